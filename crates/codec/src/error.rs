@@ -1,0 +1,228 @@
+//! What can go wrong in a codec, whose fault it is, and which answer it deserves.
+
+use http::StatusCode;
+
+/// Who has to change something.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The peer broke a rule of the protocol or one of our limits. Answer with [`Error::status`] and close.
+    Peer,
+    /// The peer used something valid that this codec does not speak. Answer with [`Error::status`] and close.
+    PeerUnsupported,
+    /// The program that uses the codec broke a rule of its interface.
+    Caller,
+}
+
+/// An error of a codec: one byte, no payload.
+///
+/// Errors of [`Fault::Peer`] and [`Fault::PeerUnsupported`] end the connection: after one of them nothing that follows
+/// on it can be trusted, so nothing is ever repaired.
+///
+/// ```
+/// use plimsoll_codec::{Error, Fault};
+///
+/// assert_eq!(Error::ConflictingFraming.status(), http::StatusCode::BAD_REQUEST);
+/// assert_eq!(Error::HeadTooLarge.status().as_u16(), 431);
+/// assert_eq!(Error::FieldReserved.fault(), Fault::Caller);
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Error {
+    /// A line ended with LF alone. RFC 9112 2.2; 400.
+    BareLf,
+    /// A CR that is not followed by LF. RFC 9112 2.2; 400.
+    BareCr,
+    /// A NUL byte in a head or a trailer. RFC 9110 5.5; 400.
+    NulByte,
+    /// More empty lines before the request line than are tolerated. RFC 9112 2.2; 400.
+    LeadingLines,
+    /// The request line is not `method SP target SP version`. RFC 9112 3; 400.
+    RequestLineInvalid,
+    /// The method is empty or not a token. RFC 9112 3.1; 400.
+    MethodInvalid,
+    /// The method is longer than any that is known. RFC 9112 3; 501.
+    MethodTooLong,
+    /// The request target has a form or a byte that is not allowed. RFC 9112 3.2; 400.
+    TargetInvalid,
+    /// The form of the target does not fit the method: `*` is for OPTIONS, an authority for CONNECT. RFC 9112 3.2; 400.
+    TargetFormInvalid,
+    /// The version is not `HTTP/` DIGIT `.` DIGIT. RFC 9112 2.3; 400.
+    VersionInvalid,
+    /// A version other than HTTP/1.0 and HTTP/1.1. RFC 9110 15.6.6; 505.
+    VersionUnsupported,
+    /// The preface of HTTP/2 where only HTTP/1 is spoken; a server that speaks both changes over instead. RFC 9113 3.4; 400.
+    Http2Preface,
+    /// The request line is longer than `request_line_bytes_max`. RFC 9112 3; 414.
+    RequestLineTooLong,
+    /// The head is longer than `head_bytes_max`. RFC 6585 5; 431.
+    HeadTooLarge,
+    /// More field lines than `fields_max`. RFC 6585 5; 431.
+    TooManyFields,
+    /// A field name is empty or not a token, or a field line has no colon. RFC 9112 5; 400.
+    FieldNameInvalid,
+    /// White space between a field name and the colon. RFC 9112 5.1; 400.
+    SpaceBeforeColon,
+    /// A field line that begins with white space: obs-fold, or before the first field. RFC 9112 2.2, 5.2; 400.
+    LeadingSpace,
+    /// A control byte in a field value. RFC 9110 5.5; 400.
+    FieldValueInvalid,
+    /// Content-Length and Transfer-Encoding together. RFC 9112 6.1; 400.
+    ConflictingFraming,
+    /// More than one Content-Length, even with equal values, or a list. RFC 9112 6.3; 400.
+    ContentLengthRepeated,
+    /// A Content-Length that is not 1*DIGIT. RFC 9110 8.6; 400.
+    ContentLengthInvalid,
+    /// A Content-Length over 2^64 - 1. RFC 9110 8.6; 400.
+    ContentLengthOverflow,
+    /// Any Transfer-Encoding in HTTP/1.0. RFC 9112 6.1; 400.
+    TransferEncodingInHttp10,
+    /// Transfer-Encoding whose final coding is not one `chunked`. RFC 9112 6.3; 400.
+    TransferEncodingInvalid,
+    /// A registered transfer coding below a final `chunked`. RFC 9112 6.1, 7; 501.
+    TransferCodingUnsupported,
+    /// HTTP/1.1 without Host. RFC 9112 3.2; 400.
+    HostMissing,
+    /// More than one Host. RFC 9112 3.2; 400.
+    HostRepeated,
+    /// Host is empty or not `uri-host [":" port]`. RFC 9110 7.2; 400.
+    HostInvalid,
+    /// Connection is not a list of tokens. RFC 9110 7.6.1; 400.
+    ConnectionInvalid,
+    /// An expectation other than `100-continue`. RFC 9110 10.1.1; 417.
+    ExpectationUnknown,
+    /// CONNECT or TRACE with a body. RFC 9110 9.3.6, 9.3.8; 400.
+    RequestBodyNotAllowed,
+    /// A chunk size that is empty, longer than 16 digits or not hexadecimal. RFC 9112 7.1; 400.
+    ChunkSizeInvalid,
+    /// A chunk extension outside of the grammar. RFC 9112 7.1.1; 400.
+    ChunkExtensionInvalid,
+    /// More bytes of chunk extensions than `chunk_extension_bytes_max`. RFC 9112 7.1.1; 400.
+    ChunkExtensionsTooLarge,
+    /// The data of a chunk is not followed by CRLF. RFC 9112 7.1; 400.
+    ChunkDataUnterminated,
+    /// Far more framing than data. RFC 9112 7.1.1; 400.
+    ChunkOverhead,
+    /// The trailer section is longer than `trailer_bytes_max`. RFC 6585 5; 431.
+    TrailersTooLarge,
+    /// A trailer that frames, routes or authenticates the message. RFC 9110 6.5.1; 400.
+    TrailerForbidden,
+    /// The peer closed its side within a head or a body. RFC 9112 8; 400.
+    Truncated,
+    /// A field value or name that the program set is not valid. RFC 9110 5.1, 5.5; 500.
+    ResponseFieldInvalid,
+    /// The program set a field that the codec writes itself (framing, Connection). 500.
+    FieldReserved,
+    /// The output has no room for what was to be written. 500.
+    OutputFull,
+    /// A body was given with a status or method that has none, or a length that does not fit. RFC 9110 6.4.1; 500.
+    BodyNotAllowed,
+    /// A method of a state machine was called in a state in which it is not allowed. 500.
+    StateMisuse,
+    /// A limit outside of its documented range. 500.
+    LimitInvalid,
+}
+
+impl Error {
+    /// The status code that answers this error: 4xx and 5xx for the peer, 500 for our caller's mistakes.
+    #[must_use]
+    pub const fn status(self) -> StatusCode {
+        match self {
+            Error::MethodTooLong | Error::TransferCodingUnsupported => StatusCode::NOT_IMPLEMENTED,
+            Error::VersionUnsupported => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            Error::RequestLineTooLong => StatusCode::URI_TOO_LONG,
+            Error::HeadTooLarge | Error::TooManyFields | Error::TrailersTooLarge => {
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+            }
+            Error::ExpectationUnknown => StatusCode::EXPECTATION_FAILED,
+            _ => match self.fault() {
+                Fault::Caller => StatusCode::INTERNAL_SERVER_ERROR,
+                Fault::Peer | Fault::PeerUnsupported => StatusCode::BAD_REQUEST,
+            },
+        }
+    }
+
+    /// Whose fault it is.
+    #[must_use]
+    pub const fn fault(self) -> Fault {
+        match self {
+            Error::MethodTooLong
+            | Error::VersionUnsupported
+            | Error::Http2Preface
+            | Error::TransferCodingUnsupported
+            | Error::ExpectationUnknown => Fault::PeerUnsupported,
+            Error::ResponseFieldInvalid
+            | Error::FieldReserved
+            | Error::OutputFull
+            | Error::BodyNotAllowed
+            | Error::StateMisuse
+            | Error::LimitInvalid => Fault::Caller,
+            _ => Fault::Peer,
+        }
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Error::BareLf => "a line ends with LF instead of CRLF",
+            Error::BareCr => "a CR is not followed by LF",
+            Error::NulByte => "a head or trailer holds a NUL byte",
+            Error::LeadingLines => "too many empty lines before the request line",
+            Error::RequestLineInvalid => "the request line is not method, target and version with one space between",
+            Error::MethodInvalid => "the method is not a token",
+            Error::MethodTooLong => "the method is longer than any known method",
+            Error::TargetInvalid => "the request target is not valid",
+            Error::TargetFormInvalid => "the form of the request target does not fit the method",
+            Error::VersionInvalid => "the HTTP version is not well formed",
+            Error::VersionUnsupported => "only HTTP/1.0 and HTTP/1.1 are spoken here",
+            Error::Http2Preface => "HTTP/2 is not spoken here",
+            Error::RequestLineTooLong => "the request line is over the limit; shorten the target",
+            Error::HeadTooLarge => "the request head is over the limit; send fewer or shorter fields",
+            Error::TooManyFields => "too many field lines; send fewer",
+            Error::FieldNameInvalid => "a field name is not a token followed by a colon",
+            Error::SpaceBeforeColon => "white space between a field name and its colon",
+            Error::LeadingSpace => "a field line begins with white space",
+            Error::FieldValueInvalid => "a field value holds a control byte",
+            Error::ConflictingFraming => "Content-Length and Transfer-Encoding exclude each other",
+            Error::ContentLengthRepeated => "Content-Length must be given once",
+            Error::ContentLengthInvalid => "Content-Length must be digits only",
+            Error::ContentLengthOverflow => "Content-Length does not fit 64 bits",
+            Error::TransferEncodingInHttp10 => "HTTP/1.0 has no Transfer-Encoding",
+            Error::TransferEncodingInvalid => "Transfer-Encoding must be exactly one chunked",
+            Error::TransferCodingUnsupported => "no transfer coding but chunked is supported",
+            Error::HostMissing => "HTTP/1.1 needs a Host field",
+            Error::HostRepeated => "Host must be given once",
+            Error::HostInvalid => "Host must be a host name or address with an optional port",
+            Error::ConnectionInvalid => "Connection must be a list of tokens",
+            Error::ExpectationUnknown => "the only supported expectation is 100-continue",
+            Error::RequestBodyNotAllowed => "a request of this method has no body",
+            Error::ChunkSizeInvalid => "a chunk size must be 1 to 16 hexadecimal digits",
+            Error::ChunkExtensionInvalid => "a chunk extension is not well formed",
+            Error::ChunkExtensionsTooLarge => "too many bytes of chunk extensions",
+            Error::ChunkDataUnterminated => "the data of a chunk must be followed by CRLF",
+            Error::ChunkOverhead => "too much chunk framing for too little data; send larger chunks",
+            Error::TrailersTooLarge => "the trailer section is over the limit",
+            Error::TrailerForbidden => "a field of this name is not allowed in trailers",
+            Error::Truncated => "the connection was closed within a message",
+            Error::ResponseFieldInvalid => "the name must be a token and the value must not hold control bytes",
+            Error::FieldReserved => "this field is written by the codec; use the response's own setting",
+            Error::OutputFull => "the output is too small; reserve encoded_len bytes",
+            Error::BodyNotAllowed => "this response cannot have this body",
+            Error::StateMisuse => "called in a state that does not allow it; see the diagram of Exchange",
+            Error::LimitInvalid => "a limit is outside of its documented range",
+        }
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let whose = match self.fault() {
+            Fault::Peer => "peer error",
+            Fault::PeerUnsupported => "unsupported by us",
+            Fault::Caller => "caller error",
+        };
+        write!(f, "{whose}: {}", self.text())
+    }
+}
+
+impl std::error::Error for Error {}
+
+const _: () = assert!(size_of::<Result<(), Error>>() == 1);

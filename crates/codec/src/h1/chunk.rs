@@ -1,0 +1,71 @@
+//! Chunks of a response (RFC 9112 7.1).
+
+use super::{Fields, Sink};
+use crate::Error;
+
+/// The size line of a chunk, encoded.
+///
+/// ```
+/// use plimsoll_codec::h1::{CHUNK_END, LAST_CHUNK, chunk_header};
+///
+/// let mut out = Vec::new();
+/// out.extend_from_slice(chunk_header(4).as_bytes());
+/// out.extend_from_slice(b"hull");
+/// out.extend_from_slice(CHUNK_END);
+/// out.extend_from_slice(LAST_CHUNK);
+/// assert_eq!(out, b"4\r\nhull\r\n0\r\n\r\n");
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ChunkHeader {
+    bytes: [u8; CHUNK_HEADER_BYTES_MAX],
+    /// 3 to 18.
+    len: u8,
+}
+
+impl ChunkHeader {
+    /// Hexadecimal digits and CRLF.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+/// Encodes the size line of a chunk of `len` bytes.
+///
+/// # Panics
+///
+/// If `len` is 0: a chunk of no bytes would end the body.
+#[must_use]
+pub fn chunk_header(len: u64) -> ChunkHeader {
+    assert!(len > 0, "an empty chunk would end the body");
+    let digits = (64 - len.leading_zeros()).div_ceil(4) as usize;
+    debug_assert!((1..=16).contains(&digits));
+    let mut bytes = [0; CHUNK_HEADER_BYTES_MAX];
+    for (at, byte) in bytes[..digits].iter_mut().enumerate() {
+        let shift = 4 * (digits - 1 - at);
+        *byte = b"0123456789abcdef"[(len >> shift) as usize & 15];
+    }
+    bytes[digits..digits + 2].copy_from_slice(b"\r\n");
+    ChunkHeader { bytes, len: digits as u8 + 2 }
+}
+
+/// Puts the last chunk with trailers and the empty line; [`LAST_CHUNK`] is the same without trailers.
+///
+/// # Errors
+///
+/// [`Error::OutputFull`] if the sink has no room for `5 + trailers.as_bytes().len()` bytes.
+pub fn put_last_chunk<S: Sink + ?Sized>(sink: &mut S, trailers: Fields<'_>) -> Result<(), Error> {
+    for part in [b"0\r\n", trailers.as_bytes(), b"\r\n"] {
+        sink.put(part)?;
+    }
+    Ok(())
+}
+
+/// What follows the data of a chunk.
+pub const CHUNK_END: &[u8] = b"\r\n";
+
+/// Ends a chunked body that has no trailers.
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// Longest size line: 16 digits and CRLF.
+pub const CHUNK_HEADER_BYTES_MAX: usize = 18;

@@ -1,0 +1,91 @@
+//! Which bytes may stand where (RFC 9110 5.6.2, RFC 3986 2), as one table.
+
+/// Whether `byte` is a `tchar` (RFC 9110 5.6.2).
+#[inline]
+pub(super) const fn is_token_byte(byte: u8) -> bool {
+    CLASS[byte as usize] & TOKEN != 0
+}
+
+/// Whether `bytes` is a `token`: one or more `tchar`.
+pub(crate) fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && all(bytes, TOKEN)
+}
+
+/// Whether `bytes` may be a field value: no control byte but the tab (RFC 9110 5.5).
+pub(crate) fn is_field_value(bytes: &[u8]) -> bool {
+    all(bytes, VALUE)
+}
+
+/// Whether every byte is in the class.
+#[inline]
+pub(super) fn all(bytes: &[u8], class: u8) -> bool {
+    // Without an early exit, so that the loop can be unrolled: nearly every input is valid.
+    bytes.iter().fold(class, |seen, &byte| seen & CLASS[byte as usize]) != 0
+}
+
+/// Without white space (SP and HTAB) at both ends.
+pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = bytes {
+        bytes = rest;
+    }
+    while let [rest @ .., b' ' | b'\t'] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+/// `tchar`.
+pub(super) const TOKEN: u8 = 1;
+/// Field values: visible bytes, SP, HTAB and obs-text.
+pub(super) const VALUE: u8 = 2;
+/// Bytes of a path as they come, percent-encoded or not. More than RFC 3986 lists, as browsers send more: what `http::Uri`
+/// takes, ASCII only.
+pub(super) const PATH: u8 = 4;
+/// Bytes of a query as they come.
+pub(super) const QUERY: u8 = 8;
+/// `reg-name` without percent-encoding and without the comma.
+pub(super) const HOST: u8 = 16;
+
+static CLASS: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = class_of(byte as u8);
+        byte += 1;
+    }
+    table
+}
+
+const fn class_of(byte: u8) -> u8 {
+    let mut class = 0;
+    let alphanumeric = byte.is_ascii_alphanumeric();
+    if alphanumeric || has(b"!#$%&'*+-.^_`|~", byte) {
+        class |= TOKEN;
+    }
+    if byte == b'\t' || (byte >= b' ' && byte != 0x7f) {
+        class |= VALUE;
+    }
+    if byte.is_ascii_graphic() && !has(b"#?<>`", byte) {
+        class |= PATH;
+    }
+    if byte.is_ascii_graphic() && !has(b"#<>\"", byte) {
+        class |= QUERY;
+    }
+    if alphanumeric || has(b"-._~!$&'()*+;=", byte) {
+        class |= HOST;
+    }
+    class
+}
+
+const fn has(set: &[u8], byte: u8) -> bool {
+    let mut at = 0;
+    while at < set.len() {
+        if set[at] == byte {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}

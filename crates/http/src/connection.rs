@@ -1,0 +1,110 @@
+//! What the server keeps of a connection.
+//!
+//! ```text
+//!             bytes                      all answered, nothing read ahead
+//!  Parked ----------------> Active ----------------------------------------> Parked
+//!    |                        |  close after the answer
+//!    | idle, end of file      +---------------------------> Lingering --+
+//!    v                        v  error, stall                           v
+//!  closed                   closed                                    closed
+//! ```
+
+use ::core::task::Waker;
+
+use http::{Method, Version};
+use plimsoll_codec::h1::{BodyDecoder, BodyOut, Exchange, Framing, HeadSearch, Limits};
+use plimsoll_runtime::net::Table;
+use plimsoll_runtime::{JoinHandle, Lease, PoolBox};
+
+use crate::output::Output;
+
+/// The server's part of a connection's entry in the table.
+pub(crate) enum Connection {
+    /// Between requests: a receive is armed, the last answer may still be on its way out.
+    Parked { requests: u32 },
+    /// A request is being read, worked on or answered.
+    Active(PoolBox<Active>),
+    /// Answered and shut down on our side; what still comes is dropped.
+    Lingering { dropped_bytes: u32 },
+    /// Taken out for a moment by the one who works on it.
+    Taken,
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        Self::Parked { requests: 0 }
+    }
+}
+
+/// Bytes of a parked connection in the table. The operation that is armed for it, and on epoll the descriptor's readiness, come on top.
+pub const CONNECTION_BYTES: usize = Table::<Connection>::ENTRY_BYTES;
+/// Bytes of a connection while it is worked on, beside its head and its output.
+pub const EXCHANGE_BYTES: usize = size_of::<Active>();
+
+const _: () = assert!(CONNECTION_BYTES <= 64, "a parked connection is a cache line");
+const _: () = assert!(EXCHANGE_BYTES <= 512, "an exchange fits its class");
+
+
+/// A connection while it is worked on.
+pub(crate) struct Active {
+    pub(crate) exchange: Exchange,
+    pub(crate) search: HeadSearch,
+    pub(crate) decoder: BodyDecoder,
+    /// Received, not used yet: a part of a head, a part of a body, requests read ahead.
+    pub(crate) input: Option<Lease>,
+    pub(crate) output: Output,
+    /// How the answer's body is delimited, and what is left of it.
+    pub(crate) framing: BodyOut,
+    pub(crate) method: Method,
+    pub(crate) version: Version,
+    /// The handler, while it is pending.
+    pub(crate) handler: Option<JoinHandle<()>>,
+    /// The handler waits for a part of the body.
+    pub(crate) reader: Option<Waker>,
+    /// The handler waits for room in the output.
+    pub(crate) writer: Option<Waker>,
+    /// Requests that were begun on this connection; the number of the one that is worked on.
+    pub(crate) requests: u32,
+    /// Bytes of a body nobody wants that were read and dropped.
+    pub(crate) dropped_bytes: u32,
+    /// The last receive was full: the next one gets a buffer of its own.
+    pub(crate) bulk: bool,
+    /// Closed as soon as the output has left, whatever else is pending.
+    pub(crate) closing: bool,
+    /// In the list of connections to be looked after this turn.
+    pub(crate) listed: bool,
+    /// The request line, while there is an access log.
+    pub(crate) line: Option<Lease>,
+    /// Body bytes of the answer.
+    pub(crate) sent_bytes: u64,
+}
+
+impl Active {
+    pub(crate) fn new(requests: u32, limits: &Limits) -> Self {
+        Self {
+            exchange: Exchange::new(),
+            search: HeadSearch::default(),
+            decoder: BodyDecoder::new(Framing::None, limits),
+            input: None,
+            output: Output::default(),
+            framing: BodyOut::None,
+            method: Method::GET,
+            version: Version::HTTP_11,
+            handler: None,
+            reader: None,
+            writer: None,
+            requests,
+            dropped_bytes: 0,
+            bulk: false,
+            closing: false,
+            listed: false,
+            line: None,
+            sent_bytes: 0,
+        }
+    }
+
+    /// Whether nothing of an exchange is left but, perhaps, a send in flight.
+    pub(crate) fn is_parkable(&self) -> bool {
+        self.exchange.is_idle() && self.input.is_none() && self.output.is_empty() && self.handler.is_none()
+    }
+}

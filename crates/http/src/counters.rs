@@ -1,0 +1,151 @@
+//! What a server has done: counted by each worker for itself, read by anyone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The first status code that is counted, and how many there are.
+const CODE_FIRST: u16 = 100;
+const CODES: usize = 500;
+
+/// Why something was shed or closed early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Shed {
+    /// A parked connection.
+    Parked,
+    /// An incomplete head.
+    Head,
+    /// Output that the peer does not take.
+    Output,
+    /// A body.
+    Body,
+    /// A connection right after it was accepted.
+    Accept,
+    /// The peer broke the protocol.
+    Misbehaviour,
+    /// The peer took too long.
+    Timeout,
+}
+
+impl Shed {
+    /// All reasons.
+    pub const ALL: [Self; 7] =
+        [Self::Parked, Self::Head, Self::Output, Self::Body, Self::Accept, Self::Misbehaviour, Self::Timeout];
+
+    /// The reason's name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Parked => "parked",
+            Self::Head => "head",
+            Self::Output => "output",
+            Self::Body => "body",
+            Self::Accept => "accept",
+            Self::Misbehaviour => "misbehaviour",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
+/// One worker's counters; only that worker writes them.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct WorkerCounters {
+    connections: AtomicU64,
+    active: AtomicU64,
+    accepted: AtomicU64,
+    requests: AtomicU64,
+    shed: [AtomicU64; Shed::ALL.len()],
+    codes: Box<[AtomicU64]>,
+}
+
+impl Default for WorkerCounters {
+    fn default() -> Self {
+        Self {
+            connections: AtomicU64::new(0),
+            active: AtomicU64::new(0),
+            accepted: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            shed: Default::default(),
+            codes: (0..CODES).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+}
+
+/// Adds to a counter that has one writer: a load and a store, no locked instruction.
+fn add(counter: &AtomicU64, by: i64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Relaxed);
+}
+
+impl WorkerCounters {
+    pub(crate) fn accepted(&self) {
+        add(&self.accepted, 1);
+        add(&self.connections, 1);
+    }
+
+    pub(crate) fn closed(&self) {
+        add(&self.connections, -1);
+    }
+
+    pub(crate) fn active(&self, by: i64) {
+        add(&self.active, by);
+    }
+
+    pub(crate) fn request(&self) {
+        add(&self.requests, 1);
+    }
+
+    pub(crate) fn response(&self, code: u16) {
+        if let Some(counter) = self.codes.get(usize::from(code.wrapping_sub(CODE_FIRST))) {
+            add(counter, 1);
+        }
+    }
+
+    pub(crate) fn shed(&self, reason: Shed) {
+        add(&self.shed[reason as usize], 1);
+    }
+}
+
+/// The counters of a server: clone it before [`Server::serve`](crate::Server::serve) and read it from anywhere.
+#[derive(Clone, Debug)]
+pub struct Counters(pub(crate) Arc<[WorkerCounters]>);
+
+/// Sums over all workers of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Connections that are parked between requests.
+    pub parked: u64,
+    /// Connections that are worked on.
+    pub active: u64,
+    /// Connections accepted.
+    pub accepted_total: u64,
+    /// HTTP/1.1 requests begun.
+    pub requests_total: u64,
+    /// Responses by status code, in ascending order, without those that never happened.
+    pub responses_total: Vec<(u16, u64)>,
+    /// What was shed or closed early, in the order of [`Shed::ALL`].
+    pub shed_total: [u64; Shed::ALL.len()],
+}
+
+impl Counters {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self((0..workers).map(|_| WorkerCounters::default()).collect())
+    }
+
+    /// Sums over all workers, as they are now.
+    pub fn totals(&self) -> Totals {
+        let sum = |of: &dyn Fn(&WorkerCounters) -> &AtomicU64| -> u64 {
+            self.0.iter().map(|worker| of(worker).load(Ordering::Relaxed)).sum()
+        };
+        let active = sum(&|worker| &worker.active);
+        let code = |at: usize| (CODE_FIRST + at as u16, sum(&|worker| &worker.codes[at]));
+        Totals {
+            parked: sum(&|worker| &worker.connections).saturating_sub(active),
+            active,
+            accepted_total: sum(&|worker| &worker.accepted),
+            requests_total: sum(&|worker| &worker.requests),
+            responses_total: (0..CODES).map(code).filter(|(_, count)| *count > 0).collect(),
+            shed_total: Shed::ALL.map(|reason| sum(&|worker| &worker.shed[reason as usize])),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What a handler's calls can fail with.
+
+use ::core::fmt;
+
+use plimsoll_runtime::OverBudget;
+
+/// An error of the HTTP server. As a handler's result it becomes a response: see [`IntoResponse`](crate::IntoResponse).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The peer broke the protocol; the codec says how.
+    Peer(plimsoll_codec::Error),
+    /// The peer went away, or took too long.
+    Gone,
+    /// The body is longer than the handler allowed, in bytes.
+    BodyTooLarge {
+        /// What was allowed.
+        bytes_max: usize,
+    },
+    /// The memory line leaves no room.
+    OverBudget(OverBudget),
+    /// The handler used the call when it makes no sense: it has answered already, or wrote more or less than it announced.
+    Misuse(&'static str),
+    /// The runtime failed.
+    Runtime(plimsoll_runtime::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Peer(error) => error.fmt(f),
+            Self::Gone => f.write_str("the peer went away"),
+            Self::BodyTooLarge { bytes_max } => write!(f, "the body is longer than {bytes_max} bytes"),
+            Self::OverBudget(over) => over.fmt(f),
+            Self::Misuse(what) => f.write_str(what),
+            Self::Runtime(error) => error.fmt(f),
+        }
+    }
+}
+
+impl ::core::error::Error for Error {}
+
+impl From<plimsoll_codec::Error> for Error {
+    fn from(error: plimsoll_codec::Error) -> Self {
+        Self::Peer(error)
+    }
+}
+
+impl From<OverBudget> for Error {
+    fn from(over: OverBudget) -> Self {
+        Self::OverBudget(over)
+    }
+}
+
+impl From<plimsoll_runtime::Error> for Error {
+    fn from(error: plimsoll_runtime::Error) -> Self {
+        match error {
+            plimsoll_runtime::Error::OverBudget(over) => Self::OverBudget(over),
+            other => Self::Runtime(other),
+        }
+    }
+}

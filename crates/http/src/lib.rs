@@ -1,0 +1,57 @@
+//! The HTTP server of Plimsoll: plain async functions as handlers, every byte under the runtime's memory line.
+//!
+//! A connection that is parked between requests has no future and no buffer: it is an entry in the worker's connection table
+//! ([`plimsoll_runtime::net::Table`]). While a request is worked on it has an exchange in the pool, and it is parked again when the last byte of
+//! the answer has been handed to the socket.
+//!
+//! ```
+//! use plimsoll_http::{Request, Response, Server};
+//! use plimsoll_runtime::{Runtime, Spawner, net::TcpStream};
+//!
+//! let runtime = Runtime::builder().workers(1).build()?;
+//! let answer = runtime.block_on(async {
+//!     let server = Server::bind("127.0.0.1:0")?;
+//!     let address = server.local_addr();
+//!     let serving = plimsoll_runtime::spawn(server.serve(|req: Request| async move {
+//!         Response::text(format!("hello {}\n", req.path()))
+//!     }))?;
+//!     let mut client = TcpStream::connect(address).await?;
+//!     client.send_bytes(b"GET /you HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").await?;
+//!     let mut answer = Vec::new();
+//!     while let Some(bytes) = client.recv().await? {
+//!         answer.extend_from_slice(&bytes);
+//!     }
+//!     Spawner::current().stop();
+//!     serving.await.expect("the server ends")?;
+//!     plimsoll_runtime::Result::Ok(answer)
+//! })?;
+//! assert!(answer.ends_with(b"hello /you\n"));
+//! # plimsoll_runtime::Result::Ok(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod body;
+mod config;
+mod connection;
+mod core;
+mod counters;
+mod engine;
+mod error;
+mod output;
+mod request;
+mod response;
+mod server;
+
+pub use body::BodyWriter;
+pub use config::Config;
+pub use connection::{CONNECTION_BYTES, EXCHANGE_BYTES};
+pub use counters::{Counters, Shed, Totals};
+pub use error::Error;
+pub use http::{Method, StatusCode, Version, header};
+pub use plimsoll_codec as codec;
+pub use request::{Request, RequestRef};
+pub use response::{Body, IntoResponse, Response};
+pub use server::{AccessRecord, Server};
+
+/// The result of a handler's calls.
+pub type Result<T, E = Error> = ::core::result::Result<T, E>;

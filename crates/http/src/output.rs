@@ -1,0 +1,153 @@
+//! Bytes on their way to the socket: gathered into one lease, sent as one operation.
+
+use plimsoll_codec::h1::{Full, Sink};
+use plimsoll_runtime::net::Table;
+use plimsoll_runtime::{Kind, Lease, OverBudget, Pool, SendBytes};
+use plimsoll_slab::Key;
+
+use crate::connection::Connection;
+use crate::response::Body;
+
+/// What a first answer gets.
+const FIRST_BYTES: usize = 1_024;
+/// Bodies up to this size are copied behind their head; what is longer follows in a send of its own.
+pub(crate) const COPY_BYTES_MAX: usize = 16 * 1_024;
+/// Room for what comes behind a long body: the end of its chunk and the last chunk.
+const BEHIND_BYTES: usize = 64;
+/// Bytes of one send of a body that has to be copied.
+const PIECE_BYTES: usize = 64 * 1_024;
+
+/// Output of one connection. First `gathered`, then `tail`, then `behind`.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    gathered: Option<Lease>,
+    /// The rest of a body that is too long to be gathered.
+    tail: Body,
+    /// The few bytes that close a chunk after a long body.
+    behind: Option<Lease>,
+}
+
+impl Output {
+    /// Whether nothing waits to be sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.gathered.is_none() && !self.has_tail()
+    }
+
+    /// Whether a long body waits; nothing can be gathered behind it.
+    pub(crate) fn has_tail(&self) -> bool {
+        !self.tail.as_slice().is_empty() || self.behind.is_some()
+    }
+
+    /// Bytes gathered.
+    pub(crate) fn gathered_bytes(&self) -> usize {
+        self.gathered.as_ref().map_or(0, |lease| lease.len())
+    }
+
+    /// Makes room for `bytes` more.
+    pub(crate) fn reserve(&mut self, pool: &Pool, bytes: usize) -> Result<(), OverBudget> {
+        debug_assert!(!self.has_tail(), "nothing is gathered behind a tail");
+        let Some(lease) = &self.gathered else {
+            self.gathered = Some(pool.try_acquire(bytes.max(FIRST_BYTES), Kind::Buffers)?);
+            return Ok(());
+        };
+        if lease.spare_capacity() >= bytes {
+            return Ok(());
+        }
+        let mut larger = pool.try_acquire((lease.len() + bytes).max(2 * lease.len()).min(PIECE_BYTES.max(lease.len() + bytes)), Kind::Buffers)?;
+        let copied = larger.extend(lease);
+        debug_assert_eq!(copied, lease.len(), "the larger one takes all of it");
+        self.gathered = Some(larger);
+        Ok(())
+    }
+
+    /// Appends bytes for which room was made.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let lease = self.gathered.as_mut().expect("room was made");
+        let taken = lease.extend(bytes);
+        assert_eq!(taken, bytes.len(), "room was made");
+    }
+
+    /// Appends a copy of bytes.
+    pub(crate) fn append(&mut self, pool: &Pool, bytes: &[u8]) -> Result<(), OverBudget> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.reserve(pool, bytes.len())?;
+        self.push(bytes);
+        Ok(())
+    }
+
+    /// Appends a copy of bytes, behind a long body if there is one.
+    pub(crate) fn append_behind(&mut self, pool: &Pool, bytes: &[u8]) -> Result<(), OverBudget> {
+        if !self.has_tail() {
+            return self.append(pool, bytes);
+        }
+        let mut behind = match self.behind.take() {
+            Some(lease) => lease,
+            None => pool.try_acquire(BEHIND_BYTES, Kind::Buffers)?,
+        };
+        let taken = behind.extend(bytes);
+        assert_eq!(taken, bytes.len(), "the end of a chunk and the last chunk");
+        self.behind = Some(behind);
+        Ok(())
+    }
+
+    /// Lets a long body follow what was gathered.
+    pub(crate) fn follow(&mut self, body: Body) {
+        debug_assert!(!self.has_tail(), "one body at a time");
+        self.tail = body;
+    }
+
+    /// Forgets everything: for answers that cannot be completed.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Hands the next piece to the socket, unless one is on its way.
+    pub(crate) fn flush(&mut self, pool: &Pool, table: &mut Table<Connection>, key: Key) -> Result<(), OverBudget> {
+        if table.is_sending(key) {
+            return Ok(());
+        }
+        let piece = match self.gathered.take() {
+            Some(lease) => SendBytes::Lease(lease),
+            None => match self.next_of_tail(pool)? {
+                Some(piece) => piece,
+                None => return Ok(()),
+            },
+        };
+        match table.send(key, piece) {
+            Ok(()) => Ok(()),
+            Err((over, SendBytes::Lease(lease))) => {
+                self.gathered = Some(lease);
+                Err(over)
+            }
+            Err((over, SendBytes::Static(_))) => Err(over),
+        }
+    }
+
+    fn next_of_tail(&mut self, pool: &Pool) -> Result<Option<SendBytes>, OverBudget> {
+        match ::core::mem::take(&mut self.tail) {
+            body if body.as_slice().is_empty() => Ok(self.behind.take().map(SendBytes::Lease)),
+            Body::Empty => Ok(None),
+            Body::Static(bytes) => Ok(Some(SendBytes::Static(bytes))),
+            Body::Lease(lease) => Ok(Some(SendBytes::Lease(lease))),
+            Body::Bytes(mut bytes) => {
+                let piece = bytes.len().min(PIECE_BYTES);
+                let copied = pool.try_copy(&bytes[..piece], Kind::Buffers);
+                if copied.is_ok() {
+                    bytes::Buf::advance(&mut bytes, piece);
+                }
+                self.tail = Body::Bytes(bytes);
+                copied.map(|lease| Some(SendBytes::Lease(lease)))
+            }
+        }
+    }
+}
+
+impl Sink for Output {
+    /// Into room that was made before.
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        let lease = self.gathered.as_mut().ok_or(Full)?;
+        if lease.extend(bytes) == bytes.len() { Ok(()) } else { Err(Full) }
+    }
+}

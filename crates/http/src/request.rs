@@ -1,0 +1,178 @@
+//! The request that a handler gets.
+
+use ::core::fmt;
+use ::core::future::poll_fn;
+use ::core::net::SocketAddr;
+
+use http::{Method, Version};
+use plimsoll_codec::h1::{FieldSlot, Framing, RequestHead, RequestView};
+use plimsoll_runtime::{Kind, Lease, OverBudget, Pool};
+
+use crate::body::BodyWriter;
+use crate::core::Ticket;
+use crate::{Error, Response};
+
+/// A request, borrowed for the length of one call; see [`Server::serve_ready`](crate::Server::serve_ready).
+pub type RequestRef<'a> = RequestView<'a>;
+
+/// An owned request: one lease that holds the head and where its fields are, and a handle to its body.
+///
+/// The body is not read before the handler asks for it, and never collected unless the handler says so.
+pub struct Request {
+    /// The head's bytes, then eight bytes for each field.
+    head: Lease,
+    head_bytes: u16,
+    parsed: RequestHead,
+    ticket: Ticket,
+}
+
+impl Request {
+    pub(crate) fn new(
+        pool: &Pool,
+        view: &RequestView<'_>,
+        slots: &[FieldSlot],
+        ticket: Ticket,
+    ) -> Result<Self, OverBudget> {
+        let head = view.head();
+        let padded = head.len().next_multiple_of(8);
+        let bytes = padded + 8 * slots.len();
+        let mut lease = pool.try_acquire(bytes, Kind::Buffers)?;
+        lease.extend(head);
+        lease.extend(&[0; 8][..padded - head.len()]);
+        for slot in slots {
+            lease.extend(&slot.to_bytes());
+        }
+        debug_assert_eq!(lease.len(), bytes, "the lease was made to fit");
+        Ok(Self { head: lease, head_bytes: head.len() as u16, parsed: view.request().clone(), ticket })
+    }
+
+    /// Everything that was parsed from the head.
+    pub fn view(&self) -> RequestView<'_> {
+        let head_bytes = usize::from(self.head_bytes);
+        let (slots, rest) = self.head[head_bytes.next_multiple_of(8)..].as_chunks::<8>();
+        debug_assert!(rest.is_empty(), "eight bytes for each field");
+        RequestView::new(&self.head[..head_bytes], slots, &self.parsed)
+    }
+
+    /// The method.
+    pub fn method(&self) -> &Method {
+        &self.parsed.method
+    }
+
+    /// HTTP/1.0 or HTTP/1.1.
+    pub fn version(&self) -> Version {
+        self.parsed.version
+    }
+
+    /// The path, percent-encoded as it came.
+    pub fn path(&self) -> &str {
+        self.view().path()
+    }
+
+    /// What follows the `?`, percent-encoded as it came.
+    pub fn query(&self) -> Option<&str> {
+        self.view().query()
+    }
+
+    /// The value of the first field of this name, in any case of letters.
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        self.view().field(name)
+    }
+
+    /// All fields in order.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.view().fields()
+    }
+
+    /// The body's length, if the head says it; `Some(0)` when there is no body.
+    pub fn content_length(&self) -> Option<u64> {
+        match self.parsed.framing {
+            Framing::None => Some(0),
+            Framing::Length(bytes) => Some(bytes),
+            Framing::Chunked => None,
+        }
+    }
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gone`] when the connection is no more.
+    pub fn peer_addr(&self) -> Result<SocketAddr, Error> {
+        self.ticket.peer_addr()
+    }
+
+    /// The next part of the body, `None` at its end. It is received when it is asked for; a peer that waits for `100 Continue` gets it now.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Peer`] for a body that breaks the protocol, [`Error::Gone`] when it ends early or nothing comes for too long,
+    /// [`Error::OverBudget`] when there is no room for it.
+    pub async fn chunk(&mut self) -> Result<Option<Lease>, Error> {
+        poll_fn(|cx| self.ticket.poll_chunk(cx)).await
+    }
+
+    /// The whole body, up to the configured limit.
+    ///
+    /// Not cancel safe: what was read is lost.
+    ///
+    /// # Errors
+    ///
+    /// As [`chunk`](Self::chunk), and [`Error::BodyTooLarge`].
+    pub async fn collect(&mut self) -> Result<Vec<u8>, Error> {
+        let bytes_max = self.ticket.collect_bytes_max();
+        self.collect_up_to(bytes_max).await
+    }
+
+    /// The whole body, up to a limit in bytes, on the heap of the program.
+    ///
+    /// Not cancel safe: what was read is lost.
+    ///
+    /// # Errors
+    ///
+    /// As [`chunk`](Self::chunk), and [`Error::BodyTooLarge`].
+    pub async fn collect_up_to(&mut self, bytes_max: usize) -> Result<Vec<u8>, Error> {
+        if self.content_length().is_some_and(|length| length > bytes_max as u64) {
+            return Err(Error::BodyTooLarge { bytes_max });
+        }
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            if body.len() + chunk.len() > bytes_max {
+                return Err(Error::BodyTooLarge { bytes_max });
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    /// Begins an answer whose body is streamed. `length` is its length in bytes where that is known; else it goes out in chunks.
+    /// The request's body can still be read meanwhile. The handler returns what [`BodyWriter::finish`] gives.
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response, StatusCode};
+    ///
+    /// async fn echo(mut req: Request) -> Result<Response, Error> {
+    ///     let mut out = req.respond(Response::new(StatusCode::OK), req.content_length())?;
+    ///     while let Some(chunk) = req.chunk().await? {
+    ///         out.write(chunk).await?;
+    ///     }
+    ///     out.finish().await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Misuse`] when an answer was begun before, or has a body of its own; [`Error::Gone`], [`Error::OverBudget`].
+    pub fn respond(&mut self, response: Response, length: Option<u64>) -> Result<BodyWriter, Error> {
+        self.ticket.begin(response, length)?;
+        Ok(BodyWriter::new(self.ticket.clone()))
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("method", self.method()).field("path", &self.path()).finish()
+    }
+}

@@ -1,0 +1,278 @@
+//! What a handler answers.
+
+use ::core::fmt;
+
+use bytes::Bytes;
+use http::StatusCode;
+use plimsoll_codec::h1::{self, BodyLength, Fields, Full, Sink};
+use plimsoll_pool::TieredBuf;
+use plimsoll_runtime::{Lease, OverBudget, Pool};
+
+use crate::Error;
+
+/// Bytes of fields that a response keeps inside itself; more go to the pool.
+const FIELDS_INLINE: usize = 64;
+
+/// The body of a response that is known as a whole. Longer ones are streamed: see [`Request::respond`](crate::Request::respond).
+#[derive(Debug, Default)]
+pub enum Body {
+    /// None.
+    #[default]
+    Empty,
+    /// Bytes that live for ever; sent without a copy when they are many.
+    Static(&'static [u8]),
+    /// Shared bytes.
+    Bytes(Bytes),
+    /// Bytes in the pool.
+    Lease(Lease),
+}
+
+impl Body {
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Empty => &[],
+            Self::Static(bytes) => bytes,
+            Self::Bytes(bytes) => bytes,
+            Self::Lease(lease) => lease,
+        }
+    }
+}
+
+impl From<&'static str> for Body {
+    fn from(text: &'static str) -> Self {
+        Self::Static(text.as_bytes())
+    }
+}
+
+impl From<&'static [u8]> for Body {
+    fn from(bytes: &'static [u8]) -> Self {
+        Self::Static(bytes)
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Self::Bytes(Bytes::from(text))
+    }
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(Bytes::from(bytes))
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl From<Lease> for Body {
+    fn from(lease: Lease) -> Self {
+        Self::Lease(lease)
+    }
+}
+
+/// A response: a status, fields and a body.
+///
+/// Content-Length, Transfer-Encoding, Connection and Date are the server's. A name or value that is not allowed in a field (CR, LF, NUL, ...)
+/// never reaches the wire: the whole response becomes a 500.
+///
+/// ```
+/// use plimsoll_http::{Response, StatusCode};
+///
+/// let response = Response::text("ok").header("cache-control", "no-store");
+/// assert_eq!(response.status(), StatusCode::OK);
+/// let split = Response::text("ok").header("x", "a\r\nset-cookie: b");
+/// assert_eq!(split.status(), StatusCode::INTERNAL_SERVER_ERROR);
+/// ```
+pub struct Response {
+    kind: Kind,
+    status: StatusCode,
+    fields: TieredBuf<FIELDS_INLINE>,
+    body: Body,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// To be sent.
+    Whole,
+    /// Was sent already, through a [`BodyWriter`](crate::BodyWriter).
+    Streamed,
+}
+
+impl Response {
+    /// A response without a body.
+    pub fn new(status: StatusCode) -> Self {
+        Self { kind: Kind::Whole, status, fields: TieredBuf::new(), body: Body::Empty }
+    }
+
+    /// 200 with a text.
+    pub fn text(text: impl Into<Body>) -> Self {
+        Self::new(StatusCode::OK).body(text).header("content-type", "text/plain; charset=utf-8")
+    }
+
+    /// 200 with a JSON text.
+    pub fn json(text: impl Into<Body>) -> Self {
+        Self::new(StatusCode::OK).body(text).header("content-type", "application/json")
+    }
+
+    /// What stands for a response that was streamed.
+    pub(crate) fn streamed() -> Self {
+        Self { kind: Kind::Streamed, ..Self::new(StatusCode::OK) }
+    }
+
+    /// Sets the status.
+    pub fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// Sets the body.
+    pub fn body(mut self, body: impl Into<Body>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// Adds a field. One that is not allowed, or has no room under the memory line, turns the response into a 500.
+    pub fn header(self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        match self.try_header(name, value) {
+            Ok(response) => response,
+            Err(error) => {
+                tracing::error!(%error, name, "a response field was refused");
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+        }
+    }
+
+    /// Adds a field.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Peer`] with the codec's reason for a field that is not allowed, [`Error::OverBudget`].
+    pub fn try_header(mut self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, Error> {
+        let value = value.as_ref();
+        h1::check_field(name.as_bytes(), value)?;
+        let pool = if self.fields.as_slice().len() + h1::field_len(name, value) > FIELDS_INLINE {
+            Some(plimsoll_runtime::pool())
+        } else {
+            None
+        };
+        let mut sink = FieldSink { fields: &mut self.fields, pool, over: None };
+        let put = h1::put_field(&mut sink, name, value);
+        if let Some(over) = sink.over {
+            return Err(over.into());
+        }
+        put?;
+        Ok(self)
+    }
+
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn fields(&self) -> Fields<'_> {
+        Fields::assume_checked(self.fields.as_slice())
+    }
+
+    pub(crate) fn length(&self) -> BodyLength {
+        match &self.body {
+            Body::Empty => BodyLength::Empty,
+            body => BodyLength::Known(body.as_slice().len() as u64),
+        }
+    }
+
+    pub(crate) fn body_mut(&mut self) -> &mut Body {
+        &mut self.body
+    }
+}
+
+struct FieldSink<'a> {
+    fields: &'a mut TieredBuf<FIELDS_INLINE>,
+    /// Only when the fields outgrow the response itself.
+    pool: Option<Pool>,
+    over: Option<OverBudget>,
+}
+
+impl Sink for FieldSink<'_> {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        let put = match &self.pool {
+            Some(pool) => self.fields.extend(pool, bytes),
+            None => {
+                let inline = self.fields.extend_inline(bytes);
+                debug_assert!(inline, "counted before");
+                Ok(())
+            }
+        };
+        put.map_err(|over| {
+            self.over = Some(over);
+            Full
+        })
+    }
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response").field("status", &self.status).field("body_bytes", &self.body.as_slice().len()).finish()
+    }
+}
+
+/// What a handler may return.
+pub trait IntoResponse {
+    /// The response.
+    fn into_response(self) -> Response;
+}
+
+impl IntoResponse for Response {
+    fn into_response(self) -> Response {
+        self
+    }
+}
+
+impl IntoResponse for &'static str {
+    fn into_response(self) -> Response {
+        Response::text(self)
+    }
+}
+
+impl IntoResponse for String {
+    fn into_response(self) -> Response {
+        Response::text(self)
+    }
+}
+
+impl IntoResponse for StatusCode {
+    fn into_response(self) -> Response {
+        Response::new(self)
+    }
+}
+
+impl IntoResponse for Error {
+    /// 400 and the like for what the peer did, 413 for a body that is too large, 503 at the memory line, else 500.
+    fn into_response(self) -> Response {
+        let status = match &self {
+            Self::Peer(error) => error.status(),
+            Self::Gone => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::OverBudget(_) => return Response::new(StatusCode::SERVICE_UNAVAILABLE).header("retry-after", "1"),
+            Self::Misuse(_) | Self::Runtime(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Response::new(status)
+    }
+}
+
+impl<T: IntoResponse, E: IntoResponse> IntoResponse for Result<T, E> {
+    fn into_response(self) -> Response {
+        match self {
+            Ok(value) => value.into_response(),
+            Err(error) => error.into_response(),
+        }
+    }
+}

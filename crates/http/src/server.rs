@@ -1,0 +1,248 @@
+//! The server as its user sees it: bind, configure, serve.
+
+use ::core::fmt;
+use ::core::future::Future;
+use ::core::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use http::StatusCode;
+use plimsoll_codec::h1::{FieldSlot, RequestView};
+use plimsoll_runtime::net::{ListenAddress, ListenOptions, Table, TableConfig, TcpListener};
+use plimsoll_runtime::worker_tasks;
+use plimsoll_runtime::{JoinHandle, Result, Spare, Started, spawn_on, workers};
+
+use crate::config::Config;
+use crate::core::{Core, Delivery, Ticket};
+use crate::counters::Counters;
+use crate::request::{Request, RequestRef};
+use crate::response::{IntoResponse, Response};
+use crate::engine;
+
+/// An HTTP/1.1 server.
+///
+/// [`serve`](Self::serve) runs the handler on every worker of the runtime, each with a listener of its own, until the runtime is asked to stop.
+pub struct Server {
+    listener: TcpListener,
+    config: Config,
+    counters: Counters,
+    log: Option<AccessLog>,
+}
+
+impl Server {
+    /// Binds to an address, such as `127.0.0.1:8080`; port 0 takes a free one.
+    ///
+    /// # Errors
+    ///
+    /// See [`TcpListener::bind`].
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    pub fn bind(address: impl TryInto<ListenAddress>) -> Result<Self> {
+        Ok(Self::from_listener(TcpListener::bind(address)?))
+    }
+
+    /// Serves a listener that was bound before.
+    pub fn from_listener(listener: TcpListener) -> Self {
+        Self { listener, config: Config::default(), counters: Counters::new(workers()), log: None }
+    }
+
+    /// Sets the limits.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Has `write` called with each answer, on the worker that gave it.
+    pub fn access_log(mut self, write: impl Fn(&AccessRecord<'_>) + Send + Sync + 'static) -> Self {
+        self.log = Some(AccessLog(Arc::new(write)));
+        self
+    }
+
+    /// The address it listens at, with the port that was taken for 0.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.listener.local_addr()
+    }
+
+    /// What the server has done, to be read while it serves.
+    pub fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
+    /// Answers every request with what the handler returns, on every worker, until the runtime is asked to stop and what runs has finished.
+    ///
+    /// A handler that panics answers 500 and closes that connection alone. When the client goes away, the handler's future is dropped at its
+    /// next await.
+    ///
+    /// # Errors
+    ///
+    /// When another worker cannot bind to the address.
+    pub async fn serve<H, F>(self, handler: H) -> Result<()>
+    where
+        H: Fn(Request) -> F + Clone + Send + 'static,
+        F: Future + 'static,
+        F::Output: IntoResponse,
+    {
+        self.serve_with(move || {
+            let handler = handler.clone();
+            Handlers {
+                start: move |request, delivery: Delivery| {
+                    let answer = handler(request);
+                    async move { delivery.answer(answer.await.into_response()) }
+                },
+                spare: None,
+            }
+        })
+        .await
+    }
+
+    /// As [`serve`](Self::serve), for handlers that answer at once from the borrowed request: the head is not even copied. A request's body
+    /// cannot be read; it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`serve`](Self::serve).
+    pub async fn serve_ready<H>(self, handler: H) -> Result<()>
+    where
+        H: for<'a> Fn(RequestRef<'a>) -> Response + Clone + Send + 'static,
+    {
+        self.serve_with(move || ReadyHandler(handler.clone())).await
+    }
+
+    async fn serve_with<S: Service>(self, service: impl Fn() -> S + Clone + Send + 'static) -> Result<()> {
+        let mut others = Vec::new();
+        for worker in 1..workers() {
+            let (address, options) = (self.listener.local_addr(), self.listener.sibling_options());
+            let parts = (self.config.clone(), self.counters.clone(), self.log.clone());
+            let service = service.clone();
+            others.push(spawn_on(worker, move || serve_sibling(address, options, parts, service))?);
+        }
+        let here = serve_here(self.listener, (self.config, self.counters, self.log), service()).await;
+        for other in others {
+            other.await??;
+        }
+        here
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("address", &self.listener.local_addr()).finish()
+    }
+}
+
+type Parts = (Config, Counters, Option<AccessLog>);
+
+async fn serve_sibling<S: Service>(
+    address: SocketAddr,
+    options: ListenOptions,
+    parts: Parts,
+    service: impl FnOnce() -> S,
+) -> Result<()> {
+    serve_here(TcpListener::bind_with(address, options)?, parts, service()).await
+}
+
+async fn serve_here<S: Service>(listener: TcpListener, (config, counters, log): Parts, service: S) -> Result<()> {
+    let table = Table::new(listener, TableConfig { connections_max: config.connections_max, ..TableConfig::default() })?;
+    engine::run(Core::new(table, config, counters, log), service).await;
+    Ok(())
+}
+
+/// What a service made of a request.
+pub(crate) enum Answered {
+    /// The answer has been written.
+    Ready,
+    /// It will come.
+    Pending(JoinHandle<()>),
+    /// There was no room to start the handler.
+    NoRoom,
+}
+
+/// What answers requests.
+pub(crate) trait Service: 'static {
+    /// Starts on a request.
+    fn start(&mut self, core: &Rc<Core>, view: &RequestView<'_>, slots: &[FieldSlot], ticket: Ticket) -> Answered;
+}
+
+/// Async handlers. One cell for a handler's future is kept ready, so that one that is ready at once costs no allocation.
+struct Handlers<M, F: Future<Output = ()> + 'static> {
+    start: M,
+    spare: Option<Spare<F>>,
+}
+
+impl<M, F> Service for Handlers<M, F>
+where
+    M: Fn(Request, Delivery) -> F + 'static,
+    F: Future<Output = ()> + 'static,
+{
+    fn start(&mut self, core: &Rc<Core>, view: &RequestView<'_>, slots: &[FieldSlot], ticket: Ticket) -> Answered {
+        let spare = match self.spare.take().map_or_else(worker_tasks::spare, Ok) {
+            Ok(spare) => spare,
+            Err(_) => return Answered::NoRoom,
+        };
+        let request = match Request::new(&core.pool, view, slots, ticket.clone()) {
+            Ok(request) => request,
+            Err(_) => {
+                self.spare = Some(spare);
+                return Answered::NoRoom;
+            }
+        };
+        let delivery = Delivery::new(ticket);
+        match worker_tasks::start(spare, || (self.start)(request, delivery)) {
+            Started::Ready((), spare) => {
+                self.spare = Some(spare);
+                Answered::Ready
+            }
+            Started::ReadyNoSpare(()) => Answered::Ready,
+            Started::Pending(handler) => Answered::Pending(handler),
+            Started::Panicked(_, spare) => {
+                self.spare = spare;
+                Answered::Ready
+            }
+        }
+    }
+}
+
+/// Handlers that answer at once.
+struct ReadyHandler<H>(H);
+
+impl<H> Service for ReadyHandler<H>
+where
+    H: for<'a> Fn(RequestRef<'a>) -> Response + 'static,
+{
+    fn start(&mut self, _core: &Rc<Core>, view: &RequestView<'_>, _slots: &[FieldSlot], ticket: Ticket) -> Answered {
+        let delivery = Delivery::new(ticket);
+        let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.0)(*view)));
+        match answer {
+            Ok(response) => delivery.answer(response),
+            // Answered with 500 as the delivery is dropped.
+            Err(_) => drop(delivery),
+        }
+        Answered::Ready
+    }
+}
+
+/// One answer, for an access log.
+#[derive(Debug)]
+pub struct AccessRecord<'a> {
+    /// The request line as it came.
+    pub request_line: &'a [u8],
+    /// The answer's status.
+    pub status: StatusCode,
+    /// Bytes of the answer's body, as far as they were known when its head was written.
+    pub body_bytes: u64,
+    /// Seconds since 1970 in UTC.
+    pub unix_seconds: u64,
+    /// The peer, if it is still there.
+    pub peer: Option<SocketAddr>,
+}
+
+#[derive(Clone)]
+pub(crate) struct AccessLog(Arc<dyn Fn(&AccessRecord<'_>) + Send + Sync>);
+
+impl AccessLog {
+    pub(crate) fn write(&self, record: &AccessRecord<'_>) {
+        (self.0)(record);
+    }
+}

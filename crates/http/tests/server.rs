@@ -1,0 +1,485 @@
+//! The server's own suite: every test runs on io_uring (where it works), on mio and in the simulation, with real connections of the
+//! same runtime as clients, and ends with a census of what is left.
+
+use core::cell::{Cell, RefCell};
+use core::future::Future;
+use core::net::SocketAddr;
+use core::pin::Pin;
+use core::time::Duration;
+use std::rc::Rc;
+
+use plimsoll_http::{Body, BodyWriter, Config, Counters, Error, Request, Response, Server, StatusCode};
+use plimsoll_reactor::sim::{SimConfig, World};
+use plimsoll_runtime::net::TcpStream;
+use plimsoll_runtime::{DriverChoice, JoinHandle, MemoryLimit, Report, Result, Runtime, Spawner, sleep, spawn, timeout};
+
+type Scenario = Pin<Box<dyn Future<Output = Result<()>>>>;
+
+/// Runs a scenario on each driver.
+fn on_each(name: &str, scenario: impl Fn() -> Scenario) {
+    for choice in [DriverChoice::Uring, DriverChoice::Mio] {
+        let runtime = match Runtime::builder().workers(1).memory(MemoryLimit::mib(32)).driver(choice).build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                assert_eq!(choice, DriverChoice::Uring, "mio is always there: {error}");
+                println!("skipped: {name} on io_uring: {error}");
+                continue;
+            }
+        };
+        runtime.block_on(scenario()).unwrap_or_else(|error| panic!("{name} on {choice:?}: {error}"));
+        census(name, &format!("{choice:?}"), &runtime.shutdown());
+    }
+    in_simulation(name, scenario);
+}
+
+/// Runs a scenario in the simulation alone: for those that wait for long.
+fn in_simulation(name: &str, scenario: impl Fn() -> Scenario) {
+    let world = World::new(SimConfig::new(5));
+    let simulation = Runtime::builder().memory(MemoryLimit::mib(32)).simulate(&world).expect("a simulation starts");
+    simulation.block_on(scenario()).unwrap_or_else(|error| panic!("{name} in the simulation: {error}"));
+    census(name, "sim", &simulation.shutdown());
+    assert!(world.descriptors().is_empty(), "{name}: descriptors of the simulated kernel: {:?}", world.descriptors());
+}
+
+fn census(name: &str, driver: &str, report: &Report) {
+    assert!(report.is_clean(), "{name} on {driver}: {report}");
+    assert_eq!(report.in_flight, 0, "{name} on {driver}");
+}
+
+/// A server that runs, to be stopped at the end of a scenario.
+struct Running {
+    address: SocketAddr,
+    counters: Counters,
+    serving: JoinHandle<Result<()>>,
+}
+
+impl Running {
+    async fn stop(self) -> Result<()> {
+        Spawner::current().stop();
+        self.serving.await.expect("the server does not panic")
+    }
+}
+
+fn serve<H, F>(config: Config, handler: H) -> Result<Running>
+where
+    H: Fn(Request) -> F + Clone + Send + 'static,
+    F: Future + 'static,
+    F::Output: plimsoll_http::IntoResponse,
+{
+    let server = Server::bind("127.0.0.1:0")?.config(config);
+    let (address, counters) = (server.local_addr(), server.counters());
+    Ok(Running { address, counters, serving: spawn(server.serve(handler))? })
+}
+
+/// Sends pieces with a pause between them, and reads until the end of the stream, or until `enough` is in it.
+async fn talk(address: SocketAddr, pieces: &[&[u8]], enough: Option<&[u8]>) -> Result<String> {
+    let mut client = TcpStream::connect(address).await?;
+    for piece in pieces {
+        client.send_bytes(piece).await?;
+        if pieces.len() > 1 {
+            sleep(Duration::from_millis(2)).await;
+        }
+    }
+    read(&mut client, enough).await
+}
+
+async fn read(client: &mut TcpStream, enough: Option<&[u8]>) -> Result<String> {
+    let mut bytes = Vec::new();
+    let has = |bytes: &[u8]| enough.is_some_and(|enough| bytes.windows(enough.len()).any(|window| window == enough));
+    while !has(&bytes) {
+        match timeout(Duration::from_secs(120), client.recv()).await? {
+            Ok(Some(lease)) => bytes.extend_from_slice(&lease),
+            Ok(None) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+async fn path(req: Request) -> Response {
+    Response::text(req.path().to_owned())
+}
+
+const CLOSE: &[u8] = b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+
+#[test]
+fn answers_a_request_and_closes_when_asked() {
+    on_each("get", || {
+        Box::pin(async {
+            let server = serve(Config::default(), path)?;
+            let answer = talk(server.address, &[CLOSE], None).await?;
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\nDate: "), "{answer}");
+            assert!(answer.contains("\r\nContent-Length: 2\r\n") && answer.contains("\r\nConnection: close\r\n"), "{answer}");
+            assert!(answer.ends_with("\r\n\r\n/a"), "{answer}");
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn answers_pipelined_requests_in_order() {
+    on_each("pipelining", || {
+        Box::pin(async {
+            let slow_first = |req: Request| async move {
+                if req.path() == "/0" {
+                    sleep(Duration::from_millis(5)).await;
+                }
+                Response::text(format!("<{}>", req.path()))
+            };
+            let server = serve(Config::default(), slow_first)?;
+            let mut requests = String::new();
+            let mut expected = Vec::new();
+            for at in 0..40 {
+                requests += &format!("GET /{at} HTTP/1.1\r\nHost: h\r\n\r\n");
+                expected.push(format!("</{at}>"));
+            }
+            requests += "GET /end HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+            expected.push("</end>".to_owned());
+            let answer = talk(server.address, &[requests.as_bytes()], None).await?;
+            let bodies: Vec<String> =
+                answer.match_indices('<').map(|(at, _)| answer[at..=at + answer[at..].find('>').unwrap()].to_owned()).collect();
+            assert_eq!(bodies, expected);
+            assert_eq!(server.counters.totals().requests_total, 41);
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn a_head_may_come_in_any_two_pieces() {
+    on_each("split heads", || {
+        Box::pin(async {
+            let server = serve(Config::default(), path)?;
+            for at in 1..CLOSE.len() {
+                let answer = talk(server.address, &[&CLOSE[..at], &CLOSE[at..]], None).await?;
+                assert!(answer.ends_with("\r\n\r\n/a"), "split at {at}: {answer}");
+            }
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn bodies_are_streamed_both_ways() {
+    on_each("echo", || {
+        Box::pin(async {
+            async fn echo(mut req: Request) -> Result<Response, Error> {
+                let length = req.content_length();
+                let mut out: BodyWriter = req.respond(Response::new(StatusCode::OK), length)?;
+                while let Some(chunk) = req.chunk().await? {
+                    out.write(chunk).await?;
+                }
+                out.finish().await
+            }
+            let server = serve(Config::default(), echo)?;
+            let body: Vec<u8> = (0..700_000_u32).map(|at| b'a' + (at % 23) as u8).collect();
+            let client = TcpStream::connect(server.address).await?;
+            let (mut read, mut write) = client.into_split();
+            let sent = body.clone();
+            let writer = spawn(async move {
+                let head = format!("POST /e HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", sent.len());
+                write.send_bytes(head.as_bytes()).await?;
+                write.send_bytes(&sent).await
+            })?;
+            let mut echoed = Vec::new();
+            while let Some(lease) = read.recv().await? {
+                echoed.extend_from_slice(&lease);
+            }
+            writer.await.expect("no panic")?;
+            let at = echoed.windows(4).position(|window| window == b"\r\n\r\n").expect("a head") + 4;
+            assert!(echoed[at..] == body, "{} of {} bytes", echoed.len() - at, body.len());
+            let chunked: &[u8] = b"POST /e HTTP/1.1\r\nHost: h\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n\
+                3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\nt: v\r\n\r\n";
+            let answer = talk(server.address, &[chunked], None).await?;
+            assert!(answer.contains("Transfer-Encoding: chunked"), "{answer}");
+            assert!(answer.contains("\r\nabc\r\n") && answer.ends_with("0\r\n\r\n"), "{answer}");
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn continue_is_sent_when_the_body_is_asked_for() {
+    on_each("100-continue", || {
+        Box::pin(async {
+            let server = serve(Config::default(), |mut req: Request| async move {
+                if req.path() == "/no" {
+                    return Ok(Response::new(StatusCode::FORBIDDEN));
+                }
+                let body = req.collect().await?;
+                Ok::<_, Error>(Response::text(body.len().to_string()))
+            })?;
+            let mut client = TcpStream::connect(server.address).await?;
+            client.send_bytes(b"POST /yes HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n").await?;
+            let interim = read(&mut client, Some(b"\r\n\r\n")).await?;
+            assert_eq!(interim, "HTTP/1.1 100 Continue\r\n\r\n");
+            client.send_bytes(b"abc").await?;
+            let answer = read(&mut client, Some(b"\r\n\r\n3")).await?;
+            assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+            client.send_bytes(b"POST /no HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n").await?;
+            let refusal = read(&mut client, None).await?;
+            assert!(refusal.starts_with("HTTP/1.1 403") && refusal.contains("Connection: close"), "{refusal}");
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn a_body_nobody_reads_is_dropped_and_the_connection_kept() {
+    on_each("drain", || {
+        Box::pin(async {
+            let server = serve(Config::default(), path)?;
+            let bytes = b"POST /one HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello\
+                POST /two HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n\
+                GET /three HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+            let answer = talk(server.address, &[bytes], None).await?;
+            for path in ["/one", "/two", "/three"] {
+                assert!(answer.contains(path), "{path} in {answer}");
+            }
+            let mut pieces: Vec<&[u8]> = Vec::new();
+            for piece in bytes.chunks(9) {
+                pieces.push(piece);
+            }
+            let answer = talk(server.address, &pieces, None).await?;
+            assert!(answer.ends_with("/three"), "in pieces: {answer}");
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn a_panicking_handler_answers_500_and_hurts_nobody_else() {
+    on_each("panic", || {
+        Box::pin(async {
+            let server = serve(Config::default(), |req: Request| async move {
+                match req.path() {
+                    "/now" => panic!("on purpose"),
+                    "/later" => {
+                        sleep(Duration::from_millis(1)).await;
+                        panic!("on purpose");
+                    }
+                    _ => Response::text("fine"),
+                }
+            })?;
+            for path in ["/now", "/later"] {
+                let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n");
+                let answer = talk(server.address, &[request.as_bytes()], None).await?;
+                assert!(answer.starts_with("HTTP/1.1 500 "), "{path}: {answer}");
+            }
+            let answer = talk(server.address, &[CLOSE], None).await?;
+            assert!(answer.ends_with("fine"), "{answer}");
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn nothing_ambiguous_is_accepted() {
+    on_each("strict", || {
+        Box::pin(async {
+            let server = serve(Config::default(), path)?;
+            let bad: [(&[u8], &str); 10] = [
+                (b"GET / HTTP/1.1\r\n\r\n", "400"),
+                (b"GET / HTTP/1.1\nHost: h\n\n", "400"),
+                (b"GET / HTTP/1.1\r\nHost: h\r\nHost: i\r\n\r\n", "400"),
+                (b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "400"),
+                (b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: +1\r\n\r\na", "400"),
+                (b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "501"),
+                (b"GET / HTTP/3.0\r\nHost: h\r\n\r\n", "505"),
+                (b"GET / HTTP/1.1\r\nHost: h\r\nA : b\r\n\r\n", "400"),
+                (b"GET / HTTP/1.1\r\nHost: h\r\nExpect: magic\r\n\r\n", "417"),
+                (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03", "400"),
+            ];
+            for (bytes, status) in bad {
+                let smuggled = [bytes, b"GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n"].concat();
+                let answer = talk(server.address, &[&smuggled], None).await?;
+                let shown = String::from_utf8_lossy(bytes);
+                assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{shown}: {answer}");
+                assert!(!answer.contains("smuggled"), "{shown}: {answer}");
+            }
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn heads_that_are_too_large_are_refused() {
+    on_each("large heads", || {
+        Box::pin(async {
+            let server = serve(Config::default(), path)?;
+            let line = format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "a".repeat(9_000));
+            assert!(talk(server.address, &[line.as_bytes()], None).await?.starts_with("HTTP/1.1 414 "));
+            let field = format!("GET / HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n", "a".repeat(20_000));
+            assert!(talk(server.address, &[field.as_bytes()], None).await?.starts_with("HTTP/1.1 431 "));
+            let fields = format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "a: b\r\n".repeat(101));
+            assert!(talk(server.address, &[fields.as_bytes()], None).await?.starts_with("HTTP/1.1 431 "));
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn a_client_that_goes_away_takes_its_handler_along() {
+    on_each("gone", || {
+        Box::pin(async {
+            struct Dropped;
+            thread_local! {
+                static DROPPED: Cell<u32> = const { Cell::new(0) };
+            }
+            impl Drop for Dropped {
+                fn drop(&mut self) {
+                    DROPPED.with(|dropped| dropped.set(dropped.get() + 1));
+                }
+            }
+            DROPPED.with(|dropped| dropped.set(0));
+            let server = serve(Config::default(), |_req: Request| async {
+                let _dropped = Dropped;
+                sleep(Duration::from_secs(3_600)).await;
+                Response::text("never")
+            })?;
+            let mut client = TcpStream::connect(server.address).await?;
+            client.send_bytes(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await?;
+            sleep(Duration::from_millis(10)).await;
+            assert_eq!(DROPPED.with(Cell::get), 0);
+            drop(client);
+            for _ in 0..200 {
+                if DROPPED.with(Cell::get) == 1 {
+                    break;
+                }
+                sleep(Duration::from_millis(5)).await;
+            }
+            assert_eq!(DROPPED.with(Cell::get), 1, "the handler's future is dropped");
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn large_answers_arrive_whole_however_they_are_given() {
+    on_each("large answers", || {
+        Box::pin(async {
+            static BIG: [u8; 300_000] = [b'x'; 300_000];
+            let server = serve(Config::default(), |mut req: Request| async move {
+                match req.path() {
+                    "/static" => Ok(Response::new(StatusCode::OK).body(Body::Static(&BIG))),
+                    "/vec" => Ok(Response::new(StatusCode::OK).body(BIG.to_vec())),
+                    "/chunked" => {
+                        let mut out = req.respond(Response::new(StatusCode::OK), None)?;
+                        for piece in BIG.chunks(70_000) {
+                            out.write_static(piece).await?;
+                        }
+                        out.finish().await
+                    }
+                    _ => {
+                        let mut out = req.respond(Response::new(StatusCode::OK), Some(BIG.len() as u64))?;
+                        for piece in BIG.chunks(1_000) {
+                            out.write_static(piece).await?;
+                        }
+                        out.finish().await
+                    }
+                }
+            })?;
+            for path in ["/static", "/vec", "/pieces", "/chunked"] {
+                let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\nGET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+                let answer = talk(server.address, &[request.as_bytes()], None).await?;
+                let count = answer.bytes().filter(|&byte| byte == b'x').count();
+                assert_eq!(count, 2 * BIG.len(), "{path}");
+            }
+            let head = talk(server.address, &[b"HEAD /vec HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"], None).await?;
+            assert!(head.contains("Content-Length: 300000") && head.ends_with("\r\n\r\n"), "{head}");
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn slow_heads_idle_connections_and_slow_bodies_end_in_time() {
+    in_simulation("timeouts", || {
+        Box::pin(async {
+            let server = serve(Config::default(), |mut req: Request| async move {
+                let body = req.collect().await?;
+                Ok::<_, Error>(Response::text(body.len().to_string()))
+            })?;
+            let start = plimsoll_runtime::now();
+            let answer = talk(server.address, &[b"GET / HT"], None).await?;
+            assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+            let took = (plimsoll_runtime::now() - start).as_secs();
+            assert!((10..=13).contains(&took), "a head has 10 s, took {took}");
+
+            let start = plimsoll_runtime::now();
+            assert_eq!(talk(server.address, &[], None).await?, "");
+            let took = (plimsoll_runtime::now() - start).as_secs();
+            assert!((60..=62).contains(&took), "an idle connection has 60 s, took {took}");
+
+            let start = plimsoll_runtime::now();
+            let answer = talk(server.address, &[b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc"], None).await?;
+            assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+            let took = (plimsoll_runtime::now() - start).as_secs();
+            assert!((30..=34).contains(&took), "a body may pause 30 s, took {took}");
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn a_stop_lets_exchanges_finish() {
+    on_each("stop", || {
+        Box::pin(async {
+            let server = serve(Config::default(), |_req: Request| async {
+                sleep(Duration::from_millis(30)).await;
+                Response::text("finished")
+            })?;
+            let mut parked = TcpStream::connect(server.address).await?;
+            parked.send_bytes(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await?;
+            assert!(read(&mut parked, Some(b"finished")).await?.ends_with("finished"));
+            let mut running = TcpStream::connect(server.address).await?;
+            running.send_bytes(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await?;
+            sleep(Duration::from_millis(5)).await;
+            let stopped = spawn(server.stop())?;
+            assert_eq!(read(&mut parked, None).await?, "", "a parked connection is closed");
+            let answer = read(&mut running, None).await?;
+            assert!(answer.ends_with("finished"), "{answer}");
+            stopped.await.expect("no panic")
+        })
+    });
+}
+
+#[test]
+fn parked_connections_hold_no_buffer() {
+    on_each("parked", || {
+        Box::pin(async {
+            let server = serve(Config::default(), path)?;
+            let clients = Rc::new(RefCell::new(Vec::new()));
+            for _ in 0..50 {
+                let mut client = TcpStream::connect(server.address).await?;
+                client.send_bytes(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n").await?;
+                assert!(read(&mut client, Some(b"/a")).await?.ends_with("/a"));
+                clients.borrow_mut().push(client);
+            }
+            sleep(Duration::from_millis(5)).await;
+            let totals = server.counters.totals();
+            assert_eq!((totals.parked, totals.active), (50, 0));
+            // What is charged as buffers beyond free pages is held by somebody.
+            let cached = plimsoll_runtime::pool().stats().cached_bytes();
+            let buffers = plimsoll_runtime::budget().charged_by(plimsoll_runtime::Kind::Buffers);
+            assert_eq!(buffers - cached, 0, "{buffers} bytes of buffers, {cached} of them free");
+            clients.borrow_mut().clear();
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn ready_handlers_answer_from_the_borrowed_head() {
+    on_each("serve_ready", || {
+        Box::pin(async {
+            let server = Server::bind("127.0.0.1:0")?;
+            let address = server.local_addr();
+            let serving = spawn(server.serve_ready(|req| Response::text(req.path().to_owned())))?;
+            let answer = talk(address, &[b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n", CLOSE], None).await?;
+            assert!(answer.contains("\r\n\r\n/x") && answer.ends_with("/a"), "{answer}");
+            Spawner::current().stop();
+            serving.await.expect("no panic")
+        })
+    });
+}

@@ -1,0 +1,214 @@
+//! Size classes, and how each divides its range of addresses.
+//!
+//! A range is cut into *steps* of about 2 MiB, by which it is opened; a step into *units*, the smallest part that is resident or not; a unit
+//! into *slots*, the smallest part that is live or not. Below 4 KiB a unit is a page with many slots; from 4 KiB up it is one slot of whole
+//! pages, so that every free buffer can go back to the system alone.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+pub(crate) const PAGE_BYTES: usize = 4096;
+/// Addresses of one class in one pool.
+pub(crate) const RANGE_BYTES: u64 = 4 << 30;
+const STEP_BYTES: usize = 2 << 20;
+/// Offsets are counted in the smallest class.
+const GRAIN_SHIFT: u32 = 6;
+const RECIPROCAL_SHIFT: u32 = 36;
+
+/// A size of slots.
+///
+/// Below 4 KiB the sizes are for connections, tasks and small pieces, above for buffers. 20 KiB is there because a TLS record has up to
+/// 16,645 bytes.
+///
+/// ```
+/// use plimsoll_pool::Class;
+///
+/// assert_eq!(Class::for_len(150), Some(Class::B256));
+/// assert_eq!(Class::for_len(16_645), Some(Class::K20));
+/// assert_eq!(Class::for_len(131_073), None);
+/// assert_eq!(Class::K20.bytes(), 20_480);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Class {
+    /// 64 bytes.
+    B64 = 0,
+    /// 128 bytes.
+    B128 = 1,
+    /// 256 bytes.
+    B256 = 2,
+    /// 512 bytes.
+    B512 = 3,
+    /// 1,024 bytes.
+    B1024 = 4,
+    /// 4 KiB.
+    K4 = 5,
+    /// 8 KiB.
+    K8 = 6,
+    /// 16 KiB.
+    K16 = 7,
+    /// 20 KiB.
+    K20 = 8,
+    /// 32 KiB.
+    K32 = 9,
+    /// 64 KiB.
+    K64 = 10,
+    /// 128 KiB.
+    K128 = 11,
+}
+
+impl Class {
+    /// How many classes there are.
+    pub const COUNT: usize = 12;
+
+    /// Every class, from the smallest to the largest.
+    pub const ALL: [Class; Class::COUNT] = [
+        Self::B64,
+        Self::B128,
+        Self::B256,
+        Self::B512,
+        Self::B1024,
+        Self::K4,
+        Self::K8,
+        Self::K16,
+        Self::K20,
+        Self::K32,
+        Self::K64,
+        Self::K128,
+    ];
+
+    /// The bytes of a slot.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::B64 => 64,
+            Self::B128 => 128,
+            Self::B256 => 256,
+            Self::B512 => 512,
+            Self::B1024 => 1024,
+            Self::K4 => 4 << 10,
+            Self::K8 => 8 << 10,
+            Self::K16 => 16 << 10,
+            Self::K20 => 20 << 10,
+            Self::K32 => 32 << 10,
+            Self::K64 => 64 << 10,
+            Self::K128 => 128 << 10,
+        }
+    }
+
+    /// The smallest class with at least `len` bytes; `None` above 131,072.
+    #[must_use]
+    #[inline]
+    pub const fn for_len(len: usize) -> Option<Class> {
+        Some(match len {
+            0..=64 => Self::B64,
+            65..=128 => Self::B128,
+            129..=256 => Self::B256,
+            257..=512 => Self::B512,
+            513..=1024 => Self::B1024,
+            1025..=0x1000 => Self::K4,
+            0x1001..=0x2000 => Self::K8,
+            0x2001..=0x4000 => Self::K16,
+            0x4001..=0x5000 => Self::K20,
+            0x5001..=0x8000 => Self::K32,
+            0x8001..=0x1_0000 => Self::K64,
+            0x1_0001..=0x2_0000 => Self::K128,
+            _ => return None,
+        })
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+
+    #[inline]
+    pub(crate) fn shape(self) -> &'static Shape {
+        &SHAPES[self.index()]
+    }
+}
+
+impl fmt::Display for Class {
+    /// The bytes with their unit, as in `20KiB`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bytes() {
+            bytes if bytes.is_multiple_of(1024) => write!(f, "{}KiB", bytes / 1024),
+            bytes => write!(f, "{bytes}B"),
+        }
+    }
+}
+
+/// The numbers of a class.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    pub(crate) slot_bytes: u32,
+    pub(crate) unit_bytes: u32,
+    /// A power of two, at most 64; 1 from 4 KiB up.
+    pub(crate) slots_per_unit: u32,
+    /// At most 512.
+    pub(crate) units_per_step: u32,
+    pub(crate) slots_per_step: u32,
+    /// Whole units, and at most 2 MiB.
+    pub(crate) step_bytes: u32,
+    /// Steps in the class's range.
+    pub(crate) steps_max: u32,
+    /// Free slots kept at hand: at most 16, and at most 64 KiB.
+    pub(crate) magazine_slots_max: u32,
+    reciprocal: u64,
+}
+
+pub(crate) const MAGAZINE_SLOTS_MAX: usize = 16;
+const MAGAZINE_BYTES_MAX: usize = 64 << 10;
+pub(crate) const UNITS_PER_STEP_MAX: usize = STEP_BYTES / PAGE_BYTES;
+
+static SHAPES: [Shape; Class::COUNT] = {
+    let mut shapes = [const { Shape::of(Class::B64) }; Class::COUNT];
+    let mut index = 0;
+    while index < Class::COUNT {
+        shapes[index] = Shape::of(Class::ALL[index]);
+        index += 1;
+    }
+    shapes
+};
+
+impl Shape {
+    const fn of(class: Class) -> Shape {
+        let slot_bytes = class.bytes();
+        let unit_bytes = if slot_bytes < PAGE_BYTES { PAGE_BYTES } else { slot_bytes };
+        let units_per_step = STEP_BYTES / unit_bytes;
+        let step_bytes = units_per_step * unit_bytes;
+        let magazine = MAGAZINE_BYTES_MAX / slot_bytes;
+        Shape {
+            slot_bytes: slot_bytes as u32,
+            unit_bytes: unit_bytes as u32,
+            slots_per_unit: (unit_bytes / slot_bytes) as u32,
+            units_per_step: units_per_step as u32,
+            slots_per_step: (step_bytes / slot_bytes) as u32,
+            step_bytes: step_bytes as u32,
+            steps_max: (RANGE_BYTES / step_bytes as u64) as u32,
+            magazine_slots_max: if magazine < MAGAZINE_SLOTS_MAX { magazine as u32 } else { MAGAZINE_SLOTS_MAX as u32 },
+            reciprocal: (1_u64 << RECIPROCAL_SHIFT).div_ceil((slot_bytes >> GRAIN_SHIFT) as u64),
+        }
+    }
+
+    /// The number of the slot that holds the byte at `offset` of the range.
+    ///
+    /// A multiplication instead of a division. It is exact: the reciprocal is too high by less than 320 / 2^36 of itself, and only for 20 KiB;
+    /// times 2^26 grains that is less than the 1 / 320 by which a quotient can be short of the next number.
+    #[inline]
+    pub(crate) fn slot_at(&self, offset: u32) -> u32 {
+        let slot = ((u64::from(offset >> GRAIN_SHIFT) * self.reciprocal) >> RECIPROCAL_SHIFT) as u32;
+        debug_assert_eq!(slot, offset / self.slot_bytes);
+        slot
+    }
+
+    /// Where a slot starts in the range.
+    #[inline]
+    pub(crate) fn slot_offset(&self, slot: u32) -> u32 {
+        let offset = u64::from(slot) * u64::from(self.slot_bytes);
+        debug_assert!(offset + u64::from(self.slot_bytes) <= RANGE_BYTES, "the slot is in the range");
+        offset as u32
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! Memory with a hard line: a budget in bytes that a process never exceeds, and a pool whose every page is charged before it is touched.
+//!
+//! * [`Budget`]: the line, and who holds how much. One for a process; any thread may read it and [charge](Budget::charge) it.
+//! * [`Pool`]: one for each worker thread. Twelve size [classes](Class), from 64 bytes to 128 KiB; a free buffer is found by address, lowest
+//!   first, and what is free goes back to the system with [`Pool::release_free`].
+//! * [`Lease`]: bytes with one owner, 16 bytes long itself, that may be dropped anywhere. [`PoolBox`]: the same for a value, in 8 bytes.
+//!   [`TieredBuf`]: a few bytes inline, more in the class that fits, and back.
+//!
+//! Nothing here blocks, reads a clock or panics for want of memory: at the line there is an [`OverBudget`].
+//!
+//! ```
+//! use plimsoll_pool::{Budget, Kind, MemoryLimit, Pool, PoolConfig};
+//!
+//! let budget = Budget::new("8MiB".parse::<MemoryLimit>().expect("a number and a unit"));
+//! let pool = Pool::new(&budget, PoolConfig::default())?;
+//! let head = pool.try_copy(b"GET / HTTP/1.1\r\n\r\n", Kind::Buffers)?;
+//! assert_eq!(budget.charged_by(Kind::Buffers), 4096, "a lease of 64 bytes, and the rest of its page");
+//!
+//! let elsewhere = std::thread::spawn(move || head.len());
+//! assert_eq!(elsewhere.join().expect("it does not panic"), 18);
+//! assert_eq!(pool.drain_remote(), 1, "the lease that was dropped there");
+//! # Ok::<(), plimsoll_pool::Error>(())
+//! ```
+//!
+//! # What is charged
+//!
+//! The ledger is about residency. A page is charged when it may become resident, and uncharged when the system has taken it back: pages that are
+//! free but kept stay charged, so what [`Budget::charged`] says is never less than what the process holds through its pools. The pools' own
+//! bookkeeping is charged as [`Kind::Fixed`]: a header page for each pool, then for each 2 MiB of addresses that a class opens 0.2 to 4.3 KiB.
+//!
+//! # How is this safe?
+//!
+//! `unsafe` is in `arena` (addresses and who owns them), `lease` and `boxed` (views and values), `remote` (the list of other threads) and
+//! `sys`. The bookkeeping that decides which slot is whose, and which page may go, is safe code over a page source, and is tested as a model
+//! with a source that fails.
+
+mod account;
+mod arena;
+mod bitmap;
+mod boxed;
+mod budget;
+mod class;
+mod error;
+mod kind;
+mod lease;
+mod limit;
+mod line;
+mod pages;
+mod pool;
+mod remote;
+mod segment;
+mod segments;
+mod sync;
+mod sys;
+mod thread;
+mod tiered;
+
+pub use boxed::PoolBox;
+pub use budget::{Budget, Charge, adopted_arenas};
+pub use class::Class;
+pub use error::{Error, OverBudget, Shortage};
+pub use kind::Kind;
+pub use lease::Lease;
+pub use limit::{MemoryLimit, ParseLimitError};
+pub use pages::{PageChoice, SimCounts, SimPages};
+pub use pool::{ClassStats, Closed, Pool, PoolConfig, PoolStats};
+pub use tiered::TieredBuf;

@@ -1,0 +1,174 @@
+//! All classes of one pool under one credit: how a slot is found, how a class grows, how free memory goes back.
+#![forbid(unsafe_code)]
+
+use crate::account::Credit;
+use crate::class::{Class, PAGE_BYTES};
+use crate::error::{OverBudget, Shortage};
+use crate::kind::Kind;
+use crate::pages::{Pages, Span};
+use crate::segment::Segment;
+
+/// One pool's classes.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    classes: [Segment; Class::COUNT],
+    /// Heap bytes of the bookkeeping, charged as [`Kind::Fixed`].
+    metadata_bytes: u64,
+}
+
+/// When to stop giving free memory back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goal {
+    /// Before it is more than this.
+    AtMost(u64),
+    /// As soon as it is this much.
+    AtLeast(u64),
+}
+
+/// Spans given back with one call.
+pub(crate) const BATCH_SPANS: usize = 512;
+
+impl Segments {
+    pub(crate) fn new() -> Self {
+        Self { classes: Class::ALL.map(Segment::new), metadata_bytes: 0 }
+    }
+
+    pub(crate) fn of(&self, class: Class) -> &Segment {
+        &self.classes[class.index()]
+    }
+
+    pub(crate) fn metadata_bytes(&self) -> u64 {
+        self.metadata_bytes
+    }
+
+    /// Slots handed out, of all classes.
+    pub(crate) fn live(&self) -> u64 {
+        self.classes.iter().map(|segment| u64::from(segment.count().live)).sum()
+    }
+
+    /// A free slot at hand.
+    #[inline]
+    pub(crate) fn pop(&mut self, class: Class) -> Option<u32> {
+        self.classes[class.index()].pop()
+    }
+
+    /// The lowest free slot that is resident.
+    pub(crate) fn take_warm(&mut self, class: Class, pages: &impl Pages) -> Option<u32> {
+        self.classes[class.index()].take_warm(pages)
+    }
+
+    /// Takes a slot back.
+    #[inline]
+    pub(crate) fn push(&mut self, class: Class, slot: u32, pages: &impl Pages) {
+        self.classes[class.index()].push(slot, pages);
+    }
+
+    /// A slot of a unit that becomes resident: charged first (I4). Opens the next step if none has such a unit.
+    pub(crate) fn take_cold(&mut self, class: Class, credit: &Credit, pages: &impl Pages) -> Result<u32, OverBudget> {
+        let segment = &mut self.classes[class.index()];
+        let unit_bytes = u64::from(segment.shape().unit_bytes);
+        if segment.has_cold() {
+            credit.charge(unit_bytes)?;
+        } else {
+            let (metadata, outdated) = segment.next_step_bytes().ok_or(OverBudget::because(unit_bytes, Shortage::Addresses))?;
+            credit.charge(metadata + unit_bytes)?;
+            if let Err(errno) = pages.commit(segment.next_step()) {
+                credit.uncharge(metadata + unit_bytes);
+                return Err(OverBudget::because(unit_bytes, Shortage::System(errno)));
+            }
+            segment.open_step();
+            self.metadata_bytes += metadata - outdated;
+            credit.begin_use(Kind::Fixed, metadata);
+            credit.end_use(Kind::Fixed, outdated);
+            credit.uncharge(outdated);
+        }
+        Ok(segment.take_cold(pages).expect("there is one, or a step of them was opened"))
+    }
+
+    /// Gives empty units back to the system, the highest of the largest class first, and uncharges those that are gone (I4).
+    /// Returns how many bytes that were.
+    pub(crate) fn release(&mut self, goal: Goal, credit: &Credit, pages: &impl Pages) -> u64 {
+        let mut batch = Batch::new();
+        let mut released = 0;
+        for class in Class::ALL.into_iter().rev() {
+            self.classes[class.index()].drain_magazine(pages);
+            let mut bound = self.of(class).unit_bound();
+            loop {
+                let segment = self.of(class);
+                let units_max = goal.units_left(released + batch.bytes, segment.shape().unit_bytes);
+                let run = if units_max == 0 { None } else { segment.empty_run_below(bound, units_max) };
+                if let Some((first, units)) = run {
+                    batch.push(segment.span(first, units));
+                    bound = first;
+                }
+                // Short of the goal it waits for other classes' spans; at the goal, whether it is reached shows only now.
+                let goes = batch.is_full() || (run.is_none() && units_max == 0);
+                if goes && batch.bytes > 0 {
+                    released += self.release_batch(&mut batch, credit, pages);
+                } else if run.is_none() {
+                    break;
+                }
+            }
+        }
+        released + self.release_batch(&mut batch, credit, pages)
+    }
+
+    fn release_batch(&mut self, batch: &mut Batch, credit: &Credit, pages: &impl Pages) -> u64 {
+        let mut bytes = 0;
+        pages.release(batch.spans(), &mut |span| {
+            self.classes[span.class.index()].released(span);
+            bytes += u64::from(span.bytes);
+        });
+        debug_assert!(bytes <= batch.bytes, "no span is named twice");
+        batch.clear();
+        credit.uncharge(bytes);
+        bytes
+    }
+}
+
+impl Goal {
+    /// How many units of a class the goal leaves room or need for.
+    fn units_left(self, planned_bytes: u64, unit_bytes: u32) -> u32 {
+        let units = match self {
+            Self::AtMost(bytes) => bytes.saturating_sub(planned_bytes) / u64::from(unit_bytes),
+            Self::AtLeast(bytes) => bytes.saturating_sub(planned_bytes).div_ceil(u64::from(unit_bytes)),
+        };
+        u32::try_from(units).unwrap_or(u32::MAX)
+    }
+}
+
+/// Spans to give back together.
+struct Batch {
+    spans: [Span; BATCH_SPANS],
+    len: usize,
+    bytes: u64,
+}
+
+impl Batch {
+    fn new() -> Self {
+        Self { spans: [Span { class: Class::K4, offset: 0, bytes: 0 }; BATCH_SPANS], len: 0, bytes: 0 }
+    }
+
+    fn spans(&self) -> &[Span] {
+        &self.spans[..self.len]
+    }
+
+    fn is_full(&self) -> bool {
+        self.len == BATCH_SPANS
+    }
+
+    fn push(&mut self, span: Span) {
+        debug_assert!(span.bytes > 0 && (span.bytes as usize).is_multiple_of(PAGE_BYTES));
+        self.spans[self.len] = span;
+        self.len += 1;
+        self.bytes += u64::from(span.bytes);
+    }
+
+    fn clear(&mut self) {
+        self.len = 0;
+        self.bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+//! Properties, for slots of several classes taken, freed and released at random over a source that refuses some requests, after every
+//! operation and against a naive model:
+//!
+//! * a slot is the last freed one at hand, else the lowest free resident one, else the lowest of the lowest unit that is not resident;
+//! * what is charged is the resident units and the metadata, and within the line;
+//! * a refusal at the line means that what is asked for does not fit;
+//! * only units without live slots are released (the source checks it too), within the goal, and all of them for the highest goal;
+//! * in the end only metadata is charged.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::budget::Budget;
+use crate::limit::MemoryLimit;
+use crate::pages::{Shadow, SimPages};
+
+const CLASSES: [Class; 6] = [Class::B64, Class::B512, Class::B1024, Class::K4, Class::K20, Class::K128];
+
+#[derive(Clone, Debug)]
+enum Op {
+    Take { class: usize, count: usize },
+    Free { class: usize, count: usize, pick: usize },
+    Release(Goal),
+    RefuseCommits(u32),
+    RefuseReleases(u32),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let class = 0..CLASSES.len();
+    let goal = prop_oneof![
+        (0_u64..600_000).prop_map(Goal::AtMost),
+        (0_u64..600_000).prop_map(Goal::AtLeast),
+        Just(Goal::AtMost(u64::MAX))
+    ];
+    prop_oneof![
+        5 => (class.clone(), 1_usize..90).prop_map(|(class, count)| Op::Take { class, count }),
+        5 => (class, 1_usize..90, any::<usize>()).prop_map(|(class, count, pick)| Op::Free { class, count, pick }),
+        2 => goal.prop_map(Op::Release),
+        1 => prop_oneof![Just(0), Just(500)].prop_map(Op::RefuseCommits),
+        1 => prop_oneof![Just(0), Just(400)].prop_map(Op::RefuseReleases),
+    ]
+}
+
+/// A class as sets.
+#[derive(Default)]
+struct Model {
+    live: Vec<u32>,
+    at_hand: Vec<u32>,
+    resident: BTreeSet<u32>,
+}
+
+impl Model {
+    fn next(&self, shape: &crate::class::Shape) -> u32 {
+        if let Some(slot) = self.at_hand.last() {
+            return *slot;
+        }
+        let taken: BTreeSet<u32> = self.live.iter().copied().collect();
+        let of_unit = |unit: &u32| unit * shape.slots_per_unit..(unit + 1) * shape.slots_per_unit;
+        let free = self.resident.iter().flat_map(of_unit).find(|slot| !taken.contains(slot));
+        free.unwrap_or_else(|| (0..).find(|unit| !self.resident.contains(unit)).unwrap() * shape.slots_per_unit)
+    }
+
+    fn empty_units(&self, shape: &crate::class::Shape) -> BTreeSet<u32> {
+        let used: BTreeSet<u32> = self.live.iter().chain(&self.at_hand).map(|slot| slot / shape.slots_per_unit).collect();
+        self.resident.difference(&used).copied().collect()
+    }
+}
+
+struct Test {
+    segments: Segments,
+    credit: Credit,
+    pages: Shadow,
+    models: [Model; CLASSES.len()],
+    limit: u64,
+}
+
+impl Test {
+    fn take(&mut self, which: usize) -> Result<bool, TestCaseError> {
+        let (class, model) = (CLASSES[which], &mut self.models[which]);
+        let shape = class.shape();
+        let expected = model.next(shape);
+        let found = match self.segments.pop(class).or_else(|| self.segments.take_warm(class, &self.pages)) {
+            Some(slot) => slot,
+            None => match self.segments.take_cold(class, &self.credit, &self.pages) {
+                Ok(slot) => slot,
+                Err(over) if over.cause() == Shortage::Line => {
+                    prop_assert!(self.credit.account().charged() + over.wanted_bytes() > self.limit, "refusals are exact");
+                    return Ok(false);
+                }
+                Err(over) => {
+                    prop_assert_eq!(over.cause(), Shortage::System(12));
+                    return Ok(false);
+                }
+            },
+        };
+        prop_assert_eq!(found, expected, "lowest first, in {}", class);
+        prop_assert!(!model.live.contains(&found), "no slot is handed out twice");
+        model.at_hand.pop();
+        model.live.push(found);
+        model.resident.insert(found / shape.slots_per_unit);
+        Ok(true)
+    }
+
+    fn free(&mut self, which: usize, pick: usize) {
+        let (class, model) = (CLASSES[which], &mut self.models[which]);
+        if model.live.is_empty() {
+            return;
+        }
+        let slot = model.live.swap_remove(pick % model.live.len());
+        self.segments.push(class, slot, &self.pages);
+        if model.at_hand.len() < class.shape().magazine_slots_max as usize {
+            model.at_hand.push(slot);
+        }
+    }
+
+    fn release(&mut self, goal: Goal, refused: bool) -> Result<(), TestCaseError> {
+        let before = self.credit.account().charged();
+        self.models.iter_mut().for_each(|model| model.at_hand.clear());
+        let empty = |model: &Model, class: Class| model.empty_units(class.shape()).len() as u64 * u64::from(class.shape().unit_bytes);
+        let releasable: u64 = self.models.iter().zip(CLASSES).map(|(model, class)| empty(model, class)).sum();
+        let released = self.segments.release(goal, &self.credit, &self.pages);
+        prop_assert_eq!(before - released, self.credit.account().charged());
+        prop_assert!(released <= releasable);
+        match goal {
+            Goal::AtMost(bytes) => prop_assert!(released <= bytes),
+            Goal::AtLeast(bytes) if !refused => {
+                prop_assert!(released >= bytes.min(releasable));
+                prop_assert!(released < bytes + 131_072, "a unit too much at most");
+            }
+            Goal::AtLeast(_) => {}
+        }
+        if goal == Goal::AtMost(u64::MAX) && !refused {
+            prop_assert_eq!(released, releasable);
+        }
+        // Which units went is the source's to say: it has checked them.
+        for (model, class) in self.models.iter_mut().zip(CLASSES) {
+            let segment = self.segments.of(class);
+            let shape = class.shape();
+            let empty = model.empty_units(shape);
+            let gone = |unit: &u32| empty.contains(unit) && segment.is_cold(*unit);
+            let cold: Vec<u32> = model.resident.iter().copied().filter(gone).collect();
+            for unit in cold {
+                model.resident.remove(&unit);
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        let mut resident = 0;
+        for (model, class) in self.models.iter().zip(CLASSES) {
+            let count = self.segments.of(class).count();
+            prop_assert_eq!(count.live as usize, model.live.len());
+            prop_assert_eq!(count.resident_units as usize, model.resident.len());
+            prop_assert_eq!(count.empty_units as usize, model.empty_units(class.shape()).len());
+            resident += u64::from(count.resident_units) * u64::from(class.shape().unit_bytes);
+        }
+        let charged = self.credit.account().charged();
+        prop_assert_eq!(charged, resident + self.segments.metadata_bytes());
+        prop_assert_eq!(resident, self.pages.resident_bytes());
+        prop_assert_eq!(self.credit.account().used(Kind::Fixed), self.segments.metadata_bytes());
+        prop_assert!(charged <= self.credit.credit() && self.credit.budget().credited() <= self.limit);
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 200 }))]
+
+    #[test]
+    fn slots_are_as_in_the_model(limit in 200_000_u64..6_000_000, ops in prop::collection::vec(op(), 1..60)) {
+        let budget = Budget::new(MemoryLimit::bytes(limit));
+        let source = SimPages::new(limit);
+        let mut test = Test {
+            segments: Segments::new(),
+            credit: Credit::open(&budget, 1),
+            pages: Shadow::new(source.clone()),
+            models: Default::default(),
+            limit,
+        };
+        let mut refuses = false;
+        for op in ops {
+            match op {
+                Op::Take { class, count } => {
+                    for _ in 0..count {
+                        if !test.take(class)? {
+                            break;
+                        }
+                    }
+                }
+                Op::Free { class, count, pick } => (0..count).for_each(|turn| test.free(class, pick.wrapping_add(turn * 7))),
+                Op::Release(goal) => test.release(goal, refuses)?,
+                Op::RefuseCommits(per_mille) => source.refuse_commits(per_mille),
+                Op::RefuseReleases(per_mille) => {
+                    refuses = per_mille > 0;
+                    source.refuse_releases(per_mille);
+                }
+            }
+            test.check()?;
+        }
+        source.refuse_releases(0);
+        for class in 0..CLASSES.len() {
+            while !test.models[class].live.is_empty() {
+                test.free(class, 0);
+            }
+        }
+        test.release(Goal::AtMost(u64::MAX), false)?;
+        test.check()?;
+        prop_assert_eq!(test.credit.account().charged(), test.segments.metadata_bytes());
+        prop_assert_eq!(test.pages.resident_bytes(), 0);
+    }
+}
+
+#[test]
+fn many_ranges_are_released_in_several_batches() {
+    let budget = Budget::new(MemoryLimit::mib(64));
+    let (credit, pages) = (Credit::open(&budget, 1), Shadow::new(SimPages::new(1)));
+    let mut segments = Segments::new();
+    let slots: Vec<u32> = (0..2 * BATCH_SPANS as u32 + 100).map(|_| segments.take_cold(Class::K4, &credit, &pages).unwrap()).collect();
+    let (even, odd): (Vec<u32>, Vec<u32>) = slots.iter().partition(|slot| *slot % 2 == 0);
+    even.iter().for_each(|slot| segments.push(Class::K4, *slot, &pages));
+    assert_eq!(segments.release(Goal::AtMost(u64::MAX), &credit, &pages), even.len() as u64 * 4096);
+    odd.iter().for_each(|slot| segments.push(Class::K4, *slot, &pages));
+    assert_eq!(segments.release(Goal::AtLeast(u64::MAX), &credit, &pages), odd.len() as u64 * 4096);
+    assert_eq!(pages.resident_bytes(), 0);
+}
+
+#[test]
+fn the_end_of_a_range_is_an_error() {
+    let budget = Budget::new(MemoryLimit::gib(64));
+    let (credit, pages) = (Credit::open(&budget, 1), Shadow::new(SimPages::new(1)));
+    let mut segments = Segments::new();
+    let all = (crate::class::RANGE_BYTES / (128 << 10)) as u32;
+    for slot in 0..all {
+        assert_eq!(segments.take_cold(Class::K128, &credit, &pages), Ok(slot));
+    }
+    let over = segments.take_cold(Class::K128, &credit, &pages).unwrap_err();
+    assert_eq!(over.cause(), Shortage::Addresses);
+    for slot in 0..all {
+        segments.push(Class::K128, slot, &pages);
+    }
+    assert_eq!(segments.take_warm(Class::K128, &pages), Some(0));
+}

@@ -1,0 +1,8 @@
+//! The atomics of what loom checks: its own under `cfg(loom)`, the ordinary ones otherwise.
+#![forbid(unsafe_code)]
+
+#[cfg(not(loom))]
+pub(crate) use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, Ordering};

@@ -1,0 +1,126 @@
+//! The three backends behind one set of verbs.
+//!
+//! | verb | meaning |
+//! |---|---|
+//! | `start` | begin an operation that is in its slot; never fails: an error is a completion, a full queue a backlog in order |
+//! | `cancel` | ask for an operation to end; its completion still comes |
+//! | `enter` | hand over everything started, and wait |
+//! | `next` | the next operation whose last completion has come |
+//! | `close_now` and the socket verbs | done at once, they do not block |
+#![forbid(unsafe_code)]
+
+use core::net::SocketAddr;
+
+use plimsoll_slab::Key;
+
+use crate::mio::Mio;
+use crate::net::{ListenOptions, SocketKind, SocketOption};
+use crate::op::{Errno, Fd};
+use crate::sim::{NodeId, Sim};
+use crate::slots::{Raw, Slots};
+use crate::uring::Uring;
+use crate::{DriverKind, Error, Instant, Wait};
+
+/// The driver chosen at run time.
+pub(crate) enum Backend {
+    Uring(Box<Uring>),
+    Mio(Box<Mio>),
+    Sim(Box<Sim>),
+}
+
+macro_rules! each {
+    ($self:expr, $backend:ident => $call:expr) => {
+        match $self {
+            Backend::Uring($backend) => $call,
+            Backend::Mio($backend) => $call,
+            Backend::Sim($backend) => $call,
+        }
+    };
+}
+
+impl Backend {
+    pub(crate) fn kind(&self) -> DriverKind {
+        match self {
+            Self::Uring(_) => DriverKind::Uring,
+            Self::Mio(_) => DriverKind::Mio,
+            Self::Sim(_) => DriverKind::Sim,
+        }
+    }
+
+    pub(crate) fn start(&mut self, key: Key, slots: &mut Slots) {
+        each!(self, backend => backend.start(key, slots));
+    }
+
+    pub(crate) fn cancel(&mut self, key: Key, slots: &mut Slots) {
+        each!(self, backend => backend.cancel(key, slots));
+    }
+
+    pub(crate) fn enter(&mut self, wait: Wait, slots: &mut Slots) -> Result<(), Errno> {
+        each!(self, backend => backend.enter(wait, slots))
+    }
+
+    pub(crate) fn next(&mut self, slots: &mut Slots) -> Option<Raw> {
+        each!(self, backend => backend.next(slots))
+    }
+
+    /// Whether `next` would have something without entering.
+    pub(crate) fn has_ready(&self) -> bool {
+        each!(self, backend => backend.has_ready())
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        each!(self, backend => backend.now())
+    }
+
+    /// Bytes of rings and receive buffers.
+    pub(crate) fn fixed_bytes(&self) -> u64 {
+        each!(self, backend => backend.fixed_bytes())
+    }
+
+    pub(crate) fn enobufs_total(&self) -> u64 {
+        each!(self, backend => backend.enobufs_total())
+    }
+
+    /// The driver's name in its simulated world.
+    pub(crate) fn node(&self) -> Option<NodeId> {
+        match self {
+            Self::Sim(sim) => Some(sim.node()),
+            Self::Uring(_) | Self::Mio(_) => None,
+        }
+    }
+
+    /// It will be leaked. A simulated world must not wait for it any more.
+    pub(crate) fn abandon(&mut self) {
+        if let Self::Sim(sim) = self {
+            sim.retire();
+        }
+    }
+
+    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Fd, Error> {
+        each!(self, backend => backend.listen(address, options))
+    }
+
+    pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Fd, Errno> {
+        each!(self, backend => backend.socket(kind))
+    }
+
+    pub(crate) fn accept_now(&mut self, listener: Fd) -> Result<Option<Fd>, Errno> {
+        each!(self, backend => backend.accept_now(listener))
+    }
+
+    pub(crate) fn close_now(&mut self, fd: Fd) {
+        each!(self, backend => backend.close_now(fd));
+    }
+
+    pub(crate) fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+        each!(self, backend => backend.local_address(fd))
+    }
+
+    pub(crate) fn peer_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+        each!(self, backend => backend.peer_address(fd))
+    }
+
+    pub(crate) fn set_option(&mut self, fd: Fd, option: SocketOption) -> Result<(), Errno> {
+        each!(self, backend => backend.set_option(fd, option))
+    }
+}

@@ -1,0 +1,64 @@
+//! Ends a driver's wait from any thread.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::{Error, sys};
+
+/// A bell that ends the wait of one driver, from any thread, as often as wanted; several rings may be heard as one.
+///
+/// Ring it only when the driver's owner sleeps: a ring is a system call.
+#[derive(Clone, Debug)]
+pub struct Doorbell(Arc<Bell>);
+
+#[derive(Debug)]
+enum Bell {
+    /// An eventfd that the driver waits on.
+    Event(sys::EventFd),
+    /// A flag that the simulated kernel looks at.
+    Flag(AtomicBool),
+}
+
+impl Doorbell {
+    pub(crate) fn new() -> Result<Self, Error> {
+        let event = sys::EventFd::new().map_err(|errno| Error::system("eventfd", errno))?;
+        Ok(Self(Arc::new(Bell::Event(event))))
+    }
+
+    pub(crate) fn simulated() -> Self {
+        Self(Arc::new(Bell::Flag(AtomicBool::new(false))))
+    }
+
+    /// Ends the driver's current wait, or its next one.
+    pub fn ring(&self) {
+        match &*self.0 {
+            Bell::Event(event) => event.signal(),
+            Bell::Flag(flag) => flag.store(true, Ordering::Release),
+        }
+    }
+
+    /// The number of the eventfd behind it, for writers that may only use system calls, such as signal handlers; `None` in a simulation.
+    pub fn as_raw(&self) -> Option<i32> {
+        match &*self.0 {
+            Bell::Event(event) => Some(event.raw()),
+            Bell::Flag(_) => None,
+        }
+    }
+
+    /// Takes back what was rung so far; whether it was rung.
+    pub(crate) fn silence(&self) -> bool {
+        match &*self.0 {
+            Bell::Event(event) => event.clear(),
+            Bell::Flag(flag) => flag.swap(false, Ordering::Acquire),
+        }
+    }
+
+    /// Whether it was rung and not silenced; only for simulated bells.
+    pub(crate) fn is_rung(&self) -> bool {
+        match &*self.0 {
+            Bell::Event(_) => false,
+            Bell::Flag(flag) => flag.load(Ordering::Acquire),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What can go wrong when a driver is made or asked for a socket.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+use core::net::SocketAddr;
+
+use plimsoll_pool::OverBudget;
+
+use crate::{DriverKind, Errno};
+
+/// Why a driver could not do what it was asked for.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The caller forced a driver that this system does not offer.
+    DriverUnavailable {
+        /// Which one.
+        driver: DriverKind,
+        /// The step that failed.
+        step: &'static str,
+        /// How it failed.
+        errno: Errno,
+    },
+    /// The memory line leaves no room.
+    OverBudget(OverBudget),
+    /// Another socket listens at the address.
+    AddressInUse(SocketAddr),
+    /// The process may not listen at the address (ports below 1,024 need a capability).
+    AddressForbidden(SocketAddr),
+    /// The address is not one of this host.
+    AddressNotAvailable(SocketAddr),
+    /// The system refused something else.
+    System {
+        /// What was asked for.
+        step: &'static str,
+        /// How it failed.
+        errno: Errno,
+    },
+}
+
+impl Error {
+    /// A failed step of the system.
+    pub(crate) const fn system(step: &'static str, errno: Errno) -> Self {
+        Self::System { step, errno }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DriverUnavailable { driver, step, errno } => {
+                write!(f, "the {driver} driver is not available here ({step}: {errno}); choose `auto` to fall back")
+            }
+            Self::OverBudget(over) => over.fmt(f),
+            Self::AddressInUse(address) => {
+                write!(f, "cannot listen on {address}: the address is in use; stop the other server or choose another port")
+            }
+            Self::AddressForbidden(address) => {
+                write!(f, "cannot listen on {address}: no permission for this port; choose a port from 1024 up or grant CAP_NET_BIND_SERVICE")
+            }
+            Self::AddressNotAvailable(address) => {
+                write!(f, "cannot listen on {address}: this host does not have that address")
+            }
+            Self::System { step, errno } => write!(f, "{step}: {errno}"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}
+
+impl From<OverBudget> for Error {
+    fn from(over: OverBudget) -> Self {
+        Self::OverBudget(over)
+    }
+}

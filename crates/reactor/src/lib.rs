@@ -1,0 +1,47 @@
+//! The completion driver of Plimsoll: one [`Op`] goes down, one [`Completion`] comes back, on io_uring, on epoll (mio) or in a
+//! deterministic simulation, with one meaning.
+//!
+//! A [`Driver`] belongs to one thread. Its verbs are [`submit`](Driver::submit), [`enter`](Driver::enter) (hand everything to the
+//! kernel and wait, one system call a turn) and [`reap`](Driver::reap); nothing ever calls upward. What the kernel may write to
+//! is held by the driver from `submit` to the last completion, so that dropping the owner of an operation is always safe; see
+//! [`op`] for the life of an operation.
+//!
+//! Received bytes are *borrowed*: [`Received`] shows bytes inside the driver's small receive buffers, to be parsed in place and dropped in
+//! the same turn. A connection that waits for bytes therefore holds no buffer.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("plimsoll-reactor runs on Linux only: io_uring and epoll are its drivers");
+
+mod backend;
+mod blocking;
+mod doorbell;
+mod driver;
+mod error;
+mod mio;
+mod net;
+pub mod op;
+mod page;
+mod received;
+mod select;
+pub mod sim;
+mod slots;
+mod sys;
+mod time;
+mod uring;
+
+pub use blocking::{Blocking, BlockingConfig};
+pub use doorbell::Doorbell;
+pub use driver::{Counters, Driver, DriverConfig, ShutdownReport};
+pub use error::Error;
+pub use net::{ListenOptions, SocketKind, SocketOption};
+pub use op::{Completion, Errno, Fd, Interest, Op, Payload, SendBytes, Shutdown, Token};
+pub use page::PoolPage;
+pub use received::Received;
+pub use select::{DriverChoice, DriverKind, ReceiveMode, Selected, select};
+pub use time::{Instant, Wait};
+
+/// The most bytes that one [`Op::Receive`] brings.
+pub const RECEIVE_BYTES_MAX: usize = 16 * 1024;
+
+/// Bytes of one small receive buffer.
+pub(crate) const RECEIVE_BUFFER_BYTES: usize = 64 * 1024;

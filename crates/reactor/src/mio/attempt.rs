@@ -1,0 +1,157 @@
+//! The try of each operation: one call that does not wait, and what its answer tells about the next one.
+#![forbid(unsafe_code)]
+
+use plimsoll_slab::Key;
+
+use super::files::Started;
+use super::table::Flags;
+use super::{Mio, Tried};
+use crate::op::{Errno, Fd, Interest, Op};
+use crate::slots::Slots;
+use crate::sys;
+
+impl Mio {
+    pub(super) fn attempt(&mut self, slots: &mut Slots, key: Key) -> Tried {
+        let slot = slots.get_mut(key).expect("checked by the caller");
+        match &mut slot.op {
+            Op::Accept { listener } => {
+                let listener = *listener;
+                match self.accept_now(listener) {
+                    Ok(Some(fd)) => Tried::Done(Ok(fd.raw() as u32)),
+                    Ok(None) => Tried::Wait,
+                    Err(errno) => Tried::Done(Err(errno)),
+                }
+            }
+            Op::Receive { fd } => {
+                let fd = *fd;
+                self.attempt_receive(fd)
+            }
+            Op::ReceiveInto { fd, lease } => {
+                let fd = *fd;
+                let room = lease.spare_mut();
+                let room_bytes = room.len();
+                let received = sys::receive_into(fd, room);
+                self.received(fd, received, room_bytes)
+            }
+            Op::Send { fd, bytes } => match sys::send(*fd, bytes.as_slice()) {
+                Err(Errno(libc::EAGAIN)) => Tried::Wait,
+                sent => Tried::Done(sent.map(|bytes| bytes as u32)),
+            },
+            Op::Connect { fd, address } => {
+                let fd = *fd;
+                if self.watch.table.get(fd).flags.has(Flags::CONNECTING) {
+                    return self.attempt_connected(fd);
+                }
+                match sys::connect(fd, address) {
+                    Err(Errno(libc::EINPROGRESS)) => self.begin_connect(fd),
+                    result => Tried::Done(result.map(|()| 0)),
+                }
+            }
+            Op::Shutdown { fd, how } => Tried::Done(sys::shutdown(*fd, *how).map(|()| 0)),
+            Op::Close { fd } => {
+                let fd = *fd;
+                if self.watch.table.get(fd).jobs > 0 {
+                    self.watch.wait_for_jobs(slots, key.index(), fd);
+                    return Tried::Out;
+                }
+                self.watch.forget(fd);
+                Tried::Done(sys::close(fd).map(|()| 0))
+            }
+            Op::Poll { fd, interest } => attempt_poll(*fd, *interest),
+            Op::Open { .. } | Op::Stat { .. } | Op::ReadAt { .. } | Op::WriteAt { .. } | Op::Fsync { .. } => {
+                match self.files.start(slots, &mut self.watch.table, key.index()) {
+                    Started::Out => Tried::Out,
+                    Started::Failed(errno) => Tried::Done(Err(errno)),
+                }
+            }
+        }
+    }
+
+    fn attempt_receive(&mut self, fd: Fd) -> Tried {
+        let room = self.scratch.room().expect("checked before the operation left its queue");
+        let mut bytes = 0;
+        let filled = self.scratch.shelf.fill(0, self.scratch.cursor, room, |space| {
+            bytes = sys::receive(fd, space)?;
+            Ok(bytes)
+        });
+        self.scratch.cursor += bytes;
+        let received = match filled {
+            Ok(received) => received,
+            Err(errno) => return self.received(fd, Err(errno), room),
+        };
+        match (self.received(fd, Ok(bytes), room), received) {
+            (Tried::Done(Ok(_)), Some(received)) => Tried::Received(received),
+            (tried, _) => tried,
+        }
+    }
+
+    /// Remembers what a receive call tells about the next one.
+    fn received(&mut self, fd: Fd, result: Result<usize, Errno>, room: usize) -> Tried {
+        debug_assert!(room > 0);
+        match result {
+            Err(Errno(libc::EAGAIN)) => {
+                self.watch.used_up(fd);
+                Tried::Wait
+            }
+            Ok(bytes) => {
+                // After the end of the stream every receive sees the end again; no edge will tell.
+                if bytes > 0 && bytes < room {
+                    self.watch.cut_short(fd);
+                }
+                Tried::Done(Ok(bytes as u32))
+            }
+            Err(errno) => Tried::Done(Err(errno)),
+        }
+    }
+
+    fn begin_connect(&mut self, fd: Fd) -> Tried {
+        match self.watch.register(fd) {
+            Ok(mut entry) => {
+                entry.flags = entry.flags.with(Flags::CONNECTING);
+                self.watch.table.set(fd, entry);
+                Tried::Wait
+            }
+            Err(errno) => Tried::Done(Err(errno)),
+        }
+    }
+
+    fn attempt_connected(&mut self, fd: Fd) -> Tried {
+        match sys::poll_now(fd, libc::POLLOUT) {
+            Ok(0) => return Tried::Wait,
+            Ok(_) => {}
+            Err(errno) => return Tried::Done(Err(errno)),
+        }
+        self.watch.clear(fd, Flags::CONNECTING);
+        Tried::Done(sys::socket_error(fd).map(|()| 0))
+    }
+
+    /// Does what waited for the last file job of a descriptor.
+    pub(super) fn after_jobs(&mut self, slots: &mut Slots, idle: Option<Fd>) {
+        let Some(fd) = idle else { return };
+        let mut entry = self.watch.table.get(fd);
+        if entry.flags.has(Flags::CLOSING) {
+            self.watch.forget(fd);
+            let _closed = sys::close(fd);
+            return;
+        }
+        let mut waiters = core::mem::take(&mut entry.readers);
+        self.watch.table.set(fd, entry);
+        while let Some(index) = waiters.pop(slots) {
+            self.watch.ready(slots, index);
+        }
+    }
+}
+
+/// Asks for the state of this moment: it is exact whatever edges came before.
+fn attempt_poll(fd: Fd, interest: Interest) -> Tried {
+    let events = match interest {
+        Interest::Readable => libc::POLLIN,
+        Interest::Writable => libc::POLLOUT,
+        Interest::PeerClosed => libc::POLLRDHUP,
+    };
+    match sys::poll_now(fd, events) {
+        Ok(0) => Tried::Wait,
+        Ok(_) => Tried::Done(Ok(0)),
+        Err(errno) => Tried::Done(Err(errno)),
+    }
+}

@@ -1,0 +1,290 @@
+//! The driver over epoll, through mio: readiness below, completions above.
+//!
+//! ```text
+//!   start -> the run queue, or at once to wait for an edge
+//!   enter -> epoll: edges move those who wait to the queues
+//!   next  -> tries the call of each queued operation: it completes, or waits again
+//! ```
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `mod.rs` | the verbs of the backend |
+//! | `attempt.rs` | the try of each operation |
+//! | `sockets.rs` | what is done at once |
+//! | `watch.rs` | who waits for which edge; why none is lost |
+//! | `table.rs` | 12 bytes per descriptor |
+//! | `list.rs` | queues and wait lists through the operation slots |
+//! | `files.rs`, `jobs.rs` | file operations on the blocking pool |
+//!
+//! Calls are made in `next`, in the order of submission, so that sends are gathered in one place and a turn is bounded: it tries what was
+//! queued when it began, nothing twice. A receive on a descriptor whose bytes were used up is not tried: it waits for the edge. On a descriptor
+//! that is new to epoll it waits as well: registering costs its call anyway, and tells of bytes that are there already by the first wait.
+//!
+//! Received bytes go into one scratch buffer, back to back, and are lent from there. When less than [`SCRATCH_BYTES_MIN`] of it is free,
+//! receives stay in their queue until everything lent has come back.
+#![deny(unsafe_code)]
+
+mod attempt;
+mod files;
+mod jobs;
+mod list;
+mod sockets;
+mod table;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use core::time::Duration;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use ::mio::unix::SourceFd;
+use ::mio::{Events, Interest, Poll, Token};
+use plimsoll_pool::{Charge, Kind, Pool};
+use plimsoll_slab::Key;
+
+use crate::op::{Errno, Fd, Op};
+use crate::received::Shelf;
+use crate::slots::{Raw, Slot, Slots};
+use crate::{
+    Blocking, Doorbell, DriverConfig, Error, Instant, RECEIVE_BUFFER_BYTES, RECEIVE_BYTES_MAX, Received, Wait, sys,
+};
+
+use files::Files;
+use watch::{Direction, Watch};
+
+/// The epoll driver of one worker.
+pub(crate) struct Mio {
+    watch: Watch,
+    events: Events,
+    /// For the memory of `events`.
+    _events_charge: Charge,
+    events_bytes: u64,
+    files: Files,
+    scratch: Scratch,
+    now: Instant,
+    /// What this turn may still try of the run queue and of the receive queue.
+    run_left: usize,
+    receives_left: usize,
+    last_turn: Turn,
+}
+
+/// How the last turn began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// With a look at epoll.
+    Polled,
+    /// With what was queued already.
+    Queued,
+}
+
+/// What became of a try.
+#[derive(Debug)]
+enum Tried {
+    Done(Result<u32, Errno>),
+    Received(Received),
+    /// Not now: it waits.
+    Wait,
+    /// It is out of the queues' hands: with the blocking pool, or behind it.
+    Out,
+}
+
+impl Mio {
+    /// # Errors
+    ///
+    /// [`Error::OverBudget`] when the scratch buffer and the event buffer do not fit; [`Error::System`] when the system has no epoll for us.
+    pub(crate) fn new(
+        config: &DriverConfig,
+        pool: &Pool,
+        doorbell: &Doorbell,
+        blocking: &Arc<Blocking>,
+    ) -> Result<Self, Error> {
+        let events_bytes = u64::from(config.entries) * size_of::<libc::epoll_event>() as u64;
+        let events_charge = pool.budget().charge(Kind::Rings, events_bytes)?;
+        let scratch = Scratch { shelf: Shelf::new(pool, 1)?, cursor: 0 };
+        let poll = Poll::new().map_err(|error| Error::system("epoll_create1", error.into()))?;
+        let bell = doorbell.as_raw().expect("a real driver has a real bell");
+        // Each ring is an edge of its own, so nothing has to be read from the bell.
+        poll.registry()
+            .register(&mut SourceFd(&bell), DOORBELL, Interest::READABLE)
+            .map_err(|error| Error::system("epoll_ctl", error.into()))?;
+        Ok(Self {
+            watch: Watch::new(poll, pool),
+            events: Events::with_capacity(config.entries as usize),
+            _events_charge: events_charge,
+            events_bytes,
+            files: Files::new(blocking, doorbell),
+            scratch,
+            now: sys::now(),
+            run_left: 0,
+            receives_left: 0,
+            last_turn: Turn::Queued,
+        })
+    }
+
+    pub(crate) fn start(&mut self, key: Key, slots: &mut Slots) {
+        let index = key.index();
+        let op = &slots.get(key).expect("placed before it is started").op;
+        if let Op::Accept { listener: fd } | Op::Receive { fd } | Op::ReceiveInto { fd, .. } = *op
+            && !self.watch.is_readable(fd)
+            && self.watch.wait(slots, index, fd, Direction::Read).is_ok()
+        {
+            return;
+        }
+        self.watch.ready(slots, index);
+    }
+
+    pub(crate) fn cancel(&mut self, key: Key, slots: &mut Slots) {
+        let Some(slot) = slots.get(key) else { return };
+        debug_assert!(slot.state.is_cancelled(), "marked before the backend is asked");
+        match awaited(&slot.op) {
+            Some((fd, direction)) => self.watch.cancel(slots, key.index(), fd, direction),
+            None => self.files.cancel(),
+        }
+    }
+
+    pub(crate) fn enter(&mut self, wait: Wait, slots: &mut Slots) -> Result<(), Errno> {
+        // With work queued, every other turn is enough of a look at epoll: a turn's answers to what a look has brought need no look themselves.
+        if wait == Wait::No && self.last_turn == Turn::Polled && self.has_ready() {
+            self.last_turn = Turn::Queued;
+        } else {
+            self.poll(wait, slots)?;
+            self.last_turn = Turn::Polled;
+        }
+        self.watch.cancel_abandoned(slots);
+        let Watch { table, run, .. } = &mut self.watch;
+        self.files.turn(slots, table, run);
+        self.run_left = self.watch.run.len();
+        self.receives_left = self.watch.receives.len();
+        self.now = sys::now();
+        Ok(())
+    }
+
+    fn poll(&mut self, wait: Wait, slots: &mut Slots) -> Result<(), Errno> {
+        loop {
+            // mio rounds up to the milliseconds of epoll_wait: a turn does not end just before its deadline, to spin until it.
+            let timeout = match wait {
+                Wait::No => Some(Duration::ZERO),
+                Wait::Until(deadline) => Some(deadline.since(sys::now())),
+                Wait::Forever => None,
+            };
+            match self.watch.poll_mut().poll(&mut self.events, timeout) {
+                Ok(()) => break,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for event in &self.events {
+            if event.token() != DOORBELL {
+                self.watch.wake(slots, event);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn next(&mut self, slots: &mut Slots) -> Option<Raw> {
+        if let Some((done, idle)) = self.files.next(slots, &mut self.watch.table) {
+            self.after_jobs(slots, idle);
+            let opened = matches!(slots.get(done.key), Some(Slot { op: Op::Open { .. }, .. }));
+            if opened && let Ok(fd) = done.result {
+                self.watch.forget(Fd::from_raw(fd as i32));
+            }
+            return Some(Raw { key: done.key, result: done.result, received: None });
+        }
+        while self.run_left > 0 {
+            self.run_left -= 1;
+            let index = self.watch.run.pop(slots).expect("no shorter than at the start of the turn");
+            if let Some(raw) = self.try_one(slots, index) {
+                return Some(raw);
+            }
+        }
+        while self.receives_left > 0 && self.scratch.room().is_some() {
+            self.receives_left -= 1;
+            let index = self.watch.receives.pop(slots).expect("no shorter than at the start of the turn");
+            if let Some(raw) = self.try_one(slots, index) {
+                return Some(raw);
+            }
+        }
+        None
+    }
+
+    /// Tries an operation that was taken from a queue; `None` if it waits again.
+    fn try_one(&mut self, slots: &mut Slots, index: u32) -> Option<Raw> {
+        let key = slots.key_at(index).expect("a queued operation is in flight");
+        let slot = slots.get(key).expect("as just said");
+        let raw = |result, received| Some(Raw { key, result, received });
+        if slot.state.is_cancelled() && !matches!(slot.op, Op::Close { .. }) {
+            return raw(Err(Errno::CANCELED), None);
+        }
+        let awaited = awaited(&slot.op);
+        match self.attempt(slots, key) {
+            Tried::Done(result) => raw(result, None),
+            Tried::Received(received) => raw(Ok(received.len() as u32), Some(received)),
+            Tried::Out => None,
+            Tried::Wait => {
+                let (fd, direction) = awaited.expect("only what has a descriptor waits for it");
+                match self.watch.wait(slots, index, fd, direction) {
+                    Ok(()) => None,
+                    Err(errno) => raw(Err(errno), None),
+                }
+            }
+        }
+    }
+
+    pub(crate) fn has_ready(&self) -> bool {
+        self.files.has_ready() || self.watch.has_ready()
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.now
+    }
+
+    pub(crate) fn fixed_bytes(&self) -> u64 {
+        self.scratch.shelf.bytes() + self.events_bytes
+    }
+
+    pub(crate) fn enobufs_total(&self) -> u64 {
+        0
+    }
+}
+
+/// The one buffer that receives go to.
+struct Scratch {
+    shelf: Rc<Shelf>,
+    /// Everything lent lies before it.
+    cursor: usize,
+}
+
+impl Scratch {
+    /// How much the next receive may bring; `None` while too little is free.
+    fn room(&mut self) -> Option<usize> {
+        if self.shelf.lent(0) == 0 {
+            self.cursor = 0;
+        }
+        let free = RECEIVE_BUFFER_BYTES - self.cursor;
+        (free >= SCRATCH_BYTES_MIN).then_some(free.min(RECEIVE_BYTES_MAX))
+    }
+}
+
+/// The descriptor that an operation may have to wait on, and for what.
+fn awaited(op: &Op) -> Option<(Fd, Direction)> {
+    match op {
+        Op::Accept { listener: fd } | Op::Receive { fd } | Op::ReceiveInto { fd, .. } | Op::Close { fd } => {
+            Some((*fd, Direction::Read))
+        }
+        Op::Send { fd, .. } | Op::Connect { fd, .. } => Some((*fd, Direction::Write)),
+        Op::Poll { fd, .. } => Some((*fd, Direction::Either)),
+        Op::Shutdown { .. }
+        | Op::Open { .. }
+        | Op::Stat { .. }
+        | Op::ReadAt { .. }
+        | Op::WriteAt { .. }
+        | Op::Fsync { .. } => None,
+    }
+}
+
+/// A receive into less would cut most messages in two.
+const SCRATCH_BYTES_MIN: usize = 4 * 1024;
+
+/// No descriptor has this number.
+const DOORBELL: Token = Token(usize::MAX);

@@ -1,0 +1,349 @@
+//! Operations and completions: what goes down to the kernel and what comes back.
+//!
+//! # The life of an operation
+//!
+//! 1. The owner builds an [`Op`] and hands it to [`Driver::submit`](crate::Driver::submit). The driver places it, with
+//!    everything the kernel may touch (its lease), in an **operation slot** and answers with the slot's key.
+//! 2. The backend starts it. From here on the slot is **in flight**: neither the slot nor the lease moves or is freed.
+//! 3. The owner may [`cancel`](crate::Driver::cancel) it (and still gets the completion, usually `ECANCELED`), or
+//!    [`orphan`](crate::Driver::orphan) it: cancel, and nobody wants the answer.
+//! 4. Its last completion comes. The slot is freed, and what it held becomes the [`Completion`]'s [`Payload`]; for an
+//!    orphan it is disposed of instead: a lease is released, an accepted or opened descriptor is closed, received bytes
+//!    are recycled.
+//!
+//! ```text
+//!  submit -> in flight --------------------> last completion -> Completion to the owner
+//!               |  \-- cancel -> cancelling ------^
+//!               \----- orphan -> orphaned -------> last completion -> disposed of
+//! ```
+#![forbid(unsafe_code)]
+
+use core::fmt;
+use plimsoll_pool::Lease;
+use plimsoll_slab::Key;
+
+use crate::Received;
+
+/// What the owner of an operation gave along to recognise its completion; the driver does not look into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Token(pub u32);
+
+/// A descriptor as the driver knows it: a file descriptor of the process, or of the simulated kernel.
+///
+/// It does not close itself: descriptors are closed through the driver ([`Op::Close`], [`Driver::close_now`](crate::Driver::close_now)),
+/// because operations may be in flight on them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fd(i32);
+
+impl Fd {
+    /// The descriptor with this number.
+    ///
+    /// # Panics
+    ///
+    /// When it is negative.
+    pub const fn from_raw(raw: i32) -> Self {
+        assert!(raw >= 0, "a descriptor is not negative");
+        Self(raw)
+    }
+
+    /// Its number.
+    pub const fn raw(self) -> i32 {
+        self.0
+    }
+}
+
+impl fmt::Debug for Fd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fd{}", self.0)
+    }
+}
+
+/// Which half of a connection to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// No more receiving.
+    Read,
+    /// No more sending: the peer sees end-of-file after the bytes sent so far.
+    Write,
+    /// Both.
+    Both,
+}
+
+/// What a [`Op::Poll`] waits for; hang-up and errors end every poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Bytes (or a connection, or end-of-file) can be received.
+    Readable,
+    /// Bytes can be sent.
+    Writable,
+    /// The peer has ended its half, or the connection is gone: tells of end-of-file without reading what is before it.
+    PeerClosed,
+}
+
+/// Bytes on their way out. The first `len` bytes are sent from the front.
+#[derive(Debug)]
+pub enum SendBytes {
+    /// The visible bytes of a lease.
+    Lease(Lease),
+    /// Bytes that live for ever.
+    Static(&'static [u8]),
+}
+
+impl SendBytes {
+    /// The bytes still to be sent.
+    pub fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Lease(lease) => lease,
+            Self::Static(bytes) => bytes,
+        }
+    }
+
+    /// Drops the first `sent` bytes, which the socket has taken.
+    ///
+    /// # Panics
+    ///
+    /// When `sent` is more than is left.
+    pub fn consume(&mut self, sent: usize) {
+        match self {
+            Self::Lease(lease) => lease.consume(sent),
+            Self::Static(bytes) => *bytes = &bytes[sent..],
+        }
+    }
+
+    /// Whether nothing is left to be sent.
+    pub fn is_empty(&self) -> bool {
+        self.as_slice().is_empty()
+    }
+}
+
+/// One operation. Every variant is answered by exactly one [`Completion`], whose `result` and `payload` are as stated here.
+#[derive(Debug)]
+pub enum Op {
+    /// Waits for one connection on a listener. `Ok(0)` with [`Payload::Fd`].
+    Accept {
+        /// A listening socket of [`Driver::listen`](crate::Driver::listen).
+        listener: Fd,
+    },
+    /// Receives what is there, at most [`RECEIVE_BYTES_MAX`](crate::RECEIVE_BYTES_MAX), without a buffer of its own while it waits.
+    /// `Ok(n)` with [`Payload::Received`]; `Ok(0)` with [`Payload::None`] at end-of-file.
+    Receive {
+        /// A connected socket.
+        fd: Fd,
+    },
+    /// Receives into the spare room of a lease (not empty). `Ok(n)` with the lease, `n` bytes longer; `Ok(0)` at end-of-file.
+    ReceiveInto {
+        /// A connected socket.
+        fd: Fd,
+        /// Where the bytes go, behind those it shows.
+        lease: Lease,
+    },
+    /// Sends bytes (not empty). `Ok(n)`: the socket took the first `n`, which have been consumed; [`Payload::Sent`] is the rest.
+    Send {
+        /// A connected socket.
+        fd: Fd,
+        /// What to send.
+        bytes: SendBytes,
+    },
+    /// Connects to the socket address in the lease (see [`Driver::address`](crate::Driver::address)). `Ok(0)`.
+    Connect {
+        /// A fresh socket of [`Driver::socket`](crate::Driver::socket).
+        fd: Fd,
+        /// The address in the system's form.
+        address: Lease,
+    },
+    /// Ends a half of a connection, or both. `Ok(0)`.
+    Shutdown {
+        /// A connected socket.
+        fd: Fd,
+        /// Which half.
+        how: Shutdown,
+    },
+    /// Closes a descriptor. Operations in flight on it should have been cancelled before. `Ok(0)`.
+    Close {
+        /// The descriptor; it must not be used again.
+        fd: Fd,
+    },
+    /// Waits for readiness. `Ok(0)`.
+    Poll {
+        /// Any descriptor that can be polled.
+        fd: Fd,
+        /// What to wait for.
+        interest: Interest,
+    },
+    /// Opens a file. `Ok(0)` with [`Payload::Fd`]. The path is NUL-terminated.
+    Open {
+        /// The path, its NUL included.
+        path: Lease,
+        /// `O_*` flags; `O_CLOEXEC` is always added.
+        flags: i32,
+        /// Permission bits of a file that is created.
+        mode: u32,
+    },
+    /// Reads a descriptor's metadata (`statx` with an empty path) into a lease of at least 256 spare bytes. `Ok(256)` with the lease.
+    Stat {
+        /// An open descriptor, `O_PATH` allowed.
+        fd: Fd,
+        /// Where the 256 bytes of `struct statx` go.
+        lease: Lease,
+    },
+    /// Reads at an offset into the spare room of a lease (not empty). `Ok(n)` with the lease, `n` bytes longer; `Ok(0)` at end-of-file.
+    ReadAt {
+        /// An open file.
+        fd: Fd,
+        /// Where the bytes go.
+        lease: Lease,
+        /// From the start of the file, in bytes.
+        offset: u64,
+    },
+    /// Writes the visible bytes of a lease at an offset. `Ok(n)`, may be short; the lease comes back unchanged.
+    WriteAt {
+        /// An open file.
+        fd: Fd,
+        /// What to write.
+        lease: Lease,
+        /// From the start of the file, in bytes.
+        offset: u64,
+    },
+    /// Makes a file's data (and metadata, unless `data_only`) durable. `Ok(0)`.
+    Fsync {
+        /// An open file.
+        fd: Fd,
+        /// `fdatasync` instead of `fsync`.
+        data_only: bool,
+    },
+}
+
+impl Op {
+    /// The operation's name, for messages and traces.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Accept { .. } => "accept",
+            Self::Receive { .. } => "receive",
+            Self::ReceiveInto { .. } => "receive_into",
+            Self::Send { .. } => "send",
+            Self::Connect { .. } => "connect",
+            Self::Shutdown { .. } => "shutdown",
+            Self::Close { .. } => "close",
+            Self::Poll { .. } => "poll",
+            Self::Open { .. } => "open",
+            Self::Stat { .. } => "stat",
+            Self::ReadAt { .. } => "read_at",
+            Self::WriteAt { .. } => "write_at",
+            Self::Fsync { .. } => "fsync",
+        }
+    }
+
+    /// The lease that the kernel may touch while the operation is in flight.
+    pub fn lease(&self) -> Option<&Lease> {
+        match self {
+            Self::ReceiveInto { lease, .. }
+            | Self::Stat { lease, .. }
+            | Self::ReadAt { lease, .. }
+            | Self::WriteAt { lease, .. }
+            | Self::Connect { address: lease, .. }
+            | Self::Open { path: lease, .. } => Some(lease),
+            Self::Send { bytes: SendBytes::Lease(lease), .. } => Some(lease),
+            Self::Accept { .. }
+            | Self::Receive { .. }
+            | Self::Send { .. }
+            | Self::Shutdown { .. }
+            | Self::Close { .. }
+            | Self::Poll { .. }
+            | Self::Fsync { .. } => None,
+        }
+    }
+}
+
+/// The answer to one [`Op`].
+#[derive(Debug)]
+pub struct Completion {
+    /// As given to [`Driver::submit`](crate::Driver::submit).
+    pub token: Token,
+    /// As answered by [`Driver::submit`](crate::Driver::submit); the slot is free by now.
+    pub key: Key,
+    /// A count, as stated at each [`Op`], or the system's error.
+    pub result: Result<u32, Errno>,
+    /// What the operation held or brought.
+    pub payload: Payload,
+}
+
+/// What comes along with a [`Completion`].
+#[derive(Debug)]
+pub enum Payload {
+    /// Nothing.
+    None,
+    /// Received bytes, borrowed from the driver: copy what must stay and drop it in the same turn.
+    Received(Received),
+    /// The operation's lease, also when it failed.
+    Lease(Lease),
+    /// What the socket did not take of a send, also when it failed.
+    Sent(SendBytes),
+    /// A new descriptor, the owner's to close.
+    Fd(Fd),
+}
+
+/// An error number of the system.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// The operation was cancelled.
+    pub const CANCELED: Self = Self(libc::ECANCELED);
+    /// No buffer was left; never seen by owners of operations.
+    pub const NOBUFS: Self = Self(libc::ENOBUFS);
+
+    /// From the last failed call of this thread.
+    pub fn last() -> Self {
+        Self(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    }
+
+    /// Whether accepting may simply go on after this error of an accept: it concerns one connection, or passes.
+    pub const fn is_transient_accept(self) -> bool {
+        matches!(
+            self.0,
+            libc::ECONNABORTED
+                | libc::EMFILE
+                | libc::ENFILE
+                | libc::ENOMEM
+                | libc::ENOBUFS
+                | libc::EINTR
+                | libc::EAGAIN
+                | libc::EPROTO
+                | libc::EPERM
+                | libc::ENETDOWN
+                | libc::ENOPROTOOPT
+                | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH
+        )
+    }
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&std::io::Error::from_raw_os_error(self.0), f)
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&std::io::Error::from_raw_os_error(self.0), f)
+    }
+}
+
+impl core::error::Error for Errno {}
+
+impl From<Errno> for std::io::Error {
+    fn from(errno: Errno) -> Self {
+        Self::from_raw_os_error(errno.0)
+    }
+}
+
+impl From<std::io::Error> for Errno {
+    fn from(error: std::io::Error) -> Self {
+        Self(error.raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
+const _: () = assert!(size_of::<Op>() <= 32, "an operation fits half a cache line");

@@ -1,0 +1,210 @@
+//! Nodes (one for each driver) and the clock that they share.
+//!
+//! The clock moves only when every node waits. A node that enters with a wait and finds nothing is **idle** until something is there for
+//! it: a completion, its doorbell, its deadline, or an advance of the clock that brings one of them. With one node, entering is
+//! waiting, and the clock jumps inside. With several on one thread, entering only says what the node waits for; whoever steps the
+//! nodes calls [`step`](Kernel::step), which names a node that has something to do, or moves the clock when none has. A node that
+//! waits twice with nobody else doing anything in between would wait for ever: the clock moves for it as if it were alone.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::census::OpKind;
+use super::faults::Fault;
+use super::kernel::Kernel;
+use super::trace::Entry;
+use super::{NodeId, Step};
+use crate::{Doorbell, Errno, Instant, Wait};
+
+/// What the kernel knows of a driver.
+#[derive(Debug)]
+pub(crate) struct Node {
+    doorbell: Doorbell,
+    state: NodeState,
+    /// Operations started since it last entered.
+    pub(crate) submitted: Vec<u64>,
+    /// Operations whose completion it can take.
+    pub(crate) done: VecDeque<u64>,
+    /// How many of those it sees in this turn.
+    pub(crate) visible: usize,
+    /// Received bytes that fitted into its scratch buffer when it last entered.
+    room: usize,
+    /// Times a receive found no buffer.
+    pub(crate) enobufs: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NodeState {
+    /// It has something to do besides what the kernel knows.
+    Busy,
+    /// It waits, until a deadline in nanoseconds or for ever.
+    Idle(Option<u64>),
+}
+
+/// All nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    nodes: BTreeMap<NodeId, Node>,
+    registered: u32,
+    /// The node that waited last, if nobody else has done anything since.
+    waiting: Option<NodeId>,
+}
+
+impl Nodes {
+    pub(crate) fn register(&mut self, doorbell: Doorbell) -> NodeId {
+        let id = NodeId(self.registered);
+        self.registered += 1;
+        let node = Node {
+            doorbell,
+            state: NodeState::Busy,
+            submitted: Vec::new(),
+            done: VecDeque::new(),
+            visible: 0,
+            room: 0,
+            enobufs: 0,
+        };
+        self.nodes.insert(id, node);
+        id
+    }
+
+    pub(crate) fn get(&self, id: NodeId) -> &Node {
+        self.nodes.get(&id).expect("a node is known until it retires")
+    }
+
+    pub(crate) fn get_mut(&mut self, id: NodeId) -> &mut Node {
+        self.nodes.get_mut(&id).expect("a node is known until it retires")
+    }
+
+    pub(crate) fn remove(&mut self, id: NodeId) {
+        self.nodes.remove(&id);
+        self.waiting = None;
+    }
+
+    pub(crate) fn all(&self) -> Vec<NodeId> {
+        self.nodes.keys().copied().collect()
+    }
+
+    /// Whether some driver has completions to take.
+    pub(crate) fn any_done(&self) -> bool {
+        self.nodes.values().any(|node| !node.done.is_empty() || !node.submitted.is_empty())
+    }
+}
+
+impl Kernel {
+    /// The first completion that a node can take, if received bytes fit into `room`.
+    pub(crate) fn deliverable(&self, node: NodeId, room: usize) -> Option<usize> {
+        self.nodes.get(node).done.iter().position(|&id| {
+            let (flight, outcome) = self.ended(id);
+            flight.kind != OpKind::Receive || outcome.bytes.len() <= room
+        })
+    }
+
+    fn has_something(&self, node: NodeId) -> bool {
+        self.deliverable(node, self.nodes.get(node).room).is_some()
+    }
+
+    fn is_runnable(&self, id: NodeId) -> bool {
+        let node = self.nodes.get(id);
+        let waits = match node.state {
+            NodeState::Busy => false,
+            NodeState::Idle(deadline) => deadline.is_none_or(|deadline| deadline > self.now),
+        };
+        !waits || !node.submitted.is_empty() || node.doorbell.is_rung() || self.has_something(id)
+    }
+
+    /// One turn of a node with so much room for received bytes: what it started begins, and it waits as said above.
+    pub(crate) fn enter(&mut self, node: NodeId, wait: Wait, room: usize) -> Result<(), Errno> {
+        if self.nodes.waiting != Some(node) {
+            self.nodes.waiting = None;
+        }
+        self.nodes.get_mut(node).room = room;
+        self.begin_submitted(node);
+        let rung = self.nodes.get(node).doorbell.silence();
+        let deadline = match wait {
+            Wait::No => None,
+            Wait::Until(deadline) => Some(Some(deadline.as_nanos())),
+            Wait::Forever => Some(None),
+        };
+        self.nodes.get_mut(node).state = NodeState::Busy;
+        if let Some(deadline) = deadline
+            && !rung
+        {
+            self.wait(node, deadline)?;
+        }
+        let done = self.nodes.get(node).done.len();
+        let overflows = done > 1 && self.fault(Fault::Overflow);
+        let visible = if overflows { self.rng.between(1, done as u64 - 1) as usize } else { done };
+        self.nodes.get_mut(node).visible = visible;
+        Ok(())
+    }
+
+    fn wait(&mut self, node: NodeId, deadline: Option<u64>) -> Result<(), Errno> {
+        let alone = self.nodes.nodes.len() == 1 || self.nodes.waiting == Some(node);
+        while !self.has_something(node) && deadline.is_none_or(|deadline| deadline > self.now) {
+            if !alone {
+                self.nodes.get_mut(node).state = NodeState::Idle(deadline);
+                self.nodes.waiting = Some(node);
+                return Ok(());
+            }
+            let Some(at) = earlier(self.events.next_at(), deadline) else { return Err(Errno(libc::EDEADLK)) };
+            self.move_clock(at);
+        }
+        Ok(())
+    }
+
+    /// What whoever steps several nodes does next.
+    pub(crate) fn step(&mut self) -> Step {
+        self.nodes.waiting = None;
+        self.run_due();
+        let runnable: Vec<NodeId> = self.nodes.nodes.keys().copied().filter(|&id| self.is_runnable(id)).collect();
+        if !runnable.is_empty() {
+            let id = runnable[self.rng.below(runnable.len() as u64) as usize];
+            self.record(Entry::Ran { node: id.0 });
+            return Step::Run(id);
+        }
+        match self.next_at() {
+            Some(at) => {
+                self.move_clock(at);
+                Step::Advanced(Instant::from_nanos(self.now))
+            }
+            None => Step::Stuck,
+        }
+    }
+
+    /// When something happens by itself, or the first node's wait ends.
+    pub(crate) fn next_at(&self) -> Option<u64> {
+        let deadlines = self.nodes.nodes.values().filter_map(|node| match node.state {
+            NodeState::Idle(deadline) => deadline,
+            NodeState::Busy => None,
+        });
+        earlier(self.events.next_at(), deadlines.min())
+    }
+
+    /// Moves the clock to `until`, and everything happens in order on the way.
+    pub(crate) fn advance_to(&mut self, until: u64) {
+        self.nodes.waiting = None;
+        self.run_due();
+        while let Some(at) = self.events.next_at().filter(|&at| at <= until) {
+            self.move_clock(at);
+        }
+        if until > self.now {
+            self.move_clock(until);
+        }
+    }
+
+    fn move_clock(&mut self, at: u64) {
+        debug_assert!(at >= self.now, "time does not run backwards");
+        if at > self.now {
+            self.now = at;
+            self.record(Entry::Clock);
+        }
+        self.run_due();
+    }
+}
+
+fn earlier(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (one, other) => one.or(other),
+    }
+}

@@ -1,0 +1,83 @@
+//! The descriptor table: the lowest free number is given out first, as POSIX has it, so that a use after close hits somebody else's
+//! descriptor here as it would there.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::files::OpenFile;
+use super::listeners::Listener;
+use super::sockets::Socket;
+use crate::{Errno, Fd};
+
+/// What a descriptor stands for.
+#[derive(Debug)]
+pub(crate) enum Object {
+    Socket(Socket),
+    Listener(Listener),
+    File(OpenFile),
+}
+
+/// An open descriptor.
+#[derive(Debug)]
+pub(crate) struct Descriptor {
+    pub(crate) object: Object,
+    /// Operations that wait on it, in order of submission.
+    pub(crate) waiting: Vec<u64>,
+    /// When the latest completion of each direction becomes visible: later ones do not overtake it.
+    pub(crate) visible_at: [u64; 2],
+}
+
+/// The table of the simulated process.
+#[derive(Debug)]
+pub(crate) struct Descriptors {
+    open: BTreeMap<i32, Descriptor>,
+    /// Free numbers below `fresh`.
+    free: BTreeSet<i32>,
+    /// The lowest number that was never used.
+    fresh: i32,
+    max: u32,
+}
+
+/// 0, 1 and 2 are taken in any process.
+const FIRST: i32 = 3;
+
+impl Descriptors {
+    pub(crate) const fn new(max: u32) -> Self {
+        Self { open: BTreeMap::new(), free: BTreeSet::new(), fresh: FIRST, max }
+    }
+
+    /// `EMFILE` when the table is full.
+    pub(crate) fn check_room(&self) -> Result<(), Errno> {
+        if self.open.len() < self.max as usize { Ok(()) } else { Err(Errno(libc::EMFILE)) }
+    }
+
+    /// Opens the lowest free one.
+    pub(crate) fn open(&mut self, object: Object) -> Result<Fd, Errno> {
+        self.check_room()?;
+        let raw = self.free.pop_first().unwrap_or_else(|| {
+            self.fresh += 1;
+            self.fresh - 1
+        });
+        let before = self.open.insert(raw, Descriptor { object, waiting: Vec::new(), visible_at: [0; 2] });
+        assert!(before.is_none(), "a free number is free");
+        Ok(Fd::from_raw(raw))
+    }
+
+    pub(crate) fn close(&mut self, fd: Fd) -> Option<Descriptor> {
+        let descriptor = self.open.remove(&fd.raw())?;
+        self.free.insert(fd.raw());
+        Some(descriptor)
+    }
+
+    pub(crate) fn get(&self, fd: Fd) -> Option<&Descriptor> {
+        self.open.get(&fd.raw())
+    }
+
+    pub(crate) fn get_mut(&mut self, fd: Fd) -> Option<&mut Descriptor> {
+        self.open.get_mut(&fd.raw())
+    }
+
+    pub(crate) fn all(&self) -> Vec<Fd> {
+        self.open.keys().map(|&raw| Fd::from_raw(raw)).collect()
+    }
+}

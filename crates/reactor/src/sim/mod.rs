@@ -1,0 +1,360 @@
+//! The simulated kernel: a third backend, in which a seed decides everything.
+//!
+//! A [`World`] is one virtual clock, one network in memory, one file tree and one seed. Drivers made with
+//! [`Driver::simulated`](crate::Driver::simulated) live in it and talk to each other through it, with Linux's answers: bounded
+//! socket buffers, backlogs, half-closed streams, resets, the lowest free descriptor. Nothing in it looks at the real world, so the
+//! same program in a world of the same seed does the same, to the nanosecond and the byte; [`World::trace_hash`] shows it.
+//!
+//! What can go wrong does, as often as [`Faults`] says, and is counted in a [`Census`].
+//!
+//! # Client and server in one world
+//!
+//! ```
+//! use plimsoll_pool::{Budget, Kind, MemoryLimit, Pool, PoolConfig};
+//! use plimsoll_reactor::sim::{SimConfig, World};
+//! use plimsoll_reactor::{Completion, Driver, DriverConfig, ListenOptions, Op, Payload, SendBytes, SocketKind, Token, Wait};
+//!
+//! let pool = Pool::new(&Budget::new(MemoryLimit::mib(8)), PoolConfig::default())?;
+//! let world = World::new(SimConfig::new(7));
+//! let mut driver = Driver::simulated(&world, &DriverConfig::default(), &pool)?;
+//! let reap = |driver: &mut Driver| -> Result<Completion, Box<dyn std::error::Error>> {
+//!     loop {
+//!         if let Some(completion) = driver.reap() { return Ok(completion); }
+//!         driver.enter(Wait::Forever)?;
+//!     }
+//! };
+//!
+//! let listener = driver.listen("127.0.0.1:80".parse()?, &ListenOptions::default())?;
+//! let client = driver.socket(SocketKind::Tcp4)?;
+//! let address = driver.address("127.0.0.1:80".parse()?)?;
+//! driver.submit(Op::Connect { fd: client, address }, Token(1)).map_err(|(over, _)| over)?;
+//! assert_eq!(reap(&mut driver)?.result, Ok(0));
+//!
+//! let server = driver.accept_now(listener)?.expect("the connection is in the queue");
+//! let bytes = SendBytes::Static(b"hello");
+//! driver.submit(Op::Send { fd: client, bytes }, Token(2)).map_err(|(over, _)| over)?;
+//! driver.submit(Op::Receive { fd: server }, Token(3)).map_err(|(over, _)| over)?;
+//! assert_eq!((reap(&mut driver)?.token, world.census().completed), (Token(2), 2));
+//! let received = reap(&mut driver)?;
+//! let Payload::Received(bytes) = received.payload else { panic!("a receive brings bytes") };
+//! assert_eq!(&*bytes, b"hello");
+//!
+//! for fd in [client, server, listener] { driver.close_now(fd); }
+//! assert!(world.descriptors().is_empty());
+//! # drop(bytes);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Several drivers
+//!
+//! All drivers of a world live on one thread, and entering one never blocks the thread. With a single driver the clock jumps inside
+//! [`enter`](crate::Driver::enter). With several, a driver that has to wait returns from `enter` with nothing, and whoever runs them asks
+//! [`World::step`] what to do: run the driver that the seed chooses among those that have something to do, or go on because the clock was moved.
+//!
+//! ```
+//! # use plimsoll_pool::{Budget, MemoryLimit, Pool, PoolConfig};
+//! # use plimsoll_reactor::sim::{SimConfig, Step, World};
+//! # use plimsoll_reactor::{Driver, DriverConfig, Wait};
+//! # use core::time::Duration;
+//! let world = World::new(SimConfig::new(7));
+//! let start = world.now();
+//! let mut drivers = Vec::new();
+//! for _ in 0..2 {
+//!     let pool = Pool::new(&Budget::new(MemoryLimit::mib(1)), PoolConfig::default())?;
+//!     drivers.push(Driver::simulated(&world, &DriverConfig::default(), &pool)?);
+//! }
+//! let waits = [Wait::Forever, Wait::Until(start + Duration::from_secs(3))];
+//! let mut turns = [0; 2];
+//! while turns[1] < 2 {
+//!     match world.step() {
+//!         Step::Run(node) => {
+//!             let at = drivers.iter().position(|driver| driver.node() == Some(node)).expect("it is one of ours");
+//!             turns[at] += 1;
+//!             drivers[at].enter(waits[at])?;
+//!         }
+//!         Step::Advanced(_) => {}
+//!         Step::Stuck => panic!("one of them waits for a time"),
+//!     }
+//! }
+//! assert_eq!(turns, [1, 2], "the first has nothing to wake up for");
+//! assert_eq!(world.now() - start, Duration::from_secs(3));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # When everybody waits for nothing
+//!
+//! A wait without a deadline in a world in which nothing will ever happen is an error, `EDEADLK` from `enter` or [`Step::Stuck`], so
+//! that a test fails at once instead of hanging.
+#![forbid(unsafe_code)]
+
+use core::cell::{Ref, RefCell, RefMut};
+use core::fmt;
+use core::net::IpAddr;
+use core::time::Duration;
+use std::rc::Rc;
+
+use crate::{Errno, Fd, Instant};
+
+mod census;
+mod clock;
+mod descriptors;
+mod dial;
+mod events;
+mod faults;
+mod files;
+mod flight;
+mod kernel;
+mod listeners;
+mod network;
+mod node;
+mod pipe;
+mod rng;
+mod sockets;
+#[cfg(test)]
+mod tests;
+mod trace;
+
+pub use census::{Census, OpKind};
+pub use faults::{Fault, Faults};
+use kernel::Kernel;
+pub(crate) use node::Sim;
+
+/// What a world is like. [`SimConfig::new`] is a clean one.
+#[derive(Clone, Debug)]
+pub struct SimConfig {
+    /// Decides everything that is left open.
+    pub seed: u64,
+    /// What goes wrong. Default: nothing.
+    pub faults: Faults,
+    /// The shortest one-way time of a connection. Default 50 µs.
+    pub latency_min: Duration,
+    /// The longest one-way time of a connection. Default 500 µs.
+    pub latency_max: Duration,
+    /// Bytes of each send buffer and each receive buffer of a socket. Default 64 KiB.
+    pub socket_buffer_bytes: usize,
+    /// The network carries at most so many bytes in one piece. Default 16 KiB.
+    pub segment_bytes_max: usize,
+    /// Open descriptors at most. Default 1,048,576.
+    pub descriptors_max: u32,
+    /// The longest time of a file operation on a good day. Default 200 µs.
+    pub file_latency_max: Duration,
+    /// Bytes of one file at most. Default 64 MiB.
+    pub file_bytes_max: u64,
+    /// How many of the last events [`World::trace`] has. Default 0.
+    pub trace_events_max: usize,
+    /// Addresses of the simulated hosts besides the loopback ones. Default: none.
+    pub hosts: Vec<IpAddr>,
+    /// The virtual time at the start. Default 1,000 s.
+    pub start: Instant,
+}
+
+impl SimConfig {
+    /// A clean world of a seed.
+    pub const fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            faults: Faults::clean(),
+            latency_min: Duration::from_micros(50),
+            latency_max: Duration::from_micros(500),
+            socket_buffer_bytes: 64 * 1024,
+            segment_bytes_max: 16 * 1024,
+            descriptors_max: 1 << 20,
+            file_latency_max: Duration::from_micros(200),
+            file_bytes_max: 64 * 1024 * 1024,
+            trace_events_max: 0,
+            hosts: Vec::new(),
+            start: Instant::from_millis(1_000_000),
+        }
+    }
+
+    /// The same, with these faults.
+    #[must_use]
+    pub fn with_faults(self, faults: Faults) -> Self {
+        Self { faults, ..self }
+    }
+
+    fn check(&self) {
+        assert!(self.latency_min <= self.latency_max, "latencies are an interval");
+        assert!(self.socket_buffer_bytes > 0 && self.segment_bytes_max > 0, "the network carries bytes");
+        assert!(self.descriptors_max > 0, "a process has descriptors");
+    }
+
+    fn has_address(&self, ip: IpAddr) -> bool {
+        ip.is_loopback() || self.hosts.contains(&ip)
+    }
+}
+
+/// A driver's name in its world, in order of creation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(u32);
+
+impl NodeId {
+    /// How many drivers the world had before it.
+    pub const fn index(self) -> u32 {
+        self.0
+    }
+}
+
+/// What to do next with the drivers of a world: see [`World::step`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// This driver has something to do: give it a turn.
+    Run(NodeId),
+    /// Every driver waited, and the clock has moved to this time. Ask again.
+    Advanced(Instant),
+    /// Every driver waits for ever and nothing will happen: a deadlock.
+    Stuck,
+}
+
+/// A simulated world: one virtual clock, one network, one seed. Cheap to clone; all clones are the same world.
+#[derive(Clone)]
+pub struct World(Rc<RefCell<Kernel>>);
+
+impl World {
+    /// A new world.
+    ///
+    /// # Panics
+    ///
+    /// When the configuration makes no sense: an empty buffer, no descriptors, a shortest latency over the longest.
+    pub fn new(config: SimConfig) -> Self {
+        Self(Rc::new(RefCell::new(Kernel::new(config))))
+    }
+
+    fn kernel(&self) -> Ref<'_, Kernel> {
+        self.0.borrow()
+    }
+
+    fn kernel_mut(&self) -> RefMut<'_, Kernel> {
+        self.0.borrow_mut()
+    }
+
+    /// The seed that decides everything.
+    pub fn seed(&self) -> u64 {
+        self.kernel().config.seed
+    }
+
+    /// The virtual time.
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(self.kernel().now)
+    }
+
+    /// A hash over everything that has happened so far: operations started and ended, with their results, bytes and times, and every
+    /// fault. Two runs of the same program with the same seed have the same at the same point.
+    pub fn trace_hash(&self) -> u64 {
+        self.kernel().trace.hash()
+    }
+
+    /// The last events as text, oldest first, as many as [`SimConfig::trace_events_max`] asks for.
+    pub fn trace(&self) -> Vec<String> {
+        self.kernel().trace.lines()
+    }
+
+    /// What has happened how often.
+    pub fn census(&self) -> Census {
+        self.kernel().census.clone()
+    }
+
+    /// Open descriptors, lowest first. A program that closes what it opens ends with none.
+    pub fn descriptors(&self) -> Vec<Fd> {
+        self.kernel().descriptors.all()
+    }
+
+    /// Connections that some end still has.
+    pub fn connections(&self) -> usize {
+        self.kernel().network.len()
+    }
+
+    /// Operations of all drivers whose completions were not taken yet.
+    pub fn in_flight(&self) -> usize {
+        self.kernel().in_flight()
+    }
+
+    /// The drivers of the world, oldest first.
+    pub fn nodes(&self) -> Vec<NodeId> {
+        self.kernel().nodes.all()
+    }
+
+    /// Whether nothing will happen unless a driver does something: no event is to come, no completion waits to be taken.
+    pub fn is_idle(&self) -> bool {
+        let kernel = self.kernel();
+        kernel.events.next_at().is_none() && !kernel.nodes.any_done()
+    }
+
+    /// When something happens by itself, or a waiting driver's deadline comes; `None` if never.
+    pub fn next_event(&self) -> Option<Instant> {
+        self.kernel().next_at().map(Instant::from_nanos)
+    }
+
+    /// What to do next with the drivers of this world, when there are several; see the [module](self). Among several that have something
+    /// to do, the seed chooses.
+    ///
+    /// A driver has something to do when it has not entered with a wait since it last found something, when a completion waits for it,
+    /// when its doorbell was rung, and when its deadline has come.
+    pub fn step(&self) -> Step {
+        self.kernel_mut().step()
+    }
+
+    /// Moves the clock by `duration`, whoever waits for what. What happens on the way happens in order; drivers find it when they enter.
+    pub fn advance(&self, duration: Duration) {
+        let mut kernel = self.kernel_mut();
+        let until = kernel.now.saturating_add(nanos(duration));
+        kernel.advance_to(until);
+    }
+
+    /// A number below `bound` that the seed decides, for programs that choose at random and want to be replayed.
+    ///
+    /// # Panics
+    ///
+    /// When `bound` is zero.
+    pub fn random_below(&self, bound: u64) -> u64 {
+        self.kernel_mut().rng.below(bound)
+    }
+
+    /// Puts a file at a path, and the directories above it; replaces a file that was there. Relative paths start at `/`.
+    ///
+    /// # Errors
+    ///
+    /// `EISDIR` when the path is a directory, `ENOTDIR` when a file is above it.
+    ///
+    /// ```
+    /// use plimsoll_reactor::sim::{SimConfig, World};
+    ///
+    /// let world = World::new(SimConfig::new(1));
+    /// world.place_file("/etc/motd", b"hello".to_vec())?;
+    /// assert_eq!(world.file("/etc/../etc/motd").as_deref(), Some(&b"hello"[..]));
+    /// assert!(world.remove_file("/etc/motd"));
+    /// assert_eq!(world.file("/etc/motd"), None);
+    /// # Ok::<(), plimsoll_reactor::Errno>(())
+    /// ```
+    pub fn place_file(&self, path: &str, bytes: Vec<u8>) -> Result<(), Errno> {
+        let mut kernel = self.kernel_mut();
+        let now = kernel.now;
+        kernel.files.place(path, bytes, now)
+    }
+
+    /// The bytes of the file at a path.
+    pub fn file(&self, path: &str) -> Option<Vec<u8>> {
+        self.kernel().files.bytes(path)
+    }
+
+    /// Takes the file at a path away; who has it open keeps it. Whether one was there.
+    pub fn remove_file(&self, path: &str) -> bool {
+        self.kernel_mut().files.remove(path)
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kernel = self.kernel();
+        f.debug_struct("World")
+            .field("seed", &kernel.config.seed)
+            .field("now", &Instant::from_nanos(kernel.now))
+            .field("trace_hash", &format_args!("{:#018x}", kernel.trace.hash()))
+            .finish_non_exhaustive()
+    }
+}
+
+/// A duration in nanoseconds, saturating.
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

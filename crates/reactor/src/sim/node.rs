@@ -1,0 +1,173 @@
+//! The backend of a simulated driver: the driver's own half (its receive buffer, its keys), in front of the world's kernel.
+#![forbid(unsafe_code)]
+
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use plimsoll_pool::Pool;
+use plimsoll_slab::Key;
+
+use super::{NodeId, World};
+use crate::net::{ListenOptions, SocketKind, SocketOption};
+use crate::op::{Errno, Fd, Op};
+use crate::received::{Received, Shelf};
+use crate::slots::{Raw, SlotState, Slots};
+use crate::{Doorbell, Error, Instant, RECEIVE_BUFFER_BYTES, Wait};
+
+/// A driver's place in a world.
+#[derive(Debug)]
+pub(crate) struct Sim {
+    world: World,
+    node: NodeId,
+    /// One scratch buffer, which is filled from `cursor` on while something in it is lent.
+    shelf: Rc<Shelf>,
+    cursor: usize,
+    /// The kernel's number of each operation in flight.
+    flights: BTreeMap<Key, u64>,
+}
+
+/// The scratch buffer.
+const SCRATCH: u16 = 0;
+
+impl Sim {
+    pub(crate) fn new(world: &World, pool: &Pool, doorbell: &Doorbell) -> Result<Self, Error> {
+        let shelf = Shelf::new(pool, 1)?;
+        let node = world.kernel_mut().nodes.register(doorbell.clone());
+        Ok(Self { world: world.clone(), node, shelf, cursor: 0, flights: BTreeMap::new() })
+    }
+
+    /// Its name in the world.
+    pub(crate) const fn node(&self) -> NodeId {
+        self.node
+    }
+
+    pub(crate) fn start(&mut self, key: Key, slots: &mut Slots) {
+        let slot = slots.get(key).expect("an operation is in its slot when it starts");
+        let id = self.world.kernel_mut().start(self.node, key, &slot.op);
+        let before = self.flights.insert(key, id);
+        assert!(before.is_none(), "a key is in flight once");
+    }
+
+    pub(crate) fn cancel(&mut self, key: Key, _slots: &mut Slots) {
+        if let Some(&id) = self.flights.get(&key) {
+            self.world.kernel_mut().cancel(id);
+        }
+    }
+
+    pub(crate) fn enter(&mut self, wait: Wait, _slots: &mut Slots) -> Result<(), Errno> {
+        let room = self.room();
+        self.world.kernel_mut().enter(self.node, wait, room)
+    }
+
+    pub(crate) fn next(&mut self, slots: &mut Slots) -> Option<Raw> {
+        let at = self.deliverable()?;
+        let mut kernel = self.world.kernel_mut();
+        let node = kernel.nodes.get_mut(self.node);
+        node.visible -= 1;
+        let id = node.done.remove(at).expect("found just now");
+        let (key, outcome) = kernel.take(id);
+        let before = self.flights.remove(&key);
+        assert_eq!(before, Some(id), "completions come once");
+        let slot = slots.get_mut(key).expect("an operation keeps its slot until its completion is taken");
+        if slot.state == SlotState::Orphaned {
+            kernel.census.orphaned += 1;
+        }
+        drop(kernel);
+        let received = match &mut slot.op {
+            Op::Receive { .. } if slot.state != SlotState::Orphaned => self.lend(&outcome.bytes),
+            Op::ReceiveInto { lease, .. } | Op::ReadAt { lease, .. } | Op::Stat { lease, .. } => {
+                lease.spare_mut()[..outcome.bytes.len()].write_copy_of_slice(&outcome.bytes);
+                None
+            }
+            _ => None,
+        };
+        Some(Raw { key, result: outcome.result, received })
+    }
+
+    /// The first completion that can be taken now, of those that this turn sees.
+    fn deliverable(&self) -> Option<usize> {
+        let kernel = self.world.kernel();
+        let visible = kernel.nodes.get(self.node).visible > 0;
+        visible.then(|| kernel.deliverable(self.node, self.room())).flatten()
+    }
+
+    /// Received bytes that fit into the scratch buffer.
+    fn room(&self) -> usize {
+        if self.shelf.lent(SCRATCH) == 0 { RECEIVE_BUFFER_BYTES } else { RECEIVE_BUFFER_BYTES - self.cursor }
+    }
+
+    /// Places received bytes in the scratch buffer.
+    fn lend(&mut self, bytes: &[u8]) -> Option<Received> {
+        if bytes.is_empty() {
+            return None;
+        }
+        if self.shelf.lent(SCRATCH) == 0 {
+            self.cursor = 0;
+        }
+        let filled = self.shelf.fill(SCRATCH, self.cursor, bytes.len(), |room| {
+            room.copy_from_slice(bytes);
+            Ok::<usize, Errno>(bytes.len())
+        });
+        let received = filled.unwrap_or_else(|errno| unreachable!("copying does not fail with {errno}"));
+        self.cursor += bytes.len();
+        debug_assert!(self.cursor <= RECEIVE_BUFFER_BYTES, "what was lent fits");
+        received
+    }
+
+    pub(crate) fn has_ready(&self) -> bool {
+        self.deliverable().is_some()
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.world.now()
+    }
+
+    pub(crate) fn fixed_bytes(&self) -> u64 {
+        self.shelf.bytes()
+    }
+
+    pub(crate) fn enobufs_total(&self) -> u64 {
+        self.world.kernel().nodes.get(self.node).enobufs
+    }
+
+    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Fd, Error> {
+        self.world.kernel_mut().listen(address, options)
+    }
+
+    pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Fd, Errno> {
+        self.world.kernel_mut().socket(kind)
+    }
+
+    pub(crate) fn accept_now(&mut self, listener: Fd) -> Result<Option<Fd>, Errno> {
+        self.world.kernel_mut().accept(listener)
+    }
+
+    pub(crate) fn close_now(&mut self, fd: Fd) {
+        let closed = self.world.kernel_mut().close(fd);
+        debug_assert!(closed.is_ok(), "only open descriptors are closed: {fd:?}");
+    }
+
+    pub(crate) fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+        self.world.kernel().local_address(fd)
+    }
+
+    pub(crate) fn peer_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+        self.world.kernel().peer_address(fd)
+    }
+
+    pub(crate) fn set_option(&mut self, fd: Fd, option: SocketOption) -> Result<(), Errno> {
+        self.world.kernel_mut().set_option(fd, option)
+    }
+
+    /// Leaves the world; what is in flight is forgotten there.
+    pub(crate) fn retire(&mut self) {
+        self.world.kernel_mut().retire(self.node);
+    }
+}
+
+impl Drop for Sim {
+    fn drop(&mut self) {
+        self.retire();
+    }
+}

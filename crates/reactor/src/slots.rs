@@ -1,0 +1,210 @@
+//! The table of operations in flight.
+//!
+//! **I-FLIGHT**: from [`Slots::insert`] until [`Slots::finish`] an operation's slot exists and its lease neither moves nor is used by
+//! anybody but the backend; `finish` is called once, for its last completion.
+//!
+//! **I-FILLED**: a backend that reports `Ok(n)` for an operation that fills a lease has written (or the kernel has) the first `n` bytes of the
+//! lease's spare room.
+
+use plimsoll_pool::{Kind, Lease, OverBudget, Pool};
+use plimsoll_slab::{Key, Slab};
+
+use crate::op::{Completion, Errno, Op, Payload, SendBytes, Token};
+use crate::{Fd, PoolPage, Received};
+
+/// Operation slots of one driver at most: 2^22 of them are 180 MiB.
+const CHUNKS_MAX: u32 = 1 << 16;
+
+/// One operation in flight.
+pub(crate) struct Slot {
+    pub(crate) op: Op,
+    pub(crate) token: Token,
+    pub(crate) state: SlotState,
+    /// The next slot of the backend's list that this one is in; in no list until the backend puts it in one.
+    pub(crate) link: Link,
+}
+
+const _: () = assert!(size_of::<Slot>() <= 40, "a parked connection pays for one of these");
+
+/// The index of a slot, or none, in the three bytes that a slot has to spare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Link([u8; 3]);
+
+impl Link {
+    pub(crate) const NONE: Self = Self([0xff; 3]);
+
+    /// A link to the slot at `index`.
+    pub(crate) fn to(index: u32) -> Self {
+        debug_assert!(index < Self::INDEX_END);
+        let [a, b, c, _] = index.to_le_bytes();
+        Self([a, b, c])
+    }
+
+    pub(crate) fn index(self) -> Option<u32> {
+        let Self([a, b, c]) = self;
+        (self != Self::NONE).then_some(u32::from_le_bytes([a, b, c, 0]))
+    }
+
+    /// Every index of a slot is below it.
+    pub(crate) const INDEX_END: u32 = (1 << 24) - 1;
+}
+
+const _: () = assert!(CHUNKS_MAX as u64 * Slab::<Slot, PoolPage>::ENTRIES_PER_CHUNK as u64 <= Link::INDEX_END as u64);
+
+/// Who still waits for the last completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotState {
+    /// The owner.
+    InFlight,
+    /// The owner, who has asked for it to end.
+    Cancelling,
+    /// Nobody; it goes on all the same.
+    Disowned,
+    /// Nobody, and its end was asked for.
+    Orphaned,
+}
+
+/// A backend's report that an operation's last completion has come.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    pub(crate) key: Key,
+    /// For accept and open the descriptor, else a count.
+    pub(crate) result: Result<u32, Errno>,
+    /// What a [`Op::Receive`] brought.
+    pub(crate) received: Option<Received>,
+}
+
+impl SlotState {
+    /// Whether the end of the operation was asked for.
+    pub(crate) fn is_cancelled(self) -> bool {
+        matches!(self, Self::Cancelling | Self::Orphaned)
+    }
+}
+
+/// What became of an operation.
+#[derive(Debug)]
+pub(crate) enum Finished {
+    /// The owner gets it.
+    Completed(Completion),
+    /// Nobody wanted it; a descriptor that came of it must be closed.
+    Orphan(Option<Fd>),
+}
+
+/// The table.
+pub(crate) struct Slots {
+    table: Slab<Slot, PoolPage>,
+}
+
+impl Slots {
+    pub(crate) fn new() -> Self {
+        Self { table: Slab::new(CHUNKS_MAX) }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Places an operation; it is in flight from now on.
+    pub(crate) fn insert(&mut self, pool: &Pool, op: Op, token: Token) -> Result<Key, (OverBudget, Op)> {
+        let slot = Slot { op, token, state: SlotState::InFlight, link: Link::NONE };
+        let slot = match self.table.insert(slot) {
+            Ok(key) => return Ok(key),
+            Err(slot) => slot,
+        };
+        let page = match PoolPage::try_new(pool, Kind::Slots) {
+            Ok(page) => page,
+            Err(over) => return Err((over, slot.op)),
+        };
+        if self.table.grow(page).is_err() {
+            return Err((OverBudget::new(plimsoll_slab::CHUNK_BYTES as u64), slot.op));
+        }
+        match self.table.insert(slot) {
+            Ok(key) => Ok(key),
+            Err(_) => unreachable!("a table that has just grown has room"),
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut Slot> {
+        self.table.get_mut(key)
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<&Slot> {
+        self.table.get(key)
+    }
+
+    /// The key of the operation in flight at an index.
+    pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
+        self.table.key_at(index)
+    }
+
+    /// The operation in flight at an index, for the lists of a backend.
+    pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut Slot> {
+        self.table.get_at_mut(index)
+    }
+
+    /// All operations in flight.
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        self.table.iter().map(|(key, _)| key).collect()
+    }
+
+    /// Bytes of the leases that operations in flight hold.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        let held = |slot: &Slot| slot.op.lease().map_or(0, |lease| lease.class().bytes() as u64);
+        self.table.iter().map(|(_, slot)| held(slot)).sum::<u64>()
+    }
+
+    /// Bytes of the table's own pages.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        u64::from(self.table.chunks()) * plimsoll_slab::CHUNK_BYTES as u64
+    }
+
+    /// Gives back one page that no operation uses.
+    pub(crate) fn release_page(&mut self) -> bool {
+        self.table.release_empty().is_some()
+    }
+
+    /// Frees the slot of an operation whose last completion has come. `None` for a key that is not in flight.
+    pub(crate) fn finish(&mut self, raw: Raw) -> Option<Finished> {
+        let Slot { op, token, state, link: _ } = self.table.remove(raw.key)?;
+        let opens = matches!(op, Op::Accept { .. } | Op::Open { .. });
+        let (result, fd) = match raw.result {
+            Ok(fd) if opens => (Ok(0), Some(Fd::from_raw(fd as i32))),
+            other => (other, None),
+        };
+        if matches!(state, SlotState::Disowned | SlotState::Orphaned) {
+            return Some(Finished::Orphan(fd));
+        }
+        let payload = match op {
+            Op::Accept { .. } | Op::Open { .. } => fd.map_or(Payload::None, Payload::Fd),
+            Op::Receive { .. } => raw.received.map_or(Payload::None, Payload::Received),
+            Op::ReceiveInto { lease, .. } | Op::ReadAt { lease, .. } | Op::Stat { lease, .. } => {
+                Payload::Lease(filled(lease, result))
+            }
+            Op::WriteAt { lease, .. } => Payload::Lease(lease),
+            Op::Send { mut bytes, .. } => {
+                bytes.consume(result.unwrap_or(0) as usize);
+                Payload::Sent(bytes)
+            }
+            Op::Connect { .. } | Op::Shutdown { .. } | Op::Close { .. } | Op::Poll { .. } | Op::Fsync { .. } => Payload::None,
+        };
+        Some(Finished::Completed(Completion { token, key: raw.key, result, payload }))
+    }
+}
+
+/// The lease, longer by what the operation brought.
+fn filled(mut lease: Lease, result: Result<u32, Errno>) -> Lease {
+    let written = result.unwrap_or(0) as usize;
+    assert!(written <= lease.spare_capacity(), "no more than there was room for");
+    // SAFETY: I-FILLED: the first `written` bytes of the spare room are initialised.
+    unsafe { lease.advance_written(written) };
+    lease
+}
+
+impl SendBytes {
+    /// Address and length of what is to be sent, for a backend.
+    pub(crate) fn raw_parts(&self) -> (*const u8, usize) {
+        let bytes = self.as_slice();
+        debug_assert!(!bytes.is_empty(), "an empty send never reaches a backend");
+        (bytes.as_ptr(), bytes.len())
+    }
+}

@@ -1,0 +1,194 @@
+//! Sockets. No call here waits: sends and receives say `MSG_DONTWAIT`, also on blocking sockets.
+//!
+//! **I-SLICE**: the kernel touches only the memory of the slices handed over, and only within the call.
+//!
+//! **I-NUMBER**: an [`Fd`] is not negative, so it is never the -1 that a borrowed descriptor must not be. Whether it is still open is its
+//! owner's business; on a number that is not, every call here answers `EBADF` and touches no memory.
+#![allow(unsafe_code)]
+
+use core::mem::MaybeUninit;
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::os::fd::{BorrowedFd, IntoRawFd};
+
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
+
+use super::retry;
+use crate::{Errno, Error, Fd, ListenOptions, Shutdown, SocketKind, SocketOption};
+
+/// A listening stream socket, close-on-exec. For what the options mean see [`ListenOptions`].
+pub(crate) fn listen(address: SocketAddr, options: &ListenOptions, nonblocking: bool) -> Result<Fd, Error> {
+    assert!((1..=65_535).contains(&options.backlog), "a backlog of 1 to 65,535");
+    let refused = |error: std::io::Error| match Errno::from(error) {
+        Errno(libc::EADDRINUSE) => Error::AddressInUse(address),
+        Errno(libc::EACCES | libc::EPERM) => Error::AddressForbidden(address),
+        Errno(libc::EADDRNOTAVAIL) => Error::AddressNotAvailable(address),
+        errno => Error::system("listen", errno),
+    };
+    let bind = |reuse_port: bool| -> std::io::Result<Socket> {
+        let socket = stream(Domain::for_address(address), nonblocking)?;
+        socket.set_reuse_address(true)?;
+        socket.set_reuse_port(reuse_port)?;
+        socket.bind(&SockAddr::from(address))?;
+        Ok(socket)
+    };
+    let shares = options.reuse_port || options.join;
+    if shares && !options.join && address.port() != 0 {
+        // With SO_REUSEPORT a second process of the same user would bind without a word.
+        drop(bind(false).map_err(refused)?);
+    }
+    let socket = bind(shares).map_err(refused)?;
+    socket.listen(options.backlog as i32).map_err(refused)?;
+    Ok(Fd::from_raw(socket.into_raw_fd()))
+}
+
+/// A fresh stream socket, close-on-exec.
+pub(crate) fn socket(kind: SocketKind, nonblocking: bool) -> Result<Fd, Errno> {
+    let domain = match kind {
+        SocketKind::Tcp4 => Domain::IPV4,
+        SocketKind::Tcp6 => Domain::IPV6,
+    };
+    Ok(Fd::from_raw(stream(domain, nonblocking)?.into_raw_fd()))
+}
+
+fn stream(domain: Domain, nonblocking: bool) -> std::io::Result<Socket> {
+    let plain = Type::STREAM.cloexec();
+    let kind = if nonblocking { plain.nonblocking() } else { plain };
+    Socket::new_raw(domain, kind, Some(Protocol::TCP))
+}
+
+/// The next connection that waits on a (non-blocking) listener, close-on-exec; `None` if none does.
+pub(crate) fn accept(listener: Fd, nonblocking: bool) -> Result<Option<Fd>, Errno> {
+    let flags = libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
+    // SAFETY: I-SLICE: no memory is handed over: the address is not asked for.
+    match retry(
+        || unsafe { libc::accept4(listener.raw(), core::ptr::null_mut(), core::ptr::null_mut(), flags) } as isize
+    ) {
+        Ok(fd) => Ok(Some(Fd::from_raw(fd as i32))),
+        Err(Errno(libc::EAGAIN)) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Connects to an address in the system's form. `EINPROGRESS` on a non-blocking socket: wait until it is writable, then ask [`socket_error`].
+pub(crate) fn connect(fd: Fd, address: &[u8]) -> Result<(), Errno> {
+    // An interrupted connect goes on in the background; asked again it says EALREADY, which means the same as EINPROGRESS.
+    // SAFETY: I-SLICE: the kernel copies the address, so its alignment does not matter.
+    match retry(
+        || unsafe { libc::connect(fd.raw(), address.as_ptr().cast(), address.len() as libc::socklen_t) } as isize
+    ) {
+        Ok(_) => Ok(()),
+        Err(Errno(libc::EALREADY)) => Err(Errno(libc::EINPROGRESS)),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The socket's pending error, which this takes away.
+pub(crate) fn socket_error(fd: Fd) -> Result<(), Errno> {
+    match with_socket(fd, Socket::take_error)? {
+        None => Ok(()),
+        Some(error) => Err(error.into()),
+    }
+}
+
+/// Receives what is there without waiting; `Ok(0)` at end-of-file.
+pub(crate) fn receive(fd: Fd, room: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: I-SLICE.
+    let received = retry(|| unsafe { libc::recv(fd.raw(), room.as_mut_ptr().cast(), room.len(), libc::MSG_DONTWAIT) })?;
+    debug_assert!(received <= room.len());
+    Ok(received)
+}
+
+/// Like [`receive`], into fresh memory: the first so many bytes of `room` are initialised afterwards.
+pub(crate) fn receive_into(fd: Fd, room: &mut [MaybeUninit<u8>]) -> Result<usize, Errno> {
+    // SAFETY: I-SLICE.
+    let received = retry(|| unsafe { libc::recv(fd.raw(), room.as_mut_ptr().cast(), room.len(), libc::MSG_DONTWAIT) })?;
+    debug_assert!(received <= room.len());
+    Ok(received)
+}
+
+/// Sends what the socket takes without waiting, and without a SIGPIPE.
+pub(crate) fn send(fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: I-SLICE.
+    let sent = retry(|| unsafe { libc::send(fd.raw(), bytes.as_ptr().cast(), bytes.len(), flags) })?;
+    debug_assert!(sent <= bytes.len());
+    Ok(sent)
+}
+
+/// Ends a half of a connection, or both.
+pub(crate) fn shutdown(fd: Fd, how: Shutdown) -> Result<(), Errno> {
+    let how = match how {
+        Shutdown::Read => std::net::Shutdown::Read,
+        Shutdown::Write => std::net::Shutdown::Write,
+        Shutdown::Both => std::net::Shutdown::Both,
+    };
+    with_socket(fd, |socket| socket.shutdown(how))
+}
+
+/// Closes a descriptor. Not repeated when interrupted: Linux has closed it by then.
+pub(crate) fn close(fd: Fd) -> Result<(), Errno> {
+    // SAFETY: I-NUMBER: the number is given up by its owner here; no memory is handed over.
+    match unsafe { libc::close(fd.raw()) } {
+        0 => Ok(()),
+        _ => match Errno::last() {
+            Errno(libc::EINTR) => Ok(()),
+            errno => Err(errno),
+        },
+    }
+}
+
+/// Which of `events` (`POLLIN`, `POLLOUT`, `POLLRDHUP`), and of hang-up and error, hold right now.
+pub(crate) fn poll_now(fd: Fd, events: i16) -> Result<i16, Errno> {
+    let mut entry = libc::pollfd { fd: fd.raw(), events, revents: 0 };
+    // SAFETY: I-SLICE: one entry, on this stack frame.
+    let ready = retry(|| unsafe { libc::poll(&mut entry, 1, 0) } as isize)?;
+    debug_assert!(ready <= 1);
+    if entry.revents & libc::POLLNVAL != 0 {
+        return Err(Errno(libc::EBADF));
+    }
+    Ok(entry.revents)
+}
+
+/// The address a socket is bound to.
+pub(crate) fn local_address(fd: Fd) -> Result<SocketAddr, Errno> {
+    with_socket(fd, Socket::local_addr).and_then(internet)
+}
+
+/// The address of a socket's peer.
+pub(crate) fn peer_address(fd: Fd) -> Result<SocketAddr, Errno> {
+    with_socket(fd, Socket::peer_addr).and_then(internet)
+}
+
+fn internet(address: SockAddr) -> Result<SocketAddr, Errno> {
+    address.as_socket().ok_or(Errno(libc::EAFNOSUPPORT))
+}
+
+/// Sets an option.
+pub(crate) fn set_option(fd: Fd, option: SocketOption) -> Result<(), Errno> {
+    with_socket(fd, |socket| match option {
+        SocketOption::NoDelay(on) => socket.set_tcp_nodelay(on),
+        SocketOption::KeepAlive(None) => socket.set_keepalive(false),
+        SocketOption::KeepAlive(Some(idle)) => {
+            let idle = whole_seconds(idle).max(Duration::from_secs(1));
+            socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(idle))
+        }
+        // A fraction of a second must not become the zero that resets the connection.
+        SocketOption::Linger(linger) => socket.set_linger(linger.map(whole_seconds)),
+        SocketOption::ReceiveBuffer(bytes) => socket.set_recv_buffer_size(bytes as usize),
+        SocketOption::SendBuffer(bytes) => socket.set_send_buffer_size(bytes as usize),
+        SocketOption::NotSentLowWater(bytes) => socket.set_tcp_notsent_lowat(bytes),
+        SocketOption::UserTimeout(timeout) => socket.set_tcp_user_timeout(Some(timeout)),
+    })
+}
+
+/// Rounds up to whole seconds.
+fn whole_seconds(duration: Duration) -> Duration {
+    Duration::from_secs(duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0)))
+}
+
+fn with_socket<R>(fd: Fd, call: impl FnOnce(&Socket) -> std::io::Result<R>) -> Result<R, Errno> {
+    // SAFETY: I-NUMBER: not -1, and borrowed for one call.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(fd.raw()) };
+    Ok(call(&SockRef::from(&borrowed))?)
+}

@@ -1,0 +1,419 @@
+//! The driver over io_uring: entries below, completions above.
+//!
+//! ```text
+//!   start -> the submission queue, or behind it in the backlog
+//!   enter -> recycles buffers, restarts starved receives, and enters the kernel once
+//!   next  -> one completion at a time; accepts, shutdowns and polled receives end here with a call that does not wait
+//! ```
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `mod.rs` | the verbs of the backend, and where an operation can be |
+//! | `ring.rs` | set-up, queues, the enter |
+//! | `entry.rs` | operations as submission queue entries |
+//! | `receive.rs`, `group.rs` | receive buffers |
+//! | `queue.rs` | lists through the operation slots |
+//! | `probe.rs` | whether all this works here |
+//!
+//! # Where an operation is
+//!
+//! ```text
+//!  start --> kernel --------------------------------------> next: its completion
+//!    |        ^  |  \-- a receive found no buffer --> starved
+//!    |        |  |                                     |  |
+//!    |        |  \-- cancel asked, queue full --> cancels |
+//!    |        |                                        |  \-- cancelled --> ended --> next: ECANCELED
+//!    \--> backlog <--- (queue full) --- a buffer is back                      ^
+//!             \------------ cancelled ----------------------------------------/
+//! ```
+//!
+//! An operation whose cancel still waits is with the kernel, and in the list `cancels`; all others are in one of the places only. Lists are
+//! threaded through the slots, so no list can be full and nothing is dropped.
+#![deny(unsafe_code)]
+
+mod entry;
+mod group;
+mod probe;
+mod queue;
+mod receive;
+mod ring;
+#[cfg(test)]
+mod tests;
+
+use core::net::SocketAddr;
+
+use io_uring::cqueue;
+use plimsoll_pool::Pool;
+use plimsoll_slab::Key;
+
+use crate::net::{ListenOptions, SocketKind, SocketOption};
+use crate::op::{Errno, Fd, Op};
+use crate::slots::{Raw, SlotState, Slots};
+use crate::{Doorbell, DriverConfig, Error, Instant, ReceiveMode, Received, Wait, sys};
+
+use entry::{Arming, Entry, Kind};
+use queue::Queue;
+use receive::{Receiver, Scratched};
+use ring::{Patience, RETRY_DELAY, Ring, Submitted};
+
+pub(crate) use probe::probe;
+
+/// The io_uring driver of one worker.
+pub(crate) struct Uring {
+    receiver: Receiver,
+    ring: Ring,
+    doorbell: Doorbell,
+    bell: Bell,
+    /// Operations that wait for room in the submission queue, in order.
+    backlog: Queue,
+    /// Operations with the kernel whose cancel waits for room in the submission queue.
+    cancels: Queue,
+    /// Receives that wait for a buffer, in order.
+    starved: Queue,
+    /// Operations that were cancelled while the kernel did not have them.
+    ended: Queue,
+    starved_cancels: StarvedCancels,
+    /// Completions that this turn may still take: those that were there when it began.
+    batch: u32,
+    now: Instant,
+    enobufs_total: u64,
+    pool: Pool,
+    receive_buffers: u16,
+}
+
+/// Whether the kernel waits for the doorbell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bell {
+    Armed,
+    Unarmed,
+}
+
+/// Whether some of the starved receives have been cancelled since the last turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StarvedCancels {
+    None,
+    Some,
+}
+
+/// What became of a completion.
+#[derive(Debug)]
+enum Step {
+    Done(Result<u32, Errno>),
+    Received(Received),
+    /// Once more.
+    Again,
+    /// When there is a buffer.
+    Starve,
+}
+
+impl Uring {
+    /// # Errors
+    ///
+    /// [`Error::OverBudget`] when its queues and buffers do not fit; [`Error::System`] when the system has no ring for us.
+    pub(crate) fn new(receive: ReceiveMode, config: &DriverConfig, pool: &Pool, doorbell: &Doorbell) -> Result<Self, Error> {
+        Self::with_ring(Ring::new(config.entries, pool.budget())?, receive, config, pool, doorbell)
+    }
+
+    fn with_ring(ring: Ring, receive: ReceiveMode, config: &DriverConfig, pool: &Pool, doorbell: &Doorbell) -> Result<Self, Error> {
+        let receiver = Receiver::new(receive, &ring, pool, config.receive_buffers)?;
+        Ok(Self {
+            receiver,
+            ring,
+            doorbell: doorbell.clone(),
+            bell: Bell::Unarmed,
+            backlog: Queue::default(),
+            cancels: Queue::default(),
+            starved: Queue::default(),
+            ended: Queue::default(),
+            starved_cancels: StarvedCancels::None,
+            batch: 0,
+            now: sys::now(),
+            enobufs_total: 0,
+            pool: pool.clone(),
+            receive_buffers: config.receive_buffers,
+        })
+    }
+
+    pub(crate) fn start(&mut self, key: Key, slots: &mut Slots) {
+        self.place(key, Arming::Parked, slots);
+    }
+
+    /// Queues an operation for the kernel, behind those that wait for that already.
+    fn place(&mut self, key: Key, arming: Arming, slots: &mut Slots) {
+        if !self.backlog.is_empty() || !self.push(key, arming, slots) {
+            self.backlog.push(slots, key.index());
+        }
+    }
+
+    fn push(&mut self, key: Key, arming: Arming, slots: &mut Slots) -> bool {
+        let slot = slots.get_mut(key).expect("an operation is in its slot until its last completion");
+        debug_assert!(!queue::is_listed(slot), "in one place only");
+        self.ring.push(&Entry::start(key, &mut slot.op, self.receiver.group(), arming))
+    }
+
+    pub(crate) fn cancel(&mut self, key: Key, slots: &mut Slots) {
+        let Some(slot) = slots.get(key) else { return };
+        if !queue::is_listed(slot) {
+            if !self.cancels.is_empty() || !self.ring.push(&Entry::cancel(key, &slot.op)) {
+                self.cancels.push(slots, key.index());
+            }
+        } else if self.backlog.remove(slots, key.index()) {
+            self.ended.push(slots, key.index());
+        } else {
+            self.starved_cancels = StarvedCancels::Some;
+        }
+    }
+
+    pub(crate) fn enter(&mut self, wait: Wait, slots: &mut Slots) -> Result<(), Errno> {
+        self.end_cancelled(slots);
+        self.receiver.recycle();
+        self.restart_starved(slots);
+        self.arm_bell();
+        let backlog = self.submit_backlog(slots);
+        let entered = self.ring.enter(self.patience(wait, backlog));
+        if self.receiver.audit(&mut self.ring, &self.pool, self.receive_buffers).is_err() {
+            return Err(Errno(libc::ENOMEM));
+        }
+        self.batch = self.ring.visible();
+        self.now = sys::now();
+        entered
+    }
+
+    /// Ends the starved receives that were cancelled.
+    fn end_cancelled(&mut self, slots: &mut Slots) {
+        if self.starved_cancels == StarvedCancels::None {
+            return;
+        }
+        let ended = &mut self.ended;
+        self.starved.retain(slots, |_, slot| slot.state == SlotState::InFlight, |slots, index| ended.push(slots, index));
+        self.starved_cancels = StarvedCancels::None;
+    }
+
+    /// Restarts as many starved receives as find room for certain, so that hardly one starves twice.
+    fn restart_starved(&mut self, slots: &mut Slots) {
+        if self.starved.is_empty() {
+            return;
+        }
+        for _ in 0..self.receiver.receives_that_fit() {
+            let Some(key) = self.starved.pop(slots) else { return };
+            self.place(key, Arming::Starved, slots);
+        }
+    }
+
+    fn arm_bell(&mut self) {
+        if self.bell == Bell::Unarmed
+            && let Some(eventfd) = self.doorbell.as_raw()
+            && self.ring.push(&Entry::doorbell(eventfd))
+        {
+            self.bell = Bell::Armed;
+        }
+    }
+
+    /// Hands over what waited for room, in order: operations, then cancels.
+    fn submit_backlog(&mut self, slots: &mut Slots) -> Submitted {
+        while let Some(index) = self.backlog.first() {
+            let key = slots.key_at(index).expect("a listed operation is in flight");
+            let slot = slots.get_mut(key).expect("a listed operation is in flight");
+            if !self.ring.push(&Entry::start(key, &mut slot.op, self.receiver.group(), Arming::Parked)) {
+                return Submitted::Some;
+            }
+            self.backlog.pop(slots);
+        }
+        while let Some(index) = self.cancels.first() {
+            let key = slots.key_at(index).expect("a listed operation is in flight");
+            let slot = slots.get(key).expect("a listed operation is in flight");
+            if !self.ring.push(&Entry::cancel(key, &slot.op)) {
+                return Submitted::Some;
+            }
+            self.cancels.pop(slots);
+        }
+        Submitted::All
+    }
+
+    fn patience(&self, wait: Wait, backlog: Submitted) -> Patience {
+        // A starved receive for which there is room has no completion to wait for.
+        let restartable = !self.starved.is_empty() && self.receiver.receives_that_fit() > 0;
+        if !self.ended.is_empty() || restartable {
+            return Patience::None;
+        }
+        let patience = match wait {
+            Wait::No => Patience::None,
+            Wait::Forever => Patience::Unlimited,
+            Wait::Until(deadline) => match deadline.since(sys::now()) {
+                time if time.is_zero() => Patience::None,
+                time => Patience::For(time),
+            },
+        };
+        match backlog {
+            Submitted::All => patience,
+            Submitted::Some => patience.at_most(RETRY_DELAY),
+        }
+    }
+
+    pub(crate) fn next(&mut self, slots: &mut Slots) -> Option<Raw> {
+        loop {
+            if let Some(key) = self.ended.pop(slots) {
+                return Some(Raw { key, result: Err(Errno::CANCELED), received: None });
+            }
+            self.batch = self.batch.checked_sub(1)?;
+            let Some(completion) = self.ring.pop() else {
+                debug_assert!(false, "a batch is what was in the queue");
+                return None;
+            };
+            if let Some(raw) = self.complete(&completion, slots) {
+                return Some(raw);
+            }
+        }
+    }
+
+    fn complete(&mut self, completion: &cqueue::Entry, slots: &mut Slots) -> Option<Raw> {
+        let span = self.receiver.take(completion);
+        let (kind, key) = Kind::of(completion.user_data())?;
+        let more = cqueue::more(completion.flags());
+        match kind {
+            Kind::Cancel => return None,
+            Kind::Doorbell => {
+                if !more {
+                    self.bell = Bell::Unarmed;
+                }
+                return None;
+            }
+            Kind::Operation | Kind::Opening => debug_assert!(!more, "operations are one-shot"),
+        }
+        let result = u32::try_from(completion.result()).map_err(|_| Errno(-completion.result()));
+        let Some(slot) = slots.get(key) else {
+            if let (Kind::Opening, Ok(fd)) = (kind, result) {
+                let _closed = sys::close(Fd::from_raw(fd as i32));
+            }
+            return Some(Raw { key, result, received: None });
+        };
+        if queue::is_listed(slot) {
+            self.cancels.remove(slots, key.index());
+        }
+        match self.step(key, result, span, slots) {
+            Step::Done(result) => Some(Raw { key, result, received: None }),
+            Step::Received(bytes) => Some(Raw { key, result: Ok(bytes.len() as u32), received: Some(bytes) }),
+            Step::Again => {
+                self.place(key, Arming::Parked, slots);
+                None
+            }
+            Step::Starve => {
+                self.enobufs_total += 1;
+                self.starved.push(slots, key.index());
+                None
+            }
+        }
+    }
+
+    /// What a completion means for its operation.
+    fn step(&mut self, key: Key, result: Result<u32, Errno>, span: Option<group::Span>, slots: &Slots) -> Step {
+        let slot = slots.get(key).expect("looked up by the caller");
+        let wanted = slot.state == SlotState::InFlight;
+        let count = match result {
+            Ok(count) => count,
+            Err(Errno::NOBUFS) if wanted && matches!(slot.op, Op::Receive { .. }) => return Step::Starve,
+            Err(Errno(libc::EINTR)) if wanted => return interrupted(&slot.op),
+            // A worker thread of the kernel that is told to stop, and a receive that would have to queue for a buffer.
+            Err(Errno(libc::EINTR | libc::ENOBUFS)) if !wanted => return Step::Done(Err(Errno::CANCELED)),
+            Err(errno) => return Step::Done(Err(errno)),
+        };
+        match slot.op {
+            Op::Accept { .. } if !wanted => Step::Done(Err(Errno::CANCELED)),
+            Op::Accept { listener } => match sys::accept(listener, false) {
+                Ok(Some(fd)) => Step::Done(Ok(fd.raw() as u32)),
+                Ok(None) => Step::Again,
+                Err(errno) => Step::Done(Err(errno)),
+            },
+            Op::Receive { fd } => self.received(fd, count, span, slot.state),
+            Op::Shutdown { fd, how } => Step::Done(sys::shutdown(fd, how).map(|()| 0)),
+            Op::Stat { .. } => Step::Done(Ok(sys::STATX_BYTES as u32)),
+            Op::Poll { .. } => Step::Done(Ok(0)),
+            _ => Step::Done(Ok(count)),
+        }
+    }
+
+    fn received(&mut self, fd: Fd, count: u32, span: Option<group::Span>, state: SlotState) -> Step {
+        match &mut self.receiver {
+            Receiver::Poll(_) if state != SlotState::InFlight => Step::Done(Err(Errno::CANCELED)),
+            Receiver::Poll(scratch) => match scratch.receive(fd) {
+                Ok(Scratched::Bytes(bytes)) => Step::Received(bytes),
+                Ok(Scratched::EndOfFile) => Step::Done(Ok(0)),
+                Ok(Scratched::Nothing) => Step::Again,
+                Ok(Scratched::NoRoom) => Step::Starve,
+                Err(errno) => Step::Done(Err(errno)),
+            },
+            Receiver::Ring(_) if count == 0 || state == SlotState::Orphaned => Step::Done(Ok(count)),
+            Receiver::Ring(group) => match span {
+                Some(span) => Step::Received(group.lend(span)),
+                // The group it came from was given up.
+                None => Step::Done(Err(Errno(libc::EIO))),
+            },
+        }
+    }
+
+    pub(crate) fn has_ready(&self) -> bool {
+        self.batch > 0 || !self.ended.is_empty()
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.now
+    }
+
+    pub(crate) fn fixed_bytes(&self) -> u64 {
+        self.ring.bytes() + self.receiver.bytes()
+    }
+
+    pub(crate) fn enobufs_total(&self) -> u64 {
+        self.enobufs_total
+    }
+
+    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Fd, Error> {
+        sys::listen(address, options, true)
+    }
+
+    /// Blocking: the kernel fails operations on non-blocking sockets with `EAGAIN` instead of waiting for them.
+    pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Fd, Errno> {
+        sys::socket(kind, false)
+    }
+
+    pub(crate) fn accept_now(&mut self, listener: Fd) -> Result<Option<Fd>, Errno> {
+        sys::accept(listener, false)
+    }
+
+    /// Hands over what is queued first: an entry that names the descriptor must not meet another file under its number.
+    pub(crate) fn close_now(&mut self, fd: Fd) {
+        let _queued = self.ring.submit();
+        let _closed = sys::close(fd);
+    }
+
+    pub(crate) fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+        sys::local_address(fd)
+    }
+
+    pub(crate) fn peer_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+        sys::peer_address(fd)
+    }
+
+    pub(crate) fn set_option(&mut self, fd: Fd, option: SocketOption) -> Result<(), Errno> {
+        sys::set_option(fd, option)
+    }
+}
+
+/// What a signal that reached a worker thread of the kernel means for an operation: it is made again.
+fn interrupted(op: &Op) -> Step {
+    match op {
+        Op::Close { .. } => Step::Done(Ok(0)),
+        // Asked again, the socket would say that it is connecting already.
+        Op::Connect { .. } => Step::Done(Err(Errno(libc::EINTR))),
+        _ => Step::Again,
+    }
+}
+
+impl Drop for Uring {
+    /// Nothing is in flight but the doorbell, which has no memory; see I-GROUP of [`group`].
+    fn drop(&mut self) {
+        if let Some(group) = self.receiver.group() {
+            let _gone = self.ring.unregister_group(group);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Where the bytes of small receives come from: a buffer ring, or a scratch buffer that is filled when bytes are there.
+#![forbid(unsafe_code)]
+
+use std::rc::Rc;
+
+use io_uring::cqueue;
+use plimsoll_pool::Pool;
+
+use super::group::{Group, Sharing, Span, Verdict};
+use super::ring::Ring;
+use crate::received::Shelf;
+use crate::{Errno, Error, Fd, RECEIVE_BUFFER_BYTES, RECEIVE_BYTES_MAX, ReceiveMode, Received, sys};
+
+/// How this driver receives.
+pub(super) enum Receiver {
+    /// The kernel takes a buffer from the ring when bytes are there.
+    Ring(Group),
+    /// The kernel says when bytes are there, and we receive them.
+    Poll(Scratch),
+}
+
+/// What came of a receive into the scratch buffer.
+#[derive(Debug)]
+pub(super) enum Scratched {
+    Bytes(Received),
+    EndOfFile,
+    /// The bytes were gone.
+    Nothing,
+    /// Everything is lent.
+    NoRoom,
+}
+
+impl Receiver {
+    pub(super) fn new(mode: ReceiveMode, ring: &Ring, pool: &Pool, buffers: u16) -> Result<Self, Error> {
+        let sharing = match mode {
+            // Only where completions come while we enter can we tell whether the cursors are right.
+            ReceiveMode::Incremental if ring.is_deferred() => Sharing::Incremental,
+            ReceiveMode::Incremental | ReceiveMode::Classic => Sharing::Classic,
+            ReceiveMode::Poll => return Ok(Self::Poll(Scratch::new(pool, buffers)?)),
+        };
+        Ok(Self::Ring(Group::new(ring, pool, buffers, sharing, 0, 0)?))
+    }
+
+    /// The buffer ring that receives draw from, if there is one.
+    pub(super) fn group(&self) -> Option<u16> {
+        match self {
+            Self::Ring(group) => Some(group.id()),
+            Self::Poll(_) => None,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_incremental(&self) -> bool {
+        matches!(self, Self::Ring(group) if group.sharing() == Sharing::Incremental)
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Ring(group) => group.bytes(),
+            Self::Poll(scratch) => scratch.shelf.bytes(),
+        }
+    }
+
+    /// Makes every buffer available again that nothing is lent from.
+    pub(super) fn recycle(&mut self) {
+        match self {
+            Self::Ring(group) => group.recycle(),
+            Self::Poll(scratch) => scratch.recycle(),
+        }
+    }
+
+    /// How many receives that wait for a buffer can be started again.
+    pub(super) fn receives_that_fit(&self) -> usize {
+        match self {
+            Self::Ring(group) => group.receives_that_fit(),
+            Self::Poll(scratch) => scratch.receives_that_fit(),
+        }
+    }
+
+    /// Books what a completion says about a buffer. Every completion has to come by here, in order.
+    pub(super) fn take(&mut self, completion: &cqueue::Entry) -> Option<Span> {
+        let Self::Ring(group) = self else { return None };
+        let flags = completion.flags();
+        let number = cqueue::buffer_select(flags)?;
+        group.take(number, completion.result().max(0) as u32, cqueue::buffer_more(flags))
+    }
+
+    /// Checks the buffers against the completions that are in the queue; a group that fails is replaced by one whose receives do not
+    /// share buffers, and what its receives have brought is lost.
+    pub(super) fn audit(&mut self, ring: &mut Ring, pool: &Pool, buffers: u16) -> Result<(), Error> {
+        let Self::Ring(group) = self else { return Ok(()) };
+        if group.audit(ring) == Verdict::Sound {
+            return Ok(());
+        }
+        ring.unregister_group(group.id()).map_err(|errno| Error::system("io_uring_register (buffer ring)", errno))?;
+        let fresh = match Group::new(ring, pool, buffers, Sharing::Classic, group.id() + 1, group.end()) {
+            Ok(group) => Self::Ring(group),
+            Err(_) => Self::Poll(Scratch::new(pool, buffers)?),
+        };
+        if let Self::Ring(astray) = core::mem::replace(self, fresh) {
+            let leaked_bytes = astray.leak();
+            tracing::error!(leaked_bytes, "the kernel received on a worker thread: incremental buffers are given up, some receives fail");
+        }
+        Ok(())
+    }
+}
+
+/// Buffers that the driver itself receives into, back to back.
+pub(super) struct Scratch {
+    shelf: Rc<Shelf>,
+    /// The one that is being filled, up to `cursor`.
+    buffer: u16,
+    cursor: usize,
+}
+
+impl Scratch {
+    fn new(pool: &Pool, buffers: u16) -> Result<Self, Error> {
+        Ok(Self { shelf: Shelf::new(pool, buffers)?, buffer: 0, cursor: 0 })
+    }
+
+    fn recycle(&mut self) {
+        if self.shelf.lent(self.buffer) == 0 {
+            self.cursor = 0;
+        }
+    }
+
+    fn receives_that_fit(&self) -> usize {
+        let free = |buffer: &u16| *buffer != self.buffer && self.shelf.lent(*buffer) == 0;
+        let others = (0..self.shelf.count()).filter(free).count();
+        ((RECEIVE_BUFFER_BYTES - self.cursor) + others * RECEIVE_BUFFER_BYTES) / RECEIVE_BYTES_MAX
+    }
+
+    /// Receives what is there.
+    pub(super) fn receive(&mut self, fd: Fd) -> Result<Scratched, Errno> {
+        if RECEIVE_BUFFER_BYTES - self.cursor < SCRATCH_BYTES_MIN {
+            let Some(free) = (0..self.shelf.count()).find(|buffer| self.shelf.lent(*buffer) == 0) else {
+                return Ok(Scratched::NoRoom);
+            };
+            (self.buffer, self.cursor) = (free, 0);
+        }
+        let received = self.shelf.fill(self.buffer, self.cursor, RECEIVE_BYTES_MAX, |room| sys::receive(fd, room));
+        match received {
+            Ok(Some(bytes)) => {
+                self.cursor += bytes.len();
+                debug_assert!(self.cursor <= RECEIVE_BUFFER_BYTES);
+                Ok(Scratched::Bytes(bytes))
+            }
+            Ok(None) => Ok(Scratched::EndOfFile),
+            Err(Errno(libc::EAGAIN)) => Ok(Scratched::Nothing),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+/// A receive into less room is not worth its call.
+const SCRATCH_BYTES_MIN: usize = 4_096;

@@ -1,0 +1,378 @@
+//! The ring itself: set-up, the submission and completion queues, and the one call that enters the kernel.
+//!
+//! **I-ENTRY**: an [`Entry`] names no memory but leases of an operation that is in its slot, and bytes that live for ever. It is pushed while
+//! its operation is in flight, so I-FLIGHT keeps that memory in place until the kernel is done with it.
+//!
+//! **I-ARGS**: what the kernel is handed besides entries lives on the caller's stack, and is used within the call only.
+//!
+//! **I-GROUP**: the memory of a registered buffer group, its ring of entries and its buffers, stays in place until it is unregistered, or for
+//! ever. See [`Group`](super::group::Group).
+//!
+//! **I-PEEK**: a view of the completion queue that is forgotten instead of dropped has taken nothing from it, and no other view
+//! exists meanwhile: the ring is borrowed exclusively.
+#![allow(unsafe_code)]
+
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+use core::time::Duration;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use io_uring::{Builder, EnterFlags, IoUring, cqueue, squeue, types};
+use plimsoll_pool::{Budget, Charge, Kind};
+
+use super::entry::Entry;
+use crate::{Errno, Error};
+
+/// One io_uring instance. Stays on the thread that made it.
+pub(super) struct Ring {
+    io: IoUring,
+    handle: Handle,
+    setup: Setup,
+    _charge: Charge,
+    bytes: u64,
+}
+
+/// How an enter names the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Handle {
+    /// By its index among the thread's registered rings, which saves the kernel a look-up.
+    Registered(u32),
+    /// By its file descriptor.
+    Descriptor,
+}
+
+/// What kind of ring the kernel gave us, best first. Each drops what its predecessor had and an older kernel does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Setup {
+    /// Entries in order, completions when we ask for them (Linux 6.6).
+    Direct,
+    /// Completions when we ask for them (Linux 6.1).
+    Deferred,
+    /// Completions at any system call, no interruptions (Linux 5.19).
+    Cooperative,
+    /// A bad entry does not hold up those behind it (Linux 5.18).
+    SubmitAll,
+    /// Queue sizes of our choice.
+    Plain,
+}
+
+impl Setup {
+    pub(super) const LADDER: [Self; 5] = [Self::Direct, Self::Deferred, Self::Cooperative, Self::SubmitAll, Self::Plain];
+
+    fn build(self, entries: u32) -> Result<IoUring, Errno> {
+        let mut builder: Builder = IoUring::builder();
+        builder.setup_clamp().setup_cqsize(entries * COMPLETIONS_PER_ENTRY).dontfork();
+        if self <= Self::SubmitAll {
+            builder.setup_submit_all();
+        }
+        if self <= Self::Cooperative {
+            builder.setup_single_issuer().setup_taskrun_flag();
+        }
+        match self {
+            Self::Direct => builder.setup_defer_taskrun().setup_no_sqarray(),
+            Self::Deferred => builder.setup_defer_taskrun(),
+            Self::Cooperative => builder.setup_coop_taskrun(),
+            Self::SubmitAll | Self::Plain => &mut builder,
+        };
+        Ok(builder.build(entries)?)
+    }
+}
+
+/// How long an enter may wait for a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    None,
+    For(Duration),
+    Unlimited,
+}
+
+/// What became of the entries in the submission queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Submitted {
+    /// The kernel has taken them all.
+    All,
+    /// The kernel is short of memory or behind with completions: some are still queued.
+    Some,
+}
+
+impl Ring {
+    /// A ring with room for `entries` submissions and four times as many completions, less if the system has no memory for as many.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OverBudget`] when its memory does not fit under the line, else [`Error::System`] with the step `io_uring_setup`.
+    pub(super) fn new(entries: u32, budget: &Arc<Budget>) -> Result<Self, Error> {
+        Self::on_ladder(&Setup::LADDER, entries, budget)
+    }
+
+    /// A ring as good as the first set-up of `ladder` that the kernel knows.
+    pub(super) fn on_ladder(ladder: &[Setup], entries: u32, budget: &Arc<Budget>) -> Result<Self, Error> {
+        assert!(entries.is_power_of_two(), "queues are powers of two");
+        let mut entries = entries.min(ENTRIES_MAX);
+        loop {
+            let charge = budget.charge(Kind::Rings, ring_bytes(entries))?;
+            match set_up(ladder, entries) {
+                Ok((io, setup)) => return Ok(Self::from_parts(io, setup, entries, charge)),
+                Err(Errno(libc::ENOMEM | libc::EAGAIN)) if entries > ENTRIES_MIN => entries /= 2,
+                Err(errno) => return Err(Error::system("io_uring_setup", errno)),
+            }
+        }
+    }
+
+    fn from_parts(io: IoUring, setup: Setup, entries: u32, charge: Charge) -> Self {
+        debug_assert!(io.params().sq_entries() <= entries, "charged for what the kernel gave");
+        debug_assert!(io.params().cq_entries() <= entries * COMPLETIONS_PER_ENTRY);
+        let handle = register_descriptor(&io).map_or(Handle::Descriptor, Handle::Registered);
+        Self { io, handle, setup, _charge: charge, bytes: ring_bytes(entries) }
+    }
+
+    /// Bytes of its queues, as charged.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether completions come only while we enter, so that nothing moves between two enters.
+    pub(super) fn is_deferred(&self) -> bool {
+        self.setup <= Setup::Deferred
+    }
+
+    /// Appends an entry, handing over what is queued if there is no room; whether it could.
+    pub(super) fn push(&mut self, entry: &Entry) -> bool {
+        self.try_push(entry) || (self.submit() == Ok(Submitted::All) && self.try_push(entry))
+    }
+
+    fn try_push(&mut self, entry: &Entry) -> bool {
+        let mut queue = self.io.submission();
+        // SAFETY: I-ENTRY.
+        unsafe { queue.push(entry.raw()) }.is_ok()
+    }
+
+    /// Entries that the kernel has not taken yet.
+    pub(super) fn queued(&mut self) -> u32 {
+        self.io.submission().len() as u32
+    }
+
+    /// Hands over what is queued; does not look at completions.
+    pub(super) fn submit(&mut self) -> Result<Submitted, Errno> {
+        loop {
+            let queued = self.queued();
+            if queued == 0 {
+                return Ok(Submitted::All);
+            }
+            match self.call(queued, EnterFlags::empty(), Patience::None) {
+                Ok(0) | Err(Errno(libc::EAGAIN | libc::EBUSY)) => return Ok(Submitted::Some),
+                Ok(_) | Err(Errno(libc::EINTR)) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// Hands over what is queued, lets the kernel finish what it can, and waits for a completion as long as `patience` lasts. Stays out of
+    /// the kernel if there is nothing to do there.
+    pub(super) fn enter(&mut self, patience: Patience) -> Result<(), Errno> {
+        let mut patience = if self.io.completion().is_empty() { patience } else { Patience::None };
+        loop {
+            let queued = self.queued();
+            if queued == 0 && patience == Patience::None && !self.has_deferred() {
+                return Ok(());
+            }
+            match self.call(queued, EnterFlags::GETEVENTS, patience) {
+                // It stopped early, and has not waited.
+                Ok(taken) if (1..queued).contains(&taken) => {}
+                Ok(_) | Err(Errno(libc::ETIME | libc::EINTR)) => return Ok(()),
+                Err(Errno(libc::EAGAIN | libc::EBUSY)) if queued > 0 => {
+                    patience = patience.at_most(RETRY_DELAY);
+                    return match self.call(0, EnterFlags::GETEVENTS, patience) {
+                        Ok(_) | Err(Errno(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)) => Ok(()),
+                        Err(errno) => Err(errno),
+                    };
+                }
+                Err(Errno(libc::EAGAIN | libc::EBUSY)) => return Ok(()),
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// Whether the kernel holds completions back until we enter: because the queue was full, or because we have asked it to.
+    fn has_deferred(&mut self) -> bool {
+        let queue = self.io.submission();
+        queue.cq_overflow() || queue.taskrun()
+    }
+
+    /// Whether the completion queue was full and more is to come than it shows.
+    pub(super) fn is_overflown(&mut self) -> bool {
+        self.io.submission().cq_overflow()
+    }
+
+    fn call(&self, submit: u32, mut flags: EnterFlags, patience: Patience) -> Result<u32, Errno> {
+        let wanted = u32::from(patience != Patience::None);
+        let (number, registered) = match self.handle {
+            Handle::Registered(index) => (index as i32, EnterFlags::REGISTERED_RING),
+            Handle::Descriptor => (self.io.as_raw_fd(), EnterFlags::empty()),
+        };
+        flags |= registered;
+        if wanted > 0 && self.io.params().is_feature_no_iowait() {
+            // Waiting for peers is idling, not waiting for disks.
+            flags |= EnterFlags::NO_IOWAIT;
+        }
+        let timespec = match patience {
+            Patience::For(time) => types::Timespec::from(time),
+            Patience::None | Patience::Unlimited => types::Timespec::new(),
+        };
+        let args = types::SubmitArgs::new().timespec(&timespec);
+        let (argument, argument_bytes) = match patience {
+            Patience::For(_) => {
+                flags |= EnterFlags::EXT_ARG;
+                (&raw const args, size_of_val(&args))
+            }
+            Patience::None | Patience::Unlimited => (core::ptr::null(), 0),
+        };
+        // SAFETY: I-ARGS, and I-ENTRY for what is queued.
+        let result = unsafe {
+            libc::syscall(libc::SYS_io_uring_enter, number, submit, wanted, flags.bits(), argument, argument_bytes)
+        };
+        debug_assert!(result <= i64::from(submit), "it takes what is queued");
+        if result < 0 { Err(Errno::last()) } else { Ok(result as u32) }
+    }
+
+    /// Takes the next completion out of the queue.
+    pub(super) fn pop(&mut self) -> Option<cqueue::Entry> {
+        self.io.completion().next()
+    }
+
+    /// Shows the completions in the queue without taking them; how many there are.
+    pub(super) fn peek(&mut self, mut see: impl FnMut(&cqueue::Entry)) -> u32 {
+        // I-PEEK: dropped, the view would give what it has shown back to the kernel.
+        let mut view = ManuallyDrop::new(self.io.completion());
+        let count = view.len() as u32;
+        for entry in &mut *view {
+            see(&entry);
+        }
+        count
+    }
+
+    /// Completions in the queue.
+    pub(super) fn visible(&mut self) -> u32 {
+        self.io.completion().len() as u32
+    }
+
+    /// Registers a ring of provided buffers.
+    ///
+    /// # Safety
+    ///
+    /// I-GROUP: `entries` is page-aligned, has room for `count` entries, and stays in place, as do the buffers it names.
+    pub(super) unsafe fn register_group(&self, entries: NonNull<u8>, count: u16, group: u16, flags: u16) -> Result<(), Errno> {
+        debug_assert!(count.is_power_of_two(), "the kernel takes powers of two");
+        let address = entries.as_ptr().addr() as u64;
+        // SAFETY: I-GROUP, as the caller promises.
+        unsafe { self.io.submitter().register_buf_ring_with_flags(address, count, group, flags) }?;
+        Ok(())
+    }
+
+    /// Takes a ring of provided buffers back: receives that are armed with it find no buffer from now on.
+    pub(super) fn unregister_group(&self, group: u16) -> Result<(), Errno> {
+        Ok(self.io.submitter().unregister_buf_ring(group)?)
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if let Handle::Registered(index) = self.handle {
+            // A registered ring lives on without its descriptor, until its thread ends.
+            let mut update = Update { offset: index, reserved: 0, data: 0 };
+            let _gone = register_rings(&self.io, UNREGISTER_RING_FDS, &mut update);
+        }
+    }
+}
+
+impl Patience {
+    pub(super) fn at_most(self, limit: Duration) -> Self {
+        match self {
+            Self::None => Self::None,
+            Self::For(time) => Self::For(time.min(limit)),
+            Self::Unlimited => Self::For(limit),
+        }
+    }
+}
+
+/// Major and minor number of the running kernel; zeros if it does not say.
+pub(super) fn kernel_release() -> (u32, u32) {
+    let mut names = core::mem::MaybeUninit::<libc::utsname>::zeroed();
+    // SAFETY: I-ARGS; zeros are a valid value of the structure, should the call fail.
+    let names = unsafe {
+        libc::uname(names.as_mut_ptr());
+        names.assume_init()
+    };
+    let text: String = names.release.iter().map(|byte| *byte as u8 as char).take_while(|c| *c != '\0').collect();
+    parse_release(&text)
+}
+
+/// The first two numbers of a release like `6.18.4-arch1`.
+pub(super) fn parse_release(release: &str) -> (u32, u32) {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+fn set_up(ladder: &[Setup], entries: u32) -> Result<(IoUring, Setup), Errno> {
+    let mut refused = Errno(libc::EINVAL);
+    for &setup in ladder {
+        match setup.build(entries) {
+            Ok(io) => return Ok((io, setup)),
+            Err(Errno(libc::EINVAL)) => refused = Errno(libc::EINVAL),
+            Err(errno) => return Err(errno),
+        }
+    }
+    Err(refused)
+}
+
+/// Bytes of the queues: submission entries of 64 bytes; completion entries of 16, the index array and the heads in one piece.
+fn ring_bytes(entries: u32) -> u64 {
+    let entries = u64::from(entries);
+    let submissions = (entries * 64).next_multiple_of(PAGE_BYTES);
+    let completions = HEADS_BYTES + entries * u64::from(COMPLETIONS_PER_ENTRY) * 16 + entries * 4;
+    submissions + completions.next_multiple_of(PAGE_BYTES)
+}
+
+/// `struct io_uring_rsrc_update`.
+#[repr(C)]
+struct Update {
+    offset: u32,
+    reserved: u32,
+    data: u64,
+}
+
+const _: () = assert!(size_of::<Update>() == 16);
+
+/// The index under which the ring can be entered; `None` where the kernel offers none.
+fn register_descriptor(io: &IoUring) -> Option<u32> {
+    let mut update = Update { offset: u32::MAX, reserved: 0, data: io.as_raw_fd() as u64 };
+    match register_rings(io, REGISTER_RING_FDS, &mut update) {
+        Ok(1) => Some(update.offset),
+        _ => None,
+    }
+}
+
+fn register_rings(io: &IoUring, opcode: u32, update: &mut Update) -> Result<i64, Errno> {
+    // SAFETY: I-ARGS: one update, on this stack.
+    let result = unsafe { libc::syscall(libc::SYS_io_uring_register, io.as_raw_fd(), opcode, &raw mut *update, 1_u32) };
+    if result < 0 { Err(io::Error::last_os_error().into()) } else { Ok(result) }
+}
+
+/// Completions that fit for each submission that fits.
+const COMPLETIONS_PER_ENTRY: u32 = 4;
+/// The kernel's limit of 65,536 completions.
+const ENTRIES_MAX: u32 = 16_384;
+/// Below this, no memory is no memory.
+const ENTRIES_MIN: u32 = 8;
+/// How long to wait when the kernel takes no more entries.
+pub(super) const RETRY_DELAY: Duration = Duration::from_millis(5);
+const PAGE_BYTES: u64 = 4_096;
+/// Heads, tails and counters of both queues, rounded up.
+const HEADS_BYTES: u64 = 512;
+const REGISTER_RING_FDS: u32 = 20;
+const UNREGISTER_RING_FDS: u32 = 21;
+
+const _: () = assert!(size_of::<squeue::Entry>() == 64 && size_of::<cqueue::Entry>() == 16);
+const _: () = assert!(size_of::<types::SubmitArgs<'static, 'static>>() == 24, "struct io_uring_getevents_arg");

@@ -1,0 +1,216 @@
+//! The io_uring driver against the real kernel. Every test runs in each way of receiving where that matters, and is skipped, with a line that
+//! says so, where io_uring is not available.
+//!
+//! | file | properties |
+//! |---|---|
+//! | `ops.rs` | every operation's answer; waits and the doorbell |
+//! | `ending.rs` | cancel, orphan and exit at every stage: one completion each, nothing leaks, nothing is lost |
+//! | `buffers.rs` | shared receive buffers: right bytes to the right receive, starved receives in order, storms, astray buffers |
+//! | `queues.rs` | full queues, overflow, list model |
+//! | `sandbox.rs` | the probe where io_uring is forbidden |
+#![deny(unsafe_code)]
+
+mod buffers;
+mod ending;
+mod ops;
+mod queues;
+mod sandbox;
+
+use core::time::Duration;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use plimsoll_pool::{Budget, Kind, Lease, MemoryLimit, Pool, PoolConfig};
+
+use super::*;
+use crate::{Blocking, BlockingConfig, Completion, Driver, DriverKind, Interest, Payload, Selected, SendBytes, Shutdown, Token};
+
+const MODES: [ReceiveMode; 3] = [ReceiveMode::Incremental, ReceiveMode::Classic, ReceiveMode::Poll];
+
+/// A driver with its surroundings.
+struct Bench {
+    driver: Driver,
+    pool: Pool,
+    budget: Arc<Budget>,
+}
+
+/// Runs `test` in every way of receiving that works here.
+fn in_each_mode(config: DriverConfig, test: impl Fn(&mut Bench)) {
+    for mode in MODES {
+        if let Some(mut bench) = Bench::new(mode, &config) {
+            test(&mut bench);
+            bench.finish();
+        }
+    }
+}
+
+/// Runs `test` in the way of receiving that a process would choose here.
+fn in_best_mode(config: DriverConfig, test: impl FnOnce(&mut Bench)) {
+    match probe() {
+        Ok(mode) => {
+            let mut bench = Bench::new(mode, &config).expect("probed");
+            test(&mut bench);
+            bench.finish();
+        }
+        Err((step, errno)) => skip(step, errno),
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn skip(step: &str, errno: Errno) {
+    eprintln!("skipped: io_uring is not available here ({step}: {errno})");
+}
+
+impl Bench {
+    fn new(receive: ReceiveMode, config: &DriverConfig) -> Option<Self> {
+        let budget = Budget::new(MemoryLimit::mib(64));
+        let pool = Pool::new(&budget, PoolConfig::default()).expect("64 MiB are enough for a pool");
+        let blocking = Blocking::new(BlockingConfig::default(), &budget);
+        let selected = Selected { kind: DriverKind::Uring, receive, reason: None };
+        match Driver::new(&selected, config, &pool, &blocking) {
+            Ok(driver) => Some(Self { driver, pool, budget }),
+            Err(Error::System { step, errno }) => {
+                skip(step, errno);
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Nothing may be left behind.
+    fn finish(&mut self) {
+        let deadline = sys::now() + Duration::from_secs(2);
+        let report = self.driver.shutdown(deadline);
+        assert_eq!((report.in_flight, report.leaked_bytes), (0, 0));
+        assert_eq!(self.driver.counters().stale, 0);
+        assert_eq!(self.driver.counters().submitted, self.driver.counters().completed);
+    }
+
+    /// A connection: our end as a plain socket, the driver's as a descriptor.
+    fn connection(&mut self) -> (TcpStream, Fd) {
+        let listener = self.driver.listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap();
+        let pair = self.connection_to(listener);
+        self.driver.close_now(listener);
+        pair
+    }
+
+    fn connections(&mut self, count: usize) -> Vec<(TcpStream, Fd)> {
+        let listener = self.driver.listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap();
+        let pairs = (0..count).map(|_| self.connection_to(listener)).collect();
+        self.driver.close_now(listener);
+        pairs
+    }
+
+    fn connection_to(&mut self, listener: Fd) -> (TcpStream, Fd) {
+        let client = TcpStream::connect(self.driver.local_address(listener).unwrap()).unwrap();
+        client.set_nodelay(true).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        loop {
+            if let Some(fd) = self.driver.accept_now(listener).unwrap() {
+                return (client, fd);
+            }
+        }
+    }
+
+    fn submit(&mut self, op: Op, token: u32) -> Key {
+        self.driver.submit(op, Token(token)).expect("within the budget")
+    }
+
+    /// Hands over what was submitted and lets the kernel do what it can.
+    fn settle(&mut self) {
+        self.driver.enter(Wait::No).unwrap();
+    }
+
+    /// The next completion; a few seconds without one are a failure.
+    fn completion(&mut self) -> Completion {
+        let deadline = sys::now() + Duration::from_secs(5);
+        loop {
+            if let Some(completion) = self.driver.reap() {
+                return completion;
+            }
+            assert!(sys::now() < deadline, "no completion in 5 s, {} in flight", self.driver.in_flight());
+            self.driver.enter(Wait::Until(deadline)).unwrap();
+        }
+    }
+
+    /// Submits an operation alone, and its completion.
+    fn run(&mut self, op: Op) -> Completion {
+        let key = self.submit(op, 77);
+        let completion = self.completion();
+        assert_eq!((completion.key, completion.token), (key, Token(77)));
+        completion
+    }
+
+    /// No completion is there, nor does one come soon.
+    fn assert_quiet(&mut self) {
+        for _ in 0..3 {
+            self.driver.enter(Wait::Until(sys::now() + Duration::from_millis(5))).unwrap();
+            let surprise = self.driver.reap();
+            assert!(surprise.is_none(), "{surprise:?}");
+        }
+    }
+
+    fn lease(&self, bytes: &[u8]) -> Lease {
+        self.pool.try_copy(bytes, Kind::Buffers).expect("within the budget")
+    }
+
+    fn room(&self, len: usize) -> Lease {
+        self.pool.try_acquire(len, Kind::Buffers).expect("within the budget")
+    }
+
+    fn path(&self, path: &std::path::Path) -> Lease {
+        let mut bytes = path.to_str().expect("a path of ours").as_bytes().to_vec();
+        bytes.push(0);
+        self.lease(&bytes)
+    }
+
+    fn open(&mut self, path: &std::path::Path, flags: i32) -> Fd {
+        let path = self.path(path);
+        let completion = self.run(Op::Open { path, flags, mode: 0o600 });
+        assert_eq!(completion.result, Ok(0));
+        let Payload::Fd(fd) = completion.payload else { panic!("an open brings a descriptor") };
+        fd
+    }
+}
+
+/// The bytes of a receive.
+fn received(completion: &Completion) -> &[u8] {
+    match &completion.payload {
+        Payload::Received(bytes) => {
+            assert_eq!(completion.result, Ok(bytes.len() as u32));
+            bytes
+        }
+        other => panic!("no received bytes but {other:?} with {:?}", completion.result),
+    }
+}
+
+fn lease_of(completion: Completion) -> Lease {
+    match completion.payload {
+        Payload::Lease(lease) => lease,
+        other => panic!("no lease but {other:?}"),
+    }
+}
+
+/// A file that is gone when the test ends.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("plimsoll-uring-{}-{name}", std::process::id()));
+        let _old = std::fs::remove_file(&path);
+        Self(path)
+    }
+
+    /// Descriptors of this process that are open on it.
+    fn descriptors(&self) -> usize {
+        let entries = std::fs::read_dir("/proc/self/fd").unwrap();
+        entries.filter(|entry| std::fs::read_link(entry.as_ref().unwrap().path()).is_ok_and(|to| to == self.0)).count()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,357 @@
+//! Shared receive buffers: right bytes to the right receive, starved receives in order, storms, astray buffers.
+#![forbid(unsafe_code)]
+
+use super::*;
+use crate::slots::Finished;
+
+/// The byte at an offset of what a connection sends.
+fn byte_at(connection: usize, offset: usize) -> u8 {
+    let mixed = (connection as u64 * 0x9e37_79b9 + offset as u64).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (mixed >> 40) as u8
+}
+
+fn assert_stream(connection: usize, offset: usize, bytes: &[u8]) {
+    for (at, byte) in bytes.iter().enumerate() {
+        assert_eq!(*byte, byte_at(connection, offset + at), "connection {connection}, offset {}", offset + at);
+    }
+}
+
+/// A small generator: the tests want variety, not randomness.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % sides
+    }
+}
+
+/// One connection of a test that streams.
+struct Stream {
+    client: TcpStream,
+    fd: Fd,
+    sent: usize,
+    got: usize,
+}
+
+/// Received bytes that somebody has not let go of yet.
+struct Held {
+    stream: usize,
+    offset: usize,
+    until_round: usize,
+    completion: Completion,
+}
+
+#[test]
+fn many_connections_interleave_in_few_buffers_while_bytes_are_held() {
+    const STREAM_BYTES: usize = 12_000;
+    for receive_buffers in [1, 4] {
+        in_each_mode(DriverConfig { receive_buffers, ..DriverConfig::default() }, |bench| {
+            let mut dice = Dice(u64::from(receive_buffers));
+            let mut streams: Vec<Stream> =
+                bench.connections(64).into_iter().map(|(client, fd)| Stream { client, fd, sent: 0, got: 0 }).collect();
+            for (index, stream) in streams.iter().enumerate() {
+                bench.submit(Op::Receive { fd: stream.fd }, index as u32);
+            }
+            let mut held: Vec<Held> = Vec::new();
+            let mut round = 0;
+            while streams.iter().any(|stream| stream.got < STREAM_BYTES) {
+                round += 1;
+                assert!(round < 20_000, "it goes on");
+                for _ in 0..dice.roll(8) {
+                    let index = dice.roll(streams.len());
+                    let stream = &mut streams[index];
+                    let len = (1 + dice.roll(3_000)).min(STREAM_BYTES - stream.sent);
+                    let bytes: Vec<u8> = (stream.sent..stream.sent + len).map(|at| byte_at(index, at)).collect();
+                    stream.client.write_all(&bytes).unwrap();
+                    stream.sent += len;
+                }
+                bench.driver.enter(Wait::Until(sys::now() + Duration::from_micros(200))).unwrap();
+                while let Some(completion) = bench.driver.reap() {
+                    let index = completion.token.0 as usize;
+                    let stream = &mut streams[index];
+                    assert_stream(index, stream.got, received(&completion));
+                    let until_round = round + dice.roll(4);
+                    let len = received(&completion).len();
+                    held.push(Held { stream: index, offset: stream.got, until_round, completion });
+                    stream.got += len;
+                    let fd = stream.fd;
+                    if stream.got < STREAM_BYTES {
+                        bench.submit(Op::Receive { fd }, index as u32);
+                    }
+                }
+                // What is held has not changed meanwhile, whatever came in behind it.
+                for held in &held {
+                    assert_stream(held.stream, held.offset, received(&held.completion));
+                }
+                held.retain(|held| held.until_round > round);
+            }
+            for stream in streams {
+                bench.driver.close_now(stream.fd);
+            }
+        });
+    }
+}
+
+#[test]
+fn small_messages_of_many_connections_lie_back_to_back() {
+    if probe() != Ok(ReceiveMode::Incremental) {
+        return;
+    }
+    in_best_mode(DriverConfig::default(), |bench| {
+        let mut connections = bench.connections(200);
+        for (index, (_, fd)) in connections.iter().enumerate() {
+            bench.submit(Op::Receive { fd: *fd }, index as u32);
+        }
+        bench.settle();
+        for (client, _) in &mut connections {
+            client.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        }
+        let answers: Vec<Completion> = (0..connections.len()).map(|_| bench.completion()).collect();
+        let mut expected = received(&answers[0]).as_ptr();
+        for answer in &answers {
+            assert_eq!(received(answer).as_ptr(), expected, "18 bytes a message, and no more");
+            expected = received(answer).as_ptr_range().end;
+        }
+        assert_eq!(bench.driver.enobufs_total(), 0);
+        drop(answers);
+        connections.iter().for_each(|(_, fd)| bench.driver.close_now(*fd));
+    });
+}
+
+/// As many connections as asked for, or as the process may have descriptors for.
+fn crowd(wanted: usize) -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap_or_default();
+    let soft = line.split_whitespace().nth(3).and_then(|limit| limit.parse().ok()).unwrap_or(usize::MAX);
+    wanted.min(soft.saturating_sub(400) / 2)
+}
+
+#[test]
+fn in_a_storm_each_receive_starves_about_once_and_none_is_lost() {
+    const MESSAGE_BYTES: usize = 2_000;
+    in_each_mode(DriverConfig { receive_buffers: 1, ..DriverConfig::default() }, |bench| {
+        let mut connections = bench.connections(crowd(1_000));
+        for (index, (_, fd)) in connections.iter().enumerate() {
+            bench.submit(Op::Receive { fd: *fd }, index as u32);
+        }
+        bench.settle();
+        for (index, (client, _)) in connections.iter_mut().enumerate() {
+            let bytes: Vec<u8> = (0..MESSAGE_BYTES).map(|at| byte_at(index, at)).collect();
+            client.write_all(&bytes).unwrap();
+        }
+        let mut seen = vec![0_usize; connections.len()];
+        let mut turns = 0;
+        while seen.iter().any(|got| *got < MESSAGE_BYTES) {
+            turns += 1;
+            assert!(turns < 5_000, "{} turns, {} starved", turns, bench.driver.enobufs_total());
+            let mut held = Vec::new();
+            // The owners keep every buffer for a while: nothing can come back.
+            for _ in 0..3 {
+                bench.driver.enter(Wait::Until(sys::now() + Duration::from_micros(100))).unwrap();
+                while let Some(completion) = bench.driver.reap() {
+                    let index = completion.token.0 as usize;
+                    assert_stream(index, seen[index], received(&completion));
+                    seen[index] += received(&completion).len();
+                    if seen[index] < MESSAGE_BYTES {
+                        bench.submit(Op::Receive { fd: connections[index].1 }, index as u32);
+                    }
+                    held.push(completion);
+                }
+            }
+        }
+        let starved = bench.driver.enobufs_total();
+        assert!(starved <= connections.len() as u64 * 11 / 10, "{starved} starved in {turns} turns");
+        connections.iter().for_each(|(_, fd)| bench.driver.close_now(*fd));
+    });
+}
+
+/// Takes every receive buffer there is, through one connection that sends a lot.
+fn take_all_buffers(bench: &mut Bench, greedy: &mut (TcpStream, Fd)) -> Vec<Completion> {
+    let mut held = Vec::new();
+    greedy.0.write_all(&vec![0xee; 200_000]).unwrap();
+    loop {
+        bench.submit(Op::Receive { fd: greedy.1 }, u32::MAX);
+        let patience = sys::now() + Duration::from_millis(30);
+        let before = held.len();
+        while sys::now() < patience && held.len() == before {
+            bench.driver.enter(Wait::Until(patience)).unwrap();
+            held.extend(bench.driver.reap());
+        }
+        if held.len() == before {
+            return held;
+        }
+    }
+}
+
+#[test]
+fn starved_receives_go_on_in_order_and_can_be_given_up() {
+    in_each_mode(DriverConfig { receive_buffers: 1, ..DriverConfig::default() }, |bench| {
+        let mut greedy = bench.connection();
+        let mut connections = bench.connections(20);
+        let held = take_all_buffers(bench, &mut greedy);
+        assert_eq!(bench.driver.enobufs_total(), 1, "the greedy one waits, too");
+        let mut keys = Vec::new();
+        for (index, (client, fd)) in connections.iter_mut().enumerate() {
+            client.write_all(format!("message {index}").as_bytes()).unwrap();
+            keys.push(bench.submit(Op::Receive { fd: *fd }, index as u32));
+            bench.settle();
+        }
+        bench.assert_quiet();
+        assert_eq!(bench.driver.enobufs_total(), 21);
+
+        bench.driver.cancel(keys[3]);
+        let cancelled = bench.completion();
+        assert_eq!((cancelled.key, cancelled.result), (keys[3], Err(Errno::CANCELED)));
+        let before = bench.driver.in_flight();
+        bench.driver.orphan(keys[4]);
+        bench.assert_quiet();
+        assert_eq!(bench.driver.in_flight(), before - 1);
+
+        drop(held);
+        let mut order = Vec::new();
+        while order.len() < 18 {
+            let completion = bench.completion();
+            if completion.token != Token(u32::MAX) {
+                let index = completion.token.0;
+                assert_eq!(received(&completion), format!("message {index}").as_bytes());
+                order.push(index);
+            }
+        }
+        let expected: Vec<u32> = (0..20).filter(|index| ![3, 4].contains(index)).collect();
+        assert_eq!(order, expected, "first in, first out");
+
+        // What the two have given up is still there for the next receive.
+        for index in [3, 4] {
+            let completion = bench.run(Op::Receive { fd: connections[index].1 });
+            assert_eq!(received(&completion), format!("message {index}").as_bytes());
+        }
+        connections.iter().for_each(|(_, fd)| bench.driver.close_now(*fd));
+        bench.driver.close_now(greedy.1);
+    });
+}
+
+#[test]
+fn starved_receives_do_not_hold_up_the_exit() {
+    in_each_mode(DriverConfig { receive_buffers: 1, ..DriverConfig::default() }, |bench| {
+        let mut greedy = bench.connection();
+        let mut connections = bench.connections(5);
+        let held = take_all_buffers(bench, &mut greedy);
+        for (client, fd) in &mut connections {
+            client.write_all(b"unheard").unwrap();
+            bench.submit(Op::Receive { fd: *fd }, 0);
+        }
+        bench.assert_quiet();
+        let before = sys::now();
+        bench.finish();
+        assert!(sys::now() - before < Duration::from_millis(500));
+        assert!(held.iter().all(|completion| received(completion).iter().all(|byte| *byte == 0xee)), "readable to the end");
+        connections.iter().chain([&greedy]).for_each(|(_, fd)| sys::close(*fd).unwrap());
+    });
+}
+
+#[test]
+fn bytes_of_receives_that_were_given_up_do_not_shift_the_others() {
+    in_each_mode(DriverConfig::default(), |bench| {
+        let mut connections = bench.connections(30);
+        let keys: Vec<Key> =
+            connections.iter().enumerate().map(|(index, (_, fd))| bench.driver.submit(Op::Receive { fd: *fd }, Token(index as u32)).unwrap()).collect();
+        bench.settle();
+        for (index, (client, _)) in connections.iter_mut().enumerate() {
+            client.write_all(format!("from connection {index}").as_bytes()).unwrap();
+        }
+        // The bytes are in the buffers, and some of their owners go.
+        bench.settle();
+        keys.iter().step_by(3).for_each(|key| bench.driver.orphan(*key));
+        for _ in 0..20 {
+            let completion = bench.completion();
+            assert_ne!(completion.token.0 % 3, 0);
+            assert_eq!(received(&completion), format!("from connection {}", completion.token.0).as_bytes());
+        }
+        bench.assert_quiet();
+        assert_eq!(bench.driver.in_flight(), 0);
+        connections.iter().for_each(|(_, fd)| bench.driver.close_now(*fd));
+    });
+}
+
+/// Drives a backend by hand.
+struct Bare {
+    uring: Uring,
+    slots: Slots,
+    pool: Pool,
+}
+
+impl Bare {
+    fn next(&mut self) -> Option<(Token, Result<u32, Errno>, Vec<u8>)> {
+        let deadline = sys::now() + Duration::from_millis(50);
+        while sys::now() < deadline {
+            if let Some(raw) = self.uring.next(&mut self.slots) {
+                let Some(Finished::Completed(completion)) = self.slots.finish(raw) else { panic!("nothing was orphaned") };
+                let bytes = match &completion.payload {
+                    Payload::Received(bytes) => bytes.to_vec(),
+                    _ => Vec::new(),
+                };
+                return Some((completion.token, completion.result, bytes));
+            }
+            self.uring.enter(Wait::Until(deadline), &mut self.slots).unwrap();
+        }
+        None
+    }
+
+    fn insert(&mut self, op: Op, token: u32) -> Key {
+        self.slots.insert(&self.pool, op, Token(token)).unwrap()
+    }
+
+    fn receive(&mut self, fd: Fd, token: u32) {
+        let key = self.insert(Op::Receive { fd }, token);
+        self.uring.start(key, &mut self.slots);
+    }
+}
+
+#[test]
+fn a_receive_on_a_worker_thread_never_shows_bytes_of_another() {
+    let Some(mut bench) = Bench::new(ReceiveMode::Incremental, &DriverConfig::default()) else { return };
+    let mut connections = bench.connections(3);
+    let doorbell = bench.driver.doorbell().clone();
+    let uring = Uring::new(ReceiveMode::Incremental, &DriverConfig::default(), &bench.pool, &doorbell).unwrap();
+    if !uring.receiver.is_incremental() {
+        return;
+    }
+    let mut bare = Bare { uring, slots: Slots::new(), pool: bench.pool.clone() };
+    let [worker, first, second] = [0, 1, 2].map(|index: usize| connections[index].1);
+
+    let key = bare.insert(Op::Receive { fd: worker }, 0);
+    let slot = bare.slots.get_mut(key).unwrap();
+    let entry = Entry::start(key, &mut slot.op, bare.uring.receiver.group(), Arming::Starved).on_worker();
+    assert!(bare.uring.ring.push(&entry));
+    bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+
+    // The worker has taken room that it has not filled. Whatever comes now lies behind that room.
+    bare.receive(first, 1);
+    bare.receive(second, 2);
+    connections[1].0.write_all(b"to be noticed").unwrap();
+    connections[2].0.write_all(b"to be noticed, too").unwrap();
+    let mut answers = [bare.next().unwrap(), bare.next().unwrap()];
+    answers.sort_by_key(|(token, ..)| token.0);
+    for (token, result, bytes) in &answers {
+        let lost = *result == Err(Errno(libc::EIO));
+        let right = *bytes == if *token == Token(1) { &b"to be noticed"[..] } else { &b"to be noticed, too"[..] };
+        assert!(lost || right, "the right bytes or none: {token:?} {result:?} {bytes:?}");
+    }
+    assert!(!bare.uring.receiver.is_incremental(), "the group was given up");
+
+    // The others go on, and what the worker brings is recognised.
+    for round in 0..40 {
+        let message = format!("round {round}");
+        bare.receive(first, 1);
+        connections[1].0.write_all(message.as_bytes()).unwrap();
+        let (token, result, bytes) = bare.next().unwrap();
+        assert_eq!((token, result, &bytes[..]), (Token(1), Ok(message.len() as u32), message.as_bytes()));
+    }
+    connections[0].0.write_all(b"late").unwrap();
+    let (token, result, bytes) = bare.next().unwrap();
+    assert_eq!(token, Token(0));
+    assert!(result == Err(Errno(libc::EIO)) || (result == Ok(4) && bytes == b"late"), "{result:?} {bytes:?}");
+    connections.iter().for_each(|(_, fd)| sys::close(*fd).unwrap());
+}

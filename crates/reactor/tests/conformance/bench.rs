@@ -1,0 +1,353 @@
+//! What the cases stand on: a driver, answers by ticket, and the counts that must come out even.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use plimsoll_pool::{Budget, Kind, Lease, MemoryLimit, OverBudget, Pool, PoolConfig};
+use plimsoll_reactor::sim::World;
+use plimsoll_reactor::{
+    Blocking, BlockingConfig, Completion, Driver, DriverConfig, DriverKind, Errno, Error, Fd, ListenOptions, Op,
+    Payload, Selected, SendBytes, SocketKind, Token, Wait,
+};
+use plimsoll_slab::Key;
+
+/// A driver and what a case needs around it.
+pub(crate) struct Bench {
+    pub(crate) driver: Driver,
+    pub(crate) pool: Pool,
+    make: Box<dyn Fn(&Pool) -> Result<Driver, Error>>,
+    world: Option<World>,
+    answers: HashMap<u32, Answer>,
+    tickets: u32,
+    directory: Option<PathBuf>,
+}
+
+/// An operation that was started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket {
+    pub(crate) key: Key,
+    token: Token,
+}
+
+/// A completion, its bytes copied.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) result: Result<u32, Errno>,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) lease: Option<Lease>,
+    pub(crate) rest: Option<SendBytes>,
+    pub(crate) fd: Option<Fd>,
+}
+
+impl Answer {
+    pub(crate) fn ok(self) -> Self {
+        assert!(self.result.is_ok(), "{:?}", self.result);
+        self
+    }
+
+    pub(crate) fn errno(&self) -> i32 {
+        self.result.expect_err("an error was expected").0
+    }
+
+    pub(crate) fn descriptor(self) -> Fd {
+        self.ok().fd.expect("a descriptor")
+    }
+}
+
+impl From<Completion> for Answer {
+    fn from(completion: Completion) -> Self {
+        let mut answer = Self { result: completion.result, bytes: Vec::new(), lease: None, rest: None, fd: None };
+        match completion.payload {
+            Payload::None => {}
+            Payload::Received(received) => answer.bytes = received.to_vec(),
+            Payload::Lease(lease) => answer.lease = Some(lease),
+            Payload::Sent(rest) => answer.rest = Some(rest),
+            Payload::Fd(fd) => answer.fd = Some(fd),
+        }
+        answer
+    }
+}
+
+/// What must be the same after a case as before it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Tally {
+    in_flight: usize,
+    descriptors: usize,
+    leases: u64,
+}
+
+impl Bench {
+    pub(crate) fn real(selected: &Selected) -> Self {
+        let budget = Budget::new(MemoryLimit::mib(128));
+        let blocking = Blocking::new(BlockingConfig::default(), &budget);
+        let selected = *selected;
+        let name =
+            format!("plimsoll-conformance-{}-{}", std::process::id(), DIRECTORIES.fetch_add(1, Ordering::Relaxed));
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir(&directory).expect("a place for files");
+        let make = move |pool: &Pool| Driver::new(&selected, &config(), pool, &blocking);
+        Self::new(&budget, Box::new(make), None, Some(directory))
+    }
+
+    pub(crate) fn simulated(world: World, make: fn(&World, &DriverConfig, &Pool) -> Result<Driver, Error>) -> Self {
+        let budget = Budget::new(MemoryLimit::mib(128));
+        let inside = world.clone();
+        Self::new(&budget, Box::new(move |pool| make(&inside, &config(), pool)), Some(world), None)
+    }
+
+    fn new(
+        budget: &Arc<Budget>,
+        make: Box<dyn Fn(&Pool) -> Result<Driver, Error>>,
+        world: Option<World>,
+        directory: Option<PathBuf>,
+    ) -> Self {
+        let pool = Pool::new(budget, PoolConfig::default()).expect("the line is wide");
+        let driver = make(&pool).expect("the line is wide");
+        Self { driver, pool, make, world, answers: HashMap::new(), tickets: 0, directory }
+    }
+
+    /// One more driver of the same kind, in the same world.
+    pub(crate) fn another_driver(&self) -> Driver {
+        (self.make)(&self.pool).expect("the line is wide")
+    }
+
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.driver.kind() == DriverKind::Sim
+    }
+
+    /// Starts an operation.
+    pub(crate) fn start(&mut self, op: Op) -> Ticket {
+        self.tickets += 1;
+        let token = Token(self.tickets);
+        let key = self.driver.submit(op, token).map_err(|(over, _)| over).expect("the line is wide");
+        Ticket { key, token }
+    }
+
+    /// Its answer, when it comes.
+    pub(crate) fn answer(&mut self, ticket: Ticket) -> Answer {
+        let deadline = self.driver.now() + PATIENCE;
+        loop {
+            self.reap();
+            if let Some(answer) = self.answers.remove(&ticket.token.0) {
+                return answer;
+            }
+            assert!(self.driver.now() < deadline, "no completion of {ticket:?} in {PATIENCE:?}");
+            self.driver.enter(Wait::Until(deadline)).expect("a wait");
+        }
+    }
+
+    /// Starts an operation and waits for its answer.
+    pub(crate) fn run(&mut self, op: Op) -> Answer {
+        let ticket = self.start(op);
+        self.answer(ticket)
+    }
+
+    /// Lets happen what happens by itself in a short while.
+    pub(crate) fn settle(&mut self) {
+        self.reap();
+        let deadline = self.driver.now() + SHORT_WHILE;
+        while self.driver.now() < deadline {
+            self.driver.enter(Wait::Until(deadline)).expect("a wait");
+            self.reap();
+        }
+    }
+
+    /// Lets time pass without a look at the driver, so that a good deal is ready at its next turn.
+    pub(crate) fn pass_time(&mut self) {
+        match &self.world {
+            Some(world) => world.advance(Duration::from_millis(5)),
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+
+    /// Whether the operation has not ended so far.
+    pub(crate) fn is_waiting(&self, ticket: Ticket) -> bool {
+        !self.answers.contains_key(&ticket.token.0)
+    }
+
+    /// Takes the completions that are there.
+    pub(crate) fn reap(&mut self) {
+        while let Some(completion) = self.driver.reap() {
+            let token = completion.token.0;
+            assert!((1..=self.tickets).contains(&token), "a completion of nothing that was started");
+            let second = self.answers.insert(token, completion.into());
+            assert!(second.is_none(), "two completions of one operation");
+        }
+    }
+
+    pub(crate) fn listen(&mut self) -> (Fd, SocketAddr) {
+        self.listen_with(&ListenOptions::default())
+    }
+
+    pub(crate) fn listen_with(&mut self, options: &ListenOptions) -> (Fd, SocketAddr) {
+        let listener = self.driver.listen("127.0.0.1:0".parse().expect("an address"), options).expect("a port");
+        let address = self.driver.local_address(listener).expect("bound");
+        assert_ne!(address.port(), 0);
+        (listener, address)
+    }
+
+    /// Starts to connect a fresh socket.
+    pub(crate) fn start_connect(&mut self, to: SocketAddr) -> (Fd, Ticket) {
+        let kind = if to.is_ipv4() { SocketKind::Tcp4 } else { SocketKind::Tcp6 };
+        let fd = self.driver.socket(kind).expect("a socket");
+        let address = self.driver.address(to).expect("the line is wide");
+        (fd, self.start(Op::Connect { fd, address }))
+    }
+
+    /// A connection: the client's end and the server's.
+    pub(crate) fn pair(&mut self) -> (Fd, Fd) {
+        let (listener, address) = self.listen();
+        let pair = self.pair_through(listener, address);
+        self.close(listener);
+        pair
+    }
+
+    pub(crate) fn pair_through(&mut self, listener: Fd, address: SocketAddr) -> (Fd, Fd) {
+        let accept = self.start(Op::Accept { listener });
+        let (client, connect) = self.start_connect(address);
+        let server = self.answer(accept).descriptor();
+        assert_eq!(self.answer(connect).result, Ok(0));
+        (client, server)
+    }
+
+    pub(crate) fn close(&mut self, fd: Fd) {
+        assert_eq!(self.run(Op::Close { fd }).result, Ok(0));
+    }
+
+    /// Room for `len` bytes.
+    pub(crate) fn room(&self, len: usize) -> Lease {
+        self.pool.try_acquire(len, Kind::Buffers).expect("the line is wide")
+    }
+
+    pub(crate) fn lease(&self, bytes: &[u8]) -> Lease {
+        self.pool.try_copy(bytes, Kind::Buffers).expect("the line is wide")
+    }
+
+    pub(crate) fn start_send(&mut self, fd: Fd, bytes: &[u8]) -> Ticket {
+        let bytes = SendBytes::Lease(self.lease(bytes));
+        self.start(Op::Send { fd, bytes })
+    }
+
+    /// Sends all of a few bytes.
+    pub(crate) fn send_all(&mut self, fd: Fd, bytes: &[u8]) {
+        let mut bytes = SendBytes::Lease(self.lease(bytes));
+        while !bytes.is_empty() {
+            bytes = self.run(Op::Send { fd, bytes }).ok().rest.expect("a send gives the rest back");
+        }
+    }
+
+    /// Receives exactly so many bytes.
+    pub(crate) fn receive_exactly(&mut self, fd: Fd, len: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while bytes.len() < len {
+            let answer = self.run(Op::Receive { fd }).ok();
+            assert!(!answer.bytes.is_empty(), "the end after {} of {len} bytes", bytes.len());
+            bytes.extend_from_slice(&answer.bytes);
+        }
+        assert_eq!(bytes.len(), len, "no more than was sent");
+        bytes
+    }
+
+    /// Sends until the socket takes no more; the send that waits, and all that was handed over.
+    pub(crate) fn fill(&mut self, fd: Fd) -> Ticket {
+        let block = vec![0x5a; 128 * 1024];
+        for _ in 0..1_000 {
+            let send = self.start_send(fd, &block);
+            self.settle();
+            if self.is_waiting(send) {
+                return send;
+            }
+            self.answer(send).ok();
+        }
+        panic!("a socket that takes 128 MiB");
+    }
+
+    /// A path for a file, with its NUL.
+    pub(crate) fn path(&self, name: &str) -> Lease {
+        let mut path = match &self.directory {
+            Some(directory) => directory.join(name).into_os_string().into_encoded_bytes(),
+            None => format!("/{name}").into_bytes(),
+        };
+        path.push(0);
+        self.lease(&path)
+    }
+
+    /// Whether the path exists, and what is in it.
+    pub(crate) fn file(&self, name: &str) -> Option<Vec<u8>> {
+        match (&self.directory, &self.world) {
+            (Some(directory), _) => std::fs::read(directory.join(name)).ok(),
+            (None, Some(world)) => world.file(&format!("/{name}")),
+            (None, None) => unreachable!("a real bench has a directory"),
+        }
+    }
+
+    /// Has the driver make the tables that it keeps.
+    pub(crate) fn warm_up(&mut self) {
+        let (client, server) = self.pair();
+        self.close(client);
+        self.close(server);
+    }
+
+    pub(crate) fn tally(&mut self) -> Tally {
+        self.driver.release_pages();
+        self.pool.drain_remote();
+        Tally { in_flight: self.driver.in_flight(), descriptors: self.descriptors(), leases: live_leases(&self.pool) }
+    }
+
+    fn descriptors(&self) -> usize {
+        match &self.world {
+            Some(world) => world.descriptors().len(),
+            None => std::fs::read_dir("/proc/self/fd").expect("proc is mounted").count(),
+        }
+    }
+
+    /// Asserts that everything is as it was, at once or a little later (a peer's reset takes its time).
+    pub(crate) fn assert_settled(&mut self, before: &Tally) {
+        for _ in 0..50 {
+            self.answers.clear();
+            if self.tally() == *before {
+                break;
+            }
+            self.settle();
+        }
+        assert_eq!(self.tally(), *before, "something was left behind");
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if let Some(directory) = &self.directory {
+            let _removed = std::fs::remove_dir_all(directory);
+        }
+    }
+}
+
+/// A pattern in which every place is recognised.
+pub(crate) fn pattern(start: usize, len: usize) -> Vec<u8> {
+    (start..start + len).map(|at| (at ^ at >> 8 ^ at >> 16) as u8).collect()
+}
+
+/// An error of the budget would be a mistake of the case.
+pub(crate) fn refused((over, op): (OverBudget, Op)) -> ! {
+    panic!("{} refused: {over}", op.name())
+}
+
+fn config() -> DriverConfig {
+    DriverConfig { drop_deadline: Duration::from_secs(5), ..DriverConfig::default() }
+}
+
+fn live_leases(pool: &Pool) -> u64 {
+    pool.stats().classes.iter().map(|class| class.live).sum()
+}
+
+static DIRECTORIES: AtomicU32 = AtomicU32::new(0);
+
+/// Nothing takes longer, except on a machine that stands still.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Long enough for a loopback, and for a retransmission in the simulation.
+const SHORT_WHILE: Duration = Duration::from_millis(20);

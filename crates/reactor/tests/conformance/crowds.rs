@@ -1,0 +1,119 @@
+//! Many connections at once, and the same descriptor numbers again and again.
+
+use std::collections::{HashMap, HashSet};
+
+use plimsoll_reactor::{Fd, Op, Wait};
+
+use crate::bench::{Bench, Ticket, pattern};
+
+/// Bytes of 100 connections are held, borrowed, until the end of each turn, and stay what they were.
+pub(crate) fn interleaved_receives(bench: &mut Bench) {
+    const CONNECTIONS: usize = 100;
+    const ROUNDS: usize = 8;
+    let (listener, address) = bench.listen();
+    let pairs: Vec<_> = (0..CONNECTIONS).map(|_| bench.pair_through(listener, address)).collect();
+    let mut streams: HashMap<Fd, Vec<u8>> = pairs.iter().map(|&(_, server)| (server, Vec::new())).collect();
+    // The sizes make some receives fill the buffer's rest, and their sum is many times the buffer.
+    let sent = |connection: usize, round: usize| {
+        pattern(connection * 1_000 + round, 400 + (connection * 379 + round * 1_213) % 5_000)
+    };
+    let mut receives: HashMap<u32, (Ticket, Fd)> = HashMap::new();
+    for &(_, server) in &pairs {
+        let receive = bench.start(Op::Receive { fd: server });
+        receives.insert(receive.key.index(), (receive, server));
+    }
+    let mut lent_max = 0;
+    for round in 0..ROUNDS {
+        let mut expected: usize = 0;
+        let mut sends = Vec::new();
+        for (connection, &(client, _)) in pairs.iter().enumerate() {
+            let bytes = sent(connection, round);
+            expected += bytes.len();
+            sends.push((bench.start_send(client, &bytes), bytes.len()));
+        }
+        let mut open: HashSet<u32> = sends.iter().map(|(ticket, _)| ticket.key.index()).collect();
+        let deadline = bench.driver.now() + core::time::Duration::from_secs(20);
+        while expected > 0 || !open.is_empty() {
+            assert!(bench.driver.now() < deadline, "{expected} bytes and {} sends are missing", open.len());
+            bench.driver.enter(Wait::No).expect("a look");
+            bench.pass_time();
+            bench.driver.enter(Wait::Until(deadline)).expect("a wait");
+            let mut held = Vec::new();
+            while let Some(completion) = bench.driver.reap() {
+                match completion.payload {
+                    plimsoll_reactor::Payload::Received(received) => {
+                        let (_, fd) = receives.remove(&completion.key.index()).expect("a receive of ours");
+                        held.push((fd, received.to_vec(), received));
+                    }
+                    plimsoll_reactor::Payload::Sent(rest) => {
+                        assert!(rest.is_empty(), "a few kilobytes are taken at once");
+                        assert!(open.remove(&completion.key.index()));
+                    }
+                    other => panic!("{:?} {other:?}", completion.result),
+                }
+            }
+            lent_max = lent_max.max(held.len());
+            for (fd, copy, received) in held {
+                assert!(copy == *received, "lent bytes changed within the turn");
+                expected -= copy.len();
+                streams.get_mut(&fd).expect("one of ours").extend(copy);
+                drop(received);
+                let receive = bench.start(Op::Receive { fd });
+                receives.insert(receive.key.index(), (receive, fd));
+            }
+        }
+    }
+    assert!(lent_max > 5, "several receives were lent at once");
+    for (connection, (_, server)) in pairs.iter().enumerate() {
+        let whole: Vec<u8> = (0..ROUNDS).flat_map(|round| sent(connection, round)).collect();
+        assert!(streams[server] == whole, "the stream of connection {connection}");
+    }
+    for (receive, _) in receives.into_values() {
+        bench.driver.orphan(receive.key);
+    }
+    bench.settle();
+    for fd in pairs.into_iter().flat_map(|(client, server)| [client, server]).chain([listener]) {
+        bench.close(fd);
+    }
+}
+
+/// The lowest number is given out again at once: what was remembered of its last owner must be gone.
+pub(crate) fn descriptor_numbers_reused(bench: &mut Bench) {
+    let (listener, address) = bench.listen();
+    let mut numbers = HashSet::new();
+    for round in 0..30_u8 {
+        let (client, server) = bench.pair_through(listener, address);
+        numbers.extend([client, server]);
+        let receive = bench.start(Op::Receive { fd: server });
+        match round % 5 {
+            // Closed while it waits, its bytes arriving, its end arriving, after its end, after a plain exchange.
+            0 => bench.driver.orphan(receive.key),
+            1 => {
+                bench.send_all(client, b"never read");
+                bench.driver.orphan(receive.key);
+            }
+            2 => {
+                bench.driver.close_now(client);
+                bench.driver.orphan(receive.key);
+            }
+            3 => {
+                bench.driver.close_now(client);
+                assert_eq!(bench.answer(receive).result, Ok(0));
+            }
+            _ => {
+                bench.send_all(client, &[round]);
+                assert_eq!(bench.answer(receive).ok().bytes, [round]);
+            }
+        }
+        if round % 2 == 0 {
+            bench.settle();
+        }
+        let both = if matches!(round % 5, 2 | 3) { vec![server] } else { vec![server, client] };
+        for fd in both {
+            bench.driver.close_now(fd);
+        }
+    }
+    assert!(numbers.len() < 30, "numbers were reused: {numbers:?}");
+    bench.settle();
+    bench.close(listener);
+}

@@ -1,0 +1,93 @@
+//! One suite over [`Driver`], for every driver there is: io_uring where the system has it, mio, and the simulation.
+//!
+//! Client and server are operations of the same driver, so that a case is the same program everywhere. Before and after each case the bench
+//! counts operations in flight, open descriptors and live leases: a case that leaves something behind fails.
+//!
+//! The suite is a program of its own because it counts the descriptors of the process; its tests take turns for the same reason.
+#![allow(clippy::print_stdout, reason = "each test names the cases it runs")]
+
+mod bench;
+mod cancels;
+mod crowds;
+mod drops;
+mod ends;
+mod files;
+mod listeners;
+mod orphans;
+mod polls;
+mod streams;
+mod waits;
+
+use std::sync::{Mutex, PoisonError};
+
+use bench::Bench;
+use plimsoll_reactor::sim::{SimConfig, World};
+use plimsoll_reactor::{Driver, DriverChoice, Error, select};
+
+/// A case and the name that is printed for it.
+struct Case {
+    name: &'static str,
+    run: fn(&mut Bench),
+}
+
+/// A table of cases.
+macro_rules! cases {
+    ($($module:ident: $($case:ident),+;)+) => {
+        const CASES: &[Case] = &[$($(Case { name: concat!(stringify!($module), "::", stringify!($case)), run: $module::$case },)+)+];
+    };
+}
+
+cases! {
+    streams: echo, addresses, large_transfer, receive_before_data, receive_after_data, receive_into, receive_limit, socket_options;
+    ends: end_of_file, end_behind_data, half_close, reset_seen_by_receive, send_after_reset, end_in_the_middle_of_a_full_receive;
+    listeners: connection_refused, accept_many_at_once, address_in_use, joined_listeners, several_accepts;
+    polls: poll_readable, poll_writable, poll_peer_closed, poll_listener, poll_after_a_partial_receive, two_polls_on_one_descriptor;
+    cancels: cancel_accept, cancel_receives, cancel_send, cancel_connect, cancel_polls, cancel_file_operations, cancel_twice, cancel_loses_no_bytes;
+    orphans: orphan_at_once, orphan_while_waiting, orphan_when_ready, orphan_file_operations, disown;
+    drops: drop_in_flight;
+    crowds: interleaved_receives, descriptor_numbers_reused;
+    waits: doorbell_ends_a_wait, doorbell_rung_before, deadline_passes, no_wait;
+    files: round_trip, errors, large_file, short_reads_at_the_end, many_at_once, close_waits_for_writes;
+}
+
+/// Runs all cases, each on a fresh bench of the same making.
+fn run_all(make: impl Fn() -> Bench) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let only = std::env::var("PLIMSOLL_CASE").ok();
+    for case in CASES.iter().filter(|case| only.as_ref().is_none_or(|only| case.name.contains(only.as_str()))) {
+        let mut bench = make();
+        println!("{}: {}", bench.driver.kind(), case.name);
+        bench.warm_up();
+        let before = bench.tally();
+        (case.run)(&mut bench);
+        bench.assert_settled(&before);
+    }
+}
+
+#[test]
+fn uring() {
+    match select(DriverChoice::Uring) {
+        Ok(selected) => run_all(|| Bench::real(&selected)),
+        Err(Error::DriverUnavailable { step, errno, .. }) => {
+            println!("uring: skipped, not available here ({step}: {errno})")
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn mio() {
+    let selected = select(DriverChoice::Mio).expect("always there");
+    run_all(|| Bench::real(&selected));
+}
+
+#[test]
+fn sim() {
+    for seed in 0..3 {
+        run_all(|| {
+            let world = World::new(SimConfig::new(seed));
+            Bench::simulated(world, |world, config, pool| Driver::simulated(world, config, pool))
+        });
+    }
+}

@@ -1,0 +1,179 @@
+//! Bytes that go over a connection and come out the same.
+
+use core::time::Duration;
+
+use plimsoll_reactor::{Fd, Op, RECEIVE_BYTES_MAX, SendBytes, SocketOption};
+
+use crate::bench::{Bench, pattern};
+
+pub(crate) fn echo(bench: &mut Bench) {
+    let (client, server) = bench.pair();
+    for round in 0..3 {
+        let receive = bench.start(Op::Receive { fd: server });
+        let question = pattern(round, 300);
+        bench.send_all(client, &question);
+        let heard = bench.answer(receive).ok();
+        assert_eq!((heard.result, &heard.bytes), (Ok(300), &question));
+        let sent = bench.run(Op::Send { fd: server, bytes: SendBytes::Static(b"answer") });
+        assert_eq!(sent.result, Ok(6));
+        assert!(sent.rest.expect("the rest comes back").is_empty());
+        assert_eq!(bench.receive_exactly(client, 6), b"answer");
+    }
+    bench.close(client);
+    bench.close(server);
+}
+
+pub(crate) fn addresses(bench: &mut Bench) {
+    let (listener, address) = bench.listen();
+    let (client, server) = bench.pair_through(listener, address);
+    let local = |bench: &Bench, fd| bench.driver.local_address(fd).expect("a bound socket");
+    let peer = |bench: &Bench, fd| bench.driver.peer_address(fd).expect("a connected socket");
+    assert_eq!(peer(bench, client), address);
+    assert_eq!(local(bench, server), address);
+    assert_eq!(peer(bench, server), local(bench, client));
+    assert_eq!(bench.driver.peer_address(listener).expect_err("it has no peer").0, libc::ENOTCONN);
+    for fd in [client, server, listener] {
+        bench.close(fd);
+    }
+    assert_eq!(bench.driver.local_address(client).expect_err("it is closed").0, libc::EBADF);
+}
+
+pub(crate) fn large_transfer(bench: &mut Bench) {
+    const BYTES: usize = 8 << 20;
+    const PIECE: usize = 100_000;
+    let (client, server) = bench.pair();
+    let mut handed = 0;
+    let mut next_piece = |bench: &mut Bench| {
+        let len = PIECE.min(BYTES - handed);
+        let piece = SendBytes::Lease(bench.lease(&pattern(handed, len)));
+        handed += len;
+        (len > 0).then(|| bench.start(Op::Send { fd: client, bytes: piece }))
+    };
+    let mut blocked = 0;
+    let mut received = 0;
+    let mut send = next_piece(bench);
+    while received < BYTES {
+        // Sending goes on until the socket takes no more; then the receiver takes a little, in both ways.
+        while let Some(ticket) = send {
+            bench.driver.enter(plimsoll_reactor::Wait::No).expect("a look");
+            bench.reap();
+            if bench.is_waiting(ticket) {
+                blocked += 1;
+                break;
+            }
+            let rest = bench.answer(ticket).ok().rest.expect("the rest comes back");
+            send = if rest.is_empty() {
+                next_piece(bench)
+            } else {
+                Some(bench.start(Op::Send { fd: client, bytes: rest }))
+            };
+        }
+        for round in 0..4 {
+            if received == BYTES {
+                break;
+            }
+            let bytes = receive_some(bench, server, round % 2 == 0);
+            assert!(!bytes.is_empty(), "the end after {received} bytes");
+            assert!(bytes == pattern(received, bytes.len()), "wrong bytes at {received}");
+            received += bytes.len();
+        }
+    }
+    assert_eq!(received, BYTES);
+    assert!(blocked > 0, "the sender had to wait for the receiver");
+    bench.close(client);
+    assert_eq!(bench.run(Op::Receive { fd: server }).result, Ok(0));
+    bench.close(server);
+}
+
+fn receive_some(bench: &mut Bench, fd: Fd, lent: bool) -> Vec<u8> {
+    if lent {
+        return bench.run(Op::Receive { fd }).ok().bytes;
+    }
+    let lease = bench.room(64 * 1024);
+    bench.run(Op::ReceiveInto { fd, lease }).ok().lease.expect("the lease comes back").to_vec()
+}
+
+pub(crate) fn receive_before_data(bench: &mut Bench) {
+    let (client, server) = bench.pair();
+    let receive = bench.start(Op::Receive { fd: server });
+    bench.settle();
+    assert!(bench.is_waiting(receive));
+    bench.send_all(client, b"late");
+    assert_eq!(bench.answer(receive).ok().bytes, b"late");
+    bench.close(client);
+    bench.close(server);
+}
+
+pub(crate) fn receive_after_data(bench: &mut Bench) {
+    let (client, server) = bench.pair();
+    for round in 0..3_usize {
+        bench.send_all(client, &pattern(round, 10));
+        bench.settle();
+        assert_eq!(bench.receive_exactly(server, 10), pattern(round, 10));
+    }
+    bench.close(client);
+    bench.close(server);
+}
+
+pub(crate) fn receive_into(bench: &mut Bench) {
+    let (client, server) = bench.pair();
+    let mut lease = bench.room(256);
+    assert_eq!(lease.extend(b"head "), 5);
+    let receive = bench.start(Op::ReceiveInto { fd: server, lease });
+    bench.settle();
+    assert!(bench.is_waiting(receive));
+    bench.send_all(client, b"and tail");
+    let answer = bench.answer(receive).ok();
+    assert_eq!(answer.result, Ok(8));
+    assert_eq!(&*answer.lease.expect("the lease comes back"), b"head and tail", "behind what it showed");
+
+    bench.send_all(client, &pattern(0, 1_000));
+    bench.settle();
+    let lease = bench.room(256);
+    let full = lease.capacity();
+    let answer = bench.run(Op::ReceiveInto { fd: server, lease }).ok();
+    assert_eq!(answer.result, Ok(full as u32), "no more than there is room for");
+    assert_eq!(bench.receive_exactly(server, 1_000 - full), pattern(full, 1_000 - full), "and the rest afterwards");
+    bench.close(client);
+    bench.close(server);
+}
+
+pub(crate) fn receive_limit(bench: &mut Bench) {
+    const BYTES: usize = 3 * RECEIVE_BYTES_MAX + 100;
+    let (client, server) = bench.pair();
+    let send = bench.start_send(client, &pattern(0, BYTES));
+    bench.settle();
+    let mut received = Vec::new();
+    while received.len() < BYTES {
+        let answer = bench.run(Op::Receive { fd: server }).ok();
+        assert!(answer.bytes.len() <= RECEIVE_BYTES_MAX, "{} bytes at once", answer.bytes.len());
+        received.extend(answer.bytes);
+        bench.reap();
+    }
+    assert!(received == pattern(0, BYTES));
+    assert_eq!(bench.answer(send).result, Ok(BYTES as u32));
+    bench.close(client);
+    bench.close(server);
+}
+
+pub(crate) fn socket_options(bench: &mut Bench) {
+    let (client, server) = bench.pair();
+    let options = [
+        SocketOption::NoDelay(true),
+        SocketOption::KeepAlive(Some(Duration::from_secs(30))),
+        SocketOption::KeepAlive(None),
+        SocketOption::Linger(Some(Duration::from_millis(1_500))),
+        SocketOption::Linger(None),
+        SocketOption::ReceiveBuffer(64 * 1024),
+        SocketOption::SendBuffer(64 * 1024),
+        SocketOption::NotSentLowWater(16 * 1024),
+        SocketOption::UserTimeout(Duration::from_secs(10)),
+    ];
+    for option in options {
+        bench.driver.set_option(client, option).unwrap_or_else(|errno| panic!("{option:?}: {errno}"));
+    }
+    bench.send_all(client, b"still works");
+    assert_eq!(bench.receive_exactly(server, 11), b"still works");
+    bench.close(client);
+    bench.close(server);
+}

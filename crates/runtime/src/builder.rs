@@ -1,0 +1,220 @@
+//! How a runtime is made.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+use plimsoll_pool::{Budget, Charge, Kind, MemoryLimit, OverBudget, Pool, PoolConfig};
+use plimsoll_reactor::{Blocking, BlockingConfig, Driver, DriverChoice, DriverConfig, Error as ReactorError, Selected, select};
+
+use crate::gauges::Gauges;
+use crate::runtime::{Runtime, Simulation};
+use crate::shared::Shared;
+use crate::worker::Inbox;
+use crate::{Error, Result, sys};
+
+/// Workers of a runtime at most.
+pub(crate) const WORKERS_MAX: usize = 1_024;
+
+/// Bytes of line that a worker needs beside its fixed parts, to do anything at all: a few pages of slots, an exchange, a credit quantum.
+const WORKING_BYTES_MIN: u64 = 256 * 1024;
+
+/// The settings of a [`Runtime`]; get one from [`Runtime::builder`].
+///
+/// | setting | default |
+/// |---|---|
+/// | workers | the processors this process may use |
+/// | memory | 64 MiB |
+/// | driver | io_uring where it works, else mio |
+/// | signals | SIGINT and SIGTERM are left alone |
+/// | stall limit | 10 ms |
+///
+/// ```
+/// use plimsoll_runtime::{DriverChoice, MemoryLimit, Runtime};
+///
+/// let runtime = Runtime::builder().workers(2).memory(MemoryLimit::mib(64)).driver(DriverChoice::Auto).build()?;
+/// assert_eq!(runtime.block_on(async { 6 * 7 }), 42);
+/// # Ok::<(), plimsoll_runtime::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Builder {
+    pub(crate) workers: Option<usize>,
+    pub(crate) memory: MemoryLimit,
+    pub(crate) driver: DriverChoice,
+    pub(crate) driver_config: DriverConfig,
+    pub(crate) blocking: BlockingConfig,
+    pub(crate) signals: bool,
+    pub(crate) pin: bool,
+    pub(crate) stall_limit: Option<Duration>,
+    pub(crate) worker_stack_bytes: usize,
+    pub(crate) drain_timeout: Duration,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            workers: None,
+            memory: MemoryLimit::mib(64),
+            driver: DriverChoice::Auto,
+            driver_config: DriverConfig::default(),
+            blocking: BlockingConfig::default(),
+            signals: false,
+            pin: false,
+            stall_limit: Some(Duration::from_millis(10)),
+            worker_stack_bytes: 1024 * 1024,
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Builder {
+    /// How many workers, 1 to 1,024. The first runs on the thread that calls [`Runtime::block_on`], the others on threads of their own.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// The memory line.
+    pub fn memory(mut self, limit: MemoryLimit) -> Self {
+        self.memory = limit;
+        self
+    }
+
+    /// Which driver.
+    pub fn driver(mut self, choice: DriverChoice) -> Self {
+        self.driver = choice;
+        self
+    }
+
+    /// Sizes of the drivers' rings.
+    pub fn driver_config(mut self, config: DriverConfig) -> Self {
+        self.driver_config = config;
+        self
+    }
+
+    /// Sizes of the pool of threads for calls that block.
+    pub fn blocking(mut self, config: BlockingConfig) -> Self {
+        self.blocking = config;
+        self
+    }
+
+    /// Whether SIGINT and SIGTERM stop the runtime in an orderly way; a second one ends the process with code 130. One runtime of a
+    /// process at a time can have them.
+    pub fn signals(mut self, signals: bool) -> Self {
+        self.signals = signals;
+        self
+    }
+
+    /// Whether each worker stays on a processor of its own.
+    pub fn pin_workers(mut self, pin: bool) -> Self {
+        self.pin = pin;
+        self
+    }
+
+    /// From when on a poll that blocks its worker is named in a warning; `None` turns that off.
+    pub fn stall_limit(mut self, limit: Option<Duration>) -> Self {
+        self.stall_limit = limit;
+        self
+    }
+
+    /// Stack of each worker thread, at least 128 KiB; charged in full. Default 1 MiB. The first worker uses its caller's stack.
+    pub fn worker_stack_bytes(mut self, bytes: usize) -> Self {
+        self.worker_stack_bytes = bytes;
+        self
+    }
+
+    /// How long an orderly stop waits for what runs. Default 10 s.
+    pub fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.drain_timeout = timeout;
+        self
+    }
+
+    fn worker_count(&self) -> Result<usize> {
+        let workers = self.workers.unwrap_or_else(|| sys::available_workers().min(WORKERS_MAX));
+        if !(1..=WORKERS_MAX).contains(&workers) {
+            return Err(Error::Config("the number of workers must be between 1 and 1024"));
+        }
+        if self.worker_stack_bytes < 128 * 1024 {
+            return Err(Error::Config("a worker's stack must have at least 128 KiB"));
+        }
+        Ok(workers)
+    }
+
+    /// Makes the runtime: chooses the driver, charges the fixed parts, starts the worker threads.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LineTooLow`], [`Error::Driver`] for a forced driver that is not available, [`Error::Config`] for values out of range.
+    pub fn build(self) -> Result<Runtime> {
+        let workers = self.worker_count()?;
+        let selected = select(self.driver)?;
+        let needed_bytes = self.fixed_bytes(&selected, workers)? + workers as u64 * WORKING_BYTES_MIN;
+        if needed_bytes > self.memory.as_bytes() {
+            return Err(Error::LineTooLow { needed_bytes, line_bytes: self.memory.as_bytes() });
+        }
+        let shared = self.shared(workers, false);
+        Runtime::start(self, selected, shared)
+    }
+
+    /// Makes a runtime inside a simulated world: all its workers run on the thread that calls [`Simulation::block_on`], in an order that the
+    /// world's seed decides, in the world's time.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn simulate(self, world: &plimsoll_reactor::sim::World) -> Result<Simulation> {
+        let workers = match self.workers {
+            None => 1,
+            Some(_) => self.worker_count()?,
+        };
+        let shared = self.shared(workers, true);
+        Simulation::start(self, world, shared)
+    }
+
+    pub(crate) fn pool_config(&self, workers: usize) -> PoolConfig {
+        PoolConfig::default().workers(workers as u32)
+    }
+
+    /// What the fixed parts of `workers` workers take, found by making one under a generous line.
+    fn fixed_bytes(&self, selected: &Selected, workers: usize) -> Result<u64> {
+        let budget = Budget::new(MemoryLimit::gib(4));
+        let pool = Pool::new(&budget, self.pool_config(workers))?;
+        let blocking = Blocking::new(self.blocking, &budget);
+        let driver = Driver::new(selected, &self.driver_config, &pool, &blocking)?;
+        let one = budget.charged();
+        drop(driver);
+        Ok(one * workers as u64 + (workers as u64 - 1) * self.worker_stack_bytes as u64)
+    }
+
+    fn shared(&self, workers: usize, simulated: bool) -> Arc<Shared> {
+        let budget = Budget::new(self.memory);
+        Arc::new(Shared {
+            blocking: Blocking::new(self.blocking, &budget),
+            budget,
+            inboxes: (0..workers).map(|_| Inbox::new()).collect(),
+            gauges: (0..workers).map(|_| Gauges::default()).collect(),
+            stopping: AtomicBool::new(false),
+            quitting: AtomicBool::new(false),
+            stall_limit: if simulated { None } else { self.stall_limit },
+            signals: self.signals && !simulated,
+            signals_seen: AtomicU32::new(sys::signals_received()),
+            simulated,
+        })
+    }
+
+    /// The charge for a worker thread's stack.
+    pub(crate) fn charge_stack(&self, budget: &Arc<Budget>) -> Result<Charge, OverBudget> {
+        Budget::charge(budget, Kind::Stacks, self.worker_stack_bytes as u64)
+    }
+
+    /// Errors of the start that mean that the line is too low say so.
+    pub(crate) fn too_low(&self, error: ReactorError) -> Error {
+        match error {
+            ReactorError::OverBudget(over) => {
+                Error::LineTooLow { needed_bytes: self.memory.as_bytes() + over.wanted_bytes(), line_bytes: self.memory.as_bytes() }
+            }
+            other => Error::Driver(other),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What the runtime's calls can fail with.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+use std::io;
+
+use plimsoll_pool::{Error as PoolError, OverBudget};
+use plimsoll_reactor::{Errno, Error as ReactorError};
+
+/// An error of the runtime.
+///
+/// Its `Debug` is its `Display`, so that a `main` that returns it ends with a line that a person can read.
+#[non_exhaustive]
+pub enum Error {
+    /// The memory line leaves no room; retry later, or give the process a higher line.
+    OverBudget(OverBudget),
+    /// The line is too low to start at all.
+    LineTooLow {
+        /// What the fixed parts need, in bytes.
+        needed_bytes: u64,
+        /// What was given, in bytes.
+        line_bytes: u64,
+    },
+    /// A value of the builder is out of range.
+    Config(&'static str),
+    /// The driver refused.
+    Driver(ReactorError),
+    /// The pool could not reserve its address space.
+    Pool(PoolError),
+    /// The system failed the operation.
+    System(Errno),
+    /// The peer ended the connection in the middle of the operation.
+    ConnectionClosed,
+    /// An earlier send on this connection was dropped midway, so nobody knows how much of it the peer has: only closing makes sense.
+    SendInterrupted,
+    /// The operation did not finish in time.
+    TimedOut,
+    /// The runtime is shutting down.
+    ShuttingDown,
+    /// The blocking pool's queue is full; retry later, or allow it more threads.
+    BlockingQueueFull,
+    /// The closure or task panicked.
+    Panicked,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OverBudget(over) => over.fmt(f),
+            Self::LineTooLow { needed_bytes, line_bytes } => write!(
+                f,
+                "a memory line of {line_bytes} bytes is too low to start: at least {needed_bytes} bytes ({} KiB) are needed",
+                needed_bytes.div_ceil(1024)
+            ),
+            Self::Config(what) => f.write_str(what),
+            Self::Driver(error) => error.fmt(f),
+            Self::Pool(error) => error.fmt(f),
+            Self::System(errno) => errno.fmt(f),
+            Self::ConnectionClosed => f.write_str("the peer closed the connection"),
+            Self::SendInterrupted => f.write_str("an earlier send was dropped midway: close the connection"),
+            Self::TimedOut => f.write_str("timed out"),
+            Self::ShuttingDown => f.write_str("the runtime is shutting down"),
+            Self::BlockingQueueFull => f.write_str("the blocking pool's queue is full"),
+            Self::Panicked => f.write_str("panicked"),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl core::error::Error for Error {}
+
+impl From<OverBudget> for Error {
+    fn from(over: OverBudget) -> Self {
+        Self::OverBudget(over)
+    }
+}
+
+impl From<ReactorError> for Error {
+    fn from(error: ReactorError) -> Self {
+        match error {
+            ReactorError::OverBudget(over) => Self::OverBudget(over),
+            other => Self::Driver(other),
+        }
+    }
+}
+
+impl From<PoolError> for Error {
+    fn from(error: PoolError) -> Self {
+        Self::Pool(error)
+    }
+}
+
+impl From<Errno> for Error {
+    fn from(errno: Errno) -> Self {
+        Self::System(errno)
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::System(errno) => errno.into(),
+            Error::OverBudget(_) | Error::LineTooLow { .. } => Self::new(io::ErrorKind::OutOfMemory, error),
+            Error::ConnectionClosed => Self::new(io::ErrorKind::UnexpectedEof, error),
+            Error::TimedOut => Self::new(io::ErrorKind::TimedOut, error),
+            other => Self::other(other),
+        }
+    }
+}

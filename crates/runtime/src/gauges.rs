@@ -1,0 +1,79 @@
+//! Figures of a worker that any thread may read. Written by their worker only, once a turn.
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plimsoll_pool::{PoolStats, Pool};
+use plimsoll_reactor::Driver;
+
+use crate::task::Tasks;
+
+/// One worker's figures, on cache lines of their own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Gauges {
+    turns: AtomicU64,
+    completions: AtomicU64,
+    ops_in_flight: AtomicU64,
+    tasks: AtomicU64,
+    enobufs: AtomicU64,
+    stale: AtomicU64,
+    fds: AtomicU64,
+    stats: std::sync::Mutex<Option<PoolStats>>,
+    stats_wanted: std::sync::atomic::AtomicBool,
+}
+
+/// What the workers of a runtime have done and hold, summed up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// Turns of the workers' loops.
+    pub loop_turns_total: u64,
+    /// Completions taken from the drivers.
+    pub completions_total: u64,
+    /// Operations in flight now.
+    pub ops_in_flight: u64,
+    /// Live tasks.
+    pub tasks: u64,
+    /// Receives that had to queue for a buffer.
+    pub enobufs_total: u64,
+    /// Completions whose operation was unknown; not 0 only if a kernel misbehaves.
+    pub stale_total: u64,
+    /// Descriptors that the workers hold open.
+    pub fds: u64,
+}
+
+impl Gauges {
+    /// Stores what the worker knows. Plain stores: there is one writer.
+    pub(crate) fn publish(&self, driver: &Driver, tasks: &Tasks, fds: u64, pool: &Pool) {
+        let counters = driver.counters();
+        self.turns.store(counters.turns, Ordering::Relaxed);
+        self.completions.store(counters.completed, Ordering::Relaxed);
+        self.stale.store(counters.stale, Ordering::Relaxed);
+        self.ops_in_flight.store(driver.in_flight() as u64, Ordering::Relaxed);
+        self.tasks.store(tasks.len() as u64, Ordering::Relaxed);
+        self.enobufs.store(driver.enobufs_total(), Ordering::Relaxed);
+        self.fds.store(fds, Ordering::Relaxed);
+        if self.stats_wanted.load(Ordering::Relaxed) {
+            self.stats_wanted.store(false, Ordering::Relaxed);
+            *self.stats.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(pool.stats());
+        }
+    }
+
+    /// Asks the worker for its pool's figures; answers with the last ones it gave.
+    pub(crate) fn pool_stats(&self) -> Option<PoolStats> {
+        self.stats_wanted.store(true, Ordering::Relaxed);
+        self.stats.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// Adds this worker's figures to a sum.
+    pub(crate) fn add_to(&self, sum: &mut Metrics) {
+        sum.loop_turns_total += self.turns.load(Ordering::Relaxed);
+        sum.completions_total += self.completions.load(Ordering::Relaxed);
+        sum.ops_in_flight += self.ops_in_flight.load(Ordering::Relaxed);
+        sum.tasks += self.tasks.load(Ordering::Relaxed);
+        sum.enobufs_total += self.enobufs.load(Ordering::Relaxed);
+        sum.stale_total += self.stale.load(Ordering::Relaxed);
+        sum.fds += self.fds.load(Ordering::Relaxed);
+    }
+}

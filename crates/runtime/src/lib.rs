@@ -1,0 +1,68 @@
+//! The runtime of Plimsoll: workers, tasks, timers and sockets on one thread per core, everything under one memory line.
+//!
+//! Futures are `!Send` and stay on the worker that started them. Every task, connection and buffer is charged to the runtime's
+//! [`Budget`](plimsoll_pool::Budget) before its memory is touched; at the line, [`spawn`] answers
+//! [`Error::OverBudget`] and listeners accept later.
+//!
+//! ```
+//! use plimsoll_runtime::{Runtime, MemoryLimit, net::{TcpListener, TcpStream}};
+//!
+//! let runtime = Runtime::builder().workers(1).memory(MemoryLimit::mib(16)).build()?;
+//! let echoed = runtime.block_on(async {
+//!     let listener = TcpListener::bind("127.0.0.1:0")?;
+//!     let address = listener.local_addr();
+//!     let server = plimsoll_runtime::spawn(async move {
+//!         let (mut stream, _peer) = listener.accept().await?;
+//!         while let Some(lease) = stream.recv().await? {
+//!             stream.send_all(lease).await?;
+//!         }
+//!         Ok::<(), plimsoll_runtime::Error>(())
+//!     })?;
+//!     let mut client = TcpStream::connect(address).await?;
+//!     client.send_bytes(b"over the line").await?;
+//!     client.shutdown_write().await?;
+//!     let mut echoed = Vec::new();
+//!     while let Some(lease) = client.recv().await? {
+//!         echoed.extend_from_slice(&lease);
+//!     }
+//!     server.await.expect("the server ends")?;
+//!     Ok::<_, plimsoll_runtime::Error>(echoed)
+//! })?;
+//! assert_eq!(echoed, b"over the line");
+//! let report = runtime.shutdown();
+//! assert_eq!(report.leaked_bytes, 0);
+//! # Ok::<(), plimsoll_runtime::Error>(())
+//! ```
+
+mod builder;
+mod error;
+pub mod fs;
+mod gauges;
+mod main_waker;
+pub mod net;
+mod operation;
+mod runtime;
+mod shared;
+pub mod signal;
+mod spawn;
+mod stall;
+mod sys;
+mod task;
+pub mod time;
+mod token;
+mod waiters;
+mod worker;
+pub mod worker_tasks;
+
+pub use builder::Builder;
+pub use error::Error;
+pub use gauges::Metrics;
+pub use plimsoll_pool::{Budget, Kind, Lease, MemoryLimit, OverBudget, Pool, PoolBox};
+pub use plimsoll_reactor::{DriverChoice, DriverKind, Errno, Instant, ReceiveMode, Received, SendBytes, Selected};
+pub use runtime::{Report, Runtime, Simulation};
+pub use spawn::{RemoteHandle, Spawner, budget, metrics, now, pool, spawn, spawn_blocking, spawn_on, unix_seconds, worker_index, workers, yield_now};
+pub use task::{JoinError, JoinHandle, Spare, Started};
+pub use time::{interval, sleep, sleep_until, timeout};
+
+/// The result of the runtime's calls.
+pub type Result<T, E = Error> = core::result::Result<T, E>;

@@ -1,0 +1,318 @@
+//! A listening socket.
+#![forbid(unsafe_code)]
+
+use core::cell::{Cell, RefCell};
+use core::fmt;
+use core::future::{Future, poll_fn};
+use core::net::SocketAddr;
+use core::task::{Context, Poll};
+use core::pin::pin;
+use core::time::Duration;
+use std::rc::Rc;
+
+use plimsoll_reactor::{Errno, Fd, ListenOptions, Op, Payload};
+use plimsoll_slab::Key;
+
+use super::stream::{TcpStream, reserve};
+use crate::task::Started;
+use crate::worker::Worker;
+use crate::{Error, Result, signal, sleep, spawn_on};
+
+/// How long accepting pauses for want of descriptors or memory, if none becomes free before.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often a pause looks whether a descriptor became free.
+const PAUSE_STEP: Duration = Duration::from_millis(10);
+/// How long connections may run on after the stop.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// A TCP listener of one worker.
+///
+/// In a runtime of several workers it is bound with `SO_REUSEPORT`, so that each worker can have its own at the same address;
+/// an address that another process listens at is refused all the same.
+pub struct TcpListener {
+    worker: Rc<Worker>,
+    fd: Fd,
+    address: SocketAddr,
+    accepting: RefCell<Accepting>,
+}
+
+/// The listener's accept. It belongs to the listener, not to the future that waits for it.
+enum Accepting {
+    Idle,
+    Armed {
+        waiter: Key,
+        op: Key,
+    },
+    /// Accepted, but there was no room under the line for its slot.
+    Held(Fd),
+}
+
+impl TcpListener {
+    /// Binds and listens with the default options.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Driver`]: the address is in use, not permitted or not this host's; [`Error::Config`] when it is not an address.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    pub fn bind(address: impl TryInto<ListenAddress>) -> Result<Self> {
+        let address = address.try_into().map_err(|_| Error::Config("a listen address is `IP:PORT`, such as 127.0.0.1:8080 or [::1]:8080"))?;
+        Self::bind_with(address.0, ListenOptions { reuse_port: crate::workers() > 1, ..ListenOptions::default() })
+    }
+
+    /// Binds and listens.
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Self::bind).
+    pub fn bind_with(address: SocketAddr, options: ListenOptions) -> Result<Self> {
+        let worker = Worker::current();
+        let fd = worker.driver.borrow_mut().listen(address, &options)?;
+        worker.opened();
+        let address = worker.driver.borrow().local_address(fd)?;
+        Ok(Self { worker, fd, address, accepting: RefCell::new(Accepting::Idle) })
+    }
+
+    /// Another listener at this one's address, for another worker to bind with [`bind_with`](Self::bind_with).
+    pub fn sibling_options(&self) -> ListenOptions {
+        ListenOptions { reuse_port: true, join: true, ..ListenOptions::default() }
+    }
+
+    /// The address it listens at; tells the port when 0 was asked for.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(super) fn fd(&self) -> Fd {
+        self.fd
+    }
+
+    pub(super) fn worker(&self) -> &Rc<Worker> {
+        &self.worker
+    }
+
+    /// Accepts a connection when there is one *and* room under the line for its slot. Errors that pass (`ECONNABORTED`, `EMFILE`, `ENFILE`,
+    /// `ENOMEM`, `ENOBUFS` and the like) are waited out: for want of descriptors until one is closed, 100 ms at most.
+    ///
+    /// Cancel safe: no connection is lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] for what does not pass.
+    pub async fn accept(&self) -> Result<(TcpStream, SocketAddr)> {
+        loop {
+            if reserve(&self.worker).is_err() {
+                sleep(PAUSE_STEP).await;
+                continue;
+            }
+            match poll_fn(|cx| self.poll_accept(cx)).await {
+                Ok(fd) => match TcpStream::from_fd(&self.worker, fd) {
+                    Ok(stream) => match stream.peer_addr() {
+                        Ok(peer) => return Ok((stream, peer)),
+                        // It was reset while it waited.
+                        Err(_) => continue,
+                    },
+                    Err(fd) => self.accepting.replace(Accepting::Held(fd)),
+                },
+                Err(errno) if needs_pause(errno) => {
+                    pause(&self.worker).await;
+                    continue;
+                }
+                Err(errno) if errno.is_transient_accept() => continue,
+                Err(errno) => return Err(errno.into()),
+            };
+        }
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Fd, Errno>> {
+        loop {
+            match self.accepting.replace(Accepting::Idle) {
+                Accepting::Held(fd) => return Poll::Ready(Ok(fd)),
+                Accepting::Idle => {
+                    let now = self.worker.driver.borrow_mut().accept_now(self.fd)?;
+                    if let Some(fd) = now {
+                        self.worker.opened();
+                        return Poll::Ready(Ok(fd));
+                    }
+                    let started = self.worker.start(Op::Accept { listener: self.fd });
+                    let Ok((waiter, op)) = started else { return Poll::Ready(Err(Errno::NOBUFS)) };
+                    self.accepting.replace(Accepting::Armed { waiter, op });
+                }
+                Accepting::Armed { waiter, op } => {
+                    let answer = self.worker.waiters.borrow_mut().poll(waiter, cx);
+                    let Poll::Ready(completion) = answer else {
+                        self.accepting.replace(Accepting::Armed { waiter, op });
+                        return Poll::Pending;
+                    };
+                    return Poll::Ready(match (completion.result, completion.payload) {
+                        (Ok(_), Payload::Fd(fd)) => {
+                            self.worker.opened();
+                            Ok(fd)
+                        }
+                        (Err(errno), _) => Err(errno),
+                        (Ok(_), other) => unreachable!("an accept brings a descriptor, not {other:?}"),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Serves connections on every worker of the runtime with a task each, until the runtime is asked to stop; then those that run may finish,
+    /// up to 10 s. A connection is accepted only when the cell of its task is reserved.
+    ///
+    /// # Errors
+    ///
+    /// As [`accept`](Self::accept), and as [`bind`](Self::bind) for the other workers' listeners.
+    pub async fn serve<H, F, E>(self, handler: H) -> Result<()>
+    where
+        H: Fn(TcpStream) -> F + Clone + Send + 'static,
+        F: Future<Output = Result<(), E>> + 'static,
+        E: fmt::Display + 'static,
+    {
+        let mut others = Vec::new();
+        for worker in 1..crate::workers() {
+            let (address, options, handler) = (self.address, self.sibling_options(), handler.clone());
+            others.push(spawn_on(worker, move || async move { Self::bind_with(address, options)?.serve_here(handler).await })?);
+        }
+        let here = self.serve_here(handler).await;
+        for other in others {
+            other.await??;
+        }
+        here
+    }
+
+    /// As [`serve`](Self::serve), on this worker alone; the handler need not be `Send`.
+    ///
+    /// # Errors
+    ///
+    /// As [`accept`](Self::accept).
+    pub async fn serve_here<H, F, E>(self, handler: H) -> Result<()>
+    where
+        H: Fn(TcpStream) -> F + 'static,
+        F: Future<Output = Result<(), E>> + 'static,
+        E: fmt::Display + 'static,
+    {
+        let live = Rc::new(Cell::new(0_usize));
+        let handler = Rc::new(handler);
+        let mut spare = None;
+        while !signal::is_stopping() {
+            let Some(cell) = spare.take().or_else(|| self.worker.tasks.spare().ok()) else {
+                until_stopped(sleep(PAUSE_STEP)).await;
+                continue;
+            };
+            let Some(accepted) = until_stopped(self.accept()).await else { break };
+            let (stream, _peer) = accepted?;
+            let connection = || serve_one(Rc::clone(&handler), stream, Live::one(&live));
+            spare = match self.worker.tasks.start(cell, connection) {
+                Started::Ready((), spare) => Some(spare),
+                Started::Panicked(_, spare) => spare,
+                Started::ReadyNoSpare(()) | Started::Pending(_) => None,
+            };
+        }
+        drop(self);
+        let drained_by = crate::now() + DRAIN;
+        while live.get() > 0 && crate::now() < drained_by {
+            sleep(PAUSE_STEP).await;
+        }
+        Ok(())
+    }
+}
+
+async fn serve_one<H, F, E>(handler: Rc<H>, stream: TcpStream, _live: Live)
+where
+    H: Fn(TcpStream) -> F,
+    F: Future<Output = Result<(), E>>,
+    E: fmt::Display,
+{
+    if let Err(error) = handler(stream).await {
+        tracing::debug!(%error, "a connection ended with an error");
+    }
+}
+
+/// Counts the connections that run.
+struct Live(Rc<Cell<usize>>);
+
+impl Live {
+    fn one(count: &Rc<Cell<usize>>) -> Self {
+        count.set(count.get() + 1);
+        Self(Rc::clone(count))
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// The future's output, or `None` once the runtime has been asked to stop.
+async fn until_stopped<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut stopped = pin!(signal::stopped());
+    poll_fn(|cx| {
+        if stopped.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        future.as_mut().poll(cx).map(Some)
+    })
+    .await
+}
+
+/// Whether accepting should wait until something becomes free.
+pub(super) fn needs_pause(errno: Errno) -> bool {
+    matches!(errno.0, libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS)
+}
+
+/// Waits until a descriptor of this worker was closed, [`PAUSE`] at most.
+async fn pause(worker: &Worker) {
+    let closed = worker.fds_closed();
+    let until = worker.now() + PAUSE;
+    while worker.fds_closed() == closed && worker.now() < until {
+        sleep(PAUSE_STEP).await;
+    }
+}
+
+impl Drop for TcpListener {
+    fn drop(&mut self) {
+        match self.accepting.replace(Accepting::Idle) {
+            Accepting::Idle => {}
+            Accepting::Armed { waiter, op } => self.worker.give_up(waiter, op),
+            Accepting::Held(fd) => self.worker.close(fd),
+        }
+        self.worker.close(self.fd);
+    }
+}
+
+impl fmt::Debug for TcpListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpListener").field("address", &self.address).finish()
+    }
+}
+
+/// Where to listen: a socket address, or its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenAddress(SocketAddr);
+
+impl From<SocketAddr> for ListenAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self(address)
+    }
+}
+
+impl TryFrom<&str> for ListenAddress {
+    type Error = core::net::AddrParseError;
+
+    fn try_from(text: &str) -> Result<Self, Self::Error> {
+        text.parse().map(Self)
+    }
+}
+
+impl TryFrom<&String> for ListenAddress {
+    type Error = core::net::AddrParseError;
+
+    fn try_from(text: &String) -> Result<Self, Self::Error> {
+        text.parse().map(Self)
+    }
+}

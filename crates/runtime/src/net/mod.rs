@@ -1,0 +1,21 @@
+//! TCP: streams and listeners for tasks, and the connection table that servers are built on.
+//!
+//! | type | for |
+//! |---|---|
+//! | [`TcpStream`], [`TcpListener`] | protocols written as a task per connection |
+//! | [`Table`] | servers whose parked connections shall cost a slot and nothing else |
+//!
+//! # Cancel safety
+//!
+//! A receive belongs to the connection and an accept to the listener: dropping their futures loses nothing. A send that was dropped
+//! before it was done leaves it open how much the peer got, so the stream refuses further sends ([`Error::SendInterrupted`](crate::Error::SendInterrupted)).
+#![forbid(unsafe_code)]
+
+mod listener;
+pub(crate) mod stream;
+pub(crate) mod table;
+
+pub use listener::{ListenAddress, TcpListener};
+pub use plimsoll_reactor::{ListenOptions, SocketOption};
+pub use stream::{ReadHalf, TcpStream, WriteHalf};
+pub use table::{Bytes, Event, Table, TableConfig};

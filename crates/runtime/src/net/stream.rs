@@ -1,0 +1,437 @@
+//! A TCP connection of a task.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+use core::future::poll_fn;
+use core::net::SocketAddr;
+use core::task::{Context, Poll};
+use std::rc::Rc;
+
+use plimsoll_pool::{Kind, Lease, OverBudget};
+use plimsoll_reactor::op::Shutdown;
+use plimsoll_reactor::{Completion, Fd, Op, Payload, PoolPage, Received, SendBytes, SocketKind, SocketOption};
+use plimsoll_slab::{CHUNK_BYTES, Key};
+
+use crate::operation::Operation;
+use crate::worker::Worker;
+use crate::{Error, Result};
+
+/// What a receive that was full asks for next: a buffer of its own.
+const BULK_BYTES: usize = 64 * 1024;
+
+/// What the worker keeps of a stream. One entry for both halves.
+pub(crate) struct Socket {
+    fd: Fd,
+    receiving: Receiving,
+    /// Bytes received that a smaller read left over.
+    rest: Option<Lease>,
+    sending: Sending,
+    /// The last receive filled what it had.
+    bulk: bool,
+    halves: u8,
+}
+
+/// The receive of a stream. It belongs to the stream, not to the future that waits for it.
+enum Receiving {
+    Idle,
+    /// In flight, or answered and not yet taken.
+    Armed {
+        waiter: Key,
+        op: Key,
+    },
+    /// Received, but there was no room under the line to copy it to.
+    Held(Received),
+    /// The peer has sent all it will send.
+    Ended,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    Ready,
+    /// A send is in flight, or was dropped midway.
+    Interrupted,
+}
+
+/// One reference to a socket of the worker.
+struct Handle {
+    worker: Rc<Worker>,
+    key: Key,
+}
+
+impl Handle {
+    fn with<R>(&self, act: impl FnOnce(&mut Socket) -> R) -> R {
+        let mut sockets = self.worker.sockets.borrow_mut();
+        act(sockets.get_mut(self.key).expect("a socket lives as long as its handles"))
+    }
+
+    fn fd(&self) -> Fd {
+        self.with(|socket| socket.fd)
+    }
+
+    fn second(&self) -> Self {
+        self.with(|socket| socket.halves += 1);
+        Self { worker: Rc::clone(&self.worker), key: self.key }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let last = self.with(|socket| {
+            socket.halves -= 1;
+            socket.halves == 0
+        });
+        if !last {
+            return;
+        }
+        let socket = self.worker.sockets.borrow_mut().remove(self.key).expect("the last handle frees it");
+        if let Receiving::Armed { waiter, op } = socket.receiving {
+            self.worker.give_up(waiter, op);
+        }
+        self.worker.close(socket.fd);
+    }
+}
+
+/// Makes sure that the next socket has an entry.
+pub(super) fn reserve(worker: &Worker) -> Result<(), OverBudget> {
+    let mut sockets = worker.sockets.borrow_mut();
+    if sockets.vacant().is_some() {
+        return Ok(());
+    }
+    let page = PoolPage::try_new(&worker.pool, Kind::Slots)?;
+    sockets.grow(page).map_err(|_| OverBudget::new(CHUNK_BYTES as u64))
+}
+
+/// A TCP connection, read and written by tasks of its worker.
+///
+/// Bytes come and go as owned [`Lease`]s of the pool: no copy between the pool and the caller. [`read`](Self::read) copies into a
+/// buffer of the caller's. A stream that waits for bytes holds none. Dropping it closes the connection.
+pub struct TcpStream {
+    handle: Handle,
+}
+
+impl TcpStream {
+    /// A stream over a connected descriptor, in an entry that was reserved.
+    pub(super) fn from_fd(worker: &Rc<Worker>, fd: Fd) -> Result<Self, Fd> {
+        let socket = Socket { fd, receiving: Receiving::Idle, rest: None, sending: Sending::Ready, bulk: false, halves: 1 };
+        let key = worker.sockets.borrow_mut().insert(socket).map_err(|socket| socket.fd)?;
+        Ok(Self { handle: Handle { worker: Rc::clone(worker), key } })
+    }
+
+    /// Connects to an address.
+    ///
+    /// Cancel safe: a connection that was made after all is closed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] as `connect(2)`, [`Error::OverBudget`].
+    pub async fn connect(address: SocketAddr) -> Result<Self> {
+        let worker = Worker::current();
+        reserve(&worker)?;
+        let kind = if address.is_ipv4() { SocketKind::Tcp4 } else { SocketKind::Tcp6 };
+        let fd = worker.driver.borrow_mut().socket(kind)?;
+        worker.opened();
+        let stream = Self::from_fd(&worker, fd).map_err(|fd| {
+            worker.close(fd);
+            OverBudget::new(CHUNK_BYTES as u64)
+        })?;
+        let address = worker.driver.borrow().address(address)?;
+        let operation = Operation::start(&worker, Op::Connect { fd, address }).map_err(|(over, _op)| over)?;
+        operation.await.result?;
+        Ok(stream)
+    }
+
+    /// Receives what is there; `None` at the end of the peer's stream.
+    ///
+    /// Cancel safe: bytes that arrive while nobody waits are kept for the next call.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] as `recv(2)`, [`Error::OverBudget`] when there is no room for the bytes: they are kept, and the next call tries again.
+    pub async fn recv(&mut self) -> Result<Option<Lease>> {
+        poll_fn(|cx| poll_recv(&self.handle, cx)).await
+    }
+
+    /// Reads into a buffer of the caller's; 0 at the end of the peer's stream, or for an empty buffer.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        read(&self.handle, buffer).await
+    }
+
+    /// Sends all bytes of a lease.
+    ///
+    /// Not cancel safe: after a drop midway the stream refuses further sends.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] as `send(2)`, [`Error::OverBudget`], [`Error::SendInterrupted`].
+    pub async fn send_all(&mut self, lease: Lease) -> Result<()> {
+        send(&self.handle, SendBytes::Lease(lease)).await
+    }
+
+    /// Sends bytes that live for ever, without a copy. As [`send_all`](Self::send_all).
+    ///
+    /// # Errors
+    ///
+    /// As [`send_all`](Self::send_all).
+    pub async fn send_static(&mut self, bytes: &'static [u8]) -> Result<()> {
+        send(&self.handle, SendBytes::Static(bytes)).await
+    }
+
+    /// Sends a copy of bytes, in pieces of at most 64 KiB. As [`send_all`](Self::send_all).
+    ///
+    /// # Errors
+    ///
+    /// As [`send_all`](Self::send_all).
+    pub async fn send_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        send_copy(&self.handle, bytes).await
+    }
+
+    /// Ends our half: the peer sees the end of the stream after what was sent.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] as `shutdown(2)`.
+    pub async fn shutdown_write(&mut self) -> Result<()> {
+        shutdown_write(&self.handle).await
+    }
+
+    /// Splits the stream into halves that two tasks of this worker may own. The connection is closed when both are dropped.
+    pub fn into_split(self) -> (ReadHalf, WriteHalf) {
+        let second = self.handle.second();
+        (ReadHalf { handle: self.handle }, WriteHalf { handle: second })
+    }
+
+    /// Our address.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`].
+    pub fn local_addr(&self) -> Result<SocketAddr> {
+        Ok(self.handle.worker.driver.borrow().local_address(self.handle.fd())?)
+    }
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`], such as `ENOTCONN` after a reset.
+    pub fn peer_addr(&self) -> Result<SocketAddr> {
+        Ok(self.handle.worker.driver.borrow().peer_address(self.handle.fd())?)
+    }
+
+    /// Sets a socket option.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] as `setsockopt(2)`.
+    pub fn set_option(&self, option: SocketOption) -> Result<()> {
+        Ok(self.handle.worker.driver.borrow_mut().set_option(self.handle.fd(), option)?)
+    }
+
+    /// Small segments leave at once (`TCP_NODELAY`).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`].
+    pub fn set_nodelay(&self, on: bool) -> Result<()> {
+        self.set_option(SocketOption::NoDelay(on))
+    }
+}
+
+impl fmt::Debug for TcpStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpStream").field("fd", &self.handle.fd()).finish()
+    }
+}
+
+/// The half that receives; see [`TcpStream::into_split`].
+pub struct ReadHalf {
+    handle: Handle,
+}
+
+impl ReadHalf {
+    /// As [`TcpStream::recv`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TcpStream::recv`].
+    pub async fn recv(&mut self) -> Result<Option<Lease>> {
+        poll_fn(|cx| poll_recv(&self.handle, cx)).await
+    }
+
+    /// As [`TcpStream::read`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TcpStream::read`].
+    pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        read(&self.handle, buffer).await
+    }
+}
+
+impl fmt::Debug for ReadHalf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadHalf").field("fd", &self.handle.fd()).finish()
+    }
+}
+
+/// The half that sends; see [`TcpStream::into_split`].
+pub struct WriteHalf {
+    handle: Handle,
+}
+
+impl WriteHalf {
+    /// As [`TcpStream::send_all`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TcpStream::send_all`].
+    pub async fn send_all(&mut self, lease: Lease) -> Result<()> {
+        send(&self.handle, SendBytes::Lease(lease)).await
+    }
+
+    /// As [`TcpStream::send_bytes`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TcpStream::send_all`].
+    pub async fn send_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        send_copy(&self.handle, bytes).await
+    }
+
+    /// As [`TcpStream::shutdown_write`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TcpStream::shutdown_write`].
+    pub async fn shutdown_write(&mut self) -> Result<()> {
+        shutdown_write(&self.handle).await
+    }
+}
+
+impl fmt::Debug for WriteHalf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteHalf").field("fd", &self.handle.fd()).finish()
+    }
+}
+
+fn poll_recv(handle: &Handle, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>>> {
+    if let Some(rest) = handle.with(|socket| socket.rest.take()) {
+        return Poll::Ready(Ok(Some(rest)));
+    }
+    loop {
+        match handle.with(|socket| core::mem::replace(&mut socket.receiving, Receiving::Idle)) {
+            Receiving::Idle => {
+                let armed = arm(handle)?;
+                handle.with(|socket| socket.receiving = armed);
+            }
+            Receiving::Armed { waiter, op } => match handle.worker.waiters.borrow_mut().poll(waiter, cx) {
+                Poll::Pending => {
+                    handle.with(|socket| socket.receiving = Receiving::Armed { waiter, op });
+                    return Poll::Pending;
+                }
+                Poll::Ready(completion) => return Poll::Ready(received(handle, completion)),
+            },
+            Receiving::Held(bytes) => return Poll::Ready(copy_out(handle, bytes)),
+            Receiving::Ended => {
+                handle.with(|socket| socket.receiving = Receiving::Ended);
+                return Poll::Ready(Ok(None));
+            }
+        }
+    }
+}
+
+/// Starts a receive: into a lease of its own when the last one was full and the line allows it.
+fn arm(handle: &Handle) -> Result<Receiving> {
+    let (fd, bulk) = handle.with(|socket| (socket.fd, socket.bulk));
+    let lease = if bulk { handle.worker.pool.try_acquire(BULK_BYTES, Kind::Buffers).ok() } else { None };
+    let op = match lease {
+        Some(lease) => Op::ReceiveInto { fd, lease },
+        None => Op::Receive { fd },
+    };
+    let (waiter, op) = handle.worker.start(op).map_err(|(over, _op)| over)?;
+    Ok(Receiving::Armed { waiter, op })
+}
+
+fn received(handle: &Handle, completion: Completion) -> Result<Option<Lease>> {
+    let count = completion.result? as usize;
+    handle.with(|socket| socket.bulk = count >= plimsoll_reactor::RECEIVE_BYTES_MAX);
+    if count == 0 {
+        handle.with(|socket| socket.receiving = Receiving::Ended);
+        return Ok(None);
+    }
+    match completion.payload {
+        Payload::Lease(lease) => Ok(Some(lease)),
+        Payload::Received(bytes) => copy_out(handle, bytes),
+        other => unreachable!("a receive brings bytes, not {other:?}"),
+    }
+}
+
+fn copy_out(handle: &Handle, bytes: Received) -> Result<Option<Lease>> {
+    match handle.worker.pool.try_copy(&bytes, Kind::Buffers) {
+        Ok(lease) => Ok(Some(lease)),
+        Err(over) => {
+            handle.with(|socket| socket.receiving = Receiving::Held(bytes));
+            Err(over.into())
+        }
+    }
+}
+
+async fn read(handle: &Handle, buffer: &mut [u8]) -> Result<usize> {
+    if buffer.is_empty() {
+        return Ok(0);
+    }
+    let Some(mut lease) = poll_fn(|cx| poll_recv(handle, cx)).await? else { return Ok(0) };
+    let count = lease.len().min(buffer.len());
+    buffer[..count].copy_from_slice(&lease[..count]);
+    lease.consume(count);
+    if !lease.is_empty() {
+        handle.with(|socket| socket.rest = Some(lease));
+    }
+    Ok(count)
+}
+
+async fn send(handle: &Handle, mut bytes: SendBytes) -> Result<()> {
+    let (fd, sending) = handle.with(|socket| (socket.fd, socket.sending));
+    if sending == Sending::Interrupted {
+        return Err(Error::SendInterrupted);
+    }
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    handle.with(|socket| socket.sending = Sending::Interrupted);
+    while !bytes.is_empty() {
+        let operation = match Operation::start(&handle.worker, Op::Send { fd, bytes }) {
+            Ok(operation) => operation,
+            Err((over, _op)) => return Err(over.into()),
+        };
+        let completion = operation.await;
+        completion.result?;
+        bytes = match completion.payload {
+            Payload::Sent(rest) => rest,
+            other => unreachable!("a send brings the rest, not {other:?}"),
+        };
+    }
+    handle.with(|socket| socket.sending = Sending::Ready);
+    Ok(())
+}
+
+async fn send_copy(handle: &Handle, bytes: &[u8]) -> Result<()> {
+    for piece in bytes.chunks(BULK_BYTES) {
+        let lease = handle.worker.pool.try_copy(piece, Kind::Buffers)?;
+        send(handle, SendBytes::Lease(lease)).await?;
+    }
+    Ok(())
+}
+
+async fn shutdown_write(handle: &Handle) -> Result<()> {
+    let op = Op::Shutdown { fd: handle.fd(), how: Shutdown::Write };
+    let operation = Operation::start(&handle.worker, op).map_err(|(over, _op)| over)?;
+    operation.await.result?;
+    Ok(())
+}

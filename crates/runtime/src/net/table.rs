@@ -1,0 +1,691 @@
+//! The connection table: a slot for each connection, and events for the server that steps them.
+//!
+//! A connection in a [`Table`] has no task and no buffer. It has an entry with the server's own state `C` in it, one armed receive, and a link in a
+//! coarse timer. The server takes [`Event`]s and answers with verbs: [`receive`](Table::receive), [`send`](Table::send),
+//! [`schedule`](Table::schedule), [`close`](Table::close).
+//!
+//! ```text
+//!            accept                     receive            send
+//!  listener --------> Event::Accepted --------> Received -------> Sent --> receive ...
+//!                          |                       |                |
+//!                          +-- Due (timer) --------+--- Failed -----+--> close
+//! ```
+#![forbid(unsafe_code)]
+
+use core::cell::RefCell;
+use core::fmt;
+use core::future::{Future, poll_fn};
+use core::net::SocketAddr;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use plimsoll_pool::{Charge, Kind, Lease, OverBudget};
+use plimsoll_reactor::op::Shutdown;
+use plimsoll_reactor::{Completion, Errno, Fd, Instant, Interest, Op, Payload, PoolPage, Received, SendBytes, SocketOption};
+use plimsoll_slab::{Key, Slab};
+
+use super::TcpListener;
+use super::listener::needs_pause;
+use crate::time::{Coarse, Link, Links, Sleep, TICK_MS};
+use crate::token::{INDEX_MAX, Purpose, Target};
+use crate::worker::Worker;
+use crate::{Result, sleep_until};
+
+/// Completions that wait for the table at most; when they are as many, the worker reaps no further until they are taken.
+const EVENTS_MAX: usize = 256;
+/// Connections accepted in one turn at most.
+const ACCEPTS_MAX: u32 = 256;
+/// How long accepting pauses for want of descriptors or memory, if nothing becomes free before.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a key must be in the table.
+const OPEN: &str = "a connection is used before it is closed";
+
+/// Completions on their way to a table.
+pub(crate) struct Events {
+    queue: RefCell<VecDeque<RawEvent>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+struct RawEvent {
+    purpose: Purpose,
+    index: u32,
+    completion: Completion,
+}
+
+impl Events {
+    fn new() -> Rc<Self> {
+        Rc::new(Self { queue: RefCell::new(VecDeque::with_capacity(EVENTS_MAX)), waker: RefCell::default() })
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.queue.borrow().len() >= EVENTS_MAX
+    }
+
+    pub(crate) fn push(&self, purpose: Purpose, index: u32, completion: Completion) {
+        let mut queue = self.queue.borrow_mut();
+        debug_assert!(queue.len() < EVENTS_MAX, "the worker looks before it reaps");
+        queue.push_back(RawEvent { purpose, index, completion });
+        drop(queue);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+}
+
+/// A connection's entry.
+struct Entry<C> {
+    link: Link,
+    fd: Fd,
+    inbound: Inbound,
+    /// The send in flight.
+    send: Option<Key>,
+    state: C,
+}
+
+/// What is armed to hear from the peer: never two at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Inbound {
+    None,
+    Receive(Key),
+    Watch(Key),
+}
+
+impl<C> Links for Slab<Entry<C>, PoolPage> {
+    fn link(&self, index: u32) -> Link {
+        self.get_at(index).expect("only live entries are linked").link
+    }
+
+    fn set_link(&mut self, index: u32, link: Link) {
+        self.get_at_mut(index).expect("only live entries are linked").link = link;
+    }
+}
+
+/// What happened on a connection. After [`Failed`](Event::Failed) the connection is good for nothing but [`Table::close`].
+#[derive(Debug)]
+pub enum Event {
+    /// A new connection; nothing is armed on it yet.
+    Accepted(Key),
+    /// Bytes have come; the receive is over.
+    Received(Key, Bytes),
+    /// The peer has sent all it will send; the receive is over.
+    Ended(Key),
+    /// The socket has taken bytes; the rest (often none) comes back. The send is over.
+    Sent(Key, SendBytes),
+    /// The peer has closed or reset the connection, as [`Table::watch`] asked to be told.
+    PeerClosed(Key),
+    /// The time set by [`Table::schedule`] has come.
+    Due(Key),
+    /// A receive or send failed.
+    Failed(Key, Errno),
+}
+
+/// Received bytes.
+#[derive(Debug)]
+pub enum Bytes {
+    /// Inside the driver's buffers: to be used and dropped at once.
+    Borrowed(Received),
+    /// In the lease that was given to [`Table::receive_into`].
+    Owned(Lease),
+}
+
+impl core::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(received) => received,
+            Self::Owned(lease) => lease,
+        }
+    }
+}
+
+/// Limits of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct TableConfig {
+    /// Connections at most, 1 to 16,777,215; the memory line may allow fewer.
+    pub connections_max: u32,
+    /// `TCP_NODELAY` on every connection.
+    pub no_delay: bool,
+}
+
+impl Default for TableConfig {
+    /// As many as fit under the line, without Nagle's delay.
+    fn default() -> Self {
+        Self { connections_max: INDEX_MAX, no_delay: true }
+    }
+}
+
+enum Accepting {
+    /// Never again.
+    Off,
+    /// Nothing armed; to be tried at the next look.
+    Idle,
+    /// An accept is in flight.
+    Armed(Key),
+    /// More connections may wait; so many are taken at once still.
+    Burst(u32),
+    /// Nothing was free: until this instant, or until a descriptor was closed.
+    Paused { until: Instant, closed: u64 },
+    /// What the kernel holds already, and then never again.
+    Last,
+}
+
+/// A table of connections of one worker, fed by one listener.
+pub struct Table<C: Default> {
+    worker: Rc<Worker>,
+    id: u8,
+    events: Rc<Events>,
+    entries: Slab<Entry<C>, PoolPage>,
+    /// Closed while events for them may still be queued.
+    zombies: Vec<Key>,
+    timers: Coarse,
+    sleep: Option<Sleep>,
+    listener: Option<TcpListener>,
+    accepting: Accepting,
+    config: TableConfig,
+    accepted_total: u64,
+    /// The queue of events.
+    _charge: Charge,
+}
+
+impl<C: Default> Table<C> {
+    /// Bytes of a connection's entry, its share of the table's bookkeeping included.
+    pub const ENTRY_BYTES: usize = size_of::<Entry<C>>() + 4;
+
+    /// A table that accepts from a listener.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OverBudget`](crate::Error::OverBudget); [`Error::Config`](crate::Error::Config) for more than 16 tables on a worker.
+    pub fn new(listener: TcpListener, config: TableConfig) -> Result<Self> {
+        let worker = Rc::clone(listener.worker());
+        let bytes = (EVENTS_MAX * size_of::<RawEvent>()) as u64;
+        let charge = plimsoll_pool::Budget::charge(worker.pool.budget(), Kind::Fixed, bytes)?;
+        let events = Events::new();
+        let id = worker.add_table(&events)?;
+        let per_chunk = Slab::<Entry<C>, PoolPage>::ENTRIES_PER_CHUNK;
+        let timers = Coarse::new(tick(worker.now()));
+        Ok(Self {
+            id,
+            events,
+            entries: Slab::new(config.connections_max.min(INDEX_MAX).div_ceil(per_chunk)),
+            zombies: Vec::with_capacity(EVENTS_MAX),
+            timers,
+            sleep: None,
+            listener: Some(listener),
+            accepting: Accepting::Idle,
+            config,
+            accepted_total: 0,
+            worker,
+            _charge: charge,
+        })
+    }
+
+    /// Connections in the table.
+    pub fn len(&self) -> usize {
+        self.entries.len() as usize - self.zombies.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Connections accepted so far.
+    pub fn accepted_total(&self) -> u64 {
+        self.accepted_total
+    }
+
+    /// The server's state of a connection.
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut C> {
+        self.entries.get_mut(key).map(|entry| &mut entry.state)
+    }
+
+    /// The server's state of a connection.
+    pub fn get(&self, key: Key) -> Option<&C> {
+        self.entries.get(key).map(|entry| &entry.state)
+    }
+
+    /// All connections, as they are now.
+    pub fn keys(&self) -> impl Iterator<Item = Key> + '_ {
+        self.entries.iter().map(|(key, _)| key).filter(|key| !self.zombies.contains(key))
+    }
+
+    /// Waits until [`next`](Self::next) may have something.
+    ///
+    /// Cancel safe.
+    pub async fn ready(&mut self) {
+        poll_fn(|cx| self.poll_ready(cx)).await;
+    }
+
+    /// As [`ready`](Self::ready), for futures that wait for other things too.
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.free_zombies();
+        if !self.events.queue.borrow().is_empty() {
+            return Poll::Ready(());
+        }
+        self.try_accept();
+        if matches!(self.accepting, Accepting::Burst(_) | Accepting::Last) {
+            return Poll::Ready(());
+        }
+        if self.poll_timer(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        let mut waker = self.events.waker.borrow_mut();
+        match &mut *waker {
+            Some(known) => known.clone_from(cx.waker()),
+            None => *waker = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// The next event, if one is there.
+    #[allow(clippy::should_implement_trait, reason = "a table is not an iterator: what is next depends on what was done with the last")]
+    pub fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(key) = self.next_accepted() {
+                return Some(Event::Accepted(key));
+            }
+            let raw = self.events.queue.borrow_mut().pop_front();
+            let Some(raw) = raw else {
+                self.free_zombies();
+                return self.next_due();
+            };
+            if let Some(event) = self.event(raw) {
+                return Some(event);
+            }
+        }
+    }
+
+    fn event(&mut self, raw: RawEvent) -> Option<Event> {
+        if raw.purpose == Purpose::Accept {
+            return self.accepted(raw.completion);
+        }
+        let key = self.entries.key_at(raw.index).expect("entries outlive their queued events");
+        let entry = self.entries.get_mut(key).expect("just found");
+        let op = raw.completion.key;
+        match raw.purpose {
+            Purpose::Receive if entry.inbound == Inbound::Receive(op) => entry.inbound = Inbound::None,
+            Purpose::Watch if entry.inbound == Inbound::Watch(op) => entry.inbound = Inbound::None,
+            Purpose::Send if entry.send == Some(op) => entry.send = None,
+            // Given up in this very turn.
+            _ => return None,
+        }
+        Some(match (raw.purpose, raw.completion.result, raw.completion.payload) {
+            (Purpose::Watch, _, _) => Event::PeerClosed(key),
+            (_, Err(errno), _) => Event::Failed(key, errno),
+            (Purpose::Receive, Ok(0), _) => Event::Ended(key),
+            (Purpose::Receive, Ok(_), Payload::Received(bytes)) => Event::Received(key, Bytes::Borrowed(bytes)),
+            (Purpose::Receive, Ok(_), Payload::Lease(lease)) => Event::Received(key, Bytes::Owned(lease)),
+            (Purpose::Send, Ok(_), Payload::Sent(rest)) => Event::Sent(key, rest),
+            (purpose, _, payload) => unreachable!("{purpose:?} brought {payload:?}"),
+        })
+    }
+
+    /// Stops accepting for good. Connections that the kernel holds already are still taken: they come as events.
+    pub fn stop_accepting(&mut self) {
+        if let Accepting::Armed(key) = self.accepting {
+            self.worker.driver.borrow_mut().cancel(key);
+        }
+        self.accepting = if self.listener.is_some() { Accepting::Last } else { Accepting::Off };
+    }
+
+    /// Whether connections may still be accepted.
+    pub fn is_accepting(&self) -> bool {
+        !matches!(self.accepting, Accepting::Off)
+    }
+
+    /// Makes room for one more connection.
+    fn reserve(&mut self) -> bool {
+        if self.entries.len() >= self.config.connections_max as usize {
+            return false;
+        }
+        if self.entries.vacant().is_some() {
+            return true;
+        }
+        let page = PoolPage::try_new(&self.worker.pool, Kind::Slots);
+        page.is_ok_and(|page| self.entries.grow(page).is_ok())
+    }
+
+    /// Arms an accept, if there is room for what it brings.
+    fn try_accept(&mut self) {
+        if let Accepting::Paused { until, closed } = self.accepting
+            && (self.worker.now() >= until || self.worker.fds_closed() != closed)
+        {
+            self.accepting = Accepting::Idle;
+        }
+        let Accepting::Idle = self.accepting else { return };
+        let Some(listener) = self.listener.as_ref().map(TcpListener::fd) else { return };
+        if !self.reserve() {
+            return self.pause_accepting();
+        }
+        let token = Target::Table { table: self.id, purpose: Purpose::Accept, index: 0 }.token();
+        let submitted = self.worker.driver.borrow_mut().submit(Op::Accept { listener }, token);
+        match submitted {
+            Ok(key) => self.accepting = Accepting::Armed(key),
+            Err(_) => self.pause_accepting(),
+        }
+    }
+
+    fn pause_accepting(&mut self) {
+        let until = self.worker.now() + ACCEPT_PAUSE;
+        self.accepting = Accepting::Paused { until, closed: self.worker.fds_closed() };
+    }
+
+    /// The armed accept has been answered.
+    fn accepted(&mut self, completion: Completion) -> Option<Event> {
+        match (completion.result, completion.payload) {
+            (Ok(_), Payload::Fd(fd)) => {
+                if let Accepting::Armed(_) = self.accepting {
+                    self.accepting = Accepting::Burst(ACCEPTS_MAX - 1);
+                }
+                return self.add(fd).map(Event::Accepted);
+            }
+            (Err(errno), _) if needs_pause(errno) => self.pause_unless_last(),
+            _ => {
+                if let Accepting::Armed(_) = self.accepting {
+                    self.accepting = Accepting::Idle;
+                }
+            }
+        }
+        None
+    }
+
+    fn pause_unless_last(&mut self) {
+        if !matches!(self.accepting, Accepting::Last | Accepting::Off) {
+            self.pause_accepting();
+        }
+    }
+
+    /// Another connection that waits already, while a burst lasts.
+    fn next_accepted(&mut self) -> Option<Key> {
+        loop {
+            let left = match self.accepting {
+                Accepting::Burst(0) => {
+                    self.accepting = Accepting::Idle;
+                    return None;
+                }
+                Accepting::Burst(left) => left,
+                Accepting::Last => u32::MAX,
+                _ => return None,
+            };
+            if !self.reserve() {
+                self.pause_unless_last();
+                return None;
+            }
+            let listener = self.listener.as_ref().map(TcpListener::fd)?;
+            let next = self.worker.driver.borrow_mut().accept_now(listener);
+            match next {
+                Ok(Some(fd)) => {
+                    if let Accepting::Burst(_) = self.accepting {
+                        self.accepting = Accepting::Burst(left - 1);
+                    }
+                    if let Some(key) = self.add(fd) {
+                        return Some(key);
+                    }
+                }
+                Err(errno) if errno.is_transient_accept() && !needs_pause(errno) => {}
+                Ok(None) | Err(_) if matches!(self.accepting, Accepting::Last) => {
+                    self.accepting = Accepting::Off;
+                    self.listener = None;
+                }
+                Ok(None) => self.accepting = Accepting::Idle,
+                Err(_) => self.pause_accepting(),
+            }
+        }
+    }
+
+    /// Takes a connection in. `None`, and a close, when another table took the room that was reserved.
+    fn add(&mut self, fd: Fd) -> Option<Key> {
+        self.worker.opened();
+        self.accepted_total += 1;
+        let link = Link::default();
+        let entry = Entry { link, fd, inbound: Inbound::None, send: None, state: C::default() };
+        let added = if self.reserve() { self.entries.insert(entry).ok() } else { None };
+        if added.is_none() {
+            self.worker.close(fd);
+            return None;
+        }
+        if self.config.no_delay {
+            // A connection that is gone already fails this; its first receive tells.
+            let _told_later = self.worker.driver.borrow_mut().set_option(fd, SocketOption::NoDelay(true));
+        }
+        added
+    }
+
+    fn entry(&mut self, key: Key) -> &mut Entry<C> {
+        self.entries.get_mut(key).expect(OPEN)
+    }
+
+    fn token(&self, purpose: Purpose, key: Key) -> plimsoll_reactor::Token {
+        Target::Table { table: self.id, purpose, index: key.index() }.token()
+    }
+
+    /// Whether a receive is armed.
+    ///
+    /// # Panics
+    ///
+    /// This and all following methods: when the connection was closed.
+    pub fn is_receiving(&self, key: Key) -> bool {
+        matches!(self.entries.get(key).expect(OPEN).inbound, Inbound::Receive(_))
+    }
+
+    /// Whether a send is in flight.
+    pub fn is_sending(&self, key: Key) -> bool {
+        self.entries.get(key).expect(OPEN).send.is_some()
+    }
+
+    /// Arms a receive, unless one is armed: a connection that waits holds no buffer. Ends a [`watch`](Self::watch).
+    ///
+    /// # Errors
+    ///
+    /// [`OverBudget`] when its operation has no room.
+    pub fn receive(&mut self, key: Key) -> Result<(), OverBudget> {
+        if self.is_receiving(key) {
+            return Ok(());
+        }
+        self.arm(key, Purpose::Receive, |fd| Op::Receive { fd })
+    }
+
+    /// Arms a receive into the spare room of a lease. Ends a [`watch`](Self::watch).
+    ///
+    /// # Errors
+    ///
+    /// [`OverBudget`] when its operation has no room.
+    ///
+    /// # Panics
+    ///
+    /// When a receive is armed, or the lease is full.
+    pub fn receive_into(&mut self, key: Key, lease: Lease) -> Result<(), OverBudget> {
+        assert!(!self.is_receiving(key), "one receive at a time");
+        self.arm(key, Purpose::Receive, |fd| Op::ReceiveInto { fd, lease })
+    }
+
+    /// Asks to be told when the peer goes away; only while no receive is armed, which would tell too.
+    ///
+    /// # Errors
+    ///
+    /// [`OverBudget`] when the operation has no room.
+    pub fn watch(&mut self, key: Key) -> Result<(), OverBudget> {
+        match self.entry(key).inbound {
+            Inbound::None => self.arm(key, Purpose::Watch, |fd| Op::Poll { fd, interest: Interest::PeerClosed }),
+            Inbound::Receive(_) | Inbound::Watch(_) => Ok(()),
+        }
+    }
+
+    fn arm(&mut self, key: Key, purpose: Purpose, op: impl FnOnce(Fd) -> Op) -> Result<(), OverBudget> {
+        self.unwatch(key);
+        let token = self.token(purpose, key);
+        let op = op(self.entry(key).fd);
+        let submitted = self.worker.driver.borrow_mut().submit(op, token);
+        let op = submitted.map_err(|(over, _op)| over)?;
+        self.entry(key).inbound = if purpose == Purpose::Watch { Inbound::Watch(op) } else { Inbound::Receive(op) };
+        Ok(())
+    }
+
+    /// Takes [`watch`](Self::watch) back.
+    pub fn unwatch(&mut self, key: Key) {
+        let entry = self.entry(key);
+        if let Inbound::Watch(op) = entry.inbound {
+            entry.inbound = Inbound::None;
+            self.worker.driver.borrow_mut().orphan(op);
+        }
+    }
+
+    /// Sends bytes. At most one send is in flight: the next one after [`Event::Sent`].
+    ///
+    /// # Errors
+    ///
+    /// Gives the bytes back when the operation has no room.
+    ///
+    /// # Panics
+    ///
+    /// When a send is in flight, or there is nothing to send.
+    pub fn send(&mut self, key: Key, bytes: SendBytes) -> Result<(), (OverBudget, SendBytes)> {
+        assert!(!self.is_sending(key), "one send at a time");
+        let (fd, token) = (self.entry(key).fd, self.token(Purpose::Send, key));
+        let submitted = self.worker.driver.borrow_mut().submit(Op::Send { fd, bytes }, token);
+        match submitted {
+            Ok(op) => {
+                self.entry(key).send = Some(op);
+                Ok(())
+            }
+            Err((over, Op::Send { bytes, .. })) => Err((over, bytes)),
+            Err((_, op)) => unreachable!("a refused send comes back as it was, not as {op:?}"),
+        }
+    }
+
+    /// Asks for [`Event::Due`] after a duration, to a quarter of a second, never early. It replaces what was asked before; a deadline
+    /// that is put off costs one store.
+    pub fn schedule(&mut self, key: Key, after: Duration) {
+        debug_assert!(self.entries.contains(key), "a live connection");
+        let deadline = tick(self.worker.now() + after) + 1;
+        self.timers.schedule(&mut self.entries, key.index(), deadline);
+    }
+
+    /// Takes [`schedule`](Self::schedule) back.
+    pub fn unschedule(&mut self, key: Key) {
+        debug_assert!(self.entries.contains(key), "a live connection");
+        self.timers.cancel(&mut self.entries, key.index());
+    }
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    ///
+    /// What `getpeername(2)` says, such as `ENOTCONN` after a reset.
+    pub fn peer_address(&mut self, key: Key) -> Result<SocketAddr, Errno> {
+        let fd = self.entry(key).fd;
+        self.worker.driver.borrow().peer_address(fd)
+    }
+
+    /// Sets a socket option.
+    ///
+    /// # Errors
+    ///
+    /// What `setsockopt(2)` says.
+    pub fn set_option(&mut self, key: Key, option: SocketOption) -> Result<(), Errno> {
+        let fd = self.entry(key).fd;
+        self.worker.driver.borrow_mut().set_option(fd, option)
+    }
+
+    /// Ends our half of the connection, after what was sent.
+    pub fn shutdown_write(&mut self, key: Key) {
+        let fd = self.entry(key).fd;
+        let mut driver = self.worker.driver.borrow_mut();
+        if let Ok(op) = driver.submit(Op::Shutdown { fd, how: Shutdown::Write }, Target::Unknown.token()) {
+            driver.disown(op);
+        }
+    }
+
+    /// Closes a connection and gives its state back. Operations in flight on it are cancelled, and what they hold is released when the
+    /// kernel is done with it.
+    pub fn close(&mut self, key: Key) -> C {
+        self.timers.cancel(&mut self.entries, key.index());
+        let entry = self.entry(key);
+        let state = core::mem::take(&mut entry.state);
+        let (fd, send) = (entry.fd, entry.send.take());
+        let inbound = match core::mem::replace(&mut entry.inbound, Inbound::None) {
+            Inbound::None => None,
+            Inbound::Receive(op) | Inbound::Watch(op) => Some(op),
+        };
+        for op in [inbound, send].into_iter().flatten() {
+            self.worker.driver.borrow_mut().orphan(op);
+        }
+        self.worker.close(fd);
+        if self.events.queue.borrow().is_empty() {
+            self.entries.remove(key);
+        } else {
+            self.zombies.push(key);
+        }
+        state
+    }
+
+    fn free_zombies(&mut self) {
+        if self.events.queue.borrow().is_empty() {
+            for key in self.zombies.drain(..) {
+                self.entries.remove(key);
+            }
+        }
+    }
+
+    fn next_due(&mut self) -> Option<Event> {
+        let index = self.timers.pop_due(&mut self.entries, tick(self.worker.now()))?;
+        self.entries.key_at(index).map(Event::Due)
+    }
+
+    /// Ready when a timer is due; else the waker is woken when one may be.
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let paused = match self.accepting {
+            Accepting::Paused { until, .. } => Some(until),
+            _ => None,
+        };
+        let due = self.timers.next_tick().map(|tick| Instant::from_millis(u64::from(tick) * u64::from(TICK_MS)));
+        let Some(next) = [paused, due].into_iter().flatten().min() else {
+            self.sleep = None;
+            return Poll::Pending;
+        };
+        let sleep = self.sleep.get_or_insert_with(|| sleep_until(next));
+        if sleep.deadline() != next {
+            sleep.reset(next);
+        }
+        Pin::new(sleep).poll(cx)
+    }
+
+    /// Gives back the pages of the table that no connection uses.
+    pub fn release_pages(&mut self) {
+        while self.entries.release_empty().is_some() {}
+    }
+}
+
+/// The coarse tick that an instant falls in.
+fn tick(instant: Instant) -> u32 {
+    (instant.as_millis() / u64::from(TICK_MS)) as u32
+}
+
+impl<C: Default> Drop for Table<C> {
+    fn drop(&mut self) {
+        if let Accepting::Armed(key) = self.accepting {
+            self.worker.driver.borrow_mut().orphan(key);
+        }
+        self.worker.remove_table(self.id);
+        let keys: Vec<Key> = self.keys().collect();
+        for key in keys {
+            self.close(key);
+        }
+        let queued = core::mem::take(&mut *self.events.queue.borrow_mut());
+        for raw in queued {
+            self.worker.dispose(raw.completion);
+        }
+    }
+}
+
+impl<C: Default> fmt::Debug for Table<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("connections", &self.len()).field("accepted", &self.accepted_total).finish()
+    }
+}

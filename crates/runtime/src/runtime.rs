@@ -1,0 +1,394 @@
+//! The runtime: worker 0 on the caller's thread, the others on their own, and an orderly end.
+#![forbid(unsafe_code)]
+
+use core::cell::Cell;
+use core::fmt;
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use plimsoll_pool::{Budget, Kind, Pool};
+use plimsoll_reactor::sim::World;
+use plimsoll_reactor::{Driver, Selected, ShutdownReport, Wait};
+
+use crate::builder::Builder;
+use crate::gauges::Metrics;
+use crate::main_waker::MainWaker;
+use crate::shared::Shared;
+use crate::worker::Worker;
+use crate::{Error, Result, sys};
+
+/// What was left when a runtime ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Bytes still charged after every task was dropped and everything free was given back.
+    pub charged_bytes: u64,
+    /// Bytes of the fixed parts among them: rings, receive buffers, tables of the pool, stacks of workers.
+    pub fixed_bytes: u64,
+    /// The most bytes that were charged at any time.
+    pub peak_bytes: u64,
+    /// Bytes that had to be leaked because operations did not end in time.
+    pub leaked_bytes: u64,
+    /// Operations that did not end in time.
+    pub in_flight: u64,
+}
+
+impl Report {
+    /// Whether nothing is left but fixed parts.
+    pub fn is_clean(&self) -> bool {
+        self.charged_bytes <= self.fixed_bytes && self.leaked_bytes == 0
+    }
+}
+
+impl fmt::Display for Report {
+    /// `memory charged=N fixed=N peak=N leaked=N in_flight=N`, bytes and operations.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "memory charged={} fixed={} peak={} leaked={} in_flight={}",
+            self.charged_bytes, self.fixed_bytes, self.peak_bytes, self.leaked_bytes, self.in_flight
+        )
+    }
+}
+
+/// A runtime on threads. Dropping it ends it like [`shutdown`](Self::shutdown).
+pub struct Runtime {
+    builder: Builder,
+    selected: Selected,
+    shared: Arc<Shared>,
+    /// Worker 0. `None` once shut down.
+    worker: Option<Rc<Worker>>,
+    threads: Vec<WorkerThread>,
+}
+
+struct WorkerThread {
+    thread: JoinHandle<()>,
+    ended: mpsc::Receiver<ShutdownReport>,
+}
+
+impl Runtime {
+    /// The settings of a new runtime.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn start(builder: Builder, selected: Selected, shared: Arc<Shared>) -> Result<Self> {
+        let worker = make_worker(0, &builder, &selected, &shared)?;
+        if builder.signals {
+            let installed = sys::install_signals(worker.driver.borrow().doorbell().as_raw());
+            installed.map_err(|error| Error::System(error.into()))?;
+        }
+        let mut runtime = Self { builder, selected, shared, worker: Some(worker), threads: Vec::new() };
+        for index in 1..runtime.workers() {
+            let thread = runtime.start_thread(index)?;
+            runtime.threads.push(thread);
+        }
+        if runtime.builder.pin {
+            sys::pin_to(0);
+        }
+        Ok(runtime)
+    }
+
+    fn start_thread(&self, index: usize) -> Result<WorkerThread> {
+        let stack = self.builder.charge_stack(&self.shared.budget)?;
+        let (ready, is_ready) = mpsc::channel();
+        let (end, ended) = mpsc::channel();
+        let (builder, selected, shared) = (self.builder.clone(), self.selected, Arc::clone(&self.shared));
+        let body = move || {
+            let _stack = stack;
+            if builder.pin {
+                sys::pin_to(index);
+            }
+            let worker = match make_worker(index, &builder, &selected, &shared) {
+                Ok(worker) => worker,
+                Err(error) => {
+                    let _nobody_waits = ready.send(Err(error));
+                    return;
+                },
+            };
+            let _nobody_waits = ready.send(Ok(()));
+            let report = run_worker(&worker, builder.drain_timeout);
+            let _nobody_waits = end.send(report);
+        };
+        let name = format!("plimsoll-{index}");
+        let thread = sys::spawn_thread(name, self.builder.worker_stack_bytes, body).map_err(|error| Error::System(error.into()))?;
+        is_ready.recv().map_err(|_| Error::Panicked)??;
+        Ok(WorkerThread { thread, ended })
+    }
+
+    fn worker(&self) -> &Rc<Worker> {
+        self.worker.as_ref().expect("a runtime is not used after its shutdown")
+    }
+
+    /// Runs a future, and everything else of worker 0, on this thread until the future is done.
+    ///
+    /// # Panics
+    ///
+    /// When the future panics, or when called inside a runtime.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        assert!(Worker::try_current().is_none(), "block_on inside of a runtime: use spawn or await instead");
+        let worker = self.worker();
+        let _entered = worker.enter();
+        let doorbell = worker.driver.borrow().doorbell().clone();
+        let main = MainWaker::new(doorbell);
+        let waker = Waker::from(Arc::clone(&main));
+        let mut future = pin!(future);
+        loop {
+            if main.take()
+                && let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker))
+            {
+                return output;
+            }
+            worker.run_ready();
+            let wait = if main.prepare_sleep() { worker.wait() } else { Wait::No };
+            let exchanged = worker.exchange(wait);
+            main.woke();
+            if let Err(error) = exchanged {
+                panic!("the driver of worker 0 failed: {error}");
+            }
+        }
+    }
+
+    /// The driver that was chosen, how it receives, and why it is not io_uring.
+    pub fn driver(&self) -> &Selected {
+        &self.selected
+    }
+
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.shared.inboxes.len()
+    }
+
+    /// The process's budget.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.shared.budget
+    }
+
+    /// What the workers have done and hold.
+    pub fn metrics(&self) -> Metrics {
+        let mut sum = Metrics::default();
+        for gauges in &self.shared.gauges {
+            gauges.add_to(&mut sum);
+        }
+        sum
+    }
+
+    /// Asks for an orderly stop, as SIGTERM does: listeners stop accepting, servers finish what runs.
+    pub fn stop(&self) {
+        self.shared.begin_stop();
+    }
+
+    /// Ends the runtime: drops every task, cancels every operation and waits for the kernel to be done with them, up to the drain timeout.
+    /// What is not done by then is leaked and reported.
+    pub fn shutdown(mut self) -> Report {
+        self.end()
+    }
+
+    fn end(&mut self) -> Report {
+        let Some(worker) = self.worker.take() else { return Report::default() };
+        self.shared.quitting.store(true, Ordering::Release);
+        self.shared.ring_all();
+        if self.builder.signals {
+            sys::forget_signal_wake();
+        }
+        let deadline = worker.now() + self.builder.drain_timeout;
+        {
+            let _entered = worker.enter();
+            settle(&worker);
+        }
+        let mut sums = vec![shut_down_driver(&worker, self.builder.drain_timeout)];
+        let budget = Arc::clone(&self.shared.budget);
+        for thread in self.threads.drain(..) {
+            sums.push(thread.ended.recv().unwrap_or_default());
+            drop(thread.thread.join());
+        }
+        let running = self.shared.blocking.shutdown(deadline);
+        if running > 0 {
+            tracing::error!(running, "calls on the blocking pool did not end in time");
+        }
+        let mut report = Report { peak_bytes: budget.peak(), ..Report::default() };
+        for sum in sums {
+            report.leaked_bytes += sum.leaked_bytes;
+            report.in_flight += sum.in_flight as u64;
+        }
+        worker.release();
+        report.fixed_bytes = budget.charged_by(Kind::Fixed) + budget.charged_by(Kind::Rings);
+        report.charged_bytes = budget.charged();
+        report
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("driver", &self.selected).field("workers", &self.workers()).finish()
+    }
+}
+
+fn make_worker(index: usize, builder: &Builder, selected: &Selected, shared: &Arc<Shared>) -> Result<Rc<Worker>> {
+    let pool = Pool::new(&shared.budget, builder.pool_config(shared.inboxes.len()))?;
+    let driver = Driver::new(selected, &builder.driver_config, &pool, &shared.blocking).map_err(|error| builder.too_low(error))?;
+    Ok(Worker::new(index, shared, pool, driver))
+}
+
+/// The loop of a worker with a thread of its own.
+fn run_worker(worker: &Rc<Worker>, drain: Duration) -> ShutdownReport {
+    let _entered = worker.enter();
+    while !worker.shared.quitting.load(Ordering::Acquire) {
+        if let Err(error) = worker.turn() {
+            tracing::error!(worker = worker.index, %error, "the driver failed: the worker ends");
+            worker.shared.begin_stop();
+            break;
+        }
+    }
+    settle(worker);
+    let report = shut_down_driver(worker, drain);
+    worker.release();
+    report
+}
+
+/// Drops all tasks and lets their closes and cancels reach the kernel.
+fn settle(worker: &Rc<Worker>) {
+    worker.close_down();
+    if let Err(error) = worker.exchange(Wait::No) {
+        tracing::error!(%error, "the driver failed while it was closed down");
+    }
+    worker.close_down();
+}
+
+fn shut_down_driver(worker: &Rc<Worker>, drain: Duration) -> ShutdownReport {
+    let deadline = worker.now() + drain;
+    let report = worker.driver.borrow_mut().shutdown(deadline);
+    worker.release();
+    report
+}
+
+/// A runtime inside a simulated world, on one thread.
+///
+/// ```
+/// use plimsoll_runtime::{Runtime, sleep, now};
+/// use plimsoll_reactor::sim::{SimConfig, World};
+/// use core::time::Duration;
+///
+/// let world = World::new(SimConfig::new(1));
+/// let simulation = Runtime::builder().simulate(&world)?;
+/// let slept = simulation.block_on(async {
+///     let start = now();
+///     sleep(Duration::from_secs(3_600)).await;
+///     now() - start
+/// });
+/// assert_eq!(slept, Duration::from_secs(3_600), "an hour of the world's time, at once");
+/// # Ok::<(), plimsoll_runtime::Error>(())
+/// ```
+pub struct Simulation {
+    world: World,
+    workers: Vec<Rc<Worker>>,
+    shared: Arc<Shared>,
+    ended: Cell<bool>,
+}
+
+impl Simulation {
+    pub(crate) fn start(builder: Builder, world: &World, shared: Arc<Shared>) -> Result<Self> {
+        let mut workers = Vec::with_capacity(shared.inboxes.len());
+        for index in 0..shared.inboxes.len() {
+            let pool = Pool::new(&shared.budget, builder.pool_config(shared.inboxes.len()))?;
+            let driver = Driver::simulated(world, &builder.driver_config, &pool).map_err(|error| builder.too_low(error))?;
+            workers.push(Worker::new(index, &shared, pool, driver));
+        }
+        Ok(Self { world: world.clone(), workers, shared, ended: Cell::new(false) })
+    }
+
+    /// The world it runs in.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// The budget of its workers.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.shared.budget
+    }
+
+    /// Asks for an orderly stop.
+    pub fn stop(&self) {
+        self.shared.begin_stop();
+    }
+
+    /// Runs a future on worker 0, and all workers in turns, until the future is done.
+    ///
+    /// # Panics
+    ///
+    /// When the future panics, and when every worker waits for something that will never happen: a deadlock, with the seed in the message.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        assert!(Worker::try_current().is_none(), "block_on inside of a runtime: use spawn or await instead");
+        let doorbell = self.workers[0].driver.borrow().doorbell().clone();
+        let main = MainWaker::new(doorbell);
+        let waker = Waker::from(Arc::clone(&main));
+        let mut future = pin!(future);
+        loop {
+            for worker in &self.workers {
+                let _entered = worker.enter();
+                if worker.index == 0
+                    && main.take()
+                    && let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker))
+                {
+                    return output;
+                }
+                worker.run_ready();
+                let wait = if worker.index > 0 || main.prepare_sleep() { worker.wait() } else { Wait::No };
+                let exchanged = worker.exchange(wait);
+                main.woke();
+                if let Err(error) = exchanged {
+                    panic!("seed {}: nothing can happen any more, but the future is not done: {error}", self.world.seed());
+                }
+            }
+        }
+    }
+
+    /// Drops every task and operation; what is left.
+    pub fn shutdown(self) -> Report {
+        self.end()
+    }
+
+    fn end(&self) -> Report {
+        if self.ended.replace(true) {
+            return Report::default();
+        }
+        let mut report = Report { peak_bytes: self.shared.budget.peak(), ..Report::default() };
+        for worker in &self.workers {
+            let _entered = worker.enter();
+            settle(worker);
+        }
+        for worker in &self.workers {
+            let sum = shut_down_driver(worker, Duration::from_secs(3_600));
+            report.leaked_bytes += sum.leaked_bytes;
+            report.in_flight += sum.in_flight as u64;
+        }
+        let budget = &self.shared.budget;
+        report.fixed_bytes = budget.charged_by(Kind::Fixed) + budget.charged_by(Kind::Rings);
+        report.charged_bytes = budget.charged();
+        report
+    }
+}
+
+impl Drop for Simulation {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation").field("world", &self.world).field("workers", &self.workers.len()).finish()
+    }
+}

@@ -1,0 +1,59 @@
+//! What all workers of a runtime share.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use plimsoll_pool::Budget;
+use plimsoll_reactor::Blocking;
+
+use crate::gauges::Gauges;
+use crate::sys;
+use crate::worker::Inbox;
+
+pub(crate) struct Shared {
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) blocking: Arc<Blocking>,
+    pub(crate) inboxes: Box<[Arc<Inbox>]>,
+    pub(crate) gauges: Box<[Gauges]>,
+    /// Somebody asked for an orderly stop.
+    pub(crate) stopping: AtomicBool,
+    /// Worker threads end their loop.
+    pub(crate) quitting: AtomicBool,
+    pub(crate) stall_limit: Option<Duration>,
+    /// SIGINT and SIGTERM stop this runtime.
+    pub(crate) signals: bool,
+    /// Signals of the process that this runtime has acted upon.
+    pub(crate) signals_seen: AtomicU32,
+    /// The whole runtime runs on one thread, inside a simulated world.
+    pub(crate) simulated: bool,
+}
+
+impl Shared {
+    /// Asks every worker to stop in an orderly way.
+    pub(crate) fn begin_stop(&self) {
+        if !self.stopping.swap(true, Ordering::AcqRel) {
+            tracing::info!("stopping: no new connections, what runs may finish");
+        }
+        self.ring_all();
+    }
+
+    pub(crate) fn ring_all(&self) {
+        for inbox in &self.inboxes {
+            inbox.ring();
+        }
+    }
+
+    /// Acts upon signals that have come since the last look.
+    pub(crate) fn take_signals(&self) {
+        if !self.signals {
+            return;
+        }
+        let received = sys::signals_received();
+        if received != self.signals_seen.load(Ordering::Relaxed) {
+            self.signals_seen.store(received, Ordering::Relaxed);
+            self.begin_stop();
+        }
+    }
+}

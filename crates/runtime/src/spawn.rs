@@ -1,0 +1,262 @@
+//! Starting work: tasks here and on other workers, and calls that block.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use plimsoll_pool::{Budget, Pool};
+use plimsoll_reactor::Instant;
+
+use crate::gauges::Metrics;
+use crate::shared::Shared;
+use crate::task::JoinHandle;
+use crate::worker::Worker;
+use crate::{Error, Result, sys};
+
+/// Starts a task on this worker. It runs whether or not the handle is awaited; a panic in it ends it alone.
+///
+/// The task's cell, with the future inside, is charged to the pool before it is made.
+///
+/// # Errors
+///
+/// [`Error::OverBudget`] at the memory line. The future is dropped.
+///
+/// # Panics
+///
+/// Outside of a runtime.
+///
+/// ```
+/// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
+/// let handle = plimsoll_runtime::spawn(async { 6 * 7 })?;
+/// assert_eq!(handle.await.expect("it does not panic"), 42);
+/// # plimsoll_runtime::Result::Ok(()) })?; plimsoll_runtime::Result::Ok(())
+/// ```
+pub fn spawn<F: Future + 'static>(future: F) -> Result<JoinHandle<F::Output>> {
+    Worker::current().tasks.spawn(future).map_err(|(over, _future)| over.into())
+}
+
+/// Starts a task on another worker (0 to [`workers`] - 1): `make` runs there and makes the future. The handle yields the output.
+///
+/// Dropping the handle detaches the task.
+///
+/// # Errors
+///
+/// [`Error::Config`] for a worker that does not exist, [`Error::ShuttingDown`] at the end. The handle's own: [`Error::OverBudget`] when
+/// the worker had no room for the task, [`Error::Panicked`], [`Error::ShuttingDown`].
+///
+/// ```
+/// # plimsoll_runtime::Runtime::builder().workers(2).build()?.block_on(async {
+/// let there = plimsoll_runtime::spawn_on(1, || async { plimsoll_runtime::worker_index() })?;
+/// assert_eq!(there.await?, 1);
+/// # plimsoll_runtime::Result::Ok(()) })?; plimsoll_runtime::Result::Ok(())
+/// ```
+pub fn spawn_on<F>(worker: usize, make: impl FnOnce() -> F + Send + 'static) -> Result<RemoteHandle<F::Output>>
+where
+    F: Future + 'static,
+    F::Output: Send + 'static,
+{
+    Spawner::current().spawn_on(worker, make)
+}
+
+/// Reaches a runtime's workers from any thread.
+#[derive(Clone)]
+pub struct Spawner(Arc<Shared>);
+
+impl Spawner {
+    /// Of the runtime that this is called in.
+    pub fn current() -> Self {
+        Self(Arc::clone(&Worker::current().shared))
+    }
+
+    /// As [`spawn_on`].
+    ///
+    /// # Errors
+    ///
+    /// As [`spawn_on`].
+    pub fn spawn_on<F>(&self, worker: usize, make: impl FnOnce() -> F + Send + 'static) -> Result<RemoteHandle<F::Output>>
+    where
+        F: Future + 'static,
+        F::Output: Send + 'static,
+    {
+        let inbox = self.0.inboxes.get(worker).ok_or(Error::Config("no worker has this number"))?;
+        if self.0.quitting.load(Ordering::Acquire) {
+            return Err(Error::ShuttingDown);
+        }
+        let place = Arc::new(Mutex::new(Place::Empty));
+        let fill = Filler(Arc::clone(&place));
+        inbox.send(Box::new(move || {
+            let future = make();
+            let spawned = Worker::current().tasks.spawn(async move {
+                let output = future.await;
+                fill.put(Ok(output));
+            });
+            if let Err((over, _refused)) = spawned {
+                tracing::warn!(%over, "no room for a task from another worker");
+            }
+        }));
+        Ok(RemoteHandle(place))
+    }
+
+    /// Asks the runtime for an orderly stop.
+    pub fn stop(&self) {
+        self.0.begin_stop();
+    }
+}
+
+impl fmt::Debug for Spawner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spawner").field("workers", &self.0.inboxes.len()).finish()
+    }
+}
+
+/// Runs a call that blocks on a thread of the bounded blocking pool, and waits for its result. In a simulation it runs inline.
+///
+/// Dropping the future does not stop the call; its result is dropped when it ends.
+///
+/// # Errors
+///
+/// [`Error::BlockingQueueFull`], [`Error::Panicked`] when the call panics.
+///
+/// ```
+/// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
+/// let sum = plimsoll_runtime::spawn_blocking(|| (1..=100).sum::<u32>()).await?;
+/// assert_eq!(sum, 5_050);
+/// # plimsoll_runtime::Result::Ok(()) })?; plimsoll_runtime::Result::Ok(())
+/// ```
+pub async fn spawn_blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    let worker = Worker::current();
+    if worker.shared.simulated {
+        return std::panic::catch_unwind(AssertUnwindSafe(call)).map_err(|_| Error::Panicked);
+    }
+    let place = Arc::new(Mutex::new(Place::Empty));
+    let fill = Filler(Arc::clone(&place));
+    let job = Box::new(move || {
+        let result = std::panic::catch_unwind(AssertUnwindSafe(call)).map_err(|_| Error::Panicked);
+        fill.put(result);
+    });
+    worker.blocking().run(job).map_err(|_| Error::BlockingQueueFull)?;
+    RemoteHandle(place).await
+}
+
+enum Place<T> {
+    Empty,
+    Waiting(Waker),
+    Filled(Result<T>),
+    Taken,
+}
+
+/// Fills the place; with an error if it is dropped before: in a panic, or with work that was never run.
+struct Filler<T>(Arc<Mutex<Place<T>>>);
+
+impl<T> Filler<T> {
+    fn put(&self, result: Result<T>) {
+        let mut place = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if matches!(*place, Place::Filled(_) | Place::Taken) {
+            return;
+        }
+        let before = core::mem::replace(&mut *place, Place::Filled(result));
+        drop(place);
+        if let Place::Waiting(waker) = before {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> Drop for Filler<T> {
+    fn drop(&mut self) {
+        let error = if std::thread::panicking() { Error::Panicked } else { Error::ShuttingDown };
+        self.put(Err(error));
+    }
+}
+
+/// The output of work elsewhere; see [`spawn_on`].
+pub struct RemoteHandle<T>(Arc<Mutex<Place<T>>>);
+
+impl<T> fmt::Debug for RemoteHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RemoteHandle")
+    }
+}
+
+impl<T> Future for RemoteHandle<T> {
+    type Output = Result<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut place = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match core::mem::replace(&mut *place, Place::Taken) {
+            Place::Filled(result) => Poll::Ready(result),
+            Place::Empty | Place::Waiting(_) => {
+                *place = Place::Waiting(cx.waker().clone());
+                Poll::Pending
+            }
+            Place::Taken => panic!("polled after it was ready"),
+        }
+    }
+}
+
+/// Lets other ready tasks run first.
+pub async fn yield_now() {
+    struct Yield(bool);
+    impl Future for Yield {
+        type Output = ();
+        fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+            if core::mem::replace(&mut self.0, true) {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    }
+    Yield(false).await;
+}
+
+/// The worker's time: monotonic, taken once a turn, virtual in a simulation.
+pub fn now() -> Instant {
+    Worker::current().now()
+}
+
+/// Seconds since 1970-01-01 in UTC; in a simulation, since the world's start plus a fixed date.
+pub fn unix_seconds() -> u64 {
+    /// 2026-01-01: every simulated world begins then.
+    const SIMULATED_START: u64 = 1_767_225_600;
+    let worker = Worker::current();
+    if worker.shared.simulated {
+        return SIMULATED_START + worker.now().as_millis() / 1_000;
+    }
+    sys::unix_seconds()
+}
+
+/// This worker's pool.
+pub fn pool() -> Pool {
+    Worker::current().pool.clone()
+}
+
+/// The runtime's budget.
+pub fn budget() -> Arc<Budget> {
+    Arc::clone(&Worker::current().shared.budget)
+}
+
+/// How many workers the runtime has.
+pub fn workers() -> usize {
+    Worker::current().shared.inboxes.len()
+}
+
+/// The number of this worker, from 0.
+pub fn worker_index() -> usize {
+    Worker::current().index
+}
+
+/// What the runtime's workers have done and hold.
+pub fn metrics() -> Metrics {
+    let worker = Worker::current();
+    let mut sum = Metrics::default();
+    for gauges in &worker.shared.gauges {
+        gauges.add_to(&mut sum);
+    }
+    sum
+}

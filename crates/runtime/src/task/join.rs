@@ -1,0 +1,122 @@
+//! The handle of a task.
+#![forbid(unsafe_code)]
+
+use core::any::Any;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use super::cell::Join;
+
+/// The result of a task: a future of what the task's own future returns.
+///
+/// Dropping the handle detaches the task: it runs on, and its output is dropped when it ends. The output of a task that has ended waits in
+/// the handle. A handle stays on the worker of its task.
+///
+/// # Cancel safety
+///
+/// Awaiting `&mut handle` and giving up loses nothing: the handle can be awaited again. Awaiting the handle by value and giving up detaches
+/// the task.
+///
+/// # Panics
+///
+/// When polled again after it was ready.
+///
+/// ```
+/// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
+/// let handle = plimsoll_runtime::spawn(async { 6 * 7 })?;
+/// assert_eq!(handle.await.expect("it neither panics nor is aborted"), 42);
+///
+/// let endless = plimsoll_runtime::spawn(std::future::pending::<()>())?;
+/// endless.abort();
+/// assert!(endless.is_finished());
+/// assert!(endless.await.unwrap_err().is_cancelled());
+/// # plimsoll_runtime::Result::Ok(()) })?; plimsoll_runtime::Result::Ok(())
+/// ```
+#[must_use = "dropping the handle detaches the task; say so with `drop`, or await it"]
+pub struct JoinHandle<T>(Join<T>);
+
+impl<T> JoinHandle<T> {
+    pub(super) fn new(join: Join<T>) -> Self {
+        Self(join)
+    }
+
+    /// Drops the task's future: at once, or if this is called from within the task's own poll, right after that poll, unless the poll
+    /// completes it. The handle then yields [`JoinError::Cancelled`]. Nothing happens to a task that has ended, or the second time.
+    ///
+    /// A panic of the future's drop is contained. The memory goes home when the handle and all wakers are gone, and if the task was ready to
+    /// be polled, in the worker's next turn.
+    pub fn abort(&self) {
+        self.0.cancel();
+    }
+
+    /// Whether the task has ended, so that awaiting the handle does not wait.
+    pub fn is_finished(&self) -> bool {
+        self.0.has_ended()
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(cx.waker())
+    }
+}
+
+// The handle is a pointer to the output, not its place.
+impl<T> Unpin for JoinHandle<T> {}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("is_finished", &self.is_finished()).finish()
+    }
+}
+
+/// Why a task has no output.
+pub enum JoinError {
+    /// It panicked; this is what the panic carried, as [`std::panic::catch_unwind`] gives it.
+    Panicked(Box<dyn Any + Send + 'static>),
+    /// It was aborted, or its worker ended.
+    Cancelled,
+}
+
+impl JoinError {
+    /// Whether the task panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(self, Self::Panicked(_))
+    }
+
+    /// Whether the task was aborted, or its worker ended.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Cancelled)
+    }
+
+    /// The panic's message, if it is a text.
+    fn message(&self) -> Option<&str> {
+        let Self::Panicked(payload) = self else { return None };
+        payload.downcast_ref::<&'static str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self, self.message()) {
+            (Self::Cancelled, _) => f.write_str("the task was cancelled: it was aborted, or its worker ended"),
+            (Self::Panicked(_), Some(message)) => write!(f, "the task panicked, a bug in it: {message}"),
+            (Self::Panicked(_), None) => f.write_str("the task panicked, a bug in it"),
+        }
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked(_) => f.debug_tuple("Panicked").field(&self.message().unwrap_or("..")).finish(),
+            Self::Cancelled => f.write_str("Cancelled"),
+        }
+    }
+}
+
+impl core::error::Error for JoinError {}

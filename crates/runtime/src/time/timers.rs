@@ -1,0 +1,75 @@
+//! The timers of one worker: the wheel, with wakers in it and its pages from the pool.
+#![forbid(unsafe_code)]
+
+use core::task::Waker;
+
+use plimsoll_pool::{Kind, OverBudget, Pool};
+use plimsoll_reactor::{Instant, PoolPage};
+use plimsoll_slab::CHUNK_BYTES;
+
+use super::{TimerKey, Wheel};
+
+/// Timers of one worker at most, in pages.
+const CHUNKS_MAX: u32 = 1 << 15;
+
+/// The timers of one worker.
+pub(crate) struct Timers(Wheel<Waker, PoolPage>);
+
+/// The first whole millisecond at or after an instant: a timer never fires early.
+fn due_ms(deadline: Instant) -> u64 {
+    deadline.as_nanos().div_ceil(1_000_000)
+}
+
+impl Timers {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self(Wheel::new(now.as_millis(), CHUNKS_MAX))
+    }
+
+    /// Wakes `waker` at `deadline`.
+    pub(crate) fn insert(
+        &mut self,
+        pool: &Pool,
+        deadline: Instant,
+        waker: Waker,
+    ) -> Result<TimerKey, OverBudget> {
+        if self.0.needs_chunk() {
+            let page = PoolPage::try_new(pool, Kind::Slots)?;
+            self.0
+                .grow(page)
+                .map_err(|_| OverBudget::new(CHUNK_BYTES as u64))?;
+        }
+        let inserted = self.0.insert(due_ms(deadline), waker);
+        Ok(inserted.unwrap_or_else(|_| unreachable!("there is room")))
+    }
+
+    /// Whether the timer has not fired yet; its waker is brought up to date then.
+    pub(crate) fn is_pending(&mut self, key: TimerKey, waker: &Waker) -> bool {
+        let Some(known) = self.0.get_mut(key) else {
+            return false;
+        };
+        known.clone_from(waker);
+        true
+    }
+
+    pub(crate) fn remove(&mut self, key: TimerKey) {
+        self.0.remove(key);
+    }
+
+    pub(crate) fn advance(&mut self, now: Instant) {
+        self.0.advance(now.as_millis());
+    }
+
+    /// The next waker whose time has come.
+    pub(crate) fn pop(&mut self) -> Option<Waker> {
+        self.0.pop_expired().map(|(_, waker)| waker)
+    }
+
+    /// No timer fires before this instant.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.0.next_deadline_ms().map(Instant::from_millis)
+    }
+
+    pub(crate) fn release_pages(&mut self) {
+        while self.0.release_empty().is_some() {}
+    }
+}

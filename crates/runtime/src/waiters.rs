@@ -1,0 +1,81 @@
+//! Who waits for which operation: one entry for each operation that a future has in flight.
+#![forbid(unsafe_code)]
+
+use core::task::{Context, Poll, Waker};
+
+use plimsoll_pool::{Kind, OverBudget, Pool};
+use plimsoll_reactor::{Completion, PoolPage};
+use plimsoll_slab::{CHUNK_BYTES, Key, Slab};
+
+/// Waiters of one worker at most; an index must fit a token.
+const CHUNKS_MAX: u32 = 1 << 14;
+
+/// What is known of one operation.
+pub(crate) enum Waiter {
+    /// In flight; the waker of the future that polled last, if one still cares.
+    Waiting(Option<Waker>),
+    /// Answered, not yet taken.
+    Done(Completion),
+}
+
+/// The table.
+pub(crate) struct Waiters(Slab<Waiter, PoolPage>);
+
+impl Waiters {
+    pub(crate) fn new() -> Self {
+        Self(Slab::new(CHUNKS_MAX))
+    }
+
+    /// A waiter for an operation that is about to be submitted.
+    pub(crate) fn insert(&mut self, pool: &Pool) -> Result<Key, OverBudget> {
+        let waiter = match self.0.insert(Waiter::Waiting(None)) {
+            Ok(key) => return Ok(key),
+            Err(waiter) => waiter,
+        };
+        let page = PoolPage::try_new(pool, Kind::Slots)?;
+        self.0.grow(page).map_err(|_| OverBudget::new(CHUNK_BYTES as u64))?;
+        Ok(self.0.insert(waiter).unwrap_or_else(|_| unreachable!("the table has just grown")))
+    }
+
+    /// Takes the answer, or remembers who wants it.
+    pub(crate) fn poll(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<Completion> {
+        let waiter = self.0.get_mut(key).expect("a waiter lives as long as its owner");
+        match waiter {
+            Waiter::Waiting(waker) => {
+                match waker {
+                    Some(waker) => waker.clone_from(cx.waker()),
+                    None => *waker = Some(cx.waker().clone()),
+                }
+                Poll::Pending
+            }
+            Waiter::Done(_) => match self.0.remove(key) {
+                Some(Waiter::Done(completion)) => Poll::Ready(completion),
+                _ => unreachable!("matched above"),
+            },
+        }
+    }
+
+    /// Stores an answer; the waker to be woken for it.
+    pub(crate) fn complete(&mut self, index: u32, completion: Completion) -> Result<Option<Waker>, Completion> {
+        match self.0.get_at_mut(index) {
+            Some(waiter @ Waiter::Waiting(_)) => match core::mem::replace(waiter, Waiter::Done(completion)) {
+                Waiter::Waiting(waker) => Ok(waker),
+                Waiter::Done(_) => unreachable!("matched above"),
+            },
+            _ => Err(completion),
+        }
+    }
+
+    /// Drops a waiter; an answer that was not taken comes back.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Completion> {
+        match self.0.remove(key)? {
+            Waiter::Waiting(_) => None,
+            Waiter::Done(completion) => Some(completion),
+        }
+    }
+
+    /// Gives back the pages that nobody waits in.
+    pub(crate) fn release_pages(&mut self) {
+        while self.0.release_empty().is_some() {}
+    }
+}

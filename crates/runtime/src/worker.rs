@@ -1,0 +1,376 @@
+//! One worker: a thread, its driver, its tasks and its turn.
+//!
+//! A turn is five verbs: run ready tasks, fire timers, submit, wait, reap. Submitting and waiting are one call of the driver.
+//! Everything here belongs to one thread; what other threads may touch is in [`Inbox`].
+#![forbid(unsafe_code)]
+
+use core::cell::{Cell, RefCell};
+use core::task::Waker;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use plimsoll_pool::{OverBudget, Pool};
+use plimsoll_reactor::{Blocking, Completion, Doorbell, Driver, Fd, Instant, Op, Payload, PoolPage, Wait};
+use plimsoll_slab::{Key, Slab};
+
+use crate::gauges::Gauges;
+use crate::net::stream::Socket;
+use crate::net::table::Events;
+use crate::shared::Shared;
+use crate::stall::StallDetector;
+use crate::task::Tasks;
+use crate::time::Timers;
+use crate::token::{TABLES_MAX, Target};
+use crate::waiters::Waiters;
+use crate::{Error, sys};
+
+/// Task polls of one turn at most.
+const POLLS_MAX: usize = 128;
+/// Timers fired in one turn at most.
+const TIMERS_MAX: usize = 256;
+/// Stream sockets of plain tasks at most, in pages of the pool.
+const SOCKET_CHUNKS_MAX: u32 = 1 << 15;
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Worker>>> = const { RefCell::new(None) };
+}
+
+/// A closure for a worker.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// The part of a worker that other threads reach.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    jobs: Mutex<VecDeque<JobEntry>>,
+    pending: AtomicBool,
+    doorbell: OnceLock<Doorbell>,
+}
+
+struct JobEntry(Job);
+
+impl core::fmt::Debug for JobEntry {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Job")
+    }
+}
+
+impl Inbox {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { jobs: Mutex::default(), pending: AtomicBool::new(false), doorbell: OnceLock::new() })
+    }
+
+    /// Queues a closure for the worker and wakes it.
+    pub(crate) fn send(&self, job: Job) {
+        let mut jobs = self.jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        jobs.push_back(JobEntry(job));
+        drop(jobs);
+        self.pending.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    /// Ends the worker's wait.
+    pub(crate) fn ring(&self) {
+        if let Some(doorbell) = self.doorbell.get() {
+            doorbell.ring();
+        }
+    }
+
+    fn take(&self) -> VecDeque<JobEntry> {
+        if !self.pending.swap(false, Ordering::Acquire) {
+            return VecDeque::new();
+        }
+        core::mem::take(&mut *self.jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+/// A worker. Reached by [`Worker::current`] from everything that runs on it.
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) pool: Pool,
+    pub(crate) driver: RefCell<Driver>,
+    pub(crate) tasks: Tasks,
+    pub(crate) timers: RefCell<Timers>,
+    pub(crate) waiters: RefCell<Waiters>,
+    pub(crate) sockets: RefCell<Slab<Socket, PoolPage>>,
+    tables: RefCell<[Option<Rc<Events>>; TABLES_MAX]>,
+    stop_wakers: RefCell<Vec<Waker>>,
+    stop_seen: Cell<bool>,
+    fds_opened: Cell<u64>,
+    /// Accepting that paused for want of descriptors goes on when this moves.
+    fds_closed: Cell<u64>,
+    inbox: Arc<Inbox>,
+    stall: StallDetector,
+}
+
+impl Worker {
+    /// A worker on this thread with a driver made for it.
+    pub(crate) fn new(index: usize, shared: &Arc<Shared>, pool: Pool, driver: Driver) -> Rc<Self> {
+        let inbox = Arc::clone(&shared.inboxes[index]);
+        let doorbell = driver.doorbell().clone();
+        let set = inbox.doorbell.set(doorbell.clone());
+        debug_assert!(set.is_ok(), "a worker is made once");
+        let tasks = Tasks::new(&pool, Arc::new(move || doorbell.ring()));
+        Rc::new(Self {
+            index,
+            stall: StallDetector::new(shared.stall_limit),
+            shared: Arc::clone(shared),
+            pool,
+            timers: RefCell::new(Timers::new(driver.now())),
+            driver: RefCell::new(driver),
+            tasks,
+            waiters: RefCell::new(Waiters::new()),
+            sockets: RefCell::new(Slab::new(SOCKET_CHUNKS_MAX)),
+            tables: RefCell::default(),
+            stop_wakers: RefCell::default(),
+            stop_seen: Cell::new(false),
+            fds_opened: Cell::new(0),
+            fds_closed: Cell::new(0),
+            inbox,
+        })
+    }
+
+    /// The worker whose turn it is on this thread.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    pub(crate) fn current() -> Rc<Self> {
+        Self::try_current().expect("there is no Plimsoll runtime on this thread: call this inside `Runtime::block_on` or a task")
+    }
+
+    pub(crate) fn try_current() -> Option<Rc<Self>> {
+        CURRENT.with(|current| current.try_borrow().ok()?.clone())
+    }
+
+    /// Makes this the current worker of the thread until the guard is dropped.
+    pub(crate) fn enter(self: &Rc<Self>) -> Entered {
+        let before = CURRENT.with(|current| current.replace(Some(Rc::clone(self))));
+        Entered { before }
+    }
+
+    /// The time at the start of the turn.
+    pub(crate) fn now(&self) -> Instant {
+        self.driver.borrow().now()
+    }
+
+    /// The turn of a worker with a thread of its own.
+    pub(crate) fn turn(&self) -> Result<(), Error> {
+        self.run_ready();
+        let wait = self.wait();
+        self.exchange(wait)
+    }
+
+    /// Runs ready tasks and fires timers.
+    pub(crate) fn run_ready(&self) {
+        self.take_jobs();
+        self.take_stop();
+        self.stall.begin(|| sys::coarse_now_ms());
+        self.tasks.run_observed(POLLS_MAX, |name| self.stall.polled(name, || sys::coarse_now_ms()));
+        self.timers.borrow_mut().advance(self.now());
+        for _ in 0..TIMERS_MAX {
+            let Some(waker) = self.timers.borrow_mut().pop() else { break };
+            waker.wake();
+        }
+    }
+
+    /// How long this turn may wait.
+    pub(crate) fn wait(&self) -> Wait {
+        let busy = self.tasks.has_ready() || self.inbox.pending.load(Ordering::Acquire);
+        if busy || !self.tasks.prepare_sleep() {
+            return Wait::No;
+        }
+        match self.timers.borrow().next_deadline() {
+            Some(deadline) => Wait::Until(deadline),
+            None => Wait::Forever,
+        }
+    }
+
+    /// Submits, waits and reaps.
+    pub(crate) fn exchange(&self, wait: Wait) -> Result<(), Error> {
+        let entered = self.driver.borrow_mut().enter(wait);
+        self.tasks.woke();
+        entered?;
+        self.reap();
+        self.pool.drain_remote();
+        self.publish();
+        Ok(())
+    }
+
+    fn reap(&self) {
+        while !self.a_table_is_full() {
+            let Some(completion) = self.driver.borrow_mut().reap() else { break };
+            self.dispatch(completion);
+        }
+    }
+
+    fn a_table_is_full(&self) -> bool {
+        self.tables.borrow().iter().flatten().any(|events| events.is_full())
+    }
+
+    fn dispatch(&self, completion: Completion) {
+        match Target::of(completion.token) {
+            Target::Waiter { index } => {
+                let completed = self.waiters.borrow_mut().complete(index, completion);
+                match completed {
+                    Ok(Some(waker)) => waker.wake(),
+                    Ok(None) => {}
+                    Err(unwanted) => self.dispose(unwanted),
+                }
+            }
+            Target::Table { table, purpose, index } => {
+                let events = self.tables.borrow()[usize::from(table)].clone();
+                match events {
+                    Some(events) => events.push(purpose, index, completion),
+                    None => self.dispose(completion),
+                }
+            }
+            Target::Unknown => self.dispose(completion),
+        }
+    }
+
+    /// Lets go of an answer that nobody wants: a descriptor is closed, everything else is dropped.
+    pub(crate) fn dispose(&self, completion: Completion) {
+        if let Payload::Fd(fd) = completion.payload {
+            self.close(fd);
+        }
+    }
+
+    /// Closes a descriptor; whoever waits for one to become free may go on.
+    pub(crate) fn close(&self, fd: Fd) {
+        self.driver.borrow_mut().close(fd);
+        self.fds_closed.set(self.fds_closed.get() + 1);
+    }
+
+    /// Counts a descriptor that was opened.
+    pub(crate) fn opened(&self) {
+        self.fds_opened.set(self.fds_opened.get() + 1);
+    }
+
+    pub(crate) fn fds_closed(&self) -> u64 {
+        self.fds_closed.get()
+    }
+
+    /// Starts an operation for a waiter; gives the waiter's key and the operation's.
+    pub(crate) fn start(&self, op: Op) -> Result<(Key, Key), (OverBudget, Op)> {
+        let waiter = match self.waiters.borrow_mut().insert(&self.pool) {
+            Ok(waiter) => waiter,
+            Err(over) => return Err((over, op)),
+        };
+        let token = Target::Waiter { index: waiter.index() }.token();
+        match self.driver.borrow_mut().submit(op, token) {
+            Ok(key) => Ok((waiter, key)),
+            Err(refused) => {
+                self.waiters.borrow_mut().remove(waiter);
+                Err(refused)
+            }
+        }
+    }
+
+    /// Gives an operation up, whether it has been answered or not.
+    pub(crate) fn give_up(&self, waiter: Key, op: Key) {
+        match self.waiters.borrow_mut().remove(waiter) {
+            Some(unwanted) => self.dispose(unwanted),
+            None => self.driver.borrow_mut().orphan(op),
+        }
+    }
+
+    /// A place for a connection table's events.
+    pub(crate) fn add_table(&self, events: &Rc<Events>) -> Result<u8, Error> {
+        let mut tables = self.tables.borrow_mut();
+        let free = tables.iter().position(Option::is_none).ok_or(Error::Config("a worker serves at most 16 connection tables"))?;
+        tables[free] = Some(Rc::clone(events));
+        Ok(free as u8)
+    }
+
+    pub(crate) fn remove_table(&self, table: u8) {
+        self.tables.borrow_mut()[usize::from(table)] = None;
+    }
+
+    /// Whether the runtime has been asked to stop; else the waker is woken when it is.
+    pub(crate) fn poll_stop(&self, waker: &Waker) -> bool {
+        if self.stop_seen.get() {
+            return true;
+        }
+        let mut wakers = self.stop_wakers.borrow_mut();
+        if !wakers.iter().any(|known| known.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+        false
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop_seen.get()
+    }
+
+    fn take_stop(&self) {
+        if self.index == 0 {
+            self.shared.take_signals();
+        }
+        if !self.stop_seen.get() && self.shared.stopping.load(Ordering::Acquire) {
+            self.stop_seen.set(true);
+            for waker in self.stop_wakers.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    fn take_jobs(&self) {
+        for JobEntry(job) in self.inbox.take() {
+            let run = std::panic::AssertUnwindSafe(job);
+            if std::panic::catch_unwind(run).is_err() {
+                tracing::error!(worker = self.index, "a closure sent to this worker panicked");
+            }
+        }
+    }
+
+    /// Lets other threads read this worker's figures.
+    fn publish(&self) {
+        let driver = self.driver.borrow();
+        if driver.is_shut_down() {
+            return;
+        }
+        let gauges: &Gauges = &self.shared.gauges[self.index];
+        let fds = self.fds_opened.get().saturating_sub(self.fds_closed.get());
+        gauges.publish(&driver, &self.tasks, fds, &self.pool);
+    }
+
+    pub(crate) fn blocking(&self) -> &Arc<Blocking> {
+        &self.shared.blocking
+    }
+
+    /// Drops every task and everything cached. What is charged afterwards besides fixed parts is a leak.
+    pub(crate) fn close_down(&self) {
+        self.take_jobs();
+        self.tasks.close();
+        self.stop_wakers.take();
+        
+        debug_assert!(self.tables.borrow().iter().all(Option::is_none), "tables live in tasks");
+        self.release();
+    }
+
+    /// Gives back everything that is free.
+    pub(crate) fn release(&self) {
+        self.pool.drain_remote();
+        self.driver.borrow_mut().release_pages();
+        self.waiters.borrow_mut().release_pages();
+        self.timers.borrow_mut().release_pages();
+        while self.sockets.borrow_mut().release_empty().is_some() {}
+        self.pool.release_free(u64::MAX);
+        self.publish();
+    }
+}
+
+/// Makes a worker current; see [`Worker::enter`].
+pub(crate) struct Entered {
+    before: Option<Rc<Worker>>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let before = self.before.take();
+        CURRENT.with(|current| current.replace(before));
+    }
+}

@@ -1,0 +1,106 @@
+//! `/metrics`: what the server holds and has done, as Prometheus text.
+
+use std::fmt::{Display, Write};
+
+use plimsoll::http::{Response, Shed};
+use plimsoll::pool::{Budget, Kind};
+
+use crate::{State, plan};
+
+/// The marks of the budget, in percent of the line: above them growth stops, then accepting.
+const YELLOW_PERCENT: u64 = 75;
+const ORANGE_PERCENT: u64 = 90;
+
+/// The answer to `/metrics`.
+pub(crate) async fn answer(state: &State) -> Response {
+    let mut text = Text(String::with_capacity(8 * 1024));
+    put_budget(&mut text, &plimsoll::budget());
+    put_server(&mut text, state);
+    put_runtime(&mut text);
+    Response::new(plimsoll::http::StatusCode::OK).body(text.0).header("content-type", "text/plain; version=0.0.4; charset=utf-8")
+}
+
+fn put_budget(text: &mut Text, budget: &Budget) {
+    let (line, charged) = (budget.limit().as_bytes(), budget.charged());
+    text.gauge("budget_bytes", "The memory line.", line);
+    text.family("budget_charged_bytes", "gauge", "Bytes charged now, by what for.");
+    for kind in Kind::ALL {
+        text.labelled("budget_charged_bytes", "kind", kind.name(), budget.charged_by(kind));
+    }
+    text.gauge("budget_peak_bytes", "The most bytes that were ever charged.", budget.peak());
+    text.gauge("budget_level", "0 calm, 1 yellow, 2 orange, 3 red.", level(line, charged));
+}
+
+/// How near the line is. Red is when somebody waits for memory; here nobody does: what does not fit is refused at once.
+const fn level(line: u64, charged: u64) -> u64 {
+    match charged.saturating_mul(100) / line {
+        ORANGE_PERCENT.. => 2,
+        YELLOW_PERCENT.. => 1,
+        _ => 0,
+    }
+}
+
+fn put_server(text: &mut Text, state: &State) {
+    let totals = state.counters.totals();
+    let kernel_bytes = (totals.parked + totals.active) * plan::kernel_per_connection(state.driver);
+    text.gauge("kernel_bytes_estimate", "What the kernel holds for the connections, without unread bytes.", kernel_bytes);
+    text.gauge("window_reserved_bytes", "Bytes reserved for what peers may send unasked.", 0);
+    text.family("connections", "gauge", "Connections, by state.");
+    text.labelled("connections", "state", "parked", totals.parked);
+    text.labelled("connections", "state", "active", totals.active);
+    text.counter("accepted_total", "Connections accepted.", totals.accepted_total);
+    text.family("requests_total", "counter", "Requests begun, by protocol.");
+    for (protocol, requests) in [("h1", totals.requests_total), ("h2", 0), ("ws", 0)] {
+        text.labelled("requests_total", "protocol", protocol, requests);
+    }
+    text.family("responses_total", "counter", "Responses, by status code.");
+    for (code, responses) in &totals.responses_total {
+        text.labelled("responses_total", "code", code, *responses);
+    }
+    text.family("shed_total", "counter", "What was let go of early, by reason.");
+    for (reason, shed) in Shed::ALL.into_iter().zip(totals.shed_total) {
+        text.labelled("shed_total", "reason", reason.name(), shed);
+    }
+    text.gauge("waiters", "Work that waits for memory.", 0);
+    let lost_lines = state.log.as_ref().map_or(0, |log| log.lost_lines());
+    text.counter("access_log_lost_total", "Lines that the access log lost.", lost_lines);
+}
+
+fn put_runtime(text: &mut Text) {
+    let metrics = plimsoll::metrics();
+    text.counter("enobufs_total", "Receives that had to queue for a buffer.", metrics.enobufs_total);
+    text.counter("loop_turns_total", "Turns of the workers' loops.", metrics.loop_turns_total);
+    text.counter("completions_total", "Completions taken from the drivers.", metrics.completions_total);
+    text.gauge("tasks", "Live tasks.", metrics.tasks);
+    text.gauge("ops_in_flight", "Operations in flight.", metrics.ops_in_flight);
+    text.gauge("fds", "Descriptors that the workers hold.", metrics.fds);
+}
+
+/// The exposition format: a family's help and type, then its samples.
+struct Text(String);
+
+impl Text {
+    fn gauge(&mut self, name: &str, help: &str, value: u64) {
+        self.family(name, "gauge", help);
+        self.sample(format_args!("{name} {value}"));
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.family(name, "counter", help);
+        self.sample(format_args!("{name} {value}"));
+    }
+
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let written = writeln!(self.0, "# HELP plimsoll_{name} {help}\n# TYPE plimsoll_{name} {kind}");
+        debug_assert!(written.is_ok(), "a string takes everything");
+    }
+
+    fn labelled(&mut self, name: &str, label: &str, of: impl Display, value: u64) {
+        self.sample(format_args!("{name}{{{label}=\"{of}\"}} {value}"));
+    }
+
+    fn sample(&mut self, sample: std::fmt::Arguments<'_>) {
+        let written = writeln!(self.0, "plimsoll_{sample}");
+        debug_assert!(written.is_ok(), "a string takes everything");
+    }
+}

@@ -1,0 +1,92 @@
+//! The plan: what the memory goes to before the first connection, and how many connections fit under the rest.
+
+use std::fmt::Write;
+
+use plimsoll::http::{CONNECTION_BYTES, EXCHANGE_BYTES};
+use plimsoll::pool::{Class, Kind};
+use plimsoll::reactor::DriverKind;
+use plimsoll::{Error, Runtime};
+
+/// An operation's slot with its generation: each parked connection has a receive in flight.
+const OPERATION_BYTES: u64 = 44;
+/// What the mio driver keeps of a descriptor.
+const READINESS_BYTES: u64 = 12;
+/// A head with its field slots, and the answer that is gathered for it: the first class that either takes.
+const HEAD_BYTES: u64 = 1_024;
+const OUTPUT_BYTES: u64 = 1_024;
+/// The cell of a handler that waits: the largest route's future.
+const HANDLER_BYTES: u64 = 1_024;
+/// What the kernel holds for a connected TCP socket with its descriptor, on Linux 6.18, without unread bytes.
+pub(crate) const KERNEL_SOCKET_BYTES: u64 = 3_850;
+/// An armed io_uring receive; an epoll registration.
+const KERNEL_RECEIVE_BYTES: u64 = 864;
+const KERNEL_EPOLL_BYTES: u64 = 208;
+
+/// The plan of a runtime that has just been made.
+pub(crate) fn of(runtime: &Runtime) -> Result<String, Error> {
+    let budget = runtime.budget();
+    let kind = runtime.driver().kind;
+    let mut plan = Plan(String::new());
+    let fixed = plan.sum(Kind::ALL.map(|of| (fixed_name(of), budget.charged_by(of))).into_iter().filter(|(_, bytes)| *bytes > 0));
+    let parked = plan.sum([
+        ("connection_entry", page_share(CONNECTION_BYTES as u64)),
+        ("armed_receive", page_share(OPERATION_BYTES)),
+        ("readiness", if kind == DriverKind::Mio { READINESS_BYTES } else { 0 }),
+    ]);
+    let exchange = Class::for_len(EXCHANGE_BYTES).map_or(EXCHANGE_BYTES, Class::bytes);
+    let working = plan.sum([
+        ("exchange", exchange as u64),
+        ("request_head", HEAD_BYTES),
+        ("output", OUTPUT_BYTES),
+        ("handler_task", HANDLER_BYTES),
+        ("send_operation", page_share(OPERATION_BYTES)),
+    ]);
+    let active = parked + working;
+    let free = budget.limit().as_bytes().saturating_sub(fixed);
+    plan.line("fixed", fixed);
+    plan.line("parked_connection", parked);
+    plan.line("active_exchange", active);
+    plan.line("kernel_per_connection", kernel_per_connection(kind));
+    plan.line("parked_max", free / parked);
+    plan.line("active_max", free / active);
+    Ok(plan.0)
+}
+
+/// What the kernel holds for a parked connection, about.
+pub(crate) fn kernel_per_connection(kind: DriverKind) -> u64 {
+    let armed = if kind == DriverKind::Uring { KERNEL_RECEIVE_BYTES } else { KERNEL_EPOLL_BYTES };
+    KERNEL_SOCKET_BYTES + armed
+}
+
+/// What is charged before the first connection.
+const fn fixed_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Fixed => "tables",
+        Kind::Buffers => "free_pages",
+        other => other.name(),
+    }
+}
+
+/// The bytes of a page that fall to one of its entries.
+const fn page_share(entry_bytes: u64) -> u64 {
+    4_096_u64.div_ceil(4_096 / entry_bytes)
+}
+
+struct Plan(String);
+
+impl Plan {
+    fn line(&mut self, name: &str, value: u64) {
+        let written = writeln!(self.0, "{name} {value}");
+        debug_assert!(written.is_ok(), "a string takes everything");
+    }
+
+    /// A line for each consumer; their sum.
+    fn sum<'a>(&mut self, consumers: impl IntoIterator<Item = (&'a str, u64)>) -> u64 {
+        let mut sum = 0;
+        for (name, bytes) in consumers {
+            self.line(name, bytes);
+            sum += bytes;
+        }
+        sum
+    }
+}

@@ -1,0 +1,1 @@
+//! Programs that show Plimsoll at work; run one with `cargo run --release --example NAME`.

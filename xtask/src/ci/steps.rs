@@ -1,0 +1,130 @@
+//! What each step of `ci` does.
+
+use std::process::Command;
+
+use super::Outcome;
+use crate::tidy::workspace::{Role, Workspace};
+use crate::{fuzz, repo, tidy};
+
+pub(super) fn fmt() -> Outcome {
+    match finish(repo::cargo().args(["fmt", "--all", "--check"])) {
+        // A workspace of its own.
+        Outcome::Passed => finish(repo::cargo().args(["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"])),
+        failed => failed,
+    }
+}
+
+pub(super) fn clippy() -> Outcome {
+    finish(repo::cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+}
+
+pub(super) fn tidy() -> Outcome {
+    match tidy::check() {
+        0 => Outcome::Passed,
+        broken => Outcome::Failed(format!("{broken} rules are broken")),
+    }
+}
+
+/// Libraries, programs, examples, integration tests and the examples of the documentation.
+pub(super) fn test() -> Outcome {
+    finish(repo::cargo().args(["test", "--workspace", "--locked"]))
+}
+
+pub(super) fn doc() -> Outcome {
+    finish(repo::cargo().args(["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// The loom models of every crate that has some.
+pub(super) fn loom() -> Outcome {
+    let packages = match Workspace::load(&repo::root()) {
+        Ok(workspace) => packages_with_loom(&workspace),
+        Err(error) => return Outcome::Failed(format!("cannot read the sources: {error}")),
+    };
+    if packages.is_empty() {
+        return Outcome::Skipped("no crate has a loom model".to_owned());
+    }
+    for package in packages {
+        if let failed @ Outcome::Failed(_) = loom_package(&package) {
+            return failed;
+        }
+    }
+    Outcome::Passed
+}
+
+fn loom_package(package: &str) -> Outcome {
+    let test = || {
+        let mut command = repo::cargo();
+        command.args(["test", "--release", "--locked", "--lib", "-p", package, "loom"]);
+        command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", repo::target_dir().join("loom"));
+        command
+    };
+    // A filter that matches nothing passes: count first.
+    match test().args(["--", "--list"]).output() {
+        Ok(listed) if listed.status.success() && !String::from_utf8_lossy(&listed.stdout).contains(": test") => {
+            Outcome::Failed(format!("{package} mentions loom::model but has no test with `loom` in its name"))
+        }
+        // A build that fails says so below, with its messages.
+        _ => finish(&mut test()),
+    }
+}
+
+/// The packages whose sources hold a loom model.
+pub(super) fn packages_with_loom(workspace: &Workspace) -> Vec<String> {
+    let has_model = |dir: &str| {
+        let mut sources = workspace.files.iter().filter(|file| file.package == dir && file.role != Role::Tool);
+        sources.any(|file| file.tokens.find_sequence(&["loom", "::", "model"]).next().is_some())
+    };
+    workspace.packages.iter().filter(|package| has_model(&package.dir)).map(|package| package.name.clone()).collect()
+}
+
+/// The fuzz targets are library functions: this needs no fuzzer.
+pub(super) fn fuzz() -> Outcome {
+    match fuzz::replay::run() {
+        Ok(()) => Outcome::Passed,
+        Err(what) => Outcome::Failed(what),
+    }
+}
+
+pub(super) fn asan() -> Outcome {
+    if !cfg!(all(target_arch = "x86_64", target_env = "gnu")) {
+        return Outcome::Skipped(format!("only checked on {ASAN_TARGET}"));
+    }
+    if let Some(install) = repo::nightly_missing() {
+        return Outcome::Skipped(install.to_owned());
+    }
+    let mut command = repo::cargo_nightly();
+    command.args(["test", "--locked", "--target", ASAN_TARGET, "--lib", "--tests"]);
+    for package in ASAN_PACKAGES {
+        command.args(["-p", package]);
+    }
+    // The tests have run at full length without it; it costs a factor of three.
+    command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("PROPTEST_CASES", "64");
+    command.env("RUSTFLAGS", "-Zsanitizer=address").env("CARGO_TARGET_DIR", repo::target_dir().join("asan"));
+    finish(&mut command)
+}
+
+/// Runs a command whose output the reader sees as it comes.
+fn finish(command: &mut Command) -> Outcome {
+    let line = shown(command);
+    println!("$ {line}");
+    match command.status() {
+        Ok(status) if status.success() => Outcome::Passed,
+        Ok(status) => Outcome::Failed(format!("`{line}` ended with {status}")),
+        Err(error) => Outcome::Failed(format!("`{line}` did not start: {error}")),
+    }
+}
+
+/// The command as one would type it.
+fn shown(command: &Command) -> String {
+    let program = std::path::Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let variables = variables.map(|(name, value)| format!("{}={:?} ", name.display(), value.to_string_lossy()));
+    let words = command.get_args().map(|word| format!(" {}", word.to_string_lossy()));
+    format!("{}{}{}", variables.collect::<String>(), program.to_string_lossy(), words.collect::<String>())
+}
+
+/// The crates with unsafe code: the address sanitizer watches their tests.
+const ASAN_PACKAGES: [&str; 4] = ["plimsoll-slab", "plimsoll-pool", "plimsoll-reactor", "plimsoll-runtime"];
+
+/// The target whose sanitizer run-time is used.
+const ASAN_TARGET: &str = "x86_64-unknown-linux-gnu";

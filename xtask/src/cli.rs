@@ -1,0 +1,71 @@
+//! The command line, and which file answers which command.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::ci::{self, Step};
+use crate::{fuzz, tidy};
+
+/// Tasks of this repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Xtask {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Everything that must pass before a change lands
+    Ci(CiFlags),
+    /// The house rules, with figures
+    Tidy,
+    /// Every fuzz target for some time (needs nightly and cargo-fuzz)
+    Fuzz(FuzzFlags),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CiFlags {
+    /// Leave a step out; may be repeated
+    #[arg(long, value_name = "STEP")]
+    pub(crate) skip: Vec<Step>,
+    /// Run this step and no other; may be repeated
+    #[arg(long, value_name = "STEP")]
+    pub(crate) only: Vec<Step>,
+    /// Run the steps after a failed one too
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+    /// Name the steps and exit
+    #[arg(long)]
+    pub(crate) list: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct FuzzFlags {
+    /// Seconds for each target
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) seconds: u32,
+    /// Run this target and no other; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) target: Vec<String>,
+}
+
+/// Reads the command line and runs the command.
+pub(crate) fn run() -> ExitCode {
+    ExitCode::from(match Xtask::parse().command {
+        Command::Ci(flags) => ci::run(&flags),
+        Command::Tidy => tidy::run(),
+        Command::Fuzz(flags) => fuzz::run(&flags),
+    })
+}
+
+/// Everything that was asked for was done and is right.
+pub(crate) const EXIT_OK: u8 = 0;
+/// A check says no.
+pub(crate) const EXIT_FAILED: u8 = 1;
+/// A program that the command needs is missing.
+pub(crate) const EXIT_MISSING: u8 = 2;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+//! The command line takes what the documentation says and refuses the rest.
+
+use clap::Parser;
+
+use super::{Command, Xtask};
+
+fn parse(line: &str) -> Result<Command, clap::Error> {
+    Xtask::try_parse_from(std::iter::once("xtask").chain(line.split_whitespace())).map(|xtask| xtask.command)
+}
+
+#[test]
+fn steps_are_known_by_name() {
+    let Ok(Command::Ci(flags)) = parse("ci --skip asan --skip loom --keep-going") else {
+        panic!("these flags are documented");
+    };
+    assert_eq!(flags.skip.len(), 2);
+    assert!(flags.keep_going && flags.only.is_empty() && !flags.list);
+    assert!(parse("ci --only everything").is_err());
+}
+
+#[test]
+fn fuzz_seconds_are_positive() {
+    let Ok(Command::Fuzz(flags)) = parse("fuzz --seconds 5 --target head") else {
+        panic!("these flags are documented");
+    };
+    assert_eq!((flags.seconds, flags.target.as_slice()), (5, ["head".to_owned()].as_slice()));
+    assert!(parse("fuzz --seconds 0").is_err());
+}
+
+#[test]
+fn a_command_is_needed_and_must_exist() {
+    assert!(parse("").is_err());
+    assert!(parse("deploy").is_err());
+    assert!(matches!(parse("tidy"), Ok(Command::Tidy)));
+}

@@ -1,0 +1,92 @@
+//! The numbers and names of the house rules, all in one place.
+
+/// A file of more code lines than this is named.
+pub(super) const FILE_LINES: usize = 400;
+/// A file of more code lines than this breaks the rule.
+pub(super) const FILE_LINES_MAX: usize = 600;
+/// A function of more code lines than this is named.
+pub(super) const FUNCTION_LINES: usize = 60;
+/// A function of more code lines than this breaks the rule.
+pub(super) const FUNCTION_LINES_MAX: usize = 100;
+
+/// The package that is a workspace of its own, and whose programs are made by a macro.
+pub(super) const FUZZ_PACKAGE: &str = "fuzz";
+
+/// Where the files with `unsafe` are listed.
+pub(super) const UNSAFE_LIST: &str = "UNSAFE.md";
+/// The packages that may have such files; the others forbid `unsafe` in the root of each target.
+pub(super) const UNSAFE_PACKAGES: [&str; 4] = ["crates/slab", "crates/pool", "crates/reactor", "crates/runtime"];
+/// A SAFETY comment begins at most so many lines above its block.
+pub(super) const SAFETY_LINES_ABOVE: usize = 12;
+
+/// Conditions on the build for each thousand lines of the product, `cfg(test)` not counted.
+pub(super) const CFG_PER_THOUSAND_MAX: usize = 5;
+/// Conditions on the build in one file.
+pub(super) const CFG_PER_FILE_MAX: usize = 6;
+
+/// The packages in which assertions are counted.
+pub(super) const ASSERTION_PACKAGES: [&str; 4] = ["crates/slab", "crates/pool", "crates/reactor", "crates/codec"];
+/// Assertions for each thousand code lines, without tests.
+pub(super) const ASSERTIONS_PER_THOUSAND_MIN: usize = 10;
+/// A smaller package is not judged.
+pub(super) const ASSERTIONS_FROM_LINES: usize = 200;
+
+/// Which packages of the workspace a package may be built with. A package that is not here may use all of them.
+pub(super) const MAY_DEPEND_ON: [(&str, &[&str]); 8] = [
+    ("plimsoll-slab", &[]),
+    ("plimsoll-pool", &[]),
+    ("plimsoll-codec", &[]),
+    ("plimsoll-reactor", &["plimsoll-slab", "plimsoll-pool"]),
+    ("plimsoll-runtime", &["plimsoll-reactor", "plimsoll-slab", "plimsoll-pool"]),
+    ("plimsoll-http", &["plimsoll-runtime", "plimsoll-codec", "plimsoll-pool", "plimsoll-slab"]),
+    ("plimsoll-macros", &[]),
+    (
+        "plimsoll",
+        &[
+            "plimsoll-slab",
+            "plimsoll-pool",
+            "plimsoll-codec",
+            "plimsoll-reactor",
+            "plimsoll-runtime",
+            "plimsoll-http",
+            "plimsoll-macros",
+        ],
+    ),
+];
+
+/// What a published package takes from the workspace.
+pub(super) const INHERITED: [&str; 5] = ["version", "edition", "rust-version", "license", "repository"];
+/// What a package takes from the workspace that is not published.
+pub(super) const INHERITED_UNPUBLISHED: [&str; 2] = ["edition", "license"];
+
+/// Words that say nothing about a type.
+pub(super) const TYPE_WORDS: [&str; 11] =
+    ["manager", "helper", "helpers", "util", "utils", "common", "inner", "context", "legacy", "proactor", "extra"];
+/// Words that say nothing about a module or a file.
+pub(super) const MODULE_WORDS: [&str; 11] =
+    ["manager", "helper", "helpers", "util", "utils", "common", "context", "legacy", "proactor", "extra", "misc"];
+
+/// Clocks, threads and random hashers: only a `sys` file has them; and what to do instead.
+pub(super) const SYS_CALLS: [(&[&str], &str); 8] = [
+    (&["Instant", "::", "now"], "time is an argument, or comes from the driver"),
+    (&["SystemTime", "::", "now"], "time is an argument, or comes from the driver"),
+    (&["thread", "::", "spawn"], "threads are started in a `sys` file"),
+    (&["thread", "::", "Builder"], "threads are started in a `sys` file"),
+    (&["thread", "::", "sleep"], "a worker never sleeps outside its driver"),
+    (&["HashMap"], "its order is random, which breaks the simulation; take a BTreeMap or a slab"),
+    (&["HashSet"], "its order is random, which breaks the simulation; take a BTreeSet"),
+    (&["RandomState"], "a random order breaks the simulation"),
+];
+
+/// What must not land.
+pub(super) const UNFINISHED: [&str; 3] = ["todo", "unimplemented", "dbg"];
+
+/// The package that is bytes in, bytes and events out.
+pub(super) const SANS_IO_PACKAGE: &str = "crates/codec";
+/// Modules of the standard library that it has no use for.
+pub(super) const SANS_IO_MODULES: [&str; 6] = ["net", "thread", "time", "fs", "os", "process"];
+
+/// Paths of one machine.
+pub(super) const MACHINE_PATHS: [&str; 4] = ["/work/", "/home/", "/tmp/", "../shared"];
+/// The file that has to state them.
+pub(super) const MACHINE_PATHS_STATED_IN: &str = "xtask/src/tidy/config.rs";

@@ -1,0 +1,43 @@
+//! All rules, in the order in which they are shown.
+
+mod assertions;
+mod calls;
+mod conditions;
+mod layout;
+mod manifests;
+mod naming;
+mod paths;
+mod size;
+mod unsafety;
+
+use super::workspace::Workspace;
+use super::{Finding, Verdict};
+
+/// A rule.
+type Rule = fn(&Workspace) -> Verdict;
+
+/// The name of each rule, and the rule.
+pub(super) const ALL: [(&str, Rule); 19] = [
+    ("file-lines", size::files),
+    ("function-lines", size::functions),
+    ("unsafe-listed", unsafety::listed),
+    ("unsafe-forbidden", unsafety::forbidden),
+    ("unsafe-reasons", unsafety::reasons),
+    ("cfg-density", conditions::density),
+    ("cfg-target-os", conditions::target_os),
+    ("one-sys", conditions::one_sys),
+    ("dependency-direction", manifests::direction),
+    ("manifest-inherits", manifests::inherits),
+    ("assertions", assertions::density),
+    ("dead-files", layout::dead_files),
+    ("module-docs", layout::module_docs),
+    ("names", naming::names),
+    ("sys-calls", calls::sys_calls),
+    ("os-calls", calls::os_calls),
+    ("sans-io", calls::sans_io),
+    ("unfinished", calls::unfinished),
+    ("machine-paths", paths::machine_paths),
+];
+
+#[cfg(test)]
+mod tests;

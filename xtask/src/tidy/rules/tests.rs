@@ -1,0 +1,365 @@
+//! Every rule finds a bad source and is silent at a good one.
+
+use std::collections::BTreeMap;
+
+use super::super::config;
+use super::{ALL, Rule, Workspace};
+
+const MANIFEST: &str = "[package]\nname = \"plimsoll-slab\"\ndescription = \"d\"\nversion.workspace = true\nedition.workspace = true\nrust-version.workspace = true\nlicense.workspace = true\nrepository.workspace = true\n\n[lints]\nworkspace = true\n";
+
+/// The findings of a rule, as `path:line: message`.
+fn findings(rule: &str, texts: &[(&str, &str)]) -> Vec<String> {
+    let (_, rule): &(&str, Rule) = ALL.iter().find(|(name, _)| *name == rule).expect("the rule exists");
+    let texts: BTreeMap<String, String> =
+        texts.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+    let mut findings = rule(&Workspace::from_texts(texts)).findings;
+    findings.sort();
+    findings.into_iter().map(|finding| format!("{}:{}: {}", finding.path, finding.line, finding.message)).collect()
+}
+
+/// The findings of a rule in `crates/slab` with this library.
+fn in_slab(rule: &str, library: &str) -> Vec<String> {
+    findings(rule, &[("crates/slab/Cargo.toml", MANIFEST), ("crates/slab/src/lib.rs", library)])
+}
+
+fn silent(findings: &[String]) {
+    assert_eq!(findings, [] as [String; 0]);
+}
+
+/// One finding, at this place, with these words.
+fn one(findings: &[String], place: &str, words: &str) {
+    let [finding] = findings else { panic!("one finding is expected: {findings:?}") };
+    assert!(finding.starts_with(&format!("{place}: ")) && finding.contains(words), "{finding}");
+}
+
+#[test]
+fn long_files_are_found() {
+    let lines = |count| format!("//! Doc.\n{}", "\n// why\nconst A: u8 = 0;\n".repeat(count));
+    silent(&in_slab("file-lines", &lines(config::FILE_LINES_MAX)));
+    one(&in_slab("file-lines", &lines(config::FILE_LINES_MAX + 1)), "crates/slab/src/lib.rs:0", "601 code lines");
+    let tests = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "const A: u8 = 0;\n".repeat(700));
+    silent(&in_slab("file-lines", &tests));
+}
+
+#[test]
+fn long_functions_are_found() {
+    let function = |count| format!("//! Doc.\nfn long() {{\n{}}}\n", "    f();\n\n".repeat(count));
+    silent(&in_slab("function-lines", &function(config::FUNCTION_LINES_MAX - 2)));
+    one(
+        &in_slab("function-lines", &function(config::FUNCTION_LINES_MAX - 1)),
+        "crates/slab/src/lib.rs:2",
+        "fn long has 101",
+    );
+}
+
+/// A package with one file with `unsafe`, and a list with these rows.
+fn unsafe_list<'a>(rows: &'a str, chunk: &'a str) -> Vec<(&'a str, &'a str)> {
+    vec![
+        ("UNSAFE.md", rows),
+        ("crates/slab/Cargo.toml", MANIFEST),
+        ("crates/slab/src/lib.rs", "//! Doc.\nmod chunk;\n"),
+        ("crates/slab/src/chunk.rs", chunk),
+    ]
+}
+
+const SOUND: &str = "//! Doc.\n//!\n//! **I-OWN**: nobody else has it.\n\nfn f(p: *mut u8) {\n    // SAFETY: I-OWN: it came\n    // from us.\n    unsafe { p.write(0) }\n}\n";
+
+#[test]
+fn unsafe_files_and_their_list_agree_in_both_directions() {
+    let row = "| file | what for | invariants |\n|---|---|---|\n| `crates/slab/src/chunk.rs` | cells | I-OWN |\n";
+    silent(&findings("unsafe-listed", &unsafe_list(row, SOUND)));
+    one(&findings("unsafe-listed", &unsafe_list("", SOUND)), "crates/slab/src/chunk.rs:8", "does not list");
+    one(
+        &findings("unsafe-listed", &unsafe_list(row, "//! **I-OWN**: \"unsafe\".\n")),
+        "UNSAFE.md:3",
+        "has no `unsafe`",
+    );
+    let gone = "| `crates/slab/src/gone.rs` | cells | |\n";
+    one(&findings("unsafe-listed", &unsafe_list(gone, "//! Doc.\n")), "UNSAFE.md:1", "does not exist");
+    let other = "| `crates/slab/src/chunk.rs` | cells | I-OWN, I-OTHER |\n";
+    one(&findings("unsafe-listed", &unsafe_list(other, SOUND)), "UNSAFE.md:1", "I-OTHER is not stated");
+}
+
+#[test]
+fn files_without_unsafe_forbid_it() {
+    silent(&findings("unsafe-forbidden", &unsafe_list("", SOUND)));
+    let chunk_forbids = unsafe_list("", "//! Doc.\n\n#![forbid(unsafe_code)]\n");
+    one(&findings("unsafe-forbidden", &chunk_forbids), "crates/slab/src/lib.rs:1", "missing");
+    let nobody_forbids = unsafe_list("", "//! Doc. #![forbid(unsafe_code)]\n");
+    assert_eq!(findings("unsafe-forbidden", &nobody_forbids).len(), 2);
+    let other = |text| {
+        findings(
+            "unsafe-forbidden",
+            &[("crates/http/Cargo.toml", ""), ("crates/http/src/lib.rs", text), ("crates/http/src/a.rs", "")],
+        )
+    };
+    one(&other("//! Doc.\n"), "crates/http/src/lib.rs:1", "missing");
+    silent(&other("//! Doc.\n#![forbid(unsafe_code)]\n"));
+}
+
+#[test]
+fn a_parent_of_a_file_with_unsafe_cannot_forbid_it() {
+    let texts = [
+        ("crates/slab/Cargo.toml", MANIFEST),
+        ("crates/slab/src/lib.rs", "//! Doc.\nmod sys;\n"),
+        ("crates/slab/src/sys/mod.rs", "//! Doc.\nmod chunk;\nmod key;\n"),
+        ("crates/slab/src/sys/chunk.rs", SOUND),
+        ("crates/slab/src/sys/key.rs", "//! Doc.\n"),
+    ];
+    one(&findings("unsafe-forbidden", &texts), "crates/slab/src/sys/key.rs:1", "missing");
+}
+
+#[test]
+fn a_module_of_tests_may_leave_it_to_the_module_around() {
+    let texts = |library: &'static str, test: &'static str| {
+        findings(
+            "unsafe-forbidden",
+            &[
+                ("crates/slab/Cargo.toml", MANIFEST),
+                ("crates/slab/src/lib.rs", library),
+                ("crates/slab/src/tests.rs", ""),
+                ("crates/slab/tests/model/main.rs", test),
+                ("crates/slab/tests/model/ops.rs", ""),
+            ],
+        )
+    };
+    let forbid = "#![forbid(unsafe_code)]";
+    silent(&texts(forbid, forbid));
+    assert_eq!(texts(forbid, "").len(), 2);
+    assert_eq!(texts("", forbid).len(), 2);
+}
+
+#[test]
+fn a_safety_comment_cites_an_invariant_that_is_stated() {
+    silent(&in_slab("unsafe-reasons", SOUND));
+    let place = "crates/slab/src/lib.rs:2";
+    one(&in_slab("unsafe-reasons", "//! **I-OWN**: ours.\nfn f() { unsafe { g() } }\n"), place, "no `// SAFETY:`");
+    let place = "crates/slab/src/lib.rs:3";
+    one(
+        &in_slab("unsafe-reasons", "//! **I-OWN**: ours.\n// SAFETY: it is fine.\nunsafe impl Send for A {}\n"),
+        place,
+        "names no invariant",
+    );
+    one(
+        &in_slab("unsafe-reasons", "//! **I-OWN**: ours.\n// SAFETY: I-ELSE.\nunsafe impl Send for A {}\n"),
+        place,
+        "I-ELSE is not stated",
+    );
+    one(
+        &in_slab("unsafe-reasons", "//! I-OWN, in passing.\n// SAFETY: I-OWN.\nunsafe impl Send for A {}\n"),
+        place,
+        "I-OWN is not stated",
+    );
+    silent(&in_slab("unsafe-reasons", "//! No block.\nunsafe fn f() {}\n"));
+}
+
+#[test]
+fn the_reason_of_another_block_does_not_count() {
+    let far = format!(
+        "//! **I-OWN**: ours.\n// SAFETY: I-OWN.\n{}unsafe impl Send for A {{}}\n",
+        "\n".repeat(config::SAFETY_LINES_ABOVE)
+    );
+    one(&in_slab("unsafe-reasons", &far), "crates/slab/src/lib.rs:15", "no `// SAFETY:`");
+}
+
+#[test]
+fn many_conditions_are_found() {
+    let conditions =
+        |count| format!("//! Doc.\n{}", "#[cfg(loom)]\nfn f() {}\n#[cfg(test)]\nfn g() {}\n".repeat(count));
+    silent(&in_slab("cfg-density", &conditions(config::CFG_PER_THOUSAND_MAX)));
+    let many = in_slab("cfg-density", &conditions(config::CFG_PER_FILE_MAX + 1));
+    assert_eq!(many.len(), 2, "{many:?}");
+    assert!(many[0].contains("7 conditions in 14 lines"), "{many:?}");
+    assert!(many[1].contains("7 conditions, at most 6"), "{many:?}");
+}
+
+#[test]
+fn the_operating_system_is_asked_for_in_one_place() {
+    silent(&in_slab(
+        "cfg-target-os",
+        "//! Doc.\n#[cfg(not(target_os = \"linux\"))]\ncompile_error!(\"Linux only\");\n",
+    ));
+    one(
+        &in_slab("cfg-target-os", "//! Doc.\n#[cfg(target_os = \"linux\")]\nfn f() {}\n"),
+        "crates/slab/src/lib.rs:2",
+        "outside",
+    );
+    let sys = [
+        ("crates/slab/Cargo.toml", MANIFEST),
+        ("crates/slab/src/sys/net.rs", "#[cfg(target_os = \"linux\")]\nfn f() {}\n"),
+    ];
+    silent(&findings("cfg-target-os", &sys));
+}
+
+#[test]
+fn a_second_sys_is_found() {
+    let one_place =
+        [("crates/slab/Cargo.toml", MANIFEST), ("crates/slab/src/sys.rs", ""), ("crates/slab/src/sys/net.rs", "")];
+    silent(&findings("one-sys", &one_place));
+    let two =
+        [("crates/slab/Cargo.toml", MANIFEST), ("crates/slab/src/sys.rs", ""), ("crates/slab/src/net/sys.rs", "")];
+    one(&findings("one-sys", &two), "crates/slab:0", "more than one");
+}
+
+#[test]
+fn dependencies_against_the_direction_are_found() {
+    let pool = ("crates/pool/Cargo.toml", "[package]\nname = \"plimsoll-pool\"\n");
+    let with = |table: &str| format!("{MANIFEST}\n[{table}]\nplimsoll-pool.workspace = true\nlibc.workspace = true\n");
+    one(
+        &findings("dependency-direction", &[("crates/slab/Cargo.toml", &with("dependencies")), pool]),
+        "crates/slab/Cargo.toml:14",
+        "plimsoll-slab must not depend on plimsoll-pool",
+    );
+    silent(&findings("dependency-direction", &[("crates/slab/Cargo.toml", &with("dev-dependencies")), pool]));
+    let unknown = ("crates/new/Cargo.toml", "[package]\nname = \"plimsoll-new\"\n");
+    one(&findings("dependency-direction", &[unknown]), "crates/new/Cargo.toml:0", "does not know");
+}
+
+#[test]
+fn manifests_that_say_it_again_are_found() {
+    silent(&findings("manifest-inherits", &[("crates/slab/Cargo.toml", MANIFEST)]));
+    let own = MANIFEST.replace("license.workspace = true", "license = \"MIT\"");
+    one(
+        &findings("manifest-inherits", &[("crates/slab/Cargo.toml", &own)]),
+        "crates/slab/Cargo.toml:0",
+        "license.workspace",
+    );
+    let no_lints = MANIFEST.replace("[lints]\nworkspace = true\n", "");
+    one(
+        &findings("manifest-inherits", &[("crates/slab/Cargo.toml", &no_lints)]),
+        "crates/slab/Cargo.toml:0",
+        "[lints]",
+    );
+    let no_description = MANIFEST.replace("description", "categories");
+    one(
+        &findings("manifest-inherits", &[("crates/slab/Cargo.toml", &no_description)]),
+        "crates/slab/Cargo.toml:0",
+        "description",
+    );
+}
+
+#[test]
+fn few_assertions_are_found() {
+    let lines = |assertions: usize, others: usize| {
+        format!("//! Doc.\nfn f() {{\n{}{}}}\n", "debug_assert!(true);\n".repeat(assertions), "g();\n".repeat(others))
+    };
+    silent(&in_slab("assertions", &lines(5, 300)));
+    one(&in_slab("assertions", &lines(1, 300)), "crates/slab:0", "3 assertions");
+    silent(&in_slab("assertions", &lines(0, 20)));
+    let only_in_tests =
+        format!("{}#[cfg(test)]\nmod tests {{ fn t() {{ {} }} }}\n", lines(0, 300), "assert!(true);\n".repeat(50));
+    one(&in_slab("assertions", &only_in_tests), "crates/slab:0", "0 assertions");
+}
+
+#[test]
+fn files_that_no_module_names_are_found() {
+    let texts = |library: &'static str| {
+        findings(
+            "dead-files",
+            &[
+                ("crates/slab/Cargo.toml", MANIFEST),
+                ("crates/slab/src/lib.rs", library),
+                ("crates/slab/src/key.rs", "#[cfg(test)]\nmod tests;\n"),
+                ("crates/slab/src/key/tests.rs", ""),
+                ("crates/slab/tests/model.rs", ""),
+            ],
+        )
+    };
+    silent(&texts("mod key;\n"));
+    let dead = texts("// mod key;\n");
+    assert_eq!(dead.len(), 2, "{dead:?}");
+    one(&dead[..1], "crates/slab/src/key.rs:0", "no `mod`");
+}
+
+#[test]
+fn targets_that_the_manifest_names_are_roots() {
+    let manifest =
+        "[package]\nname = \"plimsoll-examples\"\n\n[[example]]\nname = \"arena\"\npath = \"arena/main.rs\"\n";
+    let texts = [
+        ("examples/Cargo.toml", manifest),
+        ("examples/arena/main.rs", "mod items;\n"),
+        ("examples/arena/items.rs", ""),
+    ];
+    silent(&findings("dead-files", &texts));
+}
+
+#[test]
+fn files_without_a_doc_are_found() {
+    silent(&in_slab("module-docs", "//! Doc.\n"));
+    one(&in_slab("module-docs", "mod a;\n//! Late.\n"), "crates/slab/src/lib.rs:1", "not a `//!` doc");
+    one(&in_slab("module-docs", "/// Of an item.\nfn f() {}\n"), "crates/slab/src/lib.rs:1", "not a `//!` doc");
+}
+
+#[test]
+fn names_that_say_nothing_are_found() {
+    silent(&in_slab(
+        "names",
+        "//! Doc.\nuse std::task::Context;\nstruct Slab { inner: u8 }\nfn helper() {}\nmod key { type Commonly = u8; }\n",
+    ));
+    one(&in_slab("names", "struct ConnectionManager;\n"), "crates/slab/src/lib.rs:1", "manager");
+    one(&in_slab("names", "\nenum Inner {}\n"), "crates/slab/src/lib.rs:2", "inner");
+    one(&in_slab("names", "mod http_utils {}\n"), "crates/slab/src/lib.rs:1", "utils");
+    one(&findings("names", &[("crates/slab/tests/common/mod.rs", "")]), "crates/slab/tests/common/mod.rs:0", "folder");
+    one(&findings("names", &[("crates/slab/src/helper.rs", "")]), "crates/slab/src/helper.rs:0", "helper");
+}
+
+#[test]
+fn clocks_threads_and_random_hashers_are_found() {
+    for call in [
+        "Instant::now()",
+        "std::time::SystemTime::now()",
+        "thread::spawn(f)",
+        "HashMap::new()",
+        "RandomState::default()",
+    ] {
+        let library = format!("//! Doc: `{call}`.\nfn f() {{\n    let x = {call}; // {call}\n}}\n");
+        one(&in_slab("sys-calls", &library), "crates/slab/src/lib.rs:3", "outside a `sys` file");
+        let test = format!("#[cfg(test)]\nmod tests {{\n    fn f() {{ {call}; }}\n}}\n");
+        silent(&in_slab("sys-calls", &test));
+        silent(&findings("sys-calls", &[("crates/slab/src/sys.rs", &library), ("xtask/src/main.rs", &library)]));
+    }
+}
+
+#[test]
+fn calls_of_the_c_library_are_found() {
+    one(&in_slab("os-calls", "fn f() {\n    libc::close(3);\n}\n"), "crates/slab/src/lib.rs:2", "libc::close");
+    silent(&in_slab("os-calls", "const E: libc::c_int = libc::EINTR;\n"));
+    silent(&findings("os-calls", &[("crates/slab/src/sys.rs", "fn f() { libc::close(3); }\n")]));
+}
+
+#[test]
+fn sockets_and_clocks_in_the_codec_are_found() {
+    let in_codec = |text| findings("sans-io", &[("crates/codec/Cargo.toml", ""), ("crates/codec/src/lib.rs", text)]);
+    one(&in_codec("//! Doc.\nuse std::net::TcpStream;\n"), "crates/codec/src/lib.rs:2", "std::net");
+    one(&in_codec("use std::time::Instant;\n"), "crates/codec/src/lib.rs:1", "std::time");
+    silent(&in_codec("//! Not `std::net`.\nuse core::time::Duration;\nuse std::fmt;\n"));
+}
+
+#[test]
+fn unfinished_code_is_found_in_tests_too() {
+    for call in ["todo!()", "unimplemented!(\"later\")", "dbg!(x)"] {
+        one(&in_slab("unfinished", &format!("//! Doc.\nfn f() {{ {call} }}\n")), "crates/slab/src/lib.rs:2", "!`");
+        one(&in_slab("unfinished", &format!("#[test]\nfn f() {{ {call} }}\n")), "crates/slab/src/lib.rs:2", "!`");
+        silent(&in_slab("unfinished", &format!("// {call}\nconst A: &str = \"{}\";\n", call.replace('"', "'"))));
+    }
+}
+
+#[test]
+fn paths_of_one_machine_are_found() {
+    for path in config::MACHINE_PATHS {
+        one(
+            &in_slab("machine-paths", &format!("//! Doc.\nconst A: &str = \"{path}x\";\n")),
+            "crates/slab/src/lib.rs:2",
+            path,
+        );
+        one(&findings("machine-paths", &[("README.md", path)]), "README.md:1", path);
+        silent(&findings("machine-paths", &[("crates/slab/tests/files.rs", path)]));
+    }
+    silent(&in_slab("machine-paths", "//! See ../slab and `src/lib.rs`.\n"));
+}
+
+#[test]
+fn every_rule_has_a_name_of_its_own() {
+    let names: std::collections::BTreeSet<_> = ALL.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names.len(), ALL.len());
+}
