@@ -1,1 +1,2 @@
 //! Criterion benches of the Plimsoll crates.
+#![forbid(unsafe_code)]

@@ -70,7 +70,10 @@ impl AccessLog {
             lost_lines: AtomicU64::new(0),
         });
         let work = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("access-log".into()).stack_size(STACK_BYTES).spawn(move || work.write_all(file))?;
+        let thread = std::thread::Builder::new()
+            .name("access-log".into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || work.write_all(file))?;
         Ok(Self { shared, writer: Mutex::new(Some(Writer { thread, _charge: charge })) })
     }
 

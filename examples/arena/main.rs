@@ -17,9 +17,9 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use plimsoll::{DriverKind, Runtime};
 use plimsoll::http::{Counters, Server};
 use plimsoll::reactor::Errno;
+use plimsoll::{DriverKind, Runtime};
 
 use crate::flags::{Flags, Parsed};
 use crate::log::AccessLog;
@@ -84,7 +84,8 @@ async fn serve(flags: &Flags, runtime: &Runtime, log: Option<Arc<AccessLog>>) ->
 /// One line that tells scripts where and how the server runs.
 fn ready_line(address: SocketAddr, runtime: &Runtime) -> String {
     let (driver, memory) = (runtime.driver(), runtime.budget().limit().as_bytes());
-    let mut line = format!("listening on http://{address} driver={} workers={} memory={memory}", driver.kind, runtime.workers());
+    let mut line =
+        format!("listening on http://{address} driver={} workers={} memory={memory}", driver.kind, runtime.workers());
     if let Some((step, errno)) = driver.reason {
         let _infallible = write!(line, " reason=\"{step}: {}\"", errno_name(errno));
     }

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write};
 
 use plimsoll::http::{Response, Shed};
-use plimsoll::pool::{Budget, Kind};
+use plimsoll::pool::{Budget, Class, Kind, PoolStats};
 
 use crate::{State, plan};
 
@@ -17,7 +17,10 @@ pub(crate) async fn answer(state: &State) -> Response {
     put_budget(&mut text, &plimsoll::budget());
     put_server(&mut text, state);
     put_runtime(&mut text);
-    Response::new(plimsoll::http::StatusCode::OK).body(text.0).header("content-type", "text/plain; version=0.0.4; charset=utf-8")
+    put_pools(&mut text, &pool_stats().await);
+    Response::new(plimsoll::http::StatusCode::OK)
+        .body(text.0)
+        .header("content-type", "text/plain; version=0.0.4; charset=utf-8")
 }
 
 fn put_budget(text: &mut Text, budget: &Budget) {
@@ -43,7 +46,11 @@ const fn level(line: u64, charged: u64) -> u64 {
 fn put_server(text: &mut Text, state: &State) {
     let totals = state.counters.totals();
     let kernel_bytes = (totals.parked + totals.active) * plan::kernel_per_connection(state.driver);
-    text.gauge("kernel_bytes_estimate", "What the kernel holds for the connections, without unread bytes.", kernel_bytes);
+    text.gauge(
+        "kernel_bytes_estimate",
+        "What the kernel holds for the connections, without unread bytes.",
+        kernel_bytes,
+    );
     text.gauge("window_reserved_bytes", "Bytes reserved for what peers may send unasked.", 0);
     text.family("connections", "gauge", "Connections, by state.");
     text.labelled("connections", "state", "parked", totals.parked);
@@ -74,6 +81,27 @@ fn put_runtime(text: &mut Text) {
     text.gauge("tasks", "Live tasks.", metrics.tasks);
     text.gauge("ops_in_flight", "Operations in flight.", metrics.ops_in_flight);
     text.gauge("fds", "Descriptors that the workers hold.", metrics.fds);
+}
+
+/// The figures of the workers' pools. Each worker reads its own, as pools are not shared; one that has no room for that is left out.
+async fn pool_stats() -> Vec<PoolStats> {
+    let asked: Vec<_> = (0..plimsoll::workers())
+        .map(|worker| plimsoll::spawn_on(worker, || async { plimsoll::pool().stats() }))
+        .collect();
+    let mut stats = Vec::with_capacity(asked.len());
+    for handle in asked.into_iter().flatten() {
+        stats.extend(handle.await.ok());
+    }
+    stats
+}
+
+fn put_pools(text: &mut Text, stats: &[PoolStats]) {
+    text.family("leases", "gauge", "Live leases and boxes, by the bytes of their size class.");
+    for (at, class) in Class::ALL.into_iter().enumerate() {
+        text.labelled("leases", "class", class.bytes(), stats.iter().map(|pool| pool.classes[at].live).sum());
+    }
+    // The runtime gives nothing back while it serves; what a pool at the line gives back by itself is not counted.
+    text.counter("released_bytes_total", "Bytes given back to the system while serving.", 0);
 }
 
 /// The exposition format: a family's help and type, then its samples.

@@ -7,6 +7,8 @@ use plimsoll::pool::{Class, Kind};
 use plimsoll::reactor::DriverKind;
 use plimsoll::{Error, Runtime};
 
+use crate::routes::ANSWER_BYTES;
+
 /// An operation's slot with its generation: each parked connection has a receive in flight.
 const OPERATION_BYTES: u64 = 44;
 /// What the mio driver keeps of a descriptor.
@@ -14,8 +16,8 @@ const READINESS_BYTES: u64 = 12;
 /// A head with its field slots, and the answer that is gathered for it: the first class that either takes.
 const HEAD_BYTES: u64 = 1_024;
 const OUTPUT_BYTES: u64 = 1_024;
-/// The cell of a handler that waits: the largest route's future.
-const HANDLER_BYTES: u64 = 1_024;
+/// What a task's cell holds beside the handler's future: its header, its output and the way back to the connection.
+const TASK_BYTES: usize = 256;
 /// What the kernel holds for a connected TCP socket with its descriptor, on Linux 6.18, without unread bytes.
 pub(crate) const KERNEL_SOCKET_BYTES: u64 = 3_850;
 /// An armed io_uring receive; an epoll registration.
@@ -27,18 +29,18 @@ pub(crate) fn of(runtime: &Runtime) -> Result<String, Error> {
     let budget = runtime.budget();
     let kind = runtime.driver().kind;
     let mut plan = Plan(String::new());
-    let fixed = plan.sum(Kind::ALL.map(|of| (fixed_name(of), budget.charged_by(of))).into_iter().filter(|(_, bytes)| *bytes > 0));
+    let fixed = plan
+        .sum(Kind::ALL.map(|of| (fixed_name(of), budget.charged_by(of))).into_iter().filter(|(_, bytes)| *bytes > 0));
     let parked = plan.sum([
         ("connection_entry", page_share(CONNECTION_BYTES as u64)),
         ("armed_receive", page_share(OPERATION_BYTES)),
         ("readiness", if kind == DriverKind::Mio { READINESS_BYTES } else { 0 }),
     ]);
-    let exchange = Class::for_len(EXCHANGE_BYTES).map_or(EXCHANGE_BYTES, Class::bytes);
     let working = plan.sum([
-        ("exchange", exchange as u64),
+        ("exchange", class_bytes(EXCHANGE_BYTES)),
         ("request_head", HEAD_BYTES),
         ("output", OUTPUT_BYTES),
-        ("handler_task", HANDLER_BYTES),
+        ("handler_task", class_bytes(ANSWER_BYTES + TASK_BYTES)),
         ("send_operation", page_share(OPERATION_BYTES)),
     ]);
     let active = parked + working;
@@ -50,6 +52,11 @@ pub(crate) fn of(runtime: &Runtime) -> Result<String, Error> {
     plan.line("parked_max", free / parked);
     plan.line("active_max", free / active);
     Ok(plan.0)
+}
+
+/// The bytes of the smallest class that takes `bytes`.
+fn class_bytes(bytes: usize) -> u64 {
+    Class::for_len(bytes).map_or(bytes, Class::bytes) as u64
 }
 
 /// What the kernel holds for a parked connection, about.

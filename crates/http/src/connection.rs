@@ -9,9 +9,10 @@
 //!  closed                   closed                                    closed
 //! ```
 
+use ::core::net::SocketAddr;
 use ::core::task::Waker;
 
-use http::{Method, Version};
+use http::{Method, StatusCode, Version};
 use plimsoll_codec::h1::{BodyDecoder, BodyOut, Exchange, Framing, HeadSearch, Limits};
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{JoinHandle, Lease, PoolBox};
@@ -44,7 +45,6 @@ pub const EXCHANGE_BYTES: usize = size_of::<Active>();
 const _: () = assert!(CONNECTION_BYTES <= 64, "a parked connection is a cache line");
 const _: () = assert!(EXCHANGE_BYTES <= 512, "an exchange fits its class");
 
-
 /// A connection while it is worked on.
 pub(crate) struct Active {
     pub(crate) exchange: Exchange,
@@ -75,6 +75,10 @@ pub(crate) struct Active {
     pub(crate) listed: bool,
     /// The request line, while there is an access log.
     pub(crate) line: Option<Lease>,
+    /// The peer, while there is an access log.
+    pub(crate) peer: Option<SocketAddr>,
+    /// The status of a streamed answer whose line in the access log is still to be written.
+    pub(crate) status: Option<StatusCode>,
     /// Body bytes of the answer.
     pub(crate) sent_bytes: u64,
 }
@@ -99,6 +103,8 @@ impl Active {
             closing: false,
             listed: false,
             line: None,
+            peer: None,
+            status: None,
             sent_bytes: 0,
         }
     }

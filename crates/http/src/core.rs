@@ -44,7 +44,12 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(table: Table<Connection>, config: Config, counters: Counters, log: Option<AccessLog>) -> Rc<Self> {
+    pub(crate) fn new(
+        table: Table<Connection>,
+        config: Config,
+        counters: Counters,
+        log: Option<AccessLog>,
+    ) -> Rc<Self> {
         Rc::new(Self {
             table: RefCell::new(table),
             config,
@@ -148,6 +153,11 @@ impl Core {
         head.encode(&mut active.output)?;
         active.framing = head.body();
         self.counters().response(response.status().as_u16());
+        if body_bytes == 0 && active.exchange.response() == ResponseState::Body {
+            // Streamed: how long it is is known at its end.
+            active.status = Some(response.status());
+            return Ok(());
+        }
         self.log(active, response.status(), body_bytes as u64);
         if body_bytes == 0 {
             return Ok(());
@@ -168,14 +178,22 @@ impl Core {
                 status,
                 body_bytes,
                 unix_seconds: plimsoll_runtime::unix_seconds(),
-                peer: None,
+                peer: active.peer,
             });
+        }
+    }
+
+    /// Writes the line of a streamed answer that is over, complete or not.
+    pub(crate) fn log_streamed(&self, active: &mut Active) {
+        if let Some(status) = active.status.take() {
+            self.log(active, status, active.sent_bytes);
         }
     }
 
     /// The answer of a handler, or the lack of it.
     fn answer(&self, active: &mut Active, mut response: Response) {
         active.handler = None;
+        self.log_streamed(active);
         if response.kind() == ResponseKind::Streamed {
             if active.exchange.response() == ResponseState::Body {
                 self.abandon(active);
@@ -195,7 +213,10 @@ impl Core {
 
     /// Answers with an error in static bytes, if no answer was begun, and closes afterwards.
     pub(crate) fn fail(&self, active: &mut Active, status: StatusCode) {
-        let begun = !matches!(active.exchange.response(), ResponseState::Idle | ResponseState::Head | ResponseState::SentContinue);
+        let begun = !matches!(
+            active.exchange.response(),
+            ResponseState::Idle | ResponseState::Head | ResponseState::SentContinue
+        );
         if begun || active.output.has_tail() {
             return self.abandon(active);
         }

@@ -294,7 +294,7 @@ impl<S: Service> Engine<S> {
             Framing::None | Framing::Length(0) => None,
             _ => Some(&bytes[found.end..]),
         };
-        if self.begin(&mut active, &view, body).is_err() {
+        if self.begin(key, &mut active, &view, body).is_err() {
             return Step::Wait(self.no_room(active));
         }
         let ticket = Ticket::new(&self.core, key, active.requests);
@@ -318,7 +318,13 @@ impl<S: Service> Engine<S> {
     }
 
     /// Prepares the exchange for its handler. `body` is what has come of the body already.
-    fn begin(&self, active: &mut Active, view: &RequestView<'_>, body: Option<&[u8]>) -> Result<(), OverBudget> {
+    fn begin(
+        &self,
+        key: Key,
+        active: &mut Active,
+        view: &RequestView<'_>,
+        body: Option<&[u8]>,
+    ) -> Result<(), OverBudget> {
         let config = &self.core.config;
         let parsed = view.request();
         let received = active.exchange.head_received(parsed);
@@ -338,6 +344,9 @@ impl<S: Service> Engine<S> {
         if self.core.log.is_some() {
             let line = view.head().split(|&byte| byte == b'\r').next().unwrap_or_default();
             active.line = self.core.pool.try_copy(line, Kind::Buffers).ok();
+            if active.peer.is_none() {
+                active.peer = self.core.table.borrow_mut().peer_address(key).ok();
+            }
         }
         Ok(())
     }
@@ -454,7 +463,9 @@ impl<S: Service> Engine<S> {
         }
         let receiving = table.is_receiving(key);
         match table.get_mut(key) {
-            Some(Connection::Parked { .. }) if !signal::is_stopping() => table.schedule(key, core.config.keep_alive_timeout),
+            Some(Connection::Parked { .. }) if !signal::is_stopping() => {
+                table.schedule(key, core.config.keep_alive_timeout)
+            }
             Some(Connection::Active(_)) => {
                 drop(table);
                 self.look_after(key);
@@ -532,6 +543,7 @@ impl<S: Service> Engine<S> {
     /// its own, or after a while.
     fn close_gently(&mut self, key: Key) {
         let Some(mut active) = self.core.take(key) else { return self.close(key) };
+        self.core.log_streamed(&mut active);
         let handler = active.handler.take();
         drop(active);
         self.core.counters().active(-1);
@@ -553,9 +565,9 @@ impl<S: Service> Engine<S> {
     fn shed(&mut self, key: Key, reason: Shed) {
         self.core.counters().shed(reason);
         let mut table = self.core.table.borrow_mut();
-        let connection = table.get_mut(key).map(|connection| {
-            ::core::mem::replace(connection, Connection::Lingering { dropped_bytes: 0 })
-        });
+        let connection = table
+            .get_mut(key)
+            .map(|connection| ::core::mem::replace(connection, Connection::Lingering { dropped_bytes: 0 }));
         let silent = table.is_sending(key);
         drop(table);
         let begun = match connection {
@@ -579,6 +591,7 @@ impl<S: Service> Engine<S> {
 
     fn finish_active(&self, mut active: PoolBox<Active>) {
         self.core.counters().active(-1);
+        self.core.log_streamed(&mut active);
         let handler = active.handler.take();
         drop(active);
         if let Some(handler) = handler {

@@ -23,10 +23,10 @@
 //!     }
 //!     Spawner::current().stop();
 //!     serving.await.expect("the server ends")?;
-//!     plimsoll_runtime::Result::Ok(answer)
+//!     Ok::<_, plimsoll_runtime::Error>(answer)
 //! })?;
 //! assert!(answer.ends_with(b"hello /you\n"));
-//! # plimsoll_runtime::Result::Ok(())
+//! # Ok::<(), plimsoll_runtime::Error>(())
 //! ```
 #![forbid(unsafe_code)]
 

@@ -53,7 +53,10 @@ impl Output {
         if lease.spare_capacity() >= bytes {
             return Ok(());
         }
-        let mut larger = pool.try_acquire((lease.len() + bytes).max(2 * lease.len()).min(PIECE_BYTES.max(lease.len() + bytes)), Kind::Buffers)?;
+        let mut larger = pool.try_acquire(
+            (lease.len() + bytes).max(2 * lease.len()).min(PIECE_BYTES.max(lease.len() + bytes)),
+            Kind::Buffers,
+        )?;
         let copied = larger.extend(lease);
         debug_assert_eq!(copied, lease.len(), "the larger one takes all of it");
         self.gathered = Some(larger);

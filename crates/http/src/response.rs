@@ -11,7 +11,7 @@ use plimsoll_runtime::{Lease, OverBudget, Pool};
 use crate::Error;
 
 /// Bytes of fields that a response keeps inside itself; more go to the pool.
-const FIELDS_INLINE: usize = 64;
+const FIELDS_INLINE: usize = 96;
 
 /// The body of a response that is known as a whole. Longer ones are streamed: see [`Request::respond`](crate::Request::respond).
 #[derive(Debug, Default)]
@@ -220,7 +220,10 @@ impl Sink for FieldSink<'_> {
 
 impl fmt::Debug for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Response").field("status", &self.status).field("body_bytes", &self.body.as_slice().len()).finish()
+        f.debug_struct("Response")
+            .field("status", &self.status)
+            .field("body_bytes", &self.body.as_slice().len())
+            .finish()
     }
 }
 

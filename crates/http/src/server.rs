@@ -15,9 +15,9 @@ use plimsoll_runtime::{JoinHandle, Result, Spare, Started, spawn_on, workers};
 use crate::config::Config;
 use crate::core::{Core, Delivery, Ticket};
 use crate::counters::Counters;
+use crate::engine;
 use crate::request::{Request, RequestRef};
 use crate::response::{IntoResponse, Response};
-use crate::engine;
 
 /// An HTTP/1.1 server.
 ///
@@ -85,11 +85,12 @@ impl Server {
         F::Output: IntoResponse,
     {
         self.serve_with(move || {
-            let handler = handler.clone();
+            let handler = Rc::new(handler.clone());
             Handlers {
                 start: move |request, delivery: Delivery| {
-                    let answer = handler(request);
-                    async move { delivery.answer(answer.await.into_response()) }
+                    let handler = Rc::clone(&handler);
+                    // The handler's future is made in here: one that was moved in would be in the cell twice.
+                    async move { delivery.answer(handler(request).await.into_response()) }
                 },
                 spare: None,
             }
@@ -144,7 +145,8 @@ async fn serve_sibling<S: Service>(
 }
 
 async fn serve_here<S: Service>(listener: TcpListener, (config, counters, log): Parts, service: S) -> Result<()> {
-    let table = Table::new(listener, TableConfig { connections_max: config.connections_max, ..TableConfig::default() })?;
+    let table =
+        Table::new(listener, TableConfig { connections_max: config.connections_max, ..TableConfig::default() })?;
     engine::run(Core::new(table, config, counters, log), service).await;
     Ok(())
 }
@@ -230,11 +232,11 @@ pub struct AccessRecord<'a> {
     pub request_line: &'a [u8],
     /// The answer's status.
     pub status: StatusCode,
-    /// Bytes of the answer's body, as far as they were known when its head was written.
+    /// Bytes of the answer's body; of a streamed one those that were written before it ended.
     pub body_bytes: u64,
     /// Seconds since 1970 in UTC.
     pub unix_seconds: u64,
-    /// The peer, if it is still there.
+    /// The peer, if it was still there when the request came.
     pub peer: Option<SocketAddr>,
 }
 

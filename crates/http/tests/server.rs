@@ -1,6 +1,9 @@
 //! The server's own suite: every test runs on io_uring (where it works), on mio and in the simulation, with real connections of the
 //! same runtime as clients, and ends with a census of what is left.
 
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "a test that could not run says so")]
+
 use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::net::SocketAddr;
@@ -11,7 +14,9 @@ use std::rc::Rc;
 use plimsoll_http::{Body, BodyWriter, Config, Counters, Error, Request, Response, Server, StatusCode};
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::net::TcpStream;
-use plimsoll_runtime::{DriverChoice, JoinHandle, MemoryLimit, Report, Result, Runtime, Spawner, sleep, spawn, timeout};
+use plimsoll_runtime::{
+    DriverChoice, JoinHandle, MemoryLimit, Report, Result, Runtime, Spawner, sleep, spawn, timeout,
+};
 
 type Scenario = Pin<Box<dyn Future<Output = Result<()>>>>;
 
@@ -109,7 +114,10 @@ fn answers_a_request_and_closes_when_asked() {
             let server = serve(Config::default(), path)?;
             let answer = talk(server.address, &[CLOSE], None).await?;
             assert!(answer.starts_with("HTTP/1.1 200 OK\r\nDate: "), "{answer}");
-            assert!(answer.contains("\r\nContent-Length: 2\r\n") && answer.contains("\r\nConnection: close\r\n"), "{answer}");
+            assert!(
+                answer.contains("\r\nContent-Length: 2\r\n") && answer.contains("\r\nConnection: close\r\n"),
+                "{answer}"
+            );
             assert!(answer.ends_with("\r\n\r\n/a"), "{answer}");
             server.stop().await
         })
@@ -136,8 +144,10 @@ fn answers_pipelined_requests_in_order() {
             requests += "GET /end HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
             expected.push("</end>".to_owned());
             let answer = talk(server.address, &[requests.as_bytes()], None).await?;
-            let bodies: Vec<String> =
-                answer.match_indices('<').map(|(at, _)| answer[at..=at + answer[at..].find('>').unwrap()].to_owned()).collect();
+            let bodies: Vec<String> = answer
+                .match_indices('<')
+                .map(|(at, _)| answer[at..=at + answer[at..].find('>').unwrap()].to_owned())
+                .collect();
             assert_eq!(bodies, expected);
             assert_eq!(server.counters.totals().requests_total, 41);
             server.stop().await
@@ -177,7 +187,10 @@ fn bodies_are_streamed_both_ways() {
             let (mut read, mut write) = client.into_split();
             let sent = body.clone();
             let writer = spawn(async move {
-                let head = format!("POST /e HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", sent.len());
+                let head = format!(
+                    "POST /e HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+                    sent.len()
+                );
                 write.send_bytes(head.as_bytes()).await?;
                 write.send_bytes(&sent).await
             })?;
@@ -188,7 +201,8 @@ fn bodies_are_streamed_both_ways() {
             writer.await.expect("no panic")?;
             let at = echoed.windows(4).position(|window| window == b"\r\n\r\n").expect("a head") + 4;
             assert!(echoed[at..] == body, "{} of {} bytes", echoed.len() - at, body.len());
-            let chunked: &[u8] = b"POST /e HTTP/1.1\r\nHost: h\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n\
+            let chunked: &[u8] =
+                b"POST /e HTTP/1.1\r\nHost: h\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n\
                 3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\nt: v\r\n\r\n";
             let answer = talk(server.address, &[chunked], None).await?;
             assert!(answer.contains("Transfer-Encoding: chunked"), "{answer}");
@@ -210,13 +224,17 @@ fn continue_is_sent_when_the_body_is_asked_for() {
                 Ok::<_, Error>(Response::text(body.len().to_string()))
             })?;
             let mut client = TcpStream::connect(server.address).await?;
-            client.send_bytes(b"POST /yes HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n").await?;
+            client
+                .send_bytes(b"POST /yes HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+                .await?;
             let interim = read(&mut client, Some(b"\r\n\r\n")).await?;
             assert_eq!(interim, "HTTP/1.1 100 Continue\r\n\r\n");
             client.send_bytes(b"abc").await?;
             let answer = read(&mut client, Some(b"\r\n\r\n3")).await?;
             assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-            client.send_bytes(b"POST /no HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n").await?;
+            client
+                .send_bytes(b"POST /no HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+                .await?;
             let refusal = read(&mut client, None).await?;
             assert!(refusal.starts_with("HTTP/1.1 403") && refusal.contains("Connection: close"), "{refusal}");
             server.stop().await
@@ -380,12 +398,15 @@ fn large_answers_arrive_whole_however_they_are_given() {
                 }
             })?;
             for path in ["/static", "/vec", "/pieces", "/chunked"] {
-                let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\nGET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+                let request = format!(
+                    "GET {path} HTTP/1.1\r\nHost: h\r\n\r\nGET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+                );
                 let answer = talk(server.address, &[request.as_bytes()], None).await?;
                 let count = answer.bytes().filter(|&byte| byte == b'x').count();
                 assert_eq!(count, 2 * BIG.len(), "{path}");
             }
-            let head = talk(server.address, &[b"HEAD /vec HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"], None).await?;
+            let head =
+                talk(server.address, &[b"HEAD /vec HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"], None).await?;
             assert!(head.contains("Content-Length: 300000") && head.ends_with("\r\n\r\n"), "{head}");
             server.stop().await
         })
@@ -412,7 +433,8 @@ fn slow_heads_idle_connections_and_slow_bodies_end_in_time() {
             assert!((60..=62).contains(&took), "an idle connection has 60 s, took {took}");
 
             let start = plimsoll_runtime::now();
-            let answer = talk(server.address, &[b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc"], None).await?;
+            let answer =
+                talk(server.address, &[b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc"], None).await?;
             assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
             let took = (plimsoll_runtime::now() - start).as_secs();
             assert!((30..=34).contains(&took), "a body may pause 30 s, took {took}");

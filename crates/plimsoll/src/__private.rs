@@ -84,7 +84,11 @@ pub fn run_test<T: Termination, F: Future<Output = T>>(options: TestOptions, bod
     }
 }
 
-fn on_threads<T: Termination, F: Future<Output = T>>(options: &TestOptions, choice: DriverChoice, body: &impl Fn() -> F) {
+fn on_threads<T: Termination, F: Future<Output = T>>(
+    options: &TestOptions,
+    choice: DriverChoice,
+    body: &impl Fn() -> F,
+) {
     let runtime = match builder(options.memory, options.workers.or(Some(1))).driver(choice).build() {
         Ok(runtime) => runtime,
         Err(error @ Error::Driver(_)) if choice == DriverChoice::Uring => return skipped(options.name, &error),

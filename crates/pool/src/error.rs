@@ -66,13 +66,23 @@ impl fmt::Display for OverBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.wanted_bytes;
         match self.cause {
-            Shortage::Line => write!(f, "{bytes} more bytes would cross the memory line: give something back, or raise the line"),
-            Shortage::TooLarge => write!(f, "{bytes} bytes in one piece are more than the largest size class has: use several pieces"),
+            Shortage::Line => {
+                write!(f, "{bytes} more bytes would cross the memory line: give something back, or raise the line")
+            }
+            Shortage::TooLarge => {
+                write!(f, "{bytes} bytes in one piece are more than the largest size class has: use several pieces")
+            }
             Shortage::System(errno) => {
-                write!(f, "the system refused memory for {bytes} bytes that the line allows (errno {errno}): free memory elsewhere")
+                write!(
+                    f,
+                    "the system refused memory for {bytes} bytes that the line allows (errno {errno}): free memory elsewhere"
+                )
             }
             Shortage::Addresses => {
-                write!(f, "no addresses are left for {bytes} bytes in their size class: a pool has 4 GiB for each, use more workers")
+                write!(
+                    f,
+                    "no addresses are left for {bytes} bytes in their size class: a pool has 4 GiB for each, use more workers"
+                )
             }
         }
     }

@@ -146,8 +146,8 @@ pub(crate) struct Shadow {
 
 #[derive(Debug, Default)]
 struct Book {
-    /// Offsets of open pages.
-    open: [u32; Class::COUNT],
+    /// Bytes of each class's range that are open.
+    open: [u64; Class::COUNT],
     resident: BTreeSet<(Class, u32)>,
     in_use: BTreeSet<(Class, u32)>,
 }
@@ -191,8 +191,8 @@ impl Pages for Shadow {
         }
         faults.counts.commits += 1;
         let open = &mut self.book.borrow_mut().open[step.class.index()];
-        assert_eq!(*open, step.offset, "steps are opened in order");
-        *open += step.bytes;
+        assert_eq!(*open, u64::from(step.offset), "steps are opened in order");
+        *open += u64::from(step.bytes);
         Ok(())
     }
 
@@ -205,7 +205,7 @@ impl Pages for Shadow {
     fn occupied(&self, unit: Span) {
         let mut book = self.book.borrow_mut();
         for page in pages_of(unit) {
-            assert!(page.1 < book.open[unit.class.index()], "only open pages are used");
+            assert!(u64::from(page.1) < book.open[unit.class.index()], "only open pages are used");
             assert!(book.in_use.insert(page), "a unit is occupied once");
             book.resident.insert(page);
         }

@@ -90,7 +90,8 @@ impl Pool {
     /// addresses; [`Error::System`] when it does not give the first page.
     pub fn new(budget: &Arc<Budget>, config: PoolConfig) -> Result<Self, Error> {
         let credit = Credit::open(budget, config.workers);
-        let arena = credit.charge(FIXED_BYTES).map_err(Error::from).and_then(|()| Arena::reserve(&credit, config.pages));
+        let arena =
+            credit.charge(FIXED_BYTES).map_err(Error::from).and_then(|()| Arena::reserve(&credit, config.pages));
         let arena = match arena {
             Ok(arena) => arena,
             Err(error) => {

@@ -32,7 +32,7 @@ pub(crate) struct Segment {
     resident_units: u32,
     empty_units: u32,
     /// The open part of the range, from its start.
-    steps: Vec<Box<Step>>,
+    steps: Vec<Step>,
     /// One entry for every 64 steps.
     sets: Vec<StepSets>,
 }
@@ -58,7 +58,7 @@ struct Step {
     free: Box<[u64]>,
 }
 
-/// A few free slots at hand, the last one first. For the bitmaps they are in use.
+/// A few free and low slots at hand, the last one first. For the bitmaps they are in use.
 #[derive(Debug)]
 struct Magazine {
     slots: [u32; MAGAZINE_SLOTS_MAX],
@@ -82,8 +82,6 @@ pub(crate) struct Count {
     pub(crate) magazine_slots: u32,
 }
 
-/// Steps for which the directory is grown at once.
-const DIRECTORY_STEPS: usize = 64;
 /// What an allocation costs besides its bytes, at most.
 const ALLOCATION_BYTES: u64 = 16;
 
@@ -122,12 +120,14 @@ impl Segment {
         Some(slot)
     }
 
-    /// Takes a slot back, into the magazine if there is room.
+    /// Takes a slot back, into the magazine if there is room and the slot is not above where the live ones would end without gaps: high slots
+    /// that were reused at once would never let their pages become empty.
     #[inline]
     pub(crate) fn push(&mut self, slot: u32, pages: &impl Pages) {
         debug_assert!(self.live > 0, "only live slots come back");
         self.live -= 1;
-        if self.magazine.len < self.shape.magazine_slots_max {
+        let is_low = slot < self.live + MAGAZINE_SLOTS_MAX as u32;
+        if is_low && self.magazine.len < self.shape.magazine_slots_max {
             self.magazine.push(slot);
         } else {
             self.put(slot, pages);
@@ -177,7 +177,11 @@ impl Segment {
         let found = (*free & of_unit).trailing_zeros();
         debug_assert!(found < 64, "a warm or cold unit has a free slot");
         *free &= !(1 << found);
-        if *free & of_unit == 0 { part.warm.remove(unit) } else { part.warm.insert(unit) }
+        if *free & of_unit == 0 {
+            part.warm.remove(unit)
+        } else {
+            part.warm.insert(unit)
+        }
         part.empty.remove(unit);
         self.update_sets(step);
         self.live += 1;
@@ -209,14 +213,18 @@ impl Segment {
         if self.steps.len() as u32 >= self.shape.steps_max {
             return None;
         }
-        let words = u64::from(self.shape.slots_per_step.div_ceil(64));
-        let step = size_of::<Step>() as u64 + words * 8 + 2 * ALLOCATION_BYTES;
-        if self.steps.len() < self.steps.capacity() {
-            return Some((step, 0));
-        }
+        let free_slots = u64::from(self.shape.slots_per_step.div_ceil(64)) * 8 + ALLOCATION_BYTES;
         // The old directory is there until it has been copied.
-        let groups = (self.steps.len() / DIRECTORY_STEPS) as u64;
-        Some((step + directory_bytes(groups + 1), directory_bytes(groups)))
+        Some(match self.next_capacity() {
+            None => (free_slots, 0),
+            Some(capacity) => (free_slots + directory_bytes(capacity), directory_bytes(self.steps.capacity())),
+        })
+    }
+
+    /// For how many steps there must be room to add one, if there is not.
+    fn next_capacity(&self) -> Option<usize> {
+        let len = self.steps.len();
+        (len == self.steps.capacity()).then(|| (len + (len / 2).max(2)).min(self.shape.steps_max as usize))
     }
 
     /// The addresses of the next step.
@@ -227,10 +235,12 @@ impl Segment {
 
     /// Adds a step whose metadata is charged and whose addresses are open.
     pub(crate) fn open_step(&mut self) {
-        if self.steps.len() == self.steps.capacity() {
-            debug_assert_eq!(self.steps.len(), self.sets.len() * DIRECTORY_STEPS);
-            self.steps.reserve_exact(DIRECTORY_STEPS);
-            self.sets.reserve_exact(1);
+        if let Some(capacity) = self.next_capacity() {
+            self.steps.reserve_exact(capacity - self.steps.len());
+            self.sets.reserve_exact(capacity.div_ceil(64) - self.sets.len());
+            debug_assert_eq!(self.steps.capacity(), capacity, "charged for exactly that");
+        }
+        if self.steps.len().is_multiple_of(64) {
             self.sets.push(StepSets::default());
         }
         let slots = self.shape.slots_per_step;
@@ -239,7 +249,7 @@ impl Segment {
             free[word(slots)] = low_bits(slots % 64);
         }
         let cold = Units::first(self.shape.units_per_step);
-        self.steps.push(Box::new(Step { warm: Units::EMPTY, cold, empty: Units::EMPTY, free }));
+        self.steps.push(Step { warm: Units::EMPTY, cold, empty: Units::EMPTY, free });
         self.update_sets(self.steps.len() as u32 - 1);
     }
 
@@ -250,7 +260,8 @@ impl Segment {
         let per_step = self.shape.units_per_step;
         let (mut step_bound, mut unit_bound) = (bound / per_step, bound % per_step);
         if unit_bound > 0
-            && let Some(last) = self.steps.get(step_bound as usize).and_then(|step| step.empty.highest_below(unit_bound))
+            && let Some(last) =
+                self.steps.get(step_bound as usize).and_then(|step| step.empty.highest_below(unit_bound))
         {
             return Some(self.run_ending_at(step_bound, last, units_max));
         }
@@ -350,11 +361,12 @@ fn highest_step_below(sets: &[StepSets], bound: u32, which: impl Fn(&StepSets) -
     sets.iter().enumerate().rev().find_map(of_group)
 }
 
-const fn directory_bytes(groups: u64) -> u64 {
-    if groups == 0 {
+/// Heap bytes of the directory of as many steps.
+const fn directory_bytes(capacity: usize) -> u64 {
+    if capacity == 0 {
         return 0;
     }
-    groups * (DIRECTORY_STEPS * size_of::<Box<Step>>() + size_of::<StepSets>()) as u64 + 2 * ALLOCATION_BYTES
+    (capacity * size_of::<Step>() + capacity.div_ceil(64) * size_of::<StepSets>()) as u64 + 2 * ALLOCATION_BYTES
 }
 
 #[cfg(test)]

@@ -70,7 +70,8 @@ impl Segments {
         if segment.has_cold() {
             credit.charge(unit_bytes)?;
         } else {
-            let (metadata, outdated) = segment.next_step_bytes().ok_or(OverBudget::because(unit_bytes, Shortage::Addresses))?;
+            let (metadata, outdated) =
+                segment.next_step_bytes().ok_or(OverBudget::because(unit_bytes, Shortage::Addresses))?;
             credit.charge(metadata + unit_bytes)?;
             if let Err(errno) = pages.commit(segment.next_step()) {
                 credit.uncharge(metadata + unit_bytes);

@@ -47,7 +47,8 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// A bounded pool of threads for calls that block: file operations on mio, name resolution, and what users hand in.
 ///
-/// Dropping it lets its threads end after the jobs they run; jobs that wait are dropped. To wait for the threads, [`shutdown`](Self::shutdown).
+/// Dropping it lets its threads end after the jobs they run; jobs that wait are dropped. To wait for the threads,
+/// [`shutdown`](Self::shutdown).
 ///
 /// ```
 /// use plimsoll_pool::{Budget, MemoryLimit};
@@ -144,12 +145,13 @@ impl Blocking {
         Arc::new(Self { shared: Arc::new(shared) })
     }
 
-    /// Queues a job, and starts a thread for it if none is idle and the limits allow one more. A panic in the job ends the job only.
+    /// Queues a job, and starts a thread for it if none is idle and the limits allow one more. A panic in the job ends
+    /// the job only.
     ///
     /// # Errors
     ///
-    /// Gives the job back when the queue is full, when no thread runs and the line (or the system) refuses the first one, and after
-    /// [`shutdown`](Self::shutdown).
+    /// Gives the job back when the queue is full, when no thread runs and the line (or the system) refuses the first
+    /// one, and after [`shutdown`](Self::shutdown).
     pub fn run(self: &Arc<Self>, job: Box<dyn FnOnce() + Send>) -> Result<(), Box<dyn FnOnce() + Send>> {
         let mut job = Some(job);
         let taken = self.try_run(|| job.take().expect("asked for once"));
@@ -187,8 +189,9 @@ impl Blocking {
         self.shared.lock().queue.len()
     }
 
-    /// Drops the jobs that wait, waits until `deadline` (of [`Driver::now`](crate::Driver::now) on a real driver) for those that run, and joins the threads
-    /// that have ended. Returns how many threads still run a job; they end with it, and stay charged until then.
+    /// Drops the jobs that wait, waits until `deadline` (of [`Driver::now`](crate::Driver::now) on a real driver) for
+    /// those that run, and joins the threads that have ended. Returns how many threads still run a job; they end with
+    /// it, and stay charged until then.
     pub fn shutdown(&self, deadline: Instant) -> u32 {
         self.shared.close();
         let mut state = self.shared.lock();

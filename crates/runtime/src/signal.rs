@@ -15,7 +15,7 @@ use crate::worker::Worker;
 /// let stop = plimsoll_runtime::Spawner::current();
 /// stop.stop();
 /// plimsoll_runtime::signal::stopped().await;
-/// # plimsoll_runtime::Result::Ok(()) })?; plimsoll_runtime::Result::Ok(())
+/// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
 /// ```
 pub fn stopped() -> impl Future<Output = ()> {
     poll_fn(|cx| if Worker::current().poll_stop(cx.waker()) { Poll::Ready(()) } else { Poll::Pending })

@@ -9,7 +9,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use plimsoll_pool::{Budget, Pool};
+use plimsoll_pool::{Budget, Pool, PoolStats};
 use plimsoll_reactor::Instant;
 
 use crate::gauges::Metrics;
@@ -34,7 +34,7 @@ use crate::{Error, Result, sys};
 /// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
 /// let handle = plimsoll_runtime::spawn(async { 6 * 7 })?;
 /// assert_eq!(handle.await.expect("it does not panic"), 42);
-/// # plimsoll_runtime::Result::Ok(()) })?; plimsoll_runtime::Result::Ok(())
+/// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
 /// ```
 pub fn spawn<F: Future + 'static>(future: F) -> Result<JoinHandle<F::Output>> {
     Worker::current().tasks.spawn(future).map_err(|(over, _future)| over.into())
@@ -53,7 +53,7 @@ pub fn spawn<F: Future + 'static>(future: F) -> Result<JoinHandle<F::Output>> {
 /// # plimsoll_runtime::Runtime::builder().workers(2).build()?.block_on(async {
 /// let there = plimsoll_runtime::spawn_on(1, || async { plimsoll_runtime::worker_index() })?;
 /// assert_eq!(there.await?, 1);
-/// # plimsoll_runtime::Result::Ok(()) })?; plimsoll_runtime::Result::Ok(())
+/// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
 /// ```
 pub fn spawn_on<F>(worker: usize, make: impl FnOnce() -> F + Send + 'static) -> Result<RemoteHandle<F::Output>>
 where
@@ -126,7 +126,7 @@ impl fmt::Debug for Spawner {
 /// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
 /// let sum = plimsoll_runtime::spawn_blocking(|| (1..=100).sum::<u32>()).await?;
 /// assert_eq!(sum, 5_050);
-/// # plimsoll_runtime::Result::Ok(()) })?; plimsoll_runtime::Result::Ok(())
+/// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
 /// ```
 pub async fn spawn_blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let worker = Worker::current();
@@ -259,4 +259,14 @@ pub fn metrics() -> Metrics {
         gauges.add_to(&mut sum);
     }
     sum
+}
+
+/// The figures of the workers' pools: this worker's as they are now, the others' as they were when they were last asked for. A worker that was
+/// never asked before is missing; it answers at its next turn.
+pub fn pool_stats() -> Vec<PoolStats> {
+    let here = Worker::current();
+    let of = |index: usize| {
+        if index == here.index { Some(here.pool.stats()) } else { here.shared.gauges[index].pool_stats() }
+    };
+    (0..here.shared.gauges.len()).filter_map(of).collect()
 }

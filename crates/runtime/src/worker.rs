@@ -167,8 +167,8 @@ impl Worker {
     pub(crate) fn run_ready(&self) {
         self.take_jobs();
         self.take_stop();
-        self.stall.begin(|| sys::coarse_now_ms());
-        self.tasks.run_observed(POLLS_MAX, |name| self.stall.polled(name, || sys::coarse_now_ms()));
+        self.stall.begin(sys::coarse_now_ms);
+        self.tasks.run_observed(POLLS_MAX, |name| self.stall.polled(name, sys::coarse_now_ms));
         self.timers.borrow_mut().advance(self.now());
         for _ in 0..TIMERS_MAX {
             let Some(waker) = self.timers.borrow_mut().pop() else { break };

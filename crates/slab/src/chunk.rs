@@ -70,9 +70,7 @@ impl HeapChunk {
     /// Allocates a page.
     #[must_use]
     pub fn new() -> HeapChunk {
-        HeapChunk {
-            page: NonNull::from(Box::leak(Box::<Page>::new_uninit())),
-        }
+        HeapChunk { page: NonNull::from(Box::leak(Box::<Page>::new_uninit())) }
     }
 }
 
@@ -122,10 +120,7 @@ pub(crate) struct Cells<T, C: Chunk> {
 impl<T, C: Chunk> Cells<T, C> {
     /// Cells in a chunk: the most of them that fit, up to 128.
     pub(crate) const COUNT: usize = {
-        assert!(
-            align_of::<T>() <= CHUNK_ALIGN,
-            "a value of a slab may be aligned to at most 64 bytes"
-        );
+        assert!(align_of::<T>() <= CHUNK_ALIGN, "a value of a slab may be aligned to at most 64 bytes");
         let mut count = COUNT_MAX;
         while Self::generations_offset(count) + count * size_of::<u32>() > CHUNK_BYTES {
             count -= 1;
@@ -141,14 +136,8 @@ impl<T, C: Chunk> Cells<T, C> {
 
     /// Lays out vacant cells.
     pub(crate) fn new(chunk: C) -> Cells<T, C> {
-        debug_assert!(
-            chunk.as_ptr().addr().get().is_multiple_of(CHUNK_ALIGN),
-            "I-CHUNK: misaligned"
-        );
-        let cells = Cells {
-            chunk,
-            values: PhantomData,
-        };
+        debug_assert!(chunk.as_ptr().addr().get().is_multiple_of(CHUNK_ALIGN), "I-CHUNK: misaligned");
+        let cells = Cells { chunk, values: PhantomData };
         for slot in 0..Self::COUNT {
             // SAFETY: I-LAYOUT: inside the chunk and aligned; I-CHUNK: writable and ours. Makes I-GENERATION true.
             unsafe { cells.generation_ptr(slot).write(VACANT) };
@@ -191,10 +180,7 @@ impl<T, C: Chunk> Cells<T, C> {
     /// If the slot is not vacant, or `generation` is not an odd one of 24 bits.
     #[inline]
     pub(crate) fn put(&mut self, slot: usize, generation: u32, value: T) {
-        assert!(
-            generation & 1 == 1 && generation <= GENERATION_MASK,
-            "not the generation of a key"
-        );
+        assert!(generation & 1 == 1 && generation <= GENERATION_MASK, "not the generation of a key");
         assert!(self.generation(slot) == VACANT, "the slot is taken");
         // SAFETY: I-LAYOUT: aligned and inside the chunk; I-LIVE: nothing is there that would have to be dropped. The
         // generation follows the value, which keeps I-LIVE.
@@ -224,10 +210,7 @@ impl<T, C: Chunk> Cells<T, C> {
     ///
     /// If a value is still there.
     pub(crate) fn into_chunk(self) -> C {
-        assert!(
-            (0..Self::COUNT).all(|slot| self.generation(slot) == VACANT),
-            "a chunk with live values stays"
-        );
+        assert!((0..Self::COUNT).all(|slot| self.generation(slot) == VACANT), "a chunk with live values stays");
         let cells = ManuallyDrop::new(self);
         // SAFETY: I-CHUNK: the chunk is read once, and `ManuallyDrop` keeps the cells from dropping it as well.
         unsafe { core::ptr::read(&raw const cells.chunk) }

@@ -63,9 +63,7 @@ impl Key {
     /// The key and a kind of the caller's in one word: kind (8 bits), generation (24), index (32), highest first.
     #[must_use]
     pub const fn pack(self, kind: u8) -> u64 {
-        (kind as u64) << (32 + GENERATION_BITS)
-            | (self.generation() as u64) << 32
-            | self.index as u64
+        (kind as u64) << (32 + GENERATION_BITS) | (self.generation() as u64) << 32 | self.index as u64
     }
 
     /// The kind and the key of a word made by [`pack`](Key::pack).
@@ -81,10 +79,7 @@ impl Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Key")
-            .field("index", &self.index)
-            .field("generation", &self.generation())
-            .finish()
+        f.debug_struct("Key").field("index", &self.index).field("generation", &self.generation()).finish()
     }
 }
 

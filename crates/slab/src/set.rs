@@ -18,12 +18,7 @@ pub(crate) struct Set {
 
 impl Set {
     pub(crate) const fn new() -> Set {
-        Set {
-            words: Vec::new(),
-            low: 0,
-            high: 0,
-            len: 0,
-        }
+        Set { words: Vec::new(), low: 0, high: 0, len: 0 }
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -34,8 +29,7 @@ impl Set {
     pub(crate) fn extend_to(&mut self, bound: usize, reserve: usize) {
         let words = bound.div_ceil(64);
         if words > self.words.capacity() {
-            self.words
-                .reserve_exact(reserve.div_ceil(64).max(words) - self.words.len());
+            self.words.reserve_exact(reserve.div_ceil(64).max(words) - self.words.len());
         }
         while self.words.len() < words {
             self.words.push(0);

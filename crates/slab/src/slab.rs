@@ -77,14 +77,7 @@ impl<T, C: Chunk> Slab<T, C> {
     pub fn new(chunks_max: u32) -> Slab<T, C> {
         let entries_max = u64::from(chunks_max) * u64::from(Self::ENTRIES_PER_CHUNK);
         assert!(entries_max <= u64::from(u32::MAX), "an index has 32 bits");
-        Slab {
-            directory: Vec::new(),
-            room: Set::new(),
-            empty: Set::new(),
-            holes: Set::new(),
-            len: 0,
-            chunks_max,
-        }
+        Slab { directory: Vec::new(), room: Set::new(), empty: Set::new(), holes: Set::new(), len: 0, chunks_max }
     }
 
     /// Live values.
@@ -160,10 +153,7 @@ impl<T, C: Chunk> Slab<T, C> {
         let entry = &self.directory[chunk];
         let slot = lowest(entry.free)?;
         debug_assert!(slot < Cells::<T, C>::COUNT);
-        let key = Key::new(
-            Self::index_of(chunk, slot),
-            next_generation(entry.generation),
-        );
+        let key = Key::new(Self::index_of(chunk, slot), next_generation(entry.generation));
         Some(Vacant { slab: self, key })
     }
 
@@ -208,11 +198,7 @@ impl<T, C: Chunk> Slab<T, C> {
     #[must_use]
     pub fn get(&self, key: Key) -> Option<&T> {
         let (chunk, slot) = Self::place_of(key.index());
-        self.directory
-            .get(chunk)?
-            .cells
-            .as_ref()?
-            .get(slot, key.generation())
+        self.directory.get(chunk)?.cells.as_ref()?.get(slot, key.generation())
     }
 
     /// The value of a key, `None` if it was removed.
@@ -220,11 +206,7 @@ impl<T, C: Chunk> Slab<T, C> {
     #[must_use]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let (chunk, slot) = Self::place_of(key.index());
-        self.directory
-            .get_mut(chunk)?
-            .cells
-            .as_mut()?
-            .get_mut(slot, key.generation())
+        self.directory.get_mut(chunk)?.cells.as_mut()?.get_mut(slot, key.generation())
     }
 
     /// Whether the value of a key is still there.
@@ -267,10 +249,7 @@ impl<T, C: Chunk> Slab<T, C> {
         let (chunk, slot) = Self::place_of(key.index());
         let entry = self.directory.get_mut(chunk)?;
         let value = entry.cells.as_mut()?.take(slot, key.generation())?;
-        debug_assert!(
-            entry.free[slot / 64] & 1 << (slot % 64) == 0,
-            "a live cell was free"
-        );
+        debug_assert!(entry.free[slot / 64] & 1 << (slot % 64) == 0, "a live cell was free");
         if entry.free == [0, 0] {
             self.room.insert(chunk);
         }
@@ -326,31 +305,21 @@ impl<T, C: Chunk> Slab<T, C> {
     /// assert_eq!(slab.iter().map(|(_, letter)| letter).collect::<String>(), "abc");
     /// ```
     pub fn iter(&self) -> Iter<'_, T, C> {
-        Iter {
-            slab: self,
-            index: 0,
-            left: self.len,
-        }
+        Iter { slab: self, index: 0, left: self.len }
     }
 
     /// Appends a directory entry without a chunk.
     fn push_hole(&mut self) -> usize {
         let number = self.directory.len();
         debug_assert!(number < self.chunks_max as usize);
-        let reserve = (number * 2)
-            .max(DIRECTORY_MIN)
-            .min(self.chunks_max as usize);
+        let reserve = (number * 2).max(DIRECTORY_MIN).min(self.chunks_max as usize);
         if number == self.directory.capacity() {
             self.directory.reserve_exact(reserve - number);
         }
         for set in [&mut self.room, &mut self.empty, &mut self.holes] {
             set.extend_to(number + 1, reserve);
         }
-        self.directory.push(Entry {
-            cells: None,
-            free: [0, 0],
-            generation: GENERATION_START,
-        });
+        self.directory.push(Entry { cells: None, free: [0, 0], generation: GENERATION_START });
         self.holes.insert(number);
         number
     }
@@ -360,9 +329,7 @@ impl<T, C: Chunk> Slab<T, C> {
     fn fill(&mut self, key: Key, value: T) {
         let (chunk, slot) = Self::place_of(key.index());
         let entry = &mut self.directory[chunk];
-        let Some(cells) = entry.cells.as_mut() else {
-            unreachable!("a vacant cell is in a chunk")
-        };
+        let Some(cells) = entry.cells.as_mut() else { unreachable!("a vacant cell is in a chunk") };
         cells.put(slot, key.generation(), value);
         if entry.free == Self::ALL_FREE {
             self.empty.remove(chunk);
@@ -377,10 +344,7 @@ impl<T, C: Chunk> Slab<T, C> {
 
     #[inline]
     fn place_of(index: u32) -> (usize, usize) {
-        (
-            (index / Self::ENTRIES_PER_CHUNK) as usize,
-            (index % Self::ENTRIES_PER_CHUNK) as usize,
-        )
+        ((index / Self::ENTRIES_PER_CHUNK) as usize, (index % Self::ENTRIES_PER_CHUNK) as usize)
     }
 
     #[inline]
@@ -441,9 +405,7 @@ impl<T, C: Chunk> Vacant<'_, T, C> {
 
 impl<T, C: Chunk> fmt::Debug for Vacant<'_, T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Vacant")
-            .field("key", &self.key)
-            .finish_non_exhaustive()
+        f.debug_struct("Vacant").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
@@ -486,9 +448,7 @@ impl<T, C: Chunk> ExactSizeIterator for Iter<'_, T, C> {}
 
 impl<T, C: Chunk> fmt::Debug for Iter<'_, T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iter")
-            .field("left", &self.left)
-            .finish_non_exhaustive()
+        f.debug_struct("Iter").field("left", &self.left).finish_non_exhaustive()
     }
 }
 

@@ -92,28 +92,16 @@ impl<const PADDING: usize> Model<PADDING> {
 
     fn value(&mut self) -> Value<PADDING> {
         self.made += 1;
-        Value {
-            number: self.made,
-            dropped: Rc::clone(&self.dropped),
-            _padding: [0xa5; PADDING],
-        }
+        Value { number: self.made, dropped: Rc::clone(&self.dropped), _padding: [0xa5; PADDING] }
     }
 
     fn lowest_free(&self) -> Option<u32> {
-        let indexes = self
-            .places
-            .iter()
-            .flat_map(|place| place * Self::PER_CHUNK..(place + 1) * Self::PER_CHUNK);
-        indexes
-            .into_iter()
-            .find(|index| !self.live.contains_key(index))
+        let indexes = self.places.iter().flat_map(|place| place * Self::PER_CHUNK..(place + 1) * Self::PER_CHUNK);
+        indexes.into_iter().find(|index| !self.live.contains_key(index))
     }
 
     fn lives_in(&self, place: u32) -> bool {
-        self.live
-            .range(place * Self::PER_CHUNK..(place + 1) * Self::PER_CHUNK)
-            .next()
-            .is_some()
+        self.live.range(place * Self::PER_CHUNK..(place + 1) * Self::PER_CHUNK).next().is_some()
     }
 
     fn apply(&mut self, op: &Op) {
@@ -125,11 +113,7 @@ impl<const PADDING: usize> Model<PADDING> {
                 assert_eq!(announced.map(Key::index), self.lowest_free());
             }
             Op::Remove(pick) if !self.live.is_empty() => {
-                let (key, _) = *self
-                    .live
-                    .values()
-                    .nth(pick % self.live.len())
-                    .expect("in range");
+                let (key, _) = *self.live.values().nth(pick % self.live.len()).expect("in range");
                 self.remove(key);
             }
             Op::RemoveStale(pick) if !self.stale.is_empty() => {
@@ -144,12 +128,7 @@ impl<const PADDING: usize> Model<PADDING> {
             Op::Remove(_) | Op::RemoveStale(_) | Op::Write(_) => {}
             Op::Grow => self.grow(),
             Op::Release => {
-                let highest = self
-                    .places
-                    .iter()
-                    .rev()
-                    .copied()
-                    .find(|&place| !self.lives_in(place));
+                let highest = self.places.iter().rev().copied().find(|&place| !self.lives_in(place));
                 assert_eq!(self.slab.release_empty().is_some(), highest.is_some());
                 highest.map(|place| self.places.remove(&place));
             }
@@ -163,10 +142,7 @@ impl<const PADDING: usize> Model<PADDING> {
         let inserted = self.slab.insert(value).ok();
         assert_eq!(inserted.map(Key::index), expected, "the lowest free index");
         if let Some(key) = inserted {
-            assert!(
-                key.generation() & 1 == 1,
-                "the generation of a live key is odd"
-            );
+            assert!(key.generation() & 1 == 1, "the generation of a live key is odd");
             assert!(self.ever.insert(key), "{key:?} was given out before");
             self.live.insert(key.index(), (key, number));
         }
@@ -176,11 +152,7 @@ impl<const PADDING: usize> Model<PADDING> {
         let (_, number) = self.live.remove(&key.index()).expect("live");
         let dropped = self.dropped.get();
         let value = self.slab.remove(key).expect("live");
-        assert_eq!(
-            (value.number, self.dropped.get()),
-            (number, dropped),
-            "moved out, not dropped"
-        );
+        assert_eq!((value.number, self.dropped.get()), (number, dropped), "moved out, not dropped");
         assert!(self.slab.remove(key).is_none(), "a second time");
         self.stale.push(key);
     }
@@ -210,23 +182,12 @@ impl<const PADDING: usize> Model<PADDING> {
     }
 
     fn check(&mut self) {
-        let found: Vec<(u32, (Key, u64))> = self
-            .slab
-            .iter()
-            .map(|(key, value)| (key.index(), (key, value.number)))
-            .collect();
-        assert!(
-            found
-                .iter()
-                .copied()
-                .eq(self.live.iter().map(|(index, entry)| (*index, *entry)))
-        );
+        let found: Vec<(u32, (Key, u64))> =
+            self.slab.iter().map(|(key, value)| (key.index(), (key, value.number))).collect();
+        assert!(found.iter().copied().eq(self.live.iter().map(|(index, entry)| (*index, *entry))));
         for (index, (key, number)) in &self.live {
             assert_eq!(self.slab.get(*key).map(|value| value.number), Some(*number));
-            assert_eq!(
-                self.slab.get_at(*index).map(|value| value.number),
-                Some(*number)
-            );
+            assert_eq!(self.slab.get_at(*index).map(|value| value.number), Some(*number));
             assert!(self.slab.contains(*key) && self.slab.key_at(*index) == Some(*key));
         }
         for &key in &self.stale {
@@ -234,10 +195,7 @@ impl<const PADDING: usize> Model<PADDING> {
             assert!(!self.slab.contains(key) && self.slab.key_at(key.index()) != Some(key));
         }
         for index in 0..(self.reached + 1) * Self::PER_CHUNK {
-            assert_eq!(
-                self.slab.get_at(index).is_some(),
-                self.live.contains_key(&index)
-            );
+            assert_eq!(self.slab.get_at(index).is_some(), self.live.contains_key(&index));
         }
         self.check_counts();
     }
@@ -249,30 +207,14 @@ impl<const PADDING: usize> Model<PADDING> {
         assert_eq!(slab.chunks() as usize, chunks);
         assert_eq!(slab.capacity(), chunks * Self::PER_CHUNK as usize);
         assert_eq!(slab.is_full(), slab.len() == slab.capacity_max());
-        let empty = self
-            .places
-            .iter()
-            .filter(|&&place| !self.lives_in(place))
-            .count();
+        let empty = self.places.iter().filter(|&&place| !self.lives_in(place)).count();
         assert_eq!(slab.empty_chunks() as usize, empty);
-        assert!(
-            slab.directory_bytes()
-                <= Slab::<Value<PADDING>>::directory_bytes_max(slab.chunks_max())
-        );
-        assert_eq!(
-            self.dropped.get() + len as u64,
-            self.made,
-            "each value is live or dropped once"
-        );
+        assert!(slab.directory_bytes() <= Slab::<Value<PADDING>>::directory_bytes_max(slab.chunks_max()));
+        assert_eq!(self.dropped.get() + len as u64, self.made, "each value is live or dropped once");
     }
 
     fn finish(self) {
-        let Model {
-            slab,
-            made,
-            dropped,
-            ..
-        } = self;
+        let Model { slab, made, dropped, .. } = self;
         drop(slab);
         assert_eq!(dropped.get(), made, "the slab drops what lives in it, once");
     }
@@ -386,10 +328,7 @@ fn a_directory_entry_is_small() {
     for _ in 0..1000 {
         slab.grow(HeapChunk::new()).expect("below 1000 chunks");
     }
-    assert_eq!(
-        slab.directory_bytes(),
-        Slab::<u64>::directory_bytes_max(1000)
-    );
+    assert_eq!(slab.directory_bytes(), Slab::<u64>::directory_bytes_max(1000));
     assert!(slab.directory_bytes() <= 1000 * Slab::<u64>::DIRECTORY_BYTES_PER_CHUNK);
 }
 
@@ -405,11 +344,7 @@ fn generations_wrap_past_zero() {
         assert!(key != first && key.generation() & 1 == 1);
         slab.remove(key);
     }
-    assert_eq!(
-        slab.insert(0),
-        Ok(first),
-        "after 2^23 insertions, as documented"
-    );
+    assert_eq!(slab.insert(0), Ok(first), "after 2^23 insertions, as documented");
     assert_eq!(next_generation(GENERATION_MASK), 1);
 }
 
@@ -421,9 +356,7 @@ fn values_of_no_size_and_of_great_alignment() {
 
     let mut lines: Slab<Line> = Slab::new(1);
     lines.grow(HeapChunk::new()).expect("below 1 chunk");
-    let keys: Vec<Key> = (0..60)
-        .map(|n| lines.insert(Line(n)).expect("room"))
-        .collect();
+    let keys: Vec<Key> = (0..60).map(|n| lines.insert(Line(n)).expect("room")).collect();
     assert!(lines.insert(Line(60)).is_err() && lines.is_full());
     for (n, key) in keys.iter().enumerate() {
         let line = lines.get(*key).expect("live");

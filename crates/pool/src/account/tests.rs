@@ -65,7 +65,7 @@ proptest! {
                 }
                 Op::DropDirect { which } => {
                     if which < directs.len() {
-                        directs.swap_remove(which);
+                        drop(directs.swap_remove(which));
                     }
                 }
             }

@@ -63,7 +63,8 @@ impl Model {
     }
 
     fn empty_units(&self, shape: &crate::class::Shape) -> BTreeSet<u32> {
-        let used: BTreeSet<u32> = self.live.iter().chain(&self.at_hand).map(|slot| slot / shape.slots_per_unit).collect();
+        let used: BTreeSet<u32> =
+            self.live.iter().chain(&self.at_hand).map(|slot| slot / shape.slots_per_unit).collect();
         self.resident.difference(&used).copied().collect()
     }
 }
@@ -86,7 +87,10 @@ impl Test {
             None => match self.segments.take_cold(class, &self.credit, &self.pages) {
                 Ok(slot) => slot,
                 Err(over) if over.cause() == Shortage::Line => {
-                    prop_assert!(self.credit.account().charged() + over.wanted_bytes() > self.limit, "refusals are exact");
+                    prop_assert!(
+                        self.credit.account().charged() + over.wanted_bytes() > self.limit,
+                        "refusals are exact"
+                    );
                     return Ok(false);
                 }
                 Err(over) => {
@@ -110,7 +114,8 @@ impl Test {
         }
         let slot = model.live.swap_remove(pick % model.live.len());
         self.segments.push(class, slot, &self.pages);
-        if model.at_hand.len() < class.shape().magazine_slots_max as usize {
+        let is_low = (slot as usize) < model.live.len() + 16;
+        if is_low && model.at_hand.len() < class.shape().magazine_slots_max as usize {
             model.at_hand.push(slot);
         }
     }
@@ -118,7 +123,9 @@ impl Test {
     fn release(&mut self, goal: Goal, refused: bool) -> Result<(), TestCaseError> {
         let before = self.credit.account().charged();
         self.models.iter_mut().for_each(|model| model.at_hand.clear());
-        let empty = |model: &Model, class: Class| model.empty_units(class.shape()).len() as u64 * u64::from(class.shape().unit_bytes);
+        let empty = |model: &Model, class: Class| {
+            model.empty_units(class.shape()).len() as u64 * u64::from(class.shape().unit_bytes)
+        };
         let releasable: u64 = self.models.iter().zip(CLASSES).map(|(model, class)| empty(model, class)).sum();
         let released = self.segments.release(goal, &self.credit, &self.pages);
         prop_assert_eq!(before - released, self.credit.account().charged());
@@ -218,7 +225,8 @@ fn many_ranges_are_released_in_several_batches() {
     let budget = Budget::new(MemoryLimit::mib(64));
     let (credit, pages) = (Credit::open(&budget, 1), Shadow::new(SimPages::new(1)));
     let mut segments = Segments::new();
-    let slots: Vec<u32> = (0..2 * BATCH_SPANS as u32 + 100).map(|_| segments.take_cold(Class::K4, &credit, &pages).unwrap()).collect();
+    let slots: Vec<u32> =
+        (0..2 * BATCH_SPANS as u32 + 100).map(|_| segments.take_cold(Class::K4, &credit, &pages).unwrap()).collect();
     let (even, odd): (Vec<u32>, Vec<u32>) = slots.iter().partition(|slot| *slot % 2 == 0);
     even.iter().for_each(|slot| segments.push(Class::K4, *slot, &pages));
     assert_eq!(segments.release(Goal::AtMost(u64::MAX), &credit, &pages), even.len() as u64 * 4096);

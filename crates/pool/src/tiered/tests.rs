@@ -1,1 +1,95 @@
-//! Properties: none yet.
+//! Properties: the buffer is as a `Vec`; what is inline has no lease; a lease has the smallest class when it is taken and after a shrink;
+//! an empty buffer has none; a refusal changes nothing.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Budget, MemoryLimit, PoolConfig};
+
+#[derive(Clone, Debug)]
+enum Op {
+    Extend(usize),
+    ExtendInline(usize),
+    Consume(usize),
+    Shrink,
+    Clear,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let len = prop_oneof![3 => 0_usize..40, 1 => 0_usize..30_000];
+    prop_oneof![
+        4 => len.clone().prop_map(Op::Extend),
+        2 => len.clone().prop_map(Op::ExtendInline),
+        4 => len.prop_map(Op::Consume),
+        2 => Just(Op::Shrink),
+        1 => Just(Op::Clear),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_bytes_are_as_in_a_vector(limit_kib in 16_u64..400, ops in prop::collection::vec(op(), 1..60)) {
+        let budget = Budget::new(MemoryLimit::kib(limit_kib));
+        let pool = Pool::new(&budget, PoolConfig::default()).unwrap();
+        let mut buf = TieredBuf::<48>::with_kind(Kind::Codec);
+        let mut model: Vec<u8> = Vec::new();
+        let mut next = 0_u8;
+        let mut bytes = |len: usize| -> Vec<u8> {
+            (0..len).map(|_| { next = next.wrapping_add(1); next }).collect()
+        };
+        for op in ops {
+            match op {
+                Op::Extend(len) => {
+                    let (more, class) = (bytes(len), buf.class());
+                    match buf.extend(&pool, &more) {
+                        Ok(()) => {
+                            model.extend_from_slice(&more);
+                            prop_assert!(buf.class() == class || buf.class() == Class::for_len(model.len()));
+                        }
+                        Err(_) => prop_assert_eq!(buf.class(), class),
+                    }
+                }
+                Op::ExtendInline(len) => {
+                    let more = bytes(len);
+                    let room = buf.class().map_or(48, Class::bytes) - model.len();
+                    let taken = buf.extend_inline(&more);
+                    prop_assert_eq!(taken, len <= room);
+                    if taken {
+                        model.extend_from_slice(&more);
+                    }
+                }
+                Op::Consume(count) => {
+                    let count = count.min(model.len());
+                    buf.consume(count);
+                    model.drain(..count);
+                }
+                Op::Shrink => {
+                    buf.shrink(&pool);
+                    let room = budget.limit().as_bytes() - budget.charged() > 30_000;
+                    let smallest = if model.len() <= 48 { None } else { Class::for_len(model.len()) };
+                    prop_assert!(buf.class() == smallest || !room);
+                }
+                Op::Clear => {
+                    buf.clear();
+                    model.clear();
+                }
+            }
+            prop_assert_eq!(buf.as_slice(), &model[..]);
+            prop_assert_eq!((buf.len(), buf.is_empty()), (model.len(), model.is_empty()));
+            prop_assert!(!model.is_empty() || buf.class().is_none());
+            prop_assert_eq!(budget.charged_by(Kind::Codec), buf.class().map_or(0, |class| class.bytes() as u64));
+        }
+    }
+}
+
+#[test]
+fn more_than_the_largest_class_is_refused() {
+    let pool = Pool::new(&Budget::new(MemoryLimit::mib(4)), PoolConfig::default()).unwrap();
+    let mut buf = TieredBuf::<0>::new();
+    buf.extend(&pool, b"").unwrap();
+    assert_eq!(buf.class(), None);
+    buf.extend(&pool, &[1; 131_072]).unwrap();
+    let over = buf.extend(&pool, b"1").unwrap_err();
+    assert!(!over.is_passing());
+    assert_eq!(buf.len(), 131_072);
+}

@@ -1,5 +1,5 @@
-//! Properties of the blocking pool: every job it takes runs once or is dropped at the end; threads, queue and stacks stay within their limits; the
-//! stacks are charged while the threads live and not longer.
+//! Properties of the blocking pool: every job it takes runs once or is dropped at the end; threads, queue and stacks
+//! stay within their limits; the stacks are charged while the threads live and not longer.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -42,7 +42,13 @@ fn jobs_run_once_each() {
     let ran = Arc::new(AtomicU32::new(0));
     for _ in 0..500 {
         let ran = Arc::clone(&ran);
-        assert!(blocking.run(Box::new(move || drop(ran.fetch_add(1, Ordering::Relaxed)))).is_ok());
+        assert!(
+            blocking
+                .run(Box::new(move || {
+                    ran.fetch_add(1, Ordering::Relaxed);
+                }))
+                .is_ok()
+        );
     }
     eventually("all run", || ran.load(Ordering::Relaxed) == 500);
     assert!(blocking.threads() <= 4);
@@ -60,7 +66,13 @@ fn threads_start_as_needed_and_run_side_by_side() {
     let together = Arc::new(Barrier::new(3));
     for expected in 1..=3 {
         let together = Arc::clone(&together);
-        assert!(blocking.run(Box::new(move || drop(together.wait()))).is_ok());
+        assert!(
+            blocking
+                .run(Box::new(move || {
+                    together.wait();
+                }))
+                .is_ok()
+        );
         assert_eq!(blocking.threads(), expected, "no thread is idle");
     }
     // The barrier lets go only when all three run at once.
@@ -79,7 +91,9 @@ fn a_full_queue_gives_the_job_back() {
     let ran = Arc::new(AtomicU32::new(0));
     let count = || -> Box<dyn FnOnce() + Send> {
         let ran = Arc::clone(&ran);
-        Box::new(move || drop(ran.fetch_add(1, Ordering::Relaxed)))
+        Box::new(move || {
+            ran.fetch_add(1, Ordering::Relaxed);
+        })
     };
     assert!(blocking.run(count()).is_ok());
     assert!(blocking.run(count()).is_ok());
@@ -154,7 +168,13 @@ fn idle_threads_end() {
         let together = Arc::new(Barrier::new(2));
         for _ in 0..2 {
             let together = Arc::clone(&together);
-            assert!(blocking.run(Box::new(move || drop(together.wait()))).is_ok());
+            assert!(
+                blocking
+                    .run(Box::new(move || {
+                        together.wait();
+                    }))
+                    .is_ok()
+            );
         }
         eventually("both end", || blocking.threads() == 0 && stacks(&budget) == 0);
     }

@@ -1,7 +1,8 @@
 //! File operations: handed to the blocking pool, counted per descriptor, taken back when done.
 //!
-//! A job acts on a descriptor *number*, so while jobs of a descriptor are out, its close waits for them: else the number could be another
-//! file's by the time the job runs. A job that the pool has taken cannot be cancelled; it completes, and an orphan is then disposed of.
+//! A job acts on a descriptor *number*, so while jobs of a descriptor are out, its close waits for them: else the
+//! number could be another file's by the time the job runs. A job that the pool has taken cannot be cancelled; it
+//! completes, and an orphan is then disposed of.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -93,8 +94,8 @@ impl Files {
         }
     }
 
-    /// Takes what jobs have reported, and hands over from the backlog what the pool has room for now. Those that have ended without
-    /// a job go to `run`, to be tried and answered there.
+    /// Takes what jobs have reported, and hands over from the backlog what the pool has room for now. Those that have
+    /// ended without a job go to `run`, to be tried and answered there.
     pub(super) fn turn(&mut self, slots: &mut Slots, table: &mut Table, run: &mut Queue) {
         if self.out > 0 {
             self.board.take(&mut self.done);

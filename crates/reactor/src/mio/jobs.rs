@@ -1,8 +1,9 @@
 //! File operations on the threads of the blocking pool.
 //!
-//! **I-FLIGHT** (of the slot table): from the start of an operation until its last completion is reported its slot exists, and its lease's
-//! memory neither moves nor is used by anybody but the backend. A job reports its operation exactly once, as the last thing it does with the
-//! memory, also when it is dropped without having run. A driver that ends before its jobs leaks their leases.
+//! **I-FLIGHT** (of the slot table): from the start of an operation until its last completion is reported its slot
+//! exists, and its lease's memory neither moves nor is used by anybody but the backend. A job reports its operation
+//! exactly once, as the last thing it does with the memory, also when it is dropped without having run. A driver that
+//! ends before its jobs leaks their leases.
 
 #![allow(unsafe_code)]
 

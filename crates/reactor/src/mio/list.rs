@@ -1,7 +1,7 @@
 //! Lists of operations that cost no memory: the links lie in the operation slots.
 //!
-//! Every operation in flight on mio is in exactly one place: the run queue, the receive queue, the file backlog, a wait list of its
-//! descriptor, or with the blocking pool. So one link per slot is enough, and nothing can be queued twice.
+//! Every operation in flight on mio is in exactly one place: the run queue, the receive queue, the file backlog, a wait
+//! list of its descriptor, or with the blocking pool. So one link per slot is enough, and nothing can be queued twice.
 #![forbid(unsafe_code)]
 
 use crate::slots::{Link, Slots};

@@ -16,12 +16,13 @@
 //! | `list.rs` | queues and wait lists through the operation slots |
 //! | `files.rs`, `jobs.rs` | file operations on the blocking pool |
 //!
-//! Calls are made in `next`, in the order of submission, so that sends are gathered in one place and a turn is bounded: it tries what was
-//! queued when it began, nothing twice. A receive on a descriptor whose bytes were used up is not tried: it waits for the edge. On a descriptor
-//! that is new to epoll it waits as well: registering costs its call anyway, and tells of bytes that are there already by the first wait.
+//! Calls are made in `next`, in the order of submission, so that sends are gathered in one place and a turn is bounded:
+//! it tries what was queued when it began, nothing twice. A receive on a descriptor whose bytes were used up is not
+//! tried: it waits for the edge. On a descriptor that is new to epoll it waits as well: registering costs its call
+//! anyway, and tells of bytes that are there already by the first wait.
 //!
-//! Received bytes go into one scratch buffer, back to back, and are lent from there. When less than [`SCRATCH_BYTES_MIN`] of it is free,
-//! receives stay in their queue until everything lent has come back.
+//! Received bytes go into one scratch buffer, back to back, and are lent from there. When less than
+//! [`SCRATCH_BYTES_MIN`] of it is free, receives stay in their queue until everything lent has come back.
 #![deny(unsafe_code)]
 
 mod attempt;
@@ -92,7 +93,8 @@ enum Tried {
 impl Mio {
     /// # Errors
     ///
-    /// [`Error::OverBudget`] when the scratch buffer and the event buffer do not fit; [`Error::System`] when the system has no epoll for us.
+    /// [`Error::OverBudget`] when the scratch buffer and the event buffer do not fit; [`Error::System`] when the system
+    /// has no epoll for us.
     pub(crate) fn new(
         config: &DriverConfig,
         pool: &Pool,
@@ -144,7 +146,8 @@ impl Mio {
     }
 
     pub(crate) fn enter(&mut self, wait: Wait, slots: &mut Slots) -> Result<(), Errno> {
-        // With work queued, every other turn is enough of a look at epoll: a turn's answers to what a look has brought need no look themselves.
+        // With work queued, every other turn is enough of a look at epoll: a turn's answers to what a look has brought
+        // need no look themselves.
         if wait == Wait::No && self.last_turn == Turn::Polled && self.has_ready() {
             self.last_turn = Turn::Queued;
         } else {
@@ -162,7 +165,8 @@ impl Mio {
 
     fn poll(&mut self, wait: Wait, slots: &mut Slots) -> Result<(), Errno> {
         loop {
-            // mio rounds up to the milliseconds of epoll_wait: a turn does not end just before its deadline, to spin until it.
+            // mio rounds up to the milliseconds of epoll_wait: a turn does not end just before its deadline, to spin
+            // until it.
             let timeout = match wait {
                 Wait::No => Some(Duration::ZERO),
                 Wait::Until(deadline) => Some(deadline.since(sys::now())),

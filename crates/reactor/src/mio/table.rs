@@ -1,7 +1,7 @@
 //! What the driver remembers per descriptor: who waits, and the readiness that an edge told of and nobody has used up.
 //!
-//! The table is indexed by descriptor number, in pages of the pool that are charged, opened when a first descriptor of theirs comes
-//! into use and given back when the last one goes. An entry is [`ENTRY_BYTES`] long:
+//! The table is indexed by descriptor number, in pages of the pool that are charged, opened when a first descriptor of
+//! theirs comes into use and given back when the last one goes. An entry is [`ENTRY_BYTES`] long:
 //!
 //! ```text
 //!   word 0: 24 bits first waiter to read   | 8 bits flags

@@ -1,17 +1,19 @@
 //! Who waits for which readiness, and what epoll has told.
 //!
-//! A descriptor is registered once, edge-triggered for reading and writing, when something first has to wait on it. Registering reports
-//! the readiness of that moment as a first edge, so a call that would have blocked just before is never forgotten. From then on an edge comes
-//! for everything that arrives, at the first wait after it arrived, also for what arrived while an earlier edge was being dealt with. Hence:
+//! A descriptor is registered once, edge-triggered for reading and writing, when something first has to wait on it.
+//! Registering reports the readiness of that moment as a first edge, so a call that would have blocked just before is
+//! never forgotten. From then on an edge comes for everything that arrives, at the first wait after it arrived, also
+//! for what arrived while an earlier edge was being dealt with. Hence:
 //!
 //! * after a call said `EAGAIN`, waiting for the next edge is right, whenever that call was made;
-//! * an edge that came while nobody waited is not repeated: [`Flags::READABLE`] remembers it until a call has used it up. Writing needs no
-//!   such memory, because a send is always tried before it waits.
+//! * an edge that came while nobody waited is not repeated: [`Flags::READABLE`] remembers it until a call has used it
+//!   up. Writing needs no such memory, because a send is always tried before it waits.
 //!
-//! Closing a descriptor makes epoll forget it, with two consequences. Events are dealt with as soon as epoll hands them over, before any
-//! descriptor can be closed, so an event never meets a later descriptor of the same number. And if a copy of the descriptor is open elsewhere
-//! (a forked process), epoll does not forget and its edges go to whoever has the number now: that costs them a call in vain, no more, because
-//! readiness is a hint here and every call may answer `EAGAIN`. So there is no call to unregister.
+//! Closing a descriptor makes epoll forget it, with two consequences. Events are dealt with as soon as epoll hands them
+//! over, before any descriptor can be closed, so an event never meets a later descriptor of the same number. And if a
+//! copy of the descriptor is open elsewhere (a forked process), epoll does not forget and its edges go to whoever has
+//! the number now: that costs them a call in vain, no more, because readiness is a hint here and every call may answer
+//! `EAGAIN`. So there is no call to unregister.
 #![forbid(unsafe_code)]
 
 use ::mio::event::Event;
@@ -63,6 +65,8 @@ impl Watch {
     /// Has an operation wait that is in no list.
     pub(super) fn wait(&mut self, slots: &mut Slots, index: u32, fd: Fd, direction: Direction) -> Result<(), Errno> {
         let mut entry = self.register(fd)?;
+        let is_readable = entry.flags.has(Flags::READABLE);
+        debug_assert!(direction != Direction::Read || !is_readable, "what an edge told of is used up before the next");
         self.push_waiter(slots, index, fd, direction, &mut entry);
         Ok(())
     }
@@ -149,7 +153,8 @@ impl Watch {
         self.clear(fd, Flags::READABLE.with(Flags::ENDED));
     }
 
-    /// A receive brought less than there was room for: there is nothing more, unless the end is there, of which no edge will tell again.
+    /// A receive brought less than there was room for: there is nothing more, unless the end is there, of which no edge
+    /// will tell again.
     pub(super) fn cut_short(&mut self, fd: Fd) {
         if !self.table.get(fd).flags.has(Flags::ENDED) {
             self.clear(fd, Flags::READABLE);
@@ -175,8 +180,8 @@ impl Watch {
         }
     }
 
-    /// Forgets what is known of a descriptor number that is free, or that the system has just handed out. Operations that still wait on it
-    /// will be cancelled: their owner should have done that.
+    /// Forgets what is known of a descriptor number that is free, or that the system has just handed out. Operations
+    /// that still wait on it will be cancelled: their owner should have done that.
     pub(super) fn forget(&mut self, fd: Fd) {
         let entry = self.table.get(fd);
         if entry == Entry::default() {

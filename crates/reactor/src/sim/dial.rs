@@ -13,6 +13,7 @@ use super::descriptors::Object;
 use super::events::Event;
 use super::faults::Fault;
 use super::kernel::Kernel;
+use super::nanos;
 use super::network::{Conn, Holder};
 use super::sockets::SocketState;
 use crate::{Errno, Fd, SocketKind};
@@ -35,7 +36,7 @@ impl Kernel {
         // Both ends are on simulated hosts; like Linux towards an address of its own, the source is the destination.
         let port = self.network.free_port(remote.ip(), Some(remote)).ok_or(Errno(libc::EADDRNOTAVAIL))?;
         let local = SocketAddr::new(remote.ip(), port);
-        let latency = self.rng.between(super::nanos(self.config.latency_min), super::nanos(self.config.latency_max));
+        let latency = self.rng.between(nanos(self.config.latency_min), nanos(self.config.latency_max));
         let conn = Conn::dialing(fd, (local, remote), latency, self.config.socket_buffer_bytes, self.now);
         let id = self.network.insert(conn);
         if self.fault(Fault::Refused) {

@@ -15,12 +15,12 @@ use super::descriptors::{Descriptors, Object};
 use super::events::{Event, Events};
 use super::faults::Fault;
 use super::files::{self, Files};
-use super::flight::{Flight, Outcome, Pause, Stage, Verb, Wish, Worker};
+use super::flight::{FileCall, Flight, Outcome, Pause, Stage, Verb, Wish, Worker};
 use super::network::Network;
 use super::rng::Rng;
 use super::trace::{Entry, Trace, bytes_hash};
-use super::{NodeId, SimConfig};
-use crate::{Fd, Op};
+use super::{NodeId, SimConfig, nanos};
+use crate::{Errno, Fd, Instant, Op};
 
 /// Everything there is in a world.
 #[derive(Debug)]
@@ -76,13 +76,29 @@ impl Kernel {
         true
     }
 
+    /// How to see the same again.
+    pub(crate) fn replay_note(&self) -> String {
+        let mut note = format!(
+            "simulated world of seed {}, at {:?}, trace hash {:#018x}: replay it with SimConfig::new({}) and the same faults",
+            self.config.seed,
+            Instant::from_nanos(self.now),
+            self.trace.hash(),
+            self.config.seed,
+        );
+        for line in self.trace.lines() {
+            note.push_str("\n  ");
+            note.push_str(&line);
+        }
+        note
+    }
+
     pub(crate) fn record(&mut self, entry: Entry) {
         self.trace.record(self.now, entry);
     }
 
     /// A delay as long as a fault makes it.
     fn fault_delay(&mut self) -> u64 {
-        let delay_max = super::nanos(self.config.faults.delay_max).max(MOMENT_NS);
+        let delay_max = nanos(self.config.faults.delay_max).max(MOMENT_NS);
         self.rng.between(MOMENT_NS, delay_max)
     }
 
@@ -142,10 +158,10 @@ impl Kernel {
                         *file = Some(open.clone());
                         self.begin_file(id, flight);
                     }
-                    (_, super::flight::FileCall::Stat) => {
+                    (_, FileCall::Stat) => {
                         self.complete(id, flight, Outcome::brings(files::statx_of_socket().to_vec()));
                     }
-                    (_, super::flight::FileCall::Fsync) => self.complete(id, flight, Outcome::error(libc::EINVAL)),
+                    (_, FileCall::Fsync) => self.complete(id, flight, Outcome::error(libc::EINVAL)),
                     _ => self.complete(id, flight, Outcome::error(libc::ESPIPE)),
                 }
             }
@@ -168,10 +184,10 @@ impl Kernel {
             _ => self.now,
         };
         flight.pause = Pause::Over;
-        at += self.rng.between(MOMENT_NS, super::nanos(self.config.file_latency_max).max(MOMENT_NS));
+        at += self.rng.between(MOMENT_NS, nanos(self.config.file_latency_max).max(MOMENT_NS));
         let slow = self.fault(Fault::SlowFile);
         if slow {
-            at += self.rng.between(MOMENT_NS, super::nanos(self.config.faults.slow_max).max(MOMENT_NS));
+            at += self.rng.between(MOMENT_NS, nanos(self.config.faults.slow_max).max(MOMENT_NS));
         }
         let done = self.events.add(at, Event::FileDone(id));
         flight.stage = Stage::Working(if slow || self.rng.below(2) == 0 { Worker::Busy } else { Worker::Queued(done) });
@@ -182,7 +198,7 @@ impl Kernel {
         let outcome = match &flight.verb {
             Verb::Open { path, flags, mode } => {
                 let opened = if self.fault(Fault::FileError) {
-                    Err(crate::Errno(libc::EIO))
+                    Err(Errno(libc::EIO))
                 } else {
                     self.descriptors
                         .check_room()
@@ -340,7 +356,7 @@ impl Kernel {
         let flight = self.flights.remove(&id).expect("an operation is known until its completion is taken");
         let Stage::Done(outcome) = flight.stage else { unreachable!("only what has ended is taken") };
         self.census.completed += 1;
-        if outcome.result == Err(crate::Errno::CANCELED) {
+        if outcome.result == Err(Errno::CANCELED) {
             self.census.canceled += 1;
         }
         self.record(Entry::Completed {
@@ -356,8 +372,7 @@ impl Kernel {
     /// Forgets a node with everything it had in flight; descriptors that nobody has seen are closed.
     pub(crate) fn retire(&mut self, node: NodeId) {
         self.nodes.remove(node);
-        let of_node = |(&id, flight): (&u64, &Box<Flight>)| (flight.node == node).then_some(id);
-        let gone: Vec<u64> = self.flights.iter().filter_map(of_node).collect();
+        let gone: Vec<u64> = self.flights.iter().filter(|(_, flight)| flight.node == node).map(|(&id, _)| id).collect();
         let mut unseen = Vec::new();
         for id in gone {
             let flight = self.flights.remove(&id).expect("collected above");
@@ -394,6 +409,17 @@ impl Kernel {
                 Event::Reset { conn, side } => self.reset_arrives(conn, side),
                 Event::LinkUp(conn) => self.link_up(conn),
                 Event::Timeout { conn, side } => self.kill(conn, side, libc::ETIMEDOUT),
+            }
+        }
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            #[expect(clippy::print_stderr, reason = "a failing test shows its seed where it shows its panic")]
+            {
+                eprintln!("{}", self.replay_note());
             }
         }
     }

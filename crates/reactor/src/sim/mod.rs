@@ -10,7 +10,7 @@
 //! # Client and server in one world
 //!
 //! ```
-//! use plimsoll_pool::{Budget, Kind, MemoryLimit, Pool, PoolConfig};
+//! use plimsoll_pool::{Budget, MemoryLimit, Pool, PoolConfig};
 //! use plimsoll_reactor::sim::{SimConfig, World};
 //! use plimsoll_reactor::{Completion, Driver, DriverConfig, ListenOptions, Op, Payload, SendBytes, SocketKind, Token, Wait};
 //!
@@ -49,7 +49,9 @@
 //!
 //! All drivers of a world live on one thread, and entering one never blocks the thread. With a single driver the clock jumps inside
 //! [`enter`](crate::Driver::enter). With several, a driver that has to wait returns from `enter` with nothing, and whoever runs them asks
-//! [`World::step`] what to do: run the driver that the seed chooses among those that have something to do, or go on because the clock was moved.
+//! [`World::step`] what to do: run the driver that the seed chooses among those that have something to do, or ask again because the
+//! clock has moved. A driver that waits twice while nobody else does anything is not held up: the clock moves for it as if it were alone,
+//! which is what ends the shutdown of one driver among several.
 //!
 //! ```
 //! # use plimsoll_pool::{Budget, MemoryLimit, Pool, PoolConfig};
@@ -80,6 +82,16 @@
 //! assert_eq!(world.now() - start, Duration::from_secs(3));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # When a test fails
+//!
+//! A world that is dropped by a panic prints its seed, its virtual time and its last events (see [`SimConfig::trace_events_max`]). The
+//! same seed, faults and program do the same again.
+//!
+//! # What is left out
+//!
+//! Bandwidth (only windows and latency limit a stream), keep-alive probes, UDP, removing or renaming files
+//! through operations. A file operation that was cancelled before a worker began it has no effect; the seed decides whether one had.
 //!
 //! # When everybody waits for nothing
 //!

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::events::{Event, EventKey};
 use super::faults::Fault;
 use super::kernel::Kernel;
+use super::nanos;
 use super::pipe::{Departure, Pipe, Tail};
 use super::trace::Entry;
 use crate::{Errno, Fd};
@@ -355,7 +356,7 @@ impl Kernel {
 
     /// The link goes down, for a while or for ever.
     pub(crate) fn link_down(&mut self, id: u64) {
-        let longest = super::nanos(self.config.faults.black_hole_max).max(1);
+        let longest = nanos(self.config.faults.black_hole_max).max(1);
         let forever = self.rng.below(4) == 0;
         let link = if forever { Link::Down } else { Link::DownUntil(self.now + self.rng.between(1, longest)) };
         self.conns_mut(id).link = link;

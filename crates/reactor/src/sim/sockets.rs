@@ -5,10 +5,10 @@ use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 
 use super::descriptors::Object;
-use super::events::Event;
 use super::faults::Fault;
 use super::flight::{Dial, Flight, Outcome, Pause, Verb};
 use super::kernel::Kernel;
+use super::nanos;
 use super::network::{End, Life, PATIENCE_NS, Receiving};
 use super::pipe::{Pipe, Tail};
 use super::trace::Entry;
@@ -396,7 +396,7 @@ impl Kernel {
             view.outward.send_max = bytes as usize;
         }
         view.end.patience = match options.user_timeout {
-            Some(timeout) if !timeout.is_zero() => super::nanos(timeout),
+            Some(timeout) if !timeout.is_zero() => nanos(timeout),
             _ => PATIENCE_NS,
         };
         self.transmit(conn, 1 - side);

@@ -28,7 +28,8 @@ pub(crate) fn open(path: &CStr, flags: i32, mode: u32) -> Result<Fd, Errno> {
 pub(crate) fn stat(fd: Fd, room: &mut [MaybeUninit<u8>]) -> Result<usize, Errno> {
     assert!(room.len() >= STATX_BYTES, "room for a struct statx");
     let metadata = room.as_mut_ptr().cast::<libc::statx>();
-    // SAFETY: I-SLICE: at least as long as the structure, as asserted; the kernel copies it byte by byte, so alignment does not matter.
+    // SAFETY: I-SLICE: at least as long as the structure, as asserted; the kernel copies it byte by byte, so alignment
+    // does not matter.
     retry(|| unsafe { libc::statx(fd.raw(), c"".as_ptr(), libc::AT_EMPTY_PATH, STATX_MASK, metadata) } as isize)?;
     Ok(STATX_BYTES)
 }

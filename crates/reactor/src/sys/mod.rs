@@ -9,8 +9,8 @@
 //! | `clock.rs` | [`now`]: `CLOCK_MONOTONIC` |
 //! | `thread.rs` | [`spawn_thread`]: a named thread with a stack of a stated size |
 //!
-//! No call here waits, except those of `file.rs`, which only the threads of the blocking pool make. Calls that a signal interrupted are
-//! made again.
+//! No call here waits, except those of `file.rs`, which only the threads of the blocking pool make. Calls that a signal
+//! interrupted are made again.
 #![deny(unsafe_code)]
 
 mod address;

@@ -2,8 +2,8 @@
 //!
 //! **I-SLICE**: the kernel touches only the memory of the slices handed over, and only within the call.
 //!
-//! **I-NUMBER**: an [`Fd`] is not negative, so it is never the -1 that a borrowed descriptor must not be. Whether it is still open is its
-//! owner's business; on a number that is not, every call here answers `EBADF` and touches no memory.
+//! **I-NUMBER**: an [`Fd`] is not negative, so it is never the -1 that a borrowed descriptor must not be. Whether it is
+//! still open is its owner's business; on a number that is not, every call here answers `EBADF` and touches no memory.
 #![allow(unsafe_code)]
 
 use core::mem::MaybeUninit;
@@ -60,23 +60,26 @@ fn stream(domain: Domain, nonblocking: bool) -> std::io::Result<Socket> {
 /// The next connection that waits on a (non-blocking) listener, close-on-exec; `None` if none does.
 pub(crate) fn accept(listener: Fd, nonblocking: bool) -> Result<Option<Fd>, Errno> {
     let flags = libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
+    let no_address = core::ptr::null_mut();
+    let no_len = core::ptr::null_mut();
     // SAFETY: I-SLICE: no memory is handed over: the address is not asked for.
-    match retry(
-        || unsafe { libc::accept4(listener.raw(), core::ptr::null_mut(), core::ptr::null_mut(), flags) } as isize
-    ) {
+    let accept = || unsafe { libc::accept4(listener.raw(), no_address, no_len, flags) };
+    match retry(|| accept() as isize) {
         Ok(fd) => Ok(Some(Fd::from_raw(fd as i32))),
         Err(Errno(libc::EAGAIN)) => Ok(None),
         Err(errno) => Err(errno),
     }
 }
 
-/// Connects to an address in the system's form. `EINPROGRESS` on a non-blocking socket: wait until it is writable, then ask [`socket_error`].
+/// Connects to an address in the system's form. `EINPROGRESS` on a non-blocking socket: wait until it is writable, then
+/// ask [`socket_error`].
 pub(crate) fn connect(fd: Fd, address: &[u8]) -> Result<(), Errno> {
-    // An interrupted connect goes on in the background; asked again it says EALREADY, which means the same as EINPROGRESS.
+    let len = address.len() as libc::socklen_t;
     // SAFETY: I-SLICE: the kernel copies the address, so its alignment does not matter.
-    match retry(
-        || unsafe { libc::connect(fd.raw(), address.as_ptr().cast(), address.len() as libc::socklen_t) } as isize
-    ) {
+    let connect = || unsafe { libc::connect(fd.raw(), address.as_ptr().cast(), len) };
+    match retry(|| connect() as isize) {
+        // An interrupted connect goes on in the background; asked again it says EALREADY, which means the same as
+        // EINPROGRESS.
         Ok(_) => Ok(()),
         Err(Errno(libc::EALREADY)) => Err(Errno(libc::EINPROGRESS)),
         Err(errno) => Err(errno),

@@ -1,4 +1,5 @@
-//! What the wrappers add to the calls: addresses by field, the errors of listening, rounding, and calls that do not wait.
+//! What the wrappers add to the calls: addresses by field, the errors of listening, rounding, and calls that do not
+//! wait.
 #![forbid(unsafe_code)]
 
 use core::mem::MaybeUninit;

@@ -18,7 +18,8 @@ use plimsoll_slab::Key;
 use crate::op::{Interest, Op};
 use crate::{RECEIVE_BYTES_MAX, sys};
 
-/// A submission queue entry that names only memory which its operation keeps in place: I-ENTRY of [`ring`](super::ring).
+/// A submission queue entry that names only memory which its operation keeps in place: I-ENTRY of
+/// [`ring`](super::ring).
 pub(super) struct Entry(squeue::Entry);
 
 /// What a completion is about: the highest 8 bits of its user data.
@@ -80,7 +81,9 @@ impl Entry {
     pub(super) fn start(key: Key, op: &mut Op, group: Option<u16>, arming: Arming) -> Self {
         let user_data = key.pack(Kind::for_op(op).number());
         let entry = match op {
-            Op::Accept { listener } => opcode::PollAdd::new(types::Fd(listener.raw()), events(Interest::Readable)).build(),
+            Op::Accept { listener } => {
+                opcode::PollAdd::new(types::Fd(listener.raw()), events(Interest::Readable)).build()
+            }
             Op::Receive { fd } => match group {
                 Some(group) => small_receive(fd.raw(), group, arming),
                 None => opcode::PollAdd::new(types::Fd(fd.raw()), events(Interest::Readable)).build(),
@@ -133,7 +136,8 @@ impl Entry {
         Self(cancel.flags(squeue::Flags::SKIP_SUCCESS))
     }
 
-    /// Waits for rings of the bell behind `eventfd`, again and again. Each ring is an event of its own, so nothing has to be read from it.
+    /// Waits for rings of the bell behind `eventfd`, again and again. Each ring is an event of its own, so nothing has
+    /// to be read from it.
     pub(super) fn doorbell(eventfd: i32) -> Self {
         let poll = opcode::PollAdd::new(types::Fd(eventfd), libc::POLLIN as u32).multi(true);
         Self(poll.build().user_data(DOORBELL))

@@ -1,4 +1,5 @@
-//! A group of provided buffers: the ring of entries that the kernel takes receive buffers from, and where each buffer stands.
+//! A group of provided buffers: the ring of entries that the kernel takes receive buffers from, and where each buffer
+//! stands.
 //!
 //! ```text
 //!   used up -- nothing lent from it, recycle --> published -- completion without "more" --> used up
@@ -6,15 +7,16 @@
 //!                                                 \-----/ completion with "more": the cursor moves behind its bytes
 //! ```
 //!
-//! In an *incremental* group a buffer serves one receive after the other, back to back, until it is full; the kernel moves the entry's
-//! address, we move a cursor, for every completion in order. In a *classic* group a buffer is used up by one receive, so the shelf's buffers
-//! are cut into smaller ones.
+//! In an *incremental* group a buffer serves one receive after the other, back to back, until it is full; the kernel
+//! moves the entry's address, we move a cursor, for every completion in order. In a *classic* group a buffer is used up
+//! by one receive, so the shelf's buffers are cut into smaller ones.
 //!
-//! **I-GROUP**: the ring of entries and the buffers stay in place until the group is unregistered: the group owns the lease of the one, and a
-//! share of the shelf that owns the others; it is unregistered before it is dropped, or leaked.
+//! **I-GROUP**: the ring of entries and the buffers stay in place until the group is unregistered: the group owns the
+//! lease of the one, and a share of the shelf that owns the others; it is unregistered before it is dropped, or leaked.
 //!
-//! **I-CURSOR**: the kernel writes to a published buffer only from the cursor on, and to a used-up one not at all. [`Group::audit`] compares the
-//! cursors with the kernel's before anything is lent; a group that fails is leaked by its owner.
+//! **I-CURSOR**: the kernel writes to a published buffer only from the cursor on, and to a used-up one not at all.
+//! [`Group::audit`] compares the cursors with the kernel's before anything is lent; a group that fails is leaked by its
+//! owner.
 //!
 //! **I-RECYCLED**: a buffer is published only while nothing is lent from its part of the shelf.
 #![allow(unsafe_code)]
@@ -103,12 +105,20 @@ pub(super) enum Verdict {
 }
 
 impl Group {
-    /// Registers a group with all its buffers: `count` of [`RECEIVE_BUFFER_BYTES`], which a classic group cuts into pieces.
+    /// Registers a group with all its buffers: `count` of [`RECEIVE_BUFFER_BYTES`], which a classic group cuts into
+    /// pieces.
     ///
     /// # Errors
     ///
     /// [`Error::OverBudget`]; [`Error::System`] when the kernel does not know such groups.
-    pub(super) fn new(ring: &Ring, pool: &Pool, count: u16, sharing: Sharing, id: u16, first: u16) -> Result<Self, Error> {
+    pub(super) fn new(
+        ring: &Ring,
+        pool: &Pool,
+        count: u16,
+        sharing: Sharing,
+        id: u16,
+        first: u16,
+    ) -> Result<Self, Error> {
         let shelf = Shelf::new(pool, count)?;
         let pieces = count * sharing.pieces();
         let mut page = pool.try_acquire((usize::from(pieces) * size_of::<Slot>()).max(PAGE_BYTES), Kind::Rings)?;
@@ -159,7 +169,8 @@ impl Group {
             }
         }
         if self.tail != before {
-            // SAFETY: I-GROUP: the tail lies in the first entry, and the kernel reads it while we write it: hence atomic.
+            // SAFETY: I-GROUP: the tail lies in the first entry, and the kernel reads it while we write it: hence
+            // atomic.
             let tail = unsafe { AtomicU16::from_ptr(&raw mut (*self.entries.as_ptr()).reserved) };
             tail.store(self.tail, Ordering::Release);
         }
@@ -170,8 +181,9 @@ impl Group {
         let entry = self.tail & (self.buffers.len() as u16 - 1);
         let address = self.start(index).as_ptr().addr() as u64;
         let (len, number) = (self.sharing.piece_bytes() as u32, self.first + index);
-        // SAFETY: I-GROUP: inside the ring of entries. The kernel does not look behind the tail, and no reference is made. I-RECYCLED: the
-        // buffer is handed to a writer because nothing is lent from it, as the caller has checked.
+        // SAFETY: I-GROUP: inside the ring of entries. The kernel does not look behind the tail, and no reference is
+        // made. I-RECYCLED: the buffer is handed to a writer because nothing is lent from it, as the caller has
+        // checked.
         unsafe {
             let slot = self.entries.as_ptr().add(usize::from(entry));
             (&raw mut (*slot).address).write_volatile(address);
@@ -193,14 +205,16 @@ impl Group {
     /// How many receives find room for certain, the last perhaps for fewer bytes than it could take.
     pub(super) fn receives_that_fit(&self) -> usize {
         let fit = |buffer: &Buffer| match buffer.place {
-            Place::Published { cursor, .. } => (self.sharing.piece_bytes() - cursor as usize).div_ceil(RECEIVE_BYTES_MAX),
+            Place::Published { cursor, .. } => {
+                (self.sharing.piece_bytes() - cursor as usize).div_ceil(RECEIVE_BYTES_MAX)
+            }
             Place::UsedUp => 0,
         };
         self.buffers.iter().map(fit).sum()
     }
 
-    /// Books what a completion says: `len` bytes in the buffer with this number, which serves `more` receives or no other. `None` if that
-    /// cannot be: the bytes are nowhere.
+    /// Books what a completion says: `len` bytes in the buffer with this number, which serves `more` receives or no
+    /// other. `None` if that cannot be: the bytes are nowhere.
     pub(super) fn take(&mut self, number: u16, len: u32, more: bool) -> Option<Span> {
         let index = number.checked_sub(self.first).filter(|index| usize::from(*index) < self.buffers.len())?;
         let buffer = &mut self.buffers[usize::from(index)];
@@ -222,15 +236,16 @@ impl Group {
     pub(super) fn lend(&self, span: Span) -> Received {
         let pieces = self.sharing.pieces();
         let at = usize::from(span.index % pieces) * self.sharing.piece_bytes() + span.at as usize;
-        // SAFETY: I-LENT of `received`: by I-CURSOR the kernel writes behind the span at most, and by I-RECYCLED no earlier than when nothing
-        // is lent.
+        // SAFETY: I-LENT of `received`: by I-CURSOR the kernel writes behind the span at most, and by I-RECYCLED no
+        // earlier than when nothing is lent.
         unsafe { self.shelf.lend(span.index / pieces, at, span.len as usize) }
     }
 
     /// Looks over the completions in the queue: would the cursors, moved by all of them, be where the kernel is?
     ///
-    /// They are not when a receive ran on a worker thread of the kernel, which happens if the kernel has no memory to wait for readiness: such
-    /// a receive takes all the room it may fill before it knows how many bytes come, and everything behind it moves.
+    /// They are not when a receive ran on a worker thread of the kernel, which happens if the kernel has no memory to
+    /// wait for readiness: such a receive takes all the room it may fill before it knows how many bytes come, and
+    /// everything behind it moves.
     pub(super) fn audit(&mut self, ring: &mut Ring) -> Verdict {
         if self.sharing == Sharing::Classic {
             return Verdict::Sound;
@@ -267,10 +282,13 @@ impl Group {
         let Buffer { place, ahead } = self.buffers[index];
         match (place, ahead) {
             (Place::UsedUp, ahead) => ahead == Ahead::Filled(0),
-            (Place::Published { cursor, .. }, Ahead::UsedUp(bytes)) => (cursor + bytes) as usize == RECEIVE_BUFFER_BYTES,
+            (Place::Published { cursor, .. }, Ahead::UsedUp(bytes)) => {
+                (cursor + bytes) as usize == RECEIVE_BUFFER_BYTES
+            }
             (Place::Published { entry, cursor }, Ahead::Filled(bytes)) => {
                 // SAFETY: I-GROUP: inside the ring of entries; the kernel may write it, hence volatile.
-                let address = unsafe { (&raw const (*self.entries.as_ptr().add(usize::from(entry))).address).read_volatile() };
+                let address =
+                    unsafe { (&raw const (*self.entries.as_ptr().add(usize::from(entry))).address).read_volatile() };
                 let start = self.start(index as u16).as_ptr().addr() as u64;
                 address == start + u64::from(cursor + bytes)
             }

@@ -27,8 +27,8 @@
 //!             \------------ cancelled ----------------------------------------/
 //! ```
 //!
-//! An operation whose cancel still waits is with the kernel, and in the list `cancels`; all others are in one of the places only. Lists are
-//! threaded through the slots, so no list can be full and nothing is dropped.
+//! An operation whose cancel still waits is with the kernel, and in the list `cancels`; all others are in one of the
+//! places only. Lists are threaded through the slots, so no list can be full and nothing is dropped.
 #![deny(unsafe_code)]
 
 mod entry;
@@ -109,12 +109,24 @@ enum Step {
 impl Uring {
     /// # Errors
     ///
-    /// [`Error::OverBudget`] when its queues and buffers do not fit; [`Error::System`] when the system has no ring for us.
-    pub(crate) fn new(receive: ReceiveMode, config: &DriverConfig, pool: &Pool, doorbell: &Doorbell) -> Result<Self, Error> {
+    /// [`Error::OverBudget`] when its queues and buffers do not fit; [`Error::System`] when the system has no ring for
+    /// us.
+    pub(crate) fn new(
+        receive: ReceiveMode,
+        config: &DriverConfig,
+        pool: &Pool,
+        doorbell: &Doorbell,
+    ) -> Result<Self, Error> {
         Self::with_ring(Ring::new(config.entries, pool.budget())?, receive, config, pool, doorbell)
     }
 
-    fn with_ring(ring: Ring, receive: ReceiveMode, config: &DriverConfig, pool: &Pool, doorbell: &Doorbell) -> Result<Self, Error> {
+    fn with_ring(
+        ring: Ring,
+        receive: ReceiveMode,
+        config: &DriverConfig,
+        pool: &Pool,
+        doorbell: &Doorbell,
+    ) -> Result<Self, Error> {
         let receiver = Receiver::new(receive, &ring, pool, config.receive_buffers)?;
         Ok(Self {
             receiver,
@@ -164,6 +176,15 @@ impl Uring {
         }
     }
 
+    /// A cancel that found nothing. Mostly its operation has ended, and its completion is near. But the kernel does not
+    /// find an operation either while that is between readiness and the next try, and the try may find nothing and wait
+    /// anew.
+    fn cancel_again(&mut self, key: Key, slots: &mut Slots) {
+        if slots.get(key).is_some_and(|slot| slot.state != SlotState::InFlight && !queue::is_listed(slot)) {
+            self.cancel(key, slots);
+        }
+    }
+
     pub(crate) fn enter(&mut self, wait: Wait, slots: &mut Slots) -> Result<(), Errno> {
         self.end_cancelled(slots);
         self.receiver.recycle();
@@ -185,7 +206,11 @@ impl Uring {
             return;
         }
         let ended = &mut self.ended;
-        self.starved.retain(slots, |_, slot| slot.state == SlotState::InFlight, |slots, index| ended.push(slots, index));
+        self.starved.retain(
+            slots,
+            |_, slot| slot.state == SlotState::InFlight,
+            |slots, index| ended.push(slots, index),
+        );
         self.starved_cancels = StarvedCancels::None;
     }
 
@@ -271,7 +296,12 @@ impl Uring {
         let (kind, key) = Kind::of(completion.user_data())?;
         let more = cqueue::more(completion.flags());
         match kind {
-            Kind::Cancel => return None,
+            Kind::Cancel => {
+                if completion.result() == -libc::ENOENT {
+                    self.cancel_again(key, slots);
+                }
+                return None;
+            }
             Kind::Doorbell => {
                 if !more {
                     self.bell = Bell::Unarmed;

@@ -8,14 +8,15 @@ use plimsoll_pool::{Budget, Kind, MemoryLimit, Pool, PoolConfig};
 
 use super::ring::kernel_release;
 use crate::{
-    Blocking, BlockingConfig, Driver, DriverConfig, DriverKind, Errno, Error, Fd, Instant, ListenOptions, Op, Payload, ReceiveMode,
-    Selected, SendBytes, SocketKind, Token, Wait, sys,
+    Blocking, BlockingConfig, Driver, DriverConfig, DriverKind, Errno, Error, Fd, Instant, ListenOptions, Op, Payload,
+    ReceiveMode, Selected, SendBytes, SocketKind, Token, Wait, sys,
 };
 
 /// The step that failed, and how.
 type Failure = (&'static str, Errno);
 
-/// Finds out, by doing it, whether io_uring works here and how it receives: a ring of full size, and connections to ourselves.
+/// Finds out, by doing it, whether io_uring works here and how it receives: a ring of full size, and connections to
+/// ourselves.
 ///
 /// # Errors
 ///
@@ -78,7 +79,10 @@ struct Trial {
 impl Trial {
     fn connect(&mut self) -> Result<[Connection; 2], Failure> {
         let step = |errno| ("loopback", errno);
-        let listener = self.driver.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &ListenOptions::default()).map_err(failure)?;
+        let listener = self
+            .driver
+            .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &ListenOptions::default())
+            .map_err(failure)?;
         self.open.push(listener);
         let address = self.driver.local_address(listener).map_err(step)?;
         let mut connect = |token| -> Result<Connection, Failure> {
@@ -109,7 +113,8 @@ impl Trial {
         }
         let (first_token, Payload::Received(first)) = self.completion("receive")? else { return Err(failed) };
         let (second_token, Payload::Received(second)) = self.completion("receive")? else { return Err(failed) };
-        let right = |token: Token, bytes: &[u8]| MESSAGES.get(token.0 as usize).is_some_and(|message| *message == bytes);
+        let right =
+            |token: Token, bytes: &[u8]| MESSAGES.get(token.0 as usize).is_some_and(|message| *message == bytes);
         let adjacent = first.as_ptr_range().end == second.as_ptr();
         let shared = adjacent || mode != ReceiveMode::Incremental;
         if first_token != second_token && right(first_token, &first) && right(second_token, &second) && shared {
@@ -122,7 +127,11 @@ impl Trial {
     fn send(&mut self, connection: Connection) -> Result<(), Failure> {
         self.submit(Op::Send { fd: connection.server, bytes: SendBytes::Static(MESSAGES[0]) }, Token(0))?;
         let (_, Payload::Sent(rest)) = self.completion("send")? else { return Err(("send", WRONG)) };
-        let lease = self.driver.pool().try_acquire(MESSAGES[0].len(), Kind::Buffers).map_err(|_| ("memory", Errno(libc::ENOMEM)))?;
+        let lease = self
+            .driver
+            .pool()
+            .try_acquire(MESSAGES[0].len(), Kind::Buffers)
+            .map_err(|_| ("memory", Errno(libc::ENOMEM)))?;
         self.submit(Op::ReceiveInto { fd: connection.client, lease }, Token(1))?;
         let (_, Payload::Lease(echo)) = self.completion("receive")? else { return Err(("receive", WRONG)) };
         if rest.is_empty() && *echo == *MESSAGES[0] { Ok(()) } else { Err(("send", WRONG)) }

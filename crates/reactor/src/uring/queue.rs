@@ -1,6 +1,7 @@
 //! Lists of operations through their slots, so that waiting costs no memory.
 //!
-//! An operation is in one list at most. The last one of a list links to itself, so that a slot shows by its link whether it is in a list.
+//! An operation is in one list at most. The last one of a list links to itself, so that a slot shows by its link
+//! whether it is in a list.
 #![forbid(unsafe_code)]
 
 use plimsoll_slab::Key;

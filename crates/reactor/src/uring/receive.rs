@@ -85,8 +85,8 @@ impl Receiver {
         group.take(number, completion.result().max(0) as u32, cqueue::buffer_more(flags))
     }
 
-    /// Checks the buffers against the completions that are in the queue; a group that fails is replaced by one whose receives do not
-    /// share buffers, and what its receives have brought is lost.
+    /// Checks the buffers against the completions that are in the queue; a group that fails is replaced by one whose
+    /// receives do not share buffers, and what its receives have brought is lost.
     pub(super) fn audit(&mut self, ring: &mut Ring, pool: &Pool, buffers: u16) -> Result<(), Error> {
         let Self::Ring(group) = self else { return Ok(()) };
         if group.audit(ring) == Verdict::Sound {
@@ -99,7 +99,10 @@ impl Receiver {
         };
         if let Self::Ring(astray) = core::mem::replace(self, fresh) {
             let leaked_bytes = astray.leak();
-            tracing::error!(leaked_bytes, "the kernel received on a worker thread: incremental buffers are given up, some receives fail");
+            tracing::error!(
+                leaked_bytes,
+                "the kernel received on a worker thread: incremental buffers are given up, some receives fail"
+            );
         }
         Ok(())
     }

@@ -1,15 +1,16 @@
 //! The ring itself: set-up, the submission and completion queues, and the one call that enters the kernel.
 //!
-//! **I-ENTRY**: an [`Entry`] names no memory but leases of an operation that is in its slot, and bytes that live for ever. It is pushed while
-//! its operation is in flight, so I-FLIGHT keeps that memory in place until the kernel is done with it.
+//! **I-ENTRY**: an [`Entry`] names no memory but leases of an operation that is in its slot, and bytes that live for
+//! ever. It is pushed while its operation is in flight, so I-FLIGHT keeps that memory in place until the kernel is done
+//! with it.
 //!
 //! **I-ARGS**: what the kernel is handed besides entries lives on the caller's stack, and is used within the call only.
 //!
-//! **I-GROUP**: the memory of a registered buffer group, its ring of entries and its buffers, stays in place until it is unregistered, or for
-//! ever. See [`Group`](super::group::Group).
+//! **I-GROUP**: the memory of a registered buffer group, its ring of entries and its buffers, stays in place until it
+//! is unregistered, or for ever. See [`Group`](super::group::Group).
 //!
-//! **I-PEEK**: a view of the completion queue that is forgotten instead of dropped has taken nothing from it, and no other view
-//! exists meanwhile: the ring is borrowed exclusively.
+//! **I-PEEK**: a view of the completion queue that is forgotten instead of dropped has taken nothing from it, and no
+//! other view exists meanwhile: the ring is borrowed exclusively.
 #![allow(unsafe_code)]
 
 use core::mem::ManuallyDrop;
@@ -43,7 +44,8 @@ enum Handle {
     Descriptor,
 }
 
-/// What kind of ring the kernel gave us, best first. Each drops what its predecessor had and an older kernel does not know.
+/// What kind of ring the kernel gave us, best first. Each drops what its predecessor had and an older kernel does not
+/// know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Setup {
     /// Entries in order, completions when we ask for them (Linux 6.6).
@@ -59,7 +61,8 @@ pub(super) enum Setup {
 }
 
 impl Setup {
-    pub(super) const LADDER: [Self; 5] = [Self::Direct, Self::Deferred, Self::Cooperative, Self::SubmitAll, Self::Plain];
+    pub(super) const LADDER: [Self; 5] =
+        [Self::Direct, Self::Deferred, Self::Cooperative, Self::SubmitAll, Self::Plain];
 
     fn build(self, entries: u32) -> Result<IoUring, Errno> {
         let mut builder: Builder = IoUring::builder();
@@ -98,11 +101,13 @@ pub(super) enum Submitted {
 }
 
 impl Ring {
-    /// A ring with room for `entries` submissions and four times as many completions, less if the system has no memory for as many.
+    /// A ring with room for `entries` submissions and four times as many completions, less if the system has no memory
+    /// for as many.
     ///
     /// # Errors
     ///
-    /// [`Error::OverBudget`] when its memory does not fit under the line, else [`Error::System`] with the step `io_uring_setup`.
+    /// [`Error::OverBudget`] when its memory does not fit under the line, else [`Error::System`] with the step
+    /// `io_uring_setup`.
     pub(super) fn new(entries: u32, budget: &Arc<Budget>) -> Result<Self, Error> {
         Self::on_ladder(&Setup::LADDER, entries, budget)
     }
@@ -169,8 +174,8 @@ impl Ring {
         }
     }
 
-    /// Hands over what is queued, lets the kernel finish what it can, and waits for a completion as long as `patience` lasts. Stays out of
-    /// the kernel if there is nothing to do there.
+    /// Hands over what is queued, lets the kernel finish what it can, and waits for a completion as long as `patience`
+    /// lasts. Stays out of the kernel if there is nothing to do there.
     pub(super) fn enter(&mut self, patience: Patience) -> Result<(), Errno> {
         let mut patience = if self.io.completion().is_empty() { patience } else { Patience::None };
         loop {
@@ -195,7 +200,8 @@ impl Ring {
         }
     }
 
-    /// Whether the kernel holds completions back until we enter: because the queue was full, or because we have asked it to.
+    /// Whether the kernel holds completions back until we enter: because the queue was full, or because we have asked
+    /// it to.
     fn has_deferred(&mut self) -> bool {
         let queue = self.io.submission();
         queue.cq_overflow() || queue.taskrun()
@@ -242,15 +248,13 @@ impl Ring {
         self.io.completion().next()
     }
 
-    /// Shows the completions in the queue without taking them; how many there are.
-    pub(super) fn peek(&mut self, mut see: impl FnMut(&cqueue::Entry)) -> u32 {
+    /// Shows the completions in the queue without taking them.
+    pub(super) fn peek(&mut self, mut see: impl FnMut(&cqueue::Entry)) {
         // I-PEEK: dropped, the view would give what it has shown back to the kernel.
         let mut view = ManuallyDrop::new(self.io.completion());
-        let count = view.len() as u32;
         for entry in &mut *view {
             see(&entry);
         }
-        count
     }
 
     /// Completions in the queue.
@@ -262,8 +266,15 @@ impl Ring {
     ///
     /// # Safety
     ///
-    /// I-GROUP: `entries` is page-aligned, has room for `count` entries, and stays in place, as do the buffers it names.
-    pub(super) unsafe fn register_group(&self, entries: NonNull<u8>, count: u16, group: u16, flags: u16) -> Result<(), Errno> {
+    /// I-GROUP: `entries` is page-aligned, has room for `count` entries, and stays in place, as do the buffers it
+    /// names.
+    pub(super) unsafe fn register_group(
+        &self,
+        entries: NonNull<u8>,
+        count: u16,
+        group: u16,
+        flags: u16,
+    ) -> Result<(), Errno> {
         debug_assert!(count.is_power_of_two(), "the kernel takes powers of two");
         let address = entries.as_ptr().addr() as u64;
         // SAFETY: I-GROUP, as the caller promises.
@@ -327,7 +338,8 @@ fn set_up(ladder: &[Setup], entries: u32) -> Result<(IoUring, Setup), Errno> {
     Err(refused)
 }
 
-/// Bytes of the queues: submission entries of 64 bytes; completion entries of 16, the index array and the heads in one piece.
+/// Bytes of the queues: submission entries of 64 bytes; completion entries of 16, the index array and the heads in one
+/// piece.
 fn ring_bytes(entries: u32) -> u64 {
     let entries = u64::from(entries);
     let submissions = (entries * 64).next_multiple_of(PAGE_BYTES);

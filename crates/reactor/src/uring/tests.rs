@@ -1,5 +1,5 @@
-//! The io_uring driver against the real kernel. Every test runs in each way of receiving where that matters, and is skipped, with a line that
-//! says so, where io_uring is not available.
+//! The io_uring driver against the real kernel. Every test runs in each way of receiving where that matters, and is
+//! skipped, with a line that says so, where io_uring is not available.
 //!
 //! | file | properties |
 //! |---|---|
@@ -7,6 +7,7 @@
 //! | `ending.rs` | cancel, orphan and exit at every stage: one completion each, nothing leaks, nothing is lost |
 //! | `buffers.rs` | shared receive buffers: right bytes to the right receive, starved receives in order, storms, astray buffers |
 //! | `queues.rs` | full queues, overflow, list model |
+//! | `soak.rs` | all of that in random order |
 //! | `sandbox.rs` | the probe where io_uring is forbidden |
 #![deny(unsafe_code)]
 
@@ -15,6 +16,7 @@ mod ending;
 mod ops;
 mod queues;
 mod sandbox;
+mod soak;
 
 use core::time::Duration;
 use std::io::{Read, Write};
@@ -24,7 +26,9 @@ use std::sync::Arc;
 use plimsoll_pool::{Budget, Kind, Lease, MemoryLimit, Pool, PoolConfig};
 
 use super::*;
-use crate::{Blocking, BlockingConfig, Completion, Driver, DriverKind, Interest, Payload, Selected, SendBytes, Shutdown, Token};
+use crate::{
+    Blocking, BlockingConfig, Completion, Driver, DriverKind, Interest, Payload, Selected, SendBytes, Shutdown, Token,
+};
 
 const MODES: [ReceiveMode; 3] = [ReceiveMode::Incremental, ReceiveMode::Classic, ReceiveMode::Poll];
 
@@ -40,7 +44,7 @@ fn in_each_mode(config: DriverConfig, test: impl Fn(&mut Bench)) {
     for mode in MODES {
         if let Some(mut bench) = Bench::new(mode, &config) {
             test(&mut bench);
-            bench.finish();
+            bench.close();
         }
     }
 }
@@ -51,7 +55,7 @@ fn in_best_mode(config: DriverConfig, test: impl FnOnce(&mut Bench)) {
         Ok(mode) => {
             let mut bench = Bench::new(mode, &config).expect("probed");
             test(&mut bench);
-            bench.finish();
+            bench.close();
         }
         Err((step, errno)) => skip(step, errno),
     }
@@ -76,6 +80,14 @@ impl Bench {
             }
             Err(error) => panic!("{error}"),
         }
+    }
+
+    fn close(mut self) {
+        self.finish();
+        let Self { driver, pool, budget } = self;
+        drop(driver);
+        assert_eq!(pool.stats().live(), 0, "every lease has come back");
+        assert_eq!(budget.charged_by(Kind::Rings), 0);
     }
 
     /// Nothing may be left behind.
@@ -171,6 +183,16 @@ impl Bench {
         assert_eq!(completion.result, Ok(0));
         let Payload::Fd(fd) = completion.payload else { panic!("an open brings a descriptor") };
         fd
+    }
+}
+
+/// A small generator: the tests want variety, not randomness.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % sides
     }
 }
 

@@ -1,4 +1,5 @@
 //! What the cases stand on: a driver, answers by ticket, and the counts that must come out even.
+#![forbid(unsafe_code)]
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -131,11 +132,12 @@ impl Bench {
     pub(crate) fn answer(&mut self, ticket: Ticket) -> Answer {
         let deadline = self.driver.now() + PATIENCE;
         loop {
+            // Also when it is there: one that the deadline has brought to light was forgotten before.
+            assert!(self.driver.now() < deadline, "no completion of {ticket:?} in {PATIENCE:?}");
             self.reap();
             if let Some(answer) = self.answers.remove(&ticket.token.0) {
                 return answer;
             }
-            assert!(self.driver.now() < deadline, "no completion of {ticket:?} in {PATIENCE:?}");
             self.driver.enter(Wait::Until(deadline)).expect("a wait");
         }
     }

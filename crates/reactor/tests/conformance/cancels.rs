@@ -1,4 +1,5 @@
 //! Cancelled operations: exactly one completion each, `ECANCELED` if they waited, and nothing lost.
+#![forbid(unsafe_code)]
 
 use core::net::SocketAddr;
 

@@ -1,4 +1,5 @@
 //! Many connections at once, and the same descriptor numbers again and again.
+#![forbid(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,10 +1,12 @@
 //! A driver that is dropped with operations in flight.
+#![forbid(unsafe_code)]
 
 use plimsoll_reactor::{Interest, ListenOptions, Op, SendBytes, SocketKind, Token, Wait};
 
 use crate::bench::{Bench, refused};
 
-/// All its leases come back and its slots are gone. Descriptors are their owner's: they are closed before, except those that nobody knows of yet.
+/// All its leases come back and its slots are gone. Descriptors are their owner's: they are closed before, except those
+/// that nobody knows of yet.
 pub(crate) fn drop_in_flight(bench: &mut Bench) {
     for turns in [0, 1, 3] {
         let mut driver = bench.another_driver();

@@ -1,4 +1,5 @@
 //! How connections end, and what is seen of it.
+#![forbid(unsafe_code)]
 
 use core::time::Duration;
 

@@ -1,4 +1,5 @@
 //! Files: open, write, read, stat, sync.
+#![forbid(unsafe_code)]
 
 use plimsoll_reactor::{Fd, Op};
 

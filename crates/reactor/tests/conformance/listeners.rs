@@ -1,4 +1,5 @@
 //! Listening, accepting, and being refused.
+#![forbid(unsafe_code)]
 
 use plimsoll_reactor::{Error, ListenOptions, Op};
 

@@ -1,9 +1,12 @@
 //! One suite over [`Driver`], for every driver there is: io_uring where the system has it, mio, and the simulation.
 //!
-//! Client and server are operations of the same driver, so that a case is the same program everywhere. Before and after each case the bench
-//! counts operations in flight, open descriptors and live leases: a case that leaves something behind fails.
+//! Client and server are operations of the same driver, so that a case is the same program everywhere. Before and after
+//! each case the bench counts operations in flight, open descriptors and live leases: a case that leaves something
+//! behind fails.
 //!
-//! The suite is a program of its own because it counts the descriptors of the process; its tests take turns for the same reason.
+//! The suite is a program of its own because it counts the descriptors of the process; its tests take turns for the
+//! same reason.
+#![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "each test names the cases it runs")]
 
 mod bench;

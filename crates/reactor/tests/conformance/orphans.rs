@@ -1,4 +1,6 @@
-//! Operations whose owner is gone: nothing they held or brought is left, whenever it goes. The bench counts descriptors and leases afterwards.
+//! Operations whose owner is gone: nothing they held or brought is left, whenever it goes. The bench counts descriptors
+//! and leases afterwards.
+#![forbid(unsafe_code)]
 
 use plimsoll_reactor::{Fd, Interest, Op, Shutdown};
 

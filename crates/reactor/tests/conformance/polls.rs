@@ -1,4 +1,5 @@
 //! Waiting for readiness: what is there already counts, and what passed does not.
+#![forbid(unsafe_code)]
 
 use plimsoll_reactor::{Fd, Interest, Op, Shutdown};
 

@@ -1,4 +1,5 @@
 //! Bytes that go over a connection and come out the same.
+#![forbid(unsafe_code)]
 
 use core::time::Duration;
 

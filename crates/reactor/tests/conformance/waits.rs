@@ -1,4 +1,5 @@
 //! How a wait ends.
+#![forbid(unsafe_code)]
 
 use core::time::Duration;
 

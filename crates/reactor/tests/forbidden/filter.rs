@@ -1,6 +1,7 @@
 //! A filter of system calls for this process: `io_uring_setup` answers with an error number. Tests only.
 //!
-//! **I-PROGRAM**: the filter program lives on the stack of the function that installs it; the kernel copies it within the call.
+//! **I-PROGRAM**: the filter program lives on the stack of the function that installs it; the kernel copies it within
+//! the call.
 
 use std::io::{Error, Result};
 

@@ -1,7 +1,8 @@
-//! Where io_uring is forbidden, as in most containers, the driver is mio and says why; forcing io_uring is a clear error.
+//! Where io_uring is forbidden, as in most containers, the driver is mio and says why; forcing io_uring is a clear
+//! error.
 //!
-//! Each case runs in a process of its own, because a filter of system calls cannot be taken off again: the test starts this program anew,
-//! with the case in the environment.
+//! Each case runs in a process of its own, because a filter of system calls cannot be taken off again: the test starts
+//! this program anew, with the case in the environment.
 #![allow(clippy::print_stdout, reason = "the child tells what it saw")]
 
 mod filter;

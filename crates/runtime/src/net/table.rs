@@ -227,7 +227,7 @@ impl<C: Default> Table<C> {
 
     /// Connections in the table.
     pub fn len(&self) -> usize {
-        self.entries.len() as usize - self.zombies.len()
+        self.entries.len() - self.zombies.len()
     }
 
     /// Whether there is none.

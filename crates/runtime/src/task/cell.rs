@@ -398,7 +398,10 @@ impl Drop for Task {
             return;
         }
         // A live task is held by the list of live ones, a result by its handle.
-        debug_assert!(matches!(header.phase.get(), Phase::Empty | Phase::Cancelled), "I-CONTENT: nothing is left in the place");
+        debug_assert!(
+            matches!(header.phase.get(), Phase::Empty | Phase::Cancelled),
+            "I-CONTENT: nothing is left in the place"
+        );
         debug_assert!(header.links.are_clear(), "a list is a hold");
         let last = header.wakers.merge();
         if last {

@@ -79,7 +79,8 @@ impl<N> Inject<N> {
 
     /// Announces that the worker will sleep; `false` if there are nodes, and then it must not.
     pub(super) fn prepare_sleep(&self) -> bool {
-        let announced = self.head.compare_exchange(ptr::null_mut(), mark(SLEEPING), Ordering::AcqRel, Ordering::Acquire);
+        let announced =
+            self.head.compare_exchange(ptr::null_mut(), mark(SLEEPING), Ordering::AcqRel, Ordering::Acquire);
         announced.map_or_else(|head| !is_node(head), |_| true)
     }
 

@@ -32,7 +32,7 @@ use super::cell::Join;
 /// endless.abort();
 /// assert!(endless.is_finished());
 /// assert!(endless.await.unwrap_err().is_cancelled());
-/// # plimsoll_runtime::Result::Ok(()) })?; plimsoll_runtime::Result::Ok(())
+/// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
 /// ```
 #[must_use = "dropping the handle detaches the task; say so with `drop`, or await it"]
 pub struct JoinHandle<T>(Join<T>);

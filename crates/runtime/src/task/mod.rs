@@ -21,13 +21,16 @@ mod contain;
 mod core;
 mod count;
 mod inject;
+#[cfg(all(test, loom))]
+#[path = "tests/interleavings.rs"]
+mod interleavings;
 mod join;
 mod lists;
 mod remote;
 mod spare;
 mod sync;
 mod tasks;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use self::join::{JoinError, JoinHandle};

@@ -155,7 +155,10 @@ impl Drop for Tasks {
 
 impl fmt::Debug for Tasks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tasks").field("len", &self.len()).field("polls_total", &self.polls_total()).finish_non_exhaustive()
+        f.debug_struct("Tasks")
+            .field("len", &self.len())
+            .field("polls_total", &self.polls_total())
+            .finish_non_exhaustive()
     }
 }
 

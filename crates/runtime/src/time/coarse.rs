@@ -145,6 +145,7 @@ impl Coarse {
         }
     }
 
+    #[cfg(test)]
     /// Entries with a deadline.
     pub(crate) fn len(&self) -> u32 {
         self.len

@@ -25,7 +25,7 @@ use crate::{Error, Result};
 /// let start = plimsoll_runtime::now();
 /// plimsoll_runtime::sleep(Duration::from_millis(5)).await;
 /// assert!(plimsoll_runtime::now() - start >= Duration::from_millis(5));
-/// # }); plimsoll_runtime::Result::Ok(())
+/// # }); Ok::<(), plimsoll_runtime::Error>(())
 /// ```
 pub fn sleep(duration: Duration) -> Sleep {
     let worker = Worker::current();
@@ -64,9 +64,8 @@ impl Sleep {
 
     /// Moves the deadline. It may be awaited again after it was ready.
     pub fn reset(&mut self, deadline: Instant) {
-        if let Some(key) = self.key.take() {
-            self.worker.timers.borrow_mut().remove(key);
-        }
+        let mut timers = self.worker.timers.borrow_mut();
+        self.key = self.key.filter(|key| timers.reset(*key, deadline));
         self.deadline = deadline;
     }
 }
@@ -127,7 +126,7 @@ impl fmt::Debug for Sleep {
 /// let never = core::future::pending::<()>();
 /// let late = plimsoll_runtime::timeout(Duration::from_millis(2), never).await;
 /// assert!(matches!(late, Err(plimsoll_runtime::Error::TimedOut)));
-/// # }); plimsoll_runtime::Result::Ok(())
+/// # }); Ok::<(), plimsoll_runtime::Error>(())
 /// ```
 pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output> {
     let mut future = core::pin::pin!(future);
@@ -154,7 +153,7 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
 /// let first = ticks.tick().await;
 /// let second = ticks.tick().await;
 /// assert_eq!(second - first, Duration::from_millis(2));
-/// # }); plimsoll_runtime::Result::Ok(())
+/// # }); Ok::<(), plimsoll_runtime::Error>(())
 /// ```
 pub fn interval(period: Duration) -> Interval {
     assert!(!period.is_zero(), "an interval needs a period");

@@ -51,6 +51,11 @@ impl Timers {
         true
     }
 
+    /// Moves a timer's deadline; `false` if it has fired.
+    pub(crate) fn reset(&mut self, key: TimerKey, deadline: Instant) -> bool {
+        self.0.reset(key, due_ms(deadline))
+    }
+
     pub(crate) fn remove(&mut self, key: TimerKey) {
         self.0.remove(key);
     }

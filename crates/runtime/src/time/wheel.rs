@@ -79,6 +79,7 @@ impl<T, C: Chunk> Wheel<T, C> {
         self.timers.len() == self.timers.capacity()
     }
 
+    #[cfg(test)]
     /// Chunks of the table.
     pub(crate) fn chunks(&self) -> u32 {
         self.timers.chunks()

@@ -4,6 +4,8 @@
 //! * in the end no slot, no descriptor, no connection and no byte of a lease is left;
 //! * the same seed does the same twice, to the last event;
 //! * over the seeds, every kind of operation and every fault has happened.
+//!
+//! `PLIMSOLL_SIM_SEEDS` in the environment makes the sweep longer.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -231,9 +233,13 @@ fn run(seed: u64, faults: Faults, acts: usize) -> (u64, Census) {
     chaos.end()
 }
 
+fn seeds() -> u64 {
+    std::env::var("PLIMSOLL_SIM_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(600)
+}
+
 #[test]
 fn clean_programs_leave_nothing() {
-    for seed in 0..300 {
+    for seed in 0..seeds() {
         let (_, census) = run(seed, Faults::clean(), 300);
         assert_eq!(census.faults_missing().count(), crate::sim::Fault::ALL.len(), "a clean world has no faults");
     }
@@ -243,7 +249,7 @@ fn clean_programs_leave_nothing() {
 fn wild_programs_leave_nothing_replay_and_see_everything() {
     let mut total = Census::default();
     let mut hashes = std::collections::BTreeSet::new();
-    for seed in 0..300 {
+    for seed in 0..seeds() {
         let faults = || if seed % 3 == 0 { Faults::mild() } else { Faults::wild() };
         let (hash, census) = run(seed, faults(), 400);
         if seed % 4 == 0 {
@@ -252,7 +258,7 @@ fn wild_programs_leave_nothing_replay_and_see_everything() {
         total.add(&census);
         hashes.insert(hash);
     }
-    assert_eq!(hashes.len(), 300, "seeds differ");
+    assert_eq!(hashes.len() as u64, seeds(), "seeds differ");
     assert_eq!(total.faults_missing().collect::<Vec<_>>(), [], "{total}");
     assert_eq!(total.ops_missing().collect::<Vec<_>>(), [], "{total}");
     assert!(total.canceled > 0 && total.cancels_lost > 0 && total.orphaned > 0, "{total}");

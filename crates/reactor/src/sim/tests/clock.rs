@@ -141,6 +141,8 @@ fn the_trace_tells_the_last_events() {
     assert_eq!(lines.len(), 3);
     assert!(lines[2].ends_with("closed"), "{lines:?}");
     assert!(format!("{:?}", bench.world).contains("seed: 1"));
+    let note = bench.world.kernel().replay_note();
+    assert!(note.contains("SimConfig::new(1)") && note.ends_with("closed"), "{note}");
 }
 
 #[test]

@@ -16,16 +16,6 @@ fn assert_stream(connection: usize, offset: usize, bytes: &[u8]) {
     }
 }
 
-/// A small generator: the tests want variety, not randomness.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % sides
-    }
-}
-
 /// One connection of a test that streams.
 struct Stream {
     client: TcpStream,
@@ -245,7 +235,10 @@ fn starved_receives_do_not_hold_up_the_exit() {
         let before = sys::now();
         bench.finish();
         assert!(sys::now() - before < Duration::from_millis(500));
-        assert!(held.iter().all(|completion| received(completion).iter().all(|byte| *byte == 0xee)), "readable to the end");
+        assert!(
+            held.iter().all(|completion| received(completion).iter().all(|byte| *byte == 0xee)),
+            "readable to the end"
+        );
         connections.iter().chain([&greedy]).for_each(|(_, fd)| sys::close(*fd).unwrap());
     });
 }
@@ -254,8 +247,11 @@ fn starved_receives_do_not_hold_up_the_exit() {
 fn bytes_of_receives_that_were_given_up_do_not_shift_the_others() {
     in_each_mode(DriverConfig::default(), |bench| {
         let mut connections = bench.connections(30);
-        let keys: Vec<Key> =
-            connections.iter().enumerate().map(|(index, (_, fd))| bench.driver.submit(Op::Receive { fd: *fd }, Token(index as u32)).unwrap()).collect();
+        let keys: Vec<Key> = connections
+            .iter()
+            .enumerate()
+            .map(|(index, (_, fd))| bench.driver.submit(Op::Receive { fd: *fd }, Token(index as u32)).unwrap())
+            .collect();
         bench.settle();
         for (index, (client, _)) in connections.iter_mut().enumerate() {
             client.write_all(format!("from connection {index}").as_bytes()).unwrap();
@@ -286,7 +282,9 @@ impl Bare {
         let deadline = sys::now() + Duration::from_millis(50);
         while sys::now() < deadline {
             if let Some(raw) = self.uring.next(&mut self.slots) {
-                let Some(Finished::Completed(completion)) = self.slots.finish(raw) else { panic!("nothing was orphaned") };
+                let Some(Finished::Completed(completion)) = self.slots.finish(raw) else {
+                    panic!("nothing was orphaned")
+                };
                 let bytes = match &completion.payload {
                     Payload::Received(bytes) => bytes.to_vec(),
                     _ => Vec::new(),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::*;
+use crate::slots::Finished;
 
 /// How far an operation has come when its owner changes their mind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +78,8 @@ fn a_cancelled_operation_has_one_completion_at_every_stage() {
                 bench.driver.cancel(key);
                 let completion = bench.completion();
                 assert_eq!(completion.key, key);
-                let allowed = completion.result == Err(Errno::CANCELED) || (stage == Stage::Over && completion.result.is_ok());
+                let allowed =
+                    completion.result == Err(Errno::CANCELED) || (stage == Stage::Over && completion.result.is_ok());
                 assert!(allowed, "{stage:?} {which} {completion:?}");
                 if let Payload::Fd(fd) = &completion.payload {
                     bench.driver.close_now(*fd);
@@ -162,6 +164,28 @@ fn an_orphaned_open_closes_what_it_opened() {
 }
 
 #[test]
+fn a_cancel_that_meets_its_operation_between_two_tries_is_made_again() {
+    in_each_mode(DriverConfig::default(), |bench| {
+        for _ in 0..20 {
+            let (mut client, fd) = bench.connection();
+            client.write_all(b"for one of them").unwrap();
+            // Ready at once, so that the first is on its way to its bytes when the cancel looks for it, and the second
+            // has them first.
+            let first = bench.submit(Op::Receive { fd }, 1);
+            bench.driver.cancel(first);
+            let lease = bench.room(64);
+            let second = bench.submit(Op::ReceiveInto { fd, lease }, 2);
+            let completion = bench.completion();
+            let other = if completion.key == first { second } else { first };
+            bench.driver.cancel(other);
+            let completion = bench.completion();
+            assert_eq!(completion.key, other);
+            bench.driver.close_now(fd);
+        }
+    });
+}
+
+#[test]
 fn a_close_is_not_cancelled_by_giving_it_up() {
     in_best_mode(DriverConfig::default(), |bench| {
         let (mut client, fd) = bench.connection();
@@ -222,6 +246,54 @@ fn the_exit_waits_for_reads_in_flight() {
         assert_eq!(scratch.descriptors(), 1, "it was not the driver's to close");
         sys::close(fd).unwrap();
     });
+}
+
+#[test]
+fn worker_threads_of_the_kernel_write_nothing_after_the_last_completion() {
+    let Ok(mode) = probe() else { return };
+    let bench = Bench::new(mode, &DriverConfig::default()).unwrap();
+    let scratch = Scratch::new("workers");
+    std::fs::write(&scratch.0, vec![0x55; 8 << 20]).unwrap();
+    let file = std::fs::File::open(&scratch.0).unwrap();
+    let fd = Fd::from_raw(std::os::fd::AsRawFd::as_raw_fd(&file));
+    for _ in 0..10 {
+        let mut uring = Uring::new(mode, &DriverConfig::default(), &bench.pool, bench.driver.doorbell()).unwrap();
+        let mut slots = Slots::new();
+        let keys: Vec<Key> = (0..64)
+            .map(|at| {
+                let mut lease = bench.room(128 << 10);
+                lease.extend(&[0xaa; 1]);
+                let key = slots.insert(&bench.pool, Op::ReadAt { fd, lease, offset: at << 17 }, Token(0)).unwrap();
+                let op = &mut slots.get_mut(key).unwrap().op;
+                assert!(uring.ring.push(&Entry::start(key, op, None, Arming::Parked).on_worker()));
+                key
+            })
+            .collect();
+        uring.enter(Wait::No, &mut slots).unwrap();
+        for key in keys {
+            slots.get_mut(key).unwrap().state = SlotState::Cancelling;
+            uring.cancel(key, &mut slots);
+        }
+        let mut leases = Vec::new();
+        while slots.len() > 0 {
+            uring.enter(Wait::Until(sys::now() + Duration::from_secs(1)), &mut slots).unwrap();
+            while let Some(raw) = uring.next(&mut slots) {
+                let Some(Finished::Completed(completion)) = slots.finish(raw) else { panic!("nothing was orphaned") };
+                leases.push(lease_of(completion));
+            }
+        }
+        drop(uring);
+        // What was read says so; in the rest nothing moves any more.
+        let mut room: Vec<Vec<u8>> = Vec::new();
+        for lease in &mut leases {
+            assert!(lease[1..].iter().all(|byte| *byte == 0x55));
+            let free = lease.spare_capacity();
+            assert_eq!(lease.extend(&vec![0xcc; free]), free);
+            room.push(lease.to_vec());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+        assert!(leases.iter().zip(&room).all(|(lease, before)| **lease == **before));
+    }
 }
 
 #[test]

@@ -144,7 +144,11 @@ fn send_consumes_what_the_socket_took() {
                 break completion;
             }
         };
-        assert!(matches!(gone.result, Err(Errno(libc::EPIPE | libc::ECONNRESET))), "an error and no signal: {:?}", gone.result);
+        assert!(
+            matches!(gone.result, Err(Errno(libc::EPIPE | libc::ECONNRESET))),
+            "an error and no signal: {:?}",
+            gone.result
+        );
         bench.driver.close_now(fd);
     });
 }

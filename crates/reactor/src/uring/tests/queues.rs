@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::uring::ring::Setup;
 use crate::slots::{Finished, SlotState};
+use crate::uring::ring::Setup;
 
 const TINY: DriverConfig = DriverConfig { entries: 8, receive_buffers: 1, drop_deadline: Duration::from_secs(1) };
 
@@ -34,7 +34,8 @@ fn a_thousand_operations_go_through_a_queue_of_eight() {
 fn a_thousand_cancels_go_through_a_queue_of_eight() {
     in_each_mode(TINY, |bench| {
         let (_client, fd) = bench.connection();
-        let keys: Vec<Key> = (0..1_000).map(|token| bench.submit(Op::Poll { fd, interest: Interest::Readable }, token)).collect();
+        let keys: Vec<Key> =
+            (0..1_000).map(|token| bench.submit(Op::Poll { fd, interest: Interest::Readable }, token)).collect();
         bench.settle();
         keys.iter().for_each(|key| bench.driver.cancel(*key));
         for _ in 0..1_000 {

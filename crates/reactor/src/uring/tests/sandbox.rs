@@ -8,7 +8,12 @@ use crate::uring::ring::{kernel_release, parse_release};
 
 /// Makes a system call fail with `errno` on this thread, for ever.
 fn forbid(call: i64, errno: i32) {
-    let statement = |code: u32, jump_true: u8, jump_false: u8, k: u32| libc::sock_filter { code: code as u16, jt: jump_true, jf: jump_false, k };
+    let statement = |code: u32, jump_true: u8, jump_false: u8, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt: jump_true,
+        jf: jump_false,
+        k,
+    };
     let mut program = [
         // The number of the call is the first field of `struct seccomp_data`.
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
@@ -42,21 +47,12 @@ fn a_forbidden_io_uring_is_a_reason() {
     }
     if probe().is_ok() {
         assert_eq!(probe_without(libc::SYS_io_uring_enter, libc::EPERM), Err(("io_uring_enter", Errno(libc::EPERM))));
-        assert_eq!(probe_without(libc::SYS_io_uring_register, libc::EPERM), Ok(ReceiveMode::Poll), "a ring without buffer rings");
+        assert_eq!(
+            probe_without(libc::SYS_io_uring_register, libc::EPERM),
+            Ok(ReceiveMode::Poll),
+            "a ring without buffer rings"
+        );
     }
-}
-
-#[test]
-fn a_refusal_is_a_reason_of_the_choice() {
-    let (auto, forced) = std::thread::spawn(|| {
-        forbid(libc::SYS_io_uring_setup, libc::EPERM);
-        (crate::select(crate::DriverChoice::Auto), crate::select(crate::DriverChoice::Uring))
-    })
-    .join()
-    .expect("a choice never panics");
-    let auto = auto.unwrap();
-    assert_eq!((auto.kind, auto.reason), (DriverKind::Mio, Some(("io_uring_setup", Errno(libc::EPERM)))));
-    assert!(matches!(forced, Err(Error::DriverUnavailable { step: "io_uring_setup", errno: Errno(libc::EPERM), .. })));
 }
 
 #[test]

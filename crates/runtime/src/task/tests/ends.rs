@@ -200,10 +200,8 @@ fn aborted_from_within_its_poll() {
     let (held, within, inner_log) = (Traced("future", log.clone()), Rc::clone(&own), log.clone());
     let task = rig.spawn(async move {
         let _held = held;
-        let handle = within.borrow();
-        handle.as_ref().expect("it is there").abort();
+        within.borrow().as_ref().expect("it is there").abort();
         inner_log.push("still in the poll");
-        drop(handle);
         yields(1).await;
         inner_log.push("polled again");
     });

@@ -1,4 +1,7 @@
 //! Tasks do not use the heap.
+//!
+//! **I-SYSTEM**: every call of the allocator goes on to the system's with the caller's own arguments.
+#![allow(unsafe_code)]
 
 use core::cell::Cell;
 use core::future::ready;
@@ -13,7 +16,6 @@ thread_local! {
 
 struct Counting;
 
-/// **I-SYSTEM**: every call goes on to the system allocator with the caller's own arguments.
 // SAFETY: I-SYSTEM.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -64,7 +66,9 @@ fn starting_on_the_spot_does_not_allocate() {
     let rig = Rig::new();
     let mut cell = Some(rig.tasks.spare().expect("there is room"));
     let mut round = || {
-        let Started::Ready(5, again) = rig.tasks.start(cell.take().expect("it came back"), || ready(5)) else { panic!("it is ready") };
+        let Started::Ready(5, again) = rig.tasks.start(cell.take().expect("it came back"), || ready(5)) else {
+            panic!("it is ready")
+        };
         cell = Some(again);
     };
     round();

@@ -3,6 +3,9 @@
 //! * A wake from another thread is either seen by the worker before it sleeps, or rings.
 //! * A node is taken exactly once, with what its pusher wrote before; after the close nothing is pushed.
 //! * The last reference is found exactly once, after everything that others did with theirs.
+//!
+//! **I-LOOM**: loom sees every access to its cells in these programs, and fails the test if two of them are not ordered.
+#![allow(unsafe_code)]
 
 use core::ptr::NonNull;
 
@@ -11,8 +14,8 @@ use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use loom::sync::{Arc, Notify};
 use loom::thread;
 
-use super::super::count::{Count, Side};
-use super::super::inject::{Inject, Pushed};
+use super::count::{Count, Side};
+use super::inject::{Inject, Pushed};
 
 /// For three threads that loop: all interleavings with up to three preemptions.
 fn bounded(program: impl Fn() + Sync + Send + 'static) {
@@ -40,9 +43,9 @@ struct Worker {
     rung: AtomicUsize,
 }
 
-// SAFETY: loom checks the accesses to the values; the rest is atomic.
+// SAFETY: I-LOOM: loom checks the accesses to the values; the rest is atomic.
 unsafe impl Sync for Worker {}
-// SAFETY: as above.
+// SAFETY: I-LOOM: as above.
 unsafe impl Send for Worker {}
 
 impl Worker {
@@ -53,7 +56,7 @@ impl Worker {
 
     fn push(&self, index: usize) -> Pushed {
         let node = &self.nodes[index];
-        // SAFETY: a node is pushed once, and belongs to its pusher until then.
+        // SAFETY: I-LOOM: a node is pushed once, and belongs to its pusher until then.
         node.value.with_mut(|value| unsafe { *value = index + 1 });
         let pushed = self.inject.push(NonNull::from(node), &node.link);
         if pushed == Pushed::Ring {
@@ -67,7 +70,7 @@ impl Worker {
     fn count(&self, mut node: *mut Node) -> usize {
         let mut count = 0;
         while let Some(index) = self.nodes.iter().position(|known| core::ptr::eq(known, node)) {
-            // SAFETY: it was taken off the stack.
+            // SAFETY: I-LOOM: it was taken off the stack.
             let value = self.nodes[index].value.with_mut(|value| unsafe { core::mem::take(&mut *value) });
             assert_eq!(value, index + 1, "written before it was pushed, taken once");
             node = self.nodes[index].link.load(Ordering::Relaxed);
@@ -201,9 +204,9 @@ struct Counted {
     freed: AtomicBool,
 }
 
-// SAFETY: loom checks the value; `count` keeps its plain part to the owner's thread, as the tests call it.
+// SAFETY: I-LOOM: loom checks the value; `count` keeps its plain part to the owner's thread, as the tests call it.
 unsafe impl Sync for Counted {}
-// SAFETY: as above.
+// SAFETY: I-LOOM: as above.
 unsafe impl Send for Counted {}
 
 impl Counted {
@@ -212,7 +215,7 @@ impl Counted {
     }
 
     fn read(&self) {
-        // SAFETY: nobody writes while there is a reference; loom checks that.
+        // SAFETY: I-LOOM: nobody writes while there is a reference; loom checks that.
         self.value.with(|value| assert_eq!(unsafe { *value }, 0, "freed while there is a reference"));
     }
 
@@ -231,7 +234,7 @@ impl Counted {
 
     fn free(&self) {
         assert!(!self.freed.swap(true, Ordering::Relaxed), "freed twice");
-        // SAFETY: the last reference is gone; loom checks that.
+        // SAFETY: I-LOOM: the last reference is gone; loom checks that.
         self.value.with_mut(|value| unsafe { *value = 1 });
     }
 }
@@ -297,6 +300,7 @@ fn loom_unshared_means_that_nobody_has_a_reference() {
         });
         if thing.count.is_unshared() {
             // Used for something new, as a spare cell is: nobody may still read the old.
+            // SAFETY: I-LOOM.
             thing.value.with_mut(|value| unsafe { *value = 0 });
         }
         holder.join().unwrap();

@@ -442,7 +442,8 @@ impl Driver {
 
     fn start(&mut self, act: Act, fragile: bool) {
         let task = self.add(Some(act));
-        let (cell, before) = self.spare.take().unwrap_or_else(|| (self.rig.tasks.spare().expect("there is room"), None));
+        let (cell, before) =
+            self.spare.take().unwrap_or_else(|| (self.rig.tasks.spare().expect("there is room"), None));
         if let Some(before) = before {
             self.model.inherit(before, task);
         }
@@ -526,7 +527,9 @@ impl Driver {
                     self.model.detach(task);
                 }
             }
-            Op::Spawn { .. } | Op::Start { .. } | Op::DropSpare | Op::Run { .. } | Op::Close => unreachable!("not of a task"),
+            Op::Spawn { .. } | Op::Start { .. } | Op::DropSpare | Op::Run { .. } | Op::Close => {
+                unreachable!("not of a task")
+            }
         }
     }
 
@@ -542,7 +545,9 @@ impl Driver {
         self.model.tasks[task].handle = false;
         match (polled, self.model.take(task)) {
             (Poll::Ready(Ok(output)), Expected::Ready) => assert_eq!(output.0, task),
-            (Poll::Ready(Err(JoinError::Panicked(payload))), Expected::Panicked) => assert_eq!(payload.downcast_ref(), Some(&task)),
+            (Poll::Ready(Err(JoinError::Panicked(payload))), Expected::Panicked) => {
+                assert_eq!(payload.downcast_ref(), Some(&task))
+            }
             (Poll::Ready(Err(JoinError::Cancelled)), Expected::Cancelled) => {}
             (polled, expected) => panic!("{:?} where {expected:?} was expected", polled.map_ok(|output| output.0)),
         }
@@ -564,7 +569,11 @@ impl Driver {
                 assert_eq!(handle.is_finished(), expected.expected != Expected::Live);
             }
         }
-        if model.tasks.iter().any(|task| task.expected == Expected::Live && (task.queued != Queued::Out || task.on_stack)) {
+        if model
+            .tasks
+            .iter()
+            .any(|task| task.expected == Expected::Live && (task.queued != Queued::Out || task.on_stack))
+        {
             assert!(self.rig.tasks.has_ready() && !self.rig.tasks.prepare_sleep(), "something is ready");
         }
     }

@@ -67,8 +67,9 @@ fn many_wakes_are_one_poll() {
     assert_eq!(rig.settle(), 1);
     let waker = place.take();
     for _ in 0..3 {
+        let copy = waker.clone();
         waker.wake_by_ref();
-        waker.clone().wake();
+        copy.wake();
     }
     assert_eq!(rig.settle(), 1);
     drop((waker, place.take(), task));
@@ -83,8 +84,9 @@ fn a_wake_during_the_poll_queues_it_again_once() {
     let counted = Rc::clone(&polls);
     let task = rig.spawn(poll_fn(move |cx| {
         counted.set(counted.get() + 1);
+        let copy = cx.waker().clone();
         cx.waker().wake_by_ref();
-        cx.waker().clone().wake();
+        copy.wake();
         if counted.get() == 3 { Poll::Ready(()) } else { Poll::Pending }
     }));
     assert_eq!(rig.settle(), 3);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 
-use plimsoll_pool::{Budget, MemoryLimit, Pool, PoolConfig};
+use plimsoll_pool::{Budget, Kind, MemoryLimit, Pool, PoolConfig};
 
 use super::super::{JoinError, JoinHandle, Tasks};
 
@@ -66,7 +66,8 @@ impl Rig {
 }
 
 pub(super) fn cell_bytes(pool: &Pool) -> u64 {
-    pool.live()
+    pool.drain_remote();
+    pool.budget().charged_by(Kind::Tasks)
 }
 
 /// What happened, in order.

@@ -166,7 +166,9 @@ fn panics_in_the_making_the_poll_and_the_drop() {
             Poll::Ready(9)
         }
     }
-    let Started::Ready(9, cell) = rig.tasks.start(cell, || Box::pin(Both(Bomb("drop")))) else { panic!("the output counts") };
+    let Started::Ready(9, cell) = rig.tasks.start(cell, || Box::pin(Both(Bomb("drop")))) else {
+        panic!("the output counts")
+    };
     assert!(!rig.tasks.has_ready());
     drop(cell);
     rig.end();

@@ -1,0 +1,152 @@
+//! Measures what the pool costs: hot acquire and release, the first touch of a page, giving pages back, frees from another thread.
+//!
+//! Run with `cargo run --release -p plimsoll-pool --example figures`. Every figure is the best of several rounds.
+#![expect(clippy::print_stdout, reason = "a program that prints figures")]
+
+use std::hint::black_box;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
+
+use plimsoll_pool::{Budget, Class, Error, Kind, Lease, MemoryLimit, Pool, PoolConfig};
+
+const ROUNDS: usize = 15;
+
+fn main() -> Result<(), Error> {
+    let budget = Budget::new(MemoryLimit::gib(4));
+    let pool = Pool::new(&budget, PoolConfig::default())?;
+    hot(&pool)?;
+    first_touch(&pool)?;
+    remote(&pool)?;
+    Ok(())
+}
+
+/// The best of some rounds, in nanoseconds for each of `count`.
+fn best(count: usize, mut round: impl FnMut() -> u128) -> f64 {
+    (0..ROUNDS).map(|_| round()).min().unwrap_or_default() as f64 / count as f64
+}
+
+fn timed(run: impl FnOnce()) -> u128 {
+    let start = Instant::now();
+    run();
+    start.elapsed().as_nanos()
+}
+
+fn hot(pool: &Pool) -> Result<(), Error> {
+    const COUNT: usize = 1_000_000;
+    for class in [Class::B64, Class::B512, Class::K4, Class::K16, Class::K20, Class::K128] {
+        let _warm = pool.try_acquire_class(class, Kind::Buffers)?;
+        let pair = best(COUNT, || {
+            timed(|| {
+                (0..COUNT).for_each(|_| drop(black_box(pool.try_acquire(black_box(class.bytes()), Kind::Buffers))))
+            })
+        });
+        println!("acquire and release, {class:>6}, one at a time      {pair:8.2} ns");
+    }
+    let mut held: Vec<Lease> = Vec::with_capacity(1000);
+    for burst in [16, 1000] {
+        let pair = best(COUNT / burst * burst, || {
+            timed(|| {
+                for _ in 0..COUNT / burst {
+                    held.extend((0..burst).filter_map(|_| pool.try_acquire(black_box(512), Kind::Slots).ok()));
+                    held.clear();
+                }
+            })
+        });
+        println!("acquire and release,   512B, {burst:>4} at a time       {pair:8.2} ns");
+    }
+    let copy = best(COUNT, || {
+        timed(|| (0..COUNT).for_each(|_| drop(black_box(pool.try_copy(black_box(&[1; 150]), Kind::Slots)))))
+    });
+    println!("copy of 150 bytes into a lease and release         {copy:8.2} ns");
+    let boxed =
+        best(COUNT, || timed(|| (0..COUNT).for_each(|_| drop(black_box(pool.try_boxed([1_u64; 4], Kind::Tasks))))));
+    println!("box of 32 bytes and drop                           {boxed:8.2} ns");
+    Ok(())
+}
+
+/// Acquiring pages that are not resident and touching them, and touching as many of a few large leases, in turns.
+fn first_touch(pool: &Pool) -> Result<(), Error> {
+    const PAGES: usize = 4096;
+    let mut leases: Vec<Lease> = Vec::with_capacity(PAGES);
+    let (mut pooled, mut raw) = (u128::MAX, u128::MAX);
+    for _ in 0..4 * ROUNDS {
+        pool.release_free(u64::MAX);
+        pooled = pooled.min(timed(|| {
+            for _ in 0..PAGES {
+                let Ok(mut lease) = pool.try_acquire(4096, Kind::Buffers) else { continue };
+                lease.extend(&[1]);
+                leases.push(lease);
+            }
+        }));
+        leases.clear();
+        pool.release_free(u64::MAX);
+        leases.extend((0..PAGES / 32).filter_map(|_| pool.try_acquire_class(Class::K128, Kind::Buffers).ok()));
+        raw = raw.min(timed(|| {
+            for lease in &mut leases {
+                lease.spare_mut().iter_mut().step_by(4096).for_each(|byte| _ = byte.write(1));
+            }
+        }));
+        leases.clear();
+    }
+    let (pooled, raw) = (pooled as f64 / PAGES as f64, raw as f64 / PAGES as f64);
+    println!("acquire of a page that is not resident, and touch  {pooled:8.1} ns");
+    println!("touch of a fresh page alone                        {raw:8.1} ns   ratio {:.3}", pooled / raw);
+    release(pool);
+    Ok(())
+}
+
+/// Giving pages back: all of many neighbours, and every other one.
+fn release(pool: &Pool) {
+    const PAGES: usize = 4096;
+    let mut leases: Vec<Lease> = Vec::with_capacity(PAGES);
+    for (what, every) in [("neighbours together", 1), ("every other one", 2)] {
+        let time = best(PAGES / every, || {
+            leases.clear();
+            leases.extend((0..PAGES).filter_map(|_| pool.try_copy(&[1; 4096], Kind::Buffers).ok()));
+            let mut index = 0;
+            leases.retain(|_| {
+                index += 1;
+                index % every != 0
+            });
+            timed(|| assert!(pool.release_free(u64::MAX) >= (4096 * PAGES / every) as u64))
+        });
+        println!("release of a free page, {what:<20}       {time:8.1} ns");
+    }
+}
+
+/// What a free costs on the other thread, and what the owner pays to take it back.
+fn remote(pool: &Pool) -> Result<(), Error> {
+    const COUNT: usize = 50_000;
+    let (to, from) = mpsc::channel::<Vec<Lease>>();
+    let (done, times) = mpsc::channel::<u128>();
+    let other = thread::spawn(move || {
+        for leases in from {
+            let time = timed(|| drop(leases));
+            if done.send(time).is_err() {
+                break;
+            }
+        }
+    });
+    for len in [64, 4096] {
+        let (mut freed, mut drained) = (u128::MAX, u128::MAX);
+        for _ in 0..ROUNDS {
+            let leases: Result<Vec<Lease>, _> =
+                (0..COUNT).map(|_| pool.try_copy(&[1_u8; 4096][..len], Kind::Buffers)).collect();
+            if to.send(leases?).is_err() {
+                break;
+            }
+            freed = freed.min(times.recv().unwrap_or(u128::MAX));
+            drained = drained.min(timed(|| assert_eq!(pool.drain_remote(), COUNT)));
+        }
+        let (freed, drained) = (freed as f64 / COUNT as f64, drained as f64 / COUNT as f64);
+        println!(
+            "remote free of {len:>5} bytes: {freed:.1} ns there, {drained:.1} ns here, {:.1} ns together",
+            freed + drained
+        );
+    }
+    drop(to);
+    let ended = other.join();
+    assert!(ended.is_ok(), "the other thread does not panic");
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! The command line: what is refused, and how; the ready line; the plan.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+use socket2::{Domain, Socket, Type};
+
+use crate::process::{Arena, drivers, run};
+
+/// It must end at once with code 2 and one clear line.
+#[track_caller]
+fn refused(flags: &[&str], because: &str) {
+    let ended = run("arena", flags);
+    assert_eq!(ended.code, Some(2), "{flags:?}: {ended:?}");
+    assert_eq!(ended.stdout, "", "{flags:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{flags:?}: one line, not {:?}", ended.stderr);
+    assert!(ended.stderr.starts_with("error: ") && ended.stderr.ends_with('\n'), "{flags:?}: {:?}", ended.stderr);
+    assert!(ended.stderr.contains(because), "{flags:?}: {:?} does not say {because:?}", ended.stderr);
+}
+
+#[test]
+fn wrong_flags_and_values_are_refused_in_one_line() {
+    refused(&["--no-such-flag"], "--no-such-flag");
+    refused(&["stray"], "stray");
+    refused(&["--workers"], "--workers");
+    refused(&["--plan", "--plan"], "--plan");
+    for workers in ["0", "1025", "-1", "two", "", "1.5", "99999999999999999999"] {
+        refused(&[&format!("--workers={workers}")], "between 1 and 1024");
+    }
+    for memory in ["", "0", "0MiB", "64MB", "MiB", "-64MiB", "64 parsecs", "99999999999GiB"] {
+        refused(&[&format!("--memory={memory}")], "memory");
+    }
+    for driver in ["", "epoll", "MIO", "uring,mio"] {
+        refused(&[&format!("--driver={driver}")], "`auto`, `uring` or `mio`");
+    }
+    for address in ["", "localhost", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", ":8080", "8080", "[::1]"] {
+        refused(&[&format!("--listen={address}")], "IP:PORT");
+    }
+}
+
+#[test]
+fn a_line_too_low_to_start_says_what_is_needed() {
+    for driver in drivers() {
+        let ended =
+            run("arena", &["--memory", "64KiB", "--driver", driver, "--workers", "1", "--listen", "127.0.0.1:0"]);
+        refused(&["--memory", "64KiB", "--driver", driver, "--workers", "1", "--listen", "127.0.0.1:0"], "65536");
+        let needed =
+            ended.stderr.split("at least ").nth(1).and_then(|rest| rest.split(' ').next()).expect("what is needed");
+        let arena = Arena::start(driver, &["--memory", needed, "--workers", "1"]);
+        assert!(arena.ready.contains(&format!(" memory={needed}")), "{}", arena.ready);
+        arena.stop();
+    }
+}
+
+#[test]
+fn an_address_that_cannot_be_had_is_refused() {
+    let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let in_use = other.local_addr().expect("an address").to_string();
+    let shared = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    shared.set_reuse_port(true).expect("an option");
+    shared.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("a free port");
+    shared.listen(16).expect("it listens");
+    let in_use_shared =
+        shared.local_addr().ok().and_then(|address| address.as_socket()).expect("an address").to_string();
+    for driver in drivers() {
+        for workers in ["1", "2"] {
+            let flags = |address| ["--driver", driver, "--workers", workers, "--listen", address];
+            refused(&flags(&in_use), "in use");
+            refused(&flags(&in_use_shared), "in use");
+            refused(&flags("192.0.2.1:8080"), "does not have that address");
+        }
+    }
+}
+
+#[test]
+fn two_arenas_do_not_share_an_address() {
+    for driver in drivers() {
+        let first = Arena::start(driver, &["--workers", "2"]);
+        refused(&["--driver", driver, "--workers", "2", "--listen", &first.address.to_string()], "in use");
+        first.stop();
+    }
+}
+
+#[test]
+fn a_port_without_permission_is_refused() {
+    let Err(error) = TcpListener::bind((Ipv4Addr::LOCALHOST, 1)) else {
+        println!("skipped: this process may listen at every port");
+        return;
+    };
+    if error.kind() == std::io::ErrorKind::PermissionDenied {
+        refused(&["--listen", "127.0.0.1:1"], "permission");
+    }
+}
+
+#[test]
+fn an_access_log_that_cannot_be_written_is_refused() {
+    refused(&["--listen", "127.0.0.1:0", "--access-log", "/"], "access log");
+    refused(&["--listen", "127.0.0.1:0", "--access-log", "/no/such/directory/log"], "access log");
+}
+
+#[test]
+fn help_is_no_error() {
+    let ended = run("arena", &["--help"]);
+    assert_eq!(ended.code, Some(0));
+    for flag in ["--listen", "--workers", "--memory", "--driver", "--plan", "--access-log"] {
+        assert!(ended.stdout.contains(flag), "{flag}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn the_ready_line_tells_what_runs() {
+    for driver in drivers() {
+        let arena = Arena::start(driver, &["--workers", "2", "--memory", "32MiB"]);
+        let expected = format!("listening on http://{} driver={driver} workers=2 memory=33554432", arena.address);
+        let rest = arena.ready.strip_prefix(&expected).unwrap_or_else(|| panic!("{} is not {expected}", arena.ready));
+        assert_ne!(arena.address.port(), 0);
+        let rx = rest.split(' ').find_map(|pair| pair.strip_prefix("rx=")).expect("how it receives");
+        assert!(["incremental", "classic", "poll"].contains(&rx), "{rx}");
+        arena.stop();
+    }
+}
+
+#[test]
+fn the_plan_is_a_sum() {
+    const LAST: [&str; 6] =
+        ["fixed", "parked_connection", "active_exchange", "kernel_per_connection", "parked_max", "active_max"];
+    for driver in drivers() {
+        let ended = run("arena", &["--plan", "--driver", driver, "--workers", "2", "--memory", "64MiB"]);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+        let lines: Vec<(&str, u64)> = ended
+            .stdout
+            .lines()
+            .map(|line| {
+                let (name, value) = line.split_once(' ').expect("name value");
+                (name, value.parse().expect("a number"))
+            })
+            .collect();
+        assert!(lines.len() > LAST.len(), "consumers come first");
+        let (consumers, sums) = lines.split_at(lines.len() - LAST.len());
+        assert_eq!(sums.iter().map(|(name, _)| *name).collect::<Vec<_>>(), LAST);
+        let names: std::collections::BTreeSet<_> = lines.iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), lines.len(), "no name twice");
+        let [fixed, parked, active, kernel, parked_max, active_max] = [0, 1, 2, 3, 4, 5].map(|at| sums[at].1);
+        assert_eq!(
+            consumers.iter().map(|(_, bytes)| bytes).sum::<u64>(),
+            fixed + active,
+            "an active connection is a parked one with more"
+        );
+        assert!(parked > 0 && parked < active && kernel > 0);
+        assert_eq!((parked_max, active_max), (((64 << 20) - fixed) / parked, ((64 << 20) - fixed) / active));
+    }
+}

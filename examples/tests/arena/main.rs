@@ -1,0 +1,10 @@
+//! Starts the example programs as their users do and holds them to what their command lines promise, on every driver that runs here.
+
+mod client;
+mod ends;
+mod flags;
+mod log;
+mod metrics;
+mod process;
+mod routes;
+mod small;

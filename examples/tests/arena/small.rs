@@ -1,0 +1,38 @@
+//! The smaller examples.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+use crate::client::Client;
+use crate::process::{PATIENCE, Running};
+
+fn address(ready: &str) -> SocketAddr {
+    let address = ready.strip_prefix("listening on ").expect("a ready line");
+    address.trim_start_matches("http://").split(' ').next().expect("an address").parse().expect("an address")
+}
+
+#[test]
+fn hello_greets() {
+    let (_running, ready) = Running::start("hello", &["--listen", "127.0.0.1:0"]);
+    let mut client = Client::connect(address(&ready));
+    let answer = client.get("/you");
+    assert_eq!((answer.status, answer.text()), (200, "hello /you\n"));
+}
+
+#[test]
+fn echo_sends_back_what_it_gets() {
+    let (_running, ready) = Running::start("echo", &["--listen", "127.0.0.1:0"]);
+    let mut stream = TcpStream::connect(address(&ready)).expect("it accepts");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let sent: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
+    let mut sender = stream.try_clone().expect("a descriptor");
+    let mut echoed = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            sender.write_all(&sent).expect("it takes the bytes");
+            sender.shutdown(Shutdown::Write).expect("our half can be ended");
+        });
+        stream.read_to_end(&mut echoed).expect("it sends back");
+    });
+    assert!(echoed == sent, "the same bytes, and then the end");
+}
