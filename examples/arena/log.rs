@@ -169,3 +169,7 @@ fn put_escaped(out: &mut Vec<u8>, request_line: &[u8]) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "log/tests.rs"]
+mod tests;

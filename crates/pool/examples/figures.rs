@@ -10,13 +10,14 @@ use std::time::Instant;
 
 use plimsoll_pool::{Budget, Class, Error, Kind, Lease, MemoryLimit, Pool, PoolConfig};
 
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 40;
 
 fn main() -> Result<(), Error> {
     let budget = Budget::new(MemoryLimit::gib(4));
     let pool = Pool::new(&budget, PoolConfig::default())?;
     hot(&pool)?;
-    first_touch(&pool)?;
+    first_touch(&pool);
+    release(&pool);
     remote(&pool)?;
     Ok(())
 }
@@ -33,7 +34,7 @@ fn timed(run: impl FnOnce()) -> u128 {
 }
 
 fn hot(pool: &Pool) -> Result<(), Error> {
-    const COUNT: usize = 1_000_000;
+    const COUNT: usize = 200_000;
     for class in [Class::B64, Class::B512, Class::K4, Class::K16, Class::K20, Class::K128] {
         let _warm = pool.try_acquire_class(class, Kind::Buffers)?;
         let pair = best(COUNT, || {
@@ -65,8 +66,8 @@ fn hot(pool: &Pool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Acquiring pages that are not resident and touching them, and touching as many of a few large leases, in turns.
-fn first_touch(pool: &Pool) -> Result<(), Error> {
+/// Acquiring pages that are not resident and touching each, and touching the same pages when all are acquired, in turns.
+fn first_touch(pool: &Pool) {
     const PAGES: usize = 4096;
     let mut leases: Vec<Lease> = Vec::with_capacity(PAGES);
     let (mut pooled, mut raw) = (u128::MAX, u128::MAX);
@@ -81,19 +82,13 @@ fn first_touch(pool: &Pool) -> Result<(), Error> {
         }));
         leases.clear();
         pool.release_free(u64::MAX);
-        leases.extend((0..PAGES / 32).filter_map(|_| pool.try_acquire_class(Class::K128, Kind::Buffers).ok()));
-        raw = raw.min(timed(|| {
-            for lease in &mut leases {
-                lease.spare_mut().iter_mut().step_by(4096).for_each(|byte| _ = byte.write(1));
-            }
-        }));
+        leases.extend((0..PAGES).filter_map(|_| pool.try_acquire(4096, Kind::Buffers).ok()));
+        raw = raw.min(timed(|| leases.iter_mut().for_each(|lease| _ = lease.extend(&[1]))));
         leases.clear();
     }
     let (pooled, raw) = (pooled as f64 / PAGES as f64, raw as f64 / PAGES as f64);
     println!("acquire of a page that is not resident, and touch  {pooled:8.1} ns");
     println!("touch of a fresh page alone                        {raw:8.1} ns   ratio {:.3}", pooled / raw);
-    release(pool);
-    Ok(())
 }
 
 /// Giving pages back: all of many neighbours, and every other one.

@@ -21,6 +21,7 @@ use crate::kind::Kind;
 pub(crate) struct Published(AtomicU64);
 
 impl Published {
+    #[inline]
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -36,6 +37,7 @@ impl Published {
         self.0.store(self.get() - bytes, Ordering::Relaxed);
     }
 
+    #[inline]
     fn set(&self, bytes: u64) {
         self.0.store(bytes, Ordering::Relaxed);
     }
@@ -108,10 +110,12 @@ impl Credit {
         Self { budget: Arc::clone(budget), account: budget.open_account(), quantum }
     }
 
+    #[inline]
     pub(crate) fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
+    #[inline]
     pub(crate) fn account(&self) -> &Arc<Account> {
         &self.account
     }

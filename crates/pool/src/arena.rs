@@ -144,6 +144,7 @@ impl Arena {
         *self.header().doorbell.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::from(ring));
     }
 
+    #[inline]
     fn header(&self) -> &Header {
         // SAFETY: I-REGION: the arena is the pool's, which is not gone.
         unsafe { self.base.cast::<Header>().as_ref() }

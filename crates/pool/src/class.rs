@@ -79,6 +79,7 @@ impl Class {
 
     /// The bytes of a slot.
     #[must_use]
+    #[inline]
     pub const fn bytes(self) -> usize {
         match self {
             Self::B64 => 64,
@@ -100,23 +101,15 @@ impl Class {
     #[must_use]
     #[inline]
     pub const fn for_len(len: usize) -> Option<Class> {
-        Some(match len {
-            0..=64 => Self::B64,
-            65..=128 => Self::B128,
-            129..=256 => Self::B256,
-            257..=512 => Self::B512,
-            513..=1024 => Self::B1024,
-            1025..=0x1000 => Self::K4,
-            0x1001..=0x2000 => Self::K8,
-            0x2001..=0x4000 => Self::K16,
-            0x4001..=0x5000 => Self::K20,
-            0x5001..=0x8000 => Self::K32,
-            0x8001..=0x1_0000 => Self::K64,
-            0x1_0001..=0x2_0000 => Self::K128,
-            _ => return None,
-        })
+        if len > Self::K128.bytes() {
+            return None;
+        }
+        let bits = usize::BITS - len.saturating_sub(1).leading_zeros();
+        let class = BY_BITS[bits as usize];
+        if matches!(class, Self::K32) && len <= Self::K20.bytes() { Some(Self::K20) } else { Some(class) }
     }
 
+    #[inline]
     pub(crate) const fn index(self) -> usize {
         self as usize
     }
@@ -126,6 +119,21 @@ impl Class {
         &SHAPES[self.index()]
     }
 }
+
+/// For every number of bits, the smallest power of two among the classes that holds all lengths with as many bits in the length less one.
+const BY_BITS: [Class; 18] = {
+    let mut classes = [Class::B64; 18];
+    let mut bits = 0;
+    while bits < classes.len() {
+        let mut index = 0;
+        while Class::ALL[index].bytes() < 1 << bits || !Class::ALL[index].bytes().is_power_of_two() {
+            index += 1;
+        }
+        classes[bits] = Class::ALL[index];
+        bits += 1;
+    }
+    classes
+};
 
 impl fmt::Display for Class {
     /// The bytes with their unit, as in `20KiB`.

@@ -53,10 +53,12 @@ impl Kind {
     }
 
     /// The kind with the number in the low three bits of `bits`.
+    #[inline]
     pub(crate) fn from_bits(bits: usize) -> Kind {
         Self::ALL[bits & Self::MASK]
     }
 
+    #[inline]
     pub(crate) const fn bits(self) -> usize {
         self as usize
     }

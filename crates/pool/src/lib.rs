@@ -5,6 +5,7 @@
 //!   first, and what is free goes back to the system with [`Pool::release_free`].
 //! * [`Lease`]: bytes with one owner, 16 bytes long itself, that may be dropped anywhere. [`PoolBox`]: the same for a value, in 8 bytes.
 //!   [`TieredBuf`]: a few bytes inline, more in the class that fits, and back.
+//! * [`AdaptiveSize`]: which class the next receive of a bulk connection is worth.
 //!
 //! Nothing here blocks, reads a clock or panics for want of memory: at the line there is an [`OverBudget`].
 //!
@@ -35,6 +36,7 @@
 //! with a source that fails.
 
 mod account;
+mod adaptive;
 mod arena;
 mod bitmap;
 mod boxed;
@@ -55,6 +57,7 @@ mod sys;
 mod thread;
 mod tiered;
 
+pub use adaptive::AdaptiveSize;
 pub use boxed::PoolBox;
 pub use budget::{Budget, Charge, adopted_arenas};
 pub use class::Class;

@@ -107,6 +107,7 @@ impl Pool {
 
     /// The budget that the pool charges.
     #[must_use]
+    #[inline]
     pub fn budget(&self) -> &Arc<Budget> {
         self.local.credit.budget()
     }
@@ -202,8 +203,8 @@ impl Pool {
         self.local.credit.trim();
     }
 
-    /// Sets what is called when a lease comes back to a hungry pool. It runs on the thread that dropped the lease, must not block, and
-    /// replaces the one set before.
+    /// Sets what is called when a lease comes back to a hungry pool. It runs on the thread that dropped the lease, must neither
+    /// block nor panic, and replaces the one set before.
     pub fn set_doorbell(&self, ring: Box<dyn Fn() + Send + Sync>) {
         self.local.arena.set_doorbell(ring);
     }
@@ -324,6 +325,7 @@ pub(crate) struct Local {
 }
 
 impl Local {
+    #[inline]
     pub(crate) fn arena(&self) -> &Arena {
         &self.arena
     }

@@ -99,6 +99,7 @@ impl Segment {
         }
     }
 
+    #[inline]
     pub(crate) fn shape(&self) -> &'static Shape {
         self.shape
     }
@@ -189,6 +190,7 @@ impl Segment {
     }
 
     /// Makes a slot that is in use for the bitmaps free.
+    #[inline(never)]
     fn put(&mut self, slot: u32, pages: &impl Pages) {
         let Place { step, slot, unit } = self.place(slot);
         let part = &mut self.steps[step as usize];

@@ -14,7 +14,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use plimsoll_pool::{Budget, Kind, Pool};
-use plimsoll_reactor::sim::World;
+use plimsoll_reactor::sim::{Step, World};
 use plimsoll_reactor::{Driver, Selected, ShutdownReport, Wait};
 
 use crate::builder::Builder;
@@ -23,6 +23,9 @@ use crate::main_waker::MainWaker;
 use crate::shared::Shared;
 use crate::worker::Worker;
 use crate::{Error, Result, sys};
+
+#[cfg(test)]
+mod tests;
 
 /// What was left when a runtime ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,14 +113,15 @@ impl Runtime {
                 Err(error) => {
                     let _nobody_waits = ready.send(Err(error));
                     return;
-                },
+                }
             };
             let _nobody_waits = ready.send(Ok(()));
             let report = run_worker(&worker, builder.drain_timeout);
             let _nobody_waits = end.send(report);
         };
         let name = format!("plimsoll-{index}");
-        let thread = sys::spawn_thread(name, self.builder.worker_stack_bytes, body).map_err(|error| Error::System(error.into()))?;
+        let thread = sys::spawn_thread(name, self.builder.worker_stack_bytes, body)
+            .map_err(|error| Error::System(error.into()))?;
         is_ready.recv().map_err(|_| Error::Panicked)??;
         Ok(WorkerThread { thread, ended })
     }
@@ -238,7 +242,8 @@ impl fmt::Debug for Runtime {
 
 fn make_worker(index: usize, builder: &Builder, selected: &Selected, shared: &Arc<Shared>) -> Result<Rc<Worker>> {
     let pool = Pool::new(&shared.budget, builder.pool_config(shared.inboxes.len()))?;
-    let driver = Driver::new(selected, &builder.driver_config, &pool, &shared.blocking).map_err(|error| builder.too_low(error))?;
+    let driver = Driver::new(selected, &builder.driver_config, &pool, &shared.blocking)
+        .map_err(|error| builder.too_low(error))?;
     Ok(Worker::new(index, shared, pool, driver))
 }
 
@@ -303,7 +308,8 @@ impl Simulation {
         let mut workers = Vec::with_capacity(shared.inboxes.len());
         for index in 0..shared.inboxes.len() {
             let pool = Pool::new(&shared.budget, builder.pool_config(shared.inboxes.len()))?;
-            let driver = Driver::simulated(world, &builder.driver_config, &pool).map_err(|error| builder.too_low(error))?;
+            let driver =
+                Driver::simulated(world, &builder.driver_config, &pool).map_err(|error| builder.too_low(error))?;
             workers.push(Worker::new(index, &shared, pool, driver));
         }
         Ok(Self { world: world.clone(), workers, shared, ended: Cell::new(false) })
@@ -336,23 +342,49 @@ impl Simulation {
         let waker = Waker::from(Arc::clone(&main));
         let mut future = pin!(future);
         loop {
-            for worker in &self.workers {
-                let _entered = worker.enter();
-                if worker.index == 0
-                    && main.take()
-                    && let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker))
-                {
-                    return output;
-                }
-                worker.run_ready();
-                let wait = if worker.index > 0 || main.prepare_sleep() { worker.wait() } else { Wait::No };
-                let exchanged = worker.exchange(wait);
+            let worker = self.next_worker();
+            let _entered = worker.enter();
+            if worker.index == 0 {
                 main.woke();
-                if let Err(error) = exchanged {
-                    panic!("seed {}: nothing can happen any more, but the future is not done: {error}", self.world.seed());
-                }
+            }
+            if worker.index == 0
+                && main.take()
+                && let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker))
+            {
+                return output;
+            }
+            worker.run_ready();
+            let wait = if worker.index > 0 || main.prepare_sleep() { worker.wait() } else { Wait::No };
+            let exchanged = worker.exchange(wait);
+            if let Err(error) = exchanged {
+                self.stuck(&error);
             }
         }
+    }
+
+    /// The worker whose turn it is; the world's seed chooses among those that have something to do.
+    fn next_worker(&self) -> &Rc<Worker> {
+        if let [only] = self.workers.as_slice() {
+            return only;
+        }
+        // All workers are one thread here, so a wake from another worker looks like one of its own and rings no bell.
+        for worker in self.workers.iter().filter(|worker| worker.tasks.has_ready()) {
+            self.shared.inboxes[worker.index].ring();
+        }
+        loop {
+            match self.world.step() {
+                Step::Run(node) => {
+                    let named = self.workers.iter().find(|worker| worker.driver.borrow().node() == Some(node));
+                    return named.expect("the world's other drivers are not stepped while a runtime runs");
+                }
+                Step::Advanced(_) => {}
+                Step::Stuck => self.stuck(&Error::Config("every worker waits without a deadline")),
+            }
+        }
+    }
+
+    fn stuck(&self, error: &Error) -> ! {
+        panic!("seed {}: nothing can happen any more, but the future is not done: {error}", self.world.seed())
     }
 
     /// Drops every task and operation; what is left.

@@ -164,7 +164,10 @@ impl Worker {
     }
 
     /// Runs ready tasks and fires timers.
+    ///
+    /// A worker that has announced its sleep counts as asleep until here: in a simulation others may have their turns in between.
     pub(crate) fn run_ready(&self) {
+        self.tasks.woke();
         self.take_jobs();
         self.take_stop();
         self.stall.begin(sys::coarse_now_ms);
@@ -190,9 +193,7 @@ impl Worker {
 
     /// Submits, waits and reaps.
     pub(crate) fn exchange(&self, wait: Wait) -> Result<(), Error> {
-        let entered = self.driver.borrow_mut().enter(wait);
-        self.tasks.woke();
-        entered?;
+        self.driver.borrow_mut().enter(wait)?;
         self.reap();
         self.pool.drain_remote();
         self.publish();

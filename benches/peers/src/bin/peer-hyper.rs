@@ -1,6 +1,7 @@
 //! hyper 1 on one thread of tokio: `GET /pipeline` is answered with `ok`, anything else with 404.
 //!
-//! `peer-hyper ADDR`; prints `listening on http://ADDR` when it is ready.
+//! `peer-hyper ADDR [--pipeline-flush]`; prints `listening on http://ADDR` when it is ready. With the flag, hyper gathers the answers to pipelined
+//! requests into one write (its experimental `pipeline_flush`); without it, it is as hyper comes.
 #![forbid(unsafe_code)]
 
 use std::convert::Infallible;
@@ -29,13 +30,13 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     Ok(response)
 }
 
-async fn serve(address: String) -> Result<(), Box<dyn Error>> {
+async fn serve(address: String, pipeline_flush: bool) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(&address).await?;
     println!("listening on http://{}", listener.local_addr()?);
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
-        let connection = http1::Builder::new().pipeline_flush(true).serve_connection(TokioIo::new(stream), service_fn(answer));
+        let connection = http1::Builder::new().pipeline_flush(pipeline_flush).serve_connection(TokioIo::new(stream), service_fn(answer));
         tokio::spawn(async move {
             // A peer that goes away is no error of ours.
             let _ended = connection.await;
@@ -46,5 +47,6 @@ async fn serve(address: String) -> Result<(), Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8081".into());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    runtime.block_on(serve(address))
+    let pipeline_flush = std::env::args().any(|argument| argument == "--pipeline-flush");
+    runtime.block_on(serve(address, pipeline_flush))
 }

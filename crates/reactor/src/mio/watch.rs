@@ -14,6 +14,9 @@
 //! copy of the descriptor is open elsewhere (a forked process), epoll does not forget and its edges go to whoever has
 //! the number now: that costs them a call in vain, no more, because readiness is a hint here and every call may answer
 //! `EAGAIN`. So there is no call to unregister.
+//!
+//! What is remembered of a number is dropped when this driver closes it and when the system hands it out to this driver.
+//! So a descriptor may be handed to another driver only before anything has waited on it here.
 #![forbid(unsafe_code)]
 
 use ::mio::event::Event;

@@ -3,7 +3,9 @@
 //! | file | items every backend on the real system rests on |
 //! |---|---|
 //! | `address.rs` | [`with_sockaddr`], [`sockaddr_from_bytes`]: addresses in the system's form and back |
-//! | `net.rs` | [`listen`], [`socket`], [`accept`], [`connect`], [`socket_error`], [`receive`], [`receive_into`], [`send`], [`shutdown`], [`close`], [`poll_now`], [`local_address`], [`peer_address`], [`set_option`] |
+//! | `net.rs` | sockets are made by [`socket`], [`listen`] and [`accept`], and end with [`close`] |
+//! | | they talk by [`connect`], [`socket_error`], [`receive`], [`receive_into`], [`send`], [`shutdown`] |
+//! | | they tell by [`poll_now`], [`local_address`], [`peer_address`], and are told by [`set_option`] |
 //! | `file.rs` | [`open`], [`stat`], [`read_at`], [`write_at`], [`fsync`], and the constants of `statx` |
 //! | `event.rs` | [`EventFd`]: a wake-up that a driver can wait for |
 //! | `clock.rs` | [`now`]: `CLOCK_MONOTONIC` |

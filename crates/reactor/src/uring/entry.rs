@@ -4,9 +4,9 @@
 //!
 //! | operation | entry | because |
 //! |---|---|---|
-//! | accept | poll | the owner may take what waits without a second operation, and nothing is accepted that nobody wants |
+//! | accept | poll | the owner may take what waits without another operation; nothing unwanted is accepted |
 //! | receive, without a buffer ring | poll | there must be a buffer only when there are bytes |
-//! | shutdown | no-op | the kernel would hand it to a worker thread; the entry keeps its place behind the sends before it |
+//! | shutdown | no-op | the kernel would use a worker thread; the entry keeps its place behind earlier sends |
 #![forbid(unsafe_code)]
 
 use core::ptr;

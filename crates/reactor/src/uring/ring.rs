@@ -133,6 +133,12 @@ impl Ring {
         Self { io, handle, setup, _charge: charge, bytes: ring_bytes(entries) }
     }
 
+    /// Whether it is entered by its index among the thread's registered rings.
+    #[cfg(test)]
+    pub(super) fn is_registered(&self) -> bool {
+        self.handle != Handle::Descriptor
+    }
+
     /// Bytes of its queues, as charged.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes

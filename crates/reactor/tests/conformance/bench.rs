@@ -9,18 +9,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use plimsoll_pool::{Budget, Kind, Lease, MemoryLimit, OverBudget, Pool, PoolConfig};
-use plimsoll_reactor::sim::World;
+use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_reactor::{
     Blocking, BlockingConfig, Completion, Driver, DriverConfig, DriverKind, Errno, Error, Fd, ListenOptions, Op,
     Payload, Selected, SendBytes, SocketKind, Token, Wait,
 };
 use plimsoll_slab::Key;
 
+/// Makes a driver in the bench's world.
+type Make = Box<dyn Fn(&Pool) -> Result<Driver, Error>>;
+
 /// A driver and what a case needs around it.
 pub(crate) struct Bench {
     pub(crate) driver: Driver,
     pub(crate) pool: Pool,
-    make: Box<dyn Fn(&Pool) -> Result<Driver, Error>>,
+    make: Make,
     world: Option<World>,
     answers: HashMap<u32, Answer>,
     tickets: u32,
@@ -94,18 +97,15 @@ impl Bench {
         Self::new(&budget, Box::new(make), None, Some(directory))
     }
 
-    pub(crate) fn simulated(world: World, make: fn(&World, &DriverConfig, &Pool) -> Result<Driver, Error>) -> Self {
+    pub(crate) fn simulated(config: SimConfig) -> Self {
         let budget = Budget::new(MemoryLimit::mib(128));
+        let world = World::new(config);
         let inside = world.clone();
-        Self::new(&budget, Box::new(move |pool| make(&inside, &config(), pool)), Some(world), None)
+        let make = move |pool: &Pool| Driver::simulated(&inside, &self::config(), pool);
+        Self::new(&budget, Box::new(make), Some(world), None)
     }
 
-    fn new(
-        budget: &Arc<Budget>,
-        make: Box<dyn Fn(&Pool) -> Result<Driver, Error>>,
-        world: Option<World>,
-        directory: Option<PathBuf>,
-    ) -> Self {
+    fn new(budget: &Arc<Budget>, make: Make, world: Option<World>, directory: Option<PathBuf>) -> Self {
         let pool = Pool::new(budget, PoolConfig::default()).expect("the line is wide");
         let driver = make(&pool).expect("the line is wide");
         Self { driver, pool, make, world, answers: HashMap::new(), tickets: 0, directory }

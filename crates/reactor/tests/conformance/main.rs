@@ -1,4 +1,4 @@
-//! One suite over [`Driver`], for every driver there is: io_uring where the system has it, mio, and the simulation.
+//! One suite over [`Driver`](plimsoll_reactor::Driver), for every driver there is: io_uring where the system has it, mio, and the simulation.
 //!
 //! Client and server are operations of the same driver, so that a case is the same program everywhere. Before and after
 //! each case the bench counts operations in flight, open descriptors and live leases: a case that leaves something
@@ -24,8 +24,8 @@ mod waits;
 use std::sync::{Mutex, PoisonError};
 
 use bench::Bench;
-use plimsoll_reactor::sim::{SimConfig, World};
-use plimsoll_reactor::{Driver, DriverChoice, Error, select};
+use plimsoll_reactor::sim::SimConfig;
+use plimsoll_reactor::{DriverChoice, Error, select};
 
 /// A case and the name that is printed for it.
 struct Case {
@@ -41,11 +41,15 @@ macro_rules! cases {
 }
 
 cases! {
-    streams: echo, addresses, large_transfer, receive_before_data, receive_after_data, receive_into, receive_limit, socket_options;
-    ends: end_of_file, end_behind_data, half_close, reset_seen_by_receive, send_after_reset, end_in_the_middle_of_a_full_receive;
+    streams: echo, addresses, large_transfer, receive_before_data, receive_after_data, receive_into, receive_limit,
+        socket_options;
+    ends: end_of_file, end_behind_data, half_close, reset_seen_by_receive, send_after_reset,
+        end_in_the_middle_of_a_full_receive;
     listeners: connection_refused, accept_many_at_once, address_in_use, joined_listeners, several_accepts;
-    polls: poll_readable, poll_writable, poll_peer_closed, poll_listener, poll_after_a_partial_receive, two_polls_on_one_descriptor;
-    cancels: cancel_accept, cancel_receives, cancel_send, cancel_connect, cancel_polls, cancel_file_operations, cancel_twice, cancel_loses_no_bytes;
+    polls: poll_readable, poll_writable, poll_peer_closed, poll_listener, poll_after_a_partial_receive,
+        two_polls_on_one_descriptor;
+    cancels: cancel_accept, cancel_receives, cancel_send, cancel_connect, cancel_polls, cancel_file_operations,
+        cancel_twice, cancel_loses_no_bytes;
     orphans: orphan_at_once, orphan_while_waiting, orphan_when_ready, orphan_file_operations, disown;
     drops: drop_in_flight;
     crowds: interleaved_receives, descriptor_numbers_reused;
@@ -88,9 +92,6 @@ fn mio() {
 #[test]
 fn sim() {
     for seed in 0..3 {
-        run_all(|| {
-            let world = World::new(SimConfig::new(seed));
-            Bench::simulated(world, |world, config, pool| Driver::simulated(world, config, pool))
-        });
+        run_all(|| Bench::simulated(SimConfig::new(seed)));
     }
 }

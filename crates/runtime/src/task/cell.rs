@@ -162,9 +162,15 @@ impl<F: Future> TaskCell<F> {
         name: type_name::<F>,
     };
 
+    /// As [`place`], of a cell that was made for `F`.
+    unsafe fn place(task: NonNull<Header>) -> NonNull<()> {
+        // SAFETY: I-REF, I-TYPE: the caller says so.
+        unsafe { task.cast::<()>().byte_add(offset_of!(Self, place)) }
+    }
+
     unsafe fn poll(task: NonNull<Header>, cx: &mut Context<'_>) -> Polled {
-        // SAFETY: I-TYPE.
-        let place = unsafe { place(task) };
+        // SAFETY: I-REF, I-TYPE.
+        let place = unsafe { Self::place(task) };
         let poll = || {
             // SAFETY: I-CONTENT: the caller set Running, so the future is here and nobody else touches it; I-PIN.
             unsafe { Pin::new_unchecked(&mut *place.cast::<F>().as_ptr()) }.poll(cx)
@@ -193,18 +199,18 @@ impl<F: Future> TaskCell<F> {
     unsafe fn drop_future(task: NonNull<Header>) {
         if needs_drop::<F>() {
             // SAFETY: I-TYPE, I-CONTENT: the caller says that the future is here; I-PIN: it is dropped in place.
-            contained(|| unsafe { place(task).cast::<F>().drop_in_place() });
+            contained(|| unsafe { Self::place(task).cast::<F>().drop_in_place() });
         }
     }
 
     unsafe fn drop_output(task: NonNull<Header>) {
         // SAFETY: I-TYPE, I-CONTENT: the caller says that the output is here.
-        contained(|| unsafe { place(task).cast::<F::Output>().drop_in_place() });
+        contained(|| unsafe { Self::place(task).cast::<F::Output>().drop_in_place() });
     }
 
     unsafe fn drop_payload(task: NonNull<Header>) {
         // SAFETY: I-TYPE, I-CONTENT: the caller says that the payload is here.
-        contained(|| unsafe { place(task).cast::<Payload>().drop_in_place() });
+        contained(|| unsafe { Self::place(task).cast::<Payload>().drop_in_place() });
     }
 }
 
@@ -456,7 +462,7 @@ impl<F: Future + 'static> Vacant<F> {
     pub(super) fn fill(self, future: F) -> Join<F::Output> {
         debug_assert_eq!(self.task.header().phase.get(), Phase::Empty, "a vacant cell");
         // SAFETY: I-TYPE; I-CONTENT: it is Empty, so nothing is overwritten; I-PIN begins.
-        unsafe { place(self.task.0).cast::<F>().write(future) };
+        unsafe { TaskCell::<F>::place(self.task.0).cast::<F>().write(future) };
         self.task.header().id.set(self.task.core().next_id());
         let join = self.into_live();
         // SAFETY: I-REF, I-OWNER: as the handle's.
@@ -473,32 +479,35 @@ impl<F: Future + 'static> Vacant<F> {
         debug_assert_eq!(header.phase.get(), Phase::Empty, "a vacant cell");
         header.id.set(task.core().next_id());
         header.phase.set(Phase::Running);
-        // SAFETY: I-TYPE.
-        let place = unsafe { place(task.0) }.cast::<F>();
-        let made = Cell::new(false);
+        // SAFETY: I-REF, I-TYPE.
+        let place = unsafe { TaskCell::<F>::place(task.0) }.cast::<F>();
+        // Filled from within, so that a large output is not carried out through every layer.
+        let (mut made, mut output) = (false, None);
         let begin = |cx: &mut Context<'_>| {
             let run = || {
                 // SAFETY: I-CONTENT: it was Empty, and Running makes the place this function's; I-PIN begins.
                 unsafe { place.write(make()) };
-                made.set(true);
+                made = true;
                 // SAFETY: I-CONTENT: as above; I-PIN.
-                unsafe { Pin::new_unchecked(&mut *place.as_ptr()) }.poll(cx)
+                if let Poll::Ready(ready) = unsafe { Pin::new_unchecked(&mut *place.as_ptr()) }.poll(cx) {
+                    output = Some(ready);
+                }
             };
             catch_unwind(AssertUnwindSafe(run))
         };
-        let begun = task.with_waker(begin);
-        if let Ok(Poll::Pending) = begun {
+        let caught = task.with_waker(begin);
+        if caught.is_ok() && output.is_none() {
             return Begun::Pending(self.into_live());
         }
-        if made.get() {
+        if made {
             // SAFETY: I-OWNER, I-TYPE, I-CONTENT: it was made and polled here, and nobody else has seen it.
             unsafe { TaskCell::<F>::drop_future(task.0) };
         }
         header.phase.set(Phase::Empty);
-        match begun {
-            Ok(Poll::Ready(output)) => Begun::Ready(output, self),
-            Err(payload) => Begun::Panicked(payload, self),
-            Ok(Poll::Pending) => unreachable!("returned above"),
+        match (caught, output) {
+            (Err(payload), _) => Begun::Panicked(payload, self),
+            (Ok(()), Some(output)) => Begun::Ready(output, self),
+            (Ok(()), None) => unreachable!("it was pending, see above"),
         }
     }
 

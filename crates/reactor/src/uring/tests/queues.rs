@@ -169,6 +169,22 @@ fn older_kernels_get_a_simpler_ring_that_works_all_the_same() {
     }
 }
 
+#[test]
+fn a_thread_may_have_more_rings_than_it_can_register() {
+    /// The kernel's limit.
+    const REGISTERED_MAX: usize = 16;
+    let Ok(mode) = probe() else { return };
+    let bench = Bench::new(mode, &TINY).unwrap();
+    for _ in 0..3 {
+        let mut rings: Vec<Ring> = (0..20).map(|_| Ring::new(8, bench.pool.budget()).unwrap()).collect();
+        let registered = rings.iter().filter(|ring| ring.is_registered()).count();
+        assert_eq!(registered, REGISTERED_MAX - 1, "the driver has one, and dropped rings give theirs back");
+        for ring in &mut rings {
+            ring.enter(Patience::For(Duration::from_micros(100))).unwrap();
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Push(usize),
@@ -178,7 +194,12 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![4 => (0..32_usize).prop_map(Step::Push), 2 => Just(Step::Pop), 1 => (0..32_usize).prop_map(Step::Remove), 1 => Just(Step::RetainEven)]
+    prop_oneof![
+        4 => (0..32_usize).prop_map(Step::Push),
+        2 => Just(Step::Pop),
+        1 => (0..32_usize).prop_map(Step::Remove),
+        1 => Just(Step::RetainEven),
+    ]
 }
 
 proptest! {

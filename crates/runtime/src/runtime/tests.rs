@@ -1,0 +1,113 @@
+//! Several workers: on threads, and on one thread in a simulated world.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+
+use plimsoll_reactor::sim::{Faults, SimConfig, World};
+
+use crate::net::{TcpListener, TcpStream};
+use crate::{Error, MemoryLimit, Result, Runtime, Spawner, sleep, spawn, spawn_on, worker_index, workers};
+
+/// An echo server on every worker, and clients on every worker: how many bytes came back.
+async fn echo_everywhere() -> Result<usize> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr();
+    let serving = spawn(listener.serve(|mut stream: TcpStream| async move {
+        while let Some(lease) = stream.recv().await? {
+            stream.send_all(lease).await?;
+        }
+        Ok::<(), Error>(())
+    }))?;
+    let mut clients = Vec::new();
+    for worker in 0..workers() {
+        clients.push(spawn_on(worker, move || async move {
+            assert_eq!(worker_index(), worker);
+            let mut echoed = 0;
+            for _ in 0..5 {
+                let mut client = TcpStream::connect(address).await?;
+                client.send_bytes(&[7; 3_000]).await?;
+                client.shutdown_write().await?;
+                while let Some(lease) = client.recv().await? {
+                    echoed += lease.len();
+                }
+            }
+            Ok::<_, Error>(echoed)
+        })?);
+    }
+    let mut echoed = 0;
+    for client in clients {
+        echoed += client.await??;
+    }
+    Spawner::current().stop();
+    serving.await.expect("no panic")?;
+    Ok(echoed)
+}
+
+#[test]
+fn workers_on_threads_serve_one_address() {
+    let runtime = Runtime::builder().workers(3).memory(MemoryLimit::mib(64)).build().expect("a runtime starts");
+    let echoed = runtime.block_on(echo_everywhere()).expect("nothing fails");
+    assert_eq!(echoed, 3 * 5 * 3_000);
+    let report = runtime.shutdown();
+    assert!(report.is_clean(), "{report}");
+}
+
+fn simulated(seed: u64) -> u64 {
+    let world = World::new(SimConfig::new(seed));
+    let simulation =
+        Runtime::builder().workers(3).memory(MemoryLimit::mib(64)).simulate(&world).expect("a simulation starts");
+    let echoed = simulation.block_on(echo_everywhere()).expect("nothing fails in a clean world");
+    assert_eq!(echoed, 3 * 5 * 3_000);
+    let report = simulation.shutdown();
+    assert!(report.is_clean(), "{report}");
+    world.trace_hash()
+}
+
+#[test]
+fn simulated_workers_take_turns_as_the_seed_says() {
+    let first: Vec<u64> = (1..=5).map(simulated).collect();
+    let second: Vec<u64> = (1..=5).map(simulated).collect();
+    assert_eq!(first, second, "the same seed does the same");
+    assert!(first.windows(2).all(|pair| pair[0] != pair[1]), "another seed does something else");
+}
+
+#[test]
+#[should_panic(expected = "nothing can happen any more")]
+fn a_deadlock_is_told_and_not_waited_for() {
+    let world = World::new(SimConfig::new(3));
+    let simulation = Runtime::builder().workers(2).simulate(&world).expect("a simulation starts");
+    simulation.block_on(core::future::pending::<()>());
+}
+
+#[test]
+fn a_world_full_of_faults_is_survived() {
+    for seed in 1..=20 {
+        let world = World::new(SimConfig::new(seed).with_faults(Faults::mild()));
+        let simulation = Runtime::builder().memory(MemoryLimit::mib(64)).simulate(&world).expect("a simulation starts");
+        // Whether the echo comes back depends on the faults; that everything is given back does not.
+        let _any = simulation.block_on(async { crate::timeout(Duration::from_secs(600), echo_everywhere()).await });
+        simulation.block_on(async { sleep(Duration::from_secs(1)).await });
+        let report = simulation.shutdown();
+        assert!(report.is_clean(), "seed {seed}: {report}");
+        assert!(world.descriptors().is_empty(), "seed {seed}: {:?}", world.descriptors());
+    }
+}
+
+#[test]
+fn a_line_that_is_too_low_says_how_much_is_needed() {
+    let low = Runtime::builder().workers(2).memory(MemoryLimit::kib(100)).build();
+    let Err(Error::LineTooLow { needed_bytes, line_bytes }) = low else { panic!("100 KiB are not enough: {low:?}") };
+    assert_eq!(line_bytes, 100 * 1024);
+    let enough = Runtime::builder().workers(2).memory(MemoryLimit::bytes(needed_bytes)).build();
+    let runtime = enough.expect("what it says is needed is enough");
+    let echoed = runtime.block_on(echo_everywhere()).expect("and something can be done");
+    assert_eq!(echoed, 2 * 5 * 3_000);
+    assert!(runtime.shutdown().is_clean());
+}
+
+#[test]
+fn values_out_of_range_are_errors() {
+    assert!(matches!(Runtime::builder().workers(0).build(), Err(Error::Config(_))));
+    assert!(matches!(Runtime::builder().workers(1_025).build(), Err(Error::Config(_))));
+    assert!(matches!(Runtime::builder().workers(1).worker_stack_bytes(1).build(), Err(Error::Config(_))));
+}
