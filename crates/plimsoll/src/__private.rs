@@ -47,7 +47,7 @@ fn builder(memory: Option<&str>, workers: Option<usize>) -> Builder {
 }
 
 /// Runs an async main.
-pub fn run_main<T: Termination, F: Future<Output = T>>(options: MainOptions, body: impl FnOnce() -> F) -> T {
+pub fn run_main<T, F: Future<Output = T>>(options: MainOptions, body: impl FnOnce() -> F) -> T {
     let mut builder = builder(options.memory, options.workers).signals(true);
     if let Some(driver) = options.driver {
         builder = builder.driver(driver.parse::<DriverChoice>().expect("checked when it was compiled"));

@@ -115,11 +115,21 @@ impl Ring {
     /// A ring as good as the first set-up of `ladder` that the kernel knows.
     pub(super) fn on_ladder(ladder: &[Setup], entries: u32, budget: &Arc<Budget>) -> Result<Self, Error> {
         assert!(entries.is_power_of_two(), "queues are powers of two");
-        let mut entries = entries.min(ENTRIES_MAX);
+        let wanted = entries.min(ENTRIES_MAX);
+        let mut entries = wanted;
         loop {
             let charge = budget.charge(Kind::Rings, ring_bytes(entries))?;
             match set_up(ladder, entries) {
-                Ok((io, setup)) => return Ok(Self::from_parts(io, setup, entries, charge)),
+                Ok((io, setup)) => {
+                    if entries < wanted {
+                        tracing::warn!(
+                            wanted,
+                            entries,
+                            "the system has memory for a smaller ring only: see RLIMIT_MEMLOCK"
+                        );
+                    }
+                    return Ok(Self::from_parts(io, setup, entries, charge));
+                }
                 Err(Errno(libc::ENOMEM | libc::EAGAIN)) if entries > ENTRIES_MIN => entries /= 2,
                 Err(errno) => return Err(Error::system("io_uring_setup", errno)),
             }

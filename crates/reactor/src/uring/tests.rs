@@ -53,7 +53,7 @@ fn in_each_mode(config: DriverConfig, test: impl Fn(&mut Bench)) {
 fn in_best_mode(config: DriverConfig, test: impl FnOnce(&mut Bench)) {
     match probe() {
         Ok(mode) => {
-            let mut bench = Bench::new(mode, &config).expect("probed");
+            let Some(mut bench) = Bench::new(mode, &config) else { return };
             test(&mut bench);
             bench.close();
         }
@@ -66,20 +66,31 @@ fn skip(step: &str, errno: Errno) {
     eprintln!("skipped: io_uring is not available here ({step}: {errno})");
 }
 
+/// What was made, or nothing where the system refuses: also for want of locked memory, which all tests of a user share.
+fn available<T>(made: Result<T, Error>) -> Option<T> {
+    match made {
+        Ok(made) => Some(made),
+        Err(Error::System { step, errno }) => {
+            skip(step, errno);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
 impl Bench {
     fn new(receive: ReceiveMode, config: &DriverConfig) -> Option<Self> {
         let budget = Budget::new(MemoryLimit::mib(64));
         let pool = Pool::new(&budget, PoolConfig::default()).expect("64 MiB are enough for a pool");
         let blocking = Blocking::new(BlockingConfig::default(), &budget);
         let selected = Selected { kind: DriverKind::Uring, receive, reason: None };
-        match Driver::new(&selected, config, &pool, &blocking) {
-            Ok(driver) => Some(Self { driver, pool, budget }),
-            Err(Error::System { step, errno }) => {
-                skip(step, errno);
-                None
-            }
-            Err(error) => panic!("{error}"),
-        }
+        let driver = available(Driver::new(&selected, config, &pool, &blocking))?;
+        Some(Self { driver, pool, budget })
+    }
+
+    /// Another backend beside the bench's own, to be driven by hand.
+    fn backend(&self, mode: ReceiveMode, config: &DriverConfig) -> Option<Uring> {
+        available(Uring::new(mode, config, &self.pool, self.driver.doorbell()))
     }
 
     fn close(mut self) {

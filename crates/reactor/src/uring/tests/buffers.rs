@@ -310,8 +310,7 @@ impl Bare {
 fn a_receive_on_a_worker_thread_never_shows_bytes_of_another() {
     let Some(mut bench) = Bench::new(ReceiveMode::Incremental, &DriverConfig::default()) else { return };
     let mut connections = bench.connections(3);
-    let doorbell = bench.driver.doorbell().clone();
-    let uring = Uring::new(ReceiveMode::Incremental, &DriverConfig::default(), &bench.pool, &doorbell).unwrap();
+    let Some(uring) = bench.backend(ReceiveMode::Incremental, &DriverConfig::default()) else { return };
     if !uring.receiver.is_incremental() {
         return;
     }

@@ -68,8 +68,8 @@ fn receives_of_many_connections_go_through_a_queue_of_eight() {
 #[test]
 fn completions_that_overflow_are_kept_by_the_kernel() {
     let Ok(mode) = probe() else { return };
-    let bench = Bench::new(mode, &TINY).unwrap();
-    let mut uring = Uring::new(mode, &TINY, &bench.pool, bench.driver.doorbell()).unwrap();
+    let Some(bench) = Bench::new(mode, &TINY) else { return };
+    let Some(mut uring) = bench.backend(mode, &TINY) else { return };
     let mut slots = Slots::new();
     let nowhere = Fd::from_raw(1 << 20);
     for _ in 0..500 {
@@ -94,9 +94,9 @@ fn completions_that_overflow_are_kept_by_the_kernel() {
 #[test]
 fn a_full_queue_keeps_the_order_of_operations_and_of_cancels() {
     let Ok(mode) = probe() else { return };
-    let mut bench = Bench::new(mode, &TINY).unwrap();
+    let Some(mut bench) = Bench::new(mode, &TINY) else { return };
     let (_client, fd) = bench.connection();
-    let mut uring = Uring::new(mode, &TINY, &bench.pool, bench.driver.doorbell()).unwrap();
+    let Some(mut uring) = bench.backend(mode, &TINY) else { return };
     let mut slots = Slots::new();
     let mut keys = Vec::new();
     for token in 0..6 {
@@ -141,11 +141,13 @@ fn a_full_queue_keeps_the_order_of_operations_and_of_cancels() {
 fn older_kernels_get_a_simpler_ring_that_works_all_the_same() {
     for rung in 0..Setup::LADDER.len() {
         let Ok(mode) = probe() else { return };
-        let mut bench = Bench::new(mode, &TINY).unwrap();
+        let Some(mut bench) = Bench::new(mode, &TINY) else { return };
         let mut connections = bench.connections(50);
-        let ring = Ring::on_ladder(&Setup::LADDER[rung..], 8, bench.pool.budget()).unwrap();
+        let ring = Ring::on_ladder(&Setup::LADDER[rung..], 8, bench.pool.budget());
+        let Some(ring) = available(ring) else { return };
         assert_eq!(ring.is_deferred(), rung < 2);
-        let mut uring = Uring::with_ring(ring, mode, &TINY, &bench.pool, bench.driver.doorbell()).unwrap();
+        let uring = Uring::with_ring(ring, mode, &TINY, &bench.pool, bench.driver.doorbell());
+        let Some(mut uring) = available(uring) else { return };
         assert!(rung < 2 || !uring.receiver.is_incremental(), "sharing needs a kernel that waits until it is asked");
         let mut slots = Slots::new();
         for (index, (_, fd)) in connections.iter().enumerate() {
@@ -174,9 +176,10 @@ fn a_thread_may_have_more_rings_than_it_can_register() {
     /// The kernel's limit.
     const REGISTERED_MAX: usize = 16;
     let Ok(mode) = probe() else { return };
-    let bench = Bench::new(mode, &TINY).unwrap();
+    let Some(bench) = Bench::new(mode, &TINY) else { return };
     for _ in 0..3 {
-        let mut rings: Vec<Ring> = (0..20).map(|_| Ring::new(8, bench.pool.budget()).unwrap()).collect();
+        let rings: Result<Vec<Ring>, Error> = (0..20).map(|_| Ring::new(8, bench.pool.budget())).collect();
+        let Some(mut rings) = available(rings) else { return };
         let registered = rings.iter().filter(|ring| ring.is_registered()).count();
         assert_eq!(registered, REGISTERED_MAX - 1, "the driver has one, and dropped rings give theirs back");
         for ring in &mut rings {
