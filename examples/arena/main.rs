@@ -18,7 +18,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use plimsoll::http::{Counters, Server};
-use plimsoll::reactor::Errno;
 use plimsoll::{DriverKind, Runtime};
 
 use crate::flags::{Flags, Parsed};
@@ -87,24 +86,13 @@ fn ready_line(address: SocketAddr, runtime: &Runtime) -> String {
     let mut line =
         format!("listening on http://{address} driver={} workers={} memory={memory}", driver.kind, runtime.workers());
     if let Some((step, errno)) = driver.reason {
-        let _infallible = write!(line, " reason=\"{step}: {}\"", errno_name(errno));
+        let _infallible = match errno.name() {
+            Some(name) => write!(line, " reason=\"{step}: {name}\""),
+            None => write!(line, " reason=\"{step}: {errno}\""),
+        };
     }
     let _infallible = writeln!(line, " rx={}", driver.receive);
     line
-}
-
-/// The names of the errors that systems without io_uring answer with; others as the system words them.
-fn errno_name(errno: Errno) -> String {
-    match errno.0 {
-        1 => "EPERM".into(),
-        12 => "ENOMEM".into(),
-        13 => "EACCES".into(),
-        22 => "EINVAL".into(),
-        24 => "EMFILE".into(),
-        38 => "ENOSYS".into(),
-        95 => "EOPNOTSUPP".into(),
-        _ => errno.to_string(),
-    }
 }
 
 /// Writes to stdout, now. A reader that has gone away is no reason to end.

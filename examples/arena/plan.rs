@@ -4,15 +4,11 @@ use std::fmt::Write;
 
 use plimsoll::http::{CONNECTION_BYTES, EXCHANGE_BYTES};
 use plimsoll::pool::{Class, Kind};
-use plimsoll::reactor::DriverKind;
+use plimsoll::reactor::{DriverKind, OPERATION_BYTES, READINESS_BYTES};
 use plimsoll::{Error, Runtime};
 
 use crate::routes::ANSWER_BYTES;
 
-/// An operation's slot with its generation: each parked connection has a receive in flight.
-const OPERATION_BYTES: u64 = 44;
-/// What the mio driver keeps of a descriptor.
-const READINESS_BYTES: u64 = 12;
 /// A head with its field slots, and the answer that is gathered for it: the first class that either takes.
 const HEAD_BYTES: u64 = 1_024;
 const OUTPUT_BYTES: u64 = 1_024;
@@ -33,15 +29,15 @@ pub(crate) fn of(runtime: &Runtime) -> Result<String, Error> {
         .sum(Kind::ALL.map(|of| (fixed_name(of), budget.charged_by(of))).into_iter().filter(|(_, bytes)| *bytes > 0));
     let parked = plan.sum([
         ("connection_entry", page_share(CONNECTION_BYTES as u64)),
-        ("armed_receive", page_share(OPERATION_BYTES)),
-        ("readiness", if kind == DriverKind::Mio { READINESS_BYTES } else { 0 }),
+        ("armed_receive", page_share(OPERATION_BYTES as u64)),
+        ("readiness", if kind == DriverKind::Mio { READINESS_BYTES as u64 } else { 0 }),
     ]);
     let working = plan.sum([
         ("exchange", class_bytes(EXCHANGE_BYTES)),
         ("request_head", HEAD_BYTES),
         ("output", OUTPUT_BYTES),
         ("handler_task", class_bytes(ANSWER_BYTES + TASK_BYTES)),
-        ("send_operation", page_share(OPERATION_BYTES)),
+        ("send_operation", page_share(OPERATION_BYTES as u64)),
     ]);
     let active = parked + working;
     let free = budget.limit().as_bytes().saturating_sub(fixed);

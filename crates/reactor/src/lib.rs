@@ -33,11 +33,13 @@ pub use blocking::{Blocking, BlockingConfig};
 pub use doorbell::Doorbell;
 pub use driver::{Counters, Driver, DriverConfig, ShutdownReport};
 pub use error::Error;
+pub use crate::mio::READINESS_BYTES;
 pub use net::{ListenOptions, SocketKind, SocketOption};
 pub use op::{Completion, Errno, Fd, Interest, Op, Payload, SendBytes, Shutdown, Token};
 pub use page::PoolPage;
 pub use received::Received;
 pub use select::{DriverChoice, DriverKind, ReceiveMode, Selected, select};
+pub use slots::OPERATION_BYTES;
 pub use time::{Instant, Wait};
 
 /// The most bytes that one [`Op::Receive`] brings.

@@ -297,6 +297,46 @@ impl Errno {
         Self(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
     }
 
+    /// Its symbolic name, such as `EPERM`; `None` for numbers that this crate has no name for.
+    ///
+    /// ```
+    /// use plimsoll_reactor::Errno;
+    ///
+    /// assert_eq!(Errno(1).name(), Some("EPERM"));
+    /// ```
+    pub const fn name(self) -> Option<&'static str> {
+        Some(match self.0 {
+            libc::EPERM => "EPERM",
+            libc::ENOENT => "ENOENT",
+            libc::EINTR => "EINTR",
+            libc::EIO => "EIO",
+            libc::EBADF => "EBADF",
+            libc::EAGAIN => "EAGAIN",
+            libc::ENOMEM => "ENOMEM",
+            libc::EACCES => "EACCES",
+            libc::EFAULT => "EFAULT",
+            libc::EBUSY => "EBUSY",
+            libc::EEXIST => "EEXIST",
+            libc::EINVAL => "EINVAL",
+            libc::ENFILE => "ENFILE",
+            libc::EMFILE => "EMFILE",
+            libc::EPIPE => "EPIPE",
+            libc::ENOSYS => "ENOSYS",
+            libc::ETIME => "ETIME",
+            libc::EOPNOTSUPP => "EOPNOTSUPP",
+            libc::EADDRINUSE => "EADDRINUSE",
+            libc::EADDRNOTAVAIL => "EADDRNOTAVAIL",
+            libc::ECONNABORTED => "ECONNABORTED",
+            libc::ECONNRESET => "ECONNRESET",
+            libc::ENOBUFS => "ENOBUFS",
+            libc::ENOTCONN => "ENOTCONN",
+            libc::ETIMEDOUT => "ETIMEDOUT",
+            libc::ECONNREFUSED => "ECONNREFUSED",
+            libc::ECANCELED => "ECANCELED",
+            _ => return None,
+        })
+    }
+
     /// Whether accepting may simply go on after this error of an accept: it concerns one connection, or passes.
     pub const fn is_transient_accept(self) -> bool {
         matches!(

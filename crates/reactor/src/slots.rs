@@ -24,6 +24,9 @@ pub(crate) struct Slot {
     pub(crate) link: Link,
 }
 
+/// Bytes of an operation in flight: its slot and the slot's generation.
+pub const OPERATION_BYTES: usize = size_of::<Slot>() + size_of::<u32>();
+
 const _: () = assert!(size_of::<Slot>() <= 40, "a parked connection pays for one of these");
 
 /// The index of a slot, or none, in the three bytes that a slot has to spare.

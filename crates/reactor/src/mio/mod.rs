@@ -54,6 +54,9 @@ use crate::{
 use files::Files;
 use watch::{Direction, Watch};
 
+/// Bytes that this driver keeps of an open descriptor, beside its operations in flight.
+pub const READINESS_BYTES: usize = table::ENTRY_BYTES;
+
 /// The epoll driver of one worker.
 pub(crate) struct Mio {
     watch: Watch,

@@ -18,7 +18,7 @@ use super::list::Waiters;
 use crate::Fd;
 
 /// Bytes of an entry: what an open descriptor costs on this driver, beside its operation slot.
-const ENTRY_BYTES: usize = 12;
+pub(super) const ENTRY_BYTES: usize = 12;
 
 const _: () = assert!(ENTRY_BYTES == 3 * size_of::<u32>());
 

@@ -117,6 +117,7 @@ impl Ring {
         assert!(entries.is_power_of_two(), "queues are powers of two");
         let wanted = entries.min(ENTRIES_MAX);
         let mut entries = wanted;
+        let mut tries_left = RETURN_TRIES;
         loop {
             let charge = budget.charge(Kind::Rings, ring_bytes(entries))?;
             match set_up(ladder, entries) {
@@ -129,6 +130,11 @@ impl Ring {
                         );
                     }
                     return Ok(Self::from_parts(io, setup, entries, charge));
+                }
+                // A ring that was closed just now, as after a probe, gives its locked memory back some time later.
+                Err(Errno(libc::ENOMEM)) if tries_left > 0 => {
+                    tries_left -= 1;
+                    std::thread::sleep(RETURN_DELAY);
                 }
                 Err(Errno(libc::ENOMEM | libc::EAGAIN)) if entries > ENTRIES_MIN => entries /= 2,
                 Err(errno) => return Err(Error::system("io_uring_setup", errno)),
@@ -394,6 +400,9 @@ const COMPLETIONS_PER_ENTRY: u32 = 4;
 const ENTRIES_MAX: u32 = 16_384;
 /// Below this, no memory is no memory.
 const ENTRIES_MIN: u32 = 8;
+/// How often, and how long each time, to wait for locked memory before a smaller ring is asked for.
+const RETURN_TRIES: u32 = 5;
+const RETURN_DELAY: Duration = Duration::from_millis(10);
 /// How long to wait when the kernel takes no more entries.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(5);
 const PAGE_BYTES: u64 = 4_096;

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use plimsoll_pool::{Budget, Kind, Lease, MemoryLimit, OverBudget, Pool, PoolConfig};
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_reactor::{
-    Blocking, BlockingConfig, Completion, Driver, DriverConfig, DriverKind, Errno, Error, Fd, ListenOptions, Op,
-    Payload, Selected, SendBytes, SocketKind, Token, Wait,
+    Blocking, BlockingConfig, Completion, Driver, DriverConfig, DriverKind, Errno, Error, Fd, Instant, ListenOptions,
+    Op, Payload, Selected, SendBytes, SocketKind, Token, Wait,
 };
 use plimsoll_slab::Key;
 
@@ -27,7 +27,22 @@ pub(crate) struct Bench {
     world: Option<World>,
     answers: HashMap<u32, Answer>,
     tickets: u32,
-    directory: Option<PathBuf>,
+    /// Of a real bench.
+    outside: Option<Outside>,
+}
+
+/// What a bench has in the real world.
+struct Outside {
+    directory: PathBuf,
+    blocking: Arc<Blocking>,
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        // The last job of a thread holds its driver's bell until it is done: a descriptor that the next bench would count.
+        self.blocking.shutdown(Instant::from_nanos(u64::MAX));
+        let _removed = std::fs::remove_dir_all(&self.directory);
+    }
 }
 
 /// An operation that was started.
@@ -93,8 +108,9 @@ impl Bench {
             format!("plimsoll-conformance-{}-{}", std::process::id(), DIRECTORIES.fetch_add(1, Ordering::Relaxed));
         let directory = std::env::temp_dir().join(name);
         std::fs::create_dir(&directory).expect("a place for files");
+        let outside = Outside { directory, blocking: Arc::clone(&blocking) };
         let make = move |pool: &Pool| Driver::new(&selected, &config(), pool, &blocking);
-        Self::new(&budget, Box::new(make), None, Some(directory))
+        Self::new(&budget, Box::new(make), None, Some(outside))
     }
 
     pub(crate) fn simulated(config: SimConfig) -> Self {
@@ -105,10 +121,10 @@ impl Bench {
         Self::new(&budget, Box::new(make), Some(world), None)
     }
 
-    fn new(budget: &Arc<Budget>, make: Make, world: Option<World>, directory: Option<PathBuf>) -> Self {
+    fn new(budget: &Arc<Budget>, make: Make, world: Option<World>, outside: Option<Outside>) -> Self {
         let pool = Pool::new(budget, PoolConfig::default()).expect("the line is wide");
         let driver = make(&pool).expect("the line is wide");
-        Self { driver, pool, make, world, answers: HashMap::new(), tickets: 0, directory }
+        Self { driver, pool, make, world, answers: HashMap::new(), tickets: 0, outside }
     }
 
     /// One more driver of the same kind, in the same world.
@@ -270,8 +286,8 @@ impl Bench {
 
     /// A path for a file, with its NUL.
     pub(crate) fn path(&self, name: &str) -> Lease {
-        let mut path = match &self.directory {
-            Some(directory) => directory.join(name).into_os_string().into_encoded_bytes(),
+        let mut path = match &self.outside {
+            Some(outside) => outside.directory.join(name).into_os_string().into_encoded_bytes(),
             None => format!("/{name}").into_bytes(),
         };
         path.push(0);
@@ -280,8 +296,8 @@ impl Bench {
 
     /// Whether the path exists, and what is in it.
     pub(crate) fn file(&self, name: &str) -> Option<Vec<u8>> {
-        match (&self.directory, &self.world) {
-            (Some(directory), _) => std::fs::read(directory.join(name)).ok(),
+        match (&self.outside, &self.world) {
+            (Some(outside), _) => std::fs::read(outside.directory.join(name)).ok(),
             (None, Some(world)) => world.file(&format!("/{name}")),
             (None, None) => unreachable!("a real bench has a directory"),
         }
@@ -317,14 +333,6 @@ impl Bench {
             self.settle();
         }
         assert_eq!(self.tally(), *before, "something was left behind");
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        if let Some(directory) = &self.directory {
-            let _removed = std::fs::remove_dir_all(directory);
-        }
     }
 }
 
