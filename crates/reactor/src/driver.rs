@@ -102,8 +102,16 @@ impl Driver {
     /// # Errors
     ///
     /// [`Error::OverBudget`] when its rings and buffers do not fit under the line; [`Error::System`] when the system refuses.
-    pub fn new(selected: &Selected, config: &DriverConfig, pool: &Pool, blocking: &Arc<Blocking>) -> Result<Self, Error> {
-        assert!(config.entries.is_power_of_two() && config.receive_buffers.is_power_of_two(), "sizes of rings are powers of two");
+    pub fn new(
+        selected: &Selected,
+        config: &DriverConfig,
+        pool: &Pool,
+        blocking: &Arc<Blocking>,
+    ) -> Result<Self, Error> {
+        assert!(
+            config.entries.is_power_of_two() && config.receive_buffers.is_power_of_two(),
+            "sizes of rings are powers of two"
+        );
         let doorbell = Doorbell::new()?;
         let backend = match selected.kind {
             DriverKind::Uring => Backend::Uring(Box::new(Uring::new(selected.receive, config, pool, &doorbell)?)),
@@ -205,7 +213,9 @@ impl Driver {
     pub fn submit(&mut self, op: Op, token: Token) -> Result<Key, (OverBudget, Op)> {
         match &op {
             Op::Send { bytes, .. } => assert!(!bytes.is_empty(), "an empty send"),
-            Op::ReceiveInto { lease, .. } | Op::ReadAt { lease, .. } => assert!(lease.spare_capacity() > 0, "no room to fill"),
+            Op::ReceiveInto { lease, .. } | Op::ReadAt { lease, .. } => {
+                assert!(lease.spare_capacity() > 0, "no room to fill")
+            }
             Op::Stat { lease, .. } => assert!(lease.spare_capacity() >= sys::STATX_BYTES, "room for a struct statx"),
             _ => {}
         }
@@ -400,7 +410,11 @@ impl Driver {
             in_flight: self.slots.len(),
             leaked_bytes: self.slots.held_bytes() + self.slots.table_bytes() + backend.fixed_bytes(),
         };
-        tracing::error!(in_flight = report.in_flight, leaked_bytes = report.leaked_bytes, "operations outlived the driver: leaking what they hold");
+        tracing::error!(
+            in_flight = report.in_flight,
+            leaked_bytes = report.leaked_bytes,
+            "operations outlived the driver: leaking what they hold"
+        );
         backend.abandon();
         core::mem::forget(backend);
         core::mem::forget(core::mem::replace(&mut self.slots, Slots::new()));
@@ -419,6 +433,9 @@ impl Drop for Driver {
 
 impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driver").field("kind", &self.backend.as_ref().map(Backend::kind)).field("in_flight", &self.slots.len()).finish()
+        f.debug_struct("Driver")
+            .field("kind", &self.backend.as_ref().map(Backend::kind))
+            .field("in_flight", &self.slots.len())
+            .finish()
     }
 }

@@ -53,10 +53,16 @@ impl fmt::Display for Error {
             }
             Self::OverBudget(over) => over.fmt(f),
             Self::AddressInUse(address) => {
-                write!(f, "cannot listen on {address}: the address is in use; stop the other server or choose another port")
+                write!(
+                    f,
+                    "cannot listen on {address}: the address is in use; stop the other server or choose another port"
+                )
             }
             Self::AddressForbidden(address) => {
-                write!(f, "cannot listen on {address}: no permission for this port; choose a port from 1024 up or grant CAP_NET_BIND_SERVICE")
+                write!(
+                    f,
+                    "cannot listen on {address}: no permission for this port; choose a port from 1024 up or grant CAP_NET_BIND_SERVICE"
+                )
             }
             Self::AddressNotAvailable(address) => {
                 write!(f, "cannot listen on {address}: this host does not have that address")

@@ -29,11 +29,11 @@ mod sys;
 mod time;
 mod uring;
 
+pub use crate::mio::READINESS_BYTES;
 pub use blocking::{Blocking, BlockingConfig};
 pub use doorbell::Doorbell;
 pub use driver::{Counters, Driver, DriverConfig, ShutdownReport};
 pub use error::Error;
-pub use crate::mio::READINESS_BYTES;
 pub use net::{ListenOptions, SocketKind, SocketOption};
 pub use op::{Completion, Errno, Fd, Interest, Op, Payload, SendBytes, Shutdown, Token};
 pub use page::PoolPage;

@@ -80,13 +80,22 @@ pub enum Interest {
     PeerClosed,
 }
 
-/// Bytes on their way out. The first `len` bytes are sent from the front.
-#[derive(Debug)]
+/// Bytes on their way out, from the front. Its `Debug` tells how many, not which.
 pub enum SendBytes {
     /// The visible bytes of a lease.
     Lease(Lease),
     /// Bytes that live for ever.
     Static(&'static [u8]),
+}
+
+impl fmt::Debug for SendBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let owner = match self {
+            Self::Lease(_) => "Lease",
+            Self::Static(_) => "Static",
+        };
+        write!(f, "{owner}({} bytes)", self.as_slice().len())
+    }
 }
 
 impl SendBytes {

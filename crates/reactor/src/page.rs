@@ -28,8 +28,8 @@ impl PoolPage {
 // SAFETY: I-PAGE: exclusive, CHUNK_BYTES long, page-aligned and immovable while owned.
 unsafe impl Chunk for PoolPage {
     fn as_ptr(&self) -> NonNull<u8> {
-        let start = NonNull::from(&*self.0).cast::<u8>();
-        debug_assert_eq!(start.as_ptr().addr() % CHUNK_BYTES, 0);
+        let start = NonNull::new(self.0.as_ptr()).expect("a lease is somewhere");
+        debug_assert_eq!(start.as_ptr().addr() % CHUNK_BYTES, 0, "a page");
         start
     }
 }

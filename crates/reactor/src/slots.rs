@@ -188,7 +188,9 @@ impl Slots {
                 bytes.consume(result.unwrap_or(0) as usize);
                 Payload::Sent(bytes)
             }
-            Op::Connect { .. } | Op::Shutdown { .. } | Op::Close { .. } | Op::Poll { .. } | Op::Fsync { .. } => Payload::None,
+            Op::Connect { .. } | Op::Shutdown { .. } | Op::Close { .. } | Op::Poll { .. } | Op::Fsync { .. } => {
+                Payload::None
+            }
         };
         Some(Finished::Completed(Completion { token, key: raw.key, result, payload }))
     }

@@ -1,4 +1,4 @@
-//! Everything this crate asks of the operating system, apart from the io_uring calls themselves.
+//! Everything this crate asks of the operating system, apart from what the io-uring crate does.
 //!
 //! | file | items every backend on the real system rests on |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | `file.rs` | [`open`], [`stat`], [`read_at`], [`write_at`], [`fsync`], and the constants of `statx` |
 //! | `event.rs` | [`EventFd`]: a wake-up that a driver can wait for |
 //! | `clock.rs` | [`now`]: `CLOCK_MONOTONIC` |
+//! | `ring.rs` | [`ring_enter`], [`ring_register`], [`kernel_release`]: what io_uring needs beside the io-uring crate |
 //! | `thread.rs` | [`spawn_thread`]: a named thread with a stack of a stated size |
 //!
 //! No call here waits, except those of `file.rs`, which only the threads of the blocking pool make. Calls that a signal
@@ -20,6 +21,7 @@ mod clock;
 mod event;
 mod file;
 mod net;
+mod ring;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -34,6 +36,7 @@ pub(crate) use net::{
     accept, close, connect, listen, local_address, peer_address, poll_now, receive, receive_into, send, set_option,
     shutdown, socket, socket_error,
 };
+pub(crate) use ring::{RingUpdate, kernel_release, ring_enter, ring_register};
 pub(crate) use thread::spawn_thread;
 
 /// Makes a call that answers -1 on failure, again while a signal interrupts it.

@@ -16,7 +16,6 @@
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::time::Duration;
-use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
@@ -24,7 +23,7 @@ use io_uring::{Builder, EnterFlags, IoUring, cqueue, squeue, types};
 use plimsoll_pool::{Budget, Charge, Kind};
 
 use super::entry::Entry;
-use crate::{Errno, Error};
+use crate::{Errno, Error, sys};
 
 /// One io_uring instance. Stays on the thread that made it.
 pub(super) struct Ring {
@@ -258,11 +257,7 @@ impl Ring {
             Patience::None | Patience::Unlimited => (core::ptr::null(), 0),
         };
         // SAFETY: I-ARGS, and I-ENTRY for what is queued.
-        let result = unsafe {
-            libc::syscall(libc::SYS_io_uring_enter, number, submit, wanted, flags.bits(), argument, argument_bytes)
-        };
-        debug_assert!(result <= i64::from(submit), "it takes what is queued");
-        if result < 0 { Err(Errno::last()) } else { Ok(result as u32) }
+        unsafe { sys::ring_enter(number as u32, submit, wanted, flags.bits(), argument.cast(), argument_bytes) }
     }
 
     /// Takes the next completion out of the queue.
@@ -314,8 +309,8 @@ impl Drop for Ring {
     fn drop(&mut self) {
         if let Handle::Registered(index) = self.handle {
             // A registered ring lives on without its descriptor, until its thread ends.
-            let mut update = Update { offset: index, reserved: 0, data: 0 };
-            let _gone = register_rings(&self.io, UNREGISTER_RING_FDS, &mut update);
+            let mut update = sys::RingUpdate { offset: index, reserved: 0, data: 0 };
+            let _gone = sys::ring_register(self.io.as_raw_fd(), UNREGISTER_RING_FDS, &mut update);
         }
     }
 }
@@ -332,14 +327,7 @@ impl Patience {
 
 /// Major and minor number of the running kernel; zeros if it does not say.
 pub(super) fn kernel_release() -> (u32, u32) {
-    let mut names = core::mem::MaybeUninit::<libc::utsname>::zeroed();
-    // SAFETY: I-ARGS; zeros are a valid value of the structure, should the call fail.
-    let names = unsafe {
-        libc::uname(names.as_mut_ptr());
-        names.assume_init()
-    };
-    let text: String = names.release.iter().map(|byte| *byte as u8 as char).take_while(|c| *c != '\0').collect();
-    parse_release(&text)
+    parse_release(&sys::kernel_release())
 }
 
 /// The first two numbers of a release like `6.18.4-arch1`.
@@ -369,29 +357,13 @@ fn ring_bytes(entries: u32) -> u64 {
     submissions + completions.next_multiple_of(PAGE_BYTES)
 }
 
-/// `struct io_uring_rsrc_update`.
-#[repr(C)]
-struct Update {
-    offset: u32,
-    reserved: u32,
-    data: u64,
-}
-
-const _: () = assert!(size_of::<Update>() == 16);
-
 /// The index under which the ring can be entered; `None` where the kernel offers none.
 fn register_descriptor(io: &IoUring) -> Option<u32> {
-    let mut update = Update { offset: u32::MAX, reserved: 0, data: io.as_raw_fd() as u64 };
-    match register_rings(io, REGISTER_RING_FDS, &mut update) {
+    let mut update = sys::RingUpdate { offset: u32::MAX, reserved: 0, data: io.as_raw_fd() as u64 };
+    match sys::ring_register(io.as_raw_fd(), REGISTER_RING_FDS, &mut update) {
         Ok(1) => Some(update.offset),
         _ => None,
     }
-}
-
-fn register_rings(io: &IoUring, opcode: u32, update: &mut Update) -> Result<i64, Errno> {
-    // SAFETY: I-ARGS: one update, on this stack.
-    let result = unsafe { libc::syscall(libc::SYS_io_uring_register, io.as_raw_fd(), opcode, &raw mut *update, 1_u32) };
-    if result < 0 { Err(io::Error::last_os_error().into()) } else { Ok(result) }
 }
 
 /// Completions that fit for each submission that fits.

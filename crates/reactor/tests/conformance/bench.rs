@@ -95,7 +95,8 @@ impl From<Completion> for Answer {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Tally {
     in_flight: usize,
-    descriptors: usize,
+    /// By what they are, sorted: `socket`, `anon_inode`, or a path.
+    descriptors: Vec<String>,
     leases: u64,
 }
 
@@ -316,11 +317,19 @@ impl Bench {
         Tally { in_flight: self.driver.in_flight(), descriptors: self.descriptors(), leases: live_leases(&self.pool) }
     }
 
-    fn descriptors(&self) -> usize {
-        match &self.world {
-            Some(world) => world.descriptors().len(),
-            None => std::fs::read_dir("/proc/self/fd").expect("proc is mounted").count(),
+    fn descriptors(&self) -> Vec<String> {
+        if let Some(world) = &self.world {
+            return world.descriptors().iter().map(|fd| format!("{fd:?}")).collect();
         }
+        let entries = std::fs::read_dir("/proc/self/fd").expect("proc is mounted").flatten();
+        let name = |entry: std::fs::DirEntry| {
+            let target = std::fs::read_link(entry.path()).unwrap_or_default().to_string_lossy().into_owned();
+            // Sockets are numbered: which one it is does not matter.
+            target.strip_prefix("socket:").map_or(target.clone(), |_| "socket".to_owned())
+        };
+        let mut names: Vec<String> = entries.map(name).collect();
+        names.sort_unstable();
+        names
     }
 
     /// Asserts that everything is as it was, at once or a little later (a peer's reset takes its time).

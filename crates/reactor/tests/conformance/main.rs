@@ -21,7 +21,7 @@ mod polls;
 mod streams;
 mod waits;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bench::Bench;
 use plimsoll_reactor::sim::SimConfig;
@@ -58,9 +58,7 @@ cases! {
 }
 
 /// Runs all cases, each on a fresh bench of the same making.
-fn run_all(make: impl Fn() -> Bench) {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+fn run_all(_turn: &Turn, make: impl Fn() -> Bench) {
     let only = std::env::var("PLIMSOLL_CASE").ok();
     for case in CASES.iter().filter(|case| only.as_ref().is_none_or(|only| case.name.contains(only.as_str()))) {
         let mut bench = make();
@@ -72,10 +70,19 @@ fn run_all(make: impl Fn() -> Bench) {
     }
 }
 
+/// Held by the test that has the process for itself.
+type Turn = MutexGuard<'static, ()>;
+
+fn turn() -> Turn {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn uring() {
+    let turn = turn();
     match select(DriverChoice::Uring) {
-        Ok(selected) => run_all(|| Bench::real(&selected)),
+        Ok(selected) => run_all(&turn, || Bench::real(&selected)),
         Err(Error::DriverUnavailable { step, errno, .. }) => {
             println!("uring: skipped, not available here ({step}: {errno})")
         }
@@ -85,13 +92,15 @@ fn uring() {
 
 #[test]
 fn mio() {
+    let turn = turn();
     let selected = select(DriverChoice::Mio).expect("always there");
-    run_all(|| Bench::real(&selected));
+    run_all(&turn, || Bench::real(&selected));
 }
 
 #[test]
 fn sim() {
+    let turn = turn();
     for seed in 0..3 {
-        run_all(|| Bench::simulated(SimConfig::new(seed)));
+        run_all(&turn, || Bench::simulated(SimConfig::new(seed)));
     }
 }
