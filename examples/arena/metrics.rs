@@ -100,8 +100,8 @@ fn put_pools(text: &mut Text, stats: &[PoolStats]) {
     for (at, class) in Class::ALL.into_iter().enumerate() {
         text.labelled("leases", "class", class.bytes(), stats.iter().map(|pool| pool.classes[at].live).sum());
     }
-    // The runtime gives nothing back while it serves; what a pool at the line gives back by itself is not counted.
-    text.counter("released_bytes_total", "Bytes given back to the system while serving.", 0);
+    let released = stats.iter().map(|pool| pool.released_bytes).sum();
+    text.counter("released_bytes_total", "Bytes given back to the system while serving.", released);
 }
 
 /// The exposition format: a family's help and type, then its samples.

@@ -242,6 +242,7 @@ impl Pool {
             charged_bytes: local.credit.account().charged(),
             credit_bytes: local.credit.credit(),
             fixed_bytes: FIXED_BYTES + segments.metadata_bytes(),
+            released_bytes: segments.released_bytes(),
         }
     }
 
@@ -280,6 +281,8 @@ pub struct PoolStats {
     pub credit_bytes: u64,
     /// Metadata: header, bitmaps, directories. Part of what is charged.
     pub fixed_bytes: u64,
+    /// Bytes of pages given back to the system since the pool was made.
+    pub released_bytes: u64,
 }
 
 impl PoolStats {

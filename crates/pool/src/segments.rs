@@ -14,6 +14,8 @@ pub(crate) struct Segments {
     classes: [Segment; Class::COUNT],
     /// Heap bytes of the bookkeeping, charged as [`Kind::Fixed`].
     metadata_bytes: u64,
+    /// Given back to the system so far.
+    released_bytes: u64,
 }
 
 /// When to stop giving free memory back.
@@ -30,7 +32,7 @@ pub(crate) const BATCH_SPANS: usize = 512;
 
 impl Segments {
     pub(crate) fn new() -> Self {
-        Self { classes: Class::ALL.map(Segment::new), metadata_bytes: 0 }
+        Self { classes: Class::ALL.map(Segment::new), metadata_bytes: 0, released_bytes: 0 }
     }
 
     pub(crate) fn of(&self, class: Class) -> &Segment {
@@ -39,6 +41,11 @@ impl Segments {
 
     pub(crate) fn metadata_bytes(&self) -> u64 {
         self.metadata_bytes
+    }
+
+    /// Bytes given back to the system so far.
+    pub(crate) fn released_bytes(&self) -> u64 {
+        self.released_bytes
     }
 
     /// Slots handed out, of all classes.
@@ -123,6 +130,7 @@ impl Segments {
         debug_assert!(bytes <= batch.bytes, "no span is named twice");
         batch.clear();
         credit.uncharge(bytes);
+        self.released_bytes += bytes;
         bytes
     }
 }

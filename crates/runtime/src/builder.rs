@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use plimsoll_pool::{Budget, Charge, Kind, MemoryLimit, OverBudget, Pool, PoolConfig};
-use plimsoll_reactor::{Blocking, BlockingConfig, Driver, DriverChoice, DriverConfig, Error as ReactorError, Selected, select};
+use plimsoll_reactor::{
+    Blocking, BlockingConfig, Driver, DriverChoice, DriverConfig, DriverKind, Error as ReactorError, Selected, select,
+};
 
 use crate::gauges::Gauges;
 use crate::runtime::{Runtime, Simulation};
@@ -149,6 +151,21 @@ impl Builder {
     pub fn build(self) -> Result<Runtime> {
         let workers = self.worker_count()?;
         let selected = select(self.driver)?;
+        match self.clone().start(selected, workers) {
+            // One ring worked, but not as many as there are workers: locked memory is short.
+            Err(Error::Driver(ReactorError::System { step, errno })) if self.may_fall_back(&selected) => {
+                let mio = select(DriverChoice::Mio)?;
+                self.start(Selected { reason: Some((step, errno)), ..mio }, workers)
+            }
+            started => started,
+        }
+    }
+
+    fn may_fall_back(&self, selected: &Selected) -> bool {
+        self.driver == DriverChoice::Auto && selected.kind == DriverKind::Uring
+    }
+
+    fn start(self, selected: Selected, workers: usize) -> Result<Runtime> {
         let needed_bytes = self.fixed_bytes(&selected, workers)? + workers as u64 * WORKING_BYTES_MIN;
         if needed_bytes > self.memory.as_bytes() {
             return Err(Error::LineTooLow { needed_bytes, line_bytes: self.memory.as_bytes() });
@@ -211,9 +228,10 @@ impl Builder {
     /// Errors of the start that mean that the line is too low say so.
     pub(crate) fn too_low(&self, error: ReactorError) -> Error {
         match error {
-            ReactorError::OverBudget(over) => {
-                Error::LineTooLow { needed_bytes: self.memory.as_bytes() + over.wanted_bytes(), line_bytes: self.memory.as_bytes() }
-            }
+            ReactorError::OverBudget(over) => Error::LineTooLow {
+                needed_bytes: self.memory.as_bytes() + over.wanted_bytes(),
+                line_bytes: self.memory.as_bytes(),
+            },
             other => Error::Driver(other),
         }
     }

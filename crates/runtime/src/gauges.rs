@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plimsoll_pool::{PoolStats, Pool};
+use plimsoll_pool::{Pool, PoolStats};
 use plimsoll_reactor::Driver;
 
 use crate::task::Tasks;

@@ -58,9 +58,12 @@ pub use builder::Builder;
 pub use error::Error;
 pub use gauges::Metrics;
 pub use plimsoll_pool::{Budget, Kind, Lease, MemoryLimit, OverBudget, Pool, PoolBox};
-pub use plimsoll_reactor::{DriverChoice, DriverKind, Errno, Instant, ReceiveMode, Received, SendBytes, Selected};
+pub use plimsoll_reactor::{DriverChoice, DriverKind, Errno, Instant, ReceiveMode, Received, Selected, SendBytes};
 pub use runtime::{Report, Runtime, Simulation};
-pub use spawn::{RemoteHandle, Spawner, budget, metrics, now, pool, pool_stats, spawn, spawn_blocking, spawn_on, unix_seconds, worker_index, workers, yield_now};
+pub use spawn::{
+    RemoteHandle, Spawner, budget, metrics, now, pool, pool_stats, spawn, spawn_blocking, spawn_on, unix_seconds,
+    worker_index, workers, yield_now,
+};
 pub use task::{JoinError, JoinHandle, Spare, Started};
 pub use time::{interval, sleep, sleep_until, timeout};
 

@@ -78,7 +78,11 @@ impl Spawner {
     /// # Errors
     ///
     /// As [`spawn_on`].
-    pub fn spawn_on<F>(&self, worker: usize, make: impl FnOnce() -> F + Send + 'static) -> Result<RemoteHandle<F::Output>>
+    pub fn spawn_on<F>(
+        &self,
+        worker: usize,
+        make: impl FnOnce() -> F + Send + 'static,
+    ) -> Result<RemoteHandle<F::Output>>
     where
         F: Future + 'static,
         F::Output: Send + 'static,

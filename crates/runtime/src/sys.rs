@@ -83,7 +83,11 @@ pub(crate) fn available_workers() -> usize {
 }
 
 /// Starts a thread.
-pub(crate) fn spawn_thread(name: String, stack_bytes: usize, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+pub(crate) fn spawn_thread(
+    name: String,
+    stack_bytes: usize,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(name).stack_size(stack_bytes).spawn(body)
 }
 

@@ -30,8 +30,14 @@ pub(crate) enum Purpose {
 /// Whom a completion is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    Waiter { index: u32 },
-    Table { table: u8, purpose: Purpose, index: u32 },
+    Waiter {
+        index: u32,
+    },
+    Table {
+        table: u8,
+        purpose: Purpose,
+        index: u32,
+    },
     /// Nobody of this runtime, such as the driver's own closes.
     Unknown,
 }

@@ -138,7 +138,8 @@ impl Worker {
     ///
     /// Outside of a runtime.
     pub(crate) fn current() -> Rc<Self> {
-        Self::try_current().expect("there is no Plimsoll runtime on this thread: call this inside `Runtime::block_on` or a task")
+        Self::try_current()
+            .expect("there is no Plimsoll runtime on this thread: call this inside `Runtime::block_on` or a task")
     }
 
     pub(crate) fn try_current() -> Option<Rc<Self>> {
@@ -281,7 +282,10 @@ impl Worker {
     /// A place for a connection table's events.
     pub(crate) fn add_table(&self, events: &Rc<Events>) -> Result<u8, Error> {
         let mut tables = self.tables.borrow_mut();
-        let free = tables.iter().position(Option::is_none).ok_or(Error::Config("a worker serves at most 16 connection tables"))?;
+        let free = tables
+            .iter()
+            .position(Option::is_none)
+            .ok_or(Error::Config("a worker serves at most 16 connection tables"))?;
         tables[free] = Some(Rc::clone(events));
         Ok(free as u8)
     }
@@ -347,7 +351,7 @@ impl Worker {
         self.take_jobs();
         self.tasks.close();
         self.stop_wakers.take();
-        
+
         debug_assert!(self.tables.borrow().iter().all(Option::is_none), "tables live in tasks");
         self.release();
     }

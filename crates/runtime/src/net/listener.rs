@@ -5,8 +5,8 @@ use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::future::{Future, poll_fn};
 use core::net::SocketAddr;
-use core::task::{Context, Poll};
 use core::pin::pin;
+use core::task::{Context, Poll};
 use core::time::Duration;
 use std::rc::Rc;
 
@@ -16,12 +16,14 @@ use plimsoll_slab::Key;
 use super::stream::{TcpStream, reserve};
 use crate::task::Started;
 use crate::worker::Worker;
-use crate::{Error, Result, signal, sleep, spawn_on};
+use crate::{Error, Result, signal, sleep, spawn_on, yield_now};
 
 /// How long accepting pauses for want of descriptors or memory, if none becomes free before.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often a pause looks whether a descriptor became free.
 const PAUSE_STEP: Duration = Duration::from_millis(10);
+/// Connections accepted in a row at most before other tasks have their turn.
+const AT_ONCE_MAX: u32 = 256;
 /// How long connections may run on after the stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -34,6 +36,8 @@ pub struct TcpListener {
     fd: Fd,
     address: SocketAddr,
     accepting: RefCell<Accepting>,
+    /// Connections accepted without a wait, one after the other.
+    at_once: Cell<u32>,
 }
 
 /// The listener's accept. It belongs to the listener, not to the future that waits for it.
@@ -58,7 +62,9 @@ impl TcpListener {
     ///
     /// Outside of a runtime.
     pub fn bind(address: impl TryInto<ListenAddress>) -> Result<Self> {
-        let address = address.try_into().map_err(|_| Error::Config("a listen address is `IP:PORT`, such as 127.0.0.1:8080 or [::1]:8080"))?;
+        let address = address
+            .try_into()
+            .map_err(|_| Error::Config("a listen address is `IP:PORT`, such as 127.0.0.1:8080 or [::1]:8080"))?;
         Self::bind_with(address.0, ListenOptions { reuse_port: crate::workers() > 1, ..ListenOptions::default() })
     }
 
@@ -71,8 +77,9 @@ impl TcpListener {
         let worker = Worker::current();
         let fd = worker.driver.borrow_mut().listen(address, &options)?;
         worker.opened();
-        let address = worker.driver.borrow().local_address(fd)?;
-        Ok(Self { worker, fd, address, accepting: RefCell::new(Accepting::Idle) })
+        let mut listener = Self { worker, fd, address, accepting: RefCell::new(Accepting::Idle), at_once: Cell::new(0) };
+        listener.address = listener.worker.driver.borrow().local_address(fd)?;
+        Ok(listener)
     }
 
     /// Another listener at this one's address, for another worker to bind with [`bind_with`](Self::bind_with).
@@ -103,6 +110,10 @@ impl TcpListener {
     /// [`Error::System`] for what does not pass.
     pub async fn accept(&self) -> Result<(TcpStream, SocketAddr)> {
         loop {
+            if self.at_once.get() >= AT_ONCE_MAX {
+                self.at_once.set(0);
+                yield_now().await;
+            }
             if reserve(&self.worker).is_err() {
                 sleep(PAUSE_STEP).await;
                 continue;
@@ -133,10 +144,12 @@ impl TcpListener {
                 Accepting::Idle => {
                     let now = self.worker.driver.borrow_mut().accept_now(self.fd)?;
                     if let Some(fd) = now {
+                        self.at_once.set(self.at_once.get() + 1);
                         self.worker.opened();
                         return Poll::Ready(Ok(fd));
                     }
                     let started = self.worker.start(Op::Accept { listener: self.fd });
+                    self.at_once.set(0);
                     let Ok((waiter, op)) = started else { return Poll::Ready(Err(Errno::NOBUFS)) };
                     self.accepting.replace(Accepting::Armed { waiter, op });
                 }
@@ -174,7 +187,9 @@ impl TcpListener {
         let mut others = Vec::new();
         for worker in 1..crate::workers() {
             let (address, options, handler) = (self.address, self.sibling_options(), handler.clone());
-            others.push(spawn_on(worker, move || async move { Self::bind_with(address, options)?.serve_here(handler).await })?);
+            others.push(spawn_on(worker, move || async move {
+                Self::bind_with(address, options)?.serve_here(handler).await
+            })?);
         }
         let here = self.serve_here(handler).await;
         for other in others {

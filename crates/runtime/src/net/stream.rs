@@ -112,7 +112,8 @@ pub struct TcpStream {
 impl TcpStream {
     /// A stream over a connected descriptor, in an entry that was reserved.
     pub(super) fn from_fd(worker: &Rc<Worker>, fd: Fd) -> Result<Self, Fd> {
-        let socket = Socket { fd, receiving: Receiving::Idle, rest: None, sending: Sending::Ready, bulk: false, halves: 1 };
+        let socket =
+            Socket { fd, receiving: Receiving::Idle, rest: None, sending: Sending::Ready, bulk: false, halves: 1 };
         let key = worker.sockets.borrow_mut().insert(socket).map_err(|socket| socket.fd)?;
         Ok(Self { handle: Handle { worker: Rc::clone(worker), key } })
     }
@@ -404,12 +405,20 @@ async fn send(handle: &Handle, mut bytes: SendBytes) -> Result<()> {
     if bytes.is_empty() {
         return Ok(());
     }
-    handle.with(|socket| socket.sending = Sending::Interrupted);
+    let all = bytes.len();
     while !bytes.is_empty() {
+        let left = bytes.len();
         let operation = match Operation::start(&handle.worker, Op::Send { fd, bytes }) {
             Ok(operation) => operation,
-            Err((over, _op)) => return Err(over.into()),
+            Err((over, _op)) => {
+                // Nothing of it has left: the stream is as it was.
+                if left == all {
+                    handle.with(|socket| socket.sending = Sending::Ready);
+                }
+                return Err(over.into());
+            }
         };
+        handle.with(|socket| socket.sending = Sending::Interrupted);
         let completion = operation.await;
         completion.result?;
         bytes = match completion.payload {

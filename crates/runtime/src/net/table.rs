@@ -24,7 +24,9 @@ use std::rc::Rc;
 
 use plimsoll_pool::{Charge, Kind, Lease, OverBudget};
 use plimsoll_reactor::op::Shutdown;
-use plimsoll_reactor::{Completion, Errno, Fd, Instant, Interest, Op, Payload, PoolPage, Received, SendBytes, SocketOption};
+use plimsoll_reactor::{
+    Completion, Errno, Fd, Instant, Interest, Op, Payload, PoolPage, Received, SendBytes, SocketOption,
+};
 use plimsoll_slab::{Key, Slab};
 
 use super::TcpListener;
@@ -180,8 +182,6 @@ pub struct Table<C: Default> {
     id: u8,
     events: Rc<Events>,
     entries: Slab<Entry<C>, PoolPage>,
-    /// Closed while events for them may still be queued.
-    zombies: Vec<Key>,
     timers: Coarse,
     sleep: Option<Sleep>,
     listener: Option<TcpListener>,
@@ -213,7 +213,6 @@ impl<C: Default> Table<C> {
             id,
             events,
             entries: Slab::new(config.connections_max.min(INDEX_MAX).div_ceil(per_chunk)),
-            zombies: Vec::with_capacity(EVENTS_MAX),
             timers,
             sleep: None,
             listener: Some(listener),
@@ -227,7 +226,7 @@ impl<C: Default> Table<C> {
 
     /// Connections in the table.
     pub fn len(&self) -> usize {
-        self.entries.len() - self.zombies.len()
+        self.entries.len()
     }
 
     /// Whether there is none.
@@ -252,7 +251,7 @@ impl<C: Default> Table<C> {
 
     /// All connections, as they are now.
     pub fn keys(&self) -> impl Iterator<Item = Key> + '_ {
-        self.entries.iter().map(|(key, _)| key).filter(|key| !self.zombies.contains(key))
+        self.entries.iter().map(|(key, _)| key)
     }
 
     /// Waits until [`next`](Self::next) may have something.
@@ -264,7 +263,6 @@ impl<C: Default> Table<C> {
 
     /// As [`ready`](Self::ready), for futures that wait for other things too.
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.free_zombies();
         if !self.events.queue.borrow().is_empty() {
             return Poll::Ready(());
         }
@@ -284,17 +282,17 @@ impl<C: Default> Table<C> {
     }
 
     /// The next event, if one is there.
-    #[allow(clippy::should_implement_trait, reason = "a table is not an iterator: what is next depends on what was done with the last")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "a table is not an iterator: what is next depends on what was done with the last"
+    )]
     pub fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(key) = self.next_accepted() {
                 return Some(Event::Accepted(key));
             }
             let raw = self.events.queue.borrow_mut().pop_front();
-            let Some(raw) = raw else {
-                self.free_zombies();
-                return self.next_due();
-            };
+            let Some(raw) = raw else { return self.next_due() };
             if let Some(event) = self.event(raw) {
                 return Some(event);
             }
@@ -305,14 +303,14 @@ impl<C: Default> Table<C> {
         if raw.purpose == Purpose::Accept {
             return self.accepted(raw.completion);
         }
-        let key = self.entries.key_at(raw.index).expect("entries outlive their queued events");
+        // The connection may have been closed while this was queued, and its place taken. The operation's key tells: it never comes twice.
+        let key = self.entries.key_at(raw.index)?;
         let entry = self.entries.get_mut(key).expect("just found");
         let op = raw.completion.key;
         match raw.purpose {
             Purpose::Receive if entry.inbound == Inbound::Receive(op) => entry.inbound = Inbound::None,
             Purpose::Watch if entry.inbound == Inbound::Watch(op) => entry.inbound = Inbound::None,
             Purpose::Send if entry.send == Some(op) => entry.send = None,
-            // Given up in this very turn.
             _ => return None,
         }
         Some(match (raw.purpose, raw.completion.result, raw.completion.payload) {
@@ -332,6 +330,15 @@ impl<C: Default> Table<C> {
             self.worker.driver.borrow_mut().cancel(key);
         }
         self.accepting = if self.listener.is_some() { Accepting::Last } else { Accepting::Off };
+    }
+
+    /// Stops accepting at once: connections that the kernel holds are refused with the listener.
+    pub fn refuse(&mut self) {
+        if let Accepting::Armed(key) = self.accepting {
+            self.worker.driver.borrow_mut().orphan(key);
+        }
+        self.accepting = Accepting::Off;
+        self.listener = None;
     }
 
     /// Whether connections may still be accepted.
@@ -378,6 +385,16 @@ impl<C: Default> Table<C> {
 
     /// The armed accept has been answered.
     fn accepted(&mut self, completion: Completion) -> Option<Event> {
+        let is_ours = match self.accepting {
+            Accepting::Armed(key) => key == completion.key,
+            Accepting::Last | Accepting::Off => true,
+            Accepting::Idle | Accepting::Burst(_) | Accepting::Paused { .. } => false,
+        };
+        if !is_ours {
+            // Of a table that had this one's number before.
+            self.worker.dispose(completion);
+            return None;
+        }
         match (completion.result, completion.payload) {
             (Ok(_), Payload::Fd(fd)) => {
                 if let Accepting::Armed(_) = self.accepting {
@@ -385,7 +402,7 @@ impl<C: Default> Table<C> {
                 }
                 return self.add(fd).map(Event::Accepted);
             }
-            (Err(errno), _) if needs_pause(errno) => self.pause_unless_last(),
+            (Err(errno), _) if needs_pause(errno) && matches!(self.accepting, Accepting::Armed(_)) => self.pause_accepting(),
             _ => {
                 if let Accepting::Armed(_) = self.accepting {
                     self.accepting = Accepting::Idle;
@@ -393,12 +410,6 @@ impl<C: Default> Table<C> {
             }
         }
         None
-    }
-
-    fn pause_unless_last(&mut self) {
-        if !matches!(self.accepting, Accepting::Last | Accepting::Off) {
-            self.pause_accepting();
-        }
     }
 
     /// Another connection that waits already, while a burst lasts.
@@ -414,7 +425,11 @@ impl<C: Default> Table<C> {
                 _ => return None,
             };
             if !self.reserve() {
-                self.pause_unless_last();
+                match self.accepting {
+                    // There will be no later: what has no room now is refused with the listener.
+                    Accepting::Last => self.refuse(),
+                    _ => self.pause_accepting(),
+                }
                 return None;
             }
             let listener = self.listener.as_ref().map(TcpListener::fd)?;
@@ -617,20 +632,8 @@ impl<C: Default> Table<C> {
             self.worker.driver.borrow_mut().orphan(op);
         }
         self.worker.close(fd);
-        if self.events.queue.borrow().is_empty() {
-            self.entries.remove(key);
-        } else {
-            self.zombies.push(key);
-        }
+        self.entries.remove(key);
         state
-    }
-
-    fn free_zombies(&mut self) {
-        if self.events.queue.borrow().is_empty() {
-            for key in self.zombies.drain(..) {
-                self.entries.remove(key);
-            }
-        }
     }
 
     fn next_due(&mut self) -> Option<Event> {

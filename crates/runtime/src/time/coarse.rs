@@ -137,12 +137,7 @@ pub(crate) struct Coarse {
 impl Coarse {
     /// A wheel without entries at the tick `now_tick`.
     pub(crate) fn new(now_tick: u32) -> Coarse {
-        Coarse {
-            heads: [NIL; BUCKETS as usize],
-            occupied: [0; BUCKETS as usize / 64],
-            position: now_tick,
-            len: 0,
-        }
+        Coarse { heads: [NIL; BUCKETS as usize], occupied: [0; BUCKETS as usize / 64], position: now_tick, len: 0 }
     }
 
     #[cfg(test)]
@@ -159,20 +154,11 @@ impl Coarse {
     ///
     /// If `index` is not below [`INDEX_MAX`].
     pub(crate) fn schedule(&mut self, links: &mut impl Links, index: u32, deadline_tick: u32) {
-        assert!(
-            index < INDEX_MAX,
-            "an index of a coarse timeout has 28 bits"
-        );
+        assert!(index < INDEX_MAX, "an index of a coarse timeout has 28 bits");
         let link = links.link(index);
         if link.is_scheduled() {
             if self.visit_tick(link.bucket()) <= deadline_tick.max(self.position) {
-                return links.set_link(
-                    index,
-                    Link {
-                        deadline_tick,
-                        ..link
-                    },
-                );
+                return links.set_link(index, Link { deadline_tick, ..link });
             }
             self.unlink(links, index, link);
         }
@@ -236,8 +222,7 @@ impl Coarse {
 
     /// When a bucket is visited next: the one tick in reach that falls on it.
     fn visit_tick(&self, bucket: u8) -> u32 {
-        self.position
-            .saturating_add(u32::from(bucket.wrapping_sub(bucket_of(self.position))))
+        self.position.saturating_add(u32::from(bucket.wrapping_sub(bucket_of(self.position))))
     }
 
     /// Links an entry that is in no bucket into the one of its deadline, or into the nearest to it in reach.

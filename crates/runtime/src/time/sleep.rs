@@ -30,20 +30,12 @@ use crate::{Error, Result};
 pub fn sleep(duration: Duration) -> Sleep {
     let worker = Worker::current();
     let deadline = worker.now() + duration;
-    Sleep {
-        worker,
-        deadline,
-        key: None,
-    }
+    Sleep { worker, deadline, key: None }
 }
 
 /// Waits until an instant of [`now`](crate::now).
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep {
-        worker: Worker::current(),
-        deadline,
-        key: None,
-    }
+    Sleep { worker: Worker::current(), deadline, key: None }
 }
 
 /// The future of [`sleep`].
@@ -85,11 +77,7 @@ impl Future for Sleep {
         if this.worker.now() >= this.deadline {
             return Poll::Ready(());
         }
-        let inserted = this.worker.timers.borrow_mut().insert(
-            &this.worker.pool,
-            this.deadline,
-            cx.waker().clone(),
-        );
+        let inserted = this.worker.timers.borrow_mut().insert(&this.worker.pool, this.deadline, cx.waker().clone());
         match inserted {
             Ok(key) => this.key = Some(key),
             Err(_) => cx.waker().wake_by_ref(),
@@ -108,9 +96,7 @@ impl Drop for Sleep {
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sleep")
-            .field("deadline", &self.deadline)
-            .finish()
+        f.debug_struct("Sleep").field("deadline", &self.deadline).finish()
     }
 }
 
@@ -159,14 +145,7 @@ pub fn interval(period: Duration) -> Interval {
     assert!(!period.is_zero(), "an interval needs a period");
     let worker = Worker::current();
     let deadline = worker.now();
-    Interval {
-        period,
-        sleep: Sleep {
-            worker,
-            deadline,
-            key: None,
-        },
-    }
+    Interval { period, sleep: Sleep { worker, deadline, key: None } }
 }
 
 /// See [`interval`].
@@ -185,10 +164,7 @@ impl Interval {
         let due = self.sleep.deadline;
         let now = self.sleep.worker.now();
         let missed = (now - due).as_nanos() / self.period.as_nanos();
-        let next = due
-            + self
-                .period
-                .saturating_mul(u32::try_from(missed + 1).unwrap_or(u32::MAX));
+        let next = due + self.period.saturating_mul(u32::try_from(missed + 1).unwrap_or(u32::MAX));
         self.sleep.reset(next);
         due
     }

@@ -26,17 +26,10 @@ impl Timers {
     }
 
     /// Wakes `waker` at `deadline`.
-    pub(crate) fn insert(
-        &mut self,
-        pool: &Pool,
-        deadline: Instant,
-        waker: Waker,
-    ) -> Result<TimerKey, OverBudget> {
+    pub(crate) fn insert(&mut self, pool: &Pool, deadline: Instant, waker: Waker) -> Result<TimerKey, OverBudget> {
         if self.0.needs_chunk() {
             let page = PoolPage::try_new(pool, Kind::Slots)?;
-            self.0
-                .grow(page)
-                .map_err(|_| OverBudget::new(CHUNK_BYTES as u64))?;
+            self.0.grow(page).map_err(|_| OverBudget::new(CHUNK_BYTES as u64))?;
         }
         let inserted = self.0.insert(due_ms(deadline), waker);
         Ok(inserted.unwrap_or_else(|_| unreachable!("there is room")))

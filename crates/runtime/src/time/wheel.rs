@@ -60,13 +60,7 @@ impl<T, C: Chunk> Wheel<T, C> {
     /// A wheel without timers at the time `now_ms`, whose table takes at most `chunks_max` chunks.
     pub(crate) fn new(now_ms: u64, chunks_max: u32) -> Wheel<T, C> {
         let now_ms = now_ms.min(TIME_MAX_MS);
-        Wheel {
-            timers: Slab::new(chunks_max),
-            heads: [NIL; LISTS],
-            occupied: [0; LEVELS],
-            position_ms: now_ms,
-            now_ms,
-        }
+        Wheel { timers: Slab::new(chunks_max), heads: [NIL; LISTS], occupied: [0; LEVELS], position_ms: now_ms, now_ms }
     }
 
     /// Timers that are set.
@@ -99,12 +93,7 @@ impl<T, C: Chunk> Wheel<T, C> {
     ///
     /// Gives the value back if the table [needs a chunk](Wheel::needs_chunk).
     pub(crate) fn insert(&mut self, deadline_ms: u64, value: T) -> Result<TimerKey, T> {
-        let timer = Timer {
-            value,
-            when: when(deadline_ms),
-            next: NIL,
-            prev: NIL,
-        };
+        let timer = Timer { value, when: when(deadline_ms), next: NIL, prev: NIL };
         match self.timers.insert(timer) {
             Ok(key) => {
                 self.link(key.index());
@@ -180,9 +169,7 @@ impl<T, C: Chunk> Wheel<T, C> {
     fn take(&mut self, index: u32) -> Option<(TimerKey, T)> {
         self.unlink(index);
         let key = self.timers.key_at(index)?;
-        self.timers
-            .remove(key)
-            .map(|timer| (TimerKey(key), timer.value))
+        self.timers.remove(key).map(|timer| (TimerKey(key), timer.value))
     }
 
     /// The list that comes next, and when its first timer could be due.
@@ -190,17 +177,12 @@ impl<T, C: Chunk> Wheel<T, C> {
         for (level, occupied) in self.occupied.iter().enumerate() {
             if *occupied != 0 {
                 let slot = occupied.trailing_zeros() as usize;
-                let turn_ms =
-                    self.position_ms >> (DIGIT_BITS * (level + 1)) << (DIGIT_BITS * (level + 1));
-                return Some((
-                    level * SLOTS + slot,
-                    turn_ms | (slot as u64) << (DIGIT_BITS * level),
-                ));
+                let turn_ms = self.position_ms >> (DIGIT_BITS * (level + 1)) << (DIGIT_BITS * (level + 1));
+                return Some((level * SLOTS + slot, turn_ms | (slot as u64) << (DIGIT_BITS * level)));
             }
         }
         let turn_bits = DIGIT_BITS * LEVELS;
-        (self.heads[OVERFLOW] != NIL)
-            .then(|| (OVERFLOW, ((self.position_ms >> turn_bits) + 1) << turn_bits))
+        (self.heads[OVERFLOW] != NIL).then(|| (OVERFLOW, ((self.position_ms >> turn_bits) + 1) << turn_bits))
     }
 
     /// Moves the timers of a list to where they belong, now that the position has reached the list's start.
@@ -319,10 +301,7 @@ const TIME_MAX_MS: u64 = u64::MAX >> LIST_BITS;
 const NIL: u32 = u32::MAX;
 
 const _: () = assert!(LISTS as u64 <= LIST_MASK);
-const _: () = assert!(
-    size_of::<Timer<core::task::Waker>>() == 32,
-    "what a sleeping task pays"
-);
+const _: () = assert!(size_of::<Timer<core::task::Waker>>() == 32, "what a sleeping task pays");
 
 #[cfg(test)]
 mod tests;

@@ -35,10 +35,7 @@ impl Links for Records {
 
 impl Records {
     fn new(len: u32) -> Records {
-        Records {
-            links: vec![Link::default(); len as usize],
-            stores: 0,
-        }
+        Records { links: vec![Link::default(); len as usize], stores: 0 }
     }
 
     /// The links stored by an action.
@@ -103,9 +100,7 @@ impl Model {
     fn apply(&mut self, op: &Op) {
         match *op {
             Op::Schedule { index, after } => self.schedule(index, self.now.saturating_add(after)),
-            Op::ScheduleLate { index, before } => {
-                self.schedule(index, self.now.saturating_sub(before))
-            }
+            Op::ScheduleLate { index, before } => self.schedule(index, self.now.saturating_sub(before)),
             Op::Cancel { index } => {
                 let cancelled = self.wheel.cancel(&mut self.records, index);
                 assert_eq!(cancelled, self.deadlines.remove(&index).is_some());
@@ -125,29 +120,17 @@ impl Model {
 
     fn schedule(&mut self, index: u32, deadline: u32) {
         let link = self.records.links[index as usize];
-        let visit = link
-            .is_scheduled()
-            .then(|| self.wheel.visit_tick(link.bucket()));
+        let visit = link.is_scheduled().then(|| self.wheel.visit_tick(link.bucket()));
         let wheel = &mut self.wheel;
-        let ((), stores) = self
-            .records
-            .stores_of(|records| wheel.schedule(records, index, deadline));
+        let ((), stores) = self.records.stores_of(|records| wheel.schedule(records, index, deadline));
         if visit.is_some_and(|visit| visit <= deadline) {
             assert_eq!(stores, 1, "putting it off is one store");
-            let link = Link {
-                deadline_tick: deadline,
-                ..link
-            };
-            assert_eq!(
-                self.records.links[index as usize], link,
-                "it stays where it is"
-            );
+            let link = Link { deadline_tick: deadline, ..link };
+            assert_eq!(self.records.links[index as usize], link, "it stays where it is");
         }
         assert!(stores <= 6);
         let earlier = self.deadlines.insert(index, deadline);
-        let lazy = earlier.is_some_and(|earlier| {
-            deadline >= earlier && visit.is_some_and(|visit| visit <= earlier)
-        });
+        let lazy = earlier.is_some_and(|earlier| deadline >= earlier && visit.is_some_and(|visit| visit <= earlier));
         assert!(!lazy || stores == 1, "later is lazy");
     }
 
@@ -155,13 +138,8 @@ impl Model {
     fn pop(&mut self) -> bool {
         self.told = self.now;
         let (wheel, now) = (&mut self.wheel, self.now);
-        let (popped, stores) = self
-            .records
-            .stores_of(|records| wheel.pop_due(records, now));
-        assert!(
-            stores <= VISITS_MAX * 6,
-            "unlinked and appended, three links each"
-        );
+        let (popped, stores) = self.records.stores_of(|records| wheel.pop_due(records, now));
+        assert!(stores <= VISITS_MAX * 6, "unlinked and appended, three links each");
         if let Some(index) = popped {
             let deadline = self.deadlines.remove(&index).expect("it was scheduled");
             assert!(deadline <= now, "early");
@@ -177,10 +155,7 @@ impl Model {
             calls_left -= 1;
             assert!(calls_left > 0, "it does not come to an end");
         }
-        assert!(
-            self.deadlines.values().all(|deadline| *deadline > self.now),
-            "something is left"
-        );
+        assert!(self.deadlines.values().all(|deadline| *deadline > self.now), "something is left");
     }
 
     fn check(&self) {
@@ -188,18 +163,12 @@ impl Model {
         let next = self.wheel.next_tick();
         assert_eq!(next.is_some(), !self.deadlines.is_empty());
         if let (Some(next), Some(&earliest)) = (next, self.deadlines.values().min()) {
-            assert!(
-                next <= earliest.max(self.now),
-                "a sleep until then would be too long"
-            );
+            assert!(next <= earliest.max(self.now), "a sleep until then would be too long");
         }
         let mut linked = 0;
         for bucket in 0..BUCKETS as usize {
             let first = self.wheel.heads[bucket];
-            assert_eq!(
-                self.wheel.occupied[bucket / 64] >> (bucket % 64) & 1 == 1,
-                first != NIL
-            );
+            assert_eq!(self.wheel.occupied[bucket / 64] >> (bucket % 64) & 1 == 1, first != NIL);
             let mut index = first;
             while index != NIL {
                 linked += 1;
@@ -207,16 +176,9 @@ impl Model {
                 assert_eq!(link.deadline_tick(), self.deadlines.get(&index).copied());
                 assert_eq!(link.bucket() as usize, bucket);
                 let visit = self.wheel.visit_tick(link.bucket());
-                assert!(
-                    visit <= link.deadline_tick.max(self.told),
-                    "visited too late"
-                );
+                assert!(visit <= link.deadline_tick.max(self.told), "visited too late");
                 assert_eq!(self.records.links[link.next() as usize].prev(), index);
-                index = if link.next() == first {
-                    NIL
-                } else {
-                    link.next()
-                };
+                index = if link.next() == first { NIL } else { link.next() };
             }
         }
         assert_eq!(linked, self.deadlines.len());
@@ -309,11 +271,7 @@ fn a_jump_of_the_clock_costs_two_visits_an_entry() {
     while wheel.next_tick().is_some_and(|tick| tick <= 1_000_000) {
         assert_eq!(wheel.pop_due(&mut records, 1_000_000), None);
     }
-    assert!(
-        records.stores - before <= 100 * 6 * 2,
-        "{} stores",
-        records.stores - before
-    );
+    assert!(records.stores - before <= 100 * 6 * 2, "{} stores", records.stores - before);
 }
 
 #[test]

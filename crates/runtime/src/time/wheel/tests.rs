@@ -35,11 +35,7 @@ enum Op {
 /// Durations of every level, and near the borders between them.
 fn span_ms() -> impl Strategy<Value = u64> {
     (0..38u32, any::<u64>(), -2..3i64, any::<bool>()).prop_map(|(bits, random, offset, border)| {
-        let span = if border {
-            1 << bits
-        } else {
-            random & ((1 << bits) - 1)
-        };
+        let span = if border { 1 << bits } else { random & ((1 << bits) - 1) };
         span.saturating_add_signed(offset)
     })
 }
@@ -148,17 +144,7 @@ impl Model {
             }
         };
         let fires_ms = deadline_ms.max(self.position_ms);
-        let before = self.set.insert(
-            key.0.index(),
-            (
-                key,
-                Set {
-                    deadline_ms,
-                    fires_ms,
-                    value,
-                },
-            ),
-        );
+        let before = self.set.insert(key.0.index(), (key, Set { deadline_ms, fires_ms, value }));
         assert!(before.is_none());
     }
 
@@ -166,17 +152,7 @@ impl Model {
         if let Some((key, set)) = self.pick(pick) {
             assert!(self.wheel.reset(key, deadline_ms));
             let fires_ms = deadline_ms.max(self.position_ms);
-            self.set.insert(
-                key.0.index(),
-                (
-                    key,
-                    Set {
-                        deadline_ms,
-                        fires_ms,
-                        ..set
-                    },
-                ),
-            );
+            self.set.insert(key.0.index(), (key, Set { deadline_ms, fires_ms, ..set }));
         }
     }
 
@@ -221,15 +197,9 @@ impl Model {
         if let (Some(next_ms), Some(earliest)) = (next_ms, earliest) {
             assert!(next_ms <= earliest, "a sleep until then would be too long");
             let drained = self.position_ms == self.now_ms && earliest > self.now_ms;
-            assert!(
-                !drained || next_ms > self.now_ms,
-                "a sleep until then would spin"
-            );
+            assert!(!drained || next_ms > self.now_ms, "a sleep until then would spin");
             let one_block = earliest / 64 == self.position_ms / 64;
-            assert!(
-                !one_block || next_ms == earliest,
-                "exact in the next 64 ms block"
-            );
+            assert!(!one_block || next_ms == earliest, "exact in the next 64 ms block");
         }
         self.check_lists();
     }
@@ -239,10 +209,7 @@ impl Model {
         for list in 0..LISTS {
             let first = self.wheel.heads[list];
             if list < OVERFLOW {
-                assert_eq!(
-                    self.wheel.occupied[list / SLOTS] >> (list % SLOTS) & 1 == 1,
-                    first != NIL
-                );
+                assert_eq!(self.wheel.occupied[list / SLOTS] >> (list % SLOTS) & 1 == 1, first != NIL);
             }
             let mut index = first;
             while index != NIL {
@@ -251,11 +218,7 @@ impl Model {
                 let (next, deadline_ms) = (timer.next, timer.when >> LIST_BITS);
                 assert_eq!((timer.when & LIST_MASK) as usize, list);
                 assert_eq!(self.wheel.timer(next).prev, index);
-                assert_eq!(
-                    self.wheel.list_of(deadline_ms),
-                    list,
-                    "it should have cascaded"
-                );
+                assert_eq!(self.wheel.list_of(deadline_ms), list, "it should have cascaded");
                 index = if next == first { NIL } else { next };
             }
         }
@@ -309,14 +272,10 @@ fn wheel_with_room(start_ms: u64) -> Wheel<u32, HeapChunk> {
 fn timers_of_one_millisecond_fire_in_order() {
     let mut wheel = wheel_with_room(1000);
     for value in 0..200 {
-        wheel
-            .insert(1000 + u64::from(value % 2) * 5000, value)
-            .expect("room");
+        wheel.insert(1000 + u64::from(value % 2) * 5000, value).expect("room");
     }
     wheel.advance(10_000);
-    let fired: Vec<u32> = core::iter::from_fn(|| wheel.pop_expired())
-        .map(|(_, value)| value)
-        .collect();
+    let fired: Vec<u32> = core::iter::from_fn(|| wheel.pop_expired()).map(|(_, value)| value).collect();
     let expected: Vec<u32> = (0..200).step_by(2).chain((1..200).step_by(2)).collect();
     assert_eq!(fired, expected);
 }
@@ -342,9 +301,7 @@ fn a_timer_set_while_timers_fire_is_not_lost() {
     // Between the two, and before the position.
     wheel.insert(50, 3).expect("room");
     wheel.insert(3, 4).expect("room");
-    let rest: Vec<u32> = core::iter::from_fn(|| wheel.pop_expired())
-        .map(|(_, value)| value)
-        .collect();
+    let rest: Vec<u32> = core::iter::from_fn(|| wheel.pop_expired()).map(|(_, value)| value).collect();
     assert_eq!(rest, [4, 3, 2]);
 }
 
