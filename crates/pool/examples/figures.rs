@@ -1,6 +1,7 @@
 //! Measures what the pool costs: hot acquire and release, the first touch of a page, giving pages back, frees from another thread.
 //!
 //! Run with `cargo run --release -p plimsoll-pool --example figures`. Every figure is the best of several rounds.
+#![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a program that prints figures")]
 
 use std::hint::black_box;

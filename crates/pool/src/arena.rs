@@ -90,7 +90,7 @@ impl Arena {
             budget: Arc::clone(credit.budget()),
             account: Arc::clone(credit.account()),
         };
-        // SAFETY: open, aligned, long enough by the assertion above, and this function's own.
+        // SAFETY: I-REGION: open, aligned, long enough by the assertion above, and this function's own.
         unsafe { base.cast::<Header>().write(header) };
         let shadow = match pages {
             PageChoice::System => None,
@@ -254,7 +254,7 @@ pub(crate) unsafe fn give_back(at: NonNull<u8>, kind: Kind) {
         let local = unsafe { &*header.local.load(Ordering::Relaxed) };
         local.take_back(home.class, home.slot(), kind);
     } else {
-        // SAFETY: as this function's own contract.
+        // SAFETY: I-SLOT: as this function's own contract.
         unsafe { give_back_remote(at, kind) };
     }
 }

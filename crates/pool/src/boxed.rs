@@ -80,7 +80,7 @@ impl<T> PoolBox<T> {
     /// The box as a pin: its value does not move until it is dropped.
     #[must_use]
     pub fn into_pin(self) -> Pin<Self> {
-        // SAFETY: the box owns its value behind a pointer, moves it only in `into_inner`, which wants the box itself, and drops it in place.
+        // SAFETY: I-VALUE: the box owns its value behind a pointer, moves it only in `into_inner`, which wants the box itself, and drops it in place.
         unsafe { Pin::new_unchecked(self) }
     }
 

@@ -75,7 +75,7 @@ pub(crate) unsafe trait Links {
 #[derive(Debug)]
 pub(crate) struct SlotLinks;
 
-// SAFETY: both use the same word of the slot.
+// SAFETY: I-LINK: both use the same word of the slot.
 unsafe impl Links for SlotLinks {
     unsafe fn set(slot: NonNull<u8>, next: *mut u8) {
         // SAFETY: I-OWNED: 64 bytes or more, aligned to 64, the caller's.

@@ -1,6 +1,8 @@
 //! The system calls of the pool: addresses, pages, advice. The only file of this crate that knows the system.
 //!
 //! **I-RANGE**: the functions marked unsafe work on whole pages of a reservation made here, and the caller owns what is in them.
+//!
+//! **I-NEW**: the call makes something new, ends something that this file alone knows, or asks for a number; nothing that exists is touched.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("plimsoll-pool works on Linux only");
@@ -12,7 +14,7 @@ use std::sync::OnceLock;
 pub(crate) fn reserve(bytes: usize) -> Result<NonNull<u8>, i32> {
     debug_assert!(bytes.is_power_of_two());
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a new mapping at an address of the system's choice touches nothing that exists.
+    // SAFETY: I-NEW: a new mapping at an address of the system's choice touches nothing that exists.
     let map = unsafe { libc::mmap(core::ptr::null_mut(), 2 * bytes, libc::PROT_NONE, flags, -1, 0) };
     if map == libc::MAP_FAILED {
         return Err(errno());
@@ -140,7 +142,7 @@ impl Batching {
         if Self::Own.works() {
             return Self::Own;
         }
-        // SAFETY: opens a descriptor, closed on exec.
+        // SAFETY: I-NEW: opens a descriptor, closed on exec.
         let (process, fd) = unsafe {
             let process = libc::getpid();
             (process, libc::syscall(libc::SYS_pidfd_open, process, 0) as i32)
@@ -152,7 +154,7 @@ impl Batching {
         if descriptor.works() {
             return descriptor;
         }
-        // SAFETY: opened above, and unknown to everybody else.
+        // SAFETY: I-NEW: opened above, and unknown to everybody else.
         let _ = unsafe { libc::close(fd) };
         Self::None
     }
@@ -183,7 +185,7 @@ impl Batching {
     unsafe fn discard(self, vectors: &[libc::iovec]) -> usize {
         let fd = match self {
             Self::Own => PIDFD_SELF,
-            // SAFETY: asks for a number.
+            // SAFETY: I-NEW: asks for a number.
             Self::Descriptor { fd, process } if unsafe { libc::getpid() } == process => fd,
             Self::Descriptor { .. } | Self::None => return 0,
         };

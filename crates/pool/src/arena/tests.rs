@@ -1,6 +1,8 @@
 //! Properties, on the real system: the mapping holds no more than what is charged, page for page, is not inherited by forks and has no
 //! huge pages; a pool without addresses is a clear error (sanitizers need addresses too: skip `under_a_limit` with them). What leases do is
 //! tested in `pool`.
+//!
+//! **I-ALONE**: a child process that runs one test changes limits that concern nobody else.
 
 use std::process::Command;
 
@@ -91,7 +93,7 @@ fn one_touched_byte_is_one_page() {
 fn child_without_addresses() {
     let budget = Budget::new(MemoryLimit::mib(64));
     let limit = libc::rlimit { rlim_cur: 8 << 30, rlim_max: 8 << 30 };
-    // SAFETY: sets a number of this process, which runs this test alone.
+    // SAFETY: I-ALONE.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
     let error = Pool::new(&budget, PoolConfig::default()).unwrap_err();
     assert_eq!(error, Error::Reserve { bytes: 64 << 30, errno: 12 });

@@ -53,7 +53,7 @@ proptest! {
                 Op::Write(bytes) => {
                     let taken = bytes.len().min(lease.spare_mut().len());
                     lease.spare_mut()[..taken].write_copy_of_slice(&bytes[..taken]);
-                    // SAFETY: written just now.
+                    // SAFETY: I-VIEW: written just now.
                     unsafe { lease.advance_written(taken) };
                     model.extend_from_slice(&bytes[..taken]);
                 }
@@ -100,7 +100,7 @@ fn a_raw_lease_keeps_its_slot_and_its_kind() {
     let raw = lease.into_raw();
     assert_eq!(raw.as_ptr(), slot, "the start of the slot, not of the view");
     assert_eq!(pool.budget().charged_by(Kind::Tasks), 512);
-    // SAFETY: from `into_raw` above.
+    // SAFETY: I-SLOT: from `into_raw` above.
     let lease = unsafe { Lease::from_raw(raw, Kind::Tasks) };
     assert_eq!((lease.len(), lease.capacity(), lease.class()), (0, 512, Class::B512));
     drop(lease);

@@ -92,7 +92,7 @@ mod interleavings {
 
     struct NodeLinks;
 
-    // SAFETY: both use the same cell of the node.
+    // SAFETY: I-LINK: both use the same cell of the node.
     unsafe impl Links for NodeLinks {
         unsafe fn set(slot: NonNull<u8>, next: *mut u8) {
             // SAFETY: I-OWNED: slots are nodes in these tests.
@@ -150,7 +150,7 @@ mod interleavings {
 
     fn end(shared: &Shared) {
         shared.last.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the only one who sees the end, as the test checks.
+        // SAFETY: I-COUNT: the only one who sees the end, as the test checks.
         shared.arena.with_mut(|alive| unsafe { *alive = false });
     }
 

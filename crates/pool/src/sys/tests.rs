@@ -54,9 +54,9 @@ fn a_range_that_fails_does_not_stop_the_others() {
 
 #[test]
 fn without_batches_nothing_is_claimed() {
-    // SAFETY: no vectors, nothing to lose.
+    // SAFETY: I-RANGE: no vectors, nothing to lose.
     assert_eq!(unsafe { Batching::None.discard(&[]) }, 0);
     let other_process = Batching::Descriptor { fd: -1, process: 0 };
-    // SAFETY: as above.
+    // SAFETY: I-RANGE: no vectors, nothing to lose.
     assert_eq!(unsafe { other_process.discard(&[]) }, 0);
 }

@@ -133,7 +133,7 @@ impl Ring {
                 // A ring that was closed just now, as after a probe, gives its locked memory back some time later.
                 Err(Errno(libc::ENOMEM)) if tries_left > 0 => {
                     tries_left -= 1;
-                    std::thread::sleep(RETURN_DELAY);
+                    sys::pause(RETURN_DELAY);
                 }
                 Err(Errno(libc::ENOMEM | libc::EAGAIN)) if entries > ENTRIES_MIN => entries /= 2,
                 Err(errno) => return Err(Error::system("io_uring_setup", errno)),

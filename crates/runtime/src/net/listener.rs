@@ -78,7 +78,8 @@ impl TcpListener {
         let fd = worker.driver.borrow_mut().listen(address, &options)?;
         worker.opened();
         let mut listener = Self { worker, fd, address, accepting: RefCell::new(Accepting::Idle), at_once: Cell::new(0) };
-        listener.address = listener.worker.driver.borrow().local_address(fd)?;
+        let address = listener.worker.driver.borrow().local_address(fd);
+        listener.address = address?;
         Ok(listener)
     }
 

@@ -299,9 +299,7 @@ impl Task {
         match self.header().phase.get() {
             Phase::Idle => {
                 self.header().phase.set(Phase::Stopping);
-                // The future may own the handle that the caller came through.
-                let task = self.clone();
-                task.stop();
+                self.stop();
             }
             Phase::Running => self.header().phase.set(Phase::Stopping),
             Phase::Empty | Phase::Stopping | Phase::Done | Phase::Panicked | Phase::Cancelled => {}
@@ -345,7 +343,7 @@ impl Task {
             }
             Phase::Panicked => {
                 header.phase.set(Phase::Empty);
-                // SAFETY: as above, with the payload of Panicked.
+                // SAFETY: I-OWNER, I-TYPE, I-CONTENT: as for Done, with the payload of Panicked.
                 unsafe { (header.vtable.drop_payload)(self.0) };
             }
         }

@@ -4,8 +4,10 @@
 use core::cell::{Cell, RefCell};
 use core::future::{Future, pending, poll_fn};
 use core::pin::{Pin, pin};
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Wake;
 
 use plimsoll_pool::MemoryLimit;
 
@@ -39,6 +41,24 @@ fn the_last_joiner_is_the_one_woken() {
     rig.settle();
     assert_eq!((first.count(), second.count()), (0, 1));
     drop(task);
+    rig.end();
+}
+
+#[test]
+fn a_joiner_whose_waker_panics_hurts_nobody() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("in a waker");
+        }
+    }
+    let rig = Rig::new();
+    let mut joined = rig.spawn(async { 1 });
+    let waker = Waker::from(Arc::new(Panics));
+    assert!(pin!(&mut joined).poll(&mut Context::from_waker(&waker)).is_pending());
+    let other = rig.spawn(async { 2 });
+    rig.settle();
+    assert_eq!((result(joined).expect("an output"), result(other).expect("an output")), (1, 2));
     rig.end();
 }
 

@@ -121,11 +121,11 @@ fn a_wake_after_the_end_does_nothing() {
 fn a_run_within_a_poll_does_nothing() {
     let rig = Rc::new(Rig::new());
     let within = Rc::clone(&rig);
-    let other = rig.spawn(async {});
     let task = rig.spawn(poll_fn(move |cx| {
         cx.waker().wake_by_ref();
         Poll::Ready(within.tasks.run(usize::MAX))
     }));
+    let other = rig.spawn(async {});
     assert_eq!(rig.settle(), 2);
     assert_eq!(result(task).expect("an output"), 0);
     drop(other);

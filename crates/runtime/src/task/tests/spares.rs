@@ -76,6 +76,7 @@ fn a_waker_that_was_kept_takes_the_cell() {
     std::thread::scope(|scope| {
         scope.spawn(|| waker.wake_by_ref());
     });
+    assert!(!rig.tasks.has_ready(), "nothing is on its way");
     assert_eq!(rig.settle(), 0);
     drop(waker);
     assert_eq!(rig.cell_bytes(), bytes);

@@ -87,6 +87,50 @@ fn a_sleeping_worker_is_rung_once() {
 }
 
 #[test]
+fn a_wake_after_the_end_rings_nobody() {
+    let rig = Rig::new();
+    let place = Place::default();
+    let task = rig.spawn(stuck(&place));
+    rig.settle();
+    let waker = place.take();
+    task.abort();
+    assert!(rig.tasks.prepare_sleep());
+    thread::scope(|scope| {
+        scope.spawn(|| waker.wake_by_ref());
+    });
+    assert_eq!(rig.rung(), 0);
+    rig.tasks.woke();
+    assert!(!rig.tasks.has_ready());
+    drop((task, waker));
+    rig.end();
+}
+
+#[test]
+fn a_worker_wakes_the_tasks_of_another() {
+    let rig = Rig::new();
+    let place = Place::default();
+    let task = rig.spawn(stuck(&place));
+    rig.settle();
+    let waker = place.take();
+    assert!(rig.tasks.prepare_sleep());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let other = Rig::new();
+            let waker = waker.clone();
+            let task = other.spawn(async move { waker.wake() });
+            other.settle();
+            result(task).expect("an output");
+            other.end();
+        });
+    });
+    assert_eq!(rig.rung(), 1);
+    rig.tasks.woke();
+    assert_eq!(rig.settle(), 1);
+    drop((task, place, waker));
+    rig.end();
+}
+
+#[test]
 fn remote_wakes_keep_their_order() {
     let rig = Rig::new();
     let order = Rc::new(std::cell::RefCell::new(Vec::new()));

@@ -1,0 +1,287 @@
+//! Steps of a connection through its requests: heads, handlers, bodies that nobody reads.
+
+use std::rc::Rc;
+
+use http::StatusCode;
+use plimsoll_codec::h1::{
+    self, BodyDecoder, BodyEvent, FieldSlot, Framing, HeadSearch, Next, RequestState, RequestView,
+};
+use plimsoll_pool::PoolBox;
+use plimsoll_runtime::net::Bytes;
+use plimsoll_runtime::{Kind, Lease, OverBudget, signal};
+use plimsoll_slab::Key;
+
+use crate::connection::{Active, Connection};
+use crate::core::{Core, Ticket};
+use crate::counters::Shed;
+use crate::engine::Engine;
+use crate::server::{Answered, Service};
+
+/// Fields of a head at most, whatever the configuration says.
+const FIELDS_MAX: usize = h1::FIELDS_CEILING;
+
+/// Bytes that a step works on: what was kept from before with what has just come.
+enum Source {
+    Empty,
+    /// Just come, and nothing was kept; used up to here.
+    Fresh(Bytes, usize),
+    /// Kept.
+    Kept(Lease),
+}
+
+impl Source {
+    fn join(core: &Core, kept: Option<Lease>, fresh: Option<Bytes>) -> Result<Self, OverBudget> {
+        let Some(mut kept) = kept else {
+            return Ok(fresh.map_or(Self::Empty, |bytes| Self::Fresh(bytes, 0)));
+        };
+        let Some(fresh) = fresh else { return Ok(Self::Kept(kept)) };
+        if kept.spare_capacity() < fresh.len() {
+            let mut larger = core.pool.try_acquire(kept.len() + fresh.len(), Kind::Buffers)?;
+            larger.extend(&kept);
+            kept = larger;
+        }
+        let taken = kept.extend(&fresh);
+        debug_assert_eq!(taken, fresh.len(), "room was made");
+        Ok(Self::Kept(kept))
+    }
+
+    /// The bytes that were not used yet.
+    fn rest(&self) -> &[u8] {
+        match self {
+            Self::Empty => &[],
+            Self::Fresh(bytes, used) => &bytes[*used..],
+            Self::Kept(lease) => lease,
+        }
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        match self {
+            Self::Empty => debug_assert_eq!(bytes, 0),
+            Self::Fresh(_, used) => *used += bytes,
+            Self::Kept(lease) => lease.consume(bytes),
+        }
+    }
+
+    /// The rest, to be kept beyond this turn.
+    fn keep(self, core: &Core) -> Result<Option<Lease>, OverBudget> {
+        match self {
+            _ if self.rest().is_empty() => Ok(None),
+            Self::Empty => Ok(None),
+            Self::Fresh(Bytes::Owned(mut lease), used) => {
+                lease.consume(used);
+                Ok(Some(lease))
+            }
+            Self::Fresh(Bytes::Borrowed(_), _) => core.pool.try_copy(self.rest(), Kind::Buffers).map(Some),
+            Self::Kept(lease) => Ok(Some(lease)),
+        }
+    }
+}
+
+/// What became of a step, and the connection unless it was closed.
+enum Step {
+    /// Go on.
+    On(PoolBox<Active>),
+    /// Something is not there yet.
+    Wait(PoolBox<Active>),
+    Closed,
+}
+
+impl<S: Service> Engine<S> {
+    /// Something changed on a connection: a handler answered, wrote, or wants to read.
+    fn look_after(&mut self, key: Key) {
+        if let Some(mut active) = self.core.take(key) {
+            active.listed = false;
+            self.drive(key, active, None);
+        }
+    }
+
+    /// Goes on with a connection as far as it can.
+    fn drive(&mut self, key: Key, mut active: PoolBox<Active>, fresh: Option<Bytes>) {
+        let Ok(mut source) = Source::join(&self.core, active.input.take(), fresh) else {
+            self.core.put(key, Connection::Active(active));
+            return self.shed(key, Shed::Head);
+        };
+        loop {
+            let step = match active.exchange.next() {
+                Next::Reset => self.next_exchange(active),
+                Next::ReadHead if self.may_begin(&active) => self.head(key, active, &mut source),
+                Next::Drain => self.drain(active, &mut source),
+                _ => Step::Wait(active),
+            };
+            match step {
+                Step::On(back) => active = back,
+                Step::Wait(back) => {
+                    active = back;
+                    break;
+                }
+                Step::Closed => return,
+            }
+        }
+        if active.closing {
+            source = Source::Empty;
+        }
+        match source.keep(&self.core) {
+            Ok(kept) => active.input = kept,
+            Err(_) => {
+                self.core.put(key, Connection::Active(active));
+                return self.shed(key, Shed::Head);
+            }
+        }
+        // A handler that waits for the body looks again when more of it is there.
+        if active.input.is_some()
+            && let Some(reader) = active.reader.take()
+        {
+            reader.wake();
+        }
+        self.settle(key, active);
+    }
+
+    fn next_exchange(&self, mut active: PoolBox<Active>) -> Step {
+        let reset = active.exchange.reset();
+        debug_assert!(reset.is_ok(), "the exchange asked for it");
+        active.search = HeadSearch::default();
+        active.dropped_bytes = 0;
+        active.reader = None;
+        active.writer = None;
+        Step::On(active)
+    }
+
+    /// Whether another request may be begun: there is room for its answer, and the one before has left its handler.
+    fn may_begin(&self, active: &Active) -> bool {
+        let room = !active.output.has_tail() && active.output.gathered_bytes() < self.core.config.output_bytes_max;
+        room && !active.closing && active.handler.is_none()
+    }
+
+    /// Looks for a head and starts its handler.
+    fn head(&mut self, key: Key, mut active: PoolBox<Active>, source: &mut Source) -> Step {
+        let limits = &self.core.config.limits;
+        let bytes = source.rest();
+        if bytes.is_empty() {
+            return Step::Wait(active);
+        }
+        let found = match active.search.search(bytes, limits) {
+            Ok(Some(range)) => range,
+            Ok(None) => {
+                let skipped = active.search.discard_skipped();
+                source.consume(skipped);
+                if active.search.started() && active.exchange.request() == RequestState::Idle {
+                    let started = active.exchange.head_started();
+                    debug_assert!(started.is_ok(), "the request side was idle");
+                    self.core.table.borrow_mut().schedule(key, self.core.config.head_timeout);
+                }
+                return Step::Wait(active);
+            }
+            Err(error) => return Step::Wait(self.misbehaved(active, error)),
+        };
+        let mut slots = [FieldSlot::EMPTY; FIELDS_MAX];
+        let head = &bytes[found.clone()];
+        let parsed = match h1::parse_head(head, &mut slots[..limits.fields()], limits) {
+            Ok(parsed) => parsed,
+            Err(error) => return Step::Wait(self.misbehaved(active, error)),
+        };
+        let slots = &slots[..usize::from(parsed.fields)];
+        let view = RequestView::new(head, slots, &parsed);
+        let body = match parsed.framing {
+            Framing::None | Framing::Length(0) => None,
+            _ => Some(&bytes[found.end..]),
+        };
+        if self.begin(key, &mut active, &view, body).is_err() {
+            return Step::Wait(self.no_room(active));
+        }
+        let ticket = Ticket::new(&self.core, key, active.requests);
+        self.core.put(key, Connection::Active(active));
+        let core = Rc::clone(&self.core);
+        let answered = core.as_current(key, || self.service.start(&core, &view, slots, ticket));
+        let Some(mut active) = core.take(key) else { return Step::Closed };
+        let has_body = body.is_some();
+        match answered {
+            Answered::Ready => {}
+            Answered::Pending(handler) => active.handler = Some(handler),
+            Answered::NoRoom => return Step::Wait(self.no_room(active)),
+        }
+        if has_body {
+            // The handler read from what was kept; what it left is there.
+            *source = active.input.take().map_or(Source::Empty, Source::Kept);
+        } else {
+            source.consume(found.end);
+        }
+        Step::On(active)
+    }
+
+    /// Prepares the exchange for its handler. `body` is what has come of the body already.
+    fn begin(
+        &self,
+        key: Key,
+        active: &mut Active,
+        view: &RequestView<'_>,
+        body: Option<&[u8]>,
+    ) -> Result<(), OverBudget> {
+        let config = &self.core.config;
+        let parsed = view.request();
+        let received = active.exchange.head_received(parsed);
+        debug_assert!(received.is_ok(), "a head was due");
+        self.core.counters().request();
+        active.requests = active.requests.wrapping_add(1);
+        if signal::is_stopping() || config.requests_max.is_some_and(|max| active.requests >= max) {
+            active.exchange.close_after();
+        }
+        active.method = parsed.method.clone();
+        active.version = parsed.version;
+        active.sent_bytes = 0;
+        active.decoder = BodyDecoder::new(parsed.framing, &config.limits);
+        if let Some(body) = body.filter(|body| !body.is_empty()) {
+            active.input = Some(self.core.pool.try_copy(body, Kind::Buffers)?);
+        }
+        if self.core.log.is_some() {
+            let line = view.head().split(|&byte| byte == b'\r').next().unwrap_or_default();
+            active.line = self.core.pool.try_copy(line, Kind::Buffers).ok();
+            if active.peer.is_none() {
+                active.peer = self.core.table.borrow_mut().peer_address(key).ok();
+            }
+        }
+        Ok(())
+    }
+
+    fn misbehaved(&self, mut active: PoolBox<Active>, error: plimsoll_codec::Error) -> PoolBox<Active> {
+        self.core.counters().shed(Shed::Misbehaviour);
+        let _failed_before = active.exchange.request_failed();
+        self.core.fail(&mut active, error.status());
+        active
+    }
+
+    fn no_room(&self, mut active: PoolBox<Active>) -> PoolBox<Active> {
+        self.core.counters().shed(Shed::Body);
+        self.core.fail(&mut active, StatusCode::SERVICE_UNAVAILABLE);
+        active
+    }
+
+    /// Drops a body that nobody reads any more.
+    fn drain(&self, mut active: PoolBox<Active>, source: &mut Source) -> Step {
+        loop {
+            let decoded = match active.decoder.decode(source.rest()) {
+                Ok(decoded) => decoded,
+                Err(_) => {
+                    active.closing = true;
+                    return Step::Wait(active);
+                }
+            };
+            source.consume(decoded.consumed);
+            match decoded.event {
+                BodyEvent::Data(range) => {
+                    active.dropped_bytes = active.dropped_bytes.saturating_add(range.len() as u32);
+                    if active.dropped_bytes > self.core.config.drain_bytes_max {
+                        active.closing = true;
+                        return Step::Wait(active);
+                    }
+                }
+                BodyEvent::Trailers(_) => {}
+                BodyEvent::NeedMore => return Step::Wait(active),
+                BodyEvent::End => {
+                    let received = active.exchange.body_received();
+                    debug_assert!(received.is_ok(), "a body was due");
+                    return Step::On(active);
+                }
+            }
+        }
+    }
+}
