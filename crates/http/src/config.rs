@@ -31,7 +31,7 @@ pub struct Config {
     pub drain_bytes_max: u32,
     /// Bytes of a body that [`Request::collect`](crate::Request::collect) takes. Default 2 MiB.
     pub collect_bytes_max: usize,
-    /// Answers to pipelined requests that are gathered before the socket must take some. Default 64 KiB, at most 128 KiB.
+    /// Answers to pipelined requests that are gathered before the socket must take some. Default and at most 64 KiB.
     pub output_bytes_max: usize,
     /// Requests of one connection; `None` for no end. Default `None`.
     pub requests_max: Option<u32>,

@@ -45,6 +45,19 @@ pub const EXCHANGE_BYTES: usize = size_of::<Active>();
 const _: () = assert!(CONNECTION_BYTES <= 64, "a parked connection is a cache line");
 const _: () = assert!(EXCHANGE_BYTES <= 512, "an exchange fits its class");
 
+/// What a connection that is worked on has a limited time for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deadline {
+    /// Nothing: its handler takes as long as it likes.
+    None,
+    /// A head, from its first byte.
+    Head,
+    /// The next part of a body.
+    Body,
+    /// The peer, to take something of the output.
+    Send,
+}
+
 /// A connection while it is worked on.
 pub(crate) struct Active {
     pub(crate) exchange: Exchange,
@@ -71,6 +84,8 @@ pub(crate) struct Active {
     pub(crate) bulk: bool,
     /// Closed as soon as the output has left, whatever else is pending.
     pub(crate) closing: bool,
+    /// The deadline that is set.
+    pub(crate) deadline: Deadline,
     /// In the list of connections to be looked after this turn.
     pub(crate) listed: bool,
     /// The request line, while there is an access log.
@@ -101,11 +116,19 @@ impl Active {
             dropped_bytes: 0,
             bulk: false,
             closing: false,
+            deadline: Deadline::None,
             listed: false,
             line: None,
             peer: None,
             status: None,
             sent_bytes: 0,
+        }
+    }
+
+    /// What there was a limited time for has got on: if that is the deadline, it is set anew.
+    pub(crate) fn progressed(&mut self, with: Deadline) {
+        if self.deadline == with {
+            self.deadline = Deadline::None;
         }
     }
 

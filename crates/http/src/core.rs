@@ -27,6 +27,9 @@ use crate::server::{AccessLog, AccessRecord};
 /// The most that a head takes beside the program's own fields: status line, Date, Content-Length or Transfer-Encoding, Connection.
 const HEAD_BYTES_MAX: usize = 224;
 
+/// What is gathered is one lease: this much, and another answer of the copied size with its fields.
+const OUTPUT_BYTES_CEILING: usize = 64 * 1024;
+
 /// The shared part of one worker's server.
 pub(crate) struct Core {
     pub(crate) table: RefCell<Table<Connection>>,
@@ -52,7 +55,7 @@ impl Core {
     ) -> Rc<Self> {
         Rc::new(Self {
             table: RefCell::new(table),
-            config,
+            config: Config { output_bytes_max: config.output_bytes_max.min(OUTPUT_BYTES_CEILING), ..config },
             pool: plimsoll_runtime::pool(),
             counters,
             worker: plimsoll_runtime::worker_index(),
@@ -73,6 +76,13 @@ impl Core {
         let seconds = plimsoll_runtime::unix_seconds();
         if self.date.get().0 != seconds {
             self.date.set((seconds, date::format(seconds)));
+        }
+    }
+
+    /// The same, for a handler that answers in a turn of its own.
+    fn tick_for(&self, key: Key) {
+        if self.current.get() != Some(key) {
+            self.tick();
         }
     }
 
@@ -194,6 +204,9 @@ impl Core {
     fn answer(&self, active: &mut Active, mut response: Response) {
         active.handler = None;
         self.log_streamed(active);
+        if active.closing {
+            return;
+        }
         if response.kind() == ResponseKind::Streamed {
             if active.exchange.response() == ResponseState::Body {
                 self.abandon(active);
@@ -217,13 +230,12 @@ impl Core {
             active.exchange.response(),
             ResponseState::Idle | ResponseState::Head | ResponseState::SentContinue
         );
-        if begun || active.output.has_tail() {
+        if begun || active.closing || active.output.has_tail() {
             return self.abandon(active);
         }
         self.counters().response(status.as_u16());
         self.log(active, status, 0);
         if self.write_error(active, status).is_err() {
-            active.output.clear();
             active.output.follow(Body::Static(h1::error_response(status)));
         }
         active.closing = true;
@@ -346,6 +358,9 @@ impl Ticket {
     /// The next part of the request's body.
     pub(crate) fn poll_chunk(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
         let polled = self.core.with(self, |active| {
+            if active.closing {
+                return Err(Error::Gone);
+            }
             match self.core.decode(active)? {
                 Decoded::Data(lease) => return Ok(Some(Some(lease))),
                 Decoded::End => return Ok(Some(None)),
@@ -373,7 +388,11 @@ impl Ticket {
             return Err(Error::Misuse("an answer that is streamed has no body of its own"));
         }
         let length = length.map_or(BodyLength::Unknown, BodyLength::Known);
+        self.core.tick_for(self.key);
         let begun = self.core.with(self, |active| {
+            if active.closing {
+                return Err(Error::Gone);
+            }
             if !matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue) {
                 return Err(Error::Misuse("the request was answered already"));
             }
@@ -395,9 +414,8 @@ impl Ticket {
             if !discard && active.exchange.response() != ResponseState::Body {
                 return Err(Error::Misuse("more bytes than were announced"));
             }
-            let room = self.core.config.output_bytes_max;
-            let waits = active.output.has_tail() || active.output.gathered_bytes() + piece.min(COPY_BYTES_MAX) > room;
-            if waits && !discard {
+            let bytes_max = self.core.config.output_bytes_max;
+            if !discard && !active.output.has_room(piece.min(COPY_BYTES_MAX), bytes_max) {
                 active.writer = Some(cx.waker().clone());
                 self.core.list(self.key, active);
                 return Ok(None);
@@ -420,6 +438,9 @@ impl Ticket {
     /// Ends an answer's body.
     pub(crate) fn finish(&self) -> Result<(), Error> {
         let finished = self.core.with(self, |active| {
+            if active.closing {
+                return Err(Error::Gone);
+            }
             match active.framing {
                 BodyOut::None => return Ok(()),
                 BodyOut::Length(0) => {}
@@ -441,6 +462,7 @@ impl Ticket {
 
     /// The handler is done.
     pub(crate) fn answer(&self, response: Response) {
+        self.core.tick_for(self.key);
         self.core.with(self, |active| {
             self.core.answer(active, response);
             self.core.list(self.key, active);
@@ -456,24 +478,19 @@ impl Core {
 
     fn put_piece(&self, active: &mut Active, body: Body) -> Result<(), Error> {
         let bytes = body.as_slice().len() as u64;
-        match &mut active.framing {
-            BodyOut::Length(left) if *left < bytes => {
-                return Err(Error::Misuse("more bytes than were announced"));
+        match active.framing {
+            BodyOut::Length(left) if left < bytes => return Err(Error::Misuse("more bytes than were announced")),
+            BodyOut::Chunked => {
+                let header = h1::chunk_header(bytes);
+                active.output.append_piece(&self.pool, header.as_bytes(), body, h1::CHUNK_END)?;
             }
-            BodyOut::Length(left) => *left -= bytes,
-            BodyOut::Chunked => self.gather(active, h1::chunk_header(bytes).as_bytes())?,
-            BodyOut::UntilClose => {}
+            BodyOut::Length(_) | BodyOut::UntilClose => active.output.append_piece(&self.pool, &[], body, &[])?,
             BodyOut::None => return Err(Error::Misuse("this answer has no body")),
         }
+        if let BodyOut::Length(left) = &mut active.framing {
+            *left -= bytes;
+        }
         active.sent_bytes += bytes;
-        if body.as_slice().len() <= COPY_BYTES_MAX {
-            self.gather(active, body.as_slice())?;
-        } else {
-            active.output.follow(body);
-        }
-        if active.framing == BodyOut::Chunked {
-            self.gather(active, h1::CHUNK_END)?;
-        }
         Ok(())
     }
 }

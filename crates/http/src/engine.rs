@@ -3,29 +3,21 @@
 //! Nothing waits in here. A step ends when the connection needs something that is not there: more bytes, room in the socket, or its handler. Each
 //! of these comes back as an event of the table, or as an entry in the list that handlers write to.
 
-use ::core::cell::RefMut;
 use ::core::future::{Future, poll_fn};
 use ::core::task::Poll;
 use std::rc::Rc;
 
 use http::StatusCode;
-use plimsoll_codec::h1::{
-    self, BodyDecoder, BodyEvent, FieldSlot, Framing, HeadSearch, Next, RequestState, RequestView, ResponseState,
-};
-use plimsoll_pool::PoolBox;
-use plimsoll_runtime::net::{Bytes, Event, Table};
-use plimsoll_runtime::{Kind, Lease, OverBudget, SendBytes, signal, sleep_until};
+use plimsoll_codec::h1::RequestState;
+use plimsoll_runtime::net::{Bytes, Event};
+use plimsoll_runtime::{Kind, SendBytes, signal, sleep_until};
 use plimsoll_slab::Key;
 
-use crate::connection::{Active, Connection};
-use crate::core::{Core, Ticket};
+use crate::connection::{Active, Connection, Deadline};
+use crate::core::Core;
 use crate::counters::Shed;
-use crate::server::{Answered, Service};
+use crate::server::Service;
 
-/// Fields of a head at most, whatever the configuration says.
-const FIELDS_MAX: usize = h1::FIELDS_CEILING;
-/// The size of a receive buffer of its own, for bodies that come faster than small receives bring them.
-const BULK_BYTES: usize = 64 * 1024;
 /// A receive that brought so many bytes was full.
 const FULL_BYTES: usize = 16 * 1024;
 
@@ -43,9 +35,16 @@ pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
     }
 }
 
-struct Engine<S> {
-    core: Rc<Core>,
-    service: S,
+pub(crate) struct Engine<S: Service> {
+    pub(crate) core: Rc<Core>,
+    pub(crate) service: S,
+}
+
+/// A handler that still runs keeps the table alive, so connections are not closed by dropping that: nobody would take its events any more.
+impl<S: Service> Drop for Engine<S> {
+    fn drop(&mut self) {
+        self.close_all();
+    }
 }
 
 impl<S: Service> Engine<S> {
@@ -87,8 +86,10 @@ impl<S: Service> Engine<S> {
 
     fn accepted(&mut self, key: Key) {
         self.core.counters().accepted();
+        let config = &self.core.config;
         let mut table = self.core.table.borrow_mut();
-        table.schedule(key, self.core.config.keep_alive_timeout);
+        // Taken in from a stopped listener: its request is there already, or is not waited for.
+        table.schedule(key, if signal::is_stopping() { config.linger_timeout } else { config.keep_alive_timeout });
         if table.receive(key).is_err() {
             drop(table);
             self.shed(key, Shed::Accept);
@@ -113,6 +114,7 @@ impl<S: Service> Engine<S> {
             }
             Some(Connection::Active(mut active)) => {
                 active.bulk = bytes.len() >= FULL_BYTES;
+                active.progressed(Deadline::Body);
                 self.drive(key, active, Some(bytes));
             }
             Some(Connection::Lingering { dropped_bytes }) => self.linger_on(key, dropped_bytes, bytes),
@@ -143,16 +145,19 @@ impl<S: Service> Engine<S> {
             }
             return;
         }
-        let receiving = table.is_receiving(key);
         match table.get_mut(key) {
             Some(Connection::Parked { .. }) if !signal::is_stopping() => {
                 table.schedule(key, core.config.keep_alive_timeout)
             }
-            Some(Connection::Active(_)) => {
+            Some(Connection::Active(active)) => {
+                active.progressed(Deadline::Send);
                 drop(table);
                 self.look_after(key);
             }
-            Some(Connection::Lingering { .. }) if receiving => {}
+            Some(Connection::Lingering { .. }) => {
+                drop(table);
+                self.linger(key);
+            }
             _ => {
                 drop(table);
                 self.close(key);
@@ -169,6 +174,7 @@ impl<S: Service> Engine<S> {
             Some(connection @ Connection::Parked { .. }) if sending => {
                 *connection = Connection::Lingering { dropped_bytes: 0 };
             }
+            Some(Connection::Lingering { .. }) if sending => {}
             Some(Connection::Active(active)) => {
                 active.exchange.peer_closed();
                 if let Some(reader) = active.reader.take() {
@@ -208,6 +214,7 @@ impl<S: Service> Engine<S> {
                 if let Some(reader) = active.reader.take() {
                     reader.wake();
                 }
+                active.deadline = Deadline::None;
                 core.counters().shed(Shed::Timeout);
                 return;
             }
@@ -220,3 +227,4 @@ impl<S: Service> Engine<S> {
         core.counters().shed(reason);
         self.close(key);
     }
+}

@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod closing;
 mod config;
 mod connection;
 mod core;
@@ -41,6 +42,8 @@ mod output;
 mod request;
 mod response;
 mod server;
+mod settle;
+mod steps;
 
 pub use body::BodyWriter;
 pub use config::Config;

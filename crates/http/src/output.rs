@@ -43,6 +43,12 @@ impl Output {
         self.gathered.as_ref().map_or(0, |lease| lease.len())
     }
 
+    /// Whether a piece of so many bytes may be gathered. One that is larger than all the room may be, when nothing else is there.
+    pub(crate) fn has_room(&self, bytes: usize, bytes_max: usize) -> bool {
+        let gathered = self.gathered_bytes();
+        !self.has_tail() && (gathered == 0 || gathered + bytes <= bytes_max)
+    }
+
     /// Makes room for `bytes` more.
     pub(crate) fn reserve(&mut self, pool: &Pool, bytes: usize) -> Result<(), OverBudget> {
         debug_assert!(!self.has_tail(), "nothing is gathered behind a tail");
@@ -85,13 +91,44 @@ impl Output {
         if !self.has_tail() {
             return self.append(pool, bytes);
         }
-        let mut behind = match self.behind.take() {
-            Some(lease) => lease,
-            None => pool.try_acquire(BEHIND_BYTES, Kind::Buffers)?,
-        };
-        let taken = behind.extend(bytes);
+        self.reserve_behind(pool)?;
+        let taken = self.behind.as_mut().map_or(0, |behind| behind.extend(bytes));
         assert_eq!(taken, bytes.len(), "the end of a chunk and the last chunk");
-        self.behind = Some(behind);
+        Ok(())
+    }
+
+    /// Makes room for what closes the chunk of a long body.
+    fn reserve_behind(&mut self, pool: &Pool) -> Result<(), OverBudget> {
+        if self.behind.is_none() {
+            self.behind = Some(pool.try_acquire(BEHIND_BYTES, Kind::Buffers)?);
+        }
+        Ok(())
+    }
+
+    /// Appends a piece of a body between what goes before and behind it: all of it or, when there is no room, nothing.
+    pub(crate) fn append_piece(&mut self, pool: &Pool, before: &[u8], body: Body, end: &'static [u8]) -> Result<(), OverBudget> {
+        debug_assert!(!self.has_tail(), "one long body at a time");
+        let copied = if body.as_slice().len() <= COPY_BYTES_MAX { body.as_slice() } else { &[] };
+        let gathered = before.len() + copied.len() + if copied.is_empty() { 0 } else { end.len() };
+        if gathered > 0 {
+            self.reserve(pool, gathered)?;
+        }
+        if !copied.is_empty() {
+            for part in [before, copied, end] {
+                self.push(part);
+            }
+            return Ok(());
+        }
+        if !end.is_empty() {
+            // Not in its place before nothing can fail any more: it would count as a tail.
+            let mut behind = pool.try_acquire(BEHIND_BYTES, Kind::Buffers)?;
+            behind.extend(end);
+            self.behind = Some(behind);
+        }
+        if !before.is_empty() {
+            self.push(before);
+        }
+        self.tail = body;
         Ok(())
     }
 
@@ -99,11 +136,6 @@ impl Output {
     pub(crate) fn follow(&mut self, body: Body) {
         debug_assert!(!self.has_tail(), "one body at a time");
         self.tail = body;
-    }
-
-    /// Forgets everything: for answers that cannot be completed.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
     }
 
     /// Hands the next piece to the socket, unless one is on its way.

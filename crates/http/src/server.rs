@@ -245,6 +245,9 @@ pub(crate) struct AccessLog(Arc<dyn Fn(&AccessRecord<'_>) + Send + Sync>);
 
 impl AccessLog {
     pub(crate) fn write(&self, record: &AccessRecord<'_>) {
-        (self.0)(record);
+        let write = std::panic::AssertUnwindSafe(|| (self.0)(record));
+        if std::panic::catch_unwind(write).is_err() {
+            tracing::error!("the access log panicked");
+        }
     }
 }

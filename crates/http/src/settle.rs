@@ -13,6 +13,7 @@ use crate::connection::{Active, Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::output::COPY_BYTES_MAX;
 use crate::server::Service;
 
 /// The size of a receive buffer of its own, for bodies that come faster than small receives bring them.
@@ -20,16 +21,16 @@ const BULK_BYTES: usize = 64 * 1024;
 
 impl<S: Service> Engine<S> {
     /// Sends what there is to send, arms what there is to wait for, and puts the connection back.
-    fn settle(&mut self, key: Key, mut active: PoolBox<Active>) {
+    pub(crate) fn settle(&mut self, key: Key, mut active: PoolBox<Active>) {
         let core = Rc::clone(&self.core);
         let mut borrowed = core.table.borrow_mut();
         let table = &mut *borrowed;
         let flushed = active.output.flush(&core.pool, table, key);
         let sending = table.is_sending(key);
         let next = active.exchange.next();
-        let ends = active.closing || matches!(next, Next::Close { .. } | Next::Upgraded);
-        if !active.output.has_tail()
-            && active.output.gathered_bytes() <= core.config.output_bytes_max / 2
+        let is_last = matches!(next, Next::Close { .. } | Next::Upgraded) && active.handler.is_none();
+        let ends = active.closing || is_last;
+        if active.output.has_room(COPY_BYTES_MAX, core.config.output_bytes_max)
             && let Some(writer) = active.writer.take()
         {
             writer.wake();
@@ -45,7 +46,7 @@ impl<S: Service> Engine<S> {
                 Err(_) => After::Shed,
             }
         };
-        schedule(&core, table, key, &active, sending || ends);
+        schedule(&core, table, key, &mut active, sending || ends);
         *table.get_mut(key).expect("a live connection") = Connection::Active(active);
         drop(borrowed);
         match after {
@@ -65,7 +66,11 @@ impl<S: Service> Engine<S> {
         drop(table);
         drop(active);
         self.core.counters().active(-1);
-        if receiving.is_err() {
+        if receiving.is_err() && sending {
+            // Closed when the answer has left.
+            self.core.counters().shed(Shed::Parked);
+            self.core.put(key, Connection::Lingering { dropped_bytes: 0 });
+        } else if receiving.is_err() {
             self.core.counters().shed(Shed::Parked);
             self.close(key);
         } else if signal::is_stopping() && !sending {
@@ -83,30 +88,52 @@ enum After {
 /// Arms what the exchange waits for.
 fn arm(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active, next: Next) -> Result<(), OverBudget> {
     match next {
+        // Only output is waited for. A peer that has closed its half meanwhile gets it all the same.
+        _ if active.closing => {
+            table.unwatch(key);
+            Ok(())
+        }
         // Output that the peer does not take stops further reads from it.
-        Next::ReadHead if !active.output.is_empty() || active.closing => Ok(()),
-        Next::ReadHead | Next::Drain => table.receive(key),
-        Next::ReadBody if active.reader.is_some() && active.bulk && !table.is_receiving(key) => {
+        Next::ReadHead if !active.output.is_empty() => {
+            table.unwatch(key);
+            Ok(())
+        }
+        Next::ReadHead => table.receive(key),
+        Next::Drain if active.handler.is_none() => table.receive(key),
+        Next::ReadBody | Next::Drain if active.reader.is_some() && active.bulk && !table.is_receiving(key) => {
             match core.pool.try_acquire(BULK_BYTES, Kind::Buffers) {
                 Ok(lease) => table.receive_into(key, lease),
                 Err(_) => table.receive(key),
             }
         }
-        Next::ReadBody if active.reader.is_some() => table.receive(key),
-        Next::ReadBody | Next::Answer => table.watch(key),
-        Next::AnswerError | Next::Reset | Next::Close { .. } | Next::Upgraded => Ok(()),
+        Next::ReadBody | Next::Drain if active.reader.is_some() => table.receive(key),
+        _ if active.handler.is_some() => table.watch(key),
+        _ => {
+            table.unwatch(key);
+            Ok(())
+        }
     }
 }
 
-/// Sets the deadline that fits what the connection waits for.
-fn schedule(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active, sends: bool) {
-    if sends {
-        table.schedule(key, core.config.send_timeout);
-    } else if active.reader.is_some() {
-        table.schedule(key, core.config.body_timeout);
-    } else if active.handler.is_some() {
-        table.unschedule(key);
-    } else if active.exchange.request() != RequestState::Head {
-        table.schedule(key, core.config.body_timeout);
+/// Sets the deadline that fits what the connection waits for. One that is set already stands: bytes that come are no reason to wait longer
+/// for others.
+fn schedule(core: &Core, table: &mut Table<Connection>, key: Key, active: &mut Active, sends: bool) {
+    let deadline = match active.exchange.request() {
+        _ if sends => Deadline::Send,
+        _ if active.reader.is_some() => Deadline::Body,
+        _ if active.handler.is_some() => Deadline::None,
+        RequestState::Head => Deadline::Head,
+        _ => Deadline::Body,
+    };
+    if deadline == active.deadline && deadline != Deadline::None {
+        return;
+    }
+    active.deadline = deadline;
+    let config = &core.config;
+    match deadline {
+        Deadline::None => table.unschedule(key),
+        Deadline::Head => table.schedule(key, config.head_timeout),
+        Deadline::Body => table.schedule(key, config.body_timeout),
+        Deadline::Send => table.schedule(key, config.send_timeout),
     }
 }

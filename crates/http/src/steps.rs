@@ -88,7 +88,7 @@ enum Step {
 
 impl<S: Service> Engine<S> {
     /// Something changed on a connection: a handler answered, wrote, or wants to read.
-    fn look_after(&mut self, key: Key) {
+    pub(crate) fn look_after(&mut self, key: Key) {
         if let Some(mut active) = self.core.take(key) {
             active.listed = false;
             self.drive(key, active, None);
@@ -96,13 +96,15 @@ impl<S: Service> Engine<S> {
     }
 
     /// Goes on with a connection as far as it can.
-    fn drive(&mut self, key: Key, mut active: PoolBox<Active>, fresh: Option<Bytes>) {
+    pub(crate) fn drive(&mut self, key: Key, mut active: PoolBox<Active>, fresh: Option<Bytes>) {
         let Ok(mut source) = Source::join(&self.core, active.input.take(), fresh) else {
             self.core.put(key, Connection::Active(active));
             return self.shed(key, Shed::Head);
         };
         loop {
             let step = match active.exchange.next() {
+                // A handler that has answered may still read the body, or do something else.
+                _ if active.handler.is_some() => Step::Wait(active),
                 Next::Reset => self.next_exchange(active),
                 Next::ReadHead if self.may_begin(&active) => self.head(key, active, &mut source),
                 Next::Drain => self.drain(active, &mut source),
@@ -146,10 +148,10 @@ impl<S: Service> Engine<S> {
         Step::On(active)
     }
 
-    /// Whether another request may be begun: there is room for its answer, and the one before has left its handler.
+    /// Whether another request may be begun: there is room for its answer.
     fn may_begin(&self, active: &Active) -> bool {
         let room = !active.output.has_tail() && active.output.gathered_bytes() < self.core.config.output_bytes_max;
-        room && !active.closing && active.handler.is_none()
+        room && !active.closing
     }
 
     /// Looks for a head and starts its handler.
@@ -167,7 +169,6 @@ impl<S: Service> Engine<S> {
                 if active.search.started() && active.exchange.request() == RequestState::Idle {
                     let started = active.exchange.head_started();
                     debug_assert!(started.is_ok(), "the request side was idle");
-                    self.core.table.borrow_mut().schedule(key, self.core.config.head_timeout);
                 }
                 return Step::Wait(active);
             }

@@ -21,7 +21,7 @@
 //! | [`net`] | TCP streams, listeners, the connection table |
 //! | [`fs`] | files |
 //! | [`http`] | the HTTP server |
-//! | [`pool`] | the budget, leases, `TieredBuf`: useful without the rest |
+//! | [`pool`](mod@pool) | the budget, leases, `TieredBuf`: useful without the rest |
 //! | [`reactor`], [`sim`] | the completion driver, and the simulated world |
 #![forbid(unsafe_code)]
 

@@ -405,19 +405,19 @@ async fn send(handle: &Handle, mut bytes: SendBytes) -> Result<()> {
     if bytes.is_empty() {
         return Ok(());
     }
-    let all = bytes.len();
+    let mut begun = false;
     while !bytes.is_empty() {
-        let left = bytes.len();
         let operation = match Operation::start(&handle.worker, Op::Send { fd, bytes }) {
             Ok(operation) => operation,
             Err((over, _op)) => {
                 // Nothing of it has left: the stream is as it was.
-                if left == all {
+                if !begun {
                     handle.with(|socket| socket.sending = Sending::Ready);
                 }
                 return Err(over.into());
             }
         };
+        begun = true;
         handle.with(|socket| socket.sending = Sending::Interrupted);
         let completion = operation.await;
         completion.result?;

@@ -76,7 +76,7 @@ impl Tasks {
     }
 
     /// Polls ready tasks, the longest waiting first, and `polls_max` times at most. A task that wakes itself goes to the back.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn run(&self, polls_max: usize) -> usize {
         self.run_observed(polls_max, |_| false)
     }
