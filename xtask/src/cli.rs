@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::ci::{self, Step};
-use crate::{fuzz, tidy};
+use crate::{bench, fuzz, tidy};
 
 /// Tasks of this repository.
 #[derive(Debug, Parser)]
@@ -23,6 +23,8 @@ enum Command {
     Tidy,
     /// Every fuzz target for some time (needs nightly and cargo-fuzz)
     Fuzz(FuzzFlags),
+    /// Servers side by side on loopback (needs wrk)
+    Bench(BenchFlags),
 }
 
 #[derive(Debug, clap::Args)]
@@ -51,12 +53,29 @@ pub(crate) struct FuzzFlags {
     pub(crate) target: Vec<String>,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct BenchFlags {
+    /// 3 rounds of 2 seconds: under three minutes
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Measure beside these servers and no others
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) peers: Vec<String>,
+    /// Rounds of each load [default: 7]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) rounds: Option<u32>,
+    /// Seconds for each server in a round [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) seconds: Option<u32>,
+}
+
 /// Reads the command line and runs the command.
 pub(crate) fn run() -> ExitCode {
     ExitCode::from(match Xtask::parse().command {
         Command::Ci(flags) => ci::run(&flags),
         Command::Tidy => tidy::run(),
         Command::Fuzz(flags) => fuzz::run(&flags),
+        Command::Bench(flags) => bench::run(&flags),
     })
 }
 

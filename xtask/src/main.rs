@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program answers on its streams")]
 
+mod bench;
 mod ci;
 mod cli;
 mod fuzz;

@@ -106,7 +106,13 @@ impl Output {
     }
 
     /// Appends a piece of a body between what goes before and behind it: all of it or, when there is no room, nothing.
-    pub(crate) fn append_piece(&mut self, pool: &Pool, before: &[u8], body: Body, end: &'static [u8]) -> Result<(), OverBudget> {
+    pub(crate) fn append_piece(
+        &mut self,
+        pool: &Pool,
+        before: &[u8],
+        body: Body,
+        end: &'static [u8],
+    ) -> Result<(), OverBudget> {
         debug_assert!(!self.has_tail(), "one long body at a time");
         let copied = if body.as_slice().len() <= COPY_BYTES_MAX { body.as_slice() } else { &[] };
         let gathered = before.len() + copied.len() + if copied.is_empty() { 0 } else { end.len() };

@@ -97,6 +97,7 @@ impl<S: Service> Engine<S> {
 
     /// Goes on with a connection as far as it can.
     pub(crate) fn drive(&mut self, key: Key, mut active: PoolBox<Active>, fresh: Option<Bytes>) {
+        let has_more = fresh.is_some();
         let Ok(mut source) = Source::join(&self.core, active.input.take(), fresh) else {
             self.core.put(key, Connection::Active(active));
             return self.shed(key, Shed::Head);
@@ -129,8 +130,10 @@ impl<S: Service> Engine<S> {
                 return self.shed(key, Shed::Head);
             }
         }
-        // A handler that waits for the body looks again when more of it is there.
-        if active.input.is_some()
+        // A handler that waits for the body looks again when more of it is there. What it has looked at in vain, such as a part of a trailer
+        // section, may still be kept: that alone is no reason.
+        if has_more
+            && active.input.is_some()
             && let Some(reader) = active.reader.take()
         {
             reader.wake();

@@ -409,7 +409,7 @@ fn at_the_line_spawning_is_refused_and_nothing_else_happens() {
                 let payload = [held.len() as u8; 4_000];
                 match spawn(async move {
                     core::future::pending::<()>().await;
-                    drop(payload);
+                    std::hint::black_box(payload);
                 }) {
                     Ok(handle) => held.push(handle),
                     Err(error) => break error,

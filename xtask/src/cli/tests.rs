@@ -28,6 +28,18 @@ fn fuzz_seconds_are_positive() {
 }
 
 #[test]
+fn peers_are_a_list_and_rounds_are_positive() {
+    let Ok(Command::Bench(flags)) = parse("bench --quick --peers hyper,other --seconds 1") else {
+        panic!("these flags are documented");
+    };
+    assert_eq!(flags.peers, ["hyper", "other"]);
+    assert!(flags.quick);
+    assert_eq!((flags.rounds, flags.seconds), (None, Some(1)));
+    assert!(parse("bench --rounds 0").is_err());
+    assert!(parse("bench --seconds 0").is_err());
+}
+
+#[test]
 fn a_command_is_needed_and_must_exist() {
     assert!(parse("").is_err());
     assert!(parse("deploy").is_err());

@@ -36,7 +36,9 @@ async fn serve(address: String, pipeline_flush: bool) -> Result<(), Box<dyn Erro
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
-        let connection = http1::Builder::new().pipeline_flush(pipeline_flush).serve_connection(TokioIo::new(stream), service_fn(answer));
+        let connection = http1::Builder::new()
+            .pipeline_flush(pipeline_flush)
+            .serve_connection(TokioIo::new(stream), service_fn(answer));
         tokio::spawn(async move {
             // A peer that goes away is no error of ours.
             let _ended = connection.await;

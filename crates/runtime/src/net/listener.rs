@@ -77,7 +77,8 @@ impl TcpListener {
         let worker = Worker::current();
         let fd = worker.driver.borrow_mut().listen(address, &options)?;
         worker.opened();
-        let mut listener = Self { worker, fd, address, accepting: RefCell::new(Accepting::Idle), at_once: Cell::new(0) };
+        let mut listener =
+            Self { worker, fd, address, accepting: RefCell::new(Accepting::Idle), at_once: Cell::new(0) };
         let address = listener.worker.driver.borrow().local_address(fd);
         listener.address = address?;
         Ok(listener)

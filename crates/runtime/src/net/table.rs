@@ -402,7 +402,9 @@ impl<C: Default> Table<C> {
                 }
                 return self.add(fd).map(Event::Accepted);
             }
-            (Err(errno), _) if needs_pause(errno) && matches!(self.accepting, Accepting::Armed(_)) => self.pause_accepting(),
+            (Err(errno), _) if needs_pause(errno) && matches!(self.accepting, Accepting::Armed(_)) => {
+                self.pause_accepting()
+            }
             _ => {
                 if let Accepting::Armed(_) = self.accepting {
                     self.accepting = Accepting::Idle;

@@ -27,7 +27,8 @@
 //! `Task`, `Vacant`, `Join` and `CoreRef` hold pointers and are thus `!Send`; the functions of the waker compare thread marks first.
 //!
 //! **I-REF**: a `Task` is one hold of its cell, a waker or an entry of the injection stack one reference of its [`Count`]. A cell's memory
-//! is valid while any of them exists and is given back once, by whoever ends the last. A live task has a hold; one without holds gets none. A cell is one reference of its core, in the same way.
+//! is valid while any of them exists and is given back once, by whoever ends the last. A live task has a hold; one without holds gets none.
+//! A cell is one reference of its core, in the same way.
 //!
 //! **I-CONTENT**: what lies in the place follows from the phase. Empty, Cancelled: nothing. Idle: the future. Done: the output. Panicked: the
 //! payload. Running, Stopping: it belongs to the one function that set Running, or Stopping after Idle, and nobody else touches it.
@@ -598,3 +599,7 @@ impl<T> Drop for Join<T> {
 
 /// What a slot of a class is aligned to at most, in bytes.
 const SLOT_ALIGN_MAX: usize = 4096;
+
+// What a task costs beside its future; cells come in classes of 64, 128, 256, .. bytes.
+#[cfg(not(all(test, loom)))]
+const _: () = assert!(size_of::<Header>() == 88);

@@ -1,7 +1,6 @@
 //! Starting tasks, running them, and their end.
 #![forbid(unsafe_code)]
 
-use core::cell::Cell;
 use core::fmt;
 use core::future::Future;
 use core::num::NonZero;
@@ -16,21 +15,18 @@ use super::spare::{Spare, Started};
 
 /// A task's number: from 1, never used again by its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(dead_code, reason = "the stall detector goes by names; this is for those who follow one task")]
 pub(crate) struct TaskId(NonZero<u64>);
 
 /// The tasks of one worker. Dropping it closes it.
 pub(crate) struct Tasks {
     core: CoreRef,
     pool: Pool,
-    /// [`run_observed`](Self::run_observed) is going on.
-    running: Cell<bool>,
 }
 
 impl Tasks {
     /// No tasks, for a worker on this thread. `bell` is called by other threads, when they wake a task while the worker sleeps.
     pub(crate) fn new(pool: &Pool, bell: Bell) -> Self {
-        Self { core: CoreRef::new(bell), pool: pool.clone(), running: Cell::new(false) }
+        Self { core: CoreRef::new(bell), pool: pool.clone() }
     }
 
     /// Starts a task; its first poll is in a later [`run`](Self::run).
@@ -86,10 +82,10 @@ impl Tasks {
     /// `stalled` is called after each poll with the name of the future's type; when it says `true`, the rest waits for the next call.
     /// Returns how many polls there were: 0 within a poll.
     pub(crate) fn run_observed(&self, polls_max: usize, mut stalled: impl FnMut(&'static str) -> bool) -> usize {
-        if self.running.replace(true) {
+        if self.current().is_some() {
+            // A task that is being polled must not come off the list: it would lose a wake.
             return 0;
         }
-        let _running = Running(&self.running);
         self.core.receive();
         let mut polls = 0;
         while polls < polls_max {
@@ -131,7 +127,6 @@ impl Tasks {
     }
 
     /// The task that is being polled.
-    #[allow(dead_code, reason = "as TaskId")]
     pub(crate) fn current(&self) -> Option<TaskId> {
         NonZero::new(self.core.current.get()).map(TaskId)
     }
@@ -159,14 +154,5 @@ impl fmt::Debug for Tasks {
             .field("len", &self.len())
             .field("polls_total", &self.polls_total())
             .finish_non_exhaustive()
-    }
-}
-
-/// Marks a run as over, also when the observer panics.
-struct Running<'a>(&'a Cell<bool>);
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.set(false);
     }
 }

@@ -201,6 +201,29 @@ fn starts_within_a_task_and_within_each_other() {
 }
 
 #[test]
+fn a_run_within_a_start_does_nothing() {
+    let rig = Rc::new(Rig::new());
+    let within = Rc::clone(&rig);
+    let mut polls = 0;
+    let make = move || {
+        poll_fn(move |cx| {
+            polls += 1;
+            if polls == 2 {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            assert_eq!(within.tasks.run(usize::MAX), 0);
+            Poll::Pending
+        })
+    };
+    let cell = rig.tasks.spare().expect("there is room");
+    let Started::Pending(task) = rig.tasks.start(cell, make) else { panic!("it waits for its wake") };
+    assert_eq!(rig.settle(), 1, "the wake was not lost");
+    result(task).expect("an output");
+    Rc::into_inner(rig).expect("nothing is left").end();
+}
+
+#[test]
 fn started_after_the_close() {
     let rig = Rig::new();
     let (one, two) = (spare(&rig, &|| yields(1)), spare(&rig, &|| ready(3)));

@@ -1,0 +1,242 @@
+//! The real server in a simulated world, with clients that do what a seed says: pipelined requests in pieces, bodies in both framings, slow readers,
+//! early closes, half closes, bad input, idling. For each seed:
+//!
+//! * what a client has received is what the requests it sent are answered with: to the last byte in a clean world, a legal beginning of it
+//!   (or an error that closes) in one with faults;
+//! * every connection ends, every handler's future ends, no descriptor and no byte is left, and the counters add up;
+//! * the same seed does the same again, to the byte and the nanosecond: the hashes of both runs' traces are equal.
+//!
+//! `PLIMSOLL_SIM_SEEDS` is how many seeds are run (default 300), `PLIMSOLL_SIM_FIRST` the first one (default 1). A seed that fails is named.
+
+#![forbid(unsafe_code)]
+
+mod oracle;
+mod plan;
+mod service;
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use plimsoll_http::{Config, Server, Totals};
+use plimsoll_reactor::sim::{Faults, SimConfig, World};
+use plimsoll_runtime::net::{ReadHalf, TcpStream};
+use plimsoll_runtime::{MemoryLimit, Runtime, Spawner, sleep, spawn, timeout};
+
+use oracle::Verdict;
+use plan::{End, Plan, Rng};
+use service::Tally;
+
+/// What a seed decides about its world.
+struct Weather {
+    faults: Faults,
+    is_clean: bool,
+    /// The server is stopped while clients are at it.
+    stops_early: bool,
+    workers: usize,
+    clients: u64,
+}
+
+impl Weather {
+    fn of(seed: u64, rng: &mut Rng) -> Self {
+        let (faults, is_clean) = match seed % 4 {
+            0 => (Faults::wild(), false),
+            1 => (Faults::mild(), false),
+            _ => (Faults::clean(), true),
+        };
+        let stops_early = rng.below(8) == 0;
+        let workers = if rng.below(4) == 0 { 2 } else { 1 };
+        Self { faults, is_clean: is_clean && !stops_early, stops_early, workers, clients: rng.between(1, 7) }
+    }
+}
+
+/// What a run came to, to be compared with another run of its seed.
+#[derive(Debug, PartialEq, Eq)]
+struct Outcome {
+    trace_hash: u64,
+    totals: Totals,
+    received_bytes: usize,
+    verdicts: Vec<Verdict>,
+}
+
+#[test]
+fn the_server_keeps_its_word_in_any_weather() {
+    let number = |name: &str, default: u64| match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text}")),
+        Err(_) => default,
+    };
+    let (first, seeds) = (number("PLIMSOLL_SIM_FIRST", 1), number("PLIMSOLL_SIM_SEEDS", 300));
+    let mut whole = 0;
+    let mut cut = 0;
+    for seed in first..first + seeds {
+        let named = Named(seed);
+        let outcome = run(seed);
+        assert_eq!(outcome, run(seed), "a seed does the same again");
+        whole += outcome.verdicts.iter().filter(|verdict| **verdict == Verdict::Whole).count();
+        cut += outcome.verdicts.iter().filter(|verdict| **verdict == Verdict::Cut).count();
+        drop(named);
+    }
+    assert!(seeds < 50 || (whole > 0 && cut > 0), "both kinds of ends happen: {whole} whole, {cut} cut");
+}
+
+/// Prints the seed if a test panics.
+struct Named(u64);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed with PLIMSOLL_SIM_FIRST={} PLIMSOLL_SIM_SEEDS=1", self.0);
+        }
+    }
+}
+
+fn run(seed: u64) -> Outcome {
+    let mut rng = Rng::new(seed);
+    let weather = Weather::of(seed, &mut rng);
+    let world = World::new(SimConfig {
+        socket_buffer_bytes: rng.pick(&[2_048, 8_192, 65_536]),
+        segment_bytes_max: rng.pick(&[700, 4_096, 16_384]),
+        trace_events_max: 20,
+        ..SimConfig::new(seed).with_faults(weather.faults.clone())
+    });
+    let runtime = Runtime::builder()
+        .workers(weather.workers)
+        .memory(MemoryLimit::mib(32))
+        .simulate(&world)
+        .expect("a simulation starts");
+    let tally = Arc::new(Tally::default());
+    let (totals, results) = runtime.block_on(scenario(weather, rng, Arc::clone(&tally)));
+    let report = runtime.shutdown();
+    assert!(report.is_clean(), "{report}");
+    assert_eq!(report.in_flight, 0);
+    assert!(world.descriptors().is_empty(), "descriptors are left: {:?}", world.descriptors());
+    tally.check(&totals);
+    Outcome {
+        trace_hash: world.trace_hash(),
+        totals,
+        received_bytes: results.iter().map(|(bytes, _)| bytes).sum(),
+        verdicts: results.into_iter().map(|(_, verdict)| verdict).collect(),
+    }
+}
+
+fn config(rng: &mut Rng) -> Config {
+    Config {
+        keep_alive_timeout: Duration::from_secs(4),
+        head_timeout: Duration::from_secs(2),
+        body_timeout: Duration::from_secs(6),
+        send_timeout: Duration::from_secs(6),
+        output_bytes_max: rng.pick(&[500, 4_096, 17_000, 65_536]),
+        ..Config::default()
+    }
+}
+
+async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals, Vec<(usize, Verdict)>) {
+    let server = Server::bind("127.0.0.1:80").expect("the address is free").config(config(&mut rng));
+    let (address, counters) = (server.local_addr(), server.counters());
+    let handlers = Arc::clone(&tally);
+    let serving =
+        spawn(server.serve(move |request| service::answer(request, Arc::clone(&handlers)))).expect("there is room");
+    // Every worker binds before the first client comes.
+    sleep(Duration::from_millis(5)).await;
+    let mut clients = Vec::new();
+    for _ in 0..weather.clients {
+        let plan = Plan::new(&mut rng);
+        let late = Duration::from_micros(rng.below(3_000));
+        let is_clean = weather.is_clean;
+        let client = async move {
+            sleep(late).await;
+            let received = talk(address, &plan).await;
+            let verdict = plan.judge(&received.bytes, received.ended, is_clean);
+            (received.bytes.len(), verdict.unwrap_or_else(|what| panic!("{what}\n{plan:?}")))
+        };
+        clients.push(spawn(client).expect("there is room"));
+    }
+    if weather.stops_early {
+        sleep(Duration::from_micros(rng.below(50_000))).await;
+        Spawner::current().stop();
+    }
+    let mut results = Vec::new();
+    for client in clients {
+        results.push(client.await.expect("a client's oracle is content"));
+    }
+    Spawner::current().stop();
+    let served = timeout(Duration::from_secs(30), serving).await.expect("a stop ends within the drain time");
+    served.expect("the server does not panic").expect("the server does not fail");
+    let totals = counters.totals();
+    assert_eq!((totals.parked, totals.active), (0, 0), "connections are left in the counters");
+    (totals, results)
+}
+
+/// What a client got.
+struct Got {
+    bytes: Vec<u8>,
+    /// The server closed the connection in an orderly way.
+    ended: bool,
+}
+
+async fn talk(address: SocketAddr, plan: &Plan) -> Got {
+    let received = Rc::new(RefCell::new(Vec::new()));
+    let Ok(Ok(stream)) = timeout(Duration::from_secs(20), TcpStream::connect(address)).await else {
+        return Got { bytes: Vec::new(), ended: false };
+    };
+    let (mut read, mut write) = stream.into_split();
+    let (pieces, half_closes) = (plan.pieces.clone(), plan.end == End::HalfClose);
+    let writer = spawn(async move {
+        for (pause, piece) in pieces {
+            sleep(pause).await;
+            if write.send_bytes(&piece).await.is_err() {
+                break;
+            }
+        }
+        if half_closes {
+            let _gone_already = write.shutdown_write().await;
+        }
+        // Kept open until the reader is done.
+        core::future::pending::<()>().await;
+    })
+    .expect("there is room");
+    let reading = read_on(&mut read, plan, Rc::clone(&received));
+    let ended = matches!(timeout(Duration::from_secs(120), reading).await, Ok(true));
+    writer.abort();
+    drop(writer);
+    let bytes = received.take();
+    Got { bytes, ended }
+}
+
+/// Reads until the server ends the connection (`true`), or the plan or an error does.
+async fn read_on(read: &mut ReadHalf, plan: &Plan, received: Rc<RefCell<Vec<u8>>>) -> bool {
+    loop {
+        sleep(plan.read_pause).await;
+        match read.recv().await {
+            Ok(Some(bytes)) => received.borrow_mut().extend_from_slice(&bytes),
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
+        if let End::DropAfter(bytes) = plan.end
+            && received.borrow().len() >= bytes
+        {
+            return false;
+        }
+    }
+}
+
+/// The figures that a tally and the server's counters must agree in.
+impl Tally {
+    fn check(&self, totals: &Totals) {
+        let [started, answered, dropped, wrong] =
+            [&self.started, &self.answered, &self.dropped, &self.wrong].map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(started, answered + dropped, "every handler's future ends");
+        assert_eq!(wrong, 0, "a handler got another body than was sent");
+        assert_eq!(totals.requests_total, started, "a request is a handler started");
+        let responses: u64 = totals.responses_total.iter().map(|(_, count)| count).sum();
+        let shed: u64 = totals.shed_total.iter().sum();
+        assert!(responses <= started + shed, "{totals:?} with {started} handlers started");
+        assert!(
+            responses + dropped + self.unheard.load(Ordering::Relaxed) >= started,
+            "{totals:?} with {started} handlers started, {dropped} dropped"
+        );
+    }
+}

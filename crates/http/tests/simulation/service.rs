@@ -1,0 +1,125 @@
+//! The handlers of the simulated server.
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plimsoll_http::{Error, Request, Response, StatusCode};
+use plimsoll_runtime::sleep;
+
+/// What handlers count.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) started: AtomicU64,
+    /// Handlers that returned.
+    pub(crate) answered: AtomicU64,
+    /// Handlers that returned what nobody could be sent any more, perhaps.
+    pub(crate) unheard: AtomicU64,
+    /// Handlers that were dropped before they returned.
+    pub(crate) dropped: AtomicU64,
+    /// Handlers that saw a body that was not what their path announced.
+    pub(crate) wrong: AtomicU64,
+}
+
+/// One handler's run.
+struct Pass {
+    tally: Arc<Tally>,
+    returned: bool,
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        let count = if self.returned { &self.tally.answered } else { &self.tally.dropped };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Byte `at` of every body.
+pub(crate) fn pattern(at: usize) -> u8 {
+    b'a' + (at % 251 % 26) as u8
+}
+
+/// A body of so many bytes.
+pub(crate) fn body(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(pattern).collect()
+}
+
+/// Answers `/KIND/NUMBER/NUMBER`.
+pub(crate) async fn answer(mut request: Request, tally: Arc<Tally>) -> Result<Response, Error> {
+    tally.started.fetch_add(1, Ordering::Relaxed);
+    let mut pass = Pass { tally, returned: false };
+    let answered = dispatch(&mut request, &pass.tally).await;
+    if answered.is_err() {
+        pass.tally.unheard.fetch_add(1, Ordering::Relaxed);
+    }
+    pass.returned = true;
+    answered
+}
+
+async fn dispatch(request: &mut Request, tally: &Tally) -> Result<Response, Error> {
+    let path = request.path().to_owned();
+    let mut parts = path.split('/').skip(1);
+    let kind = parts.next().unwrap_or_default();
+    let mut number = || parts.next().and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
+    let (one, two) = (number(), number());
+    match kind {
+        "text" => {
+            sleep_ms(one).await;
+            Ok(Response::text(body(two)))
+        }
+        "pieces" => pieces(request, one, two, None).await,
+        "length" => pieces(request, one, two, Some(two as u64)).await,
+        "echo" => echo(request).await,
+        "count" => {
+            let length = request.collect().await?.len();
+            Ok(Response::text(length.to_string()))
+        }
+        "ignore" => Ok(Response::text("ignored")),
+        "late" => late(request, one, tally).await,
+        _ => Ok(Response::new(StatusCode::NOT_FOUND)),
+    }
+}
+
+async fn sleep_ms(milliseconds: usize) {
+    if milliseconds > 0 {
+        sleep(Duration::from_millis(milliseconds as u64)).await;
+    }
+}
+
+async fn pieces(request: &mut Request, piece: usize, bytes: usize, length: Option<u64>) -> Result<Response, Error> {
+    let mut out = request.respond(Response::new(StatusCode::OK), length)?;
+    for (at, part) in body(bytes).chunks(piece.max(1)).enumerate() {
+        if at % 8 == 3 {
+            sleep_ms(1).await;
+        }
+        out.write_bytes(part.to_vec().into()).await?;
+    }
+    out.finish().await
+}
+
+async fn echo(request: &mut Request) -> Result<Response, Error> {
+    let mut out = request.respond(Response::new(StatusCode::OK), request.content_length())?;
+    while let Some(chunk) = request.chunk().await? {
+        out.write(chunk).await?;
+    }
+    out.finish().await
+}
+
+/// Answers first, and reads the body then.
+async fn late(request: &mut Request, bytes: usize, tally: &Tally) -> Result<Response, Error> {
+    let mut out = request.respond(Response::new(StatusCode::OK), Some(4))?;
+    out.write_static(b"late").await?;
+    let finished = out.finish().await;
+    sleep_ms(2).await;
+    let mut at = 0;
+    while let Some(chunk) = request.chunk().await? {
+        if !chunk.iter().enumerate().all(|(offset, &byte)| byte == pattern(at + offset)) {
+            tally.wrong.fetch_add(1, Ordering::Relaxed);
+        }
+        at += chunk.len();
+    }
+    if at != bytes {
+        tally.wrong.fetch_add(1, Ordering::Relaxed);
+    }
+    finished
+}

@@ -1,0 +1,86 @@
+//! A client of one request at a time, for what wrk cannot do: look at the answer, and stay.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use socket2::{Domain, Socket, Type};
+
+/// What every server is asked for.
+pub(super) const PATH: &str = "/pipeline";
+
+/// A keep-alive connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: TcpStream,
+}
+
+impl Connection {
+    /// From a port of an address of loopback: one address alone has too few ports for many connections.
+    pub(super) fn open(from: Ipv4Addr, to: SocketAddr) -> io::Result<Connection> {
+        let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
+        socket.bind(&SocketAddr::from((from, 0)).into())?;
+        socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        socket.set_tcp_nodelay(true)?;
+        socket.connect(&to.into())?;
+        Ok(Connection { stream: socket.into() })
+    }
+
+    /// Sends one request and reads its answer, which must be 200 with `ok`.
+    pub(super) fn ask(&mut self) -> io::Result<()> {
+        write!(self.stream, "GET {PATH} HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+        let mut answer = [0; ANSWER_BYTES_MAX];
+        let mut len = 0;
+        while len < answer.len() {
+            match self.stream.read(&mut answer[len..])? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => len += read,
+            }
+            if is_complete(&answer[..len])? {
+                return Ok(());
+            }
+        }
+        Err(unexpected(&answer))
+    }
+
+    /// The server has neither closed it nor sent anything more.
+    pub(super) fn is_parked(&self) -> bool {
+        let looked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0]));
+        looked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+/// The server answers as the load expects it.
+pub(super) fn answers_ok(server: SocketAddr) -> Result<(), String> {
+    let answered = Connection::open(Ipv4Addr::LOCALHOST, server).and_then(|mut connection| {
+        // Twice: it has to keep the connection.
+        connection.ask()?;
+        connection.ask()
+    });
+    answered.map_err(|error| format!("GET {PATH}: {error}"))
+}
+
+/// 200 and the body `ok`, all of it; an error if it will never be that.
+fn is_complete(answer: &[u8]) -> io::Result<bool> {
+    let Some(head_len) = answer.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4) else {
+        return Ok(false);
+    };
+    let (head, body) = answer.split_at(head_len);
+    if !head.starts_with(b"HTTP/1.1 200 ") || !b"ok".starts_with(body) {
+        return Err(unexpected(answer));
+    }
+    Ok(body.len() == 2)
+}
+
+fn unexpected(answer: &[u8]) -> io::Error {
+    let shown = answer[..answer.len().min(80)].escape_ascii();
+    io::Error::new(io::ErrorKind::InvalidData, format!("the answer is \"{shown}\""))
+}
+
+/// A server that says nothing for so long does not answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// The answer with its head is shorter.
+const ANSWER_BYTES_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! wrk: what it is told, and what it says.
+
+use std::fs;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::client::PATH;
+use super::placement::Placement;
+
+/// A kind of load.
+#[derive(Debug)]
+pub(super) struct Profile {
+    pub(super) name: &'static str,
+    pub(super) connections: u32,
+    /// Requests that a connection sends at once; at least 1.
+    pub(super) depth: u32,
+}
+
+/// The kinds of load, in the order of the report.
+pub(super) const PROFILES: [Profile; 3] = [
+    Profile { name: "keep-alive 64", connections: 64, depth: 1 },
+    Profile { name: "keep-alive 512", connections: 512, depth: 1 },
+    Profile { name: "pipelined 16", connections: 64, depth: 16 },
+];
+
+/// What one run of wrk found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Run {
+    /// Answered requests.
+    pub(super) requests: u64,
+    pub(super) requests_per_second: f64,
+    /// In a pipeline from when its first request was sent.
+    pub(super) p99_us: f64,
+    pub(super) errors: Errors,
+}
+
+/// What must not happen, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Errors {
+    pub(super) connect: u64,
+    pub(super) read: u64,
+    pub(super) write: u64,
+    pub(super) timeout: u64,
+    /// Answers with another status than 2xx or 3xx.
+    pub(super) status: u64,
+}
+
+impl Errors {
+    pub(super) fn total(self) -> u64 {
+        self.connect + self.read + self.write + self.timeout + self.status
+    }
+
+    pub(super) fn plus(self, other: Errors) -> Errors {
+        Errors {
+            connect: self.connect + other.connect,
+            read: self.read + other.read,
+            write: self.write + other.write,
+            timeout: self.timeout + other.timeout,
+            status: self.status + other.status,
+        }
+    }
+}
+
+/// wrk on its core.
+#[derive(Debug)]
+pub(super) struct Wrk {
+    placement: Placement,
+    scripts: PathBuf,
+}
+
+impl Wrk {
+    /// Writes the scripts that the profiles need into a directory.
+    pub(super) fn new(placement: &Placement, scripts: &Path) -> Result<Wrk, String> {
+        let wrk = Wrk { placement: *placement, scripts: scripts.to_owned() };
+        for profile in PROFILES.iter().filter(|profile| profile.depth > 1) {
+            let path = wrk.script(profile);
+            fs::write(&path, script(profile.depth)).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(wrk)
+    }
+
+    /// Loads a server for some time.
+    pub(super) fn run(&self, profile: &Profile, address: SocketAddr, seconds: u32) -> Result<Run, String> {
+        let mut command = self.placement.load_command(Path::new("wrk"));
+        command.args(["--threads", "1", "--latency"]);
+        command.args(["--connections", &profile.connections.to_string()]);
+        command.args(["--duration", &format!("{seconds}s")]);
+        if profile.depth > 1 {
+            command.arg("--script").arg(self.script(profile));
+        }
+        command.arg(format!("http://{address}{PATH}"));
+        let said = output(&mut command, Duration::from_secs(seconds.into()) + GRACE)?;
+        Run::parse(&said).ok_or_else(|| format!("wrk says something else than what is known here:\n{said}"))
+    }
+
+    fn script(&self, profile: &Profile) -> PathBuf {
+        self.scripts.join(format!("pipelined-{}.lua", profile.depth))
+    }
+}
+
+impl Run {
+    /// From what wrk prints with `--latency`.
+    fn parse(said: &str) -> Option<Run> {
+        let after = |label: &str| said.lines().find_map(|line| line.trim_start().strip_prefix(label)).map(str::trim);
+        let requests = said.lines().find_map(|line| line.split_once(" requests in "))?.0.trim().parse().ok()?;
+        let mut errors = match after("Socket errors:") {
+            Some(list) => socket_errors(list)?,
+            None => Errors::default(),
+        };
+        if let Some(count) = after("Non-2xx or 3xx responses:") {
+            errors.status = count.parse().ok()?;
+        }
+        let requests_per_second = after("Requests/sec:")?.parse().ok()?;
+        Some(Run { requests, requests_per_second, p99_us: microseconds(after("99%")?)?, errors })
+    }
+}
+
+/// What to install when there is no wrk.
+pub(super) fn missing() -> Option<&'static str> {
+    // It answers `--version` with its usage and an exit code of 1.
+    let mut command = Command::new("wrk");
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_err().then_some("no wrk: apt-get install wrk")
+}
+
+/// A script that makes wrk send so many requests at once.
+fn script(depth: u32) -> String {
+    format!(
+        "local batch\n\
+         init = function(args)\n  \
+         batch = string.rep(wrk.format(\"GET\"), {depth})\n\
+         end\n\
+         request = function()\n  \
+         return batch\n\
+         end\n"
+    )
+}
+
+/// `connect 0, read 3, write 0, timeout 1`.
+fn socket_errors(list: &str) -> Option<Errors> {
+    let mut errors = Errors::default();
+    for item in list.split(", ") {
+        let (name, count) = item.split_once(' ')?;
+        let place = match name {
+            "connect" => &mut errors.connect,
+            "read" => &mut errors.read,
+            "write" => &mut errors.write,
+            "timeout" => &mut errors.timeout,
+            _ => return None,
+        };
+        *place = count.parse().ok()?;
+    }
+    Some(errors)
+}
+
+/// A time as wrk writes it: `731.00us`, `1.21ms`, `2.00s`, `1.50m`.
+fn microseconds(text: &str) -> Option<f64> {
+    let unit = text.find(|c: char| c.is_ascii_alphabetic())?;
+    let factor = match &text[unit..] {
+        "us" => 1.0,
+        "ms" => 1e3,
+        "s" => 1e6,
+        "m" => 60e6,
+        "h" => 3600e6,
+        _ => return None,
+    };
+    text[..unit].parse::<f64>().ok().map(|value| value * factor)
+}
+
+/// What a program prints that ends in time. It prints less than a pipe holds.
+fn output(command: &mut Command, timeout: Duration) -> Result<String, String> {
+    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = spawned.map_err(|error| format!("wrk did not start: {error}"))?;
+    let ended = wait(&mut child, timeout);
+    if ended.is_err() {
+        // It may have ended by itself.
+        let _gone = child.kill();
+        let _status = child.wait();
+    }
+    ended?;
+    let mut said = String::new();
+    let read = child.stdout.take().map(|mut stdout| stdout.read_to_string(&mut said));
+    match read {
+        Some(Ok(_)) => Ok(said),
+        _ => Err("wrk says nothing that can be read".to_owned()),
+    }
+}
+
+fn wait(child: &mut Child, timeout: Duration) -> Result<(), String> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return Err(format!("wrk ended with {status}")),
+            Ok(None) if Instant::now() < deadline => thread::sleep(POLL),
+            Ok(None) => return Err(format!("wrk still runs after {} s", timeout.as_secs())),
+            Err(error) => return Err(format!("wrk cannot be waited for: {error}")),
+        }
+    }
+}
+
+/// How much longer than it should wrk may take.
+const GRACE: Duration = Duration::from_secs(15);
+/// Between two looks at wrk.
+const POLL: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests;

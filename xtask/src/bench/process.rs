@@ -1,0 +1,107 @@
+//! A server while it runs. It ends with its handle, whatever happens, and with this program, whatever ends that.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::placement::Placement;
+use super::proc;
+use super::servers::Server;
+
+/// A server that takes connections.
+#[derive(Debug)]
+pub(super) struct Running {
+    server: &'static Server,
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Running {
+    /// Starts a server on its core and a free port, and waits until it takes connections. The error is what the server says last.
+    pub(super) fn start(server: &'static Server, placement: &Placement) -> Result<Running, String> {
+        let name = server.name;
+        let port = free_port().map_err(|error| format!("no free port: {error}"))?;
+        let log = log_path(name);
+        let stderr = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+        let child = placement
+            .server_command(&server.path())
+            .args(server.arguments(port))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(stderr)
+            .spawn()
+            .map_err(|error| format!("{name} did not start: {error}"))?;
+        let mut running = Running { server, child, address: (Ipv4Addr::LOCALHOST, port).into() };
+        running.wait_until_ready()?;
+        Ok(running)
+    }
+
+    pub(super) fn server(&self) -> &'static Server {
+        self.server
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Time on a core so far, of every thread.
+    pub(super) fn cpu(&self) -> Result<proc::CpuTime, String> {
+        let cpu = proc::CpuTime::of(self.child.id());
+        cpu.map_err(|error| format!("{}: no CPU time: {error} {}", self.server.name, self.last_words()))
+    }
+
+    /// Anonymous bytes that are resident now.
+    pub(super) fn anonymous_bytes(&self) -> Result<u64, String> {
+        let bytes = proc::anonymous_bytes(self.child.id());
+        bytes.map_err(|error| format!("{}: no memory figure: {error} {}", self.server.name, self.last_words()))
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + READY_TIMEOUT;
+        loop {
+            match self.child.try_wait() {
+                Ok(None) => {}
+                Ok(Some(status)) => return Err(format!("ended with {status} {}", self.last_words())),
+                Err(error) => return Err(format!("cannot be waited for: {error}")),
+            }
+            if TcpStream::connect(self.address).is_ok() {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(format!("takes no connection after {} s", READY_TIMEOUT.as_secs()));
+            }
+            thread::sleep(READY_POLL);
+        }
+    }
+
+    /// The last line that the server wrote on stderr, in brackets.
+    fn last_words(&self) -> String {
+        let log = fs::read_to_string(log_path(self.server.name)).unwrap_or_default();
+        format!("({})", log.lines().last().unwrap_or("it said nothing"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to do.
+        let _gone = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+fn log_path(server: &str) -> PathBuf {
+    super::dir().join(format!("{server}.stderr"))
+}
+
+/// A port of loopback that nobody has now. Who takes it before the server does makes the server end with its own message.
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// A server that takes no connection for so long does not start.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two tries.
+const READY_POLL: Duration = Duration::from_millis(20);
