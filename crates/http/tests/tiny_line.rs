@@ -58,7 +58,7 @@ fn is_legal(received: &[u8]) -> bool {
 
 /// The smallest line, in KiB, under which a runtime with this driver starts.
 fn smallest_kib(starts: impl Fn(u64) -> bool) -> u64 {
-    let (mut low, mut high) = (0, 64 * 1024);
+    let (mut low, mut high) = (0_u64, 64 * 1024);
     while low + 1 < high {
         let middle = low.midpoint(high);
         if starts(middle) {

@@ -194,6 +194,7 @@ impl Lease {
 
     /// Lets go of the slot without giving it back; its first byte. [`from_raw`](Self::from_raw) makes it a lease again.
     #[must_use = "the slot is lost otherwise"]
+    #[inline]
     pub fn into_raw(self) -> NonNull<u8> {
         ManuallyDrop::new(self).slot()
     }
@@ -205,6 +206,7 @@ impl Lease {
     /// `slot` comes from [`into_raw`](Self::into_raw), of a lease with this `kind`; it becomes a lease once, and nothing else uses it from now
     /// on.
     #[must_use]
+    #[inline]
     pub unsafe fn from_raw(slot: NonNull<u8>, kind: Kind) -> Self {
         debug_assert_eq!(arena::bytes_before(slot), 0);
         Self { start: slot, len: 0, kind }

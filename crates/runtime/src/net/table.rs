@@ -43,6 +43,9 @@ const ACCEPTS_MAX: u32 = 256;
 /// How long accepting pauses for want of descriptors or memory, if nothing becomes free before.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// When the table's timer fires if nothing else sets it: never, in practice.
+const RESERVED: Duration = Duration::from_secs(365 * 24 * 3_600);
+
 /// Why a key must be in the table.
 const OPEN: &str = "a connection is used before it is closed";
 
@@ -209,12 +212,15 @@ impl<C: Default> Table<C> {
         let id = worker.add_table(&events)?;
         let per_chunk = Slab::<Entry<C>, PoolPage>::ENTRIES_PER_CHUNK;
         let timers = Coarse::new(tick(worker.now()));
+        // Its timer has room from the start: at the line, a wait that finds none asks to be polled each turn.
+        let mut sleep = sleep_until(worker.now() + RESERVED);
+        let _is_far = Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop()));
         Ok(Self {
             id,
             events,
             entries: Slab::new(config.connections_max.min(INDEX_MAX).div_ceil(per_chunk)),
             timers,
-            sleep: None,
+            sleep: Some(sleep),
             listener: Some(listener),
             accepting: Accepting::Idle,
             config,
@@ -651,7 +657,6 @@ impl<C: Default> Table<C> {
         };
         let due = self.timers.next_tick().map(|tick| Instant::from_millis(u64::from(tick) * u64::from(TICK_MS)));
         let Some(next) = [paused, due].into_iter().flatten().min() else {
-            self.sleep = None;
             return Poll::Pending;
         };
         let sleep = self.sleep.get_or_insert_with(|| sleep_until(next));
