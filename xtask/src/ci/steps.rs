@@ -101,6 +101,7 @@ pub(super) fn asan() -> Outcome {
     command.args(["--", "--skip", "under_a_limit_of_addresses"]);
     // The tests have run at full length without it; it costs a factor of three.
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("PROPTEST_CASES", "64");
+    command.env("LSAN_OPTIONS", format!("suppressions={}:print_suppressions=0", repo::root().join(LEAKS).display()));
     command.env("RUSTFLAGS", "-Zsanitizer=address").env("CARGO_TARGET_DIR", repo::target_dir().join("asan"));
     finish(&mut command)
 }
@@ -127,6 +128,9 @@ fn shown(command: &Command) -> String {
 
 /// The crates with unsafe code: the address sanitizer watches their tests.
 const ASAN_PACKAGES: [&str; 4] = ["plimsoll-slab", "plimsoll-pool", "plimsoll-reactor", "plimsoll-runtime"];
+
+/// The leaks that are meant.
+const LEAKS: &str = "xtask/leaks.txt";
 
 /// The target whose sanitizer run-time is used.
 const ASAN_TARGET: &str = "x86_64-unknown-linux-gnu";
