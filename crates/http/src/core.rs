@@ -43,6 +43,8 @@ pub(crate) struct Core {
     /// The connection whose handler the engine is polling right now: it looks after it itself.
     current: Cell<Option<Key>>,
     date: Cell<(u64, [u8; DATE_BYTES])>,
+    /// The runtime has been asked to stop; as of this turn.
+    stopping: Cell<bool>,
     pub(crate) log: Option<AccessLog>,
 }
 
@@ -63,6 +65,7 @@ impl Core {
             engine: RefCell::default(),
             current: Cell::new(None),
             date: Cell::new((0, date::format(0))),
+            stopping: Cell::new(false),
             log,
         })
     }
@@ -71,8 +74,14 @@ impl Core {
         &self.counters.0[self.worker]
     }
 
+    /// Whether the runtime has been asked to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.get()
+    }
+
     /// Brings the Date field up to date; once a turn.
     pub(crate) fn tick(&self) {
+        self.stopping.set(plimsoll_runtime::signal::is_stopping());
         let seconds = plimsoll_runtime::unix_seconds();
         if self.date.get().0 != seconds {
             self.date.set((seconds, date::format(seconds)));

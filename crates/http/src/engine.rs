@@ -89,7 +89,7 @@ impl<S: Service> Engine<S> {
         let config = &self.core.config;
         let mut table = self.core.table.borrow_mut();
         // Taken in from a stopped listener: its request is there already, or is not waited for.
-        table.schedule(key, if signal::is_stopping() { config.linger_timeout } else { config.keep_alive_timeout });
+        table.schedule(key, if self.core.is_stopping() { config.linger_timeout } else { config.keep_alive_timeout });
         if table.receive(key).is_err() {
             drop(table);
             self.shed(key, Shed::Accept);
@@ -146,7 +146,7 @@ impl<S: Service> Engine<S> {
             return;
         }
         match table.get_mut(key) {
-            Some(Connection::Parked { .. }) if !signal::is_stopping() => {
+            Some(Connection::Parked { .. }) if !self.core.is_stopping() => {
                 table.schedule(key, core.config.keep_alive_timeout)
             }
             Some(Connection::Active(active)) => {

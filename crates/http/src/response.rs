@@ -154,7 +154,6 @@ impl Response {
     /// [`Error::Peer`] with the codec's reason for a field that is not allowed, [`Error::OverBudget`].
     pub fn try_header(mut self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, Error> {
         let value = value.as_ref();
-        h1::check_field(name.as_bytes(), value)?;
         let pool = if self.fields.as_slice().len() + h1::field_len(name, value) > FIELDS_INLINE {
             Some(plimsoll_runtime::pool())
         } else {

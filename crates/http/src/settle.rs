@@ -6,7 +6,7 @@ use std::rc::Rc;
 use plimsoll_codec::h1::{Next, RequestState};
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::net::Table;
-use plimsoll_runtime::{Kind, OverBudget, signal};
+use plimsoll_runtime::{Kind, OverBudget};
 use plimsoll_slab::Key;
 
 use crate::connection::{Active, Connection, Deadline};
@@ -73,7 +73,7 @@ impl<S: Service> Engine<S> {
         } else if receiving.is_err() {
             self.core.counters().shed(Shed::Parked);
             self.close(key);
-        } else if signal::is_stopping() && !sending {
+        } else if self.core.is_stopping() && !sending {
             self.close(key);
         }
     }

@@ -8,7 +8,7 @@ use plimsoll_codec::h1::{
 };
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::net::Bytes;
-use plimsoll_runtime::{Kind, Lease, OverBudget, signal};
+use plimsoll_runtime::{Kind, Lease, OverBudget};
 use plimsoll_slab::Key;
 
 use crate::connection::{Active, Connection};
@@ -226,7 +226,7 @@ impl<S: Service> Engine<S> {
         debug_assert!(received.is_ok(), "a head was due");
         self.core.counters().request();
         active.requests = active.requests.wrapping_add(1);
-        if signal::is_stopping() || config.requests_max.is_some_and(|max| active.requests >= max) {
+        if self.core.is_stopping() || config.requests_max.is_some_and(|max| active.requests >= max) {
             active.exchange.close_after();
         }
         active.method = parsed.method.clone();

@@ -102,7 +102,7 @@ impl Report {
 fn profile_json(measured: &rounds::Measured) -> Value {
     let series = |series: &Series| {
         let figure = |figure: Figure| {
-            let rounds = series.samples.iter().map(figure).collect::<Vec<_>>();
+            let rounds = series.rounds(figure).collect::<Vec<_>>();
             figure_json(series.spread(figure), measured.ratio(series, figure), &rounds)
         };
         let errors = series.errors;

@@ -34,19 +34,24 @@ pub(super) struct Measured {
     pub(super) series: Vec<Series>,
 }
 
-/// A figure of a sample.
-pub(super) type Figure = fn(&Sample) -> f64;
+/// A figure of a sample, if this kind of load has it.
+pub(super) type Figure = fn(&Sample) -> Option<f64>;
 
 /// Microseconds on a core for each request.
-pub(super) const CPU: Figure = |sample| sample.cpu_us_per_request;
+pub(super) const CPU: Figure = |sample| Some(sample.cpu_us_per_request);
 /// Requests a second.
-pub(super) const RATE: Figure = |sample| sample.run.requests_per_second;
+pub(super) const RATE: Figure = |sample| Some(sample.run.requests_per_second);
 /// The 99th percentile of the latency in microseconds.
 pub(super) const P99: Figure = |sample| sample.run.p99_us;
 
 impl Series {
+    /// The figure of each round, in their order.
+    pub(super) fn rounds(&self, figure: Figure) -> impl Iterator<Item = f64> {
+        self.samples.iter().filter_map(figure)
+    }
+
     pub(super) fn spread(&self, figure: Figure) -> Option<Spread> {
-        Spread::of(self.samples.iter().map(figure))
+        Spread::of(self.rounds(figure))
     }
 }
 
@@ -54,7 +59,7 @@ impl Measured {
     /// The median over the rounds of a server's figure divided by that of the base in the same round.
     pub(super) fn ratio(&self, series: &Series, figure: Figure) -> Option<f64> {
         let base = self.series.iter().find(|series| series.server == BASELINE)?;
-        median_ratio(series.samples.iter().map(figure), base.samples.iter().map(figure))
+        median_ratio(series.rounds(figure), base.rounds(figure))
     }
 }
 

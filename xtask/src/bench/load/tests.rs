@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::{Errors, Run, microseconds, output, script};
+use super::{Errors, PROFILES, Run, microseconds, output, script};
 
 const GOOD: &str = "\
 Running 2s test @ http://127.0.0.1:8081/pipeline
@@ -21,10 +21,14 @@ Requests/sec: 114872.43
 Transfer/sec:     14.13MB
 ";
 
+fn parse(said: &str) -> Option<Run> {
+    Run::parse(said, &PROFILES[0])
+}
+
 #[test]
 fn a_good_run_has_no_errors() {
-    let run = Run::parse(GOOD).unwrap();
-    assert_eq!((run.requests, run.requests_per_second, run.p99_us), (241_236, 114_872.43, 1210.0));
+    let run = parse(GOOD).unwrap();
+    assert_eq!((run.requests, run.requests_per_second, run.p99_us), (241_236, 114_872.43, Some(1210.0)));
     assert_eq!(run.errors, Errors::default());
 }
 
@@ -34,7 +38,7 @@ fn errors_of_both_kinds_are_counted() {
         "Requests/sec:",
         "  Socket errors: connect 1, read 2, write 3, timeout 4\n  Non-2xx or 3xx responses: 50\nRequests/sec:",
     );
-    let errors = Run::parse(&said).unwrap().errors;
+    let errors = parse(&said).unwrap().errors;
     assert_eq!(errors, Errors { connect: 1, read: 2, write: 3, timeout: 4, status: 50 });
     assert_eq!(errors.total(), 60);
     assert_eq!(errors.plus(errors).total(), 120);
@@ -42,12 +46,19 @@ fn errors_of_both_kinds_are_counted() {
 
 #[test]
 fn a_missing_or_unknown_figure_is_no_run() {
-    assert_eq!(Run::parse("unable to connect to 127.0.0.1:1 Connection refused\n"), None);
+    assert_eq!(parse("unable to connect to 127.0.0.1:1 Connection refused\n"), None);
     for label in ["99%", "requests in", "Requests/sec:"] {
-        assert_eq!(Run::parse(&GOOD.replace(label, "?")), None, "without {label}");
+        assert_eq!(parse(&GOOD.replace(label, "?")), None, "without {label}");
     }
     let unknown = GOOD.replace("Requests/sec:", "  Socket errors: connect 1, mood 2\nRequests/sec:");
-    assert_eq!(Run::parse(&unknown), None);
+    assert_eq!(parse(&unknown), None);
+}
+
+#[test]
+fn a_pipeline_has_no_percentile() {
+    let pipelined = PROFILES.iter().find(|profile| profile.depth > 1).unwrap();
+    let run = Run::parse(GOOD, pipelined).unwrap();
+    assert_eq!((run.requests, run.p99_us), (241_236, None));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::bench::{Extent, parked, rounds};
 
 fn series(server: &'static str, cpu: &[f64], errors: Errors) -> Series {
     let sample = |&cpu_us_per_request: &f64| Sample {
-        run: Run { requests: 500, requests_per_second: 1e6 / cpu_us_per_request, p99_us: 9.0, errors },
+        run: Run { requests: 500, requests_per_second: 1e6 / cpu_us_per_request, p99_us: Some(9.0), errors },
         cpu_us_per_request,
     };
     Series { server, samples: cpu.iter().map(sample).collect(), errors }

@@ -1,11 +1,11 @@
 //! The order of rounds, and ratios between series.
 
-use super::{CPU, Errors, Measured, RATE, Run, Sample, Series, turns};
+use super::{CPU, Errors, Measured, P99, RATE, Run, Sample, Series, turns};
 use crate::bench::load::PROFILES;
 
 fn series(server: &'static str, figures: &[(f64, f64)]) -> Series {
     let sample = |&(cpu_us_per_request, requests_per_second): &(f64, f64)| Sample {
-        run: Run { requests: 1000, requests_per_second, p99_us: 1.0, errors: Errors::default() },
+        run: Run { requests: 1000, requests_per_second, p99_us: None, errors: Errors::default() },
         cpu_us_per_request,
     };
     Series { server, samples: figures.iter().map(sample).collect(), errors: Errors::default() }
@@ -30,6 +30,7 @@ fn ratios_are_to_the_base_in_the_same_round() {
     assert_eq!(both.ratio(&both.series[0], CPU), Some(0.5));
     assert_eq!(both.ratio(&both.series[0], RATE), Some(2.0));
     assert_eq!(both.ratio(&both.series[1], CPU), Some(1.0));
+    assert_eq!((both.series[0].spread(P99), both.ratio(&both.series[0], P99)), (None, None));
     let alone = measured(vec![series("plimsoll-mio", &[(1.0, 1.0)])]);
     assert_eq!(alone.ratio(&alone.series[0], CPU), None);
 }
