@@ -56,6 +56,8 @@ fn loom_package(package: &str) -> Outcome {
         let mut command = repo::cargo();
         command.args(["test", "--release", "--locked", "--lib", "-p", package, "loom"]);
         command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", repo::target_dir().join("loom"));
+        // The models need optimised code, but not optimised across crates.
+        command.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
         command
     };
     // A filter that matches nothing passes: count first.
