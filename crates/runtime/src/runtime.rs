@@ -150,7 +150,7 @@ impl Runtime {
                 return output;
             }
             worker.run_ready();
-            let wait = if main.prepare_sleep() { worker.wait() } else { Wait::No };
+            let wait = if main.prepare_sleep() || worker.is_timer_refused() { worker.wait() } else { Wait::No };
             let exchanged = worker.exchange(wait);
             main.woke();
             if let Err(error) = exchanged {
@@ -354,7 +354,8 @@ impl Simulation {
                 return output;
             }
             worker.run_ready();
-            let wait = if worker.index > 0 || main.prepare_sleep() { worker.wait() } else { Wait::No };
+            let may_wait = worker.index > 0 || main.prepare_sleep() || worker.is_timer_refused();
+            let wait = if may_wait { worker.wait() } else { Wait::No };
             let exchanged = worker.exchange(wait);
             if let Err(error) = exchanged {
                 self.stuck(&error);

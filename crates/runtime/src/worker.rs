@@ -6,6 +6,7 @@
 
 use core::cell::{Cell, RefCell};
 use core::task::Waker;
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +31,8 @@ use crate::{Error, sys};
 const POLLS_MAX: usize = 128;
 /// Timers fired in one turn at most.
 const TIMERS_MAX: usize = 256;
+/// How soon a sleep asks again for room for its timer.
+const REFUSED_TIMER_RETRY: Duration = Duration::from_millis(1);
 /// Stream sockets of plain tasks at most, in pages of the pool.
 const SOCKET_CHUNKS_MAX: u32 = 1 << 15;
 
@@ -101,6 +104,7 @@ pub(crate) struct Worker {
     fds_opened: Cell<u64>,
     /// Accepting that paused for want of descriptors goes on when this moves.
     fds_closed: Cell<u64>,
+    timer_refused: Cell<bool>,
     inbox: Arc<Inbox>,
     stall: StallDetector,
 }
@@ -128,6 +132,7 @@ impl Worker {
             stop_seen: Cell::new(false),
             fds_opened: Cell::new(0),
             fds_closed: Cell::new(0),
+            timer_refused: Cell::new(false),
             inbox,
         })
     }
@@ -180,8 +185,22 @@ impl Worker {
         }
     }
 
+    /// A sleep had no room for its timer: it asks again after at most a millisecond.
+    pub(crate) fn timer_refused(&self) {
+        self.timer_refused.set(true);
+    }
+
+    pub(crate) fn is_timer_refused(&self) -> bool {
+        self.timer_refused.get()
+    }
+
     /// How long this turn may wait.
     pub(crate) fn wait(&self) -> Wait {
+        if self.timer_refused.replace(false) {
+            let retry = self.now() + REFUSED_TIMER_RETRY;
+            let deadline = self.timers.borrow().next_deadline();
+            return Wait::Until(deadline.map_or(retry, |deadline| deadline.min(retry)));
+        }
         let busy = self.tasks.has_ready() || self.inbox.pending.load(Ordering::Acquire);
         if busy || !self.tasks.prepare_sleep() {
             return Wait::No;

@@ -419,6 +419,13 @@ fn at_the_line_spawning_is_refused_and_nothing_else_happens() {
             assert!(matches!(refused, Error::OverBudget(_)), "{refused}");
             let budget = plimsoll_runtime::budget();
             assert!(budget.charged() <= budget.limit().as_bytes(), "{} of {}", budget.charged(), budget.limit());
+            // Where not even a timer has room, time passes all the same.
+            let start = now();
+            let naps: Vec<_> = (0..200).map(|_| sleep(Duration::from_millis(5))).collect();
+            for nap in naps {
+                nap.await;
+            }
+            assert!(now() - start >= Duration::from_millis(5));
             for handle in &held {
                 handle.abort();
             }

@@ -40,8 +40,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// The future of [`sleep`].
 ///
-/// A timer needs a few bytes of the pool. At the memory line, where even a page for timers is refused, the future asks to be polled again
-/// each turn instead of failing.
+/// A timer needs a few bytes of the pool. At the memory line, where even a page for timers is refused, the future asks again
+/// each millisecond instead of failing; the worker's turns are as slow meanwhile.
 pub struct Sleep {
     worker: Rc<Worker>,
     deadline: Instant,
@@ -80,7 +80,10 @@ impl Future for Sleep {
         let inserted = this.worker.timers.borrow_mut().insert(&this.worker.pool, this.deadline, cx.waker().clone());
         match inserted {
             Ok(key) => this.key = Some(key),
-            Err(_) => cx.waker().wake_by_ref(),
+            Err(_) => {
+                this.worker.timer_refused();
+                cx.waker().wake_by_ref();
+            }
         }
         Poll::Pending
     }
