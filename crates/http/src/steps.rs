@@ -17,6 +17,8 @@ use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::server::{Answered, Service};
 
+/// Bytes of a request line that the access log gets at most; valid ones are never longer with the default limits.
+const LOGGED_LINE_BYTES_MAX: usize = 8_192;
 /// Fields of a head at most, whatever the configuration says.
 const FIELDS_MAX: usize = h1::FIELDS_CEILING;
 
@@ -175,13 +177,13 @@ impl<S: Service> Engine<S> {
                 }
                 return Step::Wait(active);
             }
-            Err(error) => return Step::Wait(self.misbehaved(active, error)),
+            Err(error) => return Step::Wait(self.misbehaved(key, active, bytes, error)),
         };
         let mut slots = [FieldSlot::EMPTY; FIELDS_MAX];
         let head = &bytes[found.clone()];
         let parsed = match h1::parse_head(head, &mut slots[..limits.fields()], limits) {
             Ok(parsed) => parsed,
-            Err(error) => return Step::Wait(self.misbehaved(active, error)),
+            Err(error) => return Step::Wait(self.misbehaved(key, active, bytes, error)),
         };
         let slots = &slots[..usize::from(parsed.fields)];
         let view = RequestView::new(head, slots, &parsed);
@@ -236,17 +238,32 @@ impl<S: Service> Engine<S> {
         if let Some(body) = body.filter(|body| !body.is_empty()) {
             active.input = Some(self.core.pool.try_copy(body, Kind::Buffers)?);
         }
-        if self.core.log.is_some() {
-            let line = view.head().split(|&byte| byte == b'\r').next().unwrap_or_default();
-            active.line = self.core.pool.try_copy(line, Kind::Buffers).ok();
-            if active.peer.is_none() {
-                active.peer = self.core.table.borrow_mut().peer_address(key).ok();
-            }
-        }
+        self.note_line(key, active, view.head());
         Ok(())
     }
 
-    fn misbehaved(&self, mut active: PoolBox<Active>, error: plimsoll_codec::Error) -> PoolBox<Active> {
+    /// Keeps the request line for the access log: what was sent up to its end, or so much of it as a log has use for.
+    fn note_line(&self, key: Key, active: &mut Active, bytes: &[u8]) {
+        if self.core.log.is_none() {
+            return;
+        }
+        let line = bytes.split(|&byte| byte == b'\r' || byte == b'\n').next().unwrap_or_default();
+        let line = &line[..line.len().min(LOGGED_LINE_BYTES_MAX)];
+        active.line = self.core.pool.try_copy(line, Kind::Buffers).ok();
+        if active.peer.is_none() {
+            active.peer = self.core.table.borrow_mut().peer_address(key).ok();
+        }
+    }
+
+    /// The peer broke the protocol in a head that begins with `bytes`.
+    fn misbehaved(
+        &self,
+        key: Key,
+        mut active: PoolBox<Active>,
+        bytes: &[u8],
+        error: plimsoll_codec::Error,
+    ) -> PoolBox<Active> {
+        self.note_line(key, &mut active, bytes);
         self.core.counters().shed(Shed::Misbehaviour);
         let _failed_before = active.exchange.request_failed();
         self.core.fail(&mut active, error.status());

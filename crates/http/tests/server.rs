@@ -505,3 +505,29 @@ fn ready_handlers_answer_from_the_borrowed_head() {
         })
     });
 }
+
+#[test]
+fn every_answer_has_a_line_in_the_access_log() {
+    on_each("access log", || {
+        Box::pin(async {
+            let lines = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+            let log = std::sync::Arc::clone(&lines);
+            let server = Server::bind("127.0.0.1:0")?.access_log(move |record| {
+                let line = String::from_utf8_lossy(record.request_line).into_owned();
+                assert!(record.peer.is_some(), "the peer is known");
+                log.lock().expect("no panic").push((line, record.status.as_u16(), record.body_bytes));
+            });
+            let address = server.local_addr();
+            let serving = spawn(server.serve(path))?;
+            talk(address, &[CLOSE], None).await?;
+            talk(address, &[b"GET /no-host HTTP/1.1\r\n\r\n"], None).await?;
+            talk(address, &[b"nonsense\n"], None).await?;
+            Spawner::current().stop();
+            serving.await.expect("no panic")?;
+            let expected = [("GET /a HTTP/1.1", 200, 2), ("GET /no-host HTTP/1.1", 400, 0), ("nonsense", 400, 0)];
+            let seen = lines.lock().expect("no panic").clone();
+            assert_eq!(seen, expected.map(|(line, status, bytes)| (line.to_owned(), status, bytes)));
+            Ok(())
+        })
+    });
+}
