@@ -11,16 +11,15 @@ mod metrics;
 mod plan;
 mod routes;
 
-use std::fmt::Write as _;
 use std::io::Write as _;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use plimsoll::http::{Counters, Server};
 use plimsoll::{DriverKind, Runtime};
+use plimsoll_examples::{finish, print, runtime_words};
 
-use crate::flags::{Flags, Parsed};
+use crate::flags::Flags;
 use crate::log::AccessLog;
 
 /// What the routes share: cheap to clone for every request.
@@ -32,22 +31,11 @@ struct State {
 }
 
 fn main() -> ExitCode {
-    let flags = match flags::parse() {
-        Parsed::Run(flags) => flags,
-        Parsed::Help(text) => {
-            print(&text);
-            return ExitCode::SUCCESS;
-        }
-        Parsed::Wrong(line) => return refuse(&line),
-    };
-    match run(&flags) {
-        Ok(code) => code,
-        Err(error) => refuse(&error.to_string()),
-    }
+    plimsoll_examples::main(run)
 }
 
 fn run(flags: &Flags) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let runtime = flags.builder().build()?;
+    let runtime = flags.runtime.builder().build()?;
     if flags.plan {
         print(&plan::of(&runtime)?);
         return Ok(ExitCode::SUCCESS);
@@ -60,12 +48,10 @@ fn run(flags: &Flags) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let lost_lines = log.map_or(0, |log| log.close());
     let report = runtime.shutdown();
     served?;
-    let mut stderr = std::io::stderr().lock();
     if lost_lines > 0 {
-        let _closed = writeln!(stderr, "access log: {lost_lines} lines were lost");
+        let _closed = writeln!(std::io::stderr(), "access log: {lost_lines} lines were lost");
     }
-    let _closed = writeln!(stderr, "{report}");
-    Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(finish(&report))
 }
 
 /// Serves until a signal asks for the stop and what runs has finished.
@@ -76,32 +62,7 @@ async fn serve(flags: &Flags, runtime: &Runtime, log: Option<Arc<AccessLog>>) ->
     }
     let state = State { counters: server.counters(), log, driver: runtime.driver().kind };
     items::load();
-    print(&ready_line(server.local_addr(), runtime));
+    let (words, more) = runtime_words(runtime);
+    print(&format!("listening on http://{}{words}{more}\n", server.local_addr()));
     server.serve(move |request| routes::answer(request, state.clone())).await
-}
-
-/// One line that tells scripts where and how the server runs.
-fn ready_line(address: SocketAddr, runtime: &Runtime) -> String {
-    let (driver, memory) = (runtime.driver(), runtime.budget().limit().as_bytes());
-    let mut line =
-        format!("listening on http://{address} driver={} workers={} memory={memory}", driver.kind, runtime.workers());
-    if let Some((step, errno)) = driver.reason {
-        let _infallible = match errno.name() {
-            Some(name) => write!(line, " reason=\"{step}: {name}\""),
-            None => write!(line, " reason=\"{step}: {errno}\""),
-        };
-    }
-    let _infallible = writeln!(line, " rx={}", driver.receive);
-    line
-}
-
-/// Writes to stdout, now. A reader that has gone away is no reason to end.
-fn print(text: &str) {
-    let mut stdout = std::io::stdout().lock();
-    let _closed = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-}
-
-fn refuse(line: &str) -> ExitCode {
-    let _closed = writeln!(std::io::stderr(), "error: {line}");
-    ExitCode::from(2)
 }

@@ -1,2 +1,123 @@
 //! Programs that show Plimsoll at work; run one with `cargo run --release --example NAME`.
+//!
+//! What the larger ones share is here: the flags that every server has, and how a program speaks to a terminal and to scripts.
 #![forbid(unsafe_code)]
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use plimsoll::{Builder, DriverChoice, MemoryLimit, Report, Runtime};
+
+/// How large the runtime is, and on what it runs.
+#[derive(Debug, clap::Args)]
+pub struct RuntimeFlags {
+    /// Workers, 1 to 1024 [default: the processors this process may use]
+    #[arg(long, value_name = "N", value_parser = workers)]
+    workers: Option<usize>,
+    /// The memory line, with the unit B, KiB, MiB or GiB
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    memory: MemoryLimit,
+    /// The driver: auto, uring or mio
+    #[arg(long, value_name = "DRIVER", default_value = "auto")]
+    driver: DriverChoice,
+}
+
+impl RuntimeFlags {
+    /// The runtime that was asked for; SIGINT and SIGTERM stop it.
+    pub fn builder(&self) -> Builder {
+        let builder = Runtime::builder().memory(self.memory).driver(self.driver).signals(true);
+        match self.workers {
+            Some(workers) => builder.workers(workers),
+            None => builder,
+        }
+    }
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum Parsed<F> {
+    /// To run.
+    Run(F),
+    /// The text of `--help`.
+    Help(String),
+    /// Nothing that is understood: why, in one line.
+    Wrong(String),
+}
+
+/// Parses the command line.
+pub fn parse<F: Parser>() -> Parsed<F> {
+    match F::try_parse() {
+        Ok(flags) => Parsed::Run(flags),
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => Parsed::Help(error.to_string()),
+        Err(error) => {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            Parsed::Wrong(line.strip_prefix("error: ").unwrap_or(line).to_owned())
+        }
+    }
+}
+
+/// Runs a program with its flags: a mistake in them, or a start that fails, is one line on stderr and exit code 2.
+pub fn main<F: Parser>(run: impl FnOnce(&F) -> Result<ExitCode, Box<dyn std::error::Error>>) -> ExitCode {
+    let flags = match parse() {
+        Parsed::Run(flags) => flags,
+        Parsed::Help(text) => {
+            print(&text);
+            return ExitCode::SUCCESS;
+        }
+        Parsed::Wrong(line) => return refuse(&line),
+    };
+    run(&flags).unwrap_or_else(|error| refuse(&error.to_string()))
+}
+
+/// A socket address, for clap.
+///
+/// # Errors
+///
+/// What an address looks like.
+pub fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "an address is IP:PORT, such as 127.0.0.1:8080 or [::1]:8080")
+}
+
+fn workers(text: &str) -> Result<usize, &'static str> {
+    let workers = text.parse().ok().filter(|workers| (1..=1_024).contains(workers));
+    workers.ok_or("the number of workers is between 1 and 1024")
+}
+
+/// How the runtime runs, in `key=value` words for a ready line: ` driver=uring workers=1 memory=67108864`, the reason why it is not io_uring,
+/// and how it receives.
+pub fn runtime_words(runtime: &Runtime) -> (String, String) {
+    let (driver, memory) = (runtime.driver(), runtime.budget().limit().as_bytes());
+    let words = format!(" driver={} workers={} memory={memory}", driver.kind, runtime.workers());
+    let mut more = String::new();
+    if let Some((step, errno)) = driver.reason {
+        let _infallible = match errno.name() {
+            Some(name) => write!(more, " reason=\"{step}: {name}\""),
+            None => write!(more, " reason=\"{step}: {errno}\""),
+        };
+    }
+    let _infallible = write!(more, " rx={}", driver.receive);
+    (words, more)
+}
+
+/// Writes the report as the last line of stderr; the exit code says whether anything was left over.
+pub fn finish(report: &Report) -> ExitCode {
+    let _closed = writeln!(std::io::stderr(), "{report}");
+    if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Writes to stdout, now. A reader that has gone away is no reason to end.
+pub fn print(text: &str) {
+    let mut stdout = std::io::stdout().lock();
+    let _closed = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// One line on stderr, and exit code 2.
+pub fn refuse(line: &str) -> ExitCode {
+    let _closed = writeln!(std::io::stderr(), "error: {line}");
+    ExitCode::from(2)
+}

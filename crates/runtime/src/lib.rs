@@ -38,6 +38,7 @@ mod builder;
 mod error;
 pub mod fs;
 mod gauges;
+pub mod io;
 mod main_waker;
 pub mod net;
 mod operation;

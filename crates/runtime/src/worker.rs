@@ -8,7 +8,7 @@ use core::cell::{Cell, RefCell};
 use core::task::Waker;
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -17,6 +17,7 @@ use plimsoll_reactor::{Blocking, Completion, Doorbell, Driver, Fd, Instant, Op, 
 use plimsoll_slab::{Key, Slab};
 
 use crate::gauges::Gauges;
+use crate::io::Relays;
 use crate::net::stream::Socket;
 use crate::net::table::Events;
 use crate::shared::Shared;
@@ -99,6 +100,8 @@ pub(crate) struct Worker {
     pub(crate) waiters: RefCell<Waiters>,
     pub(crate) sockets: RefCell<Slab<Socket, PoolPage>>,
     tables: RefCell<[Option<Rc<Events>>; TABLES_MAX]>,
+    /// The relays of this worker, while their task lives.
+    pub(crate) relays: RefCell<Weak<Relays>>,
     stop_wakers: RefCell<Vec<Waker>>,
     stop_seen: Cell<bool>,
     fds_opened: Cell<u64>,
@@ -128,6 +131,7 @@ impl Worker {
             waiters: RefCell::new(Waiters::new()),
             sockets: RefCell::new(Slab::new(SOCKET_CHUNKS_MAX)),
             tables: RefCell::default(),
+            relays: RefCell::default(),
             stop_wakers: RefCell::default(),
             stop_seen: Cell::new(false),
             fds_opened: Cell::new(0),

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use plimsoll_pool::{Kind, Lease, OverBudget};
 use plimsoll_reactor::op::Shutdown;
-use plimsoll_reactor::{Completion, Fd, Op, Payload, PoolPage, Received, SendBytes, SocketKind, SocketOption};
+use plimsoll_reactor::{Completion, Errno, Fd, Op, Payload, PoolPage, Received, SendBytes, SocketKind, SocketOption};
 use plimsoll_slab::{CHUNK_BYTES, Key};
 
 use crate::operation::Operation;
@@ -52,6 +52,15 @@ enum Sending {
     Interrupted,
 }
 
+/// A connection without its stream.
+pub(super) struct Parts {
+    pub(super) fd: Fd,
+    /// Bytes that were received, and that nobody has read.
+    pub(super) unread: Option<Lease>,
+    /// The peer has sent all it will send.
+    pub(super) ended: bool,
+}
+
 /// One reference to a socket of the worker.
 struct Handle {
     worker: Rc<Worker>,
@@ -76,14 +85,15 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let last = self.with(|socket| {
-            socket.halves -= 1;
-            socket.halves == 0
-        });
-        if !last {
+        let mut sockets = self.worker.sockets.borrow_mut();
+        // There is none when the connection was handed on.
+        let Some(socket) = sockets.get_mut(self.key) else { return };
+        socket.halves -= 1;
+        if socket.halves > 0 {
             return;
         }
-        let socket = self.worker.sockets.borrow_mut().remove(self.key).expect("the last handle frees it");
+        let socket = sockets.remove(self.key).expect("found above");
+        drop(sockets);
         if let Receiving::Armed { waiter, op } = socket.receiving {
             self.worker.give_up(waiter, op);
         }
@@ -116,6 +126,41 @@ impl TcpStream {
             Socket { fd, receiving: Receiving::Idle, rest: None, sending: Sending::Ready, bulk: false, halves: 1 };
         let key = worker.sockets.borrow_mut().insert(socket).map_err(|socket| socket.fd)?;
         Ok(Self { handle: Handle { worker: Rc::clone(worker), key } })
+    }
+
+    /// Waits until no operation is in flight on it. What a receive has brought is kept.
+    pub(crate) async fn quiesce(&mut self) -> Result<()> {
+        if self.handle.with(|socket| socket.sending) == Sending::Interrupted {
+            return Err(Error::SendInterrupted);
+        }
+        let armed = self.handle.with(|socket| match socket.receiving {
+            Receiving::Armed { op, .. } => Some(op),
+            Receiving::Idle | Receiving::Held(_) | Receiving::Ended => None,
+        });
+        if let Some(op) = armed {
+            self.handle.worker.driver.borrow_mut().cancel(op);
+        } else if !self.handle.with(|socket| matches!(socket.receiving, Receiving::Held(_))) {
+            return Ok(());
+        }
+        let rest = self.handle.with(|socket| socket.rest.take());
+        debug_assert!(rest.is_none(), "nothing is armed while bytes are left over");
+        match self.recv().await {
+            Ok(lease) => self.handle.with(|socket| socket.rest = lease),
+            Err(Error::System(Errno::CANCELED)) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Hands the connection on, after [`quiesce`](Self::quiesce).
+    pub(super) fn into_parts(self) -> Parts {
+        let socket = self.handle.worker.sockets.borrow_mut().remove(self.handle.key);
+        let socket = socket.expect("a socket lives as long as its handles");
+        debug_assert!(
+            !matches!(socket.receiving, Receiving::Armed { .. } | Receiving::Held(_)),
+            "nothing is in flight"
+        );
+        Parts { fd: socket.fd, unread: socket.rest, ended: matches!(socket.receiving, Receiving::Ended) }
     }
 
     /// Connects to an address.

@@ -36,6 +36,10 @@ use crate::token::{INDEX_MAX, Purpose, Target};
 use crate::worker::Worker;
 use crate::{Result, sleep_until};
 
+mod adopt;
+
+pub(crate) use adopt::Adopted;
+
 /// Completions that wait for the table at most; when they are as many, the worker reaps no further until they are taken.
 const EVENTS_MAX: usize = 256;
 /// Connections accepted in one turn at most.
@@ -205,7 +209,10 @@ impl<C: Default> Table<C> {
     ///
     /// [`Error::OverBudget`](crate::Error::OverBudget); [`Error::Config`](crate::Error::Config) for more than 16 tables on a worker.
     pub fn new(listener: TcpListener, config: TableConfig) -> Result<Self> {
-        let worker = Rc::clone(listener.worker());
+        Self::build(Rc::clone(listener.worker()), Some(listener), config)
+    }
+
+    fn build(worker: Rc<Worker>, listener: Option<TcpListener>, config: TableConfig) -> Result<Self> {
         let bytes = (EVENTS_MAX * size_of::<RawEvent>()) as u64;
         let charge = plimsoll_pool::Budget::charge(worker.pool.budget(), Kind::Fixed, bytes)?;
         let events = Events::new();
@@ -221,8 +228,8 @@ impl<C: Default> Table<C> {
             entries: Slab::new(config.connections_max.min(INDEX_MAX).div_ceil(per_chunk)),
             timers,
             sleep: Some(sleep),
-            listener: Some(listener),
-            accepting: Accepting::Idle,
+            accepting: if listener.is_some() { Accepting::Idle } else { Accepting::Off },
+            listener,
             config,
             accepted_total: 0,
             worker,

@@ -1,0 +1,37 @@
+//! Runs a test on io_uring (where it works), on mio and in the simulation, and counts what is left at its end.
+
+use core::future::Future;
+use core::pin::Pin;
+
+use plimsoll_reactor::sim::{SimConfig, World};
+use plimsoll_runtime::{DriverChoice, MemoryLimit, Report, Result, Runtime};
+
+pub(crate) type Body = Pin<Box<dyn Future<Output = Result<()>>>>;
+
+/// Runs a test on each driver.
+pub(crate) fn on_each(name: &str, body: impl Fn() -> Body) {
+    for choice in [DriverChoice::Uring, DriverChoice::Mio] {
+        let runtime = match Runtime::builder().workers(1).memory(MemoryLimit::mib(32)).driver(choice).build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                assert_eq!(choice, DriverChoice::Uring, "mio is always there: {error}");
+                println!("skipped: {name} on io_uring: {error}");
+                continue;
+            }
+        };
+        runtime.block_on(body()).unwrap_or_else(|error| panic!("{name} on {choice:?}: {error}"));
+        census(name, &format!("{choice:?}"), &runtime.shutdown());
+    }
+    let world = World::new(SimConfig::new(11));
+    let directory = std::env::temp_dir().join("there");
+    world.place_file(directory.to_str().expect("a plain path"), Vec::new()).expect("the world is empty");
+    let simulation = Runtime::builder().memory(MemoryLimit::mib(32)).simulate(&world).expect("a simulation starts");
+    simulation.block_on(body()).unwrap_or_else(|error| panic!("{name} in the simulation: {error}"));
+    census(name, "sim", &simulation.shutdown());
+    assert!(world.descriptors().is_empty(), "{name}: descriptors of the simulated kernel: {:?}", world.descriptors());
+}
+
+fn census(name: &str, driver: &str, report: &Report) {
+    assert!(report.is_clean(), "{name} on {driver}: {report}");
+    assert_eq!(report.in_flight, 0, "{name} on {driver}");
+}
