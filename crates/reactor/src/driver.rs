@@ -94,6 +94,8 @@ pub struct Driver {
     doorbell: Doorbell,
     counters: Counters,
     drop_deadline: Duration,
+    /// Whether descriptors are the system's and not those of a simulated kernel.
+    is_real: bool,
 }
 
 impl Driver {
@@ -134,6 +136,7 @@ impl Driver {
 
     fn from_backend(backend: Backend, pool: &Pool, doorbell: Doorbell, config: &DriverConfig) -> Self {
         Self {
+            is_real: backend.kind() != DriverKind::Sim,
             slots: Slots::new(),
             backend: Some(backend),
             pool: pool.clone(),
@@ -161,7 +164,7 @@ impl Driver {
         self.backend().node()
     }
 
-    /// Whether it was shut down; only this may be asked of it then.
+    /// Whether it was shut down. Only this may be asked of it then, and descriptors may be closed.
     pub fn is_shut_down(&self) -> bool {
         self.backend.is_none()
     }
@@ -334,16 +337,25 @@ impl Driver {
     }
 
     /// Closes a descriptor through the kernel's queue, or at once if there is no room for the operation.
+    ///
+    /// After the driver's shutdown, too: what owns a descriptor may be dropped late. Those of a simulated kernel are forgotten then.
     pub fn close(&mut self, fd: Fd) {
+        if self.is_shut_down() {
+            return self.close_now(fd);
+        }
         match self.submit(Op::Close { fd }, Token(u32::MAX)) {
             Ok(key) => self.orphan(key),
             Err(_) => self.close_now(fd),
         }
     }
 
-    /// Closes a descriptor at once.
+    /// Closes a descriptor at once; after the driver's shutdown, too.
     pub fn close_now(&mut self, fd: Fd) {
-        self.backend_mut().close_now(fd);
+        match &mut self.backend {
+            Some(backend) => backend.close_now(fd),
+            None if self.is_real => _ = sys::close(fd),
+            None => {}
+        }
     }
 
     /// The address a socket is bound to.
