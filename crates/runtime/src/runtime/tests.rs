@@ -111,3 +111,17 @@ fn values_out_of_range_are_errors() {
     assert!(matches!(Runtime::builder().workers(1_025).build(), Err(Error::Config(_))));
     assert!(matches!(Runtime::builder().workers(1).worker_stack_bytes(1).build(), Err(Error::Config(_))));
 }
+
+#[test]
+fn a_worker_that_has_ended_drops_what_is_sent_to_it() {
+    let runtime = Runtime::builder().workers(2).memory(MemoryLimit::mib(64)).build().expect("a runtime starts");
+    let shared = std::sync::Arc::clone(&runtime.shared);
+    runtime.shutdown();
+    for inbox in &shared.inboxes {
+        let held = std::sync::Arc::new(());
+        let kept = std::sync::Arc::clone(&held);
+        // As by a thread that asked whether the runtime runs just before it ended.
+        inbox.send(Box::new(move || drop(kept)));
+        assert_eq!(std::sync::Arc::strong_count(&held), 1, "else who waits for the answer waits for ever");
+    }
+}
