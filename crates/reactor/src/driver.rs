@@ -1,6 +1,7 @@
 //! The driver: operation slots in front, one of the three backends behind.
 #![forbid(unsafe_code)]
 
+use core::ffi::CStr;
 use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -266,7 +267,7 @@ impl Driver {
     ///
     /// # Panics
     ///
-    /// When the bytes of a send, or the spare room of a receive or a read, are empty.
+    /// When the bytes of a send, or the spare room of a receive or a read, are empty; when a path does not end with its only NUL.
     pub fn submit(&mut self, op: Op, token: Token) -> Result<Key, (OverBudget, Op)> {
         match &op {
             Op::Send { bytes, .. } => assert!(!bytes.is_empty(), "an empty send"),
@@ -274,6 +275,8 @@ impl Driver {
                 assert!(lease.spare_capacity() > 0, "no room to fill")
             }
             Op::Stat { lease, .. } => assert!(lease.spare_capacity() >= sys::STATX_BYTES, "room for a struct statx"),
+            // The kernel would read on, in memory that the lease does not show.
+            Op::Open { path, .. } => assert!(CStr::from_bytes_with_nul(path).is_ok(), "a path ends with its only NUL"),
             _ => {}
         }
         let shuts_down = match op {

@@ -179,7 +179,7 @@ pub enum Op {
         /// What to wait for.
         interest: Interest,
     },
-    /// Opens a file. `Ok(0)` with [`Payload::Fd`]. The path is NUL-terminated.
+    /// Opens a file. `Ok(0)` with [`Payload::Fd`]. The path ends with its only NUL.
     Open {
         /// The path, its NUL included.
         path: Lease,
