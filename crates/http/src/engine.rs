@@ -24,7 +24,8 @@ const FULL_BYTES: usize = 16 * 1024;
 /// Runs the server until the runtime is asked to stop and its connections have ended.
 pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
     let mut engine = Engine { core, service };
-    while !engine.turn_until(signal::stopped()).await {}
+    let mut stopped = ::core::pin::pin!(signal::stopped());
+    while !engine.turn_until(stopped.as_mut()).await {}
     engine.begin_stop();
     let deadline = plimsoll_runtime::now() + engine.core.config.drain_timeout;
     let mut out_of_time = sleep_until(deadline);

@@ -141,7 +141,11 @@ impl Arena {
     }
 
     pub(crate) fn set_doorbell(&self, ring: Box<dyn Fn() + Send + Sync>) {
-        *self.header().doorbell.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::from(ring));
+        let ring = Some(Arc::from(ring));
+        let before =
+            core::mem::replace(&mut *self.header().doorbell.lock().unwrap_or_else(PoisonError::into_inner), ring);
+        // It may run code of others, which may set another one: not under the lock.
+        drop(before);
     }
 
     #[inline]

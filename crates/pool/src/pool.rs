@@ -248,8 +248,12 @@ impl Pool {
 
     /// Lets go of this handle. Whether the arena ended, is adopted, or is still some other handle's.
     pub fn close(self) -> Closed {
-        let Some(local) = Rc::into_inner(self.local) else { return Closed::Shared };
-        let live = local.close();
+        if Rc::strong_count(&self.local) > 1 {
+            return Closed::Shared;
+        }
+        // It stays where it is until it is dropped: I-OWNER of the arena points there.
+        let live = self.local.close();
+        drop(self);
         if live == 0 { Closed::Ended } else { Closed::Adopted { leases: live } }
     }
 }

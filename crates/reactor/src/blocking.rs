@@ -90,7 +90,7 @@ struct State {
     threads: u32,
     /// Of those, the ones that wait for work.
     idle: u32,
-    /// Bells of drivers that found the queue full.
+    /// Bells of drivers that found the queue full, each once.
     hungry: Vec<Doorbell>,
 }
 
@@ -174,7 +174,7 @@ impl Blocking {
         if state.queue.len() < self.shared.config.queue_max as usize {
             drop(state);
             bell.ring();
-        } else {
+        } else if !state.hungry.iter().any(|known| known.is(bell)) {
             state.hungry.push(bell.clone());
         }
     }
@@ -243,9 +243,11 @@ impl Shared {
             return Err(Refused::Closed);
         }
         if state.queue_charge.is_none() {
-            let bytes = u64::from(self.config.queue_max) * size_of::<Job>() as u64;
+            // Beside those that wait, a job for each thread that was started or woken for it and has not taken it yet.
+            let jobs_max = u64::from(self.config.queue_max) + u64::from(self.config.threads_max);
+            let bytes = jobs_max * size_of::<Job>() as u64;
             state.queue_charge = Some(self.budget.charge(Kind::Fixed, bytes).map_err(|_| Refused::NoThread)?);
-            state.queue.reserve_exact(self.config.queue_max as usize);
+            state.queue.reserve_exact(jobs_max as usize);
         }
         debug_assert!(state.idle <= state.threads && state.threads <= self.config.threads_max);
         let has_idle = (state.idle as usize) > state.queue.len();
@@ -335,15 +337,17 @@ impl Shared {
         let hungry = core::mem::take(&mut state.hungry);
         drop(state);
         self.work.notify_all();
-        drop(dropped);
         for bell in hungry {
             bell.ring();
+        }
+        for job in dropped {
+            contain(move || drop(job));
         }
     }
 }
 
 /// Runs a job; a panic in it, and one in dropping what the panic carries, ends here.
-fn contain(job: Job) {
+fn contain(job: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
         tracing::error!("a blocking call panicked");
         if let Err(second) = catch_unwind(AssertUnwindSafe(move || drop(panic))) {

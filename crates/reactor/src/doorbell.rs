@@ -38,6 +38,11 @@ impl Doorbell {
         }
     }
 
+    /// Whether the two are the same bell.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The number of the eventfd behind it, for writers that may only use system calls, such as signal handlers; `None` in a simulation.
     pub fn as_raw(&self) -> Option<i32> {
         match &*self.0 {

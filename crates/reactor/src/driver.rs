@@ -1,12 +1,14 @@
 //! The driver: operation slots in front, one of the three backends behind.
 #![forbid(unsafe_code)]
 
+use core::ffi::CStr;
 use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use plimsoll_pool::{Kind, Lease, OverBudget, Pool};
+use plimsoll_pool::{Charge, Kind, Lease, OverBudget, Pool};
 use plimsoll_slab::Key;
 
 use crate::backend::Backend;
@@ -14,7 +16,7 @@ use crate::mio::Mio;
 use crate::net::{ListenOptions, SocketKind, SocketOption};
 use crate::op::{Completion, Errno, Fd, Op, Token};
 use crate::sim::{self, Sim};
-use crate::slots::{Finished, SlotState, Slots};
+use crate::slots::{Finished, Slot, SlotState, Slots};
 use crate::uring::Uring;
 use crate::{Blocking, Doorbell, DriverKind, Error, Instant, Selected, Wait, sys};
 
@@ -94,7 +96,61 @@ pub struct Driver {
     doorbell: Doorbell,
     counters: Counters,
     drop_deadline: Duration,
+    /// Whether descriptors are the system's and not those of a simulated kernel.
+    is_real: bool,
+    shutdowns: Shutdowns,
 }
+
+/// The shutdowns in flight. A backend may make their call after the turn in which they were submitted, by the descriptor's number: when
+/// that is closed before, it must not, because the number may be another file's. A close ends both halves anyway.
+#[derive(Default)]
+struct Shutdowns {
+    /// Mostly empty, and in the order of their completions.
+    keys: VecDeque<(Fd, Key)>,
+    /// For the memory of `keys`.
+    charge: Option<Charge>,
+}
+
+impl Shutdowns {
+    /// Makes sure that one more has room.
+    fn reserve(&mut self, pool: &Pool) -> Result<(), OverBudget> {
+        let len = self.keys.len();
+        if len < self.keys.capacity() {
+            return Ok(());
+        }
+        let capacity = (2 * len).max(SHUTDOWNS_MIN);
+        // The old memory is charged until the new one has replaced it.
+        let charge = pool.charge(Kind::Slots, (capacity * size_of::<(Fd, Key)>()) as u64)?;
+        self.keys.reserve_exact(capacity - len);
+        self.charge = Some(charge);
+        Ok(())
+    }
+
+    fn remove(&mut self, key: Key) {
+        if let Some(at) = self.keys.iter().position(|(_, other)| *other == key) {
+            self.keys.remove(at);
+        }
+    }
+
+    /// Makes those of a descriptor end without their call.
+    fn revoke(&self, fd: Fd, slots: &mut Slots) {
+        for (_, key) in self.keys.iter().filter(|(of, _)| *of == fd) {
+            if let Some(slot) = slots.get_mut(*key) {
+                slot.state = slot.state.cancelled();
+            }
+        }
+    }
+
+    /// Gives the memory back if there are none.
+    fn shrink(&mut self) {
+        if self.keys.is_empty() {
+            *self = Self::default();
+        }
+    }
+}
+
+/// For how many shutdowns there is room when there is the first one.
+const SHUTDOWNS_MIN: usize = 16;
 
 impl Driver {
     /// A driver of the kind that [`select`](crate::select) found. Must be called on the thread that will use it.
@@ -134,6 +190,8 @@ impl Driver {
 
     fn from_backend(backend: Backend, pool: &Pool, doorbell: Doorbell, config: &DriverConfig) -> Self {
         Self {
+            is_real: backend.kind() != DriverKind::Sim,
+            shutdowns: Shutdowns::default(),
             slots: Slots::new(),
             backend: Some(backend),
             pool: pool.clone(),
@@ -161,7 +219,7 @@ impl Driver {
         self.backend().node()
     }
 
-    /// Whether it was shut down; only this may be asked of it then.
+    /// Whether it was shut down. Only this may be asked of it then, and descriptors may be closed.
     pub fn is_shut_down(&self) -> bool {
         self.backend.is_none()
     }
@@ -209,7 +267,7 @@ impl Driver {
     ///
     /// # Panics
     ///
-    /// When the bytes of a send, or the spare room of a receive or a read, are empty.
+    /// When the bytes of a send, or the spare room of a receive or a read, are empty; when a path does not end with its only NUL.
     pub fn submit(&mut self, op: Op, token: Token) -> Result<Key, (OverBudget, Op)> {
         match &op {
             Op::Send { bytes, .. } => assert!(!bytes.is_empty(), "an empty send"),
@@ -217,10 +275,27 @@ impl Driver {
                 assert!(lease.spare_capacity() > 0, "no room to fill")
             }
             Op::Stat { lease, .. } => assert!(lease.spare_capacity() >= sys::STATX_BYTES, "room for a struct statx"),
+            // The kernel would read on, in memory that the lease does not show.
+            Op::Open { path, .. } => assert!(CStr::from_bytes_with_nul(path).is_ok(), "a path ends with its only NUL"),
             _ => {}
+        }
+        let shuts_down = match op {
+            Op::Shutdown { fd, .. } => Some(fd),
+            _ => None,
+        };
+        if shuts_down.is_some()
+            && let Err(over) = self.shutdowns.reserve(&self.pool)
+        {
+            return Err((over, op));
+        }
+        if let Op::Close { fd } = op {
+            self.shutdowns.revoke(fd, &mut self.slots);
         }
         let key = self.slots.insert(&self.pool, op, token)?;
         self.counters.submitted += 1;
+        if let Some(fd) = shuts_down {
+            self.shutdowns.keys.push_back((fd, key));
+        }
         let backend = self.backend.as_mut().expect("a driver is not used after its shutdown");
         backend.start(key, &mut self.slots);
         Ok(key)
@@ -274,6 +349,9 @@ impl Driver {
         loop {
             let backend = self.backend.as_mut().expect("a driver is not used after its shutdown");
             let raw = backend.next(&mut self.slots)?;
+            if matches!(self.slots.get(raw.key), Some(Slot { op: Op::Shutdown { .. }, .. })) {
+                self.shutdowns.remove(raw.key);
+            }
             match self.slots.finish(raw) {
                 Some(Finished::Completed(completion)) => {
                     self.counters.completed += 1;
@@ -299,6 +377,7 @@ impl Driver {
     /// Gives back pages of the operation table that nothing uses; returns how many.
     pub fn release_pages(&mut self) -> usize {
         let mut released = 0;
+        self.shutdowns.shrink();
         while self.slots.release_page() {
             released += 1;
         }
@@ -334,16 +413,26 @@ impl Driver {
     }
 
     /// Closes a descriptor through the kernel's queue, or at once if there is no room for the operation.
+    ///
+    /// After the driver's shutdown, too: what owns a descriptor may be dropped late. Those of a simulated kernel are forgotten then.
     pub fn close(&mut self, fd: Fd) {
+        if self.is_shut_down() {
+            return self.close_now(fd);
+        }
         match self.submit(Op::Close { fd }, Token(u32::MAX)) {
             Ok(key) => self.orphan(key),
             Err(_) => self.close_now(fd),
         }
     }
 
-    /// Closes a descriptor at once.
+    /// Closes a descriptor at once; after the driver's shutdown, too.
     pub fn close_now(&mut self, fd: Fd) {
-        self.backend_mut().close_now(fd);
+        self.shutdowns.revoke(fd, &mut self.slots);
+        match &mut self.backend {
+            Some(backend) => backend.close_now(fd),
+            None if self.is_real => _ = sys::close(fd),
+            None => {}
+        }
     }
 
     /// The address a socket is bound to.

@@ -160,7 +160,7 @@ pub enum Op {
         /// The address in the system's form.
         address: Lease,
     },
-    /// Ends a half of a connection, or both. `Ok(0)`.
+    /// Ends a half of a connection, or both. `Ok(0)`; `ECANCELED` when the descriptor is closed before it is done, which ends both halves.
     Shutdown {
         /// A connected socket.
         fd: Fd,
@@ -179,7 +179,7 @@ pub enum Op {
         /// What to wait for.
         interest: Interest,
     },
-    /// Opens a file. `Ok(0)` with [`Payload::Fd`]. The path is NUL-terminated.
+    /// Opens a file. `Ok(0)` with [`Payload::Fd`]. The path ends with its only NUL.
     Open {
         /// The path, its NUL included.
         path: Lease,

@@ -82,6 +82,14 @@ impl SlotState {
     pub(crate) fn is_cancelled(self) -> bool {
         matches!(self, Self::Cancelling | Self::Orphaned)
     }
+
+    /// The same, with its end asked for.
+    pub(crate) fn cancelled(self) -> Self {
+        match self {
+            Self::InFlight | Self::Cancelling => Self::Cancelling,
+            Self::Disowned | Self::Orphaned => Self::Orphaned,
+        }
+    }
 }
 
 /// What became of an operation.

@@ -205,6 +205,7 @@ impl File {
     ///
     /// When the lease has no spare room.
     pub async fn read_at(&self, lease: Lease, offset: u64) -> Result<(usize, Lease)> {
+        assert!(lease.spare_capacity() > 0, "no room to fill");
         let completion = run(&self.worker, Op::ReadAt { fd: self.fd, lease, offset }).await?;
         returned(completion)
     }

@@ -32,7 +32,7 @@ impl Future for Operation {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Completion> {
         let (waiter, _) = self.keys.expect("not polled after it was ready");
-        let answer = self.worker.waiters.borrow_mut().poll(waiter, cx);
+        let answer = self.worker.poll_answer(waiter, cx);
         if answer.is_ready() {
             self.keys = None;
         }

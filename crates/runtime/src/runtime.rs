@@ -7,6 +7,7 @@ use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -251,11 +252,14 @@ fn make_worker(index: usize, builder: &Builder, selected: &Selected, shared: &Ar
 fn run_worker(worker: &Rc<Worker>, drain: Duration) -> ShutdownReport {
     let _entered = worker.enter();
     while !worker.shared.quitting.load(Ordering::Acquire) {
-        if let Err(error) = worker.turn() {
-            tracing::error!(worker = worker.index, %error, "the driver failed: the worker ends");
-            worker.shared.begin_stop();
-            break;
+        // A panic that gets here must not end the thread with its connections open and nobody told.
+        match catch_unwind(AssertUnwindSafe(|| worker.turn())) {
+            Ok(Ok(())) => continue,
+            Ok(Err(error)) => tracing::error!(worker = worker.index, %error, "the driver failed: the worker ends"),
+            Err(_payload) => tracing::error!(worker = worker.index, "the worker panicked, and ends"),
         }
+        worker.shared.begin_stop();
+        break;
     }
     settle(worker);
     let report = shut_down_driver(worker, drain);
@@ -270,6 +274,7 @@ fn settle(worker: &Rc<Worker>) {
         tracing::error!(%error, "the driver failed while it was closed down");
     }
     worker.close_down();
+    worker.close_inbox();
 }
 
 fn shut_down_driver(worker: &Rc<Worker>, drain: Duration) -> ShutdownReport {

@@ -1,14 +1,18 @@
 //! The orderly stop: SIGINT and SIGTERM (where the runtime's builder says so), or [`Runtime::stop`](crate::Runtime::stop).
 #![forbid(unsafe_code)]
 
-use core::future::{Future, poll_fn};
-use core::task::Poll;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::rc::Rc;
+
+use plimsoll_slab::Key;
 
 use crate::worker::Worker;
 
 /// Waits until the runtime has been asked to stop. Ready at once from then on.
 ///
-/// Cancel safe: it keeps nothing.
+/// Cancel safe: dropped, it leaves nothing behind.
 ///
 /// ```
 /// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
@@ -18,10 +22,57 @@ use crate::worker::Worker;
 /// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
 /// ```
 pub fn stopped() -> impl Future<Output = ()> {
-    poll_fn(|cx| if Worker::current().poll_stop(cx.waker()) { Poll::Ready(()) } else { Poll::Pending })
+    Stopped { waits: None }
 }
 
 /// Whether the runtime has been asked to stop.
 pub fn is_stopping() -> bool {
     Worker::current().is_stopping()
+}
+
+struct Stopped {
+    /// Where its waker is.
+    waits: Option<(Rc<Worker>, Key)>,
+}
+
+impl Stopped {
+    fn forget(&mut self) {
+        if let Some((worker, key)) = self.waits.take() {
+            // The waker goes when nothing of the worker is borrowed any more.
+            let _waker = worker.forget_stop(key);
+        }
+    }
+}
+
+impl Future for Stopped {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let worker = Worker::current();
+        if worker.is_stopping() {
+            this.forget();
+            return Poll::Ready(());
+        }
+        if this.waits.as_ref().is_some_and(|(worker, key)| worker.wakes_at_stop(*key, cx.waker())) {
+            return Poll::Pending;
+        }
+        let waker = cx.waker().clone();
+        this.forget();
+        match worker.wait_for_stop(waker) {
+            Ok(key) => this.waits = Some((worker, key)),
+            // At the line it asks again each millisecond, as a sleep does.
+            Err(_) => {
+                worker.timer_refused();
+                cx.waker().wake_by_ref();
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.forget();
+    }
 }

@@ -95,12 +95,16 @@ impl Spawner {
         let fill = Filler(Arc::clone(&place));
         inbox.send(Box::new(move || {
             let future = make();
+            let refusal = Arc::clone(&fill.0);
             let spawned = Worker::current().tasks.spawn(async move {
                 let output = future.await;
                 fill.put(Ok(output));
             });
-            if let Err((over, _refused)) = spawned {
+            if let Err((over, refused)) = spawned {
                 tracing::warn!(%over, "no room for a task from another worker");
+                // Before the future goes, which would say that the runtime ends.
+                Filler(refusal).put(Err(over.into()));
+                drop(refused);
             }
         }));
         Ok(RemoteHandle(place))
@@ -191,14 +195,27 @@ impl<T> Future for RemoteHandle<T> {
     type Output = Result<T>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut place = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        match core::mem::replace(&mut *place, Place::Taken) {
-            Place::Filled(result) => Poll::Ready(result),
-            Place::Empty | Place::Waiting(_) => {
-                *place = Place::Waiting(cx.waker().clone());
-                Poll::Pending
+        // Cloning and dropping wakers runs code of others: not under the lock.
+        let mut known = None;
+        loop {
+            let mut place = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            match &*place {
+                Place::Filled(_) => match core::mem::replace(&mut *place, Place::Taken) {
+                    Place::Filled(result) => return Poll::Ready(result),
+                    _ => unreachable!("matched above"),
+                },
+                Place::Waiting(waker) if waker.will_wake(cx.waker()) => return Poll::Pending,
+                Place::Empty | Place::Waiting(_) => {}
+                Place::Taken => panic!("polled after it was ready"),
             }
-            Place::Taken => panic!("polled after it was ready"),
+            if let Some(waker) = known.take() {
+                let before = core::mem::replace(&mut *place, Place::Waiting(waker));
+                drop(place);
+                drop(before);
+                return Poll::Pending;
+            }
+            drop(place);
+            known = Some(cx.waker().clone());
         }
     }
 }

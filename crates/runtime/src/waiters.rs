@@ -1,7 +1,7 @@
 //! Who waits for which operation: one entry for each operation that a future has in flight.
 #![forbid(unsafe_code)]
 
-use core::task::{Context, Poll, Waker};
+use core::task::Waker;
 
 use plimsoll_pool::{Kind, OverBudget, Pool};
 use plimsoll_reactor::{Completion, PoolPage};
@@ -18,7 +18,16 @@ pub(crate) enum Waiter {
     Done(Completion),
 }
 
-/// The table.
+/// What is there of an answer.
+pub(crate) enum Taken {
+    Answer(Completion),
+    /// Nothing yet, and the waker is the one that is remembered.
+    Pending,
+    /// Nothing yet, and the waker has to be remembered.
+    Unknown,
+}
+
+/// The table. Wakers are made and dropped by their owners' code, so they come and go as values: the worker does that while it borrows nothing.
 pub(crate) struct Waiters(Slab<Waiter, PoolPage>);
 
 impl Waiters {
@@ -37,21 +46,23 @@ impl Waiters {
         Ok(self.0.insert(waiter).unwrap_or_else(|_| unreachable!("the table has just grown")))
     }
 
-    /// Takes the answer, or remembers who wants it.
-    pub(crate) fn poll(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<Completion> {
-        let waiter = self.0.get_mut(key).expect("a waiter lives as long as its owner");
-        match waiter {
-            Waiter::Waiting(waker) => {
-                match waker {
-                    Some(waker) => waker.clone_from(cx.waker()),
-                    None => *waker = Some(cx.waker().clone()),
-                }
-                Poll::Pending
-            }
+    /// Takes the answer, if there is one.
+    pub(crate) fn take(&mut self, key: Key, waker: &Waker) -> Taken {
+        match self.0.get(key).expect("a waiter lives as long as its owner") {
+            Waiter::Waiting(Some(known)) if known.will_wake(waker) => Taken::Pending,
+            Waiter::Waiting(_) => Taken::Unknown,
             Waiter::Done(_) => match self.0.remove(key) {
-                Some(Waiter::Done(completion)) => Poll::Ready(completion),
+                Some(Waiter::Done(completion)) => Taken::Answer(completion),
                 _ => unreachable!("matched above"),
             },
+        }
+    }
+
+    /// Remembers who wants the answer; the waker that is not needed any more.
+    pub(crate) fn remember(&mut self, key: Key, waker: Waker) -> Option<Waker> {
+        match self.0.get_mut(key) {
+            Some(Waiter::Waiting(known)) => known.replace(waker),
+            _ => Some(waker),
         }
     }
 
@@ -66,12 +77,9 @@ impl Waiters {
         }
     }
 
-    /// Drops a waiter; an answer that was not taken comes back.
-    pub(crate) fn remove(&mut self, key: Key) -> Option<Completion> {
-        match self.0.remove(key)? {
-            Waiter::Waiting(_) => None,
-            Waiter::Done(completion) => Some(completion),
-        }
+    /// Removes a waiter; an answer that was not taken comes back with it.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Waiter> {
+        self.0.remove(key)
     }
 
     /// Gives back the pages that nobody waits in.

@@ -5,16 +5,16 @@
 #![forbid(unsafe_code)]
 
 use core::cell::{Cell, RefCell};
-use core::task::Waker;
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use plimsoll_pool::{OverBudget, Pool};
+use plimsoll_pool::{Kind, OverBudget, Pool};
 use plimsoll_reactor::{Blocking, Completion, Doorbell, Driver, Fd, Instant, Op, Payload, PoolPage, Wait};
-use plimsoll_slab::{Key, Slab};
+use plimsoll_slab::{CHUNK_BYTES, Key, Slab};
 
 use crate::gauges::Gauges;
 use crate::io::Relays;
@@ -22,10 +22,10 @@ use crate::net::stream::Socket;
 use crate::net::table::Events;
 use crate::shared::Shared;
 use crate::stall::StallDetector;
-use crate::task::Tasks;
+use crate::task::{Tasks, contained};
 use crate::time::Timers;
 use crate::token::{TABLES_MAX, Target};
-use crate::waiters::Waiters;
+use crate::waiters::{Taken, Waiter, Waiters};
 use crate::{Error, sys};
 
 /// Task polls of one turn at most.
@@ -36,6 +36,8 @@ const TIMERS_MAX: usize = 256;
 const REFUSED_TIMER_RETRY: Duration = Duration::from_millis(1);
 /// Stream sockets of plain tasks at most, in pages of the pool.
 const SOCKET_CHUNKS_MAX: u32 = 1 << 15;
+/// Waits for the stop at most, in pages of the pool.
+const STOP_CHUNKS_MAX: u32 = 1 << 15;
 
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Worker>>> = const { RefCell::new(None) };
@@ -47,7 +49,8 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 /// The part of a worker that other threads reach.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    jobs: Mutex<VecDeque<JobEntry>>,
+    /// `None` once the worker has ended.
+    jobs: Mutex<Option<VecDeque<JobEntry>>>,
     pending: AtomicBool,
     doorbell: OnceLock<Doorbell>,
 }
@@ -62,16 +65,32 @@ impl core::fmt::Debug for JobEntry {
 
 impl Inbox {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { jobs: Mutex::default(), pending: AtomicBool::new(false), doorbell: OnceLock::new() })
+        Arc::new(Self {
+            jobs: Mutex::new(Some(VecDeque::new())),
+            pending: AtomicBool::new(false),
+            doorbell: OnceLock::new(),
+        })
     }
 
-    /// Queues a closure for the worker and wakes it.
+    /// Queues a closure for the worker and wakes it. Once the worker has ended, the closure is dropped.
     pub(crate) fn send(&self, job: Job) {
         let mut jobs = self.jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        jobs.push_back(JobEntry(job));
+        let Some(queue) = &mut *jobs else {
+            drop(jobs);
+            return drop(job);
+        };
+        queue.push_back(JobEntry(job));
         drop(jobs);
         self.pending.store(true, Ordering::Release);
         self.ring();
+    }
+
+    /// Drops what is queued, and from now on whatever comes: who waits for it is told so, instead of waiting for ever.
+    pub(crate) fn close(&self) {
+        let queued = self.jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        for JobEntry(job) in queued.into_iter().flatten() {
+            contained(|| drop(job));
+        }
     }
 
     /// Ends the worker's wait.
@@ -85,7 +104,8 @@ impl Inbox {
         if !self.pending.swap(false, Ordering::Acquire) {
             return VecDeque::new();
         }
-        core::mem::take(&mut *self.jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        let mut jobs = self.jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        jobs.as_mut().map(core::mem::take).unwrap_or_default()
     }
 }
 
@@ -102,7 +122,7 @@ pub(crate) struct Worker {
     tables: RefCell<[Option<Rc<Events>>; TABLES_MAX]>,
     /// The relays of this worker, while their task lives.
     pub(crate) relays: RefCell<Weak<Relays>>,
-    stop_wakers: RefCell<Vec<Waker>>,
+    stop_wakers: RefCell<Slab<Waker, PoolPage>>,
     stop_seen: Cell<bool>,
     fds_opened: Cell<u64>,
     /// Accepting that paused for want of descriptors goes on when this moves.
@@ -132,7 +152,7 @@ impl Worker {
             sockets: RefCell::new(Slab::new(SOCKET_CHUNKS_MAX)),
             tables: RefCell::default(),
             relays: RefCell::default(),
-            stop_wakers: RefCell::default(),
+            stop_wakers: RefCell::new(Slab::new(STOP_CHUNKS_MAX)),
             stop_seen: Cell::new(false),
             fds_opened: Cell::new(0),
             fds_closed: Cell::new(0),
@@ -185,7 +205,7 @@ impl Worker {
         self.timers.borrow_mut().advance(self.now());
         for _ in 0..TIMERS_MAX {
             let Some(waker) = self.timers.borrow_mut().pop() else { break };
-            waker.wake();
+            contained(|| waker.wake());
         }
     }
 
@@ -240,7 +260,7 @@ impl Worker {
             Target::Waiter { index } => {
                 let completed = self.waiters.borrow_mut().complete(index, completion);
                 match completed {
-                    Ok(Some(waker)) => waker.wake(),
+                    Ok(Some(waker)) => contained(|| waker.wake()),
                     Ok(None) => {}
                     Err(unwanted) => self.dispose(unwanted),
                 }
@@ -294,11 +314,27 @@ impl Worker {
         }
     }
 
+    /// The answer to an operation; else the waker is woken when it comes.
+    pub(crate) fn poll_answer(&self, waiter: Key, cx: &mut Context<'_>) -> Poll<Completion> {
+        let taken = self.waiters.borrow_mut().take(waiter, cx.waker());
+        match taken {
+            Taken::Answer(completion) => Poll::Ready(completion),
+            Taken::Pending => Poll::Pending,
+            Taken::Unknown => {
+                let waker = cx.waker().clone();
+                let before = self.waiters.borrow_mut().remember(waiter, waker);
+                drop(before);
+                Poll::Pending
+            }
+        }
+    }
+
     /// Gives an operation up, whether it has been answered or not.
     pub(crate) fn give_up(&self, waiter: Key, op: Key) {
-        match self.waiters.borrow_mut().remove(waiter) {
-            Some(unwanted) => self.dispose(unwanted),
-            None => self.driver.borrow_mut().orphan(op),
+        let removed = self.waiters.borrow_mut().remove(waiter);
+        match removed {
+            Some(Waiter::Done(unwanted)) => self.dispose(unwanted),
+            Some(Waiter::Waiting(_)) | None => self.driver.borrow_mut().orphan(op),
         }
     }
 
@@ -317,16 +353,24 @@ impl Worker {
         self.tables.borrow_mut()[usize::from(table)] = None;
     }
 
-    /// Whether the runtime has been asked to stop; else the waker is woken when it is.
-    pub(crate) fn poll_stop(&self, waker: &Waker) -> bool {
-        if self.stop_seen.get() {
-            return true;
-        }
+    /// Remembers who is to be woken when the runtime is asked to stop, until [`forget_stop`](Self::forget_stop).
+    pub(crate) fn wait_for_stop(&self, waker: Waker) -> Result<Key, OverBudget> {
         let mut wakers = self.stop_wakers.borrow_mut();
-        if !wakers.iter().any(|known| known.will_wake(waker)) {
-            wakers.push(waker.clone());
+        if wakers.vacant().is_none() {
+            let page = PoolPage::try_new(&self.pool, Kind::Slots)?;
+            wakers.grow(page).map_err(|_| OverBudget::new(CHUNK_BYTES as u64))?;
         }
-        false
+        Ok(wakers.insert(waker).unwrap_or_else(|_| unreachable!("there is room")))
+    }
+
+    /// Whether the waker that is remembered wakes the same task as this one.
+    pub(crate) fn wakes_at_stop(&self, key: Key, waker: &Waker) -> bool {
+        self.stop_wakers.borrow().get(key).is_some_and(|known| known.will_wake(waker))
+    }
+
+    /// Takes [`wait_for_stop`](Self::wait_for_stop) back; the waker, unless it was woken.
+    pub(crate) fn forget_stop(&self, key: Key) -> Option<Waker> {
+        self.stop_wakers.borrow_mut().remove(key)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -339,16 +383,22 @@ impl Worker {
         }
         if !self.stop_seen.get() && self.shared.stopping.load(Ordering::Acquire) {
             self.stop_seen.set(true);
-            for waker in self.stop_wakers.take() {
-                waker.wake();
+            loop {
+                let first = self.stop_wakers.borrow().iter().next().map(|(key, _)| key);
+                let Some(waker) = first.and_then(|key| self.forget_stop(key)) else { break };
+                contained(|| waker.wake());
             }
         }
     }
 
     fn take_jobs(&self) {
         for JobEntry(job) in self.inbox.take() {
-            let run = std::panic::AssertUnwindSafe(job);
-            if std::panic::catch_unwind(run).is_err() {
+            let mut ended = false;
+            contained(|| {
+                job();
+                ended = true;
+            });
+            if !ended {
                 tracing::error!(worker = self.index, "a closure sent to this worker panicked");
             }
         }
@@ -373,10 +423,12 @@ impl Worker {
     pub(crate) fn close_down(&self) {
         self.take_jobs();
         self.tasks.close();
-        self.stop_wakers.take();
-
-        debug_assert!(self.tables.borrow().iter().all(Option::is_none), "tables live in tasks");
         self.release();
+    }
+
+    /// The worker has ended: it takes no more closures.
+    pub(crate) fn close_inbox(&self) {
+        self.inbox.close();
     }
 
     /// Gives back everything that is free.
@@ -385,6 +437,7 @@ impl Worker {
         self.driver.borrow_mut().release_pages();
         self.waiters.borrow_mut().release_pages();
         self.timers.borrow_mut().release_pages();
+        while self.stop_wakers.borrow_mut().release_empty().is_some() {}
         while self.sockets.borrow_mut().release_empty().is_some() {}
         self.pool.release_free(u64::MAX);
         self.publish();

@@ -392,6 +392,31 @@ fn a_hungry_pool_is_rung_once() {
     assert_eq!((rings.load(Ordering::Relaxed), pool.drain_remote()), (1, 3));
 }
 
+thread_local! {
+    static OF_THIS_THREAD: std::cell::RefCell<Option<Pool>> = const { std::cell::RefCell::new(None) };
+}
+
+#[test]
+fn a_doorbell_may_set_another_one_when_it_goes() {
+    struct Successor(Arc<AtomicUsize>);
+    impl Drop for Successor {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            OF_THIS_THREAD.with_borrow(|pool| pool.as_ref().unwrap().set_doorbell(Box::new(|| ())));
+        }
+    }
+    let pool = pool(MemoryLimit::mib(8));
+    OF_THIS_THREAD.set(Some(pool.clone()));
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let successor = Successor(Arc::clone(&dropped));
+    pool.set_doorbell(Box::new(move || _ = &successor));
+    // Under the lock of the doorbell this would wait for itself.
+    pool.set_doorbell(Box::new(|| ()));
+    assert_eq!(dropped.load(Ordering::Relaxed), 1);
+    OF_THIS_THREAD.set(None);
+    assert_eq!(pool.close(), Closed::Ended);
+}
+
 #[test]
 fn handles_share_a_pool() {
     let first = pool(MemoryLimit::mib(8));

@@ -114,7 +114,8 @@ fn a_full_queue_gives_the_job_back() {
 
 #[test]
 fn the_line_limits_threads() {
-    let queue_bytes = 10 * size_of::<Job>() as u64;
+    // 10 that wait, and one for each thread.
+    let queue_bytes = (10 + 8) * size_of::<Job>() as u64;
     let budget = Budget::new(MemoryLimit::bytes(2 * u64::from(STACK) + queue_bytes));
     let blocking = Blocking::new(config(8, 10), &budget);
     let (mut opens, mut jobs) = (Vec::new(), 0);
@@ -220,4 +221,71 @@ fn dropping_the_pool_lets_threads_end() {
     assert!(blocking.run(Box::new(|| {})).is_ok());
     drop(blocking);
     eventually("its thread ends", || budget.charged() == 0);
+}
+
+#[test]
+fn a_bell_that_waits_for_room_is_kept_once() {
+    let budget = Budget::new(MemoryLimit::mib(8));
+    let blocking = Blocking::new(config(1, 1), &budget);
+    let (running, let_it_go) = gate();
+    assert!(blocking.run(running).is_ok());
+    eventually("the thread takes it", || blocking.queued() == 0);
+    assert!(blocking.run(Box::new(|| ())).is_ok());
+    let bells = [Doorbell::simulated(), Doorbell::simulated()];
+    for _ in 0..1_000 {
+        // As each turn of a driver with file operations in its backlog.
+        bells.iter().for_each(|bell| blocking.ring_at_room(bell));
+    }
+    assert_eq!(blocking.shared.lock().hungry.len(), 2, "what a driver may ask each turn may not grow a list");
+    let_it_go.send(()).expect("it waits");
+    eventually("there is room", || bells.iter().all(Doorbell::is_rung));
+    assert_eq!(blocking.shutdown(sys::now() + Duration::from_secs(10)), 0);
+}
+
+#[test]
+fn the_queue_is_never_longer_than_it_may_be() {
+    let budget = Budget::new(MemoryLimit::mib(8));
+    let blocking = Blocking::new(config(16, 2), &budget);
+    let mut gates = Vec::new();
+    // Threads start as fast as jobs come, and take them later.
+    for _ in 0..100 {
+        let (job, open) = gate();
+        if blocking.run(job).is_ok() {
+            gates.push(open);
+        }
+        let (queued, room) = {
+            let state = blocking.shared.lock();
+            (state.queue.len(), state.queue.capacity())
+        };
+        let charged = budget.charged_by(Kind::Fixed) as usize / size_of::<Job>();
+        assert!(queued <= charged && room <= charged, "{queued} jobs, room for {room}, {charged} charged");
+    }
+    drop(gates);
+    assert_eq!(blocking.shutdown(sys::now() + Duration::from_secs(10)), 0);
+}
+
+#[test]
+fn a_job_that_panics_when_it_is_dropped_holds_up_nobody() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("dropped without having run");
+        }
+    }
+    let budget = Budget::new(MemoryLimit::mib(8));
+    let blocking = Blocking::new(config(1, 2), &budget);
+    let (running, let_it_go) = gate();
+    assert!(blocking.run(running).is_ok());
+    eventually("the thread takes it", || blocking.queued() == 0);
+    let (dropped, told) = mpsc::channel::<()>();
+    let bomb = Bomb;
+    assert!(blocking.run(Box::new(move || core::mem::forget(bomb))).is_ok());
+    assert!(blocking.run(Box::new(move || drop(dropped))).is_ok());
+    let bell = Doorbell::simulated();
+    blocking.ring_at_room(&bell);
+    let_it_go.send(()).expect("it waits");
+    // The thread may take the jobs before the end does; they are harmless then.
+    assert_eq!(blocking.shutdown(sys::now() + Duration::from_secs(10)), 0);
+    assert!(told.recv().is_err() && bell.is_rung());
+    assert_eq!(budget.charged(), 0);
 }

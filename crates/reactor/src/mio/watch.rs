@@ -27,7 +27,7 @@ use plimsoll_pool::Pool;
 use super::list::{Queue, Waiters};
 use super::table::{Entry, Flags, Table};
 use crate::op::{Errno, Fd, Op};
-use crate::slots::{SlotState, Slots};
+use crate::slots::Slots;
 
 /// What an operation waits for on its descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,10 +205,7 @@ impl Watch {
         while let Some(mut waiters) = self.abandoned.pop() {
             while let Some(index) = waiters.pop(slots) {
                 let slot = slots.at_mut(index).expect("a listed operation is in flight");
-                slot.state = match slot.state {
-                    SlotState::InFlight | SlotState::Cancelling => SlotState::Cancelling,
-                    SlotState::Disowned | SlotState::Orphaned => SlotState::Orphaned,
-                };
+                slot.state = slot.state.cancelled();
                 self.ready(slots, index);
             }
         }

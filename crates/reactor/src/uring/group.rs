@@ -16,7 +16,8 @@
 //!
 //! **I-CURSOR**: the kernel writes to a published buffer only from the cursor on, and to a used-up one not at all.
 //! [`Group::audit`] compares the cursors with the kernel's before anything is lent; a group that fails is leaked by its
-//! owner.
+//! owner. While the completion queue overflows, the queue does not show where the kernel is, and the comparison has to
+//! wait for the turn after: then a receive on a worker thread of the kernel in the same turn would be found late.
 //!
 //! **I-RECYCLED**: a buffer is published only while nothing is lent from its part of the shelf.
 #![allow(unsafe_code)]

@@ -355,6 +355,8 @@ impl Uring {
                 Err(errno) => Step::Done(Err(errno)),
             },
             Op::Receive { fd } => self.received(fd, count, span, slot.state),
+            // Its descriptor may be closed, and the number another file's.
+            Op::Shutdown { .. } if slot.state.is_cancelled() => Step::Done(Err(Errno::CANCELED)),
             Op::Shutdown { fd, how } => Step::Done(sys::shutdown(fd, how).map(|()| 0)),
             Op::Stat { .. } => Step::Done(Ok(sys::STATX_BYTES as u32)),
             Op::Poll { .. } => Step::Done(Ok(0)),

@@ -1,7 +1,9 @@
 //! Files: open, write, read, stat, sync.
 #![forbid(unsafe_code)]
 
-use plimsoll_reactor::{Fd, Op};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use plimsoll_reactor::{Fd, Op, Token};
 
 use crate::bench::{Bench, Ticket, pattern};
 
@@ -49,6 +51,16 @@ pub(crate) fn round_trip(bench: &mut Bench) {
     let cut = open(bench, "round-trip", libc::O_WRONLY | libc::O_TRUNC);
     assert_eq!(size(bench, cut), 0);
     bench.close(cut);
+}
+
+/// The kernel may not read past what a lease shows: there are others' bytes.
+pub(crate) fn paths_end(bench: &mut Bench) {
+    for path in [&b"/dev/null"[..], b"", b"/dev/null\0more\0", b"/dev/null\0more"] {
+        let path = bench.lease(path);
+        let op = Op::Open { path, flags: libc::O_RDONLY, mode: 0 };
+        let submitted = catch_unwind(AssertUnwindSafe(|| bench.driver.submit(op, Token(0)).map(|_| ())));
+        assert!(submitted.is_err(), "a misuse that is told at once");
+    }
 }
 
 pub(crate) fn errors(bench: &mut Bench) {

@@ -54,7 +54,7 @@ cases! {
     drops: drop_in_flight;
     crowds: interleaved_receives, descriptor_numbers_reused;
     waits: doorbell_ends_a_wait, doorbell_rung_before, deadline_passes, no_wait;
-    files: round_trip, errors, large_file, short_reads_at_the_end, many_at_once, close_waits_for_writes;
+    files: round_trip, paths_end, errors, large_file, short_reads_at_the_end, many_at_once, close_waits_for_writes;
 }
 
 /// Runs all cases, each on a fresh bench of the same making.

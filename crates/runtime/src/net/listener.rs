@@ -141,6 +141,23 @@ impl TcpListener {
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Fd, Errno>> {
         loop {
+            let armed = match *self.accepting.borrow() {
+                Accepting::Armed { waiter, .. } => Some(waiter),
+                Accepting::Idle | Accepting::Held(_) => None,
+            };
+            if let Some(waiter) = armed {
+                // It stays armed while the wakers' own code runs, which may panic.
+                let Poll::Ready(completion) = self.worker.poll_answer(waiter, cx) else { return Poll::Pending };
+                self.accepting.replace(Accepting::Idle);
+                return Poll::Ready(match (completion.result, completion.payload) {
+                    (Ok(_), Payload::Fd(fd)) => {
+                        self.worker.opened();
+                        Ok(fd)
+                    }
+                    (Err(errno), _) => Err(errno),
+                    (Ok(_), other) => unreachable!("an accept brings a descriptor, not {other:?}"),
+                });
+            }
             match self.accepting.replace(Accepting::Idle) {
                 Accepting::Held(fd) => return Poll::Ready(Ok(fd)),
                 Accepting::Idle => {
@@ -155,21 +172,7 @@ impl TcpListener {
                     let Ok((waiter, op)) = started else { return Poll::Ready(Err(Errno::NOBUFS)) };
                     self.accepting.replace(Accepting::Armed { waiter, op });
                 }
-                Accepting::Armed { waiter, op } => {
-                    let answer = self.worker.waiters.borrow_mut().poll(waiter, cx);
-                    let Poll::Ready(completion) = answer else {
-                        self.accepting.replace(Accepting::Armed { waiter, op });
-                        return Poll::Pending;
-                    };
-                    return Poll::Ready(match (completion.result, completion.payload) {
-                        (Ok(_), Payload::Fd(fd)) => {
-                            self.worker.opened();
-                            Ok(fd)
-                        }
-                        (Err(errno), _) => Err(errno),
-                        (Ok(_), other) => unreachable!("an accept brings a descriptor, not {other:?}"),
-                    });
-                }
+                Accepting::Armed { .. } => unreachable!("asked above"),
             }
         }
     }

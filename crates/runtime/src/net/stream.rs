@@ -45,6 +45,15 @@ enum Receiving {
     Ended,
 }
 
+impl Receiving {
+    fn waiter(&self) -> Option<Key> {
+        match self {
+            Self::Armed { waiter, .. } => Some(*waiter),
+            Self::Idle | Self::Held(_) | Self::Ended => None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sending {
     Ready,
@@ -371,18 +380,18 @@ fn poll_recv(handle: &Handle, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>
         return Poll::Ready(Ok(Some(rest)));
     }
     loop {
+        if let Some(waiter) = handle.with(|socket| socket.receiving.waiter()) {
+            // It stays armed while the wakers' own code runs, which may panic.
+            let Poll::Ready(completion) = handle.worker.poll_answer(waiter, cx) else { return Poll::Pending };
+            handle.with(|socket| socket.receiving = Receiving::Idle);
+            return Poll::Ready(received(handle, completion));
+        }
         match handle.with(|socket| core::mem::replace(&mut socket.receiving, Receiving::Idle)) {
             Receiving::Idle => {
                 let armed = arm(handle)?;
                 handle.with(|socket| socket.receiving = armed);
             }
-            Receiving::Armed { waiter, op } => match handle.worker.waiters.borrow_mut().poll(waiter, cx) {
-                Poll::Pending => {
-                    handle.with(|socket| socket.receiving = Receiving::Armed { waiter, op });
-                    return Poll::Pending;
-                }
-                Poll::Ready(completion) => return Poll::Ready(received(handle, completion)),
-            },
+            Receiving::Armed { .. } => unreachable!("asked above"),
             Receiving::Held(bytes) => return Poll::Ready(copy_out(handle, bytes)),
             Receiving::Ended => {
                 handle.with(|socket| socket.receiving = Receiving::Ended);

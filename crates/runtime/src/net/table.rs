@@ -31,6 +31,7 @@ use plimsoll_slab::{Key, Slab};
 
 use super::TcpListener;
 use super::listener::needs_pause;
+use crate::task::contained;
 use crate::time::{Coarse, Link, Links, Sleep, TICK_MS};
 use crate::token::{INDEX_MAX, Purpose, Target};
 use crate::worker::Worker;
@@ -79,8 +80,9 @@ impl Events {
         debug_assert!(queue.len() < EVENTS_MAX, "the worker looks before it reaps");
         queue.push_back(RawEvent { purpose, index, completion });
         drop(queue);
-        if let Some(waker) = self.waker.borrow_mut().take() {
-            waker.wake();
+        let waker = self.waker.borrow_mut().take();
+        if let Some(waker) = waker {
+            contained(|| waker.wake());
         }
     }
 }

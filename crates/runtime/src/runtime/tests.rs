@@ -111,3 +111,38 @@ fn values_out_of_range_are_errors() {
     assert!(matches!(Runtime::builder().workers(1_025).build(), Err(Error::Config(_))));
     assert!(matches!(Runtime::builder().workers(1).worker_stack_bytes(1).build(), Err(Error::Config(_))));
 }
+
+#[test]
+fn a_worker_that_has_ended_drops_what_is_sent_to_it() {
+    let runtime = Runtime::builder().workers(2).memory(MemoryLimit::mib(64)).build().expect("a runtime starts");
+    let shared = std::sync::Arc::clone(&runtime.shared);
+    runtime.shutdown();
+    for inbox in &shared.inboxes {
+        let held = std::sync::Arc::new(());
+        let kept = std::sync::Arc::clone(&held);
+        // As by a thread that asked whether the runtime runs just before it ended.
+        inbox.send(Box::new(move || drop(kept)));
+        assert_eq!(std::sync::Arc::strong_count(&held), 1, "else who waits for the answer waits for ever");
+    }
+}
+
+#[test]
+fn a_worker_without_room_for_a_task_says_so() {
+    let runtime = Runtime::builder().workers(1).memory(MemoryLimit::mib(4)).build().expect("a runtime starts");
+    runtime.block_on(async {
+        let mut held = Vec::new();
+        for class in plimsoll_pool::Class::ALL.into_iter().rev() {
+            while let Ok(lease) = crate::pool().try_acquire_class(class, crate::Kind::Buffers) {
+                held.push(lease);
+            }
+        }
+        let large = spawn_on(0, || async {
+            let large = [7_u8; 60_000];
+            crate::yield_now().await;
+            large.len()
+        });
+        let refused = large.expect("the worker exists").await;
+        assert!(matches!(refused, Err(Error::OverBudget(_))), "{refused:?}");
+    });
+    assert!(runtime.shutdown().is_clean());
+}

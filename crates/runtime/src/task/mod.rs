@@ -33,6 +33,7 @@ mod tasks;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub(crate) use self::contain::contained;
 pub use self::join::{JoinError, JoinHandle};
 pub use self::spare::{Spare, Started};
 pub(crate) use self::tasks::Tasks;

@@ -68,16 +68,26 @@ impl Future for Sleep {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         if let Some(key) = this.key {
-            if this.worker.timers.borrow_mut().is_pending(key, cx.waker()) {
-                return Poll::Pending;
+            let known = this.worker.timers.borrow_mut().will_wake(key, cx.waker());
+            match known {
+                Some(true) => {}
+                Some(false) => {
+                    let waker = cx.waker().clone();
+                    let before = this.worker.timers.borrow_mut().remember(key, waker);
+                    drop(before);
+                }
+                None => {
+                    this.key = None;
+                    return Poll::Ready(());
+                }
             }
-            this.key = None;
-            return Poll::Ready(());
+            return Poll::Pending;
         }
         if this.worker.now() >= this.deadline {
             return Poll::Ready(());
         }
-        let inserted = this.worker.timers.borrow_mut().insert(&this.worker.pool, this.deadline, cx.waker().clone());
+        let waker = cx.waker().clone();
+        let inserted = this.worker.timers.borrow_mut().insert(&this.worker.pool, this.deadline, waker);
         match inserted {
             Ok(key) => this.key = Some(key),
             Err(_) => {
@@ -92,7 +102,8 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
-            self.worker.timers.borrow_mut().remove(key);
+            let waker = self.worker.timers.borrow_mut().remove(key);
+            drop(waker);
         }
     }
 }

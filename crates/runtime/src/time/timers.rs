@@ -12,7 +12,7 @@ use super::{TimerKey, Wheel};
 /// Timers of one worker at most, in pages.
 const CHUNKS_MAX: u32 = 1 << 15;
 
-/// The timers of one worker.
+/// The timers of one worker. Wakers are made and dropped by their owners' code, so they come and go as values: nothing is borrowed then.
 pub(crate) struct Timers(Wheel<Waker, PoolPage>);
 
 /// The first whole millisecond at or after an instant: a timer never fires early.
@@ -35,13 +35,17 @@ impl Timers {
         Ok(inserted.unwrap_or_else(|_| unreachable!("there is room")))
     }
 
-    /// Whether the timer has not fired yet; its waker is brought up to date then.
-    pub(crate) fn is_pending(&mut self, key: TimerKey, waker: &Waker) -> bool {
-        let Some(known) = self.0.get_mut(key) else {
-            return false;
-        };
-        known.clone_from(waker);
-        true
+    /// Whether the timer that has not fired yet will wake the same task as `waker`; `None` if it has fired.
+    pub(crate) fn will_wake(&mut self, key: TimerKey, waker: &Waker) -> Option<bool> {
+        self.0.get_mut(key).map(|known| known.will_wake(waker))
+    }
+
+    /// Gives the timer another waker; the one that is not needed any more comes back.
+    pub(crate) fn remember(&mut self, key: TimerKey, waker: Waker) -> Waker {
+        match self.0.get_mut(key) {
+            Some(known) => core::mem::replace(known, waker),
+            None => waker,
+        }
     }
 
     /// Moves a timer's deadline; `false` if it has fired.
@@ -49,8 +53,8 @@ impl Timers {
         self.0.reset(key, due_ms(deadline))
     }
 
-    pub(crate) fn remove(&mut self, key: TimerKey) {
-        self.0.remove(key);
+    pub(crate) fn remove(&mut self, key: TimerKey) -> Option<Waker> {
+        self.0.remove(key)
     }
 
     pub(crate) fn advance(&mut self, now: Instant) {

@@ -1,0 +1,151 @@
+//! A descriptor's number is another file's as soon as it was closed: nothing that is still on its way may act upon it then.
+//!
+//! One test alone in its process, so that the number which was closed is the next one that the system hands out.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "a test that could not run says so")]
+
+use core::time::Duration;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use plimsoll_pool::{Budget, MemoryLimit, Pool, PoolConfig};
+use plimsoll_reactor::op::Shutdown;
+use plimsoll_reactor::{
+    Blocking, BlockingConfig, Driver, DriverChoice, DriverConfig, Fd, ListenOptions, Op, Payload, SendBytes, Token,
+    Wait,
+};
+
+/// What became of the shutdown before its descriptor was closed.
+#[derive(Clone, Copy, Debug)]
+enum Given {
+    Disowned,
+    Orphaned,
+    /// Its owner still waits for it.
+    Kept,
+}
+
+/// How the descriptor is closed.
+#[derive(Clone, Copy, Debug)]
+enum Closed {
+    Queued,
+    Now,
+}
+
+/// When the number is handed out again.
+#[derive(Clone, Copy, Debug)]
+enum Reused {
+    BeforeTheTurn,
+    /// When the kernel has done what it was asked to, and nobody has looked.
+    WithinTheTurn,
+}
+
+fn accepted(driver: &mut Driver, listener: Fd) -> Fd {
+    loop {
+        if let Some(fd) = driver.accept_now(listener).expect("it accepts") {
+            return fd;
+        }
+    }
+}
+
+/// Whether the number came back.
+fn scene(driver: &mut Driver, given: Given, closed: Closed, reused: Reused) -> bool {
+    let listener = driver.listen("127.0.0.1:0".parse().expect("an address"), &ListenOptions::default()).expect("free");
+    let address = driver.local_address(listener).expect("bound");
+    let mut first_peer = TcpStream::connect(address).expect("it listens");
+    let mut second_peer = TcpStream::connect(address).expect("it listens");
+    for peer in [&first_peer, &second_peer] {
+        peer.set_read_timeout(Some(Duration::from_secs(5))).expect("a plain socket");
+    }
+    let first = accepted(driver, listener);
+
+    driver.submit(Op::Send { fd: first, bytes: SendBytes::Static(b"first") }, Token(1)).expect("room");
+    let shutdown = driver.submit(Op::Shutdown { fd: first, how: Shutdown::Write }, Token(2)).expect("room");
+    match given {
+        Given::Disowned => driver.disown(shutdown),
+        Given::Orphaned => driver.orphan(shutdown),
+        Given::Kept => {}
+    }
+    if matches!(closed, Closed::Now) {
+        // A send that is still queued on this side would be the owner's to give up.
+        while driver.in_flight() > 0 && driver.reap().is_none() {
+            driver.enter(Wait::No).expect("the driver works");
+        }
+        let again = driver.submit(Op::Shutdown { fd: first, how: Shutdown::Write }, Token(3)).expect("room");
+        match given {
+            Given::Disowned => driver.disown(again),
+            Given::Orphaned => driver.orphan(again),
+            Given::Kept => {}
+        }
+        driver.close_now(first);
+    } else {
+        driver.close(first);
+    }
+    let second = match reused {
+        Reused::BeforeTheTurn => accepted(driver, listener),
+        Reused::WithinTheTurn => {
+            driver.enter(Wait::No).expect("the driver works");
+            accepted(driver, listener)
+        }
+    };
+    while driver.in_flight() > 0 {
+        while driver.reap().is_some() {}
+        driver.enter(Wait::No).expect("the driver works");
+    }
+    while driver.reap().is_some() {}
+
+    // The second connection works in both directions.
+    driver.submit(Op::Send { fd: second, bytes: SendBytes::Static(b"second") }, Token(4)).expect("room");
+    second_peer.write_all(b"hello").expect("it is open");
+    driver.submit(Op::Receive { fd: second }, Token(5)).expect("room");
+    let mut answers = 0;
+    while answers < 2 {
+        driver.enter(Wait::Forever).expect("the driver works");
+        while let Some(completion) = driver.reap() {
+            answers += 1;
+            let how = (given, closed, reused);
+            match completion.payload {
+                Payload::Received(bytes) => assert_eq!(&bytes[..], b"hello", "{how:?}"),
+                _ => assert_eq!(completion.result, Ok(6), "the shutdown of another connection has hit it: {how:?}"),
+            }
+        }
+    }
+    let mut read = [0; 6];
+    second_peer.read_exact(&mut read).expect("the bytes come");
+    assert_eq!(&read, b"second");
+    // And the first one has ended, after its bytes.
+    let mut all = Vec::new();
+    first_peer.read_to_end(&mut all).expect("an orderly end");
+    assert_eq!(all, b"first");
+
+    for fd in [second, listener] {
+        driver.close_now(fd);
+    }
+    second == first
+}
+
+#[test]
+fn a_shutdown_never_hits_a_later_connection() {
+    let mut reuses = 0;
+    for choice in [DriverChoice::Uring, DriverChoice::Mio] {
+        let selected = match plimsoll_reactor::select(choice) {
+            Ok(selected) => selected,
+            Err(error) => {
+                println!("skipped: {error}");
+                continue;
+            }
+        };
+        let budget = Budget::new(MemoryLimit::mib(16));
+        let pool = Pool::new(&budget, PoolConfig::default()).expect("there is room");
+        let blocking = Blocking::new(BlockingConfig::default(), &budget);
+        let mut driver = Driver::new(&selected, &DriverConfig::default(), &pool, &blocking).expect("it was probed");
+        for given in [Given::Disowned, Given::Orphaned, Given::Kept] {
+            for closed in [Closed::Queued, Closed::Now] {
+                for reused in [Reused::BeforeTheTurn, Reused::WithinTheTurn] {
+                    reuses += u32::from(scene(&mut driver, given, closed, reused));
+                }
+            }
+        }
+        assert_eq!(driver.in_flight(), 0);
+    }
+    assert!(reuses > 0, "no number ever came back: the test tests nothing");
+}
