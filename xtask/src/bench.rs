@@ -13,9 +13,17 @@
 //! | the rounds of a profile | [`rounds`] |
 //! | what a connection costs that waits | [`parked`] |
 //! | table and `target/bench/report.json` | [`report`] |
+//!
+//! Its other measurements, each behind a flag of its own:
+//!
+//! | flag | part | file |
+//! |---|---|---|
+//! | `--instructions` | what a request costs, counted exactly | [`instructions`] |
 
+mod callgrind;
 mod client;
 mod figures;
+pub(crate) mod instructions;
 mod load;
 mod parked;
 mod placement;
@@ -60,6 +68,9 @@ impl Extent {
 
 /// Builds, measures and reports.
 pub(crate) fn run(flags: &BenchFlags) -> u8 {
+    if flags.instructions {
+        return instructions::run(flags.update);
+    }
     let servers = match servers::chosen(&flags.peers) {
         Ok(servers) => servers,
         Err(unknown) => {
