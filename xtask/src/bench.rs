@@ -18,10 +18,12 @@
 //!
 //! | flag | part | file |
 //! |---|---|---|
+//! | `--criterion` | the parts, each beside what one would take instead | [`criterion`] |
 //! | `--instructions` | what a request costs, counted exactly | [`instructions`] |
 
 mod callgrind;
 mod client;
+mod criterion;
 mod figures;
 pub(crate) mod instructions;
 mod load;
@@ -68,6 +70,9 @@ impl Extent {
 
 /// Builds, measures and reports.
 pub(crate) fn run(flags: &BenchFlags) -> u8 {
+    if let Some(name) = &flags.criterion {
+        return criterion::run(name);
+    }
     if flags.instructions {
         return instructions::run(flags.update);
     }
