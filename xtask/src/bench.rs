@@ -20,6 +20,7 @@
 //! |---|---|---|
 //! | `--criterion` | the parts, each beside what one would take instead | [`criterion`] |
 //! | `--instructions` | what a request costs, counted exactly | [`instructions`] |
+//! | `--pool` | the targets of the memory pool | [`pool`] |
 
 mod callgrind;
 mod client;
@@ -29,6 +30,7 @@ pub(crate) mod instructions;
 mod load;
 mod parked;
 mod placement;
+mod pool;
 mod proc;
 mod process;
 mod report;
@@ -72,6 +74,9 @@ impl Extent {
 pub(crate) fn run(flags: &BenchFlags) -> u8 {
     if let Some(name) = &flags.criterion {
         return criterion::run(name);
+    }
+    if flags.pool {
+        return pool::run();
     }
     if flags.instructions {
         return instructions::run(flags.update);

@@ -73,6 +73,9 @@ pub(crate) struct BenchFlags {
     /// Count the instructions of a fixed set of requests instead (needs valgrind)
     #[arg(long, conflicts_with_all = ["quick", "peers", "rounds", "seconds", "criterion"])]
     pub(crate) instructions: bool,
+    /// Measure the targets of the memory pool instead, and say which are met
+    #[arg(long, conflicts_with_all = ["quick", "peers", "rounds", "seconds", "criterion", "instructions"])]
+    pub(crate) pool: bool,
     /// With --instructions: store the counts as the new baseline
     #[arg(long, requires = "instructions")]
     pub(crate) update: bool,
