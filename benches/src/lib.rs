@@ -1,2 +1,2 @@
-//! Criterion benches of the Plimsoll crates.
+//! Criterion benches of the Plimsoll crates, and programs that xtask measures.
 #![forbid(unsafe_code)]

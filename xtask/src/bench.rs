@@ -13,12 +13,24 @@
 //! | the rounds of a profile | [`rounds`] |
 //! | what a connection costs that waits | [`parked`] |
 //! | table and `target/bench/report.json` | [`report`] |
+//!
+//! Its other measurements, each behind a flag of its own:
+//!
+//! | flag | part | file |
+//! |---|---|---|
+//! | `--criterion` | the parts, each beside what one would take instead | [`criterion`] |
+//! | `--instructions` | what a request costs, counted exactly | [`instructions`] |
+//! | `--pool` | the targets of the memory pool | [`pool`] |
 
+mod callgrind;
 mod client;
+mod criterion;
 mod figures;
+pub(crate) mod instructions;
 mod load;
 mod parked;
 mod placement;
+mod pool;
 mod proc;
 mod process;
 mod report;
@@ -60,6 +72,15 @@ impl Extent {
 
 /// Builds, measures and reports.
 pub(crate) fn run(flags: &BenchFlags) -> u8 {
+    if let Some(name) = &flags.criterion {
+        return criterion::run(name);
+    }
+    if flags.pool {
+        return pool::run();
+    }
+    if flags.instructions {
+        return instructions::run(flags.update);
+    }
     let servers = match servers::chosen(&flags.peers) {
         Ok(servers) => servers,
         Err(unknown) => {

@@ -29,6 +29,8 @@ pub(crate) enum Step {
     Loom,
     /// The fuzz targets over their corpora and seeded random inputs
     Fuzz,
+    /// What a request costs, and how that has changed: printed, not judged (needs valgrind)
+    Instructions,
     /// The crates with unsafe code under the address sanitizer (needs nightly)
     Asan,
 }
@@ -57,6 +59,7 @@ impl Step {
             Step::Doc => steps::doc(),
             Step::Loom => steps::loom(),
             Step::Fuzz => steps::fuzz(),
+            Step::Instructions => steps::instructions(),
             Step::Asan => steps::asan(),
         }
     }
@@ -105,10 +108,10 @@ fn chosen(flags: &CiFlags) -> Vec<Step> {
 fn summarise(ended: &[(Step, Outcome, Duration)]) -> u8 {
     println!("\n== summary");
     for (step, outcome, took) in ended {
-        println!("{:<8} {:>7.1} s  {outcome}", step.name(), took.as_secs_f64());
+        println!("{:<12} {:>7.1} s  {outcome}", step.name(), took.as_secs_f64());
     }
     let total: Duration = ended.iter().map(|(_, _, took)| *took).sum();
-    println!("{:<8} {:>7.1} s", "total", total.as_secs_f64());
+    println!("{:<12} {:>7.1} s", "total", total.as_secs_f64());
     if ended.iter().any(|(_, outcome, _)| matches!(outcome, Outcome::Failed(_))) { EXIT_FAILED } else { EXIT_OK }
 }
 

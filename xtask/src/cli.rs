@@ -23,7 +23,7 @@ enum Command {
     Tidy,
     /// Every fuzz target for some time (needs nightly and cargo-fuzz)
     Fuzz(FuzzFlags),
-    /// Servers side by side on loopback (needs wrk)
+    /// Servers side by side on loopback (needs wrk), or one of the other measurements
     Bench(BenchFlags),
 }
 
@@ -67,6 +67,18 @@ pub(crate) struct BenchFlags {
     /// Seconds for each server in a round [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) seconds: Option<u32>,
+    /// Run the criterion benches instead, or the group of that name
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["quick", "peers", "rounds", "seconds"])]
+    pub(crate) criterion: Option<String>,
+    /// Count the instructions of a fixed set of requests instead (needs valgrind)
+    #[arg(long, conflicts_with_all = ["quick", "peers", "rounds", "seconds", "criterion"])]
+    pub(crate) instructions: bool,
+    /// Measure the targets of the memory pool instead, and say which are met
+    #[arg(long, conflicts_with_all = ["quick", "peers", "rounds", "seconds", "criterion", "instructions"])]
+    pub(crate) pool: bool,
+    /// With --instructions: store the counts as the new baseline
+    #[arg(long, requires = "instructions")]
+    pub(crate) update: bool,
 }
 
 /// Reads the command line and runs the command.

@@ -100,7 +100,10 @@ impl Core {
         if !self.listed.borrow().is_empty() {
             return Poll::Ready(());
         }
-        *self.engine.borrow_mut() = Some(cx.waker().clone());
+        let mut engine = self.engine.borrow_mut();
+        if !engine.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            *engine = Some(cx.waker().clone());
+        }
         Poll::Pending
     }
 

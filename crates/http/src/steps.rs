@@ -21,6 +21,8 @@ use crate::server::{Answered, Service};
 const LOGGED_LINE_BYTES_MAX: usize = 8_192;
 /// Fields of a head at most, whatever the configuration says.
 const FIELDS_MAX: usize = h1::FIELDS_CEILING;
+/// Fields of nearly every head. The table for them is made for each request; that for the most would be 2 KiB of zeros.
+const FIELDS_USUAL: usize = 32;
 
 /// Bytes that a step works on: what was kept from before with what has just come.
 enum Source {
@@ -179,9 +181,16 @@ impl<S: Service> Engine<S> {
             }
             Err(error) => return Step::Wait(self.misbehaved(key, active, bytes, error)),
         };
-        let mut slots = [FieldSlot::EMPTY; FIELDS_MAX];
         let head = &bytes[found.clone()];
-        let parsed = match h1::parse_head(head, &mut slots[..limits.fields()], limits) {
+        let (mut usual, mut all) = ([FieldSlot::EMPTY; FIELDS_USUAL], None);
+        let mut slots = &mut usual[..limits.fields().min(FIELDS_USUAL)];
+        let mut parsed = h1::parse_head(head, slots, limits);
+        if parsed.is_err() && limits.fields() > FIELDS_USUAL {
+            // Perhaps it only has more fields than most.
+            slots = &mut all.insert([FieldSlot::EMPTY; FIELDS_MAX])[..limits.fields()];
+            parsed = h1::parse_head(head, slots, limits);
+        }
+        let parsed = match parsed {
             Ok(parsed) => parsed,
             Err(error) => return Step::Wait(self.misbehaved(key, active, bytes, error)),
         };

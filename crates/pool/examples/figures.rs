@@ -1,6 +1,8 @@
-//! Measures what the pool costs: hot acquire and release, the first touch of a page, giving pages back, frees from another thread.
+//! Measures what the pool costs: hot acquire and release, the first touch of a page, giving pages back, frees from another thread, and what
+//! is held after a burst and long use.
 //!
-//! Run with `cargo run --release -p plimsoll-pool --example figures`. Every figure is the best of several rounds.
+//! Run with `cargo run --release -p plimsoll-pool --example figures`. Every time is the best of several rounds. A line is what was measured, the
+//! figure and its unit; `cargo xtask bench --pool` reads them.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a program that prints figures")]
 
@@ -20,7 +22,11 @@ fn main() -> Result<(), Error> {
     first_touch(&pool);
     release(&pool);
     remote(&pool)?;
-    Ok(())
+    churn()
+}
+
+fn figure(what: impl AsRef<str>, figure: f64, unit: &str) {
+    println!("{:<56} {figure:>10.3} {unit}", what.as_ref());
 }
 
 /// The best of some rounds, in nanoseconds for each of `count`.
@@ -43,7 +49,7 @@ fn hot(pool: &Pool) -> Result<(), Error> {
                 (0..COUNT).for_each(|_| drop(black_box(pool.try_acquire(black_box(class.bytes()), Kind::Buffers))))
             })
         });
-        println!("acquire and release, {class:>6}, one at a time      {pair:8.2} ns");
+        figure(format!("acquire and release, {class}, one at a time"), pair, "ns");
     }
     let mut held: Vec<Lease> = Vec::with_capacity(1000);
     for burst in [16, 1000] {
@@ -55,15 +61,15 @@ fn hot(pool: &Pool) -> Result<(), Error> {
                 }
             })
         });
-        println!("acquire and release,   512B, {burst:>4} at a time       {pair:8.2} ns");
+        figure(format!("acquire and release, 512B, {burst} at a time"), pair, "ns");
     }
     let copy = best(COUNT, || {
         timed(|| (0..COUNT).for_each(|_| drop(black_box(pool.try_copy(black_box(&[1; 150]), Kind::Slots)))))
     });
-    println!("copy of 150 bytes into a lease and release         {copy:8.2} ns");
+    figure("copy of 150 bytes into a lease and release", copy, "ns");
     let boxed =
         best(COUNT, || timed(|| (0..COUNT).for_each(|_| drop(black_box(pool.try_boxed([1_u64; 4], Kind::Tasks))))));
-    println!("box of 32 bytes and drop                           {boxed:8.2} ns");
+    figure("box of 32 bytes and drop", boxed, "ns");
     Ok(())
 }
 
@@ -88,8 +94,9 @@ fn first_touch(pool: &Pool) {
         leases.clear();
     }
     let (pooled, raw) = (pooled as f64 / PAGES as f64, raw as f64 / PAGES as f64);
-    println!("acquire of a page that is not resident, and touch  {pooled:8.1} ns");
-    println!("touch of a fresh page alone                        {raw:8.1} ns   ratio {:.3}", pooled / raw);
+    figure("acquire of a page that is not resident, and touch", pooled, "ns");
+    figure("touch of a fresh page alone", raw, "ns");
+    figure("acquire and touch against touch alone", pooled / raw, "x");
 }
 
 /// Giving pages back: all of many neighbours, and every other one.
@@ -107,7 +114,7 @@ fn release(pool: &Pool) {
             });
             timed(|| assert!(pool.release_free(u64::MAX) >= (4096 * PAGES / every) as u64))
         });
-        println!("release of a free page, {what:<20}       {time:8.1} ns");
+        figure(format!("release of a free page, {what}"), time, "ns");
     }
 }
 
@@ -136,13 +143,48 @@ fn remote(pool: &Pool) -> Result<(), Error> {
             drained = drained.min(timed(|| assert_eq!(pool.drain_remote(), COUNT)));
         }
         let (freed, drained) = (freed as f64 / COUNT as f64, drained as f64 / COUNT as f64);
-        println!(
-            "remote free of {len:>5} bytes: {freed:.1} ns there, {drained:.1} ns here, {:.1} ns together",
-            freed + drained
-        );
+        figure(format!("remote free of {len} bytes, there"), freed, "ns");
+        figure(format!("remote free of {len} bytes, here"), drained, "ns");
+        figure(format!("remote free of {len} bytes, together"), freed + drained, "ns");
     }
     drop(to);
     let ended = other.join();
     assert!(ended.is_ok(), "the other thread does not panic");
+    Ok(())
+}
+
+/// What is resident after a burst, and after a fiftieth of it has stayed in use for long, for what is in use.
+fn churn() -> Result<(), Error> {
+    const BURST_BYTES: usize = 64 << 20;
+    for class in Class::ALL {
+        let budget = Budget::new(MemoryLimit::gib(1));
+        let pool = Pool::new(&budget, PoolConfig::default())?;
+        let mut random = 7_u64;
+        let mut below = |bound: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) as usize % bound
+        };
+        let burst: Result<Vec<Lease>, _> =
+            (0..BURST_BYTES / class.bytes()).map(|_| pool.try_acquire_class(class, Kind::Buffers)).collect();
+        let mut live = burst?;
+        let stay = live.len().div_ceil(50);
+        while live.len() > stay {
+            live.swap_remove(below(live.len()));
+        }
+        // Leases come and go in random order.
+        for _ in 0..20 * stay {
+            drop(live.swap_remove(below(live.len())));
+            live.push(pool.try_acquire_class(class, Kind::Buffers)?);
+        }
+        pool.release_free(u64::MAX);
+        let stats = pool.stats();
+        let held: u64 = stats.classes.iter().map(|class| class.resident_bytes).sum();
+        let what = if class < Class::K4 { "slots" } else { "pages" };
+        figure(
+            format!("held for needed after churn of {what}, {class}"),
+            held as f64 / (live.len() * class.bytes()) as f64,
+            "x",
+        );
+    }
     Ok(())
 }

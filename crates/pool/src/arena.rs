@@ -42,7 +42,7 @@ use crate::segments::BATCH_SPANS;
 use crate::{sys, thread};
 
 /// Addresses of one pool.
-pub(crate) const REGION_BYTES: usize = 64 << 30;
+pub(crate) const REGION_BYTES: usize = 16 * RANGE_BYTES as usize;
 /// What the header takes: one page.
 pub(crate) const HEADER_BYTES: u64 = PAGE_BYTES as u64;
 
@@ -157,7 +157,7 @@ impl Arena {
     #[inline]
     fn at(&self, class: Class, offset: u32) -> NonNull<u8> {
         let offset = (class.index() + 1) * RANGE_BYTES as usize + offset as usize;
-        // SAFETY: I-REGION: 13 ranges fit into the reservation, by the assertion above, and the offset into its range by its type.
+        // SAFETY: I-REGION: 13 ranges fit into the reservation, by the assertion above, and the offset into its range: it is that of a slot.
         unsafe { self.base.add(offset) }
     }
 }
@@ -216,7 +216,7 @@ impl Home {
         debug_assert!((1..=Class::COUNT).contains(&range), "the address is in a range of slots");
         // SAFETY: I-REGION: the start of the reservation is that far below.
         let base = unsafe { at.sub(inside) };
-        Self { base, class: Class::ALL[range - 1], offset: inside as u32 }
+        Self { base, class: Class::ALL[range - 1], offset: (inside as u64 % RANGE_BYTES) as u32 }
     }
 
     #[inline]

@@ -28,7 +28,17 @@ impl Connection {
 
     /// Sends one request and reads its answer, which must be 200 with `ok`.
     pub(super) fn ask(&mut self) -> io::Result<()> {
-        write!(self.stream, "GET {PATH} HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+        self.send()?;
+        self.receive()
+    }
+
+    /// Sends one request, in one write: a server that reads once would see the first piece of several.
+    pub(super) fn send(&mut self) -> io::Result<()> {
+        self.stream.write_all(format!("GET {PATH} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
+    }
+
+    /// Reads an answer, which must be 200 with `ok`.
+    pub(super) fn receive(&mut self) -> io::Result<()> {
         let mut answer = [0; ANSWER_BYTES_MAX];
         let mut len = 0;
         while len < answer.len() {
@@ -48,6 +58,15 @@ impl Connection {
         let looked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0]));
         looked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
+}
+
+/// The whole answer, with its head, of a connection that is closed after it.
+pub(super) fn get(server: SocketAddr, path: &str) -> io::Result<String> {
+    let mut stream = Connection::open(Ipv4Addr::LOCALHOST, server)?.stream;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    if answer.starts_with("HTTP/1.1 200 ") { Ok(answer) } else { Err(unexpected(answer.as_bytes())) }
 }
 
 /// The server answers as the load expects it.

@@ -51,11 +51,7 @@ impl Measured {
 
 /// Parks connections at each server, a fresh process in each round.
 pub(super) fn measure(servers: &[&'static Server], placement: &Placement, rounds: u32) -> Result<Measured, String> {
-    let open_files = OpenFiles::now().map_err(|error| format!("no limit of open files: {error}"))?;
-    let connections = connections(open_files.soft);
-    if connections == 0 {
-        return Err(format!("{} open files are too few for parked connections: raise ulimit -n", open_files.soft));
-    }
+    let connections = connections_here()?;
     let none = |server: &&'static Server| Parked {
         server: server.name,
         bytes_per_connection: Vec::new(),
@@ -96,7 +92,17 @@ fn warm_up(server: SocketAddr) -> u64 {
     asked.iter().filter(|asked| asked.is_err()).count() as u64
 }
 
-fn ask(from: Ipv4Addr, to: SocketAddr, requests: usize) -> std::io::Result<Connection> {
+/// How many connections the limits allow here.
+pub(super) fn connections_here() -> Result<usize, String> {
+    let open_files = OpenFiles::now().map_err(|error| format!("no limit of open files: {error}"))?;
+    match connections(open_files.soft) {
+        0 => Err(format!("{} open files are too few for parked connections: raise ulimit -n", open_files.soft)),
+        connections => Ok(connections),
+    }
+}
+
+/// A connection that has asked so often.
+pub(super) fn ask(from: Ipv4Addr, to: SocketAddr, requests: usize) -> std::io::Result<Connection> {
     let mut connection = Connection::open(from, to)?;
     for _ in 0..requests {
         connection.ask()?;
@@ -105,7 +111,7 @@ fn ask(from: Ipv4Addr, to: SocketAddr, requests: usize) -> std::io::Result<Conne
 }
 
 /// The clients' addresses in turns.
-fn from(index: usize) -> Ipv4Addr {
+pub(super) fn from(index: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 0, FIRST_CLIENT + (index % CLIENTS) as u8)
 }
 
@@ -126,7 +132,7 @@ const CLIENTS: usize = 20;
 const WARM_UP_CONNECTIONS: usize = 200;
 const WARM_UP_REQUESTS: usize = 3;
 /// Until a server has done what it does after the last request or close.
-const SETTLE: Duration = Duration::from_secs(1);
+pub(super) const SETTLE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests;

@@ -39,6 +39,16 @@ pub(super) fn anonymous_bytes(pid: u32) -> io::Result<u64> {
     anonymous(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?).ok_or_else(malformed)
 }
 
+/// A figure of `status` that is in kB, such as `VmRSS`, in bytes.
+pub(super) fn status_bytes(pid: u32, name: &str) -> io::Result<u64> {
+    kib_line(&fs::read_to_string(format!("/proc/{pid}/status"))?, name).ok_or_else(malformed)
+}
+
+/// Makes `VmHWM` of a process what `VmRSS` is: see proc(5), `clear_refs`.
+pub(super) fn reset_peak(pid: u32) -> io::Result<()> {
+    fs::write(format!("/proc/{pid}/clear_refs"), "5")
+}
+
 /// How many files a process may have open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OpenFiles {
@@ -78,7 +88,12 @@ fn on_cpu_ns(schedstat: &str) -> Option<u64> {
 
 /// The line `Anonymous: N kB` of `smaps_rollup`, in bytes.
 fn anonymous(smaps_rollup: &str) -> Option<u64> {
-    let value = smaps_rollup.lines().find_map(|line| line.strip_prefix("Anonymous:"))?;
+    kib_line(smaps_rollup, "Anonymous")
+}
+
+/// The line `NAME: N kB`, in bytes.
+fn kib_line(text: &str, name: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     let kib: u64 = value.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
     kib.checked_mul(1024)
 }

@@ -59,6 +59,25 @@ impl Running {
         bytes.map_err(|error| format!("{}: no memory figure: {error} {}", self.server.name, self.last_words()))
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Bytes that are resident now.
+    pub(super) fn resident_bytes(&self) -> Result<u64, String> {
+        proc::status_bytes(self.child.id(), "VmRSS").map_err(|error| format!("{}: {error}", self.server.name))
+    }
+
+    /// The most bytes that were resident at once since the start, or since the last [`reset_peak`](Self::reset_peak).
+    pub(super) fn peak_resident_bytes(&self) -> Result<u64, String> {
+        proc::status_bytes(self.child.id(), "VmHWM").map_err(|error| format!("{}: {error}", self.server.name))
+    }
+
+    /// The peak is what is resident now.
+    pub(super) fn reset_peak(&self) -> Result<(), String> {
+        proc::reset_peak(self.child.id()).map_err(|error| format!("{}: {error}", self.server.name))
+    }
+
     fn wait_until_ready(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + READY_TIMEOUT;
         loop {

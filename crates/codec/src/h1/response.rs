@@ -3,7 +3,7 @@
 use http::{Method, StatusCode, Version};
 
 use super::status::status_line;
-use super::{Fields, Sink};
+use super::{Fields, Full, Sink};
 use crate::Error;
 use crate::date::DATE_BYTES;
 
@@ -198,11 +198,24 @@ impl<'a> ResponseHead<'a> {
     ///
     /// [`Error::OutputFull`] if the sink has less room than [`encoded_len`](ResponseHead::encoded_len).
     pub fn encode<S: Sink + ?Sized>(&self, sink: &mut S) -> Result<(), Error> {
+        // What the codec writes itself is gathered first: a put is dearer than a copy of some bytes.
+        let mut lines = [0; OWN_LINES_BYTES_MAX];
+        let mut room = &mut lines[..];
+        self.own_lines(&mut room)?;
+        let len = OWN_LINES_BYTES_MAX - room.len();
+        sink.put(&lines[..len])?;
+        sink.put(self.fields.as_bytes())?;
+        sink.put(b"\r\n")?;
+        Ok(())
+    }
+
+    /// The status line, and the fields that are not the program's.
+    fn own_lines(&self, sink: &mut &mut [u8]) -> Result<(), Full> {
         status_line(self.status, sink)?;
         if let Some(date) = self.date {
-            let mut line = *b"Date: _____________________________\r\n";
-            line[6..6 + DATE_BYTES].copy_from_slice(date);
-            sink.put(&line)?;
+            sink.put(b"Date: ")?;
+            sink.put(date)?;
+            sink.put(b"\r\n")?;
         }
         match self.length {
             LengthField::Nothing => {}
@@ -215,23 +228,24 @@ impl<'a> ResponseHead<'a> {
             LengthField::Chunked => sink.put(b"Transfer-Encoding: chunked\r\n")?,
         }
         match self.connection {
-            ConnectionField::Nothing => {}
-            ConnectionField::KeepAlive => sink.put(b"Connection: keep-alive\r\n")?,
-            ConnectionField::Close => sink.put(b"Connection: close\r\n")?,
-            ConnectionField::Upgrade => sink.put(b"Connection: upgrade\r\n")?,
+            ConnectionField::Nothing => Ok(()),
+            ConnectionField::KeepAlive => sink.put(b"Connection: keep-alive\r\n"),
+            ConnectionField::Close => sink.put(b"Connection: close\r\n"),
+            ConnectionField::Upgrade => sink.put(b"Connection: upgrade\r\n"),
         }
-        sink.put(self.fields.as_bytes())?;
-        sink.put(b"\r\n")?;
-        Ok(())
     }
 }
+
+/// The longest of what the codec writes itself: a status line (none has a reason of more than 31 bytes), `Date`, `Content-Length` of 20 digits,
+/// `Connection: keep-alive`.
+const OWN_LINES_BYTES_MAX: usize = 13 + 31 + 2 + (8 + DATE_BYTES) + (18 + 20) + 24;
 
 /// Counts what it is given.
 struct Counted(usize);
 
 impl Sink for Counted {
     #[inline]
-    fn put(&mut self, bytes: &[u8]) -> Result<(), super::Full> {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
         self.0 += bytes.len();
         Ok(())
     }

@@ -16,6 +16,8 @@ use crate::slots::{Raw, SlotState, Slots};
 use crate::{Doorbell, Error, Instant, RECEIVE_BUFFER_BYTES, Wait};
 
 /// A driver's place in a world.
+///
+/// What the backend calls is not inlined: profiles of programs in a simulated world must tell the world from the program.
 #[derive(Debug)]
 pub(crate) struct Sim {
     world: World,
@@ -42,6 +44,7 @@ impl Sim {
         self.node
     }
 
+    #[inline(never)]
     pub(crate) fn start(&mut self, key: Key, slots: &mut Slots) {
         let slot = slots.get(key).expect("an operation is in its slot when it starts");
         let id = self.world.kernel_mut().start(self.node, key, &slot.op);
@@ -49,17 +52,20 @@ impl Sim {
         assert!(before.is_none(), "a key is in flight once");
     }
 
+    #[inline(never)]
     pub(crate) fn cancel(&mut self, key: Key, _slots: &mut Slots) {
         if let Some(&id) = self.flights.get(&key) {
             self.world.kernel_mut().cancel(id);
         }
     }
 
+    #[inline(never)]
     pub(crate) fn enter(&mut self, wait: Wait, _slots: &mut Slots) -> Result<(), Errno> {
         let room = self.room();
         self.world.kernel_mut().enter(self.node, wait, room)
     }
 
+    #[inline(never)]
     pub(crate) fn next(&mut self, slots: &mut Slots) -> Option<Raw> {
         let at = self.deliverable()?;
         let mut kernel = self.world.kernel_mut();
@@ -115,10 +121,12 @@ impl Sim {
         received
     }
 
+    #[inline(never)]
     pub(crate) fn has_ready(&self) -> bool {
         self.deliverable().is_some()
     }
 
+    #[inline(never)]
     pub(crate) fn now(&self) -> Instant {
         self.world.now()
     }
@@ -131,31 +139,38 @@ impl Sim {
         self.world.kernel().nodes.get(self.node).enobufs
     }
 
+    #[inline(never)]
     pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Fd, Error> {
         self.world.kernel_mut().listen(address, options)
     }
 
+    #[inline(never)]
     pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Fd, Errno> {
         self.world.kernel_mut().socket(kind)
     }
 
+    #[inline(never)]
     pub(crate) fn accept_now(&mut self, listener: Fd) -> Result<Option<Fd>, Errno> {
         self.world.kernel_mut().accept(listener)
     }
 
+    #[inline(never)]
     pub(crate) fn close_now(&mut self, fd: Fd) {
         let closed = self.world.kernel_mut().close(fd);
         debug_assert!(closed.is_ok(), "only open descriptors are closed: {fd:?}");
     }
 
+    #[inline(never)]
     pub(crate) fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
         self.world.kernel().local_address(fd)
     }
 
+    #[inline(never)]
     pub(crate) fn peer_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
         self.world.kernel().peer_address(fd)
     }
 
+    #[inline(never)]
     pub(crate) fn set_option(&mut self, fd: Fd, option: SocketOption) -> Result<(), Errno> {
         self.world.kernel_mut().set_option(fd, option)
     }

@@ -279,3 +279,19 @@ fn encode(head: &ResponseHead<'_>) -> String {
     assert_eq!(out.len(), head.encoded_len());
     String::from_utf8(out).expect("ASCII")
 }
+
+/// There is room for the longest of them: every status, a length of 20 digits, and a Connection field.
+#[test]
+fn what_the_codec_writes_itself_always_has_room() {
+    let date = date::format(0);
+    for status in (100..1000).map(|code| StatusCode::from_u16(code).unwrap()) {
+        for length in [BodyLength::Known(u64::MAX), BodyLength::Unknown, BodyLength::Empty] {
+            let Ok(head) = ResponseHead::new(&Method::HEAD, Version::HTTP_10, status, length) else { continue };
+            for persistence in [Persistence::KeepAlive, Persistence::Close] {
+                let mut out = Vec::new();
+                head.persistence(persistence).date(&date).encode(&mut out).unwrap();
+                assert!(out.ends_with(b"\r\n\r\n"), "{status}");
+            }
+        }
+    }
+}

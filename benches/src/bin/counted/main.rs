@@ -1,0 +1,85 @@
+//! A fixed number of requests of one kind, for callgrind to count: `counted KIND COUNT`, or `counted --kinds` for their names.
+//!
+//! Everything is decided by a seed: the server runs in a simulated world, its clients in the same worker. Two runs that differ in `COUNT` alone
+//! differ by the instructions of so many requests; starting, connecting and ending cancel out. `cargo xtask bench --instructions` does that.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the command line")]
+
+mod codec;
+mod requests;
+mod server;
+
+use std::process::ExitCode;
+
+/// A kind of request. What a request of it costs is one line of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Search and parse of a small head, without a server.
+    CodecHead,
+    /// The same of a head of 20 fields.
+    CodecHead20,
+    /// Decoding of a body of four chunks, without a server.
+    CodecChunked,
+    /// One small GET after the other on a connection.
+    Get,
+    /// The same, sixteen at a time.
+    Pipelined,
+    /// A GET with 20 fields.
+    Head20,
+    /// POST of 1,000 bytes with a length, echoed.
+    EchoLength,
+    /// POST of 1,000 bytes in four chunks, echoed.
+    EchoChunked,
+    /// One small GET on one of 32 connections, each of which has been parked for half a minute.
+    Parked,
+}
+
+/// All kinds, in the order of the report.
+const KINDS: [(&str, Kind); 9] = [
+    ("codec-head", Kind::CodecHead),
+    ("codec-head-20", Kind::CodecHead20),
+    ("codec-chunked", Kind::CodecChunked),
+    ("get", Kind::Get),
+    ("pipelined-16", Kind::Pipelined),
+    ("head-20", Kind::Head20),
+    ("echo-length", Kind::EchoLength),
+    ("echo-chunked", Kind::EchoChunked),
+    ("parked", Kind::Parked),
+];
+
+/// Counts are multiples of this: of what is pipelined at once, and of the connections that take turns.
+const COUNT_STEP: u32 = 32;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--kinds"] => KINDS.iter().for_each(|(name, _)| println!("{name}")),
+        [name, count] => {
+            let kind = KINDS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
+            let count = count.parse().ok().filter(|count: &u32| count.is_multiple_of(COUNT_STEP));
+            let (Some(kind), Some(count)) = (kind, count) else { return usage() };
+            run(kind, count);
+        }
+        _ => return usage(),
+    }
+    ExitCode::SUCCESS
+}
+
+fn run(kind: Kind, count: u32) {
+    match kind {
+        Kind::CodecHead => codec::heads(requests::GET, count),
+        Kind::CodecHead20 => codec::heads(requests::GET_20_FIELDS, count),
+        Kind::CodecChunked => codec::chunked(count),
+        Kind::Get => server::one_by_one(requests::GET, count),
+        Kind::Pipelined => server::pipelined(count),
+        Kind::Head20 => server::one_by_one(requests::GET_20_FIELDS, count),
+        Kind::EchoLength => server::one_by_one(&requests::echo_with_length(), count),
+        Kind::EchoChunked => server::one_by_one(&requests::echo_in_chunks(), count),
+        Kind::Parked => server::in_turns(count),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("counted KIND COUNT: COUNT is a multiple of {COUNT_STEP}; counted --kinds lists the kinds");
+    ExitCode::from(2)
+}

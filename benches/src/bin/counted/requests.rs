@@ -1,0 +1,54 @@
+//! What is sent.
+
+/// What wrk sends.
+pub(crate) const GET: &[u8] = b"GET /pipeline HTTP/1.1\r\nHost: localhost:8080\r\n\r\n";
+
+/// What a browser behind a proxy sends.
+pub(crate) const GET_20_FIELDS: &[u8] = b"GET /pipeline HTTP/1.1\r\n\
+Host: www.example.org\r\n\
+User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\r\n\
+Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n\
+Accept-Language: en-GB,en;q=0.7,de;q=0.3\r\n\
+Accept-Encoding: gzip, deflate, br, zstd\r\n\
+Referer: https://www.example.org/harbour/berths?sort=draught\r\n\
+Cookie: session=6f1c2a9be07d45f38c11; theme=dark; seen=1763755200\r\n\
+Connection: keep-alive\r\n\
+Upgrade-Insecure-Requests: 1\r\n\
+Sec-Fetch-Dest: document\r\n\
+Sec-Fetch-Mode: navigate\r\n\
+Sec-Fetch-Site: same-origin\r\n\
+Sec-Fetch-User: ?1\r\n\
+DNT: 1\r\n\
+Priority: u=0, i\r\n\
+If-None-Match: \"33a64df551425fcc55e4d42a148795d9\"\r\n\
+Cache-Control: max-age=0\r\n\
+X-Forwarded-For: 203.0.113.195\r\n\
+X-Forwarded-Proto: https\r\n\
+X-Request-Id: 0b6d7f0e-7a39-4c0e-8c36-0f0a6f0e1a55\r\n\
+\r\n";
+
+/// Sixteen in one piece.
+pub(crate) fn pipelined() -> Vec<u8> {
+    GET.repeat(PIPELINED as usize)
+}
+
+pub(crate) fn echo_with_length() -> Vec<u8> {
+    let head = format!("POST /echo HTTP/1.1\r\nHost: localhost:8080\r\nContent-Length: {BODY_BYTES}\r\n\r\n");
+    [head.as_bytes(), &[b'p'; BODY_BYTES]].concat()
+}
+
+pub(crate) fn echo_in_chunks() -> Vec<u8> {
+    let head = b"POST /echo HTTP/1.1\r\nHost: localhost:8080\r\nTransfer-Encoding: chunked\r\n\r\n";
+    [&head[..], &chunked_body()].concat()
+}
+
+/// Four chunks of equal size and the last one.
+pub(crate) fn chunked_body() -> Vec<u8> {
+    let chunk = [format!("{:x}\r\n", BODY_BYTES / 4).as_bytes(), &[b'p'; BODY_BYTES / 4], b"\r\n"].concat();
+    [&chunk.repeat(4)[..], b"0\r\n\r\n"].concat()
+}
+
+/// Requests that are sent together.
+pub(crate) const PIPELINED: u32 = 16;
+/// Of a request's body.
+pub(crate) const BODY_BYTES: usize = 1_000;
