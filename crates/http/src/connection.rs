@@ -22,7 +22,8 @@ use crate::output::Output;
 /// The server's part of a connection's entry in the table.
 pub(crate) enum Connection {
     /// Between requests: a receive is armed, the last answer may still be on its way out.
-    Parked { requests: u32 },
+    /// The search has seen empty lines at most, which count for the next head.
+    Parked { requests: u32, search: HeadSearch },
     /// A request is being read, worked on or answered.
     Active(PoolBox<Active>),
     /// Answered and shut down on our side; what still comes is dropped.
@@ -33,7 +34,7 @@ pub(crate) enum Connection {
 
 impl Default for Connection {
     fn default() -> Self {
-        Self::Parked { requests: 0 }
+        Self::Parked { requests: 0, search: HeadSearch::default() }
     }
 }
 

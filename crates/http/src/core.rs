@@ -270,7 +270,8 @@ impl Core {
                 return Ok(Decoded::End);
             }
             if active.exchange.request() != RequestState::Body {
-                return Err(Error::Gone);
+                // What broke the body is told again; a peer that was too slow broke nothing.
+                return Err(active.decoder.failure().map_or(Error::Gone, Error::Peer));
             }
             let Some(mut input) = active.input.take() else { return Ok(Decoded::NeedMore) };
             active.exchange.body_started();

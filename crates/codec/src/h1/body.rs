@@ -210,6 +210,32 @@ impl BodyDecoder {
         }
     }
 
+    /// Takes note that the peer will send nothing more: a body that is not complete is [`Error::Truncated`] from now on.
+    ///
+    /// ```
+    /// use plimsoll_codec::Error;
+    /// use plimsoll_codec::h1::{BodyDecoder, Framing, Limits};
+    ///
+    /// let mut body = BodyDecoder::new(Framing::Length(3), &Limits::DEFAULT);
+    /// assert_eq!(body.failure(), None);
+    /// body.peer_closed();
+    /// assert_eq!(body.failure(), Some(Error::Truncated));
+    /// ```
+    pub const fn peer_closed(&mut self) {
+        if !matches!(self.state, State::Done | State::Failed(_)) {
+            self.state = State::Failed(Error::Truncated);
+        }
+    }
+
+    /// The error that the decoder gives ever after, if it has given one.
+    #[must_use]
+    pub const fn failure(&self) -> Option<Error> {
+        match self.state {
+            State::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+
     fn decode_chunked(&mut self, input: &[u8]) -> Result<Decoded, Error> {
         let mut at = 0;
         loop {

@@ -20,12 +20,14 @@
 //! |---|---|
 //! | empty lines before a request line | [`LEADING_LINES_MAX`] are skipped |
 //! | bytes that RFC 3986 does not list, such as `\|` or `{`, in a path or query | taken if `http::Uri` takes them; never control bytes, non-ASCII, `#`, `<`, `>` |
+//! | `%` without two hexadecimal digits | refused in a path, taken in a query |
 //! | a Host that differs from the authority of an absolute target | the target wins (RFC 9112 3.2.2); Host must be valid all the same |
 //! | percent-encoding in Host | refused |
 //! | a minor version above 1 | 505 |
 //! | a transfer coding below `chunked` | 501 if it is registered, 400 if not |
 //! | `Expect` and `Upgrade` in HTTP/1.0 | ignored |
 //! | a body with CONNECT or TRACE | refused |
+//! | a CONNECT that is answered with anything but 2xx | the connection is closed: what follows may be meant for the tunnel |
 //! | a chunk extension | checked against the grammar, then dropped |
 //! | white space between a chunk size and CRLF | refused |
 //! | trailers that frame, route or authenticate | refused |

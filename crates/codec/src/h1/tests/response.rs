@@ -103,6 +103,8 @@ fn persistence_is_told_where_it_is_not_the_default() {
     assert_eq!(told(Version::HTTP_10, 200, UNKNOWN, keep).as_deref(), Some("close"));
     assert_eq!(told(Version::HTTP_11, 101, EMPTY, close).as_deref(), Some("upgrade"));
     assert_eq!(told(Version::HTTP_11, 103, EMPTY, close), None);
+    let tunnel = ResponseHead::new(&Method::CONNECT, Version::HTTP_11, StatusCode::OK, EMPTY).expect("allowed");
+    assert_eq!(encode(&tunnel.persistence(close)), "HTTP/1.1 200 OK\r\n\r\n", "the tunnel is not closed");
 }
 
 #[test]
