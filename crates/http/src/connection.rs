@@ -13,7 +13,7 @@ use ::core::net::SocketAddr;
 use ::core::task::Waker;
 
 use http::{Method, StatusCode, Version};
-use plimsoll_codec::h1::{BodyDecoder, BodyOut, Exchange, Framing, HeadSearch, Limits};
+use plimsoll_codec::h1::{BodyDecoder, BodyEncoder, BodyOut, Exchange, Framing, HeadSearch, Limits};
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{JoinHandle, Lease, PoolBox};
 
@@ -68,7 +68,7 @@ pub(crate) struct Active {
     pub(crate) input: Option<Lease>,
     pub(crate) output: Output,
     /// How the answer's body is delimited, and what is left of it.
-    pub(crate) framing: BodyOut,
+    pub(crate) body: BodyEncoder,
     pub(crate) method: Method,
     pub(crate) version: Version,
     /// The handler, while it is pending.
@@ -107,7 +107,7 @@ impl Active {
             decoder: BodyDecoder::new(Framing::None, limits),
             input: None,
             output: Output::default(),
-            framing: BodyOut::None,
+            body: BodyEncoder::new(BodyOut::None),
             method: Method::GET,
             version: Version::HTTP_11,
             handler: None,

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::examined::examined;
 use super::head::field_line;
 use super::syntax::{is_token_byte, trim};
 use super::{Framing, Limits};
@@ -249,6 +250,7 @@ impl BodyDecoder {
             let Some(&byte) = input.get(at) else {
                 return Ok(Decoded { consumed: at, event: BodyEvent::NeedMore });
             };
+            examined(1);
             self.allowance = self.allowance.checked_sub(1).ok_or(Error::ChunkOverhead)?;
             self.state = self.framing_byte(byte)?;
             at += 1;
@@ -386,7 +388,9 @@ fn search_section(
     let window = &section[..section.len().min(bytes_max)];
     let mut from = usize::from(*searched);
     loop {
-        let Some(found) = memchr::memchr3(b'\r', b'\n', 0, &window[from..]) else {
+        let found = memchr::memchr3(b'\r', b'\n', 0, &window[from..]);
+        examined(found.map_or(window.len() - from, |found| found + 1));
+        let Some(found) = found else {
             *searched = window.len() as u16;
             return if window.len() == bytes_max { Err(Error::TrailersTooLarge) } else { Ok(None) };
         };

@@ -5,7 +5,9 @@
 //!                                     |
 //!                                  Framing -> BodyDecoder -> data, trailers, end
 //!
-//! handler -> ResponseHead, Fields -> Sink       Exchange: what may be read and sent now, and does the connection persist
+//! handler -> ResponseHead, Fields -> Sink
+//!                   |
+//!               BodyOut -> BodyEncoder -> frames       Exchange: what may be read and sent now, and does the connection persist
 //! ```
 //!
 //! Each part stands alone: a proxy can use the decoder without the state machine, a test client the encoder without the parser. An
@@ -37,7 +39,9 @@
 //! [`HeadSearch`] and [`BodyDecoder`] go on where they stopped. Both look at each byte once, and both give the same results for every split
 //! of the same bytes. What they do not consume must be presented again, at the front of what comes next.
 mod body;
+mod body_out;
 mod chunk;
+mod examined;
 mod exchange;
 mod framing;
 mod head;
@@ -54,6 +58,7 @@ mod tests;
 mod view;
 
 pub use body::{BodyDecoder, BodyEvent, Decoded, trailers};
+pub use body_out::{BodyEncoder, Frame};
 pub use chunk::{CHUNK_END, CHUNK_HEADER_BYTES_MAX, ChunkHeader, LAST_CHUNK, chunk_header, put_last_chunk};
 pub use exchange::{Event, Exchange, Next, RequestState, ResponseState};
 pub use head::{Framing, METHOD_BYTES_MAX, RequestHead, parse_head};

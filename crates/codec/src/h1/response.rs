@@ -80,6 +80,7 @@ enum ConnectionField {
     KeepAlive,
     Close,
     Upgrade,
+    CloseAndUpgrade,
     /// A tunnel begins: nothing is said about a connection that is not HTTP's any more.
     Tunnel,
 }
@@ -145,6 +146,11 @@ impl<'a> ResponseHead<'a> {
             _ if self.status == StatusCode::SWITCHING_PROTOCOLS => ConnectionField::Upgrade,
             _ if self.status.is_informational() => ConnectionField::Nothing,
             _ if self.body == BodyOut::UntilClose => ConnectionField::Close,
+            // It must name a protocol in Upgrade, which Connection must name (RFC 9110 15.5.22, 7.8).
+            Persistence::Close if self.status == StatusCode::UPGRADE_REQUIRED => ConnectionField::CloseAndUpgrade,
+            Persistence::KeepAlive if self.status == StatusCode::UPGRADE_REQUIRED && !self.is_10 => {
+                ConnectionField::Upgrade
+            }
             Persistence::Close => ConnectionField::Close,
             Persistence::KeepAlive if self.is_10 => ConnectionField::KeepAlive,
             Persistence::KeepAlive => ConnectionField::Nothing,
@@ -182,7 +188,7 @@ impl<'a> ResponseHead<'a> {
     /// Whether the head tells the client that the connection is closed afterwards.
     #[must_use]
     pub const fn closes(&self) -> bool {
-        matches!(self.connection, ConnectionField::Close)
+        matches!(self.connection, ConnectionField::Close | ConnectionField::CloseAndUpgrade)
     }
 
     /// Exactly as many bytes as [`encode`](ResponseHead::encode) will write.
@@ -221,6 +227,7 @@ impl<'a> ResponseHead<'a> {
             ConnectionField::KeepAlive => sink.put(b"Connection: keep-alive\r\n")?,
             ConnectionField::Close => sink.put(b"Connection: close\r\n")?,
             ConnectionField::Upgrade => sink.put(b"Connection: upgrade\r\n")?,
+            ConnectionField::CloseAndUpgrade => sink.put(b"Connection: close, upgrade\r\n")?,
         }
         sink.put(self.fields.as_bytes())?;
         sink.put(b"\r\n")?;

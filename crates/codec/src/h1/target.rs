@@ -49,6 +49,7 @@ pub(super) fn parse(method: &Method, target: &[u8], at: usize) -> Result<Target,
     absolute_form(target, at)
 }
 
+/// RFC 9112 3.2.3, RFC 9110 9.3.6: host and port, both.
 fn authority_form(target: &[u8], at: usize) -> Result<Target, Error> {
     match host_and_port(target) {
         _ if target[0] == b'/' || target == b"*" => return Err(Error::TargetFormInvalid),
@@ -63,6 +64,7 @@ fn authority_form(target: &[u8], at: usize) -> Result<Target, Error> {
     })
 }
 
+/// RFC 9112 3.2.2: every server takes it; RFC 9110 4.2.1: the host is not empty; 4.2.4: no userinfo.
 fn absolute_form(target: &[u8], at: usize) -> Result<Target, Error> {
     let scheme = [&b"http://"[..], b"https://"]
         .into_iter()
@@ -85,6 +87,7 @@ fn absolute_form(target: &[u8], at: usize) -> Result<Target, Error> {
     Ok(Target { form: TargetForm::Absolute, path, query, authority })
 }
 
+/// RFC 9112 3.2.1; RFC 9110 4.1: no fragment.
 fn path_and_query(bytes: &[u8], at: usize) -> Result<(Span, Option<Span>), Error> {
     let (path, query) = match memchr::memchr(b'?', bytes) {
         None => (bytes, None),
