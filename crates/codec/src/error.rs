@@ -116,6 +116,10 @@ pub enum Error {
     OutputFull,
     /// A body was given with a status or method that has none, or a length that does not fit. RFC 9110 6.4.1; 500.
     BodyNotAllowed,
+    /// More bytes of a body than its head announced. RFC 9112 6.3; 500.
+    BodyTooLong,
+    /// Fewer bytes of a body than its head announced. RFC 9112 8; 500.
+    BodyTooShort,
     /// A method of a state machine was called in a state in which it is not allowed. 500.
     StateMisuse,
     /// A limit outside of its documented range. 500.
@@ -154,6 +158,8 @@ impl Error {
             | Error::FieldReserved
             | Error::OutputFull
             | Error::BodyNotAllowed
+            | Error::BodyTooLong
+            | Error::BodyTooShort
             | Error::StateMisuse
             | Error::LimitInvalid => Fault::Caller,
             _ => Fault::Peer,
@@ -206,6 +212,8 @@ impl Error {
             Error::FieldReserved => "this field is written by the codec; use the response's own setting",
             Error::OutputFull => "the output is too small; reserve encoded_len bytes",
             Error::BodyNotAllowed => "this response cannot have this body",
+            Error::BodyTooLong => "more bytes than the head announced",
+            Error::BodyTooShort => "fewer bytes than the head announced; close the connection",
             Error::StateMisuse => "called in a state that does not allow it; see the diagram of Exchange",
             Error::LimitInvalid => "a limit is outside of its documented range",
         }

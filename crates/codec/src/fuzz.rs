@@ -6,7 +6,12 @@
 //! * what is accepted as a head, a naive reading of its lines and httparse accept too, with the same fields;
 //! * an accepted target is a `http::Uri`, an accepted host a `http::uri::Authority`;
 //! * data that was decoded from chunks, encoded again, decodes to itself;
-//! * a connection makes progress with every step and ends in a state that says what to do.
+//! * a connection makes progress with every step and ends in a state that says what to do;
+//! * so it does under any schedule of arrivals and answers.
+
+mod operations;
+
+pub use operations::operations;
 
 use http::{Method, StatusCode};
 

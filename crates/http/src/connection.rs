@@ -13,7 +13,7 @@ use ::core::net::SocketAddr;
 use ::core::task::Waker;
 
 use http::{Method, StatusCode, Version};
-use plimsoll_codec::h1::{BodyDecoder, BodyOut, Exchange, Framing, HeadSearch, Limits};
+use plimsoll_codec::h1::{BodyDecoder, BodyEncoder, BodyOut, Exchange, Framing, HeadSearch, Limits};
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{JoinHandle, Lease, PoolBox};
 
@@ -22,7 +22,8 @@ use crate::output::Output;
 /// The server's part of a connection's entry in the table.
 pub(crate) enum Connection {
     /// Between requests: a receive is armed, the last answer may still be on its way out.
-    Parked { requests: u32 },
+    /// The search has seen empty lines at most, which count for the next head.
+    Parked { requests: u32, search: HeadSearch },
     /// A request is being read, worked on or answered.
     Active(PoolBox<Active>),
     /// Answered and shut down on our side; what still comes is dropped.
@@ -33,7 +34,7 @@ pub(crate) enum Connection {
 
 impl Default for Connection {
     fn default() -> Self {
-        Self::Parked { requests: 0 }
+        Self::Parked { requests: 0, search: HeadSearch::default() }
     }
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct Active {
     pub(crate) input: Option<Lease>,
     pub(crate) output: Output,
     /// How the answer's body is delimited, and what is left of it.
-    pub(crate) framing: BodyOut,
+    pub(crate) body: BodyEncoder,
     pub(crate) method: Method,
     pub(crate) version: Version,
     /// The handler, while it is pending.
@@ -106,7 +107,7 @@ impl Active {
             decoder: BodyDecoder::new(Framing::None, limits),
             input: None,
             output: Output::default(),
-            framing: BodyOut::None,
+            body: BodyEncoder::new(BodyOut::None),
             method: Method::GET,
             version: Version::HTTP_11,
             handler: None,

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use http::{Method, StatusCode, Version};
 use plimsoll_codec::date::{self, DATE_BYTES};
 use plimsoll_codec::h1::{
-    self, BodyEvent, BodyLength, BodyOut, Persistence, RequestState, ResponseHead, ResponseState,
+    self, BodyEncoder, BodyEvent, BodyLength, BodyOut, Persistence, RequestState, ResponseHead, ResponseState,
 };
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::net::Table;
@@ -173,7 +173,7 @@ impl Core {
         active.output.reserve(&self.pool, HEAD_BYTES_MAX + response.fields().as_bytes().len() + copied)?;
         active.exchange.head_sent(&head)?;
         head.encode(&mut active.output)?;
-        active.framing = head.body();
+        active.body = BodyEncoder::new(head.body());
         self.counters().response(response.status().as_u16());
         if body_bytes == 0 && active.exchange.response() == ResponseState::Body {
             // Streamed: how long it is is known at its end.
@@ -273,7 +273,8 @@ impl Core {
                 return Ok(Decoded::End);
             }
             if active.exchange.request() != RequestState::Body {
-                return Err(Error::Gone);
+                // What broke the body is told again; a peer that was too slow broke nothing.
+                return Err(active.decoder.failure().map_or(Error::Gone, Error::Peer));
             }
             let Some(mut input) = active.input.take() else { return Ok(Decoded::NeedMore) };
             active.exchange.body_started();
@@ -422,7 +423,7 @@ impl Ticket {
             if active.closing {
                 return Err(Error::Gone);
             }
-            let discard = active.framing == BodyOut::None && active.method == Method::HEAD;
+            let discard = active.body.due() == Some(0) && active.method == Method::HEAD;
             if !discard && active.exchange.response() != ResponseState::Body {
                 return Err(Error::Misuse("more bytes than were announced"));
             }
@@ -453,16 +454,15 @@ impl Ticket {
             if active.closing {
                 return Err(Error::Gone);
             }
-            match active.framing {
-                BodyOut::None => return Ok(()),
-                BodyOut::Length(0) => {}
-                BodyOut::Length(_) => {
-                    self.core.abandon(active);
-                    return Err(Error::Misuse("fewer bytes than were announced"));
-                }
-                BodyOut::Chunked => self.core.gather(active, h1::LAST_CHUNK)?,
-                BodyOut::UntilClose => {}
+            let mut encoder = active.body;
+            let Ok(end) = encoder.finish() else {
+                self.core.abandon(active);
+                return Err(Error::Misuse("fewer bytes than were announced"));
+            };
+            if !end.is_empty() {
+                self.core.gather(active, end)?;
             }
+            active.body = encoder;
             if active.exchange.response() == ResponseState::Body {
                 active.exchange.body_sent()?;
             }
@@ -490,18 +490,14 @@ impl Core {
 
     fn put_piece(&self, active: &mut Active, body: Body) -> Result<(), Error> {
         let bytes = body.as_slice().len() as u64;
-        match active.framing {
-            BodyOut::Length(left) if left < bytes => return Err(Error::Misuse("more bytes than were announced")),
-            BodyOut::Chunked => {
-                let header = h1::chunk_header(bytes);
-                active.output.append_piece(&self.pool, header.as_bytes(), body, h1::CHUNK_END)?;
-            }
-            BodyOut::Length(_) | BodyOut::UntilClose => active.output.append_piece(&self.pool, &[], body, &[])?,
-            BodyOut::None => return Err(Error::Misuse("this answer has no body")),
-        }
-        if let BodyOut::Length(left) = &mut active.framing {
-            *left -= bytes;
-        }
+        let mut encoder = active.body;
+        let frame = encoder.piece(bytes).map_err(|error| match error {
+            plimsoll_codec::Error::BodyTooLong => Error::Misuse("more bytes than were announced"),
+            _ => Error::Misuse("this answer has no body"),
+        })?;
+        active.output.append_piece(&self.pool, frame.before(), body, frame.after())?;
+        // A piece that found no room was not sent.
+        active.body = encoder;
         active.sent_bytes += bytes;
         Ok(())
     }

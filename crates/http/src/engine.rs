@@ -103,8 +103,8 @@ impl<S: Service> Engine<S> {
             table.get_mut(key).map(|connection| ::core::mem::replace(connection, Connection::Taken))
         };
         match taken {
-            Some(Connection::Parked { requests }) => {
-                let active = Active::new(requests, &self.core.config.limits);
+            Some(Connection::Parked { requests, search }) => {
+                let active = Active { search, ..Active::new(requests, &self.core.config.limits) };
                 match self.core.pool.try_boxed(active, Kind::Codec) {
                     Ok(active) => {
                         self.core.counters().active(1);
@@ -178,6 +178,7 @@ impl<S: Service> Engine<S> {
             Some(Connection::Lingering { .. }) if sending => {}
             Some(Connection::Active(active)) => {
                 active.exchange.peer_closed();
+                active.decoder.peer_closed();
                 if let Some(reader) = active.reader.take() {
                     reader.wake();
                 }

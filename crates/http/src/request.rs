@@ -108,7 +108,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Peer`] for a body that breaks the protocol, [`Error::Gone`] when it ends early or nothing comes for too long,
+    /// [`Error::Peer`] for a body that breaks the protocol or is cut short, [`Error::Gone`] when nothing comes for too long,
     /// [`Error::OverBudget`] when there is no room for it.
     pub async fn chunk(&mut self) -> Result<Option<Lease>, Error> {
         poll_fn(|cx| self.ticket.poll_chunk(cx)).await

@@ -61,7 +61,9 @@ impl<S: Service> Engine<S> {
         let config = &self.core.config;
         let sending = table.is_sending(key);
         table.schedule(key, if sending { config.send_timeout } else { config.keep_alive_timeout });
-        *table.get_mut(key).expect("a live connection") = Connection::Parked { requests: active.requests };
+        debug_assert!(!active.search.started(), "a head that began is kept");
+        let parked = Connection::Parked { requests: active.requests, search: active.search };
+        *table.get_mut(key).expect("a live connection") = parked;
         let receiving = table.receive(key);
         drop(table);
         drop(active);

@@ -12,11 +12,13 @@ use crate::repo;
 pub(crate) type Target = fn(&[u8]);
 
 /// The targets by name; each has a file in `fuzz/fuzz_targets` and a folder in `fuzz/corpus`.
-pub(crate) const TARGETS: [(&str, Target); 4] = [
+pub(crate) const TARGETS: [(&str, Target); 6] = [
     ("head", plimsoll_codec::fuzz::head),
     ("chunked", plimsoll_codec::fuzz::chunked),
     ("connection", plimsoll_codec::fuzz::connection),
+    ("operations", plimsoll_codec::fuzz::operations),
     ("query", plimsoll_codec::fuzz::query),
+    ("differential", plimsoll_conformance::differential::request),
 ];
 
 /// Gives every target its inputs. The error says which targets failed at which input.

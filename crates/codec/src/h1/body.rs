@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::examined::examined;
 use super::head::field_line;
 use super::syntax::{is_token_byte, trim};
 use super::{Framing, Limits};
@@ -210,6 +211,32 @@ impl BodyDecoder {
         }
     }
 
+    /// Takes note that the peer will send nothing more: a body that is not complete is [`Error::Truncated`] from now on.
+    ///
+    /// ```
+    /// use plimsoll_codec::Error;
+    /// use plimsoll_codec::h1::{BodyDecoder, Framing, Limits};
+    ///
+    /// let mut body = BodyDecoder::new(Framing::Length(3), &Limits::DEFAULT);
+    /// assert_eq!(body.failure(), None);
+    /// body.peer_closed();
+    /// assert_eq!(body.failure(), Some(Error::Truncated));
+    /// ```
+    pub const fn peer_closed(&mut self) {
+        if !matches!(self.state, State::Done | State::Failed(_)) {
+            self.state = State::Failed(Error::Truncated);
+        }
+    }
+
+    /// The error that the decoder gives ever after, if it has given one.
+    #[must_use]
+    pub const fn failure(&self) -> Option<Error> {
+        match self.state {
+            State::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+
     fn decode_chunked(&mut self, input: &[u8]) -> Result<Decoded, Error> {
         let mut at = 0;
         loop {
@@ -223,6 +250,7 @@ impl BodyDecoder {
             let Some(&byte) = input.get(at) else {
                 return Ok(Decoded { consumed: at, event: BodyEvent::NeedMore });
             };
+            examined(1);
             self.allowance = self.allowance.checked_sub(1).ok_or(Error::ChunkOverhead)?;
             self.state = self.framing_byte(byte)?;
             at += 1;
@@ -360,7 +388,9 @@ fn search_section(
     let window = &section[..section.len().min(bytes_max)];
     let mut from = usize::from(*searched);
     loop {
-        let Some(found) = memchr::memchr3(b'\r', b'\n', 0, &window[from..]) else {
+        let found = memchr::memchr3(b'\r', b'\n', 0, &window[from..]);
+        examined(found.map_or(window.len() - from, |found| found + 1));
+        let Some(found) = found else {
             *searched = window.len() as u16;
             return if window.len() == bytes_max { Err(Error::TrailersTooLarge) } else { Ok(None) };
         };

@@ -275,6 +275,10 @@ impl Exchange {
             self.persistence = Persistence::Close;
         }
         self.expectation = if head.expect_continue { Expectation::Waiting } else { Expectation::Nothing };
+        // Bytes behind a CONNECT may be meant for the tunnel: where it is not granted, they must not be read as requests.
+        if head.method == Method::CONNECT {
+            self.persistence = Persistence::Close;
+        }
         self.offer = match head.upgrade {
             _ if head.method == Method::CONNECT => Offer::Tunnel,
             Some(_) => Offer::Upgrade,

@@ -95,12 +95,16 @@ impl FramingFields {
         let framing = match (self.content_length, self.codings) {
             (None, Codings::None) => Framing::None,
             (Some(length), Codings::None) => Framing::Length(length),
+            // RFC 9112 6.1: a server may refuse a message with both; RFC 9112 11.2 says why it should.
             (Some(_), _) => return Err(Error::ConflictingFraming),
+            // RFC 9112 6.1: the framing of such a message is faulty.
             (None, _) if !is_11 => return Err(Error::TransferEncodingInHttp10),
             (None, Codings::Chunked) => Framing::Chunked,
+            // RFC 9112 6.1: 501 for a coding that is not understood; 6.3: 400 when the end cannot be told.
             (None, Codings::KnownThenChunked) => return Err(Error::TransferCodingUnsupported),
             (None, Codings::Known) => return Err(Error::TransferEncodingInvalid),
         };
+        // RFC 9112 3.2.
         if is_11 && self.host.is_none() {
             return Err(Error::HostMissing);
         }
@@ -122,6 +126,7 @@ impl FramingFields {
         })
     }
 
+    /// RFC 9112 3.2: one valid Host; also in HTTP/1.0, where it may be missing.
     fn host(&mut self, value: &[u8], at: Span) -> Result<(), Error> {
         if self.host.is_some() {
             return Err(Error::HostRepeated);
@@ -133,6 +138,7 @@ impl FramingFields {
         Ok(())
     }
 
+    /// RFC 9110 10.1.1.
     fn expect(&mut self, value: &[u8]) -> Result<(), Error> {
         for member in members(value) {
             self.expect = match self.expect {
@@ -143,6 +149,7 @@ impl FramingFields {
         Ok(())
     }
 
+    /// RFC 9110 7.6.1, RFC 9112 9.3.
     fn connection(&mut self, value: &[u8]) -> Result<(), Error> {
         for member in members(value) {
             if member.eq_ignore_ascii_case(b"close") {
@@ -160,6 +167,7 @@ impl FramingFields {
         Ok(())
     }
 
+    /// RFC 9110 8.6: 1*DIGIT; RFC 9112 6.3: once, though a list of equal values might be taken as one.
     fn content_length(&mut self, value: &[u8]) -> Result<(), Error> {
         if self.content_length.is_some() || value.contains(&b',') {
             return Err(Error::ContentLengthRepeated);
@@ -172,6 +180,7 @@ impl FramingFields {
         Ok(())
     }
 
+    /// RFC 9112 6.1 and 7: codings without parameters, `chunked` once and last. An empty member is no coding.
     fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Error> {
         for coding in value.split(|&byte| byte == b',').map(trim) {
             let is_chunked = coding.eq_ignore_ascii_case(b"chunked");

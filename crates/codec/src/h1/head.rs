@@ -157,6 +157,7 @@ fn diagnose(head: &[u8], error: httparse::Error) -> Error {
     })
 }
 
+/// RFC 9112 3: one space between the three parts, each of them as it must be.
 fn request_line(line: &[u8]) -> Result<(), Error> {
     let mut parts = line.splitn(3, |&byte| byte == b' ');
     let (method, target, version) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
@@ -182,6 +183,7 @@ fn request_line(line: &[u8]) -> Result<(), Error> {
     }
 }
 
+/// RFC 9112 5: `name ":" value`; 5.1: nothing before the colon; 5.2: no folding.
 pub(super) fn field_line(line: &[u8]) -> Result<(), Error> {
     if line.is_empty() {
         return Ok(());

@@ -5,7 +5,9 @@
 //!                                     |
 //!                                  Framing -> BodyDecoder -> data, trailers, end
 //!
-//! handler -> ResponseHead, Fields -> Sink       Exchange: what may be read and sent now, and does the connection persist
+//! handler -> ResponseHead, Fields -> Sink
+//!                   |
+//!               BodyOut -> BodyEncoder -> frames       Exchange: what may be read and sent now, and does the connection persist
 //! ```
 //!
 //! Each part stands alone: a proxy can use the decoder without the state machine, a test client the encoder without the parser. An
@@ -20,12 +22,14 @@
 //! |---|---|
 //! | empty lines before a request line | [`LEADING_LINES_MAX`] are skipped |
 //! | bytes that RFC 3986 does not list, such as `\|` or `{`, in a path or query | taken if `http::Uri` takes them; never control bytes, non-ASCII, `#`, `<`, `>` |
+//! | `%` without two hexadecimal digits | refused in a path, taken in a query |
 //! | a Host that differs from the authority of an absolute target | the target wins (RFC 9112 3.2.2); Host must be valid all the same |
 //! | percent-encoding in Host | refused |
 //! | a minor version above 1 | 505 |
 //! | a transfer coding below `chunked` | 501 if it is registered, 400 if not |
 //! | `Expect` and `Upgrade` in HTTP/1.0 | ignored |
 //! | a body with CONNECT or TRACE | refused |
+//! | a CONNECT that is answered with anything but 2xx | the connection is closed: what follows may be meant for the tunnel |
 //! | a chunk extension | checked against the grammar, then dropped |
 //! | white space between a chunk size and CRLF | refused |
 //! | trailers that frame, route or authenticate | refused |
@@ -35,7 +39,9 @@
 //! [`HeadSearch`] and [`BodyDecoder`] go on where they stopped. Both look at each byte once, and both give the same results for every split
 //! of the same bytes. What they do not consume must be presented again, at the front of what comes next.
 mod body;
+mod body_out;
 mod chunk;
+mod examined;
 mod exchange;
 mod framing;
 mod head;
@@ -52,6 +58,7 @@ mod tests;
 mod view;
 
 pub use body::{BodyDecoder, BodyEvent, Decoded, trailers};
+pub use body_out::{BodyEncoder, Frame};
 pub use chunk::{CHUNK_END, CHUNK_HEADER_BYTES_MAX, ChunkHeader, LAST_CHUNK, chunk_header, put_last_chunk};
 pub use exchange::{Event, Exchange, Next, RequestState, ResponseState};
 pub use head::{Framing, METHOD_BYTES_MAX, RequestHead, parse_head};

@@ -80,6 +80,9 @@ enum ConnectionField {
     KeepAlive,
     Close,
     Upgrade,
+    CloseAndUpgrade,
+    /// A tunnel begins: nothing is said about a connection that is not HTTP's any more.
+    Tunnel,
 }
 
 impl<'a> ResponseHead<'a> {
@@ -100,9 +103,8 @@ impl<'a> ResponseHead<'a> {
     /// [`Error::BodyNotAllowed`] if there is a body, known not to be empty or unknown, for 1xx, 204, 205 or a 2xx answer to CONNECT.
     pub fn new(method: &Method, version: Version, status: StatusCode, length: BodyLength) -> Result<Self, Error> {
         let is_10 = version < Version::HTTP_11;
-        let bodiless = status.is_informational()
-            || status == StatusCode::NO_CONTENT
-            || (*method == Method::CONNECT && status.is_success());
+        let is_tunnel = *method == Method::CONNECT && status.is_success();
+        let bodiless = status.is_informational() || status == StatusCode::NO_CONTENT || is_tunnel;
         let is_empty = matches!(length, BodyLength::Empty | BodyLength::Known(0));
         if (bodiless || status == StatusCode::RESET_CONTENT) && !is_empty {
             return Err(Error::BodyNotAllowed);
@@ -127,7 +129,7 @@ impl<'a> ResponseHead<'a> {
             status,
             length: length_field,
             body,
-            connection: ConnectionField::Nothing,
+            connection: if is_tunnel { ConnectionField::Tunnel } else { ConnectionField::Nothing },
             is_10,
             date: None,
             fields: Fields::NONE,
@@ -136,13 +138,19 @@ impl<'a> ResponseHead<'a> {
     }
 
     /// Says whether the connection persists; it does unless this is called. `Connection: close` is written for a body
-    /// that ends with the connection whatever was asked for, and nothing for 1xx.
+    /// that ends with the connection whatever was asked for, and nothing for 1xx and for 2xx to CONNECT.
     #[must_use]
     pub fn persistence(mut self, persistence: Persistence) -> Self {
         self.connection = match persistence {
+            _ if self.connection == ConnectionField::Tunnel => ConnectionField::Tunnel,
             _ if self.status == StatusCode::SWITCHING_PROTOCOLS => ConnectionField::Upgrade,
             _ if self.status.is_informational() => ConnectionField::Nothing,
             _ if self.body == BodyOut::UntilClose => ConnectionField::Close,
+            // It must name a protocol in Upgrade, which Connection must name (RFC 9110 15.5.22, 7.8).
+            Persistence::Close if self.status == StatusCode::UPGRADE_REQUIRED => ConnectionField::CloseAndUpgrade,
+            Persistence::KeepAlive if self.status == StatusCode::UPGRADE_REQUIRED && !self.is_10 => {
+                ConnectionField::Upgrade
+            }
             Persistence::Close => ConnectionField::Close,
             Persistence::KeepAlive if self.is_10 => ConnectionField::KeepAlive,
             Persistence::KeepAlive => ConnectionField::Nothing,
@@ -180,7 +188,7 @@ impl<'a> ResponseHead<'a> {
     /// Whether the head tells the client that the connection is closed afterwards.
     #[must_use]
     pub const fn closes(&self) -> bool {
-        matches!(self.connection, ConnectionField::Close)
+        matches!(self.connection, ConnectionField::Close | ConnectionField::CloseAndUpgrade)
     }
 
     /// Exactly as many bytes as [`encode`](ResponseHead::encode) will write.
@@ -228,10 +236,15 @@ impl<'a> ResponseHead<'a> {
             LengthField::Chunked => sink.put(b"Transfer-Encoding: chunked\r\n")?,
         }
         match self.connection {
-            ConnectionField::Nothing => Ok(()),
-            ConnectionField::KeepAlive => sink.put(b"Connection: keep-alive\r\n"),
-            ConnectionField::Close => sink.put(b"Connection: close\r\n"),
-            ConnectionField::Upgrade => sink.put(b"Connection: upgrade\r\n"),
+            ConnectionField::Nothing | ConnectionField::Tunnel => Ok(()),
+            ConnectionField::KeepAlive => sink.put(b"Connection: keep-alive
+"),
+            ConnectionField::Close => sink.put(b"Connection: close
+"),
+            ConnectionField::Upgrade => sink.put(b"Connection: upgrade
+"),
+            ConnectionField::CloseAndUpgrade => sink.put(b"Connection: close, upgrade
+"),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::Limits;
+use super::examined::examined;
 use super::syntax::is_token_byte;
 use crate::Error;
 
@@ -61,7 +62,9 @@ impl HeadSearch {
             };
             let window = &bytes[..bytes.len().min(bound)];
             let from = self.searched as usize;
-            let Some(found) = memchr::memchr3(b'\r', b'\n', 0, &window[from..]) else {
+            let found = memchr::memchr3(b'\r', b'\n', 0, &window[from..]);
+            examined(found.map_or(window.len() - from, |found| found + 1));
+            let Some(found) = found else {
                 self.searched = window.len() as u32;
                 return if window.len() == bound { Err(self.over_limit()) } else { Ok(None) };
             };
@@ -129,6 +132,7 @@ impl HeadSearch {
         debug_assert!(self.lines == 0, "a head that began has no empty lines before it");
         loop {
             let at = usize::from(self.skipped);
+            examined(bytes.len().saturating_sub(at).min(2));
             match bytes.get(at) {
                 None => return Ok(false),
                 Some(b'\r') if self.empty_lines == LEADING_LINES_MAX => return Err(Error::LeadingLines),

@@ -19,8 +19,14 @@ pub(crate) fn is_field_value(bytes: &[u8]) -> bool {
 /// Whether every byte is in the class.
 #[inline]
 pub(super) fn all(bytes: &[u8], class: u8) -> bool {
+    classes_of(bytes, class) != 0
+}
+
+/// Those of the classes that every byte is in.
+#[inline]
+pub(super) fn classes_of(bytes: &[u8], classes: u8) -> u8 {
     // Without an early exit, so that the loop can be unrolled: nearly every input is valid.
-    bytes.iter().fold(class, |seen, &byte| seen & CLASS[byte as usize]) != 0
+    bytes.iter().fold(classes, |seen, &byte| seen & CLASS[byte as usize])
 }
 
 /// Without white space (SP and HTAB) at both ends.
@@ -41,6 +47,8 @@ pub(super) const VALUE: u8 = 2;
 /// Bytes of a path as they come, percent-encoded or not. More than RFC 3986 lists, as browsers send more: what `http::Uri`
 /// takes, ASCII only.
 pub(super) const PATH: u8 = 4;
+/// [`PATH`] without the percent sign: needs no look at escapes.
+pub(super) const PATH_PLAIN: u8 = 32;
 /// Bytes of a query as they come.
 pub(super) const QUERY: u8 = 8;
 /// `reg-name` without percent-encoding and without the comma.
@@ -68,7 +76,7 @@ const fn class_of(byte: u8) -> u8 {
         class |= VALUE;
     }
     if byte.is_ascii_graphic() && !has(b"#?<>`", byte) {
-        class |= PATH;
+        class |= if byte == b'%' { PATH } else { PATH | PATH_PLAIN };
     }
     if byte.is_ascii_graphic() && !has(b"#<>\"", byte) {
         class |= QUERY;

@@ -5,7 +5,7 @@ use core::net::Ipv6Addr;
 use http::Method;
 
 use super::Span;
-use super::syntax::{HOST, PATH, QUERY, all};
+use super::syntax::{HOST, PATH, PATH_PLAIN, QUERY, all, classes_of};
 use crate::Error;
 
 /// The four forms of a request target (RFC 9112 3.2).
@@ -49,6 +49,7 @@ pub(super) fn parse(method: &Method, target: &[u8], at: usize) -> Result<Target,
     absolute_form(target, at)
 }
 
+/// RFC 9112 3.2.3, RFC 9110 9.3.6: host and port, both.
 fn authority_form(target: &[u8], at: usize) -> Result<Target, Error> {
     match host_and_port(target) {
         _ if target[0] == b'/' || target == b"*" => return Err(Error::TargetFormInvalid),
@@ -63,6 +64,7 @@ fn authority_form(target: &[u8], at: usize) -> Result<Target, Error> {
     })
 }
 
+/// RFC 9112 3.2.2: every server takes it; RFC 9110 4.2.1: the host is not empty; 4.2.4: no userinfo.
 fn absolute_form(target: &[u8], at: usize) -> Result<Target, Error> {
     let scheme = [&b"http://"[..], b"https://"]
         .into_iter()
@@ -85,15 +87,27 @@ fn absolute_form(target: &[u8], at: usize) -> Result<Target, Error> {
     Ok(Target { form: TargetForm::Absolute, path, query, authority })
 }
 
+/// RFC 9112 3.2.1; RFC 9110 4.1: no fragment.
 fn path_and_query(bytes: &[u8], at: usize) -> Result<(Span, Option<Span>), Error> {
     let (path, query) = match memchr::memchr(b'?', bytes) {
         None => (bytes, None),
         Some(mark) => (&bytes[..mark], Some(&bytes[mark + 1..])),
     };
-    if !all(path, PATH) || !query.is_none_or(|query| all(query, QUERY)) {
+    let classes = classes_of(path, PATH | PATH_PLAIN);
+    // A broken escape is decoded in as many ways as there are decoders, and a path decides who answers (RFC 3986 2.1).
+    let is_path = classes & PATH_PLAIN != 0 || (classes & PATH != 0 && has_whole_escapes(path));
+    if !is_path || !query.is_none_or(|query| all(query, QUERY)) {
         return Err(Error::TargetInvalid);
     }
     Ok((Span::new(at, path.len()), query.map(|query| Span::new(at + path.len() + 1, query.len()))))
+}
+
+/// Whether each `%` is followed by two hexadecimal digits.
+fn has_whole_escapes(path: &[u8]) -> bool {
+    memchr::memchr_iter(b'%', path).all(|at| {
+        let digits = path.get(at + 1..at + 3);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    })
 }
 
 /// Whether a host came with a port.

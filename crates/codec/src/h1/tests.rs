@@ -1,7 +1,9 @@
 //! Tests of HTTP/1, a file for each part.
 
 mod body;
+mod body_out;
 mod exchange;
 mod heads;
 mod response;
+mod slow;
 mod splits;

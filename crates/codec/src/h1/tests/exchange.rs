@@ -222,8 +222,9 @@ fn connect_is_a_tunnel_after_2xx_only() {
     assert_eq!(try_answer(&mut exchange, &head, 200), Ok(()));
     assert_eq!(exchange.next(), Next::Upgraded);
     let (mut exchange, head) = received(connect);
+    assert_eq!(exchange.persistence(), Persistence::Close);
     assert_eq!(try_answer(&mut exchange, &head, 403), Ok(()));
-    assert_eq!(exchange.next(), Next::Reset);
+    assert_eq!(exchange.next(), Next::Close { linger: true }, "what follows may be meant for the tunnel");
 }
 
 /// What a user of the machine may do.
@@ -341,7 +342,8 @@ fn apply(
                 model.head = true;
                 model.body_left = request.framing != Framing::None;
                 model.waits = request.expect_continue;
-                model.close |= !request.keep_alive;
+                // A tunnel that is not granted closes.
+                model.close |= !request.keep_alive || request.method == Method::CONNECT;
                 model.offers_upgrade = request.upgrade.is_some();
                 model.connect = request.method == Method::CONNECT;
                 *head = Some(request);

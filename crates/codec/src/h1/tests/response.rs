@@ -92,7 +92,7 @@ fn persistence_is_told_where_it_is_not_the_default() {
         let status = StatusCode::from_u16(status).expect("a status");
         let head = ResponseHead::new(&Method::GET, version, status, length).expect("allowed").persistence(persistence);
         let text = encode(&head);
-        assert_eq!(head.closes(), text.contains("Connection: close\r\n"));
+        assert_eq!(head.closes(), text.contains("Connection: close"));
         text.lines().find_map(|line| line.strip_prefix("Connection: ")).map(str::to_owned)
     };
     let (keep, close) = (Persistence::KeepAlive, Persistence::Close);
@@ -102,7 +102,12 @@ fn persistence_is_told_where_it_is_not_the_default() {
     assert_eq!(told(Version::HTTP_10, 200, KNOWN, close).as_deref(), Some("close"));
     assert_eq!(told(Version::HTTP_10, 200, UNKNOWN, keep).as_deref(), Some("close"));
     assert_eq!(told(Version::HTTP_11, 101, EMPTY, close).as_deref(), Some("upgrade"));
+    assert_eq!(told(Version::HTTP_11, 426, EMPTY, keep).as_deref(), Some("upgrade"), "9110 7.8");
+    assert_eq!(told(Version::HTTP_11, 426, EMPTY, close).as_deref(), Some("close, upgrade"));
+    assert_eq!(told(Version::HTTP_10, 426, EMPTY, keep).as_deref(), Some("keep-alive"));
     assert_eq!(told(Version::HTTP_11, 103, EMPTY, close), None);
+    let tunnel = ResponseHead::new(&Method::CONNECT, Version::HTTP_11, StatusCode::OK, EMPTY).expect("allowed");
+    assert_eq!(encode(&tunnel.persistence(close)), "HTTP/1.1 200 OK\r\n\r\n", "the tunnel is not closed");
 }
 
 #[test]

@@ -128,6 +128,19 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    /// Arrivals and answers in any order, over streams that are mostly right.
+    #[test]
+    fn any_schedule(schedule in prop::collection::vec(any::<u8>(), 0..120), stream in prop_oneof![requests(), pieces()]) {
+        let mut input = vec![schedule.len() as u8];
+        input.extend(schedule);
+        input.extend(stream);
+        fuzz::operations(&input);
+    }
+}
+
 /// Every byte in every place of a valid input, put in or in place of what is there; and every byte left out.
 fn each_change(input: &[u8], check: impl Fn(&[u8])) {
     for at in 0..input.len() {

@@ -1,0 +1,67 @@
+//! What the server of the cases does with a request, for the codec alone and for the whole server.
+
+use std::fmt::Write as _;
+
+use plimsoll_codec::h1::RequestView;
+use plimsoll_conformance::h1::BODY_SHOWN_BYTES_MAX;
+
+/// How a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// After its body, with 200.
+    Read,
+    /// At once, with 200.
+    Early,
+    /// After its body, with a status that has no body.
+    Bodiless(u16),
+    /// At once, with 405.
+    NotAllowed,
+}
+
+impl Plan {
+    pub(crate) fn of(view: &RequestView<'_>) -> Self {
+        match view.path() {
+            _ if view.method() == http::Method::CONNECT => Self::NotAllowed,
+            "/early" => Self::Early,
+            "/204" => Self::Bodiless(204),
+            "/205" => Self::Bodiless(205),
+            "/304" => Self::Bodiless(304),
+            _ => Self::Read,
+        }
+    }
+
+    /// Whether the answer says what was seen.
+    pub(crate) fn describes(self) -> bool {
+        matches!(self, Self::Read | Self::Early)
+    }
+
+    pub(crate) fn status(self) -> u16 {
+        match self {
+            Self::Read | Self::Early => 200,
+            Self::Bodiless(status) => status,
+            Self::NotAllowed => 405,
+        }
+    }
+}
+
+/// `METHOD path ?query host=HOST`.
+pub(crate) fn describe(view: &RequestView<'_>) -> String {
+    let path = match view.path() {
+        path if path.len() > BODY_SHOWN_BYTES_MAX => format!("{} bytes", path.len()),
+        path => path.to_owned(),
+    };
+    let mut seen = format!("{} {path}", view.method());
+    let mut add = |part: String| write!(seen, " {part}").expect("a string takes everything");
+    view.query().into_iter().for_each(|query| add(format!("?{query}")));
+    view.host().into_iter().for_each(|host| add(format!("host={host}")));
+    seen
+}
+
+/// ` body=BODY`, if there is one.
+pub(crate) fn describe_body(body: &[u8]) -> String {
+    match body.len() {
+        0 => String::new(),
+        bytes if bytes > BODY_SHOWN_BYTES_MAX => format!(" body={bytes} bytes"),
+        _ => format!(" body={}", body.escape_ascii()),
+    }
+}
