@@ -1,18 +1,22 @@
 //! `cargo xtask bench`: servers side by side, in one run, on loopback.
 //!
 //! A figure means something only beside another one that was measured on the same machine at the same time, so every server runs
-//! for the whole of a profile, and they are loaded in turns: a round is one run of wrk for each of them, and the round
-//! after it starts with the next one. Servers have one core, wrk has another.
+//! for the whole of a profile, and they are loaded in turns: a round is one run of the load for each of them, and the round
+//! after it starts with the next one. Servers have one core, the load has another.
 //!
 //! | part | file |
 //! |---|---|
 //! | which servers there are, and how each is built and started | [`servers`] |
+//! | which loads there are | [`loads`] |
 //! | a started server | [`process`] |
 //! | which cores they run on, and the programs that this needs | [`placement`] |
-//! | what wrk does and says | [`load`] |
+//! | whether all answer the same | [`check`] |
+//! | what wrk does and says | [`wrk`] |
+//! | clients of our own | [`swarm`] |
 //! | the rounds of a profile | [`rounds`] |
-//! | what a connection costs that waits | [`parked`] |
-//! | table and `target/bench/report.json` | [`report`] |
+//! | the memory cases | [`memory`] |
+//! | what is kept: `target/bench/report.json` | [`record`] |
+//! | how it is shown | [`report`] |
 //!
 //! Its other measurements, each behind a flag of its own:
 //!
@@ -20,53 +24,86 @@
 //! |---|---|---|
 //! | `--criterion` | the parts, each beside what one would take instead | [`criterion`] |
 //! | `--instructions` | what a request costs, counted exactly | [`instructions`] |
-//! | `--pool` | the targets of the memory pool | [`pool`] |
+//! | `--pool` | the targets of the memory pool | [`pool`], with [`parked`] and [`client`] |
 
 mod callgrind;
+mod check;
 mod client;
 mod criterion;
 mod figures;
 pub(crate) mod instructions;
-mod load;
+mod loads;
+mod memory;
 mod parked;
 mod placement;
 mod pool;
 mod proc;
 mod process;
+mod record;
 mod report;
 mod rounds;
 mod servers;
+pub(crate) mod swarm;
+mod wrk;
 
 use std::fs;
 use std::path::PathBuf;
 
 use crate::cli::{BenchFlags, EXIT_FAILED, EXIT_MISSING, EXIT_OK};
 use crate::repo;
-use load::Wrk;
+use check::Bodies;
+use loads::{Case, Generator, Profile};
 use placement::Placement;
-use process::Running;
-use report::{Absent, Report};
-use servers::Server;
+use record::{Absent, Record, ServerRecord};
+use rounds::Bench;
+use servers::{Ability, Server};
+use wrk::Wrk;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
-    /// Runs of wrk that count, for each server and profile; at least 1.
+    /// Runs of a load that count, for each server and profile; at least 1.
     rounds: u32,
     /// Length of each; at least 1.
     seconds: u32,
-    /// Length of the one before them that does not count; at least 1.
+    /// Length of the one before them that does not count; 0: none.
     warm_up_seconds: u32,
-    /// Fresh processes of each server whose memory is measured; at least 1.
-    parked_rounds: u32,
+    /// The memory cases have one `part`th of their connections; at least 1.
+    part: u32,
 }
 
 impl Extent {
     fn new(flags: &BenchFlags) -> Extent {
-        let (rounds, seconds, parked_rounds) = if flags.quick { (3, 2, 1) } else { (7, 4, 3) };
+        let (rounds, seconds, part) = if flags.quick { (2, 1, 10) } else { (ROUNDS, SECONDS, 1) };
         let seconds = flags.seconds.unwrap_or(seconds);
-        let rounds = flags.rounds.unwrap_or(rounds);
-        Extent { rounds, seconds, warm_up_seconds: seconds.div_ceil(2), parked_rounds }
+        Extent { rounds: flags.rounds.unwrap_or(rounds), seconds, warm_up_seconds: seconds.div_ceil(2), part }
+    }
+}
+
+/// What is measured.
+struct Choice {
+    servers: Vec<&'static Server>,
+    profiles: Vec<&'static Profile>,
+    cases: Vec<&'static Case>,
+}
+
+impl Choice {
+    fn new(flags: &BenchFlags) -> Result<Choice, String> {
+        let (profiles, cases) = loads::chosen(&flags.profiles)?;
+        Ok(Choice { servers: servers::chosen(&flags.peers, flags.quick)?, profiles, cases })
+    }
+
+    /// What is asked of a server, and what it has to be able to do for it.
+    fn targets(&self) -> Vec<(&'static str, Option<Ability>)> {
+        let mut targets: Vec<_> = self.profiles.iter().map(|profile| (profile.target, profile.needs)).collect();
+        targets.extend(self.cases.iter().map(|case| (case.plan.target, case.needs)));
+        targets.sort_unstable_by_key(|(target, _)| *target);
+        targets.dedup_by_key(|(target, _)| *target);
+        targets
+    }
+
+    fn needs_wrk(&self) -> bool {
+        self.profiles.iter().any(|profile| matches!(profile.generator, Generator::Wrk { .. }))
     }
 }
 
@@ -81,19 +118,28 @@ pub(crate) fn run(flags: &BenchFlags) -> u8 {
     if flags.instructions {
         return instructions::run(flags.update);
     }
-    let servers = match servers::chosen(&flags.peers) {
-        Ok(servers) => servers,
+    if flags.readme {
+        return judge(report::readme::write(&repo::root()).map(|()| true));
+    }
+    let choice = match Choice::new(flags) {
+        Ok(choice) => choice,
         Err(unknown) => {
             eprintln!("{unknown}");
             return EXIT_MISSING;
         }
     };
-    if let Some(install) = placement::missing().or_else(load::missing) {
+    let missing = placement::missing().or_else(|| choice.needs_wrk().then(wrk::missing).flatten());
+    if let Some(install) = missing {
         eprintln!("{install}");
         return EXIT_MISSING;
     }
-    match measure(&servers, Extent::new(flags)) {
-        Ok(report) => conclude(&report),
+    judge(measure(choice, Extent::new(flags)).and_then(|record| conclude(record, flags.merge)))
+}
+
+fn judge(clean: Result<bool, String>) -> u8 {
+    match clean {
+        Ok(true) => EXIT_OK,
+        Ok(false) => EXIT_FAILED,
         Err(what) => {
             eprintln!("{what}");
             EXIT_FAILED
@@ -101,53 +147,77 @@ pub(crate) fn run(flags: &BenchFlags) -> u8 {
     }
 }
 
-fn measure(servers: &[&'static Server], extent: Extent) -> Result<Report, String> {
-    servers::build(servers)?;
-    fs::create_dir_all(dir()).map_err(|error| format!("{}: {error}", dir().display()))?;
+fn measure(mut choice: Choice, extent: Extent) -> Result<Record, String> {
+    let mut absent = Vec::new();
+    let mut leave_out = |server: &'static Server, why: String| {
+        eprintln!("{} is left out: {why}", server.name);
+        absent.push(Absent { server: server.name.to_owned(), why });
+    };
+    choice.servers = servers::build(&choice.servers, &mut leave_out)?;
+    fs::create_dir_all(dir().join("servers")).map_err(|error| format!("{}: {error}", dir().display()))?;
     let placement = Placement::here()?;
-    placement::raise_open_files(parked::OPEN_FILES);
-    let mut report = Report::new(placement.describe()?, extent);
-    let servers = present(servers, &placement, &mut report.absent);
+    let machine = placement.describe()?;
+    placement::raise_open_files(OPEN_FILES);
+    placement.stay_away();
+    let (targets, mut bodies) = (choice.targets(), Bodies::default());
+    choice.servers.retain(|server| {
+        let checked = bodies.check(server, &targets, &placement);
+        checked.map_err(|why| leave_out(server, why)).is_ok()
+    });
     let wrk = Wrk::new(&placement, &dir())?;
-    for profile in &load::PROFILES {
-        let running = servers.iter().map(|server| Running::start(server, &placement)).collect::<Result<Vec<_>, _>>()?;
-        report.profiles.push(rounds::measure(profile, &running, &wrk, extent)?);
+    let bench = Bench { placement: &placement, wrk: &wrk, extent };
+    let mut record = Record::new(machine);
+    for server in &choice.servers {
+        let floor = server.driver.floor().to_owned();
+        record.servers.push(ServerRecord { name: server.name.to_owned(), version: server.version(), floor });
     }
-    report.parked = Some(parked::measure(&servers, &placement, extent.parked_rounds)?);
-    Ok(report)
+    record.absent = absent;
+    record.profiles = choice.profiles.iter().map(|profile| bench.measure(profile, &choice.servers)).collect();
+    let case = |case: &&'static Case| memory::measure(case, &choice.servers, extent.part, &placement);
+    record.memory = choice.cases.iter().map(case).collect();
+    Ok(record)
 }
 
-/// The servers that start and answer what is asked of them below: a driver may be missing here, for example.
-fn present(servers: &[&'static Server], placement: &Placement, absent: &mut Vec<Absent>) -> Vec<&'static Server> {
-    let answers = |server: &&&'static Server| {
-        let started = Running::start(server, placement);
-        match started.and_then(|running| client::answers_ok(running.address())) {
-            Ok(()) => true,
+/// Shows the record and writes it in all forms. Whether all answers were right.
+fn conclude(mut record: Record, merge: bool) -> Result<bool, String> {
+    let json = dir().join("report.json");
+    let clean = record.is_clean();
+    let shown = report::text(&record);
+    if merge && json.exists() {
+        let older = fs::read_to_string(&json).map_err(|error| format!("{}: {error}", json.display()))?;
+        let merged = Record::parse(&older).and_then(|older| older.merge(record.clone(), order));
+        match merged {
+            Ok(merged) => record = merged,
             Err(why) => {
-                eprintln!("{} is left out: {why}", server.name);
-                absent.push(Absent { server: server.name, why });
-                false
+                print!("{shown}");
+                return Err(format!("{}: {why}", json.display()));
             }
         }
-    };
-    servers.iter().filter(answers).copied().collect()
-}
-
-/// Shows the report, writes it, and judges it.
-fn conclude(report: &Report) -> u8 {
-    print!("{}", report.text());
-    let path = dir().join("report.json");
-    match fs::write(&path, report.json()) {
-        Ok(()) => eprintln!("written: {}", path.display()),
-        Err(error) => {
-            eprintln!("{}: {error}", path.display());
-            return EXIT_FAILED;
-        }
     }
-    if report.is_clean() { EXIT_OK } else { EXIT_FAILED }
+    print!("{}", report::text(&record));
+    for (name, text) in [("report.json", record.json()?), ("report.html", report::page(&record))] {
+        let path = dir().join(name);
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        eprintln!("written: {}", path.display());
+    }
+    Ok(clean)
 }
 
-/// Where the report, the scripts of wrk and what the servers say on stderr go.
+/// The place of a server, profile or case in a report.
+fn order(name: &str) -> usize {
+    let servers = servers::ALL.iter().map(|server| server.name);
+    let names = servers.chain(loads::PROFILES.iter().map(|profile| profile.name));
+    let mut names = names.chain(loads::CASES.iter().map(|case| case.name));
+    names.position(|known| known == name).unwrap_or(usize::MAX)
+}
+
+/// Where the report, the scripts of wrk, and what the servers need and say go.
 fn dir() -> PathBuf {
     repo::target_dir().join("bench")
 }
+
+/// With so many rounds of so many seconds, the ratios of CPU time to the floor repeat; see benches/results/README.md.
+const ROUNDS: u32 = 7;
+const SECONDS: u32 = 2;
+/// Files that a server may have open, as far as the hard limit goes: a server sizes its tables by the limit and keeps some free.
+const OPEN_FILES: u64 = 10_512;

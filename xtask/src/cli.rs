@@ -25,6 +25,8 @@ enum Command {
     Fuzz(FuzzFlags),
     /// Servers side by side on loopback (needs wrk), or one of the other measurements
     Bench(BenchFlags),
+    #[command(hide = true)]
+    BenchLoad(SwarmFlags),
 }
 
 #[derive(Debug, clap::Args)]
@@ -54,19 +56,29 @@ pub(crate) struct FuzzFlags {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = BENCH_HELP)]
 pub(crate) struct BenchFlags {
-    /// 3 rounds of 2 seconds: under three minutes
+    /// Ours, the floors and hyper only, 2 rounds of 1 second, a tenth of the connections in memory cases: under three minutes
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Measure beside these servers and no others
+    /// Measure beside these servers and no others (ours are always there)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
-    /// Rounds of each load [default: 7]
+    /// Measure these profiles and memory cases and no others
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) profiles: Vec<String>,
+    /// Rounds of each profile [default: 7]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: Option<u32>,
-    /// Seconds for each server in a round [default: 4]
+    /// Seconds for each server in a round [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) seconds: Option<u32>,
+    /// Put what is measured into the report that is there, in the place of what it has of the same name
+    #[arg(long)]
+    pub(crate) merge: bool,
+    /// Measure nothing: make the README's figures and plot from benches/results/reference.json
+    #[arg(long)]
+    pub(crate) readme: bool,
     /// Run the criterion benches instead, or the group of that name
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["quick", "peers", "rounds", "seconds"])]
     pub(crate) criterion: Option<String>,
@@ -81,6 +93,32 @@ pub(crate) struct BenchFlags {
     pub(crate) update: bool,
 }
 
+const BENCH_HELP: &str = "\
+Profiles: keep-alive-64, keep-alive-512, pipelined-16, short-10, json-50, upload-20m.
+Memory cases: parked, half-head, slow-readers, uploads, unread-pipelines, burst.
+Writes target/bench/report.json and report.html, and a table to stdout; progress goes to stderr.
+Servers are in xtask/src/bench/servers.rs, loads in xtask/src/bench/loads.rs: a line each.
+
+cargo xtask bench --quick                                 a first look
+cargo xtask bench                                         all of it, about 35 minutes
+cargo xtask bench --peers hyper,floor-uring --profiles keep-alive-64 --rounds 3
+cargo xtask bench --profiles json-50,parked --merge       measure these again, keep the rest of the report";
+
+/// The clients of a load; `bench` starts them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SwarmFlags {
+    /// The name of a profile or memory case
+    pub(crate) load: String,
+    /// The server
+    pub(crate) to: std::net::SocketAddr,
+    /// How long, if the load has no end
+    #[arg(long)]
+    pub(crate) seconds: Option<u32>,
+    /// One part of so many of its connections
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) part: u32,
+}
+
 /// Reads the command line and runs the command.
 pub(crate) fn run() -> ExitCode {
     ExitCode::from(match Xtask::parse().command {
@@ -88,6 +126,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Fuzz(flags) => fuzz::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
+        Command::BenchLoad(flags) => bench::swarm::run(&flags),
     })
 }
 

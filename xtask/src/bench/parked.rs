@@ -5,84 +5,52 @@ use std::thread;
 use std::time::Duration;
 
 use super::client::Connection;
-use super::figures::{Spread, median_ratio};
+use super::figures::Spread;
 use super::placement::Placement;
 use super::proc::OpenFiles;
 use super::process::Running;
-use super::servers::{BASELINE, Server};
+use super::servers::Server;
 
-/// One server with parked connections.
-#[derive(Debug)]
+/// A server with parked connections.
+#[derive(Debug, Default)]
 pub(super) struct Parked {
-    pub(super) server: &'static str,
     /// Anonymous bytes for each connection, in each round.
-    pub(super) bytes_per_connection: Vec<f64>,
-    /// Anonymous bytes before the connections, in each round.
-    pub(super) idle_bytes: Vec<f64>,
+    bytes_per_connection: Vec<f64>,
     /// Connections that did not get their answer, or that the server closed; they make its figure worthless.
     pub(super) errors: u64,
-}
-
-/// All servers with parked connections.
-#[derive(Debug)]
-pub(super) struct Measured {
-    /// To each server.
-    pub(super) connections: usize,
-    pub(super) servers: Vec<Parked>,
 }
 
 impl Parked {
     pub(super) fn spread(&self) -> Option<Spread> {
         Spread::of(self.bytes_per_connection.iter().copied())
     }
-
-    pub(super) fn idle(&self) -> Option<Spread> {
-        Spread::of(self.idle_bytes.iter().copied())
-    }
 }
 
-impl Measured {
-    /// The median over the rounds of a server's bytes divided by those of the base.
-    pub(super) fn ratio(&self, parked: &Parked) -> Option<f64> {
-        let base = self.servers.iter().find(|parked| parked.server == BASELINE)?;
-        median_ratio(parked.bytes_per_connection.iter().copied(), base.bytes_per_connection.iter().copied())
-    }
-}
-
-/// Parks connections at each server, a fresh process in each round.
-pub(super) fn measure(servers: &[&'static Server], placement: &Placement, rounds: u32) -> Result<Measured, String> {
+/// Parks connections at a server, a fresh process in each round.
+pub(super) fn measure(server: &'static Server, placement: &Placement, rounds: u32) -> Result<Parked, String> {
     let connections = connections_here()?;
-    let none = |server: &&'static Server| Parked {
-        server: server.name,
-        bytes_per_connection: Vec::new(),
-        idle_bytes: Vec::new(),
-        errors: 0,
-    };
-    let mut parked: Vec<Parked> = servers.iter().map(none).collect();
+    let mut parked = Parked::default();
     for round in 1..=rounds {
-        for (server, parked) in servers.iter().zip(&mut parked) {
-            let running = Running::start(server, placement)?;
-            park(&running, connections, parked)?;
-            let bytes = parked.bytes_per_connection.last().copied().unwrap_or_default();
-            eprintln!("parked: round {round} of {rounds}: {}: {bytes:.0} bytes/connection", server.name);
-        }
+        let running = Running::start(server, super::client::PATH, placement)?;
+        park(&running, connections, &mut parked)?;
+        let bytes = parked.bytes_per_connection.last().copied().unwrap_or_default();
+        eprintln!("parked: round {round} of {rounds}: {}: {bytes:.0} bytes/connection", server.name);
     }
-    Ok(Measured { connections, servers: parked })
+    Ok(parked)
 }
 
 fn park(server: &Running, connections: usize, parked: &mut Parked) -> Result<(), String> {
     parked.errors += warm_up(server.address());
     thread::sleep(SETTLE);
-    let before = server.anonymous_bytes()?;
+    let before = server.memory()?.anonymous_bytes;
     let (open, failed): (Vec<_>, Vec<_>) =
         (0..connections).map(|index| ask(from(index), server.address(), 1)).partition(Result::is_ok);
     thread::sleep(SETTLE);
-    let after = server.anonymous_bytes()?;
+    let after = server.memory()?.anonymous_bytes;
     let closed = open.iter().flatten().filter(|connection| !connection.is_parked()).count();
     parked.errors += (failed.len() + closed) as u64;
     // A server that gives memory back while connections come has a figure below zero; it is shown as it is.
     parked.bytes_per_connection.push((after as f64 - before as f64) / connections as f64);
-    parked.idle_bytes.push(before as f64);
     Ok(())
 }
 

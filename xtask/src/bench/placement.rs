@@ -1,19 +1,21 @@
-//! Which cores the servers and wrk run on, and what machine that is.
+//! Which cores the servers and the load run on, and what machine that is.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
 
 use super::proc;
 
 /// Who runs where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
-    /// Servers on one core, wrk on another.
+    /// Servers on one core, the load on another.
     Pinned {
         /// The core of the servers.
         server: usize,
-        /// The core of wrk.
+        /// The core of the load.
         load: usize,
     },
     /// There is one core: they take it from each other.
@@ -21,15 +23,16 @@ pub(super) enum Placement {
 }
 
 /// The machine that a report is from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Machine {
     pub(super) kernel: String,
     pub(super) cpu: String,
+    /// Of the machine.
+    pub(super) memory_mib: u64,
     /// Cores that this program may use.
     pub(super) cores: usize,
-    pub(super) placement: Placement,
-    /// Processes that wanted to run, over the last minute before the start: well above 0 means that others disturb.
-    pub(super) load_average: String,
+    pub(super) server_core: Option<usize>,
+    pub(super) load_core: Option<usize>,
 }
 
 impl Placement {
@@ -74,19 +77,39 @@ impl Placement {
         command
     }
 
+    /// This program's own core is that of the load from now on: where the servers run, it would disturb them.
+    pub(super) fn stay_away(&self) {
+        if let Placement::Pinned { load, .. } = *self {
+            let mut command = Command::new("taskset");
+            command.args(["-cp", &load.to_string(), &std::process::id().to_string()]);
+            // It is only better so.
+            let _status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        }
+    }
+
     /// The machine, for the report.
     pub(super) fn describe(&self) -> Result<Machine, String> {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let cpu = read("/proc/cpuinfo");
         let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        let (server_core, load_core) = match *self {
+            Placement::Pinned { server, load } => (Some(server), Some(load)),
+            Placement::Unpinned => (None, None),
+        };
         Ok(Machine {
-            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            kernel: read("/proc/sys/kernel/osrelease").split('-').next().unwrap_or_default().trim().to_owned(),
             cpu: model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, model)| model.to_owned()),
+            memory_mib: proc::kib(&read("/proc/meminfo"), "MemTotal:").unwrap_or_default() / 1024,
             cores: cores()?.len(),
-            placement: *self,
-            load_average: read("/proc/loadavg").split_whitespace().next().unwrap_or_default().to_owned(),
+            server_core,
+            load_core,
         })
     }
+}
+
+/// Processes that wanted to run, over the last minute: well above 1 before a start means that others disturb.
+pub(super) fn load_average() -> Option<f64> {
+    fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
 /// What to install when a program is missing that places processes.

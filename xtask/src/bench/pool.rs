@@ -67,7 +67,8 @@ pub(super) fn run() -> u8 {
 }
 
 fn measure() -> Result<String, String> {
-    servers::build(&servers::ALL.iter().filter(|server| server.is_ours()).collect::<Vec<_>>())?;
+    let ours: Vec<_> = servers::ALL.iter().filter(|server| server.is_ours()).collect();
+    servers::build(&ours, |_ours, _why| unreachable!("ours are built or an error"))?;
     std::fs::create_dir_all(super::dir()).map_err(|error| format!("{}: {error}", super::dir().display()))?;
     placement::raise_open_files(parked::OPEN_FILES);
     let bench = Bench { placement: Placement::here()?, figures: OnceCell::new(), costs: OnceCell::new() };
@@ -121,9 +122,8 @@ impl Bench {
     }
 
     fn parked(&self, server: &str) -> Result<f64, String> {
-        let measured = parked::measure(&[server_named(server)?], &self.placement, ROUNDS)?;
-        let of_server = measured.servers.first().filter(|parked| parked.errors == 0);
-        let spread = of_server.and_then(parked::Parked::spread);
+        let measured = parked::measure(server_named(server)?, &self.placement, ROUNDS)?;
+        let spread = Some(measured).filter(|parked| parked.errors == 0).and_then(|parked| parked.spread());
         spread.map(|spread| spread.median).ok_or_else(|| "connections were refused or closed".to_owned())
     }
 }

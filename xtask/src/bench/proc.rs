@@ -34,14 +34,69 @@ impl CpuTime {
     }
 }
 
-/// Anonymous bytes of a process that are resident now.
-pub(super) fn anonymous_bytes(pid: u32) -> io::Result<u64> {
-    anonymous(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?).ok_or_else(malformed)
+/// Time in user space and in the kernel, in the clock ticks of `/proc`. What the ticks are does not matter for a share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticks {
+    user: u64,
+    kernel: u64,
+}
+
+impl Ticks {
+    /// Of a process now, all threads together, and those that have ended.
+    pub(super) fn of(pid: u32) -> io::Result<Ticks> {
+        Ticks::parse(&fs::read_to_string(format!("/proc/{pid}/stat"))?).ok_or_else(malformed)
+    }
+
+    /// From the text of `stat`; the name in brackets may hold anything.
+    fn parse(stat: &str) -> Option<Ticks> {
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+        Some(Ticks { user: fields.next()?.parse().ok()?, kernel: fields.next()?.parse().ok()? })
+    }
+
+    /// The share of the kernel since an earlier reading, 0 to 1; none if there was no tick.
+    pub(super) fn kernel_share_since(self, earlier: Ticks) -> Option<f64> {
+        let kernel = self.kernel.saturating_sub(earlier.kernel);
+        let all = kernel + self.user.saturating_sub(earlier.user);
+        (all > 0).then(|| kernel as f64 / all as f64)
+    }
+}
+
+/// The memory of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Memory {
+    /// Resident now.
+    pub(super) rss_bytes: u64,
+    /// The most that was resident.
+    pub(super) peak_rss_bytes: u64,
+    /// Resident now, what is shared with others in parts.
+    pub(super) pss_bytes: u64,
+    /// Of it, what belongs to no file.
+    pub(super) anonymous_bytes: u64,
+}
+
+impl Memory {
+    /// Of a process now.
+    pub(super) fn of(pid: u32) -> io::Result<Memory> {
+        let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let bytes = |text, label| kib(text, label)?.checked_mul(1024);
+        let read = || {
+            Some(Memory {
+                rss_bytes: bytes(&rollup, "Rss:")?,
+                peak_rss_bytes: bytes(&status, "VmHWM:")?,
+                pss_bytes: bytes(&rollup, "Pss:")?,
+                anonymous_bytes: bytes(&rollup, "Anonymous:")?,
+            })
+        };
+        read().ok_or_else(malformed)
+    }
 }
 
 /// A figure of `status` that is in kB, such as `VmRSS`, in bytes.
 pub(super) fn status_bytes(pid: u32, name: &str) -> io::Result<u64> {
-    kib_line(&fs::read_to_string(format!("/proc/{pid}/status"))?, name).ok_or_else(malformed)
+    let label = format!("{name}:");
+    let kib = kib(&fs::read_to_string(format!("/proc/{pid}/status"))?, &label).ok_or_else(malformed)?;
+    kib.checked_mul(1024).ok_or_else(malformed)
 }
 
 /// Makes `VmHWM` of a process what `VmRSS` is: see proc(5), `clear_refs`.
@@ -86,16 +141,10 @@ fn on_cpu_ns(schedstat: &str) -> Option<u64> {
     schedstat.split_whitespace().next()?.parse().ok()
 }
 
-/// The line `Anonymous: N kB` of `smaps_rollup`, in bytes.
-fn anonymous(smaps_rollup: &str) -> Option<u64> {
-    kib_line(smaps_rollup, "Anonymous")
-}
-
-/// The line `NAME: N kB`, in bytes.
-fn kib_line(text: &str, name: &str) -> Option<u64> {
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    let kib: u64 = value.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
-    kib.checked_mul(1024)
+/// The number of a line such as `Anonymous: 12 kB`.
+pub(super) fn kib(text: &str, label: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(label))?;
+    value.trim().strip_suffix("kB")?.trim_end().parse().ok()
 }
 
 fn malformed() -> io::Error {

@@ -20,15 +20,17 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts a server on its core and a free port, and waits until it takes connections. The error is what the server says last.
-    pub(super) fn start(server: &'static Server, placement: &Placement) -> Result<Running, String> {
+    /// Starts a server for requests of a target, on its core and a free port, and waits until it takes connections. The error is what the server
+    /// says last.
+    pub(super) fn start(server: &'static Server, target: &str, placement: &Placement) -> Result<Running, String> {
         let name = server.name;
         let port = free_port().map_err(|error| format!("no free port: {error}"))?;
         let log = log_path(name);
+        server.prepare(port).map_err(|error| format!("{name}: its files: {error}"))?;
         let stderr = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         let child = placement
             .server_command(&server.path())
-            .args(server.arguments(port))
+            .args(server.arguments(port, target))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(stderr)
@@ -37,10 +39,6 @@ impl Running {
         let mut running = Running { server, child, address: (Ipv4Addr::LOCALHOST, port).into() };
         running.wait_until_ready()?;
         Ok(running)
-    }
-
-    pub(super) fn server(&self) -> &'static Server {
-        self.server
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -53,10 +51,25 @@ impl Running {
         cpu.map_err(|error| format!("{}: no CPU time: {error} {}", self.server.name, self.last_words()))
     }
 
-    /// Anonymous bytes that are resident now.
-    pub(super) fn anonymous_bytes(&self) -> Result<u64, String> {
-        let bytes = proc::anonymous_bytes(self.child.id());
-        bytes.map_err(|error| format!("{}: no memory figure: {error} {}", self.server.name, self.last_words()))
+    /// Time in user space and in the kernel so far.
+    pub(super) fn ticks(&self) -> Result<proc::Ticks, String> {
+        let ticks = proc::Ticks::of(self.child.id());
+        ticks.map_err(|error| format!("{}: no times: {error} {}", self.server.name, self.last_words()))
+    }
+
+    /// Its memory now.
+    pub(super) fn memory(&self) -> Result<proc::Memory, String> {
+        let memory = proc::Memory::of(self.child.id());
+        memory.map_err(|error| format!("{}: no memory figure: {error} {}", self.server.name, self.last_words()))
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn death(&mut self) -> Option<String> {
+        match self.child.try_wait() {
+            Ok(None) => None,
+            Ok(Some(status)) => Some(format!("died: {status} {}", self.last_words())),
+            Err(error) => Some(format!("died: {error}")),
+        }
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -112,7 +125,7 @@ impl Drop for Running {
 }
 
 fn log_path(server: &str) -> PathBuf {
-    super::dir().join(format!("{server}.stderr"))
+    super::dir().join("servers").join(format!("{server}.stderr"))
 }
 
 /// A port of loopback that nobody has now. Who takes it before the server does makes the server end with its own message.

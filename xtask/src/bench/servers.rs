@@ -1,120 +1,274 @@
-//! Which servers there are. A new one is a line in [`ALL`]; nothing else names one.
+//! Which servers there are. A new one is a line in [`ALL`]; nothing else has to know it.
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::{env, fs, io};
 
 use crate::repo;
 
-/// A server that can be measured.
+/// A server that can be measured: one thread that serves, HTTP/1.1 on 127.0.0.1.
 #[derive(Debug)]
 pub(super) struct Server {
     /// As the report calls it.
     pub(super) name: &'static str,
     program: Program,
-    /// Words after the program; `{port}` is replaced. One thread, HTTP/1.1 on 127.0.0.1, and `GET /pipeline` answers `ok`.
+    /// Words after the program; `{port}`, `{target}` (of the load's requests) and `{dir}` (a folder of its own) are replaced.
     arguments: &'static str,
+    /// How it waits for the kernel, which decides the floor that it is compared with.
+    pub(super) driver: Driver,
+    /// What it cannot do, and why.
+    cannot: &'static [(Ability, &'static str)],
 }
 
-/// What is built for a server.
+/// What is built, or has to be installed, for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Program {
     /// An example of this workspace: ours.
     Example(&'static str),
-    /// A program of `benches/peers`, which is a workspace of its own.
-    Peer(&'static str),
+    /// A package of `benches/peers`, which is a workspace of its own, and the crate whose version it shows.
+    Peer(&'static str, &'static str),
+    /// A program that is installed, from the package of this name; its configuration, which `{dir}/config` is.
+    Installed(&'static str, &'static str, &'static str),
 }
 
+/// How a server waits for the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Driver {
+    Uring,
+    Epoll,
+}
+
+/// What a load may need of a server, beside `GET /pipeline`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ability {
+    /// `GET /json/50`.
+    Json,
+    /// `POST /upload`.
+    Upload,
+    /// `GET /blob/1048576`.
+    Blob,
+}
+
+const ARENA: Program = Program::Example("arena");
+const HYPER: Program = Program::Peer("peer-hyper", "hyper");
+const ADDRESS: &str = "127.0.0.1:{port}";
+
 /// The servers, in the order of the report.
-pub(super) const ALL: [Server; 4] = [
-    Server {
-        name: "plimsoll-uring",
-        program: Program::Example("arena"),
-        arguments: "--workers 1 --driver uring --listen 127.0.0.1:{port}",
-    },
-    Server {
-        name: "plimsoll-mio",
-        program: Program::Example("arena"),
-        arguments: "--workers 1 --driver mio --listen 127.0.0.1:{port}",
-    },
-    Server { name: BASELINE, program: Program::Peer("peer-hyper"), arguments: "127.0.0.1:{port}" },
-    Server {
-        name: "hyper-pipeline-flush",
-        program: Program::Peer("peer-hyper"),
-        arguments: "127.0.0.1:{port} --pipeline-flush",
-    },
+pub(super) static ALL: &[Server] = &[
+    server("plimsoll-uring", ARENA, "--workers 1 --driver uring --listen 127.0.0.1:{port}", Driver::Uring, &[]),
+    server("plimsoll-mio", ARENA, "--workers 1 --driver mio --listen 127.0.0.1:{port}", Driver::Epoll, &[]),
+    server(FLOOR_URING, Program::Peer(FLOOR_URING, "io-uring"), FIXED, Driver::Uring, FLOOR),
+    server(FLOOR_EPOLL, Program::Peer(FLOOR_EPOLL, "rustix"), FIXED, Driver::Epoll, FLOOR),
+    server(BASELINE, HYPER, ADDRESS, Driver::Epoll, &[]),
+    server("hyper-pipeline-flush", HYPER, "127.0.0.1:{port} --pipeline-flush", Driver::Epoll, &[]),
+    server("axum", Program::Peer("peer-axum", "axum"), ADDRESS, Driver::Epoll, &[]),
+    server("actix-web", Program::Peer("peer-actix", "actix-web"), ADDRESS, Driver::Epoll, &[]),
+    server("ntex", Program::Peer("peer-ntex", "ntex"), ADDRESS, Driver::Uring, &[]),
+    server("may-minihttp", Program::Peer("peer-may", "may_minihttp"), ADDRESS, Driver::Epoll, MAY),
+    server("httparse-tokio", Program::Peer("peer-httparse-tokio", "tokio"), ADDRESS, Driver::Epoll, &[]),
+    server("httparse-monoio", Program::Peer("peer-httparse-monoio", "monoio"), ADDRESS, Driver::Uring, &[]),
+    server("httparse-compio", Program::Peer("peer-httparse-compio", "compio"), ADDRESS, Driver::Uring, &[]),
+    server("nginx", Program::Installed("nginx", "nginx", NGINX), "-p {dir} -c {dir}/config", Driver::Epoll, STATIC),
+    server("h2o", Program::Installed("h2o", "h2o", H2O), "-c {dir}/config", Driver::Epoll, STATIC),
+    server("haproxy", Program::Installed("haproxy", "haproxy", HAPROXY), "-db -f {dir}/config", Driver::Epoll, PROXY),
 ];
 
-/// The server that the ratios are to.
+/// The server that all are compared with.
 pub(super) const BASELINE: &str = "hyper";
+
+/// What `--quick` measures: ours, the floors and the baseline.
+const QUICK: [&str; 3] = [FLOOR_URING, FLOOR_EPOLL, BASELINE];
+
+const FLOOR_URING: &str = "floor-uring";
+const FLOOR_EPOLL: &str = "floor-epoll";
+const FIXED: &str = "127.0.0.1:{port} {target}";
+
+const FLOOR: &[(Ability, &str)] =
+    &[(Ability::Upload, "a floor answers at the end of the head"), (Ability::Blob, "a floor has one short answer")];
+const MAY: &[(Ability, &str)] = &[(Ability::Blob, "its answers are bodies in one piece")];
+const STATIC: &[(Ability, &str)] =
+    &[(Ability::Json, "it serves files and fixed answers"), (Ability::Upload, "it counts no bytes")];
+const PROXY: &[(Ability, &str)] = &[
+    (Ability::Json, "it serves fixed answers"),
+    (Ability::Upload, "it counts no bytes"),
+    (Ability::Blob, "its fixed answers are no larger than a buffer"),
+];
+
+const NGINX: &str = include_str!("../../../benches/peers/packages/nginx.conf");
+const H2O: &str = include_str!("../../../benches/peers/packages/h2o.conf");
+const HAPROXY: &str = include_str!("../../../benches/peers/packages/haproxy.cfg");
+
+const fn server(
+    name: &'static str,
+    program: Program,
+    arguments: &'static str,
+    driver: Driver,
+    cannot: &'static [(Ability, &'static str)],
+) -> Server {
+    Server { name, program, arguments, driver, cannot }
+}
+
+impl Driver {
+    /// The server that costs least on it.
+    pub(super) fn floor(self) -> &'static str {
+        match self {
+            Driver::Uring => FLOOR_URING,
+            Driver::Epoll => FLOOR_EPOLL,
+        }
+    }
+}
 
 impl Server {
     pub(super) fn is_ours(&self) -> bool {
         matches!(self.program, Program::Example(_))
     }
 
-    /// The built program.
+    /// Why it cannot do this, if it cannot.
+    pub(super) fn cannot(&self, needed: Option<Ability>) -> Option<&'static str> {
+        self.cannot.iter().find(|(ability, _)| Some(*ability) == needed).map(|(_, why)| *why)
+    }
+
+    /// The program to start.
     pub(super) fn path(&self) -> PathBuf {
         match self.program {
             Program::Example(name) => repo::target_dir().join("release/examples").join(name),
-            Program::Peer(name) => peers_target_dir().join("release").join(name),
+            Program::Peer(name, _) => peers_target_dir().join("release").join(name),
+            Program::Installed(name, ..) => installed(name).unwrap_or_else(|| name.into()),
         }
     }
 
     /// The words after the program.
-    pub(super) fn arguments(&self, port: u16) -> Vec<String> {
-        self.arguments.split_whitespace().map(|word| word.replace("{port}", &port.to_string())).collect()
+    pub(super) fn arguments(&self, port: u16, target: &str) -> Vec<String> {
+        let dir = self.dir().display().to_string();
+        let fill = |word: &str| fill(word, port, &dir).replace("{target}", target);
+        self.arguments.split_whitespace().map(fill).collect()
+    }
+
+    /// Writes what it needs beside its program: a configuration for this port, and the files that it serves.
+    pub(super) fn prepare(&self, port: u16) -> io::Result<()> {
+        let Program::Installed(_, _, config) = self.program else { return Ok(()) };
+        let dir = self.dir();
+        for folder in ["files/blob", "body"] {
+            fs::create_dir_all(dir.join(folder))?;
+        }
+        fs::write(dir.join("files/pipeline"), "ok")?;
+        fs::write(dir.join("files/blob").join(BLOB_BYTES.to_string()), vec![b'p'; BLOB_BYTES])?;
+        fs::write(dir.join("config"), fill(config, port, &dir.display().to_string()))
+    }
+
+    /// A folder of its own.
+    fn dir(&self) -> PathBuf {
+        super::dir().join("servers").join(self.name)
+    }
+
+    /// Which version it is, as far as that can be known.
+    pub(super) fn version(&self) -> Option<String> {
+        match self.program {
+            Program::Example(_) => None,
+            Program::Peer(_, of) => {
+                let lock = fs::read_to_string(repo::root().join("benches/peers/Cargo.lock")).ok()?;
+                locked_version(&lock, of).map(|version| format!("{of} {version}"))
+            }
+            Program::Installed(name, ..) => {
+                let said = Command::new(installed(name)?).arg("-v").output().ok()?;
+                // nginx says it on stderr.
+                let said = [said.stdout, said.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+                let number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+                let version = said.iter().flat_map(|text| text.split([' ', '/', '\n'])).find(number)?;
+                Some(format!("{name} {version}"))
+            }
+        }
     }
 }
 
 impl Program {
-    fn build(self) -> Command {
+    /// Builds it, or finds it. The error says what to do.
+    fn make(self) -> Result<(), String> {
         let mut cargo = repo::cargo();
         cargo.args(["build", "--release", "--locked", "--target-dir"]);
         match self {
             Program::Example(name) => cargo.arg(repo::target_dir()).args(["--example", name]),
-            Program::Peer(name) => {
-                cargo.arg(peers_target_dir()).args(["--manifest-path", "benches/peers/Cargo.toml", "--bin", name])
+            Program::Peer(name, _) => {
+                cargo.arg(peers_target_dir()).args(["--manifest-path", "benches/peers/Cargo.toml", "--package", name])
+            }
+            Program::Installed(name, package, _) => {
+                let missing = || format!("no {name}: apt-get install {package}");
+                return installed(name).map(drop).ok_or_else(missing);
             }
         };
-        cargo
+        match cargo.status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("the build ended with {status}")),
+            Err(error) => Err(format!("the build did not start: {error}")),
+        }
     }
 }
 
-/// Ours, and of the others those that are named, or all of them if none is. The error names what is unknown.
-pub(super) fn chosen(peers: &[String]) -> Result<Vec<&'static Server>, String> {
+/// Ours, and of the others those that are named; if none is, all of them, or the few of a quick run. The error names what is unknown.
+pub(super) fn chosen(peers: &[String], quick: bool) -> Result<Vec<&'static Server>, String> {
     let others = || ALL.iter().filter(|server| !server.is_ours()).map(|server| server.name);
     if let Some(unknown) = peers.iter().find(|peer| !others().any(|name| name == *peer)) {
         return Err(format!("no peer `{unknown}`; there are {}", others().collect::<Vec<_>>().join(", ")));
     }
-    let wanted =
-        |server: &&Server| server.is_ours() || peers.is_empty() || peers.iter().any(|peer| peer == server.name);
+    let wanted = |server: &&Server| match peers {
+        _ if server.is_ours() => true,
+        [] => !quick || QUICK.contains(&server.name),
+        peers => peers.iter().any(|peer| peer == server.name),
+    };
     Ok(ALL.iter().filter(wanted).collect())
 }
 
-/// Builds what the servers need, each program once.
-pub(super) fn build(servers: &[&Server]) -> Result<(), String> {
-    let mut built = Vec::new();
-    for server in servers {
-        if built.contains(&server.program) {
-            continue;
-        }
-        eprintln!("building {:?}", server.program);
-        match server.program.build().status() {
-            Ok(status) if status.success() => built.push(server.program),
-            Ok(status) => return Err(format!("the build of {} ended with {status}", server.name)),
-            Err(error) => return Err(format!("the build of {} did not start: {error}", server.name)),
+/// Builds what the servers need, each program once, and calls `absent` for those without one. The error is that ours do not build.
+pub(super) fn build(
+    servers: &[&'static Server],
+    mut absent: impl FnMut(&'static Server, String),
+) -> Result<Vec<&'static Server>, String> {
+    let mut made: Vec<(Program, Result<(), String>)> = Vec::new();
+    let mut present = Vec::new();
+    for &server in servers {
+        let known = made.iter().find(|(program, _)| *program == server.program).map(|(_, result)| result.clone());
+        let result = known.unwrap_or_else(|| {
+            eprintln!("building {}", server.name);
+            let result = server.program.make();
+            made.push((server.program, result.clone()));
+            result
+        });
+        match result {
+            Ok(()) => present.push(server),
+            Err(why) if server.is_ours() => return Err(format!("{}: {why}", server.name)),
+            Err(why) => absent(server, why),
         }
     }
-    Ok(())
+    Ok(present)
+}
+
+/// The program of this name on the path, or where system programs are.
+fn installed(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let dirs = env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    dirs.map(|dir| dir.join(name)).find(|program| program.is_file())
+}
+
+fn fill(text: &str, port: u16, dir: &str) -> String {
+    text.replace("{port}", &port.to_string()).replace("{dir}", dir)
+}
+
+/// The newest version of a package in a lock file that is sorted.
+fn locked_version<'a>(lock: &'a str, package: &str) -> Option<&'a str> {
+    let name = format!("name = \"{package}\"\nversion = \"");
+    lock.rsplit_once(&name)?.1.split_once('"').map(|(version, _)| version)
 }
 
 /// Beside its manifest, unless everything is built elsewhere.
 fn peers_target_dir() -> PathBuf {
-    match std::env::var_os("CARGO_TARGET_DIR") {
+    match env::var_os("CARGO_TARGET_DIR") {
         Some(_) => repo::target_dir().join("peers"),
         None => repo::root().join("benches/peers/target"),
     }
 }
+
+/// The file that servers of files have for `/blob`.
+pub(super) const BLOB_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests;

@@ -35,6 +35,11 @@ fn peers_are_a_list_and_rounds_are_positive() {
     assert_eq!(flags.peers, ["hyper", "other"]);
     assert!(flags.quick);
     assert_eq!((flags.rounds, flags.seconds), (None, Some(1)));
+    let Ok(Command::Bench(flags)) = parse("bench --profiles json-50,parked --merge") else {
+        panic!("these flags are documented");
+    };
+    assert_eq!(flags.profiles, ["json-50", "parked"]);
+    assert!(flags.merge && !flags.readme);
     assert!(parse("bench --rounds 0").is_err());
     assert!(parse("bench --seconds 0").is_err());
 }

@@ -237,14 +237,22 @@ impl<'a> ResponseHead<'a> {
         }
         match self.connection {
             ConnectionField::Nothing | ConnectionField::Tunnel => Ok(()),
-            ConnectionField::KeepAlive => sink.put(b"Connection: keep-alive
-"),
-            ConnectionField::Close => sink.put(b"Connection: close
-"),
-            ConnectionField::Upgrade => sink.put(b"Connection: upgrade
-"),
-            ConnectionField::CloseAndUpgrade => sink.put(b"Connection: close, upgrade
-"),
+            ConnectionField::KeepAlive => sink.put(
+                b"Connection: keep-alive
+",
+            ),
+            ConnectionField::Close => sink.put(
+                b"Connection: close
+",
+            ),
+            ConnectionField::Upgrade => sink.put(
+                b"Connection: upgrade
+",
+            ),
+            ConnectionField::CloseAndUpgrade => sink.put(
+                b"Connection: close, upgrade
+",
+            ),
         }
     }
 }

@@ -12,7 +12,7 @@ use super::super::servers::Server;
 /// Resident bytes that a burst adds at its peak, for each connection. The server is stopped while the requests are sent, so that it finds all
 /// of them at once.
 pub(super) fn bytes_per_request(server: &'static Server, placement: &Placement) -> Result<f64, String> {
-    let running = Running::start(server, placement)?;
+    let running = Running::start(server, client::PATH, placement)?;
     let mut connections = park(&running)?;
     let before = running.resident_bytes()?;
     running.reset_peak()?;
@@ -27,7 +27,7 @@ pub(super) fn bytes_per_request(server: &'static Server, placement: &Placement) 
 
 /// Leases that parked connections add, of all classes but pages: tables take whole pages, by many connections for each.
 pub(super) fn leases_of_parked(server: &'static Server, placement: &Placement) -> Result<f64, String> {
-    let running = Running::start(server, placement)?;
+    let running = Running::start(server, client::PATH, placement)?;
     let leases = || -> Result<u64, String> {
         let metrics = client::get(running.address(), "/metrics").map_err(|error| format!("GET /metrics: {error}"))?;
         leases(&metrics).ok_or_else(|| "/metrics has no leases".to_owned())

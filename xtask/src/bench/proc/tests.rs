@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use super::{CpuTime, OpenFiles, anonymous, anonymous_bytes, core_list, on_cpu_ns};
+use super::{CpuTime, Memory, OpenFiles, Ticks, core_list, kib, on_cpu_ns};
 
 #[test]
 fn schedstat_counts_time_on_a_core_only() {
@@ -29,6 +29,18 @@ fn the_time_of_this_process_grows_while_it_works() {
     assert!(spent > 100_000, "{spent} ns for {sum}");
 }
 
+#[test]
+fn the_share_of_the_kernel_is_of_the_time_between() {
+    let at = |user: u64, kernel: u64| {
+        let stat = format!("7 (a) b) S 1 7 7 0 -1 4194304 99 0 0 0 {user} {kernel} 5 6 20 0 1 0 100 1 1");
+        Ticks::parse(&stat).unwrap()
+    };
+    assert_eq!(at(110, 230).kernel_share_since(at(100, 200)), Some(0.75));
+    assert_eq!(at(1, 1).kernel_share_since(at(1, 1)), None);
+    assert_eq!(Ticks::parse("7 (a) S 1"), None);
+    assert!(Ticks::of(std::process::id()).is_ok());
+}
+
 const SMAPS_ROLLUP: &str = "\
 55d0a6c00000-7ffd3b5f9000 ---p 00000000 00:00 0                          [rollup]
 Rss:                4012 kB
@@ -41,10 +53,13 @@ AnonHugePages:         8 kB
 
 #[test]
 fn anonymous_is_neither_its_share_nor_its_huge_pages() {
-    assert_eq!(anonymous(SMAPS_ROLLUP), Some(616 * 1024));
-    assert_eq!(anonymous("Rss: 4012 kB\n"), None);
-    assert_eq!(anonymous("Anonymous: 616 MB\n"), None);
-    assert!(anonymous_bytes(std::process::id()).unwrap() > 4096);
+    assert_eq!(kib(SMAPS_ROLLUP, "Anonymous:"), Some(616));
+    assert_eq!(kib(SMAPS_ROLLUP, "Pss:"), Some(1533));
+    assert_eq!(kib("Rss: 4012 kB\n", "Anonymous:"), None);
+    assert_eq!(kib("Anonymous: 616 MB\n", "Anonymous:"), None);
+    let memory = Memory::of(std::process::id()).unwrap();
+    assert!(memory.anonymous_bytes > 4096 && memory.rss_bytes > memory.anonymous_bytes, "{memory:?}");
+    assert!(memory.peak_rss_bytes > 4096 && memory.pss_bytes <= memory.rss_bytes, "{memory:?}");
 }
 
 #[test]

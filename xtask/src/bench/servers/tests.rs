@@ -1,35 +1,58 @@
 //! The table is sound, and names choose from it.
 
-use super::{ALL, BASELINE, chosen};
+use super::{ALL, Ability, BASELINE, Driver, HAPROXY, NGINX, chosen, fill, locked_version};
 
-fn names(peers: &[&str]) -> Result<Vec<&'static str>, String> {
+fn names(peers: &[&str], quick: bool) -> Result<Vec<&'static str>, String> {
     let peers: Vec<String> = peers.iter().map(|&peer| peer.to_owned()).collect();
-    Ok(chosen(&peers)?.iter().map(|server| server.name).collect())
+    Ok(chosen(&peers, quick)?.iter().map(|server| server.name).collect())
 }
 
 #[test]
 fn names_are_unique_and_every_server_is_told_its_port() {
     for (index, server) in ALL.iter().enumerate() {
         assert!(ALL[..index].iter().all(|other| other.name != server.name), "{} twice", server.name);
-        let words = server.arguments(4321);
-        assert!(words.contains(&"127.0.0.1:4321".to_owned()), "{}: {words:?}", server.name);
+        let words = server.arguments(4321, "/pipeline");
+        let told = words.contains(&"127.0.0.1:4321".to_owned()) || words.concat().contains("config");
+        assert!(told, "{}: {words:?}", server.name);
         assert!(!words.concat().contains('{'));
     }
-    assert!(ALL.iter().any(|server| server.name == BASELINE));
+    for name in [BASELINE, Driver::Uring.floor(), Driver::Epoll.floor()] {
+        assert!(ALL.iter().any(|server| server.name == name));
+    }
 }
 
 #[test]
 fn ours_are_always_measured_and_peers_by_name() {
-    assert_eq!(names(&[]).unwrap().len(), ALL.len());
-    assert_eq!(names(&["hyper"]).unwrap(), ["plimsoll-uring", "plimsoll-mio", "hyper"]);
-    assert_eq!(
-        names(&["hyper-pipeline-flush", "hyper"]).unwrap(),
-        ["plimsoll-uring", "plimsoll-mio", "hyper", "hyper-pipeline-flush"]
-    );
+    assert_eq!(names(&[], false).unwrap().len(), ALL.len());
+    assert_eq!(names(&["hyper"], true).unwrap(), ["plimsoll-uring", "plimsoll-mio", "hyper"]);
+    assert_eq!(names(&["nginx", "hyper"], false).unwrap(), ["plimsoll-uring", "plimsoll-mio", "hyper", "nginx"]);
+    assert_eq!(names(&[], true).unwrap(), ["plimsoll-uring", "plimsoll-mio", "floor-uring", "floor-epoll", "hyper"]);
 }
 
 #[test]
 fn an_unknown_peer_is_named_with_those_there_are() {
-    let error = names(&["hyper", "nginx"]).unwrap_err();
-    assert_eq!(error, "no peer `nginx`; there are hyper, hyper-pipeline-flush");
+    let error = names(&["hyper", "apache"], false).unwrap_err();
+    assert!(error.starts_with("no peer `apache`; there are floor-uring, floor-epoll, hyper,"), "{error}");
+}
+
+#[test]
+fn what_a_server_cannot_do_has_a_reason() {
+    let find = |name| ALL.iter().find(|server| server.name == name).unwrap();
+    assert!(find("nginx").cannot(Some(Ability::Upload)).is_some_and(|why| !why.is_empty()));
+    assert_eq!(find("nginx").cannot(None), None);
+    assert_eq!(find(BASELINE).cannot(Some(Ability::Blob)), None);
+}
+
+#[test]
+fn configurations_have_their_port_and_no_machine() {
+    assert!(fill(HAPROXY, 4321, "d").contains("bind 127.0.0.1:4321"));
+    let nginx = fill(NGINX, 4321, "some/dir");
+    assert!(nginx.contains("listen 127.0.0.1:4321") && nginx.contains("root some/dir/files;"), "{nginx}");
+}
+
+#[test]
+fn the_newest_locked_version_is_shown() {
+    let lock = "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\n\n[[package]]\nname = \"a\"\nversion = \"2.1.0\"\n";
+    assert_eq!(locked_version(lock, "a"), Some("2.1.0"));
+    assert_eq!(locked_version(lock, "b"), None);
 }

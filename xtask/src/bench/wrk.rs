@@ -8,24 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::client::PATH;
+use serde::{Deserialize, Serialize};
+
+use super::loads::{Generator, PROFILES};
 use super::placement::Placement;
-
-/// A kind of load.
-#[derive(Debug)]
-pub(super) struct Profile {
-    pub(super) name: &'static str,
-    pub(super) connections: u32,
-    /// Requests that a connection sends at once; at least 1.
-    pub(super) depth: u32,
-}
-
-/// The kinds of load, in the order of the report.
-pub(super) const PROFILES: [Profile; 3] = [
-    Profile { name: "keep-alive 64", connections: 64, depth: 1 },
-    Profile { name: "keep-alive 512", connections: 512, depth: 1 },
-    Profile { name: "pipelined 16", connections: 64, depth: 16 },
-];
 
 /// What one run of wrk found.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,6 +19,8 @@ pub(super) struct Run {
     /// Answered requests.
     pub(super) requests: u64,
     pub(super) requests_per_second: f64,
+    /// The median of the latency, corrected as the next.
+    pub(super) p50_us: Option<f64>,
     /// As wrk corrects it: each answer that took more than twice the mean interval of its connection counts again for
     /// every interval in it, as if requests had come on time. None for a pipeline: wrk times a whole batch but takes the
     /// interval of one request, so its correction goes below the smallest time and the percentile is wrong, often 0.
@@ -41,7 +29,7 @@ pub(super) struct Run {
 }
 
 /// What must not happen, counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Errors {
     pub(super) connect: u64,
     pub(super) read: u64,
@@ -78,36 +66,66 @@ impl Wrk {
     /// Writes the scripts that the profiles need into a directory.
     pub(super) fn new(placement: &Placement, scripts: &Path) -> Result<Wrk, String> {
         let wrk = Wrk { placement: *placement, scripts: scripts.to_owned() };
-        for profile in PROFILES.iter().filter(|profile| profile.depth > 1) {
-            let path = wrk.script(profile);
-            fs::write(&path, script(profile.depth)).map_err(|error| format!("{}: {error}", path.display()))?;
+        for profile in PROFILES {
+            if let Generator::Wrk { depth, .. } = profile.generator
+                && depth > 1
+            {
+                let path = wrk.script(depth);
+                fs::write(&path, script(depth)).map_err(|error| format!("{}: {error}", path.display()))?;
+            }
         }
         Ok(wrk)
     }
 
-    /// Loads a server for some time.
-    pub(super) fn run(&self, profile: &Profile, address: SocketAddr, seconds: u32) -> Result<Run, String> {
+    /// Begins to load a server for some time.
+    pub(super) fn start(&self, load: Load<'_>, address: SocketAddr, seconds: u32) -> Result<Loading, String> {
         let mut command = self.placement.load_command(Path::new("wrk"));
         command.args(["--threads", "1", "--latency"]);
-        command.args(["--connections", &profile.connections.to_string()]);
+        command.args(["--connections", &load.connections.to_string()]);
         command.args(["--duration", &format!("{seconds}s")]);
-        if profile.depth > 1 {
-            command.arg("--script").arg(self.script(profile));
+        if load.depth > 1 {
+            command.arg("--script").arg(self.script(load.depth));
         }
-        command.arg(format!("http://{address}{PATH}"));
-        let said = output(&mut command, Duration::from_secs(seconds.into()) + GRACE)?;
-        let run = Run::parse(&said, profile);
-        run.ok_or_else(|| format!("wrk says something else than what is known here:\n{said}"))
+        command.arg(format!("http://{address}{}", load.target));
+        Ok(Loading {
+            process: Process::start(&mut command, Duration::from_secs(seconds.into()) + GRACE)?,
+            pipelined: load.depth > 1,
+        })
     }
 
-    fn script(&self, profile: &Profile) -> PathBuf {
-        self.scripts.join(format!("pipelined-{}.lua", profile.depth))
+    fn script(&self, depth: u32) -> PathBuf {
+        self.scripts.join(format!("pipelined-{depth}.lua"))
+    }
+}
+
+/// What wrk sends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load<'a> {
+    pub(super) target: &'a str,
+    pub(super) connections: u32,
+    /// Requests that a connection sends at once; at least 1.
+    pub(super) depth: u32,
+}
+
+/// wrk at work. It ends with this value.
+#[derive(Debug)]
+pub(super) struct Loading {
+    process: Process,
+    pipelined: bool,
+}
+
+impl Loading {
+    /// Waits for the end.
+    pub(super) fn finish(self) -> Result<Run, String> {
+        let said = self.process.output()?;
+        let run = Run::parse(&said, self.pipelined);
+        run.ok_or_else(|| format!("wrk says something else than what is known here:\n{said}"))
     }
 }
 
 impl Run {
     /// From what wrk prints with `--latency`.
-    fn parse(said: &str, profile: &Profile) -> Option<Run> {
+    fn parse(said: &str, pipelined: bool) -> Option<Run> {
         let after = |label: &str| said.lines().find_map(|line| line.trim_start().strip_prefix(label)).map(str::trim);
         let requests = said.lines().find_map(|line| line.split_once(" requests in "))?.0.trim().parse().ok()?;
         let mut errors = match after("Socket errors:") {
@@ -118,8 +136,10 @@ impl Run {
             errors.status = count.parse().ok()?;
         }
         let requests_per_second = after("Requests/sec:")?.parse().ok()?;
-        let p99_us = microseconds(after("99%")?)?;
-        Some(Run { requests, requests_per_second, p99_us: (profile.depth == 1).then_some(p99_us), errors })
+        let percentile = |label| microseconds(after(label)?);
+        let (p50, p99) = (percentile("50%")?, percentile("99%")?);
+        let latency = |us| (!pipelined).then_some(us);
+        Some(Run { requests, requests_per_second, p50_us: latency(p50), p99_us: latency(p99), errors })
     }
 }
 
@@ -175,35 +195,48 @@ fn microseconds(text: &str) -> Option<f64> {
     text[..unit].parse::<f64>().ok().map(|value| value * factor)
 }
 
-/// What a program prints that ends in time. It prints less than a pipe holds.
-fn output(command: &mut Command, timeout: Duration) -> Result<String, String> {
-    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-    let mut child = spawned.map_err(|error| format!("wrk did not start: {error}"))?;
-    let ended = wait(&mut child, timeout);
-    if ended.is_err() {
-        // It may have ended by itself.
-        let _gone = child.kill();
-        let _status = child.wait();
+/// A program that prints less than a pipe holds and ends in time.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    deadline: Instant,
+}
+
+impl Process {
+    fn start(command: &mut Command, timeout: Duration) -> Result<Process, String> {
+        let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let child = spawned.map_err(|error| format!("wrk did not start: {error}"))?;
+        Ok(Process { child, deadline: Instant::now() + timeout })
     }
-    ended?;
-    let mut said = String::new();
-    let read = child.stdout.take().map(|mut stdout| stdout.read_to_string(&mut said));
-    match read {
-        Some(Ok(_)) => Ok(said),
-        _ => Err("wrk says nothing that can be read".to_owned()),
+
+    /// What it prints; it is waited for.
+    fn output(mut self) -> Result<String, String> {
+        self.wait()?;
+        let mut said = String::new();
+        match self.child.stdout.take().map(|mut stdout| stdout.read_to_string(&mut said)) {
+            Some(Ok(_)) => Ok(said),
+            _ => Err("wrk says nothing that can be read".to_owned()),
+        }
+    }
+
+    fn wait(&mut self) -> Result<(), String> {
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(format!("wrk ended with {status}")),
+                Ok(None) if Instant::now() < self.deadline => thread::sleep(POLL),
+                Ok(None) => return Err("wrk still runs long after its time".to_owned()),
+                Err(error) => return Err(format!("wrk cannot be waited for: {error}")),
+            }
+        }
     }
 }
 
-fn wait(child: &mut Child, timeout: Duration) -> Result<(), String> {
-    let deadline = Instant::now() + timeout;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => return Err(format!("wrk ended with {status}")),
-            Ok(None) if Instant::now() < deadline => thread::sleep(POLL),
-            Ok(None) => return Err(format!("wrk still runs after {} s", timeout.as_secs())),
-            Err(error) => return Err(format!("wrk cannot be waited for: {error}")),
-        }
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to do.
+        let _gone = self.child.kill();
+        let _status = self.child.wait();
     }
 }
 

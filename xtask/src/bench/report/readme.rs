@@ -1,0 +1,171 @@
+//! The README's figures and plot, made from the stored result by `cargo xtask bench --readme`.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::{fs, io};
+
+use super::plot;
+use super::{html, table};
+use crate::bench::record::{CPU, CaseResult, MIB, ProfileRecord, Record, Series};
+
+/// Writes the block of the README and the plot. The error says what is wrong.
+pub(crate) fn write(root: &Path) -> Result<(), String> {
+    let record = stored(root)?;
+    let readme = fs::read_to_string(root.join(README)).map_err(|error| said(README, &error))?;
+    let (before, _, after) = split(&readme).ok_or_else(|| format!("{README} has no lines {BEGIN} and {END}"))?;
+    fs::write(root.join(README), format!("{before}{}{after}", block(&record))).map_err(|error| said(README, &error))?;
+    fs::write(root.join(PLOT), drawn(&record)?).map_err(|error| said(PLOT, &error))
+}
+
+fn said(path: &str, error: &io::Error) -> String {
+    format!("{path}: {error}")
+}
+
+fn stored(root: &Path) -> Result<Record, String> {
+    let text = fs::read_to_string(root.join(RESULT)).map_err(|error| format!("{RESULT}: {error}"))?;
+    Record::parse(&text).map_err(|error| format!("{RESULT}: {error}"))
+}
+
+/// The text around the block, and the block.
+fn split(readme: &str) -> Option<(&str, &str, &str)> {
+    let begin = readme.find(BEGIN)? + BEGIN.len();
+    let end = begin + readme[begin..].find(END)?;
+    Some((&readme[..begin], &readme[begin..end], &readme[end..]))
+}
+
+fn drawn(record: &Record) -> Result<String, String> {
+    let profile = record.profiles.iter().find(|profile| profile.name == PLOTTED);
+    let profile = profile.ok_or_else(|| format!("the result has no profile {PLOTTED}"))?;
+    plot::svg(&html::cpu(profile)).ok_or_else(|| "the plot is empty".to_owned())
+}
+
+/// What stands between the markers.
+fn block(record: &Record) -> String {
+    let mut text = String::new();
+    let machine = &record.machine;
+    let rounds = record.profiles.iter().map(|profile| profile.rounds).min().unwrap_or(0);
+    let mut line = |shown: &str| {
+        // Writing to a string does not fail.
+        let _written = writeln!(text, "{shown}");
+    };
+    line("");
+    line(&format!(
+        "Measured by `cargo xtask bench` on Linux {}, {} cores ({}), {} MiB of memory; one serving thread on one core, the load on another; medians of \
+         at least {rounds} interleaved rounds. In brackets: the ratio to a bare loop on the same driver that only counts the ends of requests. \
+         **Bold**: the best, floors aside. `-`: it cannot do this. All figures and rounds: [{RESULT}]({RESULT}).",
+        machine.kernel, machine.cores, machine.cpu, machine.memory_mib
+    ));
+    line("");
+    line(&format!("![CPU time for each request, {PLOTTED}]({PLOT})"));
+    line("");
+    line(&profiles(record));
+    line(&cases(record));
+    text
+}
+
+fn profiles(record: &Record) -> String {
+    let name = |profile: &ProfileRecord| match profile.upload_bytes {
+        Some(_) => format!("{}, s/GB", profile.name),
+        None => profile.name.clone(),
+    };
+    let columns = record.profiles.iter().map(name).collect::<Vec<_>>();
+    let cell = |profile: &ProfileRecord, server: &str| -> Option<(f64, String)> {
+        let series = profile.series.iter().find(|series| series.server == server)?;
+        let median = series.spread(CPU)?.median;
+        let shown = match profile.upload_bytes {
+            Some(bytes) => format!("{:.3}", median * 1e3 / bytes as f64),
+            None => format!("{median:.2}"),
+        };
+        Some((median, format!("{shown}{}", ratio(record, profile, series))))
+    };
+    let cells = |server: &str| record.profiles.iter().map(|profile| cell(profile, server)).collect();
+    markdown("CPU us per request", &columns, record, cells)
+}
+
+fn ratio(record: &Record, profile: &ProfileRecord, series: &Series) -> String {
+    let floor = record.floor_of(&series.server).filter(|floor| *floor != series.server);
+    let ratio = floor.and_then(|floor| profile.ratio(series, floor, CPU));
+    ratio.map_or_else(String::new, |ratio| format!(" ({ratio:.2})"))
+}
+
+fn cases(record: &Record) -> String {
+    let parked = record.memory.iter().find(|case| case.name == "parked");
+    let mut columns = vec!["bytes per parked connection".to_owned()];
+    columns.extend(record.memory.iter().map(|case| case.name.clone()));
+    let find = |results: &[CaseResult], server: &str| -> Option<CaseResult> {
+        results.iter().find(|result| result.server == server).cloned()
+    };
+    let cells = |server: &str| {
+        let bytes = parked.and_then(|case| {
+            let bytes = find(&case.results, server)?.figures?.bytes_per_connection(case.connections)?;
+            Some((bytes, format!("{bytes:.0}")))
+        });
+        let peaks = record.memory.iter().map(|case| {
+            let result = find(&case.results, server)?;
+            let Some(figures) = result.figures else {
+                return result.missing.filter(|why| why.starts_with("died")).map(|_| (f64::MAX, "died".to_owned()));
+            };
+            let peak = figures.peak_rss_bytes as f64 / MIB;
+            let failed = figures.errors();
+            // Who serves fewer clients needs less for them: that is no win.
+            if failed > 0 {
+                Some((f64::MAX, format!("{peak:.1} ({failed} failed)")))
+            } else {
+                Some((peak, format!("{peak:.1}")))
+            }
+        });
+        std::iter::once(bytes).chain(peaks).collect()
+    };
+    markdown("peak RSS, MiB", &columns, record, cells)
+}
+
+/// A value to compare and the text to show, for each column.
+type Cells = Vec<Option<(f64, String)>>;
+
+/// A table of the servers; less is better.
+fn markdown(title: &str, columns: &[String], record: &Record, cells: impl Fn(&str) -> Cells) -> String {
+    let rows: Vec<(&str, Cells)> =
+        record.servers.iter().map(|server| (server.name.as_str(), cells(&server.name))).collect();
+    let best = |column: usize| {
+        let judged = rows.iter().filter(|(server, _)| !table::is_floor(server));
+        judged.filter_map(|(_, cells)| cells[column].as_ref().map(|(value, _)| *value)).reduce(f64::min)
+    };
+    let best: Vec<Option<f64>> = (0..columns.len()).map(best).collect();
+    let mut text = format!("| {title} | {} |\n|---|{}\n", columns.join(" | "), "---|".repeat(columns.len()));
+    for (server, cells) in &rows {
+        let shown = cells.iter().zip(&best).map(|(cell, best)| match cell {
+            Some((value, shown)) if Some(*value) == *best && *value < f64::MAX && !table::is_floor(server) => {
+                format!(" **{shown}** |")
+            }
+            Some((_, shown)) => format!(" {shown} |"),
+            None => " - |".to_owned(),
+        });
+        let _written = writeln!(text, "| {server} |{}", shown.collect::<String>());
+    }
+    text
+}
+
+/// The stored result of one machine.
+const RESULT: &str = "benches/results/reference.json";
+const PLOT: &str = "benches/results/cpu.svg";
+/// The profile of the plot.
+const PLOTTED: &str = "keep-alive-64";
+const README: &str = "README.md";
+const BEGIN: &str = "<!-- figures: cargo xtask bench --readme -->\n";
+const END: &str = "<!-- end of figures -->";
+
+#[cfg(test)]
+mod tests {
+    //! The README says what the stored result says.
+
+    use super::block;
+    use crate::bench::record::tests::record;
+
+    #[test]
+    fn the_best_is_bold_and_failures_are_shown() {
+        let block = block(&record());
+        assert!(block.contains("| plimsoll-uring | **4.50 (2.25)** |"), "{block}");
+        assert!(block.contains("| plimsoll-uring | **200** | 3.0 (1 failed) |"), "{block}");
+        assert!(block.contains("| hyper | - | died |"), "{block}");
+    }
+}
