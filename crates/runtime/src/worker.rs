@@ -19,6 +19,7 @@ use plimsoll_slab::{Key, Slab};
 use crate::gauges::Gauges;
 use crate::net::stream::Socket;
 use crate::net::table::Events;
+use crate::release::Release;
 use crate::shared::Shared;
 use crate::stall::StallDetector;
 use crate::task::Tasks;
@@ -105,6 +106,7 @@ pub(crate) struct Worker {
     /// Accepting that paused for want of descriptors goes on when this moves.
     fds_closed: Cell<u64>,
     timer_refused: Cell<bool>,
+    release: Release,
     inbox: Arc<Inbox>,
     stall: StallDetector,
 }
@@ -133,6 +135,7 @@ impl Worker {
             fds_opened: Cell::new(0),
             fds_closed: Cell::new(0),
             timer_refused: Cell::new(false),
+            release: Release::new(shared.decay),
             inbox,
         })
     }
@@ -211,8 +214,9 @@ impl Worker {
         }
     }
 
-    /// Submits, waits and reaps.
+    /// Gives back what is free for long, submits, waits and reaps.
     pub(crate) fn exchange(&self, wait: Wait) -> Result<(), Error> {
+        let wait = self.release.turn(self, wait);
         self.driver.borrow_mut().enter(wait)?;
         self.reap();
         self.pool.drain_remote();
@@ -296,6 +300,11 @@ impl Worker {
             Some(unwanted) => self.dispose(unwanted),
             None => self.driver.borrow_mut().orphan(op),
         }
+    }
+
+    /// The events of every table.
+    pub(crate) fn for_each_table(&self, mut each: impl FnMut(&Events)) {
+        self.tables.borrow().iter().flatten().for_each(|events| each(events));
     }
 
     /// A place for a connection table's events.
