@@ -8,7 +8,6 @@ mod flags;
 mod items;
 mod log;
 mod metrics;
-mod plan;
 mod routes;
 
 use std::fmt::Write as _;
@@ -49,7 +48,7 @@ fn main() -> ExitCode {
 fn run(flags: &Flags) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let runtime = flags.builder().build()?;
     if flags.plan {
-        print(&plan::of(&runtime)?);
+        print(&plimsoll::http::plan(&runtime, routes::ANSWER_BYTES).to_string());
         return Ok(ExitCode::SUCCESS);
     }
     let log = match &flags.access_log {

@@ -18,9 +18,6 @@ use crate::core::Core;
 use crate::counters::Shed;
 use crate::server::Service;
 
-/// A receive that brought so many bytes was full.
-const FULL_BYTES: usize = 16 * 1024;
-
 /// Runs the server until the runtime is asked to stop and its connections have ended.
 pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
     let mut engine = Engine { core, service };
@@ -103,7 +100,8 @@ impl<S: Service> Engine<S> {
         };
         match taken {
             Some(Connection::Parked { requests }) => {
-                let active = Active::new(requests, &self.core.config.limits);
+                let config = &self.core.config;
+                let active = Active::new(requests, &config.limits, config.body_receive);
                 match self.core.pool.try_boxed(active, Kind::Codec) {
                     Ok(active) => {
                         self.core.counters().active(1);
@@ -113,7 +111,10 @@ impl<S: Service> Engine<S> {
                 }
             }
             Some(Connection::Active(mut active)) => {
-                active.bulk = bytes.len() >= FULL_BYTES;
+                if active.exchange.request() == RequestState::Body {
+                    let left = active.decoder.remaining().map(|left| left.saturating_sub(bytes.len() as u64));
+                    active.receive.received(&bytes, left, plimsoll_runtime::now());
+                }
                 active.progressed(Deadline::Body);
                 self.drive(key, active, Some(bytes));
             }
