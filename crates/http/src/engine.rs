@@ -16,6 +16,7 @@ use plimsoll_slab::Key;
 use crate::connection::{Active, Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
+use crate::output::compacted;
 use crate::server::Service;
 
 /// Runs the server until the runtime is asked to stop and its connections have ended.
@@ -138,7 +139,7 @@ impl<S: Service> Engine<S> {
         let mut table = core.table.borrow_mut();
         if !rest.is_empty() {
             table.schedule(key, core.config.send_timeout);
-            let sent = table.send(key, rest);
+            let sent = table.send(key, compacted(&core.pool, rest));
             drop(table);
             if sent.is_err() {
                 core.counters().shed(Shed::Output);
