@@ -8,7 +8,6 @@ mod flags;
 mod items;
 mod log;
 mod metrics;
-mod plan;
 mod routes;
 
 use std::io::Write as _;
@@ -37,7 +36,7 @@ fn main() -> ExitCode {
 fn run(flags: &Flags) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let runtime = flags.runtime.builder().build()?;
     if flags.plan {
-        print(&plan::of(&runtime)?);
+        print(&plimsoll::http::plan(&runtime, routes::ANSWER_BYTES).to_string());
         return Ok(ExitCode::SUCCESS);
     }
     let log = match &flags.access_log {

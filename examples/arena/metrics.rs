@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use plimsoll::http::{Response, Shed};
 use plimsoll::pool::{Budget, Class, Kind, PoolStats};
 
-use crate::{State, plan};
+use crate::State;
 
 /// The marks of the budget, in percent of the line: above them growth stops, then accepting.
 const YELLOW_PERCENT: u64 = 75;
@@ -45,7 +45,7 @@ const fn level(line: u64, charged: u64) -> u64 {
 
 fn put_server(text: &mut Text, state: &State) {
     let totals = state.counters.totals();
-    let kernel_bytes = (totals.parked + totals.active) * plan::kernel_per_connection(state.driver);
+    let kernel_bytes = (totals.parked + totals.active) * plimsoll::plan::kernel_per_connection(state.driver);
     text.gauge(
         "kernel_bytes_estimate",
         "What the kernel holds for the connections, without unread bytes.",

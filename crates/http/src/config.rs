@@ -3,6 +3,7 @@
 use ::core::time::Duration;
 
 use plimsoll_codec::h1::Limits;
+use plimsoll_pool::{AdaptiveSize, Class};
 
 /// The limits of a server. All of them have a default.
 ///
@@ -33,6 +34,9 @@ pub struct Config {
     pub collect_bytes_max: usize,
     /// Answers to pipelined requests that are gathered before the socket must take some. Default and at most 64 KiB.
     pub output_bytes_max: usize,
+    /// Sizes of the buffers that large bodies are received into: what comes decides between the bounds, and less when memory is short. Default
+    /// 4 KiB to 128 KiB.
+    pub body_receive: AdaptiveSize,
     /// Requests of one connection; `None` for no end. Default `None`.
     pub requests_max: Option<u32>,
     /// Connections of one worker; the memory line may allow fewer. Default 16,777,215.
@@ -53,6 +57,7 @@ impl Default for Config {
             drain_bytes_max: 64 * 1024,
             collect_bytes_max: 2 * 1024 * 1024,
             output_bytes_max: 64 * 1024,
+            body_receive: AdaptiveSize::new(Class::K4, Class::K128),
             requests_max: None,
             connections_max: (1 << 24) - 1,
             drain_timeout: Duration::from_secs(10),

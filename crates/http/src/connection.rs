@@ -14,10 +14,12 @@ use ::core::task::Waker;
 
 use http::{Method, StatusCode, Version};
 use plimsoll_codec::h1::{BodyDecoder, BodyEncoder, BodyOut, Exchange, Framing, HeadSearch, Limits};
+use plimsoll_pool::AdaptiveSize;
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{JoinHandle, Lease, PoolBox};
 
 use crate::output::Output;
+use crate::receive::Receive;
 
 /// The server's part of a connection's entry in the table.
 pub(crate) enum Connection {
@@ -81,8 +83,8 @@ pub(crate) struct Active {
     pub(crate) requests: u32,
     /// Bytes of a body nobody wants that were read and dropped.
     pub(crate) dropped_bytes: u32,
-    /// The last receive was full: the next one gets a buffer of its own.
-    pub(crate) bulk: bool,
+    /// How the next part of a body is received.
+    pub(crate) receive: Receive,
     /// Closed as soon as the output has left, whatever else is pending.
     pub(crate) closing: bool,
     /// The deadline that is set.
@@ -100,7 +102,7 @@ pub(crate) struct Active {
 }
 
 impl Active {
-    pub(crate) fn new(requests: u32, limits: &Limits) -> Self {
+    pub(crate) fn new(requests: u32, limits: &Limits, size: AdaptiveSize) -> Self {
         Self {
             exchange: Exchange::new(),
             search: HeadSearch::default(),
@@ -115,7 +117,7 @@ impl Active {
             writer: None,
             requests,
             dropped_bytes: 0,
-            bulk: false,
+            receive: Receive::new(size),
             closing: false,
             deadline: Deadline::None,
             listed: false,

@@ -16,10 +16,8 @@ use plimsoll_slab::Key;
 use crate::connection::{Active, Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
+use crate::output::compacted;
 use crate::server::Service;
-
-/// A receive that brought so many bytes was full.
-const FULL_BYTES: usize = 16 * 1024;
 
 /// Runs the server until the runtime is asked to stop and its connections have ended.
 pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
@@ -104,7 +102,8 @@ impl<S: Service> Engine<S> {
         };
         match taken {
             Some(Connection::Parked { requests, search }) => {
-                let active = Active { search, ..Active::new(requests, &self.core.config.limits) };
+                let config = &self.core.config;
+                let active = Active { search, ..Active::new(requests, &config.limits, config.body_receive) };
                 match self.core.pool.try_boxed(active, Kind::Codec) {
                     Ok(active) => {
                         self.core.counters().active(1);
@@ -114,7 +113,10 @@ impl<S: Service> Engine<S> {
                 }
             }
             Some(Connection::Active(mut active)) => {
-                active.bulk = bytes.len() >= FULL_BYTES;
+                if active.exchange.request() == RequestState::Body {
+                    let left = active.decoder.remaining().map(|left| left.saturating_sub(bytes.len() as u64));
+                    active.receive.received(&bytes, left, plimsoll_runtime::now());
+                }
                 active.progressed(Deadline::Body);
                 self.drive(key, active, Some(bytes));
             }
@@ -138,7 +140,7 @@ impl<S: Service> Engine<S> {
         let mut table = core.table.borrow_mut();
         if !rest.is_empty() {
             table.schedule(key, core.config.send_timeout);
-            let sent = table.send(key, rest);
+            let sent = table.send(key, compacted(&core.pool, rest));
             drop(table);
             if sent.is_err() {
                 core.counters().shed(Shed::Output);

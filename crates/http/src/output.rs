@@ -1,6 +1,7 @@
 //! Bytes on their way to the socket: gathered into one lease, sent as one operation.
 
 use plimsoll_codec::h1::{Full, Sink};
+use plimsoll_pool::Class;
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Kind, Lease, OverBudget, Pool, SendBytes};
 use plimsoll_slab::Key;
@@ -185,6 +186,14 @@ impl Output {
     }
 }
 
+/// What a short send has left, in a smaller lease if that is half as large at most: the peer takes nothing more for now, perhaps for long.
+pub(crate) fn compacted(pool: &Pool, rest: SendBytes) -> SendBytes {
+    let SendBytes::Lease(lease) = rest else { return rest };
+    let is_worth = Class::for_len(lease.len()).is_some_and(|class| 2 * class.bytes() <= lease.class().bytes());
+    let smaller = if is_worth { pool.try_copy(&lease, lease.kind()).ok() } else { None };
+    SendBytes::Lease(smaller.unwrap_or(lease))
+}
+
 impl Sink for Output {
     /// Into room that was made before.
     fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
@@ -192,3 +201,6 @@ impl Sink for Output {
         if lease.extend(bytes) == bytes.len() { Ok(()) } else { Err(Full) }
     }
 }
+
+#[cfg(test)]
+mod tests;

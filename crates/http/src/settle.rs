@@ -14,10 +14,8 @@ use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::output::COPY_BYTES_MAX;
+use crate::receive;
 use crate::server::Service;
-
-/// The size of a receive buffer of its own, for bodies that come faster than small receives bring them.
-const BULK_BYTES: usize = 64 * 1024;
 
 impl<S: Service> Engine<S> {
     /// Sends what there is to send, arms what there is to wait for, and puts the connection back.
@@ -102,18 +100,24 @@ fn arm(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active, ne
         }
         Next::ReadHead => table.receive(key),
         Next::Drain if active.handler.is_none() => table.receive(key),
-        Next::ReadBody | Next::Drain if active.reader.is_some() && active.bulk && !table.is_receiving(key) => {
-            match core.pool.try_acquire(BULK_BYTES, Kind::Buffers) {
-                Ok(lease) => table.receive_into(key, lease),
-                Err(_) => table.receive(key),
-            }
-        }
-        Next::ReadBody | Next::Drain if active.reader.is_some() => table.receive(key),
+        Next::ReadBody | Next::Drain if active.reader.is_some() => receive_body(core, table, key, active),
         _ if active.handler.is_some() => table.watch(key),
         _ => {
             table.unwatch(key);
             Ok(())
         }
+    }
+}
+
+/// Arms a receive for a body: into a lease where many bytes are likely to be there.
+fn receive_body(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active) -> Result<(), OverBudget> {
+    if table.is_receiving(key) {
+        return Ok(());
+    }
+    let class = active.receive.next(active.decoder.remaining(), receive::cap(core.pool.budget()));
+    match class.and_then(|class| core.pool.try_acquire_class(class, Kind::Buffers).ok()) {
+        Some(lease) => table.receive_into(key, lease),
+        None => table.receive(key),
     }
 }
 

@@ -101,6 +101,23 @@ impl AdaptiveSize {
         debug_assert!((self.lowest..=self.highest).contains(&self.at));
     }
 
+    /// Takes note that `received` bytes came where there was room for any number: the wish is at least as large from now on, within its bounds.
+    ///
+    /// ```
+    /// use plimsoll_pool::{AdaptiveSize, Class};
+    ///
+    /// let mut size = AdaptiveSize::new(Class::K4, Class::K64);
+    /// size.raise(20_000);
+    /// assert_eq!(size.wish(), Class::K32);
+    /// size.raise(100);
+    /// assert_eq!(size.wish(), Class::K32);
+    /// ```
+    pub fn raise(&mut self, received: usize) {
+        while self.at < self.highest && self.wish().bytes() < received {
+            self.grow();
+        }
+    }
+
     /// Back to the start: what was learnt before an idle time says nothing about after.
     pub fn reset(&mut self) {
         *self = Self { average_bytes: 0, at: self.lowest, fill: Fill::Partial, ..*self };

@@ -136,6 +136,11 @@ impl Budget {
         self.refusals.load(Ordering::Relaxed)
     }
 
+    /// Whether more than one pool or adopted arena is charged here.
+    pub(crate) fn has_several_pools(&self) -> bool {
+        self.register().accounts.len() > 1
+    }
+
     /// How many arenas under this budget outlive their pools, because leases of them are still held.
     #[must_use]
     pub fn adopted_arenas(&self) -> usize {

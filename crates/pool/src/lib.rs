@@ -2,7 +2,7 @@
 //!
 //! * [`Budget`]: the line, and who holds how much. One for a process; any thread may read it and [charge](Budget::charge) it.
 //! * [`Pool`]: one for each worker thread. Twelve size [classes](Class), from 64 bytes to 128 KiB; a free buffer is found by address, lowest
-//!   first, and what is free goes back to the system with [`Pool::release_free`].
+//!   first, and what is free goes back to the system with [`Pool::release_free`], or by itself with a [`Decay`].
 //! * [`Lease`]: bytes with one owner, 16 bytes long itself, that may be dropped anywhere. [`PoolBox`]: the same for a value, in 8 bytes.
 //!   [`TieredBuf`]: a few bytes inline, more in the class that fits, and back.
 //! * [`AdaptiveSize`]: which class the next receive of a bulk connection is worth.
@@ -23,6 +23,8 @@
 //! # Ok::<(), plimsoll_pool::Error>(())
 //! ```
 //!
+//! With the feature `bytes`, a [`Lease`] becomes a `bytes::Bytes`, without a copy.
+//!
 //! # What is charged
 //!
 //! The ledger is about residency. A page is charged when it may become resident, and uncharged when the system has taken it back: pages that are
@@ -42,6 +44,8 @@ mod bitmap;
 mod boxed;
 mod budget;
 mod class;
+#[cfg(feature = "bytes")]
+mod edge;
 mod error;
 mod kind;
 mod lease;
@@ -66,5 +70,5 @@ pub use kind::Kind;
 pub use lease::Lease;
 pub use limit::{MemoryLimit, ParseLimitError};
 pub use pages::{PageChoice, SimCounts, SimPages};
-pub use pool::{ClassStats, Closed, Pool, PoolConfig, PoolStats};
+pub use pool::{ClassStats, Closed, Decay, DecayConfig, DecaySpeed, Pool, PoolConfig, PoolStats};
 pub use tiered::TieredBuf;

@@ -17,6 +17,10 @@ use crate::lease::Lease;
 use crate::pages::PageChoice;
 use crate::segments::{Goal, Segments};
 
+mod decay;
+
+pub use decay::{Decay, DecayConfig, DecaySpeed};
+
 /// How a [`Pool`] is made.
 #[derive(Clone, Debug)]
 pub struct PoolConfig {

@@ -31,6 +31,10 @@ pub(crate) struct Segment {
     live: u32,
     resident_units: u32,
     empty_units: u32,
+    /// Empty units that were empty all through the last epoch and still are: to be released.
+    surplus_units: u32,
+    /// Further empty units that nobody has needed since this epoch began. The two together are at most `empty_units`.
+    idle_units: u32,
     /// The open part of the range, from its start.
     steps: Vec<Step>,
     /// One entry for every 64 steps.
@@ -94,6 +98,8 @@ impl Segment {
             live: 0,
             resident_units: 0,
             empty_units: 0,
+            surplus_units: 0,
+            idle_units: 0,
             steps: Vec::new(),
             sets: Vec::new(),
         }
@@ -148,7 +154,7 @@ impl Segment {
         let step = lowest_step(&self.sets, |sets| sets.warm)?;
         let unit = self.steps[step as usize].warm.lowest().expect("the set of steps says so");
         if self.steps[step as usize].empty.contains(unit) {
-            self.empty_units -= 1;
+            self.fewer_empty(1);
             pages.occupied(self.unit_span(step, unit));
         }
         Some(self.take(step, unit))
@@ -303,9 +309,35 @@ impl Segment {
             part.warm.remove(unit);
             part.cold.insert(unit);
         }
-        self.empty_units -= units;
+        self.fewer_empty(units);
         self.resident_units -= units;
         self.update_sets(step);
+    }
+
+    /// Begins an epoch: what was empty all through the last one is surplus now.
+    pub(crate) fn begin_epoch(&mut self, pages: &impl Pages) {
+        self.surplus_units += self.idle_units;
+        self.drain_magazine(pages);
+        debug_assert!(self.surplus_units <= self.empty_units);
+        self.idle_units = self.empty_units - self.surplus_units;
+    }
+
+    /// Empty units to be released because nobody has needed them for an epoch.
+    pub(crate) fn surplus_units(&self) -> u32 {
+        self.surplus_units
+    }
+
+    /// Surplus units are about to be released. Those that the system refuses count as idle in the next epoch again.
+    pub(crate) fn plan_release(&mut self, units: u32) {
+        debug_assert!(units <= self.surplus_units);
+        self.surplus_units -= units;
+    }
+
+    fn fewer_empty(&mut self, units: u32) {
+        debug_assert!(units <= self.empty_units);
+        self.empty_units -= units;
+        self.surplus_units = self.surplus_units.min(self.empty_units);
+        self.idle_units = self.idle_units.min(self.empty_units - self.surplus_units);
     }
 
     #[cfg(test)]

@@ -121,6 +121,47 @@ impl Segments {
         released + self.release_batch(&mut batch, credit, pages)
     }
 
+    /// Begins an epoch in every class.
+    pub(crate) fn begin_epoch(&mut self, pages: &impl Pages) {
+        self.classes.iter_mut().for_each(|segment| segment.begin_epoch(pages));
+    }
+
+    /// Gives surplus units back, as [`release`](Self::release), with one call and within the bounds. Returns how many bytes went.
+    pub(crate) fn release_surplus(
+        &mut self,
+        bytes_max: u64,
+        spans_max: usize,
+        credit: &Credit,
+        pages: &impl Pages,
+    ) -> u64 {
+        debug_assert!(spans_max > 0 && spans_max <= BATCH_SPANS);
+        let mut batch = Batch::new();
+        for class in Class::ALL.into_iter().rev() {
+            let segment = &mut self.classes[class.index()];
+            let mut bound = segment.unit_bound();
+            while batch.len < spans_max && segment.surplus_units() > 0 {
+                let room = Goal::AtMost(bytes_max).units_left(batch.bytes, segment.shape().unit_bytes);
+                let units_max = room.min(segment.surplus_units());
+                let run = if units_max == 0 { None } else { segment.empty_run_below(bound, units_max) };
+                let Some((first, units)) = run else { break };
+                batch.push(segment.span(first, units));
+                segment.plan_release(units);
+                bound = first;
+            }
+        }
+        self.release_batch(&mut batch, credit, pages)
+    }
+
+    /// Whether anything is surplus.
+    pub(crate) fn has_surplus(&self) -> bool {
+        self.classes.iter().any(|segment| segment.surplus_units() > 0)
+    }
+
+    /// Whether a unit is empty, or a slot at hand that may be all there is in its unit.
+    pub(crate) fn is_cached(&self) -> bool {
+        self.classes.iter().map(Segment::count).any(|count| count.empty_units > 0 || count.magazine_slots > 0)
+    }
+
     fn release_batch(&mut self, batch: &mut Batch, credit: &Credit, pages: &impl Pages) -> u64 {
         let mut bytes = 0;
         pages.release(batch.spans(), &mut |span| {

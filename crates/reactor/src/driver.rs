@@ -384,6 +384,17 @@ impl Driver {
         released
     }
 
+    /// Whether pages of the operation table are unused.
+    #[inline]
+    pub fn has_empty_pages(&self) -> bool {
+        self.slots.has_empty_page()
+    }
+
+    /// Gives back at most `pages_max` pages of the operation table that nothing uses; returns how many.
+    pub fn release_some_pages(&mut self, pages_max: usize) -> usize {
+        (0..pages_max).take_while(|_| self.slots.release_page()).count()
+    }
+
     /// Binds and listens.
     ///
     /// # Errors

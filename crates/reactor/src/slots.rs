@@ -169,6 +169,11 @@ impl Slots {
         u64::from(self.table.chunks()) * plimsoll_slab::CHUNK_BYTES as u64
     }
 
+    #[inline]
+    pub(crate) fn has_empty_page(&self) -> bool {
+        self.table.empty_chunks() > 0
+    }
+
     /// Gives back one page that no operation uses.
     pub(crate) fn release_page(&mut self) -> bool {
         self.table.release_empty().is_some()

@@ -5,11 +5,12 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-use plimsoll_pool::{Budget, Charge, Kind, MemoryLimit, OverBudget, Pool, PoolConfig};
+use plimsoll_pool::{Budget, Charge, DecayConfig, Kind, MemoryLimit, OverBudget, Pool, PoolConfig};
 use plimsoll_reactor::{
     Blocking, BlockingConfig, Driver, DriverChoice, DriverConfig, DriverKind, Error as ReactorError, Selected, select,
 };
 
+use crate::container::ContainerLimit;
 use crate::gauges::Gauges;
 use crate::runtime::{Runtime, Simulation};
 use crate::shared::Shared;
@@ -27,10 +28,11 @@ const WORKING_BYTES_MIN: u64 = 256 * 1024;
 /// | setting | default |
 /// |---|---|
 /// | workers | the processors this process may use |
-/// | memory | 64 MiB |
+/// | memory | 64 MiB, at most 60 % of a container's limit |
 /// | driver | io_uring where it works, else mio |
 /// | signals | SIGINT and SIGTERM are left alone |
 /// | stall limit | 10 ms |
+/// | free memory goes back | after 2 s; 250 ms when 75 % of the line are charged |
 ///
 /// ```
 /// use plimsoll_runtime::{DriverChoice, MemoryLimit, Runtime};
@@ -51,6 +53,8 @@ pub struct Builder {
     pub(crate) stall_limit: Option<Duration>,
     pub(crate) worker_stack_bytes: usize,
     pub(crate) drain_timeout: Duration,
+    pub(crate) decay: DecayConfig,
+    pub(crate) container: Option<ContainerLimit>,
 }
 
 impl Default for Builder {
@@ -66,6 +70,8 @@ impl Default for Builder {
             stall_limit: Some(Duration::from_millis(10)),
             worker_stack_bytes: 1024 * 1024,
             drain_timeout: Duration::from_secs(10),
+            decay: DecayConfig::default(),
+            container: ContainerLimit::of_process(),
         }
     }
 }
@@ -77,7 +83,7 @@ impl Builder {
         self
     }
 
-    /// The memory line.
+    /// The memory line. A container's limit may lower it: see [`container`](Self::container).
     pub fn memory(mut self, limit: MemoryLimit) -> Self {
         self.memory = limit;
         self
@@ -132,6 +138,19 @@ impl Builder {
         self
     }
 
+    /// The container's memory limit, which lowers the line to 60 % of it. Default: what this process's cgroup says. `None` for a line as it is
+    /// given, whatever the container allows.
+    pub fn container(mut self, limit: Option<ContainerLimit>) -> Self {
+        self.container = limit;
+        self
+    }
+
+    /// When memory that nobody has used for a while goes back to the system. Default: after 2 s, after 250 ms when the line is near.
+    pub fn decay(mut self, config: DecayConfig) -> Self {
+        self.decay = config;
+        self
+    }
+
     fn worker_count(&self) -> Result<usize> {
         let workers = self.workers.unwrap_or_else(|| sys::available_workers().min(WORKERS_MAX));
         if !(1..=WORKERS_MAX).contains(&workers) {
@@ -148,9 +167,10 @@ impl Builder {
     /// # Errors
     ///
     /// [`Error::LineTooLow`], [`Error::Driver`] for a forced driver that is not available, [`Error::Config`] for values out of range.
-    pub fn build(self) -> Result<Runtime> {
+    pub fn build(mut self) -> Result<Runtime> {
         let workers = self.worker_count()?;
         let selected = select(self.driver)?;
+        self.lower_line();
         match self.clone().start(selected, workers) {
             // One ring worked, but not as many as there are workers: locked memory is short.
             Err(Error::Driver(ReactorError::System { step, errno })) if self.may_fall_back(&selected) => {
@@ -158,6 +178,21 @@ impl Builder {
                 self.start(Selected { reason: Some((step, errno)), ..mio }, workers)
             }
             started => started,
+        }
+    }
+
+    /// A line above what the container leaves would be one that the kernel kills for.
+    fn lower_line(&mut self) {
+        let Some(container) = self.container else { return };
+        let line_bytes_max = container.line_bytes_max().max(1);
+        if self.memory.as_bytes() > line_bytes_max {
+            tracing::warn!(
+                line_bytes = line_bytes_max,
+                asked_bytes = self.memory.as_bytes(),
+                container_bytes = container.bytes,
+                "the memory line is lowered: the container has no room for more"
+            );
+            self.memory = MemoryLimit::bytes(line_bytes_max);
         }
     }
 
@@ -214,6 +249,7 @@ impl Builder {
             stopping: AtomicBool::new(false),
             quitting: AtomicBool::new(false),
             stall_limit: if simulated { None } else { self.stall_limit },
+            decay: self.decay,
             signals: self.signals && !simulated,
             signals_seen: AtomicU32::new(sys::signals_received()),
             simulated,

@@ -35,6 +35,7 @@
 //! ```
 
 mod builder;
+mod container;
 mod error;
 pub mod fs;
 mod gauges;
@@ -42,6 +43,8 @@ pub mod io;
 mod main_waker;
 pub mod net;
 mod operation;
+pub mod plan;
+mod release;
 mod runtime;
 mod shared;
 pub mod signal;
@@ -56,9 +59,10 @@ mod worker;
 pub mod worker_tasks;
 
 pub use builder::Builder;
+pub use container::ContainerLimit;
 pub use error::Error;
 pub use gauges::Metrics;
-pub use plimsoll_pool::{Budget, Kind, Lease, MemoryLimit, OverBudget, Pool, PoolBox};
+pub use plimsoll_pool::{Budget, DecayConfig, Kind, Lease, MemoryLimit, OverBudget, Pool, PoolBox};
 pub use plimsoll_reactor::{DriverChoice, DriverKind, Errno, Instant, ReceiveMode, Received, Selected, SendBytes};
 pub use runtime::{Report, Runtime, Simulation};
 pub use spawn::{

@@ -14,11 +14,12 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use plimsoll_pool::{Budget, Kind, Pool};
+use plimsoll_pool::{Budget, Kind, PageChoice, Pool, SimPages};
 use plimsoll_reactor::sim::{Step, World};
 use plimsoll_reactor::{Driver, Selected, ShutdownReport, Wait};
 
 use crate::builder::Builder;
+use crate::container::ContainerLimit;
 use crate::gauges::Metrics;
 use crate::main_waker::MainWaker;
 use crate::shared::Shared;
@@ -175,6 +176,11 @@ impl Runtime {
         &self.shared.budget
     }
 
+    /// The container's memory limit that this runtime goes by.
+    pub(crate) fn container(&self) -> Option<ContainerLimit> {
+        self.builder.container
+    }
+
     /// What the workers have done and hold.
     pub fn metrics(&self) -> Metrics {
         let mut sum = Metrics::default();
@@ -303,6 +309,7 @@ fn shut_down_driver(worker: &Rc<Worker>, drain: Duration) -> ShutdownReport {
 /// ```
 pub struct Simulation {
     world: World,
+    pages: SimPages,
     workers: Vec<Rc<Worker>>,
     shared: Arc<Shared>,
     ended: Cell<bool>,
@@ -311,18 +318,25 @@ pub struct Simulation {
 impl Simulation {
     pub(crate) fn start(builder: Builder, world: &World, shared: Arc<Shared>) -> Result<Self> {
         let mut workers = Vec::with_capacity(shared.inboxes.len());
+        let pages = SimPages::new(world.seed());
         for index in 0..shared.inboxes.len() {
-            let pool = Pool::new(&shared.budget, builder.pool_config(shared.inboxes.len()))?;
+            let config = builder.pool_config(shared.inboxes.len()).pages(PageChoice::Simulated(pages.clone()));
+            let pool = Pool::new(&shared.budget, config)?;
             let driver =
                 Driver::simulated(world, &builder.driver_config, &pool).map_err(|error| builder.too_low(error))?;
             workers.push(Worker::new(index, &shared, pool, driver));
         }
-        Ok(Self { world: world.clone(), workers, shared, ended: Cell::new(false) })
+        Ok(Self { world: world.clone(), pages, workers, shared, ended: Cell::new(false) })
     }
 
     /// The world it runs in.
     pub fn world(&self) -> &World {
         &self.world
+    }
+
+    /// Where its workers' pages come from: for counts, and for faults. It checks that no page in use is ever given back.
+    pub fn pages(&self) -> &SimPages {
+        &self.pages
     }
 
     /// The budget of its workers.

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use plimsoll_pool::Budget;
+use plimsoll_pool::{Budget, DecayConfig};
 use plimsoll_reactor::Blocking;
 
 use crate::gauges::Gauges;
@@ -22,6 +22,8 @@ pub(crate) struct Shared {
     /// Worker threads end their loop.
     pub(crate) quitting: AtomicBool,
     pub(crate) stall_limit: Option<Duration>,
+    /// When free memory goes back.
+    pub(crate) decay: DecayConfig,
     /// SIGINT and SIGTERM stop this runtime.
     pub(crate) signals: bool,
     /// Signals of the process that this runtime has acted upon.

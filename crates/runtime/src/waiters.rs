@@ -82,6 +82,19 @@ impl Waiters {
         self.0.remove(key)
     }
 
+    pub(crate) fn has_empty_pages(&self) -> bool {
+        self.0.empty_chunks() > 0
+    }
+
+    /// Gives back at most `pages_max` pages that nobody waits in.
+    pub(crate) fn release_some_pages(&mut self, pages_max: usize) {
+        for _ in 0..pages_max {
+            if self.0.release_empty().is_none() {
+                break;
+            }
+        }
+    }
+
     /// Gives back the pages that nobody waits in.
     pub(crate) fn release_pages(&mut self) {
         while self.0.release_empty().is_some() {}

@@ -20,6 +20,7 @@ use crate::gauges::Gauges;
 use crate::io::Relays;
 use crate::net::stream::Socket;
 use crate::net::table::Events;
+use crate::release::Release;
 use crate::shared::Shared;
 use crate::stall::StallDetector;
 use crate::task::{Tasks, contained};
@@ -128,6 +129,7 @@ pub(crate) struct Worker {
     /// Accepting that paused for want of descriptors goes on when this moves.
     fds_closed: Cell<u64>,
     timer_refused: Cell<bool>,
+    release: Release,
     inbox: Arc<Inbox>,
     stall: StallDetector,
 }
@@ -157,6 +159,7 @@ impl Worker {
             fds_opened: Cell::new(0),
             fds_closed: Cell::new(0),
             timer_refused: Cell::new(false),
+            release: Release::new(shared.decay),
             inbox,
         })
     }
@@ -235,8 +238,9 @@ impl Worker {
         }
     }
 
-    /// Submits, waits and reaps.
+    /// Gives back what is free for long, submits, waits and reaps.
     pub(crate) fn exchange(&self, wait: Wait) -> Result<(), Error> {
+        let wait = self.release.turn(self, wait);
         self.driver.borrow_mut().enter(wait)?;
         self.reap();
         self.pool.drain_remote();
@@ -336,6 +340,11 @@ impl Worker {
             Some(Waiter::Done(unwanted)) => self.dispose(unwanted),
             Some(Waiter::Waiting(_)) | None => self.driver.borrow_mut().orphan(op),
         }
+    }
+
+    /// The events of every table.
+    pub(crate) fn for_each_table(&self, mut each: impl FnMut(&Events)) {
+        self.tables.borrow().iter().flatten().for_each(|events| each(events));
     }
 
     /// A place for a connection table's events.

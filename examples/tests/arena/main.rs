@@ -7,5 +7,6 @@ mod flags;
 mod log;
 mod metrics;
 mod process;
+mod release;
 mod routes;
 mod small;

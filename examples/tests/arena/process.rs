@@ -101,6 +101,11 @@ impl Running {
         (running, line.trim_end().to_owned())
     }
 
+    /// The number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal, such as `TERM`.
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("sh").args(["-c", &format!("kill -{name} {}", self.child.id())]).status();

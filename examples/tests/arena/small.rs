@@ -1,6 +1,6 @@
 //! The smaller examples.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use crate::client::Client;
@@ -17,6 +17,21 @@ fn hello_greets() {
     let mut client = Client::connect(address(&ready));
     let answer = client.get("/you");
     assert_eq!((answer.status, answer.text()), (200, "hello /you\n"));
+}
+
+#[test]
+fn budget_reaches_its_line_and_honours_it() {
+    let (mut running, ready) = Running::start("budget", &["--listen", "127.0.0.1:0"]);
+    let mut answers = std::collections::BTreeSet::new();
+    let start = std::time::Instant::now();
+    while answers.len() < 2 && start.elapsed() < PATIENCE {
+        let mut client = Client::connect(address(&ready));
+        answers.insert(client.get("/").status);
+    }
+    assert_eq!(answers.into_iter().collect::<Vec<_>>(), [200, 503]);
+    let mut picture = String::new();
+    running.stdout.read_line(&mut picture).expect("text");
+    assert!(picture.contains(" of 16384 KiB, peak "), "{picture}");
 }
 
 #[test]

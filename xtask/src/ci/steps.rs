@@ -107,7 +107,16 @@ pub(super) fn asan() -> Outcome {
         return Outcome::Skipped(install.to_owned());
     }
     let mut command = repo::cargo_nightly();
-    command.args(["test", "--locked", "--target", ASAN_TARGET, "--lib", "--tests"]);
+    command.args([
+        "test",
+        "--locked",
+        "--target",
+        ASAN_TARGET,
+        "--lib",
+        "--tests",
+        "--features",
+        "plimsoll-pool/bytes",
+    ]);
     for package in ASAN_PACKAGES {
         command.args(["-p", package]);
     }

@@ -5,6 +5,7 @@
 //! * what is charged is the resident units and the metadata, and within the line;
 //! * a refusal at the line means that what is asked for does not fit;
 //! * only units without live slots are released (the source checks it too), within the goal, and all of them for the highest goal;
+//! * what is surplus after an epoch is no more than was empty all through it, and goes within its bounds;
 //! * in the end only metadata is charged.
 
 use std::collections::BTreeSet;
@@ -23,6 +24,8 @@ enum Op {
     Take { class: usize, count: usize },
     Free { class: usize, count: usize, pick: usize },
     Release(Goal),
+    Epoch,
+    Surplus { bytes_max: u64, spans_max: usize },
     RefuseCommits(u32),
     RefuseReleases(u32),
 }
@@ -38,6 +41,8 @@ fn op() -> impl Strategy<Value = Op> {
         5 => (class.clone(), 1_usize..90).prop_map(|(class, count)| Op::Take { class, count }),
         5 => (class, 1_usize..90, any::<usize>()).prop_map(|(class, count, pick)| Op::Free { class, count, pick }),
         2 => goal.prop_map(Op::Release),
+        2 => Just(Op::Epoch),
+        2 => (0_u64..600_000, 1_usize..40).prop_map(|(bytes_max, spans_max)| Op::Surplus { bytes_max, spans_max }),
         1 => prop_oneof![Just(0), Just(500)].prop_map(Op::RefuseCommits),
         1 => prop_oneof![Just(0), Just(400)].prop_map(Op::RefuseReleases),
     ]
@@ -49,6 +54,8 @@ struct Model {
     live: Vec<u32>,
     at_hand: Vec<u32>,
     resident: BTreeSet<u32>,
+    /// The fewest empty units since the epoch began.
+    fewest_empty: usize,
 }
 
 impl Model {
@@ -72,6 +79,7 @@ impl Model {
 struct Test {
     segments: Segments,
     credit: Credit,
+    source: SimPages,
     pages: Shadow,
     models: [Model; CLASSES.len()],
     limit: u64,
@@ -104,6 +112,7 @@ impl Test {
         model.at_hand.pop();
         model.live.push(found);
         model.resident.insert(found / shape.slots_per_unit);
+        model.fewest_empty = model.fewest_empty.min(model.empty_units(shape).len());
         Ok(true)
     }
 
@@ -141,7 +150,35 @@ impl Test {
         if goal == Goal::AtMost(u64::MAX) && !refused {
             prop_assert_eq!(released, releasable);
         }
-        // Which units went is the source's to say: it has checked them.
+        self.note_released();
+        Ok(())
+    }
+
+    fn begin_epoch(&mut self) -> Result<(), TestCaseError> {
+        self.segments.begin_epoch(&self.pages);
+        for (model, class) in self.models.iter_mut().zip(CLASSES) {
+            let surplus = self.segments.of(class).surplus_units() as usize;
+            prop_assert!(surplus <= model.fewest_empty, "{class}: somebody has needed it");
+            model.at_hand.clear();
+            model.fewest_empty = model.empty_units(class.shape()).len();
+        }
+        Ok(())
+    }
+
+    fn release_surplus(&mut self, bytes_max: u64, spans_max: usize) -> Result<(), TestCaseError> {
+        let before = self.credit.account().charged();
+        let calls = self.source.counts();
+        let released = self.segments.release_surplus(bytes_max, spans_max, &self.credit, &self.pages);
+        let counts = self.source.counts();
+        let spans = counts.releases + counts.releases_refused - calls.releases - calls.releases_refused;
+        prop_assert!(released <= bytes_max && spans <= spans_max as u64);
+        prop_assert_eq!(before - released, self.credit.account().charged());
+        self.note_released();
+        Ok(())
+    }
+
+    /// Which units went is the source's to say: it has checked them.
+    fn note_released(&mut self) {
         for (model, class) in self.models.iter_mut().zip(CLASSES) {
             let segment = self.segments.of(class);
             let shape = class.shape();
@@ -151,8 +188,8 @@ impl Test {
             for unit in cold {
                 model.resident.remove(&unit);
             }
+            model.fewest_empty = model.fewest_empty.min(model.empty_units(shape).len());
         }
-        Ok(())
     }
 
     fn check(&self) -> Result<(), TestCaseError> {
@@ -183,6 +220,7 @@ proptest! {
         let mut test = Test {
             segments: Segments::new(),
             credit: Credit::open(&budget, 1),
+            source: source.clone(),
             pages: Shadow::new(source.clone()),
             models: Default::default(),
             limit,
@@ -199,6 +237,8 @@ proptest! {
                 }
                 Op::Free { class, count, pick } => (0..count).for_each(|turn| test.free(class, pick.wrapping_add(turn * 7))),
                 Op::Release(goal) => test.release(goal, refuses)?,
+                Op::Epoch => test.begin_epoch()?,
+                Op::Surplus { bytes_max, spans_max } => test.release_surplus(bytes_max, spans_max)?,
                 Op::RefuseCommits(per_mille) => source.refuse_commits(per_mille),
                 Op::RefuseReleases(per_mille) => {
                     refuses = per_mille > 0;

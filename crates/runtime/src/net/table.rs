@@ -12,7 +12,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::future::{Future, poll_fn};
 use core::net::SocketAddr;
@@ -48,6 +48,9 @@ const ACCEPTS_MAX: u32 = 256;
 /// How long accepting pauses for want of descriptors or memory, if nothing becomes free before.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Pages that a table gives back at a time.
+const RECALLED_PAGES_MAX: u32 = 2_048;
+
 /// When the table's timer fires if nothing else sets it: never, in practice.
 const RESERVED: Duration = Duration::from_secs(365 * 24 * 3_600);
 
@@ -58,6 +61,10 @@ const OPEN: &str = "a connection is used before it is closed";
 pub(crate) struct Events {
     queue: RefCell<VecDeque<RawEvent>>,
     waker: RefCell<Option<Waker>>,
+    /// Pages of the table that no connection uses and that may go back to the pool.
+    spare_pages: Cell<u32>,
+    /// The worker wants them back.
+    recalled: Cell<bool>,
 }
 
 struct RawEvent {
@@ -68,11 +75,28 @@ struct RawEvent {
 
 impl Events {
     fn new() -> Rc<Self> {
-        Rc::new(Self { queue: RefCell::new(VecDeque::with_capacity(EVENTS_MAX)), waker: RefCell::default() })
+        Rc::new(Self {
+            queue: RefCell::new(VecDeque::with_capacity(EVENTS_MAX)),
+            waker: RefCell::default(),
+            spare_pages: Cell::new(0),
+            recalled: Cell::new(false),
+        })
     }
 
     pub(crate) fn is_full(&self) -> bool {
         self.queue.borrow().len() >= EVENTS_MAX
+    }
+
+    pub(crate) fn has_spare_pages(&self) -> bool {
+        self.spare_pages.get() > 0
+    }
+
+    /// Has the table give back the pages that it can spare, when its owner looks at it next: at once if it waits.
+    pub(crate) fn recall_pages(&self) {
+        self.recalled.set(true);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
     }
 
     pub(crate) fn push(&self, purpose: Purpose, index: u32, completion: Completion) {
@@ -278,6 +302,9 @@ impl<C: Default> Table<C> {
 
     /// As [`ready`](Self::ready), for futures that wait for other things too.
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.events.recalled.replace(false) {
+            self.release_spare_pages();
+        }
         if !self.events.queue.borrow().is_empty() {
             return Poll::Ready(());
         }
@@ -478,6 +505,7 @@ impl<C: Default> Table<C> {
         let link = Link::default();
         let entry = Entry { link, fd, inbound: Inbound::None, send: None, state: C::default() };
         let added = if self.reserve() { self.entries.insert(entry).ok() } else { None };
+        self.note_spare_pages();
         if added.is_none() {
             self.worker.close(fd);
             return None;
@@ -650,7 +678,20 @@ impl<C: Default> Table<C> {
         }
         self.worker.close(fd);
         self.entries.remove(key);
+        self.note_spare_pages();
         state
+    }
+
+    /// Pages that no connection uses, but for one while connections may come: an armed accept has its place.
+    fn note_spare_pages(&self) {
+        self.events.spare_pages.set(self.entries.empty_chunks().saturating_sub(u32::from(self.is_accepting())));
+    }
+
+    fn release_spare_pages(&mut self) {
+        for _ in 0..self.events.spare_pages.get().min(RECALLED_PAGES_MAX) {
+            self.entries.release_empty();
+        }
+        self.note_spare_pages();
     }
 
     fn next_due(&mut self) -> Option<Event> {
@@ -678,6 +719,7 @@ impl<C: Default> Table<C> {
     /// Gives back the pages of the table that no connection uses.
     pub fn release_pages(&mut self) {
         while self.entries.release_empty().is_some() {}
+        self.note_spare_pages();
     }
 }
 

@@ -6,7 +6,10 @@ use core::time::Duration;
 use plimsoll_reactor::sim::{Faults, SimConfig, World};
 
 use crate::net::{TcpListener, TcpStream};
-use crate::{Error, MemoryLimit, Result, Runtime, Spawner, sleep, spawn, spawn_on, worker_index, workers};
+use crate::{
+    ContainerLimit, DriverChoice, Error, MemoryLimit, Result, Runtime, Spawner, sleep, spawn, spawn_on, worker_index,
+    workers,
+};
 
 /// An echo server on every worker, and clients on every worker: how many bytes came back.
 async fn echo_everywhere() -> Result<usize> {
@@ -103,6 +106,21 @@ fn a_line_that_is_too_low_says_how_much_is_needed() {
     let echoed = runtime.block_on(echo_everywhere()).expect("and something can be done");
     assert_eq!(echoed, 2 * 5 * 3_000);
     assert!(runtime.shutdown().is_clean());
+}
+
+#[test]
+fn a_container_lowers_the_line_and_never_raises_it() {
+    let line = |container| {
+        let container = ContainerLimit { bytes: container };
+        let builder = Runtime::builder().workers(1).driver(DriverChoice::Mio).memory(MemoryLimit::mib(32));
+        let runtime = builder.container(Some(container)).build().expect("a runtime starts");
+        runtime.plan().line_bytes()
+    };
+    assert_eq!(line(40 << 20), 24 << 20);
+    assert_eq!(line(1 << 40), 32 << 20);
+    let kib = ContainerLimit { bytes: 100 << 10 };
+    let low = Runtime::builder().workers(1).container(Some(kib)).build();
+    assert!(matches!(low, Err(Error::LineTooLow { line_bytes: 61_440, .. })), "{low:?}");
 }
 
 #[test]

@@ -71,6 +71,19 @@ impl Timers {
         self.0.next_deadline_ms().map(Instant::from_millis)
     }
 
+    pub(crate) fn has_empty_pages(&self) -> bool {
+        self.0.has_empty_chunks()
+    }
+
+    /// Gives back at most `pages_max` pages without a timer.
+    pub(crate) fn release_some_pages(&mut self, pages_max: usize) {
+        for _ in 0..pages_max {
+            if self.0.release_empty().is_none() {
+                break;
+            }
+        }
+    }
+
     pub(crate) fn release_pages(&mut self) {
         while self.0.release_empty().is_some() {}
     }

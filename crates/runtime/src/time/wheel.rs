@@ -73,6 +73,11 @@ impl<T, C: Chunk> Wheel<T, C> {
         self.timers.len() == self.timers.capacity()
     }
 
+    /// Whether chunks of the table are unused.
+    pub(crate) fn has_empty_chunks(&self) -> bool {
+        self.timers.empty_chunks() > 0
+    }
+
     #[cfg(test)]
     /// Chunks of the table.
     pub(crate) fn chunks(&self) -> u32 {

@@ -1,0 +1,41 @@
+//! The plan of a server: what its connections add to the runtime's.
+
+use plimsoll_pool::Class;
+use plimsoll_runtime::Runtime;
+use plimsoll_runtime::plan::{Part, Plan, page_share};
+
+use crate::connection::{CONNECTION_BYTES, EXCHANGE_BYTES};
+
+/// A head with its field slots, and the answer that is gathered for it: the first class that either takes.
+const HEAD_BYTES: u64 = 1_024;
+const OUTPUT_BYTES: u64 = 1_024;
+/// What a task's cell holds beside the handler's future: its header, its output and the way back to the connection.
+const TASK_BYTES: usize = 256;
+
+/// The plan of a runtime that is about to serve HTTP, with handlers whose futures have `handler_bytes`.
+///
+/// An active exchange is counted with a head and an answer of 1 KiB each; longer ones take more as they come.
+///
+/// ```
+/// use plimsoll_runtime::{MemoryLimit, Runtime};
+///
+/// let runtime = Runtime::builder().workers(1).memory(MemoryLimit::mib(8)).build()?;
+/// let plan = plimsoll_http::plan(&runtime, 500);
+/// assert!(plan.parked_connection() <= 200 && plan.parked_max() > 10_000, "{plan}");
+/// # Ok::<(), plimsoll_runtime::Error>(())
+/// ```
+#[must_use]
+pub fn plan(runtime: &Runtime, handler_bytes: usize) -> Plan {
+    runtime
+        .plan()
+        .with(Part::Parked, "connection_entry", page_share(CONNECTION_BYTES as u64))
+        .with(Part::Active, "exchange", class_bytes(EXCHANGE_BYTES))
+        .with(Part::Active, "request_head", HEAD_BYTES)
+        .with(Part::Active, "output", OUTPUT_BYTES)
+        .with(Part::Active, "handler_task", class_bytes(handler_bytes + TASK_BYTES))
+}
+
+/// The bytes of the smallest class that takes `bytes`.
+fn class_bytes(bytes: usize) -> u64 {
+    Class::for_len(bytes).map_or(bytes, Class::bytes) as u64
+}

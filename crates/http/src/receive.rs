@@ -1,0 +1,89 @@
+//! How a body is received: in the driver's shared buffers while little comes, else into leases whose size follows what comes.
+//!
+//! ```text
+//!            a receive was full                       a receive brought less than half of its room
+//!  Shared --------------------> Own, of the wished size -----------------------------------------> Shared
+//! ```
+//!
+//! A lease is armed only where more is likely to be there already: it is filled at once, and hardly ever waits in the kernel for a slow peer.
+
+use ::core::time::Duration;
+
+use plimsoll_pool::{AdaptiveSize, Budget, Class};
+use plimsoll_runtime::Instant;
+use plimsoll_runtime::net::Bytes;
+
+/// From this part of the line on, wishes do not grow beyond [`YELLOW_MAX`], and from the next on not beyond [`ORANGE_MAX`].
+const YELLOW_PERCENT: u64 = 75;
+const ORANGE_PERCENT: u64 = 90;
+const YELLOW_MAX: Class = Class::K16;
+const ORANGE_MAX: Class = Class::K4;
+/// What was learnt before a pause of this length says nothing about after.
+const FORGET_AFTER: Duration = Duration::from_secs(1);
+
+/// What a connection has learnt about the bodies that it sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Receive {
+    size: AdaptiveSize,
+    from: Source,
+    /// When bytes came last.
+    at: Instant,
+}
+
+/// Where the next bytes of a body go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Shared,
+    Own,
+}
+
+impl Receive {
+    pub(crate) fn new(size: AdaptiveSize) -> Self {
+        Self { size, from: Source::Shared, at: Instant::from_millis(0) }
+    }
+
+    /// Takes note of bytes that came, with `left` bytes of the body to come after them, if that is known.
+    pub(crate) fn received(&mut self, bytes: &Bytes, left: Option<u64>, now: Instant) {
+        if now.since(self.at) >= FORGET_AFTER {
+            self.size.reset();
+        }
+        self.at = now;
+        let wish = self.size.wish().bytes();
+        match bytes {
+            // How much room there was is the driver's affair: what would have filled a lease was full.
+            Bytes::Borrowed(received) => {
+                self.size.raise(received.len());
+                self.from = if received.len() >= wish { Source::Own } else { Source::Shared };
+            }
+            Bytes::Owned(lease) => {
+                let (received, room) = (lease.len(), lease.capacity());
+                self.size.observe(received, room, left.is_some_and(|left| left >= room as u64));
+                self.from = if received >= room / 2 { Source::Own } else { Source::Shared };
+            }
+        }
+    }
+
+    /// The class of the lease that the next receive is worth, with `left` bytes to come; `None` for the driver's shared buffers.
+    pub(crate) fn next(&self, left: Option<u64>, cap: Class) -> Option<Class> {
+        if self.from == Source::Shared {
+            return None;
+        }
+        let wish = self.size.wish_up_to(cap);
+        let rest = left.and_then(|left| Class::for_len(usize::try_from(left).unwrap_or(usize::MAX).max(1)));
+        Some(rest.map_or(wish, |rest| wish.min(rest.max(Class::K4))))
+    }
+}
+
+/// The largest class that a wish may be granted while the budget is as it is.
+pub(crate) fn cap(budget: &Budget) -> Class {
+    let line = budget.limit().as_bytes();
+    // What is credited is at least what is charged, and costs one load.
+    match u128::from(budget.credited()) * 100 / u128::from(line) {
+        percent if percent >= u128::from(ORANGE_PERCENT) => ORANGE_MAX,
+        percent if percent >= u128::from(YELLOW_PERCENT) => YELLOW_MAX,
+        _ => Class::K128,
+    }
+}
+
+#[cfg(test)]
+mod tests;

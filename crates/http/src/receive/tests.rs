@@ -1,0 +1,81 @@
+//! What the next receive is worth, after what came before.
+
+use plimsoll_pool::{Kind, Lease, MemoryLimit, Pool, PoolConfig};
+
+use super::*;
+
+fn pool() -> Pool {
+    Pool::new(&Budget::new(MemoryLimit::mib(8)), PoolConfig::default()).expect("room for a pool")
+}
+
+fn lease(pool: &Pool, class: Class, len: usize) -> Lease {
+    let mut lease = pool.try_acquire_class(class, Kind::Buffers).expect("room");
+    assert_eq!(lease.extend(&vec![0; len]), len);
+    lease
+}
+
+fn at(ms: u64) -> Instant {
+    Instant::from_millis(10_000 + ms)
+}
+
+/// A connection that has received full leases of the lowest class until its wish was `class`.
+fn grown_to(pool: &Pool, class: Class) -> Receive {
+    let mut receive = Receive::new(AdaptiveSize::new(Class::K4, Class::K128));
+    while receive.size.wish() < class {
+        let wish = receive.size.wish();
+        receive.received(&Bytes::Owned(lease(pool, wish, wish.bytes())), Some(1 << 20), at(0));
+    }
+    receive
+}
+
+#[test]
+fn a_body_that_fills_its_leases_gets_larger_ones_at_once() {
+    let pool = pool();
+    let mut receive = Receive::new(AdaptiveSize::new(Class::K4, Class::K128));
+    assert_eq!(receive.next(Some(1 << 20), Class::K128), None, "nothing is known yet");
+    let mut sizes = Vec::new();
+    for _ in 0..6 {
+        let wish = receive.size.wish();
+        receive.received(&Bytes::Owned(lease(&pool, wish, wish.bytes())), Some(1 << 20), at(0));
+        sizes.extend(receive.next(Some(1 << 20), Class::K128));
+    }
+    assert_eq!(sizes, [Class::K8, Class::K16, Class::K32, Class::K64, Class::K128, Class::K128]);
+}
+
+#[test]
+fn a_slow_peer_gets_no_lease_to_wait_in() {
+    let pool = pool();
+    let mut receive = grown_to(&pool, Class::K64);
+    receive.received(&Bytes::Owned(lease(&pool, Class::K64, 1_000)), None, at(1));
+    assert_eq!(receive.next(None, Class::K128), None);
+}
+
+#[test]
+fn no_lease_is_larger_than_the_rest_of_the_body_or_the_cap() {
+    let receive = grown_to(&pool(), Class::K64);
+    assert_eq!(receive.next(Some(5_000), Class::K128), Some(Class::K8));
+    assert_eq!(receive.next(Some(1), Class::K128), Some(Class::K4));
+    assert_eq!(receive.next(Some(1 << 40), Class::K16), Some(Class::K16));
+    assert_eq!(receive.next(None, Class::K128), Some(Class::K64));
+}
+
+#[test]
+fn a_pause_makes_it_forget() {
+    let pool = pool();
+    let mut receive = grown_to(&pool, Class::K64);
+    receive.received(&Bytes::Owned(lease(&pool, Class::K64, 64 << 10)), None, at(999));
+    assert_eq!(receive.next(None, Class::K128), Some(Class::K64));
+    receive.received(&Bytes::Owned(lease(&pool, Class::K64, 64 << 10)), None, at(999 + 1_000));
+    assert!(receive.next(None, Class::K128) < Some(Class::K64));
+}
+
+#[test]
+fn the_cap_falls_as_the_line_comes_near() {
+    let budget = Budget::new(MemoryLimit::kib(100));
+    let mut caps = vec![cap(&budget)];
+    for kib in [74, 75, 89, 90] {
+        let _charge = budget.charge(Kind::Stacks, kib << 10).expect("room");
+        caps.push(cap(&budget));
+    }
+    assert_eq!(caps, [Class::K128, Class::K128, Class::K16, Class::K16, Class::K4]);
+}
