@@ -39,20 +39,25 @@ mod counters;
 mod engine;
 mod error;
 mod output;
+mod patience;
+mod peers;
+mod proxy;
 mod request;
 mod response;
+mod score;
 mod server;
 mod settle;
 mod steps;
+mod ticket;
 
 pub use body::BodyWriter;
-pub use config::Config;
+pub use config::{Config, ProxyProtocol, TcpOptions};
 pub use connection::{CONNECTION_BYTES, EXCHANGE_BYTES};
 pub use counters::{Counters, Shed, Totals};
 pub use error::Error;
 pub use http::{Method, StatusCode, Version, header};
 pub use plimsoll_codec as codec;
-pub use request::{Request, RequestRef};
+pub use request::{MustFinish, Request, RequestRef};
 pub use response::{Body, IntoResponse, Response};
 pub use server::{AccessRecord, Server};
 
