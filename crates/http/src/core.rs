@@ -1,5 +1,7 @@
 //! What the engine of a worker and the handlers it started share: the connection table and everything written to it.
 
+#[cfg(feature = "router")]
+use ::core::cell::OnceCell;
 use ::core::cell::{Cell, RefCell};
 use ::core::net::SocketAddr;
 use ::core::task::{Context, Poll, Waker};
@@ -60,6 +62,9 @@ pub(crate) struct Core {
     /// What is known of peers beside their sockets.
     pub(crate) peers: RefCell<Peers>,
     pub(crate) log: Option<AccessLog>,
+    /// The paths of the routes, for handlers that ask for a parameter.
+    #[cfg(feature = "router")]
+    pub(crate) routes: OnceCell<Rc<crate::router::Table>>,
 }
 
 impl Core {
@@ -86,6 +91,8 @@ impl Core {
             refused: Cell::new(0),
             recheck: Cell::new(false),
             log,
+            #[cfg(feature = "router")]
+            routes: OnceCell::new(),
         })
     }
 

@@ -44,6 +44,8 @@ mod peers;
 mod proxy;
 mod request;
 mod response;
+#[cfg(feature = "router")]
+mod router;
 mod score;
 mod server;
 mod settle;
@@ -59,6 +61,8 @@ pub use http::{Method, StatusCode, Version, header};
 pub use plimsoll_codec as codec;
 pub use request::{MustFinish, Request, RequestRef};
 pub use response::{Body, IntoResponse, Response};
+#[cfg(feature = "router")]
+pub use router::{Handler, RouteError, Router};
 pub use server::{AccessRecord, Server};
 
 /// The result of a handler's calls.

@@ -147,6 +147,12 @@ impl Request {
         Ok(body)
     }
 
+    /// The paths of the server's router.
+    #[cfg(feature = "router")]
+    pub(crate) fn routes(&self) -> Option<&crate::router::Table> {
+        self.ticket.routes()
+    }
+
     /// Says that what follows must be finished even if the client goes away, for as long as the returned value lives. Else a handler's future is
     /// dropped at its next await when its client goes away.
     ///

@@ -98,14 +98,11 @@ impl Server {
     {
         self.serve_with(move || {
             let handler = Rc::new(handler.clone());
-            Handlers {
-                start: move |request, delivery: Delivery| {
-                    let handler = Rc::clone(&handler);
-                    // The handler's future is made in here: one that was moved in would be in the cell twice.
-                    async move { delivery.answer(handler(request).await.into_response()) }
-                },
-                spare: None,
-            }
+            Handlers::new(move |request, delivery: Delivery| {
+                let handler = Rc::clone(&handler);
+                // The handler's future is made in here: one that was moved in would be in the cell twice.
+                async move { delivery.answer(handler(request).await.into_response()) }
+            })
         })
         .await
     }
@@ -123,7 +120,7 @@ impl Server {
         self.serve_with(move || ReadyHandler(handler.clone())).await
     }
 
-    async fn serve_with<S: Service>(self, service: impl Fn() -> S + Clone + Send + 'static) -> Result<()> {
+    pub(crate) async fn serve_with<S: Service>(self, service: impl Fn() -> S + Clone + Send + 'static) -> Result<()> {
         self.config.validate()?;
         let addresses = Addresses::default();
         let mut others = Vec::new();
@@ -186,9 +183,19 @@ pub(crate) trait Service: 'static {
 }
 
 /// Async handlers. One cell for a handler's future is kept ready, so that one that is ready at once costs no allocation.
-struct Handlers<M, F: Future<Output = ()> + 'static> {
+pub(crate) struct Handlers<M, F: Future<Output = ()> + 'static> {
     start: M,
     spare: Option<Spare<F>>,
+}
+
+impl<M, F> Handlers<M, F>
+where
+    M: Fn(Request, Delivery) -> F + 'static,
+    F: Future<Output = ()> + 'static,
+{
+    pub(crate) fn new(start: M) -> Self {
+        Self { start, spare: None }
+    }
 }
 
 impl<M, F> Service for Handlers<M, F>

@@ -49,6 +49,11 @@ impl Ticket {
         self.core.must_finish(-1);
     }
 
+    #[cfg(feature = "router")]
+    pub(crate) fn routes(&self) -> Option<&crate::router::Table> {
+        self.core.routes.get().map(Rc::as_ref)
+    }
+
     pub(crate) fn collect_bytes_max(&self) -> usize {
         self.core.config.collect_bytes_max
     }
