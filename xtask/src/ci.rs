@@ -27,6 +27,8 @@ pub(crate) enum Step {
     Doc,
     /// The concurrent parts in every interleaving
     Loom,
+    /// The server in some thousand simulated worlds
+    Sim,
     /// The fuzz targets over their corpora and seeded random inputs
     Fuzz,
     /// What a request costs, and how that has changed: printed, not judged (needs valgrind)
@@ -58,6 +60,7 @@ impl Step {
             Step::Test => steps::test(),
             Step::Doc => steps::doc(),
             Step::Loom => steps::loom(),
+            Step::Sim => steps::sim(),
             Step::Fuzz => steps::fuzz(),
             Step::Instructions => steps::instructions(),
             Step::Asan => steps::asan(),

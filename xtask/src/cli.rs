@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::ci::{self, Step};
-use crate::{bench, fuzz, tidy};
+use crate::{bench, fuzz, sim, tidy};
 
 /// Tasks of this repository.
 #[derive(Debug, Parser)]
@@ -23,6 +23,8 @@ enum Command {
     Tidy,
     /// Every fuzz target for some time (needs nightly and cargo-fuzz)
     Fuzz(FuzzFlags),
+    /// The server and its clients in simulated worlds, a seed each
+    Sim(SimFlags),
     /// Servers side by side on loopback (needs wrk), or one of the other measurements
     Bench(BenchFlags),
     #[command(hide = true)]
@@ -53,6 +55,13 @@ pub(crate) struct FuzzFlags {
     /// Run this target and no other; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) target: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SimFlags {
+    /// Passed on: --seeds N, --first S, --seed S (one seed, again), --replay-every N, --threads N
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAG")]
+    pub(crate) flags: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -125,6 +134,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Ci(flags) => ci::run(&flags),
         Command::Tidy => tidy::run(),
         Command::Fuzz(flags) => fuzz::run(&flags),
+        Command::Sim(flags) => sim::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
         Command::BenchLoad(flags) => bench::swarm::run(&flags),
     })

@@ -14,6 +14,7 @@ mod ci;
 mod cli;
 mod fuzz;
 mod repo;
+mod sim;
 mod tidy;
 
 use std::process::ExitCode;

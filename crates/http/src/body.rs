@@ -6,8 +6,8 @@ use ::core::task::Poll;
 
 use plimsoll_runtime::Lease;
 
-use crate::core::Ticket;
 use crate::response::Body;
+use crate::ticket::Ticket;
 use crate::{Error, Response};
 
 /// Writes the body of an answer piece by piece, as fast as the peer takes it. See [`Request::respond`](crate::Request::respond).

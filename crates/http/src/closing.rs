@@ -1,9 +1,11 @@
 //! The ends of a connection: closed gently, shed, cut off; and the stop of the server.
 
+use std::rc::Rc;
+
 use http::StatusCode;
 use plimsoll_codec::h1::ResponseState;
 use plimsoll_pool::PoolBox;
-use plimsoll_runtime::SendBytes;
+use plimsoll_runtime::{JoinHandle, SendBytes};
 use plimsoll_slab::Key;
 
 use crate::connection::{Active, Connection, Deadline};
@@ -15,7 +17,7 @@ impl<S: Service> Engine<S> {
     /// Closes a connection whose answer has been sent, so that the peer sees the answer.
     pub(crate) fn close_gently(&mut self, key: Key) {
         let Some(active) = self.core.take(key) else { return self.close(key) };
-        self.core.put(key, Connection::Lingering { dropped_bytes: 0 });
+        self.core.put(key, Connection::LINGERING);
         self.finish_active(active);
         self.linger(key);
     }
@@ -39,7 +41,7 @@ impl<S: Service> Engine<S> {
         let mut table = self.core.table.borrow_mut();
         let sending = table.is_sending(key);
         let Some(place) = table.get_mut(key) else { return };
-        let connection = ::core::mem::replace(place, Connection::Lingering { dropped_bytes: 0 });
+        let connection = ::core::mem::replace(place, Connection::LINGERING);
         drop(table);
         if let Connection::Active(active) = connection {
             if sending || has_begun(&active) {
@@ -58,9 +60,28 @@ impl<S: Service> Engine<S> {
         }
     }
 
+    /// Lets go of a connection that is one too many: with a 503 from static bytes, unless so many are told already that this would be the
+    /// attack.
+    pub(crate) fn refuse(&mut self, key: Key) {
+        let core = Rc::clone(&self.core);
+        core.counters().shed(Shed::Accept);
+        core.counters().refused();
+        core.refused(1);
+        core.put(key, Connection::Lingering { dropped_bytes: 0, refused: true });
+        let mut table = core.table.borrow_mut();
+        table.schedule(key, core.config.linger_timeout);
+        let is_told = core.refused(0) <= REFUSED_MAX && table.send(key, SendBytes::Static(OVERLOADED)).is_ok();
+        drop(table);
+        if is_told {
+            core.counters().response(StatusCode::SERVICE_UNAVAILABLE.as_u16());
+        } else {
+            self.close(key);
+        }
+    }
+
     /// What was answered already still leaves.
     fn shed_midway(&mut self, key: Key, mut active: PoolBox<Active>) {
-        let handler = active.handler.take();
+        let handler = take_handler(&mut active);
         active.closing = true;
         active.input = None;
         let mut table = self.core.table.borrow_mut();
@@ -80,10 +101,10 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    fn finish_active(&self, mut active: PoolBox<Active>) {
+    pub(crate) fn finish_active(&self, mut active: PoolBox<Active>) {
         self.core.counters().active(-1);
         self.core.log_streamed(&mut active);
-        let handler = active.handler.take();
+        let handler = take_handler(&mut active);
         drop(active);
         if let Some(handler) = handler {
             handler.abort();
@@ -98,9 +119,17 @@ impl<S: Service> Engine<S> {
         }
         let connection = table.close(key);
         drop(table);
-        self.core.counters().closed();
-        if let Connection::Active(active) = connection {
-            self.finish_active(active);
+        self.core.peers.borrow_mut().closed(key);
+        match connection {
+            // Was taken out of the count before.
+            Connection::Lingering { refused: true, .. } => {
+                self.core.refused(-1);
+            }
+            Connection::Active(active) => {
+                self.core.counters().closed();
+                self.finish_active(active);
+            }
+            _ => self.core.counters().closed(),
         }
     }
 
@@ -126,7 +155,7 @@ impl<S: Service> Engine<S> {
 
     pub(crate) fn is_drained(&self) -> bool {
         let table = self.core.table.borrow();
-        table.is_empty() && !table.is_accepting()
+        table.is_empty() && !table.is_accepting() && self.core.is_finished()
     }
 
     /// Closes everything at once.
@@ -141,10 +170,23 @@ impl<S: Service> Engine<S> {
     }
 }
 
+/// The handler that is dropped with its exchange. One that must finish is detached instead.
+pub(crate) fn take_handler(active: &mut Active) -> Option<JoinHandle<()>> {
+    let handler = active.handler.take();
+    if active.must_finish > 0 {
+        drop(handler);
+        return None;
+    }
+    handler
+}
+
 /// Whether something of an answer was written that the peer has not got yet, or has got a part of.
 fn has_begun(active: &Active) -> bool {
     !active.output.is_empty() || !matches!(active.exchange.response(), ResponseState::Idle | ResponseState::Head)
 }
+
+/// Connections of a worker that are being told that they are too many; more are closed without a word.
+const REFUSED_MAX: u32 = 256;
 
 /// What a connection is told that there is no room for.
 const OVERLOADED: &[u8] =

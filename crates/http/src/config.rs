@@ -4,8 +4,19 @@ use ::core::time::Duration;
 
 use plimsoll_codec::h1::Limits;
 use plimsoll_pool::{AdaptiveSize, Class};
+use plimsoll_runtime::Error;
 
-/// The limits of a server. All of them have a default.
+/// What is gathered is one lease: this much, and another answer of the copied size with its fields.
+const OUTPUT_BYTES_CEILING: usize = 64 * 1024;
+/// Keys of the connection table have 24 bits for the index.
+const CONNECTIONS_CEILING: u32 = (1 << 24) - 1;
+/// A day: longer waits are mistakes in the unit.
+const TIMEOUT_CEILING: Duration = Duration::from_secs(24 * 3_600);
+/// An age is counted in quarters of a second; a year is enough.
+const AGE_CEILING: Duration = Duration::from_secs(366 * 24 * 3_600);
+
+/// The limits of a server. All of them have a default, and [`validate`](Self::validate) says what is wrong with a value.
+/// [`Server::serve`](crate::Server::serve) validates too.
 ///
 /// ```
 /// use plimsoll_http::Config;
@@ -13,6 +24,9 @@ use plimsoll_pool::{AdaptiveSize, Class};
 ///
 /// let config = Config { keep_alive_timeout: Duration::from_secs(5), ..Config::default() };
 /// assert_eq!(config.head_timeout, Duration::from_secs(10));
+/// config.validate()?;
+/// assert!(Config { output_bytes_max: 0, ..Config::default() }.validate().is_err());
+/// # Ok::<(), plimsoll_runtime::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -22,27 +36,80 @@ pub struct Config {
     pub keep_alive_timeout: Duration,
     /// How long a head may take from its first byte; never extended. Default 10 s.
     pub head_timeout: Duration,
-    /// How long the peer may send nothing while a handler waits for the body. Default 30 s.
+    /// How long the server waits for a body's bytes, all waits together: each byte that comes earns back some of it, see
+    /// [`body_bytes_per_second_min`](Self::body_bytes_per_second_min). So this is also how long the peer may be silent. Time in which
+    /// the handler does not ask for the body does not count. Default 30 s.
     pub body_timeout: Duration,
+    /// Bytes of a body that earn a second of waiting back, so a body that comes more slowly for longer than
+    /// [`body_timeout`](Self::body_timeout) is cut off; at least 1. `None`: any byte starts the wait anew. Default 1,024.
+    pub body_bytes_per_second_min: Option<u32>,
+    /// How long a handler's future may run. Then it is dropped; the peer gets 503 if no answer was begun. `None` for no end. Default `None`.
+    pub handler_timeout: Option<Duration>,
     /// How long the peer may take nothing of an answer. Default 30 s.
     pub send_timeout: Duration,
     /// How long a connection that is closed on our side may go on sending, so that the peer sees the answer. Default 2 s.
     pub linger_timeout: Duration,
+    /// How long exchanges may run on after the stop. Default 10 s.
+    pub drain_timeout: Duration,
+    /// How old a connection may get: the first answer after that closes it, and one that is parked is closed. `None` for no end. Default `None`.
+    pub connection_age_max: Option<Duration>,
     /// Body bytes that are read and dropped after an answer, to keep the connection, or to let the peer see the answer. Default 64 KiB.
     pub drain_bytes_max: u32,
     /// Bytes of a body that [`Request::collect`](crate::Request::collect) takes. Default 2 MiB.
     pub collect_bytes_max: usize,
-    /// Answers to pipelined requests that are gathered before the socket must take some. Default and at most 64 KiB.
+    /// Answers to pipelined requests that are gathered before the socket must take some; also what a handler that streams may be ahead of
+    /// the socket, before it waits. 1 byte to 64 KiB. Default 64 KiB.
     pub output_bytes_max: usize,
     /// Sizes of the buffers that large bodies are received into: what comes decides between the bounds, and less when memory is short. Default
     /// 4 KiB to 128 KiB.
     pub body_receive: AdaptiveSize,
-    /// Requests of one connection; `None` for no end. Default `None`.
+    /// Pipelined requests that are answered before the socket must have taken all of their answers; at least 1. Default 16.
+    pub read_ahead_requests_max: u32,
+    /// Requests of one connection; at least 1. `None` for no end. Default `None`.
     pub requests_max: Option<u32>,
-    /// Connections of one worker; the memory line may allow fewer. Default 16,777,215.
+    /// Connections of all workers together, 1 to 16,777,215; the memory line may allow fewer. One more is told 503 with Retry-After from static
+    /// bytes. Default 16,777,215.
     pub connections_max: u32,
-    /// How long exchanges may run on after the stop. Default 10 s.
-    pub drain_timeout: Duration,
+    /// Connections of one peer address, of all workers together; at least 1. An IPv6 address counts by its /64. One more is told 503. With a
+    /// PROXY header, its source counts. `None` for no limit. Default `None`.
+    pub connections_per_address_max: Option<u32>,
+    /// Whether connections begin with a PROXY header. Default [`ProxyProtocol::Off`].
+    pub proxy_protocol: ProxyProtocol,
+    /// How long a PROXY header may take from the accept; never extended. Default 5 s.
+    pub proxy_header_timeout: Duration,
+    /// What the sockets of connections are set to.
+    pub tcp: TcpOptions,
+}
+
+/// Whether connections begin with a PROXY header (version 1 or 2, as HAProxy specifies it), which tells the client's address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProxyProtocol {
+    /// None does: one that is sent is a malformed request.
+    #[default]
+    Off,
+    /// All do: a connection that begins otherwise is closed without an answer. Only for listeners that nobody but the proxy can reach.
+    Required,
+}
+
+/// Options of a connection's socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpOptions {
+    /// `TCP_NODELAY`. Default `true`.
+    pub no_delay: bool,
+    /// Keep-alive probes after so much silence, in whole seconds. `None`: no probes. Default `None`.
+    pub keep_alive_idle: Option<Duration>,
+    /// `TCP_USER_TIMEOUT`: how long sent bytes may stay without acknowledgement. `None`: the system's. Default `None`.
+    pub user_timeout: Option<Duration>,
+    /// `TCP_NOTSENT_LOWAT`: bytes the kernel takes beyond what is under way. `None`: the system's. Default `None`.
+    pub not_sent_bytes_max: Option<u32>,
+}
+
+impl Default for TcpOptions {
+    /// Small segments leave at once; the rest as the system has it.
+    fn default() -> Self {
+        Self { no_delay: true, keep_alive_idle: None, user_timeout: None, not_sent_bytes_max: None }
+    }
 }
 
 impl Default for Config {
@@ -52,15 +119,86 @@ impl Default for Config {
             keep_alive_timeout: Duration::from_secs(60),
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
+            body_bytes_per_second_min: Some(1_024),
+            handler_timeout: None,
             send_timeout: Duration::from_secs(30),
             linger_timeout: Duration::from_secs(2),
+            drain_timeout: Duration::from_secs(10),
+            connection_age_max: None,
             drain_bytes_max: 64 * 1024,
             collect_bytes_max: 2 * 1024 * 1024,
-            output_bytes_max: 64 * 1024,
+            output_bytes_max: OUTPUT_BYTES_CEILING,
             body_receive: AdaptiveSize::new(Class::K4, Class::K128),
+            read_ahead_requests_max: 16,
             requests_max: None,
-            connections_max: (1 << 24) - 1,
-            drain_timeout: Duration::from_secs(10),
+            connections_max: CONNECTIONS_CEILING,
+            connections_per_address_max: None,
+            proxy_protocol: ProxyProtocol::Off,
+            proxy_header_timeout: Duration::from_secs(5),
+            tcp: TcpOptions::default(),
         }
     }
 }
+
+impl Config {
+    /// Checks every value.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] says which value is out of its range, and the range.
+    pub fn validate(&self) -> Result<(), Error> {
+        let is_wait = |wait: Duration| !wait.is_zero() && wait <= TIMEOUT_CEILING;
+        let is_some_wait = |wait: Option<Duration>| wait.is_none_or(is_wait);
+        let is_age = |age: Duration| !age.is_zero() && age <= AGE_CEILING;
+        let rules = [
+            (is_wait(self.keep_alive_timeout), "keep_alive_timeout must be more than 0 and at most a day"),
+            (is_wait(self.head_timeout), "head_timeout must be more than 0 and at most a day"),
+            (is_wait(self.body_timeout), "body_timeout must be more than 0 and at most a day"),
+            (is_wait(self.send_timeout), "send_timeout must be more than 0 and at most a day"),
+            (is_wait(self.linger_timeout), "linger_timeout must be more than 0 and at most a day"),
+            (self.drain_timeout <= TIMEOUT_CEILING, "drain_timeout must be at most a day"),
+            (is_wait(self.proxy_header_timeout), "proxy_header_timeout must be more than 0 and at most a day"),
+            (
+                is_some_wait(self.handler_timeout),
+                "handler_timeout must be more than 0 and at most a day; None switches it off",
+            ),
+            (
+                self.connection_age_max.is_none_or(is_age),
+                "connection_age_max must be more than 0 and at most 366 days; None switches it off",
+            ),
+            (
+                self.body_bytes_per_second_min != Some(0),
+                "body_bytes_per_second_min must be at least 1; None switches it off",
+            ),
+            (
+                (1..=OUTPUT_BYTES_CEILING).contains(&self.output_bytes_max),
+                "output_bytes_max must be between 1 and 65,536 bytes",
+            ),
+            (self.read_ahead_requests_max > 0, "read_ahead_requests_max must be at least 1"),
+            (self.requests_max != Some(0), "requests_max must be at least 1; None switches it off"),
+            (
+                (1..=CONNECTIONS_CEILING).contains(&self.connections_max),
+                "connections_max must be between 1 and 16,777,215",
+            ),
+            (
+                self.connections_per_address_max != Some(0),
+                "connections_per_address_max must be at least 1; None switches it off",
+            ),
+            (
+                is_some_wait(self.tcp.keep_alive_idle),
+                "tcp.keep_alive_idle must be more than 0 and at most a day; None switches the probes off",
+            ),
+            (
+                is_some_wait(self.tcp.user_timeout),
+                "tcp.user_timeout must be more than 0 and at most a day; None leaves it to the system",
+            ),
+        ];
+        match rules.into_iter().find(|(holds, _)| !holds) {
+            Some((_, what)) => Err(Error::Config(what)),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

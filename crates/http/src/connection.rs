@@ -11,32 +11,42 @@
 
 use ::core::net::SocketAddr;
 use ::core::task::Waker;
+use ::core::time::Duration;
 
 use http::{Method, StatusCode, Version};
-use plimsoll_codec::h1::{BodyDecoder, BodyEncoder, BodyOut, Exchange, Framing, HeadSearch, Limits};
+use plimsoll_codec::h1::{BodyDecoder, BodyEncoder, BodyOut, Exchange, Framing, HeadSearch, Limits, RequestState};
 use plimsoll_pool::AdaptiveSize;
 use plimsoll_runtime::net::Table;
-use plimsoll_runtime::{JoinHandle, Lease, PoolBox};
+use plimsoll_runtime::{Instant, JoinHandle, Lease, PoolBox};
 
+use crate::config::Config;
 use crate::output::Output;
+use crate::patience::Patience;
 use crate::receive::Receive;
+use crate::score::Score;
 
 /// The server's part of a connection's entry in the table.
 pub(crate) enum Connection {
     /// Between requests: a receive is armed, the last answer may still be on its way out.
-    /// The search has seen empty lines at most, which count for the next head.
-    Parked { requests: u32, search: HeadSearch },
+    /// Empty lines that came already count for the next head.
+    Parked { requests: u32, born: u32, score: Score, empty_lines: u8 },
     /// A request is being read, worked on or answered.
     Active(PoolBox<Active>),
     /// Answered and shut down on our side; what still comes is dropped.
-    Lingering { dropped_bytes: u32 },
+    /// One that was refused as it came is not counted as a connection.
+    Lingering { dropped_bytes: u32, refused: bool },
     /// Taken out for a moment by the one who works on it.
     Taken,
 }
 
+impl Connection {
+    /// Answered, and shut down next.
+    pub(crate) const LINGERING: Self = Self::Lingering { dropped_bytes: 0, refused: false };
+}
+
 impl Default for Connection {
     fn default() -> Self {
-        Self::Parked { requests: 0, search: HeadSearch::default() }
+        Self::Parked { requests: 0, born: 0, score: Score::default(), empty_lines: 0 }
     }
 }
 
@@ -51,12 +61,14 @@ const _: () = assert!(EXCHANGE_BYTES <= 512, "an exchange fits its class");
 /// What a connection that is worked on has a limited time for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deadline {
-    /// Nothing: its handler takes as long as it likes.
+    /// Nothing: its handler takes as long as it may.
     None,
     /// A head, from its first byte.
     Head,
     /// The next part of a body.
     Body,
+    /// A PROXY header, from the accept on.
+    Proxy,
     /// The peer, to take something of the output.
     Send,
 }
@@ -99,10 +111,22 @@ pub(crate) struct Active {
     pub(crate) status: Option<StatusCode>,
     /// Body bytes of the answer.
     pub(crate) sent_bytes: u64,
+    /// When the connection was accepted, see [`Core::age_now`](crate::core::Core::age_now).
+    pub(crate) born: u32,
+    pub(crate) score: Score,
+    /// Requests that were begun since the socket had taken all output.
+    pub(crate) batch: u32,
+    /// Pieces of work that the handler said must be finished.
+    pub(crate) must_finish: u32,
+    /// A PROXY header is still to come.
+    pub(crate) awaits_proxy: bool,
+    pub(crate) patience: Patience,
+    /// When the handler's time is up.
+    pub(crate) handler_until: Option<Instant>,
 }
 
 impl Active {
-    pub(crate) fn new(requests: u32, limits: &Limits, size: AdaptiveSize) -> Self {
+    pub(crate) fn new(requests: u32, born: u32, score: Score, limits: &Limits, size: AdaptiveSize) -> Self {
         Self {
             exchange: Exchange::new(),
             search: HeadSearch::default(),
@@ -125,6 +149,24 @@ impl Active {
             peer: None,
             status: None,
             sent_bytes: 0,
+            born,
+            score,
+            batch: 0,
+            must_finish: 0,
+            awaits_proxy: false,
+            patience: Patience::default(),
+            handler_until: None,
+        }
+    }
+
+    /// Bytes have come. Those of a body earn some of the time back that is waited for it.
+    pub(crate) fn came(&mut self, bytes: usize, config: &Config) {
+        if self.deadline == Deadline::Body {
+            self.patience.pause(plimsoll_runtime::now());
+            self.deadline = Deadline::None;
+        }
+        if self.exchange.request() == RequestState::Body {
+            self.patience.earn(bytes, config.body_bytes_per_second_min, config.body_timeout);
         }
     }
 
@@ -133,6 +175,22 @@ impl Active {
         if self.deadline == with {
             self.deadline = Deadline::None;
         }
+    }
+
+    /// What is left until `after` has passed, or the handler's time is up.
+    pub(crate) fn due_after(&self, after: Duration, now: Instant) -> Duration {
+        self.handler_left(now).map_or(after, |left| after.min(left))
+    }
+
+    /// What is left of a running handler's time.
+    pub(crate) fn handler_left(&self, now: Instant) -> Option<Duration> {
+        let until = self.handler_until.filter(|_| self.handler.is_some())?;
+        Some(until.since(now))
+    }
+
+    /// Whether the handler has taken too long.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.handler_left(now).is_some_and(|left| left.is_zero())
     }
 
     /// Whether nothing of an exchange is left but, perhaps, a send in flight.

@@ -1,15 +1,18 @@
 //! What the engine of a worker and the handlers it started share: the connection table and everything written to it.
 
+#[cfg(feature = "router")]
+use ::core::cell::OnceCell;
 use ::core::cell::{Cell, RefCell};
 use ::core::net::SocketAddr;
 use ::core::task::{Context, Poll, Waker};
+use ::core::time::Duration;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 use http::{Method, StatusCode, Version};
 use plimsoll_codec::date::{self, DATE_BYTES};
 use plimsoll_codec::h1::{
-    self, BodyEncoder, BodyEvent, BodyLength, BodyOut, Persistence, RequestState, ResponseHead, ResponseState,
+    self, BodyEncoder, BodyEvent, BodyLength, BodyOut, Fields, Persistence, RequestState, ResponseHead, ResponseState,
 };
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::net::Table;
@@ -21,14 +24,19 @@ use crate::connection::{Active, Connection};
 use crate::counters::{Counters, WorkerCounters};
 use crate::error::Error;
 use crate::output::COPY_BYTES_MAX;
+use crate::peers::{Addresses, Peers};
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
 use crate::server::{AccessLog, AccessRecord};
+use crate::ticket::Ticket;
 
 /// The most that a head takes beside the program's own fields: status line, Date, Content-Length or Transfer-Encoding, Connection.
 const HEAD_BYTES_MAX: usize = 224;
 
-/// What is gathered is one lease: this much, and another answer of the copied size with its fields.
-const OUTPUT_BYTES_CEILING: usize = 64 * 1024;
+/// The unit of [`Core::age_now`].
+const AGE_UNIT_MS: u64 = 250;
+
+/// What a 503 says besides.
+const RETRY_AFTER: &[u8] = b"retry-after: 1\r\n";
 
 /// The shared part of one worker's server.
 pub(crate) struct Core {
@@ -45,7 +53,18 @@ pub(crate) struct Core {
     date: Cell<(u64, [u8; DATE_BYTES])>,
     /// The runtime has been asked to stop; as of this turn.
     stopping: Cell<bool>,
+    /// Pieces of work that handlers said must be finished.
+    must_finish: Cell<u32>,
+    /// Connections that are being refused.
+    refused: Cell<u32>,
+    /// Whether the last of these has ended.
+    recheck: Cell<bool>,
+    /// What is known of peers beside their sockets.
+    pub(crate) peers: RefCell<Peers>,
     pub(crate) log: Option<AccessLog>,
+    /// The paths of the routes, for handlers that ask for a parameter.
+    #[cfg(feature = "router")]
+    pub(crate) routes: OnceCell<Rc<crate::router::Table>>,
 }
 
 impl Core {
@@ -53,11 +72,13 @@ impl Core {
         table: Table<Connection>,
         config: Config,
         counters: Counters,
+        addresses: Addresses,
         log: Option<AccessLog>,
     ) -> Rc<Self> {
         Rc::new(Self {
             table: RefCell::new(table),
-            config: Config { output_bytes_max: config.output_bytes_max.min(OUTPUT_BYTES_CEILING), ..config },
+            peers: RefCell::new(Peers::new(&config, addresses)),
+            config,
             pool: plimsoll_runtime::pool(),
             counters,
             worker: plimsoll_runtime::worker_index(),
@@ -66,7 +87,12 @@ impl Core {
             current: Cell::new(None),
             date: Cell::new((0, date::format(0))),
             stopping: Cell::new(false),
+            must_finish: Cell::new(0),
+            refused: Cell::new(0),
+            recheck: Cell::new(false),
             log,
+            #[cfg(feature = "router")]
+            routes: OnceCell::new(),
         })
     }
 
@@ -89,7 +115,7 @@ impl Core {
     }
 
     /// The same, for a handler that answers in a turn of its own.
-    fn tick_for(&self, key: Key) {
+    pub(crate) fn tick_for(&self, key: Key) {
         if self.current.get() != Some(key) {
             self.tick();
         }
@@ -97,7 +123,7 @@ impl Core {
 
     /// Ready when a connection was listed.
     pub(crate) fn poll_listed(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.listed.borrow().is_empty() {
+        if self.recheck.replace(false) || !self.listed.borrow().is_empty() {
             return Poll::Ready(());
         }
         let mut engine = self.engine.borrow_mut();
@@ -112,7 +138,7 @@ impl Core {
     }
 
     /// Has the engine look after a connection, unless it does so anyway.
-    fn list(&self, key: Key, active: &mut Active) {
+    pub(crate) fn list(&self, key: Key, active: &mut Active) {
         if active.listed || self.current.get() == Some(key) {
             return;
         }
@@ -121,6 +147,62 @@ impl Core {
         if let Some(waker) = self.engine.borrow_mut().take() {
             waker.wake();
         }
+    }
+
+    /// Counts pieces of work that must be finished; the engine looks again after the last.
+    pub(crate) fn must_finish(&self, by: i32) {
+        let count = self.must_finish.get().checked_add_signed(by).expect("what ends has begun");
+        self.must_finish.set(count);
+        if count == 0 {
+            self.recheck.set(true);
+            if let Some(waker) = self.engine.borrow_mut().take() {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Counts connections that are being refused; how many there are.
+    pub(crate) fn refused(&self, by: i32) -> u32 {
+        let count = self.refused.get().checked_add_signed(by).expect("what ends has begun");
+        self.refused.set(count);
+        count
+    }
+
+    /// Whether the server has more connections than it may.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.counters.connections() > u64::from(self.config.connections_max)
+    }
+
+    /// Whether nothing runs that must be finished.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.must_finish.get() == 0
+    }
+
+    /// The peer's address: what a PROXY header said, or else the socket's.
+    pub(crate) fn peer_address(&self, key: Key) -> Option<SocketAddr> {
+        let mut table = self.table.borrow_mut();
+        table.get(key)?;
+        self.peers.borrow().proxied(key).or_else(|| table.peer_address(key).ok())
+    }
+
+    /// Now, in the unit in which ages are kept: quarters of a second.
+    pub(crate) fn age_now(&self) -> u32 {
+        if self.config.connection_age_max.is_none() {
+            return 0;
+        }
+        (plimsoll_runtime::now().as_millis() / AGE_UNIT_MS) as u32
+    }
+
+    /// What is left of the longest life of a connection that was accepted at `born`.
+    pub(crate) fn age_left(&self, born: u32) -> Duration {
+        let Some(age_max) = self.config.connection_age_max else { return Duration::MAX };
+        let age = u64::from(self.age_now().wrapping_sub(born)) * AGE_UNIT_MS;
+        age_max.saturating_sub(Duration::from_millis(age))
+    }
+
+    /// How long a connection may be parked.
+    pub(crate) fn parked_timeout(&self, born: u32) -> Duration {
+        self.config.keep_alive_timeout.min(self.age_left(born))
     }
 
     /// Runs `poll` as the handler of a connection that the engine looks after itself.
@@ -152,7 +234,7 @@ impl Core {
     }
 
     /// Runs `act` on the exchange that a ticket is for, if it is still the one that is worked on.
-    fn with<R>(&self, ticket: &Ticket, act: impl FnOnce(&mut Active) -> R) -> Option<R> {
+    pub(crate) fn with<R>(&self, ticket: &Ticket, act: impl FnOnce(&mut Active) -> R) -> Option<R> {
         let mut table = self.table.borrow_mut();
         match table.get_mut(ticket.key)? {
             Connection::Active(active) if active.requests == ticket.number => Some(act(active)),
@@ -213,7 +295,7 @@ impl Core {
     }
 
     /// The answer of a handler, or the lack of it.
-    fn answer(&self, active: &mut Active, mut response: Response) {
+    pub(crate) fn answer(&self, active: &mut Active, mut response: Response) {
         active.handler = None;
         self.log_streamed(active);
         if active.closing {
@@ -258,16 +340,18 @@ impl Core {
         let (_, date) = self.date.get();
         let head = ResponseHead::new(&Method::GET, Version::HTTP_11, status, BodyLength::Empty)?;
         active.output.reserve(&self.pool, HEAD_BYTES_MAX)?;
-        head.persistence(Persistence::Close).date(&date).encode(&mut active.output)?;
+        let fields = if status == StatusCode::SERVICE_UNAVAILABLE { RETRY_AFTER } else { &[] };
+        let fields = Fields::assume_checked(fields);
+        head.persistence(Persistence::Close).date(&date).fields(fields).encode(&mut active.output)?;
         Ok(())
     }
 
     /// The answer cannot be completed: what was gathered may still leave, then the connection is closed.
-    fn abandon(&self, active: &mut Active) {
+    pub(crate) fn abandon(&self, active: &mut Active) {
         active.closing = true;
     }
 
-    fn decode(&self, active: &mut Active) -> Result<Decoded, Error> {
+    pub(crate) fn decode(&self, active: &mut Active) -> Result<Decoded, Error> {
         loop {
             if active.exchange.request() == RequestState::Done {
                 return Ok(Decoded::End);
@@ -334,161 +418,19 @@ impl Core {
 }
 
 /// What a look at the received part of a body gave.
-enum Decoded {
+pub(crate) enum Decoded {
     Data(Lease),
     End,
     NeedMore,
 }
 
-/// A handler's hold on its exchange: the connection, and which of its requests.
-pub(crate) struct Ticket {
-    core: Rc<Core>,
-    key: Key,
-    number: u32,
-}
-
-impl Clone for Ticket {
-    fn clone(&self) -> Self {
-        Self { core: Rc::clone(&self.core), ..*self }
-    }
-}
-
-impl Ticket {
-    pub(crate) fn new(core: &Rc<Core>, key: Key, number: u32) -> Self {
-        Self { core: Rc::clone(core), key, number }
-    }
-
-    pub(crate) fn peer_addr(&self) -> Result<SocketAddr, Error> {
-        let mut table = self.core.table.borrow_mut();
-        table.get(self.key).ok_or(Error::Gone)?;
-        table.peer_address(self.key).map_err(|_| Error::Gone)
-    }
-
-    pub(crate) fn collect_bytes_max(&self) -> usize {
-        self.core.config.collect_bytes_max
-    }
-
-    /// The next part of the request's body.
-    pub(crate) fn poll_chunk(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
-        let polled = self.core.with(self, |active| {
-            if active.closing {
-                return Err(Error::Gone);
-            }
-            match self.core.decode(active)? {
-                Decoded::Data(lease) => return Ok(Some(Some(lease))),
-                Decoded::End => return Ok(Some(None)),
-                Decoded::NeedMore => {}
-            }
-            if active.exchange.may_continue() {
-                active.output.append(&self.core.pool, h1::CONTINUE)?;
-                active.exchange.continue_sent()?;
-            }
-            active.reader = Some(cx.waker().clone());
-            self.core.list(self.key, active);
-            Ok(None)
-        });
-        match polled {
-            None => Poll::Ready(Err(Error::Gone)),
-            Some(Err(error)) => Poll::Ready(Err(error)),
-            Some(Ok(Some(chunk))) => Poll::Ready(Ok(chunk)),
-            Some(Ok(None)) => Poll::Pending,
-        }
-    }
-
-    /// Writes the head of an answer that is streamed.
-    pub(crate) fn begin(&self, mut response: Response, length: Option<u64>) -> Result<(), Error> {
-        if response.kind() == ResponseKind::Streamed || response.length() != BodyLength::Empty {
-            return Err(Error::Misuse("an answer that is streamed has no body of its own"));
-        }
-        let length = length.map_or(BodyLength::Unknown, BodyLength::Known);
-        self.core.tick_for(self.key);
-        let begun = self.core.with(self, |active| {
-            if active.closing {
-                return Err(Error::Gone);
-            }
-            if !matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue) {
-                return Err(Error::Misuse("the request was answered already"));
-            }
-            self.core.write(active, &mut response, length)?;
-            self.core.list(self.key, active);
-            Ok(())
-        });
-        begun.unwrap_or(Err(Error::Gone))
-    }
-
-    /// Writes a piece of an answer's body: at once if it is small and there is room, else when the socket has taken what is before it.
-    pub(crate) fn poll_write(&self, cx: &mut Context<'_>, body: &mut Option<Body>) -> Poll<Result<(), Error>> {
-        let polled = self.core.with(self, |active| {
-            let piece = body.as_ref().expect("not polled after it was ready").as_slice().len();
-            if active.closing {
-                return Err(Error::Gone);
-            }
-            let discard = active.body.due() == Some(0) && active.method == Method::HEAD;
-            if !discard && active.exchange.response() != ResponseState::Body {
-                return Err(Error::Misuse("more bytes than were announced"));
-            }
-            let bytes_max = self.core.config.output_bytes_max;
-            if !discard && !active.output.has_room(piece.min(COPY_BYTES_MAX), bytes_max) {
-                active.writer = Some(cx.waker().clone());
-                self.core.list(self.key, active);
-                return Ok(None);
-            }
-            let body = body.take().expect("checked above");
-            if !discard {
-                self.core.put_piece(active, body)?;
-                self.core.list(self.key, active);
-            }
-            Ok(Some(()))
-        });
-        match polled {
-            None => Poll::Ready(Err(Error::Gone)),
-            Some(Err(error)) => Poll::Ready(Err(error)),
-            Some(Ok(Some(()))) => Poll::Ready(Ok(())),
-            Some(Ok(None)) => Poll::Pending,
-        }
-    }
-
-    /// Ends an answer's body.
-    pub(crate) fn finish(&self) -> Result<(), Error> {
-        let finished = self.core.with(self, |active| {
-            if active.closing {
-                return Err(Error::Gone);
-            }
-            let mut encoder = active.body;
-            let Ok(end) = encoder.finish() else {
-                self.core.abandon(active);
-                return Err(Error::Misuse("fewer bytes than were announced"));
-            };
-            if !end.is_empty() {
-                self.core.gather(active, end)?;
-            }
-            active.body = encoder;
-            if active.exchange.response() == ResponseState::Body {
-                active.exchange.body_sent()?;
-            }
-            self.core.list(self.key, active);
-            Ok(())
-        });
-        finished.unwrap_or(Err(Error::Gone))
-    }
-
-    /// The handler is done.
-    pub(crate) fn answer(&self, response: Response) {
-        self.core.tick_for(self.key);
-        self.core.with(self, |active| {
-            self.core.answer(active, response);
-            self.core.list(self.key, active);
-        });
-    }
-}
-
 impl Core {
     /// Appends to the output, behind a long body if there is one.
-    fn gather(&self, active: &mut Active, bytes: &[u8]) -> Result<(), OverBudget> {
+    pub(crate) fn gather(&self, active: &mut Active, bytes: &[u8]) -> Result<(), OverBudget> {
         active.output.append_behind(&self.pool, bytes)
     }
 
-    fn put_piece(&self, active: &mut Active, body: Body) -> Result<(), Error> {
+    pub(crate) fn put_piece(&self, active: &mut Active, body: Body) -> Result<(), Error> {
         let bytes = body.as_slice().len() as u64;
         let mut encoder = active.body;
         let frame = encoder.piece(bytes).map_err(|error| match error {
@@ -500,34 +442,5 @@ impl Core {
         active.body = encoder;
         active.sent_bytes += bytes;
         Ok(())
-    }
-}
-
-/// Answers 500 when the handler's future goes away without an answer: when it panics.
-pub(crate) struct Delivery {
-    ticket: Option<Ticket>,
-}
-
-impl Delivery {
-    pub(crate) fn new(ticket: Ticket) -> Self {
-        Self { ticket: Some(ticket) }
-    }
-
-    pub(crate) fn answer(mut self, response: Response) {
-        if let Some(ticket) = self.ticket.take() {
-            ticket.answer(response);
-        }
-    }
-}
-
-impl Drop for Delivery {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            ticket.core.with(&ticket, |active| {
-                active.handler = None;
-                ticket.core.fail(active, StatusCode::INTERNAL_SERVER_ERROR);
-                ticket.core.list(ticket.key, active);
-            });
-        }
     }
 }

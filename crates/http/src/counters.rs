@@ -82,6 +82,11 @@ impl WorkerCounters {
         add(&self.connections, 1);
     }
 
+    /// One that was accepted will be refused: it is no connection any more.
+    pub(crate) fn refused(&self) {
+        add(&self.connections, -1);
+    }
+
     pub(crate) fn closed(&self) {
         add(&self.connections, -1);
     }
@@ -128,6 +133,11 @@ pub struct Totals {
 }
 
 impl Counters {
+    /// Connections of all workers, without those that are refused.
+    pub(crate) fn connections(&self) -> u64 {
+        self.0.iter().map(|worker| worker.connections.load(Ordering::Relaxed)).sum()
+    }
+
     pub(crate) fn new(workers: usize) -> Self {
         Self((0..workers).map(|_| WorkerCounters::default()).collect())
     }

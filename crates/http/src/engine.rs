@@ -8,15 +8,18 @@ use ::core::task::Poll;
 use std::rc::Rc;
 
 use http::StatusCode;
-use plimsoll_codec::h1::RequestState;
-use plimsoll_runtime::net::{Bytes, Event};
+use plimsoll_codec::h1::{HeadSearch, RequestState};
+use plimsoll_runtime::net::{Bytes, Event, SocketOption, Table};
 use plimsoll_runtime::{Kind, SendBytes, signal, sleep_until};
 use plimsoll_slab::Key;
 
+use crate::closing::take_handler;
+use crate::config::{ProxyProtocol, TcpOptions};
 use crate::connection::{Active, Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::output::compacted;
+use crate::score::Score;
 use crate::server::Service;
 
 /// Runs the server until the runtime is asked to stop and its connections have ended.
@@ -84,11 +87,25 @@ impl<S: Service> Engine<S> {
     }
 
     fn accepted(&mut self, key: Key) {
-        self.core.counters().accepted();
-        let config = &self.core.config;
-        let mut table = self.core.table.borrow_mut();
+        let core = Rc::clone(&self.core);
+        core.counters().accepted();
+        let mut table = core.table.borrow_mut();
+        let admitted = core.peers.borrow_mut().accepted(key, || table.peer_address(key).ok());
+        if admitted.is_err() || core.is_crowded() {
+            drop(table);
+            return self.refuse(key);
+        }
+        set_options(&mut table, key, &core.config.tcp);
+        let born = core.age_now();
+        if let Some(place) = table.get_mut(key) {
+            *place = Connection::Parked { requests: 0, born, score: Score::default(), empty_lines: 0 };
+        }
+        let timeout = match core.config.proxy_protocol {
+            ProxyProtocol::Required => core.config.proxy_header_timeout,
+            ProxyProtocol::Off => core.parked_timeout(born),
+        };
         // Taken in from a stopped listener: its request is there already, or is not waited for.
-        table.schedule(key, if self.core.is_stopping() { config.linger_timeout } else { config.keep_alive_timeout });
+        table.schedule(key, if core.is_stopping() { core.config.linger_timeout } else { timeout });
         if table.receive(key).is_err() {
             drop(table);
             self.shed(key, Shed::Accept);
@@ -101,9 +118,14 @@ impl<S: Service> Engine<S> {
             table.get_mut(key).map(|connection| ::core::mem::replace(connection, Connection::Taken))
         };
         match taken {
-            Some(Connection::Parked { requests, search }) => {
+            Some(Connection::Parked { requests, born, score, empty_lines }) => {
                 let config = &self.core.config;
-                let active = Active { search, ..Active::new(requests, &config.limits, config.body_receive) };
+                let fresh = Active::new(requests, born, score, &config.limits, config.body_receive);
+                let mut active = Active { search: HeadSearch::after_empty_lines(empty_lines), ..fresh };
+                if self.core.peers.borrow().awaits_proxy(key) {
+                    // The time that was set at the accept stands.
+                    (active.awaits_proxy, active.deadline) = (true, Deadline::Proxy);
+                }
                 match self.core.pool.try_boxed(active, Kind::Codec) {
                     Ok(active) => {
                         self.core.counters().active(1);
@@ -117,18 +139,20 @@ impl<S: Service> Engine<S> {
                     let left = active.decoder.remaining().map(|left| left.saturating_sub(bytes.len() as u64));
                     active.receive.received(&bytes, left, plimsoll_runtime::now());
                 }
-                active.progressed(Deadline::Body);
+                active.came(bytes.len(), &self.core.config);
                 self.drive(key, active, Some(bytes));
             }
-            Some(Connection::Lingering { dropped_bytes }) => self.linger_on(key, dropped_bytes, bytes),
+            Some(Connection::Lingering { dropped_bytes, refused }) => {
+                let dropped_bytes = dropped_bytes.saturating_add(bytes.len() as u32);
+                drop(bytes);
+                self.core.put(key, Connection::Lingering { dropped_bytes, refused });
+                self.linger_on(key, dropped_bytes);
+            }
             Some(Connection::Taken) | None => debug_assert!(false, "a connection is put back before its next event"),
         }
     }
 
-    fn linger_on(&mut self, key: Key, dropped_bytes: u32, bytes: Bytes) {
-        let dropped_bytes = dropped_bytes.saturating_add(bytes.len() as u32);
-        drop(bytes);
-        self.core.put(key, Connection::Lingering { dropped_bytes });
+    fn linger_on(&mut self, key: Key, dropped_bytes: u32) {
         let too_many = dropped_bytes > self.core.config.drain_bytes_max;
         if too_many || self.core.table.borrow_mut().receive(key).is_err() {
             self.close(key);
@@ -139,7 +163,11 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let mut table = core.table.borrow_mut();
         if !rest.is_empty() {
-            table.schedule(key, core.config.send_timeout);
+            let timeout = match table.get(key) {
+                Some(Connection::Active(active)) => active.due_after(core.config.send_timeout, plimsoll_runtime::now()),
+                _ => core.config.send_timeout,
+            };
+            table.schedule(key, timeout);
             let sent = table.send(key, compacted(&core.pool, rest));
             drop(table);
             if sent.is_err() {
@@ -149,11 +177,14 @@ impl<S: Service> Engine<S> {
             return;
         }
         match table.get_mut(key) {
-            Some(Connection::Parked { .. }) if !self.core.is_stopping() => {
-                table.schedule(key, core.config.keep_alive_timeout)
+            Some(&mut Connection::Parked { born, .. }) if !self.core.is_stopping() => {
+                table.schedule(key, core.parked_timeout(born))
             }
             Some(Connection::Active(active)) => {
                 active.progressed(Deadline::Send);
+                if active.output.is_empty() {
+                    active.batch = 0;
+                }
                 drop(table);
                 self.look_after(key);
             }
@@ -175,7 +206,7 @@ impl<S: Service> Engine<S> {
         let sending = table.is_sending(key);
         match table.get_mut(key) {
             Some(connection @ Connection::Parked { .. }) if sending => {
-                *connection = Connection::Lingering { dropped_bytes: 0 };
+                *connection = Connection::LINGERING;
             }
             Some(Connection::Lingering { .. }) if sending => {}
             Some(Connection::Active(active)) => {
@@ -202,8 +233,22 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let mut table = core.table.borrow_mut();
         let sending = table.is_sending(key);
+        let now = plimsoll_runtime::now();
         let reason = match table.get_mut(key) {
+            Some(Connection::Active(active)) if active.is_overdue(now) => {
+                core.counters().shed(Shed::Timeout);
+                core.fail(active, StatusCode::SERVICE_UNAVAILABLE);
+                (active.deadline, active.handler_until) = (Deadline::None, None);
+                let handler = take_handler(active);
+                drop(table);
+                if let Some(handler) = handler {
+                    handler.abort();
+                }
+                return self.look_after(key);
+            }
             _ if sending => Shed::Output,
+            // Nobody is answered before it is known who that is.
+            Some(Connection::Active(active)) if active.awaits_proxy => Shed::Timeout,
             Some(Connection::Active(active)) if !active.closing && active.handler.is_none() => {
                 // A head that never ends.
                 let _failed_before = active.exchange.request_failed();
@@ -230,5 +275,17 @@ impl<S: Service> Engine<S> {
         drop(table);
         core.counters().shed(reason);
         self.close(key);
+    }
+}
+
+/// Sets what a connection's socket is asked to be. One that is gone already fails this; its first receive tells.
+fn set_options(table: &mut Table<Connection>, key: Key, tcp: &TcpOptions) {
+    let options = [
+        tcp.keep_alive_idle.map(|idle| SocketOption::KeepAlive(Some(idle))),
+        tcp.user_timeout.map(SocketOption::UserTimeout),
+        tcp.not_sent_bytes_max.map(SocketOption::NotSentLowWater),
+    ];
+    for option in options.into_iter().flatten() {
+        let _told_later = table.set_option(key, option);
     }
 }

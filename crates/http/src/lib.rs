@@ -39,16 +39,23 @@ mod counters;
 mod engine;
 mod error;
 mod output;
+mod patience;
+mod peers;
 mod plan;
+mod proxy;
 mod receive;
 mod request;
 mod response;
+#[cfg(feature = "router")]
+mod router;
+mod score;
 mod server;
 mod settle;
 mod steps;
+mod ticket;
 
 pub use body::BodyWriter;
-pub use config::Config;
+pub use config::{Config, ProxyProtocol, TcpOptions};
 pub use connection::{CONNECTION_BYTES, EXCHANGE_BYTES};
 pub use counters::{Counters, Shed, Totals};
 pub use error::Error;
@@ -56,8 +63,10 @@ pub use http::{Method, StatusCode, Version, header};
 pub use plan::plan;
 pub use plimsoll_codec as codec;
 pub use plimsoll_pool::{AdaptiveSize, Class};
-pub use request::{Request, RequestRef};
+pub use request::{MustFinish, Request, RequestRef};
 pub use response::{Body, IntoResponse, Response};
+#[cfg(feature = "router")]
+pub use router::{Handler, RouteError, Router};
 pub use server::{AccessRecord, Server};
 
 /// The result of a handler's calls.

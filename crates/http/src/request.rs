@@ -9,7 +9,7 @@ use plimsoll_codec::h1::{FieldSlot, Framing, RequestHead, RequestView};
 use plimsoll_runtime::{Kind, Lease, OverBudget, Pool};
 
 use crate::body::BodyWriter;
-use crate::core::Ticket;
+use crate::ticket::Ticket;
 use crate::{Error, Response};
 
 /// A request, borrowed for the length of one call; see [`Server::serve_ready`](crate::Server::serve_ready).
@@ -147,6 +147,31 @@ impl Request {
         Ok(body)
     }
 
+    /// The paths of the server's router.
+    #[cfg(feature = "router")]
+    pub(crate) fn routes(&self) -> Option<&crate::router::Table> {
+        self.ticket.routes()
+    }
+
+    /// Says that what follows must be finished even if the client goes away, for as long as the returned value lives. Else a handler's future is
+    /// dropped at its next await when its client goes away.
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response};
+    ///
+    /// async fn pay(mut req: Request) -> Result<Response, Error> {
+    ///     let order = req.collect().await?;
+    ///     let finish = req.must_finish();
+    ///     // ... charge the card, then write the order down: both or none ...
+    ///     drop(finish);
+    ///     Ok(Response::text(format!("{} bytes", order.len())))
+    /// }
+    /// ```
+    pub fn must_finish(&self) -> MustFinish {
+        self.ticket.begin_must_finish();
+        MustFinish(self.ticket.clone())
+    }
+
     /// Begins an answer whose body is streamed. `length` is its length in bytes where that is known; else it goes out in chunks.
     /// The request's body can still be read meanwhile. The handler returns what [`BodyWriter::finish`] gives.
     ///
@@ -168,6 +193,22 @@ impl Request {
     pub fn respond(&mut self, response: Response, length: Option<u64>) -> Result<BodyWriter, Error> {
         self.ticket.begin(response, length)?;
         Ok(BodyWriter::new(self.ticket.clone()))
+    }
+}
+
+/// As long as this lives, a handler is not dropped when its client goes away or its time is up, and the server's stop waits for it (up to
+/// [`Config::drain_timeout`](crate::Config::drain_timeout)). See [`Request::must_finish`].
+pub struct MustFinish(Ticket);
+
+impl Drop for MustFinish {
+    fn drop(&mut self) {
+        self.0.end_must_finish();
+    }
+}
+
+impl fmt::Debug for MustFinish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MustFinish")
     }
 }
 

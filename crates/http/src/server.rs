@@ -13,11 +13,13 @@ use plimsoll_runtime::worker_tasks;
 use plimsoll_runtime::{JoinHandle, Result, Spare, Started, spawn_on, workers};
 
 use crate::config::Config;
-use crate::core::{Core, Delivery, Ticket};
+use crate::core::Core;
 use crate::counters::Counters;
 use crate::engine;
+use crate::peers::Addresses;
 use crate::request::{Request, RequestRef};
 use crate::response::{IntoResponse, Response};
+use crate::ticket::{Delivery, Ticket};
 
 /// An HTTP/1.1 server.
 ///
@@ -41,6 +43,15 @@ impl Server {
     /// Outside of a runtime.
     pub fn bind(address: impl TryInto<ListenAddress>) -> Result<Self> {
         Ok(Self::from_listener(TcpListener::bind(address)?))
+    }
+
+    /// Binds with options, such as the length of the queue of connections that wait to be accepted (`backlog`).
+    ///
+    /// # Errors
+    ///
+    /// See [`TcpListener::bind_with`].
+    pub fn bind_with(address: SocketAddr, options: ListenOptions) -> Result<Self> {
+        Ok(Self::from_listener(TcpListener::bind_with(address, options)?))
     }
 
     /// Serves a listener that was bound before.
@@ -77,7 +88,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When another worker cannot bind to the address.
+    /// [`Error::Config`](plimsoll_runtime::Error::Config) for limits out of their range, see [`Config::validate`]; and when another worker cannot
+    /// bind to the address.
     pub async fn serve<H, F>(self, handler: H) -> Result<()>
     where
         H: Fn(Request) -> F + Clone + Send + 'static,
@@ -86,14 +98,11 @@ impl Server {
     {
         self.serve_with(move || {
             let handler = Rc::new(handler.clone());
-            Handlers {
-                start: move |request, delivery: Delivery| {
-                    let handler = Rc::clone(&handler);
-                    // The handler's future is made in here: one that was moved in would be in the cell twice.
-                    async move { delivery.answer(handler(request).await.into_response()) }
-                },
-                spare: None,
-            }
+            Handlers::new(move |request, delivery: Delivery| {
+                let handler = Rc::clone(&handler);
+                // The handler's future is made in here: one that was moved in would be in the cell twice.
+                async move { delivery.answer(handler(request).await.into_response()) }
+            })
         })
         .await
     }
@@ -111,15 +120,17 @@ impl Server {
         self.serve_with(move || ReadyHandler(handler.clone())).await
     }
 
-    async fn serve_with<S: Service>(self, service: impl Fn() -> S + Clone + Send + 'static) -> Result<()> {
+    pub(crate) async fn serve_with<S: Service>(self, service: impl Fn() -> S + Clone + Send + 'static) -> Result<()> {
+        self.config.validate()?;
+        let addresses = Addresses::default();
         let mut others = Vec::new();
         for worker in 1..workers() {
             let (address, options) = (self.listener.local_addr(), self.listener.sibling_options());
-            let parts = (self.config.clone(), self.counters.clone(), self.log.clone());
+            let parts = (self.config.clone(), self.counters.clone(), addresses.clone(), self.log.clone());
             let service = service.clone();
             others.push(spawn_on(worker, move || serve_sibling(address, options, parts, service))?);
         }
-        let here = serve_here(self.listener, (self.config, self.counters, self.log), service()).await;
+        let here = serve_here(self.listener, (self.config, self.counters, addresses, self.log), service()).await;
         for other in others {
             other.await??;
         }
@@ -133,7 +144,7 @@ impl fmt::Debug for Server {
     }
 }
 
-type Parts = (Config, Counters, Option<AccessLog>);
+type Parts = (Config, Counters, Addresses, Option<AccessLog>);
 
 async fn serve_sibling<S: Service>(
     address: SocketAddr,
@@ -144,10 +155,14 @@ async fn serve_sibling<S: Service>(
     serve_here(TcpListener::bind_with(address, options)?, parts, service()).await
 }
 
-async fn serve_here<S: Service>(listener: TcpListener, (config, counters, log): Parts, service: S) -> Result<()> {
-    let table =
-        Table::new(listener, TableConfig { connections_max: config.connections_max, ..TableConfig::default() })?;
-    engine::run(Core::new(table, config, counters, log), service).await;
+async fn serve_here<S: Service>(
+    listener: TcpListener,
+    (config, counters, addresses, log): Parts,
+    service: S,
+) -> Result<()> {
+    // What is beyond the configured number is accepted, to be told so.
+    let table = Table::new(listener, TableConfig { no_delay: config.tcp.no_delay, ..TableConfig::default() })?;
+    engine::run(Core::new(table, config, counters, addresses, log), service).await;
     Ok(())
 }
 
@@ -168,9 +183,19 @@ pub(crate) trait Service: 'static {
 }
 
 /// Async handlers. One cell for a handler's future is kept ready, so that one that is ready at once costs no allocation.
-struct Handlers<M, F: Future<Output = ()> + 'static> {
+pub(crate) struct Handlers<M, F: Future<Output = ()> + 'static> {
     start: M,
     spare: Option<Spare<F>>,
+}
+
+impl<M, F> Handlers<M, F>
+where
+    M: Fn(Request, Delivery) -> F + 'static,
+    F: Future<Output = ()> + 'static,
+{
+    pub(crate) fn new(start: M) -> Self {
+        Self { start, spare: None }
+    }
 }
 
 impl<M, F> Service for Handlers<M, F>

@@ -58,10 +58,11 @@ impl<S: Service> Engine<S> {
     fn park(&mut self, key: Key, active: PoolBox<Active>, mut table: RefMut<'_, Table<Connection>>) {
         let config = &self.core.config;
         let sending = table.is_sending(key);
-        table.schedule(key, if sending { config.send_timeout } else { config.keep_alive_timeout });
+        let Active { requests, born, score, .. } = *active;
+        let empty_lines = active.search.empty_lines();
+        table.schedule(key, if sending { config.send_timeout } else { self.core.parked_timeout(born) });
         debug_assert!(!active.search.started(), "a head that began is kept");
-        let parked = Connection::Parked { requests: active.requests, search: active.search };
-        *table.get_mut(key).expect("a live connection") = parked;
+        *table.get_mut(key).expect("a live connection") = Connection::Parked { requests, born, score, empty_lines };
         let receiving = table.receive(key);
         drop(table);
         drop(active);
@@ -69,7 +70,7 @@ impl<S: Service> Engine<S> {
         if receiving.is_err() && sending {
             // Closed when the answer has left.
             self.core.counters().shed(Shed::Parked);
-            self.core.put(key, Connection::Lingering { dropped_bytes: 0 });
+            self.core.put(key, Connection::LINGERING);
         } else if receiving.is_err() {
             self.core.counters().shed(Shed::Parked);
             self.close(key);
@@ -77,6 +78,11 @@ impl<S: Service> Engine<S> {
             self.close(key);
         }
     }
+}
+
+/// Whether no further request may be begun before the socket has taken what was answered.
+pub(crate) fn is_batch_full(core: &Core, active: &Active) -> bool {
+    active.batch >= core.config.read_ahead_requests_max
 }
 
 enum After {
@@ -95,6 +101,11 @@ fn arm(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active, ne
         }
         // Output that the peer does not take stops further reads from it.
         Next::ReadHead if !active.output.is_empty() => {
+            table.unwatch(key);
+            Ok(())
+        }
+        // So do requests that were read ahead and may not be begun yet.
+        Next::ReadHead if is_batch_full(core, active) && table.is_sending(key) => {
             table.unwatch(key);
             Ok(())
         }
@@ -126,6 +137,7 @@ fn receive_body(core: &Core, table: &mut Table<Connection>, key: Key, active: &A
 fn schedule(core: &Core, table: &mut Table<Connection>, key: Key, active: &mut Active, sends: bool) {
     let deadline = match active.exchange.request() {
         _ if sends => Deadline::Send,
+        _ if active.awaits_proxy => Deadline::Proxy,
         _ if active.reader.is_some() => Deadline::Body,
         _ if active.handler.is_some() => Deadline::None,
         RequestState::Head => Deadline::Head,
@@ -134,12 +146,21 @@ fn schedule(core: &Core, table: &mut Table<Connection>, key: Key, active: &mut A
     if deadline == active.deadline && deadline != Deadline::None {
         return;
     }
+    let now = plimsoll_runtime::now();
+    if active.deadline == Deadline::Body {
+        active.patience.pause(now);
+    }
     active.deadline = deadline;
     let config = &core.config;
-    match deadline {
-        Deadline::None => table.unschedule(key),
-        Deadline::Head => table.schedule(key, config.head_timeout),
-        Deadline::Body => table.schedule(key, config.body_timeout),
-        Deadline::Send => table.schedule(key, config.send_timeout),
+    let after = match deadline {
+        Deadline::None => None,
+        Deadline::Head => Some(config.head_timeout),
+        Deadline::Body => Some(active.patience.wait(now)),
+        Deadline::Proxy => Some(config.proxy_header_timeout),
+        Deadline::Send => Some(config.send_timeout),
+    };
+    match after.map(|after| active.due_after(after, now)).or_else(|| active.handler_left(now)) {
+        Some(after) => table.schedule(key, after),
+        None => table.unschedule(key),
     }
 }

@@ -11,11 +11,16 @@ use plimsoll_runtime::net::Bytes;
 use plimsoll_runtime::{Kind, Lease, OverBudget};
 use plimsoll_slab::Key;
 
-use crate::connection::{Active, Connection};
-use crate::core::{Core, Ticket};
+use crate::connection::{Active, Connection, Deadline};
+use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::patience::Patience;
+use crate::proxy;
+use crate::score::{Offence, Verdict};
 use crate::server::{Answered, Service};
+use crate::settle::is_batch_full;
+use crate::ticket::Ticket;
 
 /// Bytes of a request line that the access log gets at most; valid ones are never longer with the default limits.
 const LOGGED_LINE_BYTES_MAX: usize = 8_192;
@@ -111,7 +116,8 @@ impl<S: Service> Engine<S> {
                 // A handler that has answered may still read the body, or do something else.
                 _ if active.handler.is_some() => Step::Wait(active),
                 Next::Reset => self.next_exchange(active),
-                Next::ReadHead if self.may_begin(&active) => self.head(key, active, &mut source),
+                _ if active.awaits_proxy => self.proxy_header(key, active, &mut source),
+                Next::ReadHead if self.may_begin(key, &active) => self.head(key, active, &mut source),
                 Next::Drain => self.drain(active, &mut source),
                 _ => Step::Wait(active),
             };
@@ -152,13 +158,44 @@ impl<S: Service> Engine<S> {
         active.dropped_bytes = 0;
         active.reader = None;
         active.writer = None;
+        active.handler_until = None;
+        active.score.redeem();
         Step::On(active)
     }
 
     /// Whether another request may be begun: there is room for its answer.
-    fn may_begin(&self, active: &Active) -> bool {
-        let room = !active.output.has_tail() && active.output.gathered_bytes() < self.core.config.output_bytes_max;
-        room && !active.closing
+    fn may_begin(&self, key: Key, active: &Active) -> bool {
+        let output = &active.output;
+        let room = !output.has_tail() && output.gathered_bytes() < self.core.config.output_bytes_max;
+        let waits =
+            is_batch_full(&self.core, active) && (!output.is_empty() || self.core.table.borrow().is_sending(key));
+        room && !waits && !active.closing
+    }
+
+    /// Looks for the header that says on whose behalf the proxy connects. A connection without one is closed without an answer.
+    fn proxy_header(&mut self, key: Key, mut active: PoolBox<Active>, source: &mut Source) -> Step {
+        let (origin, used) = match proxy::parse(source.rest()) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Step::Wait(active),
+            Err(proxy::Malformed) => {
+                self.core.counters().shed(Shed::Misbehaviour);
+                self.core.put(key, Connection::Active(active));
+                self.close(key);
+                return Step::Closed;
+            }
+        };
+        source.consume(used);
+        let mut table = self.core.table.borrow_mut();
+        let found = self.core.peers.borrow_mut().found(key, origin, || table.peer_address(key).ok());
+        drop(table);
+        (active.awaits_proxy, active.deadline) = (false, Deadline::None);
+        if found.is_ok() {
+            return Step::On(active);
+        }
+        self.core.put(key, Connection::LINGERING);
+        self.finish_active(active);
+        self.refuse(key);
+        Step::Closed
     }
 
     /// Looks for a head and starts its handler.
@@ -173,6 +210,9 @@ impl<S: Service> Engine<S> {
             Ok(None) => {
                 let skipped = active.search.discard_skipped();
                 source.consume(skipped);
+                if skipped > 0 && active.score.offend(Offence::EmptyLines) == Verdict::Cut {
+                    return Step::Wait(self.misbehaved(key, active, b"", plimsoll_codec::Error::LeadingLines));
+                }
                 if active.search.started() && active.exchange.request() == RequestState::Idle {
                     let started = active.exchange.head_started();
                     debug_assert!(started.is_ok(), "the request side was idle");
@@ -211,7 +251,11 @@ impl<S: Service> Engine<S> {
         let has_body = body.is_some();
         match answered {
             Answered::Ready => {}
-            Answered::Pending(handler) => active.handler = Some(handler),
+            Answered::Pending(handler) => {
+                active.handler = Some(handler);
+                let timeout = core.config.handler_timeout;
+                active.handler_until = timeout.map(|timeout| plimsoll_runtime::now() + timeout);
+            }
             Answered::NoRoom => return Step::Wait(self.no_room(active)),
         }
         if has_body {
@@ -237,7 +281,14 @@ impl<S: Service> Engine<S> {
         debug_assert!(received.is_ok(), "a head was due");
         self.core.counters().request();
         active.requests = active.requests.wrapping_add(1);
-        if self.core.is_stopping() || config.requests_max.is_some_and(|max| active.requests >= max) {
+        active.must_finish = 0;
+        active.batch = active.batch.saturating_add(1);
+        active.patience = Patience::full(config.body_timeout);
+        let is_last = self.core.is_stopping()
+            || config.requests_max.is_some_and(|max| active.requests >= max)
+            || active.score.verdict() != Verdict::Fine
+            || self.core.age_left(active.born).is_zero();
+        if is_last {
             active.exchange.close_after();
         }
         active.method = parsed.method.clone();
@@ -260,7 +311,7 @@ impl<S: Service> Engine<S> {
         let line = &line[..line.len().min(LOGGED_LINE_BYTES_MAX)];
         active.line = self.core.pool.try_copy(line, Kind::Buffers).ok();
         if active.peer.is_none() {
-            active.peer = self.core.table.borrow_mut().peer_address(key).ok();
+            active.peer = self.core.peer_address(key);
         }
     }
 
@@ -309,6 +360,7 @@ impl<S: Service> Engine<S> {
                 BodyEvent::End => {
                     let received = active.exchange.body_received();
                     debug_assert!(received.is_ok(), "a body was due");
+                    active.score.offend(Offence::UnwantedBody);
                     return Step::On(active);
                 }
             }

@@ -5,7 +5,7 @@ use std::process::Command;
 use super::Outcome;
 use crate::bench::instructions;
 use crate::tidy::workspace::{Role, Workspace};
-use crate::{fuzz, repo, tidy};
+use crate::{fuzz, repo, sim, tidy};
 
 pub(super) fn fmt() -> Outcome {
     match finish(repo::cargo().args(["fmt", "--all", "--check"])) {
@@ -78,6 +78,11 @@ pub(super) fn packages_with_loom(workspace: &Workspace) -> Vec<String> {
         sources.any(|file| file.tokens.find_sequence(&["loom", "::", "model"]).next().is_some())
     };
     workspace.packages.iter().filter(|package| has_model(&package.dir)).map(|package| package.name.clone()).collect()
+}
+
+/// Under a minute on two processors; `cargo xtask sim --seeds N` runs more.
+pub(super) fn sim() -> Outcome {
+    finish(&mut sim::command(&[]))
 }
 
 /// The fuzz targets are library functions: this needs no fuzzer.

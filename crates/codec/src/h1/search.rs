@@ -36,6 +36,16 @@ pub struct HeadSearch {
 }
 
 impl HeadSearch {
+    /// A search that goes on after so many empty lines, which were discarded: see [`empty_lines`](Self::empty_lines).
+    pub const fn after_empty_lines(lines: u8) -> Self {
+        Self { searched: 0, lines: 0, skipped: 0, empty_lines: lines }
+    }
+
+    /// Empty lines seen so far: all that a search that has not started needs to be remembered by.
+    pub const fn empty_lines(&self) -> u8 {
+        self.empty_lines
+    }
+
     /// Looks on for the end of the head in `bytes`, which hold everything received since the end of the previous
     /// message: what earlier calls were given, plus what came since.
     ///

@@ -122,6 +122,7 @@ mod node;
 mod pipe;
 mod rng;
 mod sockets;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -130,6 +131,7 @@ pub use census::{Census, OpKind};
 pub use faults::{Fault, Faults};
 use kernel::Kernel;
 pub(crate) use node::Sim;
+pub use sweep::{FailedSeed, Sweep};
 
 /// What a world is like. [`SimConfig::new`] is a clean one.
 #[derive(Clone, Debug)]

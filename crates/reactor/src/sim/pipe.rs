@@ -131,7 +131,11 @@ impl Pipe {
     pub(crate) fn take(&mut self, len_max: usize) -> Vec<u8> {
         let taken = len_max.min(self.arrived);
         self.arrived -= taken;
-        let bytes = self.bytes.drain(..taken).collect();
+        // As two copies: byte by byte this was a tenth of a sweep's time.
+        let (front, back) = self.bytes.as_slices();
+        let of_front = taken.min(front.len());
+        let bytes = [&front[..of_front], &back[..taken - of_front]].concat();
+        self.bytes.drain(..taken);
         self.check();
         bytes
     }

@@ -37,7 +37,7 @@ pub(crate) use net::{
     shutdown, socket, socket_error,
 };
 pub(crate) use ring::{RingUpdate, kernel_release, ring_enter, ring_register};
-pub(crate) use thread::{pause, spawn_thread};
+pub(crate) use thread::{pause, run_on_threads, spawn_thread};
 
 /// Makes a call that answers -1 on failure, again while a signal interrupts it.
 fn retry(mut call: impl FnMut() -> isize) -> Result<usize, Errno> {

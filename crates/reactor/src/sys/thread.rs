@@ -21,3 +21,13 @@ pub(crate) fn spawn_thread(
 pub(crate) fn pause(time: Duration) {
     std::thread::sleep(time);
 }
+
+/// Runs the same on several threads at once, and waits for all of them.
+pub(crate) fn run_on_threads(threads: usize, run: impl Fn() + Sync) {
+    debug_assert!(threads > 0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(&run);
+        }
+    });
+}

@@ -102,13 +102,14 @@ impl Plan {
         let size = rng.pick(&[0, 1, 10, 1_000, 5_000, 16_384, 16_385, 30_000, 100_000]);
         let piece = rng.pick(&[900, 4_000, 16_384, 20_000, 80_000]);
         let sent = rng.pick(&[0, 1, 300, 5_000, 30_000]);
-        let (method, path, expected) = match rng.below(9) {
+        let (method, path, expected) = match rng.below(10) {
             0 | 1 => ("GET", format!("/text/0/{size}"), Expected::text(body(size))),
             2 => ("GET", format!("/text/{}/{size}", rng.between(1, 9)), Expected::text(body(size))),
             3 => ("GET", format!("/pieces/{piece}/{size}"), Expected::streamed(None, body(size))),
             4 => ("GET", format!("/length/{piece}/{size}"), Expected::streamed(Some(size), body(size))),
             5 => ("POST", "/echo".to_owned(), Expected::streamed(Some(sent), body(sent))),
             6 => ("POST", "/count".to_owned(), Expected::text(sent.to_string().into_bytes())),
+            8 => ("GET", format!("/file/{sent}/{size}"), Expected::text(body(sent))),
             7 => ("POST", "/ignore".to_owned(), Expected::text(b"ignored".to_vec())),
             _ => ("POST", format!("/late/{sent}"), Expected::streamed(Some(4), b"late".to_vec())),
         };

@@ -1,19 +1,4 @@
-//! The real server in a simulated world, with clients that do what a seed says: pipelined requests in pieces, bodies in both framings, slow readers,
-//! early closes, half closes, bad input, idling. For each seed:
-//!
-//! * what a client has received is what the requests it sent are answered with: to the last byte in a clean world, a legal beginning of it
-//!   (or an error that closes) in one with faults;
-//! * every connection ends, every handler's future ends, no descriptor and no byte is left, and the counters add up;
-//! * the same seed does the same again, to the byte and the nanosecond: the hashes of both runs' traces are equal.
-//!
-//! `PLIMSOLL_SIM_SEEDS` is how many seeds are run (default 300), `PLIMSOLL_SIM_FIRST` the first one (default 1). A seed that fails is named.
-
-#![forbid(unsafe_code)]
-#![allow(clippy::print_stderr, reason = "a seed that fails is named")]
-
-mod oracle;
-mod plan;
-mod service;
+//! One seed: a world, the server in it, its clients, and what must hold in the end.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -22,14 +7,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use plimsoll_http::{Config, Server, Totals};
-use plimsoll_reactor::sim::{Faults, SimConfig, World};
-use plimsoll_runtime::net::{ReadHalf, TcpStream};
-use plimsoll_runtime::{MemoryLimit, Runtime, Spawner, sleep, spawn, timeout};
+use plimsoll::http::{Config, Server, Totals};
+use plimsoll::net::{ReadHalf, TcpStream};
+use plimsoll::sim::{Census, Faults, SimConfig, World};
+use plimsoll::{MemoryLimit, Runtime, Spawner, sleep, spawn, timeout};
 
-use oracle::Verdict;
-use plan::{End, Plan, Rng};
-use service::Tally;
+use crate::oracle::Verdict;
+use crate::plan::{End, Plan, Rng};
+use crate::service::{self, Tally};
 
 /// What a seed decides about its world.
 struct Weather {
@@ -56,45 +41,25 @@ impl Weather {
 
 /// What a run came to, to be compared with another run of its seed.
 #[derive(Debug, PartialEq, Eq)]
-struct Outcome {
-    trace_hash: u64,
-    totals: Totals,
-    received_bytes: usize,
-    verdicts: Vec<Verdict>,
+pub struct Outcome {
+    /// Of every event in the world, in order, with its time.
+    pub trace_hash: u64,
+    /// What the server counted.
+    pub totals: Totals,
+    /// Bytes that all clients received.
+    pub received_bytes: usize,
+    /// How each client's answers ended.
+    pub verdicts: Vec<Verdict>,
+    /// What happened.
+    pub census: Census,
 }
 
-#[test]
-fn the_server_keeps_its_word_in_any_weather() {
-    let number = |name: &str, default: u64| match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text}")),
-        Err(_) => default,
-    };
-    let (first, seeds) = (number("PLIMSOLL_SIM_FIRST", 1), number("PLIMSOLL_SIM_SEEDS", 300));
-    let mut whole = 0;
-    let mut cut = 0;
-    for seed in first..first + seeds {
-        let named = Named(seed);
-        let outcome = run(seed);
-        assert_eq!(outcome, run(seed), "a seed does the same again");
-        whole += outcome.verdicts.iter().filter(|verdict| **verdict == Verdict::Whole).count();
-        cut += outcome.verdicts.iter().filter(|verdict| **verdict == Verdict::Cut).count();
-        drop(named);
-    }
-    assert!(seeds < 50 || (whole > 0 && cut > 0), "both kinds of ends happen: {whole} whole, {cut} cut");
-}
-
-/// Prints the seed if a test panics.
-struct Named(u64);
-
-impl Drop for Named {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("failed with PLIMSOLL_SIM_FIRST={} PLIMSOLL_SIM_SEEDS=1", self.0);
-        }
-    }
-}
-
-fn run(seed: u64) -> Outcome {
+/// Runs a seed. Two runs of a seed have the same outcome.
+///
+/// # Panics
+///
+/// When something does not hold that must.
+pub fn run(seed: u64) -> Outcome {
     let mut rng = Rng::new(seed);
     let weather = Weather::of(seed, &mut rng);
     let world = World::new(SimConfig {
@@ -117,6 +82,7 @@ fn run(seed: u64) -> Outcome {
     tally.check(&totals);
     Outcome {
         trace_hash: world.trace_hash(),
+        census: world.census(),
         totals,
         received_bytes: results.iter().map(|(bytes, _)| bytes).sum(),
         verdicts: results.into_iter().map(|(_, verdict)| verdict).collect(),

@@ -1,11 +1,12 @@
 //! The handlers of the simulated server.
 
 use core::time::Duration;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
-use plimsoll_http::{Error, Request, Response, StatusCode};
-use plimsoll_runtime::sleep;
+use plimsoll::fs::OpenOptions;
+use plimsoll::http::{Error, Request, Response, StatusCode};
+use plimsoll::sleep;
 
 /// What handlers count.
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub(crate) struct Tally {
     pub(crate) dropped: AtomicU64,
     /// Handlers that saw a body that was not what their path announced.
     pub(crate) wrong: AtomicU64,
+    /// Files that were made.
+    pub(crate) files: AtomicU64,
 }
 
 /// One handler's run.
@@ -35,14 +38,24 @@ impl Drop for Pass {
 }
 
 /// Byte `at` of every body.
-pub(crate) fn pattern(at: usize) -> u8 {
+fn pattern(at: usize) -> u8 {
     b'a' + (at % 251 % 26) as u8
 }
 
 /// A body of so many bytes.
 pub(crate) fn body(bytes: usize) -> Vec<u8> {
-    (0..bytes).map(pattern).collect()
+    LONGEST[..bytes].to_vec()
 }
+
+/// Whether `bytes` are what a body has at `at`.
+fn is_body(bytes: &[u8], at: usize) -> bool {
+    LONGEST.get(at..at + bytes.len()) == Some(bytes)
+}
+
+const BODY_BYTES_MAX: usize = 100_000;
+
+/// Made once: a sweep needs millions of them.
+static LONGEST: LazyLock<Vec<u8>> = LazyLock::new(|| (0..BODY_BYTES_MAX).map(pattern).collect());
 
 /// Answers `/KIND/NUMBER/NUMBER`.
 pub(crate) async fn answer(mut request: Request, tally: Arc<Tally>) -> Result<Response, Error> {
@@ -69,6 +82,10 @@ async fn dispatch(request: &mut Request, tally: &Tally) -> Result<Response, Erro
         }
         "pieces" => pieces(request, one, two, None).await,
         "length" => pieces(request, one, two, Some(two as u64)).await,
+        "file" => {
+            sleep_ms(two % 3).await;
+            Ok(Response::text(through_a_file(one, tally).await.unwrap_or_else(|_| body(one))))
+        }
         "echo" => echo(request).await,
         "count" => {
             let length = request.collect().await?.len();
@@ -84,6 +101,33 @@ async fn sleep_ms(milliseconds: usize) {
     if milliseconds > 0 {
         sleep(Duration::from_millis(milliseconds as u64)).await;
     }
+}
+
+/// A body that went through a file of its own and back. Fails where the world's files do.
+async fn through_a_file(bytes: usize, tally: &Tally) -> plimsoll::Result<Vec<u8>> {
+    let path = format!("/file-{}", tally.files.fetch_add(1, Ordering::Relaxed));
+    let content = body(bytes);
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).await?;
+    let mut at = 0;
+    while at < bytes {
+        let lease = plimsoll::pool().try_copy(&content[at..], plimsoll::Kind::Buffers)?;
+        at += file.write_at(lease, at as u64).await?.0;
+    }
+    file.sync_all().await?;
+    let length = file.metadata().await?.len;
+    let mut read = Vec::new();
+    while read.len() < bytes {
+        let lease = plimsoll::pool().try_acquire(4_096, plimsoll::Kind::Buffers)?;
+        let (count, lease) = file.read_at(lease, read.len() as u64).await?;
+        if count == 0 {
+            break;
+        }
+        read.extend_from_slice(&lease);
+    }
+    if length != bytes as u64 || read != content {
+        tally.wrong.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(read)
 }
 
 async fn pieces(request: &mut Request, piece: usize, bytes: usize, length: Option<u64>) -> Result<Response, Error> {
@@ -113,7 +157,7 @@ async fn late(request: &mut Request, bytes: usize, tally: &Tally) -> Result<Resp
     sleep_ms(2).await;
     let mut at = 0;
     while let Some(chunk) = request.chunk().await? {
-        if !chunk.iter().enumerate().all(|(offset, &byte)| byte == pattern(at + offset)) {
+        if !is_body(&chunk, at) {
             tally.wrong.fetch_add(1, Ordering::Relaxed);
         }
         at += chunk.len();

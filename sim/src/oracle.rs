@@ -48,7 +48,7 @@ impl Expected {
 
 /// How far the answers came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// All that was due, and nothing else.
     Whole,
     /// The beginning of what was due.

@@ -1,0 +1,49 @@
+//! How long the server still waits for a body.
+
+use ::core::time::Duration;
+
+use plimsoll_runtime::Instant;
+
+/// A leaky bucket of waiting time. Waiting empties it, each byte that comes fills it up by its share of a second, and it is never fuller than
+/// at the start. So a peer that is silent empties it once, and one that sends too slowly empties it in the end, however it spreads its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Patience {
+    left: Duration,
+    /// Since when it is being emptied.
+    since: Option<Instant>,
+}
+
+impl Patience {
+    /// A full one.
+    pub(crate) fn full(timeout: Duration) -> Self {
+        Self { left: timeout, since: None }
+    }
+
+    /// Begins to wait; what is left.
+    pub(crate) fn wait(&mut self, now: Instant) -> Duration {
+        self.pause(now);
+        self.since = Some(now);
+        self.left
+    }
+
+    /// Ends a wait.
+    pub(crate) fn pause(&mut self, now: Instant) {
+        if let Some(since) = self.since.take() {
+            self.left = self.left.saturating_sub(now.since(since));
+        }
+    }
+
+    /// Bytes have come.
+    pub(crate) fn earn(&mut self, bytes: usize, bytes_per_second_min: Option<u32>, timeout: Duration) {
+        self.left = match bytes_per_second_min {
+            Some(rate) => {
+                let nanos = (bytes as u64).saturating_mul(1_000_000_000) / u64::from(rate.max(1));
+                timeout.min(self.left + Duration::from_nanos(nanos))
+            }
+            None => timeout,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;

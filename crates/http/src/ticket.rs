@@ -1,0 +1,202 @@
+//! What a handler holds of its exchange, and how its answer comes back.
+
+use ::core::net::SocketAddr;
+use ::core::task::{Context, Poll};
+use std::rc::Rc;
+
+use http::{Method, StatusCode};
+use plimsoll_codec::h1::{self, BodyLength, ResponseState};
+use plimsoll_runtime::Lease;
+use plimsoll_slab::Key;
+
+use crate::core::{Core, Decoded};
+use crate::error::Error;
+use crate::output::COPY_BYTES_MAX;
+use crate::response::{Body, Kind as ResponseKind, Response};
+
+/// A handler's hold on its exchange: the connection, and which of its requests.
+pub(crate) struct Ticket {
+    core: Rc<Core>,
+    pub(crate) key: Key,
+    /// The number of the request among those of its connection.
+    pub(crate) number: u32,
+}
+
+impl Clone for Ticket {
+    fn clone(&self) -> Self {
+        Self { core: Rc::clone(&self.core), ..*self }
+    }
+}
+
+impl Ticket {
+    pub(crate) fn new(core: &Rc<Core>, key: Key, number: u32) -> Self {
+        Self { core: Rc::clone(core), key, number }
+    }
+
+    pub(crate) fn peer_addr(&self) -> Result<SocketAddr, Error> {
+        self.core.peer_address(self.key).ok_or(Error::Gone)
+    }
+
+    /// Counts a piece of work that must be finished, for this exchange and for the stop of the server.
+    pub(crate) fn begin_must_finish(&self) {
+        self.core.must_finish(1);
+        self.core.with(self, |active| active.must_finish += 1);
+    }
+
+    /// One that was counted is done. The exchange may have forgotten it: it may be over.
+    pub(crate) fn end_must_finish(&self) {
+        self.core.with(self, |active| active.must_finish = active.must_finish.saturating_sub(1));
+        self.core.must_finish(-1);
+    }
+
+    #[cfg(feature = "router")]
+    pub(crate) fn routes(&self) -> Option<&crate::router::Table> {
+        self.core.routes.get().map(Rc::as_ref)
+    }
+
+    pub(crate) fn collect_bytes_max(&self) -> usize {
+        self.core.config.collect_bytes_max
+    }
+
+    /// The next part of the request's body.
+    pub(crate) fn poll_chunk(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
+        let polled = self.core.with(self, |active| {
+            if active.closing {
+                return Err(Error::Gone);
+            }
+            match self.core.decode(active)? {
+                Decoded::Data(lease) => return Ok(Some(Some(lease))),
+                Decoded::End => return Ok(Some(None)),
+                Decoded::NeedMore => {}
+            }
+            if active.exchange.may_continue() {
+                active.output.append(&self.core.pool, h1::CONTINUE)?;
+                active.exchange.continue_sent()?;
+            }
+            active.reader = Some(cx.waker().clone());
+            self.core.list(self.key, active);
+            Ok(None)
+        });
+        match polled {
+            None => Poll::Ready(Err(Error::Gone)),
+            Some(Err(error)) => Poll::Ready(Err(error)),
+            Some(Ok(Some(chunk))) => Poll::Ready(Ok(chunk)),
+            Some(Ok(None)) => Poll::Pending,
+        }
+    }
+
+    /// Writes the head of an answer that is streamed.
+    pub(crate) fn begin(&self, mut response: Response, length: Option<u64>) -> Result<(), Error> {
+        if response.kind() == ResponseKind::Streamed || response.length() != BodyLength::Empty {
+            return Err(Error::Misuse("an answer that is streamed has no body of its own"));
+        }
+        let length = length.map_or(BodyLength::Unknown, BodyLength::Known);
+        self.core.tick_for(self.key);
+        let begun = self.core.with(self, |active| {
+            if active.closing {
+                return Err(Error::Gone);
+            }
+            if !matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue) {
+                return Err(Error::Misuse("the request was answered already"));
+            }
+            self.core.write(active, &mut response, length)?;
+            self.core.list(self.key, active);
+            Ok(())
+        });
+        begun.unwrap_or(Err(Error::Gone))
+    }
+
+    /// Writes a piece of an answer's body: at once if it is small and there is room, else when the socket has taken what is before it.
+    pub(crate) fn poll_write(&self, cx: &mut Context<'_>, body: &mut Option<Body>) -> Poll<Result<(), Error>> {
+        let polled = self.core.with(self, |active| {
+            let piece = body.as_ref().expect("not polled after it was ready").as_slice().len();
+            if active.closing {
+                return Err(Error::Gone);
+            }
+            let discard = active.body.due() == Some(0) && active.method == Method::HEAD;
+            if !discard && active.exchange.response() != ResponseState::Body {
+                return Err(Error::Misuse("more bytes than were announced"));
+            }
+            let bytes_max = self.core.config.output_bytes_max;
+            if !discard && !active.output.has_room(piece.min(COPY_BYTES_MAX), bytes_max) {
+                active.writer = Some(cx.waker().clone());
+                self.core.list(self.key, active);
+                return Ok(None);
+            }
+            let body = body.take().expect("checked above");
+            if !discard {
+                self.core.put_piece(active, body)?;
+                self.core.list(self.key, active);
+            }
+            Ok(Some(()))
+        });
+        match polled {
+            None => Poll::Ready(Err(Error::Gone)),
+            Some(Err(error)) => Poll::Ready(Err(error)),
+            Some(Ok(Some(()))) => Poll::Ready(Ok(())),
+            Some(Ok(None)) => Poll::Pending,
+        }
+    }
+
+    /// Ends an answer's body.
+    pub(crate) fn finish(&self) -> Result<(), Error> {
+        let finished = self.core.with(self, |active| {
+            if active.closing {
+                return Err(Error::Gone);
+            }
+            let mut encoder = active.body;
+            let Ok(end) = encoder.finish() else {
+                self.core.abandon(active);
+                return Err(Error::Misuse("fewer bytes than were announced"));
+            };
+            if !end.is_empty() {
+                self.core.gather(active, end)?;
+            }
+            active.body = encoder;
+            if active.exchange.response() == ResponseState::Body {
+                active.exchange.body_sent()?;
+            }
+            self.core.list(self.key, active);
+            Ok(())
+        });
+        finished.unwrap_or(Err(Error::Gone))
+    }
+
+    /// The handler is done.
+    pub(crate) fn answer(&self, response: Response) {
+        self.core.tick_for(self.key);
+        self.core.with(self, |active| {
+            self.core.answer(active, response);
+            self.core.list(self.key, active);
+        });
+    }
+}
+
+/// Answers 500 when the handler's future goes away without an answer: when it panics.
+pub(crate) struct Delivery {
+    ticket: Option<Ticket>,
+}
+
+impl Delivery {
+    pub(crate) fn new(ticket: Ticket) -> Self {
+        Self { ticket: Some(ticket) }
+    }
+
+    pub(crate) fn answer(mut self, response: Response) {
+        if let Some(ticket) = self.ticket.take() {
+            ticket.answer(response);
+        }
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            ticket.core.with(&ticket, |active| {
+                active.handler = None;
+                ticket.core.fail(active, StatusCode::INTERNAL_SERVER_ERROR);
+                ticket.core.list(ticket.key, active);
+            });
+        }
+    }
+}

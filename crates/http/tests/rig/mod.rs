@@ -1,0 +1,99 @@
+//! The rig of the server's suites: each scenario runs on io_uring (where it works), on mio and in the simulation, with real connections of the same
+//! runtime as clients, and ends with a census of what is left.
+
+#![allow(dead_code, clippy::print_stdout, reason = "no suite uses all of it; a test that could not run says so")]
+
+use core::future::Future;
+use core::net::SocketAddr;
+use core::pin::Pin;
+use core::time::Duration;
+
+use plimsoll_http::{Config, Counters, Request, Server};
+use plimsoll_reactor::sim::{SimConfig, World};
+use plimsoll_runtime::net::TcpStream;
+use plimsoll_runtime::{
+    DriverChoice, JoinHandle, MemoryLimit, Report, Result, Runtime, Spawner, sleep, spawn, timeout,
+};
+
+pub(crate) type Scenario = Pin<Box<dyn Future<Output = Result<()>>>>;
+
+/// Runs a scenario on each driver.
+pub(crate) fn on_each(name: &str, scenario: impl Fn() -> Scenario) {
+    for choice in [DriverChoice::Uring, DriverChoice::Mio] {
+        let runtime = match Runtime::builder().workers(1).memory(MemoryLimit::mib(32)).driver(choice).build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                assert_eq!(choice, DriverChoice::Uring, "mio is always there: {error}");
+                println!("skipped: {name} on io_uring: {error}");
+                continue;
+            }
+        };
+        runtime.block_on(scenario()).unwrap_or_else(|error| panic!("{name} on {choice:?}: {error}"));
+        census(name, &format!("{choice:?}"), &runtime.shutdown());
+    }
+    in_simulation(name, scenario);
+}
+
+/// Runs a scenario in the simulation alone: for those that wait for long.
+pub(crate) fn in_simulation(name: &str, scenario: impl Fn() -> Scenario) {
+    let world = World::new(SimConfig::new(5));
+    let simulation = Runtime::builder().memory(MemoryLimit::mib(32)).simulate(&world).expect("a simulation starts");
+    simulation.block_on(scenario()).unwrap_or_else(|error| panic!("{name} in the simulation: {error}"));
+    census(name, "sim", &simulation.shutdown());
+    assert!(world.descriptors().is_empty(), "{name}: descriptors of the simulated kernel: {:?}", world.descriptors());
+}
+
+fn census(name: &str, driver: &str, report: &Report) {
+    assert!(report.is_clean(), "{name} on {driver}: {report}");
+    assert_eq!(report.in_flight, 0, "{name} on {driver}");
+}
+
+/// A server that runs, to be stopped at the end of a scenario.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    pub(crate) counters: Counters,
+    serving: JoinHandle<Result<()>>,
+}
+
+impl Running {
+    pub(crate) async fn stop(self) -> Result<()> {
+        Spawner::current().stop();
+        self.serving.await.expect("the server does not panic")
+    }
+}
+
+pub(crate) fn serve<H, F>(config: Config, handler: H) -> Result<Running>
+where
+    H: Fn(Request) -> F + Clone + Send + 'static,
+    F: Future + 'static,
+    F::Output: plimsoll_http::IntoResponse,
+{
+    let server = Server::bind("127.0.0.1:0")?.config(config);
+    let (address, counters) = (server.local_addr(), server.counters());
+    Ok(Running { address, counters, serving: spawn(server.serve(handler))? })
+}
+
+/// Sends pieces with a pause between them, and reads until the end of the stream, or until `enough` is in it.
+pub(crate) async fn talk(address: SocketAddr, pieces: &[&[u8]], enough: Option<&[u8]>) -> Result<String> {
+    let mut client = TcpStream::connect(address).await?;
+    for piece in pieces {
+        client.send_bytes(piece).await?;
+        if pieces.len() > 1 {
+            sleep(Duration::from_millis(2)).await;
+        }
+    }
+    read(&mut client, enough).await
+}
+
+pub(crate) async fn read(client: &mut TcpStream, enough: Option<&[u8]>) -> Result<String> {
+    let mut bytes = Vec::new();
+    let has = |bytes: &[u8]| enough.is_some_and(|enough| bytes.windows(enough.len()).any(|window| window == enough));
+    while !has(&bytes) {
+        match timeout(Duration::from_secs(120), client.recv()).await? {
+            Ok(Some(lease)) => bytes.extend_from_slice(&lease),
+            Ok(None) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

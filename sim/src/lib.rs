@@ -1,0 +1,18 @@
+//! The real server in a simulated world, with clients that do what a seed says: pipelined requests in pieces, bodies in both framings, slow readers,
+//! early closes, half closes, bad input, idling. For each seed:
+//!
+//! * what a client has received is what the requests it sent are answered with: to the last byte in a clean world, a legal beginning of it
+//!   (or an error that closes) in one with faults;
+//! * every connection ends, every handler's future ends, no descriptor and no byte is left, and the counters add up;
+//! * the same seed does the same again, to the byte and the nanosecond: the hashes of both runs' traces are equal.
+//!
+//! A seed decides its weather: half of them are clean, a quarter has an ordinary bad day, a quarter everything at once.
+//!
+//! `cargo xtask sim` sweeps; see [`scenario::run`] for one seed.
+
+#![forbid(unsafe_code)]
+
+pub mod oracle;
+mod plan;
+pub mod scenario;
+mod service;

@@ -1,0 +1,138 @@
+//! `cargo xtask sim`: sweeps over seeds, prints how far it is, and names a seed that fails.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program answers on its streams")]
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::Parser;
+use plimsoll::sim::{Census, Sweep};
+use plimsoll_sim::oracle::Verdict;
+use plimsoll_sim::scenario;
+
+mod sys;
+
+/// A sweep of so many seeds must have seen every fault and every kind of operation.
+const COMPLETE_FROM_SEEDS: u64 = 1_000;
+/// How often the sweep says how far it is.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The server and its clients in simulated worlds
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask sim", bin_name = "cargo xtask sim")]
+struct Flags {
+    /// How many seeds
+    #[arg(long, value_name = "N", default_value_t = 4_000, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    first: u64,
+    /// Run this seed alone, twice, and say what happened in it
+    #[arg(long, value_name = "S", conflicts_with_all = ["seeds", "first"])]
+    seed: Option<u64>,
+    /// Run every Nth seed a second time and compare the two runs
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
+    replay_every: u64,
+    /// Threads [default: as many as there are processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    threads: Option<u16>,
+}
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    match flags.seed {
+        Some(seed) => run_one(seed),
+        None => sweep(&flags),
+    }
+}
+
+fn run_one(seed: u64) -> ExitCode {
+    let outcome = scenario::run(seed);
+    let again = scenario::run(seed);
+    println!("{}", outcome.census);
+    println!("seed {seed}: trace {:016x}, {} bytes received", outcome.trace_hash, outcome.received_bytes);
+    println!("clients: {:?}", outcome.verdicts);
+    println!("server: {:?}", outcome.totals);
+    if outcome == again {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("the second run was another one: trace {:016x}, {:?}", again.trace_hash, again.totals);
+    ExitCode::FAILURE
+}
+
+/// What a sweep counts besides the census.
+#[derive(Debug, Default)]
+struct Clients {
+    whole: AtomicU64,
+    cut: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Clients {
+    fn count(&self, verdicts: &[Verdict]) {
+        for verdict in verdicts {
+            let count = match verdict {
+                Verdict::Whole => &self.whole,
+                Verdict::Cut => &self.cut,
+                Verdict::Refused => &self.refused,
+            };
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn sweep(flags: &Flags) -> ExitCode {
+    let threads = flags.threads.map_or_else(sys::processors, usize::from);
+    let sweep = Sweep { first_seed: flags.first, seeds: flags.seeds, threads };
+    let clients = Clients::default();
+    let clock = sys::Clock::start();
+    let said = AtomicU64::new(0);
+    let test = |seed: u64| {
+        let outcome = scenario::run(seed);
+        if seed.is_multiple_of(flags.replay_every) {
+            assert_eq!(outcome, scenario::run(seed), "a seed does the same again");
+        }
+        clients.count(&outcome.verdicts);
+        outcome.census
+    };
+    let progress = |done: u64| {
+        let turn = clock.elapsed().as_secs() / PROGRESS_INTERVAL.as_secs();
+        if said.fetch_max(turn, Ordering::Relaxed) < turn {
+            println!("{done} of {} seeds, {:.0} a second", flags.seeds, clock.rate(done));
+        }
+    };
+    match sweep.run(test, progress) {
+        Ok(census) => finish(flags, &census, &clients, &clock),
+        Err(failed) => {
+            eprintln!("{failed}");
+            eprintln!("to see it again: cargo xtask sim --seed {}", failed.seed);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn finish(flags: &Flags, census: &Census, clients: &Clients, clock: &sys::Clock) -> ExitCode {
+    println!("{census}");
+    let [whole, cut, refused] =
+        [&clients.whole, &clients.cut, &clients.refused].map(|count| count.load(Ordering::Relaxed));
+    println!("clients: {whole} got all, {cut} a part, {refused} were refused");
+    let took = clock.elapsed().as_secs_f64();
+    println!(
+        "{} seeds from {} in {took:.1} s: {:.0} a second, 0 failed",
+        flags.seeds,
+        flags.first,
+        clock.rate(flags.seeds)
+    );
+    if flags.seeds < COMPLETE_FROM_SEEDS {
+        return ExitCode::SUCCESS;
+    }
+    let faults: Vec<&str> = census.faults_missing().map(|fault| fault.name()).collect();
+    let ops: Vec<&str> = census.ops_missing().map(|kind| kind.name()).collect();
+    if faults.is_empty() && ops.is_empty() && whole.min(cut).min(refused) > 0 {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("the census is not complete: faults that never happened {faults:?}, operations {ops:?}");
+    ExitCode::FAILURE
+}
