@@ -12,10 +12,11 @@ use crate::repo;
 pub(crate) type Target = fn(&[u8]);
 
 /// The targets by name; each has a file in `fuzz/fuzz_targets` and a folder in `fuzz/corpus`.
-pub(crate) const TARGETS: [(&str, Target); 4] = [
+pub(crate) const TARGETS: [(&str, Target); 5] = [
     ("head", plimsoll_codec::fuzz::head),
     ("chunked", plimsoll_codec::fuzz::chunked),
     ("connection", plimsoll_codec::fuzz::connection),
+    ("hpack", plimsoll_codec::fuzz::hpack),
     ("query", plimsoll_codec::fuzz::query),
 ];
 
