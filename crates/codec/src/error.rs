@@ -108,6 +108,16 @@ pub enum Error {
     TrailerForbidden,
     /// The peer closed its side within a head or a body. RFC 9112 8; 400.
     Truncated,
+    /// A header block ends within a field. RFC 7541 5; COMPRESSION_ERROR.
+    HpackTruncated,
+    /// An index of neither table. RFC 7541 2.3.3; COMPRESSION_ERROR.
+    HpackIndexInvalid,
+    /// An integer that is longer than any that is needed. RFC 7541 5.1; COMPRESSION_ERROR.
+    HpackIntegerOverflow,
+    /// A Huffman string with the end-of-string symbol or wrong padding. RFC 7541 5.2; COMPRESSION_ERROR.
+    HpackHuffmanInvalid,
+    /// A size update that is too large, misplaced or one too many. RFC 7541 4.2, 6.3; COMPRESSION_ERROR.
+    HpackSizeUpdateInvalid,
     /// A field value or name that the program set is not valid. RFC 9110 5.1, 5.5; 500.
     ResponseFieldInvalid,
     /// The program set a field that the codec writes itself (framing, Connection). 500.
@@ -208,6 +218,11 @@ impl Error {
             Error::TrailersTooLarge => "the trailer section is over the limit",
             Error::TrailerForbidden => "a field of this name is not allowed in trailers",
             Error::Truncated => "the connection was closed within a message",
+            Error::HpackTruncated => "a header block ends within a field",
+            Error::HpackIndexInvalid => "a header block refers to an entry that does not exist",
+            Error::HpackIntegerOverflow => "an integer in a header block is too long",
+            Error::HpackHuffmanInvalid => "a Huffman string is not well formed",
+            Error::HpackSizeUpdateInvalid => "a table size update is not allowed here or too large",
             Error::ResponseFieldInvalid => "the name must be a token and the value must not hold control bytes",
             Error::FieldReserved => "this field is written by the codec; use the response's own setting",
             Error::OutputFull => "the output is too small; reserve encoded_len bytes",

@@ -5,6 +5,7 @@
 //! * however the input is split, the events and the errors are the same;
 //! * what is accepted as a head, a naive reading of its lines and httparse accept too, with the same fields;
 //! * an accepted target is a `http::Uri`, an accepted host a `http::uri::Authority`;
+//! * a header list that was decoded, encoded again, decodes to itself, and no table outgrows its size;
 //! * data that was decoded from chunks, encoded again, decodes to itself;
 //! * a connection makes progress with every step and ends in a state that says what to do;
 //! * so it does under any schedule of arrivals and answers.
@@ -69,6 +70,41 @@ pub fn connection(data: &[u8]) {
     let whole = serve(data, &[]);
     let single: Vec<usize> = (0..data.len()).collect();
     assert_eq!(whole, serve(data, &single), "one byte at a time");
+}
+
+/// Any bytes as header blocks, one after the other: the first byte of each says how long it is.
+pub fn hpack(data: &[u8]) {
+    use crate::h1::FieldSlot;
+    use crate::hpack::{Decoder, Encoder, FieldBuf, Indexing, TABLE_BYTES};
+    let (mut decoder, mut table) = (Decoder::new(TABLE_BYTES as u16), [0; TABLE_BYTES]);
+    let (mut encoder, mut encoder_table) = (Encoder::new(TABLE_BYTES as u16), [0; TABLE_BYTES]);
+    let (mut second, mut second_table) = (decoder, table);
+    let (mut bytes, mut slots) = ([0; TABLE_BYTES], [FieldSlot::EMPTY; 24]);
+    let (mut second_bytes, mut second_slots) = (bytes, slots);
+    let mut rest = data;
+    while let [len, after @ ..] = rest {
+        let (block, after) = after.split_at(usize::from(*len).min(after.len()));
+        rest = after;
+        let mut fields = FieldBuf::new(&mut bytes, &mut slots, 2_048);
+        if decoder.decode(&mut table, block, &mut fields).is_err() {
+            return;
+        }
+        assert!(decoder.table_bytes() <= TABLE_BYTES);
+        let sum: usize = fields.fields().map(|(name, value)| name.len() + value.len() + 32).sum();
+        assert!(sum <= 2_048 && fields.slots().len() <= 24);
+        // What was read, written again, is read as the same.
+        let mut written = Vec::new();
+        assert_eq!(encoder.begin(&mut encoder_table, &mut written), Ok(()));
+        for (name, value) in fields.fields() {
+            let indexing = if name.len() % 2 == 0 { Indexing::Incremental } else { Indexing::Without };
+            let name = name.to_ascii_lowercase();
+            assert_eq!(encoder.field(&mut encoder_table, &name, value, indexing, &mut written), Ok(()));
+        }
+        let mut again = FieldBuf::new(&mut second_bytes, &mut second_slots, 2_048);
+        assert_eq!(second.decode(&mut second_table, &written, &mut again), Ok(()));
+        assert_eq!(second.table_bytes(), encoder.table_bytes());
+        assert!(again.fields().map(|(_, value)| value).eq(fields.fields().map(|(_, value)| value)));
+    }
 }
 
 /// Any bytes as a query string.

@@ -7,6 +7,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`h1`] | HTTP/1.0 and HTTP/1.1 for a server: heads, bodies, responses, the life of an exchange |
+//! | [`hpack`] | header compression of HTTP/2, both ways |
 //! | [`date`] | the 29 bytes of a `Date` field |
 //! | [`query`] | pairs of a query string, without allocation |
 //!
@@ -19,6 +20,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod h1;
+pub mod hpack;
 pub mod query;
 
 pub use error::{Error, Fault};

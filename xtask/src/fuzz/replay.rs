@@ -12,11 +12,12 @@ use crate::repo;
 pub(crate) type Target = fn(&[u8]);
 
 /// The targets by name; each has a file in `fuzz/fuzz_targets` and a folder in `fuzz/corpus`.
-pub(crate) const TARGETS: [(&str, Target); 6] = [
+pub(crate) const TARGETS: [(&str, Target); 7] = [
     ("head", plimsoll_codec::fuzz::head),
     ("chunked", plimsoll_codec::fuzz::chunked),
     ("connection", plimsoll_codec::fuzz::connection),
     ("operations", plimsoll_codec::fuzz::operations),
+    ("hpack", plimsoll_codec::fuzz::hpack),
     ("query", plimsoll_codec::fuzz::query),
     ("differential", plimsoll_conformance::differential::request),
 ];

@@ -63,6 +63,7 @@ pub use chunk::{CHUNK_END, CHUNK_HEADER_BYTES_MAX, ChunkHeader, LAST_CHUNK, chun
 pub use exchange::{Event, Exchange, Next, RequestState, ResponseState};
 pub use head::{Framing, METHOD_BYTES_MAX, RequestHead, parse_head};
 pub use limits::{FIELDS_CEILING, Limits, LimitsBuilder};
+pub(crate) use response::decimal;
 pub use response::{BodyLength, BodyOut, Persistence, ResponseHead};
 pub use search::{HTTP2_PREFACE, HeadSearch, LEADING_LINES_MAX};
 pub use sink::{Fields, Full, Sink, check_field, field_len, put_field};

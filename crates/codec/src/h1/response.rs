@@ -191,6 +191,24 @@ impl<'a> ResponseHead<'a> {
         matches!(self.connection, ConnectionField::Close | ConnectionField::CloseAndUpgrade)
     }
 
+    /// The Date field.
+    pub(crate) const fn date_value(&self) -> Option<&'a [u8; DATE_BYTES]> {
+        self.date
+    }
+
+    /// The value of Content-Length, where there is such a field.
+    pub(crate) const fn content_length(&self) -> Option<u64> {
+        match self.length {
+            LengthField::ContentLength(bytes) => Some(bytes),
+            LengthField::Nothing | LengthField::Chunked => None,
+        }
+    }
+
+    /// The program's own fields.
+    pub(crate) const fn own_fields(&self) -> Fields<'a> {
+        self.fields
+    }
+
     /// Exactly as many bytes as [`encode`](ResponseHead::encode) will write.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
@@ -273,7 +291,7 @@ impl Sink for Counted {
 }
 
 /// The digits of a number at the end of the array, and where they begin.
-fn decimal(mut number: u64) -> ([u8; 20], usize) {
+pub(crate) fn decimal(mut number: u64) -> ([u8; 20], usize) {
     let mut digits = [b'0'; 20];
     let mut from = digits.len();
     loop {

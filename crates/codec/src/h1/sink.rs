@@ -1,6 +1,6 @@
 //! Where encoded bytes go.
 
-use super::syntax::{is_field_value, is_token};
+use super::syntax::{is_field_value, is_token, trim};
 use crate::Error;
 
 /// Takes encoded bytes in order. Implement it for the output buffer at hand; `&mut [u8]` and `Vec<u8>` have it.
@@ -82,6 +82,18 @@ impl<'a> Fields<'a> {
     pub fn assume_checked(block: &'a [u8]) -> Fields<'a> {
         debug_assert!(Fields::check(block).is_ok(), "a block that put_field wrote");
         Fields(block)
+    }
+
+    /// Names and values, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let colon = memchr::memchr(b':', rest)?;
+            let end = colon + memchr::memchr(b'\n', &rest[colon..])?;
+            let (name, value) = (&rest[..colon], &rest[colon + 1..end]);
+            rest = &rest[end + 1..];
+            Some((name, trim(value.strip_suffix(b"\r").unwrap_or(value))))
+        })
     }
 
     /// The encoded lines.

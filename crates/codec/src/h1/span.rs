@@ -10,7 +10,7 @@ pub struct Span {
 }
 
 impl Span {
-    pub(super) fn new(at: usize, len: usize) -> Span {
+    pub(crate) fn new(at: usize, len: usize) -> Span {
         debug_assert!(at + len <= usize::from(u16::MAX), "a head has at most 65,535 bytes");
         Span { at: at as u16, len: len as u16 }
     }
@@ -88,11 +88,11 @@ impl FieldSlot {
         }
     }
 
-    pub(super) fn name(self) -> Span {
+    pub(crate) fn name(self) -> Span {
         Span { at: self.name_at, len: self.name_len }
     }
 
-    pub(super) fn value(self) -> Span {
+    pub(crate) fn value(self) -> Span {
         Span { at: self.value_at, len: self.value_len }
     }
 }

@@ -1,0 +1,221 @@
+//! Errors, limits and size updates.
+
+use http::StatusCode;
+
+use super::{Reader, hex};
+use crate::Error;
+use crate::hpack::huffman::{self, Fault};
+use crate::hpack::table::Table;
+use crate::hpack::{Encoder, Indexing};
+
+#[test]
+fn what_is_not_well_formed_is_refused() {
+    for (block, error) in [
+        ("80", Error::HpackIndexInvalid),
+        ("be", Error::HpackIndexInvalid),
+        ("7f ff ff ff ff 0f", Error::HpackIntegerOverflow),
+        ("ff 80 80 80 80 00", Error::HpackIntegerOverflow),
+        ("ff", Error::HpackTruncated),
+        ("ff 80", Error::HpackTruncated),
+        ("40", Error::HpackTruncated),
+        ("40 01", Error::HpackTruncated),
+        ("40 01 61", Error::HpackTruncated),
+        ("40 01 61 02 62", Error::HpackTruncated),
+        ("0f 2f 01 61", Error::HpackIndexInvalid),
+        // Padding of eight bits, of zeros, and the end-of-string symbol.
+        ("40 01 61 81 ff", Error::HpackHuffmanInvalid),
+        ("40 01 61 82 1f ff", Error::HpackHuffmanInvalid),
+        ("40 01 61 81 18", Error::HpackHuffmanInvalid),
+        ("40 01 61 84 ff ff ff ff", Error::HpackHuffmanInvalid),
+        ("40 01 61 84 ff ff ff fc", Error::HpackHuffmanInvalid),
+        // A size update that is too large, behind a field, or the third one.
+        ("3f e2 1f", Error::HpackSizeUpdateInvalid),
+        ("82 20", Error::HpackSizeUpdateInvalid),
+        ("20 20 20", Error::HpackSizeUpdateInvalid),
+    ] {
+        assert_eq!(Reader::new(4_096).read(&hex(block)), Err(error), "{block}");
+    }
+    assert_eq!(
+        Reader::new(4_096).read(&hex("20 3f e1 1f 82")).map(|fields| fields.map(|fields| fields.len())),
+        Ok(Some(1))
+    );
+}
+
+#[test]
+fn a_size_update_evicts() {
+    let mut reader = Reader::new(4_096);
+    reader.read(&hex("40 01 61 01 62 40 01 63 01 64")).expect("valid");
+    assert_eq!((reader.decoder.table_len(), reader.decoder.table_bytes()), (2, 68));
+    // 67 bytes: one entry has to go, the older one.
+    let fields = reader.read(&hex("3f 24 be")).expect("valid").expect("within the limits");
+    assert_eq!(fields, [(b"c".to_vec(), b"d".to_vec())]);
+    assert_eq!(reader.read(&hex("bf")), Err(Error::HpackIndexInvalid));
+}
+
+/// CVE-2016-6581: one large entry, then references to it for the price of a byte each.
+#[test]
+fn a_bomb_costs_its_own_bytes() {
+    let mut reader = Reader::new(4_096);
+    let mut block = hex("40 01 61 7f a1 1e");
+    block.extend([b'x'; 4_000]);
+    assert!(reader.read(&block).expect("valid").is_some());
+    assert_eq!(reader.read(&[0xbe; 16_000]), Ok(None));
+    assert_eq!(reader.decoder.table_len(), 1);
+    // The list after it is read as ever.
+    assert!(reader.read(&[0x82]).expect("valid").is_some());
+}
+
+#[test]
+fn lists_over_the_limits_are_lost_but_the_table_is_true() {
+    // Four fields inserted, of 34 bytes each: too many, or too large.
+    let block = hex("40 01 61 01 62 40 01 63 01 64 40 01 65 01 66 40 01 67 01 68");
+    for (list_bytes, fields, is_taken) in [(136, 4, true), (135, 4, false), (136, 3, false), (0, 4, false)] {
+        let mut reader = Reader::new(4_096);
+        let taken = reader.read_limited(&block, list_bytes, fields).expect("valid");
+        assert_eq!(taken.is_some(), is_taken, "{list_bytes} bytes, {fields} fields");
+        let newest_first = reader.read(&hex("be bf c0 c1")).expect("valid").expect("within the limits");
+        let names: Vec<u8> = newest_first.iter().map(|(name, _)| name[0]).collect();
+        assert_eq!(names, b"geca");
+    }
+}
+
+#[test]
+fn an_entry_that_is_larger_than_the_table_empties_it() {
+    let mut reader = Reader::new(64);
+    reader.read(&hex("40 01 61 01 62")).expect("valid");
+    let mut block = hex("40 01 61 20");
+    block.extend([b'y'; 32]);
+    let fields = reader.read(&block).expect("valid").expect("within the limits");
+    assert_eq!(fields[0].1, [b'y'; 32]);
+    assert_eq!(reader.decoder.table_len(), 0);
+}
+
+/// RFC 7541 4.4: the name of a new entry may be that of one which it evicts.
+#[test]
+fn a_new_entry_may_take_its_name_from_one_that_it_evicts() {
+    let mut reader = Reader::new(64);
+    reader.read(&hex("40 04 6e61 6d65 01 62")).expect("valid");
+    let mut block = hex("7e 18");
+    block.extend([b'z'; 24]);
+    let fields = reader.read(&block).expect("valid").expect("within the limits");
+    assert_eq!(fields, [(b"name".to_vec(), vec![b'z'; 24])]);
+    assert_eq!(reader.read(&[0xbe]).expect("valid"), Some(fields));
+}
+
+#[test]
+fn the_encoder_uses_no_more_than_both_sides_want() {
+    let mut storage = vec![0; 4_096];
+    let mut encoder = Encoder::new(u16::MAX);
+    encoder.set_peer_table_bytes(&storage, 1 << 20);
+    let mut block = Vec::new();
+    encoder.begin(&mut storage, &mut block).expect("room");
+    assert!(block.is_empty(), "4,096 bytes are what both sides begin with");
+    // The smallest size in between has to be said, too (RFC 7541 4.2).
+    encoder.set_peer_table_bytes(&storage, 0);
+    encoder.set_peer_table_bytes(&storage, 100);
+    encoder.begin(&mut storage, &mut block).expect("room");
+    assert_eq!(block, hex("20 3f 45"));
+    for number in 0..100 {
+        let value = format!("{number}");
+        encoder.field(&mut storage, b"server", value.as_bytes(), Indexing::Incremental, &mut block).expect("room");
+        assert!(encoder.table_bytes() <= 100);
+    }
+}
+
+#[test]
+fn secrets_are_never_indexed() {
+    let mut storage = vec![0; 4_096];
+    let mut encoder = Encoder::new(4_096);
+    for name in [&b"set-cookie"[..], b"authorization"] {
+        let mut block = Vec::new();
+        encoder.field(&mut storage, name, b"secret", Indexing::of(name), &mut block).expect("room");
+        assert_eq!(block[0] & 0xf0, 0x10);
+        assert_eq!(encoder.table_bytes(), 0);
+    }
+}
+
+#[test]
+fn status_length_and_date_take_few_bytes() {
+    let mut storage = vec![0; 4_096];
+    let mut encoder = Encoder::new(4_096);
+    let mut lens = Vec::new();
+    for second in [0, 0, 1, 1, 0] {
+        let mut block = Vec::new();
+        encoder.begin(&mut storage, &mut block).expect("room");
+        encoder.status(StatusCode::OK, &mut block).expect("room");
+        encoder.content_length(5, &mut block).expect("room");
+        encoder.date(&mut storage, &crate::date::format(second), &mut block).expect("room");
+        lens.push(block.len());
+    }
+    // A date of an earlier second is found in the table all the same.
+    assert_eq!(lens, [29, 6, 29, 6, 6]);
+}
+
+#[test]
+fn a_response_is_one_block() {
+    use crate::h1::{BodyLength, Fields, ResponseHead};
+    let long = "X".repeat(100);
+    let lines = format!("Content-Type: text/plain\r\nKeep-Alive: 5\r\nUpgrade: h3\r\nSet-Cookie: a=b\r\n{long}: y\r\n");
+    let fields = Fields::check(lines.as_bytes()).expect("valid");
+    let head =
+        ResponseHead::new(&http::Method::GET, http::Version::HTTP_2, StatusCode::IM_A_TEAPOT, BodyLength::Known(12));
+    let head = head.expect("a body is allowed").fields(fields);
+    let (mut encoder, mut storage, mut reader) = (Encoder::new(4_096), vec![0; 4_096], Reader::new(4_096));
+    for _ in 0..2 {
+        let mut block = Vec::new();
+        encoder.response(&mut storage, &head, &mut block).expect("room");
+        let read = reader.read(&block).expect("valid").expect("within the limits");
+        let expected = [
+            (":status", "418"),
+            ("content-length", "12"),
+            ("content-type", "text/plain"),
+            ("set-cookie", "a=b"),
+            (&long.to_lowercase(), "y"),
+        ];
+        assert!(
+            read.iter()
+                .map(|(name, value)| (&name[..], &value[..]))
+                .eq(expected.map(|(name, value)| (name.as_bytes(), value.as_bytes())))
+        );
+    }
+}
+
+#[test]
+fn a_full_output_is_said() {
+    assert_eq!(huffman::decode(&hex("6402"), &mut [0; 2]), Err(Fault::Full));
+    let mut encoder = Encoder::new(4_096);
+    let mut short = [0; 3];
+    let mut sink = &mut short[..];
+    assert!(encoder.field(&mut [0; 4_096], b"etag", b"abc", Indexing::Without, &mut sink).is_err());
+}
+
+#[test]
+fn the_table_is_a_list() {
+    use proptest::prelude::*;
+    let ops = proptest::collection::vec((0..4u8, 0..90usize, 0..90usize, 0..400u16), 1..200);
+    proptest!(|(ops in ops)| {
+        let mut storage = vec![0; 400];
+        let mut table = Table::new(400);
+        let (mut model, mut size_max): (Vec<super::Field>, usize) = (Vec::new(), 400);
+        for (number, (op, name_len, value_len, size)) in ops.into_iter().enumerate() {
+            let (name, value) = (vec![number as u8; name_len], vec![!(number as u8); value_len]);
+            if op == 0 {
+                table.resize(&storage, size);
+                size_max = size.into();
+            } else {
+                table.insert(&mut storage, &name, &value);
+                if name_len + value_len + 32 > size_max { model.clear() } else { model.insert(0, (name, value)) }
+            }
+            let total = |model: &[super::Field]| model.iter().map(|(name, value)| name.len() + value.len() + 32).sum::<usize>();
+            while total(&model) > size_max {
+                model.pop();
+            }
+            prop_assert_eq!((table.len(), table.size()), (model.len(), total(&model)));
+            for (index, (name, value)) in model.iter().enumerate() {
+                prop_assert_eq!(table.get(&storage, index), Some((&name[..], &value[..])));
+                prop_assert!(table.find(&storage, name, value).is_some_and(|found| found <= index));
+            }
+            prop_assert_eq!(table.get(&storage, model.len()), None);
+        }
+    });
+}
