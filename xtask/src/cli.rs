@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::ci::{self, Step};
+use crate::conformance::{self, Suite};
 use crate::{bench, fuzz, tidy};
 
 /// Tasks of this repository.
@@ -23,6 +24,8 @@ enum Command {
     Tidy,
     /// Every fuzz target for some time (needs nightly and cargo-fuzz)
     Fuzz(FuzzFlags),
+    /// The cases of the protocols on our server and others
+    Conformance(ConformanceFlags),
     /// Servers side by side on loopback (needs wrk)
     Bench(BenchFlags),
 }
@@ -69,12 +72,26 @@ pub(crate) struct BenchFlags {
     pub(crate) seconds: Option<u32>,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConformanceFlags {
+    /// This suite and no other
+    #[arg(value_name = "SUITE")]
+    pub(crate) suite: Option<Suite>,
+    /// Compare with these servers and no others
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) peers: Vec<String>,
+    /// Write the results into docs/
+    #[arg(long)]
+    pub(crate) write: bool,
+}
+
 /// Reads the command line and runs the command.
 pub(crate) fn run() -> ExitCode {
     ExitCode::from(match Xtask::parse().command {
         Command::Ci(flags) => ci::run(&flags),
         Command::Tidy => tidy::run(),
         Command::Fuzz(flags) => fuzz::run(&flags),
+        Command::Conformance(flags) => conformance::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
     })
 }
