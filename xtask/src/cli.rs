@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::ci::{self, Step};
+use crate::conformance::{self, Suite};
 use crate::{bench, fuzz, sim, tidy};
 
 /// Tasks of this repository.
@@ -23,6 +24,8 @@ enum Command {
     Tidy,
     /// Every fuzz target for some time (needs nightly and cargo-fuzz)
     Fuzz(FuzzFlags),
+    /// The cases of the protocols on our server and others
+    Conformance(ConformanceFlags),
     /// The server and its clients in simulated worlds, a seed each
     Sim(SimFlags),
     /// Servers side by side on loopback (needs wrk), or one of the other measurements
@@ -128,6 +131,19 @@ pub(crate) struct SwarmFlags {
     pub(crate) part: u32,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConformanceFlags {
+    /// This suite and no other
+    #[arg(value_name = "SUITE")]
+    pub(crate) suite: Option<Suite>,
+    /// Compare with these servers and no others
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) peers: Vec<String>,
+    /// Write the results into docs/
+    #[arg(long)]
+    pub(crate) write: bool,
+}
+
 /// Reads the command line and runs the command.
 pub(crate) fn run() -> ExitCode {
     ExitCode::from(match Xtask::parse().command {
@@ -135,6 +151,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Fuzz(flags) => fuzz::run(&flags),
         Command::Sim(flags) => sim::run(&flags),
+        Command::Conformance(flags) => conformance::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
         Command::BenchLoad(flags) => bench::swarm::run(&flags),
     })

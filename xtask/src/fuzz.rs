@@ -1,6 +1,7 @@
 //! `cargo xtask fuzz`: every cargo-fuzz target for some time.
 
 pub(crate) mod replay;
+mod seeds;
 
 use std::fs;
 use std::process::Command;
@@ -37,11 +38,15 @@ pub(crate) fn run(flags: &FuzzFlags) -> u8 {
     EXIT_OK
 }
 
-/// What the fuzzer finds goes to the build directory; the corpus of the repository is only read.
+/// What the fuzzer finds goes to the build directory, beside the seeds; the corpus of the repository is only read.
 fn fuzz(target: &str, seconds: u32) -> Command {
     let found = repo::target_dir().join("fuzz-corpus").join(target);
     if let Err(error) = fs::create_dir_all(&found) {
         eprintln!("{}: {error}", found.display());
+    }
+    for (index, seed) in seeds::of(target).iter().enumerate() {
+        // A seed that is missing costs the fuzzer some time and nothing else.
+        let _unwritten = fs::write(found.join(format!("case-{index}")), seed);
     }
     let mut command = repo::cargo_nightly();
     command.args(["fuzz", "run", target]).arg(found).arg(replay::corpus_dir(target));

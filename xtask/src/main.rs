@@ -12,6 +12,7 @@
 mod bench;
 mod ci;
 mod cli;
+mod conformance;
 mod fuzz;
 mod repo;
 mod sim;

@@ -4,7 +4,10 @@ use super::*;
 
 #[test]
 fn cells_are_escaped() {
-    assert_eq!(line(["a|b", "\\r"]), "| a\\|b | \\\\r |\n");
+    assert_eq!(line(["a", "b"]), "| a | b |\n");
+    assert_eq!((text("a|b"), text("\\r*")), ("a\\|b".to_owned(), "\\\\r\\*".to_owned()));
+    assert_eq!(code("a\\r|b"), "`a\\r\\|b`");
+    assert_eq!((code(" a"), code("a`b")), ("`  a `".to_owned(), "``a`b``".to_owned()));
     assert_eq!(heading(&["x", "y"]), "| x | y |\n|---|---|\n");
 }
 

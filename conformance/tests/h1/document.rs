@@ -40,12 +40,12 @@ fn document(cases: &[Framed], served: &[Outcome]) -> String {
             text.push_str(&table::heading(&["rule", "RFC", "sent", "expected", "codec", "server"]));
         }
         let cells = [
-            framed.case.rule.to_owned(),
+            table::text(framed.case.rule),
             framed.case.section.to_owned(),
             table::input(framed),
-            framed.expected().to_string(),
-            codec_cell(framed),
-            outcome.to_string(),
+            table::text(&framed.expected().to_string()),
+            table::text(&codec_cell(framed)),
+            table::text(&outcome.to_string()),
         ];
         text.push_str(&table::line(cells.iter().map(String::as_str)));
     }

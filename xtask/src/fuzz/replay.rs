@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::{fs, io};
 
+use super::seeds;
 use crate::repo;
 
 /// A fuzz target is a function that panics when something is wrong.
@@ -29,12 +30,15 @@ pub(crate) fn run() -> Result<(), String> {
 }
 
 fn run_target(name: &str, target: Target) -> Result<(), String> {
-    let corpus = corpus(name).map_err(|error| format!("the corpus of {name}: {error}"))?;
+    let mut corpus = corpus(name).map_err(|error| format!("the corpus of {name}: {error}"))?;
     if corpus.is_empty() {
         return Err(format!("the corpus of {name} is empty"));
     }
+    let files = corpus.len();
+    corpus.extend(seeds::of(name));
     replay(name, target, &corpus, RANDOM_INPUTS)?;
-    println!("{name}: {} inputs of the corpus, {RANDOM_INPUTS} random ones from seed {SEED:#x}", corpus.len());
+    let cases = corpus.len() - files;
+    println!("{name}: {files} inputs of the corpus, {cases} cases, {RANDOM_INPUTS} random ones from seed {SEED:#x}");
     Ok(())
 }
 

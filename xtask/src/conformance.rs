@@ -1,0 +1,26 @@
+//! `cargo xtask conformance`: what the protocols ask for, against our server and others.
+
+mod h1;
+
+use clap::ValueEnum;
+
+use crate::cli::ConformanceFlags;
+
+/// A suite of cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Suite {
+    /// Our cases of HTTP/1.1 on nginx, hyper and h2o (our own server runs them in `cargo test`)
+    H1,
+}
+
+/// Runs the suite, or all of them.
+pub(crate) fn run(flags: &ConformanceFlags) -> u8 {
+    let suites = flags.suite.as_ref().map_or(Suite::value_variants(), std::slice::from_ref);
+    suites
+        .iter()
+        .map(|suite| match suite {
+            Suite::H1 => h1::run(flags),
+        })
+        .max()
+        .unwrap_or(crate::cli::EXIT_OK)
+}
