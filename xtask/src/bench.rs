@@ -66,17 +66,14 @@ struct Extent {
     rounds: u32,
     /// Length of each; at least 1.
     seconds: u32,
-    /// Length of the one before them that does not count; 0: none.
-    warm_up_seconds: u32,
     /// The memory cases have one `part`th of their connections; at least 1.
     part: u32,
 }
 
 impl Extent {
     fn new(flags: &BenchFlags) -> Extent {
-        let (rounds, seconds, part) = if flags.quick { (2, 1, 10) } else { (ROUNDS, SECONDS, 1) };
-        let seconds = flags.seconds.unwrap_or(seconds);
-        Extent { rounds: flags.rounds.unwrap_or(rounds), seconds, warm_up_seconds: seconds.div_ceil(2), part }
+        let (rounds, seconds, part) = if flags.quick { (3, 1, 10) } else { (ROUNDS, SECONDS, 1) };
+        Extent { rounds: flags.rounds.unwrap_or(rounds), seconds: flags.seconds.unwrap_or(seconds), part }
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct SimFlags {
 #[derive(Debug, clap::Args)]
 #[command(after_help = BENCH_HELP)]
 pub(crate) struct BenchFlags {
-    /// Ours, the floors and hyper only, 2 rounds of 1 second, a tenth of the connections in memory cases: under three minutes
+    /// Ours, the floors and hyper only, 3 rounds of 1 second, a tenth of the connections in memory cases: under three minutes
     #[arg(long)]
     pub(crate) quick: bool,
     /// Measure beside these servers and no others (ours are always there)
@@ -88,7 +88,7 @@ pub(crate) struct BenchFlags {
     /// Put what is measured into the report that is there, in the place of what it has of the same name
     #[arg(long)]
     pub(crate) merge: bool,
-    /// Measure nothing: make the README's figures and plot from benches/results/reference.json
+    /// Measure nothing: make the README's figures, the plot and the tables from benches/results/reference.json
     #[arg(long)]
     pub(crate) readme: bool,
     /// Run the criterion benches instead, or the group of that name

@@ -54,6 +54,7 @@ fn post(target: &str) -> Vec<u8> {
 fn ask(server: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(server)?;
     stream.set_read_timeout(Some(Duration::from_millis(500)))?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     stream.set_nodelay(true)?;
     let mut ask = || {
         stream.write_all(request)?;

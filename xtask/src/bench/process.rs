@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,8 @@ use super::servers::Server;
 pub(super) struct Running {
     server: &'static Server,
     child: Child,
+    /// Ends the server when this program is gone without having done so; only for programs that would outlive it.
+    guard: Option<Child>,
     address: SocketAddr,
 }
 
@@ -36,7 +38,8 @@ impl Running {
             .stderr(stderr)
             .spawn()
             .map_err(|error| format!("{name} did not start: {error}"))?;
-        let mut running = Running { server, child, address: (Ipv4Addr::LOCALHOST, port).into() };
+        let guard = server.is_installed().then(|| guard(child.id())).flatten();
+        let mut running = Running { server, child, guard, address: (Ipv4Addr::LOCALHOST, port).into() };
         running.wait_until_ready()?;
         Ok(running)
     }
@@ -118,10 +121,24 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // First, so that it cannot end another process that has got the number.
+        if let Some(guard) = &mut self.guard {
+            let _gone = guard.kill();
+            let _status = guard.wait();
+        }
         // It may have ended by itself; then there is nothing to do.
         let _gone = self.child.kill();
         let _status = self.child.wait();
     }
+}
+
+/// A program that changes its user is no longer ended with the one that started it. A shell that waits for the end of its input, which is this
+/// program's end, does that.
+fn guard(pid: u32) -> Option<Child> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("trap '' INT TERM; read -r _; kill -KILL {pid}")]);
+    // A terminal's interrupt is for the server, too; without a guard there is only that.
+    shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
 }
 
 fn log_path(server: &str) -> PathBuf {

@@ -24,13 +24,9 @@ pub(super) struct Bench<'a> {
 impl Bench<'_> {
     /// Loads the servers in turns. One that cannot do this, does not answer or dies is said to, and the others go on.
     pub(super) fn measure(&self, profile: &'static Profile, servers: &[&'static Server]) -> ProfileRecord {
-        let Extent { rounds, seconds, warm_up_seconds, .. } = self.extent;
+        let Extent { rounds, seconds, .. } = self.extent;
         let load_average = placement::load_average();
         let mut entries: Vec<Entry> = servers.iter().map(|server| self.start(profile, server)).collect();
-        if warm_up_seconds > 0 {
-            entries.iter_mut().for_each(|entry| self.turn(profile, entry, 0, warm_up_seconds));
-            entries.iter_mut().for_each(|entry| entry.series.samples.clear());
-        }
         for round in 1..=rounds {
             for index in turns(entries.len(), round - 1) {
                 self.turn(profile, &mut entries[index], round, seconds);

@@ -123,6 +123,11 @@ impl Server {
         matches!(self.program, Program::Example(_))
     }
 
+    /// Not built here: it may do what it likes with itself.
+    pub(super) fn is_installed(&self) -> bool {
+        matches!(self.program, Program::Installed(..))
+    }
+
     /// Why it cannot do this, if it cannot.
     pub(super) fn cannot(&self, needed: Option<Ability>) -> Option<&'static str> {
         self.cannot.iter().find(|(ability, _)| Some(*ability) == needed).map(|(_, why)| *why)

@@ -4,16 +4,16 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{fs, io};
 
-use super::plot;
-use super::{html, table};
+use super::{html, plot, table, text};
 use crate::bench::record::{CPU, CaseResult, MIB, ProfileRecord, Record, Series};
 
 /// Writes the block of the README and the plot. The error says what is wrong.
 pub(crate) fn write(root: &Path) -> Result<(), String> {
-    let record = stored(root)?;
+    let record = stored(root, RESULT)?;
     let readme = fs::read_to_string(root.join(README)).map_err(|error| said(README, &error))?;
     let (before, _, after) = split(&readme).ok_or_else(|| format!("{README} has no lines {BEGIN} and {END}"))?;
     fs::write(root.join(README), format!("{before}{}{after}", block(&record))).map_err(|error| said(README, &error))?;
+    fs::write(root.join(TABLES), text(&record)).map_err(|error| said(TABLES, &error))?;
     fs::write(root.join(PLOT), drawn(&record)?).map_err(|error| said(PLOT, &error))
 }
 
@@ -21,9 +21,9 @@ fn said(path: &str, error: &io::Error) -> String {
     format!("{path}: {error}")
 }
 
-fn stored(root: &Path) -> Result<Record, String> {
-    let text = fs::read_to_string(root.join(RESULT)).map_err(|error| format!("{RESULT}: {error}"))?;
-    Record::parse(&text).map_err(|error| format!("{RESULT}: {error}"))
+fn stored(root: &Path, path: &str) -> Result<Record, String> {
+    let text = fs::read_to_string(root.join(path)).map_err(|error| said(path, &error))?;
+    Record::parse(&text).map_err(|error| format!("{path}: {error}"))
 }
 
 /// The text around the block, and the block.
@@ -52,7 +52,7 @@ fn block(record: &Record) -> String {
     line(&format!(
         "Measured by `cargo xtask bench` on Linux {}, {} cores ({}), {} MiB of memory; one serving thread on one core, the load on another; medians of \
          at least {rounds} interleaved rounds. In brackets: the ratio to a bare loop on the same driver that only counts the ends of requests. \
-         **Bold**: the best, floors aside. `-`: it cannot do this. All figures and rounds: [{RESULT}]({RESULT}).",
+         **Bold**: the best, floors aside. `-`: it cannot do this. All figures: [{TABLES}]({TABLES}).",
         machine.kernel, machine.cores, machine.cpu, machine.memory_mib
     ));
     line("");
@@ -147,6 +147,8 @@ fn markdown(title: &str, columns: &[String], record: &Record, cells: impl Fn(&st
 
 /// The stored result of one machine.
 const RESULT: &str = "benches/results/reference.json";
+/// The same as text.
+const TABLES: &str = "benches/results/reference.txt";
 const PLOT: &str = "benches/results/cpu.svg";
 /// The profile of the plot.
 const PLOTTED: &str = "keep-alive-64";
