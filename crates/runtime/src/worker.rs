@@ -117,6 +117,8 @@ pub(crate) struct Worker {
     pub(crate) tasks: Tasks,
     pub(crate) timers: RefCell<Timers>,
     pub(crate) waiters: RefCell<Waiters>,
+    /// Waiters whose answers came with bytes in the driver's buffers.
+    borrowing: RefCell<Vec<u32>>,
     pub(crate) sockets: RefCell<Slab<Socket, PoolPage>>,
     tables: RefCell<[Option<Rc<Events>>; TABLES_MAX]>,
     stop_wakers: RefCell<Slab<Waker, PoolPage>>,
@@ -146,6 +148,7 @@ impl Worker {
             driver: RefCell::new(driver),
             tasks,
             waiters: RefCell::new(Waiters::new()),
+            borrowing: RefCell::default(),
             sockets: RefCell::new(Slab::new(SOCKET_CHUNKS_MAX)),
             tables: RefCell::default(),
             stop_wakers: RefCell::new(Slab::new(STOP_CHUNKS_MAX)),
@@ -233,6 +236,9 @@ impl Worker {
 
     /// Submits, waits and reaps.
     pub(crate) fn exchange(&self, wait: Wait) -> Result<(), Error> {
+        // Received bytes are borrowed for a turn. Whoever armed a receive and does not look any more, as after a select, must not keep one
+        // of the few buffers from everybody else.
+        self.borrowing.borrow_mut().retain(|index| !self.waiters.borrow_mut().copy_out(*index, &self.pool));
         self.driver.borrow_mut().enter(wait)?;
         self.reap();
         self.pool.drain_remote();
@@ -254,6 +260,9 @@ impl Worker {
     fn dispatch(&self, completion: Completion) {
         match Target::of(completion.token) {
             Target::Waiter { index } => {
+                if let Payload::Received(_) = completion.payload {
+                    self.borrowing.borrow_mut().push(index);
+                }
                 let completed = self.waiters.borrow_mut().complete(index, completion);
                 match completed {
                     Ok(Some(waker)) => contained(|| waker.wake()),
