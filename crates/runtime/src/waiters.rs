@@ -4,7 +4,7 @@
 use core::task::Waker;
 
 use plimsoll_pool::{Kind, OverBudget, Pool};
-use plimsoll_reactor::{Completion, PoolPage};
+use plimsoll_reactor::{Completion, Payload, PoolPage};
 use plimsoll_slab::{CHUNK_BYTES, Key, Slab};
 
 /// Waiters of one worker at most; an index must fit a token.
@@ -74,6 +74,20 @@ impl Waiters {
                 Waiter::Done(_) => unreachable!("matched above"),
             },
             _ => Err(completion),
+        }
+    }
+
+    /// Copies the bytes of an answer that nobody has taken, so that the driver has its buffer back: its kind of payload is then that of a
+    /// receive into a lease. `false` when the line leaves no room, and the buffer stays with the answer.
+    pub(crate) fn copy_out(&mut self, index: u32, pool: &Pool) -> bool {
+        let Some(Waiter::Done(completion)) = self.0.get_at_mut(index) else { return true };
+        let Payload::Received(bytes) = &completion.payload else { return true };
+        match pool.try_copy(bytes, Kind::Buffers) {
+            Ok(lease) => {
+                completion.payload = Payload::Lease(lease);
+                true
+            }
+            Err(_) => false,
         }
     }
 

@@ -119,6 +119,8 @@ pub(crate) struct Worker {
     pub(crate) tasks: Tasks,
     pub(crate) timers: RefCell<Timers>,
     pub(crate) waiters: RefCell<Waiters>,
+    /// Waiters whose answers came with bytes in the driver's buffers.
+    borrowing: RefCell<Vec<u32>>,
     pub(crate) sockets: RefCell<Slab<Socket, PoolPage>>,
     tables: RefCell<[Option<Rc<Events>>; TABLES_MAX]>,
     /// The relays of this worker, while their task lives.
@@ -151,6 +153,7 @@ impl Worker {
             driver: RefCell::new(driver),
             tasks,
             waiters: RefCell::new(Waiters::new()),
+            borrowing: RefCell::default(),
             sockets: RefCell::new(Slab::new(SOCKET_CHUNKS_MAX)),
             tables: RefCell::default(),
             relays: RefCell::default(),
@@ -240,6 +243,9 @@ impl Worker {
 
     /// Gives back what is free for long, submits, waits and reaps.
     pub(crate) fn exchange(&self, wait: Wait) -> Result<(), Error> {
+        // Received bytes are borrowed for a turn. Whoever armed a receive and does not look any more, as after a select, must not keep one
+        // of the few buffers from everybody else.
+        self.borrowing.borrow_mut().retain(|index| !self.waiters.borrow_mut().copy_out(*index, &self.pool));
         let wait = self.release.turn(self, wait);
         self.driver.borrow_mut().enter(wait)?;
         self.reap();
@@ -262,6 +268,9 @@ impl Worker {
     fn dispatch(&self, completion: Completion) {
         match Target::of(completion.token) {
             Target::Waiter { index } => {
+                if let Payload::Received(_) = completion.payload {
+                    self.borrowing.borrow_mut().push(index);
+                }
                 let completed = self.waiters.borrow_mut().complete(index, completion);
                 match completed {
                     Ok(Some(waker)) => contained(|| waker.wake()),

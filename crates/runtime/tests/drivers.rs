@@ -440,3 +440,47 @@ fn exit_with_operations_in_flight_leaks_nothing() {
         })
     });
 }
+
+/// Two ends of a connection.
+async fn two_ends(listener: &TcpListener) -> Result<(TcpStream, TcpStream)> {
+    let client = TcpStream::connect(listener.local_addr()).await?;
+    let (server, _) = listener.accept().await?;
+    Ok((client, server))
+}
+
+#[test]
+fn bytes_that_nobody_asks_for_hold_up_nobody() {
+    on_each("bytes that nobody asks for", || {
+        Box::pin(async {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            let mut waiting = Vec::new();
+            for _ in 0..6 {
+                let (mut client, mut server) = two_ends(&listener).await?;
+                // As in a select whose other branch goes on for long: the receive stays armed, and nobody looks.
+                assert!(cut(server.recv(), 1).await.is_none());
+                client.send_bytes(b"unasked").await?;
+                waiting.push((client, server));
+                // More than all receive buffers of the worker, on another connection.
+                let (mut client, mut server) = two_ends(&listener).await?;
+                let others = async {
+                    for _ in 0..40 {
+                        client.send_bytes(&[7; 8_192]).await?;
+                        let mut left = 8_192;
+                        while left > 0 {
+                            left -= server.recv().await?.ok_or(Error::ConnectionClosed)?.len();
+                        }
+                    }
+                    Ok::<(), Error>(())
+                };
+                timeout(Duration::from_secs(20), others).await??;
+            }
+            for (_client, server) in &mut waiting {
+                let bytes = server.recv().await?.ok_or(Error::ConnectionClosed)?;
+                assert_eq!(&bytes[..], b"unasked");
+            }
+            drop((waiting, listener));
+            settled(0, 0).await;
+            Ok(())
+        })
+    });
+}
