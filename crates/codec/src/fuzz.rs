@@ -9,6 +9,12 @@
 //! * data that was decoded from chunks, encoded again, decodes to itself;
 //! * a connection makes progress with every step and ends in a state that says what to do.
 
+mod h2;
+
+#[cfg(test)]
+pub(crate) use h2::{PREFACE_AND_SETTINGS, Served, frame, serve_h2};
+pub use h2::{h2_frames, h2_operations};
+
 use http::{Method, StatusCode};
 
 use crate::Error;
