@@ -118,6 +118,46 @@ pub enum Error {
     HpackHuffmanInvalid,
     /// A size update that is too large, misplaced or one too many. RFC 7541 4.2, 6.3; COMPRESSION_ERROR.
     HpackSizeUpdateInvalid,
+    /// The connection does not begin with the preface and SETTINGS. RFC 9113 3.4; PROTOCOL_ERROR.
+    PrefaceInvalid,
+    /// A frame that is too long, or not as long as its type. RFC 9113 4.2; FRAME_SIZE_ERROR.
+    FrameSizeInvalid,
+    /// A frame for a stream on stream 0, or the other way round. RFC 9113 6; PROTOCOL_ERROR.
+    FrameOnWrongStream,
+    /// A frame that is not allowed here: a CONTINUATION without HEADERS, another frame before the end of a header block, a push by a client. RFC 9113 6; PROTOCOL_ERROR.
+    FrameUnexpected,
+    /// More padding than frame. RFC 9113 6.1; PROTOCOL_ERROR.
+    PaddingInvalid,
+    /// A new stream with an even number, or one that is not higher than all before. RFC 9113 5.1.1; PROTOCOL_ERROR.
+    StreamIdInvalid,
+    /// A frame for a stream that was not opened. RFC 9113 5.1; PROTOCOL_ERROR.
+    StreamIdle,
+    /// A frame for a stream that is closed, or closed on this side. RFC 9113 5.1; STREAM_CLOSED.
+    StreamClosed,
+    /// More streams than allowed at a time. RFC 9113 5.1.2; REFUSED_STREAM.
+    StreamRefused,
+    /// A stream that depends on itself. RFC 7540 5.3.1; PROTOCOL_ERROR.
+    SelfDependency,
+    /// A setting with a value that is not allowed. RFC 9113 6.5.2; PROTOCOL_ERROR.
+    SettingInvalid,
+    /// A WINDOW_UPDATE of nothing. RFC 9113 6.9; PROTOCOL_ERROR.
+    WindowIncrementZero,
+    /// A window beyond 2^31 - 1. RFC 9113 6.9.1; FLOW_CONTROL_ERROR.
+    WindowOverflow,
+    /// More data than the window allows. RFC 9113 6.9; FLOW_CONTROL_ERROR.
+    WindowExceeded,
+    /// A pseudo-header field that is unknown, repeated, missing, misplaced or malformed. RFC 9113 8.3; PROTOCOL_ERROR.
+    PseudoFieldInvalid,
+    /// A field of HTTP/1 connections, or TE other than `trailers`. RFC 9113 8.2.2; PROTOCOL_ERROR.
+    ConnectionField,
+    /// Content-Length differs from the length of all DATA. RFC 9113 8.1.1; PROTOCOL_ERROR.
+    BodyLengthMismatch,
+    /// A second header block that does not end the stream. RFC 9113 8.1; PROTOCOL_ERROR.
+    TrailersUnfinished,
+    /// A header block that is larger than the list it may stand for. RFC 9113 10.5.1; ENHANCE_YOUR_CALM.
+    HeaderBlockTooLarge,
+    /// More CONTINUATION, empty or control frames, resets or overhead than an honest peer sends. RFC 9113 10.5; ENHANCE_YOUR_CALM.
+    Flood,
     /// A field value or name that the program set is not valid. RFC 9110 5.1, 5.5; 500.
     ResponseFieldInvalid,
     /// The program set a field that the codec writes itself (framing, Connection). 500.
@@ -223,6 +263,26 @@ impl Error {
             Error::HpackIntegerOverflow => "an integer in a header block is too long",
             Error::HpackHuffmanInvalid => "a Huffman string is not well formed",
             Error::HpackSizeUpdateInvalid => "a table size update is not allowed here or too large",
+            Error::PrefaceInvalid => "the connection does not begin with the HTTP/2 preface and a SETTINGS frame",
+            Error::FrameSizeInvalid => "a frame has a length that its type does not allow",
+            Error::FrameOnWrongStream => "a frame of this type does not belong on this stream",
+            Error::FrameUnexpected => "a frame of this type is not allowed here",
+            Error::PaddingInvalid => "the padding is as long as the frame",
+            Error::StreamIdInvalid => "the identifier of a new stream must be odd and higher than all before",
+            Error::StreamIdle => "a frame for a stream that was not opened",
+            Error::StreamClosed => "the stream is closed",
+            Error::StreamRefused => "too many streams at a time; wait for one to end",
+            Error::SelfDependency => "a stream cannot depend on itself",
+            Error::SettingInvalid => "a setting has a value that is not allowed",
+            Error::WindowIncrementZero => "a window cannot grow by 0",
+            Error::WindowOverflow => "a window would be larger than 2^31 - 1",
+            Error::WindowExceeded => "more data than the window allows",
+            Error::PseudoFieldInvalid => "the pseudo-header fields are not as they must be",
+            Error::ConnectionField => "fields of HTTP/1 connections are not allowed in HTTP/2",
+            Error::BodyLengthMismatch => "Content-Length differs from the length of the body",
+            Error::TrailersUnfinished => "trailers must end the stream",
+            Error::HeaderBlockTooLarge => "the compressed header block is over the limit",
+            Error::Flood => "too many frames or resets for too little use; send fewer",
             Error::ResponseFieldInvalid => "the name must be a token and the value must not hold control bytes",
             Error::FieldReserved => "this field is written by the codec; use the response's own setting",
             Error::OutputFull => "the output is too small; reserve encoded_len bytes",

@@ -14,6 +14,12 @@ mod operations;
 
 pub use operations::operations;
 
+mod h2;
+
+#[cfg(test)]
+pub(crate) use h2::{PREFACE_AND_SETTINGS, Served, frame, serve_h2};
+pub use h2::{h2_frames, h2_operations};
+
 use http::{Method, StatusCode};
 
 use crate::Error;

@@ -7,8 +7,10 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`h1`] | HTTP/1.0 and HTTP/1.1 for a server: heads, bodies, responses, the life of an exchange |
+//! | [`h2`] | HTTP/2 for a server: frames, streams, windows, limits |
 //! | [`hpack`] | header compression of HTTP/2, both ways |
 //! | [`date`] | the 29 bytes of a `Date` field |
+//! | [`misbehaviour`] | one counter of what a peer does wrong |
 //! | [`query`] | pairs of a query string, without allocation |
 //!
 //! The codec allocates nothing, with one exception that belongs to [`http::Method`]: a method of 16 to
@@ -20,7 +22,9 @@ mod error;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod h1;
+pub mod h2;
 pub mod hpack;
+pub mod misbehaviour;
 pub mod query;
 
 pub use error::{Error, Fault};

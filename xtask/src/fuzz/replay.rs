@@ -13,12 +13,14 @@ use crate::repo;
 pub(crate) type Target = fn(&[u8]);
 
 /// The targets by name; each has a file in `fuzz/fuzz_targets` and a folder in `fuzz/corpus`.
-pub(crate) const TARGETS: [(&str, Target); 7] = [
+pub(crate) const TARGETS: [(&str, Target); 9] = [
     ("head", plimsoll_codec::fuzz::head),
     ("chunked", plimsoll_codec::fuzz::chunked),
     ("connection", plimsoll_codec::fuzz::connection),
     ("operations", plimsoll_codec::fuzz::operations),
     ("hpack", plimsoll_codec::fuzz::hpack),
+    ("h2_frames", plimsoll_codec::fuzz::h2_frames),
+    ("h2_operations", plimsoll_codec::fuzz::h2_operations),
     ("query", plimsoll_codec::fuzz::query),
     ("differential", plimsoll_conformance::differential::request),
 ];

@@ -430,7 +430,7 @@ fn hex_value(byte: u8) -> u64 {
 
 /// Fields that frame, route, authenticate or modify a request, or say how to read its content, must come before the body
 /// (RFC 9110 6.5.1).
-fn is_forbidden_trailer(name: &[u8]) -> bool {
+pub(crate) fn is_forbidden_trailer(name: &[u8]) -> bool {
     FORBIDDEN_TRAILERS.iter().any(|forbidden| name.eq_ignore_ascii_case(forbidden.as_bytes()))
 }
 

@@ -52,11 +52,12 @@ mod sink;
 mod span;
 mod status;
 pub(crate) mod syntax;
-mod target;
+pub(crate) mod target;
 #[cfg(test)]
 mod tests;
 mod view;
 
+pub(crate) use body::is_forbidden_trailer;
 pub use body::{BodyDecoder, BodyEvent, Decoded, trailers};
 pub use body_out::{BodyEncoder, Frame};
 pub use chunk::{CHUNK_END, CHUNK_HEADER_BYTES_MAX, ChunkHeader, LAST_CHUNK, chunk_header, put_last_chunk};

@@ -23,15 +23,15 @@ pub enum TargetForm {
 
 /// A target taken apart; spans are relative to the head.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Target {
-    pub(super) form: TargetForm,
-    pub(super) path: Span,
-    pub(super) query: Option<Span>,
-    pub(super) authority: Option<Span>,
+pub(crate) struct Target {
+    pub(crate) form: TargetForm,
+    pub(crate) path: Span,
+    pub(crate) query: Option<Span>,
+    pub(crate) authority: Option<Span>,
 }
 
 /// Takes apart the target that starts `at` bytes into the head.
-pub(super) fn parse(method: &Method, target: &[u8], at: usize) -> Result<Target, Error> {
+pub(crate) fn parse(method: &Method, target: &[u8], at: usize) -> Result<Target, Error> {
     debug_assert!(!target.is_empty(), "the tokeniser does not return an empty target");
     if *method == Method::CONNECT {
         return authority_form(target, at);
@@ -112,14 +112,14 @@ fn has_whole_escapes(path: &[u8]) -> bool {
 
 /// Whether a host came with a port.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Port {
+pub(crate) enum Port {
     Given,
     Absent,
 }
 
 /// Checks `uri-host [":" port]`, strictly: no userinfo, path, comma, percent-encoding or empty host; what stands in brackets is an
 /// IPv6 address without a zone; a port is 1 to 5 digits and at most 65,535.
-pub(super) fn host_and_port(bytes: &[u8]) -> Option<Port> {
+pub(crate) fn host_and_port(bytes: &[u8]) -> Option<Port> {
     let (host_len, port) = match bytes.first()? {
         b'[' => {
             let end = bytes.iter().position(|&byte| byte == b']')?;

@@ -1,0 +1,166 @@
+//! What comes out of a connection, and the memory it works in.
+
+use super::{ErrorCode, Stream, StreamKey};
+use crate::Error;
+use crate::h1::{FieldSlot, RequestHead, RequestView};
+
+/// The caller's memory. The first three belong to one connection: the same bytes and slots are passed to every call. The other two are
+/// written to and read within a turn, so that one set serves all connections of a worker.
+#[derive(Debug)]
+pub struct Storage<'a> {
+    /// Slots of streams. A connection can begin with few and get more, see [`Event::NeedStreams`].
+    pub streams: &'a mut [Stream],
+    /// [`TABLE_BYTES`](crate::hpack::TABLE_BYTES).
+    pub decoder_table: &'a mut [u8],
+    /// As many bytes as [`Limits::encoder_table_bytes_max`](super::Limits::encoder_table_bytes_max) says.
+    pub encoder_table: &'a mut [u8],
+    /// Scratch: [`Limits::scratch_bytes`](super::Limits::scratch_bytes). A request's text is in there until the next call.
+    pub bytes: &'a mut [u8],
+    /// Scratch: as many as a list may have fields. A request's fields are in there until the next call.
+    pub slots: &'a mut [FieldSlot],
+}
+
+impl Storage<'_> {
+    /// Pairs a request's head with its text and fields, for reading or copying.
+    ///
+    /// # Panics
+    ///
+    /// If it is not from the last event.
+    #[must_use]
+    pub fn view<'s>(&'s self, head: &'s RequestHead, pseudo_fields: u16) -> RequestView<'s> {
+        let from = usize::from(pseudo_fields);
+        RequestView::new(&*self.bytes, &self.slots[from..from + usize::from(head.fields)], head)
+    }
+
+    /// Names and values of the trailers of the last event.
+    pub fn trailers(&self, fields: u16) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.slots[..usize::from(fields)]
+            .iter()
+            .map(|slot| (slot.name().of_head(self.bytes), slot.value().of_head(self.bytes)))
+    }
+}
+
+/// How much of the input a step has used, and what it means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Bytes at the front of the input that are done with.
+    pub consumed: usize,
+    /// What they mean.
+    pub event: Event,
+}
+
+/// What a peer did. Offsets are into the scratch memory or the input, whose bytes the caller holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// Something that only concerns the codec. Step on.
+    Progress,
+    /// The input ends within a frame; go on when there are at least so many bytes, those presented now included.
+    NeedMore {
+        /// Bytes from the first that was not consumed.
+        bytes: usize,
+    },
+    /// So many control frames wait to be sent that nothing more is read before [`Connection::output_sent`](super::Connection::output_sent).
+    NeedOutput,
+    /// A new stream, but no slot. Come back with more slots, or [refuse](super::Connection::refuse_next) it.
+    NeedStreams,
+    /// A request. [`Storage::view`] reads it.
+    Request {
+        /// Its stream, which has a slot now.
+        stream: StreamKey,
+        /// What was parsed. [`RequestHead::upgrade`] is `:protocol` of an extended CONNECT (RFC 8441).
+        head: RequestHead,
+        /// Slots before those of its fields.
+        pseudo_fields: u16,
+        /// No body and no trailers follow.
+        ends: bool,
+    },
+    /// A part of a body: all that the input has of a DATA frame. Nothing of it is consumed until [`Connection::take_data`](super::Connection::take_data)
+    /// says so: who has nothing reserved for it stops here, and the connection reads no further.
+    Data {
+        /// Its stream.
+        stream: StreamKey,
+        /// Bytes at the front of the input, one or more.
+        bytes: usize,
+        /// Bytes of the frame that are still to come, those included; what a reservation has to be good for.
+        frame_bytes: usize,
+    },
+    /// The end of a request that had a body.
+    End {
+        /// Its stream.
+        stream: StreamKey,
+    },
+    /// Trailers, which end a request. [`Storage::trailers`] reads them.
+    Trailers {
+        /// Their stream.
+        stream: StreamKey,
+        /// How many.
+        fields: u16,
+    },
+    /// A stream is over before its time. Its slot is kept until [`Connection::forget`](super::Connection::forget).
+    Reset {
+        /// The stream.
+        stream: StreamKey,
+        /// By whom and why.
+        cause: ResetCause,
+    },
+    /// Some window is larger than before: what waited for it may be sent.
+    Writable,
+    /// The peer takes no more streams of ours; it may still finish its requests.
+    PeerGoesAway {
+        /// Its reason, a number of RFC 9113 7.
+        code: u32,
+    },
+}
+
+/// Why a stream was reset.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ResetCause {
+    /// By the peer, with this number of RFC 9113 7.
+    Peer(u32),
+    /// By us, because the peer broke this rule.
+    Broken(Error),
+}
+
+/// A failure of one stream, or of the connection.
+#[derive(Copy, Clone, Debug)]
+pub(super) enum Failure {
+    Connection(Error),
+    Stream(u32, Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Connection(error)
+    }
+}
+
+impl From<crate::h1::Full> for Failure {
+    fn from(_: crate::h1::Full) -> Failure {
+        Failure::Connection(Error::OutputFull)
+    }
+}
+
+impl ErrorCode {
+    /// The code of a number that a peer sent; `None` for numbers without a meaning.
+    #[must_use]
+    pub const fn from_number(number: u32) -> Option<ErrorCode> {
+        Some(match number {
+            0 => ErrorCode::NoError,
+            1 => ErrorCode::ProtocolError,
+            2 => ErrorCode::InternalError,
+            3 => ErrorCode::FlowControlError,
+            4 => ErrorCode::SettingsTimeout,
+            5 => ErrorCode::StreamClosed,
+            6 => ErrorCode::FrameSizeError,
+            7 => ErrorCode::RefusedStream,
+            8 => ErrorCode::Cancel,
+            9 => ErrorCode::CompressionError,
+            10 => ErrorCode::ConnectError,
+            11 => ErrorCode::EnhanceYourCalm,
+            12 => ErrorCode::InadequateSecurity,
+            13 => ErrorCode::Http11Required,
+            _ => return None,
+        })
+    }
+}

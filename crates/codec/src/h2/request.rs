@@ -1,0 +1,245 @@
+//! From a decoded list of fields to a judged request (RFC 9113 8).
+
+use http::{Method, Version};
+
+use super::Priority;
+use crate::Error;
+use crate::h1::syntax::{is_field_value, is_token};
+use crate::h1::target::{self, Port, host_and_port};
+use crate::h1::{FieldSlot, Framing, METHOD_BYTES_MAX, RequestHead, Span, TargetForm, is_forbidden_trailer};
+
+/// A request, and how many pseudo-header fields came before its fields.
+#[derive(Debug)]
+pub(super) struct Judged {
+    pub(super) head: RequestHead,
+    pub(super) pseudo_fields: usize,
+    pub(super) priority: Priority,
+    /// What Content-Length says.
+    pub(super) length: Option<u64>,
+}
+
+/// The pseudo-header fields that came, each at most once.
+#[derive(Default)]
+struct Pseudo {
+    method: Option<Span>,
+    scheme: Option<Span>,
+    authority: Option<Span>,
+    path: Option<Span>,
+    protocol: Option<Span>,
+}
+
+impl Pseudo {
+    fn take(&mut self, name: &[u8], value: Span) -> Result<(), Error> {
+        let place = match name {
+            b":method" => &mut self.method,
+            b":scheme" => &mut self.scheme,
+            b":authority" => &mut self.authority,
+            b":path" => &mut self.path,
+            b":protocol" => &mut self.protocol,
+            _ => return Err(Error::PseudoFieldInvalid),
+        };
+        match place.replace(value) {
+            None if value.len > 0 => Ok(()),
+            _ => Err(Error::PseudoFieldInvalid),
+        }
+    }
+}
+
+/// What the fields say that matters here.
+#[derive(Default)]
+struct Noted {
+    host: Option<Span>,
+    length: Option<u64>,
+    expect_continue: Expect,
+    priority: Priority,
+}
+
+#[derive(Copy, Clone, Default, PartialEq, Eq)]
+enum Expect {
+    #[default]
+    Nothing,
+    Continue,
+}
+
+/// Judges the fields of a request. `ends` if there is no body.
+pub(super) fn judge(bytes: &[u8], slots: &[FieldSlot], ends: bool) -> Result<Judged, Error> {
+    let mut pseudo = Pseudo::default();
+    let is_pseudo = |slot: &FieldSlot| slot.name().of_head(bytes).first() == Some(&b':');
+    let pseudo_fields = slots.iter().take_while(|slot| is_pseudo(slot)).count();
+    let (first, fields) = slots.split_at(pseudo_fields);
+    for slot in first {
+        let value = slot.value().of_head(bytes);
+        check_value(value)?;
+        pseudo.take(slot.name().of_head(bytes), slot.value())?;
+    }
+    let mut noted = Noted::default();
+    for slot in fields {
+        let (name, value) = (slot.name().of_head(bytes), slot.value().of_head(bytes));
+        check_field(name, value)?;
+        noted.take(name, value, slot.value())?;
+    }
+    let method = pseudo.method.ok_or(Error::PseudoFieldInvalid)?.of_head(bytes);
+    if method.len() > METHOD_BYTES_MAX {
+        return Err(Error::MethodTooLong);
+    }
+    let method = Method::from_bytes(method).map_err(|_| Error::MethodInvalid)?;
+    if let Some(authority) = pseudo.authority {
+        check_authority(bytes, authority, noted.host)?;
+    }
+    let target = target(bytes, &method, &pseudo)?;
+    let host = pseudo.authority.or(noted.host);
+    if host.is_none() {
+        return Err(Error::HostMissing);
+    }
+    let framing = match (ends, noted.length) {
+        (true, Some(1..)) => return Err(Error::BodyLengthMismatch),
+        (true, Some(0)) => Framing::Length(0),
+        (true, None) => Framing::None,
+        (false, Some(length)) => Framing::Length(length),
+        (false, None) => Framing::Chunked,
+    };
+    let head = RequestHead {
+        method,
+        target: target.whole,
+        form: target.form,
+        path: target.path,
+        query: target.query,
+        version: Version::HTTP_2,
+        host,
+        fields: fields.len() as u16,
+        framing,
+        keep_alive: true,
+        expect_continue: !ends && noted.expect_continue == Expect::Continue,
+        upgrade: pseudo.protocol,
+    };
+    Ok(Judged { head, pseudo_fields, priority: noted.priority, length: noted.length })
+}
+
+/// Judges the fields of a trailer section.
+pub(super) fn judge_trailers(bytes: &[u8], slots: &[FieldSlot]) -> Result<(), Error> {
+    for slot in slots {
+        let (name, value) = (slot.name().of_head(bytes), slot.value().of_head(bytes));
+        if name.first() == Some(&b':') {
+            return Err(Error::PseudoFieldInvalid);
+        }
+        check_field(name, value)?;
+        if is_forbidden_trailer(name) {
+            return Err(Error::TrailerForbidden);
+        }
+    }
+    Ok(())
+}
+
+impl Noted {
+    #[inline]
+    fn take(&mut self, name: &[u8], value: &[u8], span: Span) -> Result<(), Error> {
+        match name {
+            b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
+                Err(Error::ConnectionField)
+            }
+            b"te" if !value.eq_ignore_ascii_case(b"trailers") => Err(Error::ConnectionField),
+            b"content-length" => self.content_length(value),
+            b"host" => self.host(value, span),
+            b"expect" if value.eq_ignore_ascii_case(b"100-continue") => {
+                self.expect_continue = Expect::Continue;
+                Ok(())
+            }
+            b"expect" => Err(Error::ExpectationUnknown),
+            b"priority" => {
+                self.priority = Priority::parse(value);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn content_length(&mut self, value: &[u8]) -> Result<(), Error> {
+        if self.length.is_some() {
+            return Err(Error::ContentLengthRepeated);
+        }
+        if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+            return Err(Error::ContentLengthInvalid);
+        }
+        let add = |sum: u64, digit: &u8| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+        self.length = Some(value.iter().try_fold(0, add).ok_or(Error::ContentLengthOverflow)?);
+        Ok(())
+    }
+
+    fn host(&mut self, value: &[u8], span: Span) -> Result<(), Error> {
+        if self.host.replace(span).is_some() {
+            return Err(Error::HostRepeated);
+        }
+        host_and_port(value).map(|_| ()).ok_or(Error::HostInvalid)
+    }
+}
+
+/// A name in lower case, a value without space around it (RFC 9113 8.2.1). A colon is no part of a token, so that a pseudo-header
+/// field behind the others is refused here, too.
+#[inline]
+fn check_field(name: &[u8], value: &[u8]) -> Result<(), Error> {
+    if !is_token(name) || name.iter().any(u8::is_ascii_uppercase) {
+        let is_pseudo = name.first() == Some(&b':');
+        return Err(if is_pseudo { Error::PseudoFieldInvalid } else { Error::FieldNameInvalid });
+    }
+    check_value(value)
+}
+
+#[inline]
+fn check_value(value: &[u8]) -> Result<(), Error> {
+    let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    if !is_field_value(value) || is_space(value.first()) || is_space(value.last()) {
+        return Err(Error::FieldValueInvalid);
+    }
+    Ok(())
+}
+
+/// No userinfo, and nothing else than Host says (RFC 9113 8.3.1).
+fn check_authority(bytes: &[u8], authority: Span, host: Option<Span>) -> Result<(), Error> {
+    let authority = authority.of_head(bytes);
+    if host_and_port(authority).is_none() {
+        return Err(Error::HostInvalid);
+    }
+    match host {
+        Some(host) if !host.of_head(bytes).eq_ignore_ascii_case(authority) => Err(Error::HostInvalid),
+        _ => Ok(()),
+    }
+}
+
+struct Target {
+    whole: Span,
+    form: TargetForm,
+    path: Span,
+    query: Option<Span>,
+}
+
+fn target(bytes: &[u8], method: &Method, pseudo: &Pseudo) -> Result<Target, Error> {
+    if *method == Method::CONNECT && pseudo.protocol.is_none() {
+        // RFC 9113 8.5.
+        let (Some(authority), None, None) = (pseudo.authority, pseudo.scheme, pseudo.path) else {
+            return Err(Error::PseudoFieldInvalid);
+        };
+        if host_and_port(authority.of_head(bytes)) != Some(Port::Given) {
+            return Err(Error::TargetInvalid);
+        }
+        let path = Span { at: authority.at + authority.len, len: 0 };
+        return Ok(Target { whole: authority, form: TargetForm::Authority, path, query: None });
+    }
+    // RFC 8441 4: only CONNECT has a protocol.
+    if pseudo.protocol.is_some_and(|span| *method != Method::CONNECT || !is_token(span.of_head(bytes))) {
+        return Err(Error::PseudoFieldInvalid);
+    }
+    let (Some(scheme), Some(path)) = (pseudo.scheme, pseudo.path) else {
+        return Err(Error::PseudoFieldInvalid);
+    };
+    let is_scheme_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+    if !scheme.of_head(bytes).iter().all(is_scheme_byte) {
+        return Err(Error::PseudoFieldInvalid);
+    }
+    let text = path.of_head(bytes);
+    if text[0] != b'/' && text != b"*" {
+        return Err(Error::TargetInvalid);
+    }
+    let judged_as = if *method == Method::CONNECT { &Method::GET } else { method };
+    let parsed = target::parse(judged_as, text, usize::from(path.at))?;
+    Ok(Target { whole: path, form: parsed.form, path: parsed.path, query: parsed.query })
+}

@@ -1,0 +1,172 @@
+//! Attacks, by the names under which they are known, and the limits that stop them.
+
+use super::{GET, block, frame, frames, serve};
+use crate::Error;
+use crate::h2::guard::Guard;
+use crate::h2::{ErrorCode, Limits};
+
+fn get(id: u32) -> Vec<u8> {
+    frame(1, 5, id, &block(&GET))
+}
+
+fn open(id: u32) -> Vec<u8> {
+    frame(1, 4, id, &block(&GET))
+}
+
+fn odd(count: u32) -> impl Iterator<Item = u32> {
+    (0..count).map(|number| 2 * number + 1)
+}
+
+/// CVE-2023-44487.
+#[test]
+fn rapid_resets() {
+    let input: Vec<_> = odd(1_000).flat_map(|id| [open(id), frame(3, 0, id, &[0, 0, 0, 8])]).collect();
+    let served = serve(&input);
+    assert_eq!(served.end, Err(Error::Flood));
+    assert_eq!(served.events.iter().filter(|event| event.starts_with("request")).count(), 101);
+}
+
+/// CVE-2025-8671: the peer makes us reset its streams.
+#[test]
+fn made_you_reset() {
+    let patterns: [fn(u32) -> Vec<u8>; 4] = [
+        |id| frame(8, 0, id, &[0; 4]),
+        |id| frame(8, 0, id, &[0x7f, 0xff, 0xff, 0xff]),
+        |id| frame(2, 0, id, &[0; 4]),
+        |id| frame(1, 4, id, &block(&[("x", "y")])),
+    ];
+    for pattern in patterns {
+        let input: Vec<_> = odd(1_000).flat_map(|id| [open(id), pattern(id)]).collect();
+        let served = serve(&input);
+        assert_eq!(served.end, Err(Error::Flood));
+        let resets = frames(&served.output).iter().filter(|(kind, ..)| *kind == 3).count();
+        assert_eq!(resets, 100);
+    }
+    // Requests that are malformed, or answered without a handler.
+    for fields in [vec![("x", "y")], [&GET[..], &[("expect", "x")]].concat()] {
+        let input: Vec<_> = odd(1_000).map(|id| frame(1, 5, id, &block(&fields))).collect();
+        assert_eq!(serve(&input).end, Err(Error::Flood));
+    }
+}
+
+#[test]
+fn resets_are_allowed_again_with_time() {
+    let limits = Limits::DEFAULT.resets_max(3, 2).expect("valid");
+    let mut guard = Guard::new(&limits);
+    let allowed = |guard: &mut Guard, now_ms| (0..10).take_while(|_| guard.reset(&limits, now_ms).is_ok()).count();
+    assert_eq!(allowed(&mut guard, 5_000), 3);
+    assert_eq!(allowed(&mut guard, 5_499), 0);
+    assert_eq!(allowed(&mut guard, 5_500), 1);
+    assert_eq!(allowed(&mut guard, 6_500), 2);
+    assert_eq!(allowed(&mut guard, u64::MAX), 3);
+    assert_eq!(allowed(&mut guard, 0), 0, "a clock that goes back gives nothing");
+}
+
+/// CVE-2024-27316.
+#[test]
+fn continuation_flood() {
+    for (continuations, end) in [(8, Ok(())), (9, Err(Error::Flood))] {
+        let mut input = vec![frame(1, 1, 1, &block(&GET))];
+        input.extend((1..continuations).map(|_| frame(9, 0, 1, &[])));
+        input.push(frame(9, 4, 1, &[]));
+        assert_eq!(serve(&input).end, end);
+    }
+    let large = vec![frame(1, 1, 1, &[0x82; 10_000]), frame(9, 4, 1, &[0x82; 10_000])];
+    assert_eq!(serve(&large).end, Err(Error::HeaderBlockTooLarge));
+}
+
+/// CVE-2019-9518.
+#[test]
+fn empty_frames() {
+    let patterns: [Vec<u8>; 3] = [frame(0, 0, 1, &[]), frame(0, 8, 1, &[0]), frame(99, 0, 1, &[])];
+    for pattern in patterns {
+        for (count, end) in [(8, Ok(())), (9, Err(Error::Flood))] {
+            let mut input = vec![open(1)];
+            input.extend(std::iter::repeat_n(pattern.clone(), count));
+            assert_eq!(serve(&input).end, end, "{pattern:?}");
+        }
+        // Not in a row.
+        let input: Vec<_> = (0..20).flat_map(|_| [pattern.clone(), frame(0, 0, 1, b"x")]).collect();
+        assert_eq!(serve(&[vec![open(1)], input].concat()).end, Ok(()));
+    }
+}
+
+/// CVE-2019-9512, 9515, 9511 and 9513: pings, settings, windows, priorities without a use. First a peer that does not read has to; then
+/// it is told to go; then it is cut off.
+#[test]
+fn floods_of_control_frames() {
+    let patterns = [
+        frame(6, 0, 0, &[7; 8]),
+        frame(4, 0, 0, &[0, 4, 0, 0, 1, 0]),
+        frame(8, 0, 0, &[0, 0, 0, 1]),
+        frame(2, 0, 9, &[0; 5]),
+    ];
+    for pattern in patterns {
+        let served = serve(&vec![pattern.clone(); 40_000]);
+        assert_eq!(served.end, Err(Error::Flood), "{pattern:?}");
+        let is_answered = matches!(pattern[3], 4 | 6);
+        assert_eq!(served.events.first().map(String::as_str), is_answered.then_some("need output"));
+        let goaways: Vec<_> = frames(&served.output).into_iter().filter(|(kind, ..)| *kind == 7).collect();
+        assert_eq!(goaways.len(), 2, "one to warn, one to end");
+        assert!(goaways.iter().all(|(.., payload)| payload[7] == ErrorCode::EnhanceYourCalm as u8));
+        // As many among requests are no flood.
+        let honest: Vec<_> = odd(2_000).flat_map(|id| [get(id), pattern.clone()]).collect();
+        assert_eq!(serve(&honest).end, Ok(()), "{pattern:?}");
+    }
+}
+
+/// A ping every ten seconds is no flood, however long it lasts.
+#[test]
+fn a_patient_peer_is_not_cut_off() {
+    let limits = Limits::DEFAULT;
+    let mut guard = Guard::new(&limits);
+    for ping in 0..1_000_000 {
+        assert!(guard.overhead(17, ping * 10_000).is_ok());
+    }
+}
+
+/// One byte in each frame, with as much padding as can be.
+#[test]
+fn padding_is_overhead() {
+    let mut payload = vec![0; 257];
+    payload[0] = 255;
+    let mut input = vec![open(1)];
+    input.extend(std::iter::repeat_n(frame(0, 8, 1, &payload), 3_000));
+    assert_eq!(serve(&input).end, Err(Error::Flood));
+}
+
+#[test]
+fn streams_at_a_time() {
+    // 16 slots, none of which is given free before its request is complete.
+    let mut input: Vec<_> = odd(17).map(open).collect();
+    input.push(frame(0, 1, 1, b""));
+    input.push(get(35));
+    let served = serve(&input);
+    assert_eq!(served.end, Ok(()));
+    assert_eq!(served.events[16..], ["need streams", "end 1", "request 35 GET / [] true"]);
+    assert!(frames(&served.output).contains(&(3, 0, 33, vec![0, 0, 0, ErrorCode::RefusedStream as u8])));
+}
+
+#[test]
+fn more_data_than_the_window() {
+    let acknowledged = frame(4, 1, 0, &[]);
+    let data = |len: usize| frame(0, 0, 1, &vec![b'x'; len]);
+    // 5,000 bytes are not worth an update yet.
+    for (last, is_fine) in [(11_384, true), (11_385, false)] {
+        let served = serve(&[acknowledged.clone(), open(1), data(5_000), data(last)]);
+        assert_eq!(served.end, Ok(()));
+        let reset = frames(&served.output).into_iter().find(|(kind, ..)| *kind == 3);
+        assert_eq!(reset, (!is_fine).then(|| (3, 0, 1, vec![0, 0, 0, ErrorCode::FlowControlError as u8])));
+    }
+}
+
+#[test]
+fn limits_have_ranges() {
+    let limits = Limits::DEFAULT;
+    assert!(limits.streams_max(1_025).is_err() && limits.header_list_bytes_max(4_095).is_err());
+    assert!(
+        limits.fields_max(257).is_err() && limits.window_bytes(1_023).is_err() && limits.continuations_max(65).is_err()
+    );
+    assert!(limits.control_frames_max(7).is_err() && limits.resets_max(0, 1).is_err());
+    assert!(limits.encoder_table_bytes_max(4_097).is_err());
+}

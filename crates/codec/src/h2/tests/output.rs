@@ -1,0 +1,261 @@
+//! What the server sends: windows, priorities, long heads, resets and farewells.
+
+use http::{Method, StatusCode, Version};
+
+use super::{GET, PREFACE_AND_SETTINGS, block, frame, frames};
+use crate::Error;
+use crate::h1::{BodyLength, FieldSlot, Fields, ResponseHead};
+use crate::h2::{Connection, ErrorCode, Event, Limits, ResetCause, Storage, Stream, StreamKey};
+
+struct Server {
+    connection: Connection,
+    streams: [Stream; 8],
+    tables: [[u8; 4_096]; 2],
+    bytes: Vec<u8>,
+    slots: [FieldSlot; 100],
+    events: Vec<Event>,
+    out: Vec<u8>,
+}
+
+impl Server {
+    fn new(frames: &[Vec<u8>]) -> Server {
+        let limits = Limits::DEFAULT;
+        let mut server = Server {
+            connection: Connection::new(&limits),
+            streams: [Stream::FREE; 8],
+            tables: [[0; 4_096]; 2],
+            bytes: vec![0; limits.scratch_bytes()],
+            slots: [FieldSlot::EMPTY; 100],
+            events: Vec::new(),
+            out: Vec::new(),
+        };
+        server.receive(&[vec![PREFACE_AND_SETTINGS.to_vec()], frames.to_vec()].concat());
+        server.out.clear();
+        server
+    }
+
+    fn with<R>(&mut self, act: impl FnOnce(&mut Connection, &mut Storage<'_>, &mut Vec<u8>) -> R) -> R {
+        let [decoder_table, encoder_table] = &mut self.tables;
+        let mut storage = Storage {
+            streams: &mut self.streams,
+            decoder_table,
+            encoder_table,
+            bytes: &mut self.bytes,
+            slots: &mut self.slots,
+        };
+        act(&mut self.connection, &mut storage, &mut self.out)
+    }
+
+    fn receive(&mut self, frames: &[Vec<u8>]) {
+        let input = frames.concat();
+        let mut used = 0;
+        loop {
+            let step = self.with(|connection, storage, out| connection.step(&input[used..], storage, out, 0));
+            let step = step.expect("a valid input");
+            used += step.consumed;
+            match step.event {
+                Event::NeedMore { .. } => return,
+                Event::Progress => {}
+                Event::Data { bytes, .. } => {
+                    self.connection.take_data(bytes);
+                    used += bytes;
+                }
+                event => self.events.push(event),
+            }
+        }
+    }
+
+    fn head(&mut self, stream: StreamKey, fields: &[u8], ends: bool) -> Result<(), Error> {
+        let head = ResponseHead::new(&Method::GET, Version::HTTP_2, StatusCode::OK, BodyLength::Unknown)?
+            .fields(Fields::check(fields)?);
+        self.with(|connection, storage, out| connection.put_response(stream, &head, ends, storage, out))
+    }
+
+    fn room(&mut self, stream: StreamKey) -> usize {
+        self.with(|connection, storage, _| connection.data_room(stream, 1 << 20, storage))
+    }
+
+    fn data(&mut self, stream: StreamKey, len: usize) -> Result<(), Error> {
+        self.with(|connection, storage, out| connection.put_data_header(stream, len, false, storage, out))?;
+        self.out.extend(vec![0; len]);
+        Ok(())
+    }
+
+    fn take_frames(&mut self) -> Vec<(u8, u8, u32, Vec<u8>)> {
+        frames(&std::mem::take(&mut self.out))
+    }
+}
+
+fn key(id: u32) -> StreamKey {
+    StreamKey { slot: (id / 2 % 8) as u16, id }
+}
+
+fn get(id: u32, priority: &str) -> Vec<u8> {
+    frame(1, 5, id, &block(&[&GET[..], &[("priority", priority)]].concat()))
+}
+
+#[test]
+fn bodies_wait_for_both_windows_and_the_frame_size() {
+    let mut server = Server::new(&[get(1, ""), get(3, "")]);
+    server.head(key(1), b"", false).expect("open");
+    assert_eq!(server.room(key(1)), 16_384);
+    for _ in 0..3 {
+        server.data(key(1), 16_384).expect("room");
+    }
+    assert_eq!(server.room(key(1)), 65_535 - 3 * 16_384);
+    server.data(key(1), 65_535 - 3 * 16_384).expect("room");
+    assert_eq!(server.data(key(1), 1), Err(Error::WindowExceeded));
+    // The other stream has a window, the connection has none; nothing else can be sent but the end.
+    assert_eq!(server.room(key(3)), 0);
+    server.receive(&[frame(8, 0, 0, &[0, 0, 0, 9])]);
+    assert_eq!((server.room(key(1)), server.room(key(3))), (0, 9));
+    // A smaller initial window makes one negative, a larger one mends it (RFC 9113 6.9.2).
+    server.receive(&[frame(4, 0, 0, &[0, 4, 0, 0, 0, 0])]);
+    assert_eq!(server.room(key(3)), 0);
+    server.receive(&[frame(8, 0, 1, &[0, 0, 0xff, 0xff]), frame(8, 0, 1, &[0, 0, 0, 5])]);
+    assert_eq!(server.room(key(1)), 5);
+    assert!(matches!(server.events.last(), Some(Event::Writable)));
+}
+
+#[test]
+fn heads_of_any_length_go_out_in_frames_of_the_usual_size() {
+    let mut server = Server::new(&[get(1, "")]);
+    let long = format!("x: {}\r\n", "y".repeat(20_000));
+    server.head(key(1), long.as_bytes(), true).expect("open");
+    let frames = server.take_frames();
+    assert_eq!(
+        frames.iter().map(|frame| (frame.0, frame.1, frame.3.len())).collect::<Vec<_>>(),
+        [(1, 1, 16_384), (9, 4, 20_000 + 8 - 16_384)]
+    );
+    let mut server = Server::new(&[get(1, "")]);
+    let too_long = format!("x: {}\r\n", "y".repeat(40_000));
+    assert_eq!(server.head(key(1), too_long.as_bytes(), true), Err(Error::HeadTooLarge));
+}
+
+#[test]
+fn the_urgent_come_first_and_equals_take_turns() {
+    let ids = [1, 3, 5, 7, 9];
+    let mut server = Server::new(&[get(1, "u=5"), get(3, "i"), get(5, ""), get(7, "i"), get(9, "u=1")]);
+    for id in ids {
+        server.head(key(id), b"", false).expect("open");
+        server.with(|connection, storage, _| connection.set_waiting(key(id), true, storage));
+    }
+    let mut turns = Vec::new();
+    for turn in 0..9 {
+        let next = server.with(|connection, storage, _| connection.next_to_send(storage)).expect("all wait");
+        turns.push(next.id);
+        server.data(next, 1).expect("room");
+        if turn == 1 {
+            server.with(|connection, storage, _| connection.set_waiting(key(9), false, storage));
+        }
+        if turn == 6 {
+            server.receive(&[frame(16, 0, 0, b"\0\0\0\x01u=0")]);
+        }
+    }
+    assert_eq!(turns, [9, 9, 3, 5, 7, 3, 5, 1, 1]);
+}
+
+#[test]
+fn informational_heads_and_trailers() {
+    let mut server = Server::new(&[get(1, "")]);
+    let early =
+        ResponseHead::new(&Method::GET, Version::HTTP_2, StatusCode::EARLY_HINTS, BodyLength::Empty).expect("valid");
+    server.with(|connection, storage, out| {
+        connection.put_response(key(1), &early, false, storage, out).expect("open");
+        assert_eq!(connection.put_response(key(1), &early, true, storage, out), Err(Error::StateMisuse));
+    });
+    server.head(key(1), b"", false).expect("open");
+    server.with(|connection, storage, out| {
+        let fields = Fields::check(b"Sum: 7\r\n").expect("valid");
+        connection.put_trailers(key(1), fields, storage, out).expect("open");
+        assert_eq!(connection.put_trailers(key(1), fields, storage, out), Err(Error::StreamClosed));
+    });
+    let frames = server.take_frames();
+    assert_eq!(frames.iter().map(|frame| (frame.0, frame.1)).collect::<Vec<_>>(), [(1, 4), (1, 4), (1, 5)]);
+    assert_eq!(frames[2].3, b"\0\x03sum\x017");
+}
+
+#[test]
+fn a_forgotten_stream_is_ended_as_it_deserves() {
+    let open = |id| frame(1, 4, id, &block(&GET));
+    let mut server = Server::new(&[get(1, ""), open(3), open(5), get(7, "")]);
+    server.head(key(1), b"", true).expect("open");
+    server.head(key(3), b"", true).expect("open");
+    server.take_frames();
+    server.with(|connection, storage, out| {
+        for id in [1, 3, 5, 7] {
+            connection.forget(key(id), storage, out).expect("room");
+        }
+        assert_eq!(connection.live_streams(), 0);
+    });
+    let resets: Vec<_> = server.take_frames().into_iter().map(|frame| (frame.0, frame.2, frame.3[3])).collect();
+    assert_eq!(
+        resets,
+        [
+            (3, 3, ErrorCode::NoError as u8),
+            (3, 5, ErrorCode::InternalError as u8),
+            (3, 7, ErrorCode::InternalError as u8)
+        ]
+    );
+    // What was on its way is passed over, and its bytes are given back.
+    server.receive(&[
+        frame(0, 0, 3, &[0; 16_384]),
+        frame(0, 1, 5, &[0; 16_384]),
+        frame(1, 5, 5, &block(&[("a", "b")])),
+    ]);
+    assert_eq!(server.take_frames(), [(8, 0, 0, vec![0, 0, 0x80, 0])]);
+}
+
+#[test]
+fn a_reset_stream_keeps_its_slot_until_it_is_forgotten() {
+    let mut server = Server::new(&[get(1, ""), frame(3, 0, 1, &[0, 0, 0, 8])]);
+    assert_eq!(server.events.last(), Some(&Event::Reset { stream: key(1), cause: ResetCause::Peer(8) }));
+    assert_eq!(server.connection.live_streams(), 1);
+    assert_eq!(server.head(key(1), b"", true), Err(Error::StreamClosed));
+    assert!(server.out.is_empty());
+}
+
+#[test]
+fn held_windows_are_told_later() {
+    let mut server = Server::new(&[frame(4, 1, 0, &[]), frame(1, 4, 1, &block(&GET))]);
+    server.with(|connection, storage, out| connection.hold_windows(true, storage, out)).expect("room");
+    server.receive(&[frame(0, 0, 1, &[0; 16_384])]);
+    server.with(|connection, storage, out| connection.release(key(1), 16_384, storage, out)).expect("room");
+    assert!(server.out.is_empty());
+    server.with(|connection, storage, out| connection.hold_windows(false, storage, out)).expect("room");
+    assert_eq!(server.take_frames(), [(8, 0, 1, vec![0, 0, 0x40, 0])]);
+    // Bulk: both windows grow.
+    server.with(|connection, storage, out| connection.grow_window(key(1), 100_000, storage, out)).expect("room");
+    let increments: Vec<_> = server.take_frames().into_iter().map(|frame| (frame.2, frame.3)).collect();
+    assert_eq!(increments, [(1, 100_000u32.to_be_bytes().to_vec()), (0, 116_384u32.to_be_bytes().to_vec())]);
+    let grown = server.with(|connection, storage, out| connection.grow_window(key(1), i32::MAX as u32, storage, out));
+    assert_eq!(grown, Err(Error::WindowOverflow));
+}
+
+#[test]
+fn a_shutdown_in_two_steps() {
+    let mut server = Server::new(&[get(1, "")]);
+    let Server { connection, out, .. } = &mut server;
+    connection.shutdown(out).expect("room");
+    let frames = server.take_frames();
+    assert_eq!(frames[0], (7, 0, 0, vec![0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0]));
+    // What the peer sent before it read that is served.
+    server.receive(&[get(3, "")]);
+    assert_eq!(server.events.len(), 2);
+    server.receive(&[frame(6, 1, 0, &frames[1].3)]);
+    assert_eq!(server.take_frames(), [(7, 0, 0, vec![0, 0, 0, 3, 0, 0, 0, 0])]);
+    assert!(server.connection.is_going_away());
+    server.receive(&[get(5, "")]);
+    assert_eq!(server.events.len(), 2, "a stream above the last one is passed over");
+}
+
+#[test]
+fn output_without_room_is_an_error() {
+    let mut server = Server::new(&[get(1, "")]);
+    let head = ResponseHead::new(&Method::GET, Version::HTTP_2, StatusCode::OK, BodyLength::Empty).expect("valid");
+    let result = server.with(|connection, storage, _| {
+        let mut short = [0; 8];
+        connection.put_response(key(1), &head, true, storage, &mut &mut short[..])
+    });
+    assert_eq!(result, Err(Error::OutputFull));
+}
