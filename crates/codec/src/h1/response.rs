@@ -255,29 +255,17 @@ impl<'a> ResponseHead<'a> {
         }
         match self.connection {
             ConnectionField::Nothing | ConnectionField::Tunnel => Ok(()),
-            ConnectionField::KeepAlive => sink.put(
-                b"Connection: keep-alive
-",
-            ),
-            ConnectionField::Close => sink.put(
-                b"Connection: close
-",
-            ),
-            ConnectionField::Upgrade => sink.put(
-                b"Connection: upgrade
-",
-            ),
-            ConnectionField::CloseAndUpgrade => sink.put(
-                b"Connection: close, upgrade
-",
-            ),
+            ConnectionField::KeepAlive => sink.put(b"Connection: keep-alive\r\n"),
+            ConnectionField::Close => sink.put(b"Connection: close\r\n"),
+            ConnectionField::Upgrade => sink.put(b"Connection: upgrade\r\n"),
+            ConnectionField::CloseAndUpgrade => sink.put(b"Connection: close, upgrade\r\n"),
         }
     }
 }
 
 /// The longest of what the codec writes itself: a status line (none has a reason of more than 31 bytes), `Date`, `Content-Length` of 20 digits,
-/// `Connection: keep-alive`.
-const OWN_LINES_BYTES_MAX: usize = 13 + 31 + 2 + (8 + DATE_BYTES) + (18 + 20) + 24;
+/// `Connection: close, upgrade`.
+const OWN_LINES_BYTES_MAX: usize = 13 + 31 + 2 + (8 + DATE_BYTES) + (18 + 20) + 28;
 
 /// Counts what it is given.
 struct Counted(usize);
