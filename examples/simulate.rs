@@ -25,8 +25,8 @@ fn run(seed: u64) -> Census {
     runtime.block_on(async {
         let server = Server::bind("127.0.0.1:80").expect("nobody else is in this world");
         let serving = spawn(server.serve(count)).expect("there is room");
-        // An hour of the world's time is no time at all.
-        let answer = timeout(Duration::from_secs(3_600), ask()).await.expect("everything has a deadline");
+        // A link may be down for ever: the client gives up, after two minutes of the world's time.
+        let answer = timeout(Duration::from_secs(120), ask()).await.ok().flatten();
         assert!(!is_clean || answer.is_some(), "in a clean world there is an answer");
         if let Some(answer) = answer {
             assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\n5000"), "{answer}");

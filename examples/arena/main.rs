@@ -6,7 +6,6 @@
 
 mod flags;
 mod items;
-mod log;
 mod metrics;
 mod routes;
 
@@ -14,12 +13,11 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use plimsoll::http::{Counters, Server};
+use plimsoll::http::{AccessLog, Counters, Server};
 use plimsoll::{DriverKind, Runtime};
 use plimsoll_examples::{finish, print, runtime_words};
 
 use crate::flags::Flags;
-use crate::log::AccessLog;
 
 /// What the routes share: cheap to clone for every request.
 #[derive(Clone)]
@@ -40,7 +38,11 @@ fn run(flags: &Flags) -> Result<ExitCode, Box<dyn std::error::Error>> {
         return Ok(ExitCode::SUCCESS);
     }
     let log = match &flags.access_log {
-        Some(path) => Some(Arc::new(AccessLog::open(path, runtime.budget())?)),
+        Some(path) => {
+            let log = AccessLog::open(path, runtime.budget());
+            let log = log.map_err(|error| format!("cannot write the access log {}: {error}", path.display()))?;
+            Some(Arc::new(log))
+        }
         None => None,
     };
     let served = runtime.block_on(serve(flags, &runtime, log.clone()));

@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
-use crate::server::{AccessLog, AccessRecord};
+use crate::server::{AccessRecord, LogHook};
 use crate::ticket::Ticket;
 
 /// The most that a head takes beside the program's own fields: status line, Date, Content-Length or Transfer-Encoding, Connection.
@@ -61,7 +61,7 @@ pub(crate) struct Core {
     recheck: Cell<bool>,
     /// What is known of peers beside their sockets.
     pub(crate) peers: RefCell<Peers>,
-    pub(crate) log: Option<AccessLog>,
+    pub(crate) log: Option<LogHook>,
     /// The paths of the routes, for handlers that ask for a parameter.
     #[cfg(feature = "router")]
     pub(crate) routes: OnceCell<Rc<crate::router::Table>>,
@@ -73,7 +73,7 @@ impl Core {
         config: Config,
         counters: Counters,
         addresses: Addresses,
-        log: Option<AccessLog>,
+        log: Option<LogHook>,
     ) -> Rc<Self> {
         Rc::new(Self {
             table: RefCell::new(table),

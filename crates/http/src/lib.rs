@@ -30,6 +30,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod access_log;
 mod body;
 mod closing;
 mod config;
@@ -52,8 +53,10 @@ mod score;
 mod server;
 mod settle;
 mod steps;
+mod sys;
 mod ticket;
 
+pub use access_log::AccessLog;
 pub use body::BodyWriter;
 pub use config::{Config, ProxyProtocol, TcpOptions};
 pub use connection::{CONNECTION_BYTES, EXCHANGE_BYTES};

@@ -13,7 +13,7 @@ use crate::config::{Config, ProxyProtocol};
 
 /// What an address in the map is charged: its key and count, at half-full nodes, with their share of inner nodes.
 const ADDRESS_BYTES: u64 = 64;
-/// Peers grow by so many at a time.
+/// Peers grow by a multiple of so many.
 const PEERS_AT_ONCE: usize = 128;
 
 /// There is no room for one more connection of this peer.
@@ -169,7 +169,8 @@ impl Peers {
         if len <= self.list.len() {
             return Ok(());
         }
-        let more = (len - self.list.len()).next_multiple_of(PEERS_AT_ONCE);
+        // By a quarter, so that the copies of all growths together stay a few times the list.
+        let more = (len - self.list.len()).max(self.list.len() / 4).next_multiple_of(PEERS_AT_ONCE);
         let bytes = (more * size_of::<Peer>()) as u64;
         match &mut self.charge {
             Some(charge) => charge.grow(bytes).map_err(|_| Refused)?,

@@ -16,7 +16,7 @@ const REDEEMED_POINTS: u8 = 1;
 pub(crate) enum Offence {
     /// Empty lines where a request was due, in one receive.
     EmptyLines,
-    /// A body that was dropped because no handler wanted it.
+    /// A long body that was dropped because no handler wanted it.
     UnwantedBody,
 }
 

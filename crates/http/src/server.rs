@@ -28,7 +28,7 @@ pub struct Server {
     listener: TcpListener,
     config: Config,
     counters: Counters,
-    log: Option<AccessLog>,
+    log: Option<LogHook>,
 }
 
 impl Server {
@@ -65,9 +65,9 @@ impl Server {
         self
     }
 
-    /// Has `write` called with each answer, on the worker that gave it.
+    /// Has `write` called with each answer, on the worker that gave it. For lines in a file see [`AccessLog`](crate::AccessLog).
     pub fn access_log(mut self, write: impl Fn(&AccessRecord<'_>) + Send + Sync + 'static) -> Self {
-        self.log = Some(AccessLog(Arc::new(write)));
+        self.log = Some(LogHook(Arc::new(write)));
         self
     }
 
@@ -144,7 +144,7 @@ impl fmt::Debug for Server {
     }
 }
 
-type Parts = (Config, Counters, Addresses, Option<AccessLog>);
+type Parts = (Config, Counters, Addresses, Option<LogHook>);
 
 async fn serve_sibling<S: Service>(
     address: SocketAddr,
@@ -266,9 +266,9 @@ pub struct AccessRecord<'a> {
 }
 
 #[derive(Clone)]
-pub(crate) struct AccessLog(Arc<dyn Fn(&AccessRecord<'_>) + Send + Sync>);
+pub(crate) struct LogHook(Arc<dyn Fn(&AccessRecord<'_>) + Send + Sync>);
 
-impl AccessLog {
+impl LogHook {
     pub(crate) fn write(&self, record: &AccessRecord<'_>) {
         let write = std::panic::AssertUnwindSafe(|| (self.0)(record));
         if std::panic::catch_unwind(write).is_err() {

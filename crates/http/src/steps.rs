@@ -24,6 +24,8 @@ use crate::ticket::Ticket;
 
 /// Bytes of a request line that the access log gets at most; valid ones are never longer with the default limits.
 const LOGGED_LINE_BYTES_MAX: usize = 8_192;
+/// A body of so many bytes that no handler wanted is nothing to note.
+const UNWANTED_BYTES_FREE: u32 = 16 * 1024;
 /// Fields of a head at most, whatever the configuration says.
 const FIELDS_MAX: usize = h1::FIELDS_CEILING;
 /// Fields of nearly every head. The table for them is made for each request; that for the most would be 2 KiB of zeros.
@@ -360,7 +362,9 @@ impl<S: Service> Engine<S> {
                 BodyEvent::End => {
                     let received = active.exchange.body_received();
                     debug_assert!(received.is_ok(), "a body was due");
-                    active.score.offend(Offence::UnwantedBody);
+                    if active.dropped_bytes > UNWANTED_BYTES_FREE {
+                        active.score.offend(Offence::UnwantedBody);
+                    }
                     return Step::On(active);
                 }
             }

@@ -50,3 +50,13 @@ fn a_command_is_needed_and_must_exist() {
     assert!(parse("deploy").is_err());
     assert!(matches!(parse("tidy"), Ok(Command::Tidy)));
 }
+
+#[test]
+fn flags_of_the_simulation_are_passed_on() {
+    let Ok(Command::Sim(flags)) = parse("sim --seeds 5 --first 9") else {
+        panic!("these flags are documented");
+    };
+    assert_eq!(flags.flags, ["--seeds", "5", "--first", "9"]);
+    let Ok(Command::Sim(flags)) = parse("sim") else { panic!("no flags are needed") };
+    assert!(flags.flags.is_empty());
+}

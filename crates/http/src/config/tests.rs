@@ -1,3 +1,5 @@
+//! Every limit is checked, and what is wrong with it is said by name.
+
 use ::core::time::Duration;
 
 use super::{Config, TcpOptions};

@@ -1,3 +1,5 @@
+//! What is tested: silence, drips and bursts, each against the time that the server waits for a body.
+
 use ::core::time::Duration;
 
 use plimsoll_runtime::Instant;

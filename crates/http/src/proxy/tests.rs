@@ -1,3 +1,5 @@
+//! Headers of both versions in every cut, and what must not be taken for one.
+
 use super::{HEADER_BYTES_MAX, Malformed, SIGNATURE_2, TLV_CRC32C, crc32c, parse};
 use crate::peers::Source;
 

@@ -1,3 +1,5 @@
+//! Which routes can be there together.
+
 use http::Method;
 
 use super::{RouteError, Router};

@@ -1,3 +1,5 @@
+//! How a score rises and falls.
+
 use super::{Offence, POINTS_MAX, Score, Verdict, WARN_POINTS};
 
 #[test]

@@ -270,7 +270,14 @@ proptest! {
             prop_assert_eq!((name.as_str(), value.trim_matches(' ').as_bytes()), *read);
         }
         let find = |name: &str| read[..own].iter().find(|field| field.0 == name).map(|field| field.1);
-        prop_assert_eq!(find("Connection"), close.then_some(&b"close"[..]));
+        // RFC 9110 7.8: whoever sends Upgrade, as with 426, names it in Connection.
+        let connection = match (close, code) {
+            (true, 426) => Some(&b"close, upgrade"[..]),
+            (false, 426) => Some(&b"upgrade"[..]),
+            (true, _) => Some(&b"close"[..]),
+            (false, _) => None,
+        };
+        prop_assert_eq!(find("Connection"), connection);
         if let BodyLength::Known(bytes) = length {
             let digits = bytes.to_string();
             prop_assert_eq!(find("Content-Length"), Some(digits.as_bytes()));

@@ -1,7 +1,7 @@
 //! What is tested: the form of a line, that nothing in a request forges one, and that lines which find no room are counted.
 
-use plimsoll::http::StatusCode;
-use plimsoll::pool::MemoryLimit;
+use http::StatusCode;
+use plimsoll_pool::MemoryLimit;
 
 use super::*;
 

@@ -2,17 +2,20 @@
 //!
 //! Workers append to a bounded buffer and never wait for the disk. When the disk does not keep up, or fails, lines are lost, and counted.
 
+use ::core::time::Duration;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use plimsoll::http::AccessRecord;
-use plimsoll::http::codec::date;
-use plimsoll::pool::{Budget, Charge, Kind};
+use plimsoll_codec::date;
+use plimsoll_pool::{Budget, Charge, Kind};
+use plimsoll_runtime::{Error, Result};
+
+use crate::server::AccessRecord;
+use crate::sys;
 
 /// Bytes that may wait for the disk. There are two such buffers: one is filled while the other is written.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -24,9 +27,30 @@ const STACK_BYTES: usize = 64 * 1024;
 /// The longest line: a request line longer than this is cut.
 const REQUEST_LINE_BYTES_MAX: usize = 4 * 1024;
 
-/// An open access log.
+/// An access log in a file: a line for each request in common log format. Give [`write`](Self::write) to
+/// [`Server::access_log`](crate::Server::access_log), and [`close`](Self::close) it when the server has ended.
+///
+/// ```
+/// use plimsoll_http::{AccessLog, Server};
+/// use plimsoll_runtime::Runtime;
+/// use std::sync::Arc;
+///
+/// let path = std::env::temp_dir().join(format!("access-{}.log", std::process::id()));
+/// let runtime = Runtime::builder().workers(1).build()?;
+/// let log = Arc::new(AccessLog::open(&path, runtime.budget())?);
+/// runtime.block_on(async {
+///     let lines = Arc::clone(&log);
+///     let server = Server::bind("127.0.0.1:0")?.access_log(move |record| lines.write(record));
+///     // ... server.serve(handler).await ...
+///     # drop(server);
+///     Ok::<_, plimsoll_runtime::Error>(())
+/// })?;
+/// assert_eq!(log.close(), 0, "no line was lost");
+/// # std::fs::remove_file(&path).expect("it was made");
+/// # Ok::<(), plimsoll_runtime::Error>(())
+/// ```
 #[derive(Debug)]
-pub(crate) struct AccessLog {
+pub struct AccessLog {
     shared: Arc<Shared>,
     writer: Mutex<Option<Writer>>,
 }
@@ -59,10 +83,14 @@ enum State {
 }
 
 impl AccessLog {
-    /// Appends to the file at `path`, which is made if it is not there.
-    pub(crate) fn open(path: &Path, budget: &Arc<Budget>) -> Result<Self, Box<dyn std::error::Error>> {
-        let file = OpenOptions::new().append(true).create(true).open(path);
-        let file = file.map_err(|error| format!("cannot write the access log {}: {error}", path.display()))?;
+    /// Appends to the file at `path`, which is made if it is not there. Two buffers of 256 KiB and the writer's stack are charged to the budget.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] as `open(2)`, or when there is no thread; [`Error::OverBudget`].
+    pub fn open(path: impl AsRef<Path>, budget: &Arc<Budget>) -> Result<Self> {
+        let system = |error: io::Error| Error::System(error.into());
+        let file = OpenOptions::new().append(true).create(true).open(path).map_err(system)?;
         let charge = budget.charge(Kind::Buffers, (2 * BUFFER_BYTES + STACK_BYTES) as u64)?;
         let shared = Arc::new(Shared {
             waiting: Mutex::new(Waiting { lines: Vec::with_capacity(BUFFER_BYTES), state: State::Open }),
@@ -70,15 +98,12 @@ impl AccessLog {
             lost_lines: AtomicU64::new(0),
         });
         let work = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("access-log".into())
-            .stack_size(STACK_BYTES)
-            .spawn(move || work.write_all(file))?;
+        let thread = sys::spawn_thread("access-log", STACK_BYTES, move || work.write_all(file)).map_err(system)?;
         Ok(Self { shared, writer: Mutex::new(Some(Writer { thread, _charge: charge })) })
     }
 
     /// Appends a line. When there is no room for it, it is lost.
-    pub(crate) fn write(&self, record: &AccessRecord<'_>) {
+    pub fn write(&self, record: &AccessRecord<'_>) {
         let mut waiting = self.shared.waiting();
         let before = waiting.lines.len();
         let longest = 4 * record.request_line.len().min(REQUEST_LINE_BYTES_MAX) + 128;
@@ -97,12 +122,12 @@ impl AccessLog {
     }
 
     /// Lines that were lost so far.
-    pub(crate) fn lost_lines(&self) -> u64 {
+    pub fn lost_lines(&self) -> u64 {
         self.shared.lost_lines.load(Ordering::Relaxed)
     }
 
     /// Writes what waits and ends the thread; how many lines were lost over all.
-    pub(crate) fn close(&self) -> u64 {
+    pub fn close(&self) -> u64 {
         self.shared.waiting().state = State::Closing;
         self.shared.wake.notify_one();
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -171,5 +196,4 @@ fn put_escaped(out: &mut Vec<u8>, request_line: &[u8]) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[path = "log/tests.rs"]
 mod tests;
