@@ -56,6 +56,12 @@ fn block(record: &Record) -> String {
          **Bold**: the best, floors aside. `-`: it cannot do this. All figures: [{TABLES}]({TABLES}).",
         machine.kernel, machine.cores, machine.cpu, machine.memory_mib
     ));
+    let busiest = record.profiles.iter().filter_map(|profile| profile.load_average).reduce(f64::max);
+    if let Some(load) = busiest.filter(|load| *load > QUIET_LOAD_MAX) {
+        line(&format!(
+            "The machine was not quiet: other programs ran at the same time (load average up to {load:.1}), so times are longer than on an idle one."
+        ));
+    }
     if let Some(differ) = uncertainty(record) {
         line(&format!(
             "Ratios to the floor from even and from odd rounds alone differ by {:.0} % in the middle of all servers and profiles, and by {:.0} % at most: \
@@ -163,6 +169,8 @@ fn markdown(title: &str, columns: &[String], record: &Record, cells: impl Fn(&st
     text
 }
 
+/// A load average that the load of the profile before may have left.
+const QUIET_LOAD_MAX: f64 = 2.2;
 /// The stored result of one machine.
 const RESULT: &str = "benches/results/reference.json";
 /// The same as text.
@@ -194,6 +202,14 @@ mod tests {
         assert_eq!(shown, block(&record), "run cargo xtask bench --readme");
         assert_eq!(read(PLOT), drawn(&record).unwrap(), "run cargo xtask bench --readme");
         assert_eq!(read(TABLES), text(&record), "run cargo xtask bench --readme");
+    }
+
+    #[test]
+    fn a_machine_that_was_not_quiet_is_said() {
+        let mut record = record();
+        assert!(!block(&record).contains("not quiet"));
+        record.profiles[0].load_average = Some(4.0);
+        assert!(block(&record).contains("not quiet: other programs ran at the same time (load average up to 4.0)"));
     }
 
     #[test]
