@@ -213,7 +213,7 @@ fn dir() -> PathBuf {
     repo::target_dir().join("bench")
 }
 
-/// With so many rounds of so many seconds, the ratios of CPU time to the floor repeat; see benches/results/README.md.
+/// All servers in about half an hour. What that is worth depends on how quiet the machine is: the report says it, and benches/results/README.md.
 const ROUNDS: u32 = 7;
 const SECONDS: u32 = 2;
 /// Files that a server may have open, as far as the hard limit goes: a server sizes its tables by the limit and keeps some free.

@@ -99,6 +99,9 @@ impl Bench<'_> {
         if requests_per_second * seconds < 1.0 {
             return Err("no request was answered".to_owned());
         }
+        if run.window.cpu_ns == 0 {
+            return Err("it answered at first, and then hung".to_owned());
+        }
         let sample = Sample {
             round,
             requests_per_second,

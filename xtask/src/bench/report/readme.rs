@@ -5,6 +5,7 @@ use std::path::Path;
 use std::{fs, io};
 
 use super::{html, plot, table, text};
+use crate::bench::figures::Spread;
 use crate::bench::record::{CPU, CaseResult, MIB, ProfileRecord, Record, Series};
 
 /// Writes the block of the README and the plot. The error says what is wrong.
@@ -55,12 +56,35 @@ fn block(record: &Record) -> String {
          **Bold**: the best, floors aside. `-`: it cannot do this. All figures: [{TABLES}]({TABLES}).",
         machine.kernel, machine.cores, machine.cpu, machine.memory_mib
     ));
+    let busiest = record.profiles.iter().filter_map(|profile| profile.load_average).reduce(f64::max);
+    if let Some(load) = busiest.filter(|load| *load > QUIET_LOAD_MAX) {
+        line(&format!(
+            "The machine was not quiet: other programs ran at the same time (load average up to {load:.1}), so times are longer than on an idle one."
+        ));
+    }
+    if let Some(differ) = uncertainty(record) {
+        line(&format!(
+            "Ratios to the floor from even and from odd rounds alone differ by {:.0} % in the middle of all servers and profiles, and by {:.0} % at most: \
+             smaller differences between servers say nothing here.",
+            differ.median, differ.max
+        ));
+    }
     line("");
     line(&format!("![CPU time for each request, {PLOTTED}]({PLOT})"));
     line("");
     line(&profiles(record));
     line(&cases(record));
     text
+}
+
+/// Over all servers and profiles, in per cent.
+fn uncertainty(record: &Record) -> Option<Spread> {
+    let all = record.profiles.iter().flat_map(|profile| profile.series.iter().map(move |series| (profile, series)));
+    let of = |(profile, series): (&ProfileRecord, &Series)| {
+        let floor = record.floor_of(&series.server).filter(|floor| *floor != series.server)?;
+        Some(profile.uncertainty(series, floor, CPU)? * 100.0)
+    };
+    Spread::of(all.filter_map(of))
 }
 
 fn profiles(record: &Record) -> String {
@@ -145,6 +169,8 @@ fn markdown(title: &str, columns: &[String], record: &Record, cells: impl Fn(&st
     text
 }
 
+/// A load average that the load of the profile before may have left.
+const QUIET_LOAD_MAX: f64 = 2.2;
 /// The stored result of one machine.
 const RESULT: &str = "benches/results/reference.json";
 /// The same as text.
@@ -160,8 +186,31 @@ const END: &str = "<!-- end of figures -->";
 mod tests {
     //! The README says what the stored result says.
 
-    use super::block;
+    use std::fs;
+
+    use super::{PLOT, README, RESULT, TABLES, block, drawn, split, stored, text};
     use crate::bench::record::tests::record;
+    use crate::repo;
+
+    #[test]
+    fn the_readme_is_made_from_the_stored_result() {
+        let root = repo::root();
+        let record = stored(&root, RESULT).unwrap();
+        let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+        let readme = read(README);
+        let (_, shown, _) = split(&readme).expect("the README has the markers");
+        assert_eq!(shown, block(&record), "run cargo xtask bench --readme");
+        assert_eq!(read(PLOT), drawn(&record).unwrap(), "run cargo xtask bench --readme");
+        assert_eq!(read(TABLES), text(&record), "run cargo xtask bench --readme");
+    }
+
+    #[test]
+    fn a_machine_that_was_not_quiet_is_said() {
+        let mut record = record();
+        assert!(!block(&record).contains("not quiet"));
+        record.profiles[0].load_average = Some(4.0);
+        assert!(block(&record).contains("not quiet: other programs ran at the same time (load average up to 4.0)"));
+    }
 
     #[test]
     fn the_best_is_bold_and_failures_are_shown() {
