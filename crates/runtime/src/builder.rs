@@ -5,7 +5,9 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-use plimsoll_pool::{Budget, Charge, Kind, MemoryLimit, OverBudget, Pool, PoolConfig};
+use plimsoll_pool::{
+    AdmissionConfig, Budget, Charge, Error as PoolError, Kind, MemoryLimit, OverBudget, Pool, PoolConfig, line_within,
+};
 use plimsoll_reactor::{
     Blocking, BlockingConfig, Driver, DriverChoice, DriverConfig, DriverKind, Error as ReactorError, Selected, select,
 };
@@ -14,13 +16,18 @@ use crate::gauges::Gauges;
 use crate::runtime::{Runtime, Simulation};
 use crate::shared::Shared;
 use crate::worker::Inbox;
-use crate::{Error, Result, sys};
+use crate::{Error, Result, cgroup, sys};
 
 /// Workers of a runtime at most.
 pub(crate) const WORKERS_MAX: usize = 1_024;
 
 /// Bytes of line that a worker needs beside its fixed parts, to do anything at all: a few pages of slots, an exchange, a credit quantum.
 const WORKING_BYTES_MIN: u64 = 256 * 1024;
+
+/// The progress reserve of a worker: 128 KiB to grow by and 64 KiB for control output,
+const RESERVE_BYTES: u64 = 192 * 1024;
+/// but of a low line all workers' reserves together take no more than this part.
+const RESERVE_PART: u64 = 16;
 
 /// The settings of a [`Runtime`]; get one from [`Runtime::builder`].
 ///
@@ -31,6 +38,8 @@ const WORKING_BYTES_MIN: u64 = 256 * 1024;
 /// | driver | io_uring where it works, else mio |
 /// | signals | SIGINT and SIGTERM are left alone |
 /// | stall limit | 10 ms |
+/// | longest wait for memory | 10 s |
+/// | a container's limit | keeps the line at 70 % of it, and the line and the kernel's part at 80 % |
 ///
 /// ```
 /// use plimsoll_runtime::{DriverChoice, MemoryLimit, Runtime};
@@ -51,6 +60,9 @@ pub struct Builder {
     pub(crate) stall_limit: Option<Duration>,
     pub(crate) worker_stack_bytes: usize,
     pub(crate) drain_timeout: Duration,
+    pub(crate) wait_timeout: Duration,
+    pub(crate) reserve_bytes: Option<u64>,
+    pub(crate) heeds_container: bool,
 }
 
 impl Default for Builder {
@@ -66,6 +78,9 @@ impl Default for Builder {
             stall_limit: Some(Duration::from_millis(10)),
             worker_stack_bytes: 1024 * 1024,
             drain_timeout: Duration::from_secs(10),
+            wait_timeout: Duration::from_secs(10),
+            reserve_bytes: None,
+            heeds_container: true,
         }
     }
 }
@@ -132,6 +147,45 @@ impl Builder {
         self
     }
 
+    /// How long a wait for memory may take that names no deadline of its own. Default 10 s.
+    pub fn wait_timeout(mut self, timeout: Duration) -> Self {
+        self.wait_timeout = timeout;
+        self
+    }
+
+    /// The progress reserve of each worker in bytes: the largest footprint that an exchange may grow to, and 64 KiB for control output.
+    /// Default 192 KiB, and of a low line a sixteenth for all workers. It is not charged, but kept for the oldest exchange that waits.
+    pub fn progress_reserve_bytes(mut self, bytes: u64) -> Self {
+        self.reserve_bytes = Some(bytes);
+        self
+    }
+
+    /// Whether the memory limit of the container (cgroup) that the process runs in counts. Default yes.
+    pub fn heed_container(mut self, heeds: bool) -> Self {
+        self.heeds_container = heeds;
+        self
+    }
+
+    /// Lowers the line to what the container leaves; its limit, if there is one.
+    fn heed(&mut self) -> Option<u64> {
+        let limit = if self.heeds_container { cgroup::memory_limit_bytes() } else { None }?;
+        let within = MemoryLimit::bytes(line_within(limit));
+        if within < self.memory {
+            tracing::warn!(asked = %self.memory, line = %within, container_bytes = limit, "the container is too small for the line");
+            self.memory = within;
+        }
+        Some(limit)
+    }
+
+    /// The waiting side of a worker's pool.
+    pub(crate) fn admission_config(&self, shared: &Shared, index: usize) -> AdmissionConfig {
+        let workers = shared.inboxes.len() as u64;
+        let reserve =
+            self.reserve_bytes.unwrap_or(RESERVE_BYTES.min(self.memory.as_bytes() / (RESERVE_PART * workers)));
+        let seed = if shared.simulated { index as u64 } else { sys::random_seed() };
+        AdmissionConfig::default().reserve_bytes(reserve).wait_timeout(self.wait_timeout).seed(seed)
+    }
+
     fn worker_count(&self) -> Result<usize> {
         let workers = self.workers.unwrap_or_else(|| sys::available_workers().min(WORKERS_MAX));
         if !(1..=WORKERS_MAX).contains(&workers) {
@@ -148,14 +202,15 @@ impl Builder {
     /// # Errors
     ///
     /// [`Error::LineTooLow`], [`Error::Driver`] for a forced driver that is not available, [`Error::Config`] for values out of range.
-    pub fn build(self) -> Result<Runtime> {
+    pub fn build(mut self) -> Result<Runtime> {
         let workers = self.worker_count()?;
+        let container = self.heed();
         let selected = select(self.driver)?;
-        match self.clone().start(selected, workers) {
+        match self.clone().start(selected, workers, container) {
             // One ring worked, but not as many as there are workers: locked memory is short.
             Err(Error::Driver(ReactorError::System { step, errno })) if self.may_fall_back(&selected) => {
                 let mio = select(DriverChoice::Mio)?;
-                self.start(Selected { reason: Some((step, errno)), ..mio }, workers)
+                self.start(Selected { reason: Some((step, errno)), ..mio }, workers, container)
             }
             started => started,
         }
@@ -165,12 +220,15 @@ impl Builder {
         self.driver == DriverChoice::Auto && selected.kind == DriverKind::Uring
     }
 
-    fn start(self, selected: Selected, workers: usize) -> Result<Runtime> {
+    fn start(self, selected: Selected, workers: usize, container: Option<u64>) -> Result<Runtime> {
         let needed_bytes = self.fixed_bytes(&selected, workers)? + workers as u64 * WORKING_BYTES_MIN;
         if needed_bytes > self.memory.as_bytes() {
             return Err(Error::LineTooLow { needed_bytes, line_bytes: self.memory.as_bytes() });
         }
         let shared = self.shared(workers, false);
+        if let Some(bytes) = container {
+            shared.budget.set_container_bytes(bytes);
+        }
         Runtime::start(self, selected, shared)
     }
 
@@ -223,6 +281,14 @@ impl Builder {
     /// The charge for a worker thread's stack.
     pub(crate) fn charge_stack(&self, budget: &Arc<Budget>) -> Result<Charge, OverBudget> {
         Budget::charge(budget, Kind::Stacks, self.worker_stack_bytes as u64)
+    }
+
+    /// The same for what a pool says.
+    pub(crate) fn too_low_for_pool(&self, error: PoolError) -> Error {
+        match error {
+            PoolError::OverBudget(over) => self.too_low(ReactorError::OverBudget(over)),
+            other => Error::Pool(other),
+        }
     }
 
     /// Errors of the start that mean that the line is too low say so.

@@ -35,10 +35,12 @@
 //! ```
 
 mod builder;
+mod cgroup;
 mod error;
 pub mod fs;
 mod gauges;
 mod main_waker;
+pub mod memory;
 pub mod net;
 mod operation;
 mod runtime;
