@@ -21,6 +21,8 @@
 //! | [`net`] | TCP streams, listeners, the connection table |
 //! | [`fs`] | files |
 //! | [`http`] | the HTTP server |
+//! | [`memory`] | waiting for memory, accounts, the level |
+//! | [`alloc`] | a global allocator that counts |
 //! | [`pool`](mod@pool) | the budget, leases, `TieredBuf`: useful without the rest |
 //! | [`reactor`], [`sim`] | the completion driver, and the simulated world |
 #![forbid(unsafe_code)]
@@ -31,6 +33,7 @@ pub mod __private;
 pub use plimsoll_http as http;
 pub use plimsoll_macros::{main, test};
 pub use plimsoll_pool as pool;
+pub use plimsoll_pool::alloc;
 pub use plimsoll_reactor as reactor;
 pub use plimsoll_reactor::sim;
 pub use plimsoll_runtime::*;

@@ -6,9 +6,12 @@
 //!
 //! **I4**: bytes are charged before the memory is touched, and uncharged only after it is gone.
 //!
+//! **I6**: of a worker's unused credit, the progress reserve is charged by its holder alone, and what is earmarked by the waiter it is kept for.
+//!
 //! **I9**: for every kind, the use is the sum over its live slots of their classes' bytes, plus metadata for [`Kind::Fixed`].
 #![forbid(unsafe_code)]
 
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -54,6 +57,8 @@ pub(crate) struct Account {
     charged_peak: Published,
     /// What the process has handed out to this worker.
     credit: Published,
+    /// Free bytes that would go back to the system at once, as they were when the worker last looked.
+    releasable: Published,
 }
 
 impl Account {
@@ -77,6 +82,21 @@ impl Account {
         self.charged().saturating_sub(used)
     }
 
+    /// Credit that nothing is charged to.
+    pub(crate) fn unused(&self) -> u64 {
+        self.credit.get().saturating_sub(self.charged())
+    }
+
+    /// Charged bytes that somebody uses, or that lie between such.
+    pub(crate) fn in_use(&self) -> u64 {
+        self.charged().saturating_sub(self.releasable.get())
+    }
+
+    /// For its worker: what it could give back.
+    pub(crate) fn set_releasable(&self, bytes: u64) {
+        self.releasable.set(bytes);
+    }
+
     /// Ends the account: returns its credit, which is now no longer its own.
     pub(crate) fn end(&self) -> u64 {
         let credit = self.credit.get();
@@ -85,6 +105,7 @@ impl Account {
         }
         self.charged.set(0);
         self.credit.set(0);
+        self.releasable.set(0);
         credit
     }
 }
@@ -96,6 +117,26 @@ pub(crate) struct Credit {
     account: Arc<Account>,
     /// How much credit is fetched at a time; at least 1.
     quantum: u64,
+    /// I6: unused credit that waits for the holder of the progress reserve; at most `reserve_bytes`.
+    reserve_left: Cell<u64>,
+    /// The size of the reserve.
+    reserve_bytes: Cell<u64>,
+    /// I6: further unused credit, kept for the waiter at the head.
+    earmark: Cell<u64>,
+    source: Cell<Source>,
+    /// Unused credit is gathered for a waiter, and so not given back.
+    gathers: Cell<bool>,
+}
+
+/// On whose behalf memory is charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Anybody's.
+    Free,
+    /// The waiter's at the head.
+    Earmark,
+    /// The holder's of the progress reserve.
+    Reserve,
 }
 
 /// As much credit as that is fetched at a time, at least.
@@ -107,7 +148,16 @@ impl Credit {
         let (line, workers) = (budget.limit().as_bytes(), u64::from(workers.max(1)));
         // Low lines would otherwise be divided among few workers for good.
         let quantum = (line / (64 * workers)).max(QUANTUM_BYTES_MIN.min(line / (8 * workers))).max(1);
-        Self { budget: Arc::clone(budget), account: budget.open_account(), quantum }
+        Self {
+            budget: Arc::clone(budget),
+            account: budget.open_account(),
+            quantum,
+            reserve_left: Cell::new(0),
+            reserve_bytes: Cell::new(0),
+            earmark: Cell::new(0),
+            source: Cell::new(Source::Free),
+            gathers: Cell::new(false),
+        }
     }
 
     #[inline]
@@ -129,34 +179,126 @@ impl Credit {
         self.credit() - self.account.charged()
     }
 
+    /// Unused credit that is kept for somebody else than the source.
+    fn kept_from(&self, source: Source) -> u64 {
+        match source {
+            Source::Free => self.reserve_left.get() + self.earmark.get(),
+            Source::Earmark => self.reserve_left.get(),
+            Source::Reserve => self.earmark.get(),
+        }
+    }
+
     /// Charges bytes that are about to become resident.
     pub(crate) fn charge(&self, bytes: u64) -> Result<(), OverBudget> {
         let account = &*self.account;
-        let unused = self.unused();
-        if unused < bytes {
-            let need = bytes - unused;
+        let source = self.source.get();
+        let kept = self.kept_from(source);
+        debug_assert!(kept <= self.unused(), "I6");
+        let usable = self.unused() - kept;
+        if usable < bytes {
+            let need = bytes - usable;
             let taken = self.budget.take_credit(need, need.max(self.quantum)).ok_or(OverBudget::new(bytes))?;
             account.credit.add(taken);
         }
         account.charged.add(bytes);
+        self.shrink_kept(source, bytes);
         account.charged_peak.set(account.charged_peak.get().max(account.charged.get()));
         debug_assert!(account.charged.get() <= account.credit.get(), "I2");
         Ok(())
     }
 
+    /// What was charged comes out of what is kept for its source, as far as nothing else was unused.
+    fn shrink_kept(&self, source: Source, bytes: u64) {
+        match source {
+            Source::Free => {}
+            Source::Earmark => self.earmark.set(self.earmark.get().saturating_sub(bytes)),
+            Source::Reserve => {
+                let left = self.reserve_left.get().min(self.unused() - self.earmark.get());
+                self.reserve_left.set(left);
+            }
+        }
+        debug_assert!(self.kept_from(Source::Free) <= self.unused(), "I6");
+    }
+
+    /// Charges on behalf of `source` while `act` runs.
+    pub(crate) fn on_behalf<T>(&self, source: Source, act: impl FnOnce() -> T) -> T {
+        let before = self.source.replace(source);
+        let done = act();
+        self.source.set(before);
+        done
+    }
+
+    /// Sets the size of the progress reserve, which is filled by [`refill_reserve`](Self::refill_reserve).
+    pub(crate) fn set_reserve(&self, bytes: u64) {
+        self.reserve_bytes.set(bytes);
+        self.reserve_left.set(self.reserve_left.get().min(bytes));
+    }
+
+    /// Puts unused credit into the reserve, and credit from the line if there is any; how many bytes are missing then.
+    pub(crate) fn refill_reserve(&self) -> u64 {
+        let missing = self.reserve_bytes.get() - self.reserve_left.get();
+        if missing == 0 {
+            return 0;
+        }
+        // The reserve goes before what is earmarked: its holder is the one who can always end.
+        let usable = self.unused() - self.reserve_left.get();
+        let fetch = missing.saturating_sub(usable);
+        if fetch > 0
+            && let Some(taken) = self.budget.take_credit(fetch, fetch)
+        {
+            self.account.credit.add(taken);
+        }
+        let usable = self.unused() - self.reserve_left.get();
+        let filled = missing.min(usable);
+        self.reserve_left.set(self.reserve_left.get() + filled);
+        self.earmark.set(self.earmark.get().min(usable - filled));
+        debug_assert!(self.kept_from(Source::Free) <= self.unused(), "I6");
+        missing - filled
+    }
+
+    /// Keeps up to `bytes` of the unused credit for the waiter at the head; 0 ends that.
+    pub(crate) fn set_earmark(&self, bytes: u64) {
+        self.earmark.set(bytes.min(self.unused() - self.reserve_left.get()));
+    }
+
+    /// Says whether unused credit is gathered for a waiter.
+    pub(crate) fn set_gathers(&self, gathers: bool) {
+        self.gathers.set(gathers);
+    }
+
+    /// Unused credit that is kept for nobody.
+    pub(crate) fn spare(&self) -> u64 {
+        self.unused() - self.kept_from(Source::Free)
+    }
+
+    /// What an earmark may be made of.
+    pub(crate) fn earmarkable(&self) -> u64 {
+        self.unused() - self.reserve_left.get()
+    }
+
+    /// What the reserve lacks.
+    pub(crate) fn missing_reserve(&self) -> u64 {
+        self.reserve_bytes.get() - self.reserve_left.get()
+    }
+
+    /// Takes over credit that another worker has given up for this one.
+    pub(crate) fn adopt(&self, bytes: u64) {
+        self.account.credit.add(bytes);
+    }
+
     /// Takes back the charge for bytes that are gone (I4). More credit than two quanta is not kept.
     pub(crate) fn uncharge(&self, bytes: u64) {
         self.account.charged.subtract(bytes);
-        let unused = self.unused();
-        if unused > 2 * self.quantum {
-            self.give(unused - self.quantum);
+        let spare = self.spare();
+        if spare > 2 * self.quantum && !self.gathers.get() {
+            self.give(spare - self.quantum);
         }
         debug_assert!(self.account.charged.get() <= self.account.credit.get(), "I2");
     }
 
-    /// Gives all unused credit back.
+    /// Gives all unused credit back but what is kept.
     pub(crate) fn trim(&self) {
-        self.give(self.unused());
+        self.give(self.spare());
     }
 
     fn give(&self, bytes: u64) {

@@ -5,10 +5,15 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::account::Account;
+use crate::alloc;
+use crate::container::Container;
 use crate::error::OverBudget;
+use crate::hunger::Hunger;
 use crate::kind::Kind;
 use crate::limit::MemoryLimit;
 use crate::line::Line;
+use crate::pressure::{Pressure, Watch};
+use crate::watermarks::{Level, Marks, Transition};
 
 /// Arenas without a pool, over all budgets of the process.
 static ADOPTED_ARENAS: AtomicUsize = AtomicUsize::new(0);
@@ -50,6 +55,11 @@ pub struct Budget {
     direct_peak: AtomicU64,
     refusals: AtomicU64,
     register: Mutex<Register>,
+    hunger: Hunger,
+    pressure: Pressure,
+    /// Below this many credited bytes and without a heap that is counted, the level is calm.
+    calm_below: u64,
+    container: Container,
 }
 
 /// The accounts of pools, and of arenas that outlive theirs.
@@ -65,6 +75,12 @@ impl Budget {
     /// A budget of `limit`, with nothing charged.
     #[must_use]
     pub fn new(limit: MemoryLimit) -> Arc<Self> {
+        Self::with_marks(limit, Marks::default())
+    }
+
+    /// A budget of `limit` whose levels change at other marks.
+    #[must_use]
+    pub fn with_marks(limit: MemoryLimit, marks: Marks) -> Arc<Self> {
         Arc::new(Self {
             limit,
             line: Line::new(limit.as_bytes()),
@@ -73,6 +89,10 @@ impl Budget {
             direct_peak: AtomicU64::new(0),
             refusals: AtomicU64::new(0),
             register: Mutex::default(),
+            hunger: Hunger::default(),
+            pressure: Pressure::new(marks, limit.as_bytes()),
+            calm_below: limit.as_bytes() / 100 * u64::from(marks.calm_below_percent()),
+            container: Container::unlimited(),
         })
     }
 
@@ -141,6 +161,95 @@ impl Budget {
         self.register().accounts.len() > 1
     }
 
+    /// How full the process is, as a worker has last seen it in its turn.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.pressure.level()
+    }
+
+    /// Tells of changes of the level.
+    #[must_use]
+    pub fn watch(self: &Arc<Self>) -> Watch {
+        Watch::new(Arc::clone(self))
+    }
+
+    /// How often a level was entered.
+    #[must_use]
+    pub fn entered(&self, level: Level) -> u64 {
+        self.pressure.entered(level)
+    }
+
+    /// How many wait for memory now, on all workers.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.pressure.waiting()
+    }
+
+    /// Bytes that count for the level: what is charged without pages that are free, and the heap if it is
+    /// [counted](crate::alloc::Counted). The pools' part is as their workers have last seen it.
+    #[must_use]
+    pub fn in_use(&self) -> u64 {
+        let pools: u64 = self.register().accounts.iter().map(|account| account.in_use()).sum();
+        self.direct_sum.load(Ordering::Acquire) + pools + alloc::heap_bytes()
+    }
+
+    /// Charges the kernel's part of a connection, [`KERNEL_CONNECTION_BYTES`](crate::KERNEL_CONNECTION_BYTES) and what may lie unread. It is not
+    /// under the line, but counted beside it, and limited where a container is.
+    ///
+    /// # Errors
+    ///
+    /// [`OverBudget`] when the line and the kernel's part would be more than 80 % of the container's limit.
+    pub fn charge_kernel(&self, bytes: u64) -> Result<(), OverBudget> {
+        self.container.charge(bytes)
+    }
+
+    /// Ends what [`charge_kernel`](Self::charge_kernel) began.
+    pub fn uncharge_kernel(&self, bytes: u64) {
+        self.container.uncharge(bytes);
+    }
+
+    /// What the kernel holds for connections, by the estimates that were charged.
+    #[must_use]
+    pub fn kernel_bytes_estimate(&self) -> u64 {
+        self.container.kernel_bytes()
+    }
+
+    /// What the container leaves for the kernel's part; `None` without a container.
+    #[must_use]
+    pub fn kernel_bytes_max(&self) -> Option<u64> {
+        Some(self.container.room_bytes()).filter(|room| *room != u64::MAX)
+    }
+
+    /// Says that the process runs in a container with this `memory.max`.
+    pub fn set_container_bytes(&self, container_bytes: u64) {
+        self.container.limit(container_bytes, self.limit.as_bytes());
+    }
+
+    pub(crate) fn hunger(&self) -> &Hunger {
+        &self.hunger
+    }
+
+    pub(crate) fn line(&self) -> &Line {
+        &self.line
+    }
+
+    pub(crate) fn pressure(&self) -> &Pressure {
+        &self.pressure
+    }
+
+    /// Whether the level is calm whatever the exact figures are.
+    #[inline]
+    pub(crate) fn is_surely_calm(&self) -> bool {
+        self.line.credited() + alloc::heap_bytes() < self.calm_below
+            && self.pressure.waiting() == 0
+            && self.pressure.level() == Level::Calm
+    }
+
+    /// Takes the figures of now in.
+    pub(crate) fn observe(&self) -> Option<Transition> {
+        self.pressure.observe(self.in_use())
+    }
+
     /// How many arenas under this budget outlive their pools, because leases of them are still held.
     #[must_use]
     pub fn adopted_arenas(&self) -> usize {
@@ -170,7 +279,7 @@ impl Budget {
     }
 
     pub(crate) fn give_credit(&self, bytes: u64) {
-        self.line.give(bytes);
+        self.hunger.give(bytes, &self.line);
     }
 
     /// A new account with nothing in it.

@@ -24,6 +24,8 @@ pub enum Shortage {
     System(i32),
     /// The class has used up its addresses: 4 GiB of it are live in one pool.
     Addresses,
+    /// The kernel's part of a connection would cross what the container leaves for it.
+    Container,
 }
 
 impl OverBudget {
@@ -37,6 +39,10 @@ impl OverBudget {
     #[must_use]
     pub const fn too_large(wanted_bytes: u64) -> Self {
         Self { wanted_bytes, cause: Shortage::TooLarge }
+    }
+
+    pub(crate) const fn in_container(wanted_bytes: u64) -> Self {
+        Self { wanted_bytes, cause: Shortage::Container }
     }
 
     pub(crate) const fn because(wanted_bytes: u64, cause: Shortage) -> Self {
@@ -76,6 +82,12 @@ impl fmt::Display for OverBudget {
                 write!(
                     f,
                     "the system refused memory for {bytes} bytes that the line allows (errno {errno}): free memory elsewhere"
+                )
+            }
+            Shortage::Container => {
+                write!(
+                    f,
+                    "{bytes} more bytes in the kernel would cross 80 % of the container's limit: close connections, or raise the limit"
                 )
             }
             Shortage::Addresses => {

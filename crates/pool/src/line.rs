@@ -50,6 +50,24 @@ impl Line {
         }
     }
 
+    /// Hands out as much as there is, up to `wish` bytes. `None` if there is nothing.
+    pub(crate) fn take_up_to(&self, wish: u64) -> Option<u64> {
+        let mut credited = self.credited.load(Ordering::Relaxed);
+        loop {
+            let taken = wish.min(self.limit - credited);
+            if taken == 0 {
+                return None;
+            }
+            match self.credited.compare_exchange_weak(credited, credited + taken, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => {
+                    self.peak.fetch_max(credited + taken, Ordering::AcqRel);
+                    return Some(taken);
+                }
+                Err(now) => credited = now,
+            }
+        }
+    }
+
     /// Takes back what was handed out and is no longer charged.
     pub(crate) fn give(&self, bytes: u64) {
         let before = self.credited.fetch_sub(bytes, Ordering::AcqRel);

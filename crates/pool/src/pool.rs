@@ -250,6 +250,21 @@ impl Pool {
         }
     }
 
+    /// The worker's side of the ledger.
+    pub(crate) fn credit(&self) -> &Credit {
+        &self.local.credit
+    }
+
+    /// Gives free resident memory back to the system until it is so much.
+    pub(crate) fn release_at_least(&self, bytes: u64) -> u64 {
+        self.local.spare(Goal::AtLeast(bytes))
+    }
+
+    /// Bytes that a release would give back, or a little less.
+    pub(crate) fn releasable_bytes(&self) -> u64 {
+        self.local.segments.borrow().releasable_bytes()
+    }
+
     /// Lets go of this handle. Whether the arena ended, is adopted, or is still some other handle's.
     pub fn close(self) -> Closed {
         if Rc::strong_count(&self.local) > 1 {

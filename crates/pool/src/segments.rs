@@ -53,6 +53,16 @@ impl Segments {
         self.classes.iter().map(|segment| u64::from(segment.count().live)).sum()
     }
 
+    /// Bytes of units without a live slot, as far as it is known without looking into the slots at hand.
+    pub(crate) fn releasable_bytes(&self) -> u64 {
+        let of = |segment: &Segment| {
+            let (count, shape) = (segment.count(), segment.shape());
+            let at_hand = if shape.slots_per_unit == 1 { count.magazine_slots } else { 0 };
+            u64::from(count.empty_units + at_hand) * u64::from(shape.unit_bytes)
+        };
+        self.classes.iter().map(of).sum()
+    }
+
     /// A free slot at hand.
     #[inline]
     pub(crate) fn pop(&mut self, class: Class) -> Option<u32> {

@@ -5,7 +5,9 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-use plimsoll_pool::{Budget, Charge, DecayConfig, Kind, MemoryLimit, OverBudget, Pool, PoolConfig};
+use plimsoll_pool::{
+    AdmissionConfig, Budget, Charge, DecayConfig, Error as PoolError, Kind, MemoryLimit, OverBudget, Pool, PoolConfig,
+};
 use plimsoll_reactor::{
     Blocking, BlockingConfig, Driver, DriverChoice, DriverConfig, DriverKind, Error as ReactorError, Selected, select,
 };
@@ -23,6 +25,11 @@ pub(crate) const WORKERS_MAX: usize = 1_024;
 /// Bytes of line that a worker needs beside its fixed parts, to do anything at all: a few pages of slots, an exchange, a credit quantum.
 const WORKING_BYTES_MIN: u64 = 256 * 1024;
 
+/// The progress reserve of a worker: 128 KiB to grow by and 64 KiB for control output,
+const RESERVE_BYTES: u64 = 192 * 1024;
+/// but of a low line all workers' reserves together take no more than this part.
+const RESERVE_PART: u64 = 16;
+
 /// The settings of a [`Runtime`]; get one from [`Runtime::builder`].
 ///
 /// | setting | default |
@@ -33,6 +40,7 @@ const WORKING_BYTES_MIN: u64 = 256 * 1024;
 /// | signals | SIGINT and SIGTERM are left alone |
 /// | stall limit | 10 ms |
 /// | free memory goes back | after 2 s; 250 ms when 75 % of the line are charged |
+/// | longest wait for memory | 10 s |
 ///
 /// ```
 /// use plimsoll_runtime::{DriverChoice, MemoryLimit, Runtime};
@@ -55,6 +63,8 @@ pub struct Builder {
     pub(crate) drain_timeout: Duration,
     pub(crate) decay: DecayConfig,
     pub(crate) container: Option<ContainerLimit>,
+    pub(crate) wait_timeout: Duration,
+    pub(crate) reserve_bytes: Option<u64>,
 }
 
 impl Default for Builder {
@@ -72,6 +82,8 @@ impl Default for Builder {
             drain_timeout: Duration::from_secs(10),
             decay: DecayConfig::default(),
             container: ContainerLimit::of_process(),
+            wait_timeout: Duration::from_secs(10),
+            reserve_bytes: None,
         }
     }
 }
@@ -151,6 +163,28 @@ impl Builder {
         self
     }
 
+    /// How long a wait for memory may take that names no deadline of its own. Default 10 s.
+    pub fn wait_timeout(mut self, timeout: Duration) -> Self {
+        self.wait_timeout = timeout;
+        self
+    }
+
+    /// The progress reserve of each worker in bytes: the largest footprint that an exchange may grow to, and 64 KiB for control output.
+    /// Default 192 KiB, and of a low line a sixteenth for all workers. It is not charged, but kept for the oldest exchange that waits.
+    pub fn progress_reserve_bytes(mut self, bytes: u64) -> Self {
+        self.reserve_bytes = Some(bytes);
+        self
+    }
+
+    /// The waiting side of a worker's pool.
+    pub(crate) fn admission_config(&self, shared: &Shared, index: usize) -> AdmissionConfig {
+        let workers = shared.inboxes.len() as u64;
+        let reserve =
+            self.reserve_bytes.unwrap_or(RESERVE_BYTES.min(self.memory.as_bytes() / (RESERVE_PART * workers)));
+        let seed = if shared.simulated { index as u64 } else { sys::random_seed() };
+        AdmissionConfig::default().reserve_bytes(reserve).wait_timeout(self.wait_timeout).seed(seed)
+    }
+
     fn worker_count(&self) -> Result<usize> {
         let workers = self.workers.unwrap_or_else(|| sys::available_workers().min(WORKERS_MAX));
         if !(1..=WORKERS_MAX).contains(&workers) {
@@ -206,6 +240,9 @@ impl Builder {
             return Err(Error::LineTooLow { needed_bytes, line_bytes: self.memory.as_bytes() });
         }
         let shared = self.shared(workers, false);
+        if let Some(container) = self.container {
+            shared.budget.set_container_bytes(container.bytes);
+        }
         Runtime::start(self, selected, shared)
     }
 
@@ -259,6 +296,14 @@ impl Builder {
     /// The charge for a worker thread's stack.
     pub(crate) fn charge_stack(&self, budget: &Arc<Budget>) -> Result<Charge, OverBudget> {
         Budget::charge(budget, Kind::Stacks, self.worker_stack_bytes as u64)
+    }
+
+    /// The same for what a pool says.
+    pub(crate) fn too_low_for_pool(&self, error: PoolError) -> Error {
+        match error {
+            PoolError::OverBudget(over) => self.too_low(ReactorError::OverBudget(over)),
+            other => Error::Pool(other),
+        }
     }
 
     /// Errors of the start that mean that the line is too low say so.

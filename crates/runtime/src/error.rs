@@ -4,7 +4,7 @@
 use core::fmt;
 use std::io;
 
-use plimsoll_pool::{Error as PoolError, OverBudget};
+use plimsoll_pool::{AccountError, Error as PoolError, OverBudget, Shed};
 use plimsoll_reactor::{Errno, Error as ReactorError};
 
 /// An error of the runtime.
@@ -14,6 +14,10 @@ use plimsoll_reactor::{Errno, Error as ReactorError};
 pub enum Error {
     /// The memory line leaves no room; retry later, or give the process a higher line.
     OverBudget(OverBudget),
+    /// Memory that was waited for was not given.
+    Shed(Shed),
+    /// An account refused.
+    Account(AccountError),
     /// The line is too low to start at all.
     LineTooLow {
         /// What the fixed parts need, in bytes.
@@ -47,6 +51,8 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OverBudget(over) => over.fmt(f),
+            Self::Shed(shed) => shed.fmt(f),
+            Self::Account(error) => error.fmt(f),
             Self::LineTooLow { needed_bytes, line_bytes } => write!(
                 f,
                 "a memory line of {line_bytes} bytes is too low to start: at least {needed_bytes} bytes ({} KiB) are needed",
@@ -80,6 +86,25 @@ impl From<OverBudget> for Error {
     }
 }
 
+impl From<Shed> for Error {
+    fn from(shed: Shed) -> Self {
+        match shed {
+            Shed::OverBudget(over) => Self::OverBudget(over),
+            Shed::Account(error) => error.into(),
+            shed => Self::Shed(shed),
+        }
+    }
+}
+
+impl From<AccountError> for Error {
+    fn from(error: AccountError) -> Self {
+        match error {
+            AccountError::OverBudget(over) => Self::OverBudget(over),
+            error => Self::Account(error),
+        }
+    }
+}
+
 impl From<ReactorError> for Error {
     fn from(error: ReactorError) -> Self {
         match error {
@@ -105,7 +130,9 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         match error {
             Error::System(errno) => errno.into(),
-            Error::OverBudget(_) | Error::LineTooLow { .. } => Self::new(io::ErrorKind::OutOfMemory, error),
+            Error::OverBudget(_) | Error::Shed(_) | Error::Account(_) | Error::LineTooLow { .. } => {
+                Self::new(io::ErrorKind::OutOfMemory, error)
+            }
             Error::ConnectionClosed => Self::new(io::ErrorKind::UnexpectedEof, error),
             Error::TimedOut => Self::new(io::ErrorKind::TimedOut, error),
             other => Self::other(other),

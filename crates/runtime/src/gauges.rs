@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plimsoll_pool::{Pool, PoolStats};
+use plimsoll_pool::{Level, Pool, PoolStats};
 use plimsoll_reactor::Driver;
 
 use crate::task::Tasks;
@@ -41,6 +41,14 @@ pub struct Metrics {
     pub stale_total: u64,
     /// Descriptors that the workers hold open.
     pub fds: u64,
+    /// How full the process is.
+    pub level: Level,
+    /// How many wait for memory.
+    pub waiters: u64,
+    /// What the kernel holds for connections, by estimate.
+    pub kernel_bytes_estimate: u64,
+    /// Bytes of the program's own heap, if [`Counted`](plimsoll_pool::alloc::Counted) is its allocator; else 0.
+    pub heap_bytes: u64,
 }
 
 impl Gauges {

@@ -41,6 +41,7 @@ pub mod fs;
 mod gauges;
 pub mod io;
 mod main_waker;
+pub mod memory;
 pub mod net;
 mod operation;
 pub mod plan;

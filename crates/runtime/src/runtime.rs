@@ -183,11 +183,7 @@ impl Runtime {
 
     /// What the workers have done and hold.
     pub fn metrics(&self) -> Metrics {
-        let mut sum = Metrics::default();
-        for gauges in &self.shared.gauges {
-            gauges.add_to(&mut sum);
-        }
-        sum
+        self.shared.metrics()
     }
 
     /// Asks for an orderly stop, as SIGTERM does: listeners stop accepting, servers finish what runs.
@@ -251,7 +247,8 @@ fn make_worker(index: usize, builder: &Builder, selected: &Selected, shared: &Ar
     let pool = Pool::new(&shared.budget, builder.pool_config(shared.inboxes.len()))?;
     let driver = Driver::new(selected, &builder.driver_config, &pool, &shared.blocking)
         .map_err(|error| builder.too_low(error))?;
-    Ok(Worker::new(index, shared, pool, driver))
+    let config = builder.admission_config(shared, index);
+    Worker::new(index, shared, pool, driver, config).map_err(|error| builder.too_low_for_pool(error))
 }
 
 /// The loop of a worker with a thread of its own.
@@ -324,7 +321,9 @@ impl Simulation {
             let pool = Pool::new(&shared.budget, config)?;
             let driver =
                 Driver::simulated(world, &builder.driver_config, &pool).map_err(|error| builder.too_low(error))?;
-            workers.push(Worker::new(index, &shared, pool, driver));
+            let config = builder.admission_config(&shared, index);
+            let worker = Worker::new(index, &shared, pool, driver, config);
+            workers.push(worker.map_err(|error| builder.too_low_for_pool(error))?);
         }
         Ok(Self { world: world.clone(), pages, workers, shared, ended: Cell::new(false) })
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use plimsoll_pool::{Budget, DecayConfig};
 use plimsoll_reactor::Blocking;
 
-use crate::gauges::Gauges;
+use crate::gauges::{Gauges, Metrics};
 use crate::sys;
 use crate::worker::Inbox;
 
@@ -45,6 +45,21 @@ impl Shared {
         for inbox in &self.inboxes {
             inbox.ring();
         }
+    }
+
+    /// What all workers have done and hold.
+    pub(crate) fn metrics(&self) -> Metrics {
+        let mut sum = Metrics {
+            level: self.budget.level(),
+            waiters: self.budget.waiting(),
+            kernel_bytes_estimate: self.budget.kernel_bytes_estimate(),
+            heap_bytes: plimsoll_pool::alloc::heap_bytes(),
+            ..Metrics::default()
+        };
+        for gauges in &self.gauges {
+            gauges.add_to(&mut sum);
+        }
+        sum
     }
 
     /// Acts upon signals that have come since the last look.

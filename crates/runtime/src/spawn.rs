@@ -274,12 +274,7 @@ pub fn worker_index() -> usize {
 
 /// What the runtime's workers have done and hold.
 pub fn metrics() -> Metrics {
-    let worker = Worker::current();
-    let mut sum = Metrics::default();
-    for gauges in &worker.shared.gauges {
-        gauges.add_to(&mut sum);
-    }
-    sum
+    Worker::current().shared.metrics()
 }
 
 /// The figures of the workers' pools: this worker's as they are now, the others' as they were when they were last asked for. A worker that was

@@ -12,7 +12,7 @@ use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use plimsoll_pool::{Kind, OverBudget, Pool};
+use plimsoll_pool::{Admission, AdmissionConfig, Error as PoolError, Kind, OverBudget, Pool};
 use plimsoll_reactor::{Blocking, Completion, Doorbell, Driver, Fd, Instant, Op, Payload, PoolPage, Wait};
 use plimsoll_slab::{CHUNK_BYTES, Key, Slab};
 
@@ -115,6 +115,7 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) pool: Pool,
+    pub(crate) admission: Admission,
     pub(crate) driver: RefCell<Driver>,
     pub(crate) tasks: Tasks,
     pub(crate) timers: RefCell<Timers>,
@@ -138,17 +139,28 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// A worker on this thread with a driver made for it.
-    pub(crate) fn new(index: usize, shared: &Arc<Shared>, pool: Pool, driver: Driver) -> Rc<Self> {
+    pub(crate) fn new(
+        index: usize,
+        shared: &Arc<Shared>,
+        pool: Pool,
+        driver: Driver,
+        config: AdmissionConfig,
+    ) -> Result<Rc<Self>, PoolError> {
         let inbox = Arc::clone(&shared.inboxes[index]);
         let doorbell = driver.doorbell().clone();
+        let ring = doorbell.clone();
+        let admission = Admission::with_doorbell(&pool, config, Arc::new(move || ring.ring()))?;
+        let ring = doorbell.clone();
+        pool.set_doorbell(Box::new(move || ring.ring()));
         let set = inbox.doorbell.set(doorbell.clone());
         debug_assert!(set.is_ok(), "a worker is made once");
         let tasks = Tasks::new(&pool, Arc::new(move || doorbell.ring()));
-        Rc::new(Self {
+        Ok(Rc::new(Self {
             index,
             stall: StallDetector::new(shared.stall_limit),
             shared: Arc::clone(shared),
             pool,
+            admission,
             timers: RefCell::new(Timers::new(driver.now())),
             driver: RefCell::new(driver),
             tasks,
@@ -164,7 +176,7 @@ impl Worker {
             timer_refused: Cell::new(false),
             release: Release::new(shared.decay),
             inbox,
-        })
+        }))
     }
 
     /// The worker whose turn it is on this thread.
@@ -213,6 +225,26 @@ impl Worker {
             let Some(waker) = self.timers.borrow_mut().pop() else { break };
             contained(|| waker.wake());
         }
+        self.tick_admission();
+    }
+
+    /// Grants memory that came free in this turn, and says when the level changed.
+    fn tick_admission(&self) {
+        if let Some(change) = self.admission.tick(self.now().as_nanos()) {
+            tracing::info!(
+                from = change.from.name(),
+                to = change.to.name(),
+                in_use_bytes = change.in_use_bytes,
+                waiting = change.waiting,
+                "the memory level changed"
+            );
+        }
+    }
+
+    /// When something has to be done though nothing happens.
+    fn next_deadline(&self) -> Option<Instant> {
+        let timers = self.timers.borrow().next_deadline();
+        timers.into_iter().chain(self.admission.next_deadline().map(Instant::from_nanos)).min()
     }
 
     /// A sleep had no room for its timer: it asks again after at most a millisecond.
@@ -228,14 +260,18 @@ impl Worker {
     pub(crate) fn wait(&self) -> Wait {
         if self.timer_refused.replace(false) {
             let retry = self.now() + REFUSED_TIMER_RETRY;
-            let deadline = self.timers.borrow().next_deadline();
+            let deadline = self.next_deadline();
             return Wait::Until(deadline.map_or(retry, |deadline| deadline.min(retry)));
         }
         let busy = self.tasks.has_ready() || self.inbox.pending.load(Ordering::Acquire);
         if busy || !self.tasks.prepare_sleep() {
             return Wait::No;
         }
-        match self.timers.borrow().next_deadline() {
+        // Leases that others drop meanwhile are what somebody here waits for.
+        if self.admission.waiting() > 0 && self.pool.set_hungry(true) > 0 {
+            return Wait::No;
+        }
+        match self.next_deadline() {
             Some(deadline) => Wait::Until(deadline),
             None => Wait::Forever,
         }

@@ -1,0 +1,152 @@
+//! Properties, against a naive model that keeps every use in a list: on each level the use is the sum of what was begun and not ended there
+//! and below (I9), at most the quota (I5); a refusal is exact and changes nothing; accounts end when nobody needs them, and no sooner.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Budget, MemoryLimit, PoolConfig};
+
+#[derive(Clone, Debug)]
+enum Op {
+    Tenant(u8),
+    Child(usize),
+    Close(usize),
+    Begin { pick: usize, kind: usize, grains: u64 },
+    End(usize),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        2 => (0..6_u8).prop_map(Op::Tenant),
+        3 => any::<usize>().prop_map(Op::Child),
+        2 => any::<usize>().prop_map(Op::Close),
+        6 => (any::<usize>(), 0..Kind::COUNT, 1..200_u64).prop_map(|(pick, kind, grains)| Op::Begin { pick, kind, grains }),
+        5 => any::<usize>().prop_map(Op::End),
+    ]
+}
+
+const TENANT_MAX: u64 = 20_000;
+const CHILD_MAX: u64 = 9_000;
+
+#[derive(Default)]
+struct Model {
+    /// Parent, handles.
+    accounts: BTreeMap<AccountKey, (Option<AccountKey>, u32)>,
+    names: BTreeMap<u8, AccountKey>,
+    uses: Vec<(AccountKey, Kind, u64)>,
+}
+
+impl Model {
+    fn is_in(&self, mut below: AccountKey, above: AccountKey) -> bool {
+        loop {
+            if below == above {
+                return true;
+            }
+            match self.accounts[&below].0 {
+                Some(parent) => below = parent,
+                None => return false,
+            }
+        }
+    }
+
+    fn used(&self, key: AccountKey, kind: Option<Kind>) -> u64 {
+        let uses = self.uses.iter().filter(|(of, is, _)| self.is_in(*of, key) && kind.is_none_or(|kind| kind == *is));
+        uses.map(|(_, _, bytes)| bytes).sum()
+    }
+
+    fn sweep(&mut self) {
+        loop {
+            let idle = self.accounts.iter().find(|(key, (_, handles))| {
+                *handles == 0
+                    && self.used(**key, None) == 0
+                    && !self.accounts.values().any(|(parent, _)| *parent == Some(**key))
+            });
+            let Some(idle) = idle.map(|(key, _)| *key) else { return };
+            self.accounts.remove(&idle);
+            self.names.retain(|_, key| *key != idle);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn use_is_what_is_used(seed: u64, ops in prop::collection::vec(op(), 1..200)) {
+        let pool = Pool::new(&Budget::new(MemoryLimit::mib(4)), PoolConfig::default()).unwrap();
+        let mut accounts = Accounts::new(seed);
+        let mut model = Model::default();
+        for op in ops {
+            let keys: Vec<AccountKey> = model.accounts.keys().copied().collect();
+            let pick = |pick: usize| keys.get(pick % keys.len().max(1)).copied();
+            match op {
+                Op::Tenant(name) => {
+                    let key = accounts.tenant(&pool, u128::from(name) << 60, AccountLimits::default().use_bytes_max(TENANT_MAX)).unwrap();
+                    prop_assert_eq!(*model.names.entry(name).or_insert(key), key);
+                    model.accounts.entry(key).or_insert((None, 0)).1 += 1;
+                }
+                Op::Child(at) => if let Some(parent) = pick(at) {
+                    let key = accounts.child(&pool, parent, AccountLimits::default().use_bytes_max(CHILD_MAX).children_max(2));
+                    let is_tenant = model.accounts[&parent].0.is_none();
+                    let children = model.accounts.values().filter(|(above, _)| *above == Some(parent)).count();
+                    match key {
+                        Ok(key) => {
+                            prop_assert!(is_tenant || children < 2);
+                            model.accounts.insert(key, (Some(parent), 1));
+                        }
+                        Err(error) => prop_assert!(error == AccountError::Children && children == 2),
+                    }
+                },
+                Op::Close(at) => if let Some(key) = pick(at).filter(|key| model.accounts[key].1 > 0) {
+                    accounts.close(key);
+                    model.accounts.get_mut(&key).unwrap().1 -= 1;
+                },
+                Op::Begin { pick: at, kind, grains } => if let Some(key) = pick(at) {
+                    let bytes = grains * GRAIN_BYTES;
+                    let fits = keys.iter().filter(|above| model.is_in(key, **above)).all(|above| {
+                        let max = if model.accounts[above].0.is_none() { TENANT_MAX } else { CHILD_MAX };
+                        model.used(*above, None) + bytes <= max
+                    });
+                    prop_assert_eq!(accounts.allows(key, bytes).is_ok(), fits);
+                    prop_assert_eq!(accounts.begin_use(key, Kind::ALL[kind], bytes).is_ok(), fits);
+                    if fits {
+                        model.uses.push((key, Kind::ALL[kind], bytes));
+                    }
+                },
+                Op::End(at) => if !model.uses.is_empty() {
+                    let (key, kind, bytes) = model.uses.swap_remove(at % model.uses.len());
+                    accounts.end_use(key, kind, bytes);
+                },
+            }
+            model.sweep();
+            prop_assert_eq!(accounts.len() as usize, model.accounts.len());
+            for key in model.accounts.keys() {
+                let stats = accounts.stats(*key).unwrap();
+                for kind in Kind::ALL {
+                    prop_assert_eq!(stats.used_bytes[kind.bits()], model.used(*key, Some(kind)));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_newest_of_the_largest_bucket_is_named() {
+    let pool = Pool::new(&Budget::new(MemoryLimit::mib(4)), PoolConfig::default()).unwrap();
+    let mut accounts = Accounts::new(1);
+    let tenant = accounts.tenant(&pool, 7, AccountLimits::default()).unwrap();
+    let open = |accounts: &mut Accounts, bytes| {
+        let key = accounts.child(&pool, tenant, AccountLimits::default()).unwrap();
+        accounts.begin_use(key, Kind::Buffers, bytes).unwrap();
+        key
+    };
+    assert_eq!(accounts.newest_of_the_largest(), None, "who uses nothing is not shed for what is used");
+    open(&mut accounts, 10_240 * 2);
+    let newer = open(&mut accounts, 16_384);
+    let small = open(&mut accounts, 4096);
+    assert_eq!(accounts.newest_of_the_largest(), Some(newer), "20,480 and 16,384 are in one bucket");
+    accounts.end_use(newer, Kind::Buffers, 16_384);
+    accounts.close(small);
+    assert_eq!(accounts.stats(small).map(|stats| stats.total_bytes()), Some(4096), "it lives while something is used");
+    assert_eq!(accounts.tenant_of(newer), Some(tenant));
+}

@@ -1,0 +1,583 @@
+//! Who may have memory, and in which order: the waiting side of the load line, for one worker.
+//!
+//! ```text
+//!   reserve, acquire ----> waiters ----> pool (leases, pages) ----> credit ----> line
+//!        |                    ^
+//!        v                    | what comes back: tick, a dropped permit, credit of other workers
+//!     accounts (blame, quotas)
+//! ```
+//!
+//! Nothing here reads a clock. The worker calls [`tick`](Admission::tick) once a turn, before it sleeps, and sleeps no longer than until
+//! [`next_deadline`](Admission::next_deadline).
+#![forbid(unsafe_code)]
+
+use core::cell::{Cell, RefCell};
+use core::task::Waker;
+use core::time::Duration;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::account::{Credit, Source};
+use crate::accounts::{AccountError, AccountKey, AccountLimits, AccountStats, Accounts};
+use crate::budget::{Budget, Charge};
+use crate::class::PAGE_BYTES;
+use crate::error::{Error, OverBudget};
+use crate::footprint::Footprint;
+use crate::hunger::{Flag, Ring};
+use crate::kind::Kind;
+use crate::lanes::Priority;
+use crate::lease::Lease;
+use crate::permit::{Acquire, Permit, Reserve};
+use crate::pool::Pool;
+use crate::shed::{Candidates, ShedStep, next_step};
+use crate::table::Key;
+use crate::waiters::{Answer, Request, Shed, Supply, Waiters};
+use crate::watermarks::{Level, Transition};
+
+/// How an [`Admission`] is made.
+#[derive(Clone, Copy, Debug)]
+pub struct AdmissionConfig {
+    reserve_bytes: u64,
+    waiters_max: u32,
+    wait_timeout: Duration,
+    seed: u64,
+}
+
+impl Default for AdmissionConfig {
+    /// No reserve, 16,384 waiters, 10 s, seed 0.
+    fn default() -> Self {
+        Self { reserve_bytes: 0, waiters_max: 16_384, wait_timeout: Duration::from_secs(10), seed: 0 }
+    }
+}
+
+impl AdmissionConfig {
+    /// The progress reserve: credit that only the oldest holder that waits may draw on. The largest footprint that an exchange may grow to, and
+    /// 64 KiB for control output, lets every admitted exchange end.
+    #[must_use]
+    pub fn reserve_bytes(mut self, bytes: u64) -> Self {
+        self.reserve_bytes = bytes;
+        self
+    }
+
+    /// How many may wait at a time; more are refused.
+    #[must_use]
+    pub fn waiters_max(mut self, count: u32) -> Self {
+        self.waiters_max = count;
+        self
+    }
+
+    /// How long a wait may take that names no deadline of its own.
+    #[must_use]
+    pub fn wait_timeout(mut self, timeout: Duration) -> Self {
+        self.wait_timeout = timeout;
+        self
+    }
+
+    /// Hashes tenants' names, so that peers cannot choose names that collide: random in production, fixed in a simulation.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+}
+
+/// The waiting side of one worker's pool. Clones are handles of the same one; it stays on its thread.
+///
+/// ```
+/// use core::pin::pin;
+/// use core::task::{Context, Poll, Waker};
+/// use plimsoll_pool::{AccountLimits, Admission, AdmissionConfig, Budget, Footprint, MemoryLimit, Pool, PoolConfig, Priority};
+///
+/// let pool = Pool::new(&Budget::new(MemoryLimit::kib(256)), PoolConfig::default())?;
+/// let admission = Admission::new(&pool, AdmissionConfig::default())?;
+/// let tenant = admission.tenant(7, AccountLimits::default()).expect("there is room");
+///
+/// let footprint = Footprint::new().head(1000).body(131_072);
+/// let mut cx = Context::from_waker(Waker::noop());
+/// let mut first = pin!(admission.reserve(footprint, Priority::Head, tenant));
+/// let Poll::Ready(Ok(mut permit)) = first.as_mut().poll(&mut cx) else { panic!("there is room") };
+/// let mut second = pin!(admission.reserve(footprint, Priority::Head, tenant));
+/// assert!(second.as_mut().poll(&mut cx).is_pending(), "256 KiB are not enough for two");
+///
+/// let body = permit.take(100_000).expect("within the footprint: it cannot fail");
+/// drop((body, permit));
+/// admission.tick(1_000_000);
+/// assert!(second.as_mut().poll(&mut cx).is_ready());
+/// # Ok::<(), plimsoll_pool::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Admission {
+    gate: Rc<Gate>,
+}
+
+/// Leases that are granted together.
+pub(crate) type Set = [Option<Lease>; Footprint::PARTS];
+
+#[derive(Debug)]
+struct Gate {
+    desk: RefCell<Desk>,
+    pool: Pool,
+    config: AdmissionConfig,
+    now_ns: Cell<u64>,
+    level: Cell<Level>,
+    /// The last permit's number.
+    permits: Cell<u64>,
+    /// What the process was told of this worker's waiters.
+    told_waiting: Cell<u32>,
+    /// Whether this worker has stated a need for credit.
+    stated: Cell<bool>,
+    /// When the figures were last looked at, and whether they have to be again.
+    observed_ns: Cell<u64>,
+    unsettled: Cell<bool>,
+    flag: Arc<Flag>,
+    /// For this value itself.
+    _fixed: Charge,
+}
+
+#[derive(Debug)]
+struct Desk {
+    waiters: Waiters<Set>,
+    accounts: Accounts,
+}
+
+/// How often the figures of all workers are summed up while they are not surely calm.
+const OBSERVE_NS: u64 = 1_000_000;
+/// A head that has waited so long is a reason to shed something.
+const HEAD_WAIT_NS_MAX: u64 = 250_000_000;
+/// What a class may need for its next step beside the pages, and for a round of them.
+const METADATA_BYTES: u64 = 8 << 10;
+
+impl Admission {
+    /// The waiting side of a pool.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OverBudget`] when the line leaves no room for it, for a page of waiters, or for the progress reserve.
+    pub fn new(pool: &Pool, config: AdmissionConfig) -> Result<Self, Error> {
+        Self::with_doorbell(pool, config, Arc::new(|| ()))
+    }
+
+    /// The same, with what is called, on any thread, when another worker has credit for this one or wants some of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_doorbell(pool: &Pool, config: AdmissionConfig, ring: Ring) -> Result<Self, Error> {
+        let fixed = pool.charge(Kind::Fixed, size_of::<Gate>() as u64)?;
+        let mut waiters = Waiters::new(config.waiters_max);
+        waiters.make_room(pool)?;
+        let credit = pool.credit();
+        credit.set_reserve(config.reserve_bytes);
+        if !refill(pool) {
+            credit.set_reserve(0);
+            return Err(OverBudget::new(config.reserve_bytes).into());
+        }
+        let flag = pool.budget().hunger().join(credit.account(), ring);
+        let gate = Gate {
+            desk: RefCell::new(Desk { waiters, accounts: Accounts::new(config.seed) }),
+            pool: pool.clone(),
+            config,
+            now_ns: Cell::new(0),
+            level: Cell::new(Level::Calm),
+            permits: Cell::new(0),
+            told_waiting: Cell::new(0),
+            stated: Cell::new(false),
+            observed_ns: Cell::new(0),
+            unsettled: Cell::new(false),
+            flag,
+            _fixed: fixed,
+        };
+        Ok(Self { gate: Rc::new(gate) })
+    }
+
+    /// The pool it hands out.
+    #[must_use]
+    pub fn pool(&self) -> &Pool {
+        &self.gate.pool
+    }
+
+    /// The process's budget.
+    #[must_use]
+    pub fn budget(&self) -> &Arc<Budget> {
+        self.gate.pool.budget()
+    }
+
+    /// The level as this worker saw it in its last [`tick`](Self::tick): a plain read.
+    #[must_use]
+    #[inline]
+    pub fn level(&self) -> Level {
+        self.gate.level.get()
+    }
+
+    /// How many wait on this worker.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        self.gate.desk.borrow().waiters.waiting()
+    }
+
+    /// The account of a tenant, which is opened if it is new; the limits count only then. Matched by a [`close_account`](Self::close_account).
+    ///
+    /// In the HTTP server a tenant is a peer address (of IPv6 its /64).
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::OverBudget`] when there is no page for a new one.
+    pub fn tenant(&self, name: u128, limits: AccountLimits) -> Result<AccountKey, AccountError> {
+        self.gate.desk.borrow_mut().accounts.tenant(&self.gate.pool, name, limits)
+    }
+
+    /// A new account below another: a connection below its tenant. Matched by a [`close_account`](Self::close_account).
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Children`] when the one above has as many as it may have, [`AccountError::Gone`],
+    /// [`AccountError::OverBudget`].
+    pub fn account(&self, parent: AccountKey, limits: AccountLimits) -> Result<AccountKey, AccountError> {
+        self.gate.desk.borrow_mut().accounts.child(&self.gate.pool, parent, limits)
+    }
+
+    /// Lets go of an account. It ends as soon as nothing below it and nothing of it is used.
+    pub fn close_account(&self, key: AccountKey) {
+        self.gate.desk.borrow_mut().accounts.close(key);
+    }
+
+    /// What an account uses; `None` if it has ended.
+    #[must_use]
+    pub fn account_stats(&self, key: AccountKey) -> Option<AccountStats> {
+        self.gate.desk.borrow().accounts.stats(key)
+    }
+
+    /// How many accounts there are.
+    #[must_use]
+    pub fn accounts(&self) -> u32 {
+        self.gate.desk.borrow().accounts.len()
+    }
+
+    /// Blames an account, and those above it, for class bytes that it holds: for leases that come from the pool itself.
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Quota`]; nothing is noted then. [`AccountError::Gone`].
+    #[inline]
+    pub fn begin_use(&self, key: AccountKey, kind: Kind, bytes: u64) -> Result<(), AccountError> {
+        self.gate.desk.borrow_mut().accounts.begin_use(key, kind, bytes)
+    }
+
+    /// Ends what [`begin_use`](Self::begin_use) began.
+    #[inline]
+    pub fn end_use(&self, key: AccountKey, kind: Kind, bytes: u64) {
+        self.gate.desk.borrow_mut().accounts.end_use(key, kind, bytes);
+    }
+
+    /// All buffers of a footprint or none, now. Does not wait, and passes nobody who does.
+    ///
+    /// # Errors
+    ///
+    /// [`Shed::OverBudget`] at the line and while somebody waits, [`Shed::Account`].
+    pub fn try_reserve(&self, footprint: Footprint, account: AccountKey) -> Result<Permit, Shed> {
+        let request = self.request(footprint, Priority::Head, account, 0);
+        self.try_now(&request)?
+            .map(|set| self.permit(&request, set))
+            .ok_or(OverBudget::new(footprint.page_bytes()).into())
+    }
+
+    /// Waits for all buffers of a footprint: fair, with the deadline of the configuration unless another is set.
+    pub fn reserve(&self, footprint: Footprint, priority: Priority, account: AccountKey) -> Reserve {
+        Reserve::new(self.clone(), self.request(footprint, priority, account, 0))
+    }
+
+    /// Waits for one buffer of at least `len` bytes, blamed on the account as long as it is held.
+    pub fn acquire(&self, len: usize, priority: Priority, account: AccountKey) -> Acquire {
+        Acquire::new(self.reserve(Footprint::one(len), priority, account))
+    }
+
+    /// Once a turn: what became free is granted, who waits too long is refused, the level is looked at. Wakes whoever got an answer.
+    ///
+    /// `now_ns` counts from any fixed moment that all workers share. Returns the change of the process's level, if this worker was the one to
+    /// find it.
+    pub fn tick(&self, now_ns: u64) -> Option<Transition> {
+        let gate = &*self.gate;
+        debug_assert!(now_ns >= gate.now_ns.get(), "time goes on");
+        gate.now_ns.set(now_ns);
+        let budget = gate.pool.budget();
+        if gate.told_waiting.get() == 0
+            && !gate.stated.get()
+            && !gate.unsettled.get()
+            && gate.level.get() == Level::Calm
+            && budget.is_surely_calm()
+            && !budget.hunger().is_any()
+            && gate.desk.borrow().waiters.next_deadline_ns().is_none_or(|at| at > now_ns)
+        {
+            return None;
+        }
+        self.expire();
+        self.pump();
+        self.help();
+        self.look()
+    }
+
+    /// When [`tick`](Self::tick) has something to do though nothing came back, in the time of `tick`.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<u64> {
+        let gate = &*self.gate;
+        let desk = gate.desk.borrow();
+        let look = gate.unsettled.get().then(|| gate.observed_ns.get() + OBSERVE_NS);
+        let sheds =
+            desk.waiters.head().map(|(since_ns, _)| since_ns + HEAD_WAIT_NS_MAX).filter(|at| *at > gate.now_ns.get());
+        desk.waiters.next_deadline_ns().into_iter().chain(look).chain(sheds).min()
+    }
+
+    /// Whom to shed next, when the waiter at the head has waited for 250 ms; `None` if nobody need be.
+    ///
+    /// The server says what it has of each sort, sheds what it is told to, with a proper answer, calls [`tick`](Self::tick), and asks again
+    /// until there is nothing more to shed.
+    #[must_use]
+    pub fn shed_next(&self, candidates: &Candidates) -> Option<ShedStep> {
+        let gate = &*self.gate;
+        let desk = gate.desk.borrow();
+        if let Some(holder) = desk.waiters.stalled(gate.now_ns.get()) {
+            return Some(ShedStep::Holder(holder));
+        }
+        let (since_ns, _) = desk.waiters.head()?;
+        if gate.now_ns.get().saturating_sub(since_ns) < HEAD_WAIT_NS_MAX {
+            return None;
+        }
+        next_step(candidates, || desk.accounts.newest_of_the_largest())
+    }
+
+    pub(crate) fn request(
+        &self,
+        footprint: Footprint,
+        priority: Priority,
+        account: AccountKey,
+        holder: u64,
+    ) -> Request {
+        let now_ns = self.gate.now_ns.get();
+        let timeout_ns = u64::try_from(self.gate.config.wait_timeout.as_nanos()).unwrap_or(u64::MAX);
+        let deadline_ns = now_ns.saturating_add(timeout_ns);
+        Request { footprint, kind: Kind::Buffers, priority, account, holder, now_ns, deadline_ns }
+    }
+
+    /// A grant without waiting; `None` if it has to be waited for.
+    pub(crate) fn try_now(&self, request: &Request) -> Result<Option<Set>, Shed> {
+        let gate = &*self.gate;
+        let mut desk = gate.desk.borrow_mut();
+        request.footprint.classes()?;
+        desk.accounts.allows(request.account, request.footprint.class_bytes())?;
+        if request.footprint.page_bytes() > gate.pool.budget().limit().as_bytes() {
+            return Err(OverBudget::new(request.footprint.page_bytes()).into());
+        }
+        if desk.waiters.waiting() > 0 || !gate.refill() {
+            return Ok(None);
+        }
+        let Ok(set) = gate.take(request.footprint, request.kind, Source::Free) else { return Ok(None) };
+        desk.accounts.begin_use(request.account, request.kind, request.footprint.class_bytes())?;
+        Ok(Some(set))
+    }
+
+    pub(crate) fn enqueue(&self, request: Request) -> Result<Key, Shed> {
+        let key = {
+            let Desk { waiters, accounts } = &mut *self.gate.desk.borrow_mut();
+            let now_ns = self.gate.now_ns.get();
+            waiters.enqueue(&self.gate.pool, accounts, Request { now_ns, ..request })?
+        };
+        self.pump();
+        Ok(key)
+    }
+
+    pub(crate) fn poll(&self, key: Key, waker: &Waker) -> Answer<Set> {
+        let (answer, _outdated) = self.gate.desk.borrow_mut().waiters.poll(key, waker);
+        answer
+    }
+
+    pub(crate) fn cancel(&self, key: Key) {
+        let canceled = {
+            let Desk { waiters, accounts } = &mut *self.gate.desk.borrow_mut();
+            waiters.cancel(accounts, key)
+        };
+        drop(canceled);
+        self.pump();
+    }
+
+    /// A permit for a set that was granted.
+    pub(crate) fn permit(&self, request: &Request, set: Set) -> Permit {
+        let number = self.gate.permits.get() + 1;
+        self.gate.permits.set(number);
+        Permit::new(self.clone(), request, number, set)
+    }
+
+    pub(crate) fn permit_progress(&self, number: u64) {
+        self.gate.desk.borrow_mut().waiters.progress(number, self.gate.now_ns.get());
+    }
+
+    pub(crate) fn permit_ended(&self, number: u64, account: AccountKey, kind: Kind, bytes: u64) {
+        {
+            let Desk { waiters, accounts } = &mut *self.gate.desk.borrow_mut();
+            accounts.end_use(account, kind, bytes);
+            waiters.holder_ended(number);
+        }
+        self.pump();
+    }
+
+    fn expire(&self) {
+        let gate = &*self.gate;
+        let mut from = 0;
+        loop {
+            let expired = {
+                let Desk { waiters, accounts } = &mut *gate.desk.borrow_mut();
+                waiters.next_expired(gate.now_ns.get(), from, accounts)
+            };
+            let Some(expired) = expired else { return };
+            from = expired.next;
+            drop(expired.grant);
+            if let Some(waker) = expired.waker {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Grants what can be granted.
+    pub(crate) fn pump(&self) {
+        let gate = &*self.gate;
+        let budget = gate.pool.budget();
+        gate.pool.credit().adopt(budget.hunger().fetch(&gate.flag));
+        let mut starved = false;
+        loop {
+            let granted = {
+                let Desk { waiters, accounts } = &mut *gate.desk.borrow_mut();
+                waiters.next_grant(gate.now_ns.get(), accounts, gate)
+            };
+            match granted {
+                Some(Some(waker)) => waker.wake(),
+                Some(None) => {}
+                None if starved => break,
+                None => {
+                    starved = true;
+                    if !self.starve() {
+                        break;
+                    }
+                }
+            }
+        }
+        let waiting = self.waiting();
+        let told = gate.told_waiting.replace(waiting);
+        if told != waiting {
+            budget.pressure().change_waiting(told, waiting);
+            gate.unsettled.set(true);
+        }
+    }
+
+    /// States what the head misses, so that credit of other workers comes here; whether some came at once.
+    fn starve(&self) -> bool {
+        let gate = &*self.gate;
+        let head = gate.desk.borrow().waiters.head();
+        let credit = gate.pool.credit();
+        let (hunger, line) = (gate.pool.budget().hunger(), gate.pool.budget().line());
+        let (need_bytes, since_ns) = match head {
+            Some((since_ns, footprint)) => {
+                let need = footprint.page_bytes() + METADATA_BYTES + credit.missing_reserve();
+                (need.saturating_sub(credit.spare()).max(PAGE_BYTES as u64), since_ns)
+            }
+            None if !gate.stated.get() => return false,
+            None => (0, 0),
+        };
+        gate.stated.set(need_bytes > 0);
+        let got = hunger.state(&gate.flag, need_bytes, since_ns, line);
+        credit.adopt(got);
+        // Two that each keep a part of what they need would wait for each other.
+        credit.set_gathers(need_bytes > 0 && hunger.is_longest(&gate.flag));
+        need_bytes > 0 && got > 0
+    }
+
+    /// Gives free memory up for workers that miss some.
+    fn help(&self) {
+        let gate = &*self.gate;
+        let hunger = gate.pool.budget().hunger();
+        if !hunger.is_any() || (gate.stated.get() && hunger.is_longest(&gate.flag)) {
+            return;
+        }
+        let credit = gate.pool.credit();
+        credit.set_gathers(false);
+        let need = hunger.need_bytes();
+        if credit.spare() < need {
+            gate.pool.release_at_least(need - credit.spare());
+        }
+        credit.trim();
+    }
+
+    /// Looks at the figures of all workers, not too often.
+    fn look(&self) -> Option<Transition> {
+        let gate = &*self.gate;
+        let (budget, now_ns) = (gate.pool.budget(), gate.now_ns.get());
+        let changed = (budget.waiting() > 0) != (budget.level() == Level::Red);
+        let due = now_ns.saturating_sub(gate.observed_ns.get()) >= OBSERVE_NS;
+        gate.unsettled.set(!changed && !due);
+        let mut transition = None;
+        if changed || due {
+            gate.observed_ns.set(now_ns);
+            gate.pool.credit().account().set_releasable(gate.pool.releasable_bytes());
+            transition = budget.observe();
+        }
+        gate.level.set(budget.level());
+        transition
+    }
+}
+
+fn refill(pool: &Pool) -> bool {
+    let missing = pool.credit().refill_reserve();
+    if missing == 0 {
+        return true;
+    }
+    pool.release_at_least(missing);
+    pool.credit().refill_reserve() == 0
+}
+
+impl Supply for Gate {
+    type Grant = Set;
+
+    fn take(&self, footprint: Footprint, kind: Kind, source: Source) -> Result<Set, OverBudget> {
+        let classes = footprint.classes()?;
+        let mut set: Set = [const { None }; Footprint::PARTS];
+        self.pool.credit().on_behalf(source, || {
+            for (piece, class) in set.iter_mut().zip(classes) {
+                if let Some(class) = class {
+                    *piece = Some(self.pool.try_acquire_class(class, kind)?);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(set)
+    }
+
+    fn refill(&self) -> bool {
+        refill(&self.pool)
+    }
+
+    fn earmark(&self, bytes: u64) {
+        let credit: &Credit = self.pool.credit();
+        if bytes > 0 {
+            let free = credit.earmarkable();
+            if free < bytes {
+                self.pool.release_at_least(bytes - free);
+            }
+        }
+        credit.set_earmark(bytes);
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let budget = self.pool.budget();
+        budget.pressure().change_waiting(self.told_waiting.get(), 0);
+        let credit = self.pool.credit();
+        credit.adopt(budget.hunger().state(&self.flag, 0, 0, budget.line()));
+        budget.hunger().leave(&self.flag, budget.line());
+        credit.set_gathers(false);
+        credit.set_earmark(0);
+        credit.set_reserve(0);
+        credit.trim();
+    }
+}
+
+#[cfg(test)]
+mod tests;

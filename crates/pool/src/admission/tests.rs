@@ -1,0 +1,382 @@
+//! Properties, over a real pool: after every operation nothing is charged beyond the line (overshoot 0), credit holds what is charged and what
+//! is kept, accounts are blamed for what permits hold at least; a permit's leases can be taken without a refusal. In the end everything is
+//! back. Beside that: levels and who is told, sheds, quotas, credit that moves between workers, wake-ups through dropped futures.
+
+use core::future::Future;
+use core::pin::{Pin, pin};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::task::{Context, Poll};
+use std::task::Wake;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{MemoryLimit, PageChoice, PoolConfig, SimPages};
+
+/// Counts wakes.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn port(limit: MemoryLimit, config: AdmissionConfig) -> (Admission, AccountKey) {
+    let pool = Pool::new(&Budget::new(limit), PoolConfig::default()).unwrap();
+    let admission = Admission::new(&pool, config).unwrap();
+    let tenant = admission.tenant(1, AccountLimits::default()).unwrap();
+    (admission, tenant)
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Reserve { tenant: usize, head: usize, body: usize, out: usize, priority: usize },
+    Poll(usize),
+    Cancel(usize),
+    Take { pick: usize, len: usize },
+    PutBack(usize),
+    Grow { pick: usize, len: usize },
+    DropLease(usize),
+    DropPermit(usize),
+    Tick(u64),
+    Beside(usize),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let part = || prop_oneof![1 => Just(0_usize), 2 => 1_usize..1024, 2 => 1_usize..20_000, 1 => 1_usize..131_072];
+    prop_oneof![
+        5 => (0..3_usize, part(), part(), part(), 0..4_usize)
+            .prop_map(|(tenant, head, body, out, priority)| Op::Reserve { tenant, head, body, out, priority }),
+        6 => any::<usize>().prop_map(Op::Poll),
+        1 => any::<usize>().prop_map(Op::Cancel),
+        4 => (any::<usize>(), 0_usize..20_000).prop_map(|(pick, len)| Op::Take { pick, len }),
+        1 => any::<usize>().prop_map(Op::PutBack),
+        2 => (any::<usize>(), 1_usize..70_000).prop_map(|(pick, len)| Op::Grow { pick, len }),
+        3 => any::<usize>().prop_map(Op::DropLease),
+        4 => any::<usize>().prop_map(Op::DropPermit),
+        4 => (0_u64..2_000_000_000).prop_map(Op::Tick),
+        1 => (1_usize..70_000).prop_map(Op::Beside),
+    ]
+}
+
+struct Test {
+    admission: Admission,
+    tenants: Vec<AccountKey>,
+    waiting: Vec<Pin<Box<Reserve>>>,
+    permits: Vec<Permit>,
+    leases: Vec<Lease>,
+    now_ns: u64,
+}
+
+impl Test {
+    fn step(&mut self, op: Op) -> Result<(), TestCaseError> {
+        match op {
+            Op::Reserve { tenant, head, body, out, priority } => {
+                let footprint = Footprint::new().head(head).body(body).out(out);
+                let reserve = self.admission.reserve(footprint, Priority::ALL[priority], self.tenants[tenant]);
+                self.waiting.push(Box::pin(reserve));
+                self.poll(self.waiting.len() - 1)?;
+            }
+            Op::Poll(pick) if !self.waiting.is_empty() => self.poll(pick % self.waiting.len())?,
+            Op::Cancel(pick) if !self.waiting.is_empty() => drop(self.waiting.swap_remove(pick % self.waiting.len())),
+            Op::Take { pick, len } if !self.permits.is_empty() => {
+                let count = self.permits.len();
+                let permit = &mut self.permits[pick % count];
+                let fits = permit.left_bytes() > 0 && len == 0;
+                let lease = permit.take(len);
+                prop_assert!(!fits || lease.is_some(), "taking does not fail");
+                prop_assert!(lease.as_ref().is_none_or(|lease| lease.class().bytes() >= len && lease.is_empty()));
+                self.leases.extend(lease);
+            }
+            Op::PutBack(pick) if !self.permits.is_empty() => {
+                let count = self.permits.len();
+                if let Some(lease) = self.leases.pop() {
+                    self.leases.extend(self.permits[pick % count].put_back(lease).err());
+                }
+            }
+            Op::Grow { pick, len } if !self.permits.is_empty() => {
+                let count = self.permits.len();
+                let mut grow = pin!(self.permits[pick % count].grow(len, Priority::Body));
+                // Dropped if it has to wait.
+                if let Poll::Ready(Ok(lease)) = poll_once(grow.as_mut()) {
+                    prop_assert!(lease.class().bytes() >= len);
+                    self.leases.push(lease);
+                }
+            }
+            Op::DropLease(pick) if !self.leases.is_empty() => drop(self.leases.swap_remove(pick % self.leases.len())),
+            Op::DropPermit(pick) if !self.permits.is_empty() => {
+                drop(self.permits.swap_remove(pick % self.permits.len()))
+            }
+            Op::Tick(ns) => {
+                self.now_ns += ns;
+                self.admission.tick(self.now_ns);
+                prop_assert!(self.admission.next_deadline().is_none_or(|at| at > self.now_ns), "it never spins");
+            }
+            Op::Beside(len) => self.leases.extend(self.admission.pool().try_acquire(len, Kind::Buffers)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, at: usize) -> Result<(), TestCaseError> {
+        let poll = poll_once(self.waiting[at].as_mut());
+        if let Poll::Ready(answer) = poll {
+            drop(self.waiting.swap_remove(at));
+            match answer {
+                Ok(permit) => self.permits.push(permit),
+                Err(Shed::Deadline) => {}
+                Err(Shed::Account(AccountError::Quota { .. })) => {}
+                Err(Shed::OverBudget(over)) => prop_assert!(over.wanted_bytes() > 0),
+                Err(other) => prop_assert!(false, "{}", other),
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        let (budget, pool) = (self.admission.budget(), self.admission.pool());
+        let limit = budget.limit().as_bytes();
+        prop_assert!(budget.charged() <= budget.credited() && budget.credited() <= limit, "I1");
+        prop_assert!(pool.credit().spare() <= pool.credit().unused(), "I2, I6");
+        prop_assert_eq!(Kind::ALL.iter().map(|kind| budget.charged_by(*kind)).sum::<u64>(), budget.charged());
+        prop_assert_eq!(budget.waiting(), u64::from(self.admission.waiting()));
+        for tenant in &self.tenants {
+            let used = self.admission.account_stats(*tenant).map_or(0, |stats| stats.total_bytes());
+            let held =
+                self.permits.iter().filter(|permit| permit.account() == *tenant).map(Permit::blamed_bytes).sum::<u64>();
+            prop_assert!(used >= held && used <= QUOTA, "I5, I9: {} of {}", held, used);
+        }
+        Ok(())
+    }
+}
+
+const QUOTA: u64 = 300_000;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+
+    #[test]
+    fn the_line_holds_while_many_wait(
+        limit in 150_000_u64..700_000, reserve in prop_oneof![Just(0_u64), 1_u64..80_000], refuses in any::<bool>(),
+        ops in prop::collection::vec(op(), 1..120),
+    ) {
+        let source = SimPages::new(limit);
+        let budget = Budget::new(MemoryLimit::bytes(limit));
+        let pool = Pool::new(&budget, PoolConfig::default().pages(PageChoice::Simulated(source.clone()))).unwrap();
+        let admission = Admission::new(&pool, AdmissionConfig::default().reserve_bytes(reserve).wait_timeout(Duration::from_secs(3))).unwrap();
+        let limits = AccountLimits::default().use_bytes_max(QUOTA);
+        let tenants = (0..3).map(|name| admission.tenant(name, limits).unwrap()).collect();
+        let mut test = Test { admission, tenants, waiting: Vec::new(), permits: Vec::new(), leases: Vec::new(), now_ns: 0 };
+        source.refuse_commits(if refuses { 200 } else { 0 });
+        for op in ops {
+            test.step(op)?;
+            test.check()?;
+        }
+        source.refuse_commits(0);
+        test.waiting.clear();
+        test.leases.clear();
+        test.permits.clear();
+        prop_assert_eq!((test.admission.waiting(), budget.waiting()), (0, 0));
+        for tenant in &test.tenants {
+            prop_assert_eq!(test.admission.account_stats(*tenant).map(|stats| stats.total_bytes()), Some(0));
+            test.admission.close_account(*tenant);
+        }
+        prop_assert_eq!(test.admission.accounts(), 0);
+        drop(test);
+        pool.release_free(u64::MAX);
+        pool.trim_credit();
+        prop_assert_eq!(budget.charged(), pool.stats().fixed_bytes);
+        prop_assert_eq!(budget.credited(), budget.charged());
+    }
+}
+
+#[test]
+fn a_permit_gives_what_was_reserved_though_nothing_else_is_left() {
+    let (admission, tenant) = port(MemoryLimit::kib(256), AdmissionConfig::default());
+    let footprint = Footprint::new().head(1000).body(60_000).out(4096);
+    let mut permit = admission.try_reserve(footprint, tenant).unwrap();
+    let beside: Vec<Lease> = core::iter::from_fn(|| admission.pool().try_acquire(64, Kind::Buffers).ok()).collect();
+    assert!(!beside.is_empty());
+    assert_eq!(permit.take(60_000).map(|lease| lease.class().bytes()), Some(65_536));
+    assert_eq!(permit.take(0).map(|lease| lease.class().bytes()), Some(1024));
+    assert_eq!(permit.take(1000).map(|lease| lease.class().bytes()), Some(4096));
+    assert!(permit.take(0).is_none());
+    assert_eq!(admission.account_stats(tenant).unwrap().used_bytes[Kind::Buffers.bits()], 65_536 + 4096 + 1024);
+}
+
+#[test]
+fn a_dropped_future_gives_its_grant_to_the_next() {
+    let (admission, tenant) = port(MemoryLimit::kib(256), AdmissionConfig::default());
+    let reserve = || Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, tenant));
+    let mut first = reserve();
+    let Poll::Ready(Ok(permit)) = poll_once(first.as_mut()) else { panic!("there is room") };
+    let counts = [0; 2].map(|_| Arc::<Count>::default());
+    let mut waiting = [reserve(), reserve()];
+    for (future, count) in waiting.iter_mut().zip(&counts) {
+        assert!(future.as_mut().poll(&mut Context::from_waker(&Arc::clone(count).into())).is_pending());
+    }
+    drop(permit);
+    let woken = || counts.each_ref().map(|count| count.0.load(Ordering::Relaxed));
+    assert_eq!(woken(), [1, 0], "the grant is assigned to the first");
+    let [first, mut second] = waiting;
+    drop(first);
+    assert_eq!(woken(), [1, 1], "which goes away, so it is the second's");
+    assert!(matches!(poll_once(second.as_mut()), Poll::Ready(Ok(_))));
+}
+
+#[test]
+fn a_wait_ends_at_its_deadline() {
+    let (admission, tenant) =
+        port(MemoryLimit::kib(256), AdmissionConfig::default().wait_timeout(Duration::from_nanos(700)));
+    let _held = admission.try_reserve(Footprint::one(131_072), tenant).unwrap();
+    let mut late = Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, tenant));
+    let mut later = Box::pin(admission.acquire(131_072, Priority::Head, tenant).deadline(900));
+    assert!(poll_once(late.as_mut()).is_pending() && poll_once(later.as_mut()).is_pending());
+    admission.tick(100);
+    assert_eq!(admission.next_deadline(), Some(700));
+    admission.tick(700);
+    assert!(matches!(poll_once(late.as_mut()), Poll::Ready(Err(Shed::Deadline))));
+    assert!(poll_once(later.as_mut()).is_pending());
+    admission.tick(900);
+    assert!(matches!(poll_once(later.as_mut()), Poll::Ready(Err(Shed::Deadline))));
+}
+
+#[test]
+fn what_can_never_be_given_is_refused_at_once() {
+    let (admission, _) = port(MemoryLimit::kib(256), AdmissionConfig::default());
+    let limits = AccountLimits::default().use_bytes_max(10_000).children_max(1);
+    let small = admission.tenant(2, limits).unwrap();
+    let ready = |footprint| match poll_once(pin!(admission.reserve(footprint, Priority::Head, small))) {
+        Poll::Ready(Err(shed)) => shed,
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(ready(Footprint::one(131_073)), Shed::OverBudget(over) if !over.is_passing()));
+    assert!(matches!(ready(Footprint::one(10_001)), Shed::Account(AccountError::Quota { .. })));
+    let child = admission.account(small, AccountLimits::default()).unwrap();
+    assert_eq!(admission.account(small, AccountLimits::default()), Err(AccountError::Children));
+    admission.close_account(child);
+    admission.close_account(small);
+    assert!(matches!(ready(Footprint::one(1)), Shed::Account(AccountError::Gone)));
+}
+
+#[test]
+fn levels_go_up_and_down_and_watchers_are_told() {
+    let (admission, tenant) = port(MemoryLimit::mib(1), AdmissionConfig::default());
+    let budget = Arc::clone(admission.budget());
+    let mut watch = budget.watch();
+    let told = Arc::<Count>::default();
+    let waker: Waker = Arc::clone(&told).into();
+    let mut now_ns = 0;
+    let mut tick = || {
+        now_ns += 1_000_000;
+        admission.tick(now_ns)
+    };
+    assert_eq!(tick(), None);
+    assert!(watch.poll_changed(&mut Context::from_waker(&waker)).is_pending());
+    let mut held: Vec<Permit> =
+        (0..6).map(|_| admission.try_reserve(Footprint::one(131_072), tenant).unwrap()).collect();
+    let up = tick().expect("786 KiB of 1,024 are more than 75 %");
+    assert_eq!(
+        (up.from, up.to, admission.level(), told.0.load(Ordering::Relaxed)),
+        (Level::Calm, Level::Yellow, Level::Yellow, 1)
+    );
+    assert_eq!(watch.poll_changed(&mut Context::from_waker(&waker)), Poll::Ready(Level::Yellow));
+    let mut waits = Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, tenant));
+    held.push(admission.try_reserve(Footprint::one(131_072), tenant).unwrap());
+    assert!(poll_once(waits.as_mut()).is_pending());
+    assert_eq!(tick().map(|transition| transition.to), Some(Level::Red));
+    assert!(admission.try_reserve(Footprint::one(64), tenant).is_err(), "nobody passes those who wait");
+    held.clear();
+    assert!(matches!(poll_once(waits.as_mut()), Poll::Ready(Ok(_))));
+    assert_eq!(tick().map(|transition| transition.to), Some(Level::Calm), "free pages do not count");
+    assert_eq!(admission.next_deadline(), None);
+    assert_eq!(Level::ALL.map(|level| budget.entered(level)), [1, 1, 0, 1]);
+}
+
+#[test]
+fn the_head_waits_a_quarter_of_a_second_before_anything_is_shed() {
+    let (admission, tenant) = port(MemoryLimit::kib(256), AdmissionConfig::default());
+    let connection = admission.account(tenant, AccountLimits::default()).unwrap();
+    let _held = admission.try_reserve(Footprint::one(131_072), connection).unwrap();
+    let mut waits = Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, tenant));
+    assert!(poll_once(waits.as_mut()).is_pending());
+    let mut candidates = Candidates { parked: 1, incomplete_heads: 1, stalled_outputs: 1 };
+    admission.tick(249_000_000);
+    assert_eq!(admission.shed_next(&candidates), None);
+    assert!(admission.next_deadline().is_some_and(|at| at <= 250_000_000));
+    admission.tick(250_000_000);
+    assert_eq!(admission.shed_next(&candidates), Some(ShedStep::Parked));
+    candidates.parked = 0;
+    assert_eq!(admission.shed_next(&candidates), Some(ShedStep::IncompleteHead));
+    candidates.incomplete_heads = 0;
+    assert_eq!(admission.shed_next(&candidates), Some(ShedStep::StalledOutput));
+    candidates.stalled_outputs = 0;
+    assert_eq!(admission.shed_next(&candidates), Some(ShedStep::Account(connection)));
+}
+
+#[test]
+fn credit_and_free_pages_move_to_the_worker_that_waits() {
+    let budget = Budget::new(MemoryLimit::mib(1));
+    let rings = [0; 2].map(|_| Arc::<Count>::default());
+    let workers = rings.each_ref().map(|count| {
+        let pool = Pool::new(&budget, PoolConfig::default().workers(2)).unwrap();
+        let count = Arc::clone(count);
+        let ring = Arc::new(move || _ = count.0.fetch_add(1, Ordering::Relaxed));
+        Admission::with_doorbell(&pool, AdmissionConfig::default(), ring).unwrap()
+    });
+    let tenants = workers.each_ref().map(|worker| worker.tenant(1, AccountLimits::default()).unwrap());
+    let rung = |worker: usize| rings[worker].0.load(Ordering::Relaxed);
+    // The second worker holds all, then has all of it free.
+    let held: Vec<Permit> =
+        core::iter::from_fn(|| workers[1].try_reserve(Footprint::one(131_072), tenants[1]).ok()).collect();
+    assert!(held.len() >= 6);
+    drop(held);
+    let mut waits = Box::pin(workers[0].reserve(Footprint::one(131_072), Priority::Head, tenants[0]));
+    let woken = Arc::<Count>::default();
+    assert!(waits.as_mut().poll(&mut Context::from_waker(&Arc::clone(&woken).into())).is_pending());
+    assert_eq!((rung(0), rung(1)), (0, 1), "the one with free memory is asked");
+    workers[1].tick(1000);
+    assert!(rung(0) >= 1, "what it gave up is in the other's seat");
+    assert!(budget.credited() <= 1 << 20);
+    workers[0].tick(2000);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    let Poll::Ready(Ok(permit)) = poll_once(waits.as_mut()) else { panic!("it is granted") };
+    drop((permit, waits, workers));
+    assert_eq!((budget.charged(), budget.credited()), (0, 0));
+}
+
+#[test]
+fn exchanges_that_hold_and_wait_all_end() {
+    // The reserve and room for two admitted exchanges; each holds 4 KiB and wants 64 KiB more.
+    let (admission, tenant) = port(MemoryLimit::kib(256), AdmissionConfig::default().reserve_bytes(128 << 10));
+    let admitted: Vec<Permit> =
+        core::iter::from_fn(|| admission.try_reserve(Footprint::one(4096), tenant).ok()).collect();
+    assert!(admitted.len() >= 2);
+    assert!(admission.pool().try_acquire(65_536, Kind::Buffers).is_err(), "I6: the reserve is nobody else's");
+    let mut waited = 0;
+    let mut before: Option<(Lease, Permit)> = None;
+    for mut permit in admitted {
+        let lease = {
+            let mut grow = pin!(permit.grow(65_536, Priority::Body));
+            match poll_once(grow.as_mut()) {
+                Poll::Ready(lease) => lease,
+                Poll::Pending => {
+                    waited += 1;
+                    drop(before.take());
+                    match poll_once(grow.as_mut()) {
+                        Poll::Ready(lease) => lease,
+                        Poll::Pending => panic!("the end of the one before lets it draw"),
+                    }
+                }
+            }
+        };
+        before = Some((lease.expect("nobody is shed"), permit));
+    }
+    assert!(waited > 0, "one at a time");
+}

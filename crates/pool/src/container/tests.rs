@@ -1,0 +1,39 @@
+//! Properties: the line and the kernel's part are never above 80 % of the container, refusals are exact, extreme limits are harmless.
+
+use proptest::prelude::*;
+
+use super::*;
+
+proptest! {
+    #[test]
+    fn line_and_kernel_stay_within_the_container(limit in prop_oneof![1_u64 << 20..1 << 40, Just(u64::MAX)], ops in prop::collection::vec(any::<(bool, u32)>(), 0..80)) {
+        let line = line_within(limit);
+        let container = Container::unlimited();
+        container.limit(limit, line);
+        prop_assert!(container.room_bytes() >= limit / 6, "a quarter of 80 % is a fifth");
+        let mut held: Vec<u64> = Vec::new();
+        for (charges, bytes) in ops {
+            if charges {
+                let bytes = u64::from(bytes) % (limit / 20);
+                let fits = held.iter().sum::<u64>() + bytes <= container.room_bytes();
+                prop_assert_eq!(container.charge(bytes).is_ok(), fits);
+                if fits {
+                    held.push(bytes);
+                }
+            } else if let Some(bytes) = held.pop() {
+                container.uncharge(bytes);
+            }
+            prop_assert_eq!(container.kernel_bytes(), held.iter().sum::<u64>());
+            prop_assert!(u128::from(line + container.kernel_bytes()) * 100 <= u128::from(limit) * 80);
+        }
+    }
+}
+
+#[test]
+fn without_a_container_the_estimate_is_only_shown() {
+    let container = Container::unlimited();
+    container.charge(1 << 50).unwrap();
+    assert_eq!(container.kernel_bytes(), 1 << 50);
+    container.uncharge(1 << 50);
+    assert!(line_within(0) > 0);
+}

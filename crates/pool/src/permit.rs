@@ -1,0 +1,307 @@
+//! Permits, and the futures that wait for them.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+use core::future::Future;
+use core::ops::{Deref, DerefMut};
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use crate::accounts::AccountKey;
+use crate::admission::{Admission, Set};
+use crate::footprint::Footprint;
+use crate::kind::Kind;
+use crate::lanes::Priority;
+use crate::lease::Lease;
+use crate::table::Key;
+use crate::waiters::{Answer, Request, Shed};
+
+/// The buffers of an exchange, all of them there already: taking one cannot fail.
+///
+/// The account that it was reserved for is blamed for all of it until the permit is dropped; so the permit outlives the leases that came from
+/// it. Dropping it gives back what was not taken, and grants what became free to whoever waits.
+#[must_use = "dropping the permit gives its memory back"]
+pub struct Permit {
+    admission: Admission,
+    pieces: Set,
+    account: AccountKey,
+    kind: Kind,
+    /// In the order of admission, from 1.
+    number: u64,
+    blamed_bytes: u64,
+}
+
+impl Permit {
+    pub(crate) fn new(admission: Admission, request: &Request, number: u64, pieces: Set) -> Self {
+        let blamed_bytes = request.footprint.class_bytes();
+        Self { admission, pieces, account: request.account, kind: request.kind, number, blamed_bytes }
+    }
+
+    /// An empty lease of at least `len` bytes: the smallest that is left. `None` only beyond the footprint.
+    pub fn take(&mut self, len: usize) -> Option<Lease> {
+        let fits =
+            self.pieces.iter_mut().filter(|piece| piece.as_ref().is_some_and(|lease| lease.class().bytes() >= len));
+        fits.min_by_key(|piece| piece.as_ref().map(Lease::class))?.take()
+    }
+
+    /// Keeps a lease for the next [`take`](Self::take), emptied. If the permit is full, it comes back.
+    ///
+    /// # Errors
+    ///
+    /// The lease, when there is no place for it.
+    pub fn put_back(&mut self, mut lease: Lease) -> Result<(), Lease> {
+        match self.pieces.iter_mut().find(|piece| piece.is_none()) {
+            Some(place) => {
+                lease.clear();
+                *place = Some(lease);
+                Ok(())
+            }
+            None => Err(lease),
+        }
+    }
+
+    /// Waits for one more buffer of at least `len` bytes.
+    ///
+    /// An exchange that waits here is a holder: when memory is short, the oldest of them may draw on the progress reserve, and so can end. Whoever
+    /// holds the reserve and neither grows nor reports [`progress`](Self::progress) for a second is shed.
+    ///
+    /// Cancel safe: dropping the future takes the waiter out of the queue, and gives back what it was granted.
+    pub fn grow(&mut self, len: usize, priority: Priority) -> Grow<'_> {
+        let request = self.admission.request(Footprint::one(len), priority, self.account, self.number);
+        Grow { turn: Turn { admission: self.admission.clone(), state: TurnState::New(request) }, permit: self }
+    }
+
+    /// Says that the exchange got on: its peer took or sent bytes.
+    pub fn progress(&self) {
+        self.admission.permit_progress(self.number);
+    }
+
+    /// Its number in the order of admission on its worker, from 1. [`ShedStep::Holder`](crate::ShedStep::Holder) names it.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The account that is blamed.
+    #[must_use]
+    pub fn account(&self) -> AccountKey {
+        self.account
+    }
+
+    /// Class bytes that the account is blamed for.
+    #[must_use]
+    pub fn blamed_bytes(&self) -> u64 {
+        self.blamed_bytes
+    }
+
+    /// Bytes of the classes that were not taken.
+    #[must_use]
+    pub fn left_bytes(&self) -> u64 {
+        self.pieces.iter().flatten().map(|lease| lease.class().bytes() as u64).sum()
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.pieces = [const { None }; Footprint::PARTS];
+        self.admission.permit_ended(self.number, self.account, self.kind, self.blamed_bytes);
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").field("number", &self.number).field("left_bytes", &self.left_bytes()).finish()
+    }
+}
+
+/// A wait in the queue.
+struct Turn {
+    admission: Admission,
+    state: TurnState,
+}
+
+enum TurnState {
+    New(Request),
+    Queued(Key, Request),
+    Done,
+}
+
+impl Turn {
+    fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<(Request, Set), Shed>> {
+        let (key, request) = match self.state {
+            TurnState::New(request) => {
+                self.state = TurnState::Done;
+                if let Some(set) = self.admission.try_now(&request)? {
+                    return Poll::Ready(Ok((request, set)));
+                }
+                (self.admission.enqueue(request)?, request)
+            }
+            TurnState::Queued(key, request) => (key, request),
+            TurnState::Done => panic!("polled after it was ready"),
+        };
+        let (state, poll) = match self.admission.poll(key, cx.waker()) {
+            Answer::Wait => (TurnState::Queued(key, request), Poll::Pending),
+            Answer::Granted(set) => (TurnState::Done, Poll::Ready(Ok((request, set)))),
+            Answer::Shed(shed) => (TurnState::Done, Poll::Ready(Err(shed))),
+        };
+        self.state = state;
+        poll
+    }
+
+    fn set_deadline(&mut self, deadline_ns: u64) {
+        if let TurnState::New(request) = &mut self.state {
+            request.deadline_ns = deadline_ns;
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let TurnState::Queued(key, _) = self.state {
+            self.admission.cancel(key);
+        }
+    }
+}
+
+/// Waits for a permit. From [`Admission::reserve`].
+///
+/// # Errors
+///
+/// [`Shed`]: the deadline, a quota, or no room to wait.
+///
+/// Cancel safe: dropping it takes the waiter out of the queue; what it was granted goes to the next.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Reserve(Turn);
+
+impl Reserve {
+    pub(crate) fn new(admission: Admission, request: Request) -> Self {
+        Self(Turn { admission, state: TurnState::New(request) })
+    }
+
+    /// Until when it may wait, in the time of [`Admission::tick`]. For before the first poll.
+    pub fn deadline(mut self, deadline_ns: u64) -> Self {
+        self.0.set_deadline(deadline_ns);
+        self
+    }
+
+    /// What the memory is charged as; buffers, if nothing is said. For before the first poll.
+    pub fn kind(mut self, kind: Kind) -> Self {
+        if let TurnState::New(request) = &mut self.0.state {
+            request.kind = kind;
+        }
+        self
+    }
+}
+
+impl Future for Reserve {
+    type Output = Result<Permit, Shed>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let turn = &mut self.0;
+        turn.poll(cx).map(|answer| answer.map(|(request, set)| turn.admission.permit(&request, set)))
+    }
+}
+
+/// Waits for one more buffer of a permit. From [`Permit::grow`].
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Grow<'a> {
+    turn: Turn,
+    permit: &'a mut Permit,
+}
+
+impl Grow<'_> {
+    /// Until when it may wait, in the time of [`Admission::tick`]. For before the first poll.
+    pub fn deadline(mut self, deadline_ns: u64) -> Self {
+        self.turn.set_deadline(deadline_ns);
+        self
+    }
+}
+
+impl Future for Grow<'_> {
+    type Output = Result<Lease, Shed>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        this.turn.poll(cx).map(|answer| {
+            let (request, set) = answer?;
+            this.permit.blamed_bytes += request.footprint.class_bytes();
+            this.permit.progress();
+            Ok(set.into_iter().flatten().next().expect("one buffer was asked for and granted"))
+        })
+    }
+}
+
+/// Waits for one buffer. From [`Admission::acquire`].
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Acquire(Reserve);
+
+impl Acquire {
+    pub(crate) fn new(reserve: Reserve) -> Self {
+        Self(reserve)
+    }
+
+    /// Until when it may wait, in the time of [`Admission::tick`]. For before the first poll.
+    pub fn deadline(self, deadline_ns: u64) -> Self {
+        Self(self.0.deadline(deadline_ns))
+    }
+}
+
+impl Future for Acquire {
+    type Output = Result<Blamed, Shed>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(|permit| {
+            let mut permit = permit?;
+            let lease = permit.take(0).expect("one buffer was asked for and granted");
+            Ok(Blamed { lease, permit })
+        })
+    }
+}
+
+/// A lease, and the blame of its account for it.
+#[derive(Debug)]
+pub struct Blamed {
+    // In this order they go, so that what became free is there when the permit's end grants it.
+    lease: Lease,
+    permit: Permit,
+}
+
+impl Blamed {
+    /// The lease alone: nobody is blamed for it any more.
+    #[must_use]
+    pub fn into_lease(self) -> Lease {
+        self.lease
+    }
+
+    /// The account that is blamed.
+    #[must_use]
+    pub fn account(&self) -> AccountKey {
+        self.permit.account()
+    }
+}
+
+impl Deref for Blamed {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.lease
+    }
+}
+
+impl DerefMut for Blamed {
+    fn deref_mut(&mut self) -> &mut Lease {
+        &mut self.lease
+    }
+}
+
+macro_rules! opaque_debug {
+    ($($name:literal $type:ty),*) => {
+        $(impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str($name)
+            }
+        })*
+    };
+}
+
+opaque_debug!("Reserve" Reserve, "Grow" Grow<'_>, "Acquire" Acquire);

@@ -1,0 +1,55 @@
+//! Properties, against a map: values are found by their keys and by no others, stale keys find nothing, pages are charged, the limit holds.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Budget, MemoryLimit, PoolConfig};
+
+proptest! {
+    #[test]
+    fn behaves_as_a_map(ops in prop::collection::vec((any::<bool>(), any::<usize>()), 1..300)) {
+        let budget = Budget::new(MemoryLimit::mib(1));
+        let pool = Pool::new(&budget, PoolConfig::default()).unwrap();
+        let mut table: Table<[u64; 30], 15> = Table::new(60);
+        let mut model: BTreeMap<Key, u64> = BTreeMap::new();
+        let mut gone: Vec<Key> = Vec::new();
+        for (turn, (adds, pick)) in ops.into_iter().enumerate() {
+            if adds {
+                match table.make_room(&pool) {
+                    Ok(()) => {
+                        let key = table.insert([turn as u64; 30]);
+                        prop_assert_eq!(table.key_at(key.index), key);
+                        prop_assert!(model.insert(key, turn as u64).is_none());
+                    }
+                    Err(_) => prop_assert_eq!(model.len(), 60),
+                }
+            } else if let Some(key) = model.keys().nth(pick % model.len().max(1)).copied() {
+                prop_assert_eq!(table.remove(key).map(|value| value[3]), model.remove(&key));
+                gone.push(key);
+            }
+            prop_assert_eq!(table.len() as usize, model.len());
+            prop_assert!(model.iter().all(|(key, value)| table.get(*key) == Some(&[*value; 30])));
+            prop_assert!(gone.iter().all(|key| table.get(*key).is_none()));
+            prop_assert_eq!(table.iter().count(), model.len());
+            prop_assert!(!model.is_empty() || table.pages.len() <= 1, "an empty table keeps one page");
+        }
+        drop(table);
+        prop_assert_eq!(budget.charged_by(Kind::Fixed), pool.stats().fixed_bytes);
+    }
+}
+
+#[test]
+fn the_line_refuses_pages() {
+    let budget = Budget::new(MemoryLimit::kib(24));
+    let pool = Pool::new(&budget, PoolConfig::default()).unwrap();
+    let mut table: Table<[u64; 30], 15> = Table::new(10_000);
+    let mut count = 0;
+    while table.make_room(&pool).is_ok() {
+        table.insert([0; 30]);
+        count += 1;
+    }
+    assert!((15..=75).contains(&count), "{count}");
+    assert!(budget.charged() <= 24 << 10);
+}

@@ -1,0 +1,481 @@
+//! Those who wait for memory, and who of them gets it next.
+//!
+//! ```text
+//!                 enqueue                grant (all of it or nothing)            poll
+//!   (no waiter) ----------> Waiting ---------------------------------> Granted ------> (gone)
+//!                             |                                           |
+//!                             | deadline, quota, stalled                  | deadline: not taken in time
+//!                             v                                           |
+//!                          Refused <--------------------------------------+
+//!                             | poll
+//!                             v
+//!                          (gone)                  cancel: from any state; a grant goes back
+//! ```
+//!
+//! This is safe code without a clock, a thread or memory of its own: a [`Supply`] gives or refuses, the caller says what time it is, and wakes
+//! whom it is told to wake, after the borrow has ended. A grant is assigned before its waiter is woken, so nobody can take it away in between.
+//!
+//! **The head.** The lanes say whose turn it is. If that waiter does not fit, it is *blocked*: others that do fit may pass it, 8 times or for
+//! 1 ms. After that, what becomes free is earmarked for it.
+//!
+//! **The reserve.** A waiter may be a *holder*: an exchange that was admitted, holds memory and needs more. When the head is blocked and
+//! holders wait, the oldest of them becomes the one who may draw on the progress reserve, until it ends. While the reserve is not whole, all that
+//! comes back goes there, and only that holder is granted anything: so it can always end, and after it the next.
+//!
+//! **I6**: the reserve is touched only by that holder.
+//!
+//! **I7**: after [`next_grant`](Waiters::next_grant) has said that there is nothing to grant, a non-empty queue means that the supply does not
+//! have what its head needs.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+use core::task::Waker;
+
+use crate::account::Source;
+use crate::accounts::{AccountError, AccountKey, Accounts};
+use crate::error::OverBudget;
+use crate::footprint::Footprint;
+use crate::kind::Kind;
+use crate::lanes::{Chain, Lanes, NONE, Priority};
+use crate::pool::Pool;
+use crate::table::{Key, Table};
+
+/// Where grants come from.
+pub(crate) trait Supply {
+    type Grant;
+
+    /// All of a footprint, or nothing.
+    fn take(&self, footprint: Footprint, kind: Kind, source: Source) -> Result<Self::Grant, OverBudget>;
+
+    /// Makes the reserve whole out of what is free; whether it is.
+    fn refill(&self) -> bool;
+
+    /// Keeps what is free, up to as many bytes, for the blocked waiter; 0 ends that.
+    fn earmark(&self, bytes: u64);
+}
+
+/// Why memory was not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Shed {
+    /// The deadline passed.
+    Deadline,
+    /// It held the progress reserve for a second without progress.
+    Stalled,
+    /// A quota or a limit of the account.
+    Account(AccountError),
+    /// It can never be given, or there is no room to wait: the queue is full, or needs a page that the line refuses.
+    OverBudget(OverBudget),
+}
+
+impl fmt::Display for Shed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deadline => f.write_str("no memory came free before the deadline: retry later, or raise the line"),
+            Self::Stalled => {
+                f.write_str("it held the progress reserve without progress: the peer is too slow for a full process")
+            }
+            Self::Account(error) => error.fmt(f),
+            Self::OverBudget(over) => over.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for Shed {}
+
+impl From<OverBudget> for Shed {
+    fn from(over: OverBudget) -> Self {
+        Self::OverBudget(over)
+    }
+}
+
+impl From<AccountError> for Shed {
+    fn from(error: AccountError) -> Self {
+        Self::Account(error)
+    }
+}
+
+/// A blocked head is passed at most so often,
+const PASSES_MAX: u8 = 8;
+/// and for at most so long.
+const PASSED_NS_MAX: u64 = 1_000_000;
+/// A holder of the reserve that makes no progress for so long is shed.
+pub(crate) const STALLED_NS: u64 = 1_000_000_000;
+const PER_PAGE: usize = 25;
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) footprint: Footprint,
+    pub(crate) kind: Kind,
+    pub(crate) priority: Priority,
+    pub(crate) account: AccountKey,
+    /// The number of the permit that grows; 0 for a new one.
+    pub(crate) holder: u64,
+    pub(crate) now_ns: u64,
+    pub(crate) deadline_ns: u64,
+}
+
+#[derive(Debug)]
+enum State<G> {
+    Waiting,
+    Granted(G),
+    Refused(Shed),
+}
+
+#[derive(Debug)]
+struct Waiter<G> {
+    state: State<G>,
+    waker: Option<Waker>,
+    request: Request,
+    lane: u32,
+    /// Within the lane.
+    links: (u32, u32),
+}
+
+/// The head that does not fit.
+#[derive(Clone, Copy, Debug)]
+struct Blocked {
+    waiter: u32,
+    since_ns: u64,
+    passed: u8,
+}
+
+/// Who may draw on the reserve.
+#[derive(Clone, Copy, Debug)]
+struct Drawer {
+    holder: u64,
+    progress_ns: u64,
+    /// Where it waits, or `NONE`.
+    waiter: u32,
+    phase: Drawing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drawing {
+    /// It was chosen and has taken nothing.
+    Chosen,
+    /// It has taken from the reserve.
+    Drew,
+    /// It has stalled, and its owner was told.
+    Stalled,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Waiters<G> {
+    table: Table<Waiter<G>, PER_PAGE>,
+    lanes: Lanes,
+    waiting: u32,
+    holders_waiting: u32,
+    blocked: Option<Blocked>,
+    drawer: Option<Drawer>,
+    /// No deadline is earlier.
+    earliest_ns: u64,
+}
+
+/// What a waiter is told.
+#[derive(Debug)]
+pub(crate) enum Answer<G> {
+    Wait,
+    Granted(G),
+    Shed(Shed),
+}
+
+impl<G> Chain for Table<Waiter<G>, PER_PAGE> {
+    fn links(&mut self, waiter: u32) -> &mut (u32, u32) {
+        &mut self.at_mut(waiter).links
+    }
+}
+
+impl<G> Waiters<G> {
+    /// An empty queue that takes no more than `waiters_max` waiters.
+    pub(crate) fn new(waiters_max: u32) -> Self {
+        Self {
+            table: Table::new(waiters_max),
+            lanes: Lanes::new(waiters_max),
+            waiting: 0,
+            holders_waiting: 0,
+            blocked: None,
+            drawer: None,
+            earliest_ns: u64::MAX,
+        }
+    }
+
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// Room for one more waiter, so that one finds it when memory is short.
+    pub(crate) fn make_room(&mut self, pool: &Pool) -> Result<(), OverBudget> {
+        self.table.make_room(pool)?;
+        self.lanes.make_room(pool)
+    }
+
+    /// Puts a waiter at the end of its lane.
+    pub(crate) fn enqueue(&mut self, pool: &Pool, accounts: &mut Accounts, request: Request) -> Result<Key, Shed> {
+        self.make_room(pool)?;
+        let tenant = accounts.tenant_of(request.account).ok_or(AccountError::Gone)?;
+        let waiter = Waiter { state: State::Waiting, waker: None, request, lane: NONE, links: (NONE, NONE) };
+        let key = self.table.insert(waiter);
+        let lane = self.lanes.push(accounts, &mut self.table, tenant, request.priority, key.index);
+        self.table.at_mut(key.index).lane = lane;
+        self.waiting += 1;
+        self.holders_waiting += u32::from(request.holder != 0);
+        if let Some(drawer) = self.drawer.as_mut().filter(|drawer| drawer.holder == request.holder) {
+            drawer.waiter = key.index;
+        }
+        self.earliest_ns = self.earliest_ns.min(request.deadline_ns);
+        Ok(key)
+    }
+
+    /// What became of a waiter; it is gone once it is told anything but to wait. The waker that it replaces comes back, to be dropped outside.
+    pub(crate) fn poll(&mut self, key: Key, waker: &Waker) -> (Answer<G>, Option<Waker>) {
+        let waiter = self.table.get_mut(key).expect("a waiter is polled until it is told, and not after");
+        if matches!(waiter.state, State::Waiting) {
+            if waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+                return (Answer::Wait, None);
+            }
+            return (Answer::Wait, waiter.waker.replace(waker.clone()));
+        }
+        let removed = self.remove(key);
+        match removed.map(|waiter| (waiter.state, waiter.waker)) {
+            Some((State::Granted(grant), waker)) => (Answer::Granted(grant), waker),
+            Some((State::Refused(shed), waker)) => (Answer::Shed(shed), waker),
+            Some((State::Waiting, _)) | None => unreachable!("matched above"),
+        }
+    }
+
+    fn remove(&mut self, key: Key) -> Option<Waiter<G>> {
+        let removed = self.table.remove(key);
+        if self.table.len() == 0 {
+            self.earliest_ns = u64::MAX;
+        }
+        removed
+    }
+
+    /// Takes a waiter out; a grant that it was assigned comes back, with its blame ended.
+    pub(crate) fn cancel(&mut self, accounts: &mut Accounts, key: Key) -> (Option<G>, Option<Waker>) {
+        let Some(waiter) = self.table.get(key) else { return (None, None) };
+        if matches!(waiter.state, State::Waiting) {
+            self.leave_lane(accounts, key.index);
+        }
+        let Some(waiter) = self.remove(key) else { return (None, None) };
+        let grant = match waiter.state {
+            State::Granted(grant) => {
+                let request = waiter.request;
+                accounts.end_use(request.account, request.kind, request.footprint.class_bytes());
+                Some(grant)
+            }
+            State::Waiting | State::Refused(_) => None,
+        };
+        (grant, waiter.waker)
+    }
+
+    /// Assigns the next grant; the waker of its waiter, if it has polled. `None`: nothing can be granted (I7).
+    pub(crate) fn next_grant(
+        &mut self,
+        now_ns: u64,
+        accounts: &mut Accounts,
+        supply: &impl Supply<Grant = G>,
+    ) -> Option<Option<Waker>> {
+        if self.blocked.is_none() {
+            supply.earmark(0);
+        }
+        let whole = supply.refill();
+        if self.waiting == 0 {
+            return None;
+        }
+        if !whole {
+            return self.draw(now_ns, accounts, supply);
+        }
+        if let Some(blocked) = self.blocked {
+            let request = self.table.at(blocked.waiter).request;
+            if let Ok(grant) = supply.take(request.footprint, request.kind, Source::Earmark) {
+                return Some(self.assign(accounts, blocked.waiter, grant));
+            }
+        } else {
+            let head = self.lanes.head().expect("somebody waits");
+            let request = self.table.at(head).request;
+            match supply.take(request.footprint, request.kind, Source::Free) {
+                Ok(grant) => return Some(self.assign(accounts, head, grant)),
+                Err(_) => self.blocked = Some(Blocked { waiter: head, since_ns: now_ns, passed: 0 }),
+            }
+        }
+        self.draw(now_ns, accounts, supply).or_else(|| self.pass(now_ns, accounts, supply))
+    }
+
+    /// Lets the oldest holder that waits draw on the reserve.
+    fn draw(&mut self, now_ns: u64, accounts: &mut Accounts, supply: &impl Supply<Grant = G>) -> Option<Option<Waker>> {
+        if self.holders_waiting == 0 {
+            return None;
+        }
+        let drawer = match self.drawer {
+            Some(drawer) => drawer,
+            None => {
+                let waiting = self.table.iter().filter(|(_, waiter)| matches!(waiter.state, State::Waiting));
+                let holders = waiting.filter(|(_, waiter)| waiter.request.holder != 0);
+                let (waiter, oldest) = holders.min_by_key(|(_, waiter)| waiter.request.holder)?;
+                Drawer { holder: oldest.request.holder, progress_ns: now_ns, waiter, phase: Drawing::Chosen }
+            }
+        };
+        self.drawer = Some(drawer);
+        if drawer.waiter == NONE {
+            return None;
+        }
+        let request = self.table.at(drawer.waiter).request;
+        let grant = supply.take(request.footprint, request.kind, Source::Reserve).ok()?;
+        self.drawer = Some(Drawer { progress_ns: now_ns, phase: Drawing::Drew, ..drawer });
+        Some(self.assign(accounts, drawer.waiter, grant))
+    }
+
+    /// Lets somebody who fits pass the blocked head, or keeps what is free for it.
+    fn pass(&mut self, now_ns: u64, accounts: &mut Accounts, supply: &impl Supply<Grant = G>) -> Option<Option<Waker>> {
+        let blocked = self.blocked?;
+        if blocked.passed >= PASSES_MAX || now_ns.saturating_sub(blocked.since_ns) >= PASSED_NS_MAX {
+            supply.earmark(self.table.at(blocked.waiter).request.footprint.page_bytes());
+            return None;
+        }
+        let needs = self.table.at(blocked.waiter).request.footprint.class_bytes();
+        for waiter in self.lanes.candidates() {
+            if waiter == NONE || waiter == blocked.waiter {
+                continue;
+            }
+            let request = self.table.at(waiter).request;
+            // What needs as much would be blocked too.
+            if request.footprint.class_bytes() < needs
+                && let Ok(grant) = supply.take(request.footprint, request.kind, Source::Free)
+            {
+                self.blocked = Some(Blocked { passed: blocked.passed + 1, ..blocked });
+                return Some(self.assign(accounts, waiter, grant));
+            }
+        }
+        None
+    }
+
+    /// Assigns a grant, and blames the waiter's account for it; whom to wake.
+    fn assign(&mut self, accounts: &mut Accounts, index: u32, grant: G) -> Option<Waker> {
+        let Waiter { request, lane, .. } = *self.table.at(index);
+        self.lanes.granted(lane, request.footprint.class_bytes());
+        self.leave_lane(accounts, index);
+        let waiter = self.table.at_mut(index);
+        waiter.state = match accounts.begin_use(request.account, request.kind, request.footprint.class_bytes()) {
+            Ok(()) => State::Granted(grant),
+            Err(error) => State::Refused(error.into()),
+        };
+        waiter.waker.take()
+    }
+
+    fn leave_lane(&mut self, accounts: &mut Accounts, index: u32) {
+        let Waiter { request, lane, .. } = *self.table.at(index);
+        self.lanes.remove(accounts, &mut self.table, lane, index);
+        self.waiting -= 1;
+        self.holders_waiting -= u32::from(request.holder != 0);
+        if self.blocked.is_some_and(|blocked| blocked.waiter == index) {
+            self.blocked = None;
+        }
+        if let Some(drawer) = self.drawer.as_mut().filter(|drawer| drawer.waiter == index) {
+            drawer.waiter = NONE;
+            if drawer.phase == Drawing::Chosen {
+                self.drawer = None;
+            }
+        }
+    }
+
+    /// Notes that a holder got on: memory, or bytes over its connection.
+    pub(crate) fn progress(&mut self, holder: u64, now_ns: u64) {
+        if let Some(drawer) = self.drawer.as_mut().filter(|drawer| drawer.holder == holder) {
+            drawer.progress_ns = now_ns;
+            if drawer.phase == Drawing::Stalled {
+                drawer.phase = Drawing::Drew;
+            }
+        }
+    }
+
+    /// A permit has ended: if it could draw on the reserve, another one may now.
+    pub(crate) fn holder_ended(&mut self, holder: u64) {
+        if self.drawer.is_some_and(|drawer| drawer.holder == holder) {
+            self.drawer = None;
+        }
+    }
+
+    /// The holder of the reserve, if it made no progress for a second.
+    pub(crate) fn stalled(&self, now_ns: u64) -> Option<u64> {
+        let drawer = self.drawer.filter(|drawer| drawer.phase != Drawing::Chosen)?;
+        if self.waiting == 0 || now_ns.saturating_sub(drawer.progress_ns) < STALLED_NS {
+            return None;
+        }
+        Some(drawer.holder)
+    }
+
+    /// Refuses waiters from the one at `from` on whose deadline has passed, and drawers that stalled: the next of them, and where to go on.
+    /// A grant that was not taken by its deadline comes back, so that a future that was forgotten keeps nothing for ever.
+    pub(crate) fn next_expired(&mut self, now_ns: u64, from: u32, accounts: &mut Accounts) -> Option<Expired<G>> {
+        if from == 0 {
+            let stalls =
+                self.stalled(now_ns).is_some() && self.drawer.is_some_and(|drawer| drawer.phase != Drawing::Stalled);
+            if now_ns < self.earliest_ns && !stalls {
+                return None;
+            }
+            self.earliest_ns = u64::MAX;
+        }
+        let stalled = self.stalled(now_ns);
+        if let Some(drawer) = self.drawer.as_mut().filter(|drawer| stalled == Some(drawer.holder)) {
+            drawer.phase = Drawing::Stalled;
+        }
+        let mut earliest_ns = self.earliest_ns;
+        let due = self.table.iter_from(from).find_map(|(index, waiter)| {
+            let request = waiter.request;
+            match waiter.state {
+                State::Refused(_) => None,
+                State::Waiting if stalled == Some(request.holder) => Some((index, Shed::Stalled)),
+                _ if request.deadline_ns <= now_ns => Some((index, Shed::Deadline)),
+                _ => {
+                    earliest_ns = earliest_ns.min(request.deadline_ns);
+                    None
+                }
+            }
+        });
+        self.earliest_ns = earliest_ns;
+        let (index, why) = due?;
+        if matches!(self.table.at(index).state, State::Waiting) {
+            self.leave_lane(accounts, index);
+        }
+        let waiter = self.table.at_mut(index);
+        let grant = match core::mem::replace(&mut waiter.state, State::Refused(why)) {
+            State::Granted(grant) => {
+                let request = waiter.request;
+                accounts.end_use(request.account, request.kind, request.footprint.class_bytes());
+                Some(grant)
+            }
+            State::Waiting | State::Refused(_) => None,
+        };
+        Some(Expired { next: index + 1, waker: waiter.waker.take(), grant })
+    }
+
+    /// When something has to be decided though nothing came back: a deadline, the end of passing, a stalled holder.
+    pub(crate) fn next_deadline_ns(&self) -> Option<u64> {
+        let draws = self.drawer.filter(|drawer| self.waiting > 0 && drawer.phase == Drawing::Drew);
+        let stalls = draws.map(|drawer| drawer.progress_ns + STALLED_NS);
+        let expires = (self.earliest_ns != u64::MAX).then_some(self.earliest_ns);
+        stalls.into_iter().chain(expires).min()
+    }
+
+    /// Since when the waiter whose turn it is has waited, and what it needs.
+    pub(crate) fn head(&self) -> Option<(u64, Footprint)> {
+        let request = self.table.at(self.blocked?.waiter).request;
+        Some((request.now_ns, request.footprint))
+    }
+}
+
+/// A waiter that was refused.
+#[derive(Debug)]
+pub(crate) struct Expired<G> {
+    pub(crate) next: u32,
+    pub(crate) waker: Option<Waker>,
+    pub(crate) grant: Option<G>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,699 @@
+//! Properties of the queue, over a supply that is a few numbers. After every operation:
+//!
+//! * nothing is given that is not there: free, kept and given bytes are always the same sum (overshoot 0), and the reserve is touched only on
+//!   behalf of its one holder (I6);
+//! * a non-empty queue means that its head does not fit (I7);
+//! * within a tenant and a priority, the first in is the first out, but for the holder of the reserve;
+//! * whoever's deadline has passed is told; grants of those who went away are back.
+//!
+//! And over random schedules of exchanges that hold memory and wait for more: everybody ends. Over tenants: shares are even, and a greedy one
+//! does not make the others wait.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::task::Wake;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::accounts::AccountLimits;
+use crate::{Budget, MemoryLimit, PoolConfig};
+
+/// Numbers instead of memory; the same rules as a worker's credit.
+#[derive(Debug, Default)]
+struct Numbers {
+    unused: Cell<u64>,
+    reserve_left: Cell<u64>,
+    reserve: u64,
+    earmark: Cell<u64>,
+    draws: Cell<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Sea(Rc<Numbers>);
+
+#[derive(Debug)]
+struct Catch {
+    sea: Rc<Numbers>,
+    bytes: u64,
+}
+
+impl Drop for Catch {
+    fn drop(&mut self) {
+        self.sea.unused.set(self.sea.unused.get() + self.bytes);
+    }
+}
+
+impl Sea {
+    fn new(free: u64, reserve: u64) -> Self {
+        let sea = Numbers { reserve, ..Numbers::default() };
+        sea.unused.set(free + reserve);
+        sea.reserve_left.set(reserve);
+        Self(Rc::new(sea))
+    }
+
+    fn usable(&self, source: Source) -> u64 {
+        let sea = &*self.0;
+        let kept = match source {
+            Source::Free => sea.reserve_left.get() + sea.earmark.get(),
+            Source::Earmark => sea.reserve_left.get(),
+            Source::Reserve => sea.earmark.get(),
+        };
+        sea.unused.get() - kept
+    }
+}
+
+impl Supply for Sea {
+    type Grant = Catch;
+
+    fn take(&self, footprint: Footprint, _kind: Kind, source: Source) -> Result<Catch, OverBudget> {
+        let (sea, bytes) = (&*self.0, footprint.page_bytes());
+        if self.usable(source) < bytes {
+            return Err(OverBudget::new(bytes));
+        }
+        sea.unused.set(sea.unused.get() - bytes);
+        match source {
+            Source::Free => {}
+            Source::Earmark => sea.earmark.set(sea.earmark.get().saturating_sub(bytes)),
+            Source::Reserve => {
+                let left = sea.reserve_left.get().min(sea.unused.get() - sea.earmark.get());
+                sea.reserve_left.set(left);
+                sea.draws.set(sea.draws.get() + 1);
+            }
+        }
+        Ok(Catch { sea: Rc::clone(&self.0), bytes })
+    }
+
+    fn refill(&self) -> bool {
+        let sea = &*self.0;
+        let missing = sea.reserve - sea.reserve_left.get();
+        let usable = sea.unused.get() - sea.reserve_left.get();
+        let filled = missing.min(usable);
+        sea.reserve_left.set(sea.reserve_left.get() + filled);
+        sea.earmark.set(sea.earmark.get().min(usable - filled));
+        filled == missing
+    }
+
+    fn earmark(&self, bytes: u64) {
+        self.0.earmark.set(bytes.min(self.0.unused.get() - self.0.reserve_left.get()));
+    }
+}
+
+/// A queue with its accounts, and the pool for their tables.
+struct Port {
+    pool: Pool,
+    accounts: Accounts,
+    waiters: Waiters<Catch>,
+    sea: Sea,
+    tenants: Vec<AccountKey>,
+    now_ns: u64,
+}
+
+impl Port {
+    fn new(pool: &Pool, sea: Sea, tenants: u128) -> Self {
+        let mut accounts = Accounts::new(3);
+        let open = |name| accounts.tenant(pool, name, AccountLimits::default()).unwrap();
+        let tenants = (0..tenants).map(open).collect();
+        Self { pool: pool.clone(), accounts, waiters: Waiters::new(20_000), sea, tenants, now_ns: 0 }
+    }
+
+    fn enqueue(&mut self, tenant: usize, priority: Priority, len: usize, holder: u64, wait_ns: u64) -> Key {
+        let request = Request {
+            footprint: Footprint::one(len),
+            kind: Kind::Buffers,
+            priority,
+            account: self.tenants[tenant],
+            holder,
+            now_ns: self.now_ns,
+            deadline_ns: self.now_ns.saturating_add(wait_ns),
+        };
+        self.waiters.enqueue(&self.pool, &mut self.accounts, request).unwrap()
+    }
+
+    /// Grants what can be granted; how many.
+    fn pump(&mut self) -> usize {
+        let mut count = 0;
+        while self.waiters.next_grant(self.now_ns, &mut self.accounts, &self.sea).is_some() {
+            count += 1;
+        }
+        count
+    }
+
+    fn expire(&mut self) {
+        let mut from = 0;
+        while let Some(expired) = self.waiters.next_expired(self.now_ns, from, &mut self.accounts) {
+            from = expired.next;
+        }
+    }
+
+    fn poll(&mut self, key: Key) -> Answer<Catch> {
+        self.waiters.poll(key, Waker::noop()).0
+    }
+
+    /// Grants what can be granted, and wakes whom it is told to.
+    fn pump_and_wake(&mut self) {
+        while let Some(waker) = self.waiters.next_grant(self.now_ns, &mut self.accounts, &self.sea) {
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+}
+
+fn pool() -> Pool {
+    Pool::new(&Budget::new(MemoryLimit::mib(64)), PoolConfig::default()).unwrap()
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Enqueue { tenant: usize, priority: usize, len: usize, holder: u64, wait_ns: u64 },
+    Poll(usize),
+    Cancel(usize),
+    Free(usize),
+    EndHolder(u64),
+    Pass(u64),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let len = prop_oneof![3 => 1_usize..5000, 1 => 1_usize..131_072];
+    let holder = prop_oneof![2 => Just(0_u64), 1 => 1_u64..5];
+    let wait = prop_oneof![1 => 0_u64..3_000_000, 1 => Just(u64::MAX)];
+    prop_oneof![
+        6 => (0..3_usize, 0..4_usize, len, holder, wait)
+            .prop_map(|(tenant, priority, len, holder, wait_ns)| Op::Enqueue { tenant, priority, len, holder, wait_ns }),
+        4 => any::<usize>().prop_map(Op::Poll),
+        1 => any::<usize>().prop_map(Op::Cancel),
+        5 => any::<usize>().prop_map(Op::Free),
+        1 => (1_u64..5).prop_map(Op::EndHolder),
+        2 => (0_u64..700_000).prop_map(Op::Pass),
+    ]
+}
+
+/// What the test knows of a waiter that was not told yet.
+#[derive(Debug)]
+struct Known {
+    key: Key,
+    lane: (usize, usize),
+    deadline_ns: u64,
+    holder: u64,
+}
+
+struct Model {
+    port: Port,
+    known: Vec<Known>,
+    /// Waiting, in order, by tenant and priority.
+    lanes: BTreeMap<(usize, usize), Vec<Key>>,
+    held: Vec<(AccountKey, Catch)>,
+    total: u64,
+}
+
+impl Model {
+    fn is_waiting(&self, key: Key) -> bool {
+        matches!(self.port.waiters.table.get(key).map(|waiter| &waiter.state), Some(State::Waiting))
+    }
+
+    /// Grants one at a time, each of which is the first of its lane, or the drawer's.
+    fn settle(&mut self) -> Result<(), TestCaseError> {
+        loop {
+            let before: Vec<Key> =
+                self.known.iter().map(|known| known.key).filter(|key| self.is_waiting(*key)).collect();
+            let draws = self.port.sea.0.draws.get();
+            let port = &mut self.port;
+            if port.waiters.next_grant(port.now_ns, &mut port.accounts, &port.sea).is_none() {
+                break;
+            }
+            let told: Vec<Key> = before.into_iter().filter(|key| !self.is_waiting(*key)).collect();
+            prop_assert_eq!(told.len(), 1, "one at a time");
+            let known = self.known.iter().find(|known| known.key == told[0]).unwrap();
+            let lane = self.lanes.get_mut(&known.lane).unwrap();
+            let drew = self.port.sea.0.draws.get() > draws;
+            prop_assert!(drew == (lane[0] != told[0]) || drew, "first in, first out");
+            prop_assert!(!drew || known.holder != 0, "I6");
+            lane.retain(|key| *key != told[0]);
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, key: Key) {
+        self.known.retain(|known| known.key != key);
+        self.lanes.values_mut().for_each(|lane| lane.retain(|other| *other != key));
+    }
+
+    fn step(&mut self, op: Op) -> Result<(), TestCaseError> {
+        match op {
+            Op::Enqueue { tenant, priority, len, holder, wait_ns } => {
+                // A holder waits for one thing at a time.
+                if holder != 0 && self.known.iter().any(|known| known.holder == holder) {
+                    return Ok(());
+                }
+                let key = self.port.enqueue(tenant, Priority::ALL[priority], len, holder, wait_ns);
+                let deadline_ns = self.port.now_ns.saturating_add(wait_ns);
+                self.known.push(Known { key, lane: (tenant, priority), deadline_ns, holder });
+                self.lanes.entry((tenant, priority)).or_default().push(key);
+            }
+            Op::Poll(pick) => {
+                let Some(known) = self.known.get(pick % self.known.len().max(1)) else { return Ok(()) };
+                let (key, tenant) = (known.key, known.lane.0);
+                match self.port.poll(key) {
+                    Answer::Wait => prop_assert!(self.is_waiting(key)),
+                    Answer::Granted(catch) => {
+                        self.held.push((self.port.tenants[tenant], catch));
+                        self.forget(key);
+                    }
+                    Answer::Shed(shed) => {
+                        prop_assert!(matches!(shed, Shed::Deadline | Shed::Stalled));
+                        self.forget(key);
+                    }
+                }
+            }
+            Op::Cancel(pick) => {
+                let Some(known) = self.known.get(pick % self.known.len().max(1)) else { return Ok(()) };
+                let key = known.key;
+                drop(self.port.waiters.cancel(&mut self.port.accounts, key));
+                self.forget(key);
+            }
+            Op::Free(pick) if !self.held.is_empty() => drop(self.held.swap_remove(pick % self.held.len())),
+            Op::Free(_) => {}
+            Op::EndHolder(holder) => {
+                if !self.known.iter().any(|known| known.holder == holder) {
+                    self.port.waiters.holder_ended(holder);
+                }
+            }
+            Op::Pass(ns) => {
+                self.port.now_ns += ns;
+                self.port.expire();
+                for known in self.known.iter().filter(|known| known.deadline_ns <= self.port.now_ns) {
+                    prop_assert!(!self.is_waiting(known.key), "who is late is told");
+                }
+                let table = &self.port.waiters.table;
+                let waits = |key: &Key| matches!(table.get(*key).map(|waiter| &waiter.state), Some(State::Waiting));
+                self.lanes.values_mut().for_each(|lane| lane.retain(waits));
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        let sea = &*self.port.sea.0;
+        let granted = self.port.waiters.table.iter().filter_map(|(_, waiter)| match &waiter.state {
+            State::Granted(catch) => Some(catch.bytes),
+            _ => None,
+        });
+        let given: u64 = granted.chain(self.held.iter().map(|(_, catch)| catch.bytes)).sum();
+        prop_assert_eq!(sea.unused.get() + given, self.total, "nothing is made or lost");
+        prop_assert!(sea.reserve_left.get() + sea.earmark.get() <= sea.unused.get(), "what is kept is there");
+        prop_assert!(sea.reserve_left.get() <= sea.reserve);
+        prop_assert_eq!(self.port.waiters.waiting() as usize, self.lanes.values().map(Vec::len).sum::<usize>());
+        if self.port.waiters.waiting() > 0 && sea.reserve_left.get() == sea.reserve {
+            let (_, footprint) = self.port.waiters.head().expect("the head is known while it waits");
+            prop_assert!(self.port.sea.usable(Source::Earmark) < footprint.page_bytes(), "I7");
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn the_queue_is_fair_and_gives_what_there_is(
+        free in 4096_u64..200_000, reserve in prop_oneof![Just(0), 4096_u64..100_000], ops in prop::collection::vec(op(), 1..150),
+    ) {
+        let port = Port::new(&pool(), Sea::new(free, reserve), 3);
+        let mut model = Model { port, known: Vec::new(), lanes: BTreeMap::new(), held: Vec::new(), total: free + reserve };
+        for op in ops {
+            model.step(op)?;
+            model.settle()?;
+            model.check()?;
+        }
+        while let Some(known) = model.known.pop() {
+            drop(model.port.waiters.cancel(&mut model.port.accounts, known.key));
+        }
+        model.held.clear();
+        prop_assert_eq!(model.port.sea.0.unused.get(), model.total);
+        prop_assert_eq!((model.port.waiters.table.len(), model.port.waiters.waiting()), (0, 0));
+    }
+}
+
+/// splitmix64
+#[derive(Clone)]
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+/// What every exchange is admitted with, and what it may grow to beside that.
+const ADMITTED: usize = 5000;
+const GROWTH_MAX: u64 = 64 << 10;
+
+/// An exchange: admitted, it grows a few times and ends.
+enum Client {
+    Out,
+    /// Waits for admission.
+    Arriving(Key),
+    Running {
+        holder: u64,
+        held: Vec<Catch>,
+        grown: u64,
+    },
+    Growing {
+        holder: u64,
+        held: Vec<Catch>,
+        grown: u64,
+        key: Key,
+        bytes: u64,
+    },
+    Done,
+}
+
+/// Puts its client among those that can go on.
+struct Runs {
+    client: usize,
+    runnable: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Wake for Runs {
+    fn wake(self: Arc<Self>) {
+        self.runnable.lock().unwrap().push(self.client);
+    }
+}
+
+struct Schedule {
+    port: Port,
+    clients: Vec<Client>,
+    wakers: Vec<Waker>,
+    runnable: Arc<Mutex<Vec<usize>>>,
+    random: Random,
+    holders: u64,
+    done: usize,
+}
+
+impl Schedule {
+    fn new(pool: &Pool, seed: u64, clients: usize, free: u64) -> Self {
+        let runnable = Arc::new(Mutex::new((0..clients).collect()));
+        let waker = |client| Arc::new(Runs { client, runnable: Arc::clone(&runnable) }).into();
+        Self {
+            port: Port::new(pool, Sea::new(free, GROWTH_MAX), 4),
+            wakers: (0..clients).map(waker).collect(),
+            clients: (0..clients).map(|_| Client::Out).collect(),
+            runnable,
+            random: Random(seed),
+            holders: 0,
+            done: 0,
+        }
+    }
+
+    fn poll(&mut self, at: usize, key: Key) -> Answer<Catch> {
+        self.port.waiters.poll(key, &self.wakers[at]).0
+    }
+
+    /// One step of one client; whether anything happened.
+    fn step(&mut self, at: usize) -> bool {
+        let client = core::mem::replace(&mut self.clients[at], Client::Done);
+        let (next, happened) = match client {
+            Client::Out => {
+                let key = self.port.enqueue(at % 4, Priority::Head, ADMITTED, 0, u64::MAX);
+                (Client::Arriving(key), true)
+            }
+            Client::Arriving(key) => match self.poll(at, key) {
+                Answer::Wait => (Client::Arriving(key), false),
+                Answer::Granted(catch) => {
+                    self.holders += 1;
+                    (Client::Running { holder: self.holders, held: vec![catch], grown: 0 }, true)
+                }
+                Answer::Shed(shed) => panic!("nobody is shed: {shed}"),
+            },
+            Client::Running { holder, mut held, grown } => match self.random.below(8) {
+                0 => self.end(holder, held),
+                1 if held.len() > 1 => {
+                    drop(held.pop());
+                    // What it gave back it may not grow by again: the reserve is for as much as it may draw in all.
+                    (Client::Running { holder, held, grown }, true)
+                }
+                _ => {
+                    // Classes are what counts: no more of them together than it may grow to.
+                    let wish = 4096 << self.random.below(5);
+                    let left = GROWTH_MAX - grown;
+                    if left < 4096 {
+                        self.end(holder, held)
+                    } else {
+                        let bytes = if wish <= left { wish } else { 1 << left.ilog2() };
+                        let priority = Priority::ALL[self.random.below(2) as usize];
+                        let key = self.port.enqueue(at % 4, priority, bytes as usize, holder, u64::MAX);
+                        (
+                            Client::Growing {
+                                holder,
+                                held,
+                                grown,
+                                key,
+                                bytes: Footprint::one(bytes as usize).page_bytes(),
+                            },
+                            true,
+                        )
+                    }
+                }
+            },
+            Client::Growing { holder, mut held, grown, key, bytes } => match self.poll(at, key) {
+                Answer::Wait => (Client::Growing { holder, held, grown, key, bytes }, false),
+                Answer::Granted(catch) => {
+                    held.push(catch);
+                    (Client::Running { holder, held, grown: grown + bytes }, true)
+                }
+                Answer::Shed(shed) => panic!("nobody is shed: {shed}"),
+            },
+            Client::Done => (Client::Done, false),
+        };
+        self.clients[at] = next;
+        happened
+    }
+
+    fn end(&mut self, holder: u64, held: Vec<Catch>) -> (Client, bool) {
+        drop(held);
+        self.port.waiters.holder_ended(holder);
+        self.done += 1;
+        (Client::Done, true)
+    }
+
+    /// Only clients that were woken go on, so a wake-up that is lost is a deadlock too.
+    fn run(mut self, seed: u64) {
+        let total = self.port.sea.0.unused.get();
+        while self.done < self.clients.len() {
+            let at = {
+                let mut runnable = self.runnable.lock().unwrap();
+                assert!(
+                    !runnable.is_empty(),
+                    "schedule {seed}: a deadlock with {} of {} done",
+                    self.done,
+                    self.clients.len()
+                );
+                let pick = self.random.below(runnable.len() as u64) as usize;
+                runnable.swap_remove(pick)
+            };
+            if self.step(at) && !matches!(self.clients[at], Client::Done) {
+                self.runnable.lock().unwrap().push(at);
+            }
+            self.port.now_ns += self.random.below(100_000);
+            self.port.pump_and_wake();
+            assert!(self.port.sea.0.unused.get() <= total);
+        }
+        assert_eq!(self.port.sea.0.unused.get(), total);
+        assert_eq!(self.port.waiters.waiting(), 0);
+    }
+}
+
+/// Some thousand here; as many as `PLIMSOLL_SCHEDULES` says, with `cargo test --release`.
+#[test]
+fn no_schedule_ends_in_a_deadlock() {
+    let schedules = std::env::var("PLIMSOLL_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(3000_u64);
+    let pool = pool();
+    for seed in 0..schedules {
+        let mut random = Random(seed ^ 0xA5A5);
+        let clients = 2 + random.below(9) as usize;
+        // From room for one admitted exchange beside the reserve to room for some.
+        let free = Footprint::one(ADMITTED).page_bytes() + random.below(6) * 4096;
+        Schedule::new(&pool, seed, clients, free).run(seed);
+    }
+}
+
+#[test]
+fn ten_thousand_clients_end_with_the_reserve_and_one_footprint() {
+    let pool = pool();
+    for (seed, footprints) in [(1, 1), (2, 40)] {
+        let free = Footprint::one(ADMITTED).page_bytes() * footprints;
+        Schedule::new(&pool, seed, 10_000, free).run(seed);
+    }
+}
+
+/// Tenants that always have some requests under way, for a while of virtual time: grants to each, and how long each of them waited.
+fn serve(depths: &[usize], sizes: &[usize], capacity: u64) -> (Vec<u64>, Vec<Vec<u64>>) {
+    let pool = pool();
+    let mut port = Port::new(&pool, Sea::new(capacity, 0), depths.len() as u128);
+    let mut waiting: Vec<(usize, Key, u64)> = Vec::new();
+    let mut held: Vec<(u64, usize, Catch)> = Vec::new();
+    let (mut bytes, mut waits) = (vec![0; depths.len()], vec![Vec::new(); depths.len()]);
+    let mut arrivals: Vec<usize> = depths.iter().enumerate().flat_map(|(tenant, depth)| vec![tenant; *depth]).collect();
+    for turn in 0..30_000_u64 {
+        port.now_ns = turn * 10_000;
+        for tenant in arrivals.drain(..) {
+            let key = port.enqueue(tenant, Priority::Head, sizes[tenant], 0, u64::MAX);
+            waiting.push((tenant, key, turn));
+        }
+        port.pump();
+        waiting.retain(|(tenant, key, since)| match port.poll(*key) {
+            Answer::Granted(catch) => {
+                bytes[*tenant] += catch.bytes;
+                waits[*tenant].push(turn - since);
+                held.push((turn + 3, *tenant, catch));
+                false
+            }
+            _ => true,
+        });
+        held.retain(|(until, tenant, _)| {
+            if *until <= turn {
+                arrivals.push(*tenant);
+            }
+            *until > turn
+        });
+    }
+    (bytes, waits)
+}
+
+fn jain(shares: &[u64]) -> f64 {
+    let sum: f64 = shares.iter().map(|share| *share as f64).sum();
+    let squares: f64 = shares.iter().map(|share| (*share as f64).powi(2)).sum();
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+fn p99(waits: &[u64]) -> u64 {
+    let mut waits = waits.to_vec();
+    waits.sort_unstable();
+    waits[waits.len() * 99 / 100]
+}
+
+#[test]
+fn tenants_get_even_shares() {
+    // Eight tenants, of which one has ten times the requests and one asks for eight times as much at a time.
+    let depths = [40, 40, 40, 40, 40, 40, 400, 40];
+    let sizes = [4096, 4096, 8192, 4096, 4096, 8192, 4096, 32_768];
+    let (bytes, _) = serve(&depths, &sizes, 128 << 10);
+    let jain = jain(&bytes);
+    assert!(jain >= 0.95, "{jain} of {bytes:?}");
+}
+
+#[test]
+fn a_greedy_tenant_does_not_make_the_others_wait() {
+    let sizes = [4096; 9];
+    let (_, alone) = serve(&[6; 8], &sizes, 32 << 10);
+    let (_, beside) = serve(&[6, 6, 6, 6, 6, 6, 6, 6, 500], &sizes, 32 << 10);
+    for tenant in 0..8 {
+        let (alone, beside) = (p99(&alone[tenant]), p99(&beside[tenant]));
+        assert!(
+            alone > 0 && beside <= 2 * alone,
+            "tenant {tenant}: {beside} turns beside a greedy one, {alone} without"
+        );
+    }
+}
+
+#[test]
+fn output_goes_before_body_before_head_before_accept() {
+    let pool = pool();
+    let mut port = Port::new(&pool, Sea::new(0, 0), 1);
+    let mut keys: Vec<(Priority, Key)> = Vec::new();
+    for _ in 0..60 {
+        for priority in Priority::ALL {
+            keys.push((priority, port.enqueue(0, priority, 4096, 0, u64::MAX)));
+        }
+    }
+    let mut granted = [0_u32; Priority::COUNT];
+    for _ in 0..60 {
+        port.sea.0.unused.set(4096);
+        assert_eq!(port.pump(), 1);
+        let at = keys.iter().position(|(_, key)| matches!(port.poll(*key), Answer::Granted(_)));
+        let (priority, _) = keys.remove(at.expect("one was granted"));
+        granted[priority as usize] += 1;
+    }
+    assert_eq!(granted, [32, 16, 8, 4], "by weight");
+}
+
+#[test]
+fn a_large_head_is_passed_eight_times_at_most() {
+    let pool = pool();
+    let mut port = Port::new(&pool, Sea::new(16 << 10, 0), 2);
+    let large = port.enqueue(0, Priority::Head, 20 << 10, 0, u64::MAX);
+    port.pump();
+    let small: Vec<Key> = (0..20).map(|_| port.enqueue(1, Priority::Head, 4096, 0, u64::MAX)).collect();
+    let mut passed = 0;
+    // Each small one that is granted ends at once.
+    for key in small {
+        port.pump();
+        match port.poll(key) {
+            Answer::Granted(catch) => drop(catch),
+            Answer::Wait => break,
+            Answer::Shed(shed) => panic!("{shed}"),
+        }
+        passed += 1;
+        assert!(passed < 20);
+    }
+    assert_eq!(passed, 8);
+    assert_eq!(port.sea.0.earmark.get(), 16 << 10, "from now on, what is free is kept");
+    port.sea.0.unused.set(20 << 10);
+    port.pump();
+    assert!(matches!(port.poll(large), Answer::Granted(_)));
+}
+
+#[test]
+fn a_large_head_is_passed_for_a_millisecond_at_most() {
+    let pool = pool();
+    let mut port = Port::new(&pool, Sea::new(8 << 10, 0), 2);
+    port.enqueue(0, Priority::Head, 20 << 10, 0, u64::MAX);
+    port.pump();
+    port.now_ns = 1_000_000;
+    let small = port.enqueue(1, Priority::Output, 4096, 0, u64::MAX);
+    assert_eq!(port.pump(), 0);
+    assert!(matches!(port.poll(small), Answer::Wait));
+}
+
+#[test]
+fn a_drawer_without_progress_is_named_after_a_second() {
+    let pool = pool();
+    let mut port = Port::new(&pool, Sea::new(0, 8192), 1);
+    let first = port.enqueue(0, Priority::Body, 4096, 1, u64::MAX);
+    let second = port.enqueue(0, Priority::Body, 4096, 2, u64::MAX);
+    assert_eq!(port.pump(), 1);
+    let Answer::Granted(held) = port.poll(first) else { panic!("the oldest holder draws") };
+    assert_eq!(port.waiters.next_deadline_ns(), Some(STALLED_NS));
+    port.now_ns = STALLED_NS / 2;
+    port.waiters.progress(1, port.now_ns);
+    port.now_ns = STALLED_NS;
+    assert_eq!(port.waiters.stalled(port.now_ns), None, "it got on");
+    port.now_ns += STALLED_NS / 2;
+    port.expire();
+    assert_eq!((port.waiters.stalled(port.now_ns), port.waiters.next_deadline_ns()), (Some(1), None));
+    drop(held);
+    port.waiters.holder_ended(1);
+    assert_eq!(port.pump(), 1);
+    assert!(matches!(port.poll(second), Answer::Granted(_)));
+}
+
+#[test]
+fn a_grant_that_is_not_taken_in_time_goes_back() {
+    let pool = pool();
+    let mut port = Port::new(&pool, Sea::new(4096, 0), 1);
+    let forgotten = port.enqueue(0, Priority::Head, 4096, 0, 5);
+    let next = port.enqueue(0, Priority::Head, 4096, 0, 1000);
+    assert_eq!(port.pump(), 1);
+    port.now_ns = 5;
+    port.expire();
+    assert_eq!(port.pump(), 1);
+    assert!(matches!(port.poll(next), Answer::Granted(_)));
+    assert!(matches!(port.poll(forgotten), Answer::Shed(Shed::Deadline)));
+}

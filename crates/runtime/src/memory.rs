@@ -1,0 +1,152 @@
+//! Waiting for memory, accounts, and the level: the load line as tasks see it.
+//!
+//! `spawn`, sockets and the pool refuse at the line at once. What is here waits instead: fair among tenants, with a deadline, and without a
+//! deadlock among those who reserve all that they need as one [`Footprint`].
+//!
+//! ```
+//! use plimsoll_runtime::memory::{self, AccountLimits, Footprint, Priority};
+//!
+//! # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
+//! let tenant = memory::tenant(7, AccountLimits::default().use_bytes_max(1 << 20))?;
+//! let mut permit = memory::reserve(Footprint::new().head(1024).out(4096), Priority::Head, tenant).await?;
+//! let mut out = permit.take(4096).expect("within the footprint: it cannot fail");
+//! out.extend(b"hello");
+//! let more = permit.grow(16_384, Priority::Output).await?;
+//! assert_eq!(memory::account_stats(tenant).map(|stats| stats.total_bytes()), Some(1024 + 4096 + 16_384));
+//! drop((out, more, permit));
+//! memory::close_account(tenant);
+//! # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use futures_core::Stream;
+use plimsoll_pool::Reserve;
+pub use plimsoll_pool::{
+    AccountError, AccountKey, AccountLimits, AccountStats, Admission, Blamed, Candidates, Footprint, Level, Marks,
+    Permit, Priority, Shed, ShedStep, Transition, Watch,
+};
+use plimsoll_reactor::Instant;
+
+use crate::Result;
+use crate::worker::Worker;
+
+/// The waiting side of this worker's pool, for servers that keep waits in their own tables.
+///
+/// # Panics
+///
+/// Outside of a runtime, as everything here.
+pub fn admission() -> Admission {
+    Worker::current().admission.clone()
+}
+
+/// The account of a tenant on this worker, opened if it is new. Each call is matched by a [`close_account`].
+///
+/// # Errors
+///
+/// [`Error::OverBudget`](crate::Error::OverBudget) when there is no page for it.
+pub fn tenant(name: u128, limits: AccountLimits) -> Result<AccountKey> {
+    Ok(admission().tenant(name, limits)?)
+}
+
+/// A new account below another, matched by a [`close_account`].
+///
+/// # Errors
+///
+/// [`Error::Account`](crate::Error::Account) when the one above has as many as it may have;
+/// [`Error::OverBudget`](crate::Error::OverBudget).
+pub fn account(parent: AccountKey, limits: AccountLimits) -> Result<AccountKey> {
+    Ok(admission().account(parent, limits)?)
+}
+
+/// Lets go of an account. It ends when nothing of it is used.
+pub fn close_account(key: AccountKey) {
+    admission().close_account(key);
+}
+
+/// What an account uses; `None` if it has ended.
+pub fn account_stats(key: AccountKey) -> Option<AccountStats> {
+    admission().account_stats(key)
+}
+
+/// Waits for all buffers of a footprint, until the runtime's [`wait_timeout`](crate::Builder::wait_timeout).
+///
+/// Cancel safe: dropping the future takes the waiter out of the queue; what it was granted goes to the next.
+///
+/// # Errors
+///
+/// [`Error::Shed`](crate::Error::Shed) at the deadline, [`Error::Account`](crate::Error::Account) for a quota,
+/// [`Error::OverBudget`](crate::Error::OverBudget) when it can never be given or there is no room to wait.
+pub async fn reserve(footprint: Footprint, priority: Priority, account: AccountKey) -> Result<Permit> {
+    Ok(admission().reserve(footprint, priority, account).await?)
+}
+
+/// The same until an instant of [`now`](crate::now).
+///
+/// # Errors
+///
+/// As [`reserve`].
+pub async fn reserve_until(
+    deadline: Instant,
+    footprint: Footprint,
+    priority: Priority,
+    account: AccountKey,
+) -> Result<Permit> {
+    let reserve: Reserve = admission().reserve(footprint, priority, account);
+    Ok(reserve.deadline(deadline.as_nanos()).await?)
+}
+
+/// Waits for one buffer of at least `len` bytes.
+///
+/// A task that holds some memory and waits here for more can wait for others that do the same, until the deadline; what is needed together is
+/// better [reserved](reserve) together.
+///
+/// Cancel safe, as [`reserve`].
+///
+/// # Errors
+///
+/// As [`reserve`].
+///
+/// ```
+/// # use plimsoll_runtime::memory::{self, AccountLimits, Priority};
+/// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
+/// let tenant = memory::tenant(1, AccountLimits::default())?;
+/// let mut buffer = memory::acquire(100_000, Priority::Body, tenant).await?;
+/// assert_eq!(buffer.extend(b"abc"), 3);
+/// # drop(buffer); memory::close_account(tenant);
+/// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
+/// ```
+pub async fn acquire(len: usize, priority: Priority, account: AccountKey) -> Result<Blamed> {
+    Ok(admission().acquire(len, priority, account).await?)
+}
+
+/// How full the process is, as this worker saw it in this turn: a plain read.
+pub fn level() -> Level {
+    Worker::current().admission.level()
+}
+
+/// Changes of the level, as a stream that does not end.
+pub fn watch() -> Levels {
+    Levels(crate::budget().watch())
+}
+
+/// See [`watch`].
+#[derive(Debug)]
+pub struct Levels(Watch);
+
+impl Levels {
+    /// Waits for the next change; several in between are one. Cancel safe.
+    pub async fn changed(&mut self) -> Level {
+        self.0.changed().await
+    }
+}
+
+impl Stream for Levels {
+    type Item = Level;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Level>> {
+        self.0.poll_changed(cx).map(Some)
+    }
+}
