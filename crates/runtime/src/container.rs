@@ -10,6 +10,8 @@
 use std::fs;
 use std::path::Path;
 
+/// The line takes at most this part of the limit.
+const LINE_PERCENT: u64 = 60;
 /// The line and the kernel's memory for connections together take at most this part.
 const CHARGED_PERCENT: u64 = 80;
 /// Limits from here on are none: version 1 writes the largest number of whole pages.
@@ -40,7 +42,7 @@ impl ContainerLimit {
     /// The highest line that leaves room for everything else: 60 % of the limit.
     #[must_use]
     pub const fn line_bytes_max(self) -> u64 {
-        plimsoll_pool::line_within(self.bytes)
+        percent_of(self.bytes, LINE_PERCENT)
     }
 
     /// What the kernel may hold for connections beside a line: both together are 80 % of the limit.
