@@ -293,7 +293,8 @@ impl Admission {
 
     /// Once a turn: what became free is granted, who waits too long is refused, the level is looked at. Wakes whoever got an answer.
     ///
-    /// `now_ns` counts from any fixed moment that all workers share. Returns the change of the process's level, if this worker was the one to
+    /// `now_ns` counts from any fixed moment that all workers share; deadlines that name only a timeout count from the last call, so the first
+    /// comes before the first wait. Returns the change of the process's level, if this worker was the one to
     /// find it.
     pub fn tick(&self, now_ns: u64) -> Option<Transition> {
         let gate = &*self.gate;

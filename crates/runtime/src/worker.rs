@@ -150,6 +150,8 @@ impl Worker {
         let doorbell = driver.doorbell().clone();
         let ring = doorbell.clone();
         let admission = Admission::with_doorbell(&pool, config, Arc::new(move || ring.ring()))?;
+        // Deadlines count from the last tick.
+        admission.tick(driver.now().as_nanos());
         let ring = doorbell.clone();
         pool.set_doorbell(Box::new(move || ring.ring()));
         let set = inbox.doorbell.set(doorbell.clone());
