@@ -7,24 +7,11 @@ use crate::error::OverBudget;
 
 /// Of a container's limit, at most this part is planned with: the rest is for what nobody counts.
 const PLANNED_PERCENT: u64 = 80;
-/// Of the planned part, at least a quarter is left for the kernel: a connection costs it more than us.
-const KERNEL_PART: u64 = 4;
 /// What a container is taken to have at least, so that a line is never 0.
 const CONTAINER_BYTES_MIN: u64 = 1 << 20;
 
 /// What the kernel holds for one connection, without unread bytes: a socket is 3.85 KB, an armed receive 864 bytes (measured on Linux 6.18).
 pub const KERNEL_CONNECTION_BYTES: u64 = 4_700;
-
-/// The line that a container of `container_bytes` (its `memory.max`) leaves at most: 60 %. With the kernel's part that is 80 %.
-///
-/// ```
-/// assert_eq!(plimsoll_pool::line_within(100 << 20), 60 << 20);
-/// ```
-#[must_use]
-pub const fn line_within(container_bytes: u64) -> u64 {
-    let planned = planned_bytes(container_bytes);
-    planned - planned / KERNEL_PART
-}
 
 const fn planned_bytes(container_bytes: u64) -> u64 {
     let bytes = if container_bytes < CONTAINER_BYTES_MIN { CONTAINER_BYTES_MIN } else { container_bytes };

@@ -80,7 +80,7 @@ pub use admission::{Admission, AdmissionConfig};
 pub use boxed::PoolBox;
 pub use budget::{Budget, Charge, adopted_arenas};
 pub use class::Class;
-pub use container::{KERNEL_CONNECTION_BYTES, line_within};
+pub use container::KERNEL_CONNECTION_BYTES;
 pub use error::{Error, OverBudget, Shortage};
 pub use footprint::Footprint;
 pub use kind::Kind;

@@ -10,7 +10,7 @@ use plimsoll_runtime::memory::{self, AccountLimits, Footprint, Level, Permit, Pr
 use plimsoll_runtime::{Builder, DriverChoice, Error, MemoryLimit, Runtime};
 
 fn builder(workers: usize) -> Builder {
-    Runtime::builder().workers(workers).memory(MemoryLimit::mib(6)).worker_stack_bytes(128 * 1024).heed_container(false)
+    Runtime::builder().workers(workers).memory(MemoryLimit::mib(6)).worker_stack_bytes(128 * 1024).container(None)
 }
 
 /// Runs a body on each driver that works here, and in the simulation.

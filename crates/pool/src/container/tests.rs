@@ -7,7 +7,8 @@ use super::*;
 proptest! {
     #[test]
     fn line_and_kernel_stay_within_the_container(limit in prop_oneof![1_u64 << 20..1 << 40, Just(u64::MAX)], ops in prop::collection::vec(any::<(bool, u32)>(), 0..80)) {
-        let line = line_within(limit);
+        // Such a line as the runtime keeps to: 60 % of the limit.
+        let line = planned_bytes(limit) / 4 * 3;
         let container = Container::unlimited();
         container.limit(limit, line);
         prop_assert!(container.room_bytes() >= limit / 6, "a quarter of 80 % is a fifth");
@@ -35,5 +36,4 @@ fn without_a_container_the_estimate_is_only_shown() {
     container.charge(1 << 50).unwrap();
     assert_eq!(container.kernel_bytes(), 1 << 50);
     container.uncharge(1 << 50);
-    assert!(line_within(0) > 0);
 }
