@@ -262,6 +262,11 @@ impl Credit {
     }
 
     /// Says whether unused credit is gathered for a waiter.
+    /// Whether what is unused is kept for somebody who waits.
+    pub(crate) fn gathers(&self) -> bool {
+        self.gathers.get()
+    }
+
     pub(crate) fn set_gathers(&self, gathers: bool) {
         self.gathers.set(gathers);
     }

@@ -202,9 +202,11 @@ impl Pool {
         self.local.spare(Goal::AtMost(bytes_max))
     }
 
-    /// Gives unused credit back to the budget, for other workers.
+    /// Gives unused credit back to the budget, for other workers; not while somebody here waits longest for memory, who gathers it.
     pub fn trim_credit(&self) {
-        self.local.credit.trim();
+        if !self.local.credit.gathers() {
+            self.local.credit.trim();
+        }
     }
 
     /// Sets what is called when a lease comes back to a hungry pool. It runs on the thread that dropped the lease, must neither
