@@ -269,10 +269,12 @@ impl Uring {
                 time => Patience::For(time),
             },
         };
-        match backlog {
-            Submitted::All => patience,
-            Submitted::Some => patience.at_most(RETRY_DELAY),
+        // Without room for the doorbell's entry nothing would end the wait when another thread rings.
+        let is_deaf = self.bell == Bell::Unarmed && self.doorbell.as_raw().is_some();
+        if is_deaf || backlog == Submitted::Some {
+            return patience.at_most(RETRY_DELAY);
         }
+        patience
     }
 
     pub(crate) fn next(&mut self, slots: &mut Slots) -> Option<Raw> {

@@ -138,6 +138,21 @@ fn a_full_queue_keeps_the_order_of_operations_and_of_cancels() {
 }
 
 #[test]
+fn a_wait_without_an_armed_doorbell_is_short() {
+    let Ok(mode) = probe() else { return };
+    let Some(bench) = Bench::new(mode, &TINY) else { return };
+    let Some(mut uring) = bench.backend(mode, &TINY) else { return };
+    // As if the queue had been full, and the kernel behind with completions.
+    assert_eq!(uring.bell, Bell::Unarmed);
+    assert_eq!(uring.patience(Wait::Forever, Submitted::All), Patience::For(RETRY_DELAY));
+    assert_eq!(uring.patience(Wait::No, Submitted::All), Patience::None);
+    uring.arm_bell();
+    assert_eq!(uring.bell, Bell::Armed);
+    assert_eq!(uring.patience(Wait::Forever, Submitted::All), Patience::Unlimited);
+    assert_eq!(uring.patience(Wait::Forever, Submitted::Some), Patience::For(RETRY_DELAY));
+}
+
+#[test]
 fn older_kernels_get_a_simpler_ring_that_works_all_the_same() {
     for rung in 0..Setup::LADDER.len() {
         let Ok(mode) = probe() else { return };
