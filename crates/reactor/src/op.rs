@@ -19,6 +19,8 @@
 #![forbid(unsafe_code)]
 
 use core::fmt;
+use std::os::fd::{IntoRawFd, OwnedFd};
+
 use plimsoll_pool::Lease;
 use plimsoll_slab::Key;
 
@@ -31,17 +33,36 @@ pub struct Token(pub u32);
 /// A descriptor as the driver knows it: a file descriptor of the process, or of the simulated kernel.
 ///
 /// It does not close itself: descriptors are closed through the driver ([`Op::Close`], [`Driver::close_now`](crate::Driver::close_now)),
-/// because operations may be in flight on them.
+/// because operations may be in flight on them. Whoever has closed one must not use it any more, as its number may be another file's by then.
+///
+/// It comes from a driver, or from an [`OwnedFd`], such as a socket that another process has handed over. There is no way to make one of a
+/// bare number, because the number could be a descriptor that other code owns, such as the driver's own ring:
+///
+/// ```compile_fail,E0624
+/// let ring = plimsoll_reactor::Fd::from_raw(3);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fd(i32);
 
+impl From<OwnedFd> for Fd {
+    /// The descriptor is the driver's to close from now on.
+    ///
+    /// ```
+    /// use std::os::fd::{AsRawFd, OwnedFd};
+    ///
+    /// let socket = OwnedFd::from(std::net::UdpSocket::bind("127.0.0.1:0")?);
+    /// let number = socket.as_raw_fd();
+    /// assert_eq!(plimsoll_reactor::Fd::from(socket).raw(), number);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    fn from(owned: OwnedFd) -> Self {
+        Self(owned.into_raw_fd())
+    }
+}
+
 impl Fd {
-    /// The descriptor with this number.
-    ///
-    /// # Panics
-    ///
-    /// When it is negative.
-    pub const fn from_raw(raw: i32) -> Self {
+    /// The descriptor with this number. Only for numbers that the system, or the simulated kernel, has just handed out to this crate.
+    pub(crate) const fn from_raw(raw: i32) -> Self {
         assert!(raw >= 0, "a descriptor is not negative");
         Self(raw)
     }

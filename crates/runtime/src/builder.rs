@@ -119,8 +119,8 @@ impl Builder {
         self
     }
 
-    /// Whether SIGINT and SIGTERM stop the runtime in an orderly way; a second one ends the process with code 130. One runtime of a
-    /// process at a time can have them.
+    /// Whether SIGINT and SIGTERM stop the runtime in an orderly way; a second one ends the process with code 130. Up to 16
+    /// runtimes of a process can have them at a time; a signal stops them all.
     pub fn signals(mut self, signals: bool) -> Self {
         self.signals = signals;
         self

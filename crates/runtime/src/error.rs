@@ -7,6 +7,8 @@ use std::io;
 use plimsoll_pool::{AccountError, Error as PoolError, OverBudget, Shed};
 use plimsoll_reactor::{Errno, Error as ReactorError};
 
+use crate::worker::INBOX_JOBS_MAX;
+
 /// An error of the runtime.
 ///
 /// Its `Debug` is its `Display`, so that a `main` that returns it ends with a line that a person can read.
@@ -43,6 +45,8 @@ pub enum Error {
     ShuttingDown,
     /// The blocking pool's queue is full; retry later, or allow it more threads.
     BlockingQueueFull,
+    /// 4,096 closures wait for the worker already: it is busy, or blocked. Send the next ones when some of them have run.
+    InboxFull,
     /// The closure or task panicked.
     Panicked,
 }
@@ -67,6 +71,10 @@ impl fmt::Display for Error {
             Self::TimedOut => f.write_str("timed out"),
             Self::ShuttingDown => f.write_str("the runtime is shutting down"),
             Self::BlockingQueueFull => f.write_str("the blocking pool's queue is full"),
+            Self::InboxFull => write!(
+                f,
+                "the worker has not taken the last {INBOX_JOBS_MAX} closures yet: await handles of earlier ones before more are sent"
+            ),
             Self::Panicked => f.write_str("panicked"),
         }
     }

@@ -67,6 +67,8 @@ pub struct Runtime {
     builder: Builder,
     selected: Selected,
     shared: Arc<Shared>,
+    /// Where signals wake worker 0, if this runtime has them.
+    signal_wake: Option<sys::SignalWake>,
     /// Worker 0. `None` once shut down.
     worker: Option<Rc<Worker>>,
     threads: Vec<WorkerThread>,
@@ -85,11 +87,8 @@ impl Runtime {
 
     pub(crate) fn start(builder: Builder, selected: Selected, shared: Arc<Shared>) -> Result<Self> {
         let worker = make_worker(0, &builder, &selected, &shared)?;
-        if builder.signals {
-            let installed = sys::install_signals(worker.driver.borrow().doorbell().as_raw());
-            installed.map_err(|error| Error::System(error.into()))?;
-        }
-        let mut runtime = Self { builder, selected, shared, worker: Some(worker), threads: Vec::new() };
+        let signal_wake = if builder.signals { take_signals(&worker)? } else { None };
+        let mut runtime = Self { builder, selected, shared, signal_wake, worker: Some(worker), threads: Vec::new() };
         for index in 1..runtime.workers() {
             let thread = runtime.start_thread(index)?;
             runtime.threads.push(thread);
@@ -201,9 +200,7 @@ impl Runtime {
         let Some(worker) = self.worker.take() else { return Report::default() };
         self.shared.quitting.store(true, Ordering::Release);
         self.shared.ring_all();
-        if self.builder.signals {
-            sys::forget_signal_wake();
-        }
+        drop(self.signal_wake.take());
         let deadline = worker.now() + self.builder.drain_timeout;
         {
             let _entered = worker.enter();
@@ -240,6 +237,16 @@ impl Drop for Runtime {
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Runtime").field("driver", &self.selected).field("workers", &self.workers()).finish()
+    }
+}
+
+/// From now on signals wake the worker.
+fn take_signals(worker: &Worker) -> Result<Option<sys::SignalWake>> {
+    // A simulated bell has no descriptor, and a simulated runtime no signals.
+    let Some(eventfd) = worker.driver.borrow().doorbell().as_raw() else { return Ok(None) };
+    match sys::install_signals(eventfd).map_err(|error| Error::System(error.into()))? {
+        Some(wake) => Ok(Some(wake)),
+        None => Err(Error::Config("too many runtimes of this process have the signals: at most 16 at a time")),
     }
 }
 

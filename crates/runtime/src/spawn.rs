@@ -46,7 +46,8 @@ pub fn spawn<F: Future + 'static>(future: F) -> Result<JoinHandle<F::Output>> {
 ///
 /// # Errors
 ///
-/// [`Error::Config`] for a worker that does not exist, [`Error::ShuttingDown`] at the end. The handle's own: [`Error::OverBudget`] when
+/// [`Error::Config`] for a worker that does not exist, [`Error::InboxFull`] when 4,096 closures wait for it, [`Error::ShuttingDown`] at the
+/// end. The handle's own: [`Error::OverBudget`] when
 /// the worker had no room for the task, [`Error::Panicked`], [`Error::ShuttingDown`].
 ///
 /// ```
@@ -106,7 +107,7 @@ impl Spawner {
                 Filler(refusal).put(Err(over.into()));
                 drop(refused);
             }
-        }));
+        }))?;
         Ok(RemoteHandle(place))
     }
 

@@ -44,6 +44,9 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<Worker>>> = const { RefCell::new(None) };
 }
 
+/// Closures from other threads that a worker has not taken yet, at most: it takes all of them once a turn.
+pub(crate) const INBOX_JOBS_MAX: usize = 4_096;
+
 /// A closure for a worker.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
@@ -74,16 +77,27 @@ impl Inbox {
     }
 
     /// Queues a closure for the worker and wakes it. Once the worker has ended, the closure is dropped.
-    pub(crate) fn send(&self, job: Job) {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InboxFull`] when [`INBOX_JOBS_MAX`] are queued; the closure is dropped.
+    pub(crate) fn send(&self, job: Job) -> Result<(), Error> {
         let mut jobs = self.jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let Some(queue) = &mut *jobs else {
-            drop(jobs);
-            return drop(job);
+        // The closure goes when nothing is locked any more.
+        let refused = match &mut *jobs {
+            None => Ok(()),
+            Some(queue) if queue.len() >= INBOX_JOBS_MAX => Err(Error::InboxFull),
+            Some(queue) => {
+                queue.push_back(JobEntry(job));
+                drop(jobs);
+                self.pending.store(true, Ordering::Release);
+                self.ring();
+                return Ok(());
+            }
         };
-        queue.push_back(JobEntry(job));
         drop(jobs);
-        self.pending.store(true, Ordering::Release);
-        self.ring();
+        drop(job);
+        refused
     }
 
     /// Drops what is queued, and from now on whatever comes: who waits for it is told so, instead of waiting for ever.

@@ -16,14 +16,15 @@
 //!
 //! **I-CURSOR**: the kernel writes to a published buffer only from the cursor on, and to a used-up one not at all.
 //! [`Group::audit`] compares the cursors with the kernel's before anything is lent; a group that fails is leaked by its
-//! owner. While the completion queue overflows, the queue does not show where the kernel is, and the comparison has to
-//! wait for the turn after: then a receive on a worker thread of the kernel in the same turn would be found late.
+//! owner. While the completion queue overflows, it does not show where the kernel is: the driver takes completions out
+//! of it until all are to be seen, and a group that could not be compared is given up like one that failed.
 //!
 //! **I-RECYCLED**: a buffer is published only while nothing is lent from its part of the shelf.
 #![allow(unsafe_code)]
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU16, Ordering};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use io_uring::{cqueue, types};
@@ -142,7 +143,6 @@ impl Group {
         self.id
     }
 
-    #[cfg(test)]
     pub(super) fn sharing(&self) -> Sharing {
         self.sharing
     }
@@ -242,18 +242,21 @@ impl Group {
         unsafe { self.shelf.lend(span.index / pieces, at, span.len as usize) }
     }
 
-    /// Looks over the completions in the queue: would the cursors, moved by all of them, be where the kernel is?
+    /// Looks over the completions that nobody has taken yet, first those in `spill`, then those in the queue: would the cursors, moved by all of them, be where the kernel is?
     ///
     /// They are not when a receive ran on a worker thread of the kernel, which happens if the kernel has no memory to
     /// wait for readiness: such a receive takes all the room it may fill before it knows how many bytes come, and
     /// everything behind it moves.
-    pub(super) fn audit(&mut self, ring: &mut Ring) -> Verdict {
+    pub(super) fn audit(&mut self, ring: &mut Ring, spill: &VecDeque<cqueue::Entry>) -> Verdict {
         if self.sharing == Sharing::Classic {
             return Verdict::Sound;
         }
+        if ring.is_overflown() {
+            return Verdict::Astray;
+        }
         let (first, buffers) = (self.first, &mut self.buffers);
         let mut seen = 0_u32;
-        ring.peek(|completion| {
+        let mut see = |completion: &cqueue::Entry| {
             let Some(number) = cqueue::buffer_select(completion.flags()) else { return };
             let index = usize::from(number.wrapping_sub(first));
             let Some(buffer) = buffers.get_mut(index) else { return };
@@ -263,9 +266,10 @@ impl Group {
             let filled = before.saturating_add(bytes);
             let more = cqueue::buffer_more(completion.flags());
             buffer.ahead = if more { Ahead::Filled(filled) } else { Ahead::UsedUp(filled) };
-        });
-        if seen == 0 || ring.is_overflown() {
-            self.buffers.iter_mut().for_each(|buffer| buffer.ahead = Ahead::Filled(0));
+        };
+        spill.iter().for_each(&mut see);
+        ring.peek(see);
+        if seen == 0 {
             return Verdict::Sound;
         }
         let mut verdict = Verdict::Sound;

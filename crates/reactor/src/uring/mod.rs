@@ -41,9 +41,10 @@ mod ring;
 mod tests;
 
 use core::net::SocketAddr;
+use std::collections::VecDeque;
 
 use io_uring::cqueue;
-use plimsoll_pool::Pool;
+use plimsoll_pool::{Charge, Pool};
 use plimsoll_slab::Key;
 
 use crate::net::{ListenOptions, SocketKind, SocketOption};
@@ -53,7 +54,7 @@ use crate::{Doorbell, DriverConfig, Error, Instant, ReceiveMode, Received, Wait,
 
 use entry::{Arming, Entry, Kind};
 use queue::Queue;
-use receive::{Receiver, Scratched};
+use receive::{Receiver, Scratched, Taken};
 use ring::{Patience, RETRY_DELAY, Ring, Submitted};
 
 pub(crate) use probe::probe;
@@ -73,6 +74,10 @@ pub(crate) struct Uring {
     /// Operations that were cancelled while the kernel did not have them.
     ended: Queue,
     starved_cancels: StarvedCancels,
+    /// Completions that were taken out of the queue because it overflowed, in order, before those in the queue; and the
+    /// charge for their memory.
+    spill: VecDeque<cqueue::Entry>,
+    spill_charge: Option<Charge>,
     /// Completions that this turn may still take: those that were there when it began.
     batch: u32,
     now: Instant,
@@ -138,6 +143,8 @@ impl Uring {
             starved: Queue::default(),
             ended: Queue::default(),
             starved_cancels: StarvedCancels::None,
+            spill: VecDeque::new(),
+            spill_charge: None,
             batch: 0,
             now: sys::now(),
             enobufs_total: 0,
@@ -187,17 +194,51 @@ impl Uring {
 
     pub(crate) fn enter(&mut self, wait: Wait, slots: &mut Slots) -> Result<(), Errno> {
         self.end_cancelled(slots);
-        self.receiver.recycle();
+        self.receiver.recycle(&self.pool);
         self.restart_starved(slots);
         self.arm_bell();
         let backlog = self.submit_backlog(slots);
         let entered = self.ring.enter(self.patience(wait, backlog));
-        if self.receiver.audit(&mut self.ring, &self.pool, self.receive_buffers).is_err() {
-            return Err(Errno(libc::ENOMEM));
-        }
-        self.batch = self.ring.visible();
+        self.drain_overflow();
+        self.receiver.audit(&mut self.ring, &self.spill, &self.pool, self.receive_buffers);
+        self.batch = self.spill.len() as u32 + self.ring.visible();
         self.now = sys::now();
         entered
+    }
+
+    /// Brings all completions to light when the queue was full, because receives that share buffers are believed only
+    /// when all of them are seen. As many may come as operations are in flight. Without memory for them it leaves the
+    /// queue as it is.
+    fn drain_overflow(&mut self) {
+        if self.spill.is_empty() && self.spill_charge.is_some() {
+            (self.spill, self.spill_charge) = (VecDeque::new(), None);
+        }
+        while self.receiver.is_shared() && self.ring.is_overflown() {
+            if !self.make_room_to_spill() {
+                return;
+            }
+            while let Some(completion) = self.ring.pop() {
+                self.spill.push_back(completion);
+            }
+            if self.ring.enter(Patience::None).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Makes room in the spill for what the queue shows; whether there is memory for it.
+    fn make_room_to_spill(&mut self) -> bool {
+        let wanted = self.spill.len() + self.ring.visible() as usize;
+        if wanted <= self.spill.capacity() {
+            return true;
+        }
+        let capacity = wanted.next_power_of_two();
+        // The old memory is charged until the new one has replaced it.
+        let bytes = (capacity * size_of::<cqueue::Entry>()) as u64;
+        let Ok(charge) = self.pool.charge(plimsoll_pool::Kind::Rings, bytes) else { return false };
+        self.spill.reserve_exact(capacity - self.spill.len());
+        self.spill_charge = Some(charge);
+        true
     }
 
     /// Ends the starved receives that were cancelled.
@@ -269,10 +310,14 @@ impl Uring {
                 time => Patience::For(time),
             },
         };
-        match backlog {
-            Submitted::All => patience,
-            Submitted::Some => patience.at_most(RETRY_DELAY),
+        // Without room for the doorbell's entry nothing would end the wait when another thread rings.
+        let is_deaf = self.bell == Bell::Unarmed && self.doorbell.as_raw().is_some();
+        // Nothing would tell that there is memory for a buffer.
+        let is_thirsty = !self.starved.is_empty() && self.receiver.is_without_memory();
+        if is_deaf || is_thirsty || backlog == Submitted::Some {
+            return patience.at_most(RETRY_DELAY);
         }
+        patience
     }
 
     pub(crate) fn next(&mut self, slots: &mut Slots) -> Option<Raw> {
@@ -281,7 +326,7 @@ impl Uring {
                 return Some(Raw { key, result: Err(Errno::CANCELED), received: None });
             }
             self.batch = self.batch.checked_sub(1)?;
-            let Some(completion) = self.ring.pop() else {
+            let Some(completion) = self.spill.pop_front().or_else(|| self.ring.pop()) else {
                 debug_assert!(false, "a batch is what was in the queue");
                 return None;
             };
@@ -292,7 +337,7 @@ impl Uring {
     }
 
     fn complete(&mut self, completion: &cqueue::Entry, slots: &mut Slots) -> Option<Raw> {
-        let span = self.receiver.take(completion);
+        let taken = self.receiver.take(completion);
         let (kind, key) = Kind::of(completion.user_data())?;
         let more = cqueue::more(completion.flags());
         match kind {
@@ -320,7 +365,7 @@ impl Uring {
         if queue::is_listed(slot) {
             self.cancels.remove(slots, key.index());
         }
-        match self.step(key, result, span, slots) {
+        match self.step(key, result, taken, slots) {
             Step::Done(result) => Some(Raw { key, result, received: None }),
             Step::Received(bytes) => Some(Raw { key, result: Ok(bytes.len() as u32), received: Some(bytes) }),
             Step::Again => {
@@ -336,7 +381,7 @@ impl Uring {
     }
 
     /// What a completion means for its operation.
-    fn step(&mut self, key: Key, result: Result<u32, Errno>, span: Option<group::Span>, slots: &Slots) -> Step {
+    fn step(&mut self, key: Key, result: Result<u32, Errno>, taken: Taken, slots: &Slots) -> Step {
         let slot = slots.get(key).expect("looked up by the caller");
         let wanted = slot.state == SlotState::InFlight;
         let count = match result {
@@ -354,7 +399,7 @@ impl Uring {
                 Ok(None) => Step::Again,
                 Err(errno) => Step::Done(Err(errno)),
             },
-            Op::Receive { fd } => self.received(fd, count, span, slot.state),
+            Op::Receive { fd } => self.received(fd, count, taken, slot.state),
             // Its descriptor may be closed, and the number another file's.
             Op::Shutdown { .. } if slot.state.is_cancelled() => Step::Done(Err(Errno::CANCELED)),
             Op::Shutdown { fd, how } => Step::Done(sys::shutdown(fd, how).map(|()| 0)),
@@ -364,22 +409,22 @@ impl Uring {
         }
     }
 
-    fn received(&mut self, fd: Fd, count: u32, span: Option<group::Span>, state: SlotState) -> Step {
-        match &mut self.receiver {
-            Receiver::Poll(_) if state != SlotState::InFlight => Step::Done(Err(Errno::CANCELED)),
-            Receiver::Poll(scratch) => match scratch.receive(fd) {
+    fn received(&mut self, fd: Fd, count: u32, taken: Taken, state: SlotState) -> Step {
+        match (&mut self.receiver, taken) {
+            (_, Taken::Lost) if state != SlotState::Orphaned => Step::Done(Err(Errno(libc::EIO))),
+            (Receiver::Poll(_), _) if state != SlotState::InFlight => Step::Done(Err(Errno::CANCELED)),
+            (Receiver::Poll(scratch), _) => match scratch.receive(fd) {
                 Ok(Scratched::Bytes(bytes)) => Step::Received(bytes),
                 Ok(Scratched::EndOfFile) => Step::Done(Ok(0)),
                 Ok(Scratched::Nothing) => Step::Again,
                 Ok(Scratched::NoRoom) => Step::Starve,
                 Err(errno) => Step::Done(Err(errno)),
             },
-            Receiver::Ring(_) if count == 0 || state == SlotState::Orphaned => Step::Done(Ok(count)),
-            Receiver::Ring(group) => match span {
-                Some(span) => Step::Received(group.lend(span)),
-                // The group it came from was given up.
-                None => Step::Done(Err(Errno(libc::EIO))),
-            },
+            (Receiver::Ring(group), Taken::Bytes(span)) if state != SlotState::Orphaned => {
+                Step::Received(group.lend(span))
+            }
+            // The end of the stream, or bytes that nobody wants.
+            (Receiver::Ring(_), _) => Step::Done(Ok(count)),
         }
     }
 

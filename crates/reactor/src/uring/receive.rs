@@ -1,6 +1,7 @@
 //! Where the bytes of small receives come from: a buffer ring, or a scratch buffer that is filled when bytes are there.
 #![forbid(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use io_uring::cqueue;
@@ -49,24 +50,29 @@ impl Receiver {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn is_incremental(&self) -> bool {
-        matches!(self, Self::Ring(group) if group.sharing() == Sharing::Incremental)
-    }
-
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Ring(group) => group.bytes(),
-            Self::Poll(scratch) => scratch.shelf.bytes(),
+            Self::Poll(scratch) => scratch.shelf.as_ref().map_or(0, |shelf| shelf.bytes()),
         }
     }
 
     /// Makes every buffer available again that nothing is lent from.
-    pub(super) fn recycle(&mut self) {
+    pub(super) fn recycle(&mut self, pool: &Pool) {
         match self {
             Self::Ring(group) => group.recycle(),
-            Self::Poll(scratch) => scratch.recycle(),
+            Self::Poll(scratch) => scratch.recycle(pool),
         }
+    }
+
+    /// Whether there was no memory for any buffer: it asks again at each [`recycle`](Self::recycle).
+    pub(super) fn is_without_memory(&self) -> bool {
+        matches!(self, Self::Poll(Scratch { shelf: None, .. }))
+    }
+
+    /// Whether receives share buffers, so that every completion has to be seen before one of them is believed.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self, Self::Ring(group) if group.sharing() == Sharing::Incremental)
     }
 
     /// How many receives that wait for a buffer can be started again.
@@ -78,24 +84,30 @@ impl Receiver {
     }
 
     /// Books what a completion says about a buffer. Every completion has to come by here, in order.
-    pub(super) fn take(&mut self, completion: &cqueue::Entry) -> Option<Span> {
-        let Self::Ring(group) = self else { return None };
+    pub(super) fn take(&mut self, completion: &cqueue::Entry) -> Taken {
         let flags = completion.flags();
-        let number = cqueue::buffer_select(flags)?;
-        group.take(number, completion.result().max(0) as u32, cqueue::buffer_more(flags))
+        let Some(number) = cqueue::buffer_select(flags) else { return Taken::Nothing };
+        let span = match self {
+            Self::Ring(group) => group.take(number, completion.result().max(0) as u32, cqueue::buffer_more(flags)),
+            Self::Poll(_) => None,
+        };
+        span.map_or(Taken::Lost, Taken::Bytes)
     }
 
-    /// Checks the buffers against the completions that are in the queue; a group that fails is replaced by one whose
-    /// receives do not share buffers, and what its receives have brought is lost.
-    pub(super) fn audit(&mut self, ring: &mut Ring, pool: &Pool, buffers: u16) -> Result<(), Error> {
-        let Self::Ring(group) = self else { return Ok(()) };
-        if group.audit(ring) == Verdict::Sound {
-            return Ok(());
+    /// Checks the buffers against the completions that nobody has taken yet, those in `spill` and those in the queue; a group that fails is
+    /// replaced by one whose receives do not share buffers, and what its receives have brought is lost.
+    pub(super) fn audit(&mut self, ring: &mut Ring, spill: &VecDeque<cqueue::Entry>, pool: &Pool, buffers: u16) {
+        let Self::Ring(group) = self else { return };
+        if group.audit(ring, spill) == Verdict::Sound {
+            return;
         }
-        ring.unregister_group(group.id()).map_err(|errno| Error::system("io_uring_register (buffer ring)", errno))?;
+        if let Err(errno) = ring.unregister_group(group.id()) {
+            // Leaked below, it may stay where it is.
+            tracing::error!(%errno, "the kernel does not give a group of buffers back");
+        }
         let fresh = match Group::new(ring, pool, buffers, Sharing::Classic, group.id() + 1, group.end()) {
             Ok(group) => Self::Ring(group),
-            Err(_) => Self::Poll(Scratch::new(pool, buffers)?),
+            Err(_) => Self::Poll(Scratch::new(pool, buffers).unwrap_or_else(|_| Scratch::without_memory())),
         };
         if let Self::Ring(astray) = core::mem::replace(self, fresh) {
             let leaked_bytes = astray.leak();
@@ -104,13 +116,23 @@ impl Receiver {
                 "the kernel received on a worker thread: incremental buffers are given up, some receives fail"
             );
         }
-        Ok(())
     }
+}
+
+/// What a completion says about the buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It brought no bytes.
+    Nothing,
+    Bytes(Span),
+    /// It brought bytes to buffers that were given up.
+    Lost,
 }
 
 /// Buffers that the driver itself receives into, back to back.
 pub(super) struct Scratch {
-    shelf: Rc<Shelf>,
+    /// `None` while there is no memory for one.
+    shelf: Option<Rc<Shelf>>,
     /// The one that is being filled, up to `cursor`.
     buffer: u16,
     cursor: usize,
@@ -118,30 +140,39 @@ pub(super) struct Scratch {
 
 impl Scratch {
     fn new(pool: &Pool, buffers: u16) -> Result<Self, Error> {
-        Ok(Self { shelf: Shelf::new(pool, buffers)?, buffer: 0, cursor: 0 })
+        Ok(Self { shelf: Some(Shelf::new(pool, buffers)?), buffer: 0, cursor: 0 })
     }
 
-    fn recycle(&mut self) {
-        if self.shelf.lent(self.buffer) == 0 {
-            self.cursor = 0;
+    /// One whose receives starve until there is memory for a buffer.
+    fn without_memory() -> Self {
+        Self { shelf: None, buffer: 0, cursor: 0 }
+    }
+
+    fn recycle(&mut self, pool: &Pool) {
+        match &self.shelf {
+            Some(shelf) if shelf.lent(self.buffer) == 0 => self.cursor = 0,
+            Some(_) => {}
+            None => self.shelf = Shelf::new(pool, 1).ok(),
         }
     }
 
     fn receives_that_fit(&self) -> usize {
-        let free = |buffer: &u16| *buffer != self.buffer && self.shelf.lent(*buffer) == 0;
-        let others = (0..self.shelf.count()).filter(free).count();
+        let Some(shelf) = &self.shelf else { return 0 };
+        let free = |buffer: &u16| *buffer != self.buffer && shelf.lent(*buffer) == 0;
+        let others = (0..shelf.count()).filter(free).count();
         ((RECEIVE_BUFFER_BYTES - self.cursor) + others * RECEIVE_BUFFER_BYTES) / RECEIVE_BYTES_MAX
     }
 
     /// Receives what is there.
     pub(super) fn receive(&mut self, fd: Fd) -> Result<Scratched, Errno> {
+        let Some(shelf) = &self.shelf else { return Ok(Scratched::NoRoom) };
         if RECEIVE_BUFFER_BYTES - self.cursor < SCRATCH_BYTES_MIN {
-            let Some(free) = (0..self.shelf.count()).find(|buffer| self.shelf.lent(*buffer) == 0) else {
+            let Some(free) = (0..shelf.count()).find(|buffer| shelf.lent(*buffer) == 0) else {
                 return Ok(Scratched::NoRoom);
             };
             (self.buffer, self.cursor) = (free, 0);
         }
-        let received = self.shelf.fill(self.buffer, self.cursor, RECEIVE_BYTES_MAX, |room| sys::receive(fd, room));
+        let received = shelf.fill(self.buffer, self.cursor, RECEIVE_BYTES_MAX, |room| sys::receive(fd, room));
         match received {
             Ok(Some(bytes)) => {
                 self.cursor += bytes.len();

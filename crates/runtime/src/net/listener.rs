@@ -35,6 +35,7 @@ pub struct TcpListener {
     worker: Rc<Worker>,
     fd: Fd,
     address: SocketAddr,
+    backlog: u32,
     accepting: RefCell<Accepting>,
     /// Connections accepted without a wait, one after the other.
     at_once: Cell<u32>,
@@ -77,16 +78,16 @@ impl TcpListener {
         let worker = Worker::current();
         let fd = worker.driver.borrow_mut().listen(address, &options)?;
         worker.opened();
-        let mut listener =
-            Self { worker, fd, address, accepting: RefCell::new(Accepting::Idle), at_once: Cell::new(0) };
+        let (backlog, accepting) = (options.backlog, RefCell::new(Accepting::Idle));
+        let mut listener = Self { worker, fd, address, backlog, accepting, at_once: Cell::new(0) };
         let address = listener.worker.driver.borrow().local_address(fd);
         listener.address = address?;
         Ok(listener)
     }
 
-    /// Another listener at this one's address, for another worker to bind with [`bind_with`](Self::bind_with).
+    /// Another listener at this one's address and with its backlog, for another worker to bind with [`bind_with`](Self::bind_with).
     pub fn sibling_options(&self) -> ListenOptions {
-        ListenOptions { reuse_port: true, join: true, ..ListenOptions::default() }
+        ListenOptions { backlog: self.backlog, reuse_port: true, join: true }
     }
 
     /// The address it listens at; tells the port when 0 was asked for.

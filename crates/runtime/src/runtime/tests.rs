@@ -5,7 +5,8 @@ use core::time::Duration;
 
 use plimsoll_reactor::sim::{Faults, SimConfig, World};
 
-use crate::net::{TcpListener, TcpStream};
+use crate::net::{ListenOptions, TcpListener, TcpStream};
+use crate::worker::INBOX_JOBS_MAX;
 use crate::{
     ContainerLimit, DriverChoice, Error, MemoryLimit, Result, Runtime, Spawner, sleep, spawn, spawn_on, worker_index,
     workers,
@@ -139,9 +140,48 @@ fn a_worker_that_has_ended_drops_what_is_sent_to_it() {
         let held = std::sync::Arc::new(());
         let kept = std::sync::Arc::clone(&held);
         // As by a thread that asked whether the runtime runs just before it ended.
-        inbox.send(Box::new(move || drop(kept)));
+        inbox.send(Box::new(move || drop(kept))).expect("nothing is queued");
         assert_eq!(std::sync::Arc::strong_count(&held), 1, "else who waits for the answer waits for ever");
     }
+}
+
+#[test]
+fn what_waits_for_a_worker_is_bounded() {
+    let runtime = Runtime::builder().workers(1).memory(MemoryLimit::mib(64)).build().expect("a runtime starts");
+    runtime.block_on(async {
+        // The only worker is busy here, and takes none of them meanwhile.
+        let mut handles = Vec::new();
+        let refused = loop {
+            assert!(handles.len() <= INBOX_JOBS_MAX, "there is a limit");
+            match spawn_on(0, || async { 1 }) {
+                Ok(handle) => handles.push(handle),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(refused, Error::InboxFull), "{refused}");
+        assert!(refused.to_string().contains("4096 closures"), "{refused}");
+        assert_eq!(handles.len(), INBOX_JOBS_MAX);
+        let mut sum = 0;
+        for handle in handles {
+            sum += handle.await.expect("it has run");
+        }
+        assert_eq!(sum, INBOX_JOBS_MAX);
+        assert_eq!(spawn_on(0, || async { 2 }).expect("there is room again").await.expect("it runs"), 2);
+    });
+    assert!(runtime.shutdown().is_clean());
+}
+
+#[test]
+fn a_listener_s_siblings_have_its_backlog() {
+    let runtime = Runtime::builder().workers(1).memory(MemoryLimit::mib(64)).build().expect("a runtime starts");
+    runtime.block_on(async {
+        let options = ListenOptions { backlog: 7, reuse_port: true, join: false };
+        let first = TcpListener::bind_with("127.0.0.1:0".parse().expect("an address"), options).expect("a free port");
+        assert_eq!(first.sibling_options(), ListenOptions { join: true, ..options });
+        let second = TcpListener::bind_with(first.local_addr(), first.sibling_options()).expect("it joins");
+        assert_eq!(second.sibling_options(), first.sibling_options());
+    });
+    assert!(runtime.shutdown().is_clean());
 }
 
 #[test]

@@ -311,7 +311,7 @@ fn a_receive_on_a_worker_thread_never_shows_bytes_of_another() {
     let Some(mut bench) = Bench::new(ReceiveMode::Incremental, &DriverConfig::default()) else { return };
     let mut connections = bench.connections(3);
     let Some(uring) = bench.backend(ReceiveMode::Incremental, &DriverConfig::default()) else { return };
-    if !uring.receiver.is_incremental() {
+    if !uring.receiver.is_shared() {
         return;
     }
     let mut bare = Bare { uring, slots: Slots::new(), pool: bench.pool.clone() };
@@ -336,7 +336,7 @@ fn a_receive_on_a_worker_thread_never_shows_bytes_of_another() {
         let right = *bytes == if *token == Token(1) { &b"to be noticed"[..] } else { &b"to be noticed, too"[..] };
         assert!(lost || right, "the right bytes or none: {token:?} {result:?} {bytes:?}");
     }
-    assert!(!bare.uring.receiver.is_incremental(), "the group was given up");
+    assert!(!bare.uring.receiver.is_shared(), "the group was given up");
 
     // The others go on, and what the worker brings is recognised.
     for round in 0..40 {
@@ -350,5 +350,125 @@ fn a_receive_on_a_worker_thread_never_shows_bytes_of_another() {
     let (token, result, bytes) = bare.next().unwrap();
     assert_eq!(token, Token(0));
     assert!(result == Err(Errno(libc::EIO)) || (result == Ok(4) && bytes == b"late"), "{result:?} {bytes:?}");
+    connections.iter().for_each(|(_, fd)| sys::close(*fd).unwrap());
+}
+
+/// A bare backend in which a receive on a worker thread of the kernel has taken room that it has not filled.
+fn bare_with_a_worker(bench: &mut Bench, config: &DriverConfig, worker: Fd) -> Option<Bare> {
+    let uring = bench.backend(ReceiveMode::Incremental, config)?;
+    if !uring.receiver.is_shared() {
+        return None;
+    }
+    let mut bare = Bare { uring, slots: Slots::new(), pool: bench.pool.clone() };
+    let key = bare.insert(Op::Receive { fd: worker }, 0);
+    let slot = bare.slots.get_mut(key).unwrap();
+    let entry = Entry::start(key, &mut slot.op, bare.uring.receiver.group(), Arming::Starved).on_worker();
+    assert!(bare.uring.ring.push(&entry));
+    bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    Some(bare)
+}
+
+#[test]
+fn an_overflow_does_not_hide_a_receive_on_a_worker_thread() {
+    let Some(mut bench) = Bench::new(ReceiveMode::Incremental, &DriverConfig::default()) else { return };
+    let mut connections = bench.connections(2);
+    let config = DriverConfig { entries: 8, receive_buffers: 1, ..DriverConfig::default() };
+    let Some(mut bare) = bare_with_a_worker(&mut bench, &config, connections[0].1) else { return };
+    bare.receive(connections[1].1, 1);
+    bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
+    connections[1].0.write_all(b"behind the worker's room").unwrap();
+    // Many more completions than the 32 for which there is room.
+    let nowhere = Fd::from_raw(1 << 20);
+    for _ in 0..2 {
+        for _ in 0..100 {
+            let key = bare.insert(Op::Shutdown { fd: nowhere, how: Shutdown::Both }, 2);
+            bare.uring.start(key, &mut bare.slots);
+        }
+        // The receive's own is in the middle of them.
+        bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
+    }
+    let (mut others, mut answer) = (0, None);
+    while others < 200 || answer.is_none() {
+        match bare.next().expect("all of them come") {
+            (Token(2), result, _) => {
+                assert_eq!(result, Err(Errno(libc::EBADF)));
+                others += 1;
+            }
+            (token, result, bytes) => {
+                assert_eq!(token, Token(1));
+                answer = Some((result, bytes));
+            }
+        }
+    }
+    let (result, bytes) = answer.unwrap();
+    let right = bytes == b"behind the worker's room";
+    assert!(result == Err(Errno(libc::EIO)) || right, "the right bytes or none: {result:?} {bytes:?}");
+    assert!(!bare.uring.receiver.is_shared(), "the group was given up");
+    connections[0].0.write_all(b"late").unwrap();
+    assert!(bare.next().is_some(), "the worker's receive ends");
+    connections.iter().for_each(|(_, fd)| sys::close(*fd).unwrap());
+}
+
+#[test]
+fn an_overflow_of_receives_that_share_buffers_loses_none() {
+    let Some(mut bench) = Bench::new(ReceiveMode::Incremental, &DriverConfig::default()) else { return };
+    let mut connections = bench.connections(200);
+    let config = DriverConfig { entries: 8, ..DriverConfig::default() };
+    let Some(uring) = bench.backend(ReceiveMode::Incremental, &config) else { return };
+    if !uring.receiver.is_shared() {
+        return;
+    }
+    let mut bare = Bare { uring, slots: Slots::new(), pool: bench.pool.clone() };
+    for round in 0..3 {
+        for (index, (_, fd)) in connections.iter().enumerate() {
+            bare.receive(*fd, index as u32);
+        }
+        for (index, (client, _)) in connections.iter_mut().enumerate() {
+            client.write_all(format!("{round}: {index}").as_bytes()).unwrap();
+        }
+        for _ in 0..connections.len() {
+            let (token, result, bytes) = bare.next().expect("all of them come");
+            let expected = format!("{round}: {}", token.0);
+            assert_eq!((result, &bytes[..]), (Ok(expected.len() as u32), expected.as_bytes()));
+        }
+    }
+    assert!(bare.uring.receiver.is_shared(), "there was no reason to give the buffers up");
+    bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
+    assert!(bare.uring.spill_charge.is_none(), "the memory is given back");
+    connections.iter().for_each(|(_, fd)| sys::close(*fd).unwrap());
+}
+
+#[test]
+fn without_memory_for_other_buffers_receives_wait_for_it() {
+    let Some(mut bench) = Bench::new(ReceiveMode::Incremental, &DriverConfig::default()) else { return };
+    let mut connections = bench.connections(2);
+    let (worker, other) = (connections[0].1, connections[1].1);
+    let Some(mut bare) = bare_with_a_worker(&mut bench, &DriverConfig::default(), worker) else { return };
+    bare.receive(other, 1);
+    let key = bare.insert(Op::Poll { fd: other, interest: Interest::Readable }, 2);
+    bare.uring.start(key, &mut bare.slots);
+    let mut held = Vec::new();
+    for class in plimsoll_pool::Class::ALL.into_iter().rev() {
+        while let Ok(lease) = bench.pool.try_acquire_class(class, Kind::Buffers) {
+            held.push(lease);
+        }
+    }
+    connections[1].0.write_all(b"to be noticed").unwrap();
+    let mut answers = [bare.next().unwrap(), bare.next().unwrap()];
+    answers.sort_by_key(|(token, ..)| token.0);
+    assert_eq!(answers[0], (Token(1), Err(Errno(libc::EIO)), Vec::new()));
+    assert_eq!(answers[1].1, Ok(0));
+    assert!(bare.uring.receiver.is_without_memory());
+
+    connections[1].0.write_all(b"when there is room").unwrap();
+    bare.receive(other, 3);
+    assert_eq!(bare.next(), None, "it starves, and the driver goes on");
+    assert_eq!(bare.uring.patience(Wait::Forever, Submitted::All), Patience::For(RETRY_DELAY));
+    drop(held);
+    assert_eq!(bare.next(), Some((Token(3), Ok(18), b"when there is room".to_vec())));
+
+    connections[0].0.write_all(b"late").unwrap();
+    assert_eq!(bare.next(), Some((Token(0), Err(Errno(libc::EIO)), Vec::new())), "it is not passed over in silence");
     connections.iter().for_each(|(_, fd)| sys::close(*fd).unwrap());
 }
