@@ -158,6 +158,32 @@ pub enum Error {
     HeaderBlockTooLarge,
     /// More CONTINUATION, empty or control frames, resets or overhead than an honest peer sends. RFC 9113 10.5; ENHANCE_YOUR_CALM.
     Flood,
+    /// The request does not ask for an upgrade to WebSocket. RFC 6455 4.2.1; 426.
+    WebSocketUpgradeMissing,
+    /// Sec-WebSocket-Version is not 13. RFC 6455 4.4; 426.
+    WebSocketVersionUnsupported,
+    /// Sec-WebSocket-Key is missing, repeated or not 16 bytes in base64, or the method is not GET. RFC 6455 4.2.1; 400.
+    WebSocketHandshakeInvalid,
+    /// A reserved bit that no extension uses, or a reserved opcode. RFC 6455 5.2; close code 1002.
+    WebSocketReserved,
+    /// A frame of a client without a mask, or one of a server with a mask. RFC 6455 5.1; close code 1002.
+    WebSocketMaskInvalid,
+    /// A length that is not in its shortest form, or over 2^63 - 1. RFC 6455 5.2; close code 1002.
+    WebSocketLengthInvalid,
+    /// A control frame that is fragmented or over 125 bytes. RFC 6455 5.5; close code 1002.
+    WebSocketControlInvalid,
+    /// A continuation without a beginning, or a beginning within a message. RFC 6455 5.4; close code 1002.
+    WebSocketFragmentUnexpected,
+    /// A close frame of one byte, or with a code that is never sent. RFC 6455 7.4; close code 1002.
+    WebSocketCloseInvalid,
+    /// A text or a reason for closing that is not UTF-8. RFC 6455 8.1; close code 1007.
+    WebSocketTextInvalid,
+    /// A message over `message_bytes_max`, inflated or not. RFC 6455 7.4.1; close code 1009.
+    WebSocketMessageTooLarge,
+    /// A message of more fragments than `fragments_max`. RFC 6455 10.4; close code 1008.
+    WebSocketTooManyFragments,
+    /// A compressed message that does not inflate. RFC 7692 7.2.2; close code 1007.
+    WebSocketDeflateInvalid,
     /// A field value or name that the program set is not valid. RFC 9110 5.1, 5.5; 500.
     ResponseFieldInvalid,
     /// The program set a field that the codec writes itself (framing, Connection). 500.
@@ -188,6 +214,7 @@ impl Error {
                 StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
             }
             Error::ExpectationUnknown => StatusCode::EXPECTATION_FAILED,
+            Error::WebSocketUpgradeMissing | Error::WebSocketVersionUnsupported => StatusCode::UPGRADE_REQUIRED,
             _ => match self.fault() {
                 Fault::Caller => StatusCode::INTERNAL_SERVER_ERROR,
                 Fault::Peer | Fault::PeerUnsupported => StatusCode::BAD_REQUEST,
@@ -203,6 +230,7 @@ impl Error {
             | Error::VersionUnsupported
             | Error::Http2Preface
             | Error::TransferCodingUnsupported
+            | Error::WebSocketVersionUnsupported
             | Error::ExpectationUnknown => Fault::PeerUnsupported,
             Error::ResponseFieldInvalid
             | Error::FieldReserved
@@ -283,6 +311,23 @@ impl Error {
             Error::TrailersUnfinished => "trailers must end the stream",
             Error::HeaderBlockTooLarge => "the compressed header block is over the limit",
             Error::Flood => "too many frames or resets for too little use; send fewer",
+            Error::WebSocketUpgradeMissing => {
+                "this is a WebSocket; ask with Upgrade: websocket and Connection: Upgrade"
+            }
+            Error::WebSocketVersionUnsupported => "only version 13 of WebSocket is spoken here",
+            Error::WebSocketHandshakeInvalid => "the handshake must be a GET with one Sec-WebSocket-Key of 16 bytes",
+            Error::WebSocketReserved => "a reserved bit or opcode is used",
+            Error::WebSocketMaskInvalid => "frames of clients must be masked, frames of servers must not",
+            Error::WebSocketLengthInvalid => "the length of a frame is not in its shortest form",
+            Error::WebSocketControlInvalid => "a control frame has at most 125 bytes and no fragments",
+            Error::WebSocketFragmentUnexpected => {
+                "a message must end before the next begins, and begin before it continues"
+            }
+            Error::WebSocketCloseInvalid => "a close frame is empty or begins with a code that may be sent",
+            Error::WebSocketTextInvalid => "a text is not UTF-8",
+            Error::WebSocketMessageTooLarge => "the message is over the limit; send less at a time",
+            Error::WebSocketTooManyFragments => "the message has too many fragments; send fewer",
+            Error::WebSocketDeflateInvalid => "a compressed message does not inflate",
             Error::ResponseFieldInvalid => "the name must be a token and the value must not hold control bytes",
             Error::FieldReserved => "this field is written by the codec; use the response's own setting",
             Error::OutputFull => "the output is too small; reserve encoded_len bytes",

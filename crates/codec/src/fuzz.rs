@@ -20,6 +20,12 @@ mod h2;
 pub(crate) use h2::{PREFACE_AND_SETTINGS, Served, frame, serve_h2};
 pub use h2::{h2_frames, h2_operations};
 
+mod ws;
+
+#[cfg(test)]
+pub(crate) use ws::{Told, read_ws};
+pub use ws::{ws_deflate, ws_frames, ws_text};
+
 use http::{Method, StatusCode};
 
 use crate::Error;

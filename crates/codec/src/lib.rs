@@ -11,10 +11,12 @@
 //! | [`hpack`] | header compression of HTTP/2, both ways |
 //! | [`date`] | the 29 bytes of a `Date` field |
 //! | [`misbehaviour`] | one counter of what a peer does wrong |
+//! | [`ws`] | WebSocket for both ends: handshake, frames, messages, compression |
 //! | [`query`] | pairs of a query string, without allocation |
 //!
 //! The codec allocates nothing, with one exception that belongs to [`http::Method`]: a method of 16 to
-//! [`h1::METHOD_BYTES_MAX`] bytes that HTTP does not know is kept in a box.
+//! [`h1::METHOD_BYTES_MAX`] bytes that HTTP does not know is kept in a box. With the feature `deflate`, the compression of
+//! WebSocket keeps its windows on the heap.
 #![forbid(unsafe_code)]
 
 pub mod date;
@@ -26,5 +28,6 @@ pub mod h2;
 pub mod hpack;
 pub mod misbehaviour;
 pub mod query;
+pub mod ws;
 
 pub use error::{Error, Fault};

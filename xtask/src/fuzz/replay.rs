@@ -13,7 +13,7 @@ use crate::repo;
 pub(crate) type Target = fn(&[u8]);
 
 /// The targets by name; each has a file in `fuzz/fuzz_targets` and a folder in `fuzz/corpus`.
-pub(crate) const TARGETS: [(&str, Target); 9] = [
+pub(crate) const TARGETS: [(&str, Target); 12] = [
     ("head", plimsoll_codec::fuzz::head),
     ("chunked", plimsoll_codec::fuzz::chunked),
     ("connection", plimsoll_codec::fuzz::connection),
@@ -21,6 +21,9 @@ pub(crate) const TARGETS: [(&str, Target); 9] = [
     ("hpack", plimsoll_codec::fuzz::hpack),
     ("h2_frames", plimsoll_codec::fuzz::h2_frames),
     ("h2_operations", plimsoll_codec::fuzz::h2_operations),
+    ("ws_frames", plimsoll_codec::fuzz::ws_frames),
+    ("ws_text", plimsoll_codec::fuzz::ws_text),
+    ("ws_deflate", plimsoll_codec::fuzz::ws_deflate),
     ("query", plimsoll_codec::fuzz::query),
     ("differential", plimsoll_conformance::differential::request),
 ];

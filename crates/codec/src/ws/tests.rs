@@ -1,0 +1,5 @@
+//! Tests of WebSocket.
+mod frames;
+mod handshakes;
+#[cfg(feature = "deflate")]
+mod inflation;
