@@ -15,6 +15,7 @@ use plimsoll_codec::h1::{
     self, BodyEncoder, BodyEvent, BodyLength, BodyOut, Fields, Persistence, RequestState, ResponseHead, ResponseState,
 };
 use plimsoll_pool::PoolBox;
+use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Kind, Lease, OverBudget, Pool};
 use plimsoll_slab::Key;
@@ -59,6 +60,8 @@ pub(crate) struct Core {
     refused: Cell<u32>,
     /// Whether the last of these has ended.
     recheck: Cell<bool>,
+    /// The place of the table that was looked at last for somebody to let go of.
+    looked_at: Cell<u32>,
     /// What is known of peers beside their sockets.
     pub(crate) peers: RefCell<Peers>,
     pub(crate) log: Option<LogHook>,
@@ -90,6 +93,7 @@ impl Core {
             must_finish: Cell::new(0),
             refused: Cell::new(0),
             recheck: Cell::new(false),
+            looked_at: Cell::new(0),
             log,
             #[cfg(feature = "router")]
             routes: OnceCell::new(),
@@ -202,7 +206,21 @@ impl Core {
 
     /// How long a connection may be parked.
     pub(crate) fn parked_timeout(&self, born: u32) -> Duration {
-        self.config.keep_alive_timeout.min(self.age_left(born))
+        let part = if self.level() >= Level::Yellow { 4 } else { 1 };
+        (self.config.keep_alive_timeout / part).min(self.age_left(born))
+    }
+
+    /// Has the engine take another turn at once.
+    pub(crate) fn look_again(&self) {
+        self.recheck.set(true);
+    }
+
+    /// The place of the table to look at next, of so many: from the highest to the lowest, again and again.
+    pub(crate) fn next_look(&self, places: u32) -> u32 {
+        let at = self.looked_at.get().min(places);
+        let next = if at == 0 { places.saturating_sub(1) } else { at - 1 };
+        self.looked_at.set(next);
+        next
     }
 
     /// Runs `poll` as the handler of a connection that the engine looks after itself.

@@ -72,6 +72,7 @@ impl<S: Service> Engine<S> {
         while let Some(key) = core.next_listed() {
             self.look_after(key);
         }
+        self.relieve();
         ended
     }
 
@@ -119,14 +120,19 @@ impl<S: Service> Engine<S> {
         };
         match taken {
             Some(Connection::Parked { requests, born, score, empty_lines }) => {
-                let config = &self.core.config;
-                let fresh = Active::new(requests, born, score, &config.limits, config.body_receive);
-                let mut active = Active { search: HeadSearch::after_empty_lines(empty_lines), ..fresh };
-                if self.core.peers.borrow().awaits_proxy(key) {
-                    // The time that was set at the accept stands.
-                    (active.awaits_proxy, active.deadline) = (true, Deadline::Proxy);
-                }
-                match self.core.pool.try_boxed(active, Kind::Codec) {
+                let core = Rc::clone(&self.core);
+                let awaits_proxy = core.peers.borrow().awaits_proxy(key);
+                let boxed = self.with_room(key, |_| {
+                    let config = &core.config;
+                    let fresh = Active::new(requests, born, score, &config.limits, config.body_receive);
+                    let mut active = Active { search: HeadSearch::after_empty_lines(empty_lines), ..fresh };
+                    if awaits_proxy {
+                        // The time that was set at the accept stands.
+                        (active.awaits_proxy, active.deadline) = (true, Deadline::Proxy);
+                    }
+                    core.pool.try_boxed(active, Kind::Codec).map_err(|(over, _active)| over)
+                });
+                match boxed {
                     Ok(active) => {
                         self.core.counters().active(1);
                         self.drive(key, active, Some(bytes));

@@ -45,6 +45,7 @@ mod peers;
 mod plan;
 mod proxy;
 mod receive;
+mod relief;
 mod request;
 mod response;
 #[cfg(feature = "router")]

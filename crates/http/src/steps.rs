@@ -26,6 +26,8 @@ use crate::ticket::Ticket;
 const LOGGED_LINE_BYTES_MAX: usize = 8_192;
 /// A body of so many bytes that no handler wanted is nothing to note.
 const UNWANTED_BYTES_FREE: u32 = 16 * 1024;
+/// What there must be room for when a request is begun while memory is short: its head and a small answer.
+const REQUEST_ROOM_BYTES: usize = 8 * 1024;
 /// Fields of a head at most, whatever the configuration says.
 const FIELDS_MAX: usize = h1::FIELDS_CEILING;
 /// Fields of nearly every head. The table for them is made for each request; that for the most would be 2 KiB of zeros.
@@ -169,8 +171,8 @@ impl<S: Service> Engine<S> {
     fn may_begin(&self, key: Key, active: &Active) -> bool {
         let output = &active.output;
         let room = !output.has_tail() && output.gathered_bytes() < self.core.config.output_bytes_max;
-        let waits =
-            is_batch_full(&self.core, active) && (!output.is_empty() || self.core.table.borrow().is_sending(key));
+        let is_held_back = is_batch_full(&self.core, active) || self.core.is_short();
+        let waits = is_held_back && (!output.is_empty() || self.core.table.borrow().is_sending(key));
         room && !waits && !active.closing
     }
 
@@ -242,7 +244,10 @@ impl<S: Service> Engine<S> {
             Framing::None | Framing::Length(0) => None,
             _ => Some(&bytes[found.end..]),
         };
-        if self.begin(key, &mut active, &view, body).is_err() {
+        let pool = self.core.pool.clone();
+        let room = |_: &mut Self| pool.try_acquire(REQUEST_ROOM_BYTES, Kind::Buffers).map(drop);
+        let is_full = self.core.is_short() && self.with_room(key, room).is_err();
+        if is_full || self.begin(key, &mut active, &view, body).is_err() {
             return Step::Wait(self.no_room(active));
         }
         let ticket = Ticket::new(&self.core, key, active.requests);
@@ -289,7 +294,8 @@ impl<S: Service> Engine<S> {
         let is_last = self.core.is_stopping()
             || config.requests_max.is_some_and(|max| active.requests >= max)
             || active.score.verdict() != Verdict::Fine
-            || self.core.age_left(active.born).is_zero();
+            || self.core.age_left(active.born).is_zero()
+            || self.core.is_short();
         if is_last {
             active.exchange.close_after();
         }

@@ -288,6 +288,24 @@ impl<C: Default> Table<C> {
         self.entries.get(key).map(|entry| &entry.state)
     }
 
+    /// How many places there are; connections take the lowest that is free.
+    pub fn places(&self) -> u32 {
+        self.entries.capacity() as u32
+    }
+
+    /// The connection at a place, counted from 0.
+    pub fn key_at(&self, place: u32) -> Option<Key> {
+        self.entries.key_at(place)
+    }
+
+    /// The time until what [`schedule`](Self::schedule) asked for, to a quarter of a second; `None` if nothing is asked for, or the
+    /// connection was closed.
+    pub fn scheduled_in(&self, key: Key) -> Option<Duration> {
+        let due = self.entries.get(key)?.link.deadline_tick()?;
+        let ticks = due.saturating_sub(tick(self.worker.now()));
+        Some(Duration::from_millis(u64::from(ticks) * u64::from(TICK_MS)))
+    }
+
     /// All connections, as they are now.
     pub fn keys(&self) -> impl Iterator<Item = Key> + '_ {
         self.entries.iter().map(|(key, _)| key)
