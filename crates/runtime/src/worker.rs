@@ -200,7 +200,7 @@ impl Worker {
     pub(crate) fn turn(&self) -> Result<(), Error> {
         self.run_ready();
         let wait = self.wait();
-        self.exchange(wait)
+        self.exchange(wait, || {})
     }
 
     /// Runs ready tasks and fires timers.
@@ -245,13 +245,15 @@ impl Worker {
         }
     }
 
-    /// Gives back what is free for long, submits, waits and reaps.
-    pub(crate) fn exchange(&self, wait: Wait) -> Result<(), Error> {
+    /// Gives back what is free for long, submits, waits and reaps. Calls `awake` after the wait, before what came of it wakes anybody.
+    pub(crate) fn exchange(&self, wait: Wait, awake: impl FnOnce()) -> Result<(), Error> {
         // Received bytes are borrowed for a turn. Whoever armed a receive and does not look any more, as after a select, must not keep one
         // of the few buffers from everybody else.
         self.borrowing.borrow_mut().retain(|index| !self.waiters.borrow_mut().copy_out(*index, &self.pool));
         let wait = self.release.turn(self, wait);
-        self.driver.borrow_mut().enter(wait)?;
+        let entered = self.driver.borrow_mut().enter(wait);
+        awake();
+        entered?;
         self.reap();
         self.pool.drain_remote();
         self.publish();
