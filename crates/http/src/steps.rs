@@ -101,7 +101,7 @@ impl<S: Service> Engine<S> {
     /// Something changed on a connection: a handler answered, wrote, or wants to read.
     pub(crate) fn look_after(&mut self, key: Key) {
         if let Some(mut active) = self.core.take(key) {
-            active.listed = false;
+            (active.listed, active.fed) = (false, false);
             self.drive(key, active, None);
         }
     }
@@ -149,6 +149,8 @@ impl<S: Service> Engine<S> {
             && let Some(reader) = active.reader.take()
         {
             reader.wake();
+            active.fed = true;
+            self.core.list_later(key);
         }
         self.settle(key, active);
     }
