@@ -31,8 +31,8 @@ use http::{Method, StatusCode};
 use crate::Error;
 use crate::h1::{
     BodyDecoder, BodyEvent, BodyLength, Exchange, FIELDS_CEILING, FieldSlot, Fields, Framing, HeadSearch, Limits, Next,
-    Persistence, RequestHead, RequestView, ResponseHead, TargetForm, chunk_header, parse_head, put_last_chunk,
-    trailers,
+    Persistence, RequestHead, RequestView, ResponseHead, TargetForm, chunk_header, parse_head, parse_whole_head,
+    put_last_chunk, trailers,
 };
 
 /// Any bytes as a request head.
@@ -50,10 +50,17 @@ pub fn head(data: &[u8]) {
         assert_eq!(whole, Ok(Some(0..data.len())));
         accepted(data, &slots, &request);
     }
+    let mut taken = None;
     if let Ok(Some(range)) = whole
         && let Ok(request) = parse_head(&data[range.clone()], &mut slots, &limits)
     {
-        accepted(&data[range], &slots, &request);
+        accepted(&data[range.clone()], &slots, &request);
+        taken = (range.start == 0).then_some((range.end, request));
+    }
+    let found = parse_whole_head(data, &mut slots, &limits);
+    assert_eq!(found, taken, "with and without a search");
+    if let Some((len, request)) = found {
+        accepted(&data[..len], &slots, &request);
     }
 }
 

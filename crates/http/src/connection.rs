@@ -101,6 +101,8 @@ pub(crate) struct Active {
     pub(crate) closing: bool,
     /// The deadline that is set.
     pub(crate) deadline: Deadline,
+    /// Bytes have come for the reader, which was woken and has not had its turn yet: it is not known what is waited for next.
+    pub(crate) fed: bool,
     /// In the list of connections to be looked after this turn.
     pub(crate) listed: bool,
     /// The request line, while there is an access log.
@@ -144,6 +146,7 @@ impl Active {
             receive: Receive::new(size),
             closing: false,
             deadline: Deadline::None,
+            fed: false,
             listed: false,
             line: None,
             peer: None,

@@ -48,6 +48,8 @@ pub(crate) struct Core {
     worker: usize,
     /// Connections that a handler has changed and the engine must look after.
     listed: RefCell<VecDeque<Key>>,
+    /// Those to be looked after once the handlers that were woken have had their turn.
+    later: RefCell<VecDeque<Key>>,
     engine: RefCell<Option<Waker>>,
     /// The connection whose handler the engine is polling right now: it looks after it itself.
     current: Cell<Option<Key>>,
@@ -86,6 +88,7 @@ impl Core {
             counters,
             worker: plimsoll_runtime::worker_index(),
             listed: RefCell::default(),
+            later: RefCell::default(),
             engine: RefCell::default(),
             current: Cell::new(None),
             date: Cell::new((0, date::format(0))),
@@ -135,6 +138,20 @@ impl Core {
             *engine = Some(cx.waker().clone());
         }
         Poll::Pending
+    }
+
+    /// Has the engine look after a connection in its next turn: behind handlers that were woken in this one.
+    pub(crate) fn list_later(&self, key: Key) {
+        self.later.borrow_mut().push_back(key);
+    }
+
+    /// The engine's turn is over: what was put off is for the next one, which comes at once.
+    pub(crate) fn end_turn(&self, cx: &mut Context<'_>) {
+        let mut later = self.later.borrow_mut();
+        if !later.is_empty() {
+            self.listed.borrow_mut().append(&mut later);
+            cx.waker().wake_by_ref();
+        }
     }
 
     pub(crate) fn next_listed(&self) -> Option<Key> {

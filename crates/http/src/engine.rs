@@ -60,7 +60,11 @@ impl<S: Service> Engine<S> {
             }
             let listed = core.poll_listed(cx).is_ready();
             let ready = core.table.borrow_mut().poll_ready(cx).is_ready();
-            if listed || ready { Poll::Ready(false) } else { Poll::Pending }
+            if listed || ready {
+                return Poll::Ready(false);
+            }
+            core.end_turn(cx);
+            Poll::Pending
         })
         .await;
         core.tick();

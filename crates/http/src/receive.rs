@@ -11,7 +11,7 @@ use ::core::time::Duration;
 
 use plimsoll_pool::{AdaptiveSize, Budget, Class};
 use plimsoll_runtime::Instant;
-use plimsoll_runtime::net::Bytes;
+use plimsoll_runtime::net::{Bytes, RECEIVE_BYTES_MAX};
 
 /// From this part of the line on, wishes do not grow beyond [`YELLOW_MAX`], and from the next on not beyond [`ORANGE_MAX`].
 const YELLOW_PERCENT: u64 = 75;
@@ -48,19 +48,22 @@ impl Receive {
             self.size.reset();
         }
         self.at = now;
-        let wish = self.size.wish().bytes();
         match bytes {
-            // How much room there was is the driver's affair: what would have filled a lease was full.
-            Bytes::Borrowed(received) => {
-                self.size.raise(received.len());
-                self.from = if received.len() >= wish { Source::Own } else { Source::Shared };
-            }
+            Bytes::Borrowed(received) => self.came_shared(received.len()),
             Bytes::Owned(lease) => {
                 let (received, room) = (lease.len(), lease.capacity());
                 self.size.observe(received, room, left.is_some_and(|left| left >= room as u64));
                 self.from = if received >= room / 2 { Source::Own } else { Source::Shared };
             }
         }
+    }
+
+    /// Takes note of bytes in a shared buffer. How much room there was is the driver's affair: full is what would have filled a lease, or the
+    /// most that such a receive ever brings. Without the latter, a wish above that could not be had again after one receive that brought little.
+    fn came_shared(&mut self, received: usize) {
+        let full = self.size.wish().bytes().min(RECEIVE_BYTES_MAX);
+        self.size.raise(received);
+        self.from = if received >= full { Source::Own } else { Source::Shared };
     }
 
     /// The class of the lease that the next receive is worth, with `left` bytes to come; `None` for the driver's shared buffers.

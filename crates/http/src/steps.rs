@@ -103,7 +103,7 @@ impl<S: Service> Engine<S> {
     /// Something changed on a connection: a handler answered, wrote, or wants to read.
     pub(crate) fn look_after(&mut self, key: Key) {
         if let Some(mut active) = self.core.take(key) {
-            active.listed = false;
+            (active.listed, active.fed) = (false, false);
             self.drive(key, active, None);
         }
     }
@@ -151,6 +151,8 @@ impl<S: Service> Engine<S> {
             && let Some(reader) = active.reader.take()
         {
             reader.wake();
+            active.fed = true;
+            self.core.list_later(key);
         }
         self.settle(key, active);
     }
@@ -209,35 +211,43 @@ impl<S: Service> Engine<S> {
         if bytes.is_empty() {
             return Step::Wait(active);
         }
-        let found = match active.search.search(bytes, limits) {
-            Ok(Some(range)) => range,
-            Ok(None) => {
-                let skipped = active.search.discard_skipped();
-                source.consume(skipped);
-                if skipped > 0 && active.score.offend(Offence::EmptyLines) == Verdict::Cut {
-                    return Step::Wait(self.misbehaved(key, active, b"", plimsoll_codec::Error::LeadingLines));
-                }
-                if active.search.started() && active.exchange.request() == RequestState::Idle {
-                    let started = active.exchange.head_started();
-                    debug_assert!(started.is_ok(), "the request side was idle");
-                }
-                return Step::Wait(active);
-            }
-            Err(error) => return Step::Wait(self.misbehaved(key, active, bytes, error)),
-        };
-        let head = &bytes[found.clone()];
         let (mut usual, mut all) = ([FieldSlot::EMPTY; FIELDS_USUAL], None);
         let mut slots = &mut usual[..limits.fields().min(FIELDS_USUAL)];
-        let mut parsed = h1::parse_head(head, slots, limits);
-        if parsed.is_err() && limits.fields() > FIELDS_USUAL {
-            // Perhaps it only has more fields than most.
-            slots = &mut all.insert([FieldSlot::EMPTY; FIELDS_MAX])[..limits.fields()];
-            parsed = h1::parse_head(head, slots, limits);
-        }
-        let parsed = match parsed {
-            Ok(parsed) => parsed,
-            Err(error) => return Step::Wait(self.misbehaved(key, active, bytes, error)),
+        // A head that has come in pieces was searched before, and is searched on.
+        let whole = if active.search.started() { None } else { h1::parse_whole_head(bytes, slots, limits) };
+        let (found, parsed) = match whole {
+            Some((len, parsed)) => (0..len, parsed),
+            None => {
+                let found = match active.search.search(bytes, limits) {
+                    Ok(Some(range)) => range,
+                    Ok(None) => {
+                        let skipped = active.search.discard_skipped();
+                        source.consume(skipped);
+                        if skipped > 0 && active.score.offend(Offence::EmptyLines) == Verdict::Cut {
+                            return Step::Wait(self.misbehaved(key, active, b"", plimsoll_codec::Error::LeadingLines));
+                        }
+                        if active.search.started() && active.exchange.request() == RequestState::Idle {
+                            let started = active.exchange.head_started();
+                            debug_assert!(started.is_ok(), "the request side was idle");
+                        }
+                        return Step::Wait(active);
+                    }
+                    Err(error) => return Step::Wait(self.misbehaved(key, active, bytes, error)),
+                };
+                let head = &bytes[found.clone()];
+                let mut parsed = h1::parse_head(head, slots, limits);
+                if parsed.is_err() && limits.fields() > FIELDS_USUAL {
+                    // Perhaps it only has more fields than most.
+                    slots = &mut all.insert([FieldSlot::EMPTY; FIELDS_MAX])[..limits.fields()];
+                    parsed = h1::parse_head(head, slots, limits);
+                }
+                match parsed {
+                    Ok(parsed) => (found, parsed),
+                    Err(error) => return Step::Wait(self.misbehaved(key, active, bytes, error)),
+                }
+            }
         };
+        let head = &bytes[found.clone()];
         let slots = &slots[..usize::from(parsed.fields)];
         let view = RequestView::new(head, slots, &parsed);
         let body = match parsed.framing {

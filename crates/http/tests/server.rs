@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use plimsoll_http::{Body, BodyWriter, Config, Error, Request, Response, Server, StatusCode};
 use plimsoll_runtime::net::TcpStream;
-use plimsoll_runtime::{Result, Spawner, sleep, spawn};
+use plimsoll_runtime::{Result, Spawner, sleep, spawn, timeout};
 
 use rig::{in_simulation, on_each, read, serve, talk};
 
@@ -281,6 +281,55 @@ fn a_client_that_goes_away_takes_its_handler_along() {
                 sleep(Duration::from_millis(5)).await;
             }
             assert_eq!(DROPPED.with(Cell::get), 1, "the handler's future is dropped");
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn a_client_that_goes_away_within_a_body_takes_its_handler_along_whatever_that_does() {
+    on_each("gone within a body", || {
+        Box::pin(async {
+            struct Dropped;
+            thread_local! {
+                static DROPPED: Cell<u32> = const { Cell::new(0) };
+            }
+            impl Drop for Dropped {
+                fn drop(&mut self) {
+                    DROPPED.with(|dropped| dropped.set(dropped.get() + 1));
+                }
+            }
+            DROPPED.with(|dropped| dropped.set(0));
+            let server = serve(Config::default(), |mut req: Request| async move {
+                let _dropped = Dropped;
+                match req.path() {
+                    "/one" => drop(req.chunk().await?),
+                    "/two" => drop((req.chunk().await?, req.chunk().await?)),
+                    // Asks, and is not interested any more when the bytes come.
+                    _ => drop(timeout(Duration::from_millis(2), req.chunk()).await),
+                }
+                sleep(Duration::from_secs(3_600)).await;
+                Ok::<_, Error>(Response::text("never"))
+            })?;
+            for (gone, path) in ["one", "two", "late"].into_iter().enumerate() {
+                let mut client = TcpStream::connect(server.address).await?;
+                let head = format!("POST /{path} HTTP/1.1\r\nHost: h\r\nContent-Length: 99\r\n\r\n");
+                client.send_bytes(head.as_bytes()).await?;
+                for _ in 0..2 {
+                    sleep(Duration::from_millis(10)).await;
+                    client.send_bytes(b"ten bytes.").await?;
+                }
+                sleep(Duration::from_millis(10)).await;
+                assert_eq!(DROPPED.with(Cell::get) as usize, gone, "{path}");
+                drop(client);
+                for _ in 0..200 {
+                    if DROPPED.with(Cell::get) as usize > gone {
+                        break;
+                    }
+                    sleep(Duration::from_millis(5)).await;
+                }
+                assert_eq!(DROPPED.with(Cell::get) as usize, gone + 1, "the handler's future is dropped: {path}");
+            }
             server.stop().await
         })
     });

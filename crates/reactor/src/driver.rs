@@ -349,7 +349,9 @@ impl Driver {
         loop {
             let backend = self.backend.as_mut().expect("a driver is not used after its shutdown");
             let raw = backend.next(&mut self.slots)?;
-            if matches!(self.slots.get(raw.key), Some(Slot { op: Op::Shutdown { .. }, .. })) {
+            if !self.shutdowns.keys.is_empty()
+                && matches!(self.slots.get(raw.key), Some(Slot { op: Op::Shutdown { .. }, .. }))
+            {
                 self.shutdowns.remove(raw.key);
             }
             match self.slots.finish(raw) {

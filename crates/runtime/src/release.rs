@@ -4,7 +4,7 @@
 //! waiters, timers and sockets here, those of connection tables when their owners look at them next.
 #![forbid(unsafe_code)]
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
 use plimsoll_pool::{Budget, Decay, DecayConfig, DecaySpeed};
@@ -18,17 +18,27 @@ const FAST_PERCENT: u64 = 75;
 const TABLE_PAGES_MAX: usize = 2_048;
 
 /// A worker's timer for giving memory back.
-pub(crate) struct Release(RefCell<Decay>);
+pub(crate) struct Release {
+    decay: RefCell<Decay>,
+    /// Nothing is due before this instant, unless somebody is refused credit; `None` when that is not known.
+    due: Cell<Option<Instant>>,
+}
 
 impl Release {
     pub(crate) fn new(config: DecayConfig) -> Self {
-        Self(RefCell::new(Decay::new(config)))
+        Self { decay: RefCell::new(Decay::new(config)), due: Cell::new(None) }
     }
 
     /// Gives back what is due, and says how long the worker may sleep then: until more is due, at most as long as it wanted.
     pub(crate) fn turn(&self, worker: &Worker, wait: Wait) -> Wait {
-        let mut decay = self.0.borrow_mut();
-        let now = Duration::from_nanos(worker.now().as_nanos());
+        let mut decay = self.decay.borrow_mut();
+        let now = worker.now();
+        if let Some(due) = self.due.get().filter(|due| now < *due)
+            && !decay.is_refused(&worker.pool)
+        {
+            return sooner(wait, due);
+        }
+        let now = Duration::from_nanos(now.as_nanos());
         let mut wakes = false;
         if decay.looks_at(now) {
             wakes = worker.release_tables();
@@ -36,20 +46,24 @@ impl Release {
             decay.arm(now);
         }
         decay.tick(&worker.pool, now, || speed(worker.pool.budget()));
-        if wakes {
-            return Wait::No;
+        let due =
+            decay.next_deadline().map(|due| Instant::from_nanos(u64::try_from(due.as_nanos()).unwrap_or(u64::MAX)));
+        self.due.set(due);
+        match due {
+            _ if wakes => Wait::No,
+            None => wait,
+            Some(due) => sooner(wait, due),
         }
-        match (wait, decay.next_deadline()) {
-            (wait, None) | (wait @ Wait::No, _) => wait,
-            (_, Some(Duration::ZERO)) => Wait::No,
-            (wait, Some(deadline)) => {
-                let deadline = Instant::from_nanos(u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX));
-                match wait {
-                    Wait::Until(earlier) if earlier <= deadline => wait,
-                    _ => Wait::Until(deadline),
-                }
-            }
-        }
+    }
+}
+
+/// The wait, until `due` at most. What was due from the start is not waited for.
+fn sooner(wait: Wait, due: Instant) -> Wait {
+    match wait {
+        Wait::No => Wait::No,
+        _ if due == Instant::from_nanos(0) => Wait::No,
+        Wait::Until(earlier) if earlier <= due => wait,
+        Wait::Until(_) | Wait::Forever => Wait::Until(due),
     }
 }
 

@@ -152,8 +152,8 @@ impl Runtime {
             }
             worker.run_ready();
             let wait = if main.prepare_sleep() || worker.is_timer_refused() { worker.wait() } else { Wait::No };
-            let exchanged = worker.exchange(wait);
-            main.woke();
+            // What the reaping wakes is on this thread: it needs no bell.
+            let exchanged = worker.exchange(wait, || main.woke());
             if let Err(error) = exchanged {
                 panic!("the driver of worker 0 failed: {error}");
             }
@@ -280,7 +280,7 @@ fn run_worker(worker: &Rc<Worker>, drain: Duration) -> ShutdownReport {
 /// Drops all tasks and lets their closes and cancels reach the kernel.
 fn settle(worker: &Rc<Worker>) {
     worker.close_down();
-    if let Err(error) = worker.exchange(Wait::No) {
+    if let Err(error) = worker.exchange(Wait::No, || {}) {
         tracing::error!(%error, "the driver failed while it was closed down");
     }
     worker.close_down();
@@ -381,7 +381,7 @@ impl Simulation {
             worker.run_ready();
             let may_wait = worker.index > 0 || main.prepare_sleep() || worker.is_timer_refused();
             let wait = if may_wait { worker.wait() } else { Wait::No };
-            let exchanged = worker.exchange(wait);
+            let exchanged = worker.exchange(wait, || {});
             if let Err(error) = exchanged {
                 self.stuck(&error);
             }

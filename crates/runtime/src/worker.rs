@@ -115,10 +115,13 @@ impl Inbox {
         }
     }
 
+    fn is_pending(&self) -> bool {
+        self.pending.load(Ordering::Acquire)
+    }
+
     fn take(&self) -> VecDeque<JobEntry> {
-        if !self.pending.swap(false, Ordering::Acquire) {
-            return VecDeque::new();
-        }
+        // Before the lock: whoever queues a closure after it was taken sets this again.
+        self.pending.store(false, Ordering::Relaxed);
         let mut jobs = self.jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         jobs.as_mut().map(core::mem::take).unwrap_or_default()
     }
@@ -137,7 +140,8 @@ pub(crate) struct Worker {
     /// Waiters whose answers came with bytes in the driver's buffers.
     borrowing: RefCell<Vec<u32>>,
     pub(crate) sockets: RefCell<Slab<Socket, PoolPage>>,
-    tables: RefCell<[Option<Rc<Events>>; TABLES_MAX]>,
+    /// Up to the highest one in use: a turn asks all of them several times.
+    tables: RefCell<Vec<Option<Rc<Events>>>>,
     /// The relays of this worker, while their task lives.
     pub(crate) relays: RefCell<Weak<Relays>>,
     stop_wakers: RefCell<Slab<Waker, PoolPage>>,
@@ -224,7 +228,7 @@ impl Worker {
     pub(crate) fn turn(&self) -> Result<(), Error> {
         self.run_ready();
         let wait = self.wait();
-        self.exchange(wait)
+        self.exchange(wait, || {})
     }
 
     /// Runs ready tasks and fires timers.
@@ -279,7 +283,7 @@ impl Worker {
             let deadline = self.next_deadline();
             return Wait::Until(deadline.map_or(retry, |deadline| deadline.min(retry)));
         }
-        let busy = self.tasks.has_ready() || self.inbox.pending.load(Ordering::Acquire);
+        let busy = self.tasks.has_ready() || self.inbox.is_pending();
         if busy || !self.tasks.prepare_sleep() {
             return Wait::No;
         }
@@ -293,13 +297,15 @@ impl Worker {
         }
     }
 
-    /// Gives back what is free for long, submits, waits and reaps.
-    pub(crate) fn exchange(&self, wait: Wait) -> Result<(), Error> {
+    /// Gives back what is free for long, submits, waits and reaps. Calls `awake` after the wait, before what came of it wakes anybody.
+    pub(crate) fn exchange(&self, wait: Wait, awake: impl FnOnce()) -> Result<(), Error> {
         // Received bytes are borrowed for a turn. Whoever armed a receive and does not look any more, as after a select, must not keep one
         // of the few buffers from everybody else.
         self.borrowing.borrow_mut().retain(|index| !self.waiters.borrow_mut().copy_out(*index, &self.pool));
         let wait = self.release.turn(self, wait);
-        self.driver.borrow_mut().enter(wait)?;
+        let entered = self.driver.borrow_mut().enter(wait);
+        awake();
+        entered?;
         self.reap();
         self.pool.drain_remote();
         self.publish();
@@ -331,7 +337,7 @@ impl Worker {
                 }
             }
             Target::Table { table, purpose, index } => {
-                let events = self.tables.borrow()[usize::from(table)].clone();
+                let events = self.tables.borrow().get(usize::from(table)).cloned().flatten();
                 match events {
                     Some(events) => events.push(purpose, index, completion),
                     None => self.dispose(completion),
@@ -411,16 +417,23 @@ impl Worker {
     /// A place for a connection table's events.
     pub(crate) fn add_table(&self, events: &Rc<Events>) -> Result<u8, Error> {
         let mut tables = self.tables.borrow_mut();
-        let free = tables
-            .iter()
-            .position(Option::is_none)
-            .ok_or(Error::Config("a worker serves at most 16 connection tables"))?;
+        let free = tables.iter().position(Option::is_none).unwrap_or(tables.len());
+        if free == TABLES_MAX {
+            return Err(Error::Config("a worker serves at most 16 connection tables"));
+        }
+        if free == tables.len() {
+            tables.push(None);
+        }
         tables[free] = Some(Rc::clone(events));
         Ok(free as u8)
     }
 
     pub(crate) fn remove_table(&self, table: u8) {
-        self.tables.borrow_mut()[usize::from(table)] = None;
+        let mut tables = self.tables.borrow_mut();
+        tables[usize::from(table)] = None;
+        while let Some(None) = tables.last() {
+            tables.pop();
+        }
     }
 
     /// Remembers who is to be woken when the runtime is asked to stop, until [`forget_stop`](Self::forget_stop).
@@ -462,6 +475,9 @@ impl Worker {
     }
 
     fn take_jobs(&self) {
+        if !self.inbox.is_pending() {
+            return;
+        }
         for JobEntry(job) in self.inbox.take() {
             let mut ended = false;
             contained(|| {

@@ -89,6 +89,52 @@ pub fn parse_head(head: &[u8], slots: &mut [FieldSlot], limits: &Limits) -> Resu
         Ok(_) => return Err(diagnose(head, httparse::Error::NewLine)),
         Err(error) => return Err(diagnose(head, error)),
     }
+    judge(head, &request, slots, limits)
+}
+
+/// Parses the head that `bytes` begin with, and says how long it is: [`parse_head`] without a search before it, for a head that is there as
+/// a whole, which nearly all are.
+///
+/// `None` if it is not, or is not allowed, or has more fields than there are slots. [`HeadSearch`](super::HeadSearch) and [`parse_head`] tell
+/// which; whatever this takes they take in the same way.
+///
+/// ```
+/// use plimsoll_codec::h1::{self, FieldSlot, Limits};
+///
+/// let bytes = b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /next";
+/// let mut slots = [FieldSlot::EMPTY; 16];
+/// let (len, request) = h1::parse_whole_head(bytes, &mut slots, &Limits::DEFAULT).expect("all of it is there");
+/// assert_eq!((len, request.fields), (27, 1));
+/// assert!(h1::parse_whole_head(&bytes[27..], &mut slots, &Limits::DEFAULT).is_none());
+/// ```
+pub fn parse_whole_head(bytes: &[u8], slots: &mut [FieldSlot], limits: &Limits) -> Option<(usize, RequestHead)> {
+    let window = &bytes[..bytes.len().min(limits.head_bytes())];
+    if !window.first().is_some_and(|&first| is_token_byte(first)) {
+        return None;
+    }
+    let mut headers = [const { MaybeUninit::uninit() }; FIELDS_CEILING];
+    let fields_max = limits.fields().min(slots.len());
+    let mut request = httparse::Request::new(&mut []);
+    let httparse::Status::Complete(len) = request.parse_with_uninit_headers(window, &mut headers[..fields_max]).ok()?
+    else {
+        return None;
+    };
+    let head = &window[..len];
+    if !head.ends_with(b"\r\n\r\n") {
+        return None;
+    }
+    let parsed = judge(head, &request, slots, limits).ok()?;
+    Some((len, parsed))
+}
+
+/// What a head says that the tokeniser took, or which rule it breaks.
+#[inline]
+fn judge(
+    head: &[u8],
+    request: &httparse::Request<'_, '_>,
+    slots: &mut [FieldSlot],
+    limits: &Limits,
+) -> Result<RequestHead, Error> {
     let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
         return Err(Error::RequestLineInvalid);
     };

@@ -62,7 +62,7 @@ pub use body::{BodyDecoder, BodyEvent, Decoded, trailers};
 pub use body_out::{BodyEncoder, Frame};
 pub use chunk::{CHUNK_END, CHUNK_HEADER_BYTES_MAX, ChunkHeader, LAST_CHUNK, chunk_header, put_last_chunk};
 pub use exchange::{Event, Exchange, Next, RequestState, ResponseState};
-pub use head::{Framing, METHOD_BYTES_MAX, RequestHead, parse_head};
+pub use head::{Framing, METHOD_BYTES_MAX, RequestHead, parse_head, parse_whole_head};
 pub use limits::{FIELDS_CEILING, Limits, LimitsBuilder};
 pub(crate) use response::decimal;
 pub use response::{BodyLength, BodyOut, Persistence, ResponseHead};

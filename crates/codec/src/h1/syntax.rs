@@ -6,6 +6,12 @@ pub(super) const fn is_token_byte(byte: u8) -> bool {
     CLASS[byte as usize] & TOKEN != 0
 }
 
+/// Whether `byte` may stand in a host, see [`HOST`].
+#[inline]
+pub(super) const fn is_host_byte(byte: u8) -> bool {
+    CLASS[byte as usize] & HOST != 0
+}
+
 /// Whether `bytes` is a `token`: one or more `tchar`.
 pub(crate) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && all(bytes, TOKEN)
@@ -52,7 +58,7 @@ pub(super) const PATH_PLAIN: u8 = 32;
 /// Bytes of a query as they come.
 pub(super) const QUERY: u8 = 8;
 /// `reg-name` without percent-encoding and without the comma.
-pub(super) const HOST: u8 = 16;
+const HOST: u8 = 16;
 
 static CLASS: [u8; 256] = classes();
 

@@ -5,7 +5,7 @@ use core::net::Ipv6Addr;
 use http::Method;
 
 use super::Span;
-use super::syntax::{HOST, PATH, PATH_PLAIN, QUERY, all, classes_of};
+use super::syntax::{PATH, PATH_PLAIN, QUERY, all, classes_of, is_host_byte};
 use crate::Error;
 
 /// The four forms of a request target (RFC 9112 3.2).
@@ -128,8 +128,8 @@ pub(crate) fn host_and_port(bytes: &[u8]) -> Option<Port> {
             (if is_literal { end + 1 } else { return None }, &bytes[end + 1..])
         }
         _ => {
-            let end = bytes.iter().position(|&byte| byte == b':').unwrap_or(bytes.len());
-            (if all(&bytes[..end], HOST) { end } else { return None }, &bytes[end..])
+            let end = bytes.iter().position(|&byte| !is_host_byte(byte)).unwrap_or(bytes.len());
+            (end, &bytes[end..])
         }
     };
     debug_assert!(host_len + port.len() == bytes.len(), "nothing is left out");
@@ -142,8 +142,6 @@ pub(crate) fn host_and_port(bytes: &[u8]) -> Option<Port> {
 }
 
 fn is_port(digits: &[u8]) -> bool {
-    let value = |sum: u32, digit: &u8| sum * 10 + u32::from(digit - b'0');
-    matches!(digits.len(), 1..=5)
-        && digits.iter().all(u8::is_ascii_digit)
-        && digits.iter().fold(0, value) <= u32::from(u16::MAX)
+    let add = |sum: u32, digit: &u8| digit.is_ascii_digit().then(|| sum * 10 + u32::from(digit - b'0'));
+    matches!(digits.len(), 1..=5) && digits.iter().try_fold(0, add).is_some_and(|port| port <= u32::from(u16::MAX))
 }

@@ -51,6 +51,21 @@ fn a_slow_peer_gets_no_lease_to_wait_in() {
 }
 
 #[test]
+fn one_receive_that_brought_little_does_not_end_large_ones_for_good() {
+    let pool = pool();
+    for class in [Class::K8, Class::K16, Class::K32, Class::K128] {
+        let mut receive = grown_to(&pool, class);
+        receive.received(&Bytes::Owned(lease(&pool, class, 1_000)), None, at(1));
+        assert_eq!(receive.next(None, Class::K128), None, "{class:?}");
+        let full = receive.size.wish().bytes().min(RECEIVE_BYTES_MAX);
+        receive.came_shared(full - 1);
+        assert_eq!(receive.next(None, Class::K128), None, "{class:?}: less than was there room for");
+        receive.came_shared(full);
+        assert_eq!(receive.next(None, Class::K128), Some(receive.size.wish()), "{class:?}: more is there again");
+    }
+}
+
+#[test]
 fn no_lease_is_larger_than_the_rest_of_the_body_or_the_cap() {
     let receive = grown_to(&pool(), Class::K64);
     assert_eq!(receive.next(Some(5_000), Class::K128), Some(Class::K8));

@@ -139,6 +139,13 @@ impl Decay {
         matches!(self.state, State::Armed { look, .. } | State::Releasing { look, .. } if now >= look)
     }
 
+    /// Whether somebody was refused credit since the last tick: then the next one has something to do, however early.
+    #[must_use]
+    #[inline]
+    pub fn is_refused(&self, pool: &Pool) -> bool {
+        pool.budget().refusals() != self.refusals_seen
+    }
+
     /// Arms the timer, for an owner that has free memory of the pool in its own tables.
     #[inline]
     pub fn arm(&mut self, now: Duration) {

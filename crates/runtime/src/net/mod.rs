@@ -16,6 +16,6 @@ pub(crate) mod stream;
 pub(crate) mod table;
 
 pub use listener::{ListenAddress, TcpListener};
-pub use plimsoll_reactor::{ListenOptions, SocketOption};
+pub use plimsoll_reactor::{ListenOptions, RECEIVE_BYTES_MAX, SocketOption};
 pub use stream::{ReadHalf, TcpStream, WriteHalf};
 pub use table::{Bytes, Event, Table, TableConfig};

@@ -542,6 +542,29 @@ fn parse_head_checks_what_was_not_searched() {
 }
 
 #[test]
+fn a_whole_head_is_taken_without_a_search_as_with_one() {
+    let mut slots = [FieldSlot::EMPTY; FIELDS_CEILING];
+    for (rule, head, want) in cases() {
+        let followed = [&head[..], b"GET /next HTTP/1.1\r\n"].concat();
+        for input in [&head, &followed] {
+            let found = parse_whole_head(input, &mut slots, &Limits::DEFAULT);
+            let got = found.map(|(len, request)| {
+                assert!(input[..len].ends_with(b"\r\n\r\n"), "{rule}");
+                describe(&RequestView::new(&input[..len], &slots[..], &request))
+            });
+            // Empty lines before a head are the search's.
+            let is_searched = input.starts_with(b"\r\n");
+            assert_eq!(got, read(input, &[]).ok().filter(|_| !is_searched), "{rule}");
+            assert!(!matches!(want, Refuses(_)) || got.is_none(), "{rule}");
+        }
+    }
+    let head = b"GET / HTTP/1.1\r\nHost: a\r\nX: y\r\n\r\n";
+    for end in 0..head.len() {
+        assert_eq!(parse_whole_head(&head[..end], &mut slots, &Limits::DEFAULT), None, "{end} bytes");
+    }
+}
+
+#[test]
 fn a_view_reads_from_wherever_the_head_is() {
     let head = b"GET /x HTTP/1.1\r\nHost: a\r\nX-A: 1\r\nx-a: 2\r\n\r\n".to_vec();
     let mut slots = vec![FieldSlot::EMPTY; 4];
