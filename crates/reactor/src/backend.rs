@@ -108,6 +108,15 @@ impl Backend {
         each!(self, backend => backend.accept_now(listener))
     }
 
+    /// An operation on this descriptor must not be made again: it is about to be closed.
+    pub(crate) fn closes(&mut self, fd: Fd, slots: &mut Slots) {
+        match self {
+            Self::Uring(uring) => uring.closes(fd, slots),
+            // They end what waits by themselves.
+            Self::Mio(_) | Self::Sim(_) => {}
+        }
+    }
+
     pub(crate) fn close_now(&mut self, fd: Fd) {
         each!(self, backend => backend.close_now(fd));
     }

@@ -289,7 +289,7 @@ impl Driver {
             return Err((over, op));
         }
         if let Op::Close { fd } = op {
-            self.shutdowns.revoke(fd, &mut self.slots);
+            self.closes(fd);
         }
         let key = self.slots.insert(&self.pool, op, token)?;
         self.counters.submitted += 1;
@@ -299,6 +299,14 @@ impl Driver {
         let backend = self.backend.as_mut().expect("a driver is not used after its shutdown");
         backend.start(key, &mut self.slots);
         Ok(key)
+    }
+
+    /// Nothing must be done by this descriptor's number any more, which may soon be another file's.
+    fn closes(&mut self, fd: Fd) {
+        self.shutdowns.revoke(fd, &mut self.slots);
+        if let Some(backend) = &mut self.backend {
+            backend.closes(fd, &mut self.slots);
+        }
     }
 
     /// Asks for an operation to end; its owner still gets the completion. Does nothing when it has ended already.
@@ -439,8 +447,10 @@ impl Driver {
     }
 
     /// Closes a descriptor at once; after the driver's shutdown, too.
+    ///
+    /// As [`Op::Close`] says, accepts and receives on it must have been cancelled before.
     pub fn close_now(&mut self, fd: Fd) {
-        self.shutdowns.revoke(fd, &mut self.slots);
+        self.closes(fd);
         match &mut self.backend {
             Some(backend) => backend.close_now(fd),
             None if self.is_real => _ = sys::close(fd),

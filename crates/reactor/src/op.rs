@@ -188,7 +188,9 @@ pub enum Op {
         /// Which half.
         how: Shutdown,
     },
-    /// Closes a descriptor. Operations in flight on it should have been cancelled before. `Ok(0)`.
+    /// Closes a descriptor. Accepts and receives in flight on it must have been cancelled or given up before: on io_uring they may be made
+    /// again by the descriptor's number, which may be another file's by then. Builds with debug assertions check that there. What waits
+    /// in the driver itself ends with `ECANCELED` on all drivers. `Ok(0)`.
     Close {
         /// The descriptor; it must not be used again.
         fd: Fd,
@@ -260,6 +262,25 @@ impl Op {
             Self::ReadAt { .. } => "read_at",
             Self::WriteAt { .. } => "write_at",
             Self::Fsync { .. } => "fsync",
+        }
+    }
+
+    /// The descriptor it works on, if it has one.
+    pub const fn descriptor(&self) -> Option<Fd> {
+        match self {
+            Self::Accept { listener: fd }
+            | Self::Receive { fd }
+            | Self::ReceiveInto { fd, .. }
+            | Self::Send { fd, .. }
+            | Self::Connect { fd, .. }
+            | Self::Shutdown { fd, .. }
+            | Self::Close { fd }
+            | Self::Poll { fd, .. }
+            | Self::Stat { fd, .. }
+            | Self::ReadAt { fd, .. }
+            | Self::WriteAt { fd, .. }
+            | Self::Fsync { fd, .. } => Some(*fd),
+            Self::Open { .. } => None,
         }
     }
 

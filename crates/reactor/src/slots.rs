@@ -158,6 +158,11 @@ impl Slots {
         self.table.iter().map(|(key, _)| key).collect()
     }
 
+    /// Whether an operation in flight is such. Looks at all of them: for assertions.
+    pub(crate) fn any(&self, mut is_such: impl FnMut(&Slot) -> bool) -> bool {
+        self.table.iter().any(|(_, slot)| is_such(slot))
+    }
+
     /// Bytes of the leases that operations in flight hold.
     pub(crate) fn held_bytes(&self) -> u64 {
         let held = |slot: &Slot| slot.op.lease().map_or(0, |lease| lease.class().bytes() as u64);

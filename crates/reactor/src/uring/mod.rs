@@ -49,7 +49,7 @@ use plimsoll_slab::Key;
 
 use crate::net::{ListenOptions, SocketKind, SocketOption};
 use crate::op::{Errno, Fd, Op};
-use crate::slots::{Raw, SlotState, Slots};
+use crate::slots::{Raw, Slot, SlotState, Slots};
 use crate::{Doorbell, DriverConfig, Error, Instant, ReceiveMode, Received, Wait, sys};
 
 use entry::{Arming, Entry, Kind};
@@ -457,6 +457,22 @@ impl Uring {
         sys::accept(listener, false)
     }
 
+    /// A descriptor is about to be closed: what waits here for its turn is ended, because it would act on whatever has
+    /// the number by then. The owners of what is with the kernel must have asked for its end.
+    pub(crate) fn closes(&mut self, fd: Fd, slots: &mut Slots) {
+        let ended = &mut self.ended;
+        for waiting in [&mut self.starved, &mut self.backlog] {
+            if !waiting.is_empty() {
+                let others = |_, slot: &Slot| slot.op.descriptor() != Some(fd);
+                waiting.retain(slots, others, |slots, index| ended.push(slots, index));
+            }
+        }
+        debug_assert!(
+            !slots.any(|slot| is_made_again(slot) && slot.op.descriptor() == Some(fd)),
+            "{fd:?} is closed under an accept or a receive: cancel or orphan it before"
+        );
+    }
+
     /// Hands over what is queued first: an entry that names the descriptor must not meet another file under its number.
     pub(crate) fn close_now(&mut self, fd: Fd) {
         let _queued = self.ring.submit();
@@ -474,6 +490,12 @@ impl Uring {
     pub(crate) fn set_option(&mut self, fd: Fd, option: SocketOption) -> Result<(), Errno> {
         sys::set_option(fd, option)
     }
+}
+
+/// Whether an operation may be started once more, by its descriptor's number.
+fn is_made_again(slot: &Slot) -> bool {
+    let by_number = matches!(slot.op, Op::Accept { .. } | Op::Receive { .. });
+    by_number && slot.state == SlotState::InFlight && !queue::is_listed(slot)
 }
 
 /// What a signal that reached a worker thread of the kernel means for an operation: it is made again.

@@ -33,14 +33,15 @@ pub(crate) fn drop_in_flight(bench: &mut Bench) {
             Op::Send { fd: client, bytes: SendBytes::Lease(bench.lease(&[3; 100_000])) },
             Op::Open { path, flags: libc::O_RDWR | libc::O_CREAT, mode: 0o600 },
         ];
-        for op in ops {
-            driver.submit(op, Token(2)).unwrap_or_else(|over| refused(over));
-        }
+        let keys = ops.map(|op| driver.submit(op, Token(2)).unwrap_or_else(|over| refused(over)));
         for _ in 0..turns {
             driver.enter(Wait::No).expect("a look");
         }
         let report = {
             let deadline = driver.now() + core::time::Duration::from_secs(10);
+            // As has to be before a close.
+            let [accept, receive, ..] = keys;
+            [accept, receive].into_iter().for_each(|key| driver.cancel(key));
             for fd in [server, client, listener] {
                 driver.close(fd);
             }

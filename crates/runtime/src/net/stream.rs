@@ -9,7 +9,9 @@ use std::rc::Rc;
 
 use plimsoll_pool::{Kind, Lease, OverBudget};
 use plimsoll_reactor::op::Shutdown;
-use plimsoll_reactor::{Completion, Errno, Fd, Op, Payload, PoolPage, Received, SendBytes, SocketKind, SocketOption};
+use plimsoll_reactor::{
+    Completion, DriverKind, Errno, Fd, Op, Payload, PoolPage, Received, SendBytes, SocketKind, SocketOption,
+};
 use plimsoll_slab::{CHUNK_BYTES, Key};
 
 use crate::operation::Operation;
@@ -18,6 +20,9 @@ use crate::{Error, Result};
 
 /// What a receive that was full asks for next: a buffer of its own.
 const BULK_BYTES: usize = 64 * 1024;
+
+/// Streams of a worker at most that keep a buffer of io_uring's, of four, because there was no room under the line for a copy.
+const HELD_MAX: usize = 2;
 
 /// What the worker keeps of a stream. One entry for both halves.
 pub(crate) struct Socket {
@@ -41,6 +46,8 @@ enum Receiving {
     },
     /// Received, but there was no room under the line to copy it to.
     Held(Received),
+    /// Received, but dropped, because there was no room and too many buffers were held: there is a hole in the stream.
+    Lost,
     /// The peer has sent all it will send.
     Ended,
 }
@@ -49,7 +56,7 @@ impl Receiving {
     fn waiter(&self) -> Option<Key> {
         match self {
             Self::Armed { waiter, .. } => Some(*waiter),
-            Self::Idle | Self::Held(_) | Self::Ended => None,
+            Self::Idle | Self::Held(_) | Self::Lost | Self::Ended => None,
         }
     }
 }
@@ -142,9 +149,12 @@ impl TcpStream {
         if self.handle.with(|socket| socket.sending) == Sending::Interrupted {
             return Err(Error::SendInterrupted);
         }
+        if self.handle.with(|socket| matches!(socket.receiving, Receiving::Lost)) {
+            return Err(lost());
+        }
         let armed = self.handle.with(|socket| match socket.receiving {
             Receiving::Armed { op, .. } => Some(op),
-            Receiving::Idle | Receiving::Held(_) | Receiving::Ended => None,
+            Receiving::Idle | Receiving::Held(_) | Receiving::Lost | Receiving::Ended => None,
         });
         if let Some(op) = armed {
             self.handle.worker.driver.borrow_mut().cancel(op);
@@ -201,7 +211,8 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// [`Error::System`] as `recv(2)`, [`Error::OverBudget`] when there is no room for the bytes: they are kept, and the next call tries again.
+    /// [`Error::System`] as `recv(2)`, [`Error::OverBudget`] when there is no room for the bytes. On io_uring two streams of a worker may keep theirs, and the
+    /// next call tries again; otherwise they are lost, because the driver needs its buffers, and all further calls fail: close the connection.
     pub async fn recv(&mut self) -> Result<Option<Lease>> {
         poll_fn(|cx| poll_recv(&self.handle, cx)).await
     }
@@ -393,6 +404,10 @@ fn poll_recv(handle: &Handle, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>
             }
             Receiving::Armed { .. } => unreachable!("asked above"),
             Receiving::Held(bytes) => return Poll::Ready(copy_out(handle, bytes)),
+            Receiving::Lost => {
+                handle.with(|socket| socket.receiving = Receiving::Lost);
+                return Poll::Ready(Err(lost()));
+            }
             Receiving::Ended => {
                 handle.with(|socket| socket.receiving = Receiving::Ended);
                 return Poll::Ready(Ok(None));
@@ -431,10 +446,28 @@ fn copy_out(handle: &Handle, bytes: Received) -> Result<Option<Lease>> {
     match handle.worker.pool.try_copy(&bytes, Kind::Buffers) {
         Ok(lease) => Ok(Some(lease)),
         Err(over) => {
-            handle.with(|socket| socket.receiving = Receiving::Held(bytes));
+            let kept = if may_hold(&handle.worker) { Receiving::Held(bytes) } else { Receiving::Lost };
+            handle.with(|socket| socket.receiving = kept);
             Err(over.into())
         }
     }
+}
+
+/// Whether one more stream may keep a buffer of the driver's. Called at the line only.
+fn may_hold(worker: &Worker) -> bool {
+    let held_max = match worker.driver.borrow().kind() {
+        DriverKind::Uring => HELD_MAX,
+        // Their one buffer is everybody's.
+        DriverKind::Mio | DriverKind::Sim => 0,
+    };
+    let sockets = worker.sockets.borrow();
+    sockets.iter().filter(|(_, socket)| matches!(socket.receiving, Receiving::Held(_))).take(held_max).count()
+        < held_max
+}
+
+/// What a stream with a hole fails with.
+fn lost() -> Error {
+    OverBudget::new(plimsoll_reactor::RECEIVE_BYTES_MAX as u64).into()
 }
 
 async fn read(handle: &Handle, buffer: &mut [u8]) -> Result<usize> {

@@ -222,6 +222,54 @@ fn starved_receives_go_on_in_order_and_can_be_given_up() {
 }
 
 #[test]
+fn a_starved_receive_does_not_outlive_its_descriptor() {
+    in_each_mode(DriverConfig { receive_buffers: 1, ..DriverConfig::default() }, |bench| {
+        let mut greedy = bench.connection();
+        let (mut client, fd) = bench.connection();
+        let held = take_all_buffers(bench, &mut greedy);
+        client.write_all(b"unheard").unwrap();
+        let key = bench.submit(Op::Receive { fd }, 1);
+        bench.assert_quiet();
+        bench.driver.close_now(fd);
+        // Now the number is another connection's, whose bytes are not the receive's.
+        let (mut other_client, other) = bench.connection();
+        other_client.write_all(b"for somebody else").unwrap();
+        drop(held);
+        bench.submit(Op::Receive { fd: other }, 2);
+        let (mut ended, mut heard, mut greedy_goes_on) = (false, false, false);
+        while !(ended && heard && greedy_goes_on) {
+            let completion = bench.completion();
+            greedy_goes_on |= completion.token == Token(u32::MAX);
+            if completion.key == key {
+                assert_eq!(completion.result, Err(Errno::CANCELED));
+                ended = true;
+            } else if completion.token == Token(2) {
+                assert_eq!(received(&completion), b"for somebody else");
+                heard = true;
+            }
+        }
+        bench.driver.close_now(other);
+        bench.driver.close_now(greedy.1);
+    });
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn a_close_under_a_receive_that_was_not_cancelled_is_noticed() {
+    in_best_mode(DriverConfig::default(), |bench| {
+        let (_client, fd) = bench.connection();
+        let key = bench.submit(Op::Receive { fd }, 1);
+        bench.settle();
+        let closed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| bench.driver.close_now(fd)));
+        let message = *closed.expect_err("it is a mistake").downcast::<String>().unwrap();
+        assert!(message.contains("cancel or orphan it before"), "{message}");
+        bench.driver.orphan(key);
+        bench.driver.close(fd);
+        bench.assert_quiet();
+    });
+}
+
+#[test]
 fn starved_receives_do_not_hold_up_the_exit() {
     in_each_mode(DriverConfig { receive_buffers: 1, ..DriverConfig::default() }, |bench| {
         let mut greedy = bench.connection();
