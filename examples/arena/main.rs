@@ -61,9 +61,29 @@ async fn serve(flags: &Flags, runtime: &Runtime, log: Option<Arc<AccessLog>>) ->
     if let Some(log) = log.clone() {
         server = server.access_log(move |record| log.write(record));
     }
+    let h2c = match flags.h2c {
+        Some(address) => Some(Server::bind(address)?.http2_only().count_with(server.counters())),
+        None => None,
+    };
+    let h2c = h2c.map(|server| match log.clone() {
+        Some(log) => server.access_log(move |record| log.write(record)),
+        None => server,
+    });
     let state = State { counters: server.counters(), log, driver: runtime.driver().kind };
     items::load();
     let (words, more) = runtime_words(runtime);
-    print(&format!("listening on http://{}{words}{more}\n", server.local_addr()));
-    server.serve(move |request| routes::answer(request, state.clone())).await
+    let h2c_word = h2c.as_ref().map(|server| format!(" h2c={}", server.local_addr())).unwrap_or_default();
+    print(&format!("listening on http://{}{words}{h2c_word}{more}\n", server.local_addr()));
+    let h2c = match h2c {
+        Some(server) => {
+            let state = state.clone();
+            Some(plimsoll::spawn(server.serve(move |request| routes::answer(request, state.clone())))?)
+        }
+        None => None,
+    };
+    let served = server.serve(move |request| routes::answer(request, state.clone())).await;
+    if let Some(h2c) = h2c {
+        h2c.await.expect("a server does not panic")?;
+    }
+    served
 }

@@ -12,7 +12,7 @@ use crate::{Error, Response};
 
 /// Writes the body of an answer piece by piece, as fast as the peer takes it. See [`Request::respond`](crate::Request::respond).
 ///
-/// Dropped before [`finish`](Self::finish), it leaves the answer cut short: the connection is closed so that the peer can tell.
+/// Dropped before [`finish`](Self::finish), it leaves the answer cut short: the connection is closed, or in HTTP/2 the stream reset, so that the peer can tell.
 pub struct BodyWriter {
     ticket: Ticket,
 }

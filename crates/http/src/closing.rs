@@ -129,13 +129,17 @@ impl<S: Service> Engine<S> {
                 self.core.counters().closed();
                 self.finish_active(active);
             }
+            Connection::Http2(http2) => {
+                self.core.counters().closed();
+                self.finish_http2(http2);
+            }
             _ => self.core.counters().closed(),
         }
     }
 
     /// No new connections, and no new requests on those that are parked.
     pub(crate) fn begin_stop(&mut self) {
-        let mut parked = Vec::new();
+        let (mut parked, mut http2) = (Vec::new(), Vec::new());
         let mut table = self.core.table.borrow_mut();
         table.stop_accepting();
         let keys: Vec<Key> = table.keys().collect();
@@ -144,12 +148,16 @@ impl<S: Service> Engine<S> {
             match table.get_mut(key) {
                 Some(Connection::Active(active)) => active.exchange.close_after(),
                 Some(Connection::Parked { .. }) if !sending => parked.push(key),
+                Some(Connection::Http2(_)) => http2.push(key),
                 _ => {}
             }
         }
         drop(table);
         for key in parked {
             self.close(key);
+        }
+        for key in http2 {
+            self.stop_http2(key);
         }
     }
 

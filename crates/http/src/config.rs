@@ -3,6 +3,7 @@
 use ::core::time::Duration;
 
 use plimsoll_codec::h1::Limits;
+use plimsoll_codec::h2;
 use plimsoll_pool::{AdaptiveSize, Class};
 use plimsoll_runtime::Error;
 
@@ -32,6 +33,10 @@ const AGE_CEILING: Duration = Duration::from_secs(366 * 24 * 3_600);
 pub struct Config {
     /// Limits of the HTTP/1.1 codec: bytes of a head, fields, trailers, chunk framing.
     pub limits: Limits,
+    /// Whether HTTP/2 is spoken. Default [`Http2::ByPreface`].
+    pub http2: Http2,
+    /// Limits of the HTTP/2 codec: streams, fields, windows, resets.
+    pub http2_limits: h2::Limits,
     /// How long a connection may be parked. Default 60 s.
     pub keep_alive_timeout: Duration,
     /// How long a head may take from its first byte; never extended. Default 10 s.
@@ -81,6 +86,19 @@ pub struct Config {
     pub tcp: TcpOptions,
 }
 
+/// Whether HTTP/2 is spoken with clients that know it beforehand (RFC 9113 3.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Http2 {
+    /// Never: the preface is a malformed request.
+    Off,
+    /// With a connection that begins with the preface; with others HTTP/1.1.
+    #[default]
+    ByPreface,
+    /// Always: a connection that begins otherwise is closed, a request of HTTP/1 with 505 before.
+    Only,
+}
+
 /// Whether connections begin with a PROXY header (version 1 or 2, as HAProxy specifies it), which tells the client's address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -116,6 +134,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             limits: Limits::DEFAULT,
+            http2: Http2::default(),
+            http2_limits: h2::Limits::DEFAULT,
             keep_alive_timeout: Duration::from_secs(60),
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),

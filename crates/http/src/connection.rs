@@ -20,6 +20,7 @@ use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Instant, JoinHandle, Lease, PoolBox};
 
 use crate::config::Config;
+use crate::h2::Http2;
 use crate::output::Output;
 use crate::patience::Patience;
 use crate::receive::Receive;
@@ -32,6 +33,8 @@ pub(crate) enum Connection {
     Parked { requests: u32, born: u32, score: Score, empty_lines: u8 },
     /// A request is being read, worked on or answered.
     Active(PoolBox<Active>),
+    /// Speaks HTTP/2, parked or not.
+    Http2(PoolBox<Http2>),
     /// Answered and shut down on our side; what still comes is dropped.
     /// One that was refused as it came is not counted as a connection.
     Lingering { dropped_bytes: u32, refused: bool },

@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::connection::{Active, Connection};
 use crate::counters::{Counters, WorkerCounters};
 use crate::error::Error;
+use crate::h2::Scratch;
 use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
@@ -67,6 +68,7 @@ pub(crate) struct Core {
     /// What is known of peers beside their sockets.
     pub(crate) peers: RefCell<Peers>,
     pub(crate) log: Option<LogHook>,
+    pub(crate) h2_scratch: RefCell<Scratch>,
     /// The paths of the routes, for handlers that ask for a parameter.
     #[cfg(feature = "router")]
     pub(crate) routes: OnceCell<Rc<crate::router::Table>>,
@@ -98,6 +100,7 @@ impl Core {
             recheck: Cell::new(false),
             looked_at: Cell::new(0),
             log,
+            h2_scratch: RefCell::default(),
             #[cfg(feature = "router")]
             routes: OnceCell::new(),
         })
@@ -160,14 +163,26 @@ impl Core {
 
     /// Has the engine look after a connection, unless it does so anyway.
     pub(crate) fn list(&self, key: Key, active: &mut Active) {
-        if active.listed || self.current.get() == Some(key) {
-            return;
+        if !active.listed && self.enlist(key) {
+            active.listed = true;
         }
-        active.listed = true;
+    }
+
+    /// Has the engine look after a connection. `false` when it does so anyway.
+    pub(crate) fn enlist(&self, key: Key) -> bool {
+        if self.current.get() == Some(key) {
+            return false;
+        }
         self.listed.borrow_mut().push_back(key);
         if let Some(waker) = self.engine.borrow_mut().take() {
             waker.wake();
         }
+        true
+    }
+
+    /// The Date field's value.
+    pub(crate) fn date(&self) -> [u8; DATE_BYTES] {
+        self.date.get().1
     }
 
     /// Counts pieces of work that must be finished; the engine looks again after the last.
@@ -312,13 +327,14 @@ impl Core {
 
     fn log(&self, active: &mut Active, status: StatusCode, body_bytes: u64) {
         if let (Some(log), Some(line)) = (&self.log, active.line.take()) {
-            log.write(&AccessRecord {
-                request_line: &line,
-                status,
-                body_bytes,
-                unix_seconds: plimsoll_runtime::unix_seconds(),
-                peer: active.peer,
-            });
+            write_line(log, &line, status, body_bytes, active.peer);
+        }
+    }
+
+    /// Writes a line of the access log.
+    pub(crate) fn log_line(&self, line: &[u8], status: StatusCode, body_bytes: u64, peer: Option<SocketAddr>) {
+        if let Some(log) = &self.log {
+            write_line(log, line, status, body_bytes, peer);
         }
     }
 
@@ -450,6 +466,11 @@ impl Core {
         }
         Ok(())
     }
+}
+
+fn write_line(log: &LogHook, line: &[u8], status: StatusCode, body_bytes: u64, peer: Option<SocketAddr>) {
+    let unix_seconds = plimsoll_runtime::unix_seconds();
+    log.write(&AccessRecord { request_line: line, status, body_bytes, unix_seconds, peer });
 }
 
 /// What a look at the received part of a body gave.

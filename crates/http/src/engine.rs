@@ -152,6 +152,7 @@ impl<S: Service> Engine<S> {
                 active.came(bytes.len(), &self.core.config);
                 self.drive(key, active, Some(bytes));
             }
+            Some(Connection::Http2(http2)) => self.go_on_http2(key, http2, Some(bytes)),
             Some(Connection::Lingering { dropped_bytes, refused }) => {
                 let dropped_bytes = dropped_bytes.saturating_add(bytes.len() as u32);
                 drop(bytes);
@@ -198,6 +199,10 @@ impl<S: Service> Engine<S> {
                 drop(table);
                 self.look_after(key);
             }
+            Some(Connection::Http2(_)) => {
+                drop(table);
+                self.sent_http2(key);
+            }
             Some(Connection::Lingering { .. }) => {
                 drop(table);
                 self.linger(key);
@@ -219,6 +224,10 @@ impl<S: Service> Engine<S> {
                 *connection = Connection::LINGERING;
             }
             Some(Connection::Lingering { .. }) if sending => {}
+            Some(Connection::Http2(_)) => {
+                drop(table);
+                self.ended_http2(key);
+            }
             Some(Connection::Active(active)) => {
                 active.exchange.peer_closed();
                 active.decoder.peer_closed();
@@ -245,6 +254,10 @@ impl<S: Service> Engine<S> {
         let sending = table.is_sending(key);
         let now = plimsoll_runtime::now();
         let reason = match table.get_mut(key) {
+            Some(Connection::Http2(_)) => {
+                drop(table);
+                return self.due_http2(key);
+            }
             Some(Connection::Active(active)) if active.is_overdue(now) => {
                 core.counters().shed(Shed::Timeout);
                 core.fail(active, StatusCode::SERVICE_UNAVAILABLE);

@@ -59,7 +59,7 @@ impl Request {
         &self.parsed.method
     }
 
-    /// HTTP/1.0 or HTTP/1.1.
+    /// HTTP/1.0, HTTP/1.1 or HTTP/2.
     pub fn version(&self) -> Version {
         self.parsed.version
     }

@@ -12,7 +12,7 @@ use plimsoll_runtime::net::{ListenAddress, ListenOptions, Table, TableConfig, Tc
 use plimsoll_runtime::worker_tasks;
 use plimsoll_runtime::{JoinHandle, Result, Spare, Started, spawn_on, workers};
 
-use crate::config::Config;
+use crate::config::{Config, Http2};
 use crate::core::Core;
 use crate::counters::Counters;
 use crate::engine;
@@ -21,7 +21,7 @@ use crate::request::{Request, RequestRef};
 use crate::response::{IntoResponse, Response};
 use crate::ticket::{Delivery, Ticket};
 
-/// An HTTP/1.1 server.
+/// An HTTP server: HTTP/1.1, and HTTP/2 with clients that begin with its preface (see [`Config::http2`]).
 ///
 /// [`serve`](Self::serve) runs the handler on every worker of the runtime, each with a listener of its own, until the runtime is asked to stop.
 pub struct Server {
@@ -62,6 +62,20 @@ impl Server {
     /// Sets the limits.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
+        self
+    }
+
+    /// Speaks HTTP/2 alone, with clients that know it beforehand: [`Config::http2`] becomes [`Http2::Only`]. Call it after
+    /// [`config`](Self::config).
+    pub fn http2_only(mut self) -> Self {
+        self.config.http2 = Http2::Only;
+        self
+    }
+
+    /// Counts what it does with what another server of this runtime does, which has given its [`counters`](Self::counters). Limits on the number of
+    /// connections then hold for both together.
+    pub fn count_with(mut self, counters: Counters) -> Self {
+        self.counters = counters;
         self
     }
 

@@ -11,10 +11,12 @@ use plimsoll_runtime::net::Bytes;
 use plimsoll_runtime::{Kind, Lease, OverBudget};
 use plimsoll_slab::Key;
 
+use crate::config::Http2;
 use crate::connection::{Active, Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::h2::{self, Preface};
 use crate::patience::Patience;
 use crate::proxy;
 use crate::score::{Offence, Verdict};
@@ -34,7 +36,7 @@ const FIELDS_MAX: usize = h1::FIELDS_CEILING;
 const FIELDS_USUAL: usize = 32;
 
 /// Bytes that a step works on: what was kept from before with what has just come.
-enum Source {
+pub(crate) enum Source {
     Empty,
     /// Just come, and nothing was kept; used up to here.
     Fresh(Bytes, usize),
@@ -43,7 +45,7 @@ enum Source {
 }
 
 impl Source {
-    fn join(core: &Core, kept: Option<Lease>, fresh: Option<Bytes>) -> Result<Self, OverBudget> {
+    pub(crate) fn join(core: &Core, kept: Option<Lease>, fresh: Option<Bytes>) -> Result<Self, OverBudget> {
         let Some(mut kept) = kept else {
             return Ok(fresh.map_or(Self::Empty, |bytes| Self::Fresh(bytes, 0)));
         };
@@ -59,7 +61,7 @@ impl Source {
     }
 
     /// The bytes that were not used yet.
-    fn rest(&self) -> &[u8] {
+    pub(crate) fn rest(&self) -> &[u8] {
         match self {
             Self::Empty => &[],
             Self::Fresh(bytes, used) => &bytes[*used..],
@@ -67,7 +69,7 @@ impl Source {
         }
     }
 
-    fn consume(&mut self, bytes: usize) {
+    pub(crate) fn consume(&mut self, bytes: usize) {
         match self {
             Self::Empty => debug_assert_eq!(bytes, 0),
             Self::Fresh(_, used) => *used += bytes,
@@ -76,7 +78,7 @@ impl Source {
     }
 
     /// The rest, to be kept beyond this turn.
-    fn keep(self, core: &Core) -> Result<Option<Lease>, OverBudget> {
+    pub(crate) fn keep(self, core: &Core) -> Result<Option<Lease>, OverBudget> {
         match self {
             _ if self.rest().is_empty() => Ok(None),
             Self::Empty => Ok(None),
@@ -96,15 +98,20 @@ enum Step {
     On(PoolBox<Active>),
     /// Something is not there yet.
     Wait(PoolBox<Active>),
+    /// It speaks HTTP/2.
+    Http2(PoolBox<Active>),
     Closed,
 }
 
 impl<S: Service> Engine<S> {
     /// Something changed on a connection: a handler answered, wrote, or wants to read.
     pub(crate) fn look_after(&mut self, key: Key) {
-        if let Some(mut active) = self.core.take(key) {
-            (active.listed, active.fed) = (false, false);
-            self.drive(key, active, None);
+        match self.core.take(key) {
+            Some(mut active) => {
+                (active.listed, active.fed) = (false, false);
+                self.drive(key, active, None);
+            }
+            None => self.look_after_http2(key),
         }
     }
 
@@ -131,6 +138,7 @@ impl<S: Service> Engine<S> {
                     active = back;
                     break;
                 }
+                Step::Http2(back) => return self.become_http2(key, back, source),
                 Step::Closed => return,
             }
         }
@@ -211,6 +219,14 @@ impl<S: Service> Engine<S> {
         if bytes.is_empty() {
             return Step::Wait(active);
         }
+        if active.requests == 0 && self.core.config.http2 != Http2::Off {
+            match (h2::preface(bytes), self.core.config.http2) {
+                (Preface::Whole, _) => return Step::Http2(active),
+                (Preface::Part, _) => return Step::Wait(begun(active)),
+                (Preface::Other, Http2::Only) => return self.refuse_http1(key, active, bytes),
+                (Preface::Other, _) => {}
+            }
+        }
         let (mut usual, mut all) = ([FieldSlot::EMPTY; FIELDS_USUAL], None);
         let mut slots = &mut usual[..limits.fields().min(FIELDS_USUAL)];
         // A head that has come in pieces was searched before, and is searched on.
@@ -226,11 +242,8 @@ impl<S: Service> Engine<S> {
                         if skipped > 0 && active.score.offend(Offence::EmptyLines) == Verdict::Cut {
                             return Step::Wait(self.misbehaved(key, active, b"", plimsoll_codec::Error::LeadingLines));
                         }
-                        if active.search.started() && active.exchange.request() == RequestState::Idle {
-                            let started = active.exchange.head_started();
-                            debug_assert!(started.is_ok(), "the request side was idle");
-                        }
-                        return Step::Wait(active);
+                        let has_begun = active.search.started();
+                        return Step::Wait(if has_begun { begun(active) } else { active });
                     }
                     Err(error) => return Step::Wait(self.misbehaved(key, active, bytes, error)),
                 };
@@ -348,6 +361,20 @@ impl<S: Service> Engine<S> {
         active
     }
 
+    /// A listener for HTTP/2 alone was sent something else: only who speaks HTTP/1 understands an answer.
+    fn refuse_http1(&mut self, key: Key, mut active: PoolBox<Active>, bytes: &[u8]) -> Step {
+        self.core.counters().shed(Shed::Misbehaviour);
+        let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        if !line.trim_ascii_end().windows(8).any(|word| word.starts_with(b" HTTP/1.")) {
+            self.core.put(key, Connection::Active(active));
+            self.close(key);
+            return Step::Closed;
+        }
+        let _failed_before = active.exchange.request_failed();
+        self.core.fail(&mut active, StatusCode::HTTP_VERSION_NOT_SUPPORTED);
+        Step::Wait(active)
+    }
+
     fn no_room(&self, mut active: PoolBox<Active>) -> PoolBox<Active> {
         self.core.counters().shed(Shed::Body);
         self.core.fail(&mut active, StatusCode::SERVICE_UNAVAILABLE);
@@ -386,4 +413,13 @@ impl<S: Service> Engine<S> {
             }
         }
     }
+}
+
+/// The first bytes of a head are there: it has a limited time from now on.
+fn begun(mut active: PoolBox<Active>) -> PoolBox<Active> {
+    if active.exchange.request() == RequestState::Idle {
+        let started = active.exchange.head_started();
+        debug_assert!(started.is_ok(), "the request side was idle");
+    }
+    active
 }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use http::{Method, StatusCode};
 use plimsoll_codec::h1::{self, BodyLength, ResponseState};
+use plimsoll_codec::h2::StreamKey;
 use plimsoll_runtime::Lease;
 use plimsoll_slab::Key;
 
@@ -20,6 +21,8 @@ pub(crate) struct Ticket {
     pub(crate) key: Key,
     /// The number of the request among those of its connection.
     pub(crate) number: u32,
+    /// Its stream, in HTTP/2.
+    stream: Option<StreamKey>,
 }
 
 impl Clone for Ticket {
@@ -30,7 +33,11 @@ impl Clone for Ticket {
 
 impl Ticket {
     pub(crate) fn new(core: &Rc<Core>, key: Key, number: u32) -> Self {
-        Self { core: Rc::clone(core), key, number }
+        Self { core: Rc::clone(core), key, number, stream: None }
+    }
+
+    pub(crate) fn of_stream(core: &Rc<Core>, key: Key, stream: StreamKey) -> Self {
+        Self { stream: Some(stream), ..Self::new(core, key, 0) }
     }
 
     pub(crate) fn peer_addr(&self) -> Result<SocketAddr, Error> {
@@ -40,12 +47,19 @@ impl Ticket {
     /// Counts a piece of work that must be finished, for this exchange and for the stop of the server.
     pub(crate) fn begin_must_finish(&self) {
         self.core.must_finish(1);
+        if let Some(stream) = self.stream {
+            return self.core.h2_must_finish(self.key, stream, 1);
+        }
         self.core.with(self, |active| active.must_finish += 1);
     }
 
     /// One that was counted is done. The exchange may have forgotten it: it may be over.
     pub(crate) fn end_must_finish(&self) {
-        self.core.with(self, |active| active.must_finish = active.must_finish.saturating_sub(1));
+        if let Some(stream) = self.stream {
+            self.core.h2_must_finish(self.key, stream, -1);
+        } else {
+            self.core.with(self, |active| active.must_finish = active.must_finish.saturating_sub(1));
+        }
         self.core.must_finish(-1);
     }
 
@@ -60,6 +74,9 @@ impl Ticket {
 
     /// The next part of the request's body.
     pub(crate) fn poll_chunk(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
+        if let Some(stream) = self.stream {
+            return self.core.h2_poll_chunk(self.key, stream, cx);
+        }
         let polled = self.core.with(self, |active| {
             if active.closing {
                 return Err(Error::Gone);
@@ -92,6 +109,9 @@ impl Ticket {
         }
         let length = length.map_or(BodyLength::Unknown, BodyLength::Known);
         self.core.tick_for(self.key);
+        if let Some(stream) = self.stream {
+            return self.core.h2_begin(self.key, stream, &mut response, length);
+        }
         let begun = self.core.with(self, |active| {
             if active.closing {
                 return Err(Error::Gone);
@@ -108,6 +128,9 @@ impl Ticket {
 
     /// Writes a piece of an answer's body: at once if it is small and there is room, else when the socket has taken what is before it.
     pub(crate) fn poll_write(&self, cx: &mut Context<'_>, body: &mut Option<Body>) -> Poll<Result<(), Error>> {
+        if let Some(stream) = self.stream {
+            return self.core.h2_poll_write(self.key, stream, cx, body);
+        }
         let polled = self.core.with(self, |active| {
             let piece = body.as_ref().expect("not polled after it was ready").as_slice().len();
             if active.closing {
@@ -140,6 +163,9 @@ impl Ticket {
 
     /// Ends an answer's body.
     pub(crate) fn finish(&self) -> Result<(), Error> {
+        if let Some(stream) = self.stream {
+            return self.core.h2_finish(self.key, stream);
+        }
         let finished = self.core.with(self, |active| {
             if active.closing {
                 return Err(Error::Gone);
@@ -165,6 +191,9 @@ impl Ticket {
     /// The handler is done.
     pub(crate) fn answer(&self, response: Response) {
         self.core.tick_for(self.key);
+        if let Some(stream) = self.stream {
+            return self.core.h2_answer(self.key, stream, Some(response));
+        }
         self.core.with(self, |active| {
             self.core.answer(active, response);
             self.core.list(self.key, active);
@@ -192,6 +221,9 @@ impl Delivery {
 impl Drop for Delivery {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
+            if let Some(stream) = ticket.stream {
+                return ticket.core.h2_answer(ticket.key, stream, None);
+            }
             ticket.core.with(&ticket, |active| {
                 active.handler = None;
                 ticket.core.fail(active, StatusCode::INTERNAL_SERVER_ERROR);

@@ -40,6 +40,28 @@ static COUNTING: Counting = Counting;
 
 const REQUEST: &[u8] = b"GET /static?a=1 HTTP/1.1\r\nHost: h\r\nUser-Agent: t\r\nAccept: */*\r\n\r\n";
 
+/// The same in HTTP/2: fields of which the client's table keeps none, so that each request is as the one before, but for its stream.
+fn request_http2(stream: u32) -> [u8; 56] {
+    let block = b"\x82\x86\x00\x05:path\x0b/static?a=1\x00\x0a:authority\x01h\x00\x06accept\x03*/*";
+    let mut frame = [0; 56];
+    frame[..9].copy_from_slice(&[0, 0, 47, 1, 5, 0, 0, 0, 0]);
+    frame[5..9].copy_from_slice(&stream.to_be_bytes());
+    frame[9..].copy_from_slice(block);
+    frame
+}
+
+async fn rounds_http2(client: &mut TcpStream, streams: core::ops::Range<u32>) -> plimsoll_runtime::Result<()> {
+    for at in streams {
+        client.send_bytes(&request_http2(2 * at + 1)).await?;
+        let mut last = 0;
+        while last != b'!' {
+            let answer = client.recv().await?.expect("the server keeps the connection");
+            last = *answer.last().expect("a receive brings bytes");
+        }
+    }
+    Ok(())
+}
+
 async fn rounds(client: &mut TcpStream, rounds: usize) -> plimsoll_runtime::Result<()> {
     for _ in 0..rounds {
         client.send_static(REQUEST).await?;
@@ -53,7 +75,7 @@ async fn rounds(client: &mut TcpStream, rounds: usize) -> plimsoll_runtime::Resu
 }
 
 /// Allocations of 1,000 requests after a warm-up.
-fn allocations_on(choice: DriverChoice) -> Option<u64> {
+fn allocations_on(choice: DriverChoice) -> Option<[u64; 2]> {
     let runtime = match Runtime::builder().workers(1).memory(MemoryLimit::mib(32)).driver(choice).build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -74,10 +96,18 @@ fn allocations_on(choice: DriverChoice) -> Option<u64> {
         let before = ALLOCATIONS.load(Ordering::Relaxed);
         rounds(&mut client, 1_000).await?;
         let after = ALLOCATIONS.load(Ordering::Relaxed);
+        let http1 = after - before;
+        drop(client);
+        let mut client = TcpStream::connect(address).await?;
+        client.send_static(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\0\x04\x01\0\0\0\0").await?;
+        rounds_http2(&mut client, 0..200).await?;
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        rounds_http2(&mut client, 200..1_200).await?;
+        let http2 = ALLOCATIONS.load(Ordering::Relaxed) - before;
         drop(client);
         Spawner::current().stop();
         serving.await.expect("no panic")?;
-        Ok::<_, plimsoll_runtime::Error>(after - before)
+        Ok::<_, plimsoll_runtime::Error>([http1, http2])
     });
     Some(counted.expect("the scenario runs"))
 }
@@ -87,8 +117,8 @@ fn a_request_allocates_nothing_on_the_heap() {
     // One test, so that no other thread of this process allocates meanwhile.
     for choice in [DriverChoice::Uring, DriverChoice::Mio] {
         if let Some(counted) = allocations_on(choice) {
-            assert_eq!(counted, 0, "allocations for 1,000 requests on {choice:?}");
-            println!("{choice:?}: 0 allocations for 1,000 requests");
+            assert_eq!(counted, [0, 0], "allocations for 1,000 requests of HTTP/1.1 and of HTTP/2 on {choice:?}");
+            println!("{choice:?}: 0 allocations for 1,000 requests of each");
         }
     }
 }

@@ -97,7 +97,7 @@ impl<'a> RequestView<'a> {
         &self.request.method
     }
 
-    /// HTTP/1.0 or HTTP/1.1.
+    /// HTTP/1.0, HTTP/1.1 or HTTP/2.
     #[must_use]
     pub const fn version(&self) -> Version {
         self.request.version

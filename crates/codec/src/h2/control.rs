@@ -172,12 +172,12 @@ impl Connection {
         }
         let Some(key) = find(storage.streams, id) else { return Ok(Event::Progress) };
         let stream = &mut storage.streams[usize::from(key.slot)];
-        if !stream.state.can_send() {
+        if !stream.state.can_send() && !stream.state.can_receive() {
             return Ok(Event::Progress);
         }
         stream.send_window =
             stream.send_window.checked_add(increment).ok_or(Failure::Stream(id, Error::WindowOverflow))?;
-        Ok(Event::Writable)
+        Ok(if stream.state.can_send() { Event::Writable } else { Event::Progress })
     }
 
     fn reset_received(&mut self, id: u32, code: u32, storage: &mut Storage<'_>, now_ms: u64) -> Result<Event, Failure> {

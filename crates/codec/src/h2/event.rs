@@ -28,8 +28,8 @@ impl Storage<'_> {
     /// If it is not from the last event.
     #[must_use]
     pub fn view<'s>(&'s self, head: &'s RequestHead, pseudo_fields: u16) -> RequestView<'s> {
-        let from = usize::from(pseudo_fields);
-        RequestView::new(&*self.bytes, &self.slots[from..from + usize::from(head.fields)], head)
+        let (view, _) = request_view(self.bytes, self.slots, head, pseudo_fields);
+        view
     }
 
     /// Names and values of the trailers of the last event.
@@ -38,6 +38,26 @@ impl Storage<'_> {
             .iter()
             .map(|slot| (slot.name().of_head(self.bytes), slot.value().of_head(self.bytes)))
     }
+}
+
+/// As [`Storage::view`], from the two parts of the scratch memory alone, with the slots of the request's fields.
+///
+/// # Panics
+///
+/// If it is not from the last event.
+#[must_use]
+pub fn request_view<'s>(
+    bytes: &'s [u8],
+    slots: &'s [FieldSlot],
+    head: &'s RequestHead,
+    pseudo_fields: u16,
+) -> (RequestView<'s>, &'s [FieldSlot]) {
+    let (first, rest) = slots.split_at(usize::from(pseudo_fields));
+    let fields = &rest[..usize::from(head.fields)];
+    // The text is as long as the list was, not as the scratch memory: who copies it should not copy that.
+    let ends = first.iter().chain(fields).map(|slot| slot.name().range().end.max(slot.value().range().end));
+    let text = &bytes[..ends.max().unwrap_or_default()];
+    (RequestView::new(text, fields, head), fields)
 }
 
 /// How much of the input a step has used, and what it means.

@@ -82,7 +82,7 @@ mod stream;
 mod tests;
 
 pub use connection::{Connection, STEP_OUTPUT_BYTES_MAX};
-pub use event::{Event, ResetCause, Step, Storage};
+pub use event::{Event, ResetCause, Step, Storage, request_view};
 pub use frame::{ErrorCode, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader};
 pub use limits::Limits;
 pub use priority::Priority;

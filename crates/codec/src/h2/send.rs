@@ -323,6 +323,12 @@ impl Connection {
         self.live == 0 && self.input == Input::Frame
     }
 
+    /// Whether the peer has acknowledged our SETTINGS, which change its windows (RFC 9113 6.5.3).
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        self.own_window == self.limits.window_bytes as i32
+    }
+
     /// Whether new streams are not served any more.
     #[must_use]
     pub fn is_going_away(&self) -> bool {

@@ -1,0 +1,225 @@
+//! The calls of handlers, as they come through their tickets.
+
+use ::core::task::{Context, Poll};
+
+use http::{StatusCode, Version};
+use plimsoll_codec::h1::{BodyLength, ResponseHead};
+use plimsoll_codec::h2::{ErrorCode, StreamKey};
+use plimsoll_runtime::Lease;
+use plimsoll_slab::Key;
+
+use super::output::Growing;
+use super::streams::{Incoming, Outgoing, find};
+use super::{Http2, Parts};
+use crate::connection::Connection;
+use crate::core::Core;
+use crate::error::Error;
+use crate::response::{Body, Response};
+
+impl Core {
+    /// Runs `act` on a connection whose stream a ticket is for, while that stream is worked on; the engine looks after it then.
+    fn on_stream<R>(
+        &self,
+        key: Key,
+        stream: StreamKey,
+        act: impl FnOnce(&mut Parts<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let mut table = self.table.borrow_mut();
+        let Some(Connection::Http2(http2)) = table.get_mut(key) else { return Err(Error::Gone) };
+        let is_there = http2.slots.exchange(stream).is_some_and(|exchange| !exchange.is_reset);
+        if http2.closing || !is_there {
+            return Err(Error::Gone);
+        }
+        let result = self.with_parts(http2, act);
+        self.list_http2(key, http2);
+        result
+    }
+
+    /// Counts a piece of work that must be finished. The exchange may have forgotten it: it may be over.
+    pub(crate) fn h2_must_finish(&self, key: Key, stream: StreamKey, by: i32) {
+        if let Some(Connection::Http2(http2)) = self.table.borrow_mut().get_mut(key)
+            && let Some(exchange) = http2.slots.exchange(stream)
+        {
+            exchange.must_finish = exchange.must_finish.saturating_add_signed(by);
+        }
+    }
+
+    pub(crate) fn h2_poll_chunk(
+        &self,
+        key: Key,
+        stream: StreamKey,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Lease>, Error>> {
+        let polled = self.on_stream(key, stream, |parts| {
+            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
+            let mut out = Growing(parts.output, &self.pool);
+            if let Some(lease) = exchange.received.take() {
+                if parts.codec.release(stream, lease.len(), &mut parts.storage, &mut out).is_err() {
+                    *parts.closing = true;
+                }
+                return Ok(Some(Some(lease)));
+            }
+            match exchange.request {
+                Incoming::Done => return Ok(Some(None)),
+                Incoming::Gone => return Err(Error::Gone),
+                Incoming::Body => {}
+            }
+            if exchange.expects && exchange.response == Outgoing::Head {
+                let head =
+                    ResponseHead::new(&exchange.method, Version::HTTP_2, StatusCode::CONTINUE, BodyLength::Empty)?;
+                if let Err(error) = parts.codec.put_response(stream, &head, false, &mut parts.storage, &mut out) {
+                    *parts.closing = true;
+                    return Err(error.into());
+                }
+            }
+            exchange.expects = false;
+            exchange.reader = Some(cx.waker().clone());
+            if exchange.reading_since.is_none() {
+                exchange.reading_since = Some(plimsoll_runtime::now());
+            }
+            Ok(None)
+        });
+        match polled {
+            Err(error) => Poll::Ready(Err(error)),
+            Ok(Some(chunk)) => Poll::Ready(Ok(chunk)),
+            Ok(None) => Poll::Pending,
+        }
+    }
+
+    pub(crate) fn h2_begin(
+        &self,
+        key: Key,
+        stream: StreamKey,
+        response: &mut Response,
+        length: BodyLength,
+    ) -> Result<(), Error> {
+        self.on_stream(key, stream, |parts| {
+            if find(parts.exchanges, stream).is_none_or(|exchange| exchange.response != Outgoing::Head) {
+                return Err(Error::Misuse("the request was answered already"));
+            }
+            self.put_answer(parts, stream, response, length)
+        })
+    }
+
+    /// Takes a piece of an answer's body when the one before has left.
+    pub(crate) fn h2_poll_write(
+        &self,
+        key: Key,
+        stream: StreamKey,
+        cx: &mut Context<'_>,
+        body: &mut Option<Body>,
+    ) -> Poll<Result<(), Error>> {
+        let polled = self.on_stream(key, stream, |parts| {
+            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
+            let bytes = body.as_ref().map_or(0, |body| body.as_slice().len() as u64);
+            if exchange.due == Some(0) && exchange.method == http::Method::HEAD {
+                *body = None;
+                return Ok(true);
+            }
+            if exchange.response != Outgoing::Body || exchange.due.is_some_and(|due| due < bytes) {
+                return Err(Error::Misuse("more bytes than were announced"));
+            }
+            if !exchange.rest().is_empty() {
+                exchange.writer = Some(cx.waker().clone());
+                return Ok(false);
+            }
+            exchange.due = exchange.due.map(|due| due - bytes);
+            exchange.sent_bytes += bytes;
+            (exchange.body, exchange.body_sent) = (body.take().unwrap_or_default(), 0);
+            self.put_body(parts, stream);
+            Ok(true)
+        });
+        match polled {
+            Err(error) => Poll::Ready(Err(error)),
+            Ok(true) => Poll::Ready(Ok(())),
+            Ok(false) => Poll::Pending,
+        }
+    }
+
+    pub(crate) fn h2_finish(&self, key: Key, stream: StreamKey) -> Result<(), Error> {
+        self.on_stream(key, stream, |parts| {
+            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
+            if exchange.due.is_some_and(|due| due > 0) {
+                return Err(Error::Misuse("fewer bytes than were announced"));
+            }
+            exchange.finished = true;
+            if exchange.response == Outgoing::Body && exchange.rest().is_empty() {
+                let mut out = Growing(parts.output, &self.pool);
+                match parts.codec.put_data_header(stream, 0, true, &mut parts.storage, &mut out) {
+                    Ok(()) => exchange.response = Outgoing::Complete,
+                    Err(error) => {
+                        *parts.closing = true;
+                        return Err(error.into());
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The handler is done; without a response it went away without one.
+    pub(crate) fn h2_answer(&self, key: Key, stream: StreamKey, response: Option<Response>) {
+        let mut table = self.table.borrow_mut();
+        let Some(Connection::Http2(http2)) = table.get_mut(key) else { return };
+        if http2.closing {
+            return;
+        }
+        let handler = http2.slots.exchange(stream).and_then(|exchange| exchange.handler.take());
+        self.with_parts(http2, |parts| match response {
+            Some(response) => self.answer_stream(parts, stream, response),
+            None => self.fail_stream(parts, stream, StatusCode::INTERNAL_SERVER_ERROR),
+        });
+        self.list_http2(key, http2);
+        drop(table);
+        drop(handler);
+    }
+
+    /// Ends a stream before its time. Returns what has to be dropped while the connection is not in the table.
+    pub(super) fn cut(
+        &self,
+        parts: &mut Parts<'_>,
+        stream: StreamKey,
+        code: ErrorCode,
+    ) -> Option<plimsoll_runtime::JoinHandle<()>> {
+        let exchange = find(parts.exchanges, stream)?;
+        if exchange.must_finish > 0 && exchange.running {
+            // Its slot stays taken until it has finished.
+            exchange.is_reset = true;
+            (exchange.body, exchange.body_sent, exchange.received, exchange.blocked_since) =
+                (Body::Empty, 0, None, None);
+            exchange.reading_since = None;
+            exchange.wake_reader();
+            if let Some(writer) = exchange.writer.take() {
+                writer.wake();
+            }
+            let mut out = Growing(parts.output, &self.pool);
+            if parts.codec.reset(stream, code, &mut parts.storage, &mut out).is_err() {
+                *parts.closing = true;
+            }
+            return None;
+        }
+        let handler = exchange.handler.take();
+        self.break_off(parts, stream, code);
+        handler
+    }
+
+    /// Has the engine look after a connection, unless it does so anyway.
+    fn list_http2(&self, key: Key, http2: &mut Http2) {
+        if !http2.listed && self.enlist(key) {
+            http2.listed = true;
+        }
+    }
+
+    /// Takes an HTTP/2 connection out of the table.
+    pub(super) fn take_http2(&self, key: Key) -> Option<plimsoll_pool::PoolBox<Http2>> {
+        let mut table = self.table.borrow_mut();
+        let connection = table.get_mut(key)?;
+        match ::core::mem::replace(connection, Connection::Taken) {
+            Connection::Http2(http2) => Some(http2),
+            other => {
+                *connection = other;
+                None
+            }
+        }
+    }
+}

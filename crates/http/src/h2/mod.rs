@@ -1,0 +1,189 @@
+//! HTTP/2 (RFC 9113) over the codec of [`plimsoll_codec::h2`].
+//!
+//! ```text
+//!            the preface           streams, or a frame that began            nothing of these
+//!  HTTP/1.1 -------------> busy <------------------------------------> parked
+//!                            |  the peer broke a rule, the server stops, time is up
+//!                            +--------> closing: GOAWAY leaves, then as every connection
+//! ```
+//!
+//! A connection is one box with the codec's state and one with both tables of HPACK. Each stream that is worked on has a slot of the codec's and an
+//! [`Exchange`](streams::Exchange); slots are made as they are needed and given back when there is no stream. Scratch for lists of fields is one set
+//! for each worker. So a parked connection holds [`HTTP2_PARKED_BYTES`] beside its entry in the table, none of them a buffer.
+//!
+//! Who waits for whom:
+//!
+//! * A response's body stays with its stream until windows allow it and less than
+//!   [`output_bytes_max`](crate::Config::output_bytes_max) bytes wait for the socket; a handler that streams waits for that, too.
+//! * A request's body is taken from the input when there is a lease for it. Without one nothing more is read from that connection. Bytes are given back
+//!   to the peer's windows when the handler takes them.
+//! * While output waits beyond the bound, and while 64 control frames do, nothing is read.
+
+mod connection;
+mod handlers;
+mod output;
+mod streams;
+
+use plimsoll_codec::h1::{FIELDS_CEILING, FieldSlot, HTTP2_PREFACE};
+use plimsoll_codec::h2::{Connection as Codec, Limits, Storage};
+use plimsoll_codec::hpack::TABLE_BYTES;
+use plimsoll_pool::PoolBox;
+use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
+
+use crate::output::Output;
+use streams::{Exchange, Slots};
+
+/// Bytes of a parked HTTP/2 connection, beside those of every parked connection: the codec's state and the tables of HPACK, with their size classes.
+pub const HTTP2_PARKED_BYTES: usize = PoolBox::<Http2>::CLASS.bytes() + PoolBox::<Tables>::CLASS.bytes();
+
+const _: () = assert!(HTTP2_PARKED_BYTES <= 9_216, "a parked HTTP/2 connection is its tables and a kilobyte");
+
+/// An HTTP/2 connection.
+pub(crate) struct Http2 {
+    codec: Codec,
+    tables: PoolBox<Tables>,
+    slots: Slots,
+    /// Received, not used yet: a part of a frame, or frames that wait for memory or output.
+    input: Option<Lease>,
+    output: Output,
+    /// Closed as soon as the output has left.
+    closing: bool,
+    /// In the list of connections to be looked after this turn.
+    pub(crate) listed: bool,
+    /// Counted as active.
+    counted: bool,
+    /// Since when something is waited for.
+    since: Since,
+    requests: u32,
+    born: u32,
+}
+
+/// Since when something is waited for; `None` while it is not.
+#[derive(Clone, Copy, Default)]
+struct Since {
+    /// The rest of a frame.
+    frame: Option<Instant>,
+    /// The socket, to take some output.
+    sending: Option<Instant>,
+    /// Any stream.
+    idle: Option<Instant>,
+    /// A lease for a part of a body.
+    memory: Option<Instant>,
+    /// The answer to the first GOAWAY.
+    farewell: Option<Instant>,
+    /// The acknowledgement of our SETTINGS.
+    settings: Option<Instant>,
+}
+
+/// The tables of HPACK.
+struct Tables {
+    decoder: [u8; TABLE_BYTES],
+    encoder: [u8; TABLE_BYTES],
+}
+
+/// The codec with its storage, and what belongs to it.
+struct Parts<'a> {
+    codec: &'a mut Codec,
+    storage: Storage<'a>,
+    exchanges: &'a mut [Option<PoolBox<Exchange>>],
+    output: &'a mut Output,
+    closing: &'a mut bool,
+}
+
+impl Http2 {
+    fn new(pool: &Pool, limits: &Limits, born: u32) -> Result<PoolBox<Self>, OverBudget> {
+        let tables = Tables { decoder: [0; TABLE_BYTES], encoder: [0; TABLE_BYTES] };
+        let tables = pool.try_boxed(tables, Kind::Codec).map_err(|(over, _)| over)?;
+        let now = plimsoll_runtime::now();
+        let this = Self {
+            codec: Codec::new(limits),
+            tables,
+            slots: Slots::None,
+            input: None,
+            output: Output::default(),
+            closing: false,
+            listed: false,
+            counted: true,
+            since: Since { settings: Some(now), ..Since::default() },
+            requests: 0,
+            born,
+        };
+        pool.try_boxed(this, Kind::Codec).map_err(|(over, _)| over)
+    }
+
+    fn split<'a>(&'a mut self, bytes: &'a mut [u8], slots: &'a mut [FieldSlot]) -> Parts<'a> {
+        let (streams, exchanges) = self.slots.parts();
+        let Tables { decoder, encoder } = &mut *self.tables;
+        Parts {
+            codec: &mut self.codec,
+            storage: Storage { streams, decoder_table: decoder, encoder_table: encoder, bytes, slots },
+            exchanges,
+            output: &mut self.output,
+            closing: &mut self.closing,
+        }
+    }
+
+    /// Whether nothing is left but, perhaps, a send in flight.
+    fn is_parkable(&self) -> bool {
+        self.codec.is_idle() && self.input.is_none() && self.output.is_empty() && !self.closing
+    }
+}
+
+/// What a worker's HTTP/2 connections share: memory that is written to and read within a step.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// Lists of fields that came.
+    decoding: Option<Decoding>,
+    /// Blocks of fields that go: written to by handlers while the request is still being read.
+    encoding: Option<Lease>,
+}
+
+struct Decoding {
+    bytes: Lease,
+    slots: PoolBox<[FieldSlot; FIELDS_CEILING]>,
+}
+
+impl Scratch {
+    /// Makes what is not there.
+    fn prepare(&mut self, pool: &Pool, limits: &Limits) -> Result<(), OverBudget> {
+        if self.encoding.is_none() {
+            self.encoding = Some(zeros(pool, ENCODING_BYTES)?);
+        }
+        if self.decoding.is_none() {
+            let slots = pool.try_boxed([FieldSlot::EMPTY; FIELDS_CEILING], Kind::Codec).map_err(|(over, _)| over)?;
+            self.decoding = Some(Decoding { bytes: zeros(pool, limits.scratch_bytes())?, slots });
+        }
+        Ok(())
+    }
+}
+
+fn zeros(pool: &Pool, bytes: usize) -> Result<Lease, OverBudget> {
+    let mut lease = pool.try_acquire(bytes, Kind::Codec)?;
+    while lease.len() < bytes {
+        let left = bytes - lease.len();
+        lease.extend(&[0; 1_024][..left.min(1_024)]);
+    }
+    Ok(lease)
+}
+
+/// Whether a connection that began so is, or may become, one of HTTP/2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Preface {
+    Whole,
+    /// All there is of it so far.
+    Part,
+    Other,
+}
+
+/// Looks for the preface, in any split.
+pub(crate) fn preface(bytes: &[u8]) -> Preface {
+    let have = bytes.len().min(HTTP2_PREFACE.len());
+    match bytes[..have] == HTTP2_PREFACE[..have] {
+        true if have == HTTP2_PREFACE.len() => Preface::Whole,
+        true => Preface::Part,
+        false => Preface::Other,
+    }
+}
+
+/// A response's fields, compressed, have at most so many bytes.
+const ENCODING_BYTES: usize = 16 * 1_024;

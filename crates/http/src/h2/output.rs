@@ -1,0 +1,269 @@
+//! What goes out: heads of answers, bodies as far as windows and room allow, and the ends of streams.
+
+use http::{StatusCode, Version};
+use plimsoll_codec::Error as CodecError;
+use plimsoll_codec::h1::{BodyLength, BodyOut, Full, ResponseHead, Sink};
+use plimsoll_codec::h2::{ErrorCode, FRAME_HEADER_BYTES, StreamKey};
+use plimsoll_runtime::Pool;
+
+use super::streams::{Exchange, Incoming, Outgoing, find};
+use super::{Http2, Parts};
+use crate::core::Core;
+use crate::error::Error;
+use crate::output::Output;
+use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
+
+/// An output that makes its room in the pool as it goes. It is full at the memory line.
+pub(super) struct Growing<'a>(pub(super) &'a mut Output, pub(super) &'a Pool);
+
+impl Sink for Growing<'_> {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        self.0.append(self.1, bytes).map_err(|_| Full)
+    }
+}
+
+impl Core {
+    /// Runs `act` with the scratch memory for what goes out.
+    pub(super) fn with_parts<R>(&self, http2: &mut Http2, act: impl FnOnce(&mut Parts<'_>) -> R) -> R {
+        let mut scratch = self.h2_scratch.borrow_mut();
+        let bytes = scratch.encoding.as_mut().map_or(&mut [][..], |lease| lease.as_mut_slice());
+        act(&mut http2.split(bytes, &mut []))
+    }
+
+    /// Whether more may be gathered for the socket.
+    pub(super) fn has_room(&self, output: &Output) -> bool {
+        output.gathered_bytes() < self.config.output_bytes_max
+    }
+
+    /// Writes an answer's head, and its body as far as that goes at once.
+    pub(super) fn put_answer(
+        &self,
+        parts: &mut Parts<'_>,
+        stream: StreamKey,
+        response: &mut Response,
+        length: BodyLength,
+    ) -> Result<(), Error> {
+        let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
+        let date = self.date();
+        let body = ::core::mem::take(response.body_mut());
+        let head = ResponseHead::new(&exchange.method, Version::HTTP_2, response.status(), length)?
+            .date(&date)
+            .fields(response.fields());
+        let ends = head.body() == BodyOut::None;
+        let mut out = Growing(parts.output, &self.pool);
+        match parts.codec.put_response(stream, &head, ends, &mut parts.storage, &mut out) {
+            Ok(()) => {}
+            Err(CodecError::StreamClosed) => return Err(Error::Gone),
+            Err(error) => {
+                // The peer's table may not be ours any more.
+                *parts.closing = true;
+                return Err(error.into());
+            }
+        }
+        self.counters().response(response.status().as_u16());
+        let body_bytes = if ends { 0 } else { body.as_slice().len() as u64 };
+        exchange.due = match head.body() {
+            BodyOut::Length(bytes) => Some(bytes - body_bytes),
+            BodyOut::None => Some(0),
+            BodyOut::Chunked | BodyOut::UntilClose => None,
+        };
+        exchange.sent_bytes = body_bytes;
+        if ends {
+            exchange.response = Outgoing::Complete;
+            self.log_exchange(exchange, response.status());
+            return Ok(());
+        }
+        exchange.response = Outgoing::Body;
+        if body_bytes == 0 {
+            // Streamed: how long it is is known at its end.
+            exchange.status = Some(response.status());
+            return Ok(());
+        }
+        self.log_exchange(exchange, response.status());
+        (exchange.body, exchange.finished) = (body, true);
+        self.put_body(parts, stream);
+        Ok(())
+    }
+
+    /// Sends a body that fits one frame at once, while nobody else waits; else it waits for its turn.
+    pub(super) fn put_body(&self, parts: &mut Parts<'_>, stream: StreamKey) {
+        let Some(exchange) = find(parts.exchanges, stream) else { return };
+        let bytes = exchange.rest().len();
+        let fits = parts.codec.data_room(stream, bytes, &parts.storage) == bytes
+            && parts.output.gathered_bytes() + bytes <= self.config.output_bytes_max;
+        parts.codec.set_waiting(stream, true, &mut parts.storage);
+        if fits && parts.codec.next_to_send(&parts.storage) == Some(stream) {
+            self.put_data(parts, stream);
+        }
+    }
+
+    /// Sends one frame of a stream's body. `false` when there was no room.
+    fn put_data(&self, parts: &mut Parts<'_>, stream: StreamKey) -> bool {
+        let Some(exchange) = find(parts.exchanges, stream) else {
+            parts.codec.set_waiting(stream, false, &mut parts.storage);
+            return true;
+        };
+        let rest = exchange.rest().len();
+        let room = self.config.output_bytes_max.saturating_sub(parts.output.gathered_bytes());
+        let bytes = parts.codec.data_room(stream, rest.min(room), &parts.storage);
+        if bytes == 0 && rest > 0 || parts.output.reserve(&self.pool, FRAME_HEADER_BYTES + bytes).is_err() {
+            return false;
+        }
+        let ends = exchange.finished && bytes == rest;
+        let put = parts.codec.put_data_header(stream, bytes, ends, &mut parts.storage, parts.output);
+        if put.is_err() {
+            debug_assert!(false, "the stream may send so much, and room was made: {put:?}");
+            *parts.closing = true;
+            return false;
+        }
+        parts.output.push(&exchange.rest()[..bytes]);
+        exchange.body_sent += bytes;
+        exchange.blocked_since = None;
+        if exchange.rest().is_empty() {
+            (exchange.body, exchange.body_sent) = (Body::Empty, 0);
+            parts.codec.set_waiting(stream, false, &mut parts.storage);
+            if let Some(writer) = exchange.writer.take() {
+                writer.wake();
+            }
+        }
+        if ends {
+            exchange.response = Outgoing::Complete;
+            self.end_if_done(parts, stream);
+        }
+        true
+    }
+
+    /// Sends what waits: answers, then bodies in the order of their priorities.
+    pub(super) fn pump(&self, http2: &mut Http2) {
+        if http2.codec.live_streams() == 0 || http2.closing {
+            return;
+        }
+        self.with_parts(http2, |parts| {
+            for at in 0..parts.exchanges.len() {
+                if !self.has_room(parts.output) {
+                    return;
+                }
+                let Some(exchange) = parts.exchanges[at].as_deref_mut() else { continue };
+                let stream = StreamKey { slot: at as u16, id: exchange.id };
+                if let Some(answer) = exchange.answer.take() {
+                    self.answer_now(parts, stream, answer);
+                }
+            }
+            while self.has_room(parts.output) && !*parts.closing {
+                let Some(stream) = parts.codec.next_to_send(&parts.storage) else { break };
+                if !self.put_data(parts, stream) {
+                    break;
+                }
+            }
+        });
+    }
+
+    /// The answer of a handler, or the lack of it.
+    pub(super) fn answer_stream(&self, parts: &mut Parts<'_>, stream: StreamKey, response: Response) {
+        let Some(exchange) = find(parts.exchanges, stream) else { return };
+        (exchange.running, exchange.handler, exchange.handler_until) = (false, None, None);
+        if let Some(status) = exchange.status.take() {
+            self.log_exchange(exchange, status);
+        }
+        if self.has_room(parts.output) || response.kind() == ResponseKind::Streamed {
+            self.answer_now(parts, stream, response);
+        } else {
+            exchange.answer = Some(response);
+        }
+    }
+
+    fn answer_now(&self, parts: &mut Parts<'_>, stream: StreamKey, mut response: Response) {
+        let Some(exchange) = find(parts.exchanges, stream) else { return };
+        let is_streamed = response.kind() == ResponseKind::Streamed;
+        if exchange.is_reset || is_streamed && exchange.finished {
+            return self.end_if_done(parts, stream);
+        }
+        if is_streamed || exchange.response != Outgoing::Head {
+            // Cut short, or a second answer: the peer can only be told by a reset.
+            return self.break_off(parts, stream, ErrorCode::InternalError);
+        }
+        let length = response.length();
+        if let Err(error) = self.put_answer(parts, stream, &mut response, length)
+            && !matches!(error, Error::Gone)
+        {
+            tracing::error!(%error, "a response could not be written");
+            return self.fail_stream(parts, stream, error.into_response().status());
+        }
+        self.end_if_done(parts, stream);
+    }
+
+    /// Answers with an error, if no answer was begun; else the stream is reset.
+    pub(super) fn fail_stream(&self, parts: &mut Parts<'_>, stream: StreamKey, status: StatusCode) {
+        let Some(exchange) = find(parts.exchanges, stream) else { return };
+        exchange.running = false;
+        let mut response = Response::new(status);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response = response.header("retry-after", "1");
+        }
+        let is_due = exchange.response == Outgoing::Head && !exchange.is_reset && !*parts.closing;
+        if is_due && self.put_answer(parts, stream, &mut response, BodyLength::Empty).is_ok() {
+            return self.end_if_done(parts, stream);
+        }
+        self.break_off(parts, stream, ErrorCode::InternalError);
+    }
+
+    /// Resets a stream whose handler is gone, and frees its slot.
+    pub(super) fn break_off(&self, parts: &mut Parts<'_>, stream: StreamKey, code: ErrorCode) {
+        let mut out = Growing(parts.output, &self.pool);
+        if parts.codec.reset(stream, code, &mut parts.storage, &mut out).is_err() {
+            *parts.closing = true;
+        }
+        self.free(parts, stream);
+    }
+
+    /// Frees the slot of a stream that nobody works on any more and whose answer is complete. What is still to come of its request is taken and
+    /// dropped for a while before: a reset could overtake the answer at the peer.
+    pub(super) fn end_if_done(&self, parts: &mut Parts<'_>, stream: StreamKey) {
+        let Some(exchange) = find(parts.exchanges, stream) else { return };
+        if exchange.running || !exchange.is_reset && exchange.response != Outgoing::Complete {
+            return;
+        }
+        if exchange.request != Incoming::Body || exchange.is_reset {
+            return self.free(parts, stream);
+        }
+        if exchange.drain_until.is_none() {
+            exchange.drain_until = Some(plimsoll_runtime::now() + self.config.linger_timeout);
+            exchange.reading_since = None;
+            if let Some(unread) = exchange.received.take() {
+                self.drop_data(parts, stream, unread.len());
+            }
+        }
+    }
+
+    /// Gives bytes back to the peer that nobody reads. After too many of them the peer is asked to stop.
+    pub(super) fn drop_data(&self, parts: &mut Parts<'_>, stream: StreamKey, bytes: usize) {
+        let mut out = Growing(parts.output, &self.pool);
+        if parts.codec.release(stream, bytes, &mut parts.storage, &mut out).is_err() {
+            *parts.closing = true;
+        }
+        let Some(exchange) = find(parts.exchanges, stream) else { return };
+        exchange.dropped_bytes = exchange.dropped_bytes.saturating_add(bytes as u32);
+        if exchange.dropped_bytes > self.config.drain_bytes_max && exchange.response == Outgoing::Complete {
+            self.free(parts, stream);
+        }
+    }
+
+    pub(super) fn free(&self, parts: &mut Parts<'_>, stream: StreamKey) {
+        if let Some(exchange) = find(parts.exchanges, stream) {
+            if let Some(status) = exchange.status.take() {
+                self.log_exchange(exchange, status);
+            }
+            parts.exchanges[usize::from(stream.slot)] = None;
+        }
+        let mut out = Growing(parts.output, &self.pool);
+        if parts.codec.forget(stream, &mut parts.storage, &mut out).is_err() {
+            *parts.closing = true;
+        }
+    }
+
+    fn log_exchange(&self, exchange: &mut Exchange, status: StatusCode) {
+        if let Some(line) = exchange.line.take() {
+            self.log_line(&line, status, exchange.sent_bytes, exchange.peer);
+        }
+    }
+}

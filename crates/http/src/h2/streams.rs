@@ -1,0 +1,210 @@
+//! Streams that are worked on: their slots, and what the server keeps of each.
+
+use ::core::net::SocketAddr;
+use ::core::task::Waker;
+
+use http::{Method, StatusCode};
+use plimsoll_codec::h1::RequestHead;
+use plimsoll_codec::h2::{Stream, StreamKey};
+use plimsoll_pool::PoolBox;
+use plimsoll_runtime::{Instant, JoinHandle, Kind, Lease, OverBudget, Pool};
+
+use crate::response::{Body, Response};
+
+/// One request and its answer.
+pub(crate) struct Exchange {
+    pub(super) id: u32,
+    pub(super) method: Method,
+    pub(super) request: Incoming,
+    pub(super) response: Outgoing,
+    /// Until the handler has answered or gone.
+    pub(super) running: bool,
+    /// The peer waits for `100 Continue`.
+    pub(super) expects: bool,
+    /// Over before its time; the slot is kept for a handler that must finish.
+    pub(super) is_reset: bool,
+    /// No bytes of the answer come after [`body`](Self::body).
+    pub(super) finished: bool,
+    pub(super) handler: Option<JoinHandle<()>>,
+    /// The handler waits for a part of the body.
+    pub(super) reader: Option<Waker>,
+    /// The handler waits for its last piece to leave.
+    pub(super) writer: Option<Waker>,
+    /// Received parts of the body that the handler has not asked for.
+    pub(super) received: Option<Lease>,
+    /// An answer that waits for room in the output.
+    pub(super) answer: Option<Response>,
+    /// What is to be sent next of the answer's body.
+    pub(super) body: Body,
+    /// How much of that was sent.
+    pub(super) body_sent: usize,
+    /// Bytes that were announced and not written yet; `None` where nothing was announced.
+    pub(super) due: Option<u64>,
+    /// Pieces of work that the handler said must be finished.
+    pub(super) must_finish: u32,
+    pub(super) handler_until: Option<Instant>,
+    /// Since when the peer takes nothing.
+    pub(super) blocked_since: Option<Instant>,
+    /// Since when the handler waits for the peer.
+    pub(super) reading_since: Option<Instant>,
+    /// The answer is complete: so long the rest of the request is taken and dropped.
+    pub(super) drain_until: Option<Instant>,
+    /// What was dropped of it.
+    pub(super) dropped_bytes: u32,
+    /// The request line, while there is an access log.
+    pub(super) line: Option<Lease>,
+    /// The peer, while there is an access log.
+    pub(super) peer: Option<SocketAddr>,
+    /// The status of a streamed answer whose line in the access log is still to be written.
+    pub(super) status: Option<StatusCode>,
+    /// Body bytes of the answer.
+    pub(super) sent_bytes: u64,
+}
+
+/// What is to come of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Incoming {
+    Body,
+    Done,
+    /// The peer went away or was too slow.
+    Gone,
+}
+
+/// How far the answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outgoing {
+    Head,
+    Body,
+    Complete,
+}
+
+impl Exchange {
+    pub(super) fn new(stream: StreamKey, head: &RequestHead, ends: bool) -> Self {
+        Self {
+            id: stream.id,
+            method: head.method.clone(),
+            request: if ends { Incoming::Done } else { Incoming::Body },
+            response: Outgoing::Head,
+            running: true,
+            expects: head.expect_continue,
+            is_reset: false,
+            finished: false,
+            handler: None,
+            reader: None,
+            writer: None,
+            received: None,
+            answer: None,
+            body: Body::Empty,
+            body_sent: 0,
+            due: None,
+            must_finish: 0,
+            handler_until: None,
+            blocked_since: None,
+            reading_since: None,
+            drain_until: None,
+            dropped_bytes: 0,
+            line: None,
+            peer: None,
+            status: None,
+            sent_bytes: 0,
+        }
+    }
+
+    /// What is to be sent of the body.
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.body.as_slice()[self.body_sent..]
+    }
+
+    /// Adds a part of the request's body behind what waits already.
+    pub(super) fn receive(&mut self, pool: &Pool, bytes: &[u8]) -> Result<(), OverBudget> {
+        match &mut self.received {
+            Some(lease) if lease.spare_capacity() >= bytes.len() => {
+                lease.extend(bytes);
+            }
+            Some(lease) => {
+                let mut larger = pool.try_acquire(lease.len() + bytes.len(), Kind::Buffers)?;
+                larger.extend(lease);
+                larger.extend(bytes);
+                *lease = larger;
+            }
+            None => self.received = Some(pool.try_copy(bytes, Kind::Buffers)?),
+        }
+        self.reading_since = None;
+        self.wake_reader();
+        Ok(())
+    }
+
+    pub(super) fn wake_reader(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
+/// The slots of a connection: none while it is parked, else as many as were needed at a time.
+pub(super) enum Slots {
+    None,
+    Few(PoolBox<Group<8>>),
+    Some(PoolBox<Group<32>>),
+    Many(PoolBox<Group<128>>),
+    Most(PoolBox<Group<1_024>>),
+}
+
+pub(super) struct Group<const N: usize> {
+    streams: [Stream; N],
+    exchanges: [Option<PoolBox<Exchange>>; N],
+}
+
+impl Slots {
+    pub(super) fn parts(&mut self) -> (&mut [Stream], &mut [Option<PoolBox<Exchange>>]) {
+        match self {
+            Self::None => (&mut [], &mut []),
+            Self::Few(group) => group.parts(),
+            Self::Some(group) => group.parts(),
+            Self::Many(group) => group.parts(),
+            Self::Most(group) => group.parts(),
+        }
+    }
+
+    /// The exchange of a stream, if it is still there.
+    pub(super) fn exchange(&mut self, stream: StreamKey) -> Option<&mut Exchange> {
+        find(self.parts().1, stream)
+    }
+
+    /// Makes more slots; those that there are keep their places.
+    pub(super) fn grow(&mut self, pool: &Pool) -> Result<(), OverBudget> {
+        let grown = match self {
+            Self::None => Self::Few(Group::of(self, pool)?),
+            Self::Few(_) => Self::Some(Group::of(self, pool)?),
+            Self::Some(_) => Self::Many(Group::of(self, pool)?),
+            Self::Many(_) | Self::Most(_) => Self::Most(Group::of(self, pool)?),
+        };
+        *self = grown;
+        Ok(())
+    }
+}
+
+impl<const N: usize> Group<N> {
+    /// With the streams of `before`, whose exchanges move when nothing can fail any more.
+    fn of(before: &mut Slots, pool: &Pool) -> Result<PoolBox<Self>, OverBudget> {
+        let empty = Self { streams: [Stream::FREE; N], exchanges: [const { None }; N] };
+        let mut group = pool.try_boxed(empty, Kind::Codec).map_err(|(over, _)| over)?;
+        let (streams, exchanges) = before.parts();
+        group.streams[..streams.len()].copy_from_slice(streams);
+        for (to, from) in group.exchanges.iter_mut().zip(exchanges) {
+            *to = from.take();
+        }
+        Ok(group)
+    }
+
+    fn parts(&mut self) -> (&mut [Stream], &mut [Option<PoolBox<Exchange>>]) {
+        (&mut self.streams, &mut self.exchanges)
+    }
+}
+
+/// The exchange of a stream among those of a connection.
+pub(super) fn find(exchanges: &mut [Option<PoolBox<Exchange>>], stream: StreamKey) -> Option<&mut Exchange> {
+    exchanges.get_mut(usize::from(stream.slot))?.as_deref_mut().filter(|exchange| exchange.id == stream.id)
+}
+
+const _: () = assert!(size_of::<Exchange>() <= 512, "an exchange fits its class");
