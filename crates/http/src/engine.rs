@@ -126,7 +126,7 @@ impl<S: Service> Engine<S> {
             Some(Connection::Parked { requests, born, score, empty_lines }) => {
                 let core = Rc::clone(&self.core);
                 let awaits_proxy = core.peers.borrow().awaits_proxy(key);
-                let boxed = self.with_room(key, |_| {
+                let boxed = self.retried(key, |_| {
                     let config = &core.config;
                     let fresh = Active::new(requests, born, score, &config.limits, config.body_receive);
                     let mut active = Active { search: HeadSearch::after_empty_lines(empty_lines), ..fresh };

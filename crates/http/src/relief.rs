@@ -14,7 +14,6 @@
 use ::core::time::Duration;
 use std::rc::Rc;
 
-use plimsoll_runtime::OverBudget;
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::Table;
 use plimsoll_slab::Key;
@@ -63,12 +62,8 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// Does what needs room; when there is none, lets go of others and tries again.
-    pub(crate) fn with_room<T>(
-        &mut self,
-        key: Key,
-        mut act: impl FnMut(&mut Self) -> Result<T, OverBudget>,
-    ) -> Result<T, OverBudget> {
+    /// Does what needs room for a connection; when there is none, lets go of others and tries again. The error is that of the last try.
+    pub(crate) fn retried<T, E>(&mut self, key: Key, mut act: impl FnMut(&mut Self) -> Result<T, E>) -> Result<T, E> {
         let mut tries = 0;
         loop {
             match act(self) {
@@ -82,7 +77,10 @@ impl<S: Service> Engine<S> {
     fn make_room(&mut self, keep: Option<Key>) -> bool {
         let core = Rc::clone(&self.core);
         let mut shed = 0;
-        for _ in 0..LOOKS_MAX {
+        // A request that waits for room is worth a look at everybody.
+        let places = core.table.borrow().places();
+        let looks = if keep.is_some() { places } else { places.min(LOOKS_MAX) };
+        for _ in 0..looks {
             let looked = {
                 let table = core.table.borrow();
                 let at = core.next_look(table.places());

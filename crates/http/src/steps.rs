@@ -7,6 +7,7 @@ use plimsoll_codec::h1::{
     self, BodyDecoder, BodyEvent, FieldSlot, Framing, HeadSearch, Next, RequestState, RequestView,
 };
 use plimsoll_pool::PoolBox;
+use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::Bytes;
 use plimsoll_runtime::{Kind, Lease, OverBudget};
 use plimsoll_slab::Key;
@@ -28,7 +29,7 @@ use crate::ticket::Ticket;
 const LOGGED_LINE_BYTES_MAX: usize = 8_192;
 /// A body of so many bytes that no handler wanted is nothing to note.
 const UNWANTED_BYTES_FREE: u32 = 16 * 1024;
-/// What there must be room for when a request is begun while memory is short: its head and a small answer.
+/// What there must be room for when a request is begun while memory may become short: its head and a small answer.
 const REQUEST_ROOM_BYTES: usize = 8 * 1024;
 /// Fields of a head at most, whatever the configuration says.
 const FIELDS_MAX: usize = h1::FIELDS_CEILING;
@@ -269,14 +270,21 @@ impl<S: Service> Engine<S> {
         };
         let pool = self.core.pool.clone();
         let room = |_: &mut Self| pool.try_acquire(REQUEST_ROOM_BYTES, Kind::Buffers).map(drop);
-        let is_full = self.core.is_short() && self.with_room(key, room).is_err();
+        let is_full = self.core.level() >= Level::Yellow && self.retried(key, room).is_err();
         if is_full || self.begin(key, &mut active, &view, body).is_err() {
             return Step::Wait(self.no_room(active));
         }
-        let ticket = Ticket::new(&self.core, key, active.requests);
+        let number = active.requests;
         self.core.put(key, Connection::Active(active));
         let core = Rc::clone(&self.core);
-        let answered = core.as_current(key, || self.service.start(&core, &view, slots, ticket));
+        let answered = self.retried(key, |engine| {
+            let ticket = Ticket::new(&core, key, number);
+            match core.as_current(key, || engine.service.start(&core, &view, slots, ticket)) {
+                Answered::NoRoom => Err(Answered::NoRoom),
+                answered => Ok(answered),
+            }
+        });
+        let answered = answered.unwrap_or_else(|no_room| no_room);
         let Some(mut active) = core.take(key) else { return Step::Closed };
         let has_body = body.is_some();
         match answered {

@@ -1,0 +1,93 @@
+//! At the memory line, heads that are never finished make room for whole requests: each of those is answered, and the line holds.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "a test that could not run says so")]
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use plimsoll_http::{Response, Server};
+use plimsoll_runtime::{DriverChoice, MemoryLimit, Runtime, Spawner};
+
+/// Together they are more than the line.
+const HALF_HEADS: usize = 3_000;
+const HALF_HEAD_BYTES: usize = 1_000;
+const LINE: MemoryLimit = MemoryLimit::mib(3);
+/// So often a whole request is made meanwhile.
+const ASK_EVERY: usize = 50;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the listener's queue has room");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream
+}
+
+/// A whole request on a connection of its own, and its answer.
+fn ask(address: SocketAddr) -> String {
+    let mut stream = connect(address);
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it is answered");
+    answer
+}
+
+/// How many half heads were told to come again.
+fn flood(address: SocketAddr) -> usize {
+    let half = [&b"GET / HTTP/1.1\r\nHost: h\r\nX-Filler: "[..], &[b'f'; HALF_HEAD_BYTES]].concat();
+    let mut held = Vec::new();
+    for at in 0..HALF_HEADS {
+        let mut stream = connect(address);
+        stream.write_all(&half).expect("it is sent");
+        held.push(stream);
+        if at % ASK_EVERY == 0 {
+            let answer = ask(address);
+            assert!(answer.starts_with("HTTP/1.1 200 "), "after {at} half heads: {answer}");
+        }
+    }
+    let mut told = 0;
+    for mut stream in held {
+        stream.set_nonblocking(true).expect("a mode");
+        let mut answer = [0; 256];
+        if let Ok(len @ 1..) = stream.read(&mut answer) {
+            let answer = String::from_utf8_lossy(&answer[..len]);
+            assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("Retry-After: "), "{answer}");
+            told += 1;
+        }
+    }
+    told
+}
+
+#[test]
+fn half_heads_make_room_for_whole_requests() {
+    for choice in [DriverChoice::Uring, DriverChoice::Mio] {
+        let runtime = match Runtime::builder().workers(1).memory(LINE).driver(choice).build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                assert_eq!(choice, DriverChoice::Uring, "mio is always there: {error}");
+                println!("skipped: io_uring: {error}");
+                continue;
+            }
+        };
+        let told = runtime
+            .block_on(async {
+                let server = Server::bind("127.0.0.1:0")?;
+                let (address, stop) = (server.local_addr(), Spawner::current());
+                let flooding = std::thread::spawn(move || {
+                    let told = std::panic::catch_unwind(|| flood(address));
+                    stop.stop();
+                    told
+                });
+                server.serve(|_| async { Response::text("whole") }).await?;
+                let told = flooding.join().expect("its panics are caught");
+                Ok::<_, plimsoll_runtime::Error>(told.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            })
+            .unwrap_or_else(|error| panic!("{choice:?}: {error}"));
+        assert!(told > 0, "{choice:?}: the line was not reached: nobody was let go of");
+        assert!(runtime.budget().peak() <= LINE.as_bytes(), "{choice:?}");
+        let report = runtime.shutdown();
+        assert!(report.is_clean(), "{choice:?}: {report}");
+    }
+}
