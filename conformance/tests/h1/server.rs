@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use plimsoll_conformance::answers::{Answered, outcome, read};
 use plimsoll_conformance::h1::{Framed, Outcome, cases};
-use plimsoll_http::{Error, Request, Response, Server, StatusCode};
+use plimsoll_http::{Config, Error, Http2, Request, Response, Server, StatusCode};
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{DriverChoice, MemoryLimit, Report, Runtime, Spawner, sleep, spawn, timeout};
@@ -97,7 +97,9 @@ fn census(report: &Report) {
 
 /// Sends every case on a connection of its own, some at a time.
 async fn run(pieces: Pieces) -> (Vec<Outcome>, Failures) {
-    let server = Server::bind("127.0.0.1:0").expect("a free port");
+    // The cases are those of a server that speaks HTTP/1.1 alone.
+    let config = Config { http2: Http2::Off, ..Config::default() };
+    let server = Server::bind("127.0.0.1:0").expect("a free port").config(config);
     let address = server.local_addr();
     let serving = spawn(server.serve(answer)).expect("there is room");
     let cases = Rc::new(cases());

@@ -440,3 +440,43 @@ fn rapid_resets_end_the_connection_and_others_are_served() {
         })
     });
 }
+
+/// What attackers of the windows and of the header blocks hold is bounded, and others are served meanwhile.
+#[test]
+fn zero_windows_and_endless_blocks_stay_within_the_line() {
+    on_each("attacks", || {
+        Box::pin(async {
+            let server = serve(Config::default(), |req: Request| async move {
+                if req.path() == "/" { Response::text("ok") } else { Response::new(StatusCode::OK).body(&BIG[..]) }
+            })?;
+            let before = plimsoll_runtime::budget().charged();
+            // 128 streams of 1 MiB with windows of 0.
+            let mut blocked = Client::connect(server.address, &[0, 4, 0, 0, 0, 0]).await?;
+            let requests: Vec<u8> = (0..128).flat_map(|at| get(2 * at + 1, "/big")).collect();
+            blocked.send(&requests).await?;
+            for _ in 0..128 {
+                blocked.next_of(HEADERS).await?;
+            }
+            // A block of 9 CONTINUATION frames, which never ends.
+            let mut flood = Client::connect(server.address, &[]).await?;
+            let mut endless = frame(HEADERS, 0, 1, &block(&[(":method", "GET")]));
+            for _ in 0..9 {
+                endless.extend(frame(9, 0, 1, &[0; 64]));
+            }
+            flood.send(&endless).await?;
+            assert_eq!(flood.next_of(GOAWAY).await?.payload[7], 11, "ENHANCE_YOUR_CALM");
+            // Ten thousand pings of a peer that reads nothing.
+            let mut pings = Client::connect(server.address, &[]).await?;
+            let _cut_off = pings.send(&frame(PING, 0, 0, &[0; 8]).repeat(10_000)).await;
+            let mut honest = Client::connect(server.address, &[]).await?;
+            honest.send(&get(1, "/")).await?;
+            assert_eq!(honest.body(1).await?, b"ok");
+            let grown = plimsoll_runtime::budget().charged().saturating_sub(before);
+            assert!(grown < 1 << 20, "{grown} bytes for four connections");
+            drop((blocked, flood, pings, honest));
+            server.stop().await
+        })
+    });
+}
+
+static BIG: [u8; 1 << 20] = [b'b'; 1 << 20];
