@@ -54,6 +54,7 @@ pub(crate) struct WorkerCounters {
     active: AtomicU64,
     accepted: AtomicU64,
     requests: AtomicU64,
+    websockets: AtomicU64,
     shed: [AtomicU64; Shed::ALL.len()],
     codes: Box<[AtomicU64]>,
 }
@@ -65,6 +66,7 @@ impl Default for WorkerCounters {
             active: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
             requests: AtomicU64::new(0),
+            websockets: AtomicU64::new(0),
             shed: Default::default(),
             codes: (0..CODES).map(|_| AtomicU64::new(0)).collect(),
         }
@@ -99,6 +101,10 @@ impl WorkerCounters {
         add(&self.requests, 1);
     }
 
+    pub(crate) fn websocket(&self) {
+        add(&self.websockets, 1);
+    }
+
     pub(crate) fn response(&self, code: u16) {
         if let Some(counter) = self.codes.get(usize::from(code.wrapping_sub(CODE_FIRST))) {
             add(counter, 1);
@@ -126,6 +132,8 @@ pub struct Totals {
     pub accepted_total: u64,
     /// HTTP/1.1 requests begun.
     pub requests_total: u64,
+    /// WebSockets opened.
+    pub websockets_total: u64,
     /// Responses by status code, in ascending order, without those that never happened.
     pub responses_total: Vec<(u16, u64)>,
     /// What was shed or closed early, in the order of [`Shed::ALL`].
@@ -154,6 +162,7 @@ impl Counters {
             active,
             accepted_total: sum(&|worker| &worker.accepted),
             requests_total: sum(&|worker| &worker.requests),
+            websockets_total: sum(&|worker| &worker.websockets),
             responses_total: (0..CODES).map(code).filter(|(_, count)| *count > 0).collect(),
             shed_total: Shed::ALL.map(|reason| sum(&|worker| &worker.shed[reason as usize])),
         }
