@@ -1,5 +1,6 @@
 //! `cargo xtask conformance`: what the protocols ask for, against our server and others.
 
+mod autobahn;
 mod h1;
 
 use clap::ValueEnum;
@@ -11,6 +12,8 @@ use crate::cli::ConformanceFlags;
 pub(crate) enum Suite {
     /// Our cases of HTTP/1.1 on nginx, hyper and h2o (our own server runs them in `cargo test`)
     H1,
+    /// The Autobahn test suite for WebSocket on the arena (needs wstest)
+    Autobahn,
 }
 
 /// Runs the suite, or all of them.
@@ -20,6 +23,7 @@ pub(crate) fn run(flags: &ConformanceFlags) -> u8 {
         .iter()
         .map(|suite| match suite {
             Suite::H1 => h1::run(flags),
+            Suite::Autobahn => autobahn::run(),
         })
         .max()
         .unwrap_or(crate::cli::EXIT_OK)
