@@ -57,7 +57,9 @@ fn put_server(text: &mut Text, state: &State) {
     text.labelled("connections", "state", "active", totals.active);
     text.counter("accepted_total", "Connections accepted.", totals.accepted_total);
     text.family("requests_total", "counter", "Requests begun, by protocol.");
-    for (protocol, requests) in [("h1", totals.requests_total), ("h2", totals.http2_requests_total), ("ws", 0)] {
+    for (protocol, requests) in
+        [("h1", totals.requests_total), ("h2", totals.http2_requests_total), ("ws", totals.websockets_total)]
+    {
         text.labelled("requests_total", "protocol", protocol, requests);
     }
     text.family("responses_total", "counter", "Responses, by status code.");

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use plimsoll::http::codec::query;
-use plimsoll::http::{Error, Method, Request, Response, StatusCode};
+use plimsoll::http::codec::ws::Limits;
+use plimsoll::http::{Error, Method, OriginCheck, Request, Response, StatusCode, WebSocket, WebSocketConfig};
 use plimsoll::sleep;
 
 use crate::{State, items, metrics};
@@ -13,6 +14,8 @@ const BLOB_BYTES_MAX: u64 = 1 << 40;
 /// What every blob is made of.
 static BLOB: [u8; 64 * 1024] = [b'p'; 64 * 1024];
 const DELAY_MS_MAX: u64 = 60_000;
+/// Large enough for the suites that test with messages of 16 MiB and in many fragments; any page may connect.
+const WEBSOCKET_LIMITS: Limits = Limits { message_bytes_max: 16 << 20, fragments_max: 1 << 20 };
 /// The body of a `POST /baseline11` holds one integer.
 const INTEGER_BODY_BYTES_MAX: usize = 1_024;
 
@@ -100,7 +103,7 @@ pub(crate) fn answer(mut request: Request, state: State) -> impl Future<Output =
                 Ok(Response::text("ok"))
             }
             Route::Headers => Ok(Response::text(headers(&request))),
-            Route::WebSocket => Ok(upgrade_required()),
+            Route::WebSocket => request.upgrade_websocket(&websocket_config(), echo_messages),
             // Boxed, as it is rare and large.
             Route::Metrics => Ok(Box::pin(metrics::answer(&state)).await),
         }
@@ -127,9 +130,17 @@ fn not_allowed(allow: &str) -> Response {
     Response::text("method not allowed\n").with_status(StatusCode::METHOD_NOT_ALLOWED).header("allow", allow)
 }
 
-fn upgrade_required() -> Response {
-    let response = Response::text("this is a WebSocket\n").with_status(StatusCode::UPGRADE_REQUIRED);
-    response.header("upgrade", "websocket").header("sec-websocket-version", "13")
+fn websocket_config() -> WebSocketConfig {
+    WebSocketConfig { limits: WEBSOCKET_LIMITS, origin: OriginCheck::Any, ..WebSocketConfig::default() }
+}
+
+/// Sends each message back, until the peer closes.
+async fn echo_messages(mut socket: WebSocket) {
+    while let Ok(Some(message)) = socket.recv().await {
+        if socket.send(message).await.is_err() {
+            return;
+        }
+    }
 }
 
 /// The sum of the integers in the query and, for a `POST`, in the body. Other values count for nothing.

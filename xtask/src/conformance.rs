@@ -1,5 +1,6 @@
 //! `cargo xtask conformance`: what the protocols ask for, against our server and others.
 
+mod autobahn;
 mod h1;
 mod h2spec;
 
@@ -14,6 +15,8 @@ pub(crate) enum Suite {
     H1,
     /// h2spec, the public suite of HTTP/2, on our server with each driver (needs Go to build it)
     H2spec,
+    /// The Autobahn test suite for WebSocket on the arena (needs wstest)
+    Autobahn,
 }
 
 /// Runs the suite, or all of them.
@@ -24,6 +27,7 @@ pub(crate) fn run(flags: &ConformanceFlags) -> u8 {
         .map(|suite| match suite {
             Suite::H1 => h1::run(flags),
             Suite::H2spec => h2spec::run(),
+            Suite::Autobahn => autobahn::run(),
         })
         .max()
         .unwrap_or(crate::cli::EXIT_OK)

@@ -25,6 +25,7 @@ use crate::output::Output;
 use crate::patience::Patience;
 use crate::receive::Receive;
 use crate::score::Score;
+use crate::websocket::Upgrade;
 
 /// The server's part of a connection's entry in the table.
 pub(crate) enum Connection {
@@ -128,6 +129,8 @@ pub(crate) struct Active {
     pub(crate) patience: Patience,
     /// When the handler's time is up.
     pub(crate) handler_until: Option<Instant>,
+    /// Gets the connection after a 101.
+    pub(crate) upgrade: Option<Upgrade>,
 }
 
 impl Active {
@@ -162,6 +165,7 @@ impl Active {
             awaits_proxy: false,
             patience: Patience::default(),
             handler_until: None,
+            upgrade: None,
         }
     }
 

@@ -55,6 +55,7 @@ pub(crate) struct WorkerCounters {
     accepted: AtomicU64,
     requests: AtomicU64,
     http2_requests: AtomicU64,
+    websockets: AtomicU64,
     shed: [AtomicU64; Shed::ALL.len()],
     codes: Box<[AtomicU64]>,
 }
@@ -67,6 +68,7 @@ impl Default for WorkerCounters {
             accepted: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             http2_requests: AtomicU64::new(0),
+            websockets: AtomicU64::new(0),
             shed: Default::default(),
             codes: (0..CODES).map(|_| AtomicU64::new(0)).collect(),
         }
@@ -105,6 +107,10 @@ impl WorkerCounters {
         add(&self.http2_requests, 1);
     }
 
+    pub(crate) fn websocket(&self) {
+        add(&self.websockets, 1);
+    }
+
     pub(crate) fn response(&self, code: u16) {
         if let Some(counter) = self.codes.get(usize::from(code.wrapping_sub(CODE_FIRST))) {
             add(counter, 1);
@@ -134,6 +140,8 @@ pub struct Totals {
     pub requests_total: u64,
     /// HTTP/2 requests begun.
     pub http2_requests_total: u64,
+    /// WebSockets opened.
+    pub websockets_total: u64,
     /// Responses by status code, in ascending order, without those that never happened.
     pub responses_total: Vec<(u16, u64)>,
     /// What was shed or closed early, in the order of [`Shed::ALL`].
@@ -163,6 +171,7 @@ impl Counters {
             accepted_total: sum(&|worker| &worker.accepted),
             requests_total: sum(&|worker| &worker.requests),
             http2_requests_total: sum(&|worker| &worker.http2_requests),
+            websockets_total: sum(&|worker| &worker.websockets),
             responses_total: (0..CODES).map(code).filter(|(_, count)| *count > 0).collect(),
             shed_total: Shed::ALL.map(|reason| sum(&|worker| &worker.shed[reason as usize])),
         }

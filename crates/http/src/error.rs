@@ -17,6 +17,8 @@ pub enum Error {
         /// What was allowed.
         bytes_max: usize,
     },
+    /// A page of another site asked for a WebSocket; see [`OriginCheck`](crate::OriginCheck).
+    OriginRefused,
     /// The memory line leaves no room.
     OverBudget(OverBudget),
     /// The handler used the call when it makes no sense: it has answered already, or wrote more or less than it announced.
@@ -31,6 +33,7 @@ impl fmt::Display for Error {
             Self::Peer(error) => error.fmt(f),
             Self::Gone => f.write_str("the peer went away"),
             Self::BodyTooLarge { bytes_max } => write!(f, "the body is longer than {bytes_max} bytes"),
+            Self::OriginRefused => f.write_str("pages of this origin may not open a WebSocket here"),
             Self::OverBudget(over) => over.fmt(f),
             Self::Misuse(what) => f.write_str(what),
             Self::Runtime(error) => error.fmt(f),

@@ -57,6 +57,7 @@ mod settle;
 mod steps;
 mod sys;
 mod ticket;
+mod websocket;
 
 pub use access_log::AccessLog;
 pub use body::BodyWriter;
@@ -74,6 +75,7 @@ pub use response::{Body, IntoResponse, Response};
 #[cfg(feature = "router")]
 pub use router::{Handler, RouteError, Router};
 pub use server::{AccessRecord, Server};
+pub use websocket::{Message, OriginCheck, WebSocket, WebSocketConfig};
 
 /// The result of a handler's calls.
 pub type Result<T, E = Error> = ::core::result::Result<T, E>;

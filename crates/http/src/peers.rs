@@ -145,9 +145,18 @@ impl Peers {
 
     /// A connection was closed.
     pub(crate) fn closed(&mut self, key: Key) {
-        if let Some(peer) = self.list.get_mut(key.index() as usize)
-            && let Some(host) = ::core::mem::take(peer).host
-        {
+        let host = self.released(key);
+        self.left(host);
+    }
+
+    /// A connection leaves the table and stays open: what it is counted under, for [`left`](Self::left).
+    pub(crate) fn released(&mut self, key: Key) -> Option<u128> {
+        self.list.get_mut(key.index() as usize).and_then(|peer| ::core::mem::take(peer).host)
+    }
+
+    /// A connection that is counted under this was closed.
+    pub(crate) fn left(&self, host: Option<u128>) {
+        if let Some(host) = host {
             self.addresses.leave(host);
         }
     }

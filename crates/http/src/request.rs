@@ -10,6 +10,7 @@ use plimsoll_runtime::{Kind, Lease, OverBudget, Pool};
 
 use crate::body::BodyWriter;
 use crate::ticket::Ticket;
+use crate::websocket::{self, WebSocket, WebSocketConfig};
 use crate::{Error, Response};
 
 /// A request, borrowed for the length of one call; see [`Server::serve_ready`](crate::Server::serve_ready).
@@ -170,6 +171,39 @@ impl Request {
     pub fn must_finish(&self) -> MustFinish {
         self.ticket.begin_must_finish();
         MustFinish(self.ticket.clone())
+    }
+
+    /// Answers with a WebSocket (RFC 6455). After the returned response has left, `run` gets the connection, in a task of its own; the handler is over
+    /// then. What is not a handshake becomes a 426 or a 400, a page of another site a 403.
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response, WebSocketConfig};
+    ///
+    /// async fn echo(req: Request) -> Result<Response, Error> {
+    ///     req.upgrade_websocket(&WebSocketConfig::default(), |mut socket| async move {
+    ///         while let Ok(Some(message)) = socket.recv().await {
+    ///             if socket.send(message).await.is_err() {
+    ///                 break;
+    ///             }
+    ///         }
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Peer`] for what is not a handshake, [`Error::OriginRefused`], [`Error::Gone`] when the request was answered or its peer went away.
+    pub fn upgrade_websocket<F>(
+        &self,
+        config: &WebSocketConfig,
+        run: impl FnOnce(WebSocket) -> F + 'static,
+    ) -> Result<Response, Error>
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let (response, upgrade) = websocket::accept(&self.view(), config, run)?;
+        self.ticket.set_upgrade(upgrade)?;
+        Ok(response)
     }
 
     /// Begins an answer whose body is streamed. `length` is its length in bytes where that is known; else it goes out in chunks.

@@ -272,7 +272,12 @@ impl IntoResponse for Error {
     /// 400 and the like for what the peer did, 413 for a body that is too large, 503 at the memory line, else 500.
     fn into_response(self) -> Response {
         let status = match &self {
+            Self::Peer(error) if error.status() == StatusCode::UPGRADE_REQUIRED => {
+                let response = Response::text("this is a WebSocket\n").with_status(StatusCode::UPGRADE_REQUIRED);
+                return response.header("upgrade", "websocket").header("sec-websocket-version", "13");
+            }
             Self::Peer(error) => error.status(),
+            Self::OriginRefused => StatusCode::FORBIDDEN,
             Self::Gone => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::OverBudget(_) => return Response::new(StatusCode::SERVICE_UNAVAILABLE).header("retry-after", "1"),

@@ -36,6 +36,16 @@ impl<S: Service> Engine<S> {
         if next == Next::ReadHead && active.is_parkable() && !ends && flushed.is_ok() {
             return self.park(key, active, borrowed);
         }
+        if next == Next::Upgraded
+            && is_last
+            && !active.closing
+            && !sending
+            && active.output.is_empty()
+            && let Some(upgrade) = active.upgrade.take()
+        {
+            drop(borrowed);
+            return self.hand_over(key, active, upgrade);
+        }
         let after = if ends && !sending && active.output.is_empty() {
             After::Close
         } else {

@@ -174,6 +174,7 @@ impl<S: Service> Engine<S> {
         active.reader = None;
         active.writer = None;
         active.handler_until = None;
+        active.upgrade = None;
         active.score.redeem();
         Step::On(active)
     }

@@ -14,6 +14,7 @@ use crate::core::{Core, Decoded};
 use crate::error::Error;
 use crate::output::COPY_BYTES_MAX;
 use crate::response::{Body, Kind as ResponseKind, Response};
+use crate::websocket::Upgrade;
 
 /// A handler's hold on its exchange: the connection, and which of its requests.
 pub(crate) struct Ticket {
@@ -186,6 +187,19 @@ impl Ticket {
             Ok(())
         });
         finished.unwrap_or(Err(Error::Gone))
+    }
+
+    /// Says who gets the connection if the answer is a 101.
+    pub(crate) fn set_upgrade(&self, upgrade: Upgrade) -> Result<(), Error> {
+        let set = self.core.with(self, |active| {
+            let is_due = matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue);
+            if active.closing || !is_due {
+                return Err(Error::Gone);
+            }
+            active.upgrade = Some(upgrade);
+            Ok(())
+        });
+        set.unwrap_or(Err(Error::Gone))
     }
 
     /// The handler is done.

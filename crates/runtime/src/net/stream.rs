@@ -144,6 +144,13 @@ impl TcpStream {
         Ok(Self { handle: Handle { worker: Rc::clone(worker), key } })
     }
 
+    /// A stream over a connection that was a table's, with what that has received, in an entry that was reserved.
+    pub(super) fn with_unread(worker: &Rc<Worker>, fd: Fd, unread: Option<Lease>) -> Self {
+        let stream = Self::from_fd(worker, fd).unwrap_or_else(|_| unreachable!("an entry was reserved"));
+        stream.handle.with(|socket| socket.rest = unread.filter(|lease| !lease.is_empty()));
+        stream
+    }
+
     /// Waits until no operation is in flight on it. What a receive has brought is kept.
     pub(crate) async fn quiesce(&mut self) -> Result<()> {
         if self.handle.with(|socket| socket.sending) == Sending::Interrupted {

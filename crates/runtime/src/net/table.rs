@@ -38,6 +38,7 @@ use crate::worker::Worker;
 use crate::{Result, sleep_until};
 
 mod adopt;
+mod release;
 
 pub(crate) use adopt::Adopted;
 
