@@ -3,7 +3,7 @@
 //! | form | file |
 //! |---|---|
 //! | the figures of all forms, with the best of each column | [`table`] |
-//! | text for a terminal | [`text`] |
+//! | text for a terminal | [`mod@text`] |
 //! | a page with plots that needs no other file | [`html`] |
 //! | the plots | [`plot`] |
 //! | the README's figures and plot | [`readme`] |
