@@ -63,6 +63,8 @@ pub(crate) struct Core {
     refused: Cell<u32>,
     /// Whether the last of these has ended.
     recheck: Cell<bool>,
+    /// How full the process is; as of this turn.
+    level: Cell<Level>,
     /// The place of the table that was looked at last for somebody to let go of.
     looked_at: Cell<u32>,
     /// What is known of peers beside their sockets.
@@ -98,6 +100,7 @@ impl Core {
             must_finish: Cell::new(0),
             refused: Cell::new(0),
             recheck: Cell::new(false),
+            level: Cell::default(),
             looked_at: Cell::new(0),
             log,
             h2_scratch: RefCell::default(),
@@ -118,6 +121,7 @@ impl Core {
     /// Brings the Date field up to date; once a turn.
     pub(crate) fn tick(&self) {
         self.stopping.set(plimsoll_runtime::signal::is_stopping());
+        self.level.set(self.pool.budget().level());
         let seconds = plimsoll_runtime::unix_seconds();
         if self.date.get().0 != seconds {
             self.date.set((seconds, date::format(seconds)));
@@ -240,6 +244,16 @@ impl Core {
     pub(crate) fn parked_timeout(&self, born: u32) -> Duration {
         let part = if self.level() >= Level::Yellow { 4 } else { 1 };
         (self.config.keep_alive_timeout / part).min(self.age_left(born))
+    }
+
+    /// How full the process is.
+    pub(crate) fn level(&self) -> Level {
+        self.level.get()
+    }
+
+    /// Whether memory is so short that connections end with their next answer.
+    pub(crate) fn is_short(&self) -> bool {
+        self.level() >= Level::Orange
     }
 
     /// Has the engine take another turn at once.

@@ -124,17 +124,16 @@ impl<S: Service> Engine<S> {
         };
         match taken {
             Some(Connection::Parked { requests, born, score, empty_lines }) => {
-                let core = Rc::clone(&self.core);
-                let awaits_proxy = core.peers.borrow().awaits_proxy(key);
-                let boxed = self.retried(key, |_| {
-                    let config = &core.config;
+                let awaits_proxy = self.core.peers.borrow().awaits_proxy(key);
+                let boxed = self.retried(key, |engine| {
+                    let config = &engine.core.config;
                     let fresh = Active::new(requests, born, score, &config.limits, config.body_receive);
                     let mut active = Active { search: HeadSearch::after_empty_lines(empty_lines), ..fresh };
                     if awaits_proxy {
                         // The time that was set at the accept stands.
                         (active.awaits_proxy, active.deadline) = (true, Deadline::Proxy);
                     }
-                    core.pool.try_boxed(active, Kind::Codec).map_err(|(over, _active)| over)
+                    engine.core.pool.try_boxed(active, Kind::Codec).map_err(|(over, _active)| over)
                 });
                 match boxed {
                     Ok(active) => {

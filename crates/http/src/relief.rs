@@ -3,24 +3,22 @@
 //! | level | what is done |
 //! |---|---|
 //! | calm | nothing |
-//! | yellow | a parked connection may wait a quarter of its time |
+//! | yellow | a connection that is parked now waits a quarter of its time |
 //! | orange, red | answers close their connections, a connection that has output waiting begins no further request, and room is made |
 //!
-//! Room is made a little in each turn, and at once when a whole request finds none: incomplete heads go first, the newest as far as the
-//! table tells, with a 503 from static bytes; then connections whose peer has taken nothing of its output for a second. The places of the
-//! table are looked at from the highest to the lowest, since low ones are filled first.
+//! Room is made a little in each turn, and at once when a whole request finds none: incomplete heads go first, with a 503 from static bytes;
+//! when none was found, connections whose peer has taken nothing of its output for a second. The places of the table are looked at from the
+//! highest to the lowest: low ones are filled first, so the newest tend to be high.
 #![forbid(unsafe_code)]
 
 use ::core::time::Duration;
 use std::rc::Rc;
 
-use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::Table;
 use plimsoll_slab::Key;
 
 use crate::config::Config;
 use crate::connection::{Connection, Deadline};
-use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::server::Service;
@@ -39,18 +37,6 @@ const STALLED_AFTER: Duration = Duration::from_secs(1);
 enum Victim {
     IncompleteHead,
     StalledOutput,
-}
-
-impl Core {
-    /// How full the process is.
-    pub(crate) fn level(&self) -> Level {
-        self.pool.budget().level()
-    }
-
-    /// Whether memory is so short that connections end with their next answer.
-    pub(crate) fn is_short(&self) -> bool {
-        self.level() >= Level::Orange
-    }
 }
 
 impl<S: Service> Engine<S> {
@@ -75,24 +61,29 @@ impl<S: Service> Engine<S> {
 
     /// Lets go of some connections, but not of `keep`; whether of any.
     fn make_room(&mut self, keep: Option<Key>) -> bool {
+        // A request that waits for room is worth a look at everybody.
+        let places = self.core.table.borrow().places();
+        let looks = if keep.is_some() { places } else { places.min(LOOKS_MAX) };
+        self.let_go_of(Victim::IncompleteHead, looks, keep) || self.let_go_of(Victim::StalledOutput, looks, keep)
+    }
+
+    /// Looks at so many places for connections of a sort and lets go of them; whether of any.
+    fn let_go_of(&mut self, sort: Victim, looks: u32, keep: Option<Key>) -> bool {
         let core = Rc::clone(&self.core);
         let mut shed = 0;
-        // A request that waits for room is worth a look at everybody.
-        let places = core.table.borrow().places();
-        let looks = if keep.is_some() { places } else { places.min(LOOKS_MAX) };
         for _ in 0..looks {
-            let looked = {
+            let found = {
                 let table = core.table.borrow();
-                let at = core.next_look(table.places());
-                table.key_at(at).filter(|key| Some(*key) != keep).map(|key| (key, victim(&table, key, &core.config)))
+                let key = table.key_at(core.next_look(table.places()));
+                key.filter(|key| Some(*key) != keep && victim(&table, *key, &core.config) == Some(sort))
             };
-            match looked {
-                Some((key, Some(Victim::IncompleteHead))) => self.shed(key, Shed::Head),
-                Some((key, Some(Victim::StalledOutput))) => {
+            let Some(key) = found else { continue };
+            match sort {
+                Victim::IncompleteHead => self.shed(key, Shed::Head),
+                Victim::StalledOutput => {
                     core.counters().shed(Shed::Output);
                     self.close(key);
                 }
-                Some((_, None)) | None => continue,
             }
             shed += 1;
             if shed == SHED_MAX {

@@ -14,8 +14,6 @@ const REDEEMED_POINTS: u8 = 1;
 /// What a peer did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offence {
-    /// Empty lines where a request was due, in one receive.
-    EmptyLines,
     /// A long body that was dropped because no handler wanted it.
     UnwantedBody,
 }
@@ -23,7 +21,6 @@ pub(crate) enum Offence {
 impl Offence {
     const fn points(self) -> u8 {
         match self {
-            Self::EmptyLines => 1,
             Self::UnwantedBody => 2,
         }
     }

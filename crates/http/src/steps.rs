@@ -241,9 +241,6 @@ impl<S: Service> Engine<S> {
                     Ok(None) => {
                         let skipped = active.search.discard_skipped();
                         source.consume(skipped);
-                        if skipped > 0 && active.score.offend(Offence::EmptyLines) == Verdict::Cut {
-                            return Step::Wait(self.misbehaved(key, active, b"", plimsoll_codec::Error::LeadingLines));
-                        }
                         let has_begun = active.search.started();
                         return Step::Wait(if has_begun { begun(active) } else { active });
                     }
@@ -269,8 +266,7 @@ impl<S: Service> Engine<S> {
             Framing::None | Framing::Length(0) => None,
             _ => Some(&bytes[found.end..]),
         };
-        let pool = self.core.pool.clone();
-        let room = |_: &mut Self| pool.try_acquire(REQUEST_ROOM_BYTES, Kind::Buffers).map(drop);
+        let room = |engine: &mut Self| engine.core.pool.try_acquire(REQUEST_ROOM_BYTES, Kind::Buffers).map(drop);
         let is_full = self.core.level() >= Level::Yellow && self.retried(key, room).is_err();
         if is_full || self.begin(key, &mut active, &view, body).is_err() {
             return Step::Wait(self.no_room(active));

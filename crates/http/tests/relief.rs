@@ -1,4 +1,5 @@
-//! At the memory line, heads that are never finished make room for whole requests: each of those is answered, and the line holds.
+//! At the memory line, heads that are never finished and answers that nobody takes make room for whole requests: each of those is answered, and
+//! the line holds.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a test that could not run says so")]
@@ -8,8 +9,9 @@ use core::time::Duration;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use plimsoll_http::{Response, Server};
-use plimsoll_runtime::{DriverChoice, MemoryLimit, Runtime, Spawner};
+use plimsoll_http::{Config, Error, Request, Response, Server, Shed, StatusCode};
+use plimsoll_reactor::sim::{SimConfig, World};
+use plimsoll_runtime::{DriverChoice, MemoryLimit, Runtime, Spawner, memory, net, now, sleep, spawn};
 
 /// Together they are more than the line.
 const HALF_HEADS: usize = 3_000;
@@ -90,4 +92,67 @@ fn half_heads_make_room_for_whole_requests() {
         let report = runtime.shutdown();
         assert!(report.is_clean(), "{choice:?}: {report}");
     }
+}
+
+/// Clients that ask for much and take nothing, at most: memory is short long before.
+const STALLED_MAX: usize = 1_000;
+/// What waits for each of them; small, so that they fill the line in small steps.
+const OUTPUT_BYTES: usize = 4 * 1024;
+/// An answer takes no longer, however many others wait.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Small pieces without end, which are gathered in the pool.
+async fn stream(mut request: Request) -> Result<Response, Error> {
+    if request.path() != "/endless" {
+        return Ok(Response::text("whole"));
+    }
+    let mut out = request.respond(Response::new(StatusCode::OK), None)?;
+    loop {
+        out.write_bytes(vec![b'x'; 1_000].into()).await?;
+    }
+}
+
+#[test]
+fn answers_that_nobody_takes_make_room_for_whole_requests() {
+    let world = World::new(SimConfig::new(3));
+    let simulation = Runtime::builder().memory(LINE).simulate(&world).expect("a simulation starts");
+    simulation.block_on(async {
+        let server = Server::bind("127.0.0.1:0").expect("a free port");
+        let server = server.config(Config { output_bytes_max: OUTPUT_BYTES, ..Config::default() });
+        let (address, counters) = (server.local_addr(), server.counters());
+        let serving = spawn(server.serve(stream)).expect("there is room");
+        let mut stalled = Vec::new();
+        while memory::level() < memory::Level::Orange {
+            assert!(stalled.len() < STALLED_MAX, "memory does not get short");
+            let mut client = net::TcpStream::connect(address).await.expect("it is accepted");
+            client.send_static(b"GET /endless HTTP/1.1\r\nHost: h\r\n\r\n").await.expect("it is sent");
+            stalled.push(client);
+            sleep(Duration::from_millis(1)).await;
+        }
+        let mut answered = 0;
+        for _ in 0..40 {
+            let asked = now();
+            let mut client = net::TcpStream::connect(address).await.expect("it is accepted");
+            client.send_static(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").await.expect("it is sent");
+            let mut answer = Vec::new();
+            while let Some(lease) = client.recv().await.expect("an answer") {
+                answer.extend_from_slice(&lease);
+            }
+            let took = now().since(asked);
+            assert!(took <= ANSWER_TIME_MAX, "answer {answered} took {took:?}");
+            answered += usize::from(answer.starts_with(b"HTTP/1.1 200 "));
+            sleep(Duration::from_millis(100)).await;
+        }
+        let totals = counters.totals();
+        let let_go = totals.shed_total[Shed::Output as usize];
+        assert!(let_go > 0, "nobody was let go of: {totals:?}");
+        assert_eq!(answered, 40, "{totals:?}");
+        assert!(memory::level() < memory::Level::Orange, "there is room again");
+        drop(stalled);
+        Spawner::current().stop();
+        serving.await.expect("no panic").expect("the server ends");
+    });
+    assert!(simulation.budget().peak() <= LINE.as_bytes());
+    let report = simulation.shutdown();
+    assert!(report.is_clean(), "{report}");
 }
