@@ -19,7 +19,7 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::rc::Rc;
 
-use plimsoll_pool::{AdaptiveSize, Class, Kind, Lease, OverBudget};
+use plimsoll_pool::{AdaptiveSize, Class, Kind, OverBudget};
 use plimsoll_reactor::{Errno, Instant, PoolPage, RECEIVE_BYTES_MAX, SendBytes};
 use plimsoll_slab::{CHUNK_BYTES, Key, Slab};
 
@@ -203,9 +203,6 @@ impl Relays {
         // The relay may have ended while the other side began.
         if self.table.borrow().get(side.key).is_none() {
             return;
-        }
-        if let Some(state) = self.table.borrow_mut().get_mut(side.key) {
-            state.ended = side.ended && side.unread.is_none();
         }
         match side.unread {
             Some(bytes) => self.received(side.key, Bytes::Owned(bytes)),
@@ -429,5 +426,4 @@ fn wrapped_ms(instant: Instant) -> u32 {
 /// Memory of one connection of a relay: its entry. Its armed receive comes on top.
 pub(super) const SIDE_BYTES: usize = Table::<Side>::ENTRY_BYTES;
 
-/// An unused lease type keeps the buffer of a side that waits out of its entry.
-const _: () = assert!(size_of::<Side>() <= 56 && size_of::<Lease>() <= 24);
+const _: () = assert!(size_of::<Side>() <= 56, "a side that waits has no room for a buffer");

@@ -1,0 +1,188 @@
+//! How a table takes connections in: only into room that is there, many in a row while they wait, and not for a while when nothing is free.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+
+use plimsoll_pool::Kind;
+use plimsoll_reactor::{Completion, Fd, Instant, Op, Payload, PoolPage, SocketOption};
+use plimsoll_slab::Key;
+
+use super::{Entry, Event, Inbound, Table};
+use crate::net::TcpListener;
+use crate::net::listener::needs_pause;
+use crate::time::Link;
+use crate::token::{Purpose, Target};
+
+/// Connections accepted in one turn at most.
+const ACCEPTS_MAX: u32 = 256;
+/// How long accepting pauses for want of descriptors or memory, if nothing becomes free before.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Whether connections are accepted, and how the next one is waited for.
+pub(super) enum Accepting {
+    /// Never again.
+    Off,
+    /// Nothing armed; to be tried at the next look.
+    Idle,
+    /// An accept is in flight.
+    Armed(Key),
+    /// More connections may wait; so many are taken at once still.
+    Burst(u32),
+    /// Nothing was free: until this instant, or until a descriptor was closed.
+    Paused { until: Instant, closed: u64 },
+    /// What the kernel holds already, and then never again.
+    Last,
+}
+
+impl<C: Default> Table<C> {
+    /// Stops accepting for good. Connections that the kernel holds already are still taken: they come as events.
+    pub fn stop_accepting(&mut self) {
+        if let Accepting::Armed(key) = self.accepting {
+            self.worker.driver.borrow_mut().cancel(key);
+        }
+        self.accepting = if self.listener.is_some() { Accepting::Last } else { Accepting::Off };
+    }
+
+    /// Stops accepting at once: connections that the kernel holds are refused with the listener.
+    pub fn refuse(&mut self) {
+        if let Accepting::Armed(key) = self.accepting {
+            self.worker.driver.borrow_mut().orphan(key);
+        }
+        self.accepting = Accepting::Off;
+        self.listener = None;
+    }
+
+    /// Whether connections may still be accepted.
+    pub fn is_accepting(&self) -> bool {
+        !matches!(self.accepting, Accepting::Off)
+    }
+
+    /// Makes room for one more connection.
+    pub(super) fn reserve(&mut self) -> bool {
+        if self.entries.len() >= self.config.connections_max as usize {
+            return false;
+        }
+        if self.entries.vacant().is_some() {
+            return true;
+        }
+        let page = PoolPage::try_new(&self.worker.pool, Kind::Slots);
+        page.is_ok_and(|page| self.entries.grow(page).is_ok())
+    }
+
+    /// Arms an accept, if there is room for what it brings.
+    pub(super) fn try_accept(&mut self) {
+        if let Accepting::Paused { until, closed } = self.accepting
+            && (self.worker.now() >= until || self.worker.fds_closed() != closed)
+        {
+            self.accepting = Accepting::Idle;
+        }
+        let Accepting::Idle = self.accepting else { return };
+        let Some(listener) = self.listener.as_ref().map(TcpListener::fd) else { return };
+        if !self.reserve() {
+            return self.pause_accepting();
+        }
+        let token = Target::Table { table: self.id, purpose: Purpose::Accept, index: 0 }.token();
+        let submitted = self.worker.driver.borrow_mut().submit(Op::Accept { listener }, token);
+        match submitted {
+            Ok(key) => self.accepting = Accepting::Armed(key),
+            Err(_) => self.pause_accepting(),
+        }
+    }
+
+    fn pause_accepting(&mut self) {
+        let until = self.worker.now() + ACCEPT_PAUSE;
+        self.accepting = Accepting::Paused { until, closed: self.worker.fds_closed() };
+    }
+
+    /// The armed accept has been answered.
+    pub(super) fn accepted(&mut self, completion: Completion) -> Option<Event> {
+        let is_ours = match self.accepting {
+            Accepting::Armed(key) => key == completion.key,
+            Accepting::Last | Accepting::Off => true,
+            Accepting::Idle | Accepting::Burst(_) | Accepting::Paused { .. } => false,
+        };
+        if !is_ours {
+            // Of a table that had this one's number before.
+            self.worker.dispose(completion);
+            return None;
+        }
+        match (completion.result, completion.payload) {
+            (Ok(_), Payload::Fd(fd)) => {
+                if let Accepting::Armed(_) = self.accepting {
+                    self.accepting = Accepting::Burst(ACCEPTS_MAX - 1);
+                }
+                return self.add(fd).map(Event::Accepted);
+            }
+            (Err(errno), _) if needs_pause(errno) && matches!(self.accepting, Accepting::Armed(_)) => {
+                self.pause_accepting()
+            }
+            _ => {
+                if let Accepting::Armed(_) = self.accepting {
+                    self.accepting = Accepting::Idle;
+                }
+            }
+        }
+        None
+    }
+
+    /// Another connection that waits already, while a burst lasts.
+    pub(super) fn next_accepted(&mut self) -> Option<Key> {
+        loop {
+            let left = match self.accepting {
+                Accepting::Burst(0) => {
+                    self.accepting = Accepting::Idle;
+                    return None;
+                }
+                Accepting::Burst(left) => left,
+                Accepting::Last => u32::MAX,
+                _ => return None,
+            };
+            if !self.reserve() {
+                match self.accepting {
+                    // There will be no later: what has no room now is refused with the listener.
+                    Accepting::Last => self.refuse(),
+                    _ => self.pause_accepting(),
+                }
+                return None;
+            }
+            let listener = self.listener.as_ref().map(TcpListener::fd)?;
+            let next = self.worker.driver.borrow_mut().accept_now(listener);
+            match next {
+                Ok(Some(fd)) => {
+                    if let Accepting::Burst(_) = self.accepting {
+                        self.accepting = Accepting::Burst(left - 1);
+                    }
+                    if let Some(key) = self.add(fd) {
+                        return Some(key);
+                    }
+                }
+                Err(errno) if errno.is_transient_accept() && !needs_pause(errno) => {}
+                Ok(None) | Err(_) if matches!(self.accepting, Accepting::Last) => {
+                    self.accepting = Accepting::Off;
+                    self.listener = None;
+                }
+                Ok(None) => self.accepting = Accepting::Idle,
+                Err(_) => self.pause_accepting(),
+            }
+        }
+    }
+
+    /// Takes a connection in. `None`, and a close, when another table took the room that was reserved.
+    fn add(&mut self, fd: Fd) -> Option<Key> {
+        self.worker.opened();
+        self.accepted_total += 1;
+        let link = Link::default();
+        let entry = Entry { link, fd, inbound: Inbound::None, send: None, state: C::default() };
+        let added = if self.reserve() { self.entries.insert(entry).ok() } else { None };
+        self.note_spare_pages();
+        if added.is_none() {
+            self.worker.close(fd);
+            return None;
+        }
+        if self.config.no_delay {
+            // A connection that is gone already fails this; its first receive tells.
+            let _told_later = self.worker.driver.borrow_mut().set_option(fd, SocketOption::NoDelay(true));
+        }
+        added
+    }
+}
