@@ -17,7 +17,7 @@ use plimsoll_codec::h1::{
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::Table;
-use plimsoll_runtime::{Kind, Lease, OverBudget, Pool};
+use plimsoll_runtime::{Kind, Lease, Pool};
 use plimsoll_slab::Key;
 
 use crate::config::Config;
@@ -495,12 +495,8 @@ pub(crate) enum Decoded {
 }
 
 impl Core {
-    /// Appends to the output, behind a long body if there is one.
-    pub(crate) fn gather(&self, active: &mut Active, bytes: &[u8]) -> Result<(), OverBudget> {
-        active.output.append_behind(&self.pool, bytes)
-    }
-
-    pub(crate) fn put_piece(&self, active: &mut Active, body: Body) -> Result<(), Error> {
+    /// Appends a piece of an answer's body, and takes it: all of it or nothing.
+    pub(crate) fn put_piece(&self, active: &mut Active, body: &mut Body) -> Result<(), Error> {
         let bytes = body.as_slice().len() as u64;
         let mut encoder = active.body;
         let frame = encoder.piece(bytes).map_err(|error| match error {

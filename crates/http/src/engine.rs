@@ -268,6 +268,10 @@ impl<S: Service> Engine<S> {
                 }
                 return self.look_after(key);
             }
+            Some(Connection::Lingering { .. }) if !sending => {
+                drop(table);
+                return self.linger_no_longer(key);
+            }
             _ if sending => Shed::Output,
             // Nobody is answered before it is known who that is.
             Some(Connection::Active(active)) if active.awaits_proxy => Shed::Timeout,

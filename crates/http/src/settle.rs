@@ -137,7 +137,7 @@ fn receive_body(core: &Core, table: &mut Table<Connection>, key: Key, active: &A
     if table.is_receiving(key) {
         return Ok(());
     }
-    let class = active.receive.next(active.decoder.remaining(), receive::cap(core.pool.budget()));
+    let class = active.receive.next(active.decoder.remaining(), receive::cap(core.level()));
     match class.and_then(|class| core.pool.try_acquire_class(class, Kind::Buffers).ok()) {
         Some(lease) => table.receive_into(key, lease),
         None => table.receive(key),

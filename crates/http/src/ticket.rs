@@ -147,9 +147,9 @@ impl Ticket {
                 self.core.list(self.key, active);
                 return Ok(None);
             }
-            let body = body.take().expect("checked above");
+            let mut body = body.take().expect("checked above");
             if !discard {
-                self.core.put_piece(active, body)?;
+                self.core.put_piece(active, &mut body)?;
                 self.core.list(self.key, active);
             }
             Ok(Some(()))
@@ -177,7 +177,7 @@ impl Ticket {
                 return Err(Error::Misuse("fewer bytes than were announced"));
             };
             if !end.is_empty() {
-                self.core.gather(active, end)?;
+                active.output.append_last(end);
             }
             active.body = encoder;
             if active.exchange.response() == ResponseState::Body {
