@@ -124,6 +124,10 @@ impl<S: Service> Engine<S> {
         self.core.counters().active(-1);
         self.core.log_streamed(&mut active);
         let handler = take_handler(&mut active);
+        if active.must_finish > 0 {
+            // What it waits for on this connection never comes: it is told so.
+            [active.writer.take(), active.reader.take()].into_iter().flatten().for_each(|waker| waker.wake());
+        }
         drop(active);
         if let Some(handler) = handler {
             handler.abort();

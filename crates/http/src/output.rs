@@ -40,6 +40,12 @@ impl Output {
         !self.tail.as_slice().is_empty() || !self.end.is_empty()
     }
 
+    /// Bytes of the pool that it holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let tail = if let Body::Lease(lease) = &self.tail { lease.class().bytes() } else { 0 };
+        self.gathered.as_ref().map_or(0, |lease| lease.class().bytes()) + tail
+    }
+
     /// Bytes gathered.
     pub(crate) fn gathered_bytes(&self) -> usize {
         self.gathered.as_ref().map_or(0, |lease| lease.len())

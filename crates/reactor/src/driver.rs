@@ -244,6 +244,11 @@ impl Driver {
         self.slots.len()
     }
 
+    /// Bytes of the pool that an operation in flight holds: its lease's class.
+    pub fn held_bytes(&self, key: Key) -> usize {
+        self.slots.get(key).and_then(|slot| slot.op.lease()).map_or(0, |lease| lease.class().bytes())
+    }
+
     /// What it has done so far.
     pub fn counters(&self) -> Counters {
         self.counters

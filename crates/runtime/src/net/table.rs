@@ -400,6 +400,12 @@ impl<C: Default> Table<C> {
         self.entries.get(key).expect(OPEN).send.is_some()
     }
 
+    /// Bytes of the pool that the send in flight holds; 0 without one.
+    pub fn sending_bytes(&self, key: Key) -> usize {
+        let send = self.entries.get(key).expect(OPEN).send;
+        send.map_or(0, |op| self.worker.driver.borrow().held_bytes(op))
+    }
+
     /// Arms a receive, unless one is armed: a connection that waits holds no buffer. Ends a [`watch`](Self::watch).
     ///
     /// # Errors
