@@ -120,7 +120,7 @@ const BUCKETS: usize = 512;
 const GRAIN_BYTES: u64 = 64;
 const PER_PAGE: usize = 32;
 /// How many accounts a worker has at most.
-const ACCOUNTS_MAX: u32 = 1 << 20;
+const ACCOUNTS_MAX: u32 = 1 << 19;
 
 #[derive(Debug)]
 struct Account {
@@ -223,24 +223,34 @@ impl Accounts {
     /// Notes that bytes of a class are used, on each level; or on none (I5).
     #[inline]
     pub(crate) fn begin_use(&mut self, key: AccountKey, kind: Kind, bytes: u64) -> Result<(), AccountError> {
-        self.table.get(key.0).ok_or(AccountError::Gone)?;
+        let mut account = self.table.get_mut(key.0).ok_or(AccountError::Gone)?;
         let mut at = key.0.index;
-        while at != NONE {
-            let account = self.table.at(at);
+        loop {
             if bytes > account.use_bytes_max - account.used_bytes {
+                self.take_back(key.0.index, at, kind, bytes);
                 return Err(AccountError::Quota { wanted_bytes: bytes });
             }
-            at = account.parent;
-        }
-        let mut at = key.0.index;
-        while at != NONE {
-            let account = self.table.at_mut(at);
             account.used_bytes += bytes;
             account.by_kind[kind.bits()] += (bytes / GRAIN_BYTES) as u32;
-            debug_assert!(account.used_bytes <= account.use_bytes_max, "I5");
+            at = account.parent;
+            if at == NONE {
+                return Ok(());
+            }
+            account = self.table.at_mut(at);
+        }
+    }
+
+    /// Ends a use on the levels from an account on to one above it, which itself is left out.
+    #[inline]
+    fn take_back(&mut self, from: u32, to: u32, kind: Kind, bytes: u64) {
+        let mut at = from;
+        while at != to {
+            let account = self.table.at_mut(at);
+            debug_assert!(account.used_bytes >= bytes, "no more ends than began");
+            account.used_bytes -= bytes;
+            account.by_kind[kind.bits()] -= (bytes / GRAIN_BYTES) as u32;
             at = account.parent;
         }
-        Ok(())
     }
 
     /// Ends what [`begin_use`](Self::begin_use) began.
@@ -250,14 +260,7 @@ impl Accounts {
             debug_assert!(false, "an account lives as long as its uses");
             return;
         }
-        let mut at = key.0.index;
-        while at != NONE {
-            let account = self.table.at_mut(at);
-            debug_assert!(account.used_bytes >= bytes, "no more ends than began");
-            account.used_bytes -= bytes;
-            account.by_kind[kind.bits()] -= (bytes / GRAIN_BYTES) as u32;
-            at = account.parent;
-        }
+        self.take_back(key.0.index, NONE, kind, bytes);
         self.end_if_idle(key.0.index);
     }
 
