@@ -117,7 +117,7 @@ struct Port {
 impl Port {
     fn new(pool: &Pool, sea: Sea, tenants: u128) -> Self {
         let mut accounts = Accounts::new(3);
-        let open = |name| accounts.tenant(pool, name, AccountLimits::default()).unwrap();
+        let open = |name| accounts.tenant(pool, name, AccountLimits::default(), None).unwrap();
         let tenants = (0..tenants).map(open).collect();
         Self { pool: pool.clone(), accounts, waiters: Waiters::new(20_000), sea, tenants, now_ns: 0 }
     }
