@@ -25,7 +25,7 @@ use crate::output::Output;
 use crate::patience::Patience;
 use crate::receive::Receive;
 use crate::score::Score;
-use crate::websocket::Upgrade;
+use crate::upgrade::Upgrade;
 
 /// The server's part of a connection's entry in the table.
 pub(crate) enum Connection {
@@ -124,6 +124,8 @@ pub(crate) struct Active {
     pub(crate) batch: u32,
     /// Pieces of work that the handler said must be finished.
     pub(crate) must_finish: u32,
+    /// The peer has ended its half, and waits for its answers: nothing tells whether it is still there.
+    pub(crate) half_closed: bool,
     /// A PROXY header is still to come.
     pub(crate) awaits_proxy: bool,
     pub(crate) patience: Patience,
@@ -131,6 +133,8 @@ pub(crate) struct Active {
     pub(crate) handler_until: Option<Instant>,
     /// Gets the connection after a 101.
     pub(crate) upgrade: Option<Upgrade>,
+    /// The fields that came after the body, until the handler asks for them.
+    pub(crate) trailers: Option<Lease>,
 }
 
 impl Active {
@@ -162,10 +166,12 @@ impl Active {
             score,
             batch: 0,
             must_finish: 0,
+            half_closed: false,
             awaits_proxy: false,
             patience: Patience::default(),
             handler_until: None,
             upgrade: None,
+            trailers: None,
         }
     }
 

@@ -454,9 +454,17 @@ impl Core {
                         }
                     }
                 }
-                BodyEvent::Trailers(_) => {
+                BodyEvent::Trailers(range) => {
+                    let section = self.pool.try_copy(&input[range], Kind::Buffers);
                     input.consume(decoded.consumed);
                     active.input = Some(input);
+                    match section {
+                        Ok(section) => active.trailers = Some(section),
+                        Err(over) => {
+                            let _failed_before = active.exchange.request_failed();
+                            return Err(over.into());
+                        }
+                    }
                 }
                 BodyEvent::End => {
                     input.consume(decoded.consumed);

@@ -175,6 +175,7 @@ impl<S: Service> Engine<S> {
         active.writer = None;
         active.handler_until = None;
         active.upgrade = None;
+        active.trailers = None;
         active.score.redeem();
         Step::On(active)
     }
