@@ -40,6 +40,7 @@ mod counters;
 mod engine;
 mod error;
 mod h2;
+mod incoming;
 mod output;
 mod patience;
 mod peers;

@@ -105,7 +105,7 @@ impl Request {
         self.ticket.peer_addr()
     }
 
-    /// The next part of the body, `None` at its end. It is received when it is asked for; a peer that waits for `100 Continue` gets it now.
+    /// The next part of the body, `None` at its end: what has come of it, in a piece, however the client cut it into chunks. It is received when it is asked for; a peer that waits for `100 Continue` gets it now.
     ///
     /// Cancel safe.
     ///
@@ -117,8 +117,9 @@ impl Request {
         poll_fn(|cx| self.ticket.poll_chunk(cx)).await
     }
 
-    /// The fields that came after the body: once, when [`chunk`](Self::chunk) has said `None` or the body was collected; `None` before, and where there
-    /// were none. They are at most [`Limits::trailer_bytes`](crate::codec::h1::Limits::trailer_bytes) long.
+    /// The fields that came after the body, once; `None` where there were none. Ask when [`chunk`](Self::chunk) has said `None`, or the body was
+    /// collected: before that they may not be there yet. They are at most
+    /// [`Limits::trailer_bytes`](crate::codec::h1::Limits::trailer_bytes) long.
     pub fn trailers(&mut self) -> Option<Trailers> {
         self.ticket.take_trailers().map(Trailers::new)
     }

@@ -10,8 +10,9 @@ use plimsoll_codec::h2::StreamKey;
 use plimsoll_runtime::Lease;
 use plimsoll_slab::Key;
 
-use crate::core::{Core, Decoded};
+use crate::core::Core;
 use crate::error::Error;
+use crate::incoming::Decoded;
 use crate::output::COPY_BYTES_MAX;
 use crate::response::{Body, Kind as ResponseKind, Response};
 use crate::upgrade::Upgrade;

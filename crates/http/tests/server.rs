@@ -120,7 +120,8 @@ fn bodies_are_streamed_both_ways() {
                 3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\nt: v\r\n\r\n";
             let answer = talk(server.address, &[chunked], None).await?;
             assert!(answer.contains("Transfer-Encoding: chunked"), "{answer}");
-            assert!(answer.contains("\r\nabc\r\n") && answer.ends_with("0\r\n\r\n"), "{answer}");
+            // Chunks that came together are one piece for the handler, and so in what it sends back.
+            assert!(answer.ends_with("\r\n\r\n7\r\nabcdefg\r\n0\r\n\r\n"), "{answer}");
             server.stop().await
         })
     });
