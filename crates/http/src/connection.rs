@@ -25,7 +25,7 @@ use crate::output::Output;
 use crate::patience::Patience;
 use crate::receive::Receive;
 use crate::score::Score;
-use crate::websocket::Upgrade;
+use crate::upgrade::Upgrade;
 
 /// The server's part of a connection's entry in the table.
 pub(crate) enum Connection {
@@ -126,6 +126,8 @@ pub(crate) struct Active {
     pub(crate) batch: u32,
     /// Pieces of work that the handler said must be finished.
     pub(crate) must_finish: u32,
+    /// The peer has ended its half, and waits for its answers: nothing tells whether it is still there.
+    pub(crate) half_closed: bool,
     /// A PROXY header is still to come.
     pub(crate) awaits_proxy: bool,
     pub(crate) patience: Patience,
@@ -137,6 +139,8 @@ pub(crate) struct Active {
     pub(crate) grants: u8,
     /// Gets the connection after a 101.
     pub(crate) upgrade: Option<Upgrade>,
+    /// The fields that came after the body, until the handler asks for them.
+    pub(crate) trailers: Option<Lease>,
 }
 
 impl Active {
@@ -168,12 +172,14 @@ impl Active {
             score,
             batch: 0,
             must_finish: 0,
+            half_closed: false,
             awaits_proxy: false,
             patience: Patience::default(),
             handler_until: None,
             hungry: false,
             grants: 0,
             upgrade: None,
+            trailers: None,
         }
     }
 

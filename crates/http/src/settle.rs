@@ -149,7 +149,7 @@ fn arm(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active, ne
         Next::ReadBody | Next::Drain if active.reader.is_some() => receive_body(core, table, key, active),
         // Most likely it asks for more at once; if it does not, the next look finds that out.
         _ if active.fed => Ok(()),
-        _ if active.handler.is_some() => table.watch(key),
+        _ if active.handler.is_some() && !active.half_closed => table.watch(key),
         _ => {
             table.unwatch(key);
             Ok(())

@@ -177,6 +177,7 @@ impl<S: Service> Engine<S> {
         active.handler_until = None;
         active.upgrade = None;
         active.grants = 0;
+        active.trailers = None;
         active.score.redeem();
         Step::On(active)
     }
