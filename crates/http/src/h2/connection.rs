@@ -376,7 +376,7 @@ impl<S: Service> Engine<S> {
 impl Core {
     /// Takes a part of a body, if there is room for it.
     fn take_data(&self, http2: &mut Http2, stream: StreamKey, bytes: &[u8]) -> bool {
-        if let Some(exchange) = http2.slots.exchange(stream).filter(|exchange| exchange.running) {
+        if let Some(exchange) = http2.slots.exchange(stream).filter(|exchange| exchange.running || exchange.held) {
             if exchange.receive(&self.pool, bytes).is_err() {
                 return false;
             }
@@ -499,9 +499,6 @@ fn abort_all(http2: &mut Http2) {
     for exchange in http2.slots.parts().1.iter_mut().flatten() {
         let handler = exchange.handler.take();
         abort(handler.filter(|_| exchange.must_finish == 0));
-        exchange.wake_reader();
-        if let Some(writer) = exchange.writer.take() {
-            writer.wake();
-        }
+        exchange.wake();
     }
 }

@@ -18,11 +18,22 @@
 //! * A request's body is taken from the input when there is a lease for it. Without one nothing more is read from that connection. Bytes are given back
 //!   to the peer's windows when the handler takes them.
 //! * While output waits beyond the bound, and while 64 control frames do, nothing is read.
+//!
+//! # Streams of bytes: CONNECT
+//!
+//! SETTINGS offer extended CONNECT (RFC 8441). A CONNECT, plain or extended, comes to the handler as every request, with
+//! [`Request::connect_protocol`](crate::Request::connect_protocol) for its `:protocol`. [`Request::accept_tunnel`](crate::Request::accept_tunnel) answers it
+//! and hands a [`Tunnel`] to a task: [`recv`](Tunnel::recv), [`send`](Tunnel::send), [`flush`](Tunnel::flush), [`finish`](Tunnel::finish). In this crate,
+//! `Request::open_tunnel` lets another protocol wrap the tunnel before the task begins: its closure gets the tunnel, and the answer leaves when that
+//! succeeds. The body's time limits do not hold for a tunnel: its peer may be silent for as long as the protocol over it allows.
 
 mod connection;
 mod handlers;
 mod output;
 mod streams;
+mod tunnel;
+
+pub use tunnel::Tunnel;
 
 use plimsoll_codec::h1::{FIELDS_CEILING, FieldSlot, HTTP2_PREFACE};
 use plimsoll_codec::h2::{Connection as Codec, Limits, Storage};

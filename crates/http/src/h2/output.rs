@@ -175,7 +175,7 @@ impl Core {
     fn answer_now(&self, parts: &mut Parts<'_>, stream: StreamKey, mut response: Response) {
         let Some(exchange) = find(parts.exchanges, stream) else { return };
         let is_streamed = response.kind() == ResponseKind::Streamed;
-        if exchange.is_reset || is_streamed && exchange.finished {
+        if exchange.is_reset || is_streamed && (exchange.finished || exchange.held) {
             return self.end_if_done(parts, stream);
         }
         if is_streamed || exchange.response != Outgoing::Head {
@@ -220,7 +220,8 @@ impl Core {
     /// dropped for a while before: a reset could overtake the answer at the peer.
     pub(super) fn end_if_done(&self, parts: &mut Parts<'_>, stream: StreamKey) {
         let Some(exchange) = find(parts.exchanges, stream) else { return };
-        if exchange.running || !exchange.is_reset && exchange.response != Outgoing::Complete {
+        let is_held = exchange.running || exchange.held;
+        if is_held || !exchange.is_reset && exchange.response != Outgoing::Complete {
             return;
         }
         if exchange.request != Incoming::Body || exchange.is_reset {
@@ -253,6 +254,7 @@ impl Core {
             if let Some(status) = exchange.status.take() {
                 self.log_exchange(exchange, status);
             }
+            exchange.wake();
             parts.exchanges[usize::from(stream.slot)] = None;
         }
         let mut out = Growing(parts.output, &self.pool);

@@ -19,6 +19,8 @@ pub(crate) struct Exchange {
     pub(super) response: Outgoing,
     /// Until the handler has answered or gone.
     pub(super) running: bool,
+    /// A tunnel is open on it.
+    pub(super) held: bool,
     /// The peer waits for `100 Continue`.
     pub(super) expects: bool,
     /// Over before its time; the slot is kept for a handler that must finish.
@@ -86,6 +88,7 @@ impl Exchange {
             request: if ends { Incoming::Done } else { Incoming::Body },
             response: Outgoing::Head,
             running: true,
+            held: false,
             expects: head.expect_continue,
             is_reset: false,
             finished: false,
@@ -132,6 +135,14 @@ impl Exchange {
         self.reading_since = None;
         self.wake_reader();
         Ok(())
+    }
+
+    /// Whoever waits on it is told that it has changed, or is over.
+    pub(super) fn wake(&mut self) {
+        self.wake_reader();
+        if let Some(writer) = self.writer.take() {
+            writer.wake();
+        }
     }
 
     pub(super) fn wake_reader(&mut self) {
