@@ -3,10 +3,11 @@
 use super::event::{Event, Failure, ResetCause, Step, Storage};
 use super::frame::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, flag, kind};
 use super::guard::Guard;
-use super::stream::{Receiving, Transition, find, find_free, get};
+use super::stream::{Output, Receiving, Transition, find, find_free, get};
 use super::{Limits, Stream, StreamKey, StreamState, block, request};
 use crate::Error;
-use crate::h1::{FieldSlot, HTTP2_PREFACE, Sink};
+use crate::h1::{FIELDS_CEILING, FieldSlot, HTTP2_PREFACE, Sink};
+use crate::hpack::mark::Mark;
 use crate::hpack::{Decoder, Encoder, FieldBuf, TABLE_BYTES};
 
 /// The server's side of one HTTP/2 connection. Plain data of a fixed size; see the [module](super).
@@ -23,6 +24,8 @@ pub struct Connection {
     pub(super) last_id: u32,
     /// Slots in use.
     pub(super) live: u16,
+    /// Streams that wait for their turn to send.
+    pub(super) waiting: u16,
     pub(super) receiving: Receiving,
     /// The window with which the peer's streams begin: ours once it was acknowledged.
     pub(super) own_window: i32,
@@ -120,6 +123,7 @@ impl Connection {
             replenishing: Replenishing::On,
             last_id: 0,
             live: 0,
+            waiting: 0,
             receiving: Receiving::new(WINDOW_BYTES),
             own_window: WINDOW_BYTES,
             send_window: WINDOW_BYTES,
@@ -375,7 +379,8 @@ impl Connection {
         if is_new && slot.is_none() && may_grow && self.going != Going::Final && self.admission == Admission::Ask {
             return Ok(Step { consumed: 0, event: Event::NeedStreams });
         }
-        let list = self.decode(&found, input, storage)?;
+        let mut marks = [Mark::NONE; FIELDS_CEILING];
+        let list = self.decode(&found, input, storage, &mut marks)?;
         self.guard.payload(found.block_bytes);
         self.guard.overhead(found.consumed - found.block_bytes, now_ms)?;
         let ends = header.has(flag::END_STREAM);
@@ -387,7 +392,7 @@ impl Connection {
                 _ if self.going == Going::Final => Ok(Event::Progress),
                 None => Err(Failure::Stream(header.stream, Error::StreamRefused)),
                 _ if self_dependent => Err(Failure::Stream(header.stream, Error::SelfDependency)),
-                Some(key) => self.request(key, list, ends, storage, out, now_ms),
+                Some(key) => self.request(key, (list, &marks), ends, storage, out, now_ms),
             }
         } else {
             self.trailers(header.stream, list, ends, storage)
@@ -395,10 +400,17 @@ impl Connection {
         event.map(|event| Step { consumed: found.consumed, event })
     }
 
-    fn decode(&mut self, found: &block::Found, input: &[u8], storage: &mut Storage<'_>) -> Result<List, Error> {
+    fn decode(
+        &mut self,
+        found: &block::Found,
+        input: &[u8],
+        storage: &mut Storage<'_>,
+        marks: &mut [Mark; FIELDS_CEILING],
+    ) -> Result<List, Error> {
         let (bytes, assembly) = storage.bytes.split_at_mut(self.limits.header_list_bytes());
         let fields_max = storage.slots.len().min(self.limits.fields_max.into());
         let mut fields = FieldBuf::new(bytes, &mut storage.slots[..fields_max], self.limits.header_list_bytes());
+        fields = fields.with_marks(marks);
         let block = found.assemble(input, assembly);
         self.decoder.decode(storage.decoder_table, block, &mut fields)?;
         Ok(if fields.is_over() { List::Over } else { List::Fields(fields.slots().len()) })
@@ -407,7 +419,7 @@ impl Connection {
     fn request<S: Sink + ?Sized>(
         &mut self,
         key: StreamKey,
-        list: List,
+        (list, marks): (List, &[Mark]),
         ends: bool,
         storage: &mut Storage<'_>,
         out: &mut S,
@@ -415,7 +427,7 @@ impl Connection {
     ) -> Result<Event, Failure> {
         let judged = match list {
             List::Over => Err(Error::HeadTooLarge),
-            List::Fields(fields) => request::judge(storage.bytes, slots(storage, fields), ends),
+            List::Fields(fields) => request::judge(storage.bytes, slots(storage, fields), marks, ends),
         };
         let judged = match judged {
             Ok(judged) => judged,
@@ -504,6 +516,7 @@ impl Connection {
         if stream.step(Transition::Reset).is_err() {
             return false;
         }
+        stream.wait(Output::Nothing, &mut self.waiting);
         let held = stream.receiving.held;
         stream.receiving.release(held);
         let released = self.receiving.release(held);
@@ -518,6 +531,8 @@ impl Connection {
     pub(crate) fn audit(&self, streams: &[Stream], granted: impl Fn(u32) -> u32) {
         let alive = || streams.iter().filter(|stream| stream.id != 0);
         assert_eq!(usize::from(self.live), alive().count(), "slots in use");
+        let waiting = alive().filter(|stream| stream.output == Output::Waiting).count();
+        assert_eq!(usize::from(self.waiting), waiting, "streams that wait to send");
         let held: u32 = alive().map(|stream| stream.receiving.held).sum();
         assert_eq!(self.receiving.held, held, "the connection holds what its streams hold");
         assert_eq!(self.receiving.total(), i64::from(WINDOW_BYTES) + i64::from(granted(0)), "the connection's window");

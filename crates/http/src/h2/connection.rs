@@ -414,6 +414,9 @@ impl Http2 {
         self.since.frame = if has_part { self.since.frame.or(Some(now)) } else { None };
         let idle = self.codec.live_streams() == 0;
         self.since.idle = if idle { self.since.idle.or(Some(now)) } else { None };
+        if idle {
+            return;
+        }
         for exchange in self.slots.parts().1.iter_mut().flatten() {
             let blocked = !exchange.rest().is_empty();
             exchange.blocked_since = if blocked { exchange.blocked_since.or(Some(now)) } else { None };

@@ -57,6 +57,8 @@ pub(crate) struct Http2 {
     /// Received, not used yet: a part of a frame, or frames that wait for memory or output.
     input: Option<Lease>,
     output: Output,
+    /// Exchanges whose answer waits for room in it.
+    answers: u16,
     /// Closed as soon as the output has left.
     closing: bool,
     /// In the list of connections to be looked after this turn.
@@ -98,6 +100,7 @@ struct Parts<'a> {
     storage: Storage<'a>,
     exchanges: &'a mut [Option<PoolBox<Exchange>>],
     output: &'a mut Output,
+    answers: &'a mut u16,
     closing: &'a mut bool,
 }
 
@@ -112,6 +115,7 @@ impl Http2 {
             slots: Slots::None,
             input: None,
             output: Output::default(),
+            answers: 0,
             closing: false,
             listed: false,
             counted: true,
@@ -130,6 +134,7 @@ impl Http2 {
             storage: Storage { streams, decoder_table: decoder, encoder_table: encoder, bytes, slots },
             exchanges,
             output: &mut self.output,
+            answers: &mut self.answers,
             closing: &mut self.closing,
         }
     }

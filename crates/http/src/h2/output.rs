@@ -4,11 +4,12 @@ use http::{StatusCode, Version};
 use plimsoll_codec::Error as CodecError;
 use plimsoll_codec::h1::{BodyLength, BodyOut, Full, ResponseHead, Sink};
 use plimsoll_codec::h2::{ErrorCode, FRAME_HEADER_BYTES, StreamKey};
-use plimsoll_runtime::Pool;
+use plimsoll_runtime::{Kind, Pool};
 
 use super::streams::{Exchange, Incoming, Outgoing, find};
 use super::{Http2, Parts};
 use crate::core::Core;
+use crate::counters::Shed;
 use crate::error::Error;
 use crate::output::Output;
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
@@ -21,6 +22,9 @@ impl Sink for Growing<'_> {
         self.0.append(self.1, bytes).map_err(|_| Full)
     }
 }
+
+/// Bodies up to this size are gathered with their heads.
+const WHOLE_BYTES_MAX: usize = 1_024;
 
 impl Core {
     /// Runs `act` with the scratch memory for what goes out.
@@ -50,26 +54,39 @@ impl Core {
             .date(&date)
             .fields(response.fields());
         let ends = head.body() == BodyOut::None;
+        let text = if ends { &[] } else { body.as_slice() };
+        let fits =
+            text.len() <= WHOLE_BYTES_MAX && parts.output.gathered_bytes() + text.len() <= self.config.output_bytes_max;
         let mut out = Growing(parts.output, &self.pool);
-        match parts.codec.put_response(stream, &head, ends, &mut parts.storage, &mut out) {
-            Ok(()) => {}
+        // Small bodies go out with their heads.
+        let put = match fits {
+            true => parts.codec.put_whole(stream, &head, text, &mut parts.storage, &mut out),
+            false => Ok(false),
+        };
+        let put = match put {
+            Ok(false) => parts.codec.put_response(stream, &head, ends, &mut parts.storage, &mut out).map(|()| false),
+            whole => whole,
+        };
+        let is_whole = match put {
+            Ok(is_whole) => is_whole,
             Err(CodecError::StreamClosed) => return Err(Error::Gone),
             Err(error) => {
                 // The peer's table may not be ours any more.
                 *parts.closing = true;
                 return Err(error.into());
             }
-        }
+        };
         self.counters().response(response.status().as_u16());
-        let body_bytes = if ends { 0 } else { body.as_slice().len() as u64 };
+        let body_bytes = text.len() as u64;
         exchange.due = match head.body() {
             BodyOut::Length(bytes) => Some(bytes - body_bytes),
             BodyOut::None => Some(0),
             BodyOut::Chunked | BodyOut::UntilClose => None,
         };
         exchange.sent_bytes = body_bytes;
-        if ends {
+        if ends || is_whole {
             exchange.response = Outgoing::Complete;
+            exchange.finished |= is_whole;
             self.log_exchange(exchange, response.status());
             return Ok(());
         }
@@ -140,13 +157,14 @@ impl Core {
         }
         self.with_parts(http2, |parts| {
             for at in 0..parts.exchanges.len() {
-                if !self.has_room(parts.output) {
-                    return;
+                if *parts.answers == 0 || !self.has_room(parts.output) {
+                    break;
                 }
                 let Some(exchange) = parts.exchanges[at].as_deref_mut() else { continue };
                 let stream = StreamKey { slot: at as u16, id: exchange.id };
                 if let Some(answer) = exchange.answer.take() {
-                    self.answer_now(parts, stream, answer);
+                    *parts.answers -= 1;
+                    self.answer_now(parts, stream, answer.into_inner());
                 }
             }
             while self.has_room(parts.output) && !*parts.closing {
@@ -167,8 +185,17 @@ impl Core {
         }
         if self.has_room(parts.output) || response.kind() == ResponseKind::Streamed {
             self.answer_now(parts, stream, response);
-        } else {
-            exchange.answer = Some(response);
+            return;
+        }
+        match self.pool.try_boxed(response, Kind::Codec) {
+            Ok(answer) => {
+                exchange.answer = Some(answer);
+                *parts.answers += 1;
+            }
+            Err(_) => {
+                self.counters().shed(Shed::Output);
+                self.break_off(parts, stream, ErrorCode::RefusedStream);
+            }
         }
     }
 
@@ -255,6 +282,7 @@ impl Core {
                 self.log_exchange(exchange, status);
             }
             exchange.wake();
+            *parts.answers -= u16::from(exchange.answer.is_some());
             parts.exchanges[usize::from(stream.slot)] = None;
         }
         let mut out = Growing(parts.output, &self.pool);

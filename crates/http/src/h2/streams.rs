@@ -35,7 +35,7 @@ pub(crate) struct Exchange {
     /// Received parts of the body that the handler has not asked for.
     pub(super) received: Option<Lease>,
     /// An answer that waits for room in the output.
-    pub(super) answer: Option<Response>,
+    pub(super) answer: Option<PoolBox<Response>>,
     /// What is to be sent next of the answer's body.
     pub(super) body: Body,
     /// How much of that was sent.
