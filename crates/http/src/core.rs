@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::connection::{Active, Connection};
 use crate::counters::{Counters, WorkerCounters};
 use crate::error::Error;
-use crate::h2::Scratch;
+use crate::h2::{self, Scratch};
 use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
@@ -71,6 +71,7 @@ pub(crate) struct Core {
     pub(crate) peers: RefCell<Peers>,
     pub(crate) log: Option<LogHook>,
     pub(crate) h2_scratch: RefCell<Scratch>,
+    pub(crate) h2_spare: h2::Spare,
     /// The paths of the routes, for handlers that ask for a parameter.
     #[cfg(feature = "router")]
     pub(crate) routes: OnceCell<Rc<crate::router::Table>>,
@@ -104,6 +105,7 @@ impl Core {
             looked_at: Cell::new(0),
             log,
             h2_scratch: RefCell::default(),
+            h2_spare: Cell::new(None),
             #[cfg(feature = "router")]
             routes: OnceCell::new(),
         })

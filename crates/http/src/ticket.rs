@@ -229,10 +229,10 @@ impl Ticket {
     }
 
     /// The handler is done.
-    pub(crate) fn answer(&self, response: Response) {
+    pub(crate) fn answer(&self, mut response: Response) {
         self.core.tick_for(self.key);
         if let Some(stream) = self.stream {
-            return self.core.h2_answer(self.key, stream, Some(response));
+            return self.core.h2_answer(self.key, stream, Some(&mut response));
         }
         self.core.with(self, |active| {
             self.core.answer(active, response);

@@ -26,6 +26,7 @@ struct Pseudo {
     scheme: Option<Span>,
     authority: Option<Span>,
     path: Option<Span>,
+    is_plain_path: bool,
     protocol: Option<Span>,
 }
 
@@ -63,7 +64,10 @@ pub(super) fn judge(bytes: &[u8], slots: &[FieldSlot], marks: &[Mark], ends: boo
                 is_host = mark.is_host();
                 &mut pseudo.authority
             }
-            Name::Path => &mut pseudo.path,
+            Name::Path => {
+                pseudo.is_plain_path = mark.is_plain_path();
+                &mut pseudo.path
+            }
             Name::Protocol => &mut pseudo.protocol,
             name => {
                 noted.take(name, *mark, span.of_head(bytes), span)?;
@@ -218,6 +222,9 @@ fn target(bytes: &[u8], method: &Method, pseudo: &Pseudo) -> Result<Target, Erro
     let scheme = scheme.of_head(bytes);
     if !matches!(scheme, b"http" | b"https") && !scheme.iter().all(is_scheme_byte) {
         return Err(Error::PseudoFieldInvalid);
+    }
+    if pseudo.is_plain_path {
+        return Ok(Target { whole: path, form: TargetForm::Origin, path, query: None });
     }
     let text = path.of_head(bytes);
     if text[0] != b'/' && text != b"*" {

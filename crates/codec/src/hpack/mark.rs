@@ -4,7 +4,7 @@
 //! it brings along what was found out then.
 
 use crate::h1::syntax::{is_field_value, is_token};
-use crate::h1::target::host_and_port;
+use crate::h1::target::{host_and_port, is_plain_path};
 
 /// Which field it is, among those that mean something to a request of HTTP/2.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Mark {
         let name = match index {
             1 => Name::Authority,
             2 | 3 => Name::Method,
-            4 | 5 => Name::Path,
+            4 | 5 => return Mark(Name::Path as u8 | NAME | VALUE | KNOWN),
             6 | 7 => Name::Scheme,
             8..=14 => return Mark(Name::OtherPseudo as u8 | VALUE),
             28 => Name::ContentLength,
@@ -81,8 +81,13 @@ impl Mark {
         if is_value(value) {
             mark |= VALUE;
         }
-        if matches!(self.name(), Name::Authority | Name::Host) && host_and_port(value).is_some() {
-            mark |= HOST;
+        let is_known = match self.name() {
+            Name::Authority | Name::Host => host_and_port(value).is_some(),
+            Name::Path => is_plain_path(value),
+            _ => false,
+        };
+        if is_known {
+            mark |= KNOWN;
         }
         Mark(mark)
     }
@@ -98,7 +103,12 @@ impl Mark {
 
     /// Whether the value of `:authority` or `host` is a host with or without a port.
     pub(crate) fn is_host(self) -> bool {
-        self.0 & HOST != 0
+        self.0 & KNOWN != 0
+    }
+
+    /// Whether the value of `:path` is a path without a query and without escapes: there is nothing to take apart.
+    pub(crate) fn is_plain_path(self) -> bool {
+        self.0 & KNOWN != 0
     }
 
     pub(super) const fn to_byte(self) -> u8 {
@@ -121,8 +131,8 @@ const NAME_BITS: u8 = 0x0f;
 const NAME: u8 = 0x10;
 /// The value is.
 const VALUE: u8 = 0x20;
-/// The value is a host.
-const HOST: u8 = 0x40;
+/// The value is a host, or a plain path.
+const KNOWN: u8 = 0x40;
 
 /// By their numbers.
 const NAMES: [Name; 16] = {

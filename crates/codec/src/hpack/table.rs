@@ -64,12 +64,17 @@ impl<'s> Entry<'s> {
     /// Copies name and value to the front of `to`, which has room for them. What stands behind them may change, too.
     #[inline]
     pub(super) fn copy_to(&self, to: &mut [u8]) {
-        let len = self.text_len();
         match (self.tail.first_chunk::<COPIED_BYTES>(), to.first_chunk_mut::<COPIED_BYTES>()) {
-            // Most are short: a copy of a fixed length is two instructions, one of any length is a call.
-            (Some(from), Some(to)) if len <= COPIED_BYTES => *to = *from,
-            _ => to[..len].copy_from_slice(&self.tail[..len]),
+            // Most are short: a copy of a fixed length is some instructions, one of any length is a call.
+            (Some(from), Some(to)) if self.text_len() <= COPIED_BYTES => *to = *from,
+            _ => self.copy_any_to(to),
         }
+    }
+
+    #[cold]
+    fn copy_any_to(&self, to: &mut [u8]) {
+        let len = self.text_len();
+        to[..len].copy_from_slice(&self.tail[..len]);
     }
 }
 

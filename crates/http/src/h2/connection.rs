@@ -198,22 +198,28 @@ impl<S: Service> Engine<S> {
         core.counters().request_http2();
         http2.requests = http2.requests.wrapping_add(1);
         let (view, slots) = request_view(&scratch.bytes, &scratch.slots[..], head, pseudo_fields);
-        let mut exchange = Exchange::new(stream, head, ends);
-        if core.log.is_some() {
-            let line = format!("{} {} HTTP/2.0", head.method, view.target());
-            exchange.line = core.pool.try_copy(line.as_bytes(), Kind::Buffers).ok();
-            exchange.peer = core.peer_address(key);
-        }
+        let exchange = match core.h2_spare.take() {
+            Some(mut spare) => {
+                spare.renew(stream, head, ends);
+                Ok(spare)
+            }
+            None => core.pool.try_boxed(Exchange::new(stream, head, ends), Kind::Codec).map_err(|(over, _)| over),
+        };
         let is_last = core.config.requests_max.is_some_and(|max| http2.requests >= max);
         if is_last || core.age_left(http2.born).is_zero() {
             farewell(&core, &mut http2);
         }
-        let Ok(exchange) = core.pool.try_boxed(exchange, Kind::Codec) else {
+        let Ok(mut exchange) = exchange else {
             core.counters().shed(Shed::Head);
             core.with_parts(&mut http2, |parts| core.break_off(parts, stream, ErrorCode::RefusedStream));
             *place = Some(http2);
             return true;
         };
+        if core.log.is_some() {
+            let line = format!("{} {} HTTP/2.0", head.method, view.target());
+            exchange.line = core.pool.try_copy(line.as_bytes(), Kind::Buffers).ok();
+            exchange.peer = core.peer_address(key);
+        }
         http2.slots.parts().1[usize::from(stream.slot)] = Some(exchange);
         core.put(key, Connection::Http2(http2));
         let ticket = Ticket::of_stream(&core, key, stream);

@@ -158,7 +158,7 @@ impl Core {
     }
 
     /// The handler is done; without a response it went away without one.
-    pub(crate) fn h2_answer(&self, key: Key, stream: StreamKey, response: Option<Response>) {
+    pub(crate) fn h2_answer(&self, key: Key, stream: StreamKey, response: Option<&mut Response>) {
         let mut table = self.table.borrow_mut();
         let Some(Connection::Http2(http2)) = table.get_mut(key) else { return };
         if http2.closing {

@@ -154,6 +154,9 @@ pub(crate) struct Scratch {
     encoding: Option<Lease>,
 }
 
+/// An exchange that is over: the next one takes its place in the pool.
+pub(crate) type Spare = ::core::cell::Cell<Option<PoolBox<Exchange>>>;
+
 struct Decoding {
     bytes: Lease,
     slots: PoolBox<[FieldSlot; FIELDS_CEILING]>,

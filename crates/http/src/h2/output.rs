@@ -162,9 +162,9 @@ impl Core {
                 }
                 let Some(exchange) = parts.exchanges[at].as_deref_mut() else { continue };
                 let stream = StreamKey { slot: at as u16, id: exchange.id };
-                if let Some(answer) = exchange.answer.take() {
+                if let Some(mut answer) = exchange.answer.take() {
                     *parts.answers -= 1;
-                    self.answer_now(parts, stream, answer.into_inner());
+                    self.answer_now(parts, stream, &mut answer);
                 }
             }
             while self.has_room(parts.output) && !*parts.closing {
@@ -177,7 +177,7 @@ impl Core {
     }
 
     /// The answer of a handler, or the lack of it.
-    pub(super) fn answer_stream(&self, parts: &mut Parts<'_>, stream: StreamKey, response: Response) {
+    pub(super) fn answer_stream(&self, parts: &mut Parts<'_>, stream: StreamKey, response: &mut Response) {
         let Some(exchange) = find(parts.exchanges, stream) else { return };
         (exchange.running, exchange.handler, exchange.handler_until) = (false, None, None);
         if let Some(status) = exchange.status.take() {
@@ -187,6 +187,7 @@ impl Core {
             self.answer_now(parts, stream, response);
             return;
         }
+        let response = ::core::mem::replace(response, Response::streamed());
         match self.pool.try_boxed(response, Kind::Codec) {
             Ok(answer) => {
                 exchange.answer = Some(answer);
@@ -199,7 +200,7 @@ impl Core {
         }
     }
 
-    fn answer_now(&self, parts: &mut Parts<'_>, stream: StreamKey, mut response: Response) {
+    fn answer_now(&self, parts: &mut Parts<'_>, stream: StreamKey, response: &mut Response) {
         let Some(exchange) = find(parts.exchanges, stream) else { return };
         let is_streamed = response.kind() == ResponseKind::Streamed;
         if exchange.is_reset || is_streamed && (exchange.finished || exchange.held) {
@@ -210,7 +211,7 @@ impl Core {
             return self.break_off(parts, stream, ErrorCode::InternalError);
         }
         let length = response.length();
-        if let Err(error) = self.put_answer(parts, stream, &mut response, length)
+        if let Err(error) = self.put_answer(parts, stream, response, length)
             && !matches!(error, Error::Gone)
         {
             tracing::error!(%error, "a response could not be written");
@@ -283,7 +284,11 @@ impl Core {
             }
             exchange.wake();
             *parts.answers -= u16::from(exchange.answer.is_some());
-            parts.exchanges[usize::from(stream.slot)] = None;
+            let over = parts.exchanges[usize::from(stream.slot)].take();
+            if let Some(mut over) = over {
+                over.clear();
+                self.h2_spare.set(Some(over));
+            }
         }
         let mut out = Growing(parts.output, &self.pool);
         if parts.codec.forget(stream, &mut parts.storage, &mut out).is_err() {

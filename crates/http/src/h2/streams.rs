@@ -113,6 +113,26 @@ impl Exchange {
         }
     }
 
+    /// Makes a new one of one that is over. Field by field: as a value of its own it would be moved about.
+    pub(super) fn renew(&mut self, stream: StreamKey, head: &RequestHead, ends: bool) {
+        debug_assert!(self.handler.is_none() && self.answer.is_none() && self.received.is_none(), "it was cleared");
+        (self.id, self.method) = (stream.id, head.method.clone());
+        self.request = if ends { Incoming::Done } else { Incoming::Body };
+        self.response = Outgoing::Head;
+        (self.running, self.held, self.expects) = (true, false, head.expect_continue);
+        (self.is_reset, self.finished) = (false, false);
+        (self.body_sent, self.due, self.must_finish) = (0, None, 0);
+        (self.handler_until, self.blocked_since, self.reading_since, self.drain_until) = (None, None, None, None);
+        (self.dropped_bytes, self.peer, self.status, self.sent_bytes) = (0, None, None, 0);
+    }
+
+    /// Gives back what it holds.
+    pub(super) fn clear(&mut self) {
+        (self.handler, self.reader, self.writer, self.received, self.answer, self.line) =
+            (None, None, None, None, None, None);
+        self.body = Body::Empty;
+    }
+
     /// What is to be sent of the body.
     pub(super) fn rest(&self) -> &[u8] {
         &self.body.as_slice()[self.body_sent..]

@@ -223,12 +223,13 @@ fn responses_that_are_remembered_say_the_same() {
 #[test]
 fn a_mark_says_what_a_look_would() {
     use crate::h1::syntax::{is_field_value, is_token};
-    use crate::h1::target::host_and_port;
+    use crate::h1::target::{host_and_port, is_plain_path};
     use crate::hpack::mark::Name;
     use proptest::prelude::*;
     const NAMES: &[&str] =
         &["host", ":authority", ":path", ":status", ":", "te", "upgrade", "x", "X", "content-length", "a b", ""];
-    const VALUES: &[&str] = &["a", "a:1", "a:b", "", " a", "a\t", "a\u{1}", "trailers", "[::1]:5"];
+    const VALUES: &[&str] =
+        &["a", "a:1", "a:b", "", " a", "a\t", "a\u{1}", "trailers", "[::1]:5", "/a", "/a?b", "/%20"];
     let text = |known: &'static [&'static str]| {
         prop_oneof![
             proptest::sample::select(known).prop_map(|text| text.as_bytes().to_vec()),
@@ -242,8 +243,13 @@ fn a_mark_says_what_a_look_would() {
         let is_pseudo = [&b":method"[..], b":scheme", b":authority", b":path", b":protocol"].contains(&&name[..]);
         let is_name = is_pseudo || (is_token(&name) && !name.iter().any(u8::is_ascii_uppercase));
         prop_assert_eq!(mark.is_valid(), is_name && is_value);
-        let is_host = [&b":authority"[..], b"host"].contains(&&name[..]) && host_and_port(&value).is_some();
-        prop_assert_eq!(mark.is_host(), is_host);
+        let is_known = match &name[..] {
+            b":authority" | b"host" => host_and_port(&value).is_some(),
+            b":path" => is_plain_path(&value),
+            _ => false,
+        };
+        prop_assert_eq!(mark.is_host(), is_known);
+        prop_assert_eq!(mark.is_plain_path(), is_known);
         prop_assert_eq!(Mark::from_byte(mark.to_byte()), mark);
         if is_pseudo {
             prop_assert!(!matches!(mark.name(), Name::Other | Name::OtherPseudo));
