@@ -102,6 +102,7 @@ impl Connection {
         storage: &mut Storage<'_>,
         write: impl FnOnce(&mut Encoder, &mut [u8], &mut &mut [u8]) -> Result<(), Full>,
     ) -> Result<usize, Error> {
+        storage.repeat.clear();
         let mut block = storage.bytes.get_mut(FRAME_HEADER_BYTES..).ok_or(Error::HeadTooLarge)?;
         let room = block.len();
         write(&mut self.encoder, storage.encoder_table, &mut block).map_err(|Full| Error::HeadTooLarge)?;

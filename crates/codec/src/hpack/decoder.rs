@@ -145,6 +145,11 @@ impl Decoder {
         self.table.size()
     }
 
+    /// What tells whether the table was changed in between.
+    pub(crate) const fn state(&self) -> (u32, usize, usize) {
+        (self.table.inserted(), self.table.len(), self.table.size_max())
+    }
+
     /// Entries of the dynamic table.
     #[must_use]
     pub const fn table_len(&self) -> usize {

@@ -124,7 +124,7 @@ impl<S: Service> Engine<S> {
             if http2.closing || !core.has_room(&http2.output) {
                 return Turn::Over;
             }
-            let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..]);
+            let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..], &mut scratch.repeat);
             let mut storage = parts.storage;
             let step = parts.codec.step(source.rest(), &mut storage, &mut Growing(parts.output, &core.pool), now_ms);
             let Step { consumed, event } = match step {

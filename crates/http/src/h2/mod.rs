@@ -36,7 +36,7 @@ mod tunnel;
 pub use tunnel::Tunnel;
 
 use plimsoll_codec::h1::{FIELDS_CEILING, FieldSlot, HTTP2_PREFACE};
-use plimsoll_codec::h2::{Connection as Codec, Limits, Storage};
+use plimsoll_codec::h2::{Connection as Codec, Limits, Repeat, Storage};
 use plimsoll_codec::hpack::TABLE_BYTES;
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
@@ -126,12 +126,12 @@ impl Http2 {
         pool.try_boxed(this, Kind::Codec).map_err(|(over, _)| over)
     }
 
-    fn split<'a>(&'a mut self, bytes: &'a mut [u8], slots: &'a mut [FieldSlot]) -> Parts<'a> {
+    fn split<'a>(&'a mut self, bytes: &'a mut [u8], slots: &'a mut [FieldSlot], repeat: &'a mut Repeat) -> Parts<'a> {
         let (streams, exchanges) = self.slots.parts();
         let Tables { decoder, encoder } = &mut *self.tables;
         Parts {
             codec: &mut self.codec,
-            storage: Storage { streams, decoder_table: decoder, encoder_table: encoder, bytes, slots },
+            storage: Storage { streams, decoder_table: decoder, encoder_table: encoder, bytes, slots, repeat },
             exchanges,
             output: &mut self.output,
             answers: &mut self.answers,
@@ -152,6 +152,8 @@ pub(crate) struct Scratch {
     decoding: Option<Decoding>,
     /// Blocks of fields that go: written to by handlers while the request is still being read.
     encoding: Option<Lease>,
+    /// Belongs to the latter; nothing is decoded there.
+    unused: Repeat,
 }
 
 /// An exchange that is over: the next one takes its place in the pool.
@@ -160,6 +162,7 @@ pub(crate) type Spare = ::core::cell::Cell<Option<PoolBox<Exchange>>>;
 struct Decoding {
     bytes: Lease,
     slots: PoolBox<[FieldSlot; FIELDS_CEILING]>,
+    repeat: Repeat,
 }
 
 impl Scratch {
@@ -170,7 +173,8 @@ impl Scratch {
         }
         if self.decoding.is_none() {
             let slots = pool.try_boxed([FieldSlot::EMPTY; FIELDS_CEILING], Kind::Codec).map_err(|(over, _)| over)?;
-            self.decoding = Some(Decoding { bytes: zeros(pool, limits.scratch_bytes())?, slots });
+            self.decoding =
+                Some(Decoding { bytes: zeros(pool, limits.scratch_bytes())?, slots, repeat: Repeat::default() });
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use plimsoll_codec::h2::{ErrorCode, FRAME_HEADER_BYTES, StreamKey};
 use plimsoll_runtime::{Kind, Pool};
 
 use super::streams::{Exchange, Incoming, Outgoing, find};
-use super::{Http2, Parts};
+use super::{Http2, Parts, Scratch};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::error::Error;
@@ -30,8 +30,9 @@ impl Core {
     /// Runs `act` with the scratch memory for what goes out.
     pub(super) fn with_parts<R>(&self, http2: &mut Http2, act: impl FnOnce(&mut Parts<'_>) -> R) -> R {
         let mut scratch = self.h2_scratch.borrow_mut();
-        let bytes = scratch.encoding.as_mut().map_or(&mut [][..], |lease| lease.as_mut_slice());
-        act(&mut http2.split(bytes, &mut []))
+        let Scratch { encoding, unused, .. } = &mut *scratch;
+        let bytes = encoding.as_mut().map_or(&mut [][..], |lease| lease.as_mut_slice());
+        act(&mut http2.split(bytes, &mut [], unused))
     }
 
     /// Whether more may be gathered for the socket.
