@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::connection::{Active, Connection};
 use crate::counters::{Counters, Shed, WorkerCounters};
 use crate::error::Error;
-use crate::h2::Scratch;
+use crate::h2::{self, Scratch};
 use crate::hungry::Hungry;
 use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
@@ -88,6 +88,7 @@ pub(crate) struct Core {
     pub(crate) peers: RefCell<Peers>,
     pub(crate) log: Option<LogHook>,
     pub(crate) h2_scratch: RefCell<Scratch>,
+    pub(crate) h2_spare: h2::Spare,
     /// The paths of the routes, for handlers that ask for a parameter.
     #[cfg(feature = "router")]
     pub(crate) routes: OnceCell<Rc<crate::router::Table>>,
@@ -129,6 +130,7 @@ impl Core {
             looked_at: Cell::new(0),
             log,
             h2_scratch: RefCell::default(),
+            h2_spare: Cell::new(None),
             #[cfg(feature = "router")]
             routes: OnceCell::new(),
         })

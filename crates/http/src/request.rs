@@ -157,6 +157,10 @@ impl Request {
         Ok(body)
     }
 
+    pub(crate) fn ticket(&self) -> &Ticket {
+        &self.ticket
+    }
+
     /// The paths of the server's router.
     #[cfg(feature = "router")]
     pub(crate) fn routes(&self) -> Option<&crate::router::Table> {
