@@ -7,7 +7,7 @@ use ::core::net::SocketAddr;
 use ::core::task::{Context, Poll, Waker};
 use ::core::time::Duration;
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use http::{Method, StatusCode, Version};
 use plimsoll_codec::date::{self, DATE_BYTES};
@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::connection::{Active, Connection};
 use crate::counters::{Counters, WorkerCounters};
 use crate::error::Error;
+use crate::fanout::Members;
 use crate::h2::Scratch;
 use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
@@ -70,6 +71,8 @@ pub(crate) struct Core {
     /// What is known of peers beside their sockets.
     pub(crate) peers: RefCell<Peers>,
     pub(crate) log: Option<LogHook>,
+    /// Members of hubs, while there are some.
+    pub(crate) fanout: RefCell<Weak<Members>>,
     pub(crate) h2_scratch: RefCell<Scratch>,
     /// The paths of the routes, for handlers that ask for a parameter.
     #[cfg(feature = "router")]
@@ -103,6 +106,7 @@ impl Core {
             level: Cell::default(),
             looked_at: Cell::new(0),
             log,
+            fanout: RefCell::default(),
             h2_scratch: RefCell::default(),
             #[cfg(feature = "router")]
             routes: OnceCell::new(),
@@ -367,7 +371,8 @@ impl Core {
             return;
         }
         if response.kind() == ResponseKind::Streamed {
-            if active.exchange.response() == ResponseState::Body {
+            // What another goes on with is not cut short.
+            if active.exchange.response() == ResponseState::Body && active.upgrade.is_none() {
                 self.abandon(active);
             }
             return;

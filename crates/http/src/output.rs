@@ -163,7 +163,7 @@ impl Output {
                 self.gathered = Some(lease);
                 Err(over)
             }
-            Err((over, SendBytes::Static(_))) => Err(over),
+            Err((over, SendBytes::Static(_) | SendBytes::Shared(_))) => Err(over),
         }
     }
 

@@ -115,16 +115,7 @@ pub(crate) fn accept<F>(
 where
     F: Future<Output = ()> + 'static,
 {
-    let handshake = Handshake::check(view)?;
-    if !config.origin.admits(handshake.origin(), view.host()) {
-        return Err(Error::OriginRefused);
-    }
-    let mut response = Response::new(StatusCode::SWITCHING_PROTOCOLS)
-        .try_header("upgrade", "websocket")?
-        .try_header("sec-websocket-accept", handshake.accept().as_str())?;
-    if let Some(subprotocol) = handshake.choose_subprotocol(config.subprotocols) {
-        response = response.try_header("sec-websocket-protocol", subprotocol)?;
-    }
+    let response = answer(view, config)?;
     let config = *config;
     let upgrade = move |stream, seat: Seat| {
         seat.core.counters().websocket();
@@ -139,6 +130,21 @@ where
     Ok((response, Box::new(upgrade)))
 }
 
+/// The answer to a handshake.
+pub(crate) fn answer(view: &RequestView<'_>, config: &WebSocketConfig) -> Result<Response, Error> {
+    let handshake = Handshake::check(view)?;
+    if !config.origin.admits(handshake.origin(), view.host()) {
+        return Err(Error::OriginRefused);
+    }
+    let mut response = Response::new(StatusCode::SWITCHING_PROTOCOLS)
+        .try_header("upgrade", "websocket")?
+        .try_header("sec-websocket-accept", handshake.accept().as_str())?;
+    if let Some(subprotocol) = handshake.choose_subprotocol(config.subprotocols) {
+        response = response.try_header("sec-websocket-protocol", subprotocol)?;
+    }
+    Ok(response)
+}
+
 /// A connection's place among those of the server, after it has left the table.
 pub(crate) struct Seat {
     core: Rc<Core>,
@@ -146,6 +152,10 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
+    pub(crate) fn core(&self) -> &Rc<Core> {
+        &self.core
+    }
+
     fn is_stopping(&self) -> bool {
         self.core.is_stopping()
     }
