@@ -28,77 +28,125 @@ impl Core {
         }
         let Some(mut input) = active.input.take() else { return Ok(Decoded::NeedMore) };
         active.exchange.body_started();
-        let found = self.gather_data(active, &mut input);
-        let (data, used) = match found {
-            Ok(found) => found,
+        let before = active.decoder.clone();
+        let Gathered { data, used, is_over, is_moved } = match self.gather_data(active, &mut input) {
+            Ok(gathered) => gathered,
+            Err(error @ Error::OverBudget(_)) => {
+                // As if it had not been looked at: there may be room later.
+                active.decoder = before;
+                active.input = Some(input);
+                return Err(error);
+            }
             Err(error) => {
                 let _failed_before = active.exchange.request_failed();
                 return Err(error);
             }
         };
-        if data.is_empty() {
+        let (piece, rest) = if data.is_empty() {
             input.consume(used);
-            active.input = (!input.is_empty()).then_some(input);
-            let is_over = active.exchange.request() == RequestState::Done;
-            return Ok(if is_over { Decoded::End } else { Decoded::NeedMore });
-        }
-        if used == input.len() {
+            (None, Some(input))
+        } else if used == input.len() {
             input.truncate(data.end);
             input.consume(data.start);
-            return Ok(Decoded::Data(input));
+            (Some(input), None)
+        } else {
+            // The shorter of the two is copied: the data, or what was received behind it.
+            let data_is_shorter = data.len() < input.len() - used;
+            let copied = if data_is_shorter { &input[data.clone()] } else { &input[used..] };
+            match self.pool.try_copy(copied, Kind::Buffers) {
+                Ok(copied) if data_is_shorter => {
+                    input.consume(used);
+                    (Some(copied), Some(input))
+                }
+                Ok(copied) => {
+                    input.truncate(data.end);
+                    input.consume(data.start);
+                    (Some(input), Some(copied))
+                }
+                Err(over) if is_moved => {
+                    let _over_before = active.exchange.request_failed();
+                    return Err(over.into());
+                }
+                Err(over) => {
+                    active.decoder = before;
+                    active.input = Some(input);
+                    return Err(over.into());
+                }
+            }
+        };
+        active.input = rest.filter(|rest| !rest.is_empty());
+        if is_over {
+            active.exchange.body_received()?;
         }
-        // The shorter of the two is copied: the data, or what was received behind it.
-        let data_is_shorter = data.len() < input.len() - used;
-        let copied = if data_is_shorter { &input[data.clone()] } else { &input[used..] };
-        let copied = self.pool.try_copy(copied, Kind::Buffers).inspect_err(|_| {
-            let _over_before = active.exchange.request_failed();
-        })?;
-        if data_is_shorter {
-            input.consume(used);
-            active.input = Some(input);
-            return Ok(Decoded::Data(copied));
-        }
-        active.input = Some(copied);
-        input.truncate(data.end);
-        input.consume(data.start);
-        Ok(Decoded::Data(input))
+        Ok(match piece {
+            Some(piece) => Decoded::Data(piece),
+            None if is_over => Decoded::End,
+            None => Decoded::NeedMore,
+        })
     }
 
-    /// Decodes what was received as far as it goes. The data of all chunks is moved together; where it is then, and how much of the input was used.
-    fn gather_data(&self, active: &mut Active, input: &mut Lease) -> Result<(Range<usize>, usize), Error> {
-        let (mut data, mut used) = (0..0, 0);
+    /// Decodes what was received as far as it goes. The data of all chunks is moved together, unless memory is short: what was moved cannot be put
+    /// back.
+    ///
+    /// # Errors
+    ///
+    /// Of what was received, if there is no data before it; [`Error::OverBudget`] for trailers, after nothing was done.
+    fn gather_data(&self, active: &mut Active, input: &mut Lease) -> Result<Gathered, Error> {
+        let mut found = Gathered { data: 0..0, used: 0, is_over: false, is_moved: false };
         loop {
+            if !found.data.is_empty() && self.is_short() {
+                return Ok(found);
+            }
+            let before = active.decoder.clone();
+            let used = found.used;
             let decoded = match active.decoder.decode(&input[used..]) {
                 Ok(decoded) => decoded,
-                Err(error) if data.is_empty() => return Err(error.into()),
+                Err(error) if found.data.is_empty() => return Err(error.into()),
                 // What came before it is told first, and this when more is asked for.
                 Err(_) => {
                     let _failed_before = active.exchange.request_failed();
-                    return Ok((data, input.len()));
+                    return Ok(Gathered { used: input.len(), ..found });
                 }
             };
+            found.used += decoded.consumed;
             match decoded.event {
-                BodyEvent::Data(range) if data.is_empty() => data = used + range.start..used + range.end,
+                BodyEvent::Data(range) if found.data.is_empty() => found.data = used + range.start..used + range.end,
                 BodyEvent::Data(range) => {
-                    input.as_mut_slice().copy_within(used + range.start..used + range.end, data.end);
-                    data.end += range.len();
+                    input.as_mut_slice().copy_within(used + range.start..used + range.end, found.data.end);
+                    found.data.end += range.len();
+                    found.is_moved = true;
                 }
                 BodyEvent::Trailers(range) => {
                     let section = &input[used + range.start..used + range.end];
-                    active.trailers = Some(self.pool.try_copy(section, Kind::Buffers)?);
+                    match self.pool.try_copy(section, Kind::Buffers) {
+                        Ok(section) => active.trailers = Some(section),
+                        Err(over) if found.data.is_empty() => return Err(over.into()),
+                        // The data first, and the trailers when more is asked for.
+                        Err(_) => {
+                            active.decoder = before;
+                            return Ok(Gathered { used, ..found });
+                        }
+                    }
                 }
-                BodyEvent::End => {
-                    active.exchange.body_received()?;
-                    return Ok((data, used + decoded.consumed));
-                }
-                BodyEvent::NeedMore => return Ok((data, used + decoded.consumed)),
+                BodyEvent::End => return Ok(Gathered { is_over: true, ..found }),
+                BodyEvent::NeedMore => return Ok(found),
             }
-            used += decoded.consumed;
             // After the last data of a body with a length nothing more comes.
             if active.decoder.is_done() {
-                active.exchange.body_received()?;
-                return Ok((data, used));
+                return Ok(Gathered { is_over: true, ..found });
             }
         }
     }
+}
+
+/// What was decoded of an input.
+struct Gathered {
+    /// Where the data is.
+    data: Range<usize>,
+    /// How much of the input is decoded.
+    used: usize,
+    /// The body ends here.
+    is_over: bool,
+    /// Data of several chunks was moved together.
+    is_moved: bool,
 }

@@ -14,6 +14,7 @@ compile_error!("plimsoll-reactor runs on Linux only: io_uring and epoll are its 
 
 mod backend;
 mod blocking;
+mod descriptors;
 mod doorbell;
 mod driver;
 mod error;
@@ -23,6 +24,7 @@ pub mod op;
 mod page;
 mod received;
 mod select;
+mod shared;
 pub mod sim;
 mod slots;
 mod sys;
@@ -30,6 +32,7 @@ mod time;
 mod uring;
 
 pub use crate::mio::READINESS_BYTES;
+pub use crate::uring::WATCH_BYTES;
 pub use blocking::{Blocking, BlockingConfig};
 pub use doorbell::Doorbell;
 pub use driver::{Counters, Driver, DriverConfig, ShutdownReport};
@@ -39,6 +42,7 @@ pub use op::{Completion, Errno, Fd, Interest, Op, Payload, SendBytes, Shutdown, 
 pub use page::PoolPage;
 pub use received::Received;
 pub use select::{DriverChoice, DriverKind, ReceiveMode, Selected, select};
+pub use shared::SharedBytes;
 pub use slots::OPERATION_BYTES;
 pub use time::{Instant, Wait};
 

@@ -64,14 +64,16 @@ pub use container::ContainerLimit;
 pub use error::Error;
 pub use gauges::Metrics;
 pub use plimsoll_pool::{Budget, DecayConfig, Kind, Lease, MemoryLimit, OverBudget, Pool, PoolBox};
-pub use plimsoll_reactor::{DriverChoice, DriverKind, Errno, Instant, ReceiveMode, Received, Selected, SendBytes};
+pub use plimsoll_reactor::{
+    DriverChoice, DriverKind, Errno, Instant, ReceiveMode, Received, Selected, SendBytes, SharedBytes,
+};
 pub use runtime::{Report, Runtime, Simulation};
 pub use spawn::{
     RemoteHandle, Spawner, budget, metrics, now, pool, pool_stats, spawn, spawn_blocking, spawn_on, unix_seconds,
     worker_index, workers, yield_now,
 };
 pub use task::{JoinError, JoinHandle, Spare, Started};
-pub use time::{interval, sleep, sleep_until, timeout};
+pub use time::{Sleep, interval, sleep, sleep_until, timeout};
 
 /// The result of the runtime's calls.
 pub type Result<T, E = Error> = core::result::Result<T, E>;

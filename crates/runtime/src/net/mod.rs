@@ -11,6 +11,7 @@
 //! before it was done leaves it open how much the peer got, so the stream refuses further sends ([`Error::SendInterrupted`](crate::Error::SendInterrupted)).
 #![forbid(unsafe_code)]
 
+mod kernel;
 mod listener;
 pub(crate) mod stream;
 pub(crate) mod table;
@@ -18,4 +19,4 @@ pub(crate) mod table;
 pub use listener::{ListenAddress, TcpListener};
 pub use plimsoll_reactor::{ListenOptions, RECEIVE_BYTES_MAX, SocketOption};
 pub use stream::{ReadHalf, TcpStream, WriteHalf};
-pub use table::{Bytes, Event, Table, TableConfig};
+pub use table::{Adopted, Bytes, Event, Table, TableConfig};
