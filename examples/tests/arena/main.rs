@@ -5,6 +5,7 @@ mod client;
 mod ends;
 mod flags;
 mod h2c;
+mod http_arena;
 mod log;
 mod metrics;
 mod process;
