@@ -8,11 +8,15 @@
 //!
 //! A seed decides its weather: half of them are clean, a quarter has an ordinary bad day, a quarter everything at once.
 //!
-//! `cargo xtask sim` sweeps; see [`scenario::run`] for one seed.
+//! `cargo xtask sim` sweeps; see [`scenario::run`] for one seed. `--of relay` and `--of fanout` do the same for [relays](relay) and for
+//! [hubs](fanout).
 
 #![forbid(unsafe_code)]
 
+pub mod fanout;
 pub mod oracle;
 mod plan;
+pub mod relay;
 pub mod scenario;
 mod service;
+pub mod world;

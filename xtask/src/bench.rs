@@ -24,22 +24,27 @@
 //! |---|---|---|
 //! | `--criterion` | the parts, each beside what one would take instead | [`criterion`] |
 //! | `--instructions` | what a request costs, counted exactly | [`instructions`] |
+//! | `--relay` | relays side by side | [`relay`], with [`pairs`] |
+//! | `--fanout` | one message to many WebSockets | [`fanout`] |
 //! | `--pool` | the targets of the memory pool | [`pool`], with [`parked`] and [`client`] |
 
 mod callgrind;
 mod check;
 mod client;
 mod criterion;
+mod fanout;
 mod figures;
 pub(crate) mod instructions;
 mod loads;
 mod memory;
+mod pairs;
 mod parked;
 mod placement;
 mod pool;
 mod proc;
 mod process;
 mod record;
+mod relay;
 mod report;
 mod rounds;
 mod servers;
@@ -111,6 +116,12 @@ pub(crate) fn run(flags: &BenchFlags) -> u8 {
     }
     if flags.pool {
         return pool::run();
+    }
+    if flags.relay {
+        return relay::run(&Extent::new(flags), &flags.profiles);
+    }
+    if flags.fanout {
+        return fanout::run(&Extent::new(flags), &flags.profiles);
     }
     if flags.instructions {
         return instructions::run(flags.update);
