@@ -33,6 +33,8 @@ const AGE_CEILING: Duration = Duration::from_secs(366 * 24 * 3_600);
 pub struct Config {
     /// Limits of the HTTP/1.1 codec: bytes of a head, fields, trailers, chunk framing.
     pub limits: Limits,
+    /// What it means that the peer ends its half of the connection while a handler runs. Default [`HalfClose::Gone`].
+    pub half_close: HalfClose,
     /// Whether HTTP/2 is spoken. Default [`Http2::ByPreface`].
     pub http2: Http2,
     /// Limits of the HTTP/2 codec: streams, fields, windows, resets.
@@ -52,6 +54,9 @@ pub struct Config {
     pub handler_timeout: Option<Duration>,
     /// How long the peer may take nothing of an answer. Default 30 s.
     pub send_timeout: Duration,
+    /// How long a request, an answer or a part of a body may wait for memory, when there is none under the line. Then the peer gets 503 if no
+    /// answer was begun, else its connection is closed. Default 10 s.
+    pub memory_timeout: Duration,
     /// How long a connection that is closed on our side may go on sending, so that the peer sees the answer. Default 2 s.
     pub linger_timeout: Duration,
     /// How long exchanges may run on after the stop. Default 10 s.
@@ -84,6 +89,18 @@ pub struct Config {
     pub proxy_header_timeout: Duration,
     /// What the sockets of connections are set to.
     pub tcp: TcpOptions,
+}
+
+/// What it means that the peer of an HTTP/1 connection ends its half while a handler runs. A connection that is closed and one that is half closed look
+/// the same until something is sent. An answer that is on its way already is always sent to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HalfClose {
+    /// It went away: the handler's future is dropped, the connection closed.
+    #[default]
+    Gone,
+    /// It has sent all its requests and waits for the answers, as `printf ... | nc` does. Handlers then run on for clients that went away.
+    Answered,
 }
 
 /// Whether HTTP/2 is spoken with clients that know it beforehand (RFC 9113 3.3).
@@ -134,6 +151,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             limits: Limits::DEFAULT,
+            half_close: HalfClose::default(),
             http2: Http2::default(),
             http2_limits: h2::Limits::DEFAULT,
             keep_alive_timeout: Duration::from_secs(60),
@@ -142,6 +160,7 @@ impl Default for Config {
             body_bytes_per_second_min: Some(1_024),
             handler_timeout: None,
             send_timeout: Duration::from_secs(30),
+            memory_timeout: Duration::from_secs(10),
             linger_timeout: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(10),
             connection_age_max: None,
@@ -175,6 +194,7 @@ impl Config {
             (is_wait(self.head_timeout), "head_timeout must be more than 0 and at most a day"),
             (is_wait(self.body_timeout), "body_timeout must be more than 0 and at most a day"),
             (is_wait(self.send_timeout), "send_timeout must be more than 0 and at most a day"),
+            (is_wait(self.memory_timeout), "memory_timeout must be more than 0 and at most a day"),
             (is_wait(self.linger_timeout), "linger_timeout must be more than 0 and at most a day"),
             (self.drain_timeout <= TIMEOUT_CEILING, "drain_timeout must be at most a day"),
             (is_wait(self.proxy_header_timeout), "proxy_header_timeout must be more than 0 and at most a day"),

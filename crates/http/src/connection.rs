@@ -25,7 +25,7 @@ use crate::output::Output;
 use crate::patience::Patience;
 use crate::receive::Receive;
 use crate::score::Score;
-use crate::websocket::Upgrade;
+use crate::upgrade::Upgrade;
 
 /// The server's part of a connection's entry in the table.
 pub(crate) enum Connection {
@@ -75,6 +75,8 @@ pub(crate) enum Deadline {
     Proxy,
     /// The peer, to take something of the output.
     Send,
+    /// Memory, for what the connection waits for.
+    Room,
 }
 
 /// A connection while it is worked on.
@@ -124,13 +126,21 @@ pub(crate) struct Active {
     pub(crate) batch: u32,
     /// Pieces of work that the handler said must be finished.
     pub(crate) must_finish: u32,
+    /// The peer has ended its half, and waits for its answers: nothing tells whether it is still there.
+    pub(crate) half_closed: bool,
     /// A PROXY header is still to come.
     pub(crate) awaits_proxy: bool,
     pub(crate) patience: Patience,
     /// When the handler's time is up.
     pub(crate) handler_until: Option<Instant>,
+    /// It found no room, and is in the list of those that wait for it.
+    pub(crate) hungry: bool,
+    /// How often it was granted room for the request that is worked on.
+    pub(crate) grants: u8,
     /// Gets the connection after a 101.
     pub(crate) upgrade: Option<Upgrade>,
+    /// The fields that came after the body, until the handler asks for them.
+    pub(crate) trailers: Option<Lease>,
 }
 
 impl Active {
@@ -162,10 +172,14 @@ impl Active {
             score,
             batch: 0,
             must_finish: 0,
+            half_closed: false,
             awaits_proxy: false,
             patience: Patience::default(),
             handler_until: None,
+            hungry: false,
+            grants: 0,
             upgrade: None,
+            trailers: None,
         }
     }
 

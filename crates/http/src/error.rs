@@ -19,6 +19,10 @@ pub enum Error {
     },
     /// A page of another site asked for a WebSocket; see [`OriginCheck`](crate::OriginCheck).
     OriginRefused,
+    /// The client did not offer to speak this protocol; see [`Request::upgrade`](crate::Request::upgrade).
+    UpgradeRequired(&'static str),
+    /// The peer asked for something that is not there.
+    Unsupported(&'static str),
     /// The memory line leaves no room.
     OverBudget(OverBudget),
     /// The handler used the call when it makes no sense: it has answered already, or wrote more or less than it announced.
@@ -34,6 +38,8 @@ impl fmt::Display for Error {
             Self::Gone => f.write_str("the peer went away"),
             Self::BodyTooLarge { bytes_max } => write!(f, "the body is longer than {bytes_max} bytes"),
             Self::OriginRefused => f.write_str("pages of this origin may not open a WebSocket here"),
+            Self::UpgradeRequired(protocol) => write!(f, "ask with Upgrade: {protocol} and Connection: Upgrade"),
+            Self::Unsupported(what) => write!(f, "{what} are not supported"),
             Self::OverBudget(over) => over.fmt(f),
             Self::Misuse(what) => f.write_str(what),
             Self::Runtime(error) => error.fmt(f),

@@ -41,6 +41,8 @@ mod engine;
 mod error;
 mod fanout;
 mod h2;
+mod hungry;
+mod incoming;
 mod output;
 mod patience;
 mod peers;
@@ -59,18 +61,20 @@ mod sse;
 mod steps;
 mod sys;
 mod ticket;
+mod trailers;
+mod upgrade;
 mod websocket;
 
 pub use access_log::AccessLog;
 pub use body::BodyWriter;
-pub use config::{Config, Http2, ProxyProtocol, TcpOptions};
+pub use config::{Config, HalfClose, Http2, ProxyProtocol, TcpOptions};
 pub use connection::{CONNECTION_BYTES, EXCHANGE_BYTES};
 pub use counters::{Counters, Shed, Totals};
 pub use error::Error;
 pub use fanout::{
     Hub, HubConfig, HubHandler, HubStats, Incoming, MEMBER_BYTES, Member, MemberId, Post, SlowConsumer, Subscription,
 };
-pub use h2::HTTP2_PARKED_BYTES;
+pub use h2::{HTTP2_PARKED_BYTES, Tunnel};
 pub use http::{Method, StatusCode, Version, header};
 pub use plan::plan;
 pub use plimsoll_codec as codec;
@@ -81,6 +85,8 @@ pub use response::{Body, IntoResponse, Response};
 pub use router::{Handler, RouteError, Router};
 pub use server::{AccessRecord, Server};
 pub use sse::{Event, EventWriter, EventsConfig};
+pub use trailers::Trailers;
+pub use upgrade::{Seat, Upgraded};
 pub use websocket::{Message, OriginCheck, WebSocket, WebSocketConfig};
 
 /// The result of a handler's calls.

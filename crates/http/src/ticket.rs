@@ -5,16 +5,18 @@ use ::core::task::{Context, Poll};
 use std::rc::Rc;
 
 use http::{Method, StatusCode};
-use plimsoll_codec::h1::{self, BodyLength, ResponseState};
+use plimsoll_codec::h1::{self, BodyLength, Fields, RequestState, ResponseState};
 use plimsoll_codec::h2::StreamKey;
-use plimsoll_runtime::Lease;
+use plimsoll_runtime::{Lease, OverBudget};
 use plimsoll_slab::Key;
 
-use crate::core::{Core, Decoded};
+use crate::core::Core;
 use crate::error::Error;
+use crate::hungry::Want;
+use crate::incoming::Decoded;
 use crate::output::COPY_BYTES_MAX;
 use crate::response::{Body, Kind as ResponseKind, Response};
-use crate::websocket::Upgrade;
+use crate::upgrade::Upgrade;
 
 /// A handler's hold on its exchange: the connection, and which of its requests.
 pub(crate) struct Ticket {
@@ -78,12 +80,16 @@ impl Ticket {
         if let Some(stream) = self.stream {
             return self.core.h2_poll_chunk(self.key, stream, cx);
         }
+        self.core.redeem(self.key);
         let polled = self.core.with(self, |active| {
             if active.closing {
                 return Err(Error::Gone);
             }
             match self.core.decode(active)? {
-                Decoded::Data(lease) => return Ok(Some(Some(lease))),
+                Decoded::Data(lease) => {
+                    active.grants = 0;
+                    return Ok(Some(Some(lease)));
+                }
                 Decoded::End => return Ok(Some(None)),
                 Decoded::NeedMore => {}
             }
@@ -97,10 +103,20 @@ impl Ticket {
         });
         match polled {
             None => Poll::Ready(Err(Error::Gone)),
+            Some(Err(Error::OverBudget(over))) if self.waits_for_room(Want::Body, &over) => {
+                self.core.with(self, |active| active.reader = Some(cx.waker().clone()));
+                Poll::Pending
+            }
             Some(Err(error)) => Poll::Ready(Err(error)),
             Some(Ok(Some(chunk))) => Poll::Ready(Ok(chunk)),
             Some(Ok(None)) => Poll::Pending,
         }
+    }
+
+    /// Whether the exchange waits for room now; its handler is woken when there is some, or when it has waited for too long.
+    fn waits_for_room(&self, want: Want, over: &OverBudget) -> bool {
+        let is_ours = self.core.with(self, |_active| ()).is_some();
+        is_ours && self.core.starve_in_table(self.key, want, usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX))
     }
 
     /// Writes the head of an answer that is streamed.
@@ -132,6 +148,7 @@ impl Ticket {
         if let Some(stream) = self.stream {
             return self.core.h2_poll_write(self.key, stream, cx, body);
         }
+        self.core.redeem(self.key);
         let polled = self.core.with(self, |active| {
             let piece = body.as_ref().expect("not polled after it was ready").as_slice().len();
             if active.closing {
@@ -147,15 +164,20 @@ impl Ticket {
                 self.core.list(self.key, active);
                 return Ok(None);
             }
-            let body = body.take().expect("checked above");
             if !discard {
-                self.core.put_piece(active, body)?;
+                self.core.put_piece(active, body.as_mut().expect("checked above"))?;
+                active.grants = 0;
                 self.core.list(self.key, active);
             }
+            *body = None;
             Ok(Some(()))
         });
         match polled {
             None => Poll::Ready(Err(Error::Gone)),
+            Some(Err(Error::OverBudget(over))) if self.waits_for_room(Want::Output, &over) => {
+                self.core.with(self, |active| active.writer = Some(cx.waker().clone()));
+                Poll::Pending
+            }
             Some(Err(error)) => Poll::Ready(Err(error)),
             Some(Ok(Some(()))) => Poll::Ready(Ok(())),
             Some(Ok(None)) => Poll::Pending,
@@ -177,7 +199,7 @@ impl Ticket {
                 return Err(Error::Misuse("fewer bytes than were announced"));
             };
             if !end.is_empty() {
-                self.core.gather(active, end)?;
+                active.output.append_last(end);
             }
             active.body = encoder;
             if active.exchange.response() == ResponseState::Body {
@@ -189,12 +211,83 @@ impl Ticket {
         finished.unwrap_or(Err(Error::Gone))
     }
 
+    /// Ends an answer's body with trailers, as soon as there is room for them behind it.
+    pub(crate) fn poll_finish_with(&self, cx: &mut Context<'_>, trailers: Fields<'_>) -> Poll<Result<(), Error>> {
+        if let Some(stream) = self.stream {
+            return Poll::Ready(self.core.h2_finish(self.key, stream));
+        }
+        let polled = self.core.with(self, |active| {
+            if active.closing {
+                return Err(Error::Gone);
+            }
+            let bytes = h1::LAST_CHUNK.len() + trailers.as_bytes().len();
+            if !active.output.has_room(bytes, self.core.config.output_bytes_max) {
+                active.writer = Some(cx.waker().clone());
+                self.core.list(self.key, active);
+                return Ok(false);
+            }
+            active.output.reserve(&self.core.pool, bytes)?;
+            if let Err(error) = active.body.finish_with(trailers, &mut active.output) {
+                self.core.abandon(active);
+                return Err(match error {
+                    plimsoll_codec::Error::BodyTooShort => Error::Misuse("fewer bytes than were announced"),
+                    other => other.into(),
+                });
+            }
+            if active.exchange.response() == ResponseState::Body {
+                active.exchange.body_sent()?;
+            }
+            self.core.list(self.key, active);
+            Ok(true)
+        });
+        match polled {
+            None => Poll::Ready(Err(Error::Gone)),
+            Some(Err(error)) => Poll::Ready(Err(error)),
+            Some(Ok(true)) => Poll::Ready(Ok(())),
+            Some(Ok(false)) => Poll::Pending,
+        }
+    }
+
+    /// The fields that came after the request's body, once.
+    pub(crate) fn take_trailers(&self) -> Option<Lease> {
+        self.core.with(self, |active| active.trailers.take()).flatten()
+    }
+
+    /// A tunnel will use the stream.
+    pub(crate) fn hold_tunnel(&self) -> Result<(), Error> {
+        let Some(stream) = self.stream else { return Err(Error::Misuse(NO_STREAM)) };
+        self.core.h2_hold(self.key, stream)
+    }
+
+    /// Writes the head behind which a tunnel's bytes follow.
+    pub(crate) fn begin_tunnel(&self, mut response: Response) -> Result<(), Error> {
+        self.core.tick_for(self.key);
+        let Some(stream) = self.stream else { return Err(Error::Misuse(NO_STREAM)) };
+        self.core.h2_begin_tunnel(self.key, stream, &mut response)
+    }
+
+    /// Ready when all that a tunnel wrote has left.
+    pub(crate) fn poll_tunnel_flush(&self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let Some(stream) = self.stream else { return Poll::Ready(Err(Error::Misuse(NO_STREAM))) };
+        self.core.h2_poll_flush(self.key, stream, cx)
+    }
+
+    /// The tunnel is no more.
+    pub(crate) fn let_go_of_tunnel(&self) {
+        if let Some(stream) = self.stream {
+            self.core.h2_let_go(self.key, stream);
+        }
+    }
+
     /// Says who gets the connection if the answer is a 101.
     pub(crate) fn set_upgrade(&self, upgrade: Upgrade) -> Result<(), Error> {
         let set = self.core.with(self, |active| {
             let is_due = matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue);
             if active.closing || !is_due {
                 return Err(Error::Gone);
+            }
+            if active.exchange.request() == RequestState::Body {
+                return Err(Error::Misuse("the request's body is read before the connection changes its protocol"));
             }
             active.upgrade = Some(upgrade);
             Ok(())
@@ -210,18 +303,52 @@ impl Ticket {
         self.core.with(self, |active| active.upgrade = Some(upgrade)).ok_or(Error::Gone)
     }
 
-    /// The handler is done.
-    pub(crate) fn answer(&self, response: Response) {
+    /// The handler is done, and cannot wait for room.
+    pub(crate) fn answer(&self, mut response: Response) {
         self.core.tick_for(self.key);
         if let Some(stream) = self.stream {
-            return self.core.h2_answer(self.key, stream, Some(response));
+            return self.core.h2_answer(self.key, stream, Some(&mut response));
         }
         self.core.with(self, |active| {
-            self.core.answer(active, response);
+            if let Err(over) = self.core.answer(active, &mut response) {
+                self.core.answer_no_room(active, over);
+            }
             self.core.list(self.key, active);
         });
     }
+
+    /// The handler is done. Ready when its answer has found room, or will never.
+    pub(crate) fn poll_answer(&self, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
+        self.core.tick_for(self.key);
+        if let Some(stream) = self.stream {
+            self.core.h2_answer(self.key, stream, Some(response));
+            return Poll::Ready(());
+        }
+        self.core.redeem(self.key);
+        let answered = self.core.with(self, |active| {
+            self.core.answer(active, response)?;
+            self.core.list(self.key, active);
+            Ok(())
+        });
+        match answered {
+            Some(Err(over)) if self.waits_for_room(Want::Output, &over) => {
+                self.core.with(self, |active| active.writer = Some(cx.waker().clone()));
+                return Poll::Pending;
+            }
+            Some(Err(over)) => {
+                _ = self.core.with(self, |active| {
+                    self.core.answer_no_room(active, over);
+                    self.core.list(self.key, active);
+                })
+            }
+            Some(Ok(())) | None => {}
+        }
+        Poll::Ready(())
+    }
 }
+
+/// Why a request of HTTP/1 has no tunnel.
+const NO_STREAM: &str = "only a request of HTTP/2 has a stream";
 
 /// Answers 500 when the handler's future goes away without an answer: when it panics.
 pub(crate) struct Delivery {
@@ -237,6 +364,17 @@ impl Delivery {
         if let Some(ticket) = self.ticket.take() {
             ticket.answer(response);
         }
+    }
+
+    /// As [`answer`](Self::answer), and waits for room if there is none. To be polled until it is ready.
+    pub(crate) fn poll_answer(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
+        if let Some(ticket) = &self.ticket {
+            if ticket.poll_answer(cx, response).is_pending() {
+                return Poll::Pending;
+            }
+            self.ticket = None;
+        }
+        Poll::Ready(())
     }
 }
 

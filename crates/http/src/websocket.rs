@@ -9,20 +9,12 @@
 
 use ::core::future::Future;
 use ::core::time::Duration;
-use std::rc::Rc;
 
 use http::StatusCode;
 use plimsoll_codec::h1::RequestView;
 use plimsoll_codec::ws::{Handshake, Limits};
-use plimsoll_pool::PoolBox;
-use plimsoll_runtime::net::TcpStream;
-use plimsoll_slab::Key;
 
-use crate::connection::{Active, Connection};
-use crate::core::Core;
-use crate::counters::Shed;
-use crate::engine::Engine;
-use crate::server::Service;
+use crate::upgrade::{Seat, Upgrade};
 use crate::{Error, Response};
 
 mod message;
@@ -30,9 +22,6 @@ mod socket;
 
 pub use message::Message;
 pub use socket::WebSocket;
-
-/// What is done with a connection after its 101.
-pub(crate) type Upgrade = Box<dyn FnOnce(TcpStream, Seat)>;
 
 /// How a WebSocket behaves.
 ///
@@ -143,43 +132,4 @@ pub(crate) fn answer(view: &RequestView<'_>, config: &WebSocketConfig) -> Result
         response = response.try_header("sec-websocket-protocol", subprotocol)?;
     }
     Ok(response)
-}
-
-/// A connection's place among those of the server, after it has left the table.
-pub(crate) struct Seat {
-    core: Rc<Core>,
-    host: Option<u128>,
-}
-
-impl Seat {
-    pub(crate) fn core(&self) -> &Rc<Core> {
-        &self.core
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.core.is_stopping()
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.core.counters().closed();
-        self.core.peers.borrow().left(self.host);
-        self.core.must_finish(-1);
-    }
-}
-
-impl<S: Service> Engine<S> {
-    /// The 101 has left: the connection is no longer ours.
-    pub(crate) fn hand_over(&mut self, key: Key, mut active: PoolBox<Active>, upgrade: Upgrade) {
-        let released = self.core.table.borrow_mut().release(key, active.input.take());
-        let Ok((_taken, stream)) = released else {
-            self.core.put(key, Connection::Active(active));
-            return self.shed(key, Shed::Parked);
-        };
-        let host = self.core.peers.borrow_mut().released(key);
-        self.finish_active(active);
-        self.core.must_finish(1);
-        upgrade(stream, Seat { core: Rc::clone(&self.core), host });
-    }
 }

@@ -17,7 +17,7 @@ use super::figures::Spread;
 use super::placement::{self, Placement};
 use super::process::Running;
 use super::servers::{self, Server};
-use super::{Extent, pairs};
+use super::{Extent, client, pairs};
 use crate::cli::{EXIT_FAILED, EXIT_MISSING, EXIT_OK};
 
 /// Measures and prints.
@@ -229,7 +229,7 @@ impl Audience {
 /// A WebSocket after its handshake.
 fn socket(server: SocketAddr, index: usize) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-    socket.bind(&SocketAddr::from((pairs::from(index), 0)).into())?;
+    socket.bind(&SocketAddr::from((client::from(index), 0)).into())?;
     socket.connect(&server.into())?;
     let mut stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(PATIENCE))?;

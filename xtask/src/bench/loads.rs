@@ -25,6 +25,12 @@ pub(super) enum Generator {
         /// Requests that a connection sends at once; at least 1.
         depth: u32,
     },
+    /// HTTP/2 with prior knowledge.
+    H2load {
+        connections: u32,
+        /// Requests that wait for an answer on each connection at a time; at least 1.
+        streams: u32,
+    },
     Swarm(Plan),
 }
 
@@ -80,6 +86,20 @@ pub(super) static PROFILES: &[Profile] = &[
         target: UPLOAD,
         generator: Generator::Swarm(Plan { connections: 16, target: UPLOAD, requests: u32::MAX, ..UPLOADS }),
         needs: Some(Ability::Upload),
+    },
+    Profile {
+        name: "h2-streams-32",
+        what: "HTTP/2: 32 connections, GET /pipeline, 32 streams at a time on each",
+        target: PIPELINE,
+        generator: Generator::H2load { connections: 32, streams: 32 },
+        needs: Some(Ability::Http2),
+    },
+    Profile {
+        name: "h2-streams-100",
+        what: "HTTP/2: 32 connections, GET /pipeline, 100 streams at a time on each",
+        target: PIPELINE,
+        generator: Generator::H2load { connections: 32, streams: 100 },
+        needs: Some(Ability::Http2),
     },
 ];
 
@@ -139,6 +159,34 @@ pub(super) static CASES: &[Case] = &[
     },
 ];
 
+/// Loads of `--pool` alone.
+pub(super) static OWN: &[Case] = &[
+    Case {
+        name: "active",
+        what: "5,000 connections at once, each with a handler that waits for 2 s, then all closed",
+        plan: Plan { connections: 5_000, target: "/delay/2000", opening_max: 5_000, ..Plan::GET },
+        needs: None,
+    },
+    Case {
+        name: "unread-blobs",
+        what: "1,000 connections that ask for 1 MiB and do not read for 3 s",
+        plan: Plan {
+            connections: 1_000,
+            target: "/blob/1048576",
+            reads: Reads::Never,
+            then: Then::Hold(Duration::from_secs(3)),
+            ..Plan::GET
+        },
+        needs: Some(Ability::Blob),
+    },
+];
+
+/// A case of [`CASES`] or [`OWN`].
+pub(super) fn case(name: &str) -> Result<&'static Case, String> {
+    let found = CASES.iter().chain(OWN).find(|case| case.name == name);
+    found.ok_or_else(|| format!("there is no memory case {name}"))
+}
+
 const PIPELINE: &str = "/pipeline";
 const JSON: &str = "/json/50?m=1";
 const UPLOAD: &str = "/upload";
@@ -168,8 +216,8 @@ pub(super) fn plan(name: &str) -> Option<&'static Plan> {
     let profile = PROFILES.iter().find(|profile| profile.name == name).map(|profile| &profile.generator);
     match profile {
         Some(Generator::Swarm(plan)) => Some(plan),
-        Some(Generator::Wrk { .. }) => None,
-        None => CASES.iter().find(|case| case.name == name).map(|case| &case.plan),
+        Some(Generator::Wrk { .. } | Generator::H2load { .. }) => None,
+        None => case(name).ok().map(|case| &case.plan),
     }
 }
 
@@ -177,7 +225,7 @@ pub(super) fn plan(name: &str) -> Option<&'static Plan> {
 mod tests {
     //! Names are unique and choose.
 
-    use super::{CASES, PROFILES, chosen, plan};
+    use super::{CASES, OWN, PROFILES, chosen, plan};
 
     #[test]
     fn names_choose() {
@@ -191,9 +239,9 @@ mod tests {
     #[test]
     fn names_are_unique_and_have_plans() {
         let mut names: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
-        names.extend(CASES.iter().map(|case| case.name));
+        names.extend(CASES.iter().chain(OWN).map(|case| case.name));
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
-        assert!(plan("short-10").is_some() && plan("parked").is_some() && plan("json-50").is_none());
+        assert!(plan("short-10").is_some() && plan("active").is_some() && plan("json-50").is_none());
     }
 }

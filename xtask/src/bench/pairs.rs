@@ -8,6 +8,7 @@ use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use socket2::{Domain, Socket, Type};
 
+use super::client;
 use super::proc::OpenFiles;
 
 /// The far side of relays.
@@ -49,7 +50,7 @@ impl Back {
 
     fn pair(&self, relay: SocketAddr, index: usize) -> io::Result<Pair> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-        socket.bind(&SocketAddr::from((from(index), 0)).into())?;
+        socket.bind(&SocketAddr::from((client::from(index), 0)).into())?;
         socket.connect(&relay.into())?;
         let near = std::net::TcpStream::from(socket);
         let (far, _) = self.listener.accept()?;
@@ -153,11 +154,6 @@ pub(super) fn chatter(pairs: Vec<Pair>, message_bytes: usize, time: Duration) ->
         pairs.push(Pair { near, far });
     }
     Ok((rounds, pairs))
-}
-
-/// The clients' addresses in turns: one has too few ports. 127.0.0.2 to 127.0.0.21.
-pub(super) fn from(index: usize) -> Ipv4Addr {
-    Ipv4Addr::new(127, 0, 0, 2 + (index % 20) as u8)
 }
 
 /// So many connections, or as many as the limit of open files allows a program that has some for other things.

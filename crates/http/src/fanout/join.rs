@@ -9,7 +9,8 @@ use plimsoll_runtime::net::TcpStream;
 use super::members::{Members, Shape};
 use super::{Hub, Takes, lock};
 use crate::response::Body;
-use crate::websocket::{self, Seat};
+use crate::upgrade::Seat;
+use crate::websocket;
 use crate::{Error, Request, Response, StatusCode, sse};
 
 impl Hub {
@@ -26,7 +27,7 @@ impl Hub {
         let response = websocket::answer(&request.view(), &self.0.config.websocket)?;
         let hub = self.clone();
         request.ticket().set_upgrade(Box::new(move |stream, seat: Seat| {
-            seat.core().counters().websocket();
+            seat.core.counters().websocket();
             enter(&hub, stream, seat, Shape::WebSocket);
         }))?;
         Ok(response)
@@ -87,7 +88,7 @@ fn full() -> Response {
 
 /// The head of the answer has left.
 fn enter(hub: &Hub, stream: TcpStream, seat: Seat, shape: Shape) {
-    let fanout = &seat.core().fanout;
+    let fanout = &seat.core.fanout;
     let known = fanout.borrow().upgrade();
     let members = match known.map_or_else(Members::start, Ok) {
         Ok(members) => members,

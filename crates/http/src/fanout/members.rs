@@ -32,7 +32,7 @@ use super::queue::{Pushed, Queue, SlowConsumer};
 use super::{Hub, HubHandler, Post, Takes};
 use crate::Error;
 use crate::sse::Event;
-use crate::websocket::Seat;
+use crate::upgrade::Seat;
 
 /// How a member takes messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

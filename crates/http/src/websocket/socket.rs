@@ -11,8 +11,9 @@ use plimsoll_codec::ws::{CONTROL_BYTES_MAX, CloseCode, Decoder, Event, FrameHead
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, PoolBox, signal, sleep, timeout};
 
+use super::WebSocketConfig;
 use super::message::{Message, Partial};
-use super::{Seat, WebSocketConfig};
+use crate::upgrade::Seat;
 use crate::{Body, Error};
 
 /// A WebSocket, in a task of its own; see [`Request::upgrade_websocket`](crate::Request::upgrade_websocket).
