@@ -56,6 +56,7 @@ pub(crate) struct WorkerCounters {
     requests: AtomicU64,
     http2_requests: AtomicU64,
     websockets: AtomicU64,
+    window_reserved_bytes: AtomicU64,
     shed: [AtomicU64; Shed::ALL.len()],
     codes: Box<[AtomicU64]>,
 }
@@ -69,6 +70,7 @@ impl Default for WorkerCounters {
             requests: AtomicU64::new(0),
             http2_requests: AtomicU64::new(0),
             websockets: AtomicU64::new(0),
+            window_reserved_bytes: AtomicU64::new(0),
             shed: Default::default(),
             codes: (0..CODES).map(|_| AtomicU64::new(0)).collect(),
         }
@@ -111,6 +113,10 @@ impl WorkerCounters {
         add(&self.websockets, 1);
     }
 
+    pub(crate) fn window_reserved(&self, by: i64) {
+        add(&self.window_reserved_bytes, by);
+    }
+
     pub(crate) fn response(&self, code: u16) {
         if let Some(counter) = self.codes.get(usize::from(code.wrapping_sub(CODE_FIRST))) {
             add(counter, 1);
@@ -142,6 +148,8 @@ pub struct Totals {
     pub http2_requests_total: u64,
     /// WebSockets opened.
     pub websockets_total: u64,
+    /// Bytes that are reserved for HTTP/2 windows that were grown.
+    pub window_reserved_bytes: u64,
     /// Responses by status code, in ascending order, without those that never happened.
     pub responses_total: Vec<(u16, u64)>,
     /// What was shed or closed early, in the order of [`Shed::ALL`].
@@ -171,6 +179,7 @@ impl Counters {
             accepted_total: sum(&|worker| &worker.accepted),
             requests_total: sum(&|worker| &worker.requests),
             http2_requests_total: sum(&|worker| &worker.http2_requests),
+            window_reserved_bytes: sum(&|worker| &worker.window_reserved_bytes),
             websockets_total: sum(&|worker| &worker.websockets),
             responses_total: (0..CODES).map(code).filter(|(_, count)| *count > 0).collect(),
             shed_total: Shed::ALL.map(|reason| sum(&|worker| &worker.shed[reason as usize])),
