@@ -4,6 +4,7 @@
 mod client;
 mod ends;
 mod flags;
+mod h2_attacks;
 mod h2c;
 mod log;
 mod metrics;
