@@ -13,8 +13,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use plimsoll::http::{AccessLog, Counters, Server};
 use plimsoll::Runtime;
+use plimsoll::http::{AccessLog, Counters, Server};
 use plimsoll_examples::{finish, print, runtime_words};
 
 use crate::flags::Flags;
