@@ -142,6 +142,9 @@ impl<S: Service> Engine<S> {
         }
         let connection = table.close(key);
         drop(table);
+        if self.core.is_starving() {
+            self.core.sate(key);
+        }
         self.core.peers.borrow_mut().closed(key);
         match connection {
             // Was taken out of the count before.

@@ -97,6 +97,11 @@ impl Hungry {
         }
     }
 
+    /// Forgets those for whom `waits` says no.
+    pub(crate) fn retain(&mut self, mut waits: impl FnMut(Key) -> bool) {
+        self.places.retain(|place| waits(place.key));
+    }
+
     /// The connection does not wait any more.
     pub(crate) fn remove(&mut self, key: Key) -> Option<Place> {
         let at = self.places.iter().position(|place| place.key == key)?;

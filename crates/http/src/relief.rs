@@ -61,6 +61,8 @@ const STALLED_AFTER: Duration = Duration::from_secs(1);
 const WAIT_MAX: Duration = Duration::from_millis(250);
 /// and after that, if it was not enough, so long.
 const WAIT_AGAIN: Duration = Duration::from_millis(50);
+/// How long accepting goes on after that, so that nobody waits outside for memory that is not a connection's to give back.
+const OPEN_FOR: Duration = Duration::from_millis(50);
 /// How often it is looked whether accepting may go on.
 const HELD_STEP: Duration = Duration::from_millis(10);
 /// How long the address that held the most gets nothing more.
@@ -90,6 +92,8 @@ pub(crate) struct Relief {
     granted: Option<(Key, Permit)>,
     /// Since when somebody waits.
     since: Option<Instant>,
+    /// Until when accepting goes on though memory is short.
+    open_until: Option<Instant>,
     /// When somebody large was let go of last.
     let_go_at: Option<Instant>,
     /// Until when the address that held the most gets nothing more.
@@ -110,6 +114,7 @@ impl Relief {
             reserve: None,
             granted: None,
             since: None,
+            open_until: None,
             let_go_at: None,
             heavy_until: None,
             kept_until: None,
@@ -240,7 +245,13 @@ impl Core {
         if bytes > HUNGER_BYTES_MAX {
             return Err(TooMany);
         }
-        self.hungry.borrow_mut().add(key, self.host_of(key), want, bytes)?;
+        let host = self.host_of(key);
+        let mut hungry = self.hungry.borrow_mut();
+        if hungry.add(key, host, want, bytes).is_err() {
+            // Some may be gone.
+            hungry.retain(|key| self.is_hungry(key));
+            hungry.add(key, host, want, bytes)?;
+        }
         active.hungry = true;
         self.starving.set(true);
         Ok(())
@@ -308,7 +319,8 @@ impl<S: Service> Engine<S> {
             // There may be more to let go of.
             core.look_again();
         }
-        self.hold_accepting(is_short && self.relief.heavy_until.is_none());
+        let is_open = self.relief.open_until.is_some_and(|until| now < until);
+        self.hold_accepting(is_short && !is_open && self.relief.heavy_until.is_none());
         if is_short {
             self.wait_on(now);
         } else {
@@ -330,6 +342,8 @@ impl<S: Service> Engine<S> {
             let is_awaited = core.is_starving() || core.table.borrow().is_awaited();
             if is_awaited {
                 self.let_go_of_the_largest(now, is_again);
+                // Whoever holds the memory, nobody waits outside for longer: those who find no room are told so.
+                self.relief.open_until = Some(now + OPEN_FOR);
             }
         }
         let next = self.relief.since.unwrap_or(now) + wait_max;
@@ -532,7 +546,8 @@ impl<S: Service> Engine<S> {
 /// Bytes of the pool that a connection could give back; 0 for one that may not be let go of.
 fn held_bytes(table: &Table<Connection>, key: Key) -> u64 {
     let Some(Connection::Active(active)) = table.get(key) else { return 0 };
-    if active.must_finish > 0 {
+    // Those who wait are not to give way to those who wait.
+    if active.must_finish > 0 || active.hungry {
         return 0;
     }
     let input = active.input.as_ref().map_or(0, |lease| lease.class().bytes());

@@ -404,7 +404,7 @@ fn a_connection_flood_meets_the_limit() {
             let honest = Honest::begin(server.address).await?;
             let address = server.address;
             let statuses = all(300, |_| async move {
-                // Those beyond the limit are told so, or closed when too many are told already.
+                // Those beyond the limit are told so; those within say nothing, and hear nothing.
                 let answer = match TcpStream::connect(address).await {
                     Ok(mut client) => {
                         let first = async {
@@ -421,7 +421,7 @@ fn a_connection_flood_meets_the_limit() {
             })
             .await?;
             let told = statuses.iter().filter(|&&told| told).count();
-            assert!(told >= 200, "{told} of 300 were told to come again");
+            assert!(told >= 250, "{told} of 300 were told to come again");
             honest.end().await?;
             server.stop().await
         })

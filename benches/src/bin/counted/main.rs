@@ -11,6 +11,8 @@ mod server;
 
 use std::process::ExitCode;
 
+use plimsoll::MemoryLimit;
+
 /// A kind of request. What a request of it costs is one line of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -22,8 +24,12 @@ enum Kind {
     CodecChunked,
     /// One small GET after the other on a connection.
     Get,
+    /// The same under a line that is never near.
+    GetUnlimited,
     /// The same, sixteen at a time.
     Pipelined,
+    /// The same under a line that is never near.
+    PipelinedUnlimited,
     /// A GET with 20 fields.
     Head20,
     /// POST of 1,000 bytes with a length, echoed.
@@ -39,12 +45,14 @@ enum Kind {
 }
 
 /// All kinds, in the order of the report.
-const KINDS: [(&str, Kind); 11] = [
+const KINDS: [(&str, Kind); 13] = [
     ("codec-head", Kind::CodecHead),
     ("codec-head-20", Kind::CodecHead20),
     ("codec-chunked", Kind::CodecChunked),
     ("get", Kind::Get),
+    ("get-unlimited", Kind::GetUnlimited),
     ("pipelined-16", Kind::Pipelined),
+    ("pipelined-16-unlimited", Kind::PipelinedUnlimited),
     ("head-20", Kind::Head20),
     ("echo-length", Kind::EchoLength),
     ("echo-chunked", Kind::EchoChunked),
@@ -52,6 +60,10 @@ const KINDS: [(&str, Kind); 11] = [
     ("h2-streams-32", Kind::Http2Streams32),
     ("parked", Kind::Parked),
 ];
+
+/// Under which the server runs: 64 MiB, and far more than any machine has.
+const LINE: MemoryLimit = MemoryLimit::mib(64);
+const UNLIMITED: MemoryLimit = MemoryLimit::gib(1 << 20);
 
 /// Counts are multiples of this: of what is pipelined at once, and of the connections that take turns.
 const COUNT_STEP: u32 = 32;
@@ -76,14 +88,16 @@ fn run(kind: Kind, count: u32) {
         Kind::CodecHead => codec::heads(requests::GET, count),
         Kind::CodecHead20 => codec::heads(requests::GET_20_FIELDS, count),
         Kind::CodecChunked => codec::chunked(count),
-        Kind::Get => server::one_by_one(requests::GET, count),
-        Kind::Pipelined => server::pipelined(count),
-        Kind::Head20 => server::one_by_one(requests::GET_20_FIELDS, count),
-        Kind::EchoLength => server::one_by_one(&requests::echo_with_length(), count),
-        Kind::EchoChunked => server::one_by_one(&requests::echo_in_chunks(), count),
-        Kind::Http2Get => server::http2(count, 1),
-        Kind::Http2Streams32 => server::http2(count, requests::STREAMS),
-        Kind::Parked => server::in_turns(count),
+        Kind::Get => server::one_by_one(requests::GET, count, LINE),
+        Kind::GetUnlimited => server::one_by_one(requests::GET, count, UNLIMITED),
+        Kind::Pipelined => server::pipelined(count, LINE),
+        Kind::PipelinedUnlimited => server::pipelined(count, UNLIMITED),
+        Kind::Head20 => server::one_by_one(requests::GET_20_FIELDS, count, LINE),
+        Kind::EchoLength => server::one_by_one(&requests::echo_with_length(), count, LINE),
+        Kind::EchoChunked => server::one_by_one(&requests::echo_in_chunks(), count, LINE),
+        Kind::Http2Get => server::http2(count, 1, LINE),
+        Kind::Http2Streams32 => server::http2(count, requests::STREAMS, LINE),
+        Kind::Parked => server::in_turns(count, LINE),
     }
 }
 

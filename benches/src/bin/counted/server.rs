@@ -21,8 +21,8 @@ const PARKED: u32 = 32;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// One request after the other on one connection.
-pub(crate) fn one_by_one(request: &[u8], count: u32) {
-    simulate(async |address| {
+pub(crate) fn one_by_one(request: &[u8], count: u32, line: MemoryLimit) {
+    simulate(line, async |address| {
         let mut client = Client::connect(address).await;
         let answer_bytes = client.first(request).await;
         for _ in 0..count {
@@ -32,8 +32,8 @@ pub(crate) fn one_by_one(request: &[u8], count: u32) {
 }
 
 /// Sixteen requests in one piece after each other.
-pub(crate) fn pipelined(count: u32) {
-    simulate(async |address| {
+pub(crate) fn pipelined(count: u32, line: MemoryLimit) {
+    simulate(line, async |address| {
         let mut client = Client::connect(address).await;
         let answer_bytes = client.first(requests::GET).await;
         let batch = requests::pipelined();
@@ -44,8 +44,8 @@ pub(crate) fn pipelined(count: u32) {
 }
 
 /// So many requests of HTTP/2 in one piece, on streams of one connection, after each other.
-pub(crate) fn http2(count: u32, at_once: u32) {
-    simulate(async |address| {
+pub(crate) fn http2(count: u32, at_once: u32, line: MemoryLimit) {
+    simulate(line, async |address| {
         let mut client = Client::connect(address).await;
         client.0.send_bytes(requests::HTTP2_BEGIN).await.expect("the server reads");
         let mut next = 1;
@@ -57,8 +57,8 @@ pub(crate) fn http2(count: u32, at_once: u32) {
 }
 
 /// One request on one of many connections after the other, with a pause in between.
-pub(crate) fn in_turns(count: u32) {
-    simulate(async |address| {
+pub(crate) fn in_turns(count: u32, line: MemoryLimit) {
+    simulate(line, async |address| {
         let mut clients = Vec::new();
         let mut answer_bytes = 0;
         for _ in 0..PARKED {
@@ -74,11 +74,11 @@ pub(crate) fn in_turns(count: u32) {
 }
 
 /// Runs the server, and the client until it is done.
-fn simulate(client: impl AsyncFnOnce(std::net::SocketAddr)) {
+fn simulate(line: MemoryLimit, client: impl AsyncFnOnce(std::net::SocketAddr)) {
     let world = World::new(SimConfig::new(1));
     // The stall detector reads a real clock after each poll.
-    let runtime = Runtime::builder().memory(MemoryLimit::mib(64)).stall_limit(None).simulate(&world);
-    let runtime = runtime.expect("64 MiB are enough");
+    let runtime = Runtime::builder().memory(line).stall_limit(None).simulate(&world);
+    let runtime = runtime.expect("the line is high enough");
     runtime.block_on(async {
         let server = Server::bind("127.0.0.1:80").expect("the world is empty");
         let address = server.local_addr();

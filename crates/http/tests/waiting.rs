@@ -1,0 +1,276 @@
+//! What finds no room waits for it: a request, an answer, a piece of an answer and a part of a body go on when there is some, and end with a 503 when
+//! there is none for too long. The program holds the memory itself here, so nobody can be let go of.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "a test that could not run says so")]
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use plimsoll_http::{Config, Error, Request, Response, Server, StatusCode};
+use plimsoll_runtime::{Budget, DriverChoice, Kind, Lease, MemoryLimit, Runtime, Spawner, pool, sleep, spawn};
+
+const LINE: MemoryLimit = MemoryLimit::mib(4);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Who holds the memory, and who wants it held.
+struct Stage {
+    wanted: AtomicBool,
+    held: AtomicBool,
+    budget: Arc<Budget>,
+}
+
+impl Stage {
+    /// Has the program take all memory, or give it back.
+    fn want(&self, wanted: bool) {
+        self.wanted.store(wanted, Ordering::Release);
+    }
+
+    fn is_held(&self) -> bool {
+        self.held.load(Ordering::Acquire)
+    }
+
+    /// For clients: until it is so.
+    fn until(&self, holds: impl Fn(&Self) -> bool, what: &str) {
+        let start = std::time::Instant::now();
+        while !holds(self) {
+            assert!(start.elapsed() < PATIENCE, "{what}: never");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// For clients: until somebody waits for memory.
+    fn until_red(&self) {
+        self.until(|stage| stage.budget.waiting() > 0, "somebody waits");
+    }
+}
+
+/// Takes nearly all memory that is left while it is wanted.
+async fn hold(stage: Arc<Stage>) {
+    let mut held = Vec::<Lease>::new();
+    loop {
+        sleep(Duration::from_millis(5)).await;
+        let wanted = stage.wanted.load(Ordering::Acquire);
+        if wanted == stage.is_held() {
+            continue;
+        }
+        held.clear();
+        let lens: &[usize] = if wanted { &[131_072, 16_384, 4_096] } else { &[] };
+        for len in lens {
+            while let Ok(lease) = pool().try_acquire(*len, Kind::Buffers) {
+                held.push(lease);
+            }
+        }
+        // Three pages are left: for an exchange and its head, and not for a request to begin.
+        held.truncate(held.len().saturating_sub(3));
+        stage.held.store(wanted, Ordering::Release);
+    }
+}
+
+async fn answer(mut req: Request, stage: Arc<Stage>) -> Result<Response, Error> {
+    match req.path() {
+        "/answer" => {
+            stage.want(true);
+            while !stage.is_held() {
+                sleep(Duration::from_millis(1)).await;
+            }
+            Ok(Response::text(vec![b'a'; 10_000]))
+        }
+        "/pieces" => {
+            let mut out = req.respond(Response::new(StatusCode::OK), None)?;
+            out.write_bytes(vec![b'p'; 9_000].into()).await?;
+            stage.want(true);
+            while !stage.is_held() {
+                sleep(Duration::from_millis(1)).await;
+            }
+            for _ in 0..4 {
+                out.write_bytes(vec![b'p'; 9_000].into()).await?;
+            }
+            out.finish().await
+        }
+        "/body" => Ok(Response::text(req.collect().await?.len().to_string())),
+        _ => Ok(Response::text("fine")),
+    }
+}
+
+/// Runs clients in a thread of their own against a server of each driver.
+fn on_each(name: &str, config: &Config, clients: fn(SocketAddr, &Stage)) {
+    for choice in [DriverChoice::Uring, DriverChoice::Mio] {
+        let runtime = match Runtime::builder().workers(1).memory(LINE).driver(choice).build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                assert_eq!(choice, DriverChoice::Uring, "mio is always there: {error}");
+                println!("skipped: {name} on io_uring: {error}");
+                continue;
+            }
+        };
+        let (wanted, held) = (AtomicBool::new(false), AtomicBool::new(false));
+        let stage = Arc::new(Stage { wanted, held, budget: Arc::clone(runtime.budget()) });
+        let config = config.clone();
+        runtime
+            .block_on(async {
+                let holding = spawn(hold(Arc::clone(&stage)))?;
+                let server = Server::bind("127.0.0.1:0")?.config(config);
+                let (address, stop) = (server.local_addr(), Spawner::current());
+                let theirs = Arc::clone(&stage);
+                let clients = std::thread::spawn(move || {
+                    let act = std::panic::AssertUnwindSafe(|| clients(address, &theirs));
+                    let result = std::panic::catch_unwind(act);
+                    theirs.want(false);
+                    stop.stop();
+                    result
+                });
+                server.serve(move |req| answer(req, Arc::clone(&stage))).await?;
+                holding.abort();
+                let result = clients.join().expect("its panics are caught");
+                result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                Ok::<_, plimsoll_runtime::Error>(())
+            })
+            .unwrap_or_else(|error| panic!("{name} on {choice:?}: {error}"));
+        let budget = runtime.budget();
+        assert_eq!(budget.waiting(), 0, "{name} on {choice:?}: a waiter was left behind");
+        assert!(budget.peak() <= LINE.as_bytes(), "{name} on {choice:?}");
+        let report = runtime.shutdown();
+        assert!(report.is_clean(), "{name} on {choice:?}: {report}");
+    }
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the listener's queue has room");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream
+}
+
+/// Asks on a connection, and reads until `end` is there or the connection ends.
+fn ask(stream: &mut TcpStream, request: &[u8], end: &str) -> String {
+    stream.write_all(request).expect("it is sent");
+    read(stream, end)
+}
+
+/// Reads until `end` is there or the connection ends.
+fn read(stream: &mut TcpStream, end: &str) -> String {
+    let mut text = String::new();
+    let mut bytes = [0; 16 * 1024];
+    while !text.contains(end) {
+        match stream.read(&mut bytes).expect("an answer or the end") {
+            0 => break,
+            len => text.push_str(&String::from_utf8_lossy(&bytes[..len])),
+        }
+    }
+    text
+}
+
+/// A request for a path, with as many bytes of a body.
+fn request(path: &str, body: usize) -> Vec<u8> {
+    let head = if body > 0 {
+        format!("POST {path} HTTP/1.1\r\nHost: h\r\nContent-Length: {body}\r\n\r\n")
+    } else {
+        format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")
+    };
+    [head.as_bytes(), &vec![b'b'; body]].concat()
+}
+
+#[test]
+fn a_request_waits_until_there_is_room() {
+    on_each("a request", &Config::default(), |address, stage| {
+        let mut client = connect(address);
+        assert!(ask(&mut client, &request("/", 0), "fine").starts_with("HTTP/1.1 200 "));
+        stage.want(true);
+        stage.until(Stage::is_held, "all memory is held");
+        client.write_all(&request("/", 0)).expect("it is sent");
+        stage.until_red();
+        stage.want(false);
+        let answer = read(&mut client, "fine");
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("fine"), "{answer}");
+    });
+}
+
+#[test]
+fn an_answer_waits_until_there_is_room() {
+    on_each("an answer", &Config::default(), |address, stage| {
+        let mut client = connect(address);
+        client.write_all(&request("/answer", 0)).expect("it is sent");
+        stage.until_red();
+        stage.want(false);
+        let answer = read(&mut client, &"a".repeat(10_000));
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer:.200}");
+    });
+}
+
+#[test]
+fn a_piece_of_an_answer_waits_until_there_is_room() {
+    on_each("pieces", &Config::default(), |address, stage| {
+        let mut client = connect(address);
+        client.write_all(&request("/pieces", 0)).expect("it is sent");
+        stage.until_red();
+        stage.want(false);
+        let answer = read(&mut client, "\r\n0\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n0\r\n\r\n"), "{answer:.200}");
+        let body: usize = answer.matches("ppp").count() * 3;
+        assert_eq!(body, 5 * 9_000);
+    });
+}
+
+#[test]
+fn connections_wait_outside_while_the_container_has_no_room_for_their_sockets() {
+    for choice in [DriverChoice::Uring, DriverChoice::Mio] {
+        let Ok(runtime) = Runtime::builder().workers(1).memory(LINE).container(None).driver(choice).build() else {
+            println!("skipped on {choice:?}");
+            continue;
+        };
+        // With the line, and the 20 % that are for others, there is room for three and a half connections.
+        let one = plimsoll_runtime::plan::kernel_per_connection(runtime.driver().kind);
+        let container = (LINE.as_bytes() + 3 * one + one / 2) * 10 / 8;
+        let budget = Arc::clone(runtime.budget());
+        budget.set_container_bytes(container);
+        let served = runtime.block_on(async {
+            let server = Server::bind("127.0.0.1:0")?;
+            let (address, stop) = (server.local_addr(), Spawner::current());
+            let clients = std::thread::spawn(move || {
+                let result = std::panic::catch_unwind(|| {
+                    let mut clients: Vec<_> = (0..4).map(|_| connect(address)).collect();
+                    for client in &mut clients[..3] {
+                        assert!(ask(client, &request("/", 0), "fine").ends_with("fine"));
+                    }
+                    let mut last = clients.pop().expect("there are four");
+                    last.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+                    last.write_all(&request("/", 0)).expect("the kernel takes it");
+                    let waits = last.read(&mut [0; 16]).expect_err("nobody has accepted it");
+                    assert_eq!(waits.kind(), std::io::ErrorKind::WouldBlock);
+                    last.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+                    drop(clients.pop());
+                    assert!(ask(&mut last, &[], "fine").ends_with("fine"));
+                });
+                stop.stop();
+                result
+            });
+            server.serve(|_req| async { Response::text("fine") }).await?;
+            let result = clients.join().expect("its panics are caught");
+            result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok::<_, plimsoll_runtime::Error>(())
+        });
+        served.unwrap_or_else(|error| panic!("{choice:?}: {error}"));
+        assert!(runtime.shutdown().is_clean());
+        assert_eq!(budget.kernel_bytes_estimate(), 0, "{choice:?}");
+    }
+}
+
+#[test]
+fn a_wait_that_is_too_long_ends_with_a_503() {
+    let config = Config { memory_timeout: Duration::from_millis(500), ..Config::default() };
+    on_each("too long a wait", &config, |address, stage| {
+        let mut client = connect(address);
+        assert!(ask(&mut client, &request("/", 0), "fine").starts_with("HTTP/1.1 200 "));
+        stage.want(true);
+        stage.until(Stage::is_held, "all memory is held");
+        let answer = ask(&mut client, &request("/", 0), "\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.to_lowercase().contains("retry-after: 1"), "{answer}");
+        stage.want(false);
+        stage.until(|stage| !stage.is_held(), "the memory is free");
+        assert!(ask(&mut connect(address), &request("/body", 3_000), "3000").starts_with("HTTP/1.1 200 "));
+    });
+}
