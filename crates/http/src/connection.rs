@@ -25,7 +25,7 @@ use crate::output::Output;
 use crate::patience::Patience;
 use crate::receive::Receive;
 use crate::score::Score;
-use crate::websocket::Upgrade;
+use crate::websocket::{Opening, Socket};
 
 /// The server's part of a connection's entry in the table.
 pub(crate) enum Connection {
@@ -36,6 +36,8 @@ pub(crate) enum Connection {
     Active(PoolBox<Active>),
     /// Speaks HTTP/2, parked or not.
     Http2(PoolBox<Http2>),
+    /// Is a WebSocket, parked or not.
+    WebSocket(PoolBox<Socket>),
     /// Answered and shut down on our side; what still comes is dropped.
     /// One that was refused as it came is not counted as a connection.
     Lingering { dropped_bytes: u32, refused: bool },
@@ -129,8 +131,8 @@ pub(crate) struct Active {
     pub(crate) patience: Patience,
     /// When the handler's time is up.
     pub(crate) handler_until: Option<Instant>,
-    /// Gets the connection after a 101.
-    pub(crate) upgrade: Option<Upgrade>,
+    /// What it becomes after a 101.
+    pub(crate) upgrade: Option<Opening>,
 }
 
 impl Active {

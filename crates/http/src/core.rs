@@ -30,6 +30,7 @@ use crate::peers::{Addresses, Peers};
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
 use crate::server::{AccessRecord, LogHook};
 use crate::ticket::Ticket;
+use crate::websocket::KnownSettings;
 
 /// The most that a head takes beside the program's own fields: status line, Date, Content-Length or Transfer-Encoding, Connection.
 const HEAD_BYTES_MAX: usize = 224;
@@ -71,6 +72,9 @@ pub(crate) struct Core {
     pub(crate) peers: RefCell<Peers>,
     pub(crate) log: Option<LogHook>,
     pub(crate) h2_scratch: RefCell<Scratch>,
+    pub(crate) websockets: RefCell<KnownSettings>,
+    #[cfg(feature = "deflate")]
+    pub(crate) websocket_streams: RefCell<crate::websocket::SharedStreams>,
     /// The paths of the routes, for handlers that ask for a parameter.
     #[cfg(feature = "router")]
     pub(crate) routes: OnceCell<Rc<crate::router::Table>>,
@@ -104,6 +108,9 @@ impl Core {
             looked_at: Cell::new(0),
             log,
             h2_scratch: RefCell::default(),
+            websockets: RefCell::default(),
+            #[cfg(feature = "deflate")]
+            websocket_streams: RefCell::default(),
             #[cfg(feature = "router")]
             routes: OnceCell::new(),
         })

@@ -19,6 +19,8 @@ pub enum Error {
     },
     /// A page of another site asked for a WebSocket; see [`OriginCheck`](crate::OriginCheck).
     OriginRefused,
+    /// So much waits for the peer already that this was not taken; see [`WebSocketRef::send`](crate::WebSocketRef::send).
+    OutputFull,
     /// The memory line leaves no room.
     OverBudget(OverBudget),
     /// The handler used the call when it makes no sense: it has answered already, or wrote more or less than it announced.
@@ -34,6 +36,9 @@ impl fmt::Display for Error {
             Self::Gone => f.write_str("the peer went away"),
             Self::BodyTooLarge { bytes_max } => write!(f, "the body is longer than {bytes_max} bytes"),
             Self::OriginRefused => f.write_str("pages of this origin may not open a WebSocket here"),
+            Self::OutputFull => {
+                f.write_str("the peer does not take what was sent to it before: wait, or drop the message")
+            }
             Self::OverBudget(over) => over.fmt(f),
             Self::Misuse(what) => f.write_str(what),
             Self::Runtime(error) => error.fmt(f),

@@ -75,7 +75,10 @@ pub use response::{Body, IntoResponse, Response};
 #[cfg(feature = "router")]
 pub use router::{Handler, RouteError, Router};
 pub use server::{AccessRecord, Server};
-pub use websocket::{Message, OriginCheck, WebSocket, WebSocketConfig};
+pub use websocket::{
+    Message, OriginCheck, WEBSOCKET_PARKED_BYTES, WEBSOCKET_TASK_BYTES, WebSocket, WebSocketConfig, WebSocketEnd,
+    WebSocketHandler, WebSocketRef, WebSocketSender,
+};
 
 /// The result of a handler's calls.
 pub type Result<T, E = Error> = ::core::result::Result<T, E>;

@@ -44,7 +44,7 @@ impl<S: Service> Engine<S> {
             && let Some(upgrade) = active.upgrade.take()
         {
             drop(borrowed);
-            return self.hand_over(key, active, upgrade);
+            return self.become_websocket(key, active, upgrade);
         }
         let after = if ends && !sending && active.output.is_empty() {
             After::Close

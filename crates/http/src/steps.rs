@@ -112,6 +112,7 @@ impl<S: Service> Engine<S> {
                 (active.listed, active.fed) = (false, false);
                 self.drive(key, active, None);
             }
+            None if self.core.is_websocket(key) => self.look_after_websocket(key),
             None => self.look_after_http2(key),
         }
     }

@@ -14,7 +14,7 @@ use crate::core::{Core, Decoded};
 use crate::error::Error;
 use crate::output::COPY_BYTES_MAX;
 use crate::response::{Body, Kind as ResponseKind, Response};
-use crate::websocket::Upgrade;
+use crate::websocket::Opening;
 
 /// A handler's hold on its exchange: the connection, and which of its requests.
 pub(crate) struct Ticket {
@@ -189,8 +189,12 @@ impl Ticket {
         finished.unwrap_or(Err(Error::Gone))
     }
 
-    /// Says who gets the connection if the answer is a 101.
-    pub(crate) fn set_upgrade(&self, upgrade: Upgrade) -> Result<(), Error> {
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// Says what becomes of the connection if the answer is a 101.
+    pub(crate) fn set_upgrade(&self, upgrade: Opening) -> Result<(), Error> {
         let set = self.core.with(self, |active| {
             let is_due = matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue);
             if active.closing || !is_due {
