@@ -16,3 +16,4 @@ pub mod oracle;
 mod plan;
 pub mod scenario;
 mod service;
+mod websocket;

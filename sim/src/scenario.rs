@@ -1,6 +1,7 @@
 //! One seed: a world, the server in it, its clients, and what must hold in the end.
 
 use core::net::SocketAddr;
+use core::pin::Pin;
 use core::time::Duration;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,6 +16,9 @@ use plimsoll::{MemoryLimit, Runtime, Spawner, sleep, spawn, timeout};
 use crate::oracle::Verdict;
 use crate::plan::{End, Plan, Rng};
 use crate::service::{self, Tally};
+use crate::websocket;
+
+type BoxedClient = Pin<Box<dyn Future<Output = (usize, Verdict)>>>;
 
 /// What a seed decides about its world.
 struct Weather {
@@ -110,6 +114,16 @@ async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals,
     sleep(Duration::from_millis(5)).await;
     let mut clients = Vec::new();
     for _ in 0..weather.clients {
+        if rng.below(4) == 0 {
+            let (plan, late) = (websocket::Plan::new(&mut rng), Duration::from_micros(rng.below(3_000)));
+            let is_clean = weather.is_clean;
+            let client = async move {
+                sleep(late).await;
+                websocket::client(address, plan, is_clean).await
+            };
+            clients.push(spawn(Box::pin(client) as BoxedClient).expect("there is room"));
+            continue;
+        }
         let plan = Plan::new(&mut rng);
         let late = Duration::from_micros(rng.below(3_000));
         let is_clean = weather.is_clean;
@@ -119,7 +133,7 @@ async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals,
             let verdict = plan.judge(&received.bytes, received.ended, is_clean);
             (received.bytes.len(), verdict.unwrap_or_else(|what| panic!("{what}\n{plan:?}")))
         };
-        clients.push(spawn(client).expect("there is room"));
+        clients.push(spawn(Box::pin(client) as BoxedClient).expect("there is room"));
     }
     if weather.stops_early {
         sleep(Duration::from_micros(rng.below(50_000))).await;

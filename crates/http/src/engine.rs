@@ -207,7 +207,7 @@ impl<S: Service> Engine<S> {
             }
             Some(Connection::WebSocket(_)) => {
                 drop(table);
-                self.look_after_websocket(key);
+                self.sent_websocket(key);
             }
             Some(Connection::Lingering { .. }) => {
                 drop(table);

@@ -81,6 +81,20 @@ pub(super) static PROFILES: &[Profile] = &[
         generator: Generator::Swarm(Plan { connections: 16, target: UPLOAD, requests: u32::MAX, ..UPLOADS }),
         needs: Some(Ability::Upload),
     },
+    Profile {
+        name: "websocket-512",
+        what: "512 WebSockets, messages of 64 bytes that come back, one at a time",
+        target: WEBSOCKET,
+        generator: Generator::Swarm(Plan { connections: 512, requests: u32::MAX, opening_max: 512, ..MESSAGES }),
+        needs: Some(Ability::WebSocket),
+    },
+    Profile {
+        name: "websocket-4096",
+        what: "4,096 WebSockets, messages of 64 bytes that come back, one at a time",
+        target: WEBSOCKET,
+        generator: Generator::Swarm(Plan { connections: 4_096, requests: u32::MAX, opening_max: 4_096, ..MESSAGES }),
+        needs: Some(Ability::WebSocket),
+    },
 ];
 
 /// The memory cases, in the order of the report.
@@ -137,8 +151,16 @@ pub(super) static CASES: &[Case] = &[
         plan: Plan { connections: 5_000, requests: 20, opening_max: 5_000, ..Plan::GET },
         needs: None,
     },
+    Case {
+        name: "websockets",
+        what: "10,000 WebSockets that have had a message of 64 bytes back and wait",
+        plan: Plan { connections: 10_000, then: Then::Hold(Duration::from_millis(1500)), ..MESSAGES },
+        needs: Some(Ability::WebSocket),
+    },
 ];
 
+const WEBSOCKET: &str = "/ws";
+const MESSAGES: Plan = Plan { target: WEBSOCKET, message_bytes: Some(64), ..Plan::GET };
 const PIPELINE: &str = "/pipeline";
 const JSON: &str = "/json/50?m=1";
 const UPLOAD: &str = "/upload";

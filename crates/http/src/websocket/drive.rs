@@ -87,6 +87,16 @@ impl<S: Service> Engine<S> {
         }
     }
 
+    /// The socket has taken everything that was handed to it: what follows has its own time.
+    pub(crate) fn sent_websocket(&mut self, key: Key) {
+        if let Some(mut socket) = self.core.take_websocket(key) {
+            if socket.wire.deadline == Deadline::Send {
+                socket.wire.deadline = Deadline::None;
+            }
+            self.go_on_websocket(key, socket, None);
+        }
+    }
+
     /// Goes on with a connection as far as it can, with what has just come.
     pub(crate) fn go_on_websocket(&mut self, key: Key, mut socket: PoolBox<Socket>, fresh: Option<Bytes>) {
         let core = Rc::clone(&self.core);
@@ -255,11 +265,11 @@ impl<S: Service> Engine<S> {
                 return self.lose_websocket(key, socket, WebSocketEnd::Gone);
             }
             // The peer does not close: so be it.
-            Deadline::Close if !is_sending => {
+            Deadline::Close => {
                 wire.phase = Phase::Ending;
                 wire.work = None;
             }
-            Deadline::Close | Deadline::Linger => return self.lose_websocket(key, socket, WebSocketEnd::Gone),
+            Deadline::Linger => return self.lose_websocket(key, socket, WebSocketEnd::Gone),
         }
         self.go_on_websocket(key, socket, None);
     }
@@ -402,10 +412,10 @@ impl Wire {
         let values = self.settings.values;
         let is_within = self.work.as_ref().is_some_and(|work| work.is_within_message());
         let deadline = match self.phase {
-            Phase::Closing | Phase::Ending => Deadline::Close,
             Phase::Lingering { .. } => Deadline::Linger,
             Phase::Over => Deadline::None,
-            Phase::Open | Phase::Asked if is_sending || self.has_output() => Deadline::Send,
+            _ if is_sending || self.has_output() => Deadline::Send,
+            Phase::Closing | Phase::Ending => Deadline::Close,
             Phase::Open | Phase::Asked if is_within => Deadline::Message,
             Phase::Open | Phase::Asked => Deadline::Idle,
         };
