@@ -12,6 +12,7 @@
 //! | which cores they run on, and the programs that this needs | [`placement`] |
 //! | whether all answer the same | [`check`] |
 //! | what wrk does and says | [`wrk`] |
+//! | what h2load does and says | [`h2load`] |
 //! | clients of our own | [`swarm`] |
 //! | the rounds of a profile | [`rounds`] |
 //! | the memory cases | [`memory`] |
@@ -31,6 +32,7 @@ mod check;
 mod client;
 mod criterion;
 mod figures;
+mod h2load;
 pub(crate) mod instructions;
 mod loads;
 mod memory;
@@ -94,9 +96,15 @@ impl Choice {
     fn targets(&self) -> Vec<(&'static str, Option<Ability>)> {
         let mut targets: Vec<_> = self.profiles.iter().map(|profile| (profile.target, profile.needs)).collect();
         targets.extend(self.cases.iter().map(|case| (case.plan.target, case.needs)));
+        // What is loaded in HTTP/2 is judged by what h2load says of the answers.
+        targets.retain(|(_, needs)| *needs != Some(Ability::Http2));
         targets.sort_unstable_by_key(|(target, _)| *target);
         targets.dedup_by_key(|(target, _)| *target);
         targets
+    }
+
+    fn needs_h2load(&self) -> bool {
+        self.profiles.iter().any(|profile| matches!(profile.generator, Generator::H2load { .. }))
     }
 
     fn needs_wrk(&self) -> bool {
@@ -126,6 +134,7 @@ pub(crate) fn run(flags: &BenchFlags) -> u8 {
         }
     };
     let missing = placement::missing().or_else(|| choice.needs_wrk().then(wrk::missing).flatten());
+    let missing = missing.or_else(|| choice.needs_h2load().then(h2load::missing).flatten());
     if let Some(install) = missing {
         eprintln!("{install}");
         return EXIT_MISSING;

@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::connection::{Active, Connection};
 use crate::counters::{Counters, WorkerCounters};
 use crate::error::Error;
-use crate::h2::Scratch;
+use crate::h2::{self, Scratch};
 use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
@@ -75,6 +75,7 @@ pub(crate) struct Core {
     pub(crate) websockets: RefCell<KnownSettings>,
     #[cfg(feature = "deflate")]
     pub(crate) websocket_streams: RefCell<crate::websocket::SharedStreams>,
+    pub(crate) h2_spare: h2::Spare,
     /// The paths of the routes, for handlers that ask for a parameter.
     #[cfg(feature = "router")]
     pub(crate) routes: OnceCell<Rc<crate::router::Table>>,
@@ -111,6 +112,7 @@ impl Core {
             websockets: RefCell::default(),
             #[cfg(feature = "deflate")]
             websocket_streams: RefCell::default(),
+            h2_spare: Cell::new(None),
             #[cfg(feature = "router")]
             routes: OnceCell::new(),
         })

@@ -65,7 +65,7 @@ pub use config::{Config, Http2, ProxyProtocol, TcpOptions};
 pub use connection::{CONNECTION_BYTES, EXCHANGE_BYTES};
 pub use counters::{Counters, Shed, Totals};
 pub use error::Error;
-pub use h2::HTTP2_PARKED_BYTES;
+pub use h2::{HTTP2_PARKED_BYTES, Tunnel};
 pub use http::{Method, StatusCode, Version, header};
 pub use plan::plan;
 pub use plimsoll_codec as codec;

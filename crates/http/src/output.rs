@@ -150,13 +150,7 @@ impl Output {
         if table.is_sending(key) {
             return Ok(());
         }
-        let piece = match self.gathered.take() {
-            Some(lease) => SendBytes::Lease(lease),
-            None => match self.next_of_tail(pool)? {
-                Some(piece) => piece,
-                None => return Ok(()),
-            },
-        };
+        let Some(piece) = self.next_piece(pool)? else { return Ok(()) };
         match table.send(key, piece) {
             Ok(()) => Ok(()),
             Err((over, SendBytes::Lease(lease))) => {
@@ -164,6 +158,14 @@ impl Output {
                 Err(over)
             }
             Err((over, SendBytes::Static(_))) => Err(over),
+        }
+    }
+
+    /// Takes what is to be sent next.
+    pub(crate) fn next_piece(&mut self, pool: &Pool) -> Result<Option<SendBytes>, OverBudget> {
+        match self.gathered.take() {
+            Some(lease) => Ok(Some(SendBytes::Lease(lease))),
+            None => self.next_of_tail(pool),
         }
     }
 

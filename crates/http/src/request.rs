@@ -148,6 +148,10 @@ impl Request {
         Ok(body)
     }
 
+    pub(crate) fn ticket(&self) -> &Ticket {
+        &self.ticket
+    }
+
     /// The paths of the server's router.
     #[cfg(feature = "router")]
     pub(crate) fn routes(&self) -> Option<&crate::router::Table> {
@@ -201,9 +205,7 @@ impl Request {
     where
         F: Future<Output = ()> + 'static,
     {
-        let (response, opening) = websocket::accept_task(self.ticket.core(), &self.view(), config, run)?;
-        self.ticket.set_upgrade(opening)?;
-        Ok(response)
+        websocket::accept_task(self, config, run)
     }
 
     /// As [`upgrade_websocket`](Self::upgrade_websocket), without a task: `handler` is called with each message. A connection that waits costs its
@@ -225,9 +227,7 @@ impl Request {
         config: &WebSocketConfig,
         handler: H,
     ) -> Result<Response, Error> {
-        let (response, opening) = websocket::accept_handler(self.ticket.core(), &self.view(), config, handler)?;
-        self.ticket.set_upgrade(opening)?;
-        Ok(response)
+        websocket::accept_handler(self, config, handler)
     }
 
     /// Begins an answer whose body is streamed. `length` is its length in bytes where that is known; else it goes out in chunks.

@@ -189,7 +189,33 @@ impl Ticket {
         finished.unwrap_or(Err(Error::Gone))
     }
 
-    pub(crate) fn core(&self) -> &Core {
+    /// A tunnel will use the stream.
+    pub(crate) fn hold_tunnel(&self) -> Result<(), Error> {
+        let Some(stream) = self.stream else { return Err(Error::Misuse(NO_STREAM)) };
+        self.core.h2_hold(self.key, stream)
+    }
+
+    /// Writes the head behind which a tunnel's bytes follow.
+    pub(crate) fn begin_tunnel(&self, mut response: Response) -> Result<(), Error> {
+        self.core.tick_for(self.key);
+        let Some(stream) = self.stream else { return Err(Error::Misuse(NO_STREAM)) };
+        self.core.h2_begin_tunnel(self.key, stream, &mut response)
+    }
+
+    /// Ready when all that a tunnel wrote has left.
+    pub(crate) fn poll_tunnel_flush(&self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let Some(stream) = self.stream else { return Poll::Ready(Err(Error::Misuse(NO_STREAM))) };
+        self.core.h2_poll_flush(self.key, stream, cx)
+    }
+
+    /// The tunnel is no more.
+    pub(crate) fn let_go_of_tunnel(&self) {
+        if let Some(stream) = self.stream {
+            self.core.h2_let_go(self.key, stream);
+        }
+    }
+
+    pub(crate) fn core(&self) -> &Rc<Core> {
         &self.core
     }
 
@@ -207,10 +233,10 @@ impl Ticket {
     }
 
     /// The handler is done.
-    pub(crate) fn answer(&self, response: Response) {
+    pub(crate) fn answer(&self, mut response: Response) {
         self.core.tick_for(self.key);
         if let Some(stream) = self.stream {
-            return self.core.h2_answer(self.key, stream, Some(response));
+            return self.core.h2_answer(self.key, stream, Some(&mut response));
         }
         self.core.with(self, |active| {
             self.core.answer(active, response);
@@ -218,6 +244,9 @@ impl Ticket {
         });
     }
 }
+
+/// Why a request of HTTP/1 has no tunnel.
+const NO_STREAM: &str = "only a request of HTTP/2 has a stream";
 
 /// Answers 500 when the handler's future goes away without an answer: when it panics.
 pub(crate) struct Delivery {

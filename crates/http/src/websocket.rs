@@ -15,6 +15,7 @@
 //! | what is kept of a connection, frames to messages and back | [`wire`] |
 //! | the engine's steps, deadlines and ends | [`drive`] |
 //! | the two forms: called, and awaited | [`handler`], [`socket`] |
+//! | in the table, or on a stream of HTTP/2 (RFC 8441) | [`place`], [`stream`] |
 //! | messages, and how they are put together | [`message`], [`assembly`] |
 //! | permessage-deflate (feature `deflate`) | `deflate` |
 
@@ -22,15 +23,14 @@ use ::core::future::Future;
 use ::core::time::Duration;
 use std::rc::Rc;
 
-use http::StatusCode;
-use plimsoll_codec::h1::RequestView;
+use http::{Method, StatusCode};
+use plimsoll_codec::Fault;
 #[cfg(feature = "deflate")]
 use plimsoll_codec::ws::Compression;
 use plimsoll_codec::ws::{Handshake, Limits};
 use plimsoll_pool::PoolBox;
 
-use crate::core::Core;
-use crate::{Error, Response};
+use crate::{Error, Request, Response};
 
 mod assembly;
 #[cfg(feature = "deflate")]
@@ -38,9 +38,11 @@ mod deflate;
 mod drive;
 mod handler;
 mod message;
+mod place;
 #[cfg(not(feature = "deflate"))]
 mod plain;
 mod socket;
+mod stream;
 mod wire;
 
 #[cfg(feature = "deflate")]
@@ -167,20 +169,29 @@ impl OriginCheck {
     }
 }
 
-/// The answer to a handshake, and what is done after it.
+/// Answers a handshake, of HTTP/1.1 or of HTTP/2.
 fn accept(
-    core: &Core,
-    view: &RequestView<'_>,
+    request: &Request,
     config: &WebSocketConfig,
     start: impl FnOnce() -> Result<Start, Error>,
-) -> Result<(Response, Opening), Error> {
-    let handshake = Handshake::check(view)?;
+) -> Result<Response, Error> {
+    let (core, view) = (request.ticket().core(), request.view());
+    let handshake = match Handshake::check(&view) {
+        // A stream has no Upgrade to be told of.
+        Err(error) if view.method() == Method::CONNECT && error.fault() == Fault::PeerUnsupported => {
+            return Response::new(StatusCode::BAD_REQUEST).try_header("sec-websocket-version", "13");
+        }
+        checked => checked?,
+    };
     if !config.origin.admits(handshake.origin(), view.host()) {
         return Err(Error::OriginRefused);
     }
-    let mut response = Response::new(StatusCode::SWITCHING_PROTOCOLS)
-        .try_header("upgrade", "websocket")?
-        .try_header("sec-websocket-accept", handshake.accept().as_str())?;
+    let mut response = match handshake.accept() {
+        Some(accept) => Response::new(StatusCode::SWITCHING_PROTOCOLS)
+            .try_header("upgrade", "websocket")?
+            .try_header("sec-websocket-accept", accept.as_str())?,
+        None => Response::new(StatusCode::OK),
+    };
     if let Some(subprotocol) = handshake.choose_subprotocol(config.subprotocols) {
         response = response.try_header("sec-websocket-protocol", subprotocol)?;
     }
@@ -190,29 +201,32 @@ fn accept(
     }
     let values = Values::new(config, compression);
     let settings = core.websockets.borrow_mut().shared(&core.pool, values)?;
-    Ok((response, Opening { settings, start: start()? }))
+    let opening = Opening { settings, start: start()? };
+    if handshake.accept().is_none() {
+        return stream::begin(request, response, opening);
+    }
+    request.ticket().set_upgrade(opening)?;
+    Ok(response)
 }
 
 /// The same for a handler.
 pub(crate) fn accept_handler<H: WebSocketHandler>(
-    core: &Core,
-    view: &RequestView<'_>,
+    request: &Request,
     config: &WebSocketConfig,
     handler: H,
-) -> Result<(Response, Opening), Error> {
-    accept(core, view, config, || Ok(Start::Handler(handler::boxed(handler)?)))
+) -> Result<Response, Error> {
+    accept(request, config, || Ok(Start::Handler(handler::boxed(handler)?)))
 }
 
 /// The same for a task.
 pub(crate) fn accept_task<F>(
-    core: &Core,
-    view: &RequestView<'_>,
+    request: &Request,
     config: &WebSocketConfig,
     run: impl FnOnce(WebSocket) -> F + 'static,
-) -> Result<(Response, Opening), Error>
+) -> Result<Response, Error>
 where
     F: Future<Output = ()> + 'static,
 {
     let start = move |socket| plimsoll_runtime::spawn(run(socket)).is_ok();
-    accept(core, view, config, || Ok(Start::Task(Box::new(start))))
+    accept(request, config, || Ok(Start::Task(Box::new(start))))
 }

@@ -18,6 +18,15 @@ pub(super) struct Server {
     pub(super) driver: Driver,
     /// What it cannot do, and why.
     cannot: &'static [(Ability, &'static str)],
+    http2: Http2,
+}
+
+/// Whether a server speaks HTTP/2 with clients that know it beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Http2 {
+    No,
+    Too,
+    Alone,
 }
 
 /// What is built, or has to be installed, for a server.
@@ -49,6 +58,8 @@ pub(super) enum Ability {
     Blob,
     /// `/ws`, which sends back what comes.
     WebSocket,
+    /// `GET /pipeline` in HTTP/2.
+    Http2,
 }
 
 const ARENA: Program = Program::Example("arena");
@@ -57,12 +68,15 @@ const ADDRESS: &str = "127.0.0.1:{port}";
 
 /// The servers, in the order of the report.
 pub(super) static ALL: &[Server] = &[
-    server("plimsoll-uring", ARENA, "--workers 1 --driver uring --listen 127.0.0.1:{port}", Driver::Uring, &[]),
-    server("plimsoll-mio", ARENA, "--workers 1 --driver mio --listen 127.0.0.1:{port}", Driver::Epoll, &[]),
+    server("plimsoll-uring", ARENA, "--workers 1 --driver uring --listen 127.0.0.1:{port}", Driver::Uring, &[])
+        .http2(Http2::Too),
+    server("plimsoll-mio", ARENA, "--workers 1 --driver mio --listen 127.0.0.1:{port}", Driver::Epoll, &[])
+        .http2(Http2::Too),
     server(FLOOR_URING, Program::Peer(FLOOR_URING, "io-uring"), FIXED, Driver::Uring, FLOOR_OF_URING),
     server(FLOOR_EPOLL, Program::Peer(FLOOR_EPOLL, "rustix"), FIXED, Driver::Epoll, FLOOR),
     server(BASELINE, HYPER, ADDRESS, Driver::Epoll, PLAIN),
     server("hyper-pipeline-flush", HYPER, "127.0.0.1:{port} --pipeline-flush", Driver::Epoll, PLAIN),
+    server(BASELINE_HTTP2, Program::Peer("peer-hyper-h2", "hyper"), ADDRESS, Driver::Epoll, PLAIN).http2(Http2::Alone),
     server("axum", Program::Peer("peer-axum", "axum"), ADDRESS, Driver::Epoll, &[]),
     server("actix-web", Program::Peer("peer-actix", "actix-web"), ADDRESS, Driver::Epoll, &[]),
     server("ntex", Program::Peer("peer-ntex", "ntex"), ADDRESS, Driver::Uring, PLAIN),
@@ -71,15 +85,17 @@ pub(super) static ALL: &[Server] = &[
     server("httparse-monoio", Program::Peer("peer-httparse-monoio", "monoio"), ADDRESS, Driver::Uring, PLAIN),
     server("httparse-compio", Program::Peer("peer-httparse-compio", "compio"), ADDRESS, Driver::Uring, PLAIN),
     server("nginx", Program::Installed("nginx", "nginx", NGINX), "-p {dir} -c {dir}/config", Driver::Epoll, STATIC),
-    server("h2o", Program::Installed("h2o", "h2o", H2O), "-c {dir}/config", Driver::Epoll, STATIC),
+    server("h2o", Program::Installed("h2o", "h2o", H2O), "-c {dir}/config", Driver::Epoll, STATIC).http2(Http2::Too),
     server("haproxy", Program::Installed("haproxy", "haproxy", HAPROXY), "-db -f {dir}/config", Driver::Epoll, PROXY),
 ];
 
 /// The server that all are compared with.
 pub(super) const BASELINE: &str = "hyper";
+/// The same in HTTP/2, as a program of its own.
+pub(super) const BASELINE_HTTP2: &str = "hyper-h2";
 
 /// What `--quick` measures: ours, the floors and the baseline.
-const QUICK: [&str; 3] = [FLOOR_URING, FLOOR_EPOLL, BASELINE];
+const QUICK: [&str; 4] = [FLOOR_URING, FLOOR_EPOLL, BASELINE, BASELINE_HTTP2];
 
 const FLOOR_URING: &str = "floor-uring";
 const FLOOR_EPOLL: &str = "floor-epoll";
@@ -112,7 +128,7 @@ const fn server(
     driver: Driver,
     cannot: &'static [(Ability, &'static str)],
 ) -> Server {
-    Server { name, program, arguments, driver, cannot }
+    Server { name, program, arguments, driver, cannot, http2: Http2::No }
 }
 
 impl Driver {
@@ -126,6 +142,10 @@ impl Driver {
 }
 
 impl Server {
+    const fn http2(self, http2: Http2) -> Server {
+        Server { http2, ..self }
+    }
+
     pub(super) fn is_ours(&self) -> bool {
         matches!(self.program, Program::Example(_))
     }
@@ -137,6 +157,11 @@ impl Server {
 
     /// Why it cannot do this, if it cannot.
     pub(super) fn cannot(&self, needed: Option<Ability>) -> Option<&'static str> {
+        match (self.http2, needed) {
+            (Http2::No, Some(Ability::Http2)) => return Some("it is measured in HTTP/1.1"),
+            (Http2::Alone, needed) if needed != Some(Ability::Http2) => return Some("it is measured in HTTP/2"),
+            _ => {}
+        }
         self.cannot.iter().find(|(ability, _)| Some(*ability) == needed).map(|(_, why)| *why)
     }
 

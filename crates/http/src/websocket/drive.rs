@@ -10,8 +10,9 @@ use plimsoll_runtime::net::Bytes;
 use plimsoll_runtime::{Instant, Kind, SendBytes};
 use plimsoll_slab::Key;
 
-use super::handler::{WebSocketEnd, WebSocketRef};
+use super::handler::{WebSocketEnd, WebSocketHandler, WebSocketRef};
 use super::message::Message;
+use super::place::Place;
 use super::socket::{Mailbox, WebSocket};
 use super::wire::{Deadline, Flags, PING, Phase, QUARTER_MS, Step, Wire, quarters, static_close};
 use super::{Consumer, Opening, Socket, Start};
@@ -46,7 +47,7 @@ impl<S: Service> Engine<S> {
         let socket = Socket { consumer, wire: Wire::new(settings) };
         let Ok(socket) = core.pool.try_boxed(socket, Kind::Slots) else { return self.turn_away(key) };
         core.put(key, Connection::WebSocket(socket));
-        let has_started = start.is_none_or(|start| start(WebSocket::new(&core, key)));
+        let has_started = start.is_none_or(|start| start(WebSocket::new(Place::Table(Rc::clone(&core), key))));
         let Some(mut socket) = core.take_websocket(key) else { return };
         if !has_started {
             tracing::warn!("no room for the task of a WebSocket: its connection is closed");
@@ -61,7 +62,7 @@ impl<S: Service> Engine<S> {
                 Err(over) => socket.wire.fail(&core, &over.into()),
             }
         }
-        open(&core, key, &mut socket);
+        open(&Place::Table(Rc::clone(&core), key), &mut socket);
         self.go_on_websocket(key, socket, None);
     }
 
@@ -105,7 +106,7 @@ impl<S: Service> Engine<S> {
         if let Some(bytes) = fresh {
             self.take_in(key, &mut socket, bytes);
         }
-        turn(&core, key, &mut socket);
+        turn(&Place::Table(Rc::clone(&core), key), &mut socket);
         self.settle_websocket(key, socket);
     }
 
@@ -237,39 +238,17 @@ impl<S: Service> Engine<S> {
         let Some(mut socket) = core.take_websocket(key) else { return };
         let wire = &mut socket.wire;
         let is_sending = core.table.borrow().is_sending(key);
-        match ::core::mem::replace(&mut wire.deadline, Deadline::None) {
-            Deadline::None => {}
-            Deadline::Idle if wire.phase == Phase::Open && wire.work.is_none() && !is_sending => {
-                // A ping costs a parked connection no buffer.
-                let sent = core.table.borrow_mut().send(key, SendBytes::Static(PING));
-                wire.phase = Phase::Asked;
-                if sent.is_err() {
-                    core.counters().shed(Shed::Parked);
-                    return self.lose_websocket(key, socket, WebSocketEnd::NoRoom);
-                }
+        let is_parked = wire.deadline == Deadline::Idle && wire.phase == Phase::Open && wire.work.is_none();
+        if is_parked && !is_sending {
+            // A ping costs a parked connection no buffer.
+            wire.phase = Phase::Asked;
+            wire.deadline = Deadline::None;
+            if core.table.borrow_mut().send(key, SendBytes::Static(PING)).is_err() {
+                core.counters().shed(Shed::Parked);
+                return self.lose_websocket(key, socket, WebSocketEnd::NoRoom);
             }
-            Deadline::Idle if wire.phase == Phase::Open => {
-                let _no_room_is_no_end = wire.put_ping(&core, &[]);
-                wire.phase = Phase::Asked;
-            }
-            Deadline::Idle | Deadline::Message => {
-                core.counters().shed(Shed::Timeout);
-                wire.note_end(WebSocketEnd::Gone);
-                wire.close(&core, Some(CloseCode::POLICY), "too slow", Phase::Ending);
-                if let Some(work) = &mut wire.work {
-                    work.forget();
-                }
-            }
-            Deadline::Send => {
-                core.counters().shed(Shed::Output);
-                return self.lose_websocket(key, socket, WebSocketEnd::Gone);
-            }
-            // The peer does not close: so be it.
-            Deadline::Close => {
-                wire.phase = Phase::Ending;
-                wire.work = None;
-            }
-            Deadline::Linger => return self.lose_websocket(key, socket, WebSocketEnd::Gone),
+        } else if !overdue(&core, wire) {
+            return self.lose_websocket(key, socket, WebSocketEnd::Gone);
         }
         self.go_on_websocket(key, socket, None);
     }
@@ -289,15 +268,7 @@ impl<S: Service> Engine<S> {
         }
         let Socket { consumer, wire } = socket.into_inner();
         match consumer {
-            Consumer::Handler(mut handler) => {
-                let end = wire.end.unwrap_or(WebSocketEnd::Gone);
-                // What it fails with was told; there is nothing left to close.
-                let _over = contained(|| {
-                    handler.closed(end);
-                    drop(handler);
-                    Ok(())
-                });
-            }
+            Consumer::Handler(handler) => tell_closed(handler, wire.end.unwrap_or(WebSocketEnd::Gone)),
             Consumer::Task(Some(mut mailbox)) => {
                 mailbox.wake_reader();
                 mailbox.wake_writer();
@@ -307,8 +278,50 @@ impl<S: Service> Engine<S> {
     }
 }
 
+/// Tells a handler that its connection is over.
+pub(super) fn tell_closed(mut handler: Box<dyn WebSocketHandler>, end: WebSocketEnd) {
+    // A panic was told; there is nothing left to close.
+    let _over = contained(|| {
+        handler.closed(end);
+        drop(handler);
+        Ok(())
+    });
+}
+
+/// Does what is to be done when a time is up; `false` when nothing can go on.
+pub(super) fn overdue(core: &Core, wire: &mut Wire) -> bool {
+    match ::core::mem::replace(&mut wire.deadline, Deadline::None) {
+        Deadline::None => {}
+        Deadline::Idle if wire.phase == Phase::Open => {
+            // Without room for it, the peer has some more time to say something itself.
+            let _no_room_is_no_end = wire.put_ping(core, &[]);
+            wire.phase = Phase::Asked;
+        }
+        Deadline::Idle | Deadline::Message => {
+            core.counters().shed(Shed::Timeout);
+            wire.note_end(WebSocketEnd::Gone);
+            wire.close(core, Some(CloseCode::POLICY), "too slow", Phase::Ending);
+            if let Some(work) = &mut wire.work {
+                work.forget();
+            }
+        }
+        // The peer does not close: so be it.
+        Deadline::Close => {
+            wire.phase = Phase::Ending;
+            wire.work = None;
+        }
+        Deadline::Send => {
+            core.counters().shed(Shed::Output);
+            return false;
+        }
+        Deadline::Linger => return false,
+    }
+    true
+}
+
 /// Reads on as long as there is room for what it leads to.
-fn turn(core: &Rc<Core>, key: Key, socket: &mut Socket) {
+pub(super) fn turn(place: &Place, socket: &mut Socket) {
+    let core = place.core();
     loop {
         let Socket { consumer, wire } = socket;
         let reads = matches!(wire.phase, Phase::Open | Phase::Asked | Phase::Closing);
@@ -319,7 +332,7 @@ fn turn(core: &Rc<Core>, key: Key, socket: &mut Socket) {
         match wire.step(core) {
             Ok(Step::NeedMore) => return,
             Ok(Step::On) => {}
-            Ok(Step::Message(message)) if wire.is_open() => deliver(core, key, consumer, wire, message),
+            Ok(Step::Message(message)) if wire.is_open() => deliver(place, consumer, wire, message),
             Ok(Step::Message(_)) => {}
             Ok(Step::Close(code)) => {
                 wire.note_end(WebSocketEnd::ByPeer(code));
@@ -336,10 +349,10 @@ fn turn(core: &Rc<Core>, key: Key, socket: &mut Socket) {
 }
 
 /// Gives a message to whom it is for.
-fn deliver(core: &Rc<Core>, key: Key, consumer: &mut Consumer, wire: &mut Wire, message: Message) {
+fn deliver(place: &Place, consumer: &mut Consumer, wire: &mut Wire, message: Message) {
     match consumer {
         Consumer::Handler(handler) => {
-            call(core, wire, |wire| handler.message(&mut WebSocketRef { core, key, wire }, message));
+            call(place.core(), wire, |wire| handler.message(&mut WebSocketRef { place, wire }, message));
         }
         Consumer::Task(Some(mailbox)) => {
             if let Some(work) = &mut wire.work {
@@ -347,21 +360,19 @@ fn deliver(core: &Rc<Core>, key: Key, consumer: &mut Consumer, wire: &mut Wire, 
             }
             mailbox.wake_reader();
             wire.flags.put(Flags::FED, true);
-            if !wire.flags.put(Flags::LISTED, true) {
-                core.list_later(key);
-            }
+            place.list_later(wire);
         }
         Consumer::Task(None) => {}
     }
 }
 
 /// Tells the handler that its connection is there.
-fn open(core: &Rc<Core>, key: Key, socket: &mut Socket) {
+pub(super) fn open(place: &Place, socket: &mut Socket) {
     let Socket { consumer, wire } = socket;
     if let Consumer::Handler(handler) = consumer
         && wire.is_open()
     {
-        call(core, wire, |wire| handler.opened(&mut WebSocketRef { core, key, wire }));
+        call(place.core(), wire, |wire| handler.opened(&mut WebSocketRef { place, wire }));
     }
 }
 
@@ -391,7 +402,7 @@ fn contained(act: impl FnOnce() -> Result<(), Error>) -> Result<(), Option<Error
     }
 }
 
-fn go_away(core: &Core, wire: &mut Wire) {
+pub(super) fn go_away(core: &Core, wire: &mut Wire) {
     if wire.is_open() {
         wire.note_end(WebSocketEnd::ByUs(CloseCode::GOING_AWAY));
         wire.close(core, Some(CloseCode::GOING_AWAY), "", Phase::Closing);
@@ -399,7 +410,7 @@ fn go_away(core: &Core, wire: &mut Wire) {
 }
 
 /// When to look again.
-enum Due {
+pub(super) enum Due {
     In(Duration),
     Never,
     AsBefore,
@@ -407,7 +418,7 @@ enum Due {
 
 impl Wire {
     /// What there is a limited time for now, and how long.
-    fn due_in(&mut self, core: &Core, is_sending: bool) -> Due {
+    pub(super) fn due_in(&mut self, core: &Core, is_sending: bool) -> Due {
         let now = plimsoll_runtime::now();
         let values = self.settings.values;
         let is_within = self.work.as_ref().is_some_and(|work| work.is_within_message());
@@ -469,30 +480,6 @@ impl Core {
                 *connection = other;
                 None
             }
-        }
-    }
-
-    /// Runs `act` on a WebSocket, if it is there and not being worked on.
-    pub(super) fn on_websocket<R>(&self, key: Key, act: impl FnOnce(&mut Socket) -> R) -> Option<R> {
-        match self.table.borrow_mut().get_mut(key)? {
-            Connection::WebSocket(socket) => Some(act(socket)),
-            _ => None,
-        }
-    }
-
-    /// The same, and the engine looks after it then.
-    pub(super) fn with_websocket<R>(&self, key: Key, act: impl FnOnce(&mut Socket) -> R) -> Option<R> {
-        self.on_websocket(key, |socket| {
-            let result = act(socket);
-            self.list_websocket(key, &mut socket.wire);
-            result
-        })
-    }
-
-    /// Has the engine look after a WebSocket.
-    pub(super) fn list_websocket(&self, key: Key, wire: &mut Wire) {
-        if !wire.flags.put(Flags::LISTED, true) {
-            self.enlist(key);
         }
     }
 }

@@ -2,17 +2,14 @@
 
 use ::core::fmt;
 use ::core::net::SocketAddr;
-use std::rc::Rc;
-
 use plimsoll_codec::ws::{CONTROL_BYTES_MAX, CloseCode};
 use plimsoll_pool::{Charge, Kind};
 use plimsoll_runtime::OverBudget;
-use plimsoll_slab::Key;
 
 use super::message::Message;
+use super::place::Place;
 use super::wire::{Phase, Wire};
 use crate::Error;
-use crate::core::Core;
 
 /// Why a WebSocket ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,8 +121,7 @@ pub(super) fn boxed<H: WebSocketHandler>(handler: H) -> Result<Box<dyn WebSocket
 
 /// A WebSocket, for the length of a handler's call.
 pub struct WebSocketRef<'a> {
-    pub(super) core: &'a Rc<Core>,
-    pub(super) key: Key,
+    pub(super) place: &'a Place,
     pub(super) wire: &'a mut Wire,
 }
 
@@ -138,7 +134,7 @@ impl WebSocketRef<'_> {
     /// bytes or a long message wait for the peer already, [`Error::OverBudget`]. The message is then dropped, and the connection is as it was. The first
     /// answer to a message always has room.
     pub fn send(&mut self, message: Message) -> Result<(), Error> {
-        self.wire.put_message(self.core, message)
+        self.wire.put_message(self.place.core(), message)
     }
 
     /// Asks the peer whether it is there; the answer is not told. At most 125 bytes of `payload` are sent.
@@ -147,7 +143,7 @@ impl WebSocketRef<'_> {
     ///
     /// As [`send`](Self::send).
     pub fn ping(&mut self, payload: &[u8]) -> Result<(), Error> {
-        self.wire.put_ping(self.core, &payload[..payload.len().min(CONTROL_BYTES_MAX)])
+        self.wire.put_ping(self.place.core(), &payload[..payload.len().min(CONTROL_BYTES_MAX)])
     }
 
     /// Closes: says why, and waits for the peer to do the same. What it still sends is dropped. The reason is cut at 123 bytes. Does nothing the second
@@ -162,14 +158,14 @@ impl WebSocketRef<'_> {
         }
         if self.wire.is_open() {
             self.wire.note_end(WebSocketEnd::ByUs(code));
-            self.wire.close(self.core, Some(code), reason, Phase::Closing);
+            self.wire.close(self.place.core(), Some(code), reason, Phase::Closing);
         }
         Ok(())
     }
 
     /// A handle with which others on this worker can send.
     pub fn sender(&self) -> WebSocketSender {
-        WebSocketSender::new(self.core, self.key)
+        WebSocketSender { place: self.place.clone() }
     }
 
     /// The peer's address.
@@ -178,13 +174,13 @@ impl WebSocketRef<'_> {
     ///
     /// [`Error::Gone`] after a reset.
     pub fn peer_addr(&self) -> Result<SocketAddr, Error> {
-        self.core.peer_address(self.key).ok_or(Error::Gone)
+        self.place.peer_address().ok_or(Error::Gone)
     }
 }
 
 impl fmt::Debug for WebSocketRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WebSocketRef").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("WebSocketRef").field("is_open", &self.wire.is_open()).finish_non_exhaustive()
     }
 }
 
@@ -192,13 +188,12 @@ impl fmt::Debug for WebSocketRef<'_> {
 /// open, and sends nothing while its own handler is being called: that has the [`WebSocketRef`].
 #[derive(Clone)]
 pub struct WebSocketSender {
-    core: Rc<Core>,
-    key: Key,
+    place: Place,
 }
 
 impl WebSocketSender {
-    pub(super) fn new(core: &Rc<Core>, key: Key) -> Self {
-        Self { core: Rc::clone(core), key }
+    pub(super) fn new(place: &Place) -> Self {
+        Self { place: place.clone() }
     }
 
     /// Sends a message, without waiting.
@@ -207,7 +202,7 @@ impl WebSocketSender {
     ///
     /// As [`WebSocketRef::send`]; [`Error::Gone`] also after the end of the connection.
     pub fn send(&self, message: Message) -> Result<(), Error> {
-        self.with(|wire| wire.put_message(&self.core, message))
+        self.with(|wire| wire.put_message(self.place.core(), message))
     }
 
     /// Closes; see [`WebSocketRef::close`].
@@ -216,18 +211,17 @@ impl WebSocketSender {
     ///
     /// [`Error::Misuse`] for a code that may not be sent, [`Error::Gone`] after the end of the connection.
     pub fn close(&self, code: CloseCode, reason: &str) -> Result<(), Error> {
-        let key = self.key;
-        self.with(|wire| WebSocketRef { core: &self.core, key, wire }.close(code, reason))
+        self.with(|wire| WebSocketRef { place: &self.place, wire }.close(code, reason))
     }
 
     fn with(&self, act: impl FnOnce(&mut Wire) -> Result<(), Error>) -> Result<(), Error> {
-        let done = self.core.with_websocket(self.key, |socket| act(&mut socket.wire));
+        let done = self.place.with(|socket| act(&mut socket.wire));
         done.unwrap_or(Err(Error::Gone))
     }
 }
 
 impl fmt::Debug for WebSocketSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WebSocketSender").field("key", &self.key).finish_non_exhaustive()
+        f.write_str("WebSocketSender")
     }
 }

@@ -4,18 +4,16 @@ use ::core::fmt;
 use ::core::future::poll_fn;
 use ::core::net::SocketAddr;
 use ::core::task::{Context, Poll, Waker};
-use std::rc::Rc;
 
 use plimsoll_codec::ws::{CONTROL_BYTES_MAX, CloseCode};
 use plimsoll_runtime::OverBudget;
-use plimsoll_slab::Key;
 
 use super::handler::{WebSocketEnd, WebSocketRef, WebSocketSender};
 use super::message::Message;
+use super::place::Place;
 use super::wire::Phase;
 use super::{Consumer, Socket};
 use crate::Error;
-use crate::core::Core;
 
 /// A WebSocket, in a task of its own; see [`Request::upgrade_websocket`](crate::Request::upgrade_websocket).
 ///
@@ -23,8 +21,7 @@ use crate::core::Core;
 /// While nothing comes, no buffer is held. When the server stops, it closes with 1001, and [`recv`](Self::recv) says `None`. Dropping the socket closes the
 /// connection without a word, after what was sent.
 pub struct WebSocket {
-    core: Rc<Core>,
-    key: Key,
+    place: Place,
 }
 
 /// What a task waits for.
@@ -53,8 +50,8 @@ impl Mailbox {
 }
 
 impl WebSocket {
-    pub(super) fn new(core: &Rc<Core>, key: Key) -> Self {
-        Self { core: Rc::clone(core), key }
+    pub(super) fn new(place: Place) -> Self {
+        Self { place }
     }
 
     /// The peer's address.
@@ -63,7 +60,7 @@ impl WebSocket {
     ///
     /// [`Error::Gone`] after a reset.
     pub fn peer_addr(&self) -> Result<SocketAddr, Error> {
-        self.core.peer_address(self.key).ok_or(Error::Gone)
+        self.place.peer_address().ok_or(Error::Gone)
     }
 
     /// The next message; `None` after the peer has closed, or the server stops. Then, and after an error, the connection is closed.
@@ -84,11 +81,11 @@ impl WebSocket {
     ///
     /// As [`recv`](Self::recv).
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Message>, Error>> {
-        let core = &self.core;
-        let polled = core.on_websocket(self.key, |socket| {
+        let place = &self.place;
+        let polled = place.on(|socket| {
             let Socket { wire, consumer } = socket;
             if let Some(message) = wire.work.as_mut().and_then(|work| work.ready.take()) {
-                core.list_websocket(self.key, wire);
+                place.list(wire);
                 return Poll::Ready(Ok(Some(message)));
             }
             let Consumer::Task(Some(mailbox)) = consumer else { return Poll::Ready(Err(Error::Gone)) };
@@ -121,8 +118,8 @@ impl WebSocket {
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, message: &mut Option<Message>) -> Poll<Result<(), Error>> {
-        let core = &self.core;
-        let polled = core.on_websocket(self.key, |socket| {
+        let (place, core) = (&self.place, self.place.core());
+        let polled = place.on(|socket| {
             let Socket { wire, consumer } = socket;
             if wire.is_open()
                 && !wire.has_room(core)
@@ -132,7 +129,7 @@ impl WebSocket {
                 return Poll::Pending;
             }
             let Some(message) = message.take() else { return Poll::Ready(Ok(())) };
-            core.list_websocket(self.key, wire);
+            place.list(wire);
             Poll::Ready(wire.put_message(core, message))
         });
         polled.unwrap_or(Poll::Ready(Err(Error::Gone)))
@@ -145,7 +142,7 @@ impl WebSocket {
     /// [`Error::Gone`], [`Error::OutputFull`] when so much waits to be sent that the peer is not there, or will see it late, [`Error::OverBudget`].
     pub fn ping(&mut self, payload: &[u8]) -> Result<(), Error> {
         let payload = &payload[..payload.len().min(CONTROL_BYTES_MAX)];
-        let put = self.core.with_websocket(self.key, |socket| socket.wire.put_ping(&self.core, payload));
+        let put = self.place.with(|socket| socket.wire.put_ping(self.place.core(), payload));
         put.unwrap_or(Err(Error::Gone))
     }
 
@@ -157,14 +154,14 @@ impl WebSocket {
     ///
     /// [`Error::Misuse`] for a code that may not be sent, [`Error::Gone`] when the socket was closed before.
     pub async fn close(self, code: CloseCode, reason: &str) -> Result<(), Error> {
-        let (core, key) = (&self.core, self.key);
-        let closed = core.with_websocket(key, |socket| match socket.wire.is_open() {
-            true => WebSocketRef { core, key, wire: &mut socket.wire }.close(code, reason),
+        let place = &self.place;
+        let closed = place.with(|socket| match socket.wire.is_open() {
+            true => WebSocketRef { place, wire: &mut socket.wire }.close(code, reason),
             false => Err(Error::Gone),
         });
         closed.unwrap_or(Err(Error::Gone))?;
         poll_fn(|cx| {
-            let waits = core.on_websocket(key, |socket| {
+            let waits = place.on(|socket| {
                 let Consumer::Task(Some(mailbox)) = &mut socket.consumer else { return false };
                 keep(&mut mailbox.reader, cx);
                 matches!(socket.wire.phase, Phase::Closing | Phase::Ending)
@@ -177,13 +174,13 @@ impl WebSocket {
 
     /// A handle with which others on this worker can send, too. It does not keep the connection open.
     pub fn sender(&self) -> WebSocketSender {
-        WebSocketSender::new(&self.core, self.key)
+        WebSocketSender::new(&self.place)
     }
 }
 
 impl Drop for WebSocket {
     fn drop(&mut self) {
-        let consumer = self.core.with_websocket(self.key, |socket| {
+        let consumer = self.place.with(|socket| {
             if socket.wire.is_open() {
                 socket.wire.note_end(WebSocketEnd::ByUs(CloseCode::GOING_AWAY));
                 socket.wire.phase = Phase::Ending;
@@ -197,7 +194,7 @@ impl Drop for WebSocket {
 
 impl fmt::Debug for WebSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WebSocket").field("key", &self.key).finish_non_exhaustive()
+        f.write_str("WebSocket")
     }
 }
 

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, clippy::print_stdout, reason = "no suite uses all of it; a test that could not run says so")]
 
+pub(crate) mod frames;
+
 use core::future::Future;
 use core::net::SocketAddr;
 use core::pin::Pin;
