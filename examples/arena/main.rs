@@ -13,8 +13,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use plimsoll::Runtime;
 use plimsoll::http::{AccessLog, Counters, Server};
-use plimsoll::{DriverKind, Runtime};
 use plimsoll_examples::{finish, print, runtime_words};
 
 use crate::flags::Flags;
@@ -24,7 +24,6 @@ use crate::flags::Flags;
 struct State {
     counters: Counters,
     log: Option<Arc<AccessLog>>,
-    driver: DriverKind,
 }
 
 fn main() -> ExitCode {
@@ -69,7 +68,7 @@ async fn serve(flags: &Flags, runtime: &Runtime, log: Option<Arc<AccessLog>>) ->
         Some(log) => server.access_log(move |record| log.write(record)),
         None => server,
     });
-    let state = State { counters: server.counters(), log, driver: runtime.driver().kind };
+    let state = State { counters: server.counters(), log };
     items::load();
     let (words, more) = runtime_words(runtime);
     let h2c_word = h2c.as_ref().map(|server| format!(" h2c={}", server.local_addr())).unwrap_or_default();

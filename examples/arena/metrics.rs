@@ -7,10 +7,6 @@ use plimsoll::pool::{Budget, Class, Kind, PoolStats};
 
 use crate::State;
 
-/// The marks of the budget, in percent of the line: above them growth stops, then accepting.
-const YELLOW_PERCENT: u64 = 75;
-const ORANGE_PERCENT: u64 = 90;
-
 /// The answer to `/metrics`.
 pub(crate) async fn answer(state: &State) -> Response {
     let mut text = Text(String::with_capacity(8 * 1024));
@@ -24,28 +20,18 @@ pub(crate) async fn answer(state: &State) -> Response {
 }
 
 fn put_budget(text: &mut Text, budget: &Budget) {
-    let (line, charged) = (budget.limit().as_bytes(), budget.charged());
-    text.gauge("budget_bytes", "The memory line.", line);
+    text.gauge("budget_bytes", "The memory line.", budget.limit().as_bytes());
     text.family("budget_charged_bytes", "gauge", "Bytes charged now, by what for.");
     for kind in Kind::ALL {
         text.labelled("budget_charged_bytes", "kind", kind.name(), budget.charged_by(kind));
     }
     text.gauge("budget_peak_bytes", "The most bytes that were ever charged.", budget.peak());
-    text.gauge("budget_level", "0 calm, 1 yellow, 2 orange, 3 red.", level(line, charged));
-}
-
-/// How near the line is. Red is when somebody waits for memory; here nobody does: what does not fit is refused at once.
-const fn level(line: u64, charged: u64) -> u64 {
-    match charged.saturating_mul(100) / line {
-        ORANGE_PERCENT.. => 2,
-        YELLOW_PERCENT.. => 1,
-        _ => 0,
-    }
+    text.gauge("budget_level", "0 calm, 1 yellow, 2 orange, 3 red.", budget.level() as u64);
 }
 
 fn put_server(text: &mut Text, state: &State) {
     let totals = state.counters.totals();
-    let kernel_bytes = (totals.parked + totals.active) * plimsoll::plan::kernel_per_connection(state.driver);
+    let kernel_bytes = plimsoll::budget().kernel_bytes_estimate();
     text.gauge(
         "kernel_bytes_estimate",
         "What the kernel holds for the connections, without unread bytes.",
@@ -70,7 +56,9 @@ fn put_server(text: &mut Text, state: &State) {
     for (reason, shed) in Shed::ALL.into_iter().zip(totals.shed_total) {
         text.labelled("shed_total", "reason", reason.name(), shed);
     }
-    text.gauge("waiters", "Work that waits for memory.", 0);
+    text.gauge("waiters", "Work that waits for memory.", plimsoll::budget().waiting());
+    text.gauge("accepting_held", "Workers that hold accepting back because memory is short.", totals.accepting_held);
+    text.counter("accepting_held_total", "Times that a worker held accepting back.", totals.accepting_held_total);
     let lost_lines = state.log.as_ref().map_or(0, |log| log.lost_lines());
     text.counter("access_log_lost_total", "Lines that the access log lost.", lost_lines);
 }

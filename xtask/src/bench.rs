@@ -25,7 +25,7 @@
 //! |---|---|---|
 //! | `--criterion` | the parts, each beside what one would take instead | [`criterion`] |
 //! | `--instructions` | what a request costs, counted exactly | [`instructions`] |
-//! | `--pool` | the targets of the memory pool | [`pool`], with [`parked`] and [`client`] |
+//! | `--pool` | the targets of the memory pool | [`pool`], with [`memory`] and [`client`] |
 
 mod callgrind;
 mod check;
@@ -36,7 +36,6 @@ mod h2load;
 pub(crate) mod instructions;
 mod loads;
 mod memory;
-mod parked;
 mod placement;
 mod pool;
 mod proc;
@@ -117,8 +116,8 @@ pub(crate) fn run(flags: &BenchFlags) -> u8 {
     if let Some(name) = &flags.criterion {
         return criterion::run(name);
     }
-    if flags.pool {
-        return pool::run();
+    if let Some(name) = &flags.pool {
+        return pool::run(name);
     }
     if flags.instructions {
         return instructions::run(flags.update);

@@ -62,6 +62,9 @@ pub(crate) struct FuzzFlags {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SimFlags {
+    /// Instead of worlds: so many random schedules of exchanges that hold memory and wait for more; none may end in a deadlock
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "flags")]
+    pub(crate) schedules: Option<u64>,
     /// Passed on: --seeds N, --first S, --seed S (one seed, again), --replay-every N, --threads N
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAG")]
     pub(crate) flags: Vec<String>,
@@ -97,9 +100,9 @@ pub(crate) struct BenchFlags {
     /// Count the instructions of a fixed set of requests instead (needs valgrind)
     #[arg(long, conflicts_with_all = ["quick", "peers", "rounds", "seconds", "criterion"])]
     pub(crate) instructions: bool,
-    /// Measure the targets of the memory pool instead, and say which are met
-    #[arg(long, conflicts_with_all = ["quick", "peers", "rounds", "seconds", "criterion", "instructions"])]
-    pub(crate) pool: bool,
+    /// Measure the targets of memory instead, or those whose name has this in it, and say which are met
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["quick", "peers", "rounds", "seconds", "criterion", "instructions"])]
+    pub(crate) pool: Option<String>,
     /// With --instructions: store the counts as the new baseline
     #[arg(long, requires = "instructions")]
     pub(crate) update: bool,

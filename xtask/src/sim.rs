@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: builds the simulation (optimised, with every assertion) and runs it.
+//! `cargo xtask sim`: builds the simulation (optimised, with every assertion) and runs it; or the model of the waiters for memory.
 
 use std::process::Command;
 
@@ -7,7 +7,11 @@ use crate::repo;
 
 /// Runs a sweep, or one seed; the program says what happened.
 pub(crate) fn run(flags: &SimFlags) -> u8 {
-    match command(&flags.flags).status() {
+    let mut command = match flags.schedules {
+        Some(schedules) => tests("plimsoll-pool", &["--lib"], DEADLOCKS, schedules),
+        None => command(&flags.flags),
+    };
+    match command.status() {
         Ok(status) if status.success() => EXIT_OK,
         Ok(_) => EXIT_FAILED,
         Err(error) => {
@@ -23,3 +27,14 @@ pub(crate) fn command(flags: &[String]) -> Command {
     command.args(["run", "--quiet", "--locked", "--profile", "sim", "-p", "plimsoll-sim", "--"]).args(flags);
     command
 }
+
+/// Tests of a package whose names contain `name`, built as the simulation is; they print their figures. Where one goes over schedules, over so many.
+pub(crate) fn tests(package: &str, target: &[&str], name: &str, schedules: u64) -> Command {
+    let mut command = repo::cargo();
+    command.args(["test", "--quiet", "--locked", "--profile", "sim", "-p", package]).args(target);
+    command.args(["--", "--nocapture", name]).env("PLIMSOLL_SCHEDULES", schedules.to_string());
+    command
+}
+
+/// The test that goes over random schedules.
+const DEADLOCKS: &str = "no_schedule_ends_in_a_deadlock";

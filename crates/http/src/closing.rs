@@ -5,7 +5,7 @@ use std::rc::Rc;
 use http::StatusCode;
 use plimsoll_codec::h1::ResponseState;
 use plimsoll_pool::PoolBox;
-use plimsoll_runtime::{JoinHandle, SendBytes};
+use plimsoll_runtime::{Errno, JoinHandle, SendBytes};
 use plimsoll_slab::Key;
 
 use crate::connection::{Active, Connection, Deadline};
@@ -23,19 +23,22 @@ impl<S: Service> Engine<S> {
     }
 
     /// Shuts our half down, and reads on until the peer has closed its own, or for a while: bytes that nobody read would make the kernel
-    /// answer with a reset, which can overtake what we sent.
+    /// answer with a reset, which can overtake what we sent. Without room to read, it only waits for that while.
     pub(crate) fn linger(&mut self, key: Key) {
         let mut table = self.core.table.borrow_mut();
         table.shutdown_write(key);
         table.schedule(key, self.core.config.linger_timeout);
-        let receiving = table.receive(key);
-        drop(table);
-        if receiving.is_err() {
-            self.close(key);
-        }
+        let _no_room = table.receive(key);
     }
 
-    /// Lets go of a connection for which there is no room: with a 503 from static bytes, or if an answer is on its way, after that.
+    /// The time of a connection that lingers is over.
+    pub(crate) fn linger_no_longer(&mut self, key: Key) {
+        self.core.table.borrow_mut().discard_now(key, UNREAD_BYTES_MAX);
+        self.close(key);
+    }
+
+    /// Lets go of a connection for which there is no room: with a 503 from static bytes, which needs none, or if an answer is on its way,
+    /// after that.
     pub(crate) fn shed(&mut self, key: Key, reason: Shed) {
         self.core.counters().shed(reason);
         let mut table = self.core.table.borrow_mut();
@@ -49,43 +52,57 @@ impl<S: Service> Engine<S> {
             }
             self.finish_active(active);
         }
-        let mut table = self.core.table.borrow_mut();
-        table.schedule(key, self.core.config.linger_timeout);
-        let told = sending || table.send(key, SendBytes::Static(OVERLOADED)).is_ok();
-        drop(table);
-        if !told {
-            self.close(key);
-        } else if !sending {
-            self.core.counters().response(StatusCode::SERVICE_UNAVAILABLE.as_u16());
+        if !sending {
+            self.turn_away(key, Told::AndWaited);
         }
     }
 
-    /// Lets go of a connection that is one too many: with a 503 from static bytes, unless so many are told already that this would be the
-    /// attack.
+    /// Lets go of a connection that is one too many: with a 503 from static bytes. When so many are told already that to wait for them would be the
+    /// attack, it is closed at once.
     pub(crate) fn refuse(&mut self, key: Key) {
         let core = Rc::clone(&self.core);
         core.counters().shed(Shed::Accept);
         core.counters().refused();
-        core.refused(1);
+        let are_too_many = core.refused(1) > REFUSED_MAX;
         core.put(key, Connection::Lingering { dropped_bytes: 0, refused: true });
-        let mut table = core.table.borrow_mut();
-        table.schedule(key, core.config.linger_timeout);
-        let is_told = core.refused(0) <= REFUSED_MAX && table.send(key, SendBytes::Static(OVERLOADED)).is_ok();
+        self.turn_away(key, if are_too_many { Told::AndClosed } else { Told::AndWaited });
+    }
+
+    /// Says from static bytes that there is no room, to a peer that nothing is on its way to, and ends the connection.
+    fn turn_away(&mut self, key: Key, told: Told) {
+        let mut table = self.core.table.borrow_mut();
+        let rest = match table.send_now(key, OVERLOADED) {
+            Ok(sent) => &OVERLOADED[sent..],
+            Err(Errno::AGAIN) => OVERLOADED,
+            Err(_) => {
+                drop(table);
+                return self.close(key);
+            }
+        };
+        // The socket is full of what the peer has not taken: it is told after that, if there is room to wait.
+        let waits = !rest.is_empty() && table.send(key, SendBytes::Static(rest)).is_ok();
+        if waits {
+            table.schedule(key, self.core.config.linger_timeout);
+        }
         drop(table);
-        if is_told {
-            core.counters().response(StatusCode::SERVICE_UNAVAILABLE.as_u16());
-        } else {
-            self.close(key);
+        if waits || rest.is_empty() {
+            self.core.counters().response(StatusCode::SERVICE_UNAVAILABLE.as_u16());
+        }
+        match told {
+            _ if waits => {}
+            Told::AndWaited if rest.is_empty() => self.linger(key),
+            Told::AndWaited | Told::AndClosed => self.linger_no_longer(key),
         }
     }
 
-    /// What was answered already still leaves.
+    /// What was answered already still leaves, as far as the socket takes it now if there is no room to wait for that.
     fn shed_midway(&mut self, key: Key, mut active: PoolBox<Active>) {
         let handler = take_handler(&mut active);
         active.closing = true;
         active.input = None;
         let mut table = self.core.table.borrow_mut();
         let flushed = active.output.flush(&self.core.pool, &mut table, key);
+        let has_left = flushed.is_err() && active.output.flush_now(&mut table, key);
         let leaves = flushed.is_ok() && table.is_sending(key);
         table.schedule(key, self.core.config.send_timeout);
         active.deadline = Deadline::Send;
@@ -96,7 +113,9 @@ impl<S: Service> Engine<S> {
         if let Some(handler) = handler {
             handler.abort();
         }
-        if !leaves {
+        if has_left {
+            self.close_gently(key);
+        } else if !leaves {
             self.close(key);
         }
     }
@@ -105,6 +124,10 @@ impl<S: Service> Engine<S> {
         self.core.counters().active(-1);
         self.core.log_streamed(&mut active);
         let handler = take_handler(&mut active);
+        if active.must_finish > 0 {
+            // What it waits for on this connection never comes: it is told so.
+            [active.writer.take(), active.reader.take()].into_iter().flatten().for_each(|waker| waker.wake());
+        }
         drop(active);
         if let Some(handler) = handler {
             handler.abort();
@@ -201,8 +224,20 @@ fn has_begun(active: &Active) -> bool {
     !active.output.is_empty() || !matches!(active.exchange.response(), ResponseState::Idle | ResponseState::Head)
 }
 
-/// Connections of a worker that are being told that they are too many; more are closed without a word.
+/// What becomes of a connection that was told that there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// It lingers until the peer has heard it.
+    AndWaited,
+    /// It is closed, with what has come so far dropped so that the close is no reset.
+    AndClosed,
+}
+
+/// Connections of a worker that are being told that they are too many, and linger; more are told and closed.
 const REFUSED_MAX: u32 = 256;
+
+/// Unread bytes that are dropped before a close.
+const UNREAD_BYTES_MAX: usize = 64 * 1024;
 
 /// What a connection is told that there is no room for.
 const OVERLOADED: &[u8] =

@@ -52,6 +52,9 @@ pub struct Config {
     pub handler_timeout: Option<Duration>,
     /// How long the peer may take nothing of an answer. Default 30 s.
     pub send_timeout: Duration,
+    /// How long a request, an answer or a part of a body may wait for memory, when there is none under the line. Then the peer gets 503 if no
+    /// answer was begun, else its connection is closed. Default 10 s.
+    pub memory_timeout: Duration,
     /// How long a connection that is closed on our side may go on sending, so that the peer sees the answer. Default 2 s.
     pub linger_timeout: Duration,
     /// How long exchanges may run on after the stop. Default 10 s.
@@ -142,6 +145,7 @@ impl Default for Config {
             body_bytes_per_second_min: Some(1_024),
             handler_timeout: None,
             send_timeout: Duration::from_secs(30),
+            memory_timeout: Duration::from_secs(10),
             linger_timeout: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(10),
             connection_age_max: None,
@@ -175,6 +179,7 @@ impl Config {
             (is_wait(self.head_timeout), "head_timeout must be more than 0 and at most a day"),
             (is_wait(self.body_timeout), "body_timeout must be more than 0 and at most a day"),
             (is_wait(self.send_timeout), "send_timeout must be more than 0 and at most a day"),
+            (is_wait(self.memory_timeout), "memory_timeout must be more than 0 and at most a day"),
             (is_wait(self.linger_timeout), "linger_timeout must be more than 0 and at most a day"),
             (self.drain_timeout <= TIMEOUT_CEILING, "drain_timeout must be at most a day"),
             (is_wait(self.proxy_header_timeout), "proxy_header_timeout must be more than 0 and at most a day"),

@@ -77,6 +77,8 @@ pub(crate) enum Deadline {
     Proxy,
     /// The peer, to take something of the output.
     Send,
+    /// Memory, for what the connection waits for.
+    Room,
 }
 
 /// A connection while it is worked on.
@@ -131,6 +133,10 @@ pub(crate) struct Active {
     pub(crate) patience: Patience,
     /// When the handler's time is up.
     pub(crate) handler_until: Option<Instant>,
+    /// It found no room, and is in the list of those that wait for it.
+    pub(crate) hungry: bool,
+    /// How often it was granted room for the request that is worked on.
+    pub(crate) grants: u8,
     /// What it becomes after a 101.
     pub(crate) upgrade: Option<Opening>,
 }
@@ -167,6 +173,8 @@ impl Active {
             awaits_proxy: false,
             patience: Patience::default(),
             handler_until: None,
+            hungry: false,
+            grants: 0,
             upgrade: None,
         }
     }

@@ -14,7 +14,7 @@ use plimsoll_codec::date::{self, DATE_BYTES};
 use plimsoll_codec::h1::{
     self, BodyEncoder, BodyEvent, BodyLength, BodyOut, Fields, Persistence, RequestState, ResponseHead, ResponseState,
 };
-use plimsoll_pool::PoolBox;
+use plimsoll_pool::{Permit, PoolBox};
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Kind, Lease, OverBudget, Pool};
@@ -22,9 +22,10 @@ use plimsoll_slab::Key;
 
 use crate::config::Config;
 use crate::connection::{Active, Connection};
-use crate::counters::{Counters, WorkerCounters};
+use crate::counters::{Counters, Shed, WorkerCounters};
 use crate::error::Error;
 use crate::h2::{self, Scratch};
+use crate::hungry::Hungry;
 use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
@@ -37,6 +38,12 @@ const HEAD_BYTES_MAX: usize = 224;
 
 /// The unit of [`Core::age_now`].
 const AGE_UNIT_MS: u64 = 250;
+
+/// So many connections that are worked on share no output.
+const FEW_ACTIVE: u64 = 64;
+/// More of them together gather no more than this part of a worker's share of the line, or this much each.
+const OUTPUT_PART: u64 = 4;
+const OUTPUT_SHARE_MIN: usize = 4 * 1024;
 
 /// What a 503 says besides.
 const RETRY_AFTER: &[u8] = b"retry-after: 1\r\n";
@@ -68,6 +75,18 @@ pub(crate) struct Core {
     level: Cell<Level>,
     /// The place of the table that was looked at last for somebody to let go of.
     looked_at: Cell<u32>,
+    /// Who waits for room, and whether anybody does.
+    pub(crate) hungry: RefCell<Hungry>,
+    pub(crate) starving: Cell<bool>,
+    /// The connection that waited and was granted room, while it is looked after.
+    pub(crate) fed: Cell<Option<Key>>,
+    /// Memory for the next turn of the handler of this connection.
+    pub(crate) kept_for: Cell<Option<Key>>,
+    pub(crate) kept: RefCell<Option<Permit>>,
+    /// The host that gets nothing more for now.
+    pub(crate) heavy: Cell<Option<u64>>,
+    /// How much may be gathered for a connection as of this turn.
+    gather_bytes_max: Cell<usize>,
     /// What is known of peers beside their sockets.
     pub(crate) peers: RefCell<Peers>,
     pub(crate) log: Option<LogHook>,
@@ -89,11 +108,19 @@ impl Core {
         addresses: Addresses,
         log: Option<LogHook>,
     ) -> Rc<Self> {
+        let pool = plimsoll_runtime::pool();
         Rc::new(Self {
             table: RefCell::new(table),
             peers: RefCell::new(Peers::new(&config, addresses)),
+            hungry: RefCell::new(Hungry::new(&pool)),
+            starving: Cell::new(false),
+            fed: Cell::new(None),
+            kept_for: Cell::new(None),
+            kept: RefCell::default(),
+            heavy: Cell::new(None),
+            gather_bytes_max: Cell::new(config.output_bytes_max),
             config,
-            pool: plimsoll_runtime::pool(),
+            pool,
             counters,
             worker: plimsoll_runtime::worker_index(),
             listed: RefCell::default(),
@@ -131,6 +158,7 @@ impl Core {
     pub(crate) fn tick(&self) {
         self.stopping.set(plimsoll_runtime::signal::is_stopping());
         self.level.set(self.pool.budget().level());
+        self.gather_bytes_max.set(self.share_of_output());
         let seconds = plimsoll_runtime::unix_seconds();
         if self.date.get().0 != seconds {
             self.date.set((seconds, date::format(seconds)));
@@ -260,6 +288,28 @@ impl Core {
         self.level.get()
     }
 
+    /// How much may be gathered for a connection before the socket must take some: less when there are many, so that the answers to requests
+    /// read ahead neither fill the line nor keep a worker from other connections for long.
+    pub(crate) fn gather_bytes_max(&self) -> usize {
+        self.gather_bytes_max.get()
+    }
+
+    fn share_of_output(&self) -> usize {
+        let output_bytes_max = self.config.output_bytes_max;
+        let active = self.counters().active_now();
+        if active <= FEW_ACTIVE {
+            return output_bytes_max;
+        }
+        let line = self.pool.budget().limit().as_bytes() / self.counters.0.len() as u64;
+        let share = usize::try_from(line / OUTPUT_PART / active).unwrap_or(usize::MAX);
+        share.max(OUTPUT_SHARE_MIN).min(output_bytes_max)
+    }
+
+    /// Whether memory is so short that a connection which has output waiting begins no further request.
+    pub(crate) fn holds_back(&self) -> bool {
+        self.level() >= Level::Yellow
+    }
+
     /// Whether memory is so short that connections end with their next answer.
     pub(crate) fn is_short(&self) -> bool {
         self.level() >= Level::Orange
@@ -315,20 +365,20 @@ impl Core {
         }
     }
 
-    /// Writes a response, whole or only its head.
+    /// Writes a response, whole or only its head. One that finds no room is left as it is.
     pub(crate) fn write(&self, active: &mut Active, response: &mut Response, length: BodyLength) -> Result<(), Error> {
         let (_, date) = self.date.get();
-        let body = ::core::mem::take(response.body_mut());
         let head = ResponseHead::new(&active.method, active.version, response.status(), length)?
             .persistence(active.exchange.persistence())
             .date(&date)
             .fields(response.fields());
-        let body_bytes = if head.body() == BodyOut::None { 0 } else { body.as_slice().len() };
+        let body_bytes = if head.body() == BodyOut::None { 0 } else { response.body_bytes() };
         let copied = if body_bytes <= COPY_BYTES_MAX { body_bytes } else { 0 };
         active.output.reserve(&self.pool, HEAD_BYTES_MAX + response.fields().as_bytes().len() + copied)?;
         active.exchange.head_sent(&head)?;
         head.encode(&mut active.output)?;
         active.body = BodyEncoder::new(head.body());
+        let body = ::core::mem::take(response.body_mut());
         self.counters().response(response.status().as_u16());
         if body_bytes == 0 && active.exchange.response() == ResponseState::Body {
             // Streamed: how long it is is known at its end.
@@ -369,27 +419,41 @@ impl Core {
     }
 
     /// The answer of a handler, or the lack of it.
-    pub(crate) fn answer(&self, active: &mut Active, mut response: Response) {
+    ///
+    /// # Errors
+    ///
+    /// [`OverBudget`] when there is no room for it: nothing has been done, and it may be given once more.
+    pub(crate) fn answer(&self, active: &mut Active, response: &mut Response) -> Result<(), OverBudget> {
+        let is_due = matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue);
+        if !active.closing && response.kind() == ResponseKind::Whole && is_due {
+            let length = response.length();
+            match self.write(active, response, length) {
+                Ok(()) => {}
+                Err(Error::OverBudget(over)) => return Err(over),
+                Err(error) => {
+                    tracing::error!(%error, "a response could not be written");
+                    self.fail(active, error.into_response().status());
+                }
+            }
+            active.handler = None;
+            return Ok(());
+        }
         active.handler = None;
         self.log_streamed(active);
-        if active.closing {
-            return;
+        let is_whole = response.kind() == ResponseKind::Whole;
+        if !active.closing && (is_whole || active.exchange.response() == ResponseState::Body) {
+            // A second answer, or one that is cut short: the peer can only be told by closing.
+            self.abandon(active);
         }
-        if response.kind() == ResponseKind::Streamed {
-            if active.exchange.response() == ResponseState::Body {
-                self.abandon(active);
-            }
-            return;
-        }
-        if !matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue) {
-            // A second answer: the peer can only be told by closing.
-            return self.abandon(active);
-        }
-        let length = response.length();
-        if let Err(error) = self.write(active, &mut response, length) {
-            tracing::error!(%error, "a response could not be written");
-            self.fail(active, error.into_response().status());
-        }
+        Ok(())
+    }
+
+    /// The answer of a handler found no room, and cannot wait for it.
+    pub(crate) fn answer_no_room(&self, active: &mut Active, over: OverBudget) {
+        active.handler = None;
+        self.counters().shed(Shed::Output);
+        tracing::debug!(%over, "a response found no room");
+        self.fail(active, StatusCode::SERVICE_UNAVAILABLE);
     }
 
     /// Answers with an error in static bytes, if no answer was begun, and closes afterwards.
@@ -436,6 +500,7 @@ impl Core {
             }
             let Some(mut input) = active.input.take() else { return Ok(Decoded::NeedMore) };
             active.exchange.body_started();
+            let before = active.decoder.clone();
             let decoded = match active.decoder.decode(&input) {
                 Ok(decoded) => decoded,
                 Err(error) => {
@@ -458,7 +523,9 @@ impl Core {
                             return Ok(Decoded::Data(data));
                         }
                         Err(over) => {
-                            let _failed_before = active.exchange.request_failed();
+                            // As if it had not been looked at: there may be room later.
+                            active.decoder = before;
+                            active.input = Some(input);
                             return Err(over.into());
                         }
                     }
@@ -504,12 +571,8 @@ pub(crate) enum Decoded {
 }
 
 impl Core {
-    /// Appends to the output, behind a long body if there is one.
-    pub(crate) fn gather(&self, active: &mut Active, bytes: &[u8]) -> Result<(), OverBudget> {
-        active.output.append_behind(&self.pool, bytes)
-    }
-
-    pub(crate) fn put_piece(&self, active: &mut Active, body: Body) -> Result<(), Error> {
+    /// Appends a piece of an answer's body, and takes it: all of it or nothing.
+    pub(crate) fn put_piece(&self, active: &mut Active, body: &mut Body) -> Result<(), Error> {
         let bytes = body.as_slice().len() as u64;
         let mut encoder = active.body;
         let frame = encoder.piece(bytes).map_err(|error| match error {

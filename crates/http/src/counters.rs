@@ -56,6 +56,8 @@ pub(crate) struct WorkerCounters {
     requests: AtomicU64,
     http2_requests: AtomicU64,
     websockets: AtomicU64,
+    accepting_held: AtomicU64,
+    accepting_held_total: AtomicU64,
     shed: [AtomicU64; Shed::ALL.len()],
     codes: Box<[AtomicU64]>,
 }
@@ -69,6 +71,8 @@ impl Default for WorkerCounters {
             requests: AtomicU64::new(0),
             http2_requests: AtomicU64::new(0),
             websockets: AtomicU64::new(0),
+            accepting_held: AtomicU64::new(0),
+            accepting_held_total: AtomicU64::new(0),
             shed: Default::default(),
             codes: (0..CODES).map(|_| AtomicU64::new(0)).collect(),
         }
@@ -99,8 +103,23 @@ impl WorkerCounters {
         add(&self.active, by);
     }
 
+    /// Of this worker.
+    pub(crate) fn active_now(&self) -> u64 {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn accepting_held(&self, holds: bool) {
+        self.accepting_held.store(u64::from(holds), Ordering::Relaxed);
+        add(&self.accepting_held_total, i64::from(holds));
+    }
+
     pub(crate) fn request(&self) {
         add(&self.requests, 1);
+    }
+
+    /// One that was counted has not been begun after all.
+    pub(crate) fn request_put_off(&self) {
+        add(&self.requests, -1);
     }
 
     pub(crate) fn request_http2(&self) {
@@ -142,6 +161,10 @@ pub struct Totals {
     pub http2_requests_total: u64,
     /// WebSockets opened.
     pub websockets_total: u64,
+    /// Workers that hold accepting back now, because memory is short.
+    pub accepting_held: u64,
+    /// How often a worker began to hold accepting back.
+    pub accepting_held_total: u64,
     /// Responses by status code, in ascending order, without those that never happened.
     pub responses_total: Vec<(u16, u64)>,
     /// What was shed or closed early, in the order of [`Shed::ALL`].
@@ -172,6 +195,8 @@ impl Counters {
             requests_total: sum(&|worker| &worker.requests),
             http2_requests_total: sum(&|worker| &worker.http2_requests),
             websockets_total: sum(&|worker| &worker.websockets),
+            accepting_held: sum(&|worker| &worker.accepting_held),
+            accepting_held_total: sum(&|worker| &worker.accepting_held_total),
             responses_total: (0..CODES).map(code).filter(|(_, count)| *count > 0).collect(),
             shed_total: Shed::ALL.map(|reason| sum(&|worker| &worker.shed[reason as usize])),
         }

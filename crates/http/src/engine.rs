@@ -19,12 +19,14 @@ use crate::connection::{Active, Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::output::compacted;
+use crate::peers::host_number;
+use crate::relief::Relief;
 use crate::score::Score;
 use crate::server::Service;
 
 /// Runs the server until the runtime is asked to stop and its connections have ended.
 pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
-    let mut engine = Engine { core, service };
+    let mut engine = Engine { core, service, relief: Relief::new() };
     let mut stopped = ::core::pin::pin!(signal::stopped());
     while !engine.turn_until(stopped.as_mut()).await {}
     engine.begin_stop();
@@ -40,11 +42,13 @@ pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
 pub(crate) struct Engine<S: Service> {
     pub(crate) core: Rc<Core>,
     pub(crate) service: S,
+    pub(crate) relief: Relief,
 }
 
 /// A handler that still runs keeps the table alive, so connections are not closed by dropping that: nobody would take its events any more.
 impl<S: Service> Drop for Engine<S> {
     fn drop(&mut self) {
+        self.core.unkeep();
         self.close_all();
     }
 }
@@ -60,7 +64,8 @@ impl<S: Service> Engine<S> {
             }
             let listed = core.poll_listed(cx).is_ready();
             let ready = core.table.borrow_mut().poll_ready(cx).is_ready();
-            if listed || ready {
+            let is_short = core.is_starving() || self.relief.is_awaited();
+            if listed || ready || (is_short && self.relief.poll(&core, cx).is_ready()) {
                 return Poll::Ready(false);
             }
             core.end_turn(cx);
@@ -86,7 +91,8 @@ impl<S: Service> Engine<S> {
             Event::Received(key, bytes) => self.received(key, bytes),
             Event::Sent(key, rest) => self.sent(key, rest),
             Event::Ended(key) => self.ended(key),
-            Event::PeerClosed(key) | Event::Failed(key, _) if self.core.is_websocket(key) => self.ended_websocket(key),
+            Event::PeerClosed(key) if self.core.is_websocket(key) => self.ended_websocket(key),
+            Event::Failed(key, _) if self.core.is_websocket(key) => self.lost_websocket(key),
             Event::PeerClosed(key) | Event::Failed(key, _) => self.close(key),
             Event::Due(key) => self.due(key),
         }
@@ -97,7 +103,8 @@ impl<S: Service> Engine<S> {
         core.counters().accepted();
         let mut table = core.table.borrow_mut();
         let admitted = core.peers.borrow_mut().accepted(key, || table.peer_address(key).ok());
-        if admitted.is_err() || core.is_crowded() {
+        let is_heavy = core.heavy.get().is_some_and(|heavy| table_host(&mut table, key) == Some(heavy));
+        if admitted.is_err() || core.is_crowded() || is_heavy {
             drop(table);
             return self.refuse(key);
         }
@@ -283,6 +290,14 @@ impl<S: Service> Engine<S> {
                 }
                 return self.look_after(key);
             }
+            Some(Connection::Lingering { .. }) if !sending => {
+                drop(table);
+                return self.linger_no_longer(key);
+            }
+            Some(Connection::Active(active)) if active.hungry => {
+                drop(table);
+                return self.starved(key);
+            }
             _ if sending => Shed::Output,
             // Nobody is answered before it is known who that is.
             Some(Connection::Active(active)) if active.awaits_proxy => Shed::Timeout,
@@ -313,6 +328,11 @@ impl<S: Service> Engine<S> {
         core.counters().shed(reason);
         self.close(key);
     }
+}
+
+/// The host of a socket's peer.
+fn table_host(table: &mut Table<Connection>, key: Key) -> Option<u64> {
+    table.peer_address(key).ok().map(|peer| host_number(peer.ip()))
 }
 
 /// Sets what a connection's socket is asked to be. One that is gone already fails this; its first receive tells.

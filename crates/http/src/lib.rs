@@ -40,6 +40,7 @@ mod counters;
 mod engine;
 mod error;
 mod h2;
+mod hungry;
 mod output;
 mod patience;
 mod peers;

@@ -13,19 +13,20 @@ use crate::response::Body;
 const FIRST_BYTES: usize = 1_024;
 /// Bodies up to this size are copied behind their head; what is longer follows in a send of its own.
 pub(crate) const COPY_BYTES_MAX: usize = 16 * 1_024;
-/// Room for what comes behind a long body: the end of its chunk and the last chunk.
-const BEHIND_BYTES: usize = 64;
+/// The end of a chunk, and with the last chunk.
+const CHUNK_END: &[u8] = b"\r\n";
+const CHUNK_END_AND_LAST: &[u8] = b"\r\n0\r\n\r\n";
 /// Bytes of one send of a body that has to be copied.
 const PIECE_BYTES: usize = 64 * 1_024;
 
-/// Output of one connection. First `gathered`, then `tail`, then `behind`.
+/// Output of one connection. First `gathered`, then `tail`, then `end`.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     gathered: Option<Lease>,
     /// The rest of a body that is too long to be gathered.
     tail: Body,
     /// The few bytes that close a chunk after a long body.
-    behind: Option<Lease>,
+    end: &'static [u8],
 }
 
 impl Output {
@@ -36,7 +37,13 @@ impl Output {
 
     /// Whether a long body waits; nothing can be gathered behind it.
     pub(crate) fn has_tail(&self) -> bool {
-        !self.tail.as_slice().is_empty() || self.behind.is_some()
+        !self.tail.as_slice().is_empty() || !self.end.is_empty()
+    }
+
+    /// Bytes of the pool that it holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let tail = if let Body::Lease(lease) = &self.tail { lease.class().bytes() } else { 0 };
+        self.gathered.as_ref().map_or(0, |lease| lease.class().bytes()) + tail
     }
 
     /// Bytes gathered.
@@ -87,31 +94,28 @@ impl Output {
         Ok(())
     }
 
-    /// Appends a copy of bytes, behind a long body if there is one.
-    pub(crate) fn append_behind(&mut self, pool: &Pool, bytes: &[u8]) -> Result<(), OverBudget> {
-        if !self.has_tail() {
-            return self.append(pool, bytes);
+    /// Appends the last chunk, behind a long body if there is one. It needs no memory: what was begun can always be ended.
+    pub(crate) fn append_last(&mut self, last: &'static [u8]) {
+        if self.end == CHUNK_END {
+            debug_assert_eq!(last, &CHUNK_END_AND_LAST[CHUNK_END.len()..], "there is one last chunk");
+            self.end = CHUNK_END_AND_LAST;
+            return;
         }
-        self.reserve_behind(pool)?;
-        let taken = self.behind.as_mut().map_or(0, |behind| behind.extend(bytes));
-        assert_eq!(taken, bytes.len(), "the end of a chunk and the last chunk");
-        Ok(())
+        debug_assert!(self.end.is_empty(), "a body ends once");
+        match &mut self.gathered {
+            Some(lease) if self.tail.as_slice().is_empty() && lease.spare_capacity() >= last.len() => {
+                lease.extend(last);
+            }
+            _ => self.end = last,
+        }
     }
 
-    /// Makes room for what closes the chunk of a long body.
-    fn reserve_behind(&mut self, pool: &Pool) -> Result<(), OverBudget> {
-        if self.behind.is_none() {
-            self.behind = Some(pool.try_acquire(BEHIND_BYTES, Kind::Buffers)?);
-        }
-        Ok(())
-    }
-
-    /// Appends a piece of a body between what goes before and behind it: all of it or, when there is no room, nothing.
+    /// Appends a piece of a body between what goes before and behind it: all of it or, when there is no room, nothing. What was appended is taken.
     pub(crate) fn append_piece(
         &mut self,
         pool: &Pool,
         before: &[u8],
-        body: Body,
+        body: &mut Body,
         end: &'static [u8],
     ) -> Result<(), OverBudget> {
         debug_assert!(!self.has_tail(), "one long body at a time");
@@ -124,18 +128,14 @@ impl Output {
             for part in [before, copied, end] {
                 self.push(part);
             }
+            *body = Body::Empty;
             return Ok(());
-        }
-        if !end.is_empty() {
-            // Not in its place before nothing can fail any more: it would count as a tail.
-            let mut behind = pool.try_acquire(BEHIND_BYTES, Kind::Buffers)?;
-            behind.extend(end);
-            self.behind = Some(behind);
         }
         if !before.is_empty() {
             self.push(before);
         }
-        self.tail = body;
+        self.end = end;
+        self.tail = ::core::mem::take(body);
         Ok(())
     }
 
@@ -157,7 +157,43 @@ impl Output {
                 self.gathered = Some(lease);
                 Err(over)
             }
-            Err((over, SendBytes::Static(_))) => Err(over),
+            Err((over, SendBytes::Static(bytes))) => {
+                // What comes next is behind it.
+                self.tail = Body::Static(bytes);
+                Err(over)
+            }
+        }
+    }
+
+    /// Hands as much to the socket as it takes at once, which needs no memory; whether nothing is left. No send may be in flight.
+    pub(crate) fn flush_now(&mut self, table: &mut Table<Connection>, key: Key) -> bool {
+        loop {
+            let gathered = self.gathered.as_deref().unwrap_or_default();
+            let parts = [gathered, self.tail.as_slice(), self.end];
+            let Some(front) = parts.into_iter().find(|part| !part.is_empty()) else { return true };
+            match table.send_now(key, front) {
+                Ok(sent @ 1..) => self.consume(sent),
+                // One that failed is told by the next operation on it.
+                Ok(_) | Err(_) => return false,
+            }
+        }
+    }
+
+    /// Drops bytes that the socket has taken, of what is first.
+    fn consume(&mut self, sent: usize) {
+        if let Some(lease) = &mut self.gathered {
+            lease.consume(sent);
+            if lease.is_empty() {
+                self.gathered = None;
+            }
+            return;
+        }
+        match &mut self.tail {
+            tail if tail.as_slice().is_empty() => self.end = &self.end[sent..],
+            Body::Empty => {}
+            Body::Static(bytes) => *bytes = &bytes[sent..],
+            Body::Bytes(bytes) => bytes::Buf::advance(bytes, sent),
+            Body::Lease(lease) => lease.consume(sent),
         }
     }
 
@@ -171,7 +207,10 @@ impl Output {
 
     fn next_of_tail(&mut self, pool: &Pool) -> Result<Option<SendBytes>, OverBudget> {
         match ::core::mem::take(&mut self.tail) {
-            body if body.as_slice().is_empty() => Ok(self.behind.take().map(SendBytes::Lease)),
+            body if body.as_slice().is_empty() => {
+                let end = ::core::mem::take(&mut self.end);
+                Ok((!end.is_empty()).then_some(SendBytes::Static(end)))
+            }
             Body::Empty => Ok(None),
             Body::Static(bytes) => Ok(Some(SendBytes::Static(bytes))),
             Body::Lease(lease) => Ok(Some(SendBytes::Lease(lease))),

@@ -62,6 +62,12 @@ fn host(address: IpAddr) -> u128 {
     }
 }
 
+/// A [`host`] in half the bytes: IPv4 addresses use the lower half, networks of IPv6 the upper.
+pub(crate) fn host_number(address: IpAddr) -> u64 {
+    let host = host(address);
+    (host >> 64) as u64 ^ host as u64
+}
+
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Source {

@@ -9,13 +9,12 @@
 
 use ::core::time::Duration;
 
-use plimsoll_pool::{AdaptiveSize, Budget, Class};
+use plimsoll_pool::{AdaptiveSize, Class};
 use plimsoll_runtime::Instant;
+use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::{Bytes, RECEIVE_BYTES_MAX};
 
-/// From this part of the line on, wishes do not grow beyond [`YELLOW_MAX`], and from the next on not beyond [`ORANGE_MAX`].
-const YELLOW_PERCENT: u64 = 75;
-const ORANGE_PERCENT: u64 = 90;
+/// Wishes do not grow beyond these while memory is short.
 const YELLOW_MAX: Class = Class::K16;
 const ORANGE_MAX: Class = Class::K4;
 /// What was learnt before a pause of this length says nothing about after.
@@ -77,14 +76,12 @@ impl Receive {
     }
 }
 
-/// The largest class that a wish may be granted while the budget is as it is.
-pub(crate) fn cap(budget: &Budget) -> Class {
-    let line = budget.limit().as_bytes();
-    // What is credited is at least what is charged, and costs one load.
-    match u128::from(budget.credited()) * 100 / u128::from(line) {
-        percent if percent >= u128::from(ORANGE_PERCENT) => ORANGE_MAX,
-        percent if percent >= u128::from(YELLOW_PERCENT) => YELLOW_MAX,
-        _ => Class::K128,
+/// The largest class that a wish may be granted at a level.
+pub(crate) fn cap(level: Level) -> Class {
+    match level {
+        Level::Calm => Class::K128,
+        Level::Yellow => YELLOW_MAX,
+        Level::Orange | Level::Red => ORANGE_MAX,
     }
 }
 

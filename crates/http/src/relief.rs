@@ -1,26 +1,52 @@
-//! What the memory level means for the connections of a server.
+//! What the memory level means for the connections of a server, and how those that find no room get some.
 //!
 //! | level | what is done |
 //! |---|---|
 //! | calm | nothing |
-//! | yellow | a connection that is parked now waits a quarter of its time |
-//! | orange, red | answers close their connections, a connection that has output waiting begins no further request, and room is made |
+//! | yellow | a connection that is parked now waits a quarter of its time; one that has output waiting begins no further request |
+//! | orange, red | answers close their connections, accepting is held back, and room is made |
 //!
-//! Room is made a little in each turn, and at once when a whole request finds none: incomplete heads go first, with a 503 from static bytes;
+//! **Room is made** a little in each turn, and at once when a whole request finds none: incomplete heads go first, with a 503 from static bytes;
 //! when none was found, connections whose peer has taken nothing of its output for a second. The places of the table are looked at from the
 //! highest to the lowest: low ones are filled first, so the newest tend to be high.
-#![forbid(unsafe_code)]
+//!
+//! **Who finds no room waits**, in a fair order over addresses ([`Hungry`](crate::hungry::Hungry)): a request that cannot be begun, an answer or a
+//! piece of it, a part of a body. The one whose turn it is has a waiter among those of the pool, so that memory which comes free anywhere in the process
+//! is kept for it. Its connection is looked after when that is granted, before anything else can take it.
+//!
+//! ```text
+//!           no room                       granted                     found it
+//!   at work --------> hungry, its deadline -------> looked after again ---------> at work
+//!                        |                                |
+//!                        | memory_timeout                 | no room all the same, several times
+//!                        v                                v
+//!                   503 if nothing was answered yet, else a close
+//! ```
+//!
+//! **After 250 ms** in which somebody waited, for memory or to be accepted, the address that holds the most loses the newest of what it has
+//! until the level would fall. If somebody waits again within a second, because that address began more, it is told 503 when it asks for
+//! more during the next second, and all others are let in meanwhile.
 
+use ::core::future::Future;
+use ::core::pin::Pin;
+use ::core::task::{Context, Poll};
 use ::core::time::Duration;
 use std::rc::Rc;
 
+use http::StatusCode;
+use plimsoll_pool::{AccountKey, AccountLimits, Admission, Footprint, Permit, Priority, Reserve};
 use plimsoll_runtime::net::Table;
+use plimsoll_runtime::{Instant, Sleep, sleep_until};
 use plimsoll_slab::Key;
 
+use crate::closing::take_handler;
 use crate::config::Config;
-use crate::connection::{Connection, Deadline};
+use crate::connection::{Active, Connection, Deadline, EXCHANGE_BYTES};
+use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::hungry::{Place, TooMany, Want};
+use crate::peers;
 use crate::server::Service;
 
 /// Connections looked at in one turn at most.
@@ -31,6 +57,20 @@ const SHED_MAX: u32 = 32;
 const TRIES_MAX: u32 = 4;
 /// Output of which the peer has taken nothing for so long is stalled.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
+/// Somebody who has waited so long is a reason to let go of others,
+const WAIT_MAX: Duration = Duration::from_millis(250);
+/// and after that, if it was not enough, so long.
+const WAIT_AGAIN: Duration = Duration::from_millis(50);
+/// How often it is looked whether accepting may go on.
+const HELD_STEP: Duration = Duration::from_millis(10);
+/// How long the address that held the most gets nothing more.
+const HEAVY_FOR: Duration = Duration::from_secs(1);
+/// Addresses that are weighed at a time: one that holds more than this part of all is certainly among them.
+const WEIGHED_MAX: usize = 32;
+/// The level falls from orange when less than this part of the line is in use.
+const RELIEVED_PERCENT: u64 = 80;
+/// A connection that was granted room, found none all the same, and would next need more than this, is refused.
+const HUNGER_BYTES_MAX: usize = 128 * 1024;
 
 /// Why a connection may be let go of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +79,322 @@ enum Victim {
     StalledOutput,
 }
 
-impl<S: Service> Engine<S> {
-    /// Makes some room, if memory is short.
-    pub(crate) fn relieve(&mut self) {
-        if self.core.is_short() && self.make_room(None) {
-            // There may be more to let go of.
-            self.core.look_again();
+/// The engine's part in it.
+pub(crate) struct Relief {
+    admission: Admission,
+    /// Whom the pool blames for what waits here; without a page for that, nobody waits in the pool.
+    account: Option<AccountKey>,
+    /// The waiter of the connection whose turn it is.
+    reserve: Option<(Key, Reserve)>,
+    /// What it was granted.
+    granted: Option<(Key, Permit)>,
+    /// Since when somebody waits.
+    since: Option<Instant>,
+    /// When somebody large was let go of last.
+    let_go_at: Option<Instant>,
+    /// Until when the address that held the most gets nothing more.
+    heavy_until: Option<Instant>,
+    /// When what is kept for a handler has been kept for long enough.
+    kept_until: Option<Instant>,
+    check: Option<Sleep>,
+}
+
+impl Relief {
+    pub(crate) fn new() -> Self {
+        let admission = plimsoll_runtime::memory::admission();
+        // A name that no address has: those have bits set below or are a network's.
+        let account = admission.tenant(u128::MAX, AccountLimits::default()).ok();
+        Self {
+            admission,
+            account,
+            reserve: None,
+            granted: None,
+            since: None,
+            let_go_at: None,
+            heavy_until: None,
+            kept_until: None,
+            check: None,
         }
+    }
+
+    /// Ready when there is room for the connection whose turn it is, or it is time to look.
+    pub(crate) fn poll(&mut self, core: &Core, cx: &mut Context<'_>) -> Poll<()> {
+        if self.granted.is_some() || self.poll_reserve(core, cx).is_ready() {
+            return Poll::Ready(());
+        }
+        let Some(check) = &mut self.check else { return Poll::Pending };
+        let is_due = Pin::new(check).poll(cx);
+        if is_due.is_ready() {
+            self.check = None;
+        }
+        is_due
+    }
+
+    fn poll_reserve(&mut self, core: &Core, cx: &mut Context<'_>) -> Poll<()> {
+        if core.kept_for.get().is_some() {
+            // One after the other.
+            return Poll::Pending;
+        }
+        if self.reserve.as_ref().is_none_or(|(key, _)| !core.is_hungry(*key)) {
+            // The one that waited is gone: its waiter goes first, so that the next is the only one.
+            self.reserve = None;
+            self.reserve = core.first_hungry().and_then(|place| self.reserve(place));
+        }
+        let Some((key, reserve)) = &mut self.reserve else { return Poll::Pending };
+        let Poll::Ready(answer) = Pin::new(reserve).poll(cx) else { return Poll::Pending };
+        self.granted = answer.ok().map(|permit| (*key, permit));
+        self.reserve = None;
+        if self.granted.is_some() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn reserve(&self, place: Place) -> Option<(Key, Reserve)> {
+        let priority = match place.want {
+            Want::Output => Priority::Output,
+            Want::Body => Priority::Body,
+            Want::Request => Priority::Head,
+        };
+        let footprint = Footprint::one((place.bytes as usize).min(HUNGER_BYTES_MAX));
+        Some((place.key, self.admission.reserve(footprint, priority, self.account?)))
+    }
+
+    /// Looks again at this time at the latest.
+    fn check_at(&mut self, at: Instant) {
+        match &mut self.check {
+            Some(check) if check.deadline() <= at => {}
+            Some(check) => check.reset(at),
+            None => self.check = Some(sleep_until(at)),
+        }
+    }
+
+    /// Whether there is anything to do beside what the level asks for.
+    fn is_at_work(&self) -> bool {
+        self.since.is_some() || self.granted.is_some() || self.heavy_until.is_some() || self.kept_until.is_some()
+    }
+
+    /// Whether [`poll`](Self::poll) has anything to wait for.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.check.is_some() || self.granted.is_some() || self.reserve.is_some()
+    }
+}
+
+impl Drop for Relief {
+    fn drop(&mut self) {
+        (self.reserve, self.granted) = (None, None);
+        if let Some(account) = self.account {
+            self.admission.close_account(account);
+        }
+    }
+}
+
+impl Core {
+    /// Whether anybody waits for room.
+    pub(crate) fn is_starving(&self) -> bool {
+        self.starving.get()
+    }
+
+    fn is_hungry(&self, key: Key) -> bool {
+        matches!(self.table.borrow().get(key), Some(Connection::Active(active)) if active.hungry)
+    }
+
+    /// Whose turn it is. Those that are gone meanwhile are forgotten.
+    fn first_hungry(&self) -> Option<Place> {
+        loop {
+            let first = self.hungry.borrow().first()?;
+            if self.is_hungry(first.key) {
+                return Some(first);
+            }
+            self.sate(first.key);
+        }
+    }
+
+    /// A connection does not wait for room any more.
+    pub(crate) fn sate(&self, key: Key) {
+        let mut hungry = self.hungry.borrow_mut();
+        hungry.remove(key);
+        self.starving.set(!hungry.is_empty());
+    }
+
+    /// A connection gets what it waited for.
+    fn served(&self, key: Key) {
+        let mut hungry = self.hungry.borrow_mut();
+        hungry.serve(key);
+        self.starving.set(!hungry.is_empty());
+    }
+
+    /// The host that a connection is from, as memory is shared: of IPv6 its /64.
+    fn host_of(&self, key: Key) -> u64 {
+        // One without an address was reset: it does not wait for long.
+        self.peer_address(key).map_or(0, |peer| peers::host_number(peer.ip()))
+    }
+
+    /// Has a connection wait for room; for more of it each time it found none where there should have been some.
+    ///
+    /// # Errors
+    ///
+    /// [`TooMany`] wait, or it would be too much.
+    pub(crate) fn starve(&self, key: Key, active: &mut Active, want: Want, bytes: usize) -> Result<(), TooMany> {
+        if active.hungry {
+            return Ok(());
+        }
+        let bytes = bytes.min(HUNGER_BYTES_MAX) << active.grants.min(8);
+        if bytes > HUNGER_BYTES_MAX {
+            return Err(TooMany);
+        }
+        self.hungry.borrow_mut().add(key, self.host_of(key), want, bytes)?;
+        active.hungry = true;
+        self.starving.set(true);
+        Ok(())
+    }
+
+    /// The same for one that is in the table, and that the engine does not look after right now. Whether it waits.
+    pub(crate) fn starve_in_table(&self, key: Key, want: Want, bytes: usize) -> bool {
+        let Some(mut active) = self.take(key) else { return false };
+        let waits = self.starve(key, &mut active, want, bytes).is_ok();
+        self.list(key, &mut active);
+        self.put(key, Connection::Active(active));
+        waits
+    }
+
+    /// The handler of a connection takes its turn: what was kept for it is free now.
+    pub(crate) fn redeem(&self, key: Key) {
+        if self.kept_for.get() == Some(key) {
+            self.unkeep();
+        }
+    }
+
+    pub(crate) fn unkeep(&self) {
+        self.kept_for.set(None);
+        let kept = self.kept.borrow_mut().take();
+        drop(kept);
+    }
+
+    /// Keeps memory for the handler of a connection, until its next turn.
+    fn keep_for(&self, key: Key, permit: Permit) {
+        self.kept_for.set(Some(key));
+        let before = self.kept.borrow_mut().replace(permit);
+        drop(before);
+    }
+
+    /// Whether a connection is from the address that holds the most, and gets nothing more for now.
+    pub(crate) fn is_heavy(&self, key: Key) -> bool {
+        self.heavy.get().is_some_and(|heavy| self.host_of(key) == heavy)
+    }
+}
+
+impl<S: Service> Engine<S> {
+    /// Makes some room, if memory is short, and looks after who has got some.
+    pub(crate) fn relieve(&mut self) {
+        if self.core.is_short() || self.core.is_starving() || self.relief.is_at_work() {
+            self.relieve_now();
+        }
+    }
+
+    fn relieve_now(&mut self) {
+        let core = Rc::clone(&self.core);
+        let now = plimsoll_runtime::now();
+        if let Some((key, permit)) = self.relief.granted.take() {
+            self.feed(key, permit, now);
+        }
+        if self.relief.kept_until.is_some_and(|until| until <= now) || core.kept_for.get().is_none() {
+            self.relief.kept_until = None;
+            core.unkeep();
+        }
+        if self.relief.heavy_until.is_some_and(|until| until <= now) {
+            self.relief.heavy_until = None;
+            core.heavy.set(None);
+        }
+        let is_short = core.is_short() || core.is_starving();
+        if is_short && self.make_room(None) {
+            // There may be more to let go of.
+            core.look_again();
+        }
+        self.hold_accepting(is_short && self.relief.heavy_until.is_none());
+        if is_short {
+            self.wait_on(now);
+        } else {
+            self.relief.since = None;
+        }
+        if let Some(until) = self.relief.kept_until {
+            self.relief.check_at(until);
+        }
+    }
+
+    /// Lets go of somebody large when others have waited for long, and sees to it that this is looked at in time.
+    fn wait_on(&mut self, now: Instant) {
+        let core = Rc::clone(&self.core);
+        let is_again = self.relief.let_go_at.is_some_and(|at| now.since(at) < HEAVY_FOR);
+        let wait_max = if is_again { WAIT_AGAIN } else { WAIT_MAX };
+        let since = self.relief.since.get_or_insert(now);
+        if now.since(*since) >= wait_max {
+            *since = now;
+            let is_awaited = core.is_starving() || core.table.borrow().is_awaited();
+            if is_awaited {
+                self.let_go_of_the_largest(now, is_again);
+            }
+        }
+        let next = self.relief.since.unwrap_or(now) + wait_max;
+        let is_held = core.table.borrow().is_accepting_held();
+        self.relief.check_at(if is_held { next.min(now + HELD_STEP) } else { next });
+    }
+
+    /// Holds accepting back or lets it go on.
+    fn hold_accepting(&mut self, holds: bool) {
+        let mut table = self.core.table.borrow_mut();
+        if table.is_accepting_held() == holds {
+            return;
+        }
+        table.hold_accepting(holds);
+        self.core.counters().accepting_held(holds);
+        let connections = table.len();
+        tracing::info!(holds, connections, "the memory level holds accepting back, or lets it go on");
+    }
+
+    /// There is room for a connection that waited.
+    fn feed(&mut self, key: Key, mut permit: Permit, now: Instant) {
+        let core = Rc::clone(&self.core);
+        let Some(mut active) = core.take(key) else { return };
+        core.served(key);
+        active.hungry = false;
+        active.grants = active.grants.saturating_add(1);
+        self.core.list(key, &mut active);
+        let wakers = [active.writer.take(), active.reader.take()];
+        let waits_in_handler = wakers.iter().any(Option::is_some);
+        core.put(key, Connection::Active(active));
+        if waits_in_handler {
+            core.keep_for(key, permit);
+            self.relief.kept_until = Some(now + HELD_STEP);
+            wakers.into_iter().flatten().for_each(|waker| waker.wake());
+        } else {
+            // Free for this one, and granted to the next only when it has taken its part.
+            while permit.take(0).is_some() {}
+            core.fed.set(Some(key));
+            self.look_after(key);
+            core.fed.set(None);
+        }
+    }
+
+    /// The time of a connection that waits for room is over: 503 if nothing of an answer was begun, else a close.
+    pub(crate) fn starved(&mut self, key: Key) {
+        let core = Rc::clone(&self.core);
+        let Some(mut active) = core.take(key) else { return };
+        core.sate(key);
+        active.hungry = false;
+        core.counters().shed(if active.handler.is_some() { Shed::Output } else { Shed::Body });
+        if active.handler.is_none() && !active.output.is_empty() {
+            // It has its answers, but for the end of them.
+            core.put(key, Connection::Active(active));
+            return self.close(key);
+        }
+        let _failed_before = active.exchange.request_failed();
+        core.fail(&mut active, StatusCode::SERVICE_UNAVAILABLE);
+        (active.deadline, active.handler_until) = (Deadline::None, None);
+        [active.writer.take(), active.reader.take()].into_iter().flatten().for_each(|waker| waker.wake());
+        let handler = take_handler(&mut active);
+        core.put(key, Connection::Active(active));
+        if let Some(handler) = handler {
+            handler.abort();
+        }
+        self.look_after(key);
     }
 
     /// Does what needs room for a connection; when there is none, lets go of others and tries again. The error is that of the last try.
@@ -92,11 +441,114 @@ impl<S: Service> Engine<S> {
         }
         shed > 0
     }
+
+    /// Lets go of the newest of what the address has that holds the most, until the level would fall. When that was done a moment ago, it was not
+    /// enough because more was begun: the address gets nothing more for a while.
+    fn let_go_of_the_largest(&mut self, now: Instant, is_again: bool) {
+        let core = Rc::clone(&self.core);
+        let budget = core.pool.budget();
+        let relieved = budget.limit().as_bytes() / 100 * RELIEVED_PERCENT;
+        let wanted = core.first_hungry().map_or(0, |place| u64::from(place.bytes));
+        let mut excess = budget.in_use().saturating_sub(relieved).max(wanted);
+        let Some(heavy) = self.heaviest() else { return };
+        // What the peer does not take first, though it cannot be told: an answer has begun.
+        let unread = self.let_go_of_host(heavy, true, &mut excess);
+        let others = self.let_go_of_host(heavy, false, &mut excess);
+        if unread + others == 0 {
+            return;
+        }
+        core.look_again();
+        self.relief.let_go_at = Some(now);
+        if is_again {
+            core.heavy.set(Some(heavy));
+            self.relief.heavy_until = Some(now + HEAVY_FOR);
+        }
+        tracing::info!(
+            unread,
+            others,
+            is_again,
+            "others waited for memory: the address that holds most lost its newest"
+        );
+    }
+
+    /// Lets go of connections of a host, of those whose output is not taken or of all, until enough bytes are free; how many.
+    fn let_go_of_host(&mut self, host: u64, only_unread: bool, excess: &mut u64) -> u32 {
+        let core = Rc::clone(&self.core);
+        let mut let_go = 0;
+        let places = core.table.borrow().places();
+        for place in (0..places).rev() {
+            if *excess == 0 {
+                break;
+            }
+            let found = {
+                let table = core.table.borrow();
+                let key = table.key_at(place);
+                key.map(|key| (key, held_bytes(&table, key), table.is_sending(key)))
+            };
+            let Some((key, bytes @ 1.., is_unread)) = found else { continue };
+            if (only_unread && !is_unread) || core.host_of(key) != host {
+                continue;
+            }
+            if is_unread {
+                core.counters().shed(Shed::Output);
+                self.close(key);
+            } else {
+                self.shed(key, Shed::Output);
+            }
+            let_go += 1;
+            *excess = excess.saturating_sub(bytes);
+        }
+        let_go
+    }
+
+    /// The host whose connections hold the most: frequent ones are found in one pass with a few counters (Misra and Gries 1982), by bytes.
+    fn heaviest(&self) -> Option<u64> {
+        let core = &*self.core;
+        let mut weighed = [(0_u64, 0_u64); WEIGHED_MAX];
+        let places = core.table.borrow().places();
+        for place in 0..places {
+            let key = core.table.borrow().key_at(place);
+            let Some(key) = key else { continue };
+            let mut bytes = held_bytes(&core.table.borrow(), key);
+            if bytes == 0 {
+                continue;
+            }
+            let host = core.host_of(key);
+            if let Some((_, sum)) = weighed.iter_mut().find(|(known, sum)| *known == host && *sum > 0) {
+                *sum += bytes;
+                continue;
+            }
+            let least = weighed.iter().map(|(_, sum)| *sum).min().unwrap_or(0).min(bytes);
+            weighed.iter_mut().for_each(|(_, sum)| *sum -= least);
+            bytes -= least;
+            if let Some(free) = weighed.iter_mut().find(|(_, sum)| *sum == 0) {
+                *free = (host, bytes);
+            }
+        }
+        weighed.into_iter().filter(|(_, sum)| *sum > 0).max_by_key(|(_, sum)| *sum).map(|(host, _)| host)
+    }
+}
+
+/// Bytes of the pool that a connection could give back; 0 for one that may not be let go of.
+fn held_bytes(table: &Table<Connection>, key: Key) -> u64 {
+    let Some(Connection::Active(active)) = table.get(key) else { return 0 };
+    if active.must_finish > 0 {
+        return 0;
+    }
+    let input = active.input.as_ref().map_or(0, |lease| lease.class().bytes());
+    (EXCHANGE_BYTES + input + active.output.held_bytes() + table.sending_bytes(key)) as u64
 }
 
 /// Why a connection may be let go of, if it may.
 fn victim(table: &Table<Connection>, key: Key, config: &Config) -> Option<Victim> {
-    let Some(Connection::Active(active)) = table.get(key) else { return None };
+    let active = match table.get(key)? {
+        Connection::Active(active) => active,
+        Connection::WebSocket(socket) if table.is_sending(key) => {
+            let is_stalled = socket.is_stalled(table.scheduled_in(key)?, STALLED_AFTER);
+            return is_stalled.then_some(Victim::StalledOutput);
+        }
+        _ => return None,
+    };
     match active.deadline {
         Deadline::Head if active.handler.is_none() && !table.is_sending(key) => Some(Victim::IncompleteHead),
         Deadline::Send if table.is_sending(key) && active.must_finish == 0 => {

@@ -200,6 +200,10 @@ impl Response {
         }
     }
 
+    pub(crate) fn body_bytes(&self) -> usize {
+        self.body.as_slice().len()
+    }
+
     pub(crate) fn body_mut(&mut self) -> &mut Body {
         &mut self.body
     }

@@ -4,7 +4,7 @@
 //! futures are charged to the pool.
 
 use ::core::fmt;
-use ::core::future::Future;
+use ::core::future::{Future, poll_fn};
 use ::core::marker::PhantomData;
 use std::rc::Rc;
 
@@ -263,11 +263,12 @@ impl<H: Handler<S, A>, S: Clone + Send + 'static, A: 'static> Plan for Planned<H
 
     fn service(&self) -> Box<dyn Service> {
         let shared = Rc::new((self.handler.clone(), self.state.clone()));
-        Box::new(Handlers::new(move |request, delivery: Delivery| {
+        Box::new(Handlers::new(move |request, mut delivery: Delivery| {
             let shared = Rc::clone(&shared);
             async move {
                 let (handler, state) = &*shared;
-                delivery.answer(handler.call(request, state).await.into_response());
+                let mut response = handler.call(request, state).await.into_response();
+                poll_fn(|cx| delivery.poll_answer(cx, &mut response)).await;
             }
         }))
     }

@@ -1,7 +1,7 @@
 //! The server as its user sees it: bind, configure, serve.
 
 use ::core::fmt;
-use ::core::future::Future;
+use ::core::future::{Future, poll_fn};
 use ::core::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -112,10 +112,13 @@ impl Server {
     {
         self.serve_with(move || {
             let handler = Rc::new(handler.clone());
-            Handlers::new(move |request, delivery: Delivery| {
+            Handlers::new(move |request, mut delivery: Delivery| {
                 let handler = Rc::clone(&handler);
                 // The handler's future is made in here: one that was moved in would be in the cell twice.
-                async move { delivery.answer(handler(request).await.into_response()) }
+                async move {
+                    let mut response = handler(request).await.into_response();
+                    poll_fn(|cx| delivery.poll_answer(cx, &mut response)).await;
+                }
             })
         })
         .await

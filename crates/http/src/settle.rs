@@ -13,6 +13,7 @@ use crate::connection::{Active, Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::hungry::Want;
 use crate::output::COPY_BYTES_MAX;
 use crate::receive;
 use crate::server::Service;
@@ -23,12 +24,20 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let mut borrowed = core.table.borrow_mut();
         let table = &mut *borrowed;
-        let flushed = active.output.flush(&core.pool, table, key);
+        let mut flushed = active.output.flush(&core.pool, table, key);
+        if flushed.is_err() && active.output.flush_now(table, key) {
+            // The socket has taken all of it at once: as after a send.
+            flushed = Ok(());
+            active.progressed(Deadline::Send);
+            active.batch = 0;
+            core.list(key, &mut active);
+        }
         let sending = table.is_sending(key);
         let next = active.exchange.next();
         let is_last = matches!(next, Next::Close { .. } | Next::Upgraded) && active.handler.is_none();
         let ends = active.closing || is_last;
-        if active.output.has_room(COPY_BYTES_MAX, core.config.output_bytes_max)
+        if !active.hungry
+            && active.output.has_room(COPY_BYTES_MAX, core.config.output_bytes_max)
             && let Some(writer) = active.writer.take()
         {
             writer.wake();
@@ -51,7 +60,9 @@ impl<S: Service> Engine<S> {
         } else {
             match flushed.and_then(|()| arm(&core, table, key, &active, next)) {
                 Ok(()) => After::Stay,
-                Err(_) => After::Shed,
+                Err(_) if active.closing => After::Shed,
+                Err(_) if active.hungry => After::Stay,
+                Err(over) => After::Starve(over),
             }
         };
         schedule(&core, table, key, &mut active, sending || ends);
@@ -61,6 +72,12 @@ impl<S: Service> Engine<S> {
             After::Stay => {}
             After::Close => self.close_gently(key),
             After::Shed => self.shed(key, Shed::Output),
+            After::Starve(over) => {
+                let bytes = usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX);
+                if !core.starve_in_table(key, Want::Output, bytes) {
+                    self.shed(key, Shed::Output);
+                }
+            }
         }
     }
 
@@ -99,6 +116,8 @@ enum After {
     Stay,
     Close,
     Shed,
+    /// Something that has to be done finds no room.
+    Starve(OverBudget),
 }
 
 /// Arms what the exchange waits for.
@@ -109,6 +128,12 @@ fn arm(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active, ne
             table.unwatch(key);
             Ok(())
         }
+        // What would come has no place.
+        _ if active.hungry && active.handler.is_none() => {
+            table.unwatch(key);
+            Ok(())
+        }
+        _ if active.hungry => table.watch(key),
         // Output that the peer does not take stops further reads from it.
         Next::ReadHead if !active.output.is_empty() => {
             table.unwatch(key);
@@ -137,7 +162,7 @@ fn receive_body(core: &Core, table: &mut Table<Connection>, key: Key, active: &A
     if table.is_receiving(key) {
         return Ok(());
     }
-    let class = active.receive.next(active.decoder.remaining(), receive::cap(core.pool.budget()));
+    let class = active.receive.next(active.decoder.remaining(), receive::cap(core.level()));
     match class.and_then(|class| core.pool.try_acquire_class(class, Kind::Buffers).ok()) {
         Some(lease) => table.receive_into(key, lease),
         None => table.receive(key),
@@ -148,6 +173,7 @@ fn receive_body(core: &Core, table: &mut Table<Connection>, key: Key, active: &A
 /// for others.
 fn schedule(core: &Core, table: &mut Table<Connection>, key: Key, active: &mut Active, sends: bool) {
     let deadline = match active.exchange.request() {
+        _ if active.hungry => Deadline::Room,
         _ if sends => Deadline::Send,
         _ if active.awaits_proxy => Deadline::Proxy,
         _ if active.reader.is_some() => Deadline::Body,
@@ -170,6 +196,7 @@ fn schedule(core: &Core, table: &mut Table<Connection>, key: Key, active: &mut A
         Deadline::Body => Some(active.patience.wait(now)),
         Deadline::Proxy => Some(config.proxy_header_timeout),
         Deadline::Send => Some(config.send_timeout),
+        Deadline::Room => Some(config.memory_timeout),
     };
     match after.map(|after| active.due_after(after, now)).or_else(|| active.handler_left(now)) {
         Some(after) => table.schedule(key, after),

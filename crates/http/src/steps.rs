@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use http::StatusCode;
 use plimsoll_codec::h1::{
-    self, BodyDecoder, BodyEvent, FieldSlot, Framing, HeadSearch, Next, RequestState, RequestView,
+    self, BodyDecoder, BodyEvent, Exchange, FieldSlot, Framing, HeadSearch, Next, RequestState, RequestView,
 };
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::memory::Level;
@@ -18,6 +18,7 @@ use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::h2::{self, Preface};
+use crate::hungry::Want;
 use crate::patience::Patience;
 use crate::proxy;
 use crate::score::{Offence, Verdict};
@@ -176,6 +177,7 @@ impl<S: Service> Engine<S> {
         active.writer = None;
         active.handler_until = None;
         active.upgrade = None;
+        active.grants = 0;
         active.score.redeem();
         Step::On(active)
     }
@@ -183,10 +185,10 @@ impl<S: Service> Engine<S> {
     /// Whether another request may be begun: there is room for its answer.
     fn may_begin(&self, key: Key, active: &Active) -> bool {
         let output = &active.output;
-        let room = !output.has_tail() && output.gathered_bytes() < self.core.config.output_bytes_max;
-        let is_held_back = is_batch_full(&self.core, active) || self.core.is_short();
+        let room = !output.has_tail() && output.gathered_bytes() < self.core.gather_bytes_max();
+        let is_held_back = is_batch_full(&self.core, active) || self.core.holds_back();
         let waits = is_held_back && (!output.is_empty() || self.core.table.borrow().is_sending(key));
-        room && !waits && !active.closing
+        room && !waits && !active.closing && !active.hungry
     }
 
     /// Looks for the header that says on whose behalf the proxy connects. A connection without one is closed without an answer.
@@ -267,10 +269,13 @@ impl<S: Service> Engine<S> {
             Framing::None | Framing::Length(0) => None,
             _ => Some(&bytes[found.end..]),
         };
-        let room = |engine: &mut Self| engine.core.pool.try_acquire(REQUEST_ROOM_BYTES, Kind::Buffers).map(drop);
-        let is_full = self.core.level() >= Level::Yellow && self.retried(key, room).is_err();
-        if is_full || self.begin(key, &mut active, &view, body).is_err() {
-            return Step::Wait(self.no_room(active));
+        let is_scarce = self.core.level() >= Level::Yellow || self.core.is_starving();
+        if is_scarce && !self.has_room(key) {
+            return Step::Wait(self.wait_for_room(key, active));
+        }
+        let before = active.exchange;
+        if self.begin(key, &mut active, &view, body).is_err() {
+            return Step::Wait(self.put_off(key, active, before));
         }
         let number = active.requests;
         self.core.put(key, Connection::Active(active));
@@ -292,7 +297,7 @@ impl<S: Service> Engine<S> {
                 let timeout = core.config.handler_timeout;
                 active.handler_until = timeout.map(|timeout| plimsoll_runtime::now() + timeout);
             }
-            Answered::NoRoom => return Step::Wait(self.no_room(active)),
+            Answered::NoRoom => return Step::Wait(self.put_off(key, active, before)),
         }
         if has_body {
             // The handler read from what was kept; what it left is there.
@@ -379,6 +384,33 @@ impl<S: Service> Engine<S> {
         let _failed_before = active.exchange.request_failed();
         self.core.fail(&mut active, StatusCode::HTTP_VERSION_NOT_SUPPORTED);
         Step::Wait(active)
+    }
+
+    /// Whether a request may be begun as far as memory goes: nobody else waits for it, and there is some.
+    fn has_room(&mut self, key: Key) -> bool {
+        let overtakes = self.core.is_starving() && self.core.fed.get() != Some(key);
+        let room = |engine: &mut Self| engine.core.pool.try_acquire(REQUEST_ROOM_BYTES, Kind::Buffers).map(drop);
+        !overtakes && !self.core.is_heavy(key) && self.retried(key, room).is_ok()
+    }
+
+    /// Has a request wait for room as if it had not been looked at yet.
+    fn put_off(&self, key: Key, mut active: PoolBox<Active>, before: Exchange) -> PoolBox<Active> {
+        self.core.counters().request_put_off();
+        active.exchange = before;
+        active.requests = active.requests.wrapping_sub(1);
+        active.batch = active.batch.saturating_sub(1);
+        (active.input, active.line) = (None, None);
+        self.wait_for_room(key, active)
+    }
+
+    fn wait_for_room(&self, key: Key, mut active: PoolBox<Active>) -> PoolBox<Active> {
+        let refused =
+            self.core.is_heavy(key) || self.core.starve(key, &mut active, Want::Request, REQUEST_ROOM_BYTES).is_err();
+        if refused {
+            let _failed_before = active.exchange.request_failed();
+            return self.no_room(active);
+        }
+        active
     }
 
     fn no_room(&self, mut active: PoolBox<Active>) -> PoolBox<Active> {

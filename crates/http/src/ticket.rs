@@ -7,11 +7,12 @@ use std::rc::Rc;
 use http::{Method, StatusCode};
 use plimsoll_codec::h1::{self, BodyLength, ResponseState};
 use plimsoll_codec::h2::StreamKey;
-use plimsoll_runtime::Lease;
+use plimsoll_runtime::{Lease, OverBudget};
 use plimsoll_slab::Key;
 
 use crate::core::{Core, Decoded};
 use crate::error::Error;
+use crate::hungry::Want;
 use crate::output::COPY_BYTES_MAX;
 use crate::response::{Body, Kind as ResponseKind, Response};
 use crate::websocket::Opening;
@@ -78,12 +79,16 @@ impl Ticket {
         if let Some(stream) = self.stream {
             return self.core.h2_poll_chunk(self.key, stream, cx);
         }
+        self.core.redeem(self.key);
         let polled = self.core.with(self, |active| {
             if active.closing {
                 return Err(Error::Gone);
             }
             match self.core.decode(active)? {
-                Decoded::Data(lease) => return Ok(Some(Some(lease))),
+                Decoded::Data(lease) => {
+                    active.grants = 0;
+                    return Ok(Some(Some(lease)));
+                }
                 Decoded::End => return Ok(Some(None)),
                 Decoded::NeedMore => {}
             }
@@ -97,10 +102,20 @@ impl Ticket {
         });
         match polled {
             None => Poll::Ready(Err(Error::Gone)),
+            Some(Err(Error::OverBudget(over))) if self.waits_for_room(Want::Body, &over) => {
+                self.core.with(self, |active| active.reader = Some(cx.waker().clone()));
+                Poll::Pending
+            }
             Some(Err(error)) => Poll::Ready(Err(error)),
             Some(Ok(Some(chunk))) => Poll::Ready(Ok(chunk)),
             Some(Ok(None)) => Poll::Pending,
         }
+    }
+
+    /// Whether the exchange waits for room now; its handler is woken when there is some, or when it has waited for too long.
+    fn waits_for_room(&self, want: Want, over: &OverBudget) -> bool {
+        let is_ours = self.core.with(self, |_active| ()).is_some();
+        is_ours && self.core.starve_in_table(self.key, want, usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX))
     }
 
     /// Writes the head of an answer that is streamed.
@@ -132,6 +147,7 @@ impl Ticket {
         if let Some(stream) = self.stream {
             return self.core.h2_poll_write(self.key, stream, cx, body);
         }
+        self.core.redeem(self.key);
         let polled = self.core.with(self, |active| {
             let piece = body.as_ref().expect("not polled after it was ready").as_slice().len();
             if active.closing {
@@ -147,15 +163,20 @@ impl Ticket {
                 self.core.list(self.key, active);
                 return Ok(None);
             }
-            let body = body.take().expect("checked above");
             if !discard {
-                self.core.put_piece(active, body)?;
+                self.core.put_piece(active, body.as_mut().expect("checked above"))?;
+                active.grants = 0;
                 self.core.list(self.key, active);
             }
+            *body = None;
             Ok(Some(()))
         });
         match polled {
             None => Poll::Ready(Err(Error::Gone)),
+            Some(Err(Error::OverBudget(over))) if self.waits_for_room(Want::Output, &over) => {
+                self.core.with(self, |active| active.writer = Some(cx.waker().clone()));
+                Poll::Pending
+            }
             Some(Err(error)) => Poll::Ready(Err(error)),
             Some(Ok(Some(()))) => Poll::Ready(Ok(())),
             Some(Ok(None)) => Poll::Pending,
@@ -177,7 +198,7 @@ impl Ticket {
                 return Err(Error::Misuse("fewer bytes than were announced"));
             };
             if !end.is_empty() {
-                self.core.gather(active, end)?;
+                active.output.append_last(end);
             }
             active.body = encoder;
             if active.exchange.response() == ResponseState::Body {
@@ -232,16 +253,47 @@ impl Ticket {
         set.unwrap_or(Err(Error::Gone))
     }
 
-    /// The handler is done.
+    /// The handler is done, and cannot wait for room.
     pub(crate) fn answer(&self, mut response: Response) {
         self.core.tick_for(self.key);
         if let Some(stream) = self.stream {
             return self.core.h2_answer(self.key, stream, Some(&mut response));
         }
         self.core.with(self, |active| {
-            self.core.answer(active, response);
+            if let Err(over) = self.core.answer(active, &mut response) {
+                self.core.answer_no_room(active, over);
+            }
             self.core.list(self.key, active);
         });
+    }
+
+    /// The handler is done. Ready when its answer has found room, or will never.
+    pub(crate) fn poll_answer(&self, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
+        self.core.tick_for(self.key);
+        if let Some(stream) = self.stream {
+            self.core.h2_answer(self.key, stream, Some(response));
+            return Poll::Ready(());
+        }
+        self.core.redeem(self.key);
+        let answered = self.core.with(self, |active| {
+            self.core.answer(active, response)?;
+            self.core.list(self.key, active);
+            Ok(())
+        });
+        match answered {
+            Some(Err(over)) if self.waits_for_room(Want::Output, &over) => {
+                self.core.with(self, |active| active.writer = Some(cx.waker().clone()));
+                return Poll::Pending;
+            }
+            Some(Err(over)) => {
+                _ = self.core.with(self, |active| {
+                    self.core.answer_no_room(active, over);
+                    self.core.list(self.key, active);
+                })
+            }
+            Some(Ok(())) | None => {}
+        }
+        Poll::Ready(())
     }
 }
 
@@ -262,6 +314,17 @@ impl Delivery {
         if let Some(ticket) = self.ticket.take() {
             ticket.answer(response);
         }
+    }
+
+    /// As [`answer`](Self::answer), and waits for room if there is none. To be polled until it is ready.
+    pub(crate) fn poll_answer(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
+        if let Some(ticket) = &self.ticket {
+            if ticket.poll_answer(cx, response).is_pending() {
+                return Poll::Pending;
+            }
+            self.ticket = None;
+        }
+        Poll::Ready(())
     }
 }
 

@@ -1,5 +1,5 @@
-//! Measures what the pool costs: hot acquire and release, the first touch of a page, giving pages back, frees from another thread, and what
-//! is held after a burst and long use.
+//! Measures what the pool costs: hot acquire and release, blame, the first touch of a page, giving pages back, frees from another thread, and
+//! what is held after a burst and long use.
 //!
 //! Run with `cargo run --release -p plimsoll-pool --example figures`. Every time is the best of several rounds. A line is what was measured, the
 //! figure and its unit; `cargo xtask bench --pool` reads them.
@@ -9,9 +9,12 @@
 use std::hint::black_box;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use plimsoll_pool::{Budget, Class, Error, Kind, Lease, MemoryLimit, Pool, PoolConfig};
+use plimsoll_pool::{
+    AccountError, AccountLimits, Admission, AdmissionConfig, Budget, Class, Decay, DecayConfig, DecaySpeed, Error,
+    Kind, Lease, MemoryLimit, Pool, PoolConfig,
+};
 
 const ROUNDS: usize = 40;
 
@@ -19,8 +22,10 @@ fn main() -> Result<(), Error> {
     let budget = Budget::new(MemoryLimit::gib(4));
     let pool = Pool::new(&budget, PoolConfig::default())?;
     hot(&pool)?;
+    blame(&pool)?;
     first_touch(&pool);
     release(&pool);
+    turns(&pool);
     remote(&pool)?;
     churn()
 }
@@ -73,6 +78,33 @@ fn hot(pool: &Pool) -> Result<(), Error> {
     Ok(())
 }
 
+/// Noting that an account uses bytes, and that it does not any more, on as many levels of the tree.
+fn blame(pool: &Pool) -> Result<(), Error> {
+    const COUNT: usize = 200_000;
+    let admission = Admission::new(pool, AdmissionConfig::default())?;
+    let limits = || AccountLimits::default().use_bytes_max(1 << 20);
+    let over = |refused: AccountError| match refused {
+        AccountError::OverBudget(over) => Error::OverBudget(over),
+        other => unreachable!("fresh accounts have room: {other}"),
+    };
+    let mut account = admission.tenant(1, limits()).map_err(over)?;
+    for levels in 1..=4 {
+        let pair = best(COUNT, || {
+            timed(|| {
+                for _ in 0..COUNT {
+                    let noted = admission.begin_use(black_box(account), Kind::Buffers, black_box(4096));
+                    assert!(noted.is_ok(), "it is within every quota");
+                    admission.end_use(black_box(account), Kind::Buffers, 4096);
+                }
+            })
+        });
+        let name = ["one level", "two levels", "three levels", "four levels"][levels - 1];
+        figure(format!("use noted and ended, {name}"), pair, "ns");
+        account = admission.account(account, limits()).map_err(over)?;
+    }
+    Ok(())
+}
+
 /// Acquiring pages that are not resident and touching each, and touching the same pages when all are acquired, in turns.
 fn first_touch(pool: &Pool) {
     const PAGES: usize = 4096;
@@ -115,6 +147,32 @@ fn release(pool: &Pool) {
             timed(|| assert!(pool.release_free(u64::MAX) >= (4096 * PAGES / every) as u64))
         });
         figure(format!("release of a free page, {what}"), time, "ns");
+    }
+}
+
+/// The longest that giving back takes in one turn, by the best of some rounds: with neighbours, and with pages that each are a range of their own.
+fn turns(pool: &Pool) {
+    const PAGES: usize = 4096;
+    for (what, every) in [("neighbours together", 1), ("every other one", 2)] {
+        pool.release_free(u64::MAX);
+        let longest = best(1, || {
+            let mut leases: Vec<Lease> =
+                (0..PAGES).filter_map(|_| pool.try_copy(&[1; 4096], Kind::Buffers).ok()).collect();
+            let mut index = 0;
+            leases.retain(|_| {
+                index += 1;
+                index % every != 0
+            });
+            let mut decay = Decay::new(DecayConfig::default());
+            let (mut now, mut longest) = (Duration::ZERO, 0);
+            decay.tick(pool, now, || DecaySpeed::Slow);
+            while let Some(due) = decay.next_deadline() {
+                now = now.max(due);
+                longest = longest.max(timed(|| _ = decay.tick(pool, now, || DecaySpeed::Now)));
+            }
+            longest
+        });
+        figure(format!("a turn of giving back, {what}"), longest / 1000.0, "us");
     }
 }
 

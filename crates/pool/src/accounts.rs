@@ -7,6 +7,9 @@
 //! The tree belongs to one worker and is plain memory: noting that bytes are used walks from an account to the root and adds on each level.
 //! What is counted are the class bytes that somebody holds, so that the sums agree with what leases take, whatever pages they lie in.
 //!
+//! A tenant has an account on every worker that serves it. Its limits are for each of them, unless they share a [`Quota`]: then what an account may use is
+//! at most its part of that, which it grows and shrinks.
+//!
 //! **I5**: on every level, the use is at most the quota.
 //!
 //! **I9**: the use of an account is the sum over its kinds, and at least the sum over its children.
@@ -17,13 +20,14 @@ use core::fmt;
 use crate::error::OverBudget;
 use crate::kind::Kind;
 use crate::pool::Pool;
+use crate::quota::{Part, Quota};
 use crate::table::{Key, Table};
 
 /// Names an account of one worker's [`Admission`](crate::Admission). 8 bytes; a key of an account that has ended names nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountKey(pub(crate) Key);
 
-/// What an account may have.
+/// What an account may have, on its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccountLimits {
@@ -118,9 +122,9 @@ const NONE: u32 = u32::MAX;
 const BUCKETS: usize = 512;
 /// Class bytes are multiples of the smallest class.
 const GRAIN_BYTES: u64 = 64;
-const PER_PAGE: usize = 32;
+const PER_PAGE: usize = 25;
 /// How many accounts a worker has at most.
-const ACCOUNTS_MAX: u32 = 1 << 20;
+const ACCOUNTS_MAX: u32 = 1 << 19;
 
 #[derive(Debug)]
 struct Account {
@@ -128,7 +132,9 @@ struct Account {
     name: [u64; 2],
     /// I5: at most `use_bytes_max`.
     used_bytes: u64,
+    /// Of an account with a part of a shared quota: what that allows now.
     use_bytes_max: u64,
+    part: Option<Part>,
     /// In the order of opening.
     opened: u64,
     /// `NONE` for tenants.
@@ -165,12 +171,13 @@ impl Accounts {
         self.table.len()
     }
 
-    /// The tenant of this name, opened if it is new. Every call is matched by a [`close`](Self::close).
+    /// The tenant of this name, opened if it is new, with a part of a quota if there is one. Every call is matched by a [`close`](Self::close).
     pub(crate) fn tenant(
         &mut self,
         pool: &Pool,
         name: u128,
         limits: AccountLimits,
+        quota: Option<&Quota>,
     ) -> Result<AccountKey, AccountError> {
         let name = [name as u64, (name >> 64) as u64];
         let bucket = self.bucket_of(name);
@@ -184,7 +191,9 @@ impl Accounts {
             at = account.next;
         }
         let next = self.buckets[bucket];
-        let key = self.insert(pool, Account { name, next, ..Account::new(NONE, limits) })?;
+        let part = quota.map(|quota| Part::new(quota, limits.use_bytes_max));
+        let use_bytes_max = part.as_ref().map_or(limits.use_bytes_max, Part::use_bytes_max);
+        let key = self.insert(pool, Account { name, next, part, use_bytes_max, ..Account::new(NONE, limits) })?;
         self.buckets[bucket] = key.0.index;
         Ok(key)
     }
@@ -223,24 +232,38 @@ impl Accounts {
     /// Notes that bytes of a class are used, on each level; or on none (I5).
     #[inline]
     pub(crate) fn begin_use(&mut self, key: AccountKey, kind: Kind, bytes: u64) -> Result<(), AccountError> {
-        self.table.get(key.0).ok_or(AccountError::Gone)?;
+        let mut account = self.table.get_mut(key.0).ok_or(AccountError::Gone)?;
         let mut at = key.0.index;
-        while at != NONE {
-            let account = self.table.at(at);
-            if bytes > account.use_bytes_max - account.used_bytes {
+        loop {
+            if bytes > account.use_bytes_max - account.used_bytes && !account.raise(bytes) {
+                self.take_back(key.0.index, at, kind, bytes);
                 return Err(AccountError::Quota { wanted_bytes: bytes });
+            }
+            account.used_bytes += bytes;
+            account.by_kind[kind.bits()] += (bytes / GRAIN_BYTES) as u32;
+            at = account.parent;
+            if at == NONE {
+                return Ok(());
+            }
+            account = self.table.at_mut(at);
+        }
+    }
+
+    /// Ends a use on the levels from an account on to one above it, which itself is left out.
+    #[inline]
+    fn take_back(&mut self, from: u32, to: u32, kind: Kind, bytes: u64) {
+        let mut at = from;
+        while at != to {
+            let account = self.table.at_mut(at);
+            debug_assert!(account.used_bytes >= bytes, "no more ends than began");
+            account.used_bytes -= bytes;
+            account.by_kind[kind.bits()] -= (bytes / GRAIN_BYTES) as u32;
+            if let Some(part) = &mut account.part {
+                part.shrink(account.used_bytes);
+                account.use_bytes_max = part.use_bytes_max();
             }
             at = account.parent;
         }
-        let mut at = key.0.index;
-        while at != NONE {
-            let account = self.table.at_mut(at);
-            account.used_bytes += bytes;
-            account.by_kind[kind.bits()] += (bytes / GRAIN_BYTES) as u32;
-            debug_assert!(account.used_bytes <= account.use_bytes_max, "I5");
-            at = account.parent;
-        }
-        Ok(())
     }
 
     /// Ends what [`begin_use`](Self::begin_use) began.
@@ -250,14 +273,7 @@ impl Accounts {
             debug_assert!(false, "an account lives as long as its uses");
             return;
         }
-        let mut at = key.0.index;
-        while at != NONE {
-            let account = self.table.at_mut(at);
-            debug_assert!(account.used_bytes >= bytes, "no more ends than began");
-            account.used_bytes -= bytes;
-            account.by_kind[kind.bits()] -= (bytes / GRAIN_BYTES) as u32;
-            at = account.parent;
-        }
+        self.take_back(key.0.index, NONE, kind, bytes);
         self.end_if_idle(key.0.index);
     }
 
@@ -267,7 +283,7 @@ impl Accounts {
         self.table.get(key.0).ok_or(AccountError::Gone)?;
         while at != NONE {
             let account = self.table.at(at);
-            if bytes > account.use_bytes_max - account.used_bytes {
+            if bytes > account.use_bytes_max - account.used_bytes && !account.may_raise(bytes) {
                 return Err(AccountError::Quota { wanted_bytes: bytes });
             }
             at = account.parent;
@@ -375,6 +391,7 @@ impl Account {
             name: [0; 2],
             used_bytes: 0,
             use_bytes_max: limits.use_bytes_max,
+            part: None,
             opened: 0,
             parent,
             children: 0,
@@ -385,6 +402,20 @@ impl Account {
             debt_bytes: 0,
             by_kind: [0; Kind::COUNT],
         }
+    }
+
+    /// Makes room for so many bytes more out of a shared quota; whether there is.
+    #[cold]
+    fn raise(&mut self, bytes: u64) -> bool {
+        let Some(part) = &mut self.part else { return false };
+        let has_grown = self.used_bytes.checked_add(bytes).is_some_and(|wanted| part.grow(wanted));
+        self.use_bytes_max = part.use_bytes_max();
+        has_grown
+    }
+
+    fn may_raise(&self, bytes: u64) -> bool {
+        let wanted = self.used_bytes.checked_add(bytes);
+        self.part.as_ref().zip(wanted).is_some_and(|(part, wanted)| part.may_grow(wanted))
     }
 }
 

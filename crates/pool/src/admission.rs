@@ -29,6 +29,7 @@ use crate::lanes::Priority;
 use crate::lease::Lease;
 use crate::permit::{Acquire, Permit, Reserve};
 use crate::pool::Pool;
+use crate::quota::Quota;
 use crate::shed::{Candidates, ShedStep, next_step};
 use crate::table::Key;
 use crate::waiters::{Answer, Request, Shed, Supply, Waiters};
@@ -215,7 +216,7 @@ impl Admission {
         self.gate.desk.borrow().waiters.waiting()
     }
 
-    /// The account of a tenant, which is opened if it is new; the limits count only then. Matched by a [`close_account`](Self::close_account).
+    /// The account of a tenant on this worker, which is opened if it is new; the limits count only then. Matched by a [`close_account`](Self::close_account).
     ///
     /// In the HTTP server a tenant is a peer address (of IPv6 its /64).
     ///
@@ -223,7 +224,17 @@ impl Admission {
     ///
     /// [`AccountError::OverBudget`] when there is no page for a new one.
     pub fn tenant(&self, name: u128, limits: AccountLimits) -> Result<AccountKey, AccountError> {
-        self.gate.desk.borrow_mut().accounts.tenant(&self.gate.pool, name, limits)
+        self.gate.desk.borrow_mut().accounts.tenant(&self.gate.pool, name, limits, None)
+    }
+
+    /// The same with a quota that the tenant's accounts on all workers share: every worker opens its own with a clone of one [`Quota`]. The
+    /// limits count for this worker, beside it.
+    ///
+    /// # Errors
+    ///
+    /// As [`tenant`](Self::tenant).
+    pub fn tenant_within(&self, name: u128, limits: AccountLimits, quota: &Quota) -> Result<AccountKey, AccountError> {
+        self.gate.desk.borrow_mut().accounts.tenant(&self.gate.pool, name, limits, Some(quota))
     }
 
     /// A new account below another: a connection below its tenant. Matched by a [`close_account`](Self::close_account).

@@ -106,6 +106,9 @@ impl Segments {
     /// Gives empty units back to the system, the highest of the largest class first, and uncharges those that are gone (I4).
     /// Returns how many bytes that were.
     pub(crate) fn release(&mut self, goal: Goal, credit: &Credit, pages: &impl Pages) -> u64 {
+        if !self.is_cached() {
+            return 0;
+        }
         let mut batch = Batch::new();
         let mut released = 0;
         for class in Class::ALL.into_iter().rev() {
@@ -145,6 +148,10 @@ impl Segments {
         pages: &impl Pages,
     ) -> u64 {
         debug_assert!(spans_max > 0 && spans_max <= BATCH_SPANS);
+        // Most looks find nothing: they are not worth the room for a batch.
+        if !self.has_surplus() {
+            return 0;
+        }
         let mut batch = Batch::new();
         for class in Class::ALL.into_iter().rev() {
             let segment = &mut self.classes[class.index()];
@@ -173,6 +180,10 @@ impl Segments {
     }
 
     fn release_batch(&mut self, batch: &mut Batch, credit: &Credit, pages: &impl Pages) -> u64 {
+        // A page source makes room for all spans that there may be.
+        if batch.bytes == 0 {
+            return 0;
+        }
         let mut bytes = 0;
         pages.release(batch.spans(), &mut |span| {
             self.classes[span.class.index()].released(span);

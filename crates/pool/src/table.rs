@@ -9,6 +9,7 @@ use crate::budget::Charge;
 use crate::class::PAGE_BYTES;
 use crate::error::OverBudget;
 use crate::kind::Kind;
+use crate::lease::Lease;
 use crate::pool::Pool;
 
 /// Names a value of a [`Table`]: 8 bytes. A key of a value that is gone names nothing.
@@ -32,7 +33,7 @@ struct Entry<T> {
 pub(crate) struct Table<T, const PER_PAGE: usize> {
     pages: Vec<PoolBox<[Entry<T>; PER_PAGE]>>,
     /// For the room of `pages` itself.
-    directory: Option<Charge>,
+    room: Option<Room>,
     first_free: u32,
     len: u32,
     len_max: u32,
@@ -41,14 +42,27 @@ pub(crate) struct Table<T, const PER_PAGE: usize> {
 }
 
 const NONE: u32 = u32::MAX;
-/// The directory grows by so many pages.
-const DIRECTORY_STEP: usize = 64;
+/// A table of so many pages charges for their names beside the pool.
+const FEW_PAGES: usize = 64;
+
+/// What stands for the memory of the names of pages.
+#[derive(Debug)]
+enum Room {
+    Few {
+        _charge: Charge,
+    },
+    /// A lease that nobody writes to: at the line a pool may find one in what it has, where a charge needs a part of the line that no worker
+    /// holds.
+    Many {
+        _lease: Lease,
+    },
+}
 
 impl<T, const PER_PAGE: usize> Table<T, PER_PAGE> {
     /// An empty table that takes no more than `len_max` values.
     pub(crate) const fn new(len_max: u32) -> Self {
         const { assert!(size_of::<[Entry<T>; PER_PAGE]>() <= PAGE_BYTES, "the entries of a page fit into a page") };
-        Self { pages: Vec::new(), directory: None, first_free: NONE, len: 0, len_max, epoch: 0 }
+        Self { pages: Vec::new(), room: None, first_free: NONE, len: 0, len_max, epoch: 0 }
     }
 
     /// How many values there are.
@@ -60,7 +74,7 @@ impl<T, const PER_PAGE: usize> Table<T, PER_PAGE> {
     ///
     /// # Errors
     ///
-    /// At the line, and when the table is as full as it may be.
+    /// At the line, and when the table is as full as it may be: `len_max` values, or 16,384 pages.
     pub(crate) fn make_room(&mut self, pool: &Pool) -> Result<(), OverBudget> {
         if self.len >= self.len_max {
             return Err(OverBudget::new(PAGE_BYTES as u64));
@@ -69,12 +83,17 @@ impl<T, const PER_PAGE: usize> Table<T, PER_PAGE> {
             return Ok(());
         }
         if self.pages.len() == self.pages.capacity() {
-            let bytes = (DIRECTORY_STEP * size_of::<usize>()) as u64;
-            match &mut self.directory {
-                Some(charge) => charge.grow(bytes)?,
-                None => self.directory = Some(pool.charge(Kind::Fixed, bytes)?),
-            }
-            self.pages.reserve_exact(DIRECTORY_STEP);
+            let (before, entry_bytes) = (self.pages.capacity(), size_of::<PoolBox<[Entry<T>; PER_PAGE]>>());
+            let (capacity, room) = if before == 0 {
+                let bytes = (FEW_PAGES * entry_bytes) as u64;
+                (FEW_PAGES, Room::Few { _charge: pool.charge(Kind::Fixed, bytes)? })
+            } else {
+                let bytes = (2 * before * entry_bytes).max(PAGE_BYTES);
+                (bytes / entry_bytes, Room::Many { _lease: pool.try_acquire(bytes, Kind::Fixed)? })
+            };
+            self.pages.reserve_exact(capacity - self.pages.len());
+            // The room before it was there until now, as its entries were copied.
+            self.room = Some(room);
         }
         let (first, epoch) = ((self.pages.len() * PER_PAGE) as u32, self.epoch);
         let entries = core::array::from_fn(|at| {

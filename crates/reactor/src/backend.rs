@@ -15,11 +15,11 @@ use plimsoll_slab::Key;
 
 use crate::mio::Mio;
 use crate::net::{ListenOptions, SocketKind, SocketOption};
-use crate::op::{Errno, Fd};
+use crate::op::{Errno, Fd, Shutdown};
 use crate::sim::{NodeId, Sim};
 use crate::slots::{Raw, Slots};
 use crate::uring::Uring;
-use crate::{DriverKind, Error, Instant, Wait};
+use crate::{DriverKind, Error, Instant, Wait, sys};
 
 /// The driver chosen at run time.
 pub(crate) enum Backend {
@@ -119,6 +119,34 @@ impl Backend {
 
     pub(crate) fn close_now(&mut self, fd: Fd) {
         each!(self, backend => backend.close_now(fd));
+    }
+
+    pub(crate) fn send_now(&mut self, fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
+        match self {
+            Self::Uring(_) | Self::Mio(_) => sys::send(fd, bytes),
+            Self::Sim(sim) => sim.send_now(fd, bytes),
+        }
+    }
+
+    pub(crate) fn shutdown_now(&mut self, fd: Fd, how: Shutdown) -> Result<(), Errno> {
+        match self {
+            Self::Uring(_) | Self::Mio(_) => sys::shutdown(fd, how),
+            Self::Sim(sim) => sim.shutdown_now(fd, how),
+        }
+    }
+
+    pub(crate) fn discard_now(&mut self, fd: Fd, bytes_max: usize) -> Result<usize, Errno> {
+        match self {
+            Self::Uring(_) | Self::Mio(_) => sys::discard(fd, bytes_max),
+            Self::Sim(sim) => sim.discard_now(fd, bytes_max),
+        }
+    }
+
+    pub(crate) fn is_readable_now(&mut self, fd: Fd) -> bool {
+        match self {
+            Self::Uring(_) | Self::Mio(_) => sys::poll_now(fd, libc::POLLIN).is_ok_and(|ready| ready != 0),
+            Self::Sim(sim) => sim.is_readable_now(fd),
+        }
     }
 
     pub(crate) fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {

@@ -14,7 +14,7 @@ use plimsoll_slab::Key;
 use crate::backend::Backend;
 use crate::mio::Mio;
 use crate::net::{ListenOptions, SocketKind, SocketOption};
-use crate::op::{Completion, Errno, Fd, Op, Token};
+use crate::op::{Completion, Errno, Fd, Op, Shutdown, Token};
 use crate::sim::{self, Sim};
 use crate::slots::{Finished, Slot, SlotState, Slots};
 use crate::uring::Uring;
@@ -244,6 +244,11 @@ impl Driver {
         self.slots.len()
     }
 
+    /// Bytes of the pool that an operation in flight holds: its lease's class.
+    pub fn held_bytes(&self, key: Key) -> usize {
+        self.slots.get(key).and_then(|slot| slot.op.lease()).map_or(0, |lease| lease.class().bytes())
+    }
+
     /// What it has done so far.
     pub fn counters(&self) -> Counters {
         self.counters
@@ -456,6 +461,65 @@ impl Driver {
             None if self.is_real => _ = sys::close(fd),
             None => {}
         }
+    }
+
+    /// Sends as much as the socket takes at once, without an operation: it needs no memory, so it tells a peer that there is none. What the
+    /// peer gets is in order only when no send is in flight on the socket.
+    ///
+    /// # Errors
+    ///
+    /// What `send(2)` says; `EAGAIN` when the socket takes nothing now.
+    ///
+    /// ```
+    /// use plimsoll_pool::{Budget, MemoryLimit, Pool, PoolConfig};
+    /// use plimsoll_reactor::sim::{SimConfig, World};
+    /// use plimsoll_reactor::{Driver, DriverConfig, Errno, ListenOptions, Op, Shutdown, SocketKind, Token, Wait};
+    ///
+    /// let pool = Pool::new(&Budget::new(MemoryLimit::mib(8)), PoolConfig::default())?;
+    /// let world = World::new(SimConfig::new(7));
+    /// let mut driver = Driver::simulated(&world, &DriverConfig::default(), &pool)?;
+    /// let listener = driver.listen("127.0.0.1:80".parse()?, &ListenOptions::default())?;
+    /// let client = driver.socket(SocketKind::Tcp4)?;
+    /// assert!(!driver.is_readable_now(listener), "nobody waits to be accepted");
+    /// let address = driver.address("127.0.0.1:80".parse()?)?;
+    /// driver.submit(Op::Connect { fd: client, address }, Token(1)).map_err(|(over, _)| over)?;
+    /// while driver.reap().is_none() {
+    ///     driver.enter(Wait::Forever)?;
+    /// }
+    /// assert!(driver.is_readable_now(listener));
+    /// let server = driver.accept_now(listener)?.expect("it is in the queue");
+    /// assert_eq!(driver.send_now(server, b"no room"), Ok(7));
+    /// driver.shutdown_now(server, Shutdown::Write)?;
+    /// assert_eq!(driver.discard_now(server, 1_000), Err(Errno::AGAIN), "the client has sent nothing");
+    /// for fd in [client, server, listener] { driver.close_now(fd); }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn send_now(&mut self, fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
+        self.backend_mut().send_now(fd, bytes)
+    }
+
+    /// Ends a half of a connection, or both, without an operation: for when there is no room for one. No send may be in flight.
+    ///
+    /// # Errors
+    ///
+    /// What `shutdown(2)` says.
+    pub fn shutdown_now(&mut self, fd: Fd, how: Shutdown) -> Result<(), Errno> {
+        self.backend_mut().shutdown_now(fd, how)
+    }
+
+    /// Drops at most `bytes_max` received bytes that nobody has read, without a buffer; how many there were, 0 at the end of the stream. A
+    /// socket that is closed with unread bytes resets the connection, and the peer may lose what it was sent. No receive may be in flight.
+    ///
+    /// # Errors
+    ///
+    /// What `recv(2)` says; `EAGAIN` when nothing is there.
+    pub fn discard_now(&mut self, fd: Fd, bytes_max: usize) -> Result<usize, Errno> {
+        self.backend_mut().discard_now(fd, bytes_max)
+    }
+
+    /// Whether there is something to receive, or to accept, right now.
+    pub fn is_readable_now(&mut self, fd: Fd) -> bool {
+        self.backend_mut().is_readable_now(fd)
     }
 
     /// The address a socket is bound to.

@@ -14,6 +14,7 @@ compile_error!("plimsoll-reactor runs on Linux only: io_uring and epoll are its 
 
 mod backend;
 mod blocking;
+mod descriptors;
 mod doorbell;
 mod driver;
 mod error;
@@ -30,6 +31,7 @@ mod time;
 mod uring;
 
 pub use crate::mio::READINESS_BYTES;
+pub use crate::uring::WATCH_BYTES;
 pub use blocking::{Blocking, BlockingConfig};
 pub use doorbell::Doorbell;
 pub use driver::{Counters, Driver, DriverConfig, ShutdownReport};

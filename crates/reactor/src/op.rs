@@ -342,6 +342,8 @@ impl Errno {
     pub const CANCELED: Self = Self(libc::ECANCELED);
     /// No buffer was left; never seen by owners of operations.
     pub const NOBUFS: Self = Self(libc::ENOBUFS);
+    /// Nothing can be done now without waiting.
+    pub const AGAIN: Self = Self(libc::EAGAIN);
 
     /// From the last failed call of this thread.
     pub fn last() -> Self {

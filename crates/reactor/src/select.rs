@@ -71,7 +71,8 @@ pub enum ReceiveMode {
     Incremental,
     /// A provided-buffer ring with one receive per buffer.
     Classic,
-    /// Wait for readiness, then receive into one scratch buffer.
+    /// The kernel watches a connection from its first receive to its close and says when bytes are there; they are received into one scratch
+    /// buffer. What [`select`] takes where it works: of the three it costs least per message, and no message waits in a shared buffer.
     Poll,
 }
 

@@ -71,7 +71,7 @@ pub use spawn::{
     worker_index, workers, yield_now,
 };
 pub use task::{JoinError, JoinHandle, Spare, Started};
-pub use time::{interval, sleep, sleep_until, timeout};
+pub use time::{Sleep, interval, sleep, sleep_until, timeout};
 
 /// The result of the runtime's calls.
 pub type Result<T, E = Error> = core::result::Result<T, E>;

@@ -26,7 +26,7 @@ use futures_core::Stream;
 use plimsoll_pool::Reserve;
 pub use plimsoll_pool::{
     AccountError, AccountKey, AccountLimits, AccountStats, Admission, Blamed, Candidates, Footprint, Level, Marks,
-    Permit, Priority, Shed, ShedStep, Transition, Watch,
+    Permit, Priority, Quota, Shed, ShedStep, Transition, Watch,
 };
 use plimsoll_reactor::Instant;
 
@@ -49,6 +49,15 @@ pub fn admission() -> Admission {
 /// [`Error::OverBudget`](crate::Error::OverBudget) when there is no page for it.
 pub fn tenant(name: u128, limits: AccountLimits) -> Result<AccountKey> {
     Ok(admission().tenant(name, limits)?)
+}
+
+/// The same with a quota that the tenant's accounts on all workers share; without one, the limits are for each worker.
+///
+/// # Errors
+///
+/// As [`tenant`].
+pub fn tenant_within(name: u128, limits: AccountLimits, quota: &Quota) -> Result<AccountKey> {
+    Ok(admission().tenant_within(name, limits, quota)?)
 }
 
 /// A new account below another, matched by a [`close_account`].

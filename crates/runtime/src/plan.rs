@@ -4,7 +4,7 @@
 use core::fmt;
 
 use plimsoll_pool::{Kind, MemoryLimit};
-use plimsoll_reactor::{DriverKind, OPERATION_BYTES, READINESS_BYTES};
+use plimsoll_reactor::{DriverKind, OPERATION_BYTES, READINESS_BYTES, WATCH_BYTES};
 
 use crate::container::ContainerLimit;
 use crate::runtime::Runtime;
@@ -77,7 +77,11 @@ impl Runtime {
         for of in Kind::ALL {
             plan = plan.with(Part::Fixed, fixed_name(of), budget.charged_by(of));
         }
-        let readiness = if kind == DriverKind::Mio { READINESS_BYTES as u64 } else { 0 };
+        let readiness = match kind {
+            DriverKind::Mio => READINESS_BYTES as u64,
+            DriverKind::Uring => WATCH_BYTES as u64,
+            DriverKind::Sim => 0,
+        };
         plan.with(Part::Parked, "armed_receive", page_share(OPERATION_BYTES as u64))
             .with(Part::Parked, "readiness", readiness)
             .with(Part::Active, "send_operation", page_share(OPERATION_BYTES as u64))

@@ -2,18 +2,26 @@
 //!
 //! What the pool has free is the pool's to give back. Pages of the worker's own tables that nothing uses go to the pool first: those of operations,
 //! waiters, timers and sockets here, those of connection tables when their owners look at them next.
+//!
+//! | level | how long free memory stays |
+//! |---|---|
+//! | calm | between half and the whole of `slow` |
+//! | yellow, orange | the same of `fast` |
+//! | red | not at all: somebody waits, here or on another worker |
+//!
+//! What the level is, is asked eight times a second at the default times. Under red nobody has to wait for that: a worker frees what its own waiters
+//! need when they are granted, and what others need in its next turn, for which they ring it (see [`Admission`](plimsoll_pool::Admission)). However
+//! much is free, a turn gives back no more than `tick_bytes_max` and `tick_ranges_max`, about 200 us, and the turns after it the rest.
 #![forbid(unsafe_code)]
 
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
-use plimsoll_pool::{Budget, Decay, DecayConfig, DecaySpeed};
+use plimsoll_pool::{Decay, DecayConfig, DecaySpeed, Level};
 use plimsoll_reactor::{Instant, Wait};
 
 use crate::worker::Worker;
 
-/// From this part of the line on, memory goes back fast.
-const FAST_PERCENT: u64 = 75;
 /// Pages that each table gives back at a time.
 const TABLE_PAGES_MAX: usize = 2_048;
 
@@ -45,7 +53,7 @@ impl Release {
         } else if decay.next_deadline().is_none() && worker.has_spare_pages() {
             decay.arm(now);
         }
-        decay.tick(&worker.pool, now, || speed(worker.pool.budget()));
+        decay.tick(&worker.pool, now, || speed(worker.pool.budget().level()));
         let due =
             decay.next_deadline().map(|due| Instant::from_nanos(u64::try_from(due.as_nanos()).unwrap_or(u64::MAX)));
         self.due.set(due);
@@ -68,9 +76,12 @@ fn sooner(wait: Wait, due: Instant) -> Wait {
 }
 
 /// How fast free memory has to go.
-fn speed(budget: &Budget) -> DecaySpeed {
-    let near = u128::from(budget.charged()) * 100 >= u128::from(budget.limit().as_bytes()) * u128::from(FAST_PERCENT);
-    if near { DecaySpeed::Fast } else { DecaySpeed::Slow }
+fn speed(level: Level) -> DecaySpeed {
+    match level {
+        Level::Calm => DecaySpeed::Slow,
+        Level::Yellow | Level::Orange => DecaySpeed::Fast,
+        Level::Red => DecaySpeed::Now,
+    }
 }
 
 impl Worker {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use plimsoll_pool::{Admission, AdmissionConfig, Error as PoolError, Kind, OverBudget, Pool};
-use plimsoll_reactor::{Blocking, Completion, Doorbell, Driver, Fd, Instant, Op, Payload, PoolPage, Wait};
+use plimsoll_reactor::{Blocking, Completion, Doorbell, Driver, DriverKind, Fd, Instant, Op, Payload, PoolPage, Wait};
 use plimsoll_slab::{CHUNK_BYTES, Key, Slab};
 
 use crate::gauges::Gauges;
@@ -134,6 +134,8 @@ pub(crate) struct Worker {
     pub(crate) pool: Pool,
     pub(crate) admission: Admission,
     pub(crate) driver: RefCell<Driver>,
+    /// Told also after the driver's shutdown, by what is dropped late.
+    kind: DriverKind,
     pub(crate) tasks: Tasks,
     pub(crate) timers: RefCell<Timers>,
     pub(crate) waiters: RefCell<Waiters>,
@@ -182,6 +184,7 @@ impl Worker {
             pool,
             admission,
             timers: RefCell::new(Timers::new(driver.now())),
+            kind: driver.kind(),
             driver: RefCell::new(driver),
             tasks,
             waiters: RefCell::new(Waiters::new()),
@@ -217,6 +220,11 @@ impl Worker {
     pub(crate) fn enter(self: &Rc<Self>) -> Entered {
         let before = CURRENT.with(|current| current.replace(Some(Rc::clone(self))));
         Entered { before }
+    }
+
+    /// Which driver it has.
+    pub(crate) fn driver_kind(&self) -> DriverKind {
+        self.kind
     }
 
     /// The time at the start of the turn.

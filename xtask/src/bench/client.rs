@@ -6,8 +6,14 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
+use super::proc::OpenFiles;
+
 /// What every server is asked for.
 pub(super) const PATH: &str = "/pipeline";
+/// As many connections as a measurement opens at most.
+pub(super) const CONNECTIONS: usize = 10_000;
+/// Files that may be open, here and in a server, so that all connections fit.
+pub(super) const OPEN_FILES: u64 = CONNECTIONS as u64 + SPARE_FILES;
 
 /// A keep-alive connection.
 #[derive(Debug)]
@@ -28,13 +34,16 @@ impl Connection {
 
     /// Sends one request and reads its answer, which must be 200 with `ok`.
     pub(super) fn ask(&mut self) -> io::Result<()> {
-        self.send()?;
+        self.send(0)?;
         self.receive()
     }
 
-    /// Sends one request, in one write: a server that reads once would see the first piece of several.
-    pub(super) fn send(&mut self) -> io::Result<()> {
-        self.stream.write_all(format!("GET {PATH} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
+    /// Sends one request with so many bytes of a field that means nothing, in one write: a server that reads once would see the first piece of
+    /// several.
+    pub(super) fn send(&mut self, filler_bytes: usize) -> io::Result<()> {
+        let filler =
+            if filler_bytes == 0 { String::new() } else { format!("X-Filler: {}\r\n", "x".repeat(filler_bytes)) };
+        self.stream.write_all(format!("GET {PATH} HTTP/1.1\r\nHost: localhost\r\n{filler}\r\n").as_bytes())
     }
 
     /// Reads an answer, which must be 200 with `ok`.
@@ -52,12 +61,34 @@ impl Connection {
         }
         Err(unexpected(&answer))
     }
+}
 
-    /// The server has neither closed it nor sent anything more.
-    pub(super) fn is_parked(&self) -> bool {
-        let looked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0]));
-        looked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+/// A connection that has asked so often.
+pub(super) fn ask(from: Ipv4Addr, to: SocketAddr, requests: usize) -> io::Result<Connection> {
+    let mut connection = Connection::open(from, to)?;
+    for _ in 0..requests {
+        connection.ask()?;
     }
+    Ok(connection)
+}
+
+/// The clients' addresses in turns.
+pub(super) fn from(index: usize) -> Ipv4Addr {
+    Ipv4Addr::new(127, 0, 0, FIRST_CLIENT + (index % CLIENTS) as u8)
+}
+
+/// How many connections the limits allow here.
+pub(super) fn connections_here() -> Result<usize, String> {
+    let open_files = OpenFiles::now().map_err(|error| format!("no limit of open files: {error}"))?;
+    match connections(open_files.soft) {
+        0 => Err(format!("{} open files are too few for many connections: raise ulimit -n", open_files.soft)),
+        connections => Ok(connections),
+    }
+}
+
+/// As many connections as are wanted, or as many as fit when so many files may be open.
+fn connections(open_files: u64) -> usize {
+    CONNECTIONS.min(usize::try_from(open_files.saturating_sub(SPARE_FILES)).unwrap_or(CONNECTIONS))
 }
 
 /// The whole answer, with its head, of a connection that is closed after it.
@@ -96,6 +127,11 @@ fn unexpected(answer: &[u8]) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the answer is \"{shown}\""))
 }
 
+/// Files that are no connections; a server sizes its tables by the limit and keeps some free.
+const SPARE_FILES: u64 = 512;
+/// 127.0.0.2 to 127.0.0.21.
+const FIRST_CLIENT: u8 = 2;
+const CLIENTS: usize = 20;
 /// A server that says nothing for so long does not answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The answer with its head is shorter.

@@ -179,6 +179,34 @@ pub(super) static CASES: &[Case] = &[
     },
 ];
 
+/// Loads of `--pool` alone.
+pub(super) static OWN: &[Case] = &[
+    Case {
+        name: "active",
+        what: "5,000 connections at once, each with a handler that waits for 2 s, then all closed",
+        plan: Plan { connections: 5_000, target: "/delay/2000", opening_max: 5_000, ..Plan::GET },
+        needs: None,
+    },
+    Case {
+        name: "unread-blobs",
+        what: "1,000 connections that ask for 1 MiB and do not read for 3 s",
+        plan: Plan {
+            connections: 1_000,
+            target: "/blob/1048576",
+            reads: Reads::Never,
+            then: Then::Hold(Duration::from_secs(3)),
+            ..Plan::GET
+        },
+        needs: Some(Ability::Blob),
+    },
+];
+
+/// A case of [`CASES`] or [`OWN`].
+pub(super) fn case(name: &str) -> Result<&'static Case, String> {
+    let found = CASES.iter().chain(OWN).find(|case| case.name == name);
+    found.ok_or_else(|| format!("there is no memory case {name}"))
+}
+
 const WEBSOCKET: &str = "/ws";
 const MESSAGES: Plan = Plan { target: WEBSOCKET, message_bytes: Some(64), ..Plan::GET };
 const PIPELINE: &str = "/pipeline";
@@ -211,7 +239,7 @@ pub(super) fn plan(name: &str) -> Option<&'static Plan> {
     match profile {
         Some(Generator::Swarm(plan)) => Some(plan),
         Some(Generator::Wrk { .. } | Generator::H2load { .. }) => None,
-        None => CASES.iter().find(|case| case.name == name).map(|case| &case.plan),
+        None => case(name).ok().map(|case| &case.plan),
     }
 }
 
@@ -219,7 +247,7 @@ pub(super) fn plan(name: &str) -> Option<&'static Plan> {
 mod tests {
     //! Names are unique and choose.
 
-    use super::{CASES, PROFILES, chosen, plan};
+    use super::{CASES, OWN, PROFILES, chosen, plan};
 
     #[test]
     fn names_choose() {
@@ -233,9 +261,9 @@ mod tests {
     #[test]
     fn names_are_unique_and_have_plans() {
         let mut names: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
-        names.extend(CASES.iter().map(|case| case.name));
+        names.extend(CASES.iter().chain(OWN).map(|case| case.name));
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
-        assert!(plan("short-10").is_some() && plan("parked").is_some() && plan("json-50").is_none());
+        assert!(plan("short-10").is_some() && plan("active").is_some() && plan("json-50").is_none());
     }
 }

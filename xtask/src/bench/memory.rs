@@ -92,7 +92,7 @@ fn look(case: &Case, server: &Running, part: u32, placement: &Placement) -> Resu
 }
 
 /// Listens to the clients until they are done; looks at the server when they are where the case wants them.
-fn converse(swarm: Swarm, mut held: impl FnMut() -> Result<(), String>) -> Result<Tally, String> {
+pub(super) fn converse(swarm: Swarm, mut held: impl FnMut() -> Result<(), String>) -> Result<Tally, String> {
     loop {
         match swarm.next()? {
             Event::Held(_) => held()?,

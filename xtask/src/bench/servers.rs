@@ -89,6 +89,26 @@ pub(super) static ALL: &[Server] = &[
     server("haproxy", Program::Installed("haproxy", "haproxy", HAPROXY), "-db -f {dir}/config", Driver::Epoll, PROXY),
 ];
 
+/// Ours with a low line, for loads that want more.
+pub(super) static AT_THE_LINE: &[Server] = &[
+    server(
+        "low-line-uring",
+        ARENA,
+        "--workers 1 --memory 16MiB --driver uring --listen 127.0.0.1:{port}",
+        Driver::Uring,
+        &[],
+    ),
+    server(
+        "low-line-mio",
+        ARENA,
+        "--workers 1 --memory 16MiB --driver mio --listen 127.0.0.1:{port}",
+        Driver::Epoll,
+        &[],
+    ),
+];
+/// What that line is.
+pub(super) const LOW_LINE_BYTES: u64 = 16 << 20;
+
 /// The server that all are compared with.
 pub(super) const BASELINE: &str = "hyper";
 /// The same in HTTP/2, as a program of its own.

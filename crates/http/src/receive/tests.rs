@@ -1,6 +1,6 @@
 //! What the next receive is worth, after what came before.
 
-use plimsoll_pool::{Kind, Lease, MemoryLimit, Pool, PoolConfig};
+use plimsoll_pool::{Budget, Kind, Lease, MemoryLimit, Pool, PoolConfig};
 
 use super::*;
 
@@ -85,12 +85,6 @@ fn a_pause_makes_it_forget() {
 }
 
 #[test]
-fn the_cap_falls_as_the_line_comes_near() {
-    let budget = Budget::new(MemoryLimit::kib(100));
-    let mut caps = vec![cap(&budget)];
-    for kib in [74, 75, 89, 90] {
-        let _charge = budget.charge(Kind::Stacks, kib << 10).expect("room");
-        caps.push(cap(&budget));
-    }
-    assert_eq!(caps, [Class::K128, Class::K128, Class::K16, Class::K16, Class::K4]);
+fn the_cap_falls_with_the_level() {
+    assert_eq!(Level::ALL.map(cap), [Class::K128, Class::K16, Class::K4, Class::K4]);
 }

@@ -37,15 +37,15 @@ impl<S: Service> Engine<S> {
         let Opening { settings, start } = opening;
         let room = |engine: &mut Self| engine.core.pool.try_acquire(size_of::<Socket>(), Kind::Codec).map(drop);
         let (consumer, start) = match (self.retried(key, room), start) {
-            (Err(_), _) => return self.turn_away(key),
+            (Err(_), _) => return self.turn_away_websocket(key),
             (Ok(()), Start::Handler(handler)) => (Consumer::Handler(handler), None),
             (Ok(()), Start::Task(start)) => match core.pool.try_boxed(Mailbox::default(), Kind::Tasks) {
                 Ok(mailbox) => (Consumer::Task(Some(mailbox)), Some(start)),
-                Err(_) => return self.turn_away(key),
+                Err(_) => return self.turn_away_websocket(key),
             },
         };
         let socket = Socket { consumer, wire: Wire::new(settings) };
-        let Ok(socket) = core.pool.try_boxed(socket, Kind::Slots) else { return self.turn_away(key) };
+        let Ok(socket) = core.pool.try_boxed(socket, Kind::Slots) else { return self.turn_away_websocket(key) };
         core.put(key, Connection::WebSocket(socket));
         let has_started = start.is_none_or(|start| start(WebSocket::new(Place::Table(Rc::clone(&core), key))));
         let Some(mut socket) = core.take_websocket(key) else { return };
@@ -67,7 +67,7 @@ impl<S: Service> Engine<S> {
     }
 
     /// Without room for a WebSocket, the peer is told to try later in static bytes.
-    fn turn_away(&mut self, key: Key) {
+    fn turn_away_websocket(&mut self, key: Key) {
         let core = Rc::clone(&self.core);
         core.counters().shed(Shed::Accept);
         core.put(key, Connection::LINGERING);
@@ -147,6 +147,12 @@ impl<S: Service> Engine<S> {
             None => Ok(()),
         };
         let is_sending = table.is_sending(key);
+        // What a peer is told for want of memory needs none.
+        let is_untold = wire.phase == Phase::Ending && wire.work.is_none() && wire.end == Some(WebSocketEnd::NoRoom);
+        if !is_sending && (flushed.is_err() || is_untold) {
+            let frame = static_close(Some(CloseCode::TRY_LATER)).unwrap_or_default();
+            let _gone_or_full = table.send_now(key, frame);
+        }
         if flushed.is_err() {
             drop(table);
             core.counters().shed(Shed::Output);
@@ -154,7 +160,8 @@ impl<S: Service> Engine<S> {
         }
         if wire.phase == Phase::Ending && !is_sending && !wire.has_output() {
             wire.phase = Phase::Lingering { dropped_kib: 0 };
-            wire.work = None;
+            // A message that came before the end is still for the task to take.
+            wire.work.take_if(|work| work.ready.is_none());
             table.shutdown_write(key);
         }
         if let Consumer::Task(Some(mailbox)) = consumer {
@@ -202,8 +209,19 @@ impl<S: Service> Engine<S> {
         core.put(key, Connection::WebSocket(socket));
     }
 
-    /// The peer has sent all it will send, or the connection broke.
+    /// The peer has sent all it will send: what is on its way to it still leaves.
     pub(crate) fn ended_websocket(&mut self, key: Key) {
+        let Some(mut socket) = self.core.take_websocket(key) else { return };
+        if matches!(socket.wire.phase, Phase::Lingering { .. } | Phase::Over) {
+            return self.lose_websocket(key, socket, WebSocketEnd::Gone);
+        }
+        socket.wire.note_end(WebSocketEnd::Gone);
+        socket.wire.phase = Phase::Ending;
+        self.go_on_websocket(key, socket, None);
+    }
+
+    /// The connection broke.
+    pub(crate) fn lost_websocket(&mut self, key: Key) {
         let Some(socket) = self.core.take_websocket(key) else { return };
         self.lose_websocket(key, socket, WebSocketEnd::Gone);
     }
@@ -219,12 +237,8 @@ impl<S: Service> Engine<S> {
         mailbox.wake_reader();
         mailbox.wake_writer();
         (socket.wire.phase, socket.wire.deadline) = (Phase::Over, Deadline::None);
-        // Messages that came before the end are still for the task to take.
-        if let Some(work) = &mut socket.wire.work
-            && work.ready.is_none()
-        {
-            socket.wire.work = None;
-        }
+        // A message that came before the end is still for the task to take.
+        socket.wire.work.take_if(|work| work.ready.is_none());
         let mut table = core.table.borrow_mut();
         table.unwatch(key);
         table.unschedule(key);
@@ -459,6 +473,11 @@ fn silence(heard: u32, now: Instant) -> Duration {
 }
 
 impl Socket {
+    /// Whether the peer has had the time to take something of the output and did not.
+    pub(crate) fn is_stalled(&self, left: Duration, after: Duration) -> bool {
+        self.wire.deadline == Deadline::Send && self.send_timeout().saturating_sub(left) >= after
+    }
+
     pub(crate) fn send_timeout(&self) -> Duration {
         self.wire.settings.values.send_timeout
     }

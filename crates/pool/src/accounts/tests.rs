@@ -81,7 +81,7 @@ proptest! {
             let pick = |pick: usize| keys.get(pick % keys.len().max(1)).copied();
             match op {
                 Op::Tenant(name) => {
-                    let key = accounts.tenant(&pool, u128::from(name) << 60, AccountLimits::default().use_bytes_max(TENANT_MAX)).unwrap();
+                    let key = accounts.tenant(&pool, u128::from(name) << 60, AccountLimits::default().use_bytes_max(TENANT_MAX), None).unwrap();
                     prop_assert_eq!(*model.names.entry(name).or_insert(key), key);
                     model.accounts.entry(key).or_insert((None, 0)).1 += 1;
                 }
@@ -134,7 +134,7 @@ proptest! {
 fn the_newest_of_the_largest_bucket_is_named() {
     let pool = Pool::new(&Budget::new(MemoryLimit::mib(4)), PoolConfig::default()).unwrap();
     let mut accounts = Accounts::new(1);
-    let tenant = accounts.tenant(&pool, 7, AccountLimits::default()).unwrap();
+    let tenant = accounts.tenant(&pool, 7, AccountLimits::default(), None).unwrap();
     let open = |accounts: &mut Accounts, bytes| {
         let key = accounts.child(&pool, tenant, AccountLimits::default()).unwrap();
         accounts.begin_use(key, Kind::Buffers, bytes).unwrap();

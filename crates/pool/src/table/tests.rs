@@ -53,3 +53,24 @@ fn the_line_refuses_pages() {
     assert!((15..=75).contains(&count), "{count}");
     assert!(budget.charged() <= 24 << 10);
 }
+
+#[test]
+fn a_table_grows_at_the_line_by_what_its_worker_has() {
+    let budget = Budget::new(MemoryLimit::mib(1));
+    let pool = Pool::new(&budget, PoolConfig::default()).unwrap();
+    let mut table: Table<[u64; 60], 8> = Table::new(10_000);
+    let mut ballast: Vec<_> = core::iter::from_fn(|| pool.try_acquire(PAGE_BYTES, Kind::Buffers).ok()).collect();
+    let beside = budget.charge(Kind::Slots, budget.limit().as_bytes() - budget.credited());
+    assert!(beside.is_ok() && budget.charge(Kind::Slots, 1).is_err(), "no part of the line is left");
+    let mut pages = 0;
+    while table.len() < 8 * 100 {
+        match table.make_room(&pool) {
+            Ok(()) => drop(table.insert([1; 60])),
+            Err(_) => {
+                drop(ballast.pop().expect("a page of the ballast is a page of the table"));
+                pages += 1;
+            }
+        }
+    }
+    assert!((100..=105).contains(&pages), "100 pages and their names, but {pages}");
+}

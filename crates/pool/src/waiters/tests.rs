@@ -8,6 +8,9 @@
 //!
 //! And over random schedules of exchanges that hold memory and wait for more: everybody ends. Over tenants: shares are even, and a greedy one
 //! does not make the others wait.
+//!
+//! Some print a figure, for `cargo xtask bench --pool`.
+#![allow(clippy::print_stdout, reason = "figures are for people")]
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -114,7 +117,7 @@ struct Port {
 impl Port {
     fn new(pool: &Pool, sea: Sea, tenants: u128) -> Self {
         let mut accounts = Accounts::new(3);
-        let open = |name| accounts.tenant(pool, name, AccountLimits::default()).unwrap();
+        let open = |name| accounts.tenant(pool, name, AccountLimits::default(), None).unwrap();
         let tenants = (0..tenants).map(open).collect();
         Self { pool: pool.clone(), accounts, waiters: Waiters::new(20_000), sea, tenants, now_ns: 0 }
     }
@@ -483,8 +486,8 @@ impl Schedule {
         (Client::Done, true)
     }
 
-    /// Only clients that were woken go on, so a wake-up that is lost is a deadlock too.
-    fn run(mut self, seed: u64) {
+    /// Only clients that were woken go on, so a wake-up that is lost is a deadlock too. How many ended.
+    fn run(mut self, seed: u64) -> usize {
         let total = self.port.sea.0.unused.get();
         while self.done < self.clients.len() {
             let at = {
@@ -507,21 +510,25 @@ impl Schedule {
         }
         assert_eq!(self.port.sea.0.unused.get(), total);
         assert_eq!(self.port.waiters.waiting(), 0);
+        self.done
     }
 }
 
-/// Some thousand here; as many as `PLIMSOLL_SCHEDULES` says, with `cargo test --release`.
+/// Some thousand here; `cargo xtask sim --schedules N` says how many.
 #[test]
 fn no_schedule_ends_in_a_deadlock() {
     let schedules = std::env::var("PLIMSOLL_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(3000_u64);
     let pool = pool();
+    let mut ended = 0_u64;
     for seed in 0..schedules {
         let mut random = Random(seed ^ 0xA5A5);
         let clients = 2 + random.below(9) as usize;
         // From room for one admitted exchange beside the reserve to room for some.
         let free = Footprint::one(ADMITTED).page_bytes() + random.below(6) * 4096;
-        Schedule::new(&pool, seed, clients, free).run(seed);
+        ended += u64::from(Schedule::new(&pool, seed, clients, free).run(seed) == clients);
     }
+    assert_eq!(ended, schedules);
+    println!("figure: schedules that ended {ended}.0 -");
 }
 
 #[test]
@@ -529,7 +536,9 @@ fn ten_thousand_clients_end_with_the_reserve_and_one_footprint() {
     let pool = pool();
     for (seed, footprints) in [(1, 1), (2, 40)] {
         let free = Footprint::one(ADMITTED).page_bytes() * footprints;
-        Schedule::new(&pool, seed, 10_000, free).run(seed);
+        let ended = Schedule::new(&pool, seed, 10_000, free).run(seed);
+        assert_eq!(ended, 10_000);
+        println!("figure: clients that ended, model {ended}.0 -");
     }
 }
 
@@ -587,6 +596,7 @@ fn tenants_get_even_shares() {
     let (bytes, _) = serve(&depths, &sizes, 128 << 10);
     let jain = jain(&bytes);
     assert!(jain >= 0.95, "{jain} of {bytes:?}");
+    println!("figure: Jain index of uneven tenants {jain:.3} -");
 }
 
 #[test]
@@ -594,13 +604,16 @@ fn a_greedy_tenant_does_not_make_the_others_wait() {
     let sizes = [4096; 9];
     let (_, alone) = serve(&[6; 8], &sizes, 32 << 10);
     let (_, beside) = serve(&[6, 6, 6, 6, 6, 6, 6, 6, 500], &sizes, 32 << 10);
+    let mut worst = 0.0_f64;
     for tenant in 0..8 {
         let (alone, beside) = (p99(&alone[tenant]), p99(&beside[tenant]));
+        worst = worst.max(beside as f64 / alone as f64);
         assert!(
             alone > 0 && beside <= 2 * alone,
             "tenant {tenant}: {beside} turns beside a greedy one, {alone} without"
         );
     }
+    println!("figure: p99 wait beside a greedy tenant {worst:.3} x");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! What the driver remembers per descriptor: who waits, and the readiness that an edge told of and nobody has used up.
 //!
-//! The table is indexed by descriptor number, in pages of the pool that are charged, opened when a first descriptor of
-//! theirs comes into use and given back when the last one goes. An entry is [`ENTRY_BYTES`] long:
+//! An entry is [`ENTRY_BYTES`] long:
 //!
 //! ```text
 //!   word 0: 24 bits first waiter to read   | 8 bits flags
@@ -12,18 +11,16 @@
 //! Waiters are slot indexes plus one, so that zeroed memory is a table of vacant entries.
 #![forbid(unsafe_code)]
 
-use plimsoll_pool::{Charge, Kind, Lease, OverBudget, Pool};
+use plimsoll_pool::{OverBudget, Pool};
 
 use super::list::Waiters;
 use crate::Fd;
+use crate::descriptors::Descriptors;
 
 /// Bytes of an entry: what an open descriptor costs on this driver, beside its operation slot.
 pub(super) const ENTRY_BYTES: usize = 12;
 
 const _: () = assert!(ENTRY_BYTES == 3 * size_of::<u32>());
-
-const PAGE_BYTES: usize = 4_096;
-const ENTRIES_PER_PAGE: usize = PAGE_BYTES / ENTRY_BYTES;
 
 /// Readiness and duties of a descriptor, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,104 +86,34 @@ impl Entry {
 }
 
 /// The table.
-pub(super) struct Table {
-    pool: Pool,
-    pages: Vec<Page>,
-    /// For the memory of `pages`.
-    directory_charge: Option<Charge>,
-}
-
-#[derive(Default)]
-struct Page {
-    /// Initialised all over while it is there.
-    memory: Option<Lease>,
-    /// Entries that are not vacant.
-    used: u16,
-}
+pub(super) struct Table(Descriptors<3>);
 
 impl Table {
     pub(super) fn new(pool: &Pool) -> Self {
-        Self { pool: pool.clone(), pages: Vec::new(), directory_charge: None }
+        Self(Descriptors::new(pool))
     }
 
     /// What is known of a descriptor; the vacant entry if nothing is.
     pub(super) fn get(&self, fd: Fd) -> Entry {
-        let (page, at) = place(fd);
-        let Some(memory) = self.pages.get(page).and_then(|page| page.memory.as_ref()) else { return Entry::default() };
-        Entry::from_words(words(&memory[at..at + ENTRY_BYTES]))
+        Entry::from_words(self.0.get(fd))
     }
 
     /// Makes sure that [`set`](Self::set) has room for the descriptor.
     pub(super) fn reserve(&mut self, fd: Fd) -> Result<(), OverBudget> {
-        let (page, _) = place(fd);
-        if page >= self.pages.len() {
-            self.grow_directory(page + 1)?;
-        }
-        if self.pages[page].memory.is_none() {
-            let mut memory = self.pool.try_acquire(PAGE_BYTES, Kind::Slots)?;
-            while memory.len() < PAGE_BYTES {
-                let taken = memory.extend(&[0; 512]);
-                assert!(taken > 0, "the page class is a page long");
-            }
-            self.pages[page] = Page { memory: Some(memory), used: 0 };
-        }
-        Ok(())
+        self.0.reserve(fd)
     }
 
-    /// Remembers an entry; gives its page back if nothing in it is remembered any more.
+    /// Remembers an entry.
     ///
     /// # Panics
     ///
     /// When the entry is not vacant and its room was not reserved.
     pub(super) fn set(&mut self, fd: Fd, entry: Entry) {
-        let (page, at) = place(fd);
-        let Some(Page { memory: Some(memory), used }) = self.pages.get_mut(page) else {
-            assert_eq!(entry, Entry::default(), "room was reserved");
-            return;
-        };
-        let room = &mut memory.as_mut_slice()[at..at + ENTRY_BYTES];
-        let before = Entry::from_words(words(room)) != Entry::default();
-        let after = entry != Entry::default();
-        for (bytes, word) in room.chunks_exact_mut(4).zip(entry.to_words()) {
-            bytes.copy_from_slice(&word.to_ne_bytes());
-        }
-        match (before, after) {
-            (false, true) => *used += 1,
-            (true, false) => *used -= 1,
-            _ => {}
-        }
-        debug_assert!(usize::from(*used) <= ENTRIES_PER_PAGE);
-        if *used == 0 {
-            self.pages[page] = Page::default();
-        }
+        self.0.set(fd, entry.to_words());
     }
 
     #[cfg(test)]
     pub(super) fn pages_held(&self) -> usize {
-        self.pages.iter().filter(|page| page.memory.is_some()).count()
+        self.0.pages_held()
     }
-
-    fn grow_directory(&mut self, len: usize) -> Result<(), OverBudget> {
-        if len > self.pages.capacity() {
-            let capacity = len.next_power_of_two();
-            let bytes = (capacity * size_of::<Page>()) as u64;
-            // The old directory is charged until the new one has replaced it.
-            let charge = self.pool.budget().charge(Kind::Slots, bytes)?;
-            self.pages.reserve_exact(capacity - self.pages.len());
-            self.directory_charge = Some(charge);
-        }
-        self.pages.resize_with(len, Page::default);
-        Ok(())
-    }
-}
-
-/// Which page, and where in it.
-fn place(fd: Fd) -> (usize, usize) {
-    let number = fd.raw() as usize;
-    (number / ENTRIES_PER_PAGE, number % ENTRIES_PER_PAGE * ENTRY_BYTES)
-}
-
-fn words(bytes: &[u8]) -> [u32; 3] {
-    let word = |at: usize| u32::from_ne_bytes(*bytes[at..].first_chunk().expect("an entry is three words"));
-    [word(0), word(4), word(8)]
 }

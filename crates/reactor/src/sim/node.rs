@@ -10,7 +10,7 @@ use plimsoll_slab::Key;
 
 use super::{NodeId, World};
 use crate::net::{ListenOptions, SocketKind, SocketOption};
-use crate::op::{Errno, Fd, Op};
+use crate::op::{Errno, Fd, Op, Shutdown};
 use crate::received::{Received, Shelf};
 use crate::slots::{Raw, SlotState, Slots};
 use crate::{Doorbell, Error, Instant, RECEIVE_BUFFER_BYTES, Wait};
@@ -158,6 +158,26 @@ impl Sim {
     pub(crate) fn close_now(&mut self, fd: Fd) {
         let closed = self.world.kernel_mut().close(fd);
         debug_assert!(closed.is_ok(), "only open descriptors are closed: {fd:?}");
+    }
+
+    #[inline(never)]
+    pub(crate) fn send_now(&mut self, fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
+        self.world.kernel_mut().send_now(fd, bytes)
+    }
+
+    #[inline(never)]
+    pub(crate) fn shutdown_now(&mut self, fd: Fd, how: Shutdown) -> Result<(), Errno> {
+        self.world.kernel_mut().shutdown_now(fd, how)
+    }
+
+    #[inline(never)]
+    pub(crate) fn discard_now(&mut self, fd: Fd, bytes_max: usize) -> Result<usize, Errno> {
+        self.world.kernel_mut().discard_now(fd, bytes_max)
+    }
+
+    #[inline(never)]
+    pub(crate) fn is_readable_now(&mut self, fd: Fd) -> bool {
+        self.world.kernel_mut().is_readable_now(fd)
     }
 
     #[inline(never)]

@@ -11,7 +11,7 @@ use super::kernel::Kernel;
 use super::nanos;
 use super::network::{End, Life, PATIENCE_NS, Receiving};
 use super::pipe::{Pipe, Tail};
-use super::trace::Entry;
+use super::trace::{Entry, bytes_hash};
 use crate::op::{Interest, Shutdown};
 use crate::{Errno, Fd, SocketKind, SocketOption, sys};
 
@@ -291,6 +291,11 @@ impl Kernel {
 
     fn attempt_send(&mut self, conn: u64, side: usize, flight: &Flight) -> Option<Outcome> {
         let Verb::Send { bytes } = &flight.verb else { unreachable!("only sends are sent") };
+        self.push(conn, side, bytes)
+    }
+
+    /// Gives bytes to a connected socket, `None` when it takes none.
+    fn push(&mut self, conn: u64, side: usize, bytes: &[u8]) -> Option<Outcome> {
         let mut view = self.view(conn, side);
         if let Some(errno) = view.take_error() {
             return Some(Outcome::new(Err(errno)));
@@ -310,6 +315,59 @@ impl Kernel {
         self.transmit(conn, side);
         self.changed(conn);
         Some(Outcome::new(Ok(len as u32)))
+    }
+
+    /// The connection of a socket, which goes wrong as often as with an operation.
+    fn connection_of(&mut self, fd: Fd) -> Result<(u64, usize), Errno> {
+        let descriptor = self.descriptors.get(fd).ok_or(Errno(libc::EBADF))?;
+        let Object::Socket(socket) = &descriptor.object else { return Err(Errno(libc::ENOTSOCK)) };
+        let SocketState::Connected { conn, side } = socket.state else { return Err(Errno(libc::ENOTCONN)) };
+        if self.view(conn, side).end.life == Life::Live && self.fault(Fault::Reset) {
+            self.reset_both(conn);
+        }
+        Ok((conn, side))
+    }
+
+    pub(crate) fn send_now(&mut self, fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
+        let (conn, side) = self.connection_of(fd)?;
+        self.record(Entry::SentNow { fd, bytes: bytes_hash(bytes) });
+        let sent = self.push(conn, side, bytes).ok_or(Errno::AGAIN)?.result?;
+        Ok(sent as usize)
+    }
+
+    pub(crate) fn shutdown_now(&mut self, fd: Fd, how: Shutdown) -> Result<(), Errno> {
+        let (conn, side) = self.connection_of(fd)?;
+        self.shut_down(conn, side, how).result.map(|_| ())
+    }
+
+    pub(crate) fn discard_now(&mut self, fd: Fd, bytes_max: usize) -> Result<usize, Errno> {
+        let (conn, side) = self.connection_of(fd)?;
+        let mut view = self.view(conn, side);
+        let len = view.inward.arrived().min(bytes_max);
+        if len == 0 {
+            return match view.take_error() {
+                Some(errno) => Err(errno),
+                None if view.ended() => Ok(0),
+                None => Err(Errno::AGAIN),
+            };
+        }
+        drop(view.inward.take(len));
+        self.transmit(conn, 1 - side);
+        self.changed(conn);
+        Ok(len)
+    }
+
+    pub(crate) fn is_readable_now(&mut self, fd: Fd) -> bool {
+        let Some(descriptor) = self.descriptors.get(fd) else { return true };
+        match &descriptor.object {
+            Object::Listener(listener) => !listener.queue.is_empty(),
+            Object::File(_) => true,
+            Object::Socket(Socket { state: SocketState::Connected { conn, side }, .. }) => {
+                let (conn, side) = (*conn, *side);
+                self.view(conn, side).is_ready(Interest::Readable, None)
+            }
+            Object::Socket(Socket { state, .. }) => !matches!(state, SocketState::Connecting(_)),
+        }
     }
 
     fn shut_down(&mut self, conn: u64, side: usize, how: Shutdown) -> Outcome {

@@ -30,6 +30,8 @@ pub(crate) enum Entry {
     Arrived { conn: u64, side: usize, len: usize },
     /// A connection's end was killed.
     Killed { conn: u64, side: usize, errno: Errno },
+    /// A socket took bytes at once, without an operation: their hash.
+    SentNow { fd: Fd, bytes: u64 },
     /// A descriptor was opened.
     Opened(Fd),
     /// A descriptor was closed.
@@ -59,6 +61,7 @@ impl Entry {
             Self::Killed { conn, side, errno } => [8, *conn, *side as u64, errno.0 as u64, 0, 0],
             Self::Opened(fd) => [9, fd.raw() as u64, 0, 0, 0, 0],
             Self::Closed(fd) => [10, fd.raw() as u64, 0, 0, 0, 0],
+            Self::SentNow { fd, bytes } => [11, fd.raw() as u64, *bytes, 0, 0, 0],
         }
     }
 }
@@ -77,6 +80,7 @@ impl fmt::Display for Entry {
             Self::Ran { node } => write!(f, "node {node} runs"),
             Self::Arrived { conn, side, len } => write!(f, "connection {conn}: {len} bytes of side {side} arrive"),
             Self::Killed { conn, side, errno } => write!(f, "connection {conn}: side {side} ends: {errno}"),
+            Self::SentNow { fd, .. } => write!(f, "{fd:?} takes bytes at once"),
             Self::Opened(fd) => write!(f, "{fd:?} opened"),
             Self::Closed(fd) => write!(f, "{fd:?} closed"),
         }

@@ -119,6 +119,15 @@ pub(crate) fn send(fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
     Ok(sent)
 }
 
+/// Drops received bytes without copying them (tcp(7): `MSG_TRUNC`); `Ok(0)` at end-of-file.
+pub(crate) fn discard(fd: Fd, bytes_max: usize) -> Result<usize, Errno> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+    // SAFETY: I-SLICE: no memory is handed over: with this flag the kernel writes no byte of a stream.
+    let dropped = retry(|| unsafe { libc::recv(fd.raw(), core::ptr::null_mut(), bytes_max, flags) })?;
+    debug_assert!(dropped <= bytes_max);
+    Ok(dropped)
+}
+
 /// Ends a half of a connection, or both.
 pub(crate) fn shutdown(fd: Fd, how: Shutdown) -> Result<(), Errno> {
     let how = match how {

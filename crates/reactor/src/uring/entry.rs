@@ -5,7 +5,7 @@
 //! | operation | entry | because |
 //! |---|---|---|
 //! | accept | poll | the owner may take what waits without another operation; nothing unwanted is accepted |
-//! | receive, without a buffer ring | poll | there must be a buffer only when there are bytes |
+//! | receive, without a buffer ring | poll that stays | one entry for all receives of a descriptor; a buffer only when there are bytes |
 //! | shutdown | no-op | the kernel would use a worker thread; the entry keeps its place behind earlier sends |
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use io_uring::{opcode, squeue, types};
 use plimsoll_pool::Lease;
 use plimsoll_slab::Key;
 
-use crate::op::{Interest, Op};
+use crate::op::{Fd, Interest, Op};
 use crate::{RECEIVE_BYTES_MAX, sys};
 
 /// A submission queue entry that names only memory which its operation keeps in place: I-ENTRY of
@@ -33,6 +33,10 @@ pub(super) enum Kind {
     Cancel,
     /// The doorbell.
     Doorbell,
+    /// A descriptor that the kernel watches; the key's index is its number. See [`watch`](super::watch).
+    Watch,
+    /// The end of a watch: nobody waits for it.
+    Unwatch,
 }
 
 /// How a receive into the buffer ring is armed.
@@ -53,17 +57,21 @@ impl Kind {
             2 => Self::Opening,
             3 => Self::Cancel,
             4 => Self::Doorbell,
+            5 => Self::Watch,
+            6 => Self::Unwatch,
             _ => return None,
         };
         Some((kind, key))
     }
 
-    const fn number(self) -> u8 {
+    pub(super) const fn number(self) -> u8 {
         match self {
             Self::Operation => 1,
             Self::Opening => 2,
             Self::Cancel => 3,
             Self::Doorbell => 4,
+            Self::Watch => 5,
+            Self::Unwatch => 6,
         }
     }
 
@@ -143,6 +151,18 @@ impl Entry {
         Self(poll.build().user_data(DOORBELL))
     }
 
+    /// Watches a descriptor until it is told to stop: says when bytes or the end come.
+    pub(super) fn watch(fd: Fd, name: u64) -> Self {
+        let events = (libc::POLLIN | libc::POLLRDHUP) as u32;
+        Self(opcode::PollAdd::new(types::Fd(fd.raw()), events).multi(true).build().user_data(name))
+    }
+
+    /// Ends a watch, which holds its file open.
+    pub(super) fn unwatch(name: u64) -> Self {
+        let cancel = opcode::AsyncCancel::new(name).build().user_data(UNWATCH);
+        Self(cancel.flags(squeue::Flags::SKIP_SUCCESS))
+    }
+
     /// The same on a worker thread of the kernel.
     #[cfg(test)]
     pub(super) fn on_worker(self) -> Self {
@@ -187,6 +207,7 @@ fn events(interest: Interest) -> u32 {
 
 /// `IORING_RECVSEND_POLL_FIRST`.
 const RECEIVE_POLL_FIRST: u16 = 1;
+const UNWATCH: u64 = (Kind::Unwatch.number() as u64) << 56;
 const DOORBELL: u64 = (Kind::Doorbell.number() as u64) << 56;
 /// The kernel's `MAX_RW_COUNT`.
 const TRANSFER_BYTES_MAX: usize = 0x7fff_f000;

@@ -12,6 +12,7 @@
 //! | `ring.rs` | set-up, queues, the enter |
 //! | `entry.rs` | operations as submission queue entries |
 //! | `receive.rs`, `group.rs` | receive buffers |
+//! | `watch.rs` | descriptors that the kernel watches for receives |
 //! | `queue.rs` | lists through the operation slots |
 //! | `probe.rs` | whether all this works here |
 //!
@@ -39,6 +40,7 @@ mod receive;
 mod ring;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use core::net::SocketAddr;
 use std::collections::VecDeque;
@@ -56,12 +58,17 @@ use entry::{Arming, Entry, Kind};
 use queue::Queue;
 use receive::{Receiver, Scratched, Taken};
 use ring::{Patience, RETRY_DELAY, Ring, Submitted};
+use watch::{Begin, Watches};
 
 pub(crate) use probe::probe;
+
+/// Bytes that this driver keeps of a descriptor with receives, beside its operations in flight.
+pub const WATCH_BYTES: usize = watch::WATCH_BYTES;
 
 /// The io_uring driver of one worker.
 pub(crate) struct Uring {
     receiver: Receiver,
+    watches: Watches,
     ring: Ring,
     doorbell: Doorbell,
     bell: Bell,
@@ -71,6 +78,9 @@ pub(crate) struct Uring {
     cancels: Queue,
     /// Receives that wait for a buffer, in order.
     starved: Queue,
+    /// Receives for which there may be bytes, in order; and how many of them this turn may still try.
+    readable: Queue,
+    tries: usize,
     /// Operations that were cancelled while the kernel did not have them.
     ended: Queue,
     starved_cancels: StarvedCancels,
@@ -135,12 +145,15 @@ impl Uring {
         let receiver = Receiver::new(receive, &ring, pool, config.receive_buffers)?;
         Ok(Self {
             receiver,
+            watches: Watches::new(pool),
             ring,
             doorbell: doorbell.clone(),
             bell: Bell::Unarmed,
             backlog: Queue::default(),
             cancels: Queue::default(),
             starved: Queue::default(),
+            readable: Queue::default(),
+            tries: 0,
             ended: Queue::default(),
             starved_cancels: StarvedCancels::None,
             spill: VecDeque::new(),
@@ -167,16 +180,53 @@ impl Uring {
     fn push(&mut self, key: Key, arming: Arming, slots: &mut Slots) -> bool {
         let slot = slots.get_mut(key).expect("an operation is in its slot until its last completion");
         debug_assert!(!queue::is_listed(slot), "in one place only");
+        match slot.op {
+            Op::Receive { fd } if self.receiver.group().is_none() => match self.watches.begin(fd, key.index()) {
+                Begin::Wait => return true,
+                Begin::Try => {
+                    self.readable.push(slots, key.index());
+                    return true;
+                }
+                Begin::Watch(name) => {
+                    let is_pushed = self.ring.push(&Entry::watch(fd, name));
+                    if is_pushed {
+                        self.watches.watched(fd, key.index());
+                    }
+                    return is_pushed;
+                }
+                Begin::Alone => {}
+            },
+            // What comes meanwhile is no news.
+            Op::ReceiveInto { fd, .. } => self.unwatch_idle(fd),
+            _ => {}
+        }
         self.ring.push(&Entry::start(key, &mut slot.op, self.receiver.group(), arming))
+    }
+
+    /// Has the kernel not watch a descriptor any more, unless a receive waits for that.
+    fn unwatch_idle(&mut self, fd: Fd) {
+        if let Some(name) = self.watches.forget_idle(fd) {
+            self.end_watch(name);
+        }
+    }
+
+    fn end_watch(&mut self, name: u64) {
+        if !self.ring.push(&Entry::unwatch(name)) {
+            self.ring.cancel_now(name);
+        }
     }
 
     pub(crate) fn cancel(&mut self, key: Key, slots: &mut Slots) {
         let Some(slot) = slots.get(key) else { return };
         if !queue::is_listed(slot) {
-            if !self.cancels.is_empty() || !self.ring.push(&Entry::cancel(key, &slot.op)) {
+            if let Op::Receive { fd } = slot.op
+                && self.watches.withdraw(fd, key.index())
+            {
+                self.ended.push(slots, key.index());
+            } else if !self.cancels.is_empty() || !self.ring.push(&Entry::cancel(key, &slot.op)) {
                 self.cancels.push(slots, key.index());
             }
-        } else if self.backlog.remove(slots, key.index()) {
+        } else if self.backlog.remove(slots, key.index()) || self.readable.remove(slots, key.index()) {
             self.ended.push(slots, key.index());
         } else {
             self.starved_cancels = StarvedCancels::Some;
@@ -202,6 +252,7 @@ impl Uring {
         self.drain_overflow();
         self.receiver.audit(&mut self.ring, &self.spill, &self.pool, self.receive_buffers);
         self.batch = self.spill.len() as u32 + self.ring.visible();
+        self.tries = self.readable.len();
         self.now = sys::now();
         entered
     }
@@ -278,12 +329,12 @@ impl Uring {
     /// Hands over what waited for room, in order: operations, then cancels.
     fn submit_backlog(&mut self, slots: &mut Slots) -> Submitted {
         while let Some(index) = self.backlog.first() {
-            let key = slots.key_at(index).expect("a listed operation is in flight");
-            let slot = slots.get_mut(key).expect("a listed operation is in flight");
-            if !self.ring.push(&Entry::start(key, &mut slot.op, self.receiver.group(), Arming::Parked)) {
+            let key = self.backlog.pop(slots).expect("it has a first one");
+            debug_assert_eq!(key.index(), index);
+            if !self.push(key, Arming::Parked, slots) {
+                self.backlog.push_front(slots, index);
                 return Submitted::Some;
             }
-            self.backlog.pop(slots);
         }
         while let Some(index) = self.cancels.first() {
             let key = slots.key_at(index).expect("a listed operation is in flight");
@@ -299,7 +350,7 @@ impl Uring {
     fn patience(&self, wait: Wait, backlog: Submitted) -> Patience {
         // A starved receive for which there is room has no completion to wait for.
         let restartable = !self.starved.is_empty() && self.receiver.receives_that_fit() > 0;
-        if !self.ended.is_empty() || restartable {
+        if !self.ended.is_empty() || !self.readable.is_empty() || restartable {
             return Patience::None;
         }
         let patience = match wait {
@@ -324,6 +375,15 @@ impl Uring {
         loop {
             if let Some(key) = self.ended.pop(slots) {
                 return Some(Raw { key, result: Err(Errno::CANCELED), received: None });
+            }
+            if self.tries > 0 {
+                self.tries -= 1;
+                if let Some(key) = self.readable.pop(slots)
+                    && let Some(raw) = self.receive(key, slots)
+                {
+                    return Some(raw);
+                }
+                continue;
             }
             self.batch = self.batch.checked_sub(1)?;
             let Some(completion) = self.spill.pop_front().or_else(|| self.ring.pop()) else {
@@ -353,6 +413,14 @@ impl Uring {
                 }
                 return None;
             }
+            Kind::Watch => {
+                // Of a watch that fails, the receive finds out why.
+                let events = completion.result().max(0) as u32;
+                let (_, index) = self.watches.told(key, events, more)?;
+                let key = slots.key_at(index).expect("what waits for a watch is in flight");
+                return self.receive(key, slots);
+            }
+            Kind::Unwatch => return None,
             Kind::Operation | Kind::Opening => debug_assert!(!more, "operations are one-shot"),
         }
         let result = u32::try_from(completion.result()).map_err(|_| Errno(-completion.result()));
@@ -365,7 +433,20 @@ impl Uring {
         if queue::is_listed(slot) {
             self.cancels.remove(slots, key.index());
         }
-        match self.step(key, result, taken, slots) {
+        let step = self.step(key, result, taken, slots);
+        self.finish(key, step, slots)
+    }
+
+    /// Tries a receive into the scratch buffer.
+    fn receive(&mut self, key: Key, slots: &mut Slots) -> Option<Raw> {
+        let slot = slots.get(key).expect("a receive that waits is in flight");
+        let Op::Receive { fd } = slot.op else { unreachable!("only receives wait for a watch") };
+        let step = self.received(fd, 0, Taken::Nothing, slot.state);
+        self.finish(key, step, slots)
+    }
+
+    fn finish(&mut self, key: Key, step: Step, slots: &mut Slots) -> Option<Raw> {
+        match step {
             Step::Done(result) => Some(Raw { key, result, received: None }),
             Step::Received(bytes) => Some(Raw { key, result: Ok(bytes.len() as u32), received: Some(bytes) }),
             Step::Again => {
@@ -414,9 +495,16 @@ impl Uring {
             (_, Taken::Lost) if state != SlotState::Orphaned => Step::Done(Err(Errno(libc::EIO))),
             (Receiver::Poll(_), _) if state != SlotState::InFlight => Step::Done(Err(Errno::CANCELED)),
             (Receiver::Poll(scratch), _) => match scratch.receive(fd) {
-                Ok(Scratched::Bytes(bytes)) => Step::Received(bytes),
+                Ok(Scratched::Full(bytes)) => Step::Received(bytes),
+                Ok(Scratched::Short(bytes)) => {
+                    self.watches.cut_short(fd);
+                    Step::Received(bytes)
+                }
                 Ok(Scratched::EndOfFile) => Step::Done(Ok(0)),
-                Ok(Scratched::Nothing) => Step::Again,
+                Ok(Scratched::Nothing) => {
+                    self.watches.used_up(fd);
+                    Step::Again
+                }
                 Ok(Scratched::NoRoom) => Step::Starve,
                 Err(errno) => Step::Done(Err(errno)),
             },
@@ -429,7 +517,7 @@ impl Uring {
     }
 
     pub(crate) fn has_ready(&self) -> bool {
-        self.batch > 0 || !self.ended.is_empty()
+        self.batch > 0 || self.tries > 0 || !self.ended.is_empty()
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -461,7 +549,7 @@ impl Uring {
     /// the number by then. The owners of what is with the kernel must have asked for its end.
     pub(crate) fn closes(&mut self, fd: Fd, slots: &mut Slots) {
         let ended = &mut self.ended;
-        for waiting in [&mut self.starved, &mut self.backlog] {
+        for waiting in [&mut self.starved, &mut self.backlog, &mut self.readable] {
             if !waiting.is_empty() {
                 let others = |_, slot: &Slot| slot.op.descriptor() != Some(fd);
                 waiting.retain(slots, others, |slots, index| ended.push(slots, index));
@@ -471,6 +559,13 @@ impl Uring {
             !slots.any(|slot| is_made_again(slot) && slot.op.descriptor() == Some(fd)),
             "{fd:?} is closed under an accept or a receive: cancel or orphan it before"
         );
+        let (watch, waiter) = self.watches.forget(fd);
+        if let Some(index) = waiter {
+            ended.push(slots, index);
+        }
+        if let Some(name) = watch {
+            self.end_watch(name);
+        }
     }
 
     /// Hands over what is queued first: an entry that names the descriptor must not meet another file under its number.

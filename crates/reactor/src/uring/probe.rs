@@ -27,7 +27,7 @@ pub(crate) fn probe() -> Result<ReceiveMode, Failure> {
         return Err(("kernel too old: io_uring is used from Linux 6.1 on", Errno(libc::ENOSYS)));
     }
     let mut first_failure = None;
-    for mode in [ReceiveMode::Incremental, ReceiveMode::Classic, ReceiveMode::Poll] {
+    for mode in [ReceiveMode::Poll, ReceiveMode::Incremental, ReceiveMode::Classic] {
         if mode == ReceiveMode::Incremental && release < RELEASE_INCREMENTAL {
             continue;
         }
@@ -41,7 +41,7 @@ pub(crate) fn probe() -> Result<ReceiveMode, Failure> {
 }
 
 /// Runs a driver through the life of two connections.
-fn attempt(mode: ReceiveMode) -> Result<(), Failure> {
+pub(super) fn attempt(mode: ReceiveMode) -> Result<(), Failure> {
     let budget = Budget::new(MemoryLimit::mib(BUDGET_MIB));
     let pool = Pool::new(&budget, PoolConfig::default()).map_err(|_| ("pool", Errno(libc::ENOMEM)))?;
     let blocking = Blocking::new(BlockingConfig::default(), &budget);

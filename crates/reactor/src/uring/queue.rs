@@ -46,6 +46,23 @@ impl Queue {
         self.len += 1;
     }
 
+    /// Puts an operation that is in no list before all others.
+    pub(super) fn push_front(&mut self, slots: &mut Slots, index: u32) {
+        debug_assert!(!is_listed(slot(slots, index)), "in one list only");
+        let last = match self.ends {
+            Some(Ends { first, last }) => {
+                set_next(slots, index, first);
+                last
+            }
+            None => {
+                set_next(slots, index, index);
+                index
+            }
+        };
+        self.ends = Some(Ends { first: index, last });
+        self.len += 1;
+    }
+
     /// The index of the operation that has waited longest, without taking it out.
     pub(super) fn first(&self) -> Option<u32> {
         self.ends.map(|ends| ends.first)

@@ -23,7 +23,10 @@ pub(super) enum Receiver {
 /// What came of a receive into the scratch buffer.
 #[derive(Debug)]
 pub(super) enum Scratched {
-    Bytes(Received),
+    /// As many as there was room for.
+    Full(Received),
+    /// Fewer than there was room for.
+    Short(Received),
     EndOfFile,
     /// The bytes were gone.
     Nothing,
@@ -172,12 +175,14 @@ impl Scratch {
             };
             (self.buffer, self.cursor) = (free, 0);
         }
-        let received = shelf.fill(self.buffer, self.cursor, RECEIVE_BYTES_MAX, |room| sys::receive(fd, room));
+        let room_bytes = RECEIVE_BYTES_MAX.min(RECEIVE_BUFFER_BYTES - self.cursor);
+        let received = shelf.fill(self.buffer, self.cursor, room_bytes, |room| sys::receive(fd, room));
         match received {
             Ok(Some(bytes)) => {
                 self.cursor += bytes.len();
                 debug_assert!(self.cursor <= RECEIVE_BUFFER_BYTES);
-                Ok(Scratched::Bytes(bytes))
+                let is_full = bytes.len() == room_bytes;
+                Ok(if is_full { Scratched::Full(bytes) } else { Scratched::Short(bytes) })
             }
             Ok(None) => Ok(Scratched::EndOfFile),
             Err(Errno(libc::EAGAIN)) => Ok(Scratched::Nothing),

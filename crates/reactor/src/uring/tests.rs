@@ -52,13 +52,15 @@ fn in_each_mode(config: DriverConfig, test: impl Fn(&mut Bench)) {
 /// Runs `test` in the way of receiving that a process would choose here.
 fn in_best_mode(config: DriverConfig, test: impl FnOnce(&mut Bench)) {
     match probe() {
-        Ok(mode) => {
-            let Some(mut bench) = Bench::new(mode, &config) else { return };
-            test(&mut bench);
-            bench.close();
-        }
+        Ok(mode) => in_mode(mode, config, test),
         Err((step, errno)) => skip(step, errno),
     }
+}
+
+fn in_mode(mode: ReceiveMode, config: DriverConfig, test: impl FnOnce(&mut Bench)) {
+    let Some(mut bench) = Bench::new(mode, &config) else { return };
+    test(&mut bench);
+    bench.close();
 }
 
 #[expect(clippy::print_stderr, reason = "a skipped test says so")]

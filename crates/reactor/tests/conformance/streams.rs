@@ -3,7 +3,8 @@
 
 use core::time::Duration;
 
-use plimsoll_reactor::{Fd, Op, RECEIVE_BYTES_MAX, SendBytes, SocketOption};
+use plimsoll_reactor::op::Shutdown;
+use plimsoll_reactor::{Errno, Fd, Op, RECEIVE_BYTES_MAX, SendBytes, SocketOption};
 
 use crate::bench::{Bench, pattern};
 
@@ -22,6 +23,44 @@ pub(crate) fn echo(bench: &mut Bench) {
     }
     bench.close(client);
     bench.close(server);
+}
+
+/// What is sent, ended and dropped without an operation is what an operation would have done.
+pub(crate) fn answers_without_an_operation(bench: &mut Bench) {
+    let (listener, address) = bench.listen();
+    assert!(!bench.driver.is_readable_now(listener), "nobody waits");
+    let (client, server) = bench.pair_through(listener, address);
+    assert!(!bench.driver.is_readable_now(server), "nothing has come");
+    assert_eq!(bench.driver.discard_now(server, 1_000), Err(Errno::AGAIN));
+    bench.send_all(client, &pattern(0, 3_000));
+    while !bench.driver.is_readable_now(server) {
+        bench.pass_time();
+    }
+    assert_eq!(bench.driver.send_now(server, b"no room"), Ok(7));
+    bench.driver.shutdown_now(server, Shutdown::Write).expect("a connected socket");
+    assert_eq!(bench.receive_exactly(client, 7), b"no room");
+    assert_eq!(bench.run(Op::Receive { fd: client }).result, Ok(0), "the end");
+    let mut dropped = 0;
+    while dropped < 3_000 {
+        match bench.driver.discard_now(server, 1_000) {
+            Ok(bytes @ 1..=1_000) => dropped += bytes,
+            Err(Errno::AGAIN) => bench.pass_time(),
+            other => panic!("{other:?} after {dropped} bytes"),
+        }
+    }
+    assert_eq!(bench.driver.discard_now(server, 1_000), Err(Errno::AGAIN), "all of it");
+    let mut taken = 0;
+    let end = loop {
+        match bench.driver.send_now(client, &pattern(0, 100_000)) {
+            Ok(bytes) => taken += bytes,
+            Err(errno) => break errno,
+        }
+    };
+    assert!(end == Errno::AGAIN && taken > 0, "{end} after {taken} bytes");
+    for fd in [client, server, listener] {
+        bench.close(fd);
+    }
+    assert_eq!(bench.driver.send_now(server, b"x"), Err(Errno(libc::EBADF)));
 }
 
 pub(crate) fn addresses(bench: &mut Bench) {

@@ -128,7 +128,12 @@ impl TcpListener {
                         // It was reset while it waited.
                         Err(_) => continue,
                     },
-                    Err(fd) => self.accepting.replace(Accepting::Held(fd)),
+                    Err(fd) => {
+                        self.accepting.replace(Accepting::Held(fd));
+                        // The container has no room for what the kernel holds for it.
+                        sleep(PAUSE_STEP).await;
+                        continue;
+                    }
                 },
                 Err(errno) if needs_pause(errno) => {
                     pause(&self.worker).await;
@@ -136,7 +141,7 @@ impl TcpListener {
                 }
                 Err(errno) if errno.is_transient_accept() => continue,
                 Err(errno) => return Err(errno.into()),
-            };
+            }
         }
     }
 

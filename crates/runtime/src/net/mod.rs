@@ -11,6 +11,7 @@
 //! before it was done leaves it open how much the peer got, so the stream refuses further sends ([`Error::SendInterrupted`](crate::Error::SendInterrupted)).
 #![forbid(unsafe_code)]
 
+mod kernel;
 mod listener;
 pub(crate) mod stream;
 pub(crate) mod table;

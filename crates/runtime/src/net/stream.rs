@@ -14,6 +14,7 @@ use plimsoll_reactor::{
 };
 use plimsoll_slab::{CHUNK_BYTES, Key};
 
+use super::kernel;
 use crate::operation::Operation;
 use crate::worker::Worker;
 use crate::{Error, Result};
@@ -114,6 +115,7 @@ impl Drop for Handle {
             self.worker.give_up(waiter, op);
         }
         self.worker.close(socket.fd);
+        kernel::uncharge(&self.worker);
     }
 }
 
@@ -136,8 +138,17 @@ pub struct TcpStream {
 }
 
 impl TcpStream {
-    /// A stream over a connected descriptor, in an entry that was reserved.
+    /// A stream over a fresh descriptor, in an entry that was reserved. The descriptor comes back when the container has no room for what the
+    /// kernel holds for it.
     pub(super) fn from_fd(worker: &Rc<Worker>, fd: Fd) -> Result<Self, Fd> {
+        if kernel::charge(worker).is_err() {
+            return Err(fd);
+        }
+        Self::from_charged(worker, fd).inspect_err(|_| kernel::uncharge(worker))
+    }
+
+    /// A stream over a descriptor that is charged already.
+    fn from_charged(worker: &Rc<Worker>, fd: Fd) -> Result<Self, Fd> {
         let socket =
             Socket { fd, receiving: Receiving::Idle, rest: None, sending: Sending::Ready, bulk: false, halves: 1 };
         let key = worker.sockets.borrow_mut().insert(socket).map_err(|socket| socket.fd)?;
@@ -146,7 +157,7 @@ impl TcpStream {
 
     /// A stream over a connection that was a table's, with what that has received, in an entry that was reserved.
     pub(super) fn with_unread(worker: &Rc<Worker>, fd: Fd, unread: Option<Lease>) -> Self {
-        let stream = Self::from_fd(worker, fd).unwrap_or_else(|_| unreachable!("an entry was reserved"));
+        let stream = Self::from_charged(worker, fd).unwrap_or_else(|_| unreachable!("an entry was reserved"));
         stream.handle.with(|socket| socket.rest = unread.filter(|lease| !lease.is_empty()));
         stream
     }
@@ -178,7 +189,7 @@ impl TcpStream {
         Ok(())
     }
 
-    /// Hands the connection on, after [`quiesce`](Self::quiesce).
+    /// Hands the connection on, after [`quiesce`](Self::quiesce), and the charge for the kernel's part with it.
     pub(super) fn into_parts(self) -> Parts {
         let socket = self.handle.worker.sockets.borrow_mut().remove(self.handle.key);
         let socket = socket.expect("a socket lives as long as its handles");

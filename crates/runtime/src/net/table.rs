@@ -29,7 +29,7 @@ use plimsoll_reactor::{
 };
 use plimsoll_slab::{Key, Slab};
 
-use super::TcpListener;
+use super::{TcpListener, kernel};
 use crate::task::contained;
 use crate::time::{Coarse, Link, Links, Sleep, TICK_MS};
 use crate::token::{INDEX_MAX, Purpose, Target};
@@ -92,6 +92,11 @@ impl Events {
     /// Has the table give back the pages that it can spare, when its owner looks at it next: at once if it waits.
     pub(crate) fn recall_pages(&self) {
         self.recalled.set(true);
+        self.look();
+    }
+
+    /// Has the table's owner look at it again, if it waits.
+    fn look(&self) {
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
         }
@@ -202,8 +207,12 @@ pub struct Table<C: Default> {
     sleep: Option<Sleep>,
     listener: Option<TcpListener>,
     accepting: Accepting,
+    /// Accepting is held back.
+    is_held: bool,
     config: TableConfig,
     accepted_total: u64,
+    /// The kernel's part of the next connection is charged.
+    is_next_charged: bool,
     /// The queue of events.
     _charge: Charge,
 }
@@ -239,8 +248,10 @@ impl<C: Default> Table<C> {
             sleep: Some(sleep),
             accepting: if listener.is_some() { Accepting::Idle } else { Accepting::Off },
             listener,
+            is_held: false,
             config,
             accepted_total: 0,
+            is_next_charged: false,
             worker,
             _charge: charge,
         })
@@ -389,6 +400,12 @@ impl<C: Default> Table<C> {
         self.entries.get(key).expect(OPEN).send.is_some()
     }
 
+    /// Bytes of the pool that the send in flight holds; 0 without one.
+    pub fn sending_bytes(&self, key: Key) -> usize {
+        let send = self.entries.get(key).expect(OPEN).send;
+        send.map_or(0, |op| self.worker.driver.borrow().held_bytes(op))
+    }
+
     /// Arms a receive, unless one is armed: a connection that waits holds no buffer. Ends a [`watch`](Self::watch).
     ///
     /// # Errors
@@ -503,12 +520,39 @@ impl<C: Default> Table<C> {
         self.worker.driver.borrow_mut().set_option(fd, option)
     }
 
-    /// Ends our half of the connection, after what was sent.
+    /// Sends as much as the socket takes at once, without an operation and so without memory: how an answer reaches a peer for which there is
+    /// no room. How many bytes were taken.
+    ///
+    /// # Errors
+    ///
+    /// What `send(2)` says; `EAGAIN` when the socket takes nothing now.
+    ///
+    /// # Panics
+    ///
+    /// When a send is in flight: its bytes come first.
+    pub fn send_now(&mut self, key: Key, bytes: &[u8]) -> Result<usize, Errno> {
+        assert!(!self.is_sending(key), "one send at a time");
+        let fd = self.entry(key).fd;
+        self.worker.driver.borrow_mut().send_now(fd, bytes)
+    }
+
+    /// Drops at most `bytes_max` bytes that have come and that nobody has read, without memory, so that a close does not become a reset which
+    /// overtakes what was sent. Does nothing while a receive is armed, which takes them.
+    pub fn discard_now(&mut self, key: Key, bytes_max: usize) {
+        if !self.is_receiving(key) {
+            let fd = self.entry(key).fd;
+            let _nothing_there = self.worker.driver.borrow_mut().discard_now(fd, bytes_max);
+        }
+    }
+
+    /// Ends our half of the connection, after what was sent: at once when there is no room for the operation, which no send may be in flight for.
     pub fn shutdown_write(&mut self, key: Key) {
         let fd = self.entry(key).fd;
         let mut driver = self.worker.driver.borrow_mut();
-        if let Ok(op) = driver.submit(Op::Shutdown { fd, how: Shutdown::Write }, Target::Unknown.token()) {
-            driver.disown(op);
+        match driver.submit(Op::Shutdown { fd, how: Shutdown::Write }, Target::Unknown.token()) {
+            Ok(op) => driver.disown(op),
+            // One that fails has no connection any more: the next receive tells.
+            Err(_) => _ = driver.shutdown_now(fd, Shutdown::Write),
         }
     }
 
@@ -527,6 +571,7 @@ impl<C: Default> Table<C> {
             self.worker.driver.borrow_mut().orphan(op);
         }
         self.worker.close(fd);
+        kernel::uncharge(&self.worker);
         self.entries.remove(key);
         self.note_spare_pages();
         state
@@ -588,6 +633,7 @@ impl<C: Default> Drop for Table<C> {
         for key in keys {
             self.close(key);
         }
+        self.uncharge_next();
         let queued = core::mem::take(&mut *self.events.queue.borrow_mut());
         for raw in queued {
             self.worker.dispose(raw.completion);

@@ -3,6 +3,7 @@
 use plimsoll_pool::{Kind, MemoryLimit};
 use plimsoll_reactor::sim::{SimConfig, World};
 
+use crate::memory::{self, AccountLimits, Footprint, Priority};
 use crate::net::{TcpListener, TcpStream};
 use crate::{Error, Runtime, sleep, spawn, spawn_on};
 
@@ -62,22 +63,60 @@ fn a_burst_on_every_worker_is_back_with_the_system_while_all_sleep() {
 }
 
 #[test]
-fn memory_goes_fast_when_the_line_is_near() {
+fn the_speed_follows_the_level() {
+    let speeds = Level::ALL.map(speed);
+    assert_eq!(speeds, [DecaySpeed::Slow, DecaySpeed::Fast, DecaySpeed::Fast, DecaySpeed::Now]);
+}
+
+#[test]
+fn memory_goes_fast_while_the_level_is_not_calm() {
     let world = World::new(SimConfig::new(12));
     let simulation = Runtime::builder().memory(MemoryLimit::mib(8)).simulate(&world).expect("a simulation starts");
     let budget = std::sync::Arc::clone(simulation.budget());
     let acquire = || crate::pool().try_acquire(64 << 10, Kind::Buffers).ok();
     simulation.block_on(async {
         let mut leases: Vec<_> = (0..115).map_while(|_| acquire()).collect();
-        assert!(budget.charged() * 100 / budget.limit().as_bytes() > FAST_PERCENT);
+        sleep(Duration::from_millis(5)).await;
+        assert_eq!(budget.level(), Level::Orange, "{} of {}", budget.in_use(), budget.limit());
         let charged = budget.charged();
         leases.truncate(100);
         sleep(Duration::from_millis(400)).await;
+        assert_eq!(budget.level(), Level::Yellow);
         assert!(budget.charged() <= charged - (14 << 16), "{} of {charged} are left", budget.charged());
+        // Most of what is charged is free now: nobody is short of anything, and it stays for its time.
         leases.truncate(50);
         let charged = budget.charged();
         sleep(Duration::from_millis(400)).await;
-        assert!(budget.charged() < charged);
+        assert_eq!((budget.level(), budget.charged()), (Level::Calm, charged));
+        sleep(DECAYED).await;
+        assert!(budget.charged() <= charged - (49 << 16), "{} of {charged} are left", budget.charged());
+    });
+}
+
+#[test]
+fn nothing_free_is_kept_while_somebody_waits() {
+    let world = World::new(SimConfig::new(14));
+    let simulation =
+        Runtime::builder().workers(2).memory(MemoryLimit::mib(16)).simulate(&world).expect("a simulation starts");
+    let budget = std::sync::Arc::clone(simulation.budget());
+    simulation.block_on(async {
+        let pool = crate::pool();
+        let mut leases: Vec<_> = core::iter::from_fn(|| pool.try_acquire(64 << 10, Kind::Buffers).ok()).collect();
+        assert!(leases.len() > 100, "{}", leases.len());
+        let tenant = memory::tenant(1, AccountLimits::default()).expect("room for an account");
+        // Three times 128 KiB at once, of which one lease after another comes free.
+        let footprint = Footprint::new().head(128 << 10).body(128 << 10).out(128 << 10);
+        let mut waits = Box::pin(memory::reserve(footprint, Priority::Body, tenant));
+        for freed in 1..=4 {
+            drop(leases.pop());
+            let granted = crate::timeout(Duration::from_millis(130), waits.as_mut()).await;
+            assert!(granted.is_err(), "{freed} times 64 KiB are not enough");
+            let stats = crate::pool().stats();
+            assert_eq!((budget.level(), stats.releasable_bytes()), (Level::Red, 0), "after {freed}");
+        }
+        leases.truncate(leases.len() - 4);
+        drop(waits.await.expect("there is room now"));
+        memory::close_account(tenant);
     });
 }
 

@@ -1,41 +1,52 @@
-//! What our server holds when all its connections speak at once.
+//! What our server holds when all its connections speak at once, and whether they find buffers.
 
 use std::process::Command;
 use std::thread;
+use std::time::Duration;
 
 use super::super::client::{self, Connection};
-use super::super::parked::{self, SETTLE};
 use super::super::placement::Placement;
 use super::super::process::Running;
 use super::super::servers::Server;
 
-/// Resident bytes that a burst adds at its peak, for each connection. The server is stopped while the requests are sent, so that it finds all
-/// of them at once.
+/// Resident bytes that a burst adds at its peak, for each connection.
 pub(super) fn bytes_per_request(server: &'static Server, placement: &Placement) -> Result<f64, String> {
     let running = Running::start(server, client::PATH, placement)?;
-    let mut connections = park(&running)?;
+    let mut connections = park(&running, client::connections_here()?)?;
     let before = running.resident_bytes()?;
     running.reset_peak()?;
-    signal(&running, "-STOP")?;
-    let sent = connections.iter_mut().try_for_each(Connection::send);
-    signal(&running, "-CONT")?;
-    sent.and_then(|()| connections.iter_mut().try_for_each(Connection::receive))
-        .map_err(|error| format!("a connection in the burst: {error}"))?;
+    all_at_once(&running, &mut connections, 0)?;
     let peak = running.peak_resident_bytes()?;
     Ok(peak.saturating_sub(before) as f64 / connections.len() as f64)
+}
+
+/// How often a receive found no buffer, for each of some connections that send more together than all buffers hold.
+pub(super) fn starved_per_connection(server: &'static Server, placement: &Placement) -> Result<f64, String> {
+    let running = Running::start(server, client::PATH, placement)?;
+    let starved = || sample(&running, "plimsoll_enobufs_total ");
+    let mut connections = park(&running, client::connections_here()?.min(STORM_CONNECTIONS))?;
+    let before = starved()?;
+    all_at_once(&running, &mut connections, STORM_BYTES)?;
+    Ok((starved()? - before) / connections.len() as f64)
+}
+
+/// A request and its answer on each connection. The server is stopped while the requests are sent, so that it finds all of them at once.
+fn all_at_once(running: &Running, connections: &mut [Connection], filler_bytes: usize) -> Result<(), String> {
+    signal(running, "-STOP")?;
+    let sent = connections.iter_mut().try_for_each(|connection| connection.send(filler_bytes));
+    signal(running, "-CONT")?;
+    sent.and_then(|()| connections.iter_mut().try_for_each(Connection::receive))
+        .map_err(|error| format!("a connection in the burst: {error}"))
 }
 
 /// Leases that parked connections add, of all classes but pages: tables take whole pages, by many connections for each.
 pub(super) fn leases_of_parked(server: &'static Server, placement: &Placement) -> Result<f64, String> {
     let running = Running::start(server, client::PATH, placement)?;
-    let leases = || -> Result<u64, String> {
-        let metrics = client::get(running.address(), "/metrics").map_err(|error| format!("GET /metrics: {error}"))?;
-        leases(&metrics).ok_or_else(|| "/metrics has no leases".to_owned())
-    };
+    let leases = || leases(&metrics(&running)?).ok_or_else(|| "/metrics has no leases".to_owned());
     client::answers_ok(running.address())?;
     thread::sleep(SETTLE);
     let before = leases()?;
-    let connections = park(&running)?;
+    let connections = park(&running, client::connections_here()?)?;
     thread::sleep(SETTLE);
     let after = leases()?;
     drop(connections);
@@ -43,13 +54,23 @@ pub(super) fn leases_of_parked(server: &'static Server, placement: &Placement) -
 }
 
 /// Connections that have done a request and wait.
-fn park(running: &Running) -> Result<Vec<Connection>, String> {
-    let connections = parked::connections_here()?;
+fn park(running: &Running, connections: usize) -> Result<Vec<Connection>, String> {
     let opened: Result<Vec<_>, _> =
-        (0..connections).map(|index| parked::ask(parked::from(index), running.address(), 1)).collect();
+        (0..connections).map(|index| client::ask(client::from(index), running.address(), 1)).collect();
     let opened = opened.map_err(|error| format!("a connection: {error}"))?;
     thread::sleep(SETTLE);
     Ok(opened)
+}
+
+fn metrics(running: &Running) -> Result<String, String> {
+    client::get(running.address(), "/metrics").map_err(|error| format!("GET /metrics: {error}"))
+}
+
+/// The sample that begins so.
+fn sample(running: &Running, name: &str) -> Result<f64, String> {
+    let metrics = metrics(running)?;
+    let found = metrics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    found.ok_or_else(|| format!("/metrics has no {name}"))
 }
 
 /// The sum of the leases of all classes but pages.
@@ -70,6 +91,12 @@ fn signal(running: &Running, signal: &str) -> Result<(), String> {
         Err(error) => Err(format!("no kill, of the package `procps`: {error}")),
     }
 }
+
+/// Until a server has done what it does after the last request or close.
+const SETTLE: Duration = Duration::from_secs(1);
+/// Together more than the receive buffers of a worker hold.
+const STORM_CONNECTIONS: usize = 1_000;
+const STORM_BYTES: usize = 4_000;
 
 #[cfg(test)]
 mod tests {

@@ -8,8 +8,8 @@ use plimsoll_reactor::{Completion, Fd, Instant, Op, Payload, PoolPage, SocketOpt
 use plimsoll_slab::Key;
 
 use super::{Entry, Event, Inbound, Table};
-use crate::net::TcpListener;
 use crate::net::listener::needs_pause;
+use crate::net::{TcpListener, kernel};
 use crate::time::Link;
 use crate::token::{Purpose, Target};
 
@@ -50,6 +50,7 @@ impl<C: Default> Table<C> {
         }
         self.accepting = Accepting::Off;
         self.listener = None;
+        self.uncharge_next();
     }
 
     /// Whether connections may still be accepted.
@@ -57,11 +58,41 @@ impl<C: Default> Table<C> {
         !matches!(self.accepting, Accepting::Off)
     }
 
-    /// Makes room for one more connection.
+    /// Holds accepting back, or lets it go on: connections wait in the listener's queue meanwhile. One that is being accepted right now may
+    /// still come.
+    pub fn hold_accepting(&mut self, is_held: bool) {
+        if is_held == self.is_held {
+            return;
+        }
+        self.is_held = is_held;
+        match self.accepting {
+            Accepting::Armed(key) if is_held => self.worker.driver.borrow_mut().cancel(key),
+            // To be armed when the table is looked at next, which is at once.
+            _ if !is_held => self.events.look(),
+            _ => {}
+        }
+    }
+
+    /// Whether accepting is held back.
+    pub fn is_accepting_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// Whether a connection waits to be accepted. Asks the kernel.
+    pub fn is_awaited(&self) -> bool {
+        let listener = self.listener.as_ref().map(TcpListener::fd);
+        listener.is_some_and(|listener| self.worker.driver.borrow_mut().is_readable_now(listener))
+    }
+
+    /// Makes room for one more connection, under the line and beside it.
     pub(super) fn reserve(&mut self) -> bool {
         if self.entries.len() >= self.config.connections_max as usize {
             return false;
         }
+        if !self.is_next_charged && kernel::charge(&self.worker).is_err() {
+            return false;
+        }
+        self.is_next_charged = true;
         if self.entries.vacant().is_some() {
             return true;
         }
@@ -77,6 +108,9 @@ impl<C: Default> Table<C> {
             self.accepting = Accepting::Idle;
         }
         let Accepting::Idle = self.accepting else { return };
+        if self.is_held {
+            return;
+        }
         let Some(listener) = self.listener.as_ref().map(TcpListener::fd) else { return };
         if !self.reserve() {
             return self.pause_accepting();
@@ -129,6 +163,10 @@ impl<C: Default> Table<C> {
     pub(super) fn next_accepted(&mut self) -> Option<Key> {
         loop {
             let left = match self.accepting {
+                Accepting::Burst(_) if self.is_held => {
+                    self.accepting = Accepting::Idle;
+                    return None;
+                }
                 Accepting::Burst(0) => {
                     self.accepting = Accepting::Idle;
                     return None;
@@ -167,6 +205,13 @@ impl<C: Default> Table<C> {
         }
     }
 
+    /// Ends the charge for a connection that does not come.
+    pub(super) fn uncharge_next(&mut self) {
+        if core::mem::take(&mut self.is_next_charged) {
+            kernel::uncharge(&self.worker);
+        }
+    }
+
     /// Takes a connection in. `None`, and a close, when another table took the room that was reserved.
     fn add(&mut self, fd: Fd) -> Option<Key> {
         self.worker.opened();
@@ -179,6 +224,8 @@ impl<C: Default> Table<C> {
             self.worker.close(fd);
             return None;
         }
+        // Handed to the connection.
+        self.is_next_charged = false;
         if self.config.no_delay {
             // A connection that is gone already fails this; its first receive tells.
             let _told_later = self.worker.driver.borrow_mut().set_option(fd, SocketOption::NoDelay(true));

@@ -1,0 +1,108 @@
+//! Connections that found no room and wait for it: in turns over the addresses of their peers, so that a thousand connections of one address
+//! cost another no more than one of them does.
+//!
+//! Each place has a *tag*, and the lowest is served next. A place's tag is that of the last place of its address, or of the last that was
+//! served if that is later, and its cost on top (self-clocked fair queueing, Golestani 1994). Output of an answer that has begun costs least, a new
+//! request most, so that what was begun ends before more is begun, and neither ever waits for ever.
+//!
+//! The list has a fixed number of places, which are charged from the start: nothing is needed to wait when there is no memory. It is searched
+//! from end to end, which takes a microsecond and happens only while memory is short.
+
+use plimsoll_pool::{Charge, Kind, Pool};
+use plimsoll_slab::Key;
+
+/// Connections of a worker that wait for room at most; more are refused.
+const HUNGRY_MAX: usize = 512;
+
+/// What room is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// An answer that has begun, or that the handler has given.
+    Output,
+    /// The body of a request that a handler works on.
+    Body,
+    /// A new request.
+    Request,
+}
+
+impl Want {
+    const fn cost(self) -> u64 {
+        match self {
+            Self::Output => 1,
+            Self::Body => 2,
+            Self::Request => 4,
+        }
+    }
+}
+
+/// One connection that waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) key: Key,
+    pub(crate) want: Want,
+    /// Bytes that have to be free before it is worth a try.
+    pub(crate) bytes: u32,
+    host: u64,
+    tag: u64,
+}
+
+/// There is no place: too many wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooMany;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Hungry {
+    /// Never longer than its capacity.
+    places: Vec<Place>,
+    /// The tag of the last place that was served.
+    served: u64,
+    _charge: Option<Charge>,
+}
+
+impl Hungry {
+    /// An empty list. Under a line that has no room for it nobody waits: all are refused at once.
+    pub(crate) fn new(pool: &Pool) -> Self {
+        let charge = pool.charge(Kind::Fixed, (HUNGRY_MAX * size_of::<Place>()) as u64).ok();
+        let places = Vec::with_capacity(if charge.is_some() { HUNGRY_MAX } else { 0 });
+        Self { places, served: 0, _charge: charge }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Adds a connection of a host, behind all others of that host.
+    pub(crate) fn add(&mut self, key: Key, host: u64, want: Want, bytes: usize) -> Result<(), TooMany> {
+        debug_assert!(self.places.iter().all(|place| place.key != key), "a connection waits once");
+        if self.places.len() == self.places.capacity() {
+            return Err(TooMany);
+        }
+        let of_host = self.places.iter().filter(|place| place.host == host).map(|place| place.tag).max();
+        let tag = of_host.unwrap_or(0).max(self.served) + want.cost();
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.places.push(Place { key, want, bytes, host, tag });
+        Ok(())
+    }
+
+    /// Whose turn it is. Of places with the same tag, the one that came first.
+    pub(crate) fn first(&self) -> Option<Place> {
+        self.places.iter().min_by_key(|place| place.tag).copied()
+    }
+
+    /// The connection is served.
+    pub(crate) fn serve(&mut self, key: Key) {
+        if let Some(place) = self.remove(key) {
+            self.served = self.served.max(place.tag);
+        }
+    }
+
+    /// The connection does not wait any more.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Place> {
+        let at = self.places.iter().position(|place| place.key == key)?;
+        Some(self.places.remove(at))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! The attacks on the memory line, from one address, and an honest client from another: it is answered all the while, the line holds, and nobody
+//! who is turned away is turned away in silence. In full size they are run by hand; here they are as many as fill a low line. How long the honest
+//! client waited is printed, not judged.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "timings are printed, and a test that could not run says so")]
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use plimsoll_http::{Error, Request, Response, Server, StatusCode};
+use plimsoll_runtime::{DriverChoice, MemoryLimit, Runtime, Spawner};
+use socket2::{Domain, Protocol, Socket, Type};
+
+const LINE: MemoryLimit = MemoryLimit::mib(4);
+const PATIENCE: Duration = Duration::from_secs(20);
+const ATTACKER: [u8; 4] = [127, 0, 0, 7];
+const HONEST: [u8; 4] = [127, 0, 0, 2];
+/// An attack lasts so long after it has begun.
+const HOLD: Duration = Duration::from_millis(1_500);
+
+async fn answer(mut req: Request) -> Result<Response, Error> {
+    match req.path() {
+        "/json" => Ok(Response::json(vec![b'1'; 10_000])),
+        "/blob" => {
+            let mut out = req.respond(Response::new(StatusCode::OK), Some(1 << 20))?;
+            for _ in 0..64 {
+                out.write_bytes(vec![b'b'; 16 * 1024].into()).await?;
+            }
+            out.finish().await
+        }
+        "/upload" => {
+            let mut bytes = 0;
+            while let Some(chunk) = req.chunk().await? {
+                bytes += chunk.len();
+            }
+            Ok(Response::text(bytes.to_string()))
+        }
+        _ => Ok(Response::text("fine")),
+    }
+}
+
+fn connect(from: [u8; 4], to: SocketAddr, receive_bytes: Option<usize>) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    if let Some(bytes) = receive_bytes {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    socket.bind(&SocketAddr::from((from, 0)).into())?;
+    socket.connect(&to.into())?;
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// A whole request of the honest client, and its answer.
+fn ask(to: SocketAddr) -> String {
+    let mut stream = connect(HONEST, to, None).expect("the listener's queue has room");
+    stream.write_all(b"GET /json HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it is answered");
+    answer
+}
+
+/// What an attack does: with the address of the server, until the end.
+type Attack = fn(SocketAddr, &AtomicBool);
+
+/// Runs an attack on a server of each driver beside an honest client.
+fn withstand(name: &str, attack: Attack) {
+    for choice in [DriverChoice::Uring, DriverChoice::Mio] {
+        let runtime = match Runtime::builder().workers(1).memory(LINE).driver(choice).build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                assert_eq!(choice, DriverChoice::Uring, "mio is always there: {error}");
+                println!("skipped: {name} on io_uring: {error}");
+                continue;
+            }
+        };
+        let (served, slowest) = runtime
+            .block_on(async {
+                let server = Server::bind("127.0.0.1:0")?;
+                let (to, stop) = (server.local_addr(), Spawner::current());
+                let clients = thread::spawn(move || {
+                    let served = std::panic::catch_unwind(|| besiege(to, attack));
+                    stop.stop();
+                    served
+                });
+                server.serve(answer).await?;
+                let served = clients.join().expect("its panics are caught");
+                Ok::<_, plimsoll_runtime::Error>(served.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            })
+            .unwrap_or_else(|error| panic!("{name} on {choice:?}: {error}"));
+        println!("{name} on {choice:?}: {served} honest requests, the slowest took {slowest:?}");
+        assert!(runtime.budget().peak() <= LINE.as_bytes(), "{name} on {choice:?}");
+        assert_eq!(runtime.budget().waiting(), 0, "{name} on {choice:?}: a waiter was left behind");
+        let budget = Arc::clone(runtime.budget());
+        let report = runtime.shutdown();
+        assert!(report.is_clean(), "{name} on {choice:?}: {report}");
+        assert_eq!(budget.kernel_bytes_estimate(), 0, "{name} on {choice:?}: all connections were closed");
+    }
+}
+
+/// The attack, and how many honest requests were answered meanwhile, with the longest time for one.
+fn besiege(to: SocketAddr, attack: Attack) -> (usize, Duration) {
+    let over = Arc::new(AtomicBool::new(false));
+    let attacking = thread::spawn({
+        let over = Arc::clone(&over);
+        move || {
+            attack(to, &over);
+            over.store(true, Ordering::Relaxed);
+        }
+    });
+    let (mut served, mut slowest) = (0, Duration::ZERO);
+    while !over.load(Ordering::Relaxed) {
+        let asked = Instant::now();
+        let answer = ask(to);
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("111"), "after {served}: {answer:.200}");
+        slowest = slowest.max(asked.elapsed());
+        served += 1;
+        thread::sleep(Duration::from_millis(10));
+    }
+    attacking.join().expect("the attackers' assertions hold");
+    (served, slowest)
+}
+
+/// What has come on a connection that asked and does not read on.
+fn heard(stream: &mut TcpStream) -> Vec<u8> {
+    stream.set_nonblocking(true).expect("a mode");
+    let mut bytes = vec![0; 64];
+    match stream.read(&mut bytes) {
+        Ok(len) => bytes.truncate(len),
+        Err(_) => bytes.clear(),
+    }
+    bytes
+}
+
+/// Each attacker who was turned away has heard why.
+fn check(heard: &[u8]) {
+    let is_answer = [&b"HTTP/1.1 200 "[..], b"HTTP/1.1 503 "].iter().any(|start| heard.starts_with(start));
+    assert!(is_answer || heard.is_empty(), "{}", String::from_utf8_lossy(heard));
+}
+
+#[test]
+fn readers_that_do_not_read() {
+    withstand("unread answers", |to, _over| {
+        let mut held = Vec::new();
+        for _ in 0..300 {
+            let mut stream = connect(ATTACKER, to, Some(4_096)).expect("the listener's queue has room");
+            let _turned_away = stream.write_all(b"GET /blob HTTP/1.1\r\nHost: h\r\n\r\n");
+            held.push(stream);
+        }
+        thread::sleep(HOLD);
+        held.iter_mut().for_each(|stream| check(&heard(stream)));
+    });
+}
+
+#[test]
+fn pipelines_that_are_not_read() {
+    withstand("unread pipelines", |to, _over| {
+        let requests = b"GET /json HTTP/1.1\r\nHost: h\r\n\r\n".repeat(64);
+        let mut held = Vec::new();
+        for _ in 0..600 {
+            let mut stream = connect(ATTACKER, to, Some(4_096)).expect("the listener's queue has room");
+            let _turned_away = stream.write_all(&requests);
+            held.push(stream);
+        }
+        thread::sleep(HOLD);
+        held.iter_mut().for_each(|stream| check(&heard(stream)));
+    });
+}
+
+#[test]
+fn uploads_at_full_speed() {
+    withstand("uploads", |to, _over| {
+        let clients: Vec<_> = (0..40)
+            .map(|_| {
+                thread::spawn(move || {
+                    let mut stream = connect(ATTACKER, to, None).expect("the listener's queue has room");
+                    let head = format!("POST /upload HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n", 2 << 20);
+                    let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&vec![b'u'; 2 << 20]));
+                    let answer = match (sent, stream.read(&mut [0; 512])) {
+                        (Ok(()), Ok(len)) => len,
+                        // Turned away midway: the answer may be overtaken by the reset.
+                        (Err(_), heard) => heard.unwrap_or(1),
+                        (Ok(()), Err(error)) => panic!("an upload waits for its answer: {error}"),
+                    };
+                    assert!(answer > 0, "closed without a word");
+                })
+            })
+            .collect();
+        clients.into_iter().for_each(|client| client.join().expect("it is answered"));
+    });
+}
+
+#[test]
+fn many_of_one_address_and_one_of_another() {
+    withstand("a greedy address", |to, _over| {
+        let end = Instant::now() + HOLD;
+        let clients: Vec<_> = (0..80)
+            .map(|_| {
+                thread::spawn(move || {
+                    while Instant::now() < end {
+                        let mut stream = connect(ATTACKER, to, None).expect("the listener's queue has room");
+                        let asked = stream.write_all(b"GET /blob HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+                        let mut answer = Vec::new();
+                        match asked.and_then(|()| stream.read_to_end(&mut answer)) {
+                            Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("it waits for ever"),
+                            _ => check(&answer),
+                        }
+                    }
+                })
+            })
+            .collect();
+        clients.into_iter().for_each(|client| client.join().expect("it is answered or turned away"));
+    });
+}

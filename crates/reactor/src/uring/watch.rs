@@ -1,0 +1,230 @@
+//! Who waits for bytes on a descriptor, and the readiness that the kernel told of and nobody has used up.
+//!
+//! The kernel watches a descriptor from its first receive until it is closed: one entry that stays, instead of one for each receive. It tells when
+//! something comes, not while something is there; what it told is remembered here.
+//!
+//! ```text
+//!   word 0: 24 bits the receive that waits, plus one | 8 bits flags
+//!   word 1: which watch of the descriptor this is, so that what an earlier one told is not believed
+//! ```
+#![forbid(unsafe_code)]
+
+use plimsoll_pool::Pool;
+use plimsoll_slab::Key;
+
+use super::entry::Kind;
+use crate::Fd;
+use crate::descriptors::Descriptors;
+
+/// Bytes that a watched descriptor costs, beside its operation slot.
+pub(super) const WATCH_BYTES: usize = 2 * size_of::<u32>();
+
+/// The kernel watches.
+const WATCHED: u32 = 1 << 24;
+/// There may be something to receive.
+const READABLE: u32 = 2 << 24;
+/// The peer's half has ended, or there is an error: a receive will see it, and the kernel does not tell of it again.
+const ENDED: u32 = 4 << 24;
+const WAITER: u32 = WATCHED - 1;
+
+/// Events that tell of an end.
+const ENDS: u32 = (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) as u32;
+
+/// What a receive that begins has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begin {
+    /// Ask the kernel to watch under this name, and tell [`Watches::watched`].
+    Watch(u64),
+    /// It will be told; it is remembered.
+    Wait,
+    /// There may be something: try.
+    Try,
+    /// Wait by itself: another one waits here already, or there is no memory.
+    Alone,
+}
+
+/// The watches of a driver.
+pub(super) struct Watches {
+    table: Descriptors<2>,
+    /// Counts watches.
+    count: u32,
+}
+
+impl Watches {
+    pub(super) fn new(pool: &Pool) -> Self {
+        Self { table: Descriptors::new(pool), count: 0 }
+    }
+
+    /// A receive, the operation at `index`, begins.
+    pub(super) fn begin(&mut self, fd: Fd, index: u32) -> Begin {
+        let [state, count] = self.table.get(fd);
+        if state & WAITER != 0 {
+            return Begin::Alone;
+        }
+        if state & WATCHED == 0 {
+            if self.table.reserve(fd).is_err() {
+                return Begin::Alone;
+            }
+            return Begin::Watch(name(fd, self.count.wrapping_add(1)));
+        }
+        if state & (READABLE | ENDED) != 0 {
+            return Begin::Try;
+        }
+        self.table.set(fd, [state | (index + 1), count]);
+        Begin::Wait
+    }
+
+    /// The kernel was asked to watch, as [`begin`](Self::begin) said; the operation at `index` waits.
+    pub(super) fn watched(&mut self, fd: Fd, index: u32) {
+        self.count = self.count.wrapping_add(1);
+        self.table.set(fd, [WATCHED | (index + 1), self.count]);
+    }
+
+    /// What the kernel told of the watch `key`, and whether it goes on watching. Gives the descriptor and the operation that was waiting.
+    pub(super) fn told(&mut self, key: Key, events: u32, goes_on: bool) -> Option<(Fd, u32)> {
+        let fd = Fd::from_raw(key.index() as i32);
+        let [mut state, count] = self.table.get(fd);
+        if state & WATCHED == 0 || count & GENERATION != key.generation() {
+            return None;
+        }
+        state |= READABLE;
+        if events & ENDS != 0 {
+            state |= ENDED;
+        }
+        if !goes_on {
+            state &= !WATCHED;
+        }
+        let waiter = state & WAITER;
+        let [state, count] = if goes_on { [state & !WAITER, count] } else { [0, 0] };
+        self.table.set(fd, [state, count]);
+        waiter.checked_sub(1).map(|index| (fd, index))
+    }
+
+    /// A receive has found nothing.
+    pub(super) fn used_up(&mut self, fd: Fd) {
+        let [state, count] = self.table.get(fd);
+        self.table.set(fd, [state & !(READABLE | ENDED), count]);
+    }
+
+    /// A receive brought less than there was room for: there is nothing more, unless the end is there.
+    pub(super) fn cut_short(&mut self, fd: Fd) {
+        let [state, count] = self.table.get(fd);
+        if state & (READABLE | ENDED) == READABLE {
+            self.table.set(fd, [state & !READABLE, count]);
+        }
+    }
+
+    /// Forgets that the operation at `index` waits; whether it did.
+    pub(super) fn withdraw(&mut self, fd: Fd, index: u32) -> bool {
+        let [state, count] = self.table.get(fd);
+        let waits = state & WAITER == index + 1;
+        if waits {
+            self.table.set(fd, [state & !WAITER, count]);
+        }
+        waits
+    }
+
+    /// Forgets the descriptor unless a receive waits. Gives the name of the watch that has to end.
+    pub(super) fn forget_idle(&mut self, fd: Fd) -> Option<u64> {
+        let [state, _] = self.table.get(fd);
+        if state & WAITER != 0 {
+            return None;
+        }
+        let (watch, _) = self.forget(fd);
+        watch
+    }
+
+    /// Forgets the descriptor. Gives the name of the watch that has to end, and the operation that waits.
+    pub(super) fn forget(&mut self, fd: Fd) -> (Option<u64>, Option<u32>) {
+        let [state, count] = self.table.get(fd);
+        if state == 0 {
+            return (None, None);
+        }
+        self.table.set(fd, [0, 0]);
+        let watch = (state & WATCHED != 0).then(|| name(fd, count));
+        (watch, (state & WAITER).checked_sub(1))
+    }
+}
+
+/// The user data of a watch.
+fn name(fd: Fd, count: u32) -> u64 {
+    u64::from(Kind::Watch.number()) << 56 | u64::from(count & GENERATION) << 32 | fd.raw() as u64
+}
+
+/// What of the count a key keeps.
+const GENERATION: u32 = (1 << 24) - 1;
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_pool::{Budget, MemoryLimit, PoolConfig};
+
+    use super::*;
+
+    const FD: Fd = Fd::from_raw(700);
+    const READ: u32 = libc::POLLIN as u32;
+
+    fn watches() -> Watches {
+        Watches::new(&Pool::new(&Budget::new(MemoryLimit::mib(8)), PoolConfig::default()).unwrap())
+    }
+
+    /// Begins a receive that makes the kernel watch; gives what the kernel will call it.
+    fn watch(watches: &mut Watches, index: u32) -> Key {
+        let Begin::Watch(name) = watches.begin(FD, index) else { panic!("the first one") };
+        watches.watched(FD, index);
+        let (kind, key) = Kind::of(name).unwrap();
+        assert_eq!((kind, key.index()), (Kind::Watch, 700));
+        key
+    }
+
+    #[test]
+    fn one_watch_serves_many_receives() {
+        let mut watches = watches();
+        let key = watch(&mut watches, 5);
+        assert_eq!(watches.told(key, READ, true), Some((FD, 5)));
+        assert_eq!(watches.begin(FD, 6), Begin::Try, "nobody has used it up");
+        watches.used_up(FD);
+        assert_eq!(watches.begin(FD, 6), Begin::Wait);
+        assert_eq!(watches.begin(FD, 8), Begin::Alone, "one waits already");
+        assert_eq!(watches.told(key, READ, true), Some((FD, 6)));
+        watches.cut_short(FD);
+        assert_eq!(watches.begin(FD, 9), Begin::Wait);
+    }
+
+    #[test]
+    fn the_end_is_not_forgotten_by_a_short_receive() {
+        let mut watches = watches();
+        let key = watch(&mut watches, 0);
+        assert_eq!(watches.told(key, READ | libc::POLLRDHUP as u32, true), Some((FD, 0)));
+        watches.cut_short(FD);
+        assert_eq!(watches.begin(FD, 1), Begin::Try);
+    }
+
+    #[test]
+    fn what_an_earlier_watch_told_is_not_believed() {
+        let mut watches = watches();
+        let old = watch(&mut watches, 1);
+        assert!(watches.withdraw(FD, 1) && !watches.withdraw(FD, 1));
+        let (name, waiter) = watches.forget(FD);
+        assert_eq!((name.and_then(Kind::of), waiter), (Some((Kind::Watch, old)), None));
+        assert_eq!(watches.told(old, READ, true), None);
+        let new = watch(&mut watches, 2);
+        assert_ne!(old, new);
+        assert_eq!(watches.told(old, READ, true), None);
+        assert_eq!(watches.told(new, READ, true), Some((FD, 2)));
+        assert_eq!(watches.forget(FD).1, None);
+        assert_eq!(watches.forget(FD), (None, None));
+        assert_eq!(watches.table.pages_held(), 0, "memory is given back");
+    }
+
+    #[test]
+    fn a_watch_that_ends_is_begun_again() {
+        let mut watches = watches();
+        let key = watch(&mut watches, 3);
+        assert_eq!(watches.told(key, 0, false), Some((FD, 3)), "the receive finds out why");
+        let again = watch(&mut watches, 3);
+        assert_ne!(key, again);
+        assert_eq!(watches.forget_idle(FD), None, "a receive waits");
+        assert!(watches.withdraw(FD, 3));
+        assert!(watches.forget_idle(FD).is_some());
+    }
+}

@@ -1,0 +1,176 @@
+//! Nobody is stuck: 10,000 clients, of which each holds memory and waits for more, all end when every worker has no more than its progress reserve
+//! and the line has room for one footprint a worker.
+//!
+//! It prints how many ended, for `cargo xtask bench --pool`.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "a figure is for people")]
+
+use core::cell::{Cell, RefCell};
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
+use core::time::Duration;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use plimsoll_pool::{Kind, Lease};
+use plimsoll_reactor::sim::{SimConfig, World};
+use plimsoll_runtime::memory::{self, AccountKey, AccountLimits, Footprint, Permit, Priority};
+use plimsoll_runtime::{Error, JoinHandle, MemoryLimit, Runtime, sleep, spawn, spawn_on, yield_now};
+
+const WORKERS: u32 = 2;
+const CLIENTS: u32 = 10_000;
+const TENANTS: u32 = 4;
+/// What an exchange is admitted with, and what it grows by; the reserve is for as much, and for control output.
+const ADMITTED: Footprint = Footprint::new().head(1_024).out(4_096);
+const GROWTH: usize = 32 << 10;
+const RESERVE_BYTES: u64 = (64 << 10) + 2 * GROWTH as u64;
+
+/// Lets tasks wait for a moment, without memory of the pool.
+#[derive(Default)]
+struct Gate {
+    is_open: Cell<bool>,
+    wakers: RefCell<Vec<Waker>>,
+}
+
+impl Gate {
+    async fn passed(&self) {
+        poll_fn(|cx| {
+            if self.is_open.get() {
+                return Poll::Ready(());
+            }
+            self.wakers.borrow_mut().push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn open(&self) {
+        self.is_open.set(true);
+        self.wakers.take().into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Pages that fill the line.
+type Ballast = Rc<RefCell<Vec<Lease>>>;
+
+/// The result, unless there was no page for one waiter more, which is not what is tested here: then a page of the ballast goes.
+fn unless_crowded<T>(result: Result<T, Error>, ballast: &Ballast) -> Option<Result<T, Error>> {
+    match result {
+        Err(Error::OverBudget(_)) => {
+            drop(ballast.borrow_mut().pop().expect("the queue is smaller than the ballast"));
+            None
+        }
+        result => Some(result),
+    }
+}
+
+/// One buffer more for an exchange.
+async fn grow(permit: &mut Permit, priority: Priority, ballast: &Ballast) -> Result<Lease, Error> {
+    loop {
+        let grown = permit.grow(GROWTH, priority).await.map_err(Error::from);
+        if let Some(result) = unless_crowded(grown, ballast) {
+            return result;
+        }
+    }
+}
+
+/// An exchange: admitted, it grows twice and ends. Notes how many waited at the same time.
+async fn exchange(tenant: AccountKey, ballast: Ballast, waiting: Rc<Cell<u32>>) -> Result<(), Error> {
+    let mut permit = loop {
+        let admitted = memory::reserve(ADMITTED, Priority::Head, tenant).await;
+        if let Some(result) = unless_crowded(admitted, &ballast) {
+            break result?;
+        }
+    };
+    waiting.set(waiting.get().max(memory::admission().waiting()));
+    let head = permit.take(1_024).expect("within the footprint");
+    yield_now().await;
+    let first = grow(&mut permit, Priority::Body, &ballast).await?;
+    yield_now().await;
+    let second = grow(&mut permit, Priority::Output, &ballast).await?;
+    yield_now().await;
+    drop((head, first, second));
+    Ok(())
+}
+
+/// What the workers do together: each step begins when all have done the one before.
+struct Steps(AtomicU32);
+
+impl Steps {
+    async fn done(&self, step: u32) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        while self.0.load(Ordering::Acquire) < step * WORKERS {
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// One worker's clients; how many ended as they should.
+async fn half(steps: Arc<Steps>) -> u32 {
+    let (gate, ballast, waiting) = (Rc::new(Gate::default()), Ballast::default(), Rc::new(Cell::new(0)));
+    let limits = AccountLimits::default();
+    let tenants: Vec<_> = (0..TENANTS).map(|name| memory::tenant(name.into(), limits).expect("a page")).collect();
+    let clients: Vec<JoinHandle<Result<(), Error>>> = (0..CLIENTS / WORKERS)
+        .map(|client| {
+            let (gate, ballast, waiting) = (Rc::clone(&gate), Rc::clone(&ballast), Rc::clone(&waiting));
+            let tenant = tenants[(client % TENANTS) as usize];
+            let client = async move {
+                gate.passed().await;
+                exchange(tenant, ballast, waiting).await
+            };
+            spawn(client).expect("the line has room for the tasks")
+        })
+        .collect();
+    steps.done(1).await;
+    let pool = plimsoll_runtime::pool();
+    // In turns with the other worker, so that each has about half of it.
+    loop {
+        let some: Vec<Lease> = (0..64).map_while(|_| pool.try_acquire(4_096, Kind::Buffers).ok()).collect();
+        if some.is_empty() {
+            break;
+        }
+        ballast.borrow_mut().extend(some);
+        sleep(Duration::from_millis(1)).await;
+    }
+    steps.done(2).await;
+    let footprint_pages = (ADMITTED.page_bytes() / 4_096) as usize;
+    let left = ballast.borrow().len().saturating_sub(footprint_pages);
+    ballast.borrow_mut().truncate(left);
+    steps.done(3).await;
+    gate.open();
+    let mut ended = 0;
+    for client in clients {
+        match client.await.expect("it does not panic") {
+            Ok(()) => ended += 1,
+            Err(error) => println!("a client: {error}"),
+        }
+    }
+    assert!(waiting.get() > CLIENTS / WORKERS * 9 / 10, "{} waited, of {}", waiting.get(), CLIENTS / WORKERS);
+    tenants.into_iter().for_each(memory::close_account);
+    ended
+}
+
+#[test]
+fn ten_thousand_clients_end_with_the_reserve_and_one_footprint_a_worker() {
+    for seed in 0..3 {
+        let simulation = Runtime::builder()
+            .workers(WORKERS as usize)
+            .memory(MemoryLimit::mib(32))
+            .progress_reserve_bytes(RESERVE_BYTES)
+            .wait_timeout(Duration::from_secs(3_600))
+            .simulate(&World::new(SimConfig::new(seed)))
+            .expect("a simulation starts");
+        let budget = Arc::clone(simulation.budget());
+        let ended = simulation.block_on(async {
+            let steps = Arc::new(Steps(AtomicU32::new(0)));
+            let others = Arc::clone(&steps);
+            let other = spawn_on(1, || half(others)).expect("room");
+            half(steps).await + other.await.expect("no panic")
+        });
+        assert_eq!(ended, CLIENTS, "seed {seed}");
+        assert!(budget.peak() <= budget.limit().as_bytes());
+        assert!(simulation.shutdown().is_clean(), "seed {seed}");
+        println!("figure: clients that ended, runtime {ended}.0 -");
+    }
+}

@@ -1,0 +1,33 @@
+//! Figures of the models of waiting: tests that print what they found.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+
+use super::figure;
+use crate::sim;
+
+/// Random schedules that are tried.
+pub(super) const SCHEDULES: u64 = 1_000_000;
+
+/// The figures of all models, by what they are of. An error if a test failed.
+pub(super) fn run() -> Result<BTreeMap<String, f64>, String> {
+    let mut figures = BTreeMap::new();
+    for (package, target, name) in MODELS {
+        let mut command = sim::tests(package, target, name, SCHEDULES);
+        let output = command.stderr(Stdio::inherit()).output();
+        let output = output.map_err(|error| format!("cargo did not start: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            let why = text.lines().rfind(|line| line.contains("panicked at") || line.contains("deadlock"));
+            return Err(format!("a test of {package} failed: {}", why.unwrap_or("run it to see why")));
+        }
+        figures.extend(text.lines().filter_map(|line| figure(line.split_once(MARK)?.1)));
+    }
+    Ok(figures)
+}
+
+/// Where the tests are that print figures.
+const MODELS: [(&str, &[&str], &str); 2] =
+    [("plimsoll-pool", &["--lib"], "waiters::tests::"), ("plimsoll-runtime", &["--test", "liveness"], "")];
+/// What a line of a figure begins with, after what the test runner may have written there.
+const MARK: &str = "figure: ";
