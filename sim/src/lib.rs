@@ -6,12 +6,14 @@
 //! * every connection ends, every handler's future ends, no descriptor and no byte is left, and the counters add up;
 //! * the same seed does the same again, to the byte and the nanosecond: the hashes of both runs' traces are equal.
 //!
-//! A seed decides its weather: half of them are clean, a quarter has an ordinary bad day, a quarter everything at once.
+//! A seed decides its weather: half of them are clean, a quarter has an ordinary bad day, a quarter everything at once. In a quarter of them a limit of the
+//! server is so tight that it is reached: connections in all and of an address, the rate of a body, ages, the time of handlers, memory.
 //!
 //! `cargo xtask sim` sweeps; see [`scenario::run`] for one seed.
 
 #![forbid(unsafe_code)]
 
+pub mod limits;
 pub mod oracle;
 mod plan;
 pub mod scenario;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use plimsoll::sim::{Census, Sweep};
+use plimsoll_sim::limits::Limit;
 use plimsoll_sim::oracle::Verdict;
 use plimsoll_sim::scenario;
 
@@ -54,6 +55,7 @@ fn run_one(seed: u64) -> ExitCode {
     println!("{}", outcome.census);
     println!("seed {seed}: trace {:016x}, {} bytes received", outcome.trace_hash, outcome.received_bytes);
     println!("clients: {:?}", outcome.verdicts);
+    println!("limit: {:?}", outcome.limit);
     println!("server: {:?}", outcome.totals);
     if outcome == again {
         return ExitCode::SUCCESS;
@@ -68,6 +70,8 @@ struct Clients {
     whole: AtomicU64,
     cut: AtomicU64,
     refused: AtomicU64,
+    /// Seeds in which each limit was tight, and those in which it was reached.
+    limits: [[AtomicU64; 2]; Limit::ALL.len()],
 }
 
 impl Clients {
@@ -95,6 +99,11 @@ fn sweep(flags: &Flags) -> ExitCode {
             assert_eq!(outcome, scenario::run(seed), "a seed does the same again");
         }
         clients.count(&outcome.verdicts);
+        if let Some((limit, is_reached)) = outcome.limit {
+            let [tight, reached] = &clients.limits[limit as usize];
+            tight.fetch_add(1, Ordering::Relaxed);
+            reached.fetch_add(u64::from(is_reached), Ordering::Relaxed);
+        }
         outcome.census
     };
     let progress = |done: u64| {
@@ -118,6 +127,14 @@ fn finish(flags: &Flags, census: &Census, clients: &Clients, clock: &sys::Clock)
     let [whole, cut, refused] =
         [&clients.whole, &clients.cut, &clients.refused].map(|count| count.load(Ordering::Relaxed));
     println!("clients: {whole} got all, {cut} a part, {refused} were refused");
+    let mut unreached = Vec::new();
+    for (limit, counts) in Limit::ALL.into_iter().zip(&clients.limits) {
+        let [tight, reached] = counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        println!("{reached:>10} reached limit: {} (tight in {tight})", limit.name());
+        if reached == 0 {
+            unreached.push(limit.name());
+        }
+    }
     let took = clock.elapsed().as_secs_f64();
     println!(
         "{} seeds from {} in {took:.1} s: {:.0} a second, 0 failed",
@@ -130,9 +147,11 @@ fn finish(flags: &Flags, census: &Census, clients: &Clients, clock: &sys::Clock)
     }
     let faults: Vec<&str> = census.faults_missing().map(|fault| fault.name()).collect();
     let ops: Vec<&str> = census.ops_missing().map(|kind| kind.name()).collect();
-    if faults.is_empty() && ops.is_empty() && whole.min(cut).min(refused) > 0 {
+    if faults.is_empty() && ops.is_empty() && unreached.is_empty() && whole.min(cut).min(refused) > 0 {
         return ExitCode::SUCCESS;
     }
-    eprintln!("the census is not complete: faults that never happened {faults:?}, operations {ops:?}");
+    eprintln!(
+        "the census is not complete: never happened: faults {faults:?}, operations {ops:?}, limits {unreached:?}"
+    );
     ExitCode::FAILURE
 }

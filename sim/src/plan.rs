@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::limits::Limit;
 use crate::oracle::{self, Expected, Framing, Verdict};
 use crate::service::body;
 
@@ -45,12 +46,27 @@ pub(crate) enum End {
     HalfClose,
 }
 
+/// What the oracle demands of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Demand {
+    /// All that is due: nothing is in the way.
+    All,
+    /// All that is due, or a refusal before anything else.
+    AllOrRefused,
+    /// A beginning of what is due.
+    Beginning,
+    /// The same, and a 503 for any answer.
+    WhatFits,
+}
+
 pub(crate) struct Plan {
     pub(crate) pieces: Vec<(Duration, Vec<u8>)>,
     pub(crate) read_pause: Duration,
     pub(crate) end: End,
     expected: Vec<Expected>,
     names: Vec<String>,
+    /// The limit that it reaches for certain.
+    pub(crate) reaches: Option<Limit>,
 }
 
 impl core::fmt::Debug for Plan {
@@ -72,6 +88,7 @@ impl Plan {
             end: End::Reads,
             expected: Vec::new(),
             names: Vec::new(),
+            reaches: None,
         };
         let mut bytes = Vec::new();
         for _ in 0..rng.below(6) {
@@ -95,6 +112,39 @@ impl Plan {
         };
         plan.pieces = cut(rng, &bytes);
         plan
+    }
+
+    /// A client that reaches a limit for certain, where one client can.
+    pub(crate) fn reaching(limit: Limit, rng: &mut Rng) -> Option<Self> {
+        let mut plan = Self {
+            pieces: Vec::new(),
+            read_pause: Duration::ZERO,
+            end: End::Reads,
+            expected: Vec::new(),
+            names: vec![limit.name().to_owned()],
+            reaches: Some(limit),
+        };
+        let get = b"GET /text/0/10 HTTP/1.1\r\nHost: h\r\n\r\n";
+        match limit {
+            Limit::Age | Limit::Requests => {
+                let pause = if limit == Limit::Age { 150 } else { rng.below(3) };
+                plan.pieces = (0..12).map(|_| (Duration::from_millis(pause), get.to_vec())).collect();
+                plan.expected = (0..12).map(|_| Expected::text(body(10))).collect();
+            }
+            Limit::Handler => {
+                plan.pieces.push((Duration::ZERO, b"GET /text/2000/10 HTTP/1.1\r\nHost: h\r\n\r\n".to_vec()));
+                plan.expected.push(Expected::error(503));
+            }
+            Limit::BodyRate => {
+                let head = b"POST /count HTTP/1.1\r\nHost: h\r\nContent-Length: 20000\r\n\r\n";
+                plan.pieces.push((Duration::ZERO, head.to_vec()));
+                let bytes = rng.between(1, 200) as usize;
+                plan.pieces.extend((0..20).map(|_| (Duration::from_millis(200), body(bytes))));
+                plan.expected.push(Expected::error(408));
+            }
+            Limit::Connections | Limit::Address | Limit::Memory => return None,
+        }
+        Some(plan)
     }
 
     /// A request; the last one asks for the end of the connection.
@@ -161,16 +211,27 @@ impl Plan {
     }
 
     /// Whether what came is what may come.
-    pub(crate) fn judge(&self, received: &[u8], ended: bool, is_clean: bool) -> Result<Verdict, String> {
-        let verdict = oracle::judge(received, &self.expected, ended)?;
-        let all_due = is_clean && self.end == End::Reads;
-        if all_due && (verdict != Verdict::Whole || !ended) {
-            let count = received.len();
-            return Err(format!(
-                "in a clean world everything arrives, not {verdict:?} after {count} bytes, ended {ended}"
-            ));
+    pub(crate) fn judge(&self, received: &[u8], ended: bool, demand: Demand) -> Result<Verdict, String> {
+        let verdict = oracle::judge(received, &self.expected, ended, demand == Demand::WhatFits)?;
+        // An old connection, and one that has had its requests, ends with an answer before all are there.
+        let due = match self.reaches {
+            Some(Limit::Age | Limit::Requests) => Verdict::Cut,
+            _ => Verdict::Whole,
+        };
+        let is_refused = received.is_empty() || received.starts_with(b"HTTP/1.1 503 ");
+        let is_met = match demand {
+            _ if self.end != End::Reads => true,
+            Demand::All => verdict == due && ended,
+            Demand::AllOrRefused => verdict == due && ended || verdict != Verdict::Whole && is_refused,
+            Demand::Beginning | Demand::WhatFits => true,
+        };
+        match is_met {
+            true => Ok(verdict),
+            false => Err(format!(
+                "in this world {demand:?} arrives, not {verdict:?} after {} bytes, ended {ended}",
+                received.len()
+            )),
         }
-        Ok(verdict)
     }
 }
 

@@ -11,10 +11,11 @@ use std::sync::atomic::Ordering;
 use plimsoll::http::{Config, Server, Totals};
 use plimsoll::net::{ReadHalf, TcpStream};
 use plimsoll::sim::{Census, Faults, SimConfig, World};
-use plimsoll::{MemoryLimit, Runtime, Spawner, sleep, spawn, timeout};
+use plimsoll::{Runtime, Spawner, sleep, spawn, timeout};
 
+use crate::limits::{self, Limit};
 use crate::oracle::Verdict;
-use crate::plan::{End, Plan, Rng};
+use crate::plan::{Demand, End, Plan, Rng};
 use crate::service::{self, Tally};
 use crate::websocket;
 
@@ -28,6 +29,7 @@ struct Weather {
     stops_early: bool,
     workers: usize,
     clients: u64,
+    limit: Option<Limit>,
 }
 
 impl Weather {
@@ -39,7 +41,20 @@ impl Weather {
         };
         let stops_early = rng.below(8) == 0;
         let workers = if rng.below(4) == 0 { 2 } else { 1 };
-        Self { faults, is_clean: is_clean && !stops_early, stops_early, workers, clients: rng.between(1, 7) }
+        let limit = (rng.below(4) == 0).then(|| rng.pick(&Limit::ALL));
+        let clients = rng.between(1, 7).max(limit.map_or(0, Limit::clients_min));
+        Self { faults, is_clean: is_clean && !stops_early, stops_early, workers, clients, limit }
+    }
+
+    /// What a client may be denied.
+    fn demand(&self, plan: &Plan) -> Demand {
+        match self.limit {
+            Some(Limit::Memory) => Demand::WhatFits,
+            _ if !self.is_clean => Demand::Beginning,
+            Some(Limit::Connections | Limit::Address) => Demand::AllOrRefused,
+            Some(limit) if limit.hits_anybody() && plan.reaches.is_none() => Demand::Beginning,
+            _ => Demand::All,
+        }
     }
 }
 
@@ -56,6 +71,8 @@ pub struct Outcome {
     pub verdicts: Vec<Verdict>,
     /// What happened.
     pub census: Census,
+    /// The limit that was tight, and whether it was reached.
+    pub limit: Option<(Limit, bool)>,
 }
 
 /// Runs a seed. Two runs of a seed have the same outcome.
@@ -74,38 +91,46 @@ pub fn run(seed: u64) -> Outcome {
     });
     let runtime = Runtime::builder()
         .workers(weather.workers)
-        .memory(MemoryLimit::mib(32))
+        .memory(limits::memory(weather.limit, weather.workers, &mut rng))
         .simulate(&world)
         .expect("a simulation starts");
     let tally = Arc::new(Tally::default());
+    let limit = weather.limit;
     let (totals, results) = runtime.block_on(scenario(weather, rng, Arc::clone(&tally)));
     let report = runtime.shutdown();
     assert!(report.is_clean(), "{report}");
     assert_eq!(report.in_flight, 0);
     assert!(world.descriptors().is_empty(), "descriptors are left: {:?}", world.descriptors());
-    tally.check(&totals);
+    tally.check(&totals, limit);
+    let received_bytes = results.iter().map(|(bytes, _)| bytes).sum();
+    let verdicts: Vec<Verdict> = results.into_iter().map(|(_, verdict)| verdict).collect();
     Outcome {
         trace_hash: world.trace_hash(),
         census: world.census(),
+        limit: limit.map(|limit| (limit, limit.is_reached(&totals, &verdicts))),
         totals,
-        received_bytes: results.iter().map(|(bytes, _)| bytes).sum(),
-        verdicts: results.into_iter().map(|(_, verdict)| verdict).collect(),
+        received_bytes,
+        verdicts,
     }
 }
 
-fn config(rng: &mut Rng) -> Config {
-    Config {
+fn config(rng: &mut Rng, limit: Option<Limit>) -> Config {
+    let mut config = Config {
         keep_alive_timeout: Duration::from_secs(4),
         head_timeout: Duration::from_secs(2),
         body_timeout: Duration::from_secs(6),
         send_timeout: Duration::from_secs(6),
         output_bytes_max: rng.pick(&[500, 4_096, 17_000, 65_536]),
         ..Config::default()
+    };
+    if let Some(limit) = limit {
+        limit.apply(rng, &mut config);
     }
+    config
 }
 
 async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals, Vec<(usize, Verdict)>) {
-    let server = Server::bind("127.0.0.1:80").expect("the address is free").config(config(&mut rng));
+    let server = Server::bind("127.0.0.1:80").expect("the address is free").config(config(&mut rng, weather.limit));
     let (address, counters) = (server.local_addr(), server.counters());
     let handlers = Arc::clone(&tally);
     let serving =
@@ -113,8 +138,8 @@ async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals,
     // Every worker binds before the first client comes.
     sleep(Duration::from_millis(5)).await;
     let mut clients = Vec::new();
-    for _ in 0..weather.clients {
-        if rng.below(4) == 0 {
+    for at in 0..weather.clients {
+        if weather.limit.is_none() && rng.below(4) == 0 {
             let (plan, late) = (websocket::Plan::new(&mut rng), Duration::from_micros(rng.below(3_000)));
             let is_clean = weather.is_clean;
             let client = async move {
@@ -124,16 +149,20 @@ async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals,
             clients.push(spawn(Box::pin(client) as BoxedClient).expect("there is room"));
             continue;
         }
-        let plan = Plan::new(&mut rng);
+        let reaching = weather.limit.filter(|_| at == 0).and_then(|limit| Plan::reaching(limit, &mut rng));
+        let plan = reaching.unwrap_or_else(|| Plan::new(&mut rng));
         let late = Duration::from_micros(rng.below(3_000));
-        let is_clean = weather.is_clean;
+        let demand = weather.demand(&plan);
         let client = async move {
             sleep(late).await;
             let received = talk(address, &plan).await;
-            let verdict = plan.judge(&received.bytes, received.ended, is_clean);
+            let verdict = plan.judge(&received.bytes, received.ended, demand);
             (received.bytes.len(), verdict.unwrap_or_else(|what| panic!("{what}\n{plan:?}")))
         };
-        clients.push(spawn(Box::pin(client) as BoxedClient).expect("there is room"));
+        match spawn(Box::pin(client) as BoxedClient) {
+            Ok(client) => clients.push(client),
+            Err(error) => assert_eq!(weather.limit, Some(Limit::Memory), "there is room: {error}"),
+        }
     }
     if weather.stops_early {
         sleep(Duration::from_micros(rng.below(50_000))).await;
@@ -165,7 +194,7 @@ async fn talk(address: SocketAddr, plan: &Plan) -> Got {
     };
     let (mut read, mut write) = stream.into_split();
     let (pieces, half_closes) = (plan.pieces.clone(), plan.end == End::HalfClose);
-    let writer = spawn(async move {
+    let writing = spawn(async move {
         for (pause, piece) in pieces {
             sleep(pause).await;
             if write.send_bytes(&piece).await.is_err() {
@@ -177,8 +206,9 @@ async fn talk(address: SocketAddr, plan: &Plan) -> Got {
         }
         // Kept open until the reader is done.
         core::future::pending::<()>().await;
-    })
-    .expect("there is room");
+    });
+    // The clients live under the same line.
+    let Ok(writer) = writing else { return Got { bytes: Vec::new(), ended: false } };
     let reading = read_on(&mut read, plan, Rc::clone(&received));
     let ended = matches!(timeout(Duration::from_secs(120), reading).await, Ok(true));
     writer.abort();
@@ -206,14 +236,20 @@ async fn read_on(read: &mut ReadHalf, plan: &Plan, received: Rc<RefCell<Vec<u8>>
 
 /// The figures that a tally and the server's counters must agree in.
 impl Tally {
-    fn check(&self, totals: &Totals) {
+    fn check(&self, totals: &Totals, limit: Option<Limit>) {
         let [started, answered, dropped, wrong] =
             [&self.started, &self.answered, &self.dropped, &self.wrong].map(|count| count.load(Ordering::Relaxed));
         assert_eq!(started, answered + dropped, "every handler's future ends");
         assert_eq!(wrong, 0, "a handler got another body than was sent");
-        assert_eq!(totals.requests_total, started, "a request is a handler started");
         let responses: u64 = totals.responses_total.iter().map(|(_, count)| count).sum();
         let shed: u64 = totals.shed_total.iter().sum();
+        // Where memory is short, a request may find no room for its handler: that is counted as shed.
+        let unstarted = if limit == Some(Limit::Memory) { shed } else { 0 };
+        let requests = totals.requests_total;
+        assert!(
+            (started..=started + unstarted).contains(&requests),
+            "a request is a handler started: {requests}, {started}"
+        );
         assert!(responses <= started + shed, "{totals:?} with {started} handlers started");
         assert!(
             responses + dropped + self.unheard.load(Ordering::Relaxed) >= started,

@@ -4,11 +4,12 @@ use ::core::fmt;
 use ::core::future::poll_fn;
 use ::core::task::Poll;
 
+use plimsoll_codec::h1::Fields;
 use plimsoll_runtime::Lease;
 
 use crate::response::Body;
 use crate::ticket::Ticket;
-use crate::{Error, Response};
+use crate::{Error, Response, trailers};
 
 /// Writes the body of an answer piece by piece, as fast as the peer takes it. See [`Request::respond`](crate::Request::respond).
 ///
@@ -70,6 +71,41 @@ impl BodyWriter {
     /// [`Error::Misuse`] for fewer bytes than were announced, [`Error::Gone`], [`Error::OverBudget`].
     pub async fn finish(self) -> Result<Response, Error> {
         self.ticket.finish()?;
+        Ok(Response::streamed())
+    }
+
+    /// Ends the body, and sends fields after it (RFC 9110 6.5). The handler returns what this gives.
+    ///
+    /// HTTP/1.1 has a place for them only behind a body whose length was not announced. Behind another one, in answers to HTTP/1.0 and to HEAD, they
+    /// are left out, and anybody on the way may drop them: nothing may depend on them. A client that would like to have them says `TE: trailers`, and
+    /// a field `Trailer` in the head tells it which to expect.
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response, StatusCode};
+    ///
+    /// async fn counted(mut req: Request) -> Result<Response, Error> {
+    ///     let mut out = req.respond(Response::new(StatusCode::OK).header("trailer", "total"), None)?;
+    ///     let mut total = 0;
+    ///     while let Some(chunk) = req.chunk().await? {
+    ///         total += chunk.len();
+    ///         out.write(chunk).await?;
+    ///     }
+    ///     out.finish_with_trailers(&[("total", total.to_string().as_bytes())]).await
+    /// }
+    /// ```
+    ///
+    /// Not cancel safe: after a drop midway the answer is cut short.
+    ///
+    /// # Errors
+    ///
+    /// As [`finish`](Self::finish); [`Error::Peer`] with the codec's reason for a field that is not allowed at all (CR, LF, NUL, a name that is no
+    /// token), or not after a body (`Content-Length`, `Set-Cookie`, ...): the answer is cut short then.
+    pub async fn finish_with_trailers(self, trailers: &[(&str, &[u8])]) -> Result<Response, Error> {
+        if trailers.is_empty() {
+            return self.finish().await;
+        }
+        let block = trailers::encode(&plimsoll_runtime::pool(), trailers)?;
+        poll_fn(|cx| self.ticket.poll_finish_with(cx, Fields::assume_checked(&block))).await?;
         Ok(Response::streamed())
     }
 }

@@ -33,6 +33,8 @@ const AGE_CEILING: Duration = Duration::from_secs(366 * 24 * 3_600);
 pub struct Config {
     /// Limits of the HTTP/1.1 codec: bytes of a head, fields, trailers, chunk framing.
     pub limits: Limits,
+    /// What it means that the peer ends its half of the connection while a handler runs. Default [`HalfClose::Gone`].
+    pub half_close: HalfClose,
     /// Whether HTTP/2 is spoken. Default [`Http2::ByPreface`].
     pub http2: Http2,
     /// Limits of the HTTP/2 codec: streams, fields, windows, resets.
@@ -89,6 +91,18 @@ pub struct Config {
     pub tcp: TcpOptions,
 }
 
+/// What it means that the peer of an HTTP/1 connection ends its half while a handler runs. A connection that is closed and one that is half closed look
+/// the same until something is sent. An answer that is on its way already is always sent to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HalfClose {
+    /// It went away: the handler's future is dropped, the connection closed.
+    #[default]
+    Gone,
+    /// It has sent all its requests and waits for the answers, as `printf ... | nc` does. Handlers then run on for clients that went away.
+    Answered,
+}
+
 /// Whether HTTP/2 is spoken with clients that know it beforehand (RFC 9113 3.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -137,6 +151,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             limits: Limits::DEFAULT,
+            half_close: HalfClose::default(),
             http2: Http2::default(),
             http2_limits: h2::Limits::DEFAULT,
             keep_alive_timeout: Duration::from_secs(60),

@@ -25,6 +25,7 @@ use crate::output::Output;
 use crate::patience::Patience;
 use crate::receive::Receive;
 use crate::score::Score;
+use crate::upgrade::Upgrade;
 use crate::websocket::{Opening, Socket};
 
 /// The server's part of a connection's entry in the table.
@@ -128,6 +129,8 @@ pub(crate) struct Active {
     pub(crate) batch: u32,
     /// Pieces of work that the handler said must be finished.
     pub(crate) must_finish: u32,
+    /// The peer has ended its half, and waits for its answers: nothing tells whether it is still there.
+    pub(crate) half_closed: bool,
     /// A PROXY header is still to come.
     pub(crate) awaits_proxy: bool,
     pub(crate) patience: Patience,
@@ -137,8 +140,12 @@ pub(crate) struct Active {
     pub(crate) hungry: bool,
     /// How often it was granted room for the request that is worked on.
     pub(crate) grants: u8,
-    /// What it becomes after a 101.
-    pub(crate) upgrade: Option<Opening>,
+    /// Gets the connection after a 101.
+    pub(crate) upgrade: Option<Upgrade>,
+    /// The fields that came after the body, until the handler asks for them.
+    pub(crate) trailers: Option<Lease>,
+    /// The WebSocket that it becomes after a 101.
+    pub(crate) websocket: Option<Opening>,
 }
 
 impl Active {
@@ -170,12 +177,15 @@ impl Active {
             score,
             batch: 0,
             must_finish: 0,
+            half_closed: false,
             awaits_proxy: false,
             patience: Patience::default(),
             handler_until: None,
             hungry: false,
             grants: 0,
             upgrade: None,
+            websocket: None,
+            trailers: None,
         }
     }
 

@@ -11,13 +11,11 @@ use std::rc::Rc;
 
 use http::{Method, StatusCode, Version};
 use plimsoll_codec::date::{self, DATE_BYTES};
-use plimsoll_codec::h1::{
-    self, BodyEncoder, BodyEvent, BodyLength, BodyOut, Fields, Persistence, RequestState, ResponseHead, ResponseState,
-};
+use plimsoll_codec::h1::{self, BodyEncoder, BodyLength, BodyOut, Fields, Persistence, ResponseHead, ResponseState};
 use plimsoll_pool::{Permit, PoolBox};
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::Table;
-use plimsoll_runtime::{Kind, Lease, OverBudget, Pool};
+use plimsoll_runtime::{OverBudget, Pool};
 use plimsoll_slab::Key;
 
 use crate::config::Config;
@@ -488,86 +486,11 @@ impl Core {
     pub(crate) fn abandon(&self, active: &mut Active) {
         active.closing = true;
     }
-
-    pub(crate) fn decode(&self, active: &mut Active) -> Result<Decoded, Error> {
-        loop {
-            if active.exchange.request() == RequestState::Done {
-                return Ok(Decoded::End);
-            }
-            if active.exchange.request() != RequestState::Body {
-                // What broke the body is told again; a peer that was too slow broke nothing.
-                return Err(active.decoder.failure().map_or(Error::Gone, Error::Peer));
-            }
-            let Some(mut input) = active.input.take() else { return Ok(Decoded::NeedMore) };
-            active.exchange.body_started();
-            let before = active.decoder.clone();
-            let decoded = match active.decoder.decode(&input) {
-                Ok(decoded) => decoded,
-                Err(error) => {
-                    let _failed_before = active.exchange.request_failed();
-                    return Err(error.into());
-                }
-            };
-            match decoded.event {
-                BodyEvent::Data(range) if range.end == input.len() => {
-                    input.consume(range.start);
-                    self.note_end(active)?;
-                    return Ok(Decoded::Data(input));
-                }
-                BodyEvent::Data(range) => {
-                    let data = self.pool.try_copy(&input[range], Kind::Buffers);
-                    match data {
-                        Ok(data) => {
-                            input.consume(decoded.consumed);
-                            active.input = Some(input);
-                            return Ok(Decoded::Data(data));
-                        }
-                        Err(over) => {
-                            // As if it had not been looked at: there may be room later.
-                            active.decoder = before;
-                            active.input = Some(input);
-                            return Err(over.into());
-                        }
-                    }
-                }
-                BodyEvent::Trailers(_) => {
-                    input.consume(decoded.consumed);
-                    active.input = Some(input);
-                }
-                BodyEvent::End => {
-                    input.consume(decoded.consumed);
-                    active.input = (!input.is_empty()).then_some(input);
-                    active.exchange.body_received()?;
-                    return Ok(Decoded::End);
-                }
-                BodyEvent::NeedMore => {
-                    input.consume(decoded.consumed);
-                    active.input = (!input.is_empty()).then_some(input);
-                    return Ok(Decoded::NeedMore);
-                }
-            }
-        }
-    }
-
-    /// After the last data of a body with a length nothing more comes.
-    fn note_end(&self, active: &mut Active) -> Result<(), Error> {
-        if active.decoder.is_done() {
-            active.exchange.body_received()?;
-        }
-        Ok(())
-    }
 }
 
 fn write_line(log: &LogHook, line: &[u8], status: StatusCode, body_bytes: u64, peer: Option<SocketAddr>) {
     let unix_seconds = plimsoll_runtime::unix_seconds();
     log.write(&AccessRecord { request_line: line, status, body_bytes, unix_seconds, peer });
-}
-
-/// What a look at the received part of a body gave.
-pub(crate) enum Decoded {
-    Data(Lease),
-    End,
-    NeedMore,
 }
 
 impl Core {

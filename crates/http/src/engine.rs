@@ -14,7 +14,7 @@ use plimsoll_runtime::{Kind, SendBytes, signal, sleep_until};
 use plimsoll_slab::Key;
 
 use crate::closing::take_handler;
-use crate::config::{ProxyProtocol, TcpOptions};
+use crate::config::{HalfClose, ProxyProtocol, TcpOptions};
 use crate::connection::{Active, Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
@@ -93,7 +93,8 @@ impl<S: Service> Engine<S> {
             Event::Ended(key) => self.ended(key),
             Event::PeerClosed(key) if self.core.is_websocket(key) => self.ended_websocket(key),
             Event::Failed(key, _) if self.core.is_websocket(key) => self.lost_websocket(key),
-            Event::PeerClosed(key) | Event::Failed(key, _) => self.close(key),
+            Event::PeerClosed(key) => self.peer_closed(key),
+            Event::Failed(key, _) => self.close(key),
             Event::Due(key) => self.due(key),
         }
     }
@@ -227,6 +228,17 @@ impl<S: Service> Engine<S> {
         }
     }
 
+    /// The peer has ended its half while a handler runs, or has gone away.
+    fn peer_closed(&mut self, key: Key) {
+        if self.core.config.half_close == HalfClose::Answered
+            && let Some(Connection::Active(active)) = self.core.table.borrow_mut().get_mut(key)
+        {
+            active.half_closed = true;
+            return;
+        }
+        self.close(key);
+    }
+
     /// The peer has sent all it will send.
     fn ended(&mut self, key: Key) {
         let core = Rc::clone(&self.core);
@@ -246,6 +258,7 @@ impl<S: Service> Engine<S> {
                 self.ended_websocket(key);
             }
             Some(Connection::Active(active)) => {
+                active.half_closed = core.config.half_close == HalfClose::Answered;
                 active.exchange.peer_closed();
                 active.decoder.peer_closed();
                 if let Some(reader) = active.reader.take() {

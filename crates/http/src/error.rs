@@ -21,6 +21,10 @@ pub enum Error {
     OriginRefused,
     /// So much waits for the peer already that this was not taken; see [`WebSocketRef::send`](crate::WebSocketRef::send).
     OutputFull,
+    /// The client did not offer to speak this protocol; see [`Request::upgrade`](crate::Request::upgrade).
+    UpgradeRequired(&'static str),
+    /// The peer asked for something that is not there.
+    Unsupported(&'static str),
     /// The memory line leaves no room.
     OverBudget(OverBudget),
     /// The handler used the call when it makes no sense: it has answered already, or wrote more or less than it announced.
@@ -39,6 +43,8 @@ impl fmt::Display for Error {
             Self::OutputFull => {
                 f.write_str("the peer does not take what was sent to it before: wait, or drop the message")
             }
+            Self::UpgradeRequired(protocol) => write!(f, "ask with Upgrade: {protocol} and Connection: Upgrade"),
+            Self::Unsupported(what) => write!(f, "{what} are not supported"),
             Self::OverBudget(over) => over.fmt(f),
             Self::Misuse(what) => f.write_str(what),
             Self::Runtime(error) => error.fmt(f),

@@ -41,6 +41,7 @@ mod engine;
 mod error;
 mod h2;
 mod hungry;
+mod incoming;
 mod output;
 mod patience;
 mod peers;
@@ -58,11 +59,13 @@ mod settle;
 mod steps;
 mod sys;
 mod ticket;
+mod trailers;
+mod upgrade;
 mod websocket;
 
 pub use access_log::AccessLog;
 pub use body::BodyWriter;
-pub use config::{Config, Http2, ProxyProtocol, TcpOptions};
+pub use config::{Config, HalfClose, Http2, ProxyProtocol, TcpOptions};
 pub use connection::{CONNECTION_BYTES, EXCHANGE_BYTES};
 pub use counters::{Counters, Shed, Totals};
 pub use error::Error;
@@ -76,6 +79,8 @@ pub use response::{Body, IntoResponse, Response};
 #[cfg(feature = "router")]
 pub use router::{Handler, RouteError, Router};
 pub use server::{AccessRecord, Server};
+pub use trailers::Trailers;
+pub use upgrade::{Seat, Upgraded};
 pub use websocket::{
     Message, OriginCheck, WEBSOCKET_PARKED_BYTES, WEBSOCKET_TASK_BYTES, WebSocket, WebSocketConfig, WebSocketEnd,
     WebSocketHandler, WebSocketRef, WebSocketSender,

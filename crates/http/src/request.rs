@@ -10,6 +10,8 @@ use plimsoll_runtime::{Kind, Lease, OverBudget, Pool};
 
 use crate::body::BodyWriter;
 use crate::ticket::Ticket;
+use crate::trailers::Trailers;
+use crate::upgrade::{self, Upgraded};
 use crate::websocket::{self, WebSocket, WebSocketConfig, WebSocketHandler};
 use crate::{Error, Response};
 
@@ -103,7 +105,7 @@ impl Request {
         self.ticket.peer_addr()
     }
 
-    /// The next part of the body, `None` at its end. It is received when it is asked for; a peer that waits for `100 Continue` gets it now.
+    /// The next part of the body, `None` at its end: what has come of it, in a piece, however the client cut it into chunks. It is received when it is asked for; a peer that waits for `100 Continue` gets it now.
     ///
     /// Cancel safe.
     ///
@@ -113,6 +115,13 @@ impl Request {
     /// [`Error::OverBudget`] when there is no room for it.
     pub async fn chunk(&mut self) -> Result<Option<Lease>, Error> {
         poll_fn(|cx| self.ticket.poll_chunk(cx)).await
+    }
+
+    /// The fields that came after the body, once; `None` where there were none. Ask when [`chunk`](Self::chunk) has said `None`, or the body was
+    /// collected: before that they may not be there yet. They are at most
+    /// [`Limits::trailer_bytes`](crate::codec::h1::Limits::trailer_bytes) long.
+    pub fn trailers(&mut self) -> Option<Trailers> {
+        self.ticket.take_trailers().map(Trailers::new)
     }
 
     /// The whole body, up to the configured limit.
@@ -228,6 +237,75 @@ impl Request {
         handler: H,
     ) -> Result<Response, Error> {
         websocket::accept_handler(self, config, handler)
+    }
+
+    /// Changes to another protocol (RFC 9110 7.8): with 101, if the client offered to speak `protocol`, such as `chat/2`. After the returned response has
+    /// left, `run` gets the connection, in a task of its own; the handler is over then. Fields can be added to the response; another response instead
+    /// of it means that nothing is changed.
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response};
+    ///
+    /// async fn echo(req: Request) -> Result<Response, Error> {
+    ///     req.upgrade("echo/1", |mut peer| async move {
+    ///         while let Ok(Some(lease)) = peer.recv().await {
+    ///             if peer.send_all(lease).await.is_err() {
+    ///                 break;
+    ///             }
+    ///         }
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UpgradeRequired`] (426 with `Upgrade`) when it was not offered, which it never is in HTTP/1.0 and HTTP/2; [`Error::Misuse`] while the
+    /// request's body was not read to its end; [`Error::Gone`] when the request was answered or its peer went away.
+    pub fn upgrade<F>(
+        &self,
+        protocol: &'static str,
+        run: impl FnOnce(Upgraded) -> F + 'static,
+    ) -> Result<Response, Error>
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let response = upgrade::to(&self.view(), protocol)?;
+        self.ticket.set_upgrade(upgrade::task(run))?;
+        Ok(response)
+    }
+
+    /// Answers a CONNECT with 200, after which the connection is a tunnel (RFC 9110 9.3.6). `run` gets it then, in a task of its own. Where the client
+    /// wants to go, [`view().host()`](RequestView::host) says.
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response, StatusCode};
+    /// use plimsoll_runtime::{io, net::TcpStream};
+    ///
+    /// async fn proxy(req: Request) -> Result<Response, Error> {
+    ///     // To one address alone: a proxy to everywhere is everybody's.
+    ///     let Some("db.internal:5432") = req.view().host() else {
+    ///         return Ok(Response::new(StatusCode::FORBIDDEN));
+    ///     };
+    ///     let upstream = TcpStream::connect(([10, 0, 0, 7], 5432).into()).await?;
+    ///     req.tunnel(|client| async move {
+    ///         let (client, _seat) = client.into_parts();
+    ///         if let Err(error) = io::relay(client, upstream).await {
+    ///             eprintln!("the tunnel broke: {error}");
+    ///         }
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Misuse`] for another method, [`Error::Unsupported`] in HTTP/2, [`Error::Gone`] as with [`upgrade`](Self::upgrade).
+    pub fn tunnel<F>(&self, run: impl FnOnce(Upgraded) -> F + 'static) -> Result<Response, Error>
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let response = upgrade::tunnel(&self.view())?;
+        self.ticket.set_upgrade(upgrade::task(run))?;
+        Ok(response)
     }
 
     /// Begins an answer whose body is streamed. `length` is its length in bytes where that is known; else it goes out in chunks.

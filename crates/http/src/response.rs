@@ -273,7 +273,8 @@ impl IntoResponse for StatusCode {
 }
 
 impl IntoResponse for Error {
-    /// 400 and the like for what the peer did, 413 for a body that is too large, 503 at the memory line, else 500.
+    /// 400 and the like for what the peer did, 413 for a body that is too large, 426 where it must offer a protocol, 501 for what is not there,
+    /// 503 at the memory line, else 500.
     fn into_response(self) -> Response {
         let status = match &self {
             Self::Peer(error) if error.status() == StatusCode::UPGRADE_REQUIRED => {
@@ -282,6 +283,10 @@ impl IntoResponse for Error {
             }
             Self::Peer(error) => error.status(),
             Self::OriginRefused => StatusCode::FORBIDDEN,
+            Self::UpgradeRequired(protocol) => {
+                return Response::new(StatusCode::UPGRADE_REQUIRED).header("upgrade", protocol);
+            }
+            Self::Unsupported(_) => StatusCode::NOT_IMPLEMENTED,
             Self::Gone => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::OverBudget(_) => return Response::new(StatusCode::SERVICE_UNAVAILABLE).header("retry-after", "1"),

@@ -45,15 +45,16 @@ impl<S: Service> Engine<S> {
         if next == Next::ReadHead && active.is_parkable() && !ends && flushed.is_ok() {
             return self.park(key, active, borrowed);
         }
-        if next == Next::Upgraded
-            && is_last
-            && !active.closing
-            && !sending
-            && active.output.is_empty()
-            && let Some(upgrade) = active.upgrade.take()
-        {
-            drop(borrowed);
-            return self.become_websocket(key, active, upgrade);
+        if next == Next::Upgraded && is_last && !active.closing && !sending && active.output.is_empty() {
+            let (upgrade, websocket) = (active.upgrade.take(), active.websocket.take());
+            if let Some(opening) = websocket {
+                drop(borrowed);
+                return self.become_websocket(key, active, opening);
+            }
+            if let Some(upgrade) = upgrade {
+                drop(borrowed);
+                return self.hand_over(key, active, upgrade);
+            }
         }
         let after = if ends && !sending && active.output.is_empty() {
             After::Close
@@ -149,7 +150,7 @@ fn arm(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active, ne
         Next::ReadBody | Next::Drain if active.reader.is_some() => receive_body(core, table, key, active),
         // Most likely it asks for more at once; if it does not, the next look finds that out.
         _ if active.fed => Ok(()),
-        _ if active.handler.is_some() => table.watch(key),
+        _ if active.handler.is_some() && !active.half_closed => table.watch(key),
         _ => {
             table.unwatch(key);
             Ok(())

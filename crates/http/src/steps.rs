@@ -176,8 +176,9 @@ impl<S: Service> Engine<S> {
         active.reader = None;
         active.writer = None;
         active.handler_until = None;
-        active.upgrade = None;
+        (active.upgrade, active.websocket) = (None, None);
         active.grants = 0;
+        active.trailers = None;
         active.score.redeem();
         Step::On(active)
     }

@@ -5,16 +5,19 @@ use ::core::task::{Context, Poll};
 use std::rc::Rc;
 
 use http::{Method, StatusCode};
-use plimsoll_codec::h1::{self, BodyLength, ResponseState};
+use plimsoll_codec::h1::{self, BodyLength, Fields, RequestState, ResponseState};
 use plimsoll_codec::h2::StreamKey;
 use plimsoll_runtime::{Lease, OverBudget};
 use plimsoll_slab::Key;
 
-use crate::core::{Core, Decoded};
+use crate::connection::Active;
+use crate::core::Core;
 use crate::error::Error;
 use crate::hungry::Want;
+use crate::incoming::Decoded;
 use crate::output::COPY_BYTES_MAX;
 use crate::response::{Body, Kind as ResponseKind, Response};
+use crate::upgrade::Upgrade;
 use crate::websocket::Opening;
 
 /// A handler's hold on its exchange: the connection, and which of its requests.
@@ -210,6 +213,48 @@ impl Ticket {
         finished.unwrap_or(Err(Error::Gone))
     }
 
+    /// Ends an answer's body with trailers, as soon as there is room for them behind it.
+    pub(crate) fn poll_finish_with(&self, cx: &mut Context<'_>, trailers: Fields<'_>) -> Poll<Result<(), Error>> {
+        if let Some(stream) = self.stream {
+            return Poll::Ready(self.core.h2_finish(self.key, stream));
+        }
+        let polled = self.core.with(self, |active| {
+            if active.closing {
+                return Err(Error::Gone);
+            }
+            let bytes = h1::LAST_CHUNK.len() + trailers.as_bytes().len();
+            if !active.output.has_room(bytes, self.core.config.output_bytes_max) {
+                active.writer = Some(cx.waker().clone());
+                self.core.list(self.key, active);
+                return Ok(false);
+            }
+            active.output.reserve(&self.core.pool, bytes)?;
+            if let Err(error) = active.body.finish_with(trailers, &mut active.output) {
+                self.core.abandon(active);
+                return Err(match error {
+                    plimsoll_codec::Error::BodyTooShort => Error::Misuse("fewer bytes than were announced"),
+                    other => other.into(),
+                });
+            }
+            if active.exchange.response() == ResponseState::Body {
+                active.exchange.body_sent()?;
+            }
+            self.core.list(self.key, active);
+            Ok(true)
+        });
+        match polled {
+            None => Poll::Ready(Err(Error::Gone)),
+            Some(Err(error)) => Poll::Ready(Err(error)),
+            Some(Ok(true)) => Poll::Ready(Ok(())),
+            Some(Ok(false)) => Poll::Pending,
+        }
+    }
+
+    /// The fields that came after the request's body, once.
+    pub(crate) fn take_trailers(&self) -> Option<Lease> {
+        self.core.with(self, |active| active.trailers.take()).flatten()
+    }
+
     /// A tunnel will use the stream.
     pub(crate) fn hold_tunnel(&self) -> Result<(), Error> {
         let Some(stream) = self.stream else { return Err(Error::Misuse(NO_STREAM)) };
@@ -240,14 +285,26 @@ impl Ticket {
         &self.core
     }
 
-    /// Says what becomes of the connection if the answer is a 101.
-    pub(crate) fn set_upgrade(&self, upgrade: Opening) -> Result<(), Error> {
+    /// Says who gets the connection if the answer is a 101.
+    pub(crate) fn set_upgrade(&self, upgrade: Upgrade) -> Result<(), Error> {
+        self.before_upgrade(|active| active.upgrade = Some(upgrade))
+    }
+
+    /// Says which WebSocket the connection becomes if the answer is a 101.
+    pub(crate) fn set_websocket(&self, opening: Opening) -> Result<(), Error> {
+        self.before_upgrade(|active| active.websocket = Some(opening))
+    }
+
+    fn before_upgrade(&self, set: impl FnOnce(&mut Active)) -> Result<(), Error> {
         let set = self.core.with(self, |active| {
             let is_due = matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue);
             if active.closing || !is_due {
                 return Err(Error::Gone);
             }
-            active.upgrade = Some(upgrade);
+            if active.exchange.request() == RequestState::Body {
+                return Err(Error::Misuse("the request's body is read before the connection changes its protocol"));
+            }
+            set(active);
             Ok(())
         });
         set.unwrap_or(Err(Error::Gone))

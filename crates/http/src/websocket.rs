@@ -205,7 +205,7 @@ fn accept(
     if handshake.accept().is_none() {
         return stream::begin(request, response, opening);
     }
-    request.ticket().set_upgrade(opening)?;
+    request.ticket().set_websocket(opening)?;
     Ok(response)
 }
 

@@ -1,6 +1,6 @@
 //! The body of a response as it leaves: what goes around each piece, and whether it is as long as its head said.
 
-use super::{BodyOut, CHUNK_END, ChunkHeader, LAST_CHUNK, chunk_header};
+use super::{BodyOut, CHUNK_END, ChunkHeader, Fields, LAST_CHUNK, Sink, check_trailers, chunk_header, put_last_chunk};
 use crate::Error;
 
 /// Frames one response body, and keeps the count of it.
@@ -89,7 +89,7 @@ impl BodyEncoder {
         }
     }
 
-    /// Ends the body, and says what closes it. Trailers go out with [`put_last_chunk`](super::put_last_chunk) instead.
+    /// Ends the body, and says what closes it. [`finish_with`](Self::finish_with) sends trailers too.
     ///
     /// # Errors
     ///
@@ -102,6 +102,33 @@ impl BodyEncoder {
         };
         self.state = State::Over;
         Ok(end)
+    }
+
+    /// Ends the body, and puts what closes it with trailers. Only chunks have a place for them: behind another body they are left out, as anybody
+    /// on the way may do (RFC 9110 6.5.1).
+    ///
+    /// ```
+    /// use plimsoll_codec::h1::{BodyEncoder, BodyOut, Fields};
+    ///
+    /// let mut out = Vec::new();
+    /// BodyEncoder::new(BodyOut::Chunked).finish_with(Fields::check(b"sum: 7\r\n")?, &mut out)?;
+    /// assert_eq!(out, b"0\r\nsum: 7\r\n\r\n");
+    /// # Ok::<(), plimsoll_codec::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`finish`](Self::finish) and [`put_last_chunk`](super::put_last_chunk); the trailers are checked in any case. Nothing is changed but, when
+    /// the sink was full, the sink.
+    pub fn finish_with<S: Sink + ?Sized>(&mut self, trailers: Fields<'_>, sink: &mut S) -> Result<(), Error> {
+        check_trailers(trailers)?;
+        let mut ended = *self;
+        match (self.state, ended.finish()?) {
+            (State::Chunked, _) => put_last_chunk(sink, trailers)?,
+            (_, end) => debug_assert!(end.is_empty(), "only chunks are closed"),
+        }
+        *self = ended;
+        Ok(())
     }
 
     /// Bytes that are still due, if the length is known.

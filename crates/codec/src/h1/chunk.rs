@@ -1,5 +1,6 @@
 //! Chunks of a response (RFC 9112 7.1).
 
+use super::body::is_forbidden_trailer;
 use super::{Fields, Sink};
 use crate::Error;
 
@@ -51,15 +52,55 @@ pub fn chunk_header(len: u64) -> ChunkHeader {
 
 /// Puts the last chunk with trailers and the empty line; [`LAST_CHUNK`] is the same without trailers.
 ///
+/// ```
+/// use plimsoll_codec::Error;
+/// use plimsoll_codec::h1::{Fields, put_last_chunk};
+///
+/// let mut out = Vec::new();
+/// put_last_chunk(&mut out, Fields::check(b"sum: 7\r\n")?)?;
+/// assert_eq!(out, b"0\r\nsum: 7\r\n\r\n");
+/// let late = put_last_chunk(&mut out, Fields::check(b"content-type: text/plain\r\n")?);
+/// assert_eq!(late, Err(Error::TrailerForbidden));
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Errors
 ///
+/// [`Error::TrailerForbidden`] for a field that must come before the body, see [`check_trailers`]; nothing is put then.
 /// [`Error::OutputFull`] if the sink has no room for `5 + trailers.as_bytes().len()` bytes.
 pub fn put_last_chunk<S: Sink + ?Sized>(sink: &mut S, trailers: Fields<'_>) -> Result<(), Error> {
+    check_trailers(trailers)?;
     for part in [b"0\r\n", trailers.as_bytes(), b"\r\n"] {
         sink.put(part)?;
     }
     Ok(())
 }
+
+/// Checks that the fields may come after the body of a response: none that frames, routes, authenticates or controls it, or says how to read its
+/// content (RFC 9110 6.5.1).
+///
+/// ```
+/// use plimsoll_codec::Error;
+/// use plimsoll_codec::h1::{Fields, check_trailers};
+///
+/// assert_eq!(check_trailers(Fields::check(b"server-timing: db;dur=53\r\netag: \"7\"\r\n")?), Ok(()));
+/// assert_eq!(check_trailers(Fields::check(b"set-cookie: a=b\r\n")?), Err(Error::TrailerForbidden));
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::TrailerForbidden`].
+pub fn check_trailers(trailers: Fields<'_>) -> Result<(), Error> {
+    let is_control = |name: &[u8]| RESPONSE_CONTROL.iter().any(|field| name.eq_ignore_ascii_case(field.as_bytes()));
+    match trailers.iter().any(|(name, _)| is_forbidden_trailer(name) || is_control(name)) {
+        true => Err(Error::TrailerForbidden),
+        false => Ok(()),
+    }
+}
+
+/// Response control data (RFC 7231 7.1): who has decided by it already would have to decide again.
+const RESPONSE_CONTROL: [&str; 7] = ["age", "date", "expires", "location", "retry-after", "vary", "warning"];
 
 /// What follows the data of a chunk.
 pub const CHUNK_END: &[u8] = b"\r\n";

@@ -1,0 +1,107 @@
+//! Limits that a seed makes so tight that its clients reach them, and clients that reach them for certain.
+
+use core::time::Duration;
+use std::sync::LazyLock;
+
+use plimsoll::http::{Config, Shed, Totals};
+use plimsoll::sim::{SimConfig, World};
+use plimsoll::{MemoryLimit, Runtime};
+
+use crate::oracle::Verdict;
+use crate::plan::Rng;
+
+/// A limit that is reached in a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Fewer connections than clients.
+    Connections,
+    /// Fewer of one address than clients, who are all at one address.
+    Address,
+    /// A body comes too slowly.
+    BodyRate,
+    /// A connection gets too old.
+    Age,
+    /// A connection has had all the requests it may have.
+    Requests,
+    /// A handler takes too long.
+    Handler,
+    /// A line of memory that is hardly enough to start.
+    Memory,
+}
+
+impl Limit {
+    /// All limits.
+    pub const ALL: [Self; 7] =
+        [Self::Connections, Self::Address, Self::BodyRate, Self::Age, Self::Requests, Self::Handler, Self::Memory];
+
+    /// A name for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connections => "connections",
+            Self::Address => "connections of an address",
+            Self::BodyRate => "rate of a body",
+            Self::Age => "age of a connection",
+            Self::Requests => "requests of a connection",
+            Self::Handler => "time of a handler",
+            Self::Memory => "memory",
+        }
+    }
+
+    pub(crate) fn apply(self, rng: &mut Rng, config: &mut Config) {
+        match self {
+            Self::Connections => config.connections_max = rng.between(1, 3) as u32,
+            Self::Address => config.connections_per_address_max = Some(rng.between(1, 3) as u32),
+            Self::BodyRate => {
+                (config.body_timeout, config.body_bytes_per_second_min) = (Duration::from_secs(1), Some(4_096));
+            }
+            Self::Age => config.connection_age_max = Some(Duration::from_millis(rng.between(300, 900))),
+            Self::Requests => config.requests_max = Some(rng.between(1, 4) as u32),
+            Self::Handler => config.handler_timeout = Some(Duration::from_millis(rng.between(50, 300))),
+            Self::Memory => {}
+        }
+    }
+
+    /// How many clients there must be at least for the limit to be reached.
+    pub(crate) fn clients_min(self) -> u64 {
+        match self {
+            Self::Connections | Self::Address => 5,
+            _ => 1,
+        }
+    }
+
+    /// Whether clients that do nothing out of the way may be cut off by it.
+    pub(crate) fn hits_anybody(self) -> bool {
+        self != Self::BodyRate
+    }
+
+    /// Whether it was reached, as far as the server's counters and the clients tell.
+    pub(crate) fn is_reached(self, totals: &Totals, verdicts: &[Verdict]) -> bool {
+        let shed = |reason: Shed| totals.shed_total[reason as usize] > 0;
+        match self {
+            Self::Connections | Self::Address => shed(Shed::Accept),
+            Self::BodyRate | Self::Handler => shed(Shed::Timeout),
+            Self::Age | Self::Requests => verdicts.contains(&Verdict::Cut),
+            Self::Memory => totals.responses_total.iter().any(|&(status, _)| status == 503),
+        }
+    }
+}
+
+/// The line of a world: plenty, or hardly enough for so many workers.
+pub(crate) fn memory(limit: Option<Limit>, workers: usize, rng: &mut Rng) -> MemoryLimit {
+    match limit {
+        Some(Limit::Memory) => MemoryLimit::kib(SMALLEST_KIB[workers - 1] + workers as u64 * rng.pick(&[64, 150, 400])),
+        _ => MemoryLimit::mib(32),
+    }
+}
+
+/// The smallest lines under which one worker and two start.
+static SMALLEST_KIB: LazyLock<[u64; 2]> = LazyLock::new(|| [1, 2].map(smallest_kib));
+
+fn smallest_kib(workers: usize) -> u64 {
+    let starts = |kib: u64| {
+        let world = World::new(SimConfig::new(1));
+        Runtime::builder().workers(workers).memory(MemoryLimit::kib(kib)).simulate(&world).is_ok()
+    };
+    (1..32 * 1_024).step_by(32).find(|&kib| starts(kib)).unwrap_or(32 * 1_024)
+}
