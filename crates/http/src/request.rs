@@ -49,6 +49,10 @@ impl Request {
         Ok(Self { head: lease, head_bytes: head.len() as u16, parsed: view.request().clone(), ticket })
     }
 
+    pub(crate) fn ticket(&self) -> &Ticket {
+        &self.ticket
+    }
+
     /// Everything that was parsed from the head.
     pub fn view(&self) -> RequestView<'_> {
         let head_bytes = usize::from(self.head_bytes);
@@ -155,10 +159,6 @@ impl Request {
             body.extend_from_slice(&chunk);
         }
         Ok(body)
-    }
-
-    pub(crate) fn ticket(&self) -> &Ticket {
-        &self.ticket
     }
 
     /// The paths of the server's router.

@@ -310,6 +310,14 @@ impl Ticket {
         set.unwrap_or(Err(Error::Gone))
     }
 
+    /// Writes the head of a streamed answer whose rest is sent by whoever gets the connection.
+    pub(crate) fn begin_member(&self, response: Response, upgrade: Upgrade) -> Result<(), Error> {
+        debug_assert!(self.stream.is_none(), "a stream has no connection of its own");
+        self.core.with(self, |active| active.exchange.close_after());
+        self.begin(response, None)?;
+        self.core.with(self, |active| active.upgrade = Some(upgrade)).ok_or(Error::Gone)
+    }
+
     /// The handler is done, and cannot wait for room.
     pub(crate) fn answer(&self, mut response: Response) {
         self.core.tick_for(self.key);

@@ -25,6 +25,7 @@ use std::rc::Rc;
 
 use http::{Method, StatusCode};
 use plimsoll_codec::Fault;
+use plimsoll_codec::h1::RequestView;
 #[cfg(feature = "deflate")]
 use plimsoll_codec::ws::Compression;
 use plimsoll_codec::ws::{Handshake, Limits};
@@ -183,18 +184,7 @@ fn accept(
         }
         checked => checked?,
     };
-    if !config.origin.admits(handshake.origin(), view.host()) {
-        return Err(Error::OriginRefused);
-    }
-    let mut response = match handshake.accept() {
-        Some(accept) => Response::new(StatusCode::SWITCHING_PROTOCOLS)
-            .try_header("upgrade", "websocket")?
-            .try_header("sec-websocket-accept", accept.as_str())?,
-        None => Response::new(StatusCode::OK),
-    };
-    if let Some(subprotocol) = handshake.choose_subprotocol(config.subprotocols) {
-        response = response.try_header("sec-websocket-protocol", subprotocol)?;
-    }
+    let mut response = respond(&handshake, &view, config)?;
     let compression = deflate::agree(core, &handshake, config);
     if let Some(compression) = compression {
         response = response.try_header("sec-websocket-extensions", compression.to_string())?;
@@ -229,4 +219,29 @@ where
 {
     let start = move |socket| plimsoll_runtime::spawn(run(socket)).is_ok();
     accept(request, config, || Ok(Start::Task(Box::new(start))))
+}
+
+/// The answer to a handshake of HTTP/1.1, for who goes on with the connection itself. Nothing is compressed.
+pub(crate) fn answer(view: &RequestView<'_>, config: &WebSocketConfig) -> Result<Response, Error> {
+    let handshake = Handshake::check(view)?;
+    if handshake.accept().is_none() {
+        return Err(plimsoll_codec::Error::WebSocketUpgradeMissing.into());
+    }
+    respond(&handshake, view, config)
+}
+
+fn respond(handshake: &Handshake<'_>, view: &RequestView<'_>, config: &WebSocketConfig) -> Result<Response, Error> {
+    if !config.origin.admits(handshake.origin(), view.host()) {
+        return Err(Error::OriginRefused);
+    }
+    let mut response = match handshake.accept() {
+        Some(accept) => Response::new(StatusCode::SWITCHING_PROTOCOLS)
+            .try_header("upgrade", "websocket")?
+            .try_header("sec-websocket-accept", accept.as_str())?,
+        None => Response::new(StatusCode::OK),
+    };
+    if let Some(subprotocol) = handshake.choose_subprotocol(config.subprotocols) {
+        response = response.try_header("sec-websocket-protocol", subprotocol)?;
+    }
+    Ok(response)
 }

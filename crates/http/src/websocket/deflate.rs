@@ -201,7 +201,7 @@ pub(super) fn put(
     let head = FrameHead { is_compressed: true, ..plain }.encode();
     match body {
         Body::Empty => work.output.append(&core.pool, head.as_bytes())?,
-        body => work.output.append_piece(&core.pool, head.as_bytes(), body, &[])?,
+        mut body => work.output.append_piece(&core.pool, head.as_bytes(), &mut body, &[])?,
     }
     // A deflater remembers nothing but what was sent.
     *place = Some(deflater);

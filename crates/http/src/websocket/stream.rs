@@ -109,6 +109,11 @@ async fn send(stream: &Stream, tunnel: &mut Tunnel) -> Result<(), Error> {
         let sent = match piece {
             SendBytes::Lease(lease) => timeout(send_timeout, tunnel.send(lease)).await,
             SendBytes::Static(bytes) => timeout(send_timeout, tunnel.send_static(bytes)).await,
+            // Output gathers what others share.
+            SendBytes::Shared(bytes) => {
+                let copy = stream.core.pool.try_copy(&bytes, Kind::Buffers)?;
+                timeout(send_timeout, tunnel.send(copy)).await
+            }
         };
         sent.map_err(|_late| Error::Gone)??;
         let flushed = timeout(send_timeout, tunnel.flush()).await;

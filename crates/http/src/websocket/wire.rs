@@ -246,7 +246,7 @@ impl Wire {
         let head = FrameHead::message(message.opcode(), message.as_bytes().len() as u64).encode();
         match message.into_body() {
             Body::Empty => work.output.append(&core.pool, head.as_bytes())?,
-            body => work.output.append_piece(&core.pool, head.as_bytes(), body, &[])?,
+            mut body => work.output.append_piece(&core.pool, head.as_bytes(), &mut body, &[])?,
         }
         Ok(())
     }
@@ -273,8 +273,12 @@ impl Wire {
             self.phase = Phase::Ending;
             return;
         };
-        if let Some(frame) = static_close(code).filter(|_| reason.is_empty() && work.output.is_empty()) {
-            return work.output.follow(Body::Static(frame));
+        if let Some(frame) = static_close(code).filter(|_| reason.is_empty()) {
+            return work.output.append_last(frame);
+        }
+        if work.output.has_tail() {
+            // Nothing but what lives for ever goes behind a long message.
+            return work.output.append_last(CLOSE_NORMAL);
         }
         let mut end = reason.len().min(CONTROL_BYTES_MAX - 2);
         while !reason.is_char_boundary(end) {
@@ -282,7 +286,7 @@ impl Wire {
         }
         let code = code.map(|code| code.0.to_be_bytes());
         let code = code.as_ref().map_or(&[][..], |code| &code[..]);
-        let parts = if work.output.has_tail() { [code, &[]] } else { [code, &reason.as_bytes()[..end]] };
+        let parts = [code, &reason.as_bytes()[..end]];
         if put_control(&mut work.output, &core.pool, Opcode::Close, &parts).is_err() {
             self.phase = Phase::Ending;
         }
@@ -442,13 +446,13 @@ fn put_control(output: &mut Output, pool: &Pool, opcode: Opcode, parts: &[&[u8]]
         frame[at..at + part.len()].copy_from_slice(part);
         at += part.len();
     }
-    output.append_behind(pool, &frame[..at])
+    output.append(pool, &frame[..at])
 }
 
 /// The close frame of a code that we send ourselves: it needs no room.
 pub(super) fn static_close(code: Option<CloseCode>) -> Option<&'static [u8]> {
     Some(match code? {
-        CloseCode::NORMAL => &[0x88, 2, 0x03, 0xE8],
+        CloseCode::NORMAL => CLOSE_NORMAL,
         CloseCode::GOING_AWAY => &[0x88, 2, 0x03, 0xE9],
         CloseCode::PROTOCOL => &[0x88, 2, 0x03, 0xEA],
         CloseCode::UNSUPPORTED => &[0x88, 2, 0x03, 0xEB],
@@ -466,6 +470,7 @@ pub(super) fn quarters(instant: Instant) -> u32 {
     (instant.as_millis() / QUARTER_MS) as u32
 }
 
+const CLOSE_NORMAL: &[u8] = &[0x88, 2, 0x03, 0xE8];
 /// A ping without payload.
 pub(super) const PING: &[u8] = &[0x89, 0];
 pub(super) const QUARTER_MS: u64 = 250;
