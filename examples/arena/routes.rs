@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use plimsoll::http::codec::query;
-use plimsoll::http::codec::ws::Limits;
-use plimsoll::http::{Error, Method, OriginCheck, Request, Response, StatusCode, WebSocket, WebSocketConfig};
+use plimsoll::http::codec::ws::{Compression, Limits};
+use plimsoll::http::{
+    Error, Message, Method, OriginCheck, Request, Response, StatusCode, WebSocketConfig, WebSocketRef,
+};
 use plimsoll::sleep;
 
 use crate::{State, items, metrics};
@@ -107,7 +109,7 @@ pub(crate) fn answer(mut request: Request, state: State) -> impl Future<Output =
                 Ok(Response::text("ok"))
             }
             Route::Headers => Ok(Response::text(headers(&request))),
-            Route::WebSocket => request.upgrade_websocket(&websocket_config(), echo_messages),
+            Route::WebSocket => request.serve_websocket(&websocket_config(), echo_message),
             // Boxed, as it is rare and large.
             Route::Metrics => Ok(Box::pin(metrics::answer(&state)).await),
         }
@@ -135,16 +137,17 @@ fn not_allowed(allow: &str) -> Response {
 }
 
 fn websocket_config() -> WebSocketConfig {
-    WebSocketConfig { limits: WEBSOCKET_LIMITS, origin: OriginCheck::Any, ..WebSocketConfig::default() }
+    WebSocketConfig {
+        limits: WEBSOCKET_LIMITS,
+        origin: OriginCheck::Any,
+        compression: Some(Compression::WITH_TAKEOVER),
+        ..WebSocketConfig::default()
+    }
 }
 
-/// Sends each message back, until the peer closes.
-async fn echo_messages(mut socket: WebSocket) {
-    while let Ok(Some(message)) = socket.recv().await {
-        if socket.send(message).await.is_err() {
-            return;
-        }
-    }
+/// Sends a message back.
+fn echo_message(socket: &mut WebSocketRef<'_>, message: Message) -> Result<(), Error> {
+    socket.send(message)
 }
 
 /// The sum of the integers in the query and, for a `POST`, in the body. Other values count for nothing.

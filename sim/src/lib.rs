@@ -22,4 +22,5 @@ mod plan;
 pub mod relay;
 pub mod scenario;
 mod service;
+mod websocket;
 pub mod world;

@@ -252,7 +252,8 @@ fn chunks(rng: &mut Rng, body: &[u8], to: &mut Vec<u8>) {
     to.extend_from_slice(if rng.below(3) == 0 { b"0\r\nsum: 1\r\n\r\n" } else { b"0\r\n\r\n" });
 }
 
-fn cut(rng: &mut Rng, bytes: &[u8]) -> Vec<(Duration, Vec<u8>)> {
+/// Pieces of all sizes, with pauses between them.
+pub(crate) fn cut(rng: &mut Rng, bytes: &[u8]) -> Vec<(Duration, Vec<u8>)> {
     let mut pieces = Vec::new();
     let mut rest = bytes;
     while !rest.is_empty() {

@@ -1,6 +1,7 @@
 //! One seed: a world, the server in it, its clients, and what must hold in the end.
 
 use core::net::SocketAddr;
+use core::pin::Pin;
 use core::time::Duration;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,6 +18,9 @@ use crate::limits::{self, Limit};
 use crate::oracle::Verdict;
 use crate::plan::{Demand, End, Plan, Rng};
 use crate::service::{self, Tally};
+use crate::websocket;
+
+type BoxedClient = Pin<Box<dyn Future<Output = (usize, Verdict)>>>;
 
 /// What a seed decides about its world.
 struct Weather {
@@ -144,7 +148,17 @@ async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals,
                 sleep(late).await;
                 http2::talk(address, &plan, is_clean).await.unwrap_or_else(|what| panic!("{what}\n{plan:?}"))
             };
-            clients.push(spawn(client).expect("there is room"));
+            clients.push(spawn(Box::pin(client) as BoxedClient).expect("there is room"));
+            continue;
+        }
+        if weather.limit.is_none() && rng.below(4) == 0 {
+            let (plan, late) = (websocket::Plan::new(&mut rng), Duration::from_micros(rng.below(3_000)));
+            let is_clean = weather.is_clean;
+            let client = async move {
+                sleep(late).await;
+                websocket::client(address, plan, is_clean).await
+            };
+            clients.push(spawn(Box::pin(client) as BoxedClient).expect("there is room"));
             continue;
         }
         let reaching = weather.limit.filter(|_| at == 0).and_then(|limit| Plan::reaching(limit, &mut rng));
@@ -157,7 +171,7 @@ async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals,
             let verdict = plan.judge(&received.bytes, received.ended, demand);
             (received.bytes.len(), verdict.unwrap_or_else(|what| panic!("{what}\n{plan:?}")))
         };
-        match spawn(client) {
+        match spawn(Box::pin(client) as BoxedClient) {
             Ok(client) => clients.push(client),
             Err(error) => assert_eq!(weather.limit, Some(Limit::Memory), "there is room: {error}"),
         }

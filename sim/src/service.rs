@@ -93,6 +93,7 @@ async fn dispatch(request: &mut Request, tally: &Tally) -> Result<Response, Erro
         }
         "ignore" => Ok(Response::text("ignored")),
         "late" => late(request, one, tally).await,
+        "ws" => crate::websocket::echo(request, one),
         _ => Ok(Response::new(StatusCode::NOT_FOUND)),
     }
 }

@@ -15,7 +15,7 @@ pub(crate) enum Suite {
     H1,
     /// h2spec, the public suite of HTTP/2, on our server with each driver (needs Go to build it)
     H2spec,
-    /// The Autobahn test suite for WebSocket on the arena (needs wstest)
+    /// The Autobahn test suite for WebSocket on the arena, with each driver (needs Python 2.7 to build it)
     Autobahn,
 }
 

@@ -46,6 +46,15 @@ impl Misbehaviour {
         self.verdict()
     }
 
+    /// The same as two numbers, for a connection that keeps it in few bytes.
+    pub(crate) const fn into_parts(self) -> (u32, u64) {
+        (self.points, self.at_ms)
+    }
+
+    pub(crate) const fn from_parts((points, at_ms): (u32, u64)) -> Misbehaviour {
+        Misbehaviour { points, at_ms }
+    }
+
     /// What the peer deserves at present.
     #[must_use]
     pub const fn verdict(&self) -> Verdict {

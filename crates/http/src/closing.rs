@@ -159,13 +159,17 @@ impl<S: Service> Engine<S> {
                 self.core.counters().closed();
                 self.finish_http2(http2);
             }
+            Connection::WebSocket(socket) => {
+                self.core.counters().closed();
+                self.finish_websocket(socket);
+            }
             _ => self.core.counters().closed(),
         }
     }
 
     /// No new connections, and no new requests on those that are parked.
     pub(crate) fn begin_stop(&mut self) {
-        let (mut parked, mut http2) = (Vec::new(), Vec::new());
+        let (mut parked, mut http2, mut websockets) = (Vec::new(), Vec::new(), Vec::new());
         let mut table = self.core.table.borrow_mut();
         table.stop_accepting();
         let keys: Vec<Key> = table.keys().collect();
@@ -175,6 +179,7 @@ impl<S: Service> Engine<S> {
                 Some(Connection::Active(active)) => active.exchange.close_after(),
                 Some(Connection::Parked { .. }) if !sending => parked.push(key),
                 Some(Connection::Http2(_)) => http2.push(key),
+                Some(Connection::WebSocket(_)) => websockets.push(key),
                 _ => {}
             }
         }
@@ -184,6 +189,9 @@ impl<S: Service> Engine<S> {
         }
         for key in http2 {
             self.stop_http2(key);
+        }
+        for key in websockets {
+            self.stop_websocket(key);
         }
     }
 

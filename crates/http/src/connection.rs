@@ -26,6 +26,7 @@ use crate::patience::Patience;
 use crate::receive::Receive;
 use crate::score::Score;
 use crate::upgrade::Upgrade;
+use crate::websocket::{Opening, Socket};
 
 /// The server's part of a connection's entry in the table.
 pub(crate) enum Connection {
@@ -36,6 +37,8 @@ pub(crate) enum Connection {
     Active(PoolBox<Active>),
     /// Speaks HTTP/2, parked or not.
     Http2(PoolBox<Http2>),
+    /// Is a WebSocket, parked or not.
+    WebSocket(PoolBox<Socket>),
     /// Answered and shut down on our side; what still comes is dropped.
     /// One that was refused as it came is not counted as a connection.
     Lingering { dropped_bytes: u32, refused: bool },
@@ -141,6 +144,8 @@ pub(crate) struct Active {
     pub(crate) upgrade: Option<Upgrade>,
     /// The fields that came after the body, until the handler asks for them.
     pub(crate) trailers: Option<Lease>,
+    /// The WebSocket that it becomes after a 101.
+    pub(crate) websocket: Option<Opening>,
 }
 
 impl Active {
@@ -179,6 +184,7 @@ impl Active {
             hungry: false,
             grants: 0,
             upgrade: None,
+            websocket: None,
             trailers: None,
         }
     }

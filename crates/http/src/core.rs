@@ -30,6 +30,7 @@ use crate::peers::{Addresses, Peers};
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
 use crate::server::{AccessRecord, LogHook};
 use crate::ticket::Ticket;
+use crate::websocket::KnownSettings;
 
 /// The most that a head takes beside the program's own fields: status line, Date, Content-Length or Transfer-Encoding, Connection.
 const HEAD_BYTES_MAX: usize = 224;
@@ -91,6 +92,9 @@ pub(crate) struct Core {
     /// Members of hubs, while there are some.
     pub(crate) fanout: RefCell<Weak<Members>>,
     pub(crate) h2_scratch: RefCell<Scratch>,
+    pub(crate) websockets: RefCell<KnownSettings>,
+    #[cfg(feature = "deflate")]
+    pub(crate) websocket_streams: RefCell<crate::websocket::SharedStreams>,
     pub(crate) h2_spare: h2::Spare,
     /// The paths of the routes, for handlers that ask for a parameter.
     #[cfg(feature = "router")]
@@ -134,6 +138,9 @@ impl Core {
             log,
             fanout: RefCell::default(),
             h2_scratch: RefCell::default(),
+            websockets: RefCell::default(),
+            #[cfg(feature = "deflate")]
+            websocket_streams: RefCell::default(),
             h2_spare: Cell::new(None),
             #[cfg(feature = "router")]
             routes: OnceCell::new(),

@@ -91,6 +91,8 @@ impl<S: Service> Engine<S> {
             Event::Received(key, bytes) => self.received(key, bytes),
             Event::Sent(key, rest) => self.sent(key, rest),
             Event::Ended(key) => self.ended(key),
+            Event::PeerClosed(key) if self.core.is_websocket(key) => self.ended_websocket(key),
+            Event::Failed(key, _) if self.core.is_websocket(key) => self.lost_websocket(key),
             Event::PeerClosed(key) => self.peer_closed(key),
             Event::Failed(key, _) => self.close(key),
             Event::Due(key) => self.due(key),
@@ -159,6 +161,7 @@ impl<S: Service> Engine<S> {
                 self.drive(key, active, Some(bytes));
             }
             Some(Connection::Http2(http2)) => self.go_on_http2(key, http2, Some(bytes)),
+            Some(Connection::WebSocket(socket)) => self.go_on_websocket(key, socket, Some(bytes)),
             Some(Connection::Lingering { dropped_bytes, refused }) => {
                 let dropped_bytes = dropped_bytes.saturating_add(bytes.len() as u32);
                 drop(bytes);
@@ -182,6 +185,7 @@ impl<S: Service> Engine<S> {
         if !rest.is_empty() {
             let timeout = match table.get(key) {
                 Some(Connection::Active(active)) => active.due_after(core.config.send_timeout, plimsoll_runtime::now()),
+                Some(Connection::WebSocket(socket)) => socket.send_timeout(),
                 _ => core.config.send_timeout,
             };
             table.schedule(key, timeout);
@@ -208,6 +212,10 @@ impl<S: Service> Engine<S> {
             Some(Connection::Http2(_)) => {
                 drop(table);
                 self.sent_http2(key);
+            }
+            Some(Connection::WebSocket(_)) => {
+                drop(table);
+                self.sent_websocket(key);
             }
             Some(Connection::Lingering { .. }) => {
                 drop(table);
@@ -245,6 +253,10 @@ impl<S: Service> Engine<S> {
                 drop(table);
                 self.ended_http2(key);
             }
+            Some(Connection::WebSocket(_)) => {
+                drop(table);
+                self.ended_websocket(key);
+            }
             Some(Connection::Active(active)) => {
                 active.half_closed = core.config.half_close == HalfClose::Answered;
                 active.exchange.peer_closed();
@@ -275,6 +287,10 @@ impl<S: Service> Engine<S> {
             Some(Connection::Http2(_)) => {
                 drop(table);
                 return self.due_http2(key);
+            }
+            Some(Connection::WebSocket(_)) => {
+                drop(table);
+                return self.due_websocket(key);
             }
             Some(Connection::Active(active)) if active.is_overdue(now) => {
                 core.counters().shed(Shed::Timeout);

@@ -19,6 +19,8 @@ pub enum Error {
     },
     /// A page of another site asked for a WebSocket; see [`OriginCheck`](crate::OriginCheck).
     OriginRefused,
+    /// So much waits for the peer already that this was not taken; see [`WebSocketRef::send`](crate::WebSocketRef::send).
+    OutputFull,
     /// The client did not offer to speak this protocol; see [`Request::upgrade`](crate::Request::upgrade).
     UpgradeRequired(&'static str),
     /// The peer asked for something that is not there.
@@ -38,6 +40,9 @@ impl fmt::Display for Error {
             Self::Gone => f.write_str("the peer went away"),
             Self::BodyTooLarge { bytes_max } => write!(f, "the body is longer than {bytes_max} bytes"),
             Self::OriginRefused => f.write_str("pages of this origin may not open a WebSocket here"),
+            Self::OutputFull => {
+                f.write_str("the peer does not take what was sent to it before: wait, or drop the message")
+            }
             Self::UpgradeRequired(protocol) => write!(f, "ask with Upgrade: {protocol} and Connection: Upgrade"),
             Self::Unsupported(what) => write!(f, "{what} are not supported"),
             Self::OverBudget(over) => over.fmt(f),

@@ -87,7 +87,10 @@ pub use server::{AccessRecord, Server};
 pub use sse::{Event, EventWriter, EventsConfig};
 pub use trailers::Trailers;
 pub use upgrade::{Seat, Upgraded};
-pub use websocket::{Message, OriginCheck, WebSocket, WebSocketConfig};
+pub use websocket::{
+    Message, OriginCheck, WEBSOCKET_PARKED_BYTES, WEBSOCKET_TASK_BYTES, WebSocket, WebSocketConfig, WebSocketEnd,
+    WebSocketHandler, WebSocketRef, WebSocketSender,
+};
 
 /// The result of a handler's calls.
 pub type Result<T, E = Error> = ::core::result::Result<T, E>;

@@ -150,13 +150,7 @@ impl Output {
         if table.is_sending(key) {
             return Ok(());
         }
-        let piece = match self.gathered.take() {
-            Some(lease) => SendBytes::Lease(lease),
-            None => match self.next_of_tail(pool)? {
-                Some(piece) => piece,
-                None => return Ok(()),
-            },
-        };
+        let Some(piece) = self.next_piece(pool)? else { return Ok(()) };
         match table.send(key, piece) {
             Ok(()) => Ok(()),
             Err((over, SendBytes::Lease(lease))) => {
@@ -201,6 +195,14 @@ impl Output {
             Body::Static(bytes) => *bytes = &bytes[sent..],
             Body::Bytes(bytes) => bytes::Buf::advance(bytes, sent),
             Body::Lease(lease) => lease.consume(sent),
+        }
+    }
+
+    /// Takes what is to be sent next.
+    pub(crate) fn next_piece(&mut self, pool: &Pool) -> Result<Option<SendBytes>, OverBudget> {
+        match self.gathered.take() {
+            Some(lease) => Ok(Some(SendBytes::Lease(lease))),
+            None => self.next_of_tail(pool),
         }
     }
 

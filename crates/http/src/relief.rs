@@ -556,7 +556,14 @@ fn held_bytes(table: &Table<Connection>, key: Key) -> u64 {
 
 /// Why a connection may be let go of, if it may.
 fn victim(table: &Table<Connection>, key: Key, config: &Config) -> Option<Victim> {
-    let Some(Connection::Active(active)) = table.get(key) else { return None };
+    let active = match table.get(key)? {
+        Connection::Active(active) => active,
+        Connection::WebSocket(socket) if table.is_sending(key) => {
+            let is_stalled = socket.is_stalled(table.scheduled_in(key)?, STALLED_AFTER);
+            return is_stalled.then_some(Victim::StalledOutput);
+        }
+        _ => return None,
+    };
     match active.deadline {
         Deadline::Head if active.handler.is_none() && !table.is_sending(key) => Some(Victim::IncompleteHead),
         Deadline::Send if table.is_sending(key) && active.must_finish == 0 => {

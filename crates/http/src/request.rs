@@ -12,7 +12,7 @@ use crate::body::BodyWriter;
 use crate::ticket::Ticket;
 use crate::trailers::Trailers;
 use crate::upgrade::{self, Upgraded};
-use crate::websocket::{self, WebSocket, WebSocketConfig};
+use crate::websocket::{self, WebSocket, WebSocketConfig, WebSocketHandler};
 use crate::{Error, Response};
 
 /// A request, borrowed for the length of one call; see [`Server::serve_ready`](crate::Server::serve_ready).
@@ -214,9 +214,29 @@ impl Request {
     where
         F: Future<Output = ()> + 'static,
     {
-        let (response, upgrade) = websocket::accept(&self.view(), config, run)?;
-        self.ticket.set_upgrade(upgrade)?;
-        Ok(response)
+        websocket::accept_task(self, config, run)
+    }
+
+    /// As [`upgrade_websocket`](Self::upgrade_websocket), without a task: `handler` is called with each message. A connection that waits costs its
+    /// entry and [`WEBSOCKET_PARKED_BYTES`](crate::WEBSOCKET_PARKED_BYTES).
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Message, Request, Response, WebSocketConfig, WebSocketRef};
+    ///
+    /// async fn echo(req: Request) -> Result<Response, Error> {
+    ///     req.serve_websocket(&WebSocketConfig::default(), |socket: &mut WebSocketRef<'_>, message: Message| socket.send(message))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`upgrade_websocket`](Self::upgrade_websocket); [`Error::OverBudget`] when there is no room for the handler.
+    pub fn serve_websocket<H: WebSocketHandler>(
+        &self,
+        config: &WebSocketConfig,
+        handler: H,
+    ) -> Result<Response, Error> {
+        websocket::accept_handler(self, config, handler)
     }
 
     /// Changes to another protocol (RFC 9110 7.8): with 101, if the client offered to speak `protocol`, such as `chat/2`. After the returned response has

@@ -290,7 +290,7 @@ impl IntoResponse for Error {
             Self::Gone => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::OverBudget(_) => return Response::new(StatusCode::SERVICE_UNAVAILABLE).header("retry-after", "1"),
-            Self::Misuse(_) | Self::Runtime(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::OutputFull | Self::Misuse(_) | Self::Runtime(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Response::new(status)
     }

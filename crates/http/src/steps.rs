@@ -113,6 +113,7 @@ impl<S: Service> Engine<S> {
                 (active.listed, active.fed) = (false, false);
                 self.drive(key, active, None);
             }
+            None if self.core.is_websocket(key) => self.look_after_websocket(key),
             None => self.look_after_http2(key),
         }
     }
@@ -175,7 +176,7 @@ impl<S: Service> Engine<S> {
         active.reader = None;
         active.writer = None;
         active.handler_until = None;
-        active.upgrade = None;
+        (active.upgrade, active.websocket) = (None, None);
         active.grants = 0;
         active.trailers = None;
         active.score.redeem();

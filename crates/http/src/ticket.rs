@@ -10,6 +10,7 @@ use plimsoll_codec::h2::StreamKey;
 use plimsoll_runtime::{Lease, OverBudget};
 use plimsoll_slab::Key;
 
+use crate::connection::Active;
 use crate::core::Core;
 use crate::error::Error;
 use crate::hungry::Want;
@@ -17,6 +18,7 @@ use crate::incoming::Decoded;
 use crate::output::COPY_BYTES_MAX;
 use crate::response::{Body, Kind as ResponseKind, Response};
 use crate::upgrade::Upgrade;
+use crate::websocket::Opening;
 
 /// A handler's hold on its exchange: the connection, and which of its requests.
 pub(crate) struct Ticket {
@@ -279,8 +281,21 @@ impl Ticket {
         }
     }
 
+    pub(crate) fn core(&self) -> &Rc<Core> {
+        &self.core
+    }
+
     /// Says who gets the connection if the answer is a 101.
     pub(crate) fn set_upgrade(&self, upgrade: Upgrade) -> Result<(), Error> {
+        self.before_upgrade(|active| active.upgrade = Some(upgrade))
+    }
+
+    /// Says which WebSocket the connection becomes if the answer is a 101.
+    pub(crate) fn set_websocket(&self, opening: Opening) -> Result<(), Error> {
+        self.before_upgrade(|active| active.websocket = Some(opening))
+    }
+
+    fn before_upgrade(&self, set: impl FnOnce(&mut Active)) -> Result<(), Error> {
         let set = self.core.with(self, |active| {
             let is_due = matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue);
             if active.closing || !is_due {
@@ -289,7 +304,7 @@ impl Ticket {
             if active.exchange.request() == RequestState::Body {
                 return Err(Error::Misuse("the request's body is read before the connection changes its protocol"));
             }
-            active.upgrade = Some(upgrade);
+            set(active);
             Ok(())
         });
         set.unwrap_or(Err(Error::Gone))

@@ -1,27 +1,95 @@
-//! WebSockets: from a request to a socket of a task.
+//! WebSockets (RFC 6455).
 //!
 //! ```text
-//!  handler: Request::upgrade_websocket --> 101 --> sent --> the connection leaves the table --> task of its own: WebSocket
+//!  handler: Request::serve_websocket,   --> 101 --> sent --> the connection's place in the table: Wire
+//!           Request::upgrade_websocket                         |                |
+//!                                                       a handler's calls    a task: WebSocket
 //! ```
 //!
-//! The connection goes on counting for the limits on connections, and the server's stop waits for it (up to
-//! [`Config::drain_timeout`](crate::Config::drain_timeout)) while it says good-bye.
+//! A WebSocket stays in the table of its worker, as every connection does: the engine steps it, and its timer is the table's. So one that waits has
+//! no task, no future and no buffer: [`WEBSOCKET_PARKED_BYTES`] beside its entry. A handler ([`WebSocketHandler`]) is called with each
+//! message and adds nothing to that. A task ([`WebSocket`]) adds itself and what it waits with.
+//!
+//! | part | file |
+//! |---|---|
+//! | what is kept of a connection, frames to messages and back | [`wire`] |
+//! | the engine's steps, deadlines and ends | [`drive`] |
+//! | the two forms: called, and awaited | [`handler`], [`socket`] |
+//! | in the table, or on a stream of HTTP/2 (RFC 8441) | [`place`], [`stream`] |
+//! | messages, and how they are put together | [`message`], [`assembly`] |
+//! | permessage-deflate (feature `deflate`) | `deflate` |
 
 use ::core::future::Future;
 use ::core::time::Duration;
+use std::rc::Rc;
 
-use http::StatusCode;
+use http::{Method, StatusCode};
+use plimsoll_codec::Fault;
 use plimsoll_codec::h1::RequestView;
+#[cfg(feature = "deflate")]
+use plimsoll_codec::ws::Compression;
 use plimsoll_codec::ws::{Handshake, Limits};
+use plimsoll_pool::PoolBox;
 
-use crate::upgrade::{Seat, Upgrade};
-use crate::{Error, Response};
+use crate::{Error, Request, Response};
 
+mod assembly;
+#[cfg(feature = "deflate")]
+mod deflate;
+mod drive;
+mod handler;
 mod message;
+mod place;
+#[cfg(not(feature = "deflate"))]
+mod plain;
 mod socket;
+mod stream;
+mod wire;
 
+#[cfg(feature = "deflate")]
+pub(crate) use deflate::SharedStreams;
+pub use handler::{WebSocketEnd, WebSocketHandler, WebSocketRef, WebSocketSender};
 pub use message::Message;
+#[cfg(not(feature = "deflate"))]
+use plain as deflate;
+use socket::Mailbox;
 pub use socket::WebSocket;
+pub(crate) use wire::KnownSettings;
+use wire::{Settings, Values, Wire};
+
+/// A WebSocket in the table.
+pub(crate) struct Socket {
+    consumer: Consumer,
+    wire: Wire,
+}
+
+/// Who gets the messages.
+enum Consumer {
+    /// Called.
+    Handler(Box<dyn WebSocketHandler>),
+    /// A task; `None` when it has dropped its socket.
+    Task(Option<PoolBox<Mailbox>>),
+}
+
+/// Bytes of a parked WebSocket, beside those of every parked connection, with their size class. What its handler holds, or its task, comes on top.
+pub const WEBSOCKET_PARKED_BYTES: usize = PoolBox::<Socket>::CLASS.bytes();
+/// Bytes of a WebSocket that is in a task, beside the task.
+pub const WEBSOCKET_TASK_BYTES: usize = WEBSOCKET_PARKED_BYTES + PoolBox::<Mailbox>::CLASS.bytes();
+
+const _: () = assert!(WEBSOCKET_PARKED_BYTES == 64, "a parked WebSocket is two cache lines with its entry");
+const _: () = assert!(WEBSOCKET_TASK_BYTES == 128, "and its task has wakers");
+
+/// What becomes of a connection after its 101.
+pub(crate) struct Opening {
+    settings: Rc<Settings>,
+    start: Start,
+}
+
+enum Start {
+    Handler(Box<dyn WebSocketHandler>),
+    /// `false` when there is no room for the task.
+    Task(Box<dyn FnOnce(WebSocket) -> bool>),
+}
 
 /// How a WebSocket behaves.
 ///
@@ -53,6 +121,11 @@ pub struct WebSocketConfig {
     pub send_timeout: Duration,
     /// For the peer to close after we did. 5 s.
     pub close_timeout: Duration,
+    /// permessage-deflate with peers that offer it, as near to this as they offer; `None`: never. A window that is taken over from message to message
+    /// costs memory for as long as the connection lives: [`Deflater::heap_bytes`](plimsoll_codec::ws::Deflater::heap_bytes) and
+    /// [`Inflater::HEAP_BYTES`](plimsoll_codec::ws::Inflater::HEAP_BYTES), charged; it is not agreed on unless memory is calm. `None`.
+    #[cfg(feature = "deflate")]
+    pub compression: Option<Compression>,
 }
 
 impl Default for WebSocketConfig {
@@ -65,6 +138,8 @@ impl Default for WebSocketConfig {
             message_timeout: Duration::from_secs(30),
             send_timeout: Duration::from_secs(30),
             close_timeout: Duration::from_secs(5),
+            #[cfg(feature = "deflate")]
+            compression: None,
         }
     }
 }
@@ -95,39 +170,76 @@ impl OriginCheck {
     }
 }
 
-/// The answer to a handshake, and what is done after it.
-pub(crate) fn accept<F>(
-    view: &RequestView<'_>,
+/// Answers a handshake, of HTTP/1.1 or of HTTP/2.
+fn accept(
+    request: &Request,
+    config: &WebSocketConfig,
+    start: impl FnOnce() -> Result<Start, Error>,
+) -> Result<Response, Error> {
+    let (core, view) = (request.ticket().core(), request.view());
+    let handshake = match Handshake::check(&view) {
+        // A stream has no Upgrade to be told of.
+        Err(error) if view.method() == Method::CONNECT && error.fault() == Fault::PeerUnsupported => {
+            return Response::new(StatusCode::BAD_REQUEST).try_header("sec-websocket-version", "13");
+        }
+        checked => checked?,
+    };
+    let mut response = respond(&handshake, &view, config)?;
+    let compression = deflate::agree(core, &handshake, config);
+    if let Some(compression) = compression {
+        response = response.try_header("sec-websocket-extensions", compression.to_string())?;
+    }
+    let values = Values::new(config, compression);
+    let settings = core.websockets.borrow_mut().shared(&core.pool, values)?;
+    let opening = Opening { settings, start: start()? };
+    if handshake.accept().is_none() {
+        return stream::begin(request, response, opening);
+    }
+    request.ticket().set_websocket(opening)?;
+    Ok(response)
+}
+
+/// The same for a handler.
+pub(crate) fn accept_handler<H: WebSocketHandler>(
+    request: &Request,
+    config: &WebSocketConfig,
+    handler: H,
+) -> Result<Response, Error> {
+    accept(request, config, || Ok(Start::Handler(handler::boxed(handler)?)))
+}
+
+/// The same for a task.
+pub(crate) fn accept_task<F>(
+    request: &Request,
     config: &WebSocketConfig,
     run: impl FnOnce(WebSocket) -> F + 'static,
-) -> Result<(Response, Upgrade), Error>
+) -> Result<Response, Error>
 where
     F: Future<Output = ()> + 'static,
 {
-    let response = answer(view, config)?;
-    let config = *config;
-    let upgrade = move |stream, seat: Seat| {
-        seat.core.counters().websocket();
-        let Ok(socket) = WebSocket::new(stream, seat, config) else {
-            tracing::warn!("no room for the state of a WebSocket: its connection is closed");
-            return;
-        };
-        if plimsoll_runtime::spawn(run(socket)).is_err() {
-            tracing::warn!("no room for the task of a WebSocket: its connection is closed");
-        }
-    };
-    Ok((response, Box::new(upgrade)))
+    let start = move |socket| plimsoll_runtime::spawn(run(socket)).is_ok();
+    accept(request, config, || Ok(Start::Task(Box::new(start))))
 }
 
-/// The answer to a handshake.
+/// The answer to a handshake of HTTP/1.1, for who goes on with the connection itself. Nothing is compressed.
 pub(crate) fn answer(view: &RequestView<'_>, config: &WebSocketConfig) -> Result<Response, Error> {
     let handshake = Handshake::check(view)?;
+    if handshake.accept().is_none() {
+        return Err(plimsoll_codec::Error::WebSocketUpgradeMissing.into());
+    }
+    respond(&handshake, view, config)
+}
+
+fn respond(handshake: &Handshake<'_>, view: &RequestView<'_>, config: &WebSocketConfig) -> Result<Response, Error> {
     if !config.origin.admits(handshake.origin(), view.host()) {
         return Err(Error::OriginRefused);
     }
-    let mut response = Response::new(StatusCode::SWITCHING_PROTOCOLS)
-        .try_header("upgrade", "websocket")?
-        .try_header("sec-websocket-accept", handshake.accept().as_str())?;
+    let mut response = match handshake.accept() {
+        Some(accept) => Response::new(StatusCode::SWITCHING_PROTOCOLS)
+            .try_header("upgrade", "websocket")?
+            .try_header("sec-websocket-accept", accept.as_str())?,
+        None => Response::new(StatusCode::OK),
+    };
     if let Some(subprotocol) = handshake.choose_subprotocol(config.subprotocols) {
         response = response.try_header("sec-websocket-protocol", subprotocol)?;
     }

@@ -7,7 +7,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plimsoll_http::{Request, Response, Server, StatusCode};
+use plimsoll_http::{IntoResponse, Message, Request, Response, Server, StatusCode, WebSocketConfig, WebSocketRef};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{DriverChoice, MemoryLimit, Runtime, Spawner, spawn};
 
@@ -74,8 +74,23 @@ async fn rounds(client: &mut TcpStream, rounds: usize) -> plimsoll_runtime::Resu
     Ok(())
 }
 
-/// Allocations of 1,000 requests after a warm-up.
-fn allocations_on(choice: DriverChoice) -> Option<[u64; 2]> {
+/// A message of 40 bytes as a client sends it, under a mask of zeros, and the frame that comes back.
+const MESSAGE: &[u8] = b"\x82\xA8\0\0\0\0a message of forty bytes that comes back!";
+
+async fn rounds_websocket(client: &mut TcpStream, rounds: usize) -> plimsoll_runtime::Result<()> {
+    for _ in 0..rounds {
+        client.send_static(MESSAGE).await?;
+        let mut last = 0;
+        while last != b'!' {
+            let answer = client.recv().await?.expect("the server keeps the connection");
+            last = *answer.last().expect("a receive brings bytes");
+        }
+    }
+    Ok(())
+}
+
+/// Allocations of 1,000 requests after a warm-up: of HTTP/1.1, of HTTP/2, and messages of a WebSocket that is called and of one in a task.
+fn allocations_on(choice: DriverChoice) -> Option<[u64; 4]> {
     let runtime = match Runtime::builder().workers(1).memory(MemoryLimit::mib(32)).driver(choice).build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -87,6 +102,22 @@ fn allocations_on(choice: DriverChoice) -> Option<[u64; 2]> {
         let server = Server::bind("127.0.0.1:0")?;
         let address = server.local_addr();
         let serving = spawn(server.serve(|req: Request| async move {
+            let config = WebSocketConfig::default();
+            match req.path() {
+                "/called" => {
+                    let echo = |socket: &mut WebSocketRef<'_>, message: Message| socket.send(message);
+                    return req.serve_websocket(&config, echo).into_response();
+                }
+                "/task" => {
+                    let echo = req.upgrade_websocket(&config, |mut socket| async move {
+                        while let Ok(Some(message)) = socket.recv().await {
+                            assert!(socket.send(message).await.is_ok());
+                        }
+                    });
+                    return echo.into_response();
+                }
+                _ => {}
+            }
             let known = req.header("accept").is_some() && req.query() == Some("a=1");
             let status = if known { StatusCode::OK } else { StatusCode::NOT_FOUND };
             Response::new(status).header("content-type", "text/plain").body("hello!")
@@ -105,9 +136,22 @@ fn allocations_on(choice: DriverChoice) -> Option<[u64; 2]> {
         rounds_http2(&mut client, 200..1_200).await?;
         let http2 = ALLOCATIONS.load(Ordering::Relaxed) - before;
         drop(client);
+        let mut counted = [http1, http2, 0, 0];
+        for (path, count) in ["/called", "/task"].into_iter().zip(&mut counted[2..]) {
+            let mut client = TcpStream::connect(address).await?;
+            let fields = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n";
+            let key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+            client.send_bytes(format!("GET {path} HTTP/1.1\r\nHost: h\r\n{fields}{key}\r\n").as_bytes()).await?;
+            let answer = client.recv().await?.expect("an answer");
+            assert!(answer.starts_with(b"HTTP/1.1 101 ") && answer.ends_with(b"\r\n\r\n"), "{path}");
+            rounds_websocket(&mut client, 200).await?;
+            let before = ALLOCATIONS.load(Ordering::Relaxed);
+            rounds_websocket(&mut client, 1_000).await?;
+            *count = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        }
         Spawner::current().stop();
         serving.await.expect("no panic")?;
-        Ok::<_, plimsoll_runtime::Error>([http1, http2])
+        Ok::<_, plimsoll_runtime::Error>(counted)
     });
     Some(counted.expect("the scenario runs"))
 }
@@ -117,7 +161,8 @@ fn a_request_allocates_nothing_on_the_heap() {
     // One test, so that no other thread of this process allocates meanwhile.
     for choice in [DriverChoice::Uring, DriverChoice::Mio] {
         if let Some(counted) = allocations_on(choice) {
-            assert_eq!(counted, [0, 0], "allocations for 1,000 requests of HTTP/1.1 and of HTTP/2 on {choice:?}");
+            let what = "1,000 requests of HTTP/1.1, of HTTP/2, and messages of WebSockets";
+            assert_eq!(counted, [0; 4], "allocations for {what} on {choice:?}");
             println!("{choice:?}: 0 allocations for 1,000 requests of each");
         }
     }

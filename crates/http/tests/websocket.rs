@@ -7,7 +7,10 @@ use core::cell::RefCell;
 use core::time::Duration;
 
 use plimsoll_http::codec::ws::{CloseCode, Decoder, Event, FrameHead, Limits, Opcode, Role};
-use plimsoll_http::{Config, Error, Message, OriginCheck, Request, Response, WebSocketConfig};
+use plimsoll_http::{
+    Config, Error, Message, OriginCheck, Request, Response, WEBSOCKET_PARKED_BYTES, WEBSOCKET_TASK_BYTES,
+    WebSocketConfig, WebSocketEnd, WebSocketHandler, WebSocketRef,
+};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Result, pool_stats, sleep, timeout};
 use rig::{in_simulation, on_each, serve, talk};
@@ -43,8 +46,14 @@ fn frame(is_final: bool, opcode: Opcode, payload: &[u8]) -> Vec<u8> {
 impl Client {
     /// Opens, with `early` behind the head in the same bytes.
     async fn open(address: core::net::SocketAddr, early: &[u8]) -> Result<Self> {
+        Self::open_at(address, "/", "", early).await.map(|(client, _)| client)
+    }
+
+    /// The same for a path, with more fields; and the head of the answer.
+    async fn open_at(address: core::net::SocketAddr, path: &str, fields: &str, early: &[u8]) -> Result<(Self, String)> {
         let mut stream = TcpStream::connect(address).await?;
-        stream.send_bytes(&[HANDSHAKE.as_bytes(), b"\r\n", early].concat()).await?;
+        let head = HANDSHAKE.replacen("GET /", &format!("GET {path}"), 1);
+        stream.send_bytes(&[head.as_bytes(), fields.as_bytes(), b"\r\n", early].concat()).await?;
         let mut input = Vec::new();
         let end = loop {
             if let Some(at) = input.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -60,7 +69,9 @@ impl Client {
             assert_eq!(head.lines().filter(|found| *found == line).count(), 1, "{head}");
         }
         let limits = Limits { message_bytes_max: u32::MAX, fragments_max: u32::MAX };
-        Ok(Self { stream, decoder: Decoder::new(Role::Client, limits), input })
+        let decoder = Decoder::new(Role::Client, limits);
+        let decoder = if head.contains("permessage-deflate") { decoder.compressed() } else { decoder };
+        Ok((Self { stream, decoder, input }, head))
     }
 
     async fn send(&mut self, bytes: &[u8]) -> Result<()> {
@@ -91,48 +102,58 @@ impl Client {
     }
 }
 
+/// Echoes in a task; for a path that begins with `/called`, in a handler without one.
 fn echo_with(
     config: WebSocketConfig,
 ) -> impl Fn(Request) -> core::future::Ready<Result<Response, Error>> + Clone + Send {
     move |request| {
-        core::future::ready(request.upgrade_websocket(&config, |mut socket| async move {
-            while let Ok(Some(message)) = socket.recv().await {
-                if socket.send(message).await.is_err() {
-                    return;
+        core::future::ready(if request.path().starts_with("/called") {
+            request.serve_websocket(&config, |socket: &mut WebSocketRef<'_>, message: Message| socket.send(message))
+        } else {
+            request.upgrade_websocket(&config, |mut socket| async move {
+                while let Ok(Some(message)) = socket.recv().await {
+                    if socket.send(message).await.is_err() {
+                        return;
+                    }
                 }
-            }
-        }))
+            })
+        })
     }
 }
+
+/// Both forms of a server's end.
+const FORMS: [&str; 2] = ["/", "/called"];
 
 #[test]
 fn messages_of_all_sizes_come_back() {
     on_each("echo", || {
         Box::pin(async {
             let running = serve(Config::default(), echo_with(WebSocketConfig::default()))?;
-            let mut client = Client::open(running.address, &frame(true, Opcode::Text, "früh".as_bytes())).await?;
-            assert_eq!(client.next().await?, Got::Message(true, "früh".as_bytes().to_vec()));
-            for bytes in [0, 1, 125, 126, 4_000, 65_535, 65_536, 300_000, 1 << 20] {
-                let payload: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
-                client.send(&frame(true, Opcode::Binary, &payload)).await?;
-                assert_eq!(client.next().await?, Got::Message(false, payload), "{bytes} bytes");
+            for form in FORMS {
+                let early = frame(true, Opcode::Text, "früh".as_bytes());
+                let (mut client, _) = Client::open_at(running.address, form, "", &early).await?;
+                assert_eq!(client.next().await?, Got::Message(true, "früh".as_bytes().to_vec()));
+                for bytes in [0, 1, 125, 126, 4_000, 65_535, 65_536, 300_000, 1 << 20] {
+                    let payload: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
+                    client.send(&frame(true, Opcode::Binary, &payload)).await?;
+                    assert_eq!(client.next().await?, Got::Message(false, payload), "{bytes} bytes");
+                }
+                // A text in fragments, with a ping between them, a byte at a time.
+                let parts = [
+                    frame(false, Opcode::Text, b"h\xC3"),
+                    frame(true, Opcode::Ping, b"there?"),
+                    frame(true, Opcode::Continuation, b"\xA9"),
+                ];
+                for byte in parts.concat() {
+                    client.send(&[byte]).await?;
+                }
+                assert_eq!(client.next().await?, Got::Pong(b"there?".to_vec()));
+                assert_eq!(client.next().await?, Got::Message(true, "hé".as_bytes().to_vec()));
+                client.send(&frame(true, Opcode::Close, &CloseCode(4_321).0.to_be_bytes())).await?;
+                assert_eq!(client.next().await?, Got::Close(Some(CloseCode(4_321))));
+                assert_eq!(client.next().await?, Got::End);
             }
-            // A text in fragments, with a ping between them, a byte at a time.
-            let parts = [
-                frame(false, Opcode::Text, b"h\xC3"),
-                frame(true, Opcode::Ping, b"there?"),
-                frame(true, Opcode::Continuation, b"\xA9"),
-            ];
-            for byte in parts.concat() {
-                client.send(&[byte]).await?;
-            }
-            assert_eq!(client.next().await?, Got::Pong(b"there?".to_vec()));
-            assert_eq!(client.next().await?, Got::Message(true, "hé".as_bytes().to_vec()));
-            client.send(&frame(true, Opcode::Close, &CloseCode(4_321).0.to_be_bytes())).await?;
-            assert_eq!(client.next().await?, Got::Close(Some(CloseCode(4_321))));
-            assert_eq!(client.next().await?, Got::End);
-            drop(client);
-            assert_eq!(running.counters.totals().websockets_total, 1);
+            assert_eq!(running.counters.totals().websockets_total, 2);
             running.stop().await
         })
     });
@@ -177,15 +198,15 @@ fn attacks_are_cut_off_with_their_codes() {
                 ("fragments", fragments.concat(), CloseCode::POLICY),
                 ("pings", frame(true, Opcode::Ping, b"").repeat(5_000), CloseCode::POLICY),
             ];
-            for (what, bytes, code) in cases {
+            for ((what, bytes, code), form) in cases.iter().flat_map(|case| FORMS.map(|form| (case, form))) {
                 let before = plimsoll_runtime::budget().charged();
-                let mut client = Client::open(running.address, b"").await?;
-                client.send(&bytes).await?;
+                let (mut client, _) = Client::open_at(running.address, form, "", b"").await?;
+                client.send(bytes).await?;
                 let mut got = client.next().await?;
                 while matches!(got, Got::Pong(_)) {
                     got = client.next().await?;
                 }
-                assert_eq!(got, Got::Close(Some(code)), "{what}");
+                assert_eq!(got, Got::Close(Some(*code)), "{what}");
                 assert_eq!(client.next().await?, Got::End, "{what}");
                 assert!(plimsoll_runtime::budget().charged() < before + (1 << 20), "{what}");
                 honest.send(&frame(true, Opcode::Text, what.as_bytes())).await?;
@@ -223,17 +244,23 @@ fn a_server_that_stops_goes_away_politely() {
     on_each("stop", || {
         Box::pin(async {
             let running = serve(Config::default(), echo_with(WebSocketConfig::default()))?;
-            let mut client = Client::open(running.address, &frame(true, Opcode::Text, b"x")).await?;
-            assert_eq!(client.next().await?, Got::Message(true, b"x".to_vec()));
+            let mut clients = Vec::new();
+            for form in FORMS {
+                let (mut client, _) =
+                    Client::open_at(running.address, form, "", &frame(true, Opcode::Text, b"x")).await?;
+                assert_eq!(client.next().await?, Got::Message(true, b"x".to_vec()));
+                clients.push(plimsoll_runtime::spawn(async move {
+                    let told = client.next().await;
+                    client.send(&frame(true, Opcode::Close, &1_001_u16.to_be_bytes())).await?;
+                    assert_eq!(client.next().await?, Got::End);
+                    told
+                })?);
+            }
             let counters = running.counters.clone();
-            let client = plimsoll_runtime::spawn(async move {
-                let told = client.next().await;
-                client.send(&frame(true, Opcode::Close, &1_001_u16.to_be_bytes())).await?;
-                assert_eq!(client.next().await?, Got::End);
-                told
-            })?;
             running.stop().await?;
-            assert_eq!(client.await.expect("no panic")?, Got::Close(Some(CloseCode::GOING_AWAY)));
+            for client in clients {
+                assert_eq!(client.await.expect("no panic")?, Got::Close(Some(CloseCode::GOING_AWAY)));
+            }
             let totals = counters.totals();
             assert_eq!((totals.parked, totals.active), (0, 0));
             Ok(())
@@ -291,24 +318,357 @@ fn a_parked_websocket_holds_no_buffer() {
         Box::pin(async {
             const SOCKETS: u64 = 256;
             let running = serve(Config::default(), echo_with(WebSocketConfig::default()))?;
-            let mut clients = vec![Client::open(running.address, b"").await?];
+            // What a client's end in this process holds: as much as one of an HTTP connection.
+            let mut plain = Vec::new();
             let none = held_bytes();
             for _ in 0..SOCKETS {
-                clients.push(Client::open(running.address, b"").await?);
+                let mut stream = TcpStream::connect(running.address).await?;
+                stream.send_static(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").await?;
+                stream.recv().await?.expect("an answer");
+                plain.push(stream);
             }
             sleep(Duration::from_millis(20)).await;
-            let fresh = held_bytes();
-            for client in &mut clients {
-                client.send(&frame(true, Opcode::Text, &[b'x'; 3_000])).await?;
-                assert_eq!(client.next().await?, Got::Message(true, vec![b'x'; 3_000]));
+            let of_http = held_bytes() - none;
+            for (form, own_bytes) in [("/called", WEBSOCKET_PARKED_BYTES), ("/", WEBSOCKET_TASK_BYTES + 256)] {
+                let none = held_bytes();
+                let mut clients = Vec::new();
+                for _ in 0..SOCKETS {
+                    clients.push(Client::open_at(running.address, form, "", b"").await?.0);
+                }
+                sleep(Duration::from_millis(20)).await;
+                let fresh = held_bytes();
+                for client in &mut clients {
+                    client.send(&frame(true, Opcode::Text, &[b'x'; 3_000])).await?;
+                    assert_eq!(client.next().await?, Got::Message(true, vec![b'x'; 3_000]));
+                }
+                sleep(Duration::from_millis(20)).await;
+                // What was received and sent has left nothing behind.
+                // But for a page of operations, perhaps.
+                assert!(held_bytes() <= fresh + 4_096, "{} of {fresh}", held_bytes());
+                let each = (fresh - none).saturating_sub(of_http) / SOCKETS;
+                // A page of the table or of operations may be begun.
+                let page = 4_096 / SOCKETS;
+                assert!(each <= own_bytes as u64 + 2 * page, "{form}: {each} bytes beside an HTTP connection");
             }
-            sleep(Duration::from_millis(20)).await;
-            // What was received and sent has left nothing behind.
-            assert_eq!(held_bytes(), fresh);
-            let each = (fresh - none) / SOCKETS;
-            assert!(each < 2_048, "{each} bytes for the task of a WebSocket and for both ends' streams");
-            drop(clients);
+            drop(plain);
             running.stop().await
         })
     });
+}
+
+/// What a handler that keeps a state is told.
+struct Telling(Vec<String>);
+
+thread_local! {
+    static TOLD: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+impl WebSocketHandler for Telling {
+    fn opened(&mut self, socket: &mut WebSocketRef<'_>) -> Result<(), Error> {
+        self.0.push("opened".to_owned());
+        socket.send(Message::text("welcome"))
+    }
+
+    fn message(&mut self, socket: &mut WebSocketRef<'_>, message: Message) -> Result<(), Error> {
+        let text = message.as_text().unwrap_or("bytes").to_owned();
+        self.0.push(text.clone());
+        match text.as_str() {
+            "panic" => panic!("as it was asked to"),
+            "error" => Err(Error::Misuse("as it was asked to")),
+            "close" => {
+                socket.close(CloseCode(4_001), "enough")?;
+                assert!(matches!(socket.send(Message::text("late")), Err(Error::Gone)));
+                socket.close(CloseCode(4_002), "again")
+            }
+            "later" => {
+                let sender = socket.sender();
+                let _detached = plimsoll_runtime::spawn(async move {
+                    sleep(Duration::from_millis(5)).await;
+                    assert!(sender.send(Message::text("now")).is_ok());
+                    sleep(Duration::from_secs(100)).await;
+                    assert!(matches!(sender.send(Message::text("too late")), Err(Error::Gone)));
+                })?;
+                Ok(())
+            }
+            _ => socket.send(message),
+        }
+    }
+
+    fn closed(&mut self, end: WebSocketEnd) {
+        self.0.push(format!("{end:?}"));
+        TOLD.with_borrow_mut(|told| told.push(self.0.join(" ")));
+    }
+}
+
+#[test]
+fn a_handler_is_called_from_the_beginning_to_the_end() {
+    in_simulation("called", || {
+        Box::pin(async {
+            let running = serve(Config::default(), |request: Request| async move {
+                request.serve_websocket(&WebSocketConfig::default(), Telling(Vec::new()))
+            })?;
+            let cases: [(&str, Option<&str>, Option<u16>, &str); 6] = [
+                ("x", Some("x"), None, "opened x Gone"),
+                ("panic", None, Some(1_011), "opened panic ByUs(CloseCode(1011))"),
+                ("error", None, Some(1_011), "opened error ByUs(CloseCode(1011))"),
+                ("close", None, Some(4_001), "opened close ByUs(CloseCode(4001))"),
+                ("later", Some("now"), None, "opened later Gone"),
+                ("\u{fffd}", Some("\u{fffd}"), None, "opened \u{fffd} Gone"),
+            ];
+            for (text, answer, code, _) in cases {
+                let mut client = Client::open(running.address, &frame(true, Opcode::Text, text.as_bytes())).await?;
+                assert_eq!(client.next().await?, Got::Message(true, b"welcome".to_vec()));
+                if let Some(answer) = answer {
+                    assert_eq!(client.next().await?, Got::Message(true, answer.as_bytes().to_vec()));
+                }
+                if let Some(code) = code {
+                    assert_eq!(client.next().await?, Got::Close(Some(CloseCode(code))), "{text}");
+                    client.send(&frame(true, Opcode::Close, &code.to_be_bytes())).await?;
+                    assert_eq!(client.next().await?, Got::End, "{text}");
+                }
+                drop(client);
+                sleep(Duration::from_secs(1)).await;
+            }
+            sleep(Duration::from_secs(200)).await;
+            TOLD.with_borrow_mut(|told| {
+                assert_eq!(*told, cases.map(|(.., expected)| expected));
+                told.clear();
+            });
+            running.stop().await
+        })
+    });
+}
+
+/// A peer that does not answer our close frame, and one that takes nothing: neither keeps its place.
+#[test]
+fn peers_that_do_nothing_are_let_go_of() {
+    in_simulation("timeouts", || {
+        Box::pin(async {
+            let running = serve(Config::default(), |request: Request| async move {
+                let config = WebSocketConfig::default();
+                if request.path() == "/pour" {
+                    return request.upgrade_websocket(&config, |mut socket| async move {
+                        while socket.send(Message::binary(&[0_u8; 60_000][..])).await.is_ok() {}
+                    });
+                }
+                request.upgrade_websocket(&config, |socket| async move {
+                    assert!(socket.close(CloseCode(4_000), "").await.is_ok());
+                })
+            })?;
+            let mute = Client::open(running.address, b"").await?;
+            let (deaf, _) = Client::open_at(running.address, "/pour", "", b"").await?;
+            sleep(Duration::from_secs(60)).await;
+            let totals = running.counters.totals();
+            assert_eq!((totals.parked, totals.active), (0, 0), "{totals:?}");
+            drop((mute, deaf));
+            running.stop().await
+        })
+    });
+}
+
+/// Without room for a message, its connection is closed with 1013; others go on when there is room again.
+#[test]
+fn at_the_line_the_peer_is_told_to_try_again_later() {
+    on_each("line", || {
+        Box::pin(async {
+            let running = serve(Config::default(), echo_with(WebSocketConfig::default()))?;
+            for form in FORMS {
+                let (mut large, _) = Client::open_at(running.address, form, "", b"").await?;
+                let (mut honest, _) = Client::open_at(running.address, form, "", b"").await?;
+                // A megabyte is begun, and then there is no room for the rest.
+                let message = frame(true, Opcode::Binary, &[7; 1 << 20]);
+                large.send(&message[..300_000]).await?;
+                sleep(Duration::from_millis(50)).await;
+                let (budget, pool) = (plimsoll_runtime::budget(), plimsoll_runtime::pool());
+                let mut filler = Vec::new();
+                while let Ok(lease) = pool.try_acquire(64 * 1_024, plimsoll_runtime::Kind::Buffers) {
+                    filler.push(lease);
+                }
+                filler.truncate(filler.len() - 6);
+                let sent = large.send(&message[300_000..]).await;
+                let told = large.next().await;
+                drop(filler);
+                let is_told = matches!(told, Ok(Got::Close(Some(CloseCode::TRY_LATER))));
+                assert!(is_told, "{form}: {sent:?}");
+                assert!(budget.peak() <= budget.limit().as_bytes(), "the line holds");
+                honest.send(&frame(true, Opcode::Text, b"still here")).await?;
+                assert_eq!(honest.next().await?, Got::Message(true, b"still here".to_vec()));
+            }
+            running.stop().await
+        })
+    });
+}
+
+/// A handler that is faster than its peer is told so, and nothing piles up.
+#[test]
+fn output_is_bounded() {
+    in_simulation("bounded", || {
+        Box::pin(async {
+            let running = serve(Config::default(), |request: Request| async move {
+                request.serve_websocket(
+                    &WebSocketConfig::default(),
+                    |socket: &mut WebSocketRef<'_>, _message: Message| {
+                        let mut sent = 0_u32;
+                        while sent < 100_000 {
+                            match socket.send(Message::binary(&[1_u8; 1_000][..])) {
+                                Ok(()) => sent += 1,
+                                Err(Error::OutputFull) => break,
+                                Err(error) => return Err(error),
+                            }
+                        }
+                        assert!((1..=66).contains(&sent), "{sent}");
+                        Ok(())
+                    },
+                )
+            })?;
+            let mut client = Client::open(running.address, &frame(true, Opcode::Text, b"go")).await?;
+            assert_eq!(client.next().await?, Got::Message(false, vec![1; 1_000]));
+            drop(client);
+            running.stop().await
+        })
+    });
+}
+
+#[cfg(feature = "deflate")]
+mod compressed {
+    //! permessage-deflate between the server and a client.
+
+    use plimsoll_http::codec::ws::{Compression, Deflater, Inflater};
+
+    use super::*;
+
+    fn packed(deflater: &mut Deflater, opcode: Opcode, message: &[u8], parts: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let done = deflater.message(message, |piece| {
+            bytes.extend_from_slice(piece);
+            Ok(())
+        });
+        assert!(done.is_ok());
+        let (mut frames, size) = (Vec::new(), bytes.len().div_ceil(parts).max(1));
+        let count = bytes.len().div_ceil(size);
+        for (at, part) in bytes.chunks(size).enumerate() {
+            let opcode = if at == 0 { opcode } else { Opcode::Continuation };
+            let head = FrameHead::message(opcode, part.len() as u64).masked(KEY);
+            let head = FrameHead { is_final: at + 1 == count, is_compressed: at == 0, ..head };
+            let mut part = part.to_vec();
+            head.mask(&mut part);
+            frames.extend_from_slice(head.encode().as_bytes());
+            frames.extend_from_slice(&part);
+        }
+        frames
+    }
+
+    impl Client {
+        /// The next message, inflated; whether it was compressed.
+        async fn inflated(&mut self, inflater: &mut Inflater) -> Result<(bool, Vec<u8>)> {
+            let (mut message, mut compressed) = (Vec::new(), false);
+            loop {
+                let decoded = self.decoder.decode(&mut self.input, 0).expect("a server keeps to the protocol");
+                let taken: Vec<u8> = self.input.drain(..decoded.consumed).collect();
+                let mut put = |piece: &[u8]| {
+                    message.extend_from_slice(piece);
+                    Ok(())
+                };
+                match decoded.event {
+                    Event::NeedMore => {
+                        let lease = timeout(Duration::from_secs(300), self.stream.recv()).await??.expect("an answer");
+                        self.input.extend_from_slice(&lease);
+                    }
+                    Event::Begin { is_compressed, .. } => compressed = is_compressed,
+                    Event::Data(range) if compressed => {
+                        assert!(inflater.inflate(&taken[range], 1 << 24, &mut put).is_ok());
+                    }
+                    Event::Data(range) => message.extend_from_slice(&taken[range]),
+                    Event::End => {
+                        assert!(!compressed || inflater.finish(1 << 24, &mut put).is_ok());
+                        return Ok((compressed, message));
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    fn config(compression: Compression) -> WebSocketConfig {
+        WebSocketConfig { compression: Some(compression), ..WebSocketConfig::default() }
+    }
+
+    #[test]
+    fn messages_are_compressed_as_was_agreed_on() {
+        on_each("deflate", || {
+            Box::pin(async {
+                let offers = [
+                    ("permessage-deflate", "permessage-deflate", true, true, 15),
+                    ("permessage-deflate; server_max_window_bits=10", "server_max_window_bits=10", true, true, 10),
+                    ("permessage-deflate; server_no_context_takeover", "server_no_context_takeover", false, true, 15),
+                    (
+                        "permessage-deflate; fast, permessage-deflate; client_no_context_takeover",
+                        "permessage-deflate",
+                        true,
+                        false,
+                        15,
+                    ),
+                ];
+                let running = serve(Config::default(), echo_with(config(Compression::WITH_TAKEOVER)))?;
+                let text = "the same words in every message, which nobody should have to send twice; ".repeat(40);
+                for ((offer, agreed, server_keeps, client_keeps, _), form) in
+                    offers.iter().flat_map(|offer| FORMS.map(|form| (offer, form)))
+                {
+                    let fields = format!("Sec-WebSocket-Extensions: {offer}\r\n");
+                    let (mut client, head) = Client::open_at(running.address, form, &fields, b"").await?;
+                    let answer = head.lines().find(|line| line.starts_with("sec-websocket-extensions:"));
+                    assert!(answer.is_some_and(|line| line.contains(agreed)), "{head}");
+                    let mut deflater = Deflater::new(15, *client_keeps).expect("a window");
+                    let mut inflater = Inflater::new(*server_keeps);
+                    for round in 0..4 {
+                        let text = &text[..text.len() - round];
+                        client.send(&packed(&mut deflater, Opcode::Text, text.as_bytes(), 1 + 2 * round)).await?;
+                        let (compressed, echoed) = client.inflated(&mut inflater).await?;
+                        assert!(compressed && echoed == text.as_bytes(), "{offer}");
+                    }
+                    // What is short, or does not shrink, may come as it is.
+                    client.send(&packed(&mut deflater, Opcode::Binary, b"short", 1)).await?;
+                    assert_eq!(client.inflated(&mut inflater).await?, (false, b"short".to_vec()));
+                    let large: Vec<u8> =
+                        (0..900_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+                    client.send(&packed(&mut deflater, Opcode::Binary, &large, 5)).await?;
+                    assert_eq!(client.inflated(&mut inflater).await?.1, large);
+                }
+                running.stop().await
+            })
+        });
+    }
+
+    /// A bomb, bytes that are no deflate, and a text that is no UTF-8 inside: told, and little memory was held.
+    #[test]
+    fn attacks_inside_are_cut_off() {
+        on_each("bombs", || {
+            Box::pin(async {
+                let running = serve(Config::default(), echo_with(config(Compression::WITHOUT_TAKEOVER)))?;
+                let fields = "Sec-WebSocket-Extensions: permessage-deflate\r\n";
+                let mut honest = Client::open(running.address, b"").await?;
+                let mut deflater = Deflater::new(15, false).expect("a window");
+                let mut garbage = packed(&mut deflater, Opcode::Binary, &[0xFF; 100], 1);
+                // The mask of the first byte: a block type that there is not.
+                garbage[6] = 0x07 ^ KEY[0];
+                let cases = [
+                    ("bomb", packed(&mut deflater, Opcode::Binary, &vec![0; 8 << 20], 3), CloseCode::TOO_LARGE),
+                    ("garbage", garbage, CloseCode::INVALID),
+                    ("text", packed(&mut deflater, Opcode::Text, &[0xFF; 100], 1), CloseCode::INVALID),
+                ];
+                for (what, bytes, code) in cases {
+                    let before = plimsoll_runtime::budget().peak();
+                    let (mut client, _) = Client::open_at(running.address, "/called", fields, b"").await?;
+                    // Cut off before all of it was taken, perhaps.
+                    let _gone = client.send(&bytes).await;
+                    assert_eq!(client.next().await?, Got::Close(Some(code)), "{what}");
+                    assert!(plimsoll_runtime::budget().peak() < before + (4 << 20), "{what}");
+                    honest.send(&frame(true, Opcode::Text, what.as_bytes())).await?;
+                    assert_eq!(honest.next().await?, Got::Message(true, what.as_bytes().to_vec()));
+                }
+                drop(honest);
+                running.stop().await
+            })
+        });
+    }
 }

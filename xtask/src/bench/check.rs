@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::placement::Placement;
 use super::process::Running;
 use super::servers::{Ability, Server};
+use super::swarm::websocket;
 
 /// The bodies that are right: what the first server that was asked has answered.
 #[derive(Debug, Default)]
@@ -25,6 +26,10 @@ impl Bodies {
     ) -> Result<(), String> {
         for &(target, _) in targets.iter().filter(|(_, needs)| server.cannot(*needs).is_none()) {
             let running = Running::start(server, target, placement)?;
+            if targets.iter().any(|(other, needs)| *other == target && *needs == Some(Ability::WebSocket)) {
+                talk(running.address(), target).map_err(|error| format!("{target}: {error}"))?;
+                continue;
+            }
             let upload = targets.iter().any(|(other, needs)| *other == target && *needs == Some(Ability::Upload));
             let request = if upload { post(target) } else { get(target) };
             let body = ask(running.address(), &request).map_err(|error| format!("{target}: {error}"))?;
@@ -48,6 +53,44 @@ fn get(target: &str) -> Vec<u8> {
 fn post(target: &str) -> Vec<u8> {
     let head = format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {UPLOAD_BYTES}\r\n\r\n");
     [head.as_bytes(), &[b'x'; UPLOAD_BYTES]].concat()
+}
+
+/// Opens a WebSocket, and has messages of several sizes sent back.
+fn talk(server: SocketAddr, target: &str) -> io::Result<()> {
+    let mut stream = TcpStream::connect(server)?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_nodelay(true)?;
+    stream.write_all(&websocket::handshake(target))?;
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") && head.len() < HEAD_BYTES_MAX {
+        let mut byte = [0];
+        stream.read_exact(&mut byte)?;
+        head.push(byte[0]);
+    }
+    if !websocket::is_accepted(&head) {
+        return Err(unexpected(&head));
+    }
+    for bytes in [0, 64, 125, 126, 5_000] {
+        stream.write_all(&websocket::message(bytes))?;
+        let mut frame = Vec::new();
+        let (head_len, payload) = loop {
+            let mut byte = [0];
+            stream.read_exact(&mut byte)?;
+            frame.push(byte[0]);
+            match websocket::frame(&frame) {
+                Ok(Some(found)) => break found,
+                Ok(None) => {}
+                Err(_) => return Err(unexpected(&frame)),
+            }
+        };
+        let mut echo = vec![0; payload as usize];
+        stream.read_exact(&mut echo)?;
+        if frame[0] != 0x82 || head_len != frame.len() || echo != vec![b'm'; bytes] {
+            return Err(unexpected(&echo));
+        }
+    }
+    Ok(())
 }
 
 /// The body of the second answer, which is that of the first.

@@ -101,6 +101,20 @@ pub(super) static PROFILES: &[Profile] = &[
         generator: Generator::H2load { connections: 32, streams: 100 },
         needs: Some(Ability::Http2),
     },
+    Profile {
+        name: "websocket-512",
+        what: "512 WebSockets, messages of 64 bytes that come back, one at a time",
+        target: WEBSOCKET,
+        generator: Generator::Swarm(Plan { connections: 512, requests: u32::MAX, opening_max: 512, ..MESSAGES }),
+        needs: Some(Ability::WebSocket),
+    },
+    Profile {
+        name: "websocket-4096",
+        what: "4,096 WebSockets, messages of 64 bytes that come back, one at a time",
+        target: WEBSOCKET,
+        generator: Generator::Swarm(Plan { connections: 4_096, requests: u32::MAX, opening_max: 4_096, ..MESSAGES }),
+        needs: Some(Ability::WebSocket),
+    },
 ];
 
 /// The memory cases, in the order of the report.
@@ -157,6 +171,12 @@ pub(super) static CASES: &[Case] = &[
         plan: Plan { connections: 5_000, requests: 20, opening_max: 5_000, ..Plan::GET },
         needs: None,
     },
+    Case {
+        name: "websockets",
+        what: "10,000 WebSockets that have had a message of 64 bytes back and wait",
+        plan: Plan { connections: 10_000, then: Then::Hold(Duration::from_millis(1500)), ..MESSAGES },
+        needs: Some(Ability::WebSocket),
+    },
 ];
 
 /// Loads of `--pool` alone.
@@ -187,6 +207,8 @@ pub(super) fn case(name: &str) -> Result<&'static Case, String> {
     found.ok_or_else(|| format!("there is no memory case {name}"))
 }
 
+const WEBSOCKET: &str = "/ws";
+const MESSAGES: Plan = Plan { target: WEBSOCKET, message_bytes: Some(64), ..Plan::GET };
 const PIPELINE: &str = "/pipeline";
 const JSON: &str = "/json/50?m=1";
 const UPLOAD: &str = "/upload";

@@ -56,6 +56,8 @@ pub(super) enum Ability {
     Upload,
     /// `GET /blob/1048576`.
     Blob,
+    /// `/ws`, which sends back what comes.
+    WebSocket,
     /// `GET /pipeline` in HTTP/2.
     Http2,
 }
@@ -72,18 +74,18 @@ pub(super) static ALL: &[Server] = &[
         .http2(Http2::Too),
     server("plimsoll-mio", ARENA, "--workers 1 --driver mio --listen 127.0.0.1:{port}", Driver::Epoll, &[])
         .http2(Http2::Too),
-    server(FLOOR_URING, Program::Peer(FLOOR_URING, "io-uring"), FIXED, Driver::Uring, FLOOR),
+    server(FLOOR_URING, Program::Peer(FLOOR_URING, "io-uring"), FIXED, Driver::Uring, FLOOR_OF_URING),
     server(FLOOR_EPOLL, Program::Peer(FLOOR_EPOLL, "rustix"), FIXED, Driver::Epoll, FLOOR),
-    server(BASELINE, HYPER, ADDRESS, Driver::Epoll, &[]),
-    server("hyper-pipeline-flush", HYPER, "127.0.0.1:{port} --pipeline-flush", Driver::Epoll, &[]),
-    server(BASELINE_HTTP2, Program::Peer("peer-hyper-h2", "hyper"), ADDRESS, Driver::Epoll, &[]).http2(Http2::Alone),
+    server(BASELINE, HYPER, ADDRESS, Driver::Epoll, PLAIN),
+    server("hyper-pipeline-flush", HYPER, "127.0.0.1:{port} --pipeline-flush", Driver::Epoll, PLAIN),
+    server(BASELINE_HTTP2, Program::Peer("peer-hyper-h2", "hyper"), ADDRESS, Driver::Epoll, PLAIN).http2(Http2::Alone),
     server("axum", Program::Peer("peer-axum", "axum"), ADDRESS, Driver::Epoll, &[]),
     server("actix-web", Program::Peer("peer-actix", "actix-web"), ADDRESS, Driver::Epoll, &[]),
-    server("ntex", Program::Peer("peer-ntex", "ntex"), ADDRESS, Driver::Uring, &[]),
+    server("ntex", Program::Peer("peer-ntex", "ntex"), ADDRESS, Driver::Uring, PLAIN),
     server("may-minihttp", Program::Peer("peer-may", "may_minihttp"), ADDRESS, Driver::Epoll, MAY),
-    server("httparse-tokio", Program::Peer("peer-httparse-tokio", "tokio"), ADDRESS, Driver::Epoll, &[]),
-    server("httparse-monoio", Program::Peer("peer-httparse-monoio", "monoio"), ADDRESS, Driver::Uring, &[]),
-    server("httparse-compio", Program::Peer("peer-httparse-compio", "compio"), ADDRESS, Driver::Uring, &[]),
+    server("httparse-tokio", Program::Peer("peer-httparse-tokio", "tokio"), ADDRESS, Driver::Epoll, PLAIN),
+    server("httparse-monoio", Program::Peer("peer-httparse-monoio", "monoio"), ADDRESS, Driver::Uring, PLAIN),
+    server("httparse-compio", Program::Peer("peer-httparse-compio", "compio"), ADDRESS, Driver::Uring, PLAIN),
     server("nginx", Program::Installed("nginx", "nginx", NGINX), "-p {dir} -c {dir}/config", Driver::Epoll, STATIC),
     server("h2o", Program::Installed("h2o", "h2o", H2O), "-c {dir}/config", Driver::Epoll, STATIC).http2(Http2::Too),
     server("haproxy", Program::Installed("haproxy", "haproxy", HAPROXY), "-db -f {dir}/config", Driver::Epoll, PROXY),
@@ -176,13 +178,18 @@ const FIXED: &str = "127.0.0.1:{port} {target}";
 
 const FLOOR: &[(Ability, &str)] =
     &[(Ability::Upload, "a floor answers at the end of the head"), (Ability::Blob, "a floor has one short answer")];
-const MAY: &[(Ability, &str)] = &[(Ability::Blob, "its answers are bodies in one piece")];
+const FLOOR_OF_URING: &[(Ability, &str)] = &[FLOOR[0], FLOOR[1], (Ability::WebSocket, "the one on epoll does")];
+const NO_WEBSOCKET: (Ability, &str) =
+    (Ability::WebSocket, "it has no WebSockets of its own, or they are not set up here");
+const PLAIN: &[(Ability, &str)] = &[NO_WEBSOCKET];
+const MAY: &[(Ability, &str)] = &[(Ability::Blob, "its answers are bodies in one piece"), NO_WEBSOCKET];
 const STATIC: &[(Ability, &str)] =
-    &[(Ability::Json, "it serves files and fixed answers"), (Ability::Upload, "it counts no bytes")];
+    &[(Ability::Json, "it serves files and fixed answers"), (Ability::Upload, "it counts no bytes"), NO_WEBSOCKET];
 const PROXY: &[(Ability, &str)] = &[
     (Ability::Json, "it serves fixed answers"),
     (Ability::Upload, "it counts no bytes"),
     (Ability::Blob, "its fixed answers are no larger than a buffer"),
+    NO_WEBSOCKET,
 ];
 
 const NGINX: &str = include_str!("../../../benches/peers/packages/nginx.conf");

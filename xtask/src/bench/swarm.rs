@@ -9,6 +9,7 @@
 //! | what the connections do | [`plan`] |
 //! | one connection | [`connection`] |
 //! | its answers | [`answer`] |
+//! | the same of a WebSocket | [`websocket`] |
 //! | all of them on one thread | [`engine`] |
 //! | the side that starts it and listens | [`guide`] |
 
@@ -17,6 +18,7 @@ mod connection;
 mod engine;
 pub(super) mod guide;
 pub(super) mod plan;
+pub(super) mod websocket;
 
 use std::io::Write;
 use std::net::SocketAddr;

@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 use actix_web::body::{BodySize, MessageBody};
 use actix_web::http::header::ContentType;
 use actix_web::web::{self, Bytes, Path, Payload, Query};
-use actix_web::{App, HttpResponse, HttpServer};
+use actix_web::{App, HttpRequest, HttpResponse, HttpServer};
+use actix_ws::Message;
 use futures_util::StreamExt;
 use peer_answers::{BINARY, BLOB, JSON, NOT_FOUND, OK, json};
 use serde::Deserialize;
@@ -44,6 +45,26 @@ async fn blob(bytes: Path<u64>) -> HttpResponse {
     HttpResponse::Ok().content_type(BINARY).body(Blob(*bytes))
 }
 
+/// Sends back what comes.
+async fn websocket(request: HttpRequest, body: Payload) -> actix_web::Result<HttpResponse> {
+    let (response, mut session, mut messages) = actix_ws::handle(&request, body)?;
+    actix_web::rt::spawn(async move {
+        while let Some(Ok(message)) = messages.next().await {
+            let sent = match message {
+                Message::Binary(bytes) => session.binary(bytes).await,
+                Message::Text(text) => session.text(text).await,
+                Message::Ping(bytes) => session.pong(&bytes).await,
+                Message::Close(_) => return,
+                _ => Ok(()),
+            };
+            if sent.is_err() {
+                return;
+            }
+        }
+    });
+    Ok(response)
+}
+
 async fn not_found() -> HttpResponse {
     HttpResponse::NotFound().content_type(ContentType::plaintext()).body(NOT_FOUND)
 }
@@ -75,6 +96,7 @@ async fn main() -> std::io::Result<()> {
             .route("/json/{count}", web::get().to(items))
             .route("/upload", web::post().to(upload))
             .route("/blob/{bytes}", web::get().to(blob))
+            .route("/ws", web::get().to(websocket))
             .default_service(web::to(not_found))
     };
     let server = HttpServer::new(routes).workers(1).backlog(4096).bind(peer_answers::address())?;

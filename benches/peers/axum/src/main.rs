@@ -10,6 +10,7 @@ use std::error::Error;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Path, Query};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -49,6 +50,15 @@ async fn bytes(Path(bytes): Path<u64>) -> impl IntoResponse {
     ([(CONTENT_TYPE, BINARY)], Body::new(blob::Blob(bytes)))
 }
 
+/// Sends back what comes.
+async fn echo(mut socket: WebSocket) {
+    while let Some(Ok(message)) = socket.recv().await {
+        if matches!(message, Message::Text(_) | Message::Binary(_)) && socket.send(message).await.is_err() {
+            return;
+        }
+    }
+}
+
 async fn not_found() -> impl IntoResponse {
     (StatusCode::NOT_FOUND, NOT_FOUND)
 }
@@ -59,6 +69,7 @@ async fn serve() -> Result<(), Box<dyn Error>> {
         .route("/json/{count}", get(items))
         .route("/upload", post(upload))
         .route("/blob/{bytes}", get(bytes))
+        .route("/ws", get(|upgrade: WebSocketUpgrade| async { upgrade.on_upgrade(echo) }))
         .fallback(not_found);
     let listener = tokio::net::TcpListener::bind(peer_answers::address()).await?;
     println!("listening on http://{}", listener.local_addr()?);

@@ -1,7 +1,9 @@
 //! The floor on epoll: one thread that counts the ends of requests and sends a fixed answer for each. No server that parses can cost less.
 //!
-//! `floor-epoll ADDR TARGET`: the answer is that to a `GET` of TARGET, made once. Prints `listening on http://ADDR` when it is ready.
+//! `floor-epoll ADDR TARGET`: the answer is that to a `GET` of TARGET, made once; for `/ws` it echoes WebSocket messages ([`websocket`]). Prints `listening on http://ADDR` when it is ready.
 #![forbid(unsafe_code)]
+
+mod websocket;
 
 use std::error::Error;
 use std::io::{self, Read, Write};
@@ -78,6 +80,9 @@ impl Floor {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let target = std::env::args().nth(2).unwrap_or_else(|| "/pipeline".into());
+    if target == "/ws" {
+        return websocket::serve();
+    }
     let answers = Answers::to(&target).ok_or("nothing at this target")?;
     let listener = TcpListener::bind(peer_answers::address())?;
     listener.set_nonblocking(true)?;

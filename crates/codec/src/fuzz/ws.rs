@@ -71,15 +71,15 @@ pub fn ws_deflate(data: &[u8]) {
         use crate::ws::{Deflater, Inflater};
         const BYTES_MAX: usize = 64 * 1_024;
         let inflate = |parts: &[&[u8]]| {
-            let (mut inflater, mut out) = (Inflater::new(false, BYTES_MAX as u64), Vec::new());
+            let (mut inflater, mut out) = (Inflater::new(false), Vec::new());
             for part in parts {
-                inflater.inflate(part, |bytes| {
+                inflater.inflate(part, BYTES_MAX as u64, |bytes| {
                     out.extend_from_slice(bytes);
                     assert!(out.len() <= BYTES_MAX, "bounded while it runs");
                     Ok(())
                 })?;
             }
-            inflater.finish(|bytes| {
+            inflater.finish(BYTES_MAX as u64, |bytes| {
                 out.extend_from_slice(bytes);
                 assert!(out.len() <= BYTES_MAX, "bounded while it runs");
                 Ok(())

@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use super::{CloseCode, FrameHead, Limits, Mask, Opcode, Role, Utf8};
+use super::{CONTROL_BYTES_MAX, CloseCode, FrameHead, HEAD_BYTES_MAX, Limits, Mask, Opcode, Role, Utf8};
 use crate::Error;
 use crate::misbehaviour::{Misbehaviour, Verdict};
 
@@ -26,9 +26,33 @@ pub struct Decoder {
     limits: Limits,
     state: State,
     message: Option<Message>,
-    overhead_bytes: u64,
-    payload_bytes: u64,
+    /// Bytes that frames without payload may still have for nothing. Payload adds to it.
+    allowance_bytes: i32,
     misbehaviour: Misbehaviour,
+}
+
+/// What a [`Decoder`] knows of its peer between two messages: 16 bytes, which are all that a connection has to keep while it waits.
+///
+/// ```
+/// use plimsoll_codec::ws::{Decoder, Limits, PeerRecord, Role};
+///
+/// let decoder = Decoder::new(Role::Server, Limits::DEFAULT);
+/// let record: PeerRecord = decoder.record().expect("nothing was begun");
+/// let again = Decoder::resume(Role::Server, Limits::DEFAULT, record);
+/// assert!(again.record().is_some());
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct PeerRecord {
+    allowance_bytes: i32,
+    points: u32,
+    at_ms: u64,
+}
+
+const _: () = assert!(size_of::<PeerRecord>() == 16, "each parked connection has one");
+
+impl PeerRecord {
+    /// Of a peer that has sent nothing yet.
+    pub const NEW: PeerRecord = PeerRecord { allowance_bytes: OVERHEAD_FREE_BYTES, points: 0, at_ms: 0 };
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -113,16 +137,31 @@ impl Decoder {
     /// At the beginning of a connection. The role is ours: a server reads what a client sends.
     #[must_use]
     pub const fn new(role: Role, limits: Limits) -> Decoder {
+        Decoder::resume(role, limits, PeerRecord::NEW)
+    }
+
+    /// Goes on with a connection that was between two messages.
+    #[must_use]
+    pub const fn resume(role: Role, limits: Limits, record: PeerRecord) -> Decoder {
         Decoder {
             role,
             takes_compressed: false,
             limits,
             state: State::Head,
             message: None,
-            overhead_bytes: 0,
-            payload_bytes: 0,
-            misbehaviour: Misbehaviour::new(),
+            allowance_bytes: record.allowance_bytes,
+            misbehaviour: Misbehaviour::from_parts((record.points, record.at_ms)),
         }
+    }
+
+    /// What there is to know of the peer; `None` while a message is incomplete, and after the end.
+    #[must_use]
+    pub const fn record(&self) -> Option<PeerRecord> {
+        if self.message.is_some() || !matches!(self.state, State::Head) {
+            return None;
+        }
+        let (points, at_ms) = self.misbehaviour.into_parts();
+        Some(PeerRecord { allowance_bytes: self.allowance_bytes, points, at_ms })
     }
 
     /// The same for a connection on which permessage-deflate was agreed on.
@@ -251,16 +290,17 @@ impl Decoder {
         if let Some(text) = &mut message.text {
             text.check(data)?;
         }
-        self.payload_bytes = self.payload_bytes.saturating_add(len as u64);
+        let earned = i32::try_from(len as u64 * OVERHEAD_RATIO_MAX).unwrap_or(i32::MAX);
+        self.allowance_bytes = self.allowance_bytes.saturating_add(earned);
         self.state = State::Payload { left: left - len as u64, mask, is_final };
         Ok(Step::Event(len, Event::Data(0..len)))
     }
 
     /// A frame that carries nothing of a message.
     fn overhead(&mut self, bytes: usize, now_ms: u64) -> Result<(), Error> {
-        self.overhead_bytes = self.overhead_bytes.saturating_add((bytes + FRAME_COST_BYTES) as u64);
-        let allowed = self.payload_bytes.saturating_mul(OVERHEAD_RATIO_MAX).saturating_add(OVERHEAD_FREE_BYTES);
-        if self.overhead_bytes > allowed && self.misbehaviour.add(1, now_ms) == Verdict::Close {
+        debug_assert!(bytes <= HEAD_BYTES_MAX + CONTROL_BYTES_MAX, "a head or a control frame");
+        self.allowance_bytes = self.allowance_bytes.saturating_sub((bytes + FRAME_COST_BYTES) as i32);
+        if self.allowance_bytes < 0 && self.misbehaviour.add(1, now_ms) == Verdict::Close {
             return Err(Error::Flood);
         }
         Ok(())
@@ -291,4 +331,4 @@ fn control(opcode: Opcode, payload: &[u8], range: Range<usize>) -> Result<Event,
 /// What a frame costs beside its bytes.
 const FRAME_COST_BYTES: usize = 64;
 const OVERHEAD_RATIO_MAX: u64 = 8;
-const OVERHEAD_FREE_BYTES: u64 = 64 * 1_024;
+const OVERHEAD_FREE_BYTES: i32 = 64 * 1_024;

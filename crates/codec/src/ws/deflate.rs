@@ -15,11 +15,11 @@ use crate::Error;
 /// let (mut packed, mut text) = (Vec::new(), Vec::new());
 /// let mut deflater = Deflater::new(15, false)?;
 /// deflater.message(b"hello hello hello hello", |bytes| Ok(packed.extend_from_slice(bytes)))?;
-/// let mut inflater = Inflater::new(false, 1_024);
+/// let mut inflater = Inflater::new(false);
 /// let (first, second) = packed.split_at(3);
-/// inflater.inflate(first, |bytes| Ok(text.extend_from_slice(bytes)))?;
-/// inflater.inflate(second, |bytes| Ok(text.extend_from_slice(bytes)))?;
-/// inflater.finish(|bytes| Ok(text.extend_from_slice(bytes)))?;
+/// inflater.inflate(first, 1_024, |bytes| Ok(text.extend_from_slice(bytes)))?;
+/// inflater.inflate(second, 1_024, |bytes| Ok(text.extend_from_slice(bytes)))?;
+/// inflater.finish(1_024, |bytes| Ok(text.extend_from_slice(bytes)))?;
 /// assert_eq!(text, b"hello hello hello hello");
 /// # Ok::<(), plimsoll_codec::Error>(())
 /// ```
@@ -27,24 +27,31 @@ use crate::Error;
 pub struct Inflater {
     stream: Decompress,
     takes_over: bool,
-    bytes_max: u64,
-    /// Inflated of this message: at most `bytes_max`.
+    /// Inflated of this message.
     bytes: u64,
 }
 
 impl Inflater {
-    /// `takes_over`: messages refer to those before. No message is inflated beyond `bytes_max`.
+    /// Bytes of the heap that one has, with the largest window, which it always has.
+    pub const HEAP_BYTES: usize = 48 * 1_024;
+
+    /// `takes_over`: messages refer to those before.
     #[must_use]
-    pub fn new(takes_over: bool, bytes_max: u64) -> Inflater {
-        Inflater { stream: Decompress::new(false), takes_over, bytes_max, bytes: 0 }
+    pub fn new(takes_over: bool) -> Inflater {
+        Inflater { stream: Decompress::new(false), takes_over, bytes: 0 }
     }
 
-    /// Inflates the next part of a message and gives it to `put` in pieces of at most 4 KiB.
+    /// Inflates the next part of a message and gives it to `put` in pieces of at most 4 KiB. No message is inflated beyond `bytes_max`.
     ///
     /// # Errors
     ///
     /// [`Error::WebSocketMessageTooLarge`] as soon as it is, [`Error::WebSocketDeflateInvalid`], and those of `put`. The connection is then to be closed.
-    pub fn inflate(&mut self, mut input: &[u8], mut put: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
+    pub fn inflate(
+        &mut self,
+        mut input: &[u8],
+        bytes_max: u64,
+        mut put: impl FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let mut piece = [0; PIECE_BYTES];
         loop {
             let (read, written) = (self.stream.total_in(), self.stream.total_out());
@@ -55,7 +62,7 @@ impl Inflater {
             debug_assert!(read <= input.len() && written <= piece.len(), "no more than there is");
             input = &input[read..];
             self.bytes += written as u64;
-            if self.bytes > self.bytes_max {
+            if self.bytes > bytes_max {
                 return Err(Error::WebSocketMessageTooLarge);
             }
             if written > 0 {
@@ -75,8 +82,8 @@ impl Inflater {
     /// # Errors
     ///
     /// As [`inflate`](Self::inflate).
-    pub fn finish(&mut self, put: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
-        self.inflate(TAIL, put)?;
+    pub fn finish(&mut self, bytes_max: u64, put: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
+        self.inflate(TAIL, bytes_max, put)?;
         self.bytes = 0;
         if !self.takes_over {
             self.stream.reset(false);
@@ -93,6 +100,13 @@ pub struct Deflater {
 }
 
 impl Deflater {
+    /// Bytes of the heap that one has, by its window.
+    #[must_use]
+    pub const fn heap_bytes(window_bits: u8) -> usize {
+        // Window and chains grow with the window; hashes and symbols do not.
+        (4 << window_bits) + 160 * 1_024
+    }
+
     /// `window_bits`: 9 to 15. `takes_over`: messages refer to those before.
     ///
     /// # Errors

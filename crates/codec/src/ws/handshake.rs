@@ -20,24 +20,34 @@ use crate::h1::syntax::{is_token, trim};
 /// let request = h1::parse_head(head, &mut slots, &Limits::DEFAULT)?;
 /// let view = RequestView::new(head, &slots[..], &request);
 /// let handshake = Handshake::check(&view)?;
-/// assert_eq!(handshake.accept().as_str(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+/// assert_eq!(handshake.accept().map(|key| key.to_string()).as_deref(), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
 /// assert_eq!(handshake.choose_subprotocol(&["v1.chat", "v0.chat"]), Some("v1.chat"));
 /// # Ok::<(), plimsoll_codec::Error>(())
 /// ```
 #[derive(Copy, Clone, Debug)]
 pub struct Handshake<'a> {
     view: RequestView<'a>,
-    accept: AcceptKey,
+    accept: Option<AcceptKey>,
 }
 
 impl<'a> Handshake<'a> {
-    /// Checks a request (RFC 6455 4.2.1). Its Origin is the caller's to judge: see [`origin`](Self::origin).
+    /// Checks a request of HTTP/1.1 (RFC 6455 4.2.1), or an extended CONNECT of HTTP/2 (RFC 8441 5), which has no key. Its Origin is the caller's to
+    /// judge: see [`origin`](Self::origin).
     ///
     /// # Errors
     ///
     /// [`Error::WebSocketUpgradeMissing`], [`Error::WebSocketVersionUnsupported`] (to be answered with `Sec-WebSocket-Version: 13`),
     /// [`Error::WebSocketHandshakeInvalid`]; their [`status`](Error::status) is the answer.
     pub fn check(view: &RequestView<'a>) -> Result<Handshake<'a>, Error> {
+        if *view.method() == Method::CONNECT && view.version() == Version::HTTP_2 {
+            if !view.upgrade().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket")) {
+                return Err(Error::WebSocketUpgradeMissing);
+            }
+            if only_field(view, "sec-websocket-version") != Some(b"13") {
+                return Err(Error::WebSocketVersionUnsupported);
+            }
+            return Ok(Handshake { view: *view, accept: None });
+        }
         let asks = has_element(view, "connection", "upgrade") && has_element(view, "upgrade", "websocket");
         if !asks || view.version() != Version::HTTP_11 {
             return Err(Error::WebSocketUpgradeMissing);
@@ -50,12 +60,12 @@ impl<'a> Handshake<'a> {
         }
         let key = only_field(view, "sec-websocket-key").filter(|key| is_key(key));
         let key = key.ok_or(Error::WebSocketHandshakeInvalid)?;
-        Ok(Handshake { view: *view, accept: accept_key(key) })
+        Ok(Handshake { view: *view, accept: Some(accept_key(key)) })
     }
 
-    /// What `Sec-WebSocket-Accept` says in the answer.
+    /// What `Sec-WebSocket-Accept` says in the answer, a 101; `None` for a stream of HTTP/2, which is answered with 200.
     #[must_use]
-    pub const fn accept(&self) -> AcceptKey {
+    pub const fn accept(&self) -> Option<AcceptKey> {
         self.accept
     }
 
@@ -93,6 +103,12 @@ impl AcceptKey {
         let text = std::str::from_utf8(&self.0);
         debug_assert!(text.is_ok(), "base64 is ASCII");
         text.unwrap_or_default()
+    }
+}
+
+impl std::fmt::Display for AcceptKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

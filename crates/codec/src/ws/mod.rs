@@ -47,7 +47,7 @@ mod negotiate;
 mod utf8;
 
 pub use close::CloseCode;
-pub use decoder::{Decoded, Decoder, Event};
+pub use decoder::{Decoded, Decoder, Event, PeerRecord};
 #[cfg(feature = "deflate")]
 pub use deflate::{Deflater, Inflater};
 pub use frame::{CONTROL_BYTES_MAX, FrameHead, HEAD_BYTES_MAX, HeadBytes, Opcode};

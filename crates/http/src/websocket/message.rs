@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 
 use plimsoll_codec::ws::Opcode;
-use plimsoll_pool::Charge;
-use plimsoll_runtime::{Kind, Lease, OverBudget};
 
 use crate::Body;
 
@@ -21,8 +19,6 @@ use crate::Body;
 pub struct Message {
     is_text: bool,
     body: Body,
-    /// For a body that was put together on the heap.
-    charge: Option<Charge>,
 }
 
 impl Message {
@@ -32,12 +28,16 @@ impl Message {
             Cow::Borrowed(text) => Body::from(text),
             Cow::Owned(text) => Body::from(text),
         };
-        Self { is_text: true, body, charge: None }
+        Self { is_text: true, body }
     }
 
     /// Any bytes.
     pub fn binary(bytes: impl Into<Body>) -> Self {
-        Self { is_text: false, body: bytes.into(), charge: None }
+        Self { is_text: false, body: bytes.into() }
+    }
+
+    pub(super) fn received(is_text: bool, body: Body) -> Self {
+        Self { is_text, body }
     }
 
     /// Whether it is a text.
@@ -59,71 +59,7 @@ impl Message {
         if self.is_text { Opcode::Text } else { Opcode::Binary }
     }
 
-    /// The bytes, and what they are charged with if they are on the heap.
-    pub(super) fn into_parts(self) -> (Body, Option<Charge>) {
-        (self.body, self.charge)
-    }
-}
-
-/// A message that is not complete.
-#[derive(Debug)]
-pub(super) struct Partial {
-    pub(super) is_text: bool,
-    bytes: Bytes,
-}
-
-#[derive(Debug)]
-enum Bytes {
-    None,
-    /// All in one part, as it was received.
-    Received(Lease),
-    /// More than one part.
-    Gathered(Vec<u8>, Charge),
-}
-
-impl Partial {
-    pub(super) fn new(is_text: bool) -> Self {
-        Self { is_text, bytes: Bytes::None }
-    }
-
-    /// Whether a part can be given as it is.
-    pub(super) fn is_empty(&self) -> bool {
-        matches!(self.bytes, Bytes::None)
-    }
-
-    /// The first part, without a copy.
-    pub(super) fn set(&mut self, part: Lease) {
-        debug_assert!(self.is_empty(), "the first part");
-        self.bytes = Bytes::Received(part);
-    }
-
-    /// A copy of the next part. What it needs is charged before, and is at most twice what has come.
-    pub(super) fn push(&mut self, part: &[u8]) -> Result<(), OverBudget> {
-        let (mut bytes, mut charge) = match ::core::mem::replace(&mut self.bytes, Bytes::None) {
-            Bytes::Gathered(bytes, charge) => (bytes, charge),
-            Bytes::Received(lease) => {
-                let charge = plimsoll_runtime::budget().charge(Kind::Buffers, lease.len() as u64)?;
-                (lease.to_vec(), charge)
-            }
-            Bytes::None => (Vec::new(), plimsoll_runtime::budget().charge(Kind::Buffers, 0)?),
-        };
-        let needed = bytes.len() + part.len();
-        if needed > bytes.capacity() {
-            let capacity = needed.max(2 * bytes.len());
-            charge.grow((capacity as u64).saturating_sub(charge.bytes()))?;
-            bytes.reserve_exact(capacity - bytes.len());
-        }
-        bytes.extend_from_slice(part);
-        self.bytes = Bytes::Gathered(bytes, charge);
-        Ok(())
-    }
-
-    pub(super) fn finish(self) -> Message {
-        let (body, charge) = match self.bytes {
-            Bytes::None => (Body::Empty, None),
-            Bytes::Received(lease) => (Body::Lease(lease), None),
-            Bytes::Gathered(bytes, charge) => (Body::from(bytes), Some(charge)),
-        };
-        Message { is_text: self.is_text, body, charge }
+    pub(super) fn into_body(self) -> Body {
+        self.body
     }
 }

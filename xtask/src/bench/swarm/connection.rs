@@ -12,7 +12,7 @@ use std::time::Instant;
 use mio::net::TcpStream;
 use socket2::{Domain, Socket, Type};
 
-use super::answer::Answers;
+use super::answer::{Answers, Expected};
 use super::plan::{Plan, Reads};
 
 #[derive(Debug)]
@@ -56,6 +56,8 @@ pub(super) enum Failure {
 #[derive(Debug)]
 pub(super) struct Shared<'a> {
     pub(super) plan: &'a Plan,
+    /// Sent before the first request; empty if nothing is.
+    pub(super) opening: Vec<u8>,
     pub(super) head: Vec<u8>,
     pub(super) filler: Vec<u8>,
     pub(super) room: Vec<u8>,
@@ -96,7 +98,10 @@ impl Connection {
         Ok(Connection {
             stream: TcpStream::from_std(socket.into()),
             state: State::Connecting,
-            answers: Answers::default(),
+            answers: Answers::new(match plan.message_bytes {
+                None => Expected::Responses,
+                Some(_) => Expected::Upgrade,
+            }),
             sent: 0,
             requests: 0,
             asked: Instant::now(),
@@ -129,7 +134,7 @@ impl Connection {
             if let Some(failure) = self.send(shared) {
                 return Outcome::Failed(failure);
             }
-            let is_sent = self.sent == total(shared);
+            let is_sent = self.sent == self.total(shared);
             if is_sent && (shared.plan.half || shared.plan.reads == Reads::Never) {
                 self.state = State::Done;
                 return Outcome::Done;
@@ -156,11 +161,13 @@ impl Connection {
     }
 
     fn send(&mut self, shared: &mut Shared<'_>) -> Option<Failure> {
-        let head_bytes = shared.head.len() as u64;
-        while self.sent < total(shared) {
-            let piece = match shared.head.get(self.sent as usize..) {
+        let (is_opening, total) = (self.answers.is_opening(), self.total(shared));
+        let head_bytes = if is_opening { u64::MAX } else { shared.head.len() as u64 };
+        while self.sent < total {
+            let head = if is_opening { &shared.opening } else { &shared.head };
+            let piece = match head.get(self.sent as usize..) {
                 Some(rest) if !rest.is_empty() => rest,
-                _ => &shared.filler[..shared.filler.len().min((total(shared) - self.sent) as usize)],
+                _ => &shared.filler[..shared.filler.len().min((total - self.sent) as usize)],
             };
             match self.stream.write(piece) {
                 Ok(len) => {
@@ -176,9 +183,18 @@ impl Connection {
         None
     }
 
+    /// Bytes of what is sent: of the handshake, or of a request.
+    fn total(&self, shared: &Shared<'_>) -> u64 {
+        match self.answers.is_opening() {
+            true => shared.opening.len() as u64,
+            false => shared.head.len() as u64 + shared.plan.upload_bytes.unwrap_or(0),
+        }
+    }
+
     /// Whether the answer to what was asked is complete.
     fn read(&mut self, shared: &mut Shared<'_>, left: &mut usize) -> Result<bool, Failure> {
         let wanted = (u64::from(self.requests) + 1) * u64::from(shared.plan.pipelined);
+        let was_opening = self.answers.is_opening();
         while *left > 0 {
             let room = (*left).min(shared.room.len());
             match self.stream.read(&mut shared.room[..room]) {
@@ -190,7 +206,11 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(_) => return Err(Failure::Closed),
             }
-            if self.answers.done() > wanted || (self.answers.done() == wanted && self.sent < total(shared)) {
+            if was_opening && !self.answers.is_opening() {
+                (self.sent, self.asked) = (0, Instant::now());
+                return Ok(true);
+            }
+            if self.answers.done() > wanted || (self.answers.done() == wanted && self.sent < self.total(shared)) {
                 return Err(Failure::Wrong);
             }
             if self.answers.done() == wanted {
@@ -206,11 +226,6 @@ impl Connection {
         }
         Ok(false)
     }
-}
-
-/// Bytes of a request as it is sent.
-fn total(shared: &Shared<'_>) -> u64 {
-    shared.head.len() as u64 + shared.plan.upload_bytes.unwrap_or(0)
 }
 
 /// 127.0.0.2 to 127.0.0.21.

@@ -66,6 +66,7 @@ impl<'a> Engine<'a> {
     fn new(plan: &'a Plan, server: SocketAddr) -> io::Result<Engine<'a>> {
         let shared = Shared {
             plan,
+            opening: plan.opening(),
             head: plan.head(),
             filler: vec![b'x'; if plan.upload_bytes.is_some() { PIECE_BYTES } else { 0 }],
             room: vec![0; PIECE_BYTES],

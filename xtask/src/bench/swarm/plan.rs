@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::websocket;
+
 /// The same for each connection.
 #[derive(Clone, Debug)]
 pub(in crate::bench) struct Plan {
@@ -14,6 +16,8 @@ pub(in crate::bench) struct Plan {
     pub(in crate::bench) requests: u32,
     /// How often each is sent at once; at least 1.
     pub(in crate::bench) pipelined: u32,
+    /// The connection becomes a WebSocket first; its requests are messages with so many bytes, and the answers their echoes.
+    pub(in crate::bench) message_bytes: Option<usize>,
     /// Only the first half of the head is sent, and no answer is expected.
     pub(in crate::bench) half: bool,
     pub(in crate::bench) reads: Reads,
@@ -52,6 +56,7 @@ impl Plan {
         upload_bytes: None,
         requests: 1,
         pipelined: 1,
+        message_bytes: None,
         half: false,
         reads: Reads::All,
         then: Then::Close,
@@ -74,8 +79,19 @@ impl Plan {
         plan
     }
 
+    /// What a connection begins with before its requests, if anything.
+    pub(super) fn opening(&self) -> Vec<u8> {
+        match self.message_bytes {
+            None => Vec::new(),
+            Some(_) => websocket::handshake(self.target),
+        }
+    }
+
     /// The bytes of a head, and how many of them are sent.
     pub(super) fn head(&self) -> Vec<u8> {
+        if let Some(bytes) = self.message_bytes {
+            return websocket::message(bytes).repeat(self.pipelined as usize);
+        }
         let head = match self.upload_bytes {
             None => format!("GET {} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n", self.target),
             Some(bytes) => {

@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use crate::Error;
 use crate::ws::{Deflater, Inflater};
 
+const BYTES_MAX: u64 = 1 << 20;
+
 fn deflated(deflater: &mut Deflater, message: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let deflated = deflater.message(message, |bytes| {
@@ -21,15 +23,15 @@ fn inflated(inflater: &mut Inflater, parts: &[&[u8]]) -> Result<Vec<u8>, Error> 
         out.extend_from_slice(bytes);
         Ok(())
     };
-    parts.iter().try_for_each(|part| inflater.inflate(part, &mut put))?;
-    inflater.finish(&mut put)?;
+    parts.iter().try_for_each(|part| inflater.inflate(part, BYTES_MAX, &mut put))?;
+    inflater.finish(BYTES_MAX, &mut put)?;
     Ok(out)
 }
 
 /// RFC 7692 7.2.3.
 #[test]
 fn the_examples_of_the_rfc() {
-    let mut inflater = Inflater::new(false, 1_000);
+    let mut inflater = Inflater::new(false);
     let hello: &[u8] = &[0xF2, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00];
     assert_eq!(inflated(&mut inflater, &[hello]).as_deref(), Ok(&b"Hello"[..]));
     // Not compressed at all.
@@ -42,11 +44,11 @@ fn the_examples_of_the_rfc() {
     let two: &[u8] = &[0xF2, 0x48, 0x05, 0x00, 0x00, 0x00, 0xFF, 0xFF, 0xCA, 0xC9, 0xC9, 0x07, 0x00];
     assert_eq!(inflated(&mut inflater, &[two]).as_deref(), Ok(&b"Hello"[..]));
     // The second message refers to the first.
-    let mut inflater = Inflater::new(true, 1_000);
+    let mut inflater = Inflater::new(true);
     assert_eq!(inflated(&mut inflater, &[hello]).as_deref(), Ok(&b"Hello"[..]));
     let again: &[u8] = &[0xF2, 0x00, 0x11, 0x00, 0x00];
     assert_eq!(inflated(&mut inflater, &[again]).as_deref(), Ok(&b"Hello"[..]));
-    let mut fresh = Inflater::new(false, 1_000);
+    let mut fresh = Inflater::new(false);
     assert_eq!(inflated(&mut fresh, &[again]), Err(Error::WebSocketDeflateInvalid));
 }
 
@@ -56,8 +58,8 @@ fn a_bomb_is_stopped_while_it_runs() {
     let mut deflater = Deflater::new(15, false).expect("a window");
     let bomb = deflated(&mut deflater, &vec![0; 16 << 20]);
     assert!(bomb.len() < 256 << 10, "{} bytes", bomb.len());
-    let (mut inflater, mut bytes) = (Inflater::new(false, 1 << 20), 0);
-    let result = inflater.inflate(&bomb, |piece| {
+    let (mut inflater, mut bytes) = (Inflater::new(false), 0);
+    let result = inflater.inflate(&bomb, BYTES_MAX, |piece| {
         bytes += piece.len();
         Ok(())
     });
@@ -72,7 +74,7 @@ fn what_is_taken_over_makes_the_next_shorter() {
     let (first, second) = (deflated(&mut keeps, message), deflated(&mut keeps, message));
     assert!(second.len() < first.len() / 2);
     assert_eq!(deflated(&mut forgets, message), deflated(&mut forgets, message));
-    let mut inflater = Inflater::new(true, 1_000);
+    let mut inflater = Inflater::new(true);
     assert_eq!(inflated(&mut inflater, &[&first]).as_deref(), Ok(&message[..]));
     assert_eq!(inflated(&mut inflater, &[&second]).as_deref(), Ok(&message[..]));
     assert_eq!(Deflater::new(8, true).map(drop), Err(Error::LimitInvalid));
@@ -93,7 +95,7 @@ proptest! {
         cut in any::<proptest::sample::Index>(),
     ) {
         let mut deflater = Deflater::new(window_bits, takes_over).expect("a window");
-        let mut inflater = Inflater::new(takes_over, 1 << 20);
+        let mut inflater = Inflater::new(takes_over);
         for message in messages {
             let packed = deflated(&mut deflater, &message);
             let (first, second) = packed.split_at(cut.index(packed.len() + 1));

@@ -1,0 +1,113 @@
+//! Parts of a message that are put together.
+
+use plimsoll_pool::{Charge, Class};
+use plimsoll_runtime::{Kind, Lease, OverBudget, Pool};
+
+use crate::Body;
+
+/// Bytes that grow: in the pool as long as a class takes them, on the heap beyond. What they need is charged before, and is at most twice what has
+/// come.
+#[derive(Debug, Default)]
+pub(super) struct Assembly(Bytes);
+
+#[derive(Debug, Default)]
+enum Bytes {
+    #[default]
+    None,
+    Pooled(Lease),
+    Heap(Charged),
+}
+
+/// Bytes on the heap, with what they are charged with.
+#[derive(Debug)]
+struct Charged {
+    bytes: Vec<u8>,
+    charge: Charge,
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Assembly {
+    /// Whether nothing was put in.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self.0, Bytes::None)
+    }
+
+    /// Takes the first part as it is.
+    pub(super) fn set(&mut self, part: Lease) {
+        debug_assert!(self.is_empty(), "the first part");
+        self.0 = Bytes::Pooled(part);
+    }
+
+    /// Copies the next part.
+    pub(super) fn push(&mut self, pool: &Pool, part: &[u8]) -> Result<(), OverBudget> {
+        match &mut self.0 {
+            Bytes::None => self.0 = Self::begin(pool, part)?,
+            Bytes::Pooled(lease) if lease.spare_capacity() >= part.len() => {
+                let taken = lease.extend(part);
+                debug_assert_eq!(taken, part.len(), "there was room");
+            }
+            Bytes::Pooled(lease) => {
+                let needed = lease.len() + part.len();
+                self.0 = if needed <= LEASE_BYTES_MAX {
+                    let mut larger =
+                        pool.try_acquire(needed.max(2 * lease.len()).min(LEASE_BYTES_MAX), Kind::Buffers)?;
+                    larger.extend(lease);
+                    larger.extend(part);
+                    Bytes::Pooled(larger)
+                } else {
+                    let mut charged = Charged::with_capacity(pool, needed)?;
+                    charged.bytes.extend_from_slice(lease);
+                    charged.bytes.extend_from_slice(part);
+                    Bytes::Heap(charged)
+                };
+            }
+            Bytes::Heap(charged) => charged.push(part)?,
+        }
+        Ok(())
+    }
+
+    fn begin(pool: &Pool, part: &[u8]) -> Result<Bytes, OverBudget> {
+        if part.len() <= LEASE_BYTES_MAX {
+            return pool.try_copy(part, Kind::Buffers).map(Bytes::Pooled);
+        }
+        let mut charged = Charged::with_capacity(pool, part.len())?;
+        charged.bytes.extend_from_slice(part);
+        Ok(Bytes::Heap(charged))
+    }
+
+    /// All that was put in.
+    pub(super) fn finish(self) -> Body {
+        match self.0 {
+            Bytes::None => Body::Empty,
+            Bytes::Pooled(lease) => Body::Lease(lease),
+            Bytes::Heap(charged) => Body::Bytes(bytes::Bytes::from_owner(charged)),
+        }
+    }
+}
+
+impl Charged {
+    fn with_capacity(pool: &Pool, capacity: usize) -> Result<Self, OverBudget> {
+        let charge = pool.budget().charge(Kind::Buffers, capacity as u64)?;
+        Ok(Self { bytes: Vec::with_capacity(capacity), charge })
+    }
+
+    fn push(&mut self, part: &[u8]) -> Result<(), OverBudget> {
+        let needed = self.bytes.len() + part.len();
+        if needed > self.bytes.capacity() {
+            let capacity = needed.max(2 * self.bytes.len());
+            self.charge.grow((capacity as u64).saturating_sub(self.charge.bytes()))?;
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(part);
+        debug_assert!(self.charge.bytes() >= self.bytes.capacity() as u64, "charged before");
+        Ok(())
+    }
+}
+
+/// The largest class.
+const LEASE_BYTES_MAX: usize = Class::K128.bytes();

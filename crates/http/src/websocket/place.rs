@@ -1,0 +1,111 @@
+//! Where a WebSocket is: in the table of its worker, or on a stream of HTTP/2.
+
+use ::core::cell::{Cell, RefCell};
+use ::core::net::SocketAddr;
+use ::core::task::{Context, Waker};
+use std::rc::Rc;
+
+use plimsoll_pool::Charge;
+use plimsoll_slab::Key;
+
+use super::Socket;
+use super::wire::{Flags, Wire};
+use crate::connection::Connection;
+use crate::core::Core;
+
+/// As whoever has the socket knows it.
+#[derive(Clone)]
+pub(super) enum Place {
+    /// The engine of the worker steps it.
+    Table(Rc<Core>, Key),
+    /// A task steps it.
+    Stream(Rc<Stream>),
+}
+
+/// A WebSocket on a stream, beside the task that steps it.
+pub(super) struct Stream {
+    pub(super) core: Rc<Core>,
+    pub(super) socket: RefCell<Socket>,
+    pub(super) peer: Option<SocketAddr>,
+    /// Of the task.
+    waker: Cell<Option<Waker>>,
+    _charge: Charge,
+}
+
+impl Stream {
+    pub(super) fn new(core: &Rc<Core>, socket: Socket, peer: Option<SocketAddr>, charge: Charge) -> Self {
+        let core = Rc::clone(core);
+        Self { core, socket: RefCell::new(socket), peer, waker: Cell::new(None), _charge: charge }
+    }
+
+    /// Whether something was changed since the last look; else the task is woken when it is.
+    pub(super) fn poll_listed(&self, cx: &Context<'_>) -> bool {
+        let is_listed = self.socket.borrow_mut().wire.flags.put(Flags::LISTED, false);
+        if !is_listed {
+            self.waker.set(Some(cx.waker().clone()));
+        }
+        is_listed
+    }
+}
+
+impl Place {
+    pub(super) fn core(&self) -> &Rc<Core> {
+        match self {
+            Self::Table(core, _) => core,
+            Self::Stream(stream) => &stream.core,
+        }
+    }
+
+    /// Runs `act` on the WebSocket, if it is there and not being worked on.
+    pub(super) fn on<R>(&self, act: impl FnOnce(&mut Socket) -> R) -> Option<R> {
+        match self {
+            Self::Table(core, key) => match core.table.borrow_mut().get_mut(*key)? {
+                Connection::WebSocket(socket) => Some(act(socket)),
+                _ => None,
+            },
+            Self::Stream(stream) => stream.socket.try_borrow_mut().ok().map(|mut socket| act(&mut socket)),
+        }
+    }
+
+    /// The same, and it is looked after then.
+    pub(super) fn with<R>(&self, act: impl FnOnce(&mut Socket) -> R) -> Option<R> {
+        self.on(|socket| {
+            let result = act(socket);
+            self.list(&mut socket.wire);
+            result
+        })
+    }
+
+    /// Has the WebSocket looked after.
+    pub(super) fn list(&self, wire: &mut Wire) {
+        if wire.flags.put(Flags::LISTED, true) {
+            return;
+        }
+        match self {
+            Self::Table(core, key) => {
+                core.enlist(*key);
+            }
+            Self::Stream(stream) => stream.waker.take().into_iter().for_each(Waker::wake),
+        }
+    }
+
+    /// Has it looked after once the task that was woken has had its turn.
+    pub(super) fn list_later(&self, wire: &mut Wire) {
+        match self {
+            Self::Table(core, key) => {
+                if !wire.flags.put(Flags::LISTED, true) {
+                    core.list_later(*key);
+                }
+            }
+            // Its task says so itself.
+            Self::Stream(_) => {}
+        }
+    }
+
+    pub(super) fn peer_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Table(core, key) => core.peer_address(*key),
+            Self::Stream(stream) => stream.peer,
+        }
+    }
+}

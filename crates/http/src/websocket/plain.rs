@@ -1,0 +1,54 @@
+//! In the place of `deflate` where that is not built: nothing is agreed on, so no message is compressed.
+
+use plimsoll_codec::ws::{Compression, Handshake};
+use plimsoll_pool::PoolBox;
+use plimsoll_runtime::OverBudget;
+
+use super::WebSocketConfig;
+use super::assembly::Assembly;
+use super::message::Message;
+use super::wire::{Values, Work};
+use crate::Error;
+use crate::core::Core;
+
+/// The windows of one connection: it has none, and there is no value of this type.
+#[derive(Debug)]
+pub(super) enum Streams {}
+
+pub(super) fn agree(_core: &Core, _handshake: &Handshake<'_>, _config: &WebSocketConfig) -> Option<Compression> {
+    None
+}
+
+/// Gives the message back, to be sent as it is.
+pub(super) fn put(
+    _work: &mut Work,
+    _core: &Core,
+    _compression: Compression,
+    message: Message,
+) -> Result<Option<Message>, Error> {
+    Ok(Some(message))
+}
+
+impl Streams {
+    pub(super) fn of<'a>(place: &'a mut Option<PoolBox<Self>>, _core: &Core) -> Result<&'a mut Self, OverBudget> {
+        place.as_deref_mut().ok_or(OverBudget::new(0))
+    }
+
+    pub(super) fn are_kept(&mut self, _core: &Core) -> bool {
+        match *self {}
+    }
+
+    pub(super) fn inflate(
+        &mut self,
+        _core: &Core,
+        _of: (&Values, bool),
+        _part: &[u8],
+        _assembly: &mut Assembly,
+    ) -> Result<(), Error> {
+        match *self {}
+    }
+
+    pub(super) fn finish(&mut self, _core: &Core, _of: (&Values, bool), _assembly: &mut Assembly) -> Result<(), Error> {
+        match *self {}
+    }
+}

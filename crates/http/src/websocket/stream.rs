@@ -1,0 +1,207 @@
+//! A WebSocket on a stream of HTTP/2 (RFC 8441): the same steps as in the table, made by a task.
+
+use ::core::future::{Future, poll_fn};
+use ::core::pin::pin;
+use ::core::task::Poll;
+use ::core::time::Duration;
+use std::rc::Rc;
+
+use plimsoll_codec::ws::CloseCode;
+use plimsoll_pool::Kind;
+use plimsoll_runtime::net::Bytes;
+use plimsoll_runtime::{Lease, SendBytes, signal, sleep, timeout};
+
+use super::drive::{Due, go_away, open, overdue, turn};
+use super::handler::WebSocketEnd;
+use super::place::{Place, Stream};
+use super::socket::{Mailbox, WebSocket};
+use super::wire::{Phase, Wire, quarters};
+use super::{Consumer, Opening, Socket, Start};
+use crate::core::Core;
+use crate::h2::Tunnel;
+use crate::{Error, Request, Response};
+
+/// Answers an extended CONNECT, and has a task step the WebSocket then.
+pub(super) fn begin(request: &Request, response: Response, opening: Opening) -> Result<Response, Error> {
+    let core = request.ticket().core();
+    let Opening { settings, start } = opening;
+    let (consumer, start) = match start {
+        Start::Handler(handler) => (Consumer::Handler(handler), None),
+        Start::Task(start) => {
+            let mailbox = core.pool.try_boxed(Mailbox::default(), Kind::Tasks).map_err(|(over, _)| over)?;
+            (Consumer::Task(Some(mailbox)), Some(start))
+        }
+    };
+    let charge = core.pool.budget().charge(Kind::Codec, STREAM_BYTES)?;
+    let socket = Socket { consumer, wire: Wire::new(settings) };
+    let stream = Rc::new(Stream::new(core, socket, request.peer_addr().ok(), charge));
+    request.open_tunnel(response, |tunnel| {
+        drop(plimsoll_runtime::spawn(drive(Rc::clone(&stream), tunnel))?);
+        stream.core.counters().websocket();
+        if start.is_some_and(|start| !start(WebSocket::new(Place::Stream(Rc::clone(&stream))))) {
+            let mut socket = stream.socket.borrow_mut();
+            socket.wire.note_end(WebSocketEnd::NoRoom);
+            socket.wire.phase = Phase::Open;
+            socket.wire.close(&stream.core, Some(CloseCode::TRY_LATER), "", Phase::Ending);
+        }
+        Ok(())
+    })
+}
+
+/// What came of waiting.
+enum Waited {
+    Bytes(Lease),
+    End,
+    Listed,
+    Elapsed,
+    Stopping,
+}
+
+/// Steps the WebSocket until it is over.
+async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
+    let (place, core) = (Place::Stream(Rc::clone(&stream)), &stream.core);
+    open(&place, &mut stream.socket.borrow_mut());
+    let (mut tells_stop, mut is_finished) = (true, false);
+    loop {
+        turn(&place, &mut stream.socket.borrow_mut());
+        if send(&stream, &mut tunnel).await.is_err() {
+            return finish(&stream, WebSocketEnd::Gone);
+        }
+        let (reads, due) = look(&stream, core);
+        if stream.socket.borrow().wire.phase == Phase::Ending {
+            if ::core::mem::replace(&mut is_finished, true) || tunnel.finish().is_err() {
+                return finish(&stream, WebSocketEnd::Gone);
+            }
+            stream.socket.borrow_mut().wire.phase = Phase::Lingering { dropped_kib: 0 };
+            continue;
+        }
+        match wait(&stream, &mut tunnel, reads, due, tells_stop).await {
+            Waited::Bytes(lease) => take_in(&mut stream.socket.borrow_mut(), core, lease),
+            Waited::End => return finish(&stream, WebSocketEnd::Gone),
+            Waited::Listed => {}
+            Waited::Elapsed => {
+                let mut socket = stream.socket.borrow_mut();
+                if !overdue(core, &mut socket.wire) {
+                    drop(socket);
+                    return finish(&stream, WebSocketEnd::Gone);
+                }
+            }
+            Waited::Stopping => {
+                tells_stop = false;
+                go_away(core, &mut stream.socket.borrow_mut().wire);
+            }
+        }
+    }
+}
+
+/// Sends all output, as the stream's windows allow.
+async fn send(stream: &Stream, tunnel: &mut Tunnel) -> Result<(), Error> {
+    let send_timeout = stream.socket.borrow().send_timeout();
+    loop {
+        let piece = {
+            let mut socket = stream.socket.borrow_mut();
+            match &mut socket.wire.work {
+                Some(work) => work.output.next_piece(&stream.core.pool)?,
+                None => None,
+            }
+        };
+        let Some(piece) = piece else { return Ok(()) };
+        let sent = match piece {
+            SendBytes::Lease(lease) => timeout(send_timeout, tunnel.send(lease)).await,
+            SendBytes::Static(bytes) => timeout(send_timeout, tunnel.send_static(bytes)).await,
+            // Output gathers what others share.
+            SendBytes::Shared(bytes) => {
+                let copy = stream.core.pool.try_copy(&bytes, Kind::Buffers)?;
+                timeout(send_timeout, tunnel.send(copy)).await
+            }
+        };
+        sent.map_err(|_late| Error::Gone)??;
+        let flushed = timeout(send_timeout, tunnel.flush()).await;
+        flushed.map_err(|_late| Error::Gone)??;
+    }
+}
+
+/// After a step: wakes who waits, and says whether to read and for how long to wait.
+fn look(stream: &Stream, core: &Core) -> (bool, Option<Duration>) {
+    let mut socket = stream.socket.borrow_mut();
+    let Socket { consumer, wire } = &mut *socket;
+    if let Consumer::Task(Some(mailbox)) = consumer {
+        if !wire.is_open() {
+            mailbox.wake_reader();
+        }
+        mailbox.wake_writer();
+    }
+    let is_waiting = wire.work.as_ref().is_some_and(|work| work.ready.is_some());
+    let reads = match wire.phase {
+        Phase::Open | Phase::Asked | Phase::Closing => !is_waiting,
+        Phase::Lingering { .. } => true,
+        Phase::Ending | Phase::Over => false,
+    };
+    let due = match wire.due_in(core, false) {
+        Due::In(after) => Some(after),
+        Due::Never => None,
+        Due::AsBefore => Some(wire.settings.values.close_timeout),
+    };
+    wire.rest(core);
+    (reads, due)
+}
+
+async fn wait(stream: &Stream, tunnel: &mut Tunnel, reads: bool, due: Option<Duration>, tells_stop: bool) -> Waited {
+    let mut stopped = pin!(signal::stopped());
+    let mut elapsed = pin!(due.map(sleep));
+    poll_fn(|cx| {
+        if stream.poll_listed(cx) {
+            return Poll::Ready(Waited::Listed);
+        }
+        if reads && let Poll::Ready(received) = tunnel.poll_recv(cx) {
+            return Poll::Ready(received.ok().flatten().map_or(Waited::End, Waited::Bytes));
+        }
+        if tells_stop && stopped.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Waited::Stopping);
+        }
+        match elapsed.as_mut().as_pin_mut() {
+            Some(elapsed) => elapsed.poll(cx).map(|()| Waited::Elapsed),
+            None => Poll::Pending,
+        }
+    })
+    .await
+}
+
+fn take_in(socket: &mut Socket, core: &Core, lease: Lease) {
+    let wire = &mut socket.wire;
+    wire.heard = quarters(plimsoll_runtime::now());
+    if !matches!(wire.phase, Phase::Open | Phase::Asked | Phase::Closing) {
+        return;
+    }
+    if wire.phase == Phase::Asked {
+        wire.phase = Phase::Open;
+    }
+    let taken = wire.work(&core.pool).and_then(|work| work.take(&core.pool, Bytes::Owned(lease)));
+    if let Err(over) = taken {
+        wire.fail(core, &over.into());
+    }
+}
+
+/// It is over: whoever has the socket is told.
+fn finish(stream: &Stream, end: WebSocketEnd) {
+    let mut socket = stream.socket.borrow_mut();
+    socket.wire.note_end(end);
+    socket.wire.phase = Phase::Over;
+    let consumer = ::core::mem::replace(&mut socket.consumer, Consumer::Task(None));
+    let end = socket.wire.end.unwrap_or(end);
+    match consumer {
+        Consumer::Task(Some(mut mailbox)) => {
+            mailbox.wake_reader();
+            mailbox.wake_writer();
+            socket.consumer = Consumer::Task(Some(mailbox));
+        }
+        Consumer::Handler(handler) => {
+            drop(socket);
+            super::drive::tell_closed(handler, end);
+        }
+        Consumer::Task(None) => {}
+    }
+}
+
+/// What a stream is charged: its place, and what the reference to it takes.
+const STREAM_BYTES: u64 = (size_of::<Stream>() as u64 + 16).next_multiple_of(16);
