@@ -61,6 +61,10 @@ async fn hold(stage: Arc<Stage>) {
         held.clear();
         let lens: &[usize] = if wanted { &[131_072, 16_384, 4_096] } else { &[] };
         for len in lens {
+            // The last pages one by one, so that it is known how many there are.
+            if *len == 4_096 {
+                held.pop();
+            }
             while let Ok(lease) = pool().try_acquire(*len, Kind::Buffers) {
                 held.push(lease);
             }
@@ -78,7 +82,7 @@ async fn answer(mut req: Request, stage: Arc<Stage>) -> Result<Response, Error> 
             while !stage.is_held() {
                 sleep(Duration::from_millis(1)).await;
             }
-            Ok(Response::text(vec![b'a'; 10_000]))
+            Ok(Response::text(vec![b'a'; 16 * 1024]))
         }
         "/pieces" => {
             let mut out = req.respond(Response::new(StatusCode::OK), None)?;
@@ -196,7 +200,7 @@ fn an_answer_waits_until_there_is_room() {
         client.write_all(&request("/answer", 0)).expect("it is sent");
         stage.until_red();
         stage.want(false);
-        let answer = read(&mut client, &"a".repeat(10_000));
+        let answer = read(&mut client, &"a".repeat(16 * 1024));
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer:.200}");
     });
 }
