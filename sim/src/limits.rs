@@ -82,7 +82,12 @@ impl Limit {
             Self::Connections | Self::Address => shed(Shed::Accept),
             Self::BodyRate | Self::Handler => shed(Shed::Timeout),
             Self::Age | Self::Requests => verdicts.contains(&Verdict::Cut),
-            Self::Memory => totals.responses_total.iter().any(|&(status, _)| status == 503),
+            Self::Memory => {
+                let is_told = totals.responses_total.iter().any(|&(status, _)| status == 503);
+                is_told
+                    || totals.accepting_held_total > 0
+                    || [Shed::Parked, Shed::Output, Shed::Body].into_iter().any(shed)
+            }
         }
     }
 }
@@ -90,7 +95,7 @@ impl Limit {
 /// The line of a world: plenty, or hardly enough for so many workers.
 pub(crate) fn memory(limit: Option<Limit>, workers: usize, rng: &mut Rng) -> MemoryLimit {
     match limit {
-        Some(Limit::Memory) => MemoryLimit::kib(SMALLEST_KIB[workers - 1] + workers as u64 * rng.pick(&[64, 150, 400])),
+        Some(Limit::Memory) => MemoryLimit::kib(SMALLEST_KIB[workers - 1] + workers as u64 * rng.pick(&[64, 96, 200])),
         _ => MemoryLimit::mib(32),
     }
 }

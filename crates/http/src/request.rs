@@ -298,7 +298,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Misuse`] for another method, [`Error::Unsupported`] in HTTP/2, [`Error::Gone`] as with [`upgrade`](Self::upgrade).
+    /// [`Error::Misuse`] for another method, [`Error::Unsupported`] in HTTP/2, where [`accept_tunnel`](Self::accept_tunnel) gives the stream;
+    /// [`Error::Gone`] as with [`upgrade`](Self::upgrade).
     pub fn tunnel<F>(&self, run: impl FnOnce(Upgraded) -> F + 'static) -> Result<Response, Error>
     where
         F: Future<Output = ()> + 'static,
