@@ -9,12 +9,16 @@
 //! A seed decides its weather: half of them are clean, a quarter has an ordinary bad day, a quarter everything at once. In a quarter of them a limit of the
 //! server is so tight that it is reached: connections in all and of an address, the rate of a body, ages, the time of handlers, memory.
 //!
-//! `cargo xtask sim` sweeps; see [`scenario::run`] for one seed.
+//! `cargo xtask sim` sweeps; see [`scenario::run`] for one seed. `--of relay` and `--of fanout` do the same for [relays](relay) and for
+//! [hubs](fanout).
 
 #![forbid(unsafe_code)]
 
+pub mod fanout;
 pub mod limits;
 pub mod oracle;
 mod plan;
+pub mod relay;
 pub mod scenario;
 mod service;
+pub mod world;

@@ -12,6 +12,7 @@
 //! | which cores they run on, and the programs that this needs | [`placement`] |
 //! | whether all answer the same | [`check`] |
 //! | what wrk does and says | [`wrk`] |
+//! | what h2load does and says | [`h2load`] |
 //! | clients of our own | [`swarm`] |
 //! | the rounds of a profile | [`rounds`] |
 //! | the memory cases | [`memory`] |
@@ -24,21 +25,27 @@
 //! |---|---|---|
 //! | `--criterion` | the parts, each beside what one would take instead | [`criterion`] |
 //! | `--instructions` | what a request costs, counted exactly | [`instructions`] |
+//! | `--relay` | relays side by side | [`relay`], with [`pairs`] |
+//! | `--fanout` | one message to many WebSockets | [`fanout`] |
 //! | `--pool` | the targets of the memory pool | [`pool`], with [`memory`] and [`client`] |
 
 mod callgrind;
 mod check;
 mod client;
 mod criterion;
+mod fanout;
 mod figures;
+mod h2load;
 pub(crate) mod instructions;
 mod loads;
 mod memory;
+mod pairs;
 mod placement;
 mod pool;
 mod proc;
 mod process;
 mod record;
+mod relay;
 mod report;
 mod rounds;
 mod servers;
@@ -93,9 +100,15 @@ impl Choice {
     fn targets(&self) -> Vec<(&'static str, Option<Ability>)> {
         let mut targets: Vec<_> = self.profiles.iter().map(|profile| (profile.target, profile.needs)).collect();
         targets.extend(self.cases.iter().map(|case| (case.plan.target, case.needs)));
+        // What is loaded in HTTP/2 is judged by what h2load says of the answers.
+        targets.retain(|(_, needs)| *needs != Some(Ability::Http2));
         targets.sort_unstable_by_key(|(target, _)| *target);
         targets.dedup_by_key(|(target, _)| *target);
         targets
+    }
+
+    fn needs_h2load(&self) -> bool {
+        self.profiles.iter().any(|profile| matches!(profile.generator, Generator::H2load { .. }))
     }
 
     fn needs_wrk(&self) -> bool {
@@ -111,6 +124,12 @@ pub(crate) fn run(flags: &BenchFlags) -> u8 {
     if let Some(name) = &flags.pool {
         return pool::run(name);
     }
+    if flags.relay {
+        return relay::run(&Extent::new(flags), &flags.profiles);
+    }
+    if flags.fanout {
+        return fanout::run(&Extent::new(flags), &flags.profiles);
+    }
     if flags.instructions {
         return instructions::run(flags.update);
     }
@@ -125,6 +144,7 @@ pub(crate) fn run(flags: &BenchFlags) -> u8 {
         }
     };
     let missing = placement::missing().or_else(|| choice.needs_wrk().then(wrk::missing).flatten());
+    let missing = missing.or_else(|| choice.needs_h2load().then(h2load::missing).flatten());
     if let Some(install) = missing {
         eprintln!("{install}");
         return EXIT_MISSING;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use http::{Method, StatusCode, Version};
 use plimsoll_codec::h1::{BodyLength, FieldSlot, Fields, ResponseHead};
-use plimsoll_codec::h2::{Connection, Event, Limits, Storage, Stream, StreamKey};
+use plimsoll_codec::h2::{Connection, Event, Limits, Repeat, Storage, Stream, StreamKey};
 use plimsoll_codec::hpack::TABLE_BYTES;
 
 const BODY: &[u8] = b"hello over HTTP/2\n";
@@ -35,6 +35,7 @@ struct Memory {
     encoder_table: [u8; TABLE_BYTES],
     bytes: Vec<u8>,
     slots: [FieldSlot; 100],
+    repeat: Repeat,
 }
 
 #[derive(Copy, Clone)]
@@ -78,6 +79,7 @@ fn serve(mut socket: TcpStream) -> io::Result<()> {
         encoder_table: [0; TABLE_BYTES],
         bytes: vec![0; LIMITS.scratch_bytes()],
         slots: [FieldSlot::EMPTY; 100],
+        repeat: Repeat::default(),
     };
     let mut connection = Connection::new(&LIMITS);
     let (mut input, mut have) = (vec![0; INPUT_BYTES], 0);
@@ -111,8 +113,8 @@ fn turn(
     memory: &mut Memory,
     out: &mut Vec<u8>,
 ) -> Result<usize, plimsoll_codec::Error> {
-    let Memory { streams, answers, decoder_table, encoder_table, bytes, slots } = memory;
-    let mut storage = Storage { streams, decoder_table, encoder_table, bytes, slots };
+    let Memory { streams, answers, decoder_table, encoder_table, bytes, slots, repeat } = memory;
+    let mut storage = Storage { streams, decoder_table, encoder_table, bytes, slots, repeat };
     let mut used = 0;
     loop {
         let step = connection.step(&input[used..], &mut storage, out, 0)?;

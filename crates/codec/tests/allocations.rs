@@ -9,7 +9,7 @@ use std::cell::Cell;
 use http::{Method, StatusCode, Version};
 use plimsoll_codec::date;
 use plimsoll_codec::h1::{BodyLength, FieldSlot, Fields, ResponseHead};
-use plimsoll_codec::h2::{Connection, Event, FrameHeader, Limits, Storage, Stream};
+use plimsoll_codec::h2::{Connection, Event, FrameHeader, Limits, Repeat, Storage, Stream};
 
 struct Counting;
 
@@ -67,6 +67,7 @@ fn requests_and_responses_allocate_nothing() {
         encoder_table: &mut encoder_table,
         bytes: &mut bytes,
         slots: &mut slots,
+        repeat: &mut Repeat::default(),
     };
     let input = requests(COUNT);
     let mut connection = Connection::new(&limits);

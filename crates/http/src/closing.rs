@@ -206,6 +206,10 @@ pub(crate) fn take_handler(active: &mut Active) -> Option<JoinHandle<()>> {
     let handler = active.handler.take();
     if active.must_finish > 0 {
         drop(handler);
+        // If it waits for the peer, it is told that there is none.
+        for waker in [active.reader.take(), active.writer.take()].into_iter().flatten() {
+            waker.wake();
+        }
         return None;
     }
     handler

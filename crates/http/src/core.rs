@@ -7,7 +7,7 @@ use ::core::net::SocketAddr;
 use ::core::task::{Context, Poll, Waker};
 use ::core::time::Duration;
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use http::{Method, StatusCode, Version};
 use plimsoll_codec::date::{self, DATE_BYTES};
@@ -22,7 +22,8 @@ use crate::config::Config;
 use crate::connection::{Active, Connection};
 use crate::counters::{Counters, Shed, WorkerCounters};
 use crate::error::Error;
-use crate::h2::Scratch;
+use crate::fanout::Members;
+use crate::h2::{self, Scratch};
 use crate::hungry::Hungry;
 use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
@@ -87,7 +88,10 @@ pub(crate) struct Core {
     /// What is known of peers beside their sockets.
     pub(crate) peers: RefCell<Peers>,
     pub(crate) log: Option<LogHook>,
+    /// Members of hubs, while there are some.
+    pub(crate) fanout: RefCell<Weak<Members>>,
     pub(crate) h2_scratch: RefCell<Scratch>,
+    pub(crate) h2_spare: h2::Spare,
     /// The paths of the routes, for handlers that ask for a parameter.
     #[cfg(feature = "router")]
     pub(crate) routes: OnceCell<Rc<crate::router::Table>>,
@@ -128,7 +132,9 @@ impl Core {
             level: Cell::default(),
             looked_at: Cell::new(0),
             log,
+            fanout: RefCell::default(),
             h2_scratch: RefCell::default(),
+            h2_spare: Cell::new(None),
             #[cfg(feature = "router")]
             routes: OnceCell::new(),
         })
@@ -430,7 +436,9 @@ impl Core {
         active.handler = None;
         self.log_streamed(active);
         let is_whole = response.kind() == ResponseKind::Whole;
-        if !active.closing && (is_whole || active.exchange.response() == ResponseState::Body) {
+        // What another goes on with is not cut short.
+        let is_cut_short = active.exchange.response() == ResponseState::Body && active.upgrade.is_none();
+        if !active.closing && (is_whole || is_cut_short) {
             // A second answer, or one that is cut short: the peer can only be told by closing.
             self.abandon(active);
         }

@@ -39,6 +39,7 @@ mod core;
 mod counters;
 mod engine;
 mod error;
+mod fanout;
 mod h2;
 mod hungry;
 mod incoming;
@@ -56,6 +57,7 @@ mod router;
 mod score;
 mod server;
 mod settle;
+mod sse;
 mod steps;
 mod sys;
 mod ticket;
@@ -69,7 +71,10 @@ pub use config::{Config, HalfClose, Http2, ProxyProtocol, TcpOptions};
 pub use connection::{CONNECTION_BYTES, EXCHANGE_BYTES};
 pub use counters::{Counters, Shed, Totals};
 pub use error::Error;
-pub use h2::HTTP2_PARKED_BYTES;
+pub use fanout::{
+    Hub, HubConfig, HubHandler, HubStats, Incoming, MEMBER_BYTES, Member, MemberId, Post, SlowConsumer, Subscription,
+};
+pub use h2::{HTTP2_PARKED_BYTES, Tunnel};
 pub use http::{Method, StatusCode, Version, header};
 pub use plan::plan;
 pub use plimsoll_codec as codec;
@@ -79,6 +84,7 @@ pub use response::{Body, IntoResponse, Response};
 #[cfg(feature = "router")]
 pub use router::{Handler, RouteError, Router};
 pub use server::{AccessRecord, Server};
+pub use sse::{Event, EventWriter, EventsConfig};
 pub use trailers::Trailers;
 pub use upgrade::{Seat, Upgraded};
 pub use websocket::{Message, OriginCheck, WebSocket, WebSocketConfig};

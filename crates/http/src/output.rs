@@ -168,6 +168,7 @@ impl Output {
                 self.tail = Body::Static(bytes);
                 Err(over)
             }
+            Err((over, SendBytes::Shared(_))) => Err(over),
         }
     }
 

@@ -49,6 +49,10 @@ impl Request {
         Ok(Self { head: lease, head_bytes: head.len() as u16, parsed: view.request().clone(), ticket })
     }
 
+    pub(crate) fn ticket(&self) -> &Ticket {
+        &self.ticket
+    }
+
     /// Everything that was parsed from the head.
     pub fn view(&self) -> RequestView<'_> {
         let head_bytes = usize::from(self.head_bytes);
@@ -119,7 +123,7 @@ impl Request {
 
     /// The fields that came after the body, once; `None` where there were none. Ask when [`chunk`](Self::chunk) has said `None`, or the body was
     /// collected: before that they may not be there yet. They are at most
-    /// [`Limits::trailer_bytes`](crate::codec::h1::Limits::trailer_bytes) long.
+    /// [`Limits::trailer_bytes`](crate::codec::h1::Limits::trailer_bytes) long. Those of HTTP/2 are checked and dropped.
     pub fn trailers(&mut self) -> Option<Trailers> {
         self.ticket.take_trailers().map(Trailers::new)
     }

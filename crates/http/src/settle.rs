@@ -3,7 +3,7 @@
 use ::core::cell::RefMut;
 use std::rc::Rc;
 
-use plimsoll_codec::h1::{Next, RequestState};
+use plimsoll_codec::h1::{Next, RequestState, ResponseState};
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Kind, OverBudget};
@@ -45,8 +45,10 @@ impl<S: Service> Engine<S> {
         if next == Next::ReadHead && active.is_parkable() && !ends && flushed.is_ok() {
             return self.park(key, active, borrowed);
         }
-        if next == Next::Upgraded
-            && is_last
+        // After a 101, or the head of an answer that another goes on with.
+        let is_released = next == Next::Upgraded || active.exchange.response() == ResponseState::Body;
+        if is_released
+            && active.handler.is_none()
             && !active.closing
             && !sending
             && active.output.is_empty()

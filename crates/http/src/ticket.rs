@@ -253,6 +253,32 @@ impl Ticket {
         self.core.with(self, |active| active.trailers.take()).flatten()
     }
 
+    /// A tunnel will use the stream.
+    pub(crate) fn hold_tunnel(&self) -> Result<(), Error> {
+        let Some(stream) = self.stream else { return Err(Error::Misuse(NO_STREAM)) };
+        self.core.h2_hold(self.key, stream)
+    }
+
+    /// Writes the head behind which a tunnel's bytes follow.
+    pub(crate) fn begin_tunnel(&self, mut response: Response) -> Result<(), Error> {
+        self.core.tick_for(self.key);
+        let Some(stream) = self.stream else { return Err(Error::Misuse(NO_STREAM)) };
+        self.core.h2_begin_tunnel(self.key, stream, &mut response)
+    }
+
+    /// Ready when all that a tunnel wrote has left.
+    pub(crate) fn poll_tunnel_flush(&self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let Some(stream) = self.stream else { return Poll::Ready(Err(Error::Misuse(NO_STREAM))) };
+        self.core.h2_poll_flush(self.key, stream, cx)
+    }
+
+    /// The tunnel is no more.
+    pub(crate) fn let_go_of_tunnel(&self) {
+        if let Some(stream) = self.stream {
+            self.core.h2_let_go(self.key, stream);
+        }
+    }
+
     /// Says who gets the connection if the answer is a 101.
     pub(crate) fn set_upgrade(&self, upgrade: Upgrade) -> Result<(), Error> {
         let set = self.core.with(self, |active| {
@@ -269,11 +295,19 @@ impl Ticket {
         set.unwrap_or(Err(Error::Gone))
     }
 
+    /// Writes the head of a streamed answer whose rest is sent by whoever gets the connection.
+    pub(crate) fn begin_member(&self, response: Response, upgrade: Upgrade) -> Result<(), Error> {
+        debug_assert!(self.stream.is_none(), "a stream has no connection of its own");
+        self.core.with(self, |active| active.exchange.close_after());
+        self.begin(response, None)?;
+        self.core.with(self, |active| active.upgrade = Some(upgrade)).ok_or(Error::Gone)
+    }
+
     /// The handler is done, and cannot wait for room.
     pub(crate) fn answer(&self, mut response: Response) {
         self.core.tick_for(self.key);
         if let Some(stream) = self.stream {
-            return self.core.h2_answer(self.key, stream, Some(response));
+            return self.core.h2_answer(self.key, stream, Some(&mut response));
         }
         self.core.with(self, |active| {
             if let Err(over) = self.core.answer(active, &mut response) {
@@ -287,7 +321,6 @@ impl Ticket {
     pub(crate) fn poll_answer(&self, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
         self.core.tick_for(self.key);
         if let Some(stream) = self.stream {
-            let response = ::core::mem::replace(response, Response::streamed());
             self.core.h2_answer(self.key, stream, Some(response));
             return Poll::Ready(());
         }
@@ -313,6 +346,9 @@ impl Ticket {
         Poll::Ready(())
     }
 }
+
+/// Why a request of HTTP/1 has no tunnel.
+const NO_STREAM: &str = "only a request of HTTP/2 has a stream";
 
 /// Answers 500 when the handler's future goes away without an answer: when it panics.
 pub(crate) struct Delivery {

@@ -104,16 +104,7 @@ pub(crate) fn accept<F>(
 where
     F: Future<Output = ()> + 'static,
 {
-    let handshake = Handshake::check(view)?;
-    if !config.origin.admits(handshake.origin(), view.host()) {
-        return Err(Error::OriginRefused);
-    }
-    let mut response = Response::new(StatusCode::SWITCHING_PROTOCOLS)
-        .try_header("upgrade", "websocket")?
-        .try_header("sec-websocket-accept", handshake.accept().as_str())?;
-    if let Some(subprotocol) = handshake.choose_subprotocol(config.subprotocols) {
-        response = response.try_header("sec-websocket-protocol", subprotocol)?;
-    }
+    let response = answer(view, config)?;
     let config = *config;
     let upgrade = move |stream, seat: Seat| {
         seat.core.counters().websocket();
@@ -126,4 +117,19 @@ where
         }
     };
     Ok((response, Box::new(upgrade)))
+}
+
+/// The answer to a handshake.
+pub(crate) fn answer(view: &RequestView<'_>, config: &WebSocketConfig) -> Result<Response, Error> {
+    let handshake = Handshake::check(view)?;
+    if !config.origin.admits(handshake.origin(), view.host()) {
+        return Err(Error::OriginRefused);
+    }
+    let mut response = Response::new(StatusCode::SWITCHING_PROTOCOLS)
+        .try_header("upgrade", "websocket")?
+        .try_header("sec-websocket-accept", handshake.accept().as_str())?;
+    if let Some(subprotocol) = handshake.choose_subprotocol(config.subprotocols) {
+        response = response.try_header("sec-websocket-protocol", subprotocol)?;
+    }
+    Ok(response)
 }

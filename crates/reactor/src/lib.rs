@@ -24,6 +24,7 @@ pub mod op;
 mod page;
 mod received;
 mod select;
+mod shared;
 pub mod sim;
 mod slots;
 mod sys;
@@ -41,6 +42,7 @@ pub use op::{Completion, Errno, Fd, Interest, Op, Payload, SendBytes, Shutdown, 
 pub use page::PoolPage;
 pub use received::Received;
 pub use select::{DriverChoice, DriverKind, ReceiveMode, Selected, select};
+pub use shared::SharedBytes;
 pub use slots::OPERATION_BYTES;
 pub use time::{Instant, Wait};
 

@@ -24,7 +24,7 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 use plimsoll_pool::Lease;
 use plimsoll_slab::Key;
 
-use crate::Received;
+use crate::{Received, SharedBytes};
 
 /// What the owner of an operation gave along to recognise its completion; the driver does not look into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -117,6 +117,8 @@ pub enum SendBytes {
     Lease(Lease),
     /// Bytes that live for ever.
     Static(&'static [u8]),
+    /// Bytes that other sends read too.
+    Shared(SharedBytes),
 }
 
 impl fmt::Debug for SendBytes {
@@ -124,6 +126,7 @@ impl fmt::Debug for SendBytes {
         let owner = match self {
             Self::Lease(_) => "Lease",
             Self::Static(_) => "Static",
+            Self::Shared(_) => "Shared",
         };
         write!(f, "{owner}({} bytes)", self.as_slice().len())
     }
@@ -135,6 +138,7 @@ impl SendBytes {
         match self {
             Self::Lease(lease) => lease,
             Self::Static(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
         }
     }
 
@@ -147,6 +151,7 @@ impl SendBytes {
         match self {
             Self::Lease(lease) => lease.consume(sent),
             Self::Static(bytes) => *bytes = &bytes[sent..],
+            Self::Shared(bytes) => bytes.consume(sent),
         }
     }
 

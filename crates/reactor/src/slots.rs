@@ -1,7 +1,8 @@
 //! The table of operations in flight.
 //!
 //! **I-FLIGHT**: from [`Slots::insert`] until [`Slots::finish`] an operation's slot exists and its lease neither moves nor is used by
-//! anybody but the backend; `finish` is called once, for its last completion.
+//! anybody but the backend; `finish` is called once, for its last completion. Bytes that are shared are only read, by everybody, and
+//! stay for as long as the slot has its clone of them.
 //!
 //! **I-FILLED**: a backend that reports `Ok(n)` for an operation that fills a lease has written (or the kernel has) the first `n` bytes of the
 //! lease's spare room.

@@ -64,7 +64,9 @@ pub use container::ContainerLimit;
 pub use error::Error;
 pub use gauges::Metrics;
 pub use plimsoll_pool::{Budget, DecayConfig, Kind, Lease, MemoryLimit, OverBudget, Pool, PoolBox};
-pub use plimsoll_reactor::{DriverChoice, DriverKind, Errno, Instant, ReceiveMode, Received, Selected, SendBytes};
+pub use plimsoll_reactor::{
+    DriverChoice, DriverKind, Errno, Instant, ReceiveMode, Received, Selected, SendBytes, SharedBytes,
+};
 pub use runtime::{Report, Runtime, Simulation};
 pub use spawn::{
     RemoteHandle, Spawner, budget, metrics, now, pool, pool_stats, spawn, spawn_blocking, spawn_on, unix_seconds,

@@ -25,6 +25,12 @@ pub(super) enum Generator {
         /// Requests that a connection sends at once; at least 1.
         depth: u32,
     },
+    /// HTTP/2 with prior knowledge.
+    H2load {
+        connections: u32,
+        /// Requests that wait for an answer on each connection at a time; at least 1.
+        streams: u32,
+    },
     Swarm(Plan),
 }
 
@@ -80,6 +86,20 @@ pub(super) static PROFILES: &[Profile] = &[
         target: UPLOAD,
         generator: Generator::Swarm(Plan { connections: 16, target: UPLOAD, requests: u32::MAX, ..UPLOADS }),
         needs: Some(Ability::Upload),
+    },
+    Profile {
+        name: "h2-streams-32",
+        what: "HTTP/2: 32 connections, GET /pipeline, 32 streams at a time on each",
+        target: PIPELINE,
+        generator: Generator::H2load { connections: 32, streams: 32 },
+        needs: Some(Ability::Http2),
+    },
+    Profile {
+        name: "h2-streams-100",
+        what: "HTTP/2: 32 connections, GET /pipeline, 100 streams at a time on each",
+        target: PIPELINE,
+        generator: Generator::H2load { connections: 32, streams: 100 },
+        needs: Some(Ability::Http2),
     },
 ];
 
@@ -196,7 +216,7 @@ pub(super) fn plan(name: &str) -> Option<&'static Plan> {
     let profile = PROFILES.iter().find(|profile| profile.name == name).map(|profile| &profile.generator);
     match profile {
         Some(Generator::Swarm(plan)) => Some(plan),
-        Some(Generator::Wrk { .. }) => None,
+        Some(Generator::Wrk { .. } | Generator::H2load { .. }) => None,
         None => case(name).ok().map(|case| &case.plan),
     }
 }

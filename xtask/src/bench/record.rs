@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::{Spread, median_ratio};
 use super::placement::Machine;
-use super::servers::BASELINE;
+use super::servers::{BASELINE, BASELINE_HTTP2};
 use super::wrk::Errors;
 
 /// One or more runs on one machine.
@@ -221,7 +221,7 @@ impl ProfileRecord {
 
     /// The ratio to the server that all are compared with.
     pub(super) fn ratio_to_baseline(&self, series: &Series, figure: Figure) -> Option<f64> {
-        self.ratio(series, BASELINE, figure)
+        self.ratio(series, BASELINE, figure).or_else(|| self.ratio(series, BASELINE_HTTP2, figure))
     }
 }
 

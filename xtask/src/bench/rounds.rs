@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Extent;
+use super::h2load;
 use super::loads::{Generator, Profile};
 use super::placement::{self, Placement};
 use super::process::Running;
@@ -11,7 +12,7 @@ use super::record::{ProfileRecord, Sample, Series};
 use super::servers::Server;
 use super::swarm::plan::Plan;
 use super::swarm::{Event, guide::Swarm};
-use super::wrk::{Errors, Load, Wrk};
+use super::wrk::{Errors, Load, Loading, Wrk};
 
 /// What loads the servers.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl Bench<'_> {
             load_average,
             upload_bytes: match &profile.generator {
                 Generator::Swarm(plan) => plan.upload_bytes,
-                Generator::Wrk { .. } => None,
+                Generator::Wrk { .. } | Generator::H2load { .. } => None,
             },
             series: entries.into_iter().map(|entry| entry.series).collect(),
         }
@@ -89,7 +90,11 @@ impl Bench<'_> {
         let run = match &profile.generator {
             &Generator::Wrk { connections, depth } => {
                 let load = Load { target: profile.target, connections, depth };
-                self.with_wrk(load, server, seconds)?
+                middle(self.wrk.start(load, server.address(), seconds)?, server, seconds)?
+            }
+            &Generator::H2load { connections, streams } => {
+                let load = h2load::Load { target: profile.target, connections, streams };
+                middle(h2load::start(self.placement, load, server.address(), seconds)?, server, seconds)?
             }
             Generator::Swarm(plan) => self.with_swarm(profile.name, plan, server, seconds)?,
         };
@@ -113,19 +118,6 @@ impl Bench<'_> {
             pss_bytes: run.window.pss_bytes,
         };
         Ok((sample, run.errors))
-    }
-
-    /// wrk says nothing while it runs: the requests of the middle are those of the whole, as far as the time goes.
-    fn with_wrk(&self, load: Load<'_>, server: &Running, seconds: u32) -> Result<Run, String> {
-        let loading = self.wrk.start(load, server.address(), seconds)?;
-        let quarter = Duration::from_secs(seconds.into()) / 4;
-        thread::sleep(quarter);
-        let begin = Reading::of(server)?;
-        thread::sleep(quarter * 2);
-        let mut window = begin.until_now(server)?;
-        let run = loading.finish()?;
-        window.requests_per_second = run.requests_per_second;
-        Ok(Run { window, p50_us: run.p50_us, p99_us: run.p99_us, errors: run.errors })
     }
 
     /// The clients say what they have done at both ends of the window.
@@ -158,6 +150,18 @@ impl Bench<'_> {
         };
         Ok(Run { window, p50_us: done.p50_us, p99_us: done.p99_us, errors })
     }
+}
+
+/// A load that says nothing while it runs: the requests of the middle are those of the whole, as far as the time goes.
+fn middle(loading: Loading, server: &Running, seconds: u32) -> Result<Run, String> {
+    let quarter = Duration::from_secs(seconds.into()) / 4;
+    thread::sleep(quarter);
+    let begin = Reading::of(server)?;
+    thread::sleep(quarter * 2);
+    let mut window = begin.until_now(server)?;
+    let run = loading.finish()?;
+    window.requests_per_second = run.requests_per_second;
+    Ok(Run { window, p50_us: run.p50_us, p99_us: run.p99_us, errors: run.errors })
 }
 
 /// A server and what was measured of it.

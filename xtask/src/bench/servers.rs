@@ -18,6 +18,15 @@ pub(super) struct Server {
     pub(super) driver: Driver,
     /// What it cannot do, and why.
     cannot: &'static [(Ability, &'static str)],
+    http2: Http2,
+}
+
+/// Whether a server speaks HTTP/2 with clients that know it beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Http2 {
+    No,
+    Too,
+    Alone,
 }
 
 /// What is built, or has to be installed, for a server.
@@ -47,20 +56,27 @@ pub(super) enum Ability {
     Upload,
     /// `GET /blob/1048576`.
     Blob,
+    /// `GET /pipeline` in HTTP/2.
+    Http2,
 }
 
 const ARENA: Program = Program::Example("arena");
+const RELAY: Program = Program::Example("relay");
+const PUSH: Program = Program::Example("push");
 const HYPER: Program = Program::Peer("peer-hyper", "hyper");
 const ADDRESS: &str = "127.0.0.1:{port}";
 
 /// The servers, in the order of the report.
 pub(super) static ALL: &[Server] = &[
-    server("plimsoll-uring", ARENA, "--workers 1 --driver uring --listen 127.0.0.1:{port}", Driver::Uring, &[]),
-    server("plimsoll-mio", ARENA, "--workers 1 --driver mio --listen 127.0.0.1:{port}", Driver::Epoll, &[]),
+    server("plimsoll-uring", ARENA, "--workers 1 --driver uring --listen 127.0.0.1:{port}", Driver::Uring, &[])
+        .http2(Http2::Too),
+    server("plimsoll-mio", ARENA, "--workers 1 --driver mio --listen 127.0.0.1:{port}", Driver::Epoll, &[])
+        .http2(Http2::Too),
     server(FLOOR_URING, Program::Peer(FLOOR_URING, "io-uring"), FIXED, Driver::Uring, FLOOR),
     server(FLOOR_EPOLL, Program::Peer(FLOOR_EPOLL, "rustix"), FIXED, Driver::Epoll, FLOOR),
     server(BASELINE, HYPER, ADDRESS, Driver::Epoll, &[]),
     server("hyper-pipeline-flush", HYPER, "127.0.0.1:{port} --pipeline-flush", Driver::Epoll, &[]),
+    server(BASELINE_HTTP2, Program::Peer("peer-hyper-h2", "hyper"), ADDRESS, Driver::Epoll, &[]).http2(Http2::Alone),
     server("axum", Program::Peer("peer-axum", "axum"), ADDRESS, Driver::Epoll, &[]),
     server("actix-web", Program::Peer("peer-actix", "actix-web"), ADDRESS, Driver::Epoll, &[]),
     server("ntex", Program::Peer("peer-ntex", "ntex"), ADDRESS, Driver::Uring, &[]),
@@ -69,7 +85,7 @@ pub(super) static ALL: &[Server] = &[
     server("httparse-monoio", Program::Peer("peer-httparse-monoio", "monoio"), ADDRESS, Driver::Uring, &[]),
     server("httparse-compio", Program::Peer("peer-httparse-compio", "compio"), ADDRESS, Driver::Uring, &[]),
     server("nginx", Program::Installed("nginx", "nginx", NGINX), "-p {dir} -c {dir}/config", Driver::Epoll, STATIC),
-    server("h2o", Program::Installed("h2o", "h2o", H2O), "-c {dir}/config", Driver::Epoll, STATIC),
+    server("h2o", Program::Installed("h2o", "h2o", H2O), "-c {dir}/config", Driver::Epoll, STATIC).http2(Http2::Too),
     server("haproxy", Program::Installed("haproxy", "haproxy", HAPROXY), "-db -f {dir}/config", Driver::Epoll, PROXY),
 ];
 
@@ -93,11 +109,66 @@ pub(super) static AT_THE_LINE: &[Server] = &[
 /// What that line is.
 pub(super) const LOW_LINE_BYTES: u64 = 16 << 20;
 
+/// The relays of `--relay`; `{target}` is where they connect to.
+pub(super) static RELAYS: &[Server] = &[
+    server(
+        "plimsoll-uring",
+        RELAY,
+        "--workers 1 --driver uring --listen 127.0.0.1:{port} --to {target}",
+        Driver::Uring,
+        &[],
+    ),
+    server(
+        "plimsoll-mio",
+        RELAY,
+        "--workers 1 --driver mio --listen 127.0.0.1:{port} --to {target}",
+        Driver::Epoll,
+        &[],
+    ),
+    server("floor", Program::Peer("peer-relay-floor", "rustix"), FIXED, Driver::Epoll, &[]),
+    server(
+        "floor-splice",
+        Program::Peer("peer-relay-floor", "rustix"),
+        "127.0.0.1:{port} {target} --splice",
+        Driver::Epoll,
+        &[],
+    ),
+    server("tokio", Program::Peer("peer-relay-tokio", "tokio"), FIXED, Driver::Epoll, &[]),
+    server(
+        "nginx",
+        Program::Installed("nginx", "libnginx-mod-stream", NGINX_STREAM),
+        "-p {dir} -c {dir}/config",
+        Driver::Epoll,
+        &[],
+    ),
+    server("haproxy", Program::Installed("haproxy", "haproxy", HAPROXY_TCP), "-db -f {dir}/config", Driver::Epoll, &[]),
+];
+
+/// The servers of `--fanout`; `{target}` is the policy for slow members.
+pub(super) static PUSHERS: &[Server] = &[
+    server(
+        "plimsoll-uring",
+        PUSH,
+        "--workers 1 --driver uring --listen 127.0.0.1:{port} --slow {target}",
+        Driver::Uring,
+        &[],
+    ),
+    server(
+        "plimsoll-mio",
+        PUSH,
+        "--workers 1 --driver mio --listen 127.0.0.1:{port} --slow {target}",
+        Driver::Epoll,
+        &[],
+    ),
+];
+
 /// The server that all are compared with.
 pub(super) const BASELINE: &str = "hyper";
+/// The same in HTTP/2, as a program of its own.
+pub(super) const BASELINE_HTTP2: &str = "hyper-h2";
 
 /// What `--quick` measures: ours, the floors and the baseline.
-const QUICK: [&str; 3] = [FLOOR_URING, FLOOR_EPOLL, BASELINE];
+const QUICK: [&str; 4] = [FLOOR_URING, FLOOR_EPOLL, BASELINE, BASELINE_HTTP2];
 
 const FLOOR_URING: &str = "floor-uring";
 const FLOOR_EPOLL: &str = "floor-epoll";
@@ -116,6 +187,8 @@ const PROXY: &[(Ability, &str)] = &[
 
 const NGINX: &str = include_str!("../../../benches/peers/packages/nginx.conf");
 const H2O: &str = include_str!("../../../benches/peers/packages/h2o.conf");
+const NGINX_STREAM: &str = include_str!("../../../benches/peers/packages/nginx-stream.conf");
+const HAPROXY_TCP: &str = include_str!("../../../benches/peers/packages/haproxy-tcp.cfg");
 const HAPROXY: &str = include_str!("../../../benches/peers/packages/haproxy.cfg");
 
 const fn server(
@@ -125,7 +198,7 @@ const fn server(
     driver: Driver,
     cannot: &'static [(Ability, &'static str)],
 ) -> Server {
-    Server { name, program, arguments, driver, cannot }
+    Server { name, program, arguments, driver, cannot, http2: Http2::No }
 }
 
 impl Driver {
@@ -139,6 +212,10 @@ impl Driver {
 }
 
 impl Server {
+    const fn http2(self, http2: Http2) -> Server {
+        Server { http2, ..self }
+    }
+
     pub(super) fn is_ours(&self) -> bool {
         matches!(self.program, Program::Example(_))
     }
@@ -150,6 +227,11 @@ impl Server {
 
     /// Why it cannot do this, if it cannot.
     pub(super) fn cannot(&self, needed: Option<Ability>) -> Option<&'static str> {
+        match (self.http2, needed) {
+            (Http2::No, Some(Ability::Http2)) => return Some("it is measured in HTTP/1.1"),
+            (Http2::Alone, needed) if needed != Some(Ability::Http2) => return Some("it is measured in HTTP/2"),
+            _ => {}
+        }
         self.cannot.iter().find(|(ability, _)| Some(*ability) == needed).map(|(_, why)| *why)
     }
 
@@ -170,7 +252,7 @@ impl Server {
     }
 
     /// Writes what it needs beside its program: a configuration for this port, and the files that it serves.
-    pub(super) fn prepare(&self, port: u16) -> io::Result<()> {
+    pub(super) fn prepare(&self, port: u16, target: &str) -> io::Result<()> {
         let Program::Installed(_, _, config) = self.program else { return Ok(()) };
         let dir = self.dir();
         for folder in ["files/blob", "body"] {
@@ -178,7 +260,7 @@ impl Server {
         }
         fs::write(dir.join("files/pipeline"), "ok")?;
         fs::write(dir.join("files/blob").join(BLOB_BYTES.to_string()), vec![b'p'; BLOB_BYTES])?;
-        fs::write(dir.join("config"), fill(config, port, &dir.display().to_string()))
+        fs::write(dir.join("config"), fill(config, port, &dir.display().to_string()).replace("{target}", target))
     }
 
     /// A folder of its own.

@@ -87,10 +87,9 @@ impl Wrk {
             command.arg("--script").arg(self.script(load.depth));
         }
         command.arg(format!("http://{address}{}", load.target));
-        Ok(Loading {
-            process: Process::start(&mut command, Duration::from_secs(seconds.into()) + GRACE)?,
-            pipelined: load.depth > 1,
-        })
+        let parse =
+            if load.depth > 1 { |said: &str| Run::parse(said, true) } else { |said: &str| Run::parse(said, false) };
+        Loading::start("wrk", &mut command, seconds, parse)
     }
 
     fn script(&self, depth: u32) -> PathBuf {
@@ -107,19 +106,30 @@ pub(super) struct Load<'a> {
     pub(super) depth: u32,
 }
 
-/// wrk at work. It ends with this value.
+/// wrk, or another program of its kind, at work. It ends with this value.
 #[derive(Debug)]
 pub(super) struct Loading {
     process: Process,
-    pipelined: bool,
+    /// Reads what it says in the end.
+    parse: fn(&str) -> Option<Run>,
 }
 
 impl Loading {
+    /// Starts a program that loads a server for so many seconds.
+    pub(super) fn start(
+        name: &'static str,
+        command: &mut Command,
+        seconds: u32,
+        parse: fn(&str) -> Option<Run>,
+    ) -> Result<Loading, String> {
+        Ok(Loading { process: Process::start(name, command, Duration::from_secs(seconds.into()) + GRACE)?, parse })
+    }
+
     /// Waits for the end.
     pub(super) fn finish(self) -> Result<Run, String> {
+        let (name, parse) = (self.process.name, self.parse);
         let said = self.process.output()?;
-        let run = Run::parse(&said, self.pipelined);
-        run.ok_or_else(|| format!("wrk says something else than what is known here:\n{said}"))
+        parse(&said).ok_or_else(|| format!("{name} says something else than what is known here:\n{said}"))
     }
 }
 
@@ -198,15 +208,16 @@ fn microseconds(text: &str) -> Option<f64> {
 /// A program that prints less than a pipe holds and ends in time.
 #[derive(Debug)]
 struct Process {
+    name: &'static str,
     child: Child,
     deadline: Instant,
 }
 
 impl Process {
-    fn start(command: &mut Command, timeout: Duration) -> Result<Process, String> {
+    fn start(name: &'static str, command: &mut Command, timeout: Duration) -> Result<Process, String> {
         let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        let child = spawned.map_err(|error| format!("wrk did not start: {error}"))?;
-        Ok(Process { child, deadline: Instant::now() + timeout })
+        let child = spawned.map_err(|error| format!("{name} did not start: {error}"))?;
+        Ok(Process { name, child, deadline: Instant::now() + timeout })
     }
 
     /// What it prints; it is waited for.
@@ -215,7 +226,7 @@ impl Process {
         let mut said = String::new();
         match self.child.stdout.take().map(|mut stdout| stdout.read_to_string(&mut said)) {
             Some(Ok(_)) => Ok(said),
-            _ => Err("wrk says nothing that can be read".to_owned()),
+            _ => Err(format!("{} says nothing that can be read", self.name)),
         }
     }
 
@@ -223,10 +234,10 @@ impl Process {
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) if status.success() => return Ok(()),
-                Ok(Some(status)) => return Err(format!("wrk ended with {status}")),
+                Ok(Some(status)) => return Err(format!("{} ended with {status}", self.name)),
                 Ok(None) if Instant::now() < self.deadline => thread::sleep(POLL),
-                Ok(None) => return Err("wrk still runs long after its time".to_owned()),
-                Err(error) => return Err(format!("wrk cannot be waited for: {error}")),
+                Ok(None) => return Err(format!("{} still runs long after its time", self.name)),
+                Err(error) => return Err(format!("{} cannot be waited for: {error}", self.name)),
             }
         }
     }
@@ -240,9 +251,9 @@ impl Drop for Process {
     }
 }
 
-/// How much longer than it should wrk may take.
+/// How much longer than it should such a program may take.
 const GRACE: Duration = Duration::from_secs(15);
-/// Between two looks at wrk.
+/// Between two looks at it.
 const POLL: Duration = Duration::from_millis(10);
 
 #[cfg(test)]

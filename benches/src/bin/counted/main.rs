@@ -30,12 +30,16 @@ enum Kind {
     EchoLength,
     /// POST of 1,000 bytes in four chunks, echoed.
     EchoChunked,
+    /// One small GET after the other on a connection of HTTP/2.
+    Http2Get,
+    /// The same, 32 streams at a time.
+    Http2Streams32,
     /// One small GET on one of 32 connections, each of which has been parked for half a minute.
     Parked,
 }
 
 /// All kinds, in the order of the report.
-const KINDS: [(&str, Kind); 9] = [
+const KINDS: [(&str, Kind); 11] = [
     ("codec-head", Kind::CodecHead),
     ("codec-head-20", Kind::CodecHead20),
     ("codec-chunked", Kind::CodecChunked),
@@ -44,6 +48,8 @@ const KINDS: [(&str, Kind); 9] = [
     ("head-20", Kind::Head20),
     ("echo-length", Kind::EchoLength),
     ("echo-chunked", Kind::EchoChunked),
+    ("h2-get", Kind::Http2Get),
+    ("h2-streams-32", Kind::Http2Streams32),
     ("parked", Kind::Parked),
 ];
 
@@ -75,6 +81,8 @@ fn run(kind: Kind, count: u32) {
         Kind::Head20 => server::one_by_one(requests::GET_20_FIELDS, count),
         Kind::EchoLength => server::one_by_one(&requests::echo_with_length(), count),
         Kind::EchoChunked => server::one_by_one(&requests::echo_in_chunks(), count),
+        Kind::Http2Get => server::http2(count, 1),
+        Kind::Http2Streams32 => server::http2(count, requests::STREAMS),
         Kind::Parked => server::in_turns(count),
     }
 }

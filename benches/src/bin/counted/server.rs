@@ -43,6 +43,19 @@ pub(crate) fn pipelined(count: u32) {
     });
 }
 
+/// So many requests of HTTP/2 in one piece, on streams of one connection, after each other.
+pub(crate) fn http2(count: u32, at_once: u32) {
+    simulate(async |address| {
+        let mut client = Client::connect(address).await;
+        client.0.send_bytes(requests::HTTP2_BEGIN).await.expect("the server reads");
+        let mut next = 1;
+        client.ask_http2(&mut next, 1).await;
+        for _ in 0..count / at_once {
+            client.ask_http2(&mut next, at_once).await;
+        }
+    });
+}
+
 /// One request on one of many connections after the other, with a pause in between.
 pub(crate) fn in_turns(count: u32) {
     simulate(async |address| {
@@ -118,6 +131,35 @@ impl Client {
         let answer = self.0.recv().await.expect("the server answers").expect("and keeps the connection");
         assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n"), "{}", answer.escape_ascii());
         answer.len()
+    }
+
+    /// Sends so many requests at once, and reads frames until so many bodies have ended.
+    async fn ask_http2(&mut self, next: &mut u32, at_once: u32) {
+        let mut batch = Vec::new();
+        for _ in 0..at_once {
+            batch.extend(requests::http2_get(*next, *next == 1));
+            *next += 2;
+        }
+        self.0.send_bytes(&batch).await.expect("the server reads");
+        let (mut bytes, mut ended) = (Vec::new(), 0);
+        while ended < at_once {
+            bytes.extend_from_slice(
+                &self.0.recv().await.expect("the server answers").expect("and keeps the connection"),
+            );
+            while let Some(&[a, b, c, kind, flags, ..]) = bytes.first_chunk::<9>() {
+                let whole = 9 + u32::from_be_bytes([0, a, b, c]) as usize;
+                if bytes.len() < whole {
+                    break;
+                }
+                assert!(matches!(kind, 0 | 1 | 4), "neither a reset nor a farewell: {}", bytes.escape_ascii());
+                if kind == 0 && flags == 1 {
+                    assert_eq!(&bytes[9..whole], b"ok");
+                    ended += 1;
+                }
+                bytes.drain(..whole);
+            }
+        }
+        assert!(bytes.is_empty() && ended == at_once, "every request has one answer");
     }
 
     async fn ask(&mut self, request: &[u8], answer_bytes: usize) {

@@ -11,7 +11,8 @@ use http::{Method, StatusCode, Version};
 use crate::Error;
 use crate::h1::{BodyLength, FieldSlot, Fields, ResponseHead};
 use crate::h2::{
-    Connection, ErrorCode, Event, FRAME_HEADER_BYTES, FrameHeader, Limits, Storage, Stream, StreamKey, StreamState,
+    Connection, ErrorCode, Event, FRAME_HEADER_BYTES, FrameHeader, Limits, Repeat, Storage, Stream, StreamKey,
+    StreamState,
 };
 use crate::hpack::TABLE_BYTES;
 
@@ -55,6 +56,7 @@ struct Memory {
     encoder_table: Vec<u8>,
     bytes: Vec<u8>,
     slots: Vec<FieldSlot>,
+    repeat: Repeat,
 }
 
 impl Memory {
@@ -65,6 +67,7 @@ impl Memory {
             encoder_table: vec![0; TABLE_BYTES],
             bytes: vec![0; limits.scratch_bytes()],
             slots: vec![FieldSlot::EMPTY; 100],
+            repeat: Repeat::default(),
         }
     }
 
@@ -75,6 +78,7 @@ impl Memory {
             encoder_table: &mut self.encoder_table,
             bytes: &mut self.bytes,
             slots: &mut self.slots,
+            repeat: &mut self.repeat,
         }
     }
 }

@@ -102,6 +102,11 @@ fn path_and_query(bytes: &[u8], at: usize) -> Result<(Span, Option<Span>), Error
     Ok((Span::new(at, path.len()), query.map(|query| Span::new(at + path.len() + 1, query.len()))))
 }
 
+/// Whether these bytes are a path as [`parse`] takes it, without a query and without escapes.
+pub(crate) fn is_plain_path(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&b'/') && all(bytes, PATH_PLAIN)
+}
+
 /// Whether each `%` is followed by two hexadecimal digits.
 fn has_whole_escapes(path: &[u8]) -> bool {
     memchr::memchr_iter(b'%', path).all(|at| {

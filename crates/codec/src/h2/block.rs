@@ -83,6 +83,11 @@ pub(super) fn locate(header: FrameHeader, input: &[u8], limits: &Limits) -> Resu
 }
 
 impl Found {
+    /// The block, if it is in one frame.
+    pub(super) fn in_one_piece<'b>(&self, input: &'b [u8]) -> Option<&'b [u8]> {
+        input.get(self.first.clone()).filter(|first| first.len() == self.block_bytes)
+    }
+
     /// The block: in the input, or put together in `assembly`.
     pub(super) fn assemble<'b>(&self, input: &'b [u8], assembly: &'b mut [u8]) -> &'b [u8] {
         let first = &input[self.first.clone()];

@@ -3,10 +3,13 @@
 use super::event::{Event, Failure, ResetCause, Step, Storage};
 use super::frame::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, flag, kind};
 use super::guard::Guard;
-use super::stream::{Receiving, Transition, find, find_free, get};
+use super::recent::Recent;
+use super::request::Judged;
+use super::stream::{Output, Receiving, Transition, find, find_free, get};
 use super::{Limits, Stream, StreamKey, StreamState, block, request};
 use crate::Error;
-use crate::h1::{FieldSlot, HTTP2_PREFACE, Sink};
+use crate::h1::{FIELDS_CEILING, FieldSlot, HTTP2_PREFACE, Sink};
+use crate::hpack::mark::Mark;
 use crate::hpack::{Decoder, Encoder, FieldBuf, TABLE_BYTES};
 
 /// The server's side of one HTTP/2 connection. Plain data of a fixed size; see the [module](super).
@@ -23,6 +26,8 @@ pub struct Connection {
     pub(super) last_id: u32,
     /// Slots in use.
     pub(super) live: u16,
+    /// Streams that wait for their turn to send.
+    pub(super) waiting: u16,
     pub(super) receiving: Receiving,
     /// The window with which the peer's streams begin: ours once it was acknowledged.
     pub(super) own_window: i32,
@@ -35,6 +40,8 @@ pub struct Connection {
     pub(super) guard: Guard,
     pub(super) reset_by_us: Recent<32>,
     pub(super) ended: Recent<16>,
+    /// The number of our last header block among all that were decoded into the scratch memory.
+    last_block: u64,
 }
 
 /// What the next byte belongs to.
@@ -82,30 +89,6 @@ pub(super) enum Replenishing {
     Held,
 }
 
-/// Streams that ended lately, as far as one can remember them without memory.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct Recent<const N: usize> {
-    ids: [u32; N],
-    next: u8,
-}
-
-impl<const N: usize> Recent<N> {
-    const fn new() -> Self {
-        Recent { ids: [0; N], next: 0 }
-    }
-
-    pub(super) fn note(&mut self, id: u32) {
-        if !self.has(id) {
-            self.ids[usize::from(self.next)] = id;
-            self.next = (self.next + 1) % N as u8;
-        }
-    }
-
-    pub(super) fn has(&self, id: u32) -> bool {
-        self.ids.contains(&id)
-    }
-}
-
 impl Connection {
     /// A connection from its first byte, the preface.
     #[must_use]
@@ -120,6 +103,7 @@ impl Connection {
             replenishing: Replenishing::On,
             last_id: 0,
             live: 0,
+            waiting: 0,
             receiving: Receiving::new(WINDOW_BYTES),
             own_window: WINDOW_BYTES,
             send_window: WINDOW_BYTES,
@@ -129,6 +113,7 @@ impl Connection {
             guard: Guard::new(limits),
             reset_by_us: Recent::new(),
             ended: Recent::new(),
+            last_block: 0,
         }
     }
 
@@ -375,10 +360,21 @@ impl Connection {
         if is_new && slot.is_none() && may_grow && self.going != Going::Final && self.admission == Admission::Ask {
             return Ok(Step { consumed: 0, event: Event::NeedStreams });
         }
-        let list = self.decode(&found, input, storage)?;
+        let ends = header.has(flag::END_STREAM);
+        let mut marks = [Mark::NONE; FIELDS_CEILING];
+        // Only a request can be one that was seen before.
+        let block = found.in_one_piece(input).filter(|_| is_new);
+        let known = block.and_then(|block| storage.repeat.find(self.last_block, block, ends));
+        let (list, block) = match known {
+            Some(judged) => (List::Known(judged), None),
+            None => {
+                let before = self.decoder.state();
+                let list = self.decode(&found, input, storage, &mut marks)?;
+                (list, block.filter(|_| self.decoder.state() == before))
+            }
+        };
         self.guard.payload(found.block_bytes);
         self.guard.overhead(found.consumed - found.block_bytes, now_ms)?;
-        let ends = header.has(flag::END_STREAM);
         let self_dependent = found.depends_on == Some(header.stream);
         let event = if is_new {
             self.admission = Admission::Ask;
@@ -387,7 +383,7 @@ impl Connection {
                 _ if self.going == Going::Final => Ok(Event::Progress),
                 None => Err(Failure::Stream(header.stream, Error::StreamRefused)),
                 _ if self_dependent => Err(Failure::Stream(header.stream, Error::SelfDependency)),
-                Some(key) => self.request(key, list, ends, storage, out, now_ms),
+                Some(key) => self.request(key, (list, &marks, block), ends, storage, out, now_ms),
             }
         } else {
             self.trailers(header.stream, list, ends, storage)
@@ -395,10 +391,18 @@ impl Connection {
         event.map(|event| Step { consumed: found.consumed, event })
     }
 
-    fn decode(&mut self, found: &block::Found, input: &[u8], storage: &mut Storage<'_>) -> Result<List, Error> {
+    fn decode(
+        &mut self,
+        found: &block::Found,
+        input: &[u8],
+        storage: &mut Storage<'_>,
+        marks: &mut [Mark; FIELDS_CEILING],
+    ) -> Result<List, Error> {
+        self.last_block = storage.repeat.begin();
         let (bytes, assembly) = storage.bytes.split_at_mut(self.limits.header_list_bytes());
         let fields_max = storage.slots.len().min(self.limits.fields_max.into());
         let mut fields = FieldBuf::new(bytes, &mut storage.slots[..fields_max], self.limits.header_list_bytes());
+        fields = fields.with_marks(marks);
         let block = found.assemble(input, assembly);
         self.decoder.decode(storage.decoder_table, block, &mut fields)?;
         Ok(if fields.is_over() { List::Over } else { List::Fields(fields.slots().len()) })
@@ -407,15 +411,16 @@ impl Connection {
     fn request<S: Sink + ?Sized>(
         &mut self,
         key: StreamKey,
-        list: List,
+        (list, marks, block): (List, &[Mark], Option<&[u8]>),
         ends: bool,
         storage: &mut Storage<'_>,
         out: &mut S,
         now_ms: u64,
     ) -> Result<Event, Failure> {
         let judged = match list {
+            List::Known(judged) => Ok(judged),
             List::Over => Err(Error::HeadTooLarge),
-            List::Fields(fields) => request::judge(storage.bytes, slots(storage, fields), ends),
+            List::Fields(fields) => request::judge(storage.bytes, slots(storage, fields), marks, ends),
         };
         let judged = match judged {
             Ok(judged) => judged,
@@ -427,6 +432,9 @@ impl Connection {
             }
             Err(error) => return Err(Failure::Stream(key.id, error)),
         };
+        if let Some(block) = block {
+            storage.repeat.keep(block, ends, &judged);
+        }
         storage.streams[usize::from(key.slot)] = Stream {
             id: key.id,
             state: if ends { StreamState::HalfClosedRemote } else { StreamState::Open },
@@ -458,6 +466,7 @@ impl Connection {
         let broken = |error| Err(Failure::Stream(id, error));
         let fields = match list {
             List::Over => return broken(Error::TrailersTooLarge),
+            List::Known(_) => return broken(Error::StateMisuse),
             List::Fields(_) if !ends => return broken(Error::TrailersUnfinished),
             List::Fields(fields) => fields,
         };
@@ -504,6 +513,7 @@ impl Connection {
         if stream.step(Transition::Reset).is_err() {
             return false;
         }
+        stream.wait(Output::Nothing, &mut self.waiting);
         let held = stream.receiving.held;
         stream.receiving.release(held);
         let released = self.receiving.release(held);
@@ -518,6 +528,8 @@ impl Connection {
     pub(crate) fn audit(&self, streams: &[Stream], granted: impl Fn(u32) -> u32) {
         let alive = || streams.iter().filter(|stream| stream.id != 0);
         assert_eq!(usize::from(self.live), alive().count(), "slots in use");
+        let waiting = alive().filter(|stream| stream.output == Output::Waiting).count();
+        assert_eq!(usize::from(self.waiting), waiting, "streams that wait to send");
         let held: u32 = alive().map(|stream| stream.receiving.held).sum();
         assert_eq!(self.receiving.held, held, "the connection holds what its streams hold");
         assert_eq!(self.receiving.total(), i64::from(WINDOW_BYTES) + i64::from(granted(0)), "the connection's window");
@@ -541,10 +553,12 @@ impl Connection {
 }
 
 /// What became of a header block.
-#[derive(Copy, Clone, Debug)]
+#[derive(Debug)]
 enum List {
     Fields(usize),
     Over,
+    /// It was a request that was judged before.
+    Known(Judged),
 }
 
 fn slots<'s>(storage: &'s Storage<'_>, fields: usize) -> &'s [FieldSlot] {

@@ -1,10 +1,10 @@
 //! What comes out of a connection, and the memory it works in.
 
-use super::{ErrorCode, Stream, StreamKey};
+use super::{ErrorCode, Repeat, Stream, StreamKey};
 use crate::Error;
 use crate::h1::{FieldSlot, RequestHead, RequestView};
 
-/// The caller's memory. The first three belong to one connection: the same bytes and slots are passed to every call. The other two are
+/// The caller's memory. The first three belong to one connection: the same bytes and slots are passed to every call. The others are
 /// written to and read within a turn, so that one set serves all connections of a worker.
 #[derive(Debug)]
 pub struct Storage<'a> {
@@ -18,6 +18,8 @@ pub struct Storage<'a> {
     pub bytes: &'a mut [u8],
     /// Scratch: as many as a list may have fields. A request's fields are in there until the next call.
     pub slots: &'a mut [FieldSlot],
+    /// Scratch: what is known of the request that is in the other two. Nobody but the codec may write to those in between.
+    pub repeat: &'a mut Repeat,
 }
 
 impl Storage<'_> {

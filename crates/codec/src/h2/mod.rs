@@ -27,7 +27,7 @@
 //! ```
 //! use http::{Method, StatusCode, Version};
 //! use plimsoll_codec::h1::{BodyLength, FieldSlot, ResponseHead};
-//! use plimsoll_codec::h2::{Connection, Event, Limits, Storage, Stream};
+//! use plimsoll_codec::h2::{Connection, Event, Limits, Repeat, Storage, Stream};
 //!
 //! let limits = Limits::DEFAULT;
 //! let (mut streams, mut slots) = ([Stream::FREE; 8], [FieldSlot::EMPTY; 100]);
@@ -39,6 +39,7 @@
 //!     encoder_table: &mut encoder_table,
 //!     bytes: &mut bytes,
 //!     slots: &mut slots,
+//!     repeat: &mut Repeat::default(),
 //! };
 //! let mut connection = Connection::new(&limits);
 //! let mut out = Vec::new();
@@ -74,6 +75,8 @@ mod frame;
 mod guard;
 mod limits;
 mod priority;
+mod recent;
+mod repeat;
 mod request;
 mod send;
 mod settings;
@@ -86,4 +89,5 @@ pub use event::{Event, ResetCause, Step, Storage, request_view};
 pub use frame::{ErrorCode, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader};
 pub use limits::Limits;
 pub use priority::Priority;
+pub use repeat::Repeat;
 pub use stream::{Stream, StreamKey, StreamState};

@@ -4,9 +4,10 @@ use http::{Method, Version};
 
 use super::Priority;
 use crate::Error;
-use crate::h1::syntax::{is_field_value, is_token};
+use crate::h1::syntax::is_token;
 use crate::h1::target::{self, Port, host_and_port};
 use crate::h1::{FieldSlot, Framing, METHOD_BYTES_MAX, RequestHead, Span, TargetForm, is_forbidden_trailer};
+use crate::hpack::mark::{Mark, Name, is_value};
 
 /// A request, and how many pseudo-header fields came before its fields.
 #[derive(Debug)]
@@ -25,24 +26,8 @@ struct Pseudo {
     scheme: Option<Span>,
     authority: Option<Span>,
     path: Option<Span>,
+    is_plain_path: bool,
     protocol: Option<Span>,
-}
-
-impl Pseudo {
-    fn take(&mut self, name: &[u8], value: Span) -> Result<(), Error> {
-        let place = match name {
-            b":method" => &mut self.method,
-            b":scheme" => &mut self.scheme,
-            b":authority" => &mut self.authority,
-            b":path" => &mut self.path,
-            b":protocol" => &mut self.protocol,
-            _ => return Err(Error::PseudoFieldInvalid),
-        };
-        match place.replace(value) {
-            None if value.len > 0 => Ok(()),
-            _ => Err(Error::PseudoFieldInvalid),
-        }
-    }
 }
 
 /// What the fields say that matters here.
@@ -62,21 +47,38 @@ enum Expect {
 }
 
 /// Judges the fields of a request. `ends` if there is no body.
-pub(super) fn judge(bytes: &[u8], slots: &[FieldSlot], ends: bool) -> Result<Judged, Error> {
-    let mut pseudo = Pseudo::default();
-    let is_pseudo = |slot: &FieldSlot| slot.name().of_head(bytes).first() == Some(&b':');
-    let pseudo_fields = slots.iter().take_while(|slot| is_pseudo(slot)).count();
-    let (first, fields) = slots.split_at(pseudo_fields);
-    for slot in first {
-        let value = slot.value().of_head(bytes);
-        check_value(value)?;
-        pseudo.take(slot.name().of_head(bytes), slot.value())?;
-    }
-    let mut noted = Noted::default();
-    for slot in fields {
-        let (name, value) = (slot.name().of_head(bytes), slot.value().of_head(bytes));
-        check_field(name, value)?;
-        noted.take(name, value, slot.value())?;
+pub(super) fn judge(bytes: &[u8], slots: &[FieldSlot], marks: &[Mark], ends: bool) -> Result<Judged, Error> {
+    debug_assert!(marks.len() >= slots.len(), "a mark for each slot");
+    let (mut pseudo, mut noted, mut pseudo_fields) = (Pseudo::default(), Noted::default(), 0);
+    let mut is_host = false;
+    for (at, (slot, mark)) in slots.iter().zip(marks).enumerate() {
+        if !mark.is_valid() {
+            return Err(fault(slot.name().of_head(bytes), slot.value().of_head(bytes), at == pseudo_fields));
+        }
+        let span = slot.value();
+        let place = match mark.name() {
+            Name::Other => continue,
+            Name::Method => &mut pseudo.method,
+            Name::Scheme => &mut pseudo.scheme,
+            Name::Authority => {
+                is_host = mark.is_host();
+                &mut pseudo.authority
+            }
+            Name::Path => {
+                pseudo.is_plain_path = mark.is_plain_path();
+                &mut pseudo.path
+            }
+            Name::Protocol => &mut pseudo.protocol,
+            name => {
+                noted.take(name, *mark, span.of_head(bytes), span)?;
+                continue;
+            }
+        };
+        // They come before all others (RFC 9113 8.3).
+        if at != pseudo_fields || span.len == 0 || place.replace(span).is_some() {
+            return Err(Error::PseudoFieldInvalid);
+        }
+        pseudo_fields += 1;
     }
     let method = pseudo.method.ok_or(Error::PseudoFieldInvalid)?.of_head(bytes);
     if method.len() > METHOD_BYTES_MAX {
@@ -84,7 +86,11 @@ pub(super) fn judge(bytes: &[u8], slots: &[FieldSlot], ends: bool) -> Result<Jud
     }
     let method = Method::from_bytes(method).map_err(|_| Error::MethodInvalid)?;
     if let Some(authority) = pseudo.authority {
-        check_authority(bytes, authority, noted.host)?;
+        // No userinfo, and nothing else than Host says (RFC 9113 8.3.1).
+        let is_same = |host: Span| host.of_head(bytes).eq_ignore_ascii_case(authority.of_head(bytes));
+        if !is_host || !noted.host.is_none_or(is_same) {
+            return Err(Error::HostInvalid);
+        }
     }
     let target = target(bytes, &method, &pseudo)?;
     let host = pseudo.authority.or(noted.host);
@@ -106,7 +112,7 @@ pub(super) fn judge(bytes: &[u8], slots: &[FieldSlot], ends: bool) -> Result<Jud
         query: target.query,
         version: Version::HTTP_2,
         host,
-        fields: fields.len() as u16,
+        fields: (slots.len() - pseudo_fields) as u16,
         framing,
         keep_alive: true,
         expect_continue: !ends && noted.expect_continue == Expect::Continue,
@@ -131,21 +137,19 @@ pub(super) fn judge_trailers(bytes: &[u8], slots: &[FieldSlot]) -> Result<(), Er
 }
 
 impl Noted {
-    #[inline]
-    fn take(&mut self, name: &[u8], value: &[u8], span: Span) -> Result<(), Error> {
+    fn take(&mut self, name: Name, mark: Mark, value: &[u8], span: Span) -> Result<(), Error> {
         match name {
-            b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
-                Err(Error::ConnectionField)
-            }
-            b"te" if !value.eq_ignore_ascii_case(b"trailers") => Err(Error::ConnectionField),
-            b"content-length" => self.content_length(value),
-            b"host" => self.host(value, span),
-            b"expect" if value.eq_ignore_ascii_case(b"100-continue") => {
+            Name::OfConnection => Err(Error::ConnectionField),
+            Name::Te if !value.eq_ignore_ascii_case(b"trailers") => Err(Error::ConnectionField),
+            Name::ContentLength => self.content_length(value),
+            Name::Host if self.host.replace(span).is_some() => Err(Error::HostRepeated),
+            Name::Host if !mark.is_host() => Err(Error::HostInvalid),
+            Name::Expect if value.eq_ignore_ascii_case(b"100-continue") => {
                 self.expect_continue = Expect::Continue;
                 Ok(())
             }
-            b"expect" => Err(Error::ExpectationUnknown),
-            b"priority" => {
+            Name::Expect => Err(Error::ExpectationUnknown),
+            Name::Priority => {
                 self.priority = Priority::parse(value);
                 Ok(())
             }
@@ -164,18 +168,18 @@ impl Noted {
         self.length = Some(value.iter().try_fold(0, add).ok_or(Error::ContentLengthOverflow)?);
         Ok(())
     }
+}
 
-    fn host(&mut self, value: &[u8], span: Span) -> Result<(), Error> {
-        if self.host.replace(span).is_some() {
-            return Err(Error::HostRepeated);
-        }
-        host_and_port(value).map(|_| ()).ok_or(Error::HostInvalid)
-    }
+/// What is wrong with a field that is not valid. Pseudo-header fields that are not known, or stand behind others, are wrong as such.
+#[cold]
+fn fault(name: &[u8], value: &[u8], may_be_pseudo: bool) -> Error {
+    let is_pseudo = may_be_pseudo && name.first() == Some(&b':');
+    let checked = if is_pseudo { check_value(value) } else { check_field(name, value) };
+    checked.err().unwrap_or(Error::PseudoFieldInvalid)
 }
 
 /// A name in lower case, a value without space around it (RFC 9113 8.2.1). A colon is no part of a token, so that a pseudo-header
 /// field behind the others is refused here, too.
-#[inline]
 fn check_field(name: &[u8], value: &[u8]) -> Result<(), Error> {
     if !is_token(name) || name.iter().any(u8::is_ascii_uppercase) {
         let is_pseudo = name.first() == Some(&b':');
@@ -184,25 +188,8 @@ fn check_field(name: &[u8], value: &[u8]) -> Result<(), Error> {
     check_value(value)
 }
 
-#[inline]
 fn check_value(value: &[u8]) -> Result<(), Error> {
-    let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    if !is_field_value(value) || is_space(value.first()) || is_space(value.last()) {
-        return Err(Error::FieldValueInvalid);
-    }
-    Ok(())
-}
-
-/// No userinfo, and nothing else than Host says (RFC 9113 8.3.1).
-fn check_authority(bytes: &[u8], authority: Span, host: Option<Span>) -> Result<(), Error> {
-    let authority = authority.of_head(bytes);
-    if host_and_port(authority).is_none() {
-        return Err(Error::HostInvalid);
-    }
-    match host {
-        Some(host) if !host.of_head(bytes).eq_ignore_ascii_case(authority) => Err(Error::HostInvalid),
-        _ => Ok(()),
-    }
+    if is_value(value) { Ok(()) } else { Err(Error::FieldValueInvalid) }
 }
 
 struct Target {
@@ -232,8 +219,12 @@ fn target(bytes: &[u8], method: &Method, pseudo: &Pseudo) -> Result<Target, Erro
         return Err(Error::PseudoFieldInvalid);
     };
     let is_scheme_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
-    if !scheme.of_head(bytes).iter().all(is_scheme_byte) {
+    let scheme = scheme.of_head(bytes);
+    if !matches!(scheme, b"http" | b"https") && !scheme.iter().all(is_scheme_byte) {
         return Err(Error::PseudoFieldInvalid);
+    }
+    if pseudo.is_plain_path {
+        return Ok(Target { whole: path, form: TargetForm::Origin, path, query: None });
     }
     let text = path.of_head(bytes);
     if text[0] != b'/' && text != b"*" {

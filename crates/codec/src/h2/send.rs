@@ -10,6 +10,7 @@ use super::stream::{Output, Transition, get};
 use super::{Connection, ErrorCode, Stream, StreamKey, StreamState, priority, settings};
 use crate::Error;
 use crate::h1::{Fields, Full, ResponseHead, Sink};
+use crate::hpack::Encoder;
 use crate::misbehaviour::Verdict;
 
 impl Connection {
@@ -44,14 +45,68 @@ impl Connection {
                 return Err(Error::StateMisuse);
             }
             slot.step(Transition::Sent)?;
-            slot.output = Output::Nothing;
+            slot.wait(Output::Nothing, &mut self.waiting);
         }
-        let room = storage.bytes.len();
-        let mut block = &mut *storage.bytes;
-        let encoded = self.encoder.response(storage.encoder_table, head, &mut block);
-        let len = room - block.len();
-        encoded.map_err(|_| Error::HeadTooLarge)?;
+        let len = self.encode(storage, |encoder, table, sink| encoder.response(table, head, sink))?;
         self.put_block(stream.id, len, ends, storage, out)
+    }
+
+    /// Writes a whole response, head and body, in one piece, if that can leave at once: no other stream waits to send, and the body fits one frame and
+    /// both windows. Else nothing is written, and the answer is `false`; so it is for an empty body.
+    ///
+    /// # Errors
+    ///
+    /// As [`put_response`](Connection::put_response).
+    pub fn put_whole<S: Sink + ?Sized>(
+        &mut self,
+        stream: StreamKey,
+        head: &ResponseHead<'_>,
+        body: &[u8],
+        storage: &mut Storage<'_>,
+        out: &mut S,
+    ) -> Result<bool, Error> {
+        let slot = get(storage.streams, stream).filter(|slot| slot.state.can_send()).ok_or(Error::StreamClosed)?;
+        let window = slot.send_window.min(self.send_window).max(0) as usize;
+        let is_within = body.len() <= window.min(FRAME_BYTES_MAX).min(self.peer_frame_bytes as usize);
+        if body.is_empty() || !is_within || self.waiting > 0 || head.status().is_informational() {
+            return Ok(false);
+        }
+        slot.step(Transition::Sent)?;
+        slot.send_window -= body.len() as i32;
+        self.send_window -= body.len() as i32;
+        let len = self.encode(storage, |encoder, table, sink| encoder.response(table, head, sink))?;
+        self.guard.payload(len + body.len());
+        let data = FrameHeader { len: body.len(), kind: kind::DATA, flags: flag::END_STREAM, stream: stream.id };
+        let head_end = FRAME_HEADER_BYTES + len;
+        let body_at = head_end + FRAME_HEADER_BYTES;
+        if len <= FRAME_BYTES_MAX
+            && let Some(place) = storage.bytes.get_mut(head_end..body_at + body.len())
+        {
+            let (header, text) = place.split_at_mut(FRAME_HEADER_BYTES);
+            header.copy_from_slice(&data.encode());
+            text.copy_from_slice(body);
+            let header = FrameHeader { len, kind: kind::HEADERS, flags: flag::END_HEADERS, stream: stream.id };
+            storage.bytes[..FRAME_HEADER_BYTES].copy_from_slice(&header.encode());
+            out.put(&storage.bytes[..body_at + body.len()])?;
+            return Ok(true);
+        }
+        self.put_block(stream.id, len, false, storage, out)?;
+        out.put(&data.encode())?;
+        out.put(body)?;
+        Ok(true)
+    }
+
+    /// Encodes a header block into the scratch memory, behind room for a frame's header. Returns how long it is.
+    fn encode(
+        &mut self,
+        storage: &mut Storage<'_>,
+        write: impl FnOnce(&mut Encoder, &mut [u8], &mut &mut [u8]) -> Result<(), Full>,
+    ) -> Result<usize, Error> {
+        storage.repeat.clear();
+        let mut block = storage.bytes.get_mut(FRAME_HEADER_BYTES..).ok_or(Error::HeadTooLarge)?;
+        let room = block.len();
+        write(&mut self.encoder, storage.encoder_table, &mut block).map_err(|Full| Error::HeadTooLarge)?;
+        Ok(room - block.len())
     }
 
     /// Writes trailers, which end the stream.
@@ -68,41 +123,41 @@ impl Connection {
     ) -> Result<(), Error> {
         let slot = get(storage.streams, stream).filter(|slot| slot.state.can_send()).ok_or(Error::StreamClosed)?;
         slot.step(Transition::Sent)?;
-        slot.output = Output::Nothing;
-        let room = storage.bytes.len();
-        let mut block = &mut *storage.bytes;
-        let begun = self.encoder.begin(storage.encoder_table, &mut block);
-        let encoded = begun.and_then(|()| self.encoder.fields(storage.encoder_table, fields, &mut block));
-        let len = room - block.len();
-        encoded.map_err(|_| Error::HeadTooLarge)?;
+        slot.wait(Output::Nothing, &mut self.waiting);
+        let len = self.encode(storage, |encoder, table, sink| {
+            encoder.begin(table, sink)?;
+            encoder.fields(table, fields, sink)
+        })?;
         self.put_block(stream.id, len, true, storage, out)
     }
 
-    /// Writes the header block at the front of the scratch memory, in as many frames as it needs.
+    /// Writes the header block that was encoded into the scratch memory, in as many frames as it needs.
     fn put_block<S: Sink + ?Sized>(
         &mut self,
         id: u32,
         len: usize,
         ends: bool,
-        storage: &Storage<'_>,
+        storage: &mut Storage<'_>,
         out: &mut S,
     ) -> Result<(), Error> {
-        let block = &storage.bytes[..len];
         self.guard.payload(len);
-        let mut rest = block;
-        let mut kind = kind::HEADERS;
-        loop {
+        let ends_stream = if ends { flag::END_STREAM } else { 0 };
+        if len <= FRAME_BYTES_MAX {
+            let header = FrameHeader { len, kind: kind::HEADERS, flags: ends_stream | flag::END_HEADERS, stream: id };
+            storage.bytes[..FRAME_HEADER_BYTES].copy_from_slice(&header.encode());
+            return Ok(out.put(&storage.bytes[..FRAME_HEADER_BYTES + len])?);
+        }
+        let mut rest = &storage.bytes[FRAME_HEADER_BYTES..][..len];
+        let (mut kind, mut ends_stream) = (kind::HEADERS, ends_stream);
+        while !rest.is_empty() {
             let (fragment, after) = rest.split_at(rest.len().min(FRAME_BYTES_MAX));
-            let ends_stream = if ends && kind == kind::HEADERS { flag::END_STREAM } else { 0 };
             let ends_block = if after.is_empty() { flag::END_HEADERS } else { 0 };
             let header = FrameHeader { len: fragment.len(), kind, flags: ends_stream | ends_block, stream: id };
             out.put(&header.encode())?;
             out.put(fragment)?;
-            if after.is_empty() {
-                return Ok(());
-            }
-            (rest, kind) = (after, kind::CONTINUATION);
+            (rest, kind, ends_stream) = (after, kind::CONTINUATION, 0);
         }
+        Ok(())
     }
 
     /// How many of so many body bytes may go into the next DATA frame: what both windows and the peer's frame size allow, at most 16 KiB.
@@ -147,7 +202,7 @@ impl Connection {
         self.guard.payload(len);
         if ends {
             slot.step(Transition::Sent)?;
-            slot.output = Output::Nothing;
+            slot.wait(Output::Nothing, &mut self.waiting);
         }
         Ok(())
     }
@@ -155,7 +210,7 @@ impl Connection {
     /// Says whether a stream has body bytes to send, for [`next_to_send`](Connection::next_to_send).
     pub fn set_waiting(&mut self, stream: StreamKey, is_waiting: bool, storage: &mut Storage<'_>) {
         if let Some(slot) = get(storage.streams, stream) {
-            slot.output = if is_waiting { Output::Waiting } else { Output::Nothing };
+            slot.wait(if is_waiting { Output::Waiting } else { Output::Nothing }, &mut self.waiting);
         }
     }
 
@@ -163,7 +218,7 @@ impl Connection {
     /// incremental ones and the first other one take turns.
     #[must_use]
     pub fn next_to_send(&self, storage: &Storage<'_>) -> Option<StreamKey> {
-        if self.send_window <= 0 { None } else { priority::next(storage.streams) }
+        if self.waiting == 0 || self.send_window <= 0 { None } else { priority::next(storage.streams) }
     }
 
     /// Bytes of a body are not in memory any more. The peer may send as many, and is told when it is worth a frame, unless windows are
@@ -390,12 +445,11 @@ impl Connection {
         storage: &mut Storage<'_>,
         out: &mut S,
     ) -> Result<(), Failure> {
-        let room = storage.bytes.len();
-        let mut block = &mut *storage.bytes;
-        self.encoder.begin(storage.encoder_table, &mut block)?;
-        self.encoder.status(status, &mut block)?;
-        self.encoder.content_length(0, &mut block)?;
-        let len = room - block.len();
+        let len = self.encode(storage, |encoder, table, sink| {
+            encoder.begin(table, sink)?;
+            encoder.status(status, sink)?;
+            encoder.content_length(0, sink)
+        })?;
         self.put_block(id, len, true, storage, out)?;
         self.guard.control_frames += 1;
         if ends {

@@ -134,6 +134,19 @@ impl Stream {
         self.priority
     }
 
+    /// Says whether there is output for it; `waiting` counts the streams for which there is.
+    pub(super) fn wait(&mut self, output: Output, waiting: &mut u16) {
+        match (self.output, output) {
+            (Output::Nothing, Output::Waiting) => *waiting += 1,
+            (Output::Waiting, Output::Nothing) => {
+                debug_assert!(*waiting > 0, "each stream that waits is counted");
+                *waiting -= 1;
+            }
+            _ => {}
+        }
+        self.output = output;
+    }
+
     pub(super) fn step(&mut self, transition: Transition) -> Result<(), Error> {
         self.state = self.state.after(transition).ok_or(Error::StreamClosed)?;
         Ok(())
@@ -202,11 +215,17 @@ impl Receiving {
 
 /// Where the search for a stream begins. Clients count their streams, so that most are found at the first look.
 fn start(streams: &[Stream], id: u32) -> usize {
-    (id >> 1) as usize % streams.len().max(1)
+    let (number, slots) = ((id >> 1) as usize, streams.len());
+    // A division takes longer than all the rest.
+    if slots.is_power_of_two() { number & (slots - 1) } else { number % slots.max(1) }
 }
 
+#[inline]
 fn search(streams: &[Stream], id: u32, wanted: impl Fn(&Stream) -> bool) -> Option<StreamKey> {
     let from = start(streams, id);
+    if streams.get(from).is_some_and(&wanted) {
+        return Some(StreamKey { slot: from as u16, id });
+    }
     let found = streams[from..].iter().position(&wanted).map(|at| from + at);
     let slot = found.or_else(|| streams[..from].iter().position(wanted))?;
     Some(StreamKey { slot: slot as u16, id })

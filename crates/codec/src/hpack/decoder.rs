@@ -1,16 +1,19 @@
 //! From header blocks to fields (RFC 7541 3, 6).
 
 use super::huffman::Fault;
-use super::table::Table;
+use super::mark::Mark;
+use super::table::{Entry, Table};
 use super::{FIELD_OVERHEAD_BYTES, huffman, integer, static_table};
 use crate::Error;
-use crate::h1::{FieldSlot, Span};
+use crate::h1::{FIELDS_CEILING, FieldSlot, Span};
 
 /// Where decoded fields go: bytes for names and values, and a slot for each field with offsets into them.
 #[derive(Debug)]
 pub struct FieldBuf<'a> {
     bytes: &'a mut [u8],
     slots: &'a mut [FieldSlot],
+    /// What is known of each field, for those who want to know it.
+    marks: Option<&'a mut [Mark; FIELDS_CEILING]>,
     list_bytes_max: usize,
     /// Bytes used.
     len: usize,
@@ -36,7 +39,13 @@ impl<'a> FieldBuf<'a> {
     #[must_use]
     pub fn new(bytes: &'a mut [u8], slots: &'a mut [FieldSlot], list_bytes_max: usize) -> FieldBuf<'a> {
         assert!(bytes.len() >= list_bytes_max && bytes.len() <= usize::from(u16::MAX), "bytes for the whole list");
-        FieldBuf { bytes, slots, list_bytes_max, len: 0, fields: 0, extent: Extent::Within }
+        FieldBuf { bytes, slots, marks: None, list_bytes_max, len: 0, fields: 0, extent: Extent::Within }
+    }
+
+    /// The same, with a place for what is known of the fields.
+    pub(crate) fn with_marks(self, marks: &'a mut [Mark; FIELDS_CEILING]) -> FieldBuf<'a> {
+        debug_assert!(self.slots.len() <= FIELDS_CEILING, "a mark for each slot");
+        FieldBuf { marks: Some(marks), ..self }
     }
 
     /// The bytes that the slots point into.
@@ -81,21 +90,24 @@ impl<'a> FieldBuf<'a> {
     }
 
     /// Appends a field that was admitted, whose name and value stand behind the used bytes.
-    fn push(&mut self, name_len: usize, value_len: usize) {
+    #[inline]
+    fn push(&mut self, name_len: usize, value_len: usize, mark: Mark) {
         let (name, value) = (Span::new(self.len, name_len), Span::new(self.len + name_len, value_len));
         self.slots[self.fields] =
             FieldSlot { name_at: name.at, name_len: name.len, value_at: value.at, value_len: value.len };
+        if let Some(place) = self.marks.as_mut().and_then(|marks| marks.get_mut(self.fields)) {
+            *place = mark;
+        }
         self.fields += 1;
         self.len += name_len + value_len;
         debug_assert!(self.len <= self.list_bytes_max);
     }
 
-    fn copy(&mut self, name: &[u8], value: &[u8]) {
-        if self.admit(name.len() + value.len()) {
-            let room = &mut self.bytes[self.len..];
-            room[..name.len()].copy_from_slice(name);
-            room[name.len()..name.len() + value.len()].copy_from_slice(value);
-            self.push(name.len(), value.len());
+    #[inline]
+    fn copy(&mut self, entry: Entry<'_>) {
+        if self.admit(entry.text_len()) {
+            entry.copy_to(&mut self.bytes[self.len..]);
+            self.push(entry.name_len, entry.value_len, entry.mark);
         }
     }
 }
@@ -131,6 +143,11 @@ impl Decoder {
     #[must_use]
     pub const fn table_bytes(&self) -> usize {
         self.table.size()
+    }
+
+    /// What tells whether the table was changed in between.
+    pub(crate) const fn state(&self) -> (u32, usize, usize) {
+        (self.table.inserted(), self.table.len(), self.table.size_max())
     }
 
     /// Entries of the dynamic table.
@@ -169,6 +186,11 @@ impl Decoder {
         }
         while let Some(&first) = rest.first() {
             let len = match first {
+                // An index of one byte, which most are.
+                0x81..=0xfe => {
+                    out.copy(self.entry(storage, usize::from(first & 0x7f))?);
+                    1
+                }
                 0x80.. => self.indexed(storage, rest, out)?,
                 0x40.. => self.literal(storage, rest, 6, out)?,
                 0x20.. => return Err(Error::HpackSizeUpdateInvalid),
@@ -179,15 +201,14 @@ impl Decoder {
         Ok(())
     }
 
-    #[inline]
     fn indexed(&self, storage: &[u8], block: &[u8], out: &mut FieldBuf<'_>) -> Result<usize, Error> {
         let (index, len) = integer::decode(block, 7)?;
-        let (name, value) = self.entry(storage, index)?;
-        out.copy(name, value);
+        out.copy(self.entry(storage, index)?);
         Ok(len)
     }
 
-    fn entry<'s>(&self, storage: &'s [u8], index: usize) -> Result<(&'s [u8], &'s [u8]), Error> {
+    #[inline]
+    fn entry<'s>(&self, storage: &'s [u8], index: usize) -> Result<Entry<'s>, Error> {
         let entry = match index {
             0..=static_table::LEN => static_table::get(index),
             _ => self.table.get(storage, index - static_table::LEN - 1),
@@ -217,12 +238,14 @@ impl Decoder {
         debug_assert!(admitted || out.is_over());
         match texts.name_len.zip(texts.value_len) {
             Some((name_len, value_len)) => {
+                let (name, rest) = out.bytes[texts.from..].split_at(name_len);
+                let value = &rest[..value_len];
+                let mark = texts.name.unwrap_or_else(|| Mark::of_name(name)).with_value(value);
                 if is_inserted {
-                    let (name, rest) = out.bytes[texts.from..].split_at(name_len);
-                    self.table.insert(storage, name, &rest[..value_len]);
+                    self.table.insert(storage, name, value, mark);
                 }
                 if admitted {
-                    out.push(name_len, value_len);
+                    out.push(name_len, value_len, mark);
                 }
             }
             // Larger than all the bytes there are, which are more than the table has.
@@ -236,21 +259,23 @@ impl Decoder {
     fn texts(&self, storage: &[u8], block: &[u8], prefix_bits: u32, out: &mut FieldBuf<'_>) -> Result<Texts, Error> {
         let (index, mut consumed) = integer::decode(block, prefix_bits)?;
         let room = &mut out.bytes[out.len..];
+        let mut known = None;
         let name_len = if index == 0 {
             let (len, written) = string(&block[consumed..], room)?;
             consumed += len;
             written
         } else {
-            let (name, _) = self.entry(storage, index)?;
-            let place = room.get_mut(..name.len());
+            let entry = self.entry(storage, index)?;
+            known = Some(entry.mark);
+            let place = room.get_mut(..entry.name_len);
             place.map(|place| {
-                place.copy_from_slice(name);
-                name.len()
+                place.copy_from_slice(entry.name());
+                entry.name_len
             })
         };
         let (len, value_len) = string(&block[consumed..], &mut room[name_len.unwrap_or(0)..])?;
         consumed += len;
-        Ok(Texts { from: out.len, name_len, value_len, consumed })
+        Ok(Texts { from: out.len, name: known, name_len, value_len, consumed })
     }
 }
 
@@ -258,6 +283,8 @@ impl Decoder {
 #[derive(Copy, Clone)]
 struct Texts {
     from: usize,
+    /// What is known of a name that is in a table.
+    name: Option<Mark>,
     name_len: Option<usize>,
     value_len: Option<usize>,
     consumed: usize,

@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 
+use super::mark::Mark;
 use super::table::Table;
 use super::{TABLE_BYTES, huffman, integer, static_table};
 use crate::date::DATE_BYTES;
@@ -75,6 +76,38 @@ pub struct Encoder {
     update: SizeUpdate,
     /// The date that was inserted last, and its number among all entries.
     date: Option<([u8; DATE_BYTES], u32)>,
+    memo: Option<Memo>,
+}
+
+/// What the last response's status, date and fields became: the same again, as long as nothing was inserted after it. Most responses of a
+/// connection differ in their length alone.
+#[derive(Copy, Clone, Debug)]
+struct Memo {
+    status: StatusCode,
+    has_date: bool,
+    /// Entries that had been inserted by then.
+    inserted: u32,
+    fields_len: u8,
+    block_len: u8,
+    fields: [u8; MEMO_FIELDS_BYTES],
+    block: [u8; MEMO_BLOCK_BYTES],
+}
+
+/// Writes to a sink, and remembers what was written if it is short.
+struct Recorder<'s, S: ?Sized> {
+    sink: &'s mut S,
+    block: [u8; MEMO_BLOCK_BYTES],
+    len: usize,
+}
+
+impl<S: Sink + ?Sized> Sink for Recorder<'_, S> {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        if let Some(place) = self.block.get_mut(self.len..self.len + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+        self.len += bytes.len();
+        self.sink.put(bytes)
+    }
 }
 
 /// What the next block has to say of the table's size (RFC 7541 4.2).
@@ -97,7 +130,7 @@ impl Encoder {
         } else {
             SizeUpdate::None
         };
-        Encoder { table: Table::new(table_bytes_max), table_bytes_max, update, date: None }
+        Encoder { table: Table::new(table_bytes_max), table_bytes_max, update, date: None, memo: None }
     }
 
     /// Bytes of the dynamic table's entries, as RFC 7541 4.1 counts them.
@@ -113,6 +146,7 @@ impl Encoder {
             return;
         }
         self.table.resize(storage, size);
+        self.memo = None;
         let smallest = match self.update {
             SizeUpdate::None => size,
             SizeUpdate::Due { smallest } => smallest.min(size),
@@ -197,7 +231,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Writes the whole block of a response head: status, date, length and the program's own fields.
+    /// Writes the whole block of a response head: status, date, the program's own fields, and the length.
     ///
     /// # Errors
     ///
@@ -208,15 +242,61 @@ impl Encoder {
         head: &ResponseHead<'_>,
         sink: &mut S,
     ) -> Result<(), Full> {
+        match self.memo.as_ref().filter(|memo| self.is_same(memo, head)) {
+            Some(memo) => sink.put(&memo.block[..usize::from(memo.block_len)])?,
+            None => self.response_anew(storage, head, sink)?,
+        }
+        match head.content_length() {
+            Some(length) => self.content_length(length, sink),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the block of the memo says the same as this head, but for its length.
+    fn is_same(&self, memo: &Memo, head: &ResponseHead<'_>) -> bool {
+        let is_date = match head.date_value() {
+            Some(date) => memo.has_date && self.date.is_some_and(|(known, _)| known == *date),
+            None => !memo.has_date,
+        };
+        memo.inserted == self.table.inserted()
+            && self.update == SizeUpdate::None
+            && memo.status == head.status()
+            && is_date
+            && memo.fields[..usize::from(memo.fields_len)] == *head.own_fields().as_bytes()
+    }
+
+    fn response_anew<S: Sink + ?Sized>(
+        &mut self,
+        storage: &mut [u8],
+        head: &ResponseHead<'_>,
+        sink: &mut S,
+    ) -> Result<(), Full> {
         self.begin(storage, sink)?;
-        self.status(head.status(), sink)?;
+        let inserted = self.table.inserted();
+        let mut recorder = Recorder { sink, block: [0; MEMO_BLOCK_BYTES], len: 0 };
+        self.status(head.status(), &mut recorder)?;
         if let Some(date) = head.date_value() {
-            self.date(storage, date, sink)?;
+            self.date(storage, date, &mut recorder)?;
         }
-        if let Some(length) = head.content_length() {
-            self.content_length(length, sink)?;
-        }
-        self.fields(storage, head.own_fields(), sink)
+        self.fields(storage, head.own_fields(), &mut recorder)?;
+        let raw = head.own_fields().as_bytes();
+        let is_short = raw.len() <= MEMO_FIELDS_BYTES && recorder.len <= MEMO_BLOCK_BYTES;
+        // What was inserted now is a reference the next time. A date that no table keeps is not known again.
+        let is_stable = inserted == self.table.inserted() && head.date_value().is_none_or(|_| self.date.is_some());
+        self.memo = (is_short && is_stable).then(|| {
+            let mut fields = [0; MEMO_FIELDS_BYTES];
+            fields[..raw.len()].copy_from_slice(raw);
+            Memo {
+                status: head.status(),
+                has_date: head.date_value().is_some(),
+                inserted,
+                fields_len: raw.len() as u8,
+                block_len: recorder.len as u8,
+                fields,
+                block: recorder.block,
+            }
+        });
+        Ok(())
     }
 
     /// Writes checked fields, each as its name asks for. Names are put into lower case; fields that only have a meaning for an HTTP/1
@@ -275,7 +355,7 @@ impl Encoder {
                 compressed(name, sink)?;
             }
             compressed(value, sink)?;
-            self.table.insert(storage, name, value);
+            self.table.insert(storage, name, value, Mark::NONE);
             return Ok(());
         }
         integer::encode(sink, if indexing == Indexing::Never { 0x10 } else { 0 }, 4, name_index)?;
@@ -321,5 +401,8 @@ fn compressed<S: Sink + ?Sized>(text: &[u8], sink: &mut S) -> Result<(), Full> {
 /// `:status` in the static table, as a literal that is not indexed.
 const STATUS_INDEX: u8 = 8;
 const CONTENT_LENGTH_INDEX: usize = 28;
+/// Longer fields of a program are not remembered, nor are longer blocks.
+const MEMO_FIELDS_BYTES: usize = 96;
+const MEMO_BLOCK_BYTES: usize = 32;
 /// Names are put into lower case in pieces of this size.
 const NAME_BYTES_CHUNK: usize = 64;

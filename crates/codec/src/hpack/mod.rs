@@ -24,6 +24,7 @@ mod decoder;
 mod encoder;
 pub(crate) mod huffman;
 mod integer;
+pub(crate) mod mark;
 mod static_table;
 mod table;
 #[cfg(test)]

@@ -5,11 +5,12 @@
 //! 0                                      used                                                  storage.len()
 //! ```
 //!
-//! Names and values grow from the front, descriptors (offset and two lengths, six bytes) from the back. When they would meet, the
-//! live part is moved to the ends. There is always room then: an entry is counted with 32 bytes more than its text, and has six. A name
+//! Names and values grow from the front, descriptors (offset, two lengths and a mark, eight bytes) from the back. When they would meet, the
+//! live part is moved to the ends. There is always room then: an entry is counted with 32 bytes more than its text, and has eight. A name
 //! or value is never cut in two, as it would be in a ring.
 
 use super::FIELD_OVERHEAD_BYTES;
+use super::mark::Mark;
 
 /// The state of a table; its text is in the storage.
 #[derive(Copy, Clone, Debug)]
@@ -33,7 +34,52 @@ struct Descriptor {
     at: usize,
     name_len: usize,
     value_len: usize,
+    mark: Mark,
 }
+
+/// An entry of either table.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Entry<'s> {
+    /// Begins with its name, then its value, then anything.
+    pub(super) tail: &'s [u8],
+    pub(super) name_len: usize,
+    pub(super) value_len: usize,
+    pub(super) mark: Mark,
+}
+
+impl<'s> Entry<'s> {
+    pub(super) fn name(&self) -> &'s [u8] {
+        &self.tail[..self.name_len]
+    }
+
+    #[cfg(test)]
+    pub(super) fn value(&self) -> &'s [u8] {
+        &self.tail[self.name_len..][..self.value_len]
+    }
+
+    pub(super) fn text_len(&self) -> usize {
+        self.name_len + self.value_len
+    }
+
+    /// Copies name and value to the front of `to`, which has room for them. What stands behind them may change, too.
+    #[inline]
+    pub(super) fn copy_to(&self, to: &mut [u8]) {
+        match (self.tail.first_chunk::<COPIED_BYTES>(), to.first_chunk_mut::<COPIED_BYTES>()) {
+            // Most are short: a copy of a fixed length is some instructions, one of any length is a call.
+            (Some(from), Some(to)) if self.text_len() <= COPIED_BYTES => *to = *from,
+            _ => self.copy_any_to(to),
+        }
+    }
+
+    #[cold]
+    fn copy_any_to(&self, to: &mut [u8]) {
+        let len = self.text_len();
+        to[..len].copy_from_slice(&self.tail[..len]);
+    }
+}
+
+/// Texts up to this length are copied in one go.
+pub(super) const COPIED_BYTES: usize = 32;
 
 impl Descriptor {
     fn size(self) -> usize {
@@ -69,15 +115,14 @@ impl Table {
         self.evict(storage, size_max.into());
     }
 
-    /// Name and value of an entry; 0 is the newest.
+    /// An entry; 0 is the newest.
     #[inline]
-    pub(super) fn get<'s>(&self, storage: &'s [u8], index: usize) -> Option<(&'s [u8], &'s [u8])> {
+    pub(super) fn get<'s>(&self, storage: &'s [u8], index: usize) -> Option<Entry<'s>> {
         if index >= self.len() {
             return None;
         }
-        let entry = descriptor(storage, usize::from(self.next) - 1 - index);
-        let (name, rest) = storage[entry.at..].split_at(entry.name_len);
-        Some((name, &rest[..entry.value_len]))
+        let Descriptor { at, name_len, value_len, mark } = descriptor(storage, usize::from(self.next) - 1 - index);
+        Some(Entry { tail: &storage[at..], name_len, value_len, mark })
     }
 
     /// The newest entry with this name and value.
@@ -97,7 +142,7 @@ impl Table {
     }
 
     /// Inserts an entry; one that is larger than the table empties it (RFC 7541 4.4).
-    pub(super) fn insert(&mut self, storage: &mut [u8], name: &[u8], value: &[u8]) {
+    pub(super) fn insert(&mut self, storage: &mut [u8], name: &[u8], value: &[u8], mark: Mark) {
         debug_assert!(storage.len() >= self.size_max(), "the storage holds the whole table");
         let text_len = name.len() + value.len();
         let size = text_len + FIELD_OVERHEAD_BYTES;
@@ -111,7 +156,8 @@ impl Table {
         let at = usize::from(self.used);
         storage[at..at + name.len()].copy_from_slice(name);
         storage[at + name.len()..at + text_len].copy_from_slice(value);
-        put_descriptor(storage, self.next.into(), Descriptor { at, name_len: name.len(), value_len: value.len() });
+        let entry = Descriptor { at, name_len: name.len(), value_len: value.len(), mark };
+        put_descriptor(storage, self.next.into(), entry);
         self.next += 1;
         self.used += text_len as u16;
         self.size += size as u16;
@@ -150,15 +196,16 @@ impl Table {
 #[inline]
 fn descriptor(storage: &[u8], number: usize) -> Descriptor {
     let from = storage.len() - (number + 1) * DESCRIPTOR_BYTES;
-    let read = |at: usize| usize::from(u16::from_le_bytes([storage[from + at], storage[from + at + 1]]));
-    Descriptor { at: read(0), name_len: read(2), value_len: read(4) }
+    let word = storage[from..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let part = |at: u32| usize::from((word >> (16 * at)) as u16);
+    Descriptor { at: part(0), name_len: part(1), value_len: part(2), mark: Mark::from_byte(part(3) as u8) }
 }
 
 fn put_descriptor(storage: &mut [u8], number: usize, entry: Descriptor) {
     let from = storage.len() - (number + 1) * DESCRIPTOR_BYTES;
-    for (at, word) in [(0, entry.at), (2, entry.name_len), (4, entry.value_len)] {
-        storage[from + at..from + at + 2].copy_from_slice(&(word as u16).to_le_bytes());
-    }
+    let parts = [entry.at, entry.name_len, entry.value_len, entry.mark.to_byte().into()];
+    let word = parts.into_iter().rev().fold(0, |word: u64, part| word << 16 | u64::from(part as u16));
+    storage[from..from + DESCRIPTOR_BYTES].copy_from_slice(&word.to_le_bytes());
 }
 
-const DESCRIPTOR_BYTES: usize = 6;
+const DESCRIPTOR_BYTES: usize = 8;

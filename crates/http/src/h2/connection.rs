@@ -124,7 +124,7 @@ impl<S: Service> Engine<S> {
             if http2.closing || !core.has_room(&http2.output) {
                 return Turn::Over;
             }
-            let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..]);
+            let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..], &mut scratch.repeat);
             let mut storage = parts.storage;
             let step = parts.codec.step(source.rest(), &mut storage, &mut Growing(parts.output, &core.pool), now_ms);
             let Step { consumed, event } = match step {
@@ -198,22 +198,28 @@ impl<S: Service> Engine<S> {
         core.counters().request_http2();
         http2.requests = http2.requests.wrapping_add(1);
         let (view, slots) = request_view(&scratch.bytes, &scratch.slots[..], head, pseudo_fields);
-        let mut exchange = Exchange::new(stream, head, ends);
-        if core.log.is_some() {
-            let line = format!("{} {} HTTP/2.0", head.method, view.target());
-            exchange.line = core.pool.try_copy(line.as_bytes(), Kind::Buffers).ok();
-            exchange.peer = core.peer_address(key);
-        }
+        let exchange = match core.h2_spare.take() {
+            Some(mut spare) => {
+                spare.renew(stream, head, ends);
+                Ok(spare)
+            }
+            None => core.pool.try_boxed(Exchange::new(stream, head, ends), Kind::Codec).map_err(|(over, _)| over),
+        };
         let is_last = core.config.requests_max.is_some_and(|max| http2.requests >= max);
         if is_last || core.age_left(http2.born).is_zero() {
             farewell(&core, &mut http2);
         }
-        let Ok(exchange) = core.pool.try_boxed(exchange, Kind::Codec) else {
+        let Ok(mut exchange) = exchange else {
             core.counters().shed(Shed::Head);
             core.with_parts(&mut http2, |parts| core.break_off(parts, stream, ErrorCode::RefusedStream));
             *place = Some(http2);
             return true;
         };
+        if core.log.is_some() {
+            let line = format!("{} {} HTTP/2.0", head.method, view.target());
+            exchange.line = core.pool.try_copy(line.as_bytes(), Kind::Buffers).ok();
+            exchange.peer = core.peer_address(key);
+        }
         http2.slots.parts().1[usize::from(stream.slot)] = Some(exchange);
         core.put(key, Connection::Http2(http2));
         let ticket = Ticket::of_stream(&core, key, stream);
@@ -376,7 +382,7 @@ impl<S: Service> Engine<S> {
 impl Core {
     /// Takes a part of a body, if there is room for it.
     fn take_data(&self, http2: &mut Http2, stream: StreamKey, bytes: &[u8]) -> bool {
-        if let Some(exchange) = http2.slots.exchange(stream).filter(|exchange| exchange.running) {
+        if let Some(exchange) = http2.slots.exchange(stream).filter(|exchange| exchange.running || exchange.held) {
             if exchange.receive(&self.pool, bytes).is_err() {
                 return false;
             }
@@ -414,6 +420,9 @@ impl Http2 {
         self.since.frame = if has_part { self.since.frame.or(Some(now)) } else { None };
         let idle = self.codec.live_streams() == 0;
         self.since.idle = if idle { self.since.idle.or(Some(now)) } else { None };
+        if idle {
+            return;
+        }
         for exchange in self.slots.parts().1.iter_mut().flatten() {
             let blocked = !exchange.rest().is_empty();
             exchange.blocked_since = if blocked { exchange.blocked_since.or(Some(now)) } else { None };
@@ -499,9 +508,6 @@ fn abort_all(http2: &mut Http2) {
     for exchange in http2.slots.parts().1.iter_mut().flatten() {
         let handler = exchange.handler.take();
         abort(handler.filter(|_| exchange.must_finish == 0));
-        exchange.wake_reader();
-        if let Some(writer) = exchange.writer.take() {
-            writer.wake();
-        }
+        exchange.wake();
     }
 }

@@ -18,7 +18,7 @@ use crate::response::{Body, Response};
 
 impl Core {
     /// Runs `act` on a connection whose stream a ticket is for, while that stream is worked on; the engine looks after it then.
-    fn on_stream<R>(
+    pub(super) fn on_stream<R>(
         &self,
         key: Key,
         stream: StreamKey,
@@ -74,7 +74,7 @@ impl Core {
             }
             exchange.expects = false;
             exchange.reader = Some(cx.waker().clone());
-            if exchange.reading_since.is_none() {
+            if exchange.reading_since.is_none() && !exchange.held {
                 exchange.reading_since = Some(plimsoll_runtime::now());
             }
             Ok(None)
@@ -158,7 +158,7 @@ impl Core {
     }
 
     /// The handler is done; without a response it went away without one.
-    pub(crate) fn h2_answer(&self, key: Key, stream: StreamKey, response: Option<Response>) {
+    pub(crate) fn h2_answer(&self, key: Key, stream: StreamKey, response: Option<&mut Response>) {
         let mut table = self.table.borrow_mut();
         let Some(Connection::Http2(http2)) = table.get_mut(key) else { return };
         if http2.closing {
@@ -188,10 +188,7 @@ impl Core {
             (exchange.body, exchange.body_sent, exchange.received, exchange.blocked_since) =
                 (Body::Empty, 0, None, None);
             exchange.reading_since = None;
-            exchange.wake_reader();
-            if let Some(writer) = exchange.writer.take() {
-                writer.wake();
-            }
+            exchange.wake();
             let mut out = Growing(parts.output, &self.pool);
             if parts.codec.reset(stream, code, &mut parts.storage, &mut out).is_err() {
                 *parts.closing = true;
@@ -204,7 +201,7 @@ impl Core {
     }
 
     /// Has the engine look after a connection, unless it does so anyway.
-    fn list_http2(&self, key: Key, http2: &mut Http2) {
+    pub(super) fn list_http2(&self, key: Key, http2: &mut Http2) {
         if !http2.listed && self.enlist(key) {
             http2.listed = true;
         }

@@ -18,14 +18,25 @@
 //! * A request's body is taken from the input when there is a lease for it. Without one nothing more is read from that connection. Bytes are given back
 //!   to the peer's windows when the handler takes them.
 //! * While output waits beyond the bound, and while 64 control frames do, nothing is read.
+//!
+//! # Streams of bytes: CONNECT
+//!
+//! SETTINGS offer extended CONNECT (RFC 8441). A CONNECT, plain or extended, comes to the handler as every request, with
+//! [`Request::connect_protocol`](crate::Request::connect_protocol) for its `:protocol`. [`Request::accept_tunnel`](crate::Request::accept_tunnel) answers it
+//! and hands a [`Tunnel`] to a task: [`recv`](Tunnel::recv), [`send`](Tunnel::send), [`flush`](Tunnel::flush), [`finish`](Tunnel::finish). In this crate,
+//! `Request::open_tunnel` lets another protocol wrap the tunnel before the task begins: its closure gets the tunnel, and the answer leaves when that
+//! succeeds. The body's time limits do not hold for a tunnel: its peer may be silent for as long as the protocol over it allows.
 
 mod connection;
 mod handlers;
 mod output;
 mod streams;
+mod tunnel;
+
+pub use tunnel::Tunnel;
 
 use plimsoll_codec::h1::{FIELDS_CEILING, FieldSlot, HTTP2_PREFACE};
-use plimsoll_codec::h2::{Connection as Codec, Limits, Storage};
+use plimsoll_codec::h2::{Connection as Codec, Limits, Repeat, Storage};
 use plimsoll_codec::hpack::TABLE_BYTES;
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
@@ -46,6 +57,8 @@ pub(crate) struct Http2 {
     /// Received, not used yet: a part of a frame, or frames that wait for memory or output.
     input: Option<Lease>,
     output: Output,
+    /// Exchanges whose answer waits for room in it.
+    answers: u16,
     /// Closed as soon as the output has left.
     closing: bool,
     /// In the list of connections to be looked after this turn.
@@ -87,6 +100,7 @@ struct Parts<'a> {
     storage: Storage<'a>,
     exchanges: &'a mut [Option<PoolBox<Exchange>>],
     output: &'a mut Output,
+    answers: &'a mut u16,
     closing: &'a mut bool,
 }
 
@@ -101,6 +115,7 @@ impl Http2 {
             slots: Slots::None,
             input: None,
             output: Output::default(),
+            answers: 0,
             closing: false,
             listed: false,
             counted: true,
@@ -111,14 +126,15 @@ impl Http2 {
         pool.try_boxed(this, Kind::Codec).map_err(|(over, _)| over)
     }
 
-    fn split<'a>(&'a mut self, bytes: &'a mut [u8], slots: &'a mut [FieldSlot]) -> Parts<'a> {
+    fn split<'a>(&'a mut self, bytes: &'a mut [u8], slots: &'a mut [FieldSlot], repeat: &'a mut Repeat) -> Parts<'a> {
         let (streams, exchanges) = self.slots.parts();
         let Tables { decoder, encoder } = &mut *self.tables;
         Parts {
             codec: &mut self.codec,
-            storage: Storage { streams, decoder_table: decoder, encoder_table: encoder, bytes, slots },
+            storage: Storage { streams, decoder_table: decoder, encoder_table: encoder, bytes, slots, repeat },
             exchanges,
             output: &mut self.output,
+            answers: &mut self.answers,
             closing: &mut self.closing,
         }
     }
@@ -136,11 +152,17 @@ pub(crate) struct Scratch {
     decoding: Option<Decoding>,
     /// Blocks of fields that go: written to by handlers while the request is still being read.
     encoding: Option<Lease>,
+    /// Belongs to the latter; nothing is decoded there.
+    unused: Repeat,
 }
+
+/// An exchange that is over: the next one takes its place in the pool.
+pub(crate) type Spare = ::core::cell::Cell<Option<PoolBox<Exchange>>>;
 
 struct Decoding {
     bytes: Lease,
     slots: PoolBox<[FieldSlot; FIELDS_CEILING]>,
+    repeat: Repeat,
 }
 
 impl Scratch {
@@ -151,7 +173,8 @@ impl Scratch {
         }
         if self.decoding.is_none() {
             let slots = pool.try_boxed([FieldSlot::EMPTY; FIELDS_CEILING], Kind::Codec).map_err(|(over, _)| over)?;
-            self.decoding = Some(Decoding { bytes: zeros(pool, limits.scratch_bytes())?, slots });
+            self.decoding =
+                Some(Decoding { bytes: zeros(pool, limits.scratch_bytes())?, slots, repeat: Repeat::default() });
         }
         Ok(())
     }

@@ -4,11 +4,12 @@ use http::{StatusCode, Version};
 use plimsoll_codec::Error as CodecError;
 use plimsoll_codec::h1::{BodyLength, BodyOut, Full, ResponseHead, Sink};
 use plimsoll_codec::h2::{ErrorCode, FRAME_HEADER_BYTES, StreamKey};
-use plimsoll_runtime::Pool;
+use plimsoll_runtime::{Kind, Pool};
 
 use super::streams::{Exchange, Incoming, Outgoing, find};
-use super::{Http2, Parts};
+use super::{Http2, Parts, Scratch};
 use crate::core::Core;
+use crate::counters::Shed;
 use crate::error::Error;
 use crate::output::Output;
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
@@ -22,12 +23,16 @@ impl Sink for Growing<'_> {
     }
 }
 
+/// Bodies up to this size are gathered with their heads.
+const WHOLE_BYTES_MAX: usize = 1_024;
+
 impl Core {
     /// Runs `act` with the scratch memory for what goes out.
     pub(super) fn with_parts<R>(&self, http2: &mut Http2, act: impl FnOnce(&mut Parts<'_>) -> R) -> R {
         let mut scratch = self.h2_scratch.borrow_mut();
-        let bytes = scratch.encoding.as_mut().map_or(&mut [][..], |lease| lease.as_mut_slice());
-        act(&mut http2.split(bytes, &mut []))
+        let Scratch { encoding, unused, .. } = &mut *scratch;
+        let bytes = encoding.as_mut().map_or(&mut [][..], |lease| lease.as_mut_slice());
+        act(&mut http2.split(bytes, &mut [], unused))
     }
 
     /// Whether more may be gathered for the socket.
@@ -50,26 +55,39 @@ impl Core {
             .date(&date)
             .fields(response.fields());
         let ends = head.body() == BodyOut::None;
+        let text = if ends { &[] } else { body.as_slice() };
+        let fits =
+            text.len() <= WHOLE_BYTES_MAX && parts.output.gathered_bytes() + text.len() <= self.config.output_bytes_max;
         let mut out = Growing(parts.output, &self.pool);
-        match parts.codec.put_response(stream, &head, ends, &mut parts.storage, &mut out) {
-            Ok(()) => {}
+        // Small bodies go out with their heads.
+        let put = match fits {
+            true => parts.codec.put_whole(stream, &head, text, &mut parts.storage, &mut out),
+            false => Ok(false),
+        };
+        let put = match put {
+            Ok(false) => parts.codec.put_response(stream, &head, ends, &mut parts.storage, &mut out).map(|()| false),
+            whole => whole,
+        };
+        let is_whole = match put {
+            Ok(is_whole) => is_whole,
             Err(CodecError::StreamClosed) => return Err(Error::Gone),
             Err(error) => {
                 // The peer's table may not be ours any more.
                 *parts.closing = true;
                 return Err(error.into());
             }
-        }
+        };
         self.counters().response(response.status().as_u16());
-        let body_bytes = if ends { 0 } else { body.as_slice().len() as u64 };
+        let body_bytes = text.len() as u64;
         exchange.due = match head.body() {
             BodyOut::Length(bytes) => Some(bytes - body_bytes),
             BodyOut::None => Some(0),
             BodyOut::Chunked | BodyOut::UntilClose => None,
         };
         exchange.sent_bytes = body_bytes;
-        if ends {
+        if ends || is_whole {
             exchange.response = Outgoing::Complete;
+            exchange.finished |= is_whole;
             self.log_exchange(exchange, response.status());
             return Ok(());
         }
@@ -140,13 +158,14 @@ impl Core {
         }
         self.with_parts(http2, |parts| {
             for at in 0..parts.exchanges.len() {
-                if !self.has_room(parts.output) {
-                    return;
+                if *parts.answers == 0 || !self.has_room(parts.output) {
+                    break;
                 }
                 let Some(exchange) = parts.exchanges[at].as_deref_mut() else { continue };
                 let stream = StreamKey { slot: at as u16, id: exchange.id };
-                if let Some(answer) = exchange.answer.take() {
-                    self.answer_now(parts, stream, answer);
+                if let Some(mut answer) = exchange.answer.take() {
+                    *parts.answers -= 1;
+                    self.answer_now(parts, stream, &mut answer);
                 }
             }
             while self.has_room(parts.output) && !*parts.closing {
@@ -159,7 +178,7 @@ impl Core {
     }
 
     /// The answer of a handler, or the lack of it.
-    pub(super) fn answer_stream(&self, parts: &mut Parts<'_>, stream: StreamKey, response: Response) {
+    pub(super) fn answer_stream(&self, parts: &mut Parts<'_>, stream: StreamKey, response: &mut Response) {
         let Some(exchange) = find(parts.exchanges, stream) else { return };
         (exchange.running, exchange.handler, exchange.handler_until) = (false, None, None);
         if let Some(status) = exchange.status.take() {
@@ -167,15 +186,25 @@ impl Core {
         }
         if self.has_room(parts.output) || response.kind() == ResponseKind::Streamed {
             self.answer_now(parts, stream, response);
-        } else {
-            exchange.answer = Some(response);
+            return;
+        }
+        let response = ::core::mem::replace(response, Response::streamed());
+        match self.pool.try_boxed(response, Kind::Codec) {
+            Ok(answer) => {
+                exchange.answer = Some(answer);
+                *parts.answers += 1;
+            }
+            Err(_) => {
+                self.counters().shed(Shed::Output);
+                self.break_off(parts, stream, ErrorCode::RefusedStream);
+            }
         }
     }
 
-    fn answer_now(&self, parts: &mut Parts<'_>, stream: StreamKey, mut response: Response) {
+    fn answer_now(&self, parts: &mut Parts<'_>, stream: StreamKey, response: &mut Response) {
         let Some(exchange) = find(parts.exchanges, stream) else { return };
         let is_streamed = response.kind() == ResponseKind::Streamed;
-        if exchange.is_reset || is_streamed && exchange.finished {
+        if exchange.is_reset || is_streamed && (exchange.finished || exchange.held) {
             return self.end_if_done(parts, stream);
         }
         if is_streamed || exchange.response != Outgoing::Head {
@@ -183,7 +212,7 @@ impl Core {
             return self.break_off(parts, stream, ErrorCode::InternalError);
         }
         let length = response.length();
-        if let Err(error) = self.put_answer(parts, stream, &mut response, length)
+        if let Err(error) = self.put_answer(parts, stream, response, length)
             && !matches!(error, Error::Gone)
         {
             tracing::error!(%error, "a response could not be written");
@@ -220,7 +249,8 @@ impl Core {
     /// dropped for a while before: a reset could overtake the answer at the peer.
     pub(super) fn end_if_done(&self, parts: &mut Parts<'_>, stream: StreamKey) {
         let Some(exchange) = find(parts.exchanges, stream) else { return };
-        if exchange.running || !exchange.is_reset && exchange.response != Outgoing::Complete {
+        let is_held = exchange.running || exchange.held;
+        if is_held || !exchange.is_reset && exchange.response != Outgoing::Complete {
             return;
         }
         if exchange.request != Incoming::Body || exchange.is_reset {
@@ -253,7 +283,13 @@ impl Core {
             if let Some(status) = exchange.status.take() {
                 self.log_exchange(exchange, status);
             }
-            parts.exchanges[usize::from(stream.slot)] = None;
+            exchange.wake();
+            *parts.answers -= u16::from(exchange.answer.is_some());
+            let over = parts.exchanges[usize::from(stream.slot)].take();
+            if let Some(mut over) = over {
+                over.clear();
+                self.h2_spare.set(Some(over));
+            }
         }
         let mut out = Growing(parts.output, &self.pool);
         if parts.codec.forget(stream, &mut parts.storage, &mut out).is_err() {

@@ -19,6 +19,8 @@ pub(crate) struct Exchange {
     pub(super) response: Outgoing,
     /// Until the handler has answered or gone.
     pub(super) running: bool,
+    /// A tunnel is open on it.
+    pub(super) held: bool,
     /// The peer waits for `100 Continue`.
     pub(super) expects: bool,
     /// Over before its time; the slot is kept for a handler that must finish.
@@ -33,7 +35,7 @@ pub(crate) struct Exchange {
     /// Received parts of the body that the handler has not asked for.
     pub(super) received: Option<Lease>,
     /// An answer that waits for room in the output.
-    pub(super) answer: Option<Response>,
+    pub(super) answer: Option<PoolBox<Response>>,
     /// What is to be sent next of the answer's body.
     pub(super) body: Body,
     /// How much of that was sent.
@@ -86,6 +88,7 @@ impl Exchange {
             request: if ends { Incoming::Done } else { Incoming::Body },
             response: Outgoing::Head,
             running: true,
+            held: false,
             expects: head.expect_continue,
             is_reset: false,
             finished: false,
@@ -110,6 +113,26 @@ impl Exchange {
         }
     }
 
+    /// Makes a new one of one that is over. Field by field: as a value of its own it would be moved about.
+    pub(super) fn renew(&mut self, stream: StreamKey, head: &RequestHead, ends: bool) {
+        debug_assert!(self.handler.is_none() && self.answer.is_none() && self.received.is_none(), "it was cleared");
+        (self.id, self.method) = (stream.id, head.method.clone());
+        self.request = if ends { Incoming::Done } else { Incoming::Body };
+        self.response = Outgoing::Head;
+        (self.running, self.held, self.expects) = (true, false, head.expect_continue);
+        (self.is_reset, self.finished) = (false, false);
+        (self.body_sent, self.due, self.must_finish) = (0, None, 0);
+        (self.handler_until, self.blocked_since, self.reading_since, self.drain_until) = (None, None, None, None);
+        (self.dropped_bytes, self.peer, self.status, self.sent_bytes) = (0, None, None, 0);
+    }
+
+    /// Gives back what it holds.
+    pub(super) fn clear(&mut self) {
+        (self.handler, self.reader, self.writer, self.received, self.answer, self.line) =
+            (None, None, None, None, None, None);
+        self.body = Body::Empty;
+    }
+
     /// What is to be sent of the body.
     pub(super) fn rest(&self) -> &[u8] {
         &self.body.as_slice()[self.body_sent..]
@@ -132,6 +155,14 @@ impl Exchange {
         self.reading_since = None;
         self.wake_reader();
         Ok(())
+    }
+
+    /// Whoever waits on it is told that it has changed, or is over.
+    pub(super) fn wake(&mut self) {
+        self.wake_reader();
+        if let Some(writer) = self.writer.take() {
+            writer.wake();
+        }
     }
 
     pub(super) fn wake_reader(&mut self) {

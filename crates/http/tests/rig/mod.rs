@@ -3,6 +3,8 @@
 
 #![allow(dead_code, unused_imports, reason = "no suite uses all of it")]
 
+pub(crate) mod frames;
+
 use core::future::Future;
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -19,4 +19,4 @@ pub(crate) mod table;
 pub use listener::{ListenAddress, TcpListener};
 pub use plimsoll_reactor::{ListenOptions, RECEIVE_BYTES_MAX, SocketOption};
 pub use stream::{ReadHalf, TcpStream, WriteHalf};
-pub use table::{Bytes, Event, Table, TableConfig};
+pub use table::{Adopted, Bytes, Event, Table, TableConfig};

@@ -162,8 +162,14 @@ impl TcpStream {
         stream
     }
 
-    /// Waits until no operation is in flight on it. What a receive has brought is kept.
-    pub(crate) async fn quiesce(&mut self) -> Result<()> {
+    /// Waits until no operation is in flight on it, so that a table can [adopt](super::Table::adopt) it. What a receive has brought is kept.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SendInterrupted`] when a send was dropped midway, [`Error::OverBudget`] when bytes of the stream were lost, or what `recv` fails with.
+    pub async fn quiesce(&mut self) -> Result<()> {
         if self.handle.with(|socket| socket.sending) == Sending::Interrupted {
             return Err(Error::SendInterrupted);
         }
@@ -193,10 +199,9 @@ impl TcpStream {
     pub(super) fn into_parts(self) -> Parts {
         let socket = self.handle.worker.sockets.borrow_mut().remove(self.handle.key);
         let socket = socket.expect("a socket lives as long as its handles");
-        debug_assert!(
-            !matches!(socket.receiving, Receiving::Armed { .. } | Receiving::Held(_)),
-            "nothing is in flight"
-        );
+        let is_busy = matches!(socket.receiving, Receiving::Armed { .. } | Receiving::Held(_) | Receiving::Lost)
+            || socket.sending == Sending::Interrupted;
+        assert!(!is_busy, "a stream is quiet when it goes into a table");
         Parts { fd: socket.fd, unread: socket.rest, ended: matches!(socket.receiving, Receiving::Ended) }
     }
 

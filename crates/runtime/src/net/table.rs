@@ -41,7 +41,7 @@ mod adopt;
 mod release;
 
 use accept::Accepting;
-pub(crate) use adopt::Adopted;
+pub use adopt::Adopted;
 
 /// Completions that wait for the table at most; when they are as many, the worker reaps no further until they are taken.
 const EVENTS_MAX: usize = 256;

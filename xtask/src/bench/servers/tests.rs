@@ -1,6 +1,6 @@
 //! The table is sound, and names choose from it.
 
-use super::{ALL, Ability, BASELINE, Driver, HAPROXY, NGINX, chosen, fill, locked_version};
+use super::{ALL, Ability, BASELINE, BASELINE_HTTP2, Driver, HAPROXY, NGINX, chosen, fill, locked_version};
 
 fn names(peers: &[&str], quick: bool) -> Result<Vec<&'static str>, String> {
     let peers: Vec<String> = peers.iter().map(|&peer| peer.to_owned()).collect();
@@ -26,7 +26,10 @@ fn ours_are_always_measured_and_peers_by_name() {
     assert_eq!(names(&[], false).unwrap().len(), ALL.len());
     assert_eq!(names(&["hyper"], true).unwrap(), ["plimsoll-uring", "plimsoll-mio", "hyper"]);
     assert_eq!(names(&["nginx", "hyper"], false).unwrap(), ["plimsoll-uring", "plimsoll-mio", "hyper", "nginx"]);
-    assert_eq!(names(&[], true).unwrap(), ["plimsoll-uring", "plimsoll-mio", "floor-uring", "floor-epoll", "hyper"]);
+    assert_eq!(
+        names(&[], true).unwrap(),
+        ["plimsoll-uring", "plimsoll-mio", "floor-uring", "floor-epoll", "hyper", "hyper-h2"]
+    );
 }
 
 #[test]
@@ -41,6 +44,10 @@ fn what_a_server_cannot_do_has_a_reason() {
     assert!(find("nginx").cannot(Some(Ability::Upload)).is_some_and(|why| !why.is_empty()));
     assert_eq!(find("nginx").cannot(None), None);
     assert_eq!(find(BASELINE).cannot(Some(Ability::Blob)), None);
+    assert!(find(BASELINE).cannot(Some(Ability::Http2)).is_some() && find(BASELINE_HTTP2).cannot(None).is_some());
+    for name in [BASELINE_HTTP2, "plimsoll-uring", "plimsoll-mio", "h2o"] {
+        assert_eq!(find(name).cannot(Some(Ability::Http2)), None, "{name}");
+    }
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn the_script_repeats_the_request() {
 
 #[test]
 fn a_program_that_does_not_end_is_ended() {
-    let output = |command: &mut Command, ms| Process::start(command, Duration::from_millis(ms)).unwrap().output();
+    let output = |command: &mut Command, ms| Process::start("it", command, Duration::from_millis(ms)).unwrap().output();
     let start = Instant::now();
     let error = output(Command::new("sleep").arg("60"), 50).unwrap_err();
     assert!(error.contains("still runs"), "{error}");

@@ -5,7 +5,7 @@ use http::{Method, StatusCode, Version};
 use super::{GET, PREFACE_AND_SETTINGS, block, frame, frames};
 use crate::Error;
 use crate::h1::{BodyLength, FieldSlot, Fields, ResponseHead};
-use crate::h2::{Connection, ErrorCode, Event, Limits, ResetCause, Storage, Stream, StreamKey};
+use crate::h2::{Connection, ErrorCode, Event, Limits, Repeat, ResetCause, Storage, Stream, StreamKey};
 
 struct Server {
     connection: Connection,
@@ -13,6 +13,7 @@ struct Server {
     tables: [[u8; 4_096]; 2],
     bytes: Vec<u8>,
     slots: [FieldSlot; 100],
+    repeat: Repeat,
     events: Vec<Event>,
     out: Vec<u8>,
 }
@@ -26,6 +27,7 @@ impl Server {
             tables: [[0; 4_096]; 2],
             bytes: vec![0; limits.scratch_bytes()],
             slots: [FieldSlot::EMPTY; 100],
+            repeat: Repeat::default(),
             events: Vec::new(),
             out: Vec::new(),
         };
@@ -42,6 +44,7 @@ impl Server {
             encoder_table,
             bytes: &mut self.bytes,
             slots: &mut self.slots,
+            repeat: &mut self.repeat,
         };
         act(&mut self.connection, &mut storage, &mut self.out)
     }
@@ -258,4 +261,103 @@ fn output_without_room_is_an_error() {
         connection.put_response(key(1), &head, true, storage, &mut &mut short[..])
     });
     assert_eq!(result, Err(Error::OutputFull));
+}
+
+#[test]
+fn a_small_response_leaves_in_one_piece_if_nobody_waits() {
+    let mut server = Server::new(&[get(1, ""), get(3, ""), get(5, "")]);
+    let respond = |server: &mut Server, id: u32, body: &[u8]| {
+        let head =
+            ResponseHead::new(&Method::GET, Version::HTTP_2, StatusCode::OK, BodyLength::Known(body.len() as u64));
+        let head = head.expect("a body is allowed");
+        server.with(|connection, storage, out| connection.put_whole(key(id), &head, body, storage, out))
+    };
+    assert_eq!(respond(&mut server, 1, b"ok"), Ok(true));
+    let sent = server.take_frames();
+    assert_eq!(sent.iter().map(|frame| (frame.0, frame.1, frame.2)).collect::<Vec<_>>(), [(1, 4, 1), (0, 1, 1)]);
+    assert_eq!(sent[1].3, b"ok");
+    assert_eq!(respond(&mut server, 1, b"ok"), Err(Error::StreamClosed));
+    // Nothing is written while another stream waits, nor for a body that is empty or beyond a window.
+    server.with(|connection, storage, _| connection.set_waiting(key(3), true, storage));
+    assert_eq!(respond(&mut server, 5, b"ok"), Ok(false));
+    server.with(|connection, storage, _| connection.set_waiting(key(3), false, storage));
+    assert_eq!(respond(&mut server, 5, b""), Ok(false));
+    assert_eq!(respond(&mut server, 5, &[0; 16_385]), Ok(false));
+    assert!(server.take_frames().is_empty());
+    // The whole of what a frame takes, which is more than the scratch memory has room for behind the head.
+    assert_eq!(respond(&mut server, 5, &[7; 16_384]), Ok(true));
+    let room = server.room(key(3));
+    assert_eq!(room, 16_384, "the stream's window is its own");
+    assert_eq!(server.take_frames()[1].3.len(), 16_384);
+    let sent = 2 + 16_384;
+    server.with(|connection, storage, _| {
+        assert_eq!(connection.send_window, 65_535 - sent);
+        connection.audit(storage.streams, |_| 0);
+    });
+}
+
+#[test]
+fn a_request_that_is_the_one_before_is_the_same_request() {
+    use proptest::prelude::*;
+    let literal = |name: &str, value: &str, first: u8| {
+        [&[first, name.len() as u8], name.as_bytes(), &[value.len() as u8], value.as_bytes()].concat()
+    };
+    // References, some into a table that other blocks change, and literals that are kept or not.
+    let blocks = [
+        b"\x82\x86\x84\x41\x01a".to_vec(),
+        b"\x82\x86\x84\xbe".to_vec(),
+        b"\x82\x86\x84\xbe\xbf".to_vec(),
+        [&b"\x82\x86\x84\xbe"[..], &literal("x", "1", 0x40)].concat(),
+        [&b"\x82\x86\x84"[..], &literal(":authority", "b", 0)].concat(),
+        [&b"\x20\x82\x86\x84"[..], &literal(":authority", "b", 0x40)].concat(),
+        [&b"\x3f\xe1\x1f\x82\x86\x84"[..], &literal(":authority", "c", 0x40)].concat(),
+    ];
+    // Two connections share the scratch memory. One forgets between any two steps, the others do not.
+    let run = |which: &[(usize, bool, bool)], forgets: bool| {
+        let mut first = Server::new(&[]);
+        let mut second = Server::new(&[]);
+        let mut seen = Vec::new();
+        let mut ids = [1, 1];
+        for &(block, ends, is_second) in which {
+            let id = &mut ids[usize::from(is_second)];
+            let frame = frame(1, 4 | u8::from(ends), *id, &blocks[block]);
+            *id += 2;
+            if forgets {
+                first.repeat = Repeat::default();
+                first.bytes.fill(0);
+            }
+            let [decoder_table, encoder_table] = if is_second { &mut second.tables } else { &mut first.tables };
+            let connection = if is_second { &mut second.connection } else { &mut first.connection };
+            let streams = if is_second { &mut second.streams } else { &mut first.streams };
+            let mut storage = Storage {
+                streams,
+                decoder_table,
+                encoder_table,
+                bytes: &mut first.bytes,
+                slots: &mut first.slots,
+                repeat: &mut first.repeat,
+            };
+            let mut out = Vec::new();
+            let step = connection.step(&frame, &mut storage, &mut out, 0);
+            let text = match &step {
+                Ok(step) => match &step.event {
+                    Event::Request { stream, head, pseudo_fields, .. } => {
+                        let view = storage.view(head, *pseudo_fields);
+                        let fields: Vec<_> =
+                            view.fields().map(|(name, value)| (name.to_owned(), value.to_vec())).collect();
+                        let text = format!("{head:?} {:?} {:?} {fields:?}", view.path(), view.host());
+                        connection.forget(*stream, &mut storage, &mut out).expect("room");
+                        text
+                    }
+                    _ => String::new(),
+                },
+                Err(_) => String::new(),
+            };
+            seen.push((step.map(|step| step.consumed), text, out));
+        }
+        seen
+    };
+    proptest!(|(which in proptest::collection::vec((0..7usize, any::<bool>(), any::<bool>()), 1..40))| {
+        prop_assert_eq!(run(&which, false), run(&which, true));
+    });
 }

@@ -5,6 +5,7 @@ use http::StatusCode;
 use super::{Reader, hex};
 use crate::Error;
 use crate::hpack::huffman::{self, Fault};
+use crate::hpack::mark::Mark;
 use crate::hpack::table::Table;
 use crate::hpack::{Encoder, Indexing};
 
@@ -167,16 +168,99 @@ fn a_response_is_one_block() {
         let read = reader.read(&block).expect("valid").expect("within the limits");
         let expected = [
             (":status", "418"),
-            ("content-length", "12"),
             ("content-type", "text/plain"),
             ("set-cookie", "a=b"),
             (&long.to_lowercase(), "y"),
+            ("content-length", "12"),
         ];
         assert!(
             read.iter()
                 .map(|(name, value)| (&name[..], &value[..]))
                 .eq(expected.map(|(name, value)| (name.as_bytes(), value.as_bytes())))
         );
+    }
+}
+
+#[test]
+fn responses_that_are_remembered_say_the_same() {
+    use crate::h1::{BodyLength, Fields, ResponseHead};
+    use proptest::prelude::*;
+    let blocks: [&[u8]; 5] = [
+        b"",
+        b"content-type: text/plain\r\n",
+        b"content-type: text/html\r\nserver: s\r\n",
+        b"etag: \"1\"\r\n",
+        b"Vary: accept-encoding, accept-language, origin, x-requested-with, x-forwarded-proto, x-forwarded-host\r\n",
+    ];
+    let one = (0..5usize, prop_oneof![Just(200u16), Just(404), Just(418)], 0..4u64, 0..3_000u64, 0..24u32);
+    proptest!(|(responses in proptest::collection::vec(one, 1..60))| {
+        let (mut encoder, mut storage, mut reader) = (Encoder::new(4_096), vec![0; 4_096], Reader::new(4_096));
+        for (fields, status, second, length, size) in responses {
+            if size < 3 {
+                encoder.set_peer_table_bytes(&storage, [0, 100, 4_096][size as usize]);
+            }
+            let date = crate::date::format(second);
+            let status = StatusCode::from_u16(status).expect("a status");
+            let head = ResponseHead::new(&http::Method::GET, http::Version::HTTP_2, status, BodyLength::Known(length));
+            let fields = Fields::check(blocks[fields]).expect("valid");
+            let head = head.expect("a body is allowed").fields(fields);
+            // One without a date now and then.
+            let head = if second == 3 { head } else { head.date(&date) };
+            let mut block = Vec::new();
+            encoder.response(&mut storage, &head, &mut block).expect("room");
+            let read = reader.read(&block).expect("valid").expect("within the limits");
+            let mut expected = vec![(b":status".to_vec(), status.as_str().as_bytes().to_vec())];
+            if second != 3 {
+                expected.push((b"date".to_vec(), date.to_vec()));
+            }
+            expected.extend(fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.to_vec())));
+            expected.push((b"content-length".to_vec(), length.to_string().into_bytes()));
+            prop_assert_eq!(read, expected);
+        }
+    });
+}
+
+#[test]
+fn a_mark_says_what_a_look_would() {
+    use crate::h1::syntax::{is_field_value, is_token};
+    use crate::h1::target::{host_and_port, is_plain_path};
+    use crate::hpack::mark::Name;
+    use proptest::prelude::*;
+    const NAMES: &[&str] =
+        &["host", ":authority", ":path", ":status", ":", "te", "upgrade", "x", "X", "content-length", "a b", ""];
+    const VALUES: &[&str] =
+        &["a", "a:1", "a:b", "", " a", "a\t", "a\u{1}", "trailers", "[::1]:5", "/a", "/a?b", "/%20"];
+    let text = |known: &'static [&'static str]| {
+        prop_oneof![
+            proptest::sample::select(known).prop_map(|text| text.as_bytes().to_vec()),
+            "[ -~]{0,6}".prop_map(String::into_bytes)
+        ]
+    };
+    proptest!(|(name in text(NAMES), value in text(VALUES))| {
+        let mark = Mark::of_name(&name).with_value(&value);
+        let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+        let is_value = is_field_value(&value) && !is_space(value.first()) && !is_space(value.last());
+        let is_pseudo = [&b":method"[..], b":scheme", b":authority", b":path", b":protocol"].contains(&&name[..]);
+        let is_name = is_pseudo || (is_token(&name) && !name.iter().any(u8::is_ascii_uppercase));
+        prop_assert_eq!(mark.is_valid(), is_name && is_value);
+        let is_known = match &name[..] {
+            b":authority" | b"host" => host_and_port(&value).is_some(),
+            b":path" => is_plain_path(&value),
+            _ => false,
+        };
+        prop_assert_eq!(mark.is_host(), is_known);
+        prop_assert_eq!(mark.is_plain_path(), is_known);
+        prop_assert_eq!(Mark::from_byte(mark.to_byte()), mark);
+        if is_pseudo {
+            prop_assert!(!matches!(mark.name(), Name::Other | Name::OtherPseudo));
+        }
+    });
+    // Those of the static table are what a look at them says.
+    for index in 1..=61 {
+        let entry = crate::hpack::static_table::get(index).expect("an entry");
+        let looked = Mark::of_name(entry.name()).with_value(entry.value());
+        let said = |mark: Mark| (mark.name(), mark.is_valid(), mark.is_host());
+        assert_eq!(said(entry.mark), said(looked), "{index}");
     }
 }
 
@@ -203,7 +287,7 @@ fn the_table_is_a_list() {
                 table.resize(&storage, size);
                 size_max = size.into();
             } else {
-                table.insert(&mut storage, &name, &value);
+                table.insert(&mut storage, &name, &value, Mark::NONE);
                 if name_len + value_len + 32 > size_max { model.clear() } else { model.insert(0, (name, value)) }
             }
             let total = |model: &[super::Field]| model.iter().map(|(name, value)| name.len() + value.len() + 32).sum::<usize>();
@@ -212,10 +296,11 @@ fn the_table_is_a_list() {
             }
             prop_assert_eq!((table.len(), table.size()), (model.len(), total(&model)));
             for (index, (name, value)) in model.iter().enumerate() {
-                prop_assert_eq!(table.get(&storage, index), Some((&name[..], &value[..])));
+                let found = table.get(&storage, index).map(|entry| (entry.name(), entry.value()));
+                prop_assert_eq!(found, Some((&name[..], &value[..])));
                 prop_assert!(table.find(&storage, name, value).is_some_and(|found| found <= index));
             }
-            prop_assert_eq!(table.get(&storage, model.len()), None);
+            prop_assert!(table.get(&storage, model.len()).is_none());
         }
     });
 }

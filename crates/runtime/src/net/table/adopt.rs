@@ -10,24 +10,37 @@ use crate::net::TcpStream;
 use crate::time::Link;
 use crate::worker::Worker;
 
-/// What a stream brought along into a table.
+/// What a stream brought along into a table; see [`Table::adopt`].
 #[derive(Debug)]
-pub(crate) struct Adopted {
-    pub(crate) key: Key,
+pub struct Adopted {
+    /// Where the connection is.
+    pub key: Key,
     /// Bytes that were received, and that nobody has read.
-    pub(crate) unread: Option<Lease>,
+    pub unread: Option<Lease>,
     /// The peer has sent all it will send.
-    pub(crate) ended: bool,
+    pub ended: bool,
 }
 
 impl<C: Default> Table<C> {
-    /// A table of this worker's without a listener: connections are put in.
-    pub(crate) fn detached(config: TableConfig) -> Result<Self> {
+    /// A table of this worker's without a listener: connections are put in, by [`adopt`](Self::adopt).
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    pub fn detached(config: TableConfig) -> Result<Self> {
         Self::build(Worker::current(), None, config)
     }
 
     /// Makes room for so many more connections.
-    pub(crate) fn reserve_entries(&mut self, count: usize) -> Result<(), OverBudget> {
+    ///
+    /// # Errors
+    ///
+    /// [`OverBudget`] at the memory line.
+    pub fn reserve_entries(&mut self, count: usize) -> Result<(), OverBudget> {
         while self.entries.capacity() - self.entries.len() < count {
             let page = plimsoll_reactor::PoolPage::try_new(&self.worker.pool, plimsoll_pool::Kind::Slots)?;
             self.entries.grow(page).map_err(|_| OverBudget::new(CHUNK_BYTES as u64))?;
@@ -35,11 +48,35 @@ impl<C: Default> Table<C> {
         Ok(())
     }
 
-    /// Takes in the connection of a stream on which no operation is in flight, into room that was made.
-    pub(crate) fn adopt(&mut self, stream: TcpStream, state: C) -> Adopted {
+    /// Takes in the connection of a stream on which no operation is in flight, into room that was [made](Self::reserve_entries): one that has
+    /// just come from [`release`](Self::release) of another table, or is [quiet](TcpStream::quiesce).
+    ///
+    /// ```
+    /// use plimsoll_runtime::net::{Event, Table, TableConfig, TcpListener, TcpStream};
+    ///
+    /// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let mut client = TcpStream::connect(listener.local_addr()).await?;
+    /// let (mut stream, _peer) = listener.accept().await?;
+    ///
+    /// let mut table = Table::detached(TableConfig::default())?;
+    /// table.reserve_entries(1)?;
+    /// stream.quiesce().await?;
+    /// let adopted = table.adopt(stream, "waits for a word");
+    /// table.receive(adopted.key)?;
+    /// client.send_static(b"word").await?;
+    /// table.ready().await;
+    /// assert!(matches!(table.next(), Some(Event::Received(_, bytes)) if &bytes[..] == b"word"));
+    /// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// When no room was made, or an operation is in flight on the stream.
+    pub fn adopt(&mut self, stream: TcpStream, state: C) -> Adopted {
         let parts = stream.into_parts();
         let entry = Entry { link: Link::default(), fd: parts.fd, inbound: Inbound::None, send: None, state };
-        let key = self.entries.insert(entry).unwrap_or_else(|_| unreachable!("room was made"));
+        let key = self.entries.insert(entry).unwrap_or_else(|_| panic!("room is made before"));
         Adopted { key, unread: parts.unread, ended: parts.ended }
     }
 
