@@ -1,5 +1,5 @@
 //! The real server in a simulated world, with clients that do what a seed says: pipelined requests in pieces, bodies in both framings, slow readers,
-//! early closes, half closes, bad input, idling. For each seed:
+//! early closes, half closes, bad input, idling; a third of them speak HTTP/2. For each seed:
 //!
 //! * what a client has received is what the requests it sent are answered with: to the last byte in a clean world, a legal beginning of it
 //!   (or an error that closes) in one with faults;
@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod fanout;
+mod http2;
 pub mod limits;
 pub mod oracle;
 mod plan;

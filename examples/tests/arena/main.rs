@@ -6,6 +6,7 @@ mod chat;
 mod client;
 mod ends;
 mod flags;
+mod h2_attacks;
 mod h2c;
 mod http_arena;
 mod log;

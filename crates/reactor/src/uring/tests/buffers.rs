@@ -118,6 +118,7 @@ fn crowd(wanted: usize) -> usize {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "a figure for the report on memory")]
 fn in_a_storm_each_receive_starves_about_once_and_none_is_lost() {
     const MESSAGE_BYTES: usize = 2_000;
     in_each_mode(DriverConfig { receive_buffers: 1, ..DriverConfig::default() }, |bench| {
