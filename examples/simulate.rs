@@ -54,8 +54,10 @@ async fn ask() -> Option<String> {
     String::from_utf8(answer).ok().filter(|answer| answer.ends_with("5000"))
 }
 
-fn main() -> Result<(), plimsoll::sim::FailedSeed> {
-    let census = Sweep { first_seed: 1, seeds: 1_000, threads: 2 }.run(run, |_done| {})?;
-    println!("1,000 worlds, and this happened in them:\n{census}");
+/// `cargo run --release --example simulate [SEEDS]`
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let seeds = std::env::args().nth(1).map_or(Ok(1_000), |seeds| seeds.parse())?;
+    let census = Sweep { first_seed: 1, seeds, threads: 2 }.run(run, |_done| {})?;
+    println!("{seeds} worlds, and this happened in them:\n{census}");
     Ok(())
 }

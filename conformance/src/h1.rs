@@ -59,8 +59,8 @@ pub enum Input {
 /// One answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// 200 with this description of the request: `METHOD path ?query host=HOST body=BODY`, the last three where they are there. The body is
-    /// escaped as in Rust's `escape_ascii`, or its length if it has more than [`BODY_SHOWN_BYTES_MAX`] bytes.
+    /// 200 with this description of the request: `METHOD path ?query host=HOST body=BODY trailers=NAME=VALUE,...`, the last four where they are
+    /// there. The body and the values are escaped as in Rust's `escape_ascii`, or their length if they have more than [`BODY_SHOWN_BYTES_MAX`] bytes.
     Takes(&'static str),
     /// This status.
     Status(u16),

@@ -37,7 +37,11 @@ fn put_server(text: &mut Text, state: &State) {
         "What the kernel holds for the connections, without unread bytes.",
         kernel_bytes,
     );
-    text.gauge("window_reserved_bytes", "Bytes reserved for what peers may send unasked.", 0);
+    text.gauge(
+        "window_reserved_bytes",
+        "Bytes reserved for what peers may send unasked.",
+        totals.window_reserved_bytes,
+    );
     text.family("connections", "gauge", "Connections, by state.");
     text.labelled("connections", "state", "parked", totals.parked);
     text.labelled("connections", "state", "active", totals.active);

@@ -54,9 +54,11 @@ pub fn parse<F: Parser>() -> Parsed<F> {
         Ok(flags) => Parsed::Run(flags),
         Err(error) if error.kind() == ErrorKind::DisplayHelp => Parsed::Help(error.to_string()),
         Err(error) => {
+            // What is wrong may be said in several lines; hints follow after an empty one.
             let text = error.to_string();
-            let line = text.lines().next().unwrap_or_default();
-            Parsed::Wrong(line.strip_prefix("error: ").unwrap_or(line).to_owned())
+            let lines: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+            let line = lines.join(" ");
+            Parsed::Wrong(line.strip_prefix("error: ").unwrap_or(&line).to_owned())
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The real server in a simulated world, with clients that do what a seed says: pipelined requests in pieces, bodies in both framings, slow readers,
-//! early closes, half closes, bad input, idling. For each seed:
+//! early closes, half closes, bad input, idling; a third of them speak HTTP/2. For each seed:
 //!
 //! * what a client has received is what the requests it sent are answered with: to the last byte in a clean world, a legal beginning of it
 //!   (or an error that closes) in one with faults;
@@ -9,13 +9,18 @@
 //! A seed decides its weather: half of them are clean, a quarter has an ordinary bad day, a quarter everything at once. In a quarter of them a limit of the
 //! server is so tight that it is reached: connections in all and of an address, the rate of a body, ages, the time of handlers, memory.
 //!
-//! `cargo xtask sim` sweeps; see [`scenario::run`] for one seed.
+//! `cargo xtask sim` sweeps; see [`scenario::run`] for one seed. `--of relay` and `--of fanout` do the same for [relays](relay) and for
+//! [hubs](fanout).
 
 #![forbid(unsafe_code)]
 
+pub mod fanout;
+mod http2;
 pub mod limits;
 pub mod oracle;
 mod plan;
+pub mod relay;
 pub mod scenario;
 mod service;
 mod websocket;
+pub mod world;

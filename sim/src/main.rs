@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use plimsoll::sim::{Census, Sweep};
 use plimsoll_sim::limits::Limit;
 use plimsoll_sim::oracle::Verdict;
-use plimsoll_sim::scenario;
+use plimsoll_sim::{fanout, relay, scenario, world};
 
 mod sys;
 
@@ -24,6 +24,9 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask sim", bin_name = "cargo xtask sim")]
 struct Flags {
+    /// What runs in the worlds: the server, relays or hubs
+    #[arg(long, value_enum, default_value = "server")]
+    of: Of,
     /// How many seeds
     #[arg(long, value_name = "N", default_value_t = 4_000, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
@@ -41,11 +44,78 @@ struct Flags {
     threads: Option<u16>,
 }
 
+/// Runs a seed.
+type Scenario = fn(u64) -> world::Outcome;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Of {
+    Server,
+    Relay,
+    Fanout,
+}
+
+impl Of {
+    /// The scenario, and its name on the command line; none for the server, which has more to show.
+    fn scenario(self) -> Option<(&'static str, Scenario)> {
+        match self {
+            Self::Server => None,
+            Self::Relay => Some(("relay", relay::run)),
+            Self::Fanout => Some(("fanout", fanout::run)),
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let flags = Flags::parse();
-    match flags.seed {
-        Some(seed) => run_one(seed),
-        None => sweep(&flags),
+    match (flags.of.scenario(), flags.seed) {
+        (None, Some(seed)) => run_one(seed),
+        (None, None) => sweep(&flags),
+        (Some((_, run)), Some(seed)) => {
+            let outcome = run(seed);
+            println!("{}", outcome.census);
+            println!("seed {seed}: trace {:016x}: {}", outcome.trace_hash, outcome.summary);
+            assert_eq!(outcome, run(seed), "a seed does the same again");
+            ExitCode::SUCCESS
+        }
+        (Some((name, run)), None) => sweep_over(&flags, name, run),
+    }
+}
+
+/// Sweeps over a scenario that shows no more than its census.
+fn sweep_over(flags: &Flags, name: &str, run: Scenario) -> ExitCode {
+    let threads = flags.threads.map_or_else(sys::processors, usize::from);
+    let sweep = Sweep { first_seed: flags.first, seeds: flags.seeds, threads };
+    let clock = sys::Clock::start();
+    let said = AtomicU64::new(0);
+    let test = |seed: u64| {
+        let outcome = run(seed);
+        if seed.is_multiple_of(flags.replay_every) {
+            assert_eq!(outcome, run(seed), "a seed does the same again");
+        }
+        outcome.census
+    };
+    let progress = |done: u64| {
+        let turn = clock.elapsed().as_secs() / PROGRESS_INTERVAL.as_secs();
+        if said.fetch_max(turn, Ordering::Relaxed) < turn {
+            println!("{done} of {} seeds, {:.0} a second", flags.seeds, clock.rate(done));
+        }
+    };
+    match sweep.run(test, progress) {
+        Ok(census) => {
+            println!("{census}");
+            println!(
+                "{} seeds of {name} from {}: {:.0} a second, 0 failed",
+                flags.seeds,
+                flags.first,
+                clock.rate(flags.seeds)
+            );
+            ExitCode::SUCCESS
+        }
+        Err(failed) => {
+            eprintln!("{failed}");
+            eprintln!("to see it again: cargo xtask sim --of {name} --seed {}", failed.seed);
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -151,8 +151,11 @@ impl Plan {
     fn request(&mut self, rng: &mut Rng, bytes: &mut Vec<u8>, is_last: bool) {
         let size = rng.pick(&[0, 1, 10, 1_000, 5_000, 16_384, 16_385, 30_000, 100_000]);
         let piece = rng.pick(&[900, 4_000, 16_384, 20_000, 80_000]);
-        let sent = rng.pick(&[0, 1, 300, 5_000, 30_000]);
-        let (method, path, expected) = match rng.below(10) {
+        let sent = rng.pick(&[0, 1, 300, 5_000, 30_000, 100_000]);
+        let kind = rng.below(10);
+        // What nobody reads is dropped up to 64 KiB.
+        let sent = if kind == 7 { sent.min(30_000) } else { sent };
+        let (method, path, expected) = match kind {
             0 | 1 => ("GET", format!("/text/0/{size}"), Expected::text(body(size))),
             2 => ("GET", format!("/text/{}/{size}", rng.between(1, 9)), Expected::text(body(size))),
             3 => ("GET", format!("/pieces/{piece}/{size}"), Expected::streamed(None, body(size))),

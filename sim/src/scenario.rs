@@ -13,6 +13,7 @@ use plimsoll::net::{ReadHalf, TcpStream};
 use plimsoll::sim::{Census, Faults, SimConfig, World};
 use plimsoll::{Runtime, Spawner, sleep, spawn, timeout};
 
+use crate::http2;
 use crate::limits::{self, Limit};
 use crate::oracle::Verdict;
 use crate::plan::{Demand, End, Plan, Rng};
@@ -94,6 +95,7 @@ pub fn run(seed: u64) -> Outcome {
         .memory(limits::memory(weather.limit, weather.workers, &mut rng))
         .simulate(&world)
         .expect("a simulation starts");
+    let is_clean = weather.is_clean;
     let tally = Arc::new(Tally::default());
     let limit = weather.limit;
     let (totals, results) = runtime.block_on(scenario(weather, rng, Arc::clone(&tally)));
@@ -101,7 +103,7 @@ pub fn run(seed: u64) -> Outcome {
     assert!(report.is_clean(), "{report}");
     assert_eq!(report.in_flight, 0);
     assert!(world.descriptors().is_empty(), "descriptors are left: {:?}", world.descriptors());
-    tally.check(&totals, limit);
+    tally.check(&totals, limit, is_clean);
     let received_bytes = results.iter().map(|(bytes, _)| bytes).sum();
     let verdicts: Vec<Verdict> = results.into_iter().map(|(_, verdict)| verdict).collect();
     Outcome {
@@ -145,6 +147,16 @@ async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals,
             let client = async move {
                 sleep(late).await;
                 websocket::client(address, plan, is_clean).await
+            };
+            clients.push(spawn(Box::pin(client) as BoxedClient).expect("there is room"));
+            continue;
+        }
+        if weather.limit.is_none() && rng.below(3) == 0 {
+            let (plan, is_clean) = (http2::Plan::new(&mut rng), weather.is_clean);
+            let late = Duration::from_micros(rng.below(3_000));
+            let client = async move {
+                sleep(late).await;
+                http2::talk(address, &plan, is_clean).await.unwrap_or_else(|what| panic!("{what}\n{plan:?}"))
             };
             clients.push(spawn(Box::pin(client) as BoxedClient).expect("there is room"));
             continue;
@@ -236,7 +248,7 @@ async fn read_on(read: &mut ReadHalf, plan: &Plan, received: Rc<RefCell<Vec<u8>>
 
 /// The figures that a tally and the server's counters must agree in.
 impl Tally {
-    fn check(&self, totals: &Totals, limit: Option<Limit>) {
+    fn check(&self, totals: &Totals, limit: Option<Limit>, is_clean: bool) {
         let [started, answered, dropped, wrong] =
             [&self.started, &self.answered, &self.dropped, &self.wrong].map(|count| count.load(Ordering::Relaxed));
         assert_eq!(started, answered + dropped, "every handler's future ends");
@@ -245,14 +257,16 @@ impl Tally {
         let shed: u64 = totals.shed_total.iter().sum();
         // Where memory is short, a request may find no room for its handler: that is counted as shed.
         let unstarted = if limit == Some(Limit::Memory) { shed } else { 0 };
-        let requests = totals.requests_total;
+        let requests = totals.requests_total + totals.http2_requests_total;
         assert!(
             (started..=started + unstarted).contains(&requests),
             "a request is a handler started: {requests}, {started}"
         );
+        // On a connection that breaks, or on a stream that is reset, an answer may come too late to be counted.
+        let unsent = if is_clean { 0 } else { totals.http2_requests_total };
         assert!(responses <= started + shed, "{totals:?} with {started} handlers started");
         assert!(
-            responses + dropped + self.unheard.load(Ordering::Relaxed) >= started,
+            responses + dropped + self.unheard.load(Ordering::Relaxed) + unsent >= started,
             "{totals:?} with {started} handlers started, {dropped} dropped"
         );
     }

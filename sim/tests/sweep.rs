@@ -26,3 +26,25 @@ fn the_server_keeps_its_word_in_any_weather() {
     assert_eq!(census.ops_missing().collect::<Vec<_>>(), [], "operations that never happened");
     assert_eq!(census.faults_missing().collect::<Vec<_>>(), [], "faults that never happened");
 }
+
+#[test]
+fn relays_lose_no_byte_and_end() {
+    let sweep = Sweep { first_seed: 1, seeds: 120, threads: 2 };
+    let test = |seed| {
+        let outcome = plimsoll_sim::relay::run(seed);
+        assert_eq!(outcome, plimsoll_sim::relay::run(seed), "a seed does the same again");
+        outcome.census
+    };
+    sweep.run(test, |_done| {}).unwrap_or_else(|failed| panic!("{failed}"));
+}
+
+#[test]
+fn hubs_keep_order_and_policy_and_hold_nothing_in_the_end() {
+    let sweep = Sweep { first_seed: 1, seeds: 120, threads: 2 };
+    let test = |seed| {
+        let outcome = plimsoll_sim::fanout::run(seed);
+        assert_eq!(outcome, plimsoll_sim::fanout::run(seed), "a seed does the same again");
+        outcome.census
+    };
+    sweep.run(test, |_done| {}).unwrap_or_else(|failed| panic!("{failed}"));
+}

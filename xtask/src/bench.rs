@@ -25,22 +25,27 @@
 //! |---|---|---|
 //! | `--criterion` | the parts, each beside what one would take instead | [`criterion`] |
 //! | `--instructions` | what a request costs, counted exactly | [`instructions`] |
+//! | `--relay` | relays side by side | [`relay`], with [`pairs`] |
+//! | `--fanout` | one message to many WebSockets | [`fanout`] |
 //! | `--pool` | the targets of the memory pool | [`pool`], with [`memory`] and [`client`] |
 
 mod callgrind;
 mod check;
 mod client;
 mod criterion;
+mod fanout;
 mod figures;
 mod h2load;
 pub(crate) mod instructions;
 mod loads;
 mod memory;
+mod pairs;
 mod placement;
 mod pool;
 mod proc;
 mod process;
 mod record;
+mod relay;
 mod report;
 mod rounds;
 mod servers;
@@ -118,6 +123,12 @@ pub(crate) fn run(flags: &BenchFlags) -> u8 {
     }
     if let Some(name) = &flags.pool {
         return pool::run(name);
+    }
+    if flags.relay {
+        return relay::run(&Extent::new(flags), &flags.profiles);
+    }
+    if flags.fanout {
+        return fanout::run(&Extent::new(flags), &flags.profiles);
     }
     if flags.instructions {
         return instructions::run(flags.update);

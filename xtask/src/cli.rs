@@ -79,7 +79,7 @@ pub(crate) struct BenchFlags {
     /// Measure beside these servers and no others (ours are always there)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
-    /// Measure these profiles and memory cases and no others
+    /// Measure these profiles and memory cases and no others; with --relay bulk, messages, parked; with --fanout round, slow
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) profiles: Vec<String>,
     /// Rounds of each profile [default: 7]
@@ -103,6 +103,12 @@ pub(crate) struct BenchFlags {
     /// Measure the targets of memory instead, or those whose name has this in it, and say which are met
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["quick", "peers", "rounds", "seconds", "criterion", "instructions"])]
     pub(crate) pool: Option<String>,
+    /// Measure relays side by side instead: CPU of a large transfer and of small messages, memory of parked pairs
+    #[arg(long, conflicts_with_all = ["peers", "criterion", "instructions", "pool"])]
+    pub(crate) relay: bool,
+    /// Measure fan-out instead: one message to 10,000 WebSockets, its memory and time, and what becomes of slow ones
+    #[arg(long, conflicts_with_all = ["peers", "criterion", "instructions", "pool", "relay"])]
+    pub(crate) fanout: bool,
     /// With --instructions: store the counts as the new baseline
     #[arg(long, requires = "instructions")]
     pub(crate) update: bool,

@@ -102,12 +102,12 @@ const CASES: &[Case] = &[
     refused!(400, "9112 2.2", "LF in quotes", b"5;a=\"\n\"\r\nhello\r\n0\r\n\r\n"),
     refused!(400, "9112 2.2", "CR alone in an extension", b"5;a\rb\r\nhello\r\n0\r\n\r\n"),
     refused!(400, "9112 2.2", "CR in quotes", b"5;a=\"\r\"\r\nhello\r\n0\r\n\r\n"),
-    taken!("9112 7.1.2", "trailers", b"0\r\nA: b\r\nc:\td \r\n\r\n", "POST / host=a"),
+    taken!("9112 7.1.2", "trailers", b"0\r\nA: b\r\nc:\td \r\n\r\n", "POST / host=a trailers=A=b,c=d"),
     taken!(
         "9112 7.1.2",
         "trailers are not a part of the body",
         b"5\r\nhello\r\n0\r\nA: b\r\n\r\n",
-        "POST / host=a body=hello"
+        "POST / host=a body=hello trailers=A=b"
     ),
     refused!(400, "9110 6.5.1", "Content-Length in trailers", b"0\r\nContent-Length: 5\r\n\r\n"),
     refused!(400, "9110 6.5.1", "Transfer-Encoding in trailers", b"0\r\na: b\r\ntransfer-encoding: chunked\r\n\r\n"),

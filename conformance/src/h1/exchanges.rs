@@ -22,7 +22,7 @@ const PIPELINES: &[Case] = &[
         "bodies between requests",
         b"POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhiPUT /2 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
           2\r\nho\r\n0\r\nA: b\r\n\r\nGET /3 HTTP/1.1\r\nHost: a\r\n\r\n",
-        &[Takes("POST /1 host=a body=hi"), Takes("PUT /2 host=a body=ho"), Takes("GET /3 host=a")],
+        &[Takes("POST /1 host=a body=hi"), Takes("PUT /2 host=a body=ho trailers=A=b"), Takes("GET /3 host=a")],
     ),
     case(
         "9112 2.2",

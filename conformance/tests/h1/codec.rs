@@ -17,8 +17,6 @@ use super::handler::{self, Plan};
 pub(crate) struct Run {
     answers: Vec<Answered>,
     pub(crate) error: Option<Error>,
-    /// Names of the trailers of all requests.
-    trailers: Vec<String>,
 }
 
 /// A connection as a server would drive it.
@@ -30,6 +28,8 @@ struct Connection<'a> {
     body: BodyDecoder,
     request: Option<Request>,
     content: Vec<u8>,
+    /// What a handler would say of the trailers.
+    trailers: String,
     dropped: usize,
     /// Closed while a body was dropped.
     given_up: bool,
@@ -53,9 +53,10 @@ pub(crate) fn run(input: &[u8], cuts: &[usize]) -> Run {
         body: BodyDecoder::new(Framing::None, &Limits::DEFAULT),
         request: None,
         content: Vec::new(),
+        trailers: String::new(),
         dropped: 0,
         given_up: false,
-        run: Run { answers: Vec::new(), error: None, trailers: Vec::new() },
+        run: Run { answers: Vec::new(), error: None },
     };
     for &cut in cuts {
         if !connection.feed(cut, false) {
@@ -138,7 +139,7 @@ impl Connection<'_> {
             version: parsed.version,
         });
         self.body = BodyDecoder::new(parsed.framing, &Limits::DEFAULT);
-        (self.content, self.dropped) = (Vec::new(), 0);
+        (self.content, self.trailers, self.dropped) = (Vec::new(), String::new(), 0);
         self.at += found.end;
         true
     }
@@ -164,8 +165,7 @@ impl Connection<'_> {
                 true
             }
             BodyEvent::Trailers(range) => {
-                let names = trailers(&input[range]).map(|(name, _)| name.to_owned());
-                self.run.trailers.extend(names);
+                self.trailers = handler::describe_trailers(trailers(&input[range]));
                 true
             }
             BodyEvent::End => {
@@ -202,7 +202,7 @@ impl Connection<'_> {
 
     fn answer(&mut self) {
         let Some(Request { plan, seen, .. }) = &self.request else { panic!("a request is answered") };
-        let seen = plan.describes().then(|| seen.clone() + &handler::describe_body(&self.content));
+        let seen = plan.describes().then(|| seen.clone() + &handler::describe_body(&self.content) + &self.trailers);
         let status = StatusCode::from_u16(plan.status()).expect("a status");
         let length = if plan.describes() { BodyLength::Known(5) } else { BodyLength::Empty };
         self.send(status, seen, length);

@@ -65,3 +65,17 @@ pub(crate) fn describe_body(body: &[u8]) -> String {
         _ => format!(" body={}", body.escape_ascii()),
     }
 }
+
+/// ` trailers=NAME=VALUE,...`, if there are some.
+pub(crate) fn describe_trailers<'a>(trailers: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+    let fields: Vec<String> = trailers
+        .map(|(name, value)| match value.len() {
+            bytes if bytes > BODY_SHOWN_BYTES_MAX => format!("{name}={bytes} bytes"),
+            _ => format!("{name}={}", value.escape_ascii()),
+        })
+        .collect();
+    match fields[..] {
+        [] => String::new(),
+        _ => format!(" trailers={}", fields.join(",")),
+    }
+}

@@ -21,6 +21,8 @@ async fn answer(mut request: Request) -> Result<Response, Error> {
     if matches!(plan, Plan::Read | Plan::Bodiless(_)) {
         let body = request.collect().await?;
         seen.push_str(&handler::describe_body(&body));
+        let trailers = request.trailers();
+        seen.push_str(&handler::describe_trailers(trailers.iter().flat_map(|trailers| trailers.iter())));
     }
     let status = StatusCode::from_u16(plan.status()).expect("a status");
     Ok(match plan.describes() {

@@ -58,6 +58,7 @@ pub(crate) struct WorkerCounters {
     websockets: AtomicU64,
     accepting_held: AtomicU64,
     accepting_held_total: AtomicU64,
+    window_reserved_bytes: AtomicU64,
     shed: [AtomicU64; Shed::ALL.len()],
     codes: Box<[AtomicU64]>,
 }
@@ -73,6 +74,7 @@ impl Default for WorkerCounters {
             websockets: AtomicU64::new(0),
             accepting_held: AtomicU64::new(0),
             accepting_held_total: AtomicU64::new(0),
+            window_reserved_bytes: AtomicU64::new(0),
             shed: Default::default(),
             codes: (0..CODES).map(|_| AtomicU64::new(0)).collect(),
         }
@@ -130,6 +132,10 @@ impl WorkerCounters {
         add(&self.websockets, 1);
     }
 
+    pub(crate) fn window_reserved(&self, by: i64) {
+        add(&self.window_reserved_bytes, by);
+    }
+
     pub(crate) fn response(&self, code: u16) {
         if let Some(counter) = self.codes.get(usize::from(code.wrapping_sub(CODE_FIRST))) {
             add(counter, 1);
@@ -165,6 +171,8 @@ pub struct Totals {
     pub accepting_held: u64,
     /// How often a worker began to hold accepting back.
     pub accepting_held_total: u64,
+    /// Bytes that are reserved for HTTP/2 windows that were grown.
+    pub window_reserved_bytes: u64,
     /// Responses by status code, in ascending order, without those that never happened.
     pub responses_total: Vec<(u16, u64)>,
     /// What was shed or closed early, in the order of [`Shed::ALL`].
@@ -194,6 +202,7 @@ impl Counters {
             accepted_total: sum(&|worker| &worker.accepted),
             requests_total: sum(&|worker| &worker.requests),
             http2_requests_total: sum(&|worker| &worker.http2_requests),
+            window_reserved_bytes: sum(&|worker| &worker.window_reserved_bytes),
             websockets_total: sum(&|worker| &worker.websockets),
             accepting_held: sum(&|worker| &worker.accepting_held),
             accepting_held_total: sum(&|worker| &worker.accepting_held_total),

@@ -26,6 +26,11 @@ impl Patience {
         self.left
     }
 
+    /// When a wait that was begun is too long; `None` while nothing is waited for.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.since.map(|since| since + self.left)
+    }
+
     /// Ends a wait.
     pub(crate) fn pause(&mut self, now: Instant) {
         if let Some(since) = self.since.take() {

@@ -5,6 +5,7 @@ use plimsoll_runtime::Runtime;
 use plimsoll_runtime::plan::{Part, Plan, page_share};
 
 use crate::connection::{CONNECTION_BYTES, EXCHANGE_BYTES};
+use crate::h2::{FEW_STREAMS_BYTES, HTTP2_PARKED_BYTES, STREAM_BYTES, TABLES_BYTES};
 
 /// A head with its field slots, and the answer that is gathered for it: the first class that either takes.
 const HEAD_BYTES: u64 = 1_024;
@@ -12,9 +13,13 @@ const OUTPUT_BYTES: u64 = 1_024;
 /// What a task's cell holds beside the handler's future: its header, its output and the way back to the connection.
 const TASK_BYTES: usize = 256;
 
+/// What the tables of HPACK of a parked connection hold with most clients: some fields of requests, and of responses the date and a type.
+const PACKED_TABLES_BYTES: u64 = 512;
+
 /// The plan of a runtime that is about to serve HTTP, with handlers whose futures have `handler_bytes`.
 ///
-/// An active exchange is counted with a head and an answer of 1 KiB each; longer ones take more as they come.
+/// An active exchange is counted with a head and an answer of 1 KiB each; longer ones take more as they come. Connections of HTTP/2 are apart:
+/// what a parked one holds beside its entry, with tables of HPACK of 512 bytes (at most 8 KiB), what one with streams holds more, and each stream.
 ///
 /// ```
 /// use plimsoll_runtime::{MemoryLimit, Runtime};
@@ -33,6 +38,9 @@ pub fn plan(runtime: &Runtime, handler_bytes: usize) -> Plan {
         .with(Part::Active, "request_head", HEAD_BYTES)
         .with(Part::Active, "output", OUTPUT_BYTES)
         .with(Part::Active, "handler_task", class_bytes(handler_bytes + TASK_BYTES))
+        .with(Part::Apart, "http2_parked", HTTP2_PARKED_BYTES as u64 + PACKED_TABLES_BYTES)
+        .with(Part::Apart, "http2_active", (TABLES_BYTES + FEW_STREAMS_BYTES) as u64)
+        .with(Part::Apart, "http2_stream", STREAM_BYTES as u64 + HEAD_BYTES + class_bytes(handler_bytes + TASK_BYTES))
 }
 
 /// The bytes of the smallest class that takes `bytes`.

@@ -29,7 +29,7 @@ use crate::ticket::Ticket;
 /// Bytes of a request line that the access log gets at most; valid ones are never longer with the default limits.
 const LOGGED_LINE_BYTES_MAX: usize = 8_192;
 /// A body of so many bytes that no handler wanted is nothing to note.
-const UNWANTED_BYTES_FREE: u32 = 16 * 1024;
+pub(crate) const UNWANTED_BYTES_FREE: u32 = 16 * 1024;
 /// What there must be room for when a request is begun while memory may become short: its head and a small answer.
 const REQUEST_ROOM_BYTES: usize = 8 * 1024;
 /// Fields of a head at most, whatever the configuration says.

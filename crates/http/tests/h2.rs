@@ -276,7 +276,7 @@ fn the_server_stops_in_two_steps() {
     on_each("stop", || {
         Box::pin(async {
             let server = serve(Config::default(), |_req| async {
-                sleep(Duration::from_millis(30)).await;
+                sleep(Duration::from_millis(300)).await;
                 Response::text("late")
             })?;
             let mut client = Client::connect(server.address, &[]).await?;

@@ -225,6 +225,48 @@ fn a_body_nobody_reads_is_dropped_and_the_connection_kept() {
     });
 }
 
+/// The client goes on sending while the server is done with it: without lingering, a reset would overtake the answer.
+#[test]
+fn an_answer_to_a_body_that_is_too_long_to_be_dropped_arrives() {
+    on_each("drain or close", || {
+        Box::pin(async {
+            let server = serve(Config::default(), |req: Request| async move {
+                if req.path() == "/slow" {
+                    sleep(Duration::from_millis(2)).await;
+                }
+                Response::text("no, thank you").with_status(StatusCode::FORBIDDEN)
+            })?;
+            for path in ["/now", "/slow"] {
+                for framing in ["Content-Length: 500000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n7a120\r\n"] {
+                    let client = TcpStream::connect(server.address).await?;
+                    let (mut read, mut write) = client.into_split();
+                    let head = format!("POST {path} HTTP/1.1\r\nHost: h\r\n{framing}");
+                    let writer = spawn(async move {
+                        write.send_bytes(head.as_bytes()).await?;
+                        for _ in 0..50 {
+                            write.send_bytes(&[b'x'; 10_000]).await?;
+                            sleep(Duration::from_micros(500)).await;
+                        }
+                        Ok::<_, plimsoll_runtime::Error>(())
+                    })?;
+                    let mut answer = Vec::new();
+                    while let Ok(Some(bytes)) = read.recv().await {
+                        answer.extend_from_slice(&bytes);
+                    }
+                    let answer = String::from_utf8_lossy(&answer).into_owned();
+                    assert!(
+                        answer.starts_with("HTTP/1.1 403 ") && answer.ends_with("no, thank you"),
+                        "{path}: {answer}"
+                    );
+                    writer.abort();
+                    drop(writer);
+                }
+            }
+            server.stop().await
+        })
+    });
+}
+
 #[test]
 fn a_panicking_handler_answers_500_and_hurts_nobody_else() {
     on_each("panic", || {

@@ -35,6 +35,15 @@ pub struct Token(pub u32);
 /// It does not close itself: descriptors are closed through the driver ([`Op::Close`], [`Driver::close_now`](crate::Driver::close_now)),
 /// because operations may be in flight on them. Whoever has closed one must not use it any more, as its number may be another file's by then.
 ///
+/// # What is not checked
+///
+/// It is a number that can be copied, so the types do not hold anybody to that: two closes of one `Fd` compile, and the second may hit a file that was
+/// opened in between, by this driver or by other code of the process. In the terms of the standard library, an `Fd` is an owned descriptor by
+/// convention, not by [I/O safety](std::os::fd#io-safety). No memory is read or written through a wrong number: a driver's ring and its doorbell
+/// are never given out as `Fd`, and what an operation reads into or writes from is a lease. Above this crate the convention has one place each: a socket or file of the runtime
+/// keeps its `Fd` to itself and closes it in its drop; a connection table closes by key, whose generation is gone with the first close. Use those,
+/// unless you write a driver's owner yourself.
+///
 /// It comes from a driver, or from an [`OwnedFd`], such as a socket that another process has handed over. There is no way to make one of a
 /// bare number, because the number could be a descriptor that other code owns, such as the driver's own ring:
 ///

@@ -24,6 +24,8 @@ pub enum Part {
     Parked,
     /// For a connection while it is worked on, on top of what it holds parked.
     Active,
+    /// For a connection that is unlike the others, on top of what those hold; in none of the sums.
+    Apart,
 }
 
 /// One consumer.
@@ -39,7 +41,7 @@ pub struct Row {
 
 /// A sum with one row for each consumer of memory. Made by [`Runtime::plan`]; servers add [rows](Self::with) of their own.
 ///
-/// Its text is a `name bytes` line for each row, then the sums.
+/// Its text is a `name bytes` line for each row, then the sums, then the rows that are [apart](Part::Apart).
 ///
 /// ```
 /// use plimsoll_runtime::plan::Part;
@@ -103,10 +105,10 @@ impl Plan {
         self
     }
 
-    /// The consumers: fixed parts, then those of parked connections, then those of active ones; each in the order in which they were added.
+    /// The consumers: fixed parts, then those of parked connections, then those of active ones, then those that are apart; each in the order in which they were added.
     pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
         let of = |part| self.rows.iter().copied().filter(move |row| row.part == part);
-        of(Part::Fixed).chain(of(Part::Parked)).chain(of(Part::Active))
+        of(Part::Fixed).chain(of(Part::Parked)).chain(of(Part::Active)).chain(of(Part::Apart))
     }
 
     /// The memory line.
@@ -164,7 +166,7 @@ impl Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for row in self.rows() {
+        for row in self.rows().filter(|row| row.part != Part::Apart) {
             writeln!(f, "{} {}", row.name, row.bytes)?;
         }
         writeln!(f, "fixed {}", self.fixed())?;
@@ -172,7 +174,11 @@ impl fmt::Display for Plan {
         writeln!(f, "active_exchange {}", self.active_exchange())?;
         writeln!(f, "kernel_per_connection {}", self.kernel_per_connection)?;
         writeln!(f, "parked_max {}", self.parked_max())?;
-        writeln!(f, "active_max {}", self.active_max())
+        writeln!(f, "active_max {}", self.active_max())?;
+        for row in self.rows().filter(|row| row.part == Part::Apart) {
+            writeln!(f, "{} {}", row.name, row.bytes)?;
+        }
+        Ok(())
     }
 }
 

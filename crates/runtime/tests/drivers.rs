@@ -14,7 +14,9 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 
 use plimsoll_runtime::net::{TcpListener, TcpStream};
-use plimsoll_runtime::{Error, Result, fs, interval, metrics, now, sleep, spawn, spawn_blocking, timeout, yield_now};
+use plimsoll_runtime::{
+    Error, Result, Spawner, fs, interval, metrics, now, sleep, spawn, spawn_blocking, timeout, yield_now,
+};
 
 /// Waits until the worker holds nothing but what the caller says: closes and cancels take a turn or two.
 async fn settled(fds: u64, tasks: u64) {
@@ -69,6 +71,36 @@ async fn pair() -> Result<(TcpStream, TcpStream)> {
 
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at * 31 % 251) as u8).collect()
+}
+
+/// A stop closes listeners, which resets what waits in their queues: not before it was served.
+#[test]
+fn connections_that_wait_for_an_accept_are_served_at_the_stop() {
+    on_each("stop with a queue", || {
+        Box::pin(async {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            let address = listener.local_addr();
+            let mut clients = Vec::new();
+            for at in 0..20 {
+                let mut client = TcpStream::connect(address).await?;
+                client.send_bytes(format!("client {at}").as_bytes()).await?;
+                clients.push(client);
+            }
+            Spawner::current().stop();
+            let serving = spawn(listener.serve_here(|mut stream: TcpStream| async move {
+                while let Some(lease) = stream.recv().await? {
+                    stream.send_all(lease).await?;
+                }
+                Ok::<_, Error>(())
+            }))?;
+            for (at, client) in clients.iter_mut().enumerate() {
+                let echoed = client.recv().await?.expect("what was sent");
+                assert_eq!(&echoed[..], format!("client {at}").as_bytes());
+            }
+            drop(clients);
+            serving.await.expect("no panic")
+        })
+    });
 }
 
 #[test]

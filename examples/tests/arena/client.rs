@@ -103,8 +103,8 @@ impl Client {
             if line.is_empty() {
                 break;
             }
-            let (name, value) = line.split_once(": ").expect("a field");
-            answer.fields.push((name.to_owned(), value.to_owned()));
+            let (name, value) = line.split_once(':').expect("a field");
+            answer.fields.push((name.to_owned(), value.trim_start().to_owned()));
         }
         if method != "HEAD" && !matches!(status, 100..200 | 204 | 304) {
             self.body(&mut answer);
@@ -136,6 +136,20 @@ impl Client {
         let read = self.stream.read_line(&mut line);
         assert!(read.is_ok(), "{read:?}");
         line.strip_suffix("\r\n").unwrap_or_else(|| panic!("a line, not {line:?}")).to_owned()
+    }
+
+    /// A line that ends with this byte, with its end.
+    pub(crate) fn line_ended_by(&mut self, end: u8) -> String {
+        let mut line = Vec::new();
+        let read = self.stream.read_until(end, &mut line);
+        assert!(read.is_ok_and(|bytes| bytes > 0), "the stream goes on");
+        String::from_utf8(line).expect("UTF-8")
+    }
+
+    /// The socket, and what was read of it and not used yet.
+    pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
+        let rest = self.stream.buffer().to_vec();
+        (self.stream.into_inner(), rest)
     }
 
     /// Reads so many bytes and drops them.

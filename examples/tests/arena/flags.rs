@@ -123,6 +123,8 @@ fn the_ready_line_tells_what_runs() {
 fn the_plan_is_a_sum() {
     const LAST: [&str; 6] =
         ["fixed", "parked_connection", "active_exchange", "kernel_per_connection", "parked_max", "active_max"];
+    // Connections that are unlike the others are in no sum.
+    const APART: [&str; 3] = ["http2_parked", "http2_active", "http2_stream"];
     for driver in drivers() {
         let ended = run("arena", &["--plan", "--driver", driver, "--workers", "2", "--memory", "64MiB"]);
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
@@ -135,6 +137,8 @@ fn the_plan_is_a_sum() {
             })
             .collect();
         assert!(lines.len() > LAST.len(), "consumers come first");
+        let (lines, apart) = lines.split_at(lines.len() - APART.len());
+        assert_eq!(apart.iter().map(|(name, _)| *name).collect::<Vec<_>>(), APART);
         let (consumers, sums) = lines.split_at(lines.len() - LAST.len());
         assert_eq!(sums.iter().map(|(name, _)| *name).collect::<Vec<_>>(), LAST);
         let names: std::collections::BTreeSet<_> = lines.iter().map(|(name, _)| name).collect();

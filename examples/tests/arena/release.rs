@@ -12,7 +12,7 @@ const HEAD_BYTES: usize = 7_000;
 const REQUEST: &[u8] = b"GET /pipeline HTTP/1.1\r\nHost: a\r\n";
 
 /// Anonymous memory of a process, as the kernel counts it.
-fn resident_bytes(process: u32) -> u64 {
+pub(crate) fn resident_bytes(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("the process runs");
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("Linux 4.5 or newer");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1_024

@@ -4,7 +4,7 @@ use std::io::{BufRead, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use crate::client::Client;
-use crate::process::{PATIENCE, Running};
+use crate::process::{PATIENCE, Running, run};
 
 fn address(ready: &str) -> SocketAddr {
     let address = ready.strip_prefix("listening on ").expect("a ready line");
@@ -17,6 +17,19 @@ fn hello_greets() {
     let mut client = Client::connect(address(&ready));
     let answer = client.get("/you");
     assert_eq!((answer.status, answer.text()), (200, "hello /you\n"));
+}
+
+#[test]
+fn simulate_runs_a_service_in_many_worlds() {
+    let ended = run("simulate", &["300"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("300 worlds, "), "{}", ended.stdout);
+    // Faults were among it: it is not only the clean ones that pass.
+    for what in ["fault: short send", "fault: reset"] {
+        let line = ended.stdout.lines().find(|line| line.ends_with(what));
+        let count = line.and_then(|line| line.split_ascii_whitespace().next()).and_then(|count| count.parse().ok());
+        assert!(count.is_some_and(|count: u64| count > 0), "{what}: {}", ended.stdout);
+    }
 }
 
 #[test]

@@ -28,7 +28,7 @@ impl Running {
         let name = server.name;
         let port = free_port().map_err(|error| format!("no free port: {error}"))?;
         let log = log_path(name);
-        server.prepare(port).map_err(|error| format!("{name}: its files: {error}"))?;
+        server.prepare(port, target).map_err(|error| format!("{name}: its files: {error}"))?;
         let stderr = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         let child = placement
             .server_command(&server.path())

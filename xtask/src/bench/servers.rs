@@ -63,6 +63,8 @@ pub(super) enum Ability {
 }
 
 const ARENA: Program = Program::Example("arena");
+const RELAY: Program = Program::Example("relay");
+const PUSH: Program = Program::Example("push");
 const HYPER: Program = Program::Peer("peer-hyper", "hyper");
 const ADDRESS: &str = "127.0.0.1:{port}";
 
@@ -109,6 +111,59 @@ pub(super) static AT_THE_LINE: &[Server] = &[
 /// What that line is.
 pub(super) const LOW_LINE_BYTES: u64 = 16 << 20;
 
+/// The relays of `--relay`; `{target}` is where they connect to.
+pub(super) static RELAYS: &[Server] = &[
+    server(
+        "plimsoll-uring",
+        RELAY,
+        "--workers 1 --driver uring --listen 127.0.0.1:{port} --to {target}",
+        Driver::Uring,
+        &[],
+    ),
+    server(
+        "plimsoll-mio",
+        RELAY,
+        "--workers 1 --driver mio --listen 127.0.0.1:{port} --to {target}",
+        Driver::Epoll,
+        &[],
+    ),
+    server("floor", Program::Peer("peer-relay-floor", "rustix"), FIXED, Driver::Epoll, &[]),
+    server(
+        "floor-splice",
+        Program::Peer("peer-relay-floor", "rustix"),
+        "127.0.0.1:{port} {target} --splice",
+        Driver::Epoll,
+        &[],
+    ),
+    server("tokio", Program::Peer("peer-relay-tokio", "tokio"), FIXED, Driver::Epoll, &[]),
+    server(
+        "nginx",
+        Program::Installed("nginx", "libnginx-mod-stream", NGINX_STREAM),
+        "-p {dir} -c {dir}/config",
+        Driver::Epoll,
+        &[],
+    ),
+    server("haproxy", Program::Installed("haproxy", "haproxy", HAPROXY_TCP), "-db -f {dir}/config", Driver::Epoll, &[]),
+];
+
+/// The servers of `--fanout`; `{target}` is the policy for slow members.
+pub(super) static PUSHERS: &[Server] = &[
+    server(
+        "plimsoll-uring",
+        PUSH,
+        "--workers 1 --driver uring --listen 127.0.0.1:{port} --slow {target}",
+        Driver::Uring,
+        &[],
+    ),
+    server(
+        "plimsoll-mio",
+        PUSH,
+        "--workers 1 --driver mio --listen 127.0.0.1:{port} --slow {target}",
+        Driver::Epoll,
+        &[],
+    ),
+];
+
 /// The server that all are compared with.
 pub(super) const BASELINE: &str = "hyper";
 /// The same in HTTP/2, as a program of its own.
@@ -139,6 +194,8 @@ const PROXY: &[(Ability, &str)] = &[
 
 const NGINX: &str = include_str!("../../../benches/peers/packages/nginx.conf");
 const H2O: &str = include_str!("../../../benches/peers/packages/h2o.conf");
+const NGINX_STREAM: &str = include_str!("../../../benches/peers/packages/nginx-stream.conf");
+const HAPROXY_TCP: &str = include_str!("../../../benches/peers/packages/haproxy-tcp.cfg");
 const HAPROXY: &str = include_str!("../../../benches/peers/packages/haproxy.cfg");
 
 const fn server(
@@ -202,7 +259,7 @@ impl Server {
     }
 
     /// Writes what it needs beside its program: a configuration for this port, and the files that it serves.
-    pub(super) fn prepare(&self, port: u16) -> io::Result<()> {
+    pub(super) fn prepare(&self, port: u16, target: &str) -> io::Result<()> {
         let Program::Installed(_, _, config) = self.program else { return Ok(()) };
         let dir = self.dir();
         for folder in ["files/blob", "body"] {
@@ -210,7 +267,7 @@ impl Server {
         }
         fs::write(dir.join("files/pipeline"), "ok")?;
         fs::write(dir.join("files/blob").join(BLOB_BYTES.to_string()), vec![b'p'; BLOB_BYTES])?;
-        fs::write(dir.join("config"), fill(config, port, &dir.display().to_string()))
+        fs::write(dir.join("config"), fill(config, port, &dir.display().to_string()).replace("{target}", target))
     }
 
     /// A folder of its own.

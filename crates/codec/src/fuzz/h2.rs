@@ -333,6 +333,12 @@ impl World {
                     *self.granted.entry(key.id).or_default() += amount;
                 }
             }
+            13 if a.is_multiple_of(7) => {
+                let granted = self.granted.entry(0).or_default();
+                let taken = amount.min(*granted);
+                *granted -= taken;
+                connection.shrink_window(taken);
+            }
             13 => connection.hold_windows(a.is_multiple_of(4), &mut storage, out)?,
             14 if a.is_multiple_of(4) => connection.reset(key, ErrorCode::Cancel, &mut storage, out)?,
             14 => {

@@ -191,7 +191,7 @@ impl Connection {
         if self.input == Input::FirstFrame && (header.kind != kind::SETTINGS || header.has(flag::ACK)) {
             return Err(Error::PrefaceInvalid.into());
         }
-        if self.guard.control_frames >= self.limits.control_frames_max {
+        if self.needs_output() {
             return Ok(Step { consumed: 0, event: Event::NeedOutput });
         }
         match header.kind {

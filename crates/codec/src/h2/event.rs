@@ -56,9 +56,10 @@ pub fn request_view<'s>(
 ) -> (RequestView<'s>, &'s [FieldSlot]) {
     let (first, rest) = slots.split_at(usize::from(pseudo_fields));
     let fields = &rest[..usize::from(head.fields)];
-    // The text is as long as the list was, not as the scratch memory: who copies it should not copy that.
-    let ends = first.iter().chain(fields).map(|slot| slot.name().range().end.max(slot.value().range().end));
-    let text = &bytes[..ends.max().unwrap_or_default()];
+    // The text is as long as the list was, not as the scratch memory: who copies it should not copy that. Its last value ends it.
+    let end = fields.last().or(first.last()).map_or(0, |slot| slot.value().range().end);
+    debug_assert!(first.iter().chain(fields).all(|slot| slot.value().range().end <= end), "they follow each other");
+    let text = &bytes[..end];
     (RequestView::new(text, fields, head), fields)
 }
 

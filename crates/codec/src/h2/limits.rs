@@ -83,6 +83,12 @@ impl Limits {
         check((1_024..=1 << 20).contains(&bytes), Limits { window_bytes: bytes, ..self })
     }
 
+    /// The window with which a stream begins, in bytes.
+    #[must_use]
+    pub const fn window(&self) -> u32 {
+        self.window_bytes
+    }
+
     /// Most CONTINUATION frames of a header block, up to 64; default 8.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ impl<const N: usize> Recent<N> {
     }
 
     pub(super) fn has(&self, id: u32) -> bool {
-        self.ids.contains(&id)
+        // Most connections never have any.
+        self.ids[0] != 0 && self.ids.contains(&id)
     }
 }

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::connection::{Going, Input, Replenishing};
+use super::connection::{Going, Input, Replenishing, WINDOW_BYTES};
 use super::control::SHUTDOWN_PING;
 use super::event::{Failure, Storage};
 use super::frame::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, STREAM_ID_MAX, flag, kind};
@@ -260,12 +260,22 @@ impl Connection {
             return Err(Error::WindowOverflow);
         }
         slot.receiving.owed += bytes;
-        self.receiving.owed += bytes;
+        // What was taken back and is still open at the peer is given anew: so the window is never larger than all that was granted at a time.
+        let still_open = self.receiving.debt.min(bytes);
+        self.receiving.debt -= still_open;
+        self.receiving.owed += bytes - still_open;
         self.replenish_stream(slot_of(storage, stream), out)?;
         Ok(self.replenish_connection(out)?)
     }
 
-    /// Stops telling the peer that it may send more, or goes on: what was held back is told then. For times without memory.
+    /// Takes back so many bytes by which the connection's window was grown: as many that are released are not told. For when a body that came in bulk is
+    /// over.
+    pub fn shrink_window(&mut self, bytes: u32) {
+        self.receiving.debt += bytes;
+    }
+
+    /// Stops telling the peer that it may send more, or goes on: what was held back is told then. For times without memory. Meanwhile a window is
+    /// told when nearly nothing of it is left and nothing of it is in use, so that a body that was begun comes to its end, bit by bit.
     ///
     /// # Errors
     ///
@@ -284,7 +294,8 @@ impl Connection {
     }
 
     fn replenish_stream<S: Sink + ?Sized>(&mut self, slot: &mut Stream, out: &mut S) -> Result<(), Full> {
-        if self.replenishing == Replenishing::Held || !slot.state.can_receive() {
+        let is_held = self.replenishing == Replenishing::Held && !slot.receiving.is_used_up(self.limits.window_bytes);
+        if is_held || !slot.state.can_receive() {
             return Ok(());
         }
         match slot.receiving.update(self.limits.window_bytes / 2) {
@@ -294,7 +305,7 @@ impl Connection {
     }
 
     pub(super) fn replenish_connection<S: Sink + ?Sized>(&mut self, out: &mut S) -> Result<(), Full> {
-        if self.replenishing == Replenishing::Held {
+        if self.replenishing == Replenishing::Held && !self.receiving.is_used_up(WINDOW_BYTES as u32) {
             return Ok(());
         }
         match self.receiving.update(CONNECTION_UPDATE_BYTES) {
@@ -361,9 +372,42 @@ impl Connection {
         Ok(self.replenish_connection(out)?)
     }
 
+    /// Bytes that [`pack`](Connection::pack) needs.
+    #[must_use]
+    pub const fn packed_bytes(&self) -> usize {
+        self.decoder.packed_bytes() + self.encoder.packed_bytes()
+    }
+
+    /// Moves both tables of HPACK to `to`: a connection that waits needs no storage for them. Nothing but what needs no [`Storage`] may be called before
+    /// [`unpack`](Connection::unpack).
+    ///
+    /// # Panics
+    ///
+    /// If `to` has fewer than [`packed_bytes`](Connection::packed_bytes).
+    pub fn pack(&mut self, decoder_table: &mut [u8], encoder_table: &mut [u8], to: &mut [u8]) {
+        let used = self.decoder.pack(decoder_table, to);
+        self.encoder.pack(encoder_table, &mut to[used..]);
+    }
+
+    /// Moves both tables back to storage of the same sizes as before.
+    ///
+    /// # Panics
+    ///
+    /// If `from` is not what was packed.
+    pub fn unpack(&self, from: &[u8], decoder_table: &mut [u8], encoder_table: &mut [u8]) {
+        let used = self.decoder.unpack(from, decoder_table);
+        self.encoder.unpack(&from[used..], encoder_table);
+    }
+
     /// Everything that was written has been taken by the socket: control frames are counted from 0 again.
     pub fn output_sent(&mut self) {
         self.guard.control_frames = 0;
+    }
+
+    /// Whether so many control frames wait to be sent that [`Event::NeedOutput`](super::Event::NeedOutput) would come: there is no use in reading on.
+    #[must_use]
+    pub const fn needs_output(&self) -> bool {
+        self.guard.control_frames >= self.limits.control_frames_max
     }
 
     /// Streams that have a slot.

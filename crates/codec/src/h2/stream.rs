@@ -161,7 +161,7 @@ impl Default for Stream {
 
 /// What a peer may send us, of a stream or of the connection.
 ///
-/// `window + held + owed` never changes but by what was granted, or by SETTINGS: no byte of a window is lost.
+/// `window + held + owed - debt` never changes but by what was granted or taken back, or by SETTINGS: no byte of a window is lost.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Receiving {
     /// What the peer may send. Can be negative after SETTINGS.
@@ -170,11 +170,13 @@ pub(super) struct Receiving {
     pub(super) held: u32,
     /// What was used, and is to be told to the peer.
     pub(super) owed: u32,
+    /// What is to be taken from that before anything is told.
+    pub(super) debt: u32,
 }
 
 impl Receiving {
     pub(super) const fn new(window: i32) -> Receiving {
-        Receiving { window, held: 0, owed: 0 }
+        Receiving { window, held: 0, owed: 0, debt: 0 }
     }
 
     /// A frame came: so much of it is data, the rest is padding.
@@ -199,6 +201,8 @@ impl Receiving {
 
     /// What is to be told now, if it is worth a frame.
     pub(super) fn update(&mut self, at_least: u32) -> Option<u32> {
+        let paid = self.owed.min(self.debt);
+        (self.owed, self.debt) = (self.owed - paid, self.debt - paid);
         if self.owed < at_least.max(1) {
             return None;
         }
@@ -207,9 +211,14 @@ impl Receiving {
         Some(increment)
     }
 
+    /// Whether the peer can hardly send anything, and nothing that it sent is in use.
+    pub(super) fn is_used_up(&self, window_bytes: u32) -> bool {
+        self.held == 0 && self.window <= (window_bytes / 8) as i32
+    }
+
     /// The sum that is conserved.
     pub(super) fn total(&self) -> i64 {
-        i64::from(self.window) + i64::from(self.held) + i64::from(self.owed)
+        i64::from(self.window) + i64::from(self.held) + i64::from(self.owed) - i64::from(self.debt)
     }
 }
 
@@ -247,4 +256,4 @@ pub(super) fn get(streams: &mut [Stream], key: StreamKey) -> Option<&mut Stream>
     streams.get_mut(usize::from(key.slot)).filter(|stream| stream.id == key.id)
 }
 
-const _: () = assert!(size_of::<Stream>() <= 56);
+const _: () = assert!(size_of::<Stream>() <= 64);

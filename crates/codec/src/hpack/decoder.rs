@@ -150,6 +150,31 @@ impl Decoder {
         (self.table.inserted(), self.table.len(), self.table.size_max())
     }
 
+    /// The bytes that [`pack`](Decoder::pack) needs.
+    #[must_use]
+    pub const fn packed_bytes(&self) -> usize {
+        self.table.packed_bytes()
+    }
+
+    /// Moves the dynamic table from its storage to the front of `to`, where it takes [`packed_bytes`](Decoder::packed_bytes): for a connection that
+    /// waits. Nothing may be decoded before [`unpack`](Decoder::unpack). Returns how many bytes that were.
+    ///
+    /// # Panics
+    ///
+    /// If `to` is too short.
+    pub fn pack(&mut self, storage: &mut [u8], to: &mut [u8]) -> usize {
+        self.table.pack(storage, to)
+    }
+
+    /// Moves the dynamic table back to a storage, of the same size as before. Returns how many bytes it took.
+    ///
+    /// # Panics
+    ///
+    /// If `from` is shorter than what was packed.
+    pub fn unpack(&self, from: &[u8], storage: &mut [u8]) -> usize {
+        self.table.unpack(from, storage)
+    }
+
     /// Entries of the dynamic table.
     #[must_use]
     pub const fn table_len(&self) -> usize {

@@ -139,6 +139,30 @@ impl Encoder {
         self.table.size()
     }
 
+    /// As [`Decoder::packed_bytes`](super::Decoder::packed_bytes).
+    #[must_use]
+    pub const fn packed_bytes(&self) -> usize {
+        self.table.packed_bytes()
+    }
+
+    /// As [`Decoder::pack`](super::Decoder::pack).
+    ///
+    /// # Panics
+    ///
+    /// If `to` is too short.
+    pub fn pack(&mut self, storage: &mut [u8], to: &mut [u8]) -> usize {
+        self.table.pack(storage, to)
+    }
+
+    /// As [`Decoder::unpack`](super::Decoder::unpack).
+    ///
+    /// # Panics
+    ///
+    /// If `from` is shorter than what was packed.
+    pub fn unpack(&self, from: &[u8], storage: &mut [u8]) -> usize {
+        self.table.unpack(from, storage)
+    }
+
     /// The peer's SETTINGS_HEADER_TABLE_SIZE. A larger one than ours changes nothing.
     pub fn set_peer_table_bytes(&mut self, storage: &[u8], bytes: u32) {
         let size = u16::try_from(bytes).unwrap_or(u16::MAX).min(self.table_bytes_max);

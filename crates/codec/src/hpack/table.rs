@@ -165,6 +165,37 @@ impl Table {
         debug_assert!(self.size <= self.size_max, "what had no place was evicted");
     }
 
+    /// Bytes that the entries take when they are packed.
+    pub(super) const fn packed_bytes(&self) -> usize {
+        self.size() - self.len() * (FIELD_OVERHEAD_BYTES - DESCRIPTOR_BYTES)
+    }
+
+    /// Copies the entries to the front of `to`, as they will be found by [`unpack`](Table::unpack); the storage is not needed until then.
+    /// Returns how many bytes that were.
+    pub(super) fn pack(&mut self, storage: &mut [u8], to: &mut [u8]) -> usize {
+        self.compact(storage);
+        let (text, descriptors) = self.parts();
+        to[..text].copy_from_slice(&storage[..text]);
+        to[text..text + descriptors].copy_from_slice(&storage[storage.len() - descriptors..]);
+        debug_assert_eq!(text + descriptors, self.packed_bytes());
+        text + descriptors
+    }
+
+    /// Copies packed entries back. Returns how many bytes they took.
+    pub(super) fn unpack(&self, from: &[u8], storage: &mut [u8]) -> usize {
+        let (text, descriptors) = self.parts();
+        storage[..text].copy_from_slice(&from[..text]);
+        let at = storage.len() - descriptors;
+        storage[at..].copy_from_slice(&from[text..text + descriptors]);
+        text + descriptors
+    }
+
+    /// Bytes of the texts and of the descriptors, of a table that was compacted.
+    fn parts(&self) -> (usize, usize) {
+        debug_assert_eq!(self.oldest, 0, "nothing evicted is left");
+        (self.used.into(), usize::from(self.next) * DESCRIPTOR_BYTES)
+    }
+
     fn evict(&mut self, storage: &[u8], size_max: usize) {
         while self.size() > size_max {
             self.size -= descriptor(storage, self.oldest.into()).size() as u16;

@@ -8,6 +8,7 @@ use plimsoll_codec::Error as CodecError;
 use plimsoll_codec::h1::RequestHead;
 use plimsoll_codec::h2::{ErrorCode, Event, Step, StreamKey, request_view};
 use plimsoll_pool::PoolBox;
+use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Instant, JoinHandle, Kind};
 use plimsoll_slab::Key;
 
@@ -18,12 +19,15 @@ use crate::connection::{Active, Connection};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::patience::Patience;
 use crate::server::{Answered, Service};
 use crate::steps::Source;
 use crate::ticket::Ticket;
 
 /// How often a connection that waits for memory asks again.
 const MEMORY_RETRY: Duration = Duration::from_millis(250);
+/// How long a connection without streams keeps what it would need again for the next one.
+const REST_AFTER: Duration = Duration::from_secs(1);
 
 /// Why a turn through the input ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,7 +82,12 @@ impl<S: Service> Engine<S> {
 
     fn drive_http2(&mut self, key: Key, mut http2: PoolBox<Http2>, mut source: Source) {
         let core = Rc::clone(&self.core);
-        http2.listed = false;
+        (http2.listed, http2.since.rested) = (false, None);
+        if self.retried(key, |_| http2.open_tables(&core.pool)).is_err() {
+            core.put(key, Connection::Http2(http2));
+            return self.shed_http2(key, Shed::Head);
+        }
+        core.hold_windows(&mut http2);
         core.pump(&mut http2);
         let Some(mut scratch) = core.h2_scratch.borrow_mut().decoding.take() else {
             debug_assert!(false, "made with the first connection, and put back after each turn");
@@ -200,10 +209,13 @@ impl<S: Service> Engine<S> {
         let (view, slots) = request_view(&scratch.bytes, &scratch.slots[..], head, pseudo_fields);
         let exchange = match core.h2_spare.take() {
             Some(mut spare) => {
-                spare.renew(stream, head, ends);
+                spare.renew(stream, head, ends, core.config.body_timeout);
                 Ok(spare)
             }
-            None => core.pool.try_boxed(Exchange::new(stream, head, ends), Kind::Codec).map_err(|(over, _)| over),
+            None => core
+                .pool
+                .try_boxed(Exchange::new(stream, head, ends, core.config.body_timeout), Kind::Codec)
+                .map_err(|(over, _)| over),
         };
         let is_last = core.config.requests_max.is_some_and(|max| http2.requests >= max);
         if is_last || core.age_left(http2.born).is_zero() {
@@ -304,15 +316,17 @@ impl<S: Service> Engine<S> {
             core.put(key, Connection::LINGERING);
             return self.linger(key);
         }
-        if http2.is_parkable() {
-            http2.slots = Slots::None;
+        if core.level() >= Level::Yellow && http2.is_restless() {
+            http2.rest(&core.pool);
         }
         let is_counted = http2.codec.live_streams() > 0 || !http2.codec.is_settled();
         if is_counted != http2.counted {
             http2.counted = is_counted;
             core.counters().active(if is_counted { 1 } else { -1 });
         }
-        let reads = !http2.closing && http2.since.memory.is_none() && core.has_room(&http2.output);
+        // A peer that does not take what it asks for is not read either.
+        let has_room = core.has_room(&http2.output) && !http2.codec.needs_output();
+        let reads = !http2.closing && http2.since.memory.is_none() && has_room;
         let armed = match reads {
             true => table.receive(key),
             false if is_sending || http2.closing => {
@@ -341,6 +355,11 @@ impl<S: Service> Engine<S> {
         let due = http2.next_due(&core).filter(|(until, _)| *until <= now).map(|(_, due)| due);
         match due {
             None | Some(Due::Memory) => {}
+            Some(Due::Rest) => {
+                http2.rest(&core.pool);
+                http2.since.rested = Some(now);
+                return self.settle_http2(key, http2, now);
+            }
             Some(Due::Idle) => {
                 farewell(&core, &mut http2);
                 let Http2 { codec, output, .. } = &mut *http2;
@@ -380,10 +399,23 @@ impl<S: Service> Engine<S> {
 }
 
 impl Core {
+    /// While memory is short, windows are not told before they are used up.
+    fn hold_windows(&self, http2: &mut Http2) {
+        if self.is_short() == http2.holds {
+            return;
+        }
+        http2.holds = self.is_short();
+        let is_held = http2.holds;
+        self.with_parts(http2, |parts| {
+            let mut out = Growing(parts.output, &self.pool);
+            *parts.closing |= parts.codec.hold_windows(is_held, &mut parts.storage, &mut out).is_err();
+        });
+    }
+
     /// Takes a part of a body, if there is room for it.
     fn take_data(&self, http2: &mut Http2, stream: StreamKey, bytes: &[u8]) -> bool {
         if let Some(exchange) = http2.slots.exchange(stream).filter(|exchange| exchange.running || exchange.held) {
-            if exchange.receive(&self.pool, bytes).is_err() {
+            if exchange.receive(self, bytes).is_err() {
                 return false;
             }
             http2.codec.take_data(bytes.len());
@@ -403,6 +435,8 @@ enum Due {
     Settings,
     Socket,
     Idle,
+    /// Time to give back what a connection without streams needs not.
+    Rest,
     /// Time to ask for memory again.
     Memory,
     LongMemory,
@@ -432,7 +466,7 @@ impl Http2 {
     /// The next deadline, and what it is for.
     fn next_due(&mut self, core: &Core) -> Option<(Instant, Due)> {
         let config = &core.config;
-        let Since { frame, sending, idle, memory, farewell, settings } = self.since;
+        let Since { frame, sending, idle, memory, farewell, settings, rested } = self.since;
         let after = |since: Option<Instant>, wait: Duration, due: Due| since.map(|since| (since + wait, due));
         let now = plimsoll_runtime::now();
         let own = [
@@ -440,7 +474,10 @@ impl Http2 {
             after(settings, config.head_timeout, Due::Settings),
             after(sending, config.send_timeout, Due::Socket),
             after(idle, core.parked_timeout(self.born), Due::Idle),
+            after(idle.max(rested).filter(|_| idle.is_some() && self.is_restless()), REST_AFTER, Due::Rest),
             after(memory.map(|_| now), MEMORY_RETRY, Due::Memory),
+            // Windows are told again when memory is not short any more.
+            after(Some(now).filter(|_| self.holds && idle.is_none()), MEMORY_RETRY, Due::Memory),
             after(memory, config.body_timeout, Due::LongMemory),
             after(farewell, config.linger_timeout, Due::Farewell),
         ];
@@ -452,13 +489,13 @@ impl Http2 {
 /// When a stream's time is up.
 fn stream_due(core: &Core, exchange: &Exchange) -> Option<Instant> {
     let blocked = exchange.blocked_since.map(|since| since + core.config.send_timeout);
-    let reading = exchange.reading_since.map(|since| since + core.config.body_timeout);
-    [blocked, reading, exchange.handler_until, exchange.drain_until].into_iter().flatten().min()
+    [blocked, exchange.patience.until(), exchange.handler_until, exchange.drain_until].into_iter().flatten().min()
 }
 
 /// Ends what takes too long, stream by stream.
 fn overdue_streams(core: &Core, http2: &mut Http2, now: Instant) {
     let mut handlers = Vec::new();
+    let holds = http2.holds;
     core.with_parts(http2, |parts| {
         for at in 0..parts.exchanges.len() {
             let Some(exchange) = parts.exchanges[at].as_deref_mut() else { continue };
@@ -466,6 +503,12 @@ fn overdue_streams(core: &Core, http2: &mut Http2, now: Instant) {
                 continue;
             }
             let stream = StreamKey { slot: at as u16, id: exchange.id };
+            if holds && exchange.patience.until().is_some_and(|until| until <= now) {
+                // It may not be the peer's fault: it was not told that it may send.
+                exchange.patience = Patience::full(core.config.body_timeout);
+                exchange.patience.wait(now);
+                continue;
+            }
             if exchange.drain_until.is_some() {
                 core.free(parts, stream);
                 continue;
@@ -479,7 +522,8 @@ fn overdue_streams(core: &Core, http2: &mut Http2, now: Instant) {
                 handlers.extend(core.cut(parts, stream, ErrorCode::Cancel));
             } else {
                 // A body that never ends: the handler answers as it likes.
-                (exchange.handler_until, exchange.reading_since) = (None, None);
+                exchange.handler_until = None;
+                exchange.patience.pause(now);
                 exchange.request = Incoming::Gone;
                 exchange.wake_reader();
             }

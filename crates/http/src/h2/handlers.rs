@@ -1,6 +1,7 @@
 //! The calls of handlers, as they come through their tickets.
 
 use ::core::task::{Context, Poll};
+use std::rc::Rc;
 
 use http::{StatusCode, Version};
 use plimsoll_codec::h1::{BodyLength, ResponseHead};
@@ -45,7 +46,7 @@ impl Core {
     }
 
     pub(crate) fn h2_poll_chunk(
-        &self,
+        self: &Rc<Self>,
         key: Key,
         stream: StreamKey,
         cx: &mut Context<'_>,
@@ -54,9 +55,11 @@ impl Core {
             let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
             let mut out = Growing(parts.output, &self.pool);
             if let Some(lease) = exchange.received.take() {
+                exchange.taken_bytes += lease.len() as u64;
                 if parts.codec.release(stream, lease.len(), &mut parts.storage, &mut out).is_err() {
                     *parts.closing = true;
                 }
+                self.grow_window(parts, stream);
                 return Ok(Some(Some(lease)));
             }
             match exchange.request {
@@ -74,8 +77,8 @@ impl Core {
             }
             exchange.expects = false;
             exchange.reader = Some(cx.waker().clone());
-            if exchange.reading_since.is_none() && !exchange.held {
-                exchange.reading_since = Some(plimsoll_runtime::now());
+            if exchange.patience.until().is_none() && !exchange.held {
+                exchange.patience.wait(plimsoll_runtime::now());
             }
             Ok(None)
         });
@@ -187,7 +190,7 @@ impl Core {
             exchange.is_reset = true;
             (exchange.body, exchange.body_sent, exchange.received, exchange.blocked_since) =
                 (Body::Empty, 0, None, None);
-            exchange.reading_since = None;
+            exchange.patience.pause(plimsoll_runtime::now());
             exchange.wake();
             let mut out = Growing(parts.output, &self.pool);
             if parts.codec.reset(stream, code, &mut parts.storage, &mut out).is_err() {

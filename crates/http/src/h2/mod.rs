@@ -9,7 +9,9 @@
 //!
 //! A connection is one box with the codec's state and one with both tables of HPACK. Each stream that is worked on has a slot of the codec's and an
 //! [`Exchange`](streams::Exchange); slots are made as they are needed and given back when there is no stream. Scratch for lists of fields is one set
-//! for each worker. So a parked connection holds [`HTTP2_PARKED_BYTES`] beside its entry in the table, none of them a buffer.
+//! for each worker. A connection without streams gives its slots back after a second (at once when memory is short), and its tables of HPACK, which it
+//! cannot do without, are packed: only what the peers put into them stays. So a parked connection holds [`HTTP2_PARKED_BYTES`] beside its entry
+//! in the table, and what is in its tables, none of it a buffer.
 //!
 //! Who waits for whom:
 //!
@@ -32,6 +34,7 @@ mod handlers;
 mod output;
 mod streams;
 mod tunnel;
+mod window;
 
 pub use tunnel::Tunnel;
 
@@ -42,17 +45,23 @@ use plimsoll_pool::PoolBox;
 use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
 
 use crate::output::Output;
+use crate::score::Score;
 use streams::{Exchange, Slots};
 
-/// Bytes of a parked HTTP/2 connection, beside those of every parked connection: the codec's state and the tables of HPACK, with their size classes.
-pub const HTTP2_PARKED_BYTES: usize = PoolBox::<Http2>::CLASS.bytes() + PoolBox::<Tables>::CLASS.bytes();
+/// Bytes of a parked HTTP/2 connection, beside those of every parked connection and what is in its tables of HPACK: the codec's state, with its size class.
+pub const HTTP2_PARKED_BYTES: usize = PoolBox::<Http2>::CLASS.bytes();
+/// Bytes of the tables of HPACK of a connection that is worked on. Packed they take what is in them.
+pub(crate) const TABLES_BYTES: usize = PoolBox::<OpenTables>::CLASS.bytes();
+/// Slots of the first streams, and what each stream that is worked on has besides.
+pub(crate) const FEW_STREAMS_BYTES: usize = PoolBox::<streams::Group<8>>::CLASS.bytes();
+pub(crate) const STREAM_BYTES: usize = PoolBox::<Exchange>::CLASS.bytes();
 
-const _: () = assert!(HTTP2_PARKED_BYTES <= 9_216, "a parked HTTP/2 connection is its tables and a kilobyte");
+const _: () = assert!(HTTP2_PARKED_BYTES <= 1_024, "a parked HTTP/2 connection is a kilobyte and its tables");
 
 /// An HTTP/2 connection.
 pub(crate) struct Http2 {
     codec: Codec,
-    tables: PoolBox<Tables>,
+    tables: Tables,
     slots: Slots,
     /// Received, not used yet: a part of a frame, or frames that wait for memory or output.
     input: Option<Lease>,
@@ -65,6 +74,9 @@ pub(crate) struct Http2 {
     pub(crate) listed: bool,
     /// Counted as active.
     counted: bool,
+    /// Windows are held, as memory is short.
+    holds: bool,
+    score: Score,
     /// Since when something is waited for.
     since: Since,
     requests: u32,
@@ -82,6 +94,8 @@ struct Since {
     idle: Option<Instant>,
     /// A lease for a part of a body.
     memory: Option<Instant>,
+    /// When it was last tried to give back what a connection without streams can do without.
+    rested: Option<Instant>,
     /// The answer to the first GOAWAY.
     farewell: Option<Instant>,
     /// The acknowledgement of our SETTINGS.
@@ -89,7 +103,13 @@ struct Since {
 }
 
 /// The tables of HPACK.
-struct Tables {
+enum Tables {
+    Open(PoolBox<OpenTables>),
+    /// Only what is in them, if anything is.
+    Packed(Option<Lease>),
+}
+
+struct OpenTables {
     decoder: [u8; TABLE_BYTES],
     encoder: [u8; TABLE_BYTES],
 }
@@ -102,16 +122,15 @@ struct Parts<'a> {
     output: &'a mut Output,
     answers: &'a mut u16,
     closing: &'a mut bool,
+    score: &'a mut Score,
 }
 
 impl Http2 {
     fn new(pool: &Pool, limits: &Limits, born: u32) -> Result<PoolBox<Self>, OverBudget> {
-        let tables = Tables { decoder: [0; TABLE_BYTES], encoder: [0; TABLE_BYTES] };
-        let tables = pool.try_boxed(tables, Kind::Codec).map_err(|(over, _)| over)?;
         let now = plimsoll_runtime::now();
         let this = Self {
             codec: Codec::new(limits),
-            tables,
+            tables: Tables::Packed(None),
             slots: Slots::None,
             input: None,
             output: Output::default(),
@@ -119,6 +138,8 @@ impl Http2 {
             closing: false,
             listed: false,
             counted: true,
+            holds: false,
+            score: Score::default(),
             since: Since { settings: Some(now), ..Since::default() },
             requests: 0,
             born,
@@ -128,7 +149,14 @@ impl Http2 {
 
     fn split<'a>(&'a mut self, bytes: &'a mut [u8], slots: &'a mut [FieldSlot], repeat: &'a mut Repeat) -> Parts<'a> {
         let (streams, exchanges) = self.slots.parts();
-        let Tables { decoder, encoder } = &mut *self.tables;
+        let (decoder, encoder): (&mut [u8], &mut [u8]) = match &mut self.tables {
+            Tables::Open(open) => {
+                let OpenTables { decoder, encoder } = &mut **open;
+                (decoder, encoder)
+            }
+            // Whoever encodes or decodes has a stream, or opened them before.
+            Tables::Packed(_) => (&mut [], &mut []),
+        };
         Parts {
             codec: &mut self.codec,
             storage: Storage { streams, decoder_table: decoder, encoder_table: encoder, bytes, slots, repeat },
@@ -136,7 +164,43 @@ impl Http2 {
             output: &mut self.output,
             answers: &mut self.answers,
             closing: &mut self.closing,
+            score: &mut self.score,
         }
+    }
+
+    /// Makes the tables ready for use.
+    fn open_tables(&mut self, pool: &Pool) -> Result<(), OverBudget> {
+        let Tables::Packed(packed) = &self.tables else { return Ok(()) };
+        let empty = OpenTables { decoder: [0; TABLE_BYTES], encoder: [0; TABLE_BYTES] };
+        let mut open = pool.try_boxed(empty, Kind::Codec).map_err(|(over, _)| over)?;
+        if let Some(packed) = packed {
+            let OpenTables { decoder, encoder } = &mut *open;
+            self.codec.unpack(packed, decoder, encoder);
+        }
+        self.tables = Tables::Open(open);
+        Ok(())
+    }
+
+    /// Gives back what a connection without streams can do without. Without room for what is in the tables they stay as they are.
+    fn rest(&mut self, pool: &Pool) {
+        debug_assert!(self.is_parkable(), "nobody works on it");
+        self.slots = Slots::None;
+        let Tables::Open(open) = &mut self.tables else { return };
+        let bytes = self.codec.packed_bytes();
+        let mut packed = None;
+        if bytes > 0 {
+            let Ok(mut lease) = zeros(pool, bytes) else { return };
+            let OpenTables { decoder, encoder } = &mut **open;
+            self.codec.pack(decoder, encoder, lease.as_mut_slice());
+            packed = Some(lease);
+        }
+        self.tables = Tables::Packed(packed);
+    }
+
+    /// Whether it holds what it could [give back](Self::rest).
+    fn is_restless(&self) -> bool {
+        let holds = matches!(self.tables, Tables::Open(_)) || !matches!(self.slots, Slots::None);
+        holds && self.is_parkable()
     }
 
     /// Whether nothing is left but, perhaps, a send in flight.

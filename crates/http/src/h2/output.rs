@@ -13,6 +13,8 @@ use crate::counters::Shed;
 use crate::error::Error;
 use crate::output::Output;
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
+use crate::score::{Offence, Verdict};
+use crate::steps::UNWANTED_BYTES_FREE;
 
 /// An output that makes its room in the pool as it goes. It is full at the memory line.
 pub(super) struct Growing<'a>(pub(super) &'a mut Output, pub(super) &'a Pool);
@@ -258,7 +260,7 @@ impl Core {
         }
         if exchange.drain_until.is_none() {
             exchange.drain_until = Some(plimsoll_runtime::now() + self.config.linger_timeout);
-            exchange.reading_since = None;
+            exchange.patience.pause(plimsoll_runtime::now());
             if let Some(unread) = exchange.received.take() {
                 self.drop_data(parts, stream, unread.len());
             }
@@ -287,6 +289,10 @@ impl Core {
             *parts.answers -= u16::from(exchange.answer.is_some());
             let over = parts.exchanges[usize::from(stream.slot)].take();
             if let Some(mut over) = over {
+                if let Some(grown) = &over.window {
+                    parts.codec.shrink_window(grown.bytes());
+                }
+                self.judge(parts, over.dropped_bytes);
                 over.clear();
                 self.h2_spare.set(Some(over));
             }
@@ -295,6 +301,22 @@ impl Core {
         if parts.codec.forget(stream, &mut parts.storage, &mut out).is_err() {
             *parts.closing = true;
         }
+    }
+
+    /// Long bodies that no handler wants are legal each time.
+    fn judge(&self, parts: &mut Parts<'_>, dropped_bytes: u32) {
+        if dropped_bytes <= UNWANTED_BYTES_FREE {
+            return parts.score.redeem();
+        }
+        let ends = match parts.score.offend(Offence::UnwantedBody) {
+            Verdict::Fine => return,
+            Verdict::Warn => parts.codec.shutdown_finish(&mut Growing(parts.output, &self.pool)).is_err(),
+            Verdict::Cut => {
+                self.counters().shed(Shed::Misbehaviour);
+                true
+            }
+        };
+        *parts.closing |= ends;
     }
 
     fn log_exchange(&self, exchange: &mut Exchange, status: StatusCode) {

@@ -2,6 +2,7 @@
 
 use ::core::net::SocketAddr;
 use ::core::task::Waker;
+use ::core::time::Duration;
 
 use http::{Method, StatusCode};
 use plimsoll_codec::h1::RequestHead;
@@ -9,6 +10,9 @@ use plimsoll_codec::h2::{Stream, StreamKey};
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::{Instant, JoinHandle, Kind, Lease, OverBudget, Pool};
 
+use super::window::Grown;
+use crate::core::Core;
+use crate::patience::Patience;
 use crate::response::{Body, Response};
 
 /// One request and its answer.
@@ -47,8 +51,12 @@ pub(crate) struct Exchange {
     pub(super) handler_until: Option<Instant>,
     /// Since when the peer takes nothing.
     pub(super) blocked_since: Option<Instant>,
-    /// Since when the handler waits for the peer.
-    pub(super) reading_since: Option<Instant>,
+    /// How long the handler still waits for the peer.
+    pub(super) patience: Patience,
+    /// What its window was grown by is reserved.
+    pub(super) window: Option<Grown>,
+    /// Bytes of the request's body that the handler has taken.
+    pub(super) taken_bytes: u64,
     /// The answer is complete: so long the rest of the request is taken and dropped.
     pub(super) drain_until: Option<Instant>,
     /// What was dropped of it.
@@ -81,7 +89,7 @@ pub(super) enum Outgoing {
 }
 
 impl Exchange {
-    pub(super) fn new(stream: StreamKey, head: &RequestHead, ends: bool) -> Self {
+    pub(super) fn new(stream: StreamKey, head: &RequestHead, ends: bool, body_timeout: Duration) -> Self {
         Self {
             id: stream.id,
             method: head.method.clone(),
@@ -103,7 +111,9 @@ impl Exchange {
             must_finish: 0,
             handler_until: None,
             blocked_since: None,
-            reading_since: None,
+            patience: Patience::full(body_timeout),
+            window: None,
+            taken_bytes: 0,
             drain_until: None,
             dropped_bytes: 0,
             line: None,
@@ -114,7 +124,7 @@ impl Exchange {
     }
 
     /// Makes a new one of one that is over. Field by field: as a value of its own it would be moved about.
-    pub(super) fn renew(&mut self, stream: StreamKey, head: &RequestHead, ends: bool) {
+    pub(super) fn renew(&mut self, stream: StreamKey, head: &RequestHead, ends: bool, body_timeout: Duration) {
         debug_assert!(self.handler.is_none() && self.answer.is_none() && self.received.is_none(), "it was cleared");
         (self.id, self.method) = (stream.id, head.method.clone());
         self.request = if ends { Incoming::Done } else { Incoming::Body };
@@ -122,7 +132,8 @@ impl Exchange {
         (self.running, self.held, self.expects) = (true, false, head.expect_continue);
         (self.is_reset, self.finished) = (false, false);
         (self.body_sent, self.due, self.must_finish) = (0, None, 0);
-        (self.handler_until, self.blocked_since, self.reading_since, self.drain_until) = (None, None, None, None);
+        (self.handler_until, self.blocked_since, self.drain_until) = (None, None, None);
+        (self.patience, self.taken_bytes) = (Patience::full(body_timeout), 0);
         (self.dropped_bytes, self.peer, self.status, self.sent_bytes) = (0, None, None, 0);
     }
 
@@ -130,7 +141,7 @@ impl Exchange {
     pub(super) fn clear(&mut self) {
         (self.handler, self.reader, self.writer, self.received, self.answer, self.line) =
             (None, None, None, None, None, None);
-        self.body = Body::Empty;
+        (self.body, self.window) = (Body::Empty, None);
     }
 
     /// What is to be sent of the body.
@@ -139,7 +150,8 @@ impl Exchange {
     }
 
     /// Adds a part of the request's body behind what waits already.
-    pub(super) fn receive(&mut self, pool: &Pool, bytes: &[u8]) -> Result<(), OverBudget> {
+    pub(super) fn receive(&mut self, core: &Core, bytes: &[u8]) -> Result<(), OverBudget> {
+        let (pool, config) = (&core.pool, &core.config);
         match &mut self.received {
             Some(lease) if lease.spare_capacity() >= bytes.len() => {
                 lease.extend(bytes);
@@ -152,7 +164,10 @@ impl Exchange {
             }
             None => self.received = Some(pool.try_copy(bytes, Kind::Buffers)?),
         }
-        self.reading_since = None;
+        if self.patience.until().is_some() {
+            self.patience.pause(plimsoll_runtime::now());
+        }
+        self.patience.earn(bytes.len(), config.body_bytes_per_second_min, config.body_timeout);
         self.wake_reader();
         Ok(())
     }

@@ -222,7 +222,7 @@ impl Core {
             };
             // A 2xx to CONNECT says nothing of a length, and is followed by DATA all the same: as an answer to GET whose length is not known.
             exchange.method = Method::GET;
-            exchange.reading_since = None;
+            exchange.patience.pause(plimsoll_runtime::now());
             self.put_answer(parts, stream, response, BodyLength::Unknown)
         })
     }

@@ -1,54 +1,22 @@
 //! The rig of the server's suites: each scenario runs on io_uring (where it works), on mio and in the simulation, with real connections of the same
 //! runtime as clients, and ends with a census of what is left.
 
-#![allow(dead_code, clippy::print_stdout, reason = "no suite uses all of it; a test that could not run says so")]
+#![allow(dead_code, unused_imports, reason = "no suite uses all of it")]
 
 pub(crate) mod frames;
 
 use core::future::Future;
 use core::net::SocketAddr;
-use core::pin::Pin;
 use core::time::Duration;
 
 use plimsoll_http::{Config, Counters, Request, Server};
-use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::net::TcpStream;
-use plimsoll_runtime::{
-    DriverChoice, JoinHandle, MemoryLimit, Report, Result, Runtime, Spawner, sleep, spawn, timeout,
-};
+use plimsoll_runtime::{JoinHandle, Result, Spawner, sleep, spawn, timeout};
 
-pub(crate) type Scenario = Pin<Box<dyn Future<Output = Result<()>>>>;
+#[path = "../../../runtime/tests/support/mod.rs"]
+mod support;
 
-/// Runs a scenario on each driver.
-pub(crate) fn on_each(name: &str, scenario: impl Fn() -> Scenario) {
-    for choice in [DriverChoice::Uring, DriverChoice::Mio] {
-        let runtime = match Runtime::builder().workers(1).memory(MemoryLimit::mib(32)).driver(choice).build() {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                assert_eq!(choice, DriverChoice::Uring, "mio is always there: {error}");
-                println!("skipped: {name} on io_uring: {error}");
-                continue;
-            }
-        };
-        runtime.block_on(scenario()).unwrap_or_else(|error| panic!("{name} on {choice:?}: {error}"));
-        census(name, &format!("{choice:?}"), &runtime.shutdown());
-    }
-    in_simulation(name, scenario);
-}
-
-/// Runs a scenario in the simulation alone: for those that wait for long.
-pub(crate) fn in_simulation(name: &str, scenario: impl Fn() -> Scenario) {
-    let world = World::new(SimConfig::new(5));
-    let simulation = Runtime::builder().memory(MemoryLimit::mib(32)).simulate(&world).expect("a simulation starts");
-    simulation.block_on(scenario()).unwrap_or_else(|error| panic!("{name} in the simulation: {error}"));
-    census(name, "sim", &simulation.shutdown());
-    assert!(world.descriptors().is_empty(), "{name}: descriptors of the simulated kernel: {:?}", world.descriptors());
-}
-
-fn census(name: &str, driver: &str, report: &Report) {
-    assert!(report.is_clean(), "{name} on {driver}: {report}");
-    assert_eq!(report.in_flight, 0, "{name} on {driver}");
-}
+pub(crate) use support::{Body as Scenario, in_simulation, on_each};
 
 /// A server that runs, to be stopped at the end of a scenario.
 pub(crate) struct Running {

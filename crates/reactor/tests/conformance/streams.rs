@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use plimsoll_reactor::op::Shutdown;
-use plimsoll_reactor::{Errno, Fd, Op, RECEIVE_BYTES_MAX, SendBytes, SocketOption};
+use plimsoll_reactor::{Errno, Fd, Op, RECEIVE_BYTES_MAX, SendBytes, SharedBytes, SocketOption};
 
 use crate::bench::{Bench, pattern};
 
@@ -23,6 +23,34 @@ pub(crate) fn echo(bench: &mut Bench) {
     }
     bench.close(client);
     bench.close(server);
+}
+
+/// The same memory on its way to two sockets, one of which does not take all of it.
+pub(crate) fn shared_bytes(bench: &mut Bench) {
+    let pairs = [bench.pair(), bench.pair()];
+    let block = pattern(5, 60_000);
+    let shared = SharedBytes::new(bench.lease(&block), bench.pool.budget()).expect("the line is wide");
+    let sends = pairs.map(|(_, server)| {
+        let bytes = SendBytes::Shared(shared.slice(10..60_000));
+        bench.start(Op::Send { fd: server, bytes })
+    });
+    drop(shared);
+    for ((client, server), send) in pairs.into_iter().zip(sends) {
+        let mut heard = Vec::new();
+        let mut rest = bench.answer(send).ok().rest.expect("the rest comes back");
+        while heard.len() < 59_990 {
+            let left = rest.as_slice().len();
+            heard.extend(bench.receive_exactly(client, 59_990 - left - heard.len()));
+            if left > 0 {
+                rest = bench.run(Op::Send { fd: server, bytes: rest }).ok().rest.expect("the rest comes back");
+            }
+        }
+        assert!(heard == block[10..], "the same bytes");
+    }
+    for (client, server) in pairs {
+        bench.close(client);
+        bench.close(server);
+    }
 }
 
 /// What is sent, ended and dropped without an operation is what an operation would have done.

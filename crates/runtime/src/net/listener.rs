@@ -14,7 +14,7 @@ use plimsoll_reactor::{Errno, Fd, ListenOptions, Op, Payload};
 use plimsoll_slab::Key;
 
 use super::stream::{TcpStream, reserve};
-use crate::task::Started;
+use crate::task::{Spare, Started};
 use crate::worker::Worker;
 use crate::{Error, Result, signal, sleep, spawn_on, yield_now};
 
@@ -183,8 +183,8 @@ impl TcpListener {
         }
     }
 
-    /// Serves connections on every worker of the runtime with a task each, until the runtime is asked to stop; then those that run may finish,
-    /// up to 10 s. A connection is accepted only when the cell of its task is reserved.
+    /// Serves connections on every worker of the runtime with a task each, until the runtime is asked to stop; then those that run, and those that
+    /// wait to be accepted, may finish, up to 10 s. A connection is accepted only when the cell of its task is reserved.
     ///
     /// # Errors
     ///
@@ -230,19 +230,33 @@ impl TcpListener {
             };
             let Some(accepted) = until_stopped(self.accept()).await else { break };
             let (stream, _peer) = accepted?;
-            let connection = || serve_one(Rc::clone(&handler), stream, Live::one(&live));
-            spare = match self.worker.tasks.start(cell, connection) {
-                Started::Ready((), spare) => Some(spare),
-                Started::Panicked(_, spare) => spare,
-                Started::ReadyNoSpare(()) | Started::Pending(_) => None,
-            };
+            spare = start_one(&self.worker, cell, || serve_one(Rc::clone(&handler), stream, Live::one(&live)));
+        }
+        let drained_by = crate::now() + DRAIN;
+        // What the kernel holds already is served as well: closing the listener would reset it. An accept in flight is answered by the next turn.
+        sleep(PAUSE_STEP).await;
+        while crate::now() < drained_by {
+            let Some(cell) = spare.take().or_else(|| self.worker.tasks.spare().ok()) else { break };
+            let Some(Ok((stream, _peer))) = at_once(self.accept()).await else { break };
+            spare = start_one(&self.worker, cell, || serve_one(Rc::clone(&handler), stream, Live::one(&live)));
         }
         drop(self);
-        let drained_by = crate::now() + DRAIN;
         while live.get() > 0 && crate::now() < drained_by {
             sleep(PAUSE_STEP).await;
         }
         Ok(())
+    }
+}
+
+/// Begins a connection's task in a cell that was reserved. The cell, if it is free again.
+fn start_one<F>(worker: &Worker, cell: Spare<F>, make: impl FnOnce() -> F) -> Option<Spare<F>>
+where
+    F: Future<Output = ()> + 'static,
+{
+    match worker.tasks.start(cell, make) {
+        Started::Ready((), spare) => Some(spare),
+        Started::Panicked(_, spare) => spare,
+        Started::ReadyNoSpare(()) | Started::Pending(_) => None,
     }
 }
 
@@ -282,6 +296,18 @@ async fn until_stopped<F: Future>(future: F) -> Option<F::Output> {
             return Poll::Ready(None);
         }
         future.as_mut().poll(cx).map(Some)
+    })
+    .await
+}
+
+/// The future's output if it is ready when it is asked once.
+async fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        Poll::Ready(match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        })
     })
     .await
 }

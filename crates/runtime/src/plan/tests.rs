@@ -4,6 +4,7 @@ use super::*;
 
 fn plan(line: MemoryLimit, container: Option<ContainerLimit>) -> Plan {
     Plan { line, container, kernel_per_connection: 4_000, rows: Vec::new() }
+        .with(Part::Apart, "other", 7)
         .with(Part::Active, "output", 900)
         .with(Part::Fixed, "rings", 576)
         .with(Part::Parked, "entry", 100)
@@ -17,7 +18,7 @@ fn the_text_is_a_sum() {
     assert_eq!(
         plan.to_string(),
         "rings 576\ntables 1024\nentry 100\noutput 900\nfixed 1600\nparked_connection 100\nactive_exchange 1000\n\
-         kernel_per_connection 4000\nparked_max 100\nactive_max 10\n"
+         kernel_per_connection 4000\nparked_max 100\nactive_max 10\nother 7\n"
     );
 }
 

@@ -1,5 +1,6 @@
-//! Runs a test on io_uring (where it works), on mio and in the simulation, and counts what is left at its end.
-#![allow(clippy::print_stdout, reason = "a test that could not run says so")]
+//! Runs a test on io_uring (where it works), on mio and in the simulation, and counts what is left at its end. The suites of the HTTP crate include
+//! this file, too.
+#![allow(dead_code, clippy::print_stdout, reason = "no suite uses all of it; a test that could not run says so")]
 
 use core::future::Future;
 use core::pin::Pin;
@@ -23,6 +24,11 @@ pub(crate) fn on_each(name: &str, body: impl Fn() -> Body) {
         runtime.block_on(body()).unwrap_or_else(|error| panic!("{name} on {choice:?}: {error}"));
         census(name, &format!("{choice:?}"), &runtime.shutdown());
     }
+    in_simulation(name, body);
+}
+
+/// Runs a test in the simulation alone: for those that wait for long.
+pub(crate) fn in_simulation(name: &str, body: impl Fn() -> Body) {
     let world = World::new(SimConfig::new(11));
     let directory = std::env::temp_dir().join("there");
     world.place_file(directory.to_str().expect("a plain path"), Vec::new()).expect("the world is empty");

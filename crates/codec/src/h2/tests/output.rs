@@ -222,15 +222,42 @@ fn a_reset_stream_keeps_its_slot_until_it_is_forgotten() {
 fn held_windows_are_told_later() {
     let mut server = Server::new(&[frame(4, 1, 0, &[]), frame(1, 4, 1, &block(&GET))]);
     server.with(|connection, storage, out| connection.hold_windows(true, storage, out)).expect("room");
-    server.receive(&[frame(0, 0, 1, &[0; 16_384])]);
-    server.with(|connection, storage, out| connection.release(key(1), 16_384, storage, out)).expect("room");
+    server.receive(&[frame(0, 0, 1, &[0; 12_000])]);
+    server.with(|connection, storage, out| connection.release(key(1), 12_000, storage, out)).expect("room");
+    assert!(server.out.is_empty());
+    // A body that was begun comes to its end all the same, a window at a time.
+    server.receive(&[frame(0, 0, 1, &[0; 4_000])]);
+    assert!(server.out.is_empty(), "as long as something of it is in use");
+    server.with(|connection, storage, out| connection.release(key(1), 4_000, storage, out)).expect("room");
+    assert_eq!(server.take_frames(), [(8, 0, 1, 16_000u32.to_be_bytes().to_vec())]);
+    server.receive(&[frame(0, 0, 1, &[0; 10_000])]);
+    server.with(|connection, storage, out| connection.release(key(1), 10_000, storage, out)).expect("room");
     assert!(server.out.is_empty());
     server.with(|connection, storage, out| connection.hold_windows(false, storage, out)).expect("room");
-    assert_eq!(server.take_frames(), [(8, 0, 1, vec![0, 0, 0x40, 0])]);
+    assert_eq!(server.take_frames(), [(8, 0, 1, 10_000u32.to_be_bytes().to_vec())]);
+    server.receive(&[frame(0, 0, 1, &[0; 16_384])]);
+    server.with(|connection, storage, out| connection.release(key(1), 16_384, storage, out)).expect("room");
+    assert_eq!(server.take_frames().len(), 2, "the stream's window, and the connection's");
     // Bulk: both windows grow.
     server.with(|connection, storage, out| connection.grow_window(key(1), 100_000, storage, out)).expect("room");
     let increments: Vec<_> = server.take_frames().into_iter().map(|frame| (frame.2, frame.3)).collect();
-    assert_eq!(increments, [(1, 100_000u32.to_be_bytes().to_vec()), (0, 116_384u32.to_be_bytes().to_vec())]);
+    assert_eq!(increments, [(1, 100_000u32.to_be_bytes().to_vec()), (0, 100_000u32.to_be_bytes().to_vec())]);
+    // What is taken back is not told again.
+    server.connection.shrink_window(60_000);
+    for (sent, told) in [(16_000, 0), (16_000, 0), (16_000, 0), (16_000, 0), (16_000, 0), (16_000, 36_000)] {
+        server.receive(&[frame(0, 0, 1, &vec![0; sent])]);
+        server.with(|connection, storage, out| connection.release(key(1), sent, storage, out)).expect("room");
+        let frames = server.take_frames();
+        let update = frames.iter().find(|frame| frame.2 == 0).map_or(vec![0; 4], |frame| frame.3.clone());
+        assert_eq!(update, u32::to_be_bytes(told).to_vec());
+    }
+    // What is still open is not told a second time.
+    server.connection.shrink_window(50_000);
+    server.with(|connection, storage, out| connection.grow_window(key(1), 60_000, storage, out)).expect("room");
+    let increments: Vec<_> = server.take_frames().into_iter().map(|frame| (frame.2, frame.3)).collect();
+    assert_eq!(increments, [(1, 60_000u32.to_be_bytes().to_vec())], "ten thousand are not worth a frame yet");
+    server
+        .with(|connection, storage, _| connection.audit(storage.streams, |id| if id == 0 { 50_000 } else { 160_000 }));
     let grown = server.with(|connection, storage, out| connection.grow_window(key(1), i32::MAX as u32, storage, out));
     assert_eq!(grown, Err(Error::WindowOverflow));
 }

@@ -283,6 +283,13 @@ fn the_table_is_a_list() {
         let (mut model, mut size_max): (Vec<super::Field>, usize) = (Vec::new(), 400);
         for (number, (op, name_len, value_len, size)) in ops.into_iter().enumerate() {
             let (name, value) = (vec![number as u8; name_len], vec![!(number as u8); value_len]);
+            if number % 5 == 4 {
+                // It is put away and taken out again.
+                let mut packed = vec![0; table.packed_bytes()];
+                prop_assert_eq!(table.pack(&mut storage, &mut packed), packed.len());
+                storage.fill(0xee);
+                prop_assert_eq!(table.unpack(&packed, &mut storage), packed.len());
+            }
             if op == 0 {
                 table.resize(&storage, size);
                 size_max = size.into();
