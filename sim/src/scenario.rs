@@ -141,22 +141,22 @@ async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals,
     sleep(Duration::from_millis(5)).await;
     let mut clients = Vec::new();
     for at in 0..weather.clients {
-        if weather.limit.is_none() && rng.below(3) == 0 {
-            let (plan, is_clean) = (http2::Plan::new(&mut rng), weather.is_clean);
-            let late = Duration::from_micros(rng.below(3_000));
-            let client = async move {
-                sleep(late).await;
-                http2::talk(address, &plan, is_clean).await.unwrap_or_else(|what| panic!("{what}\n{plan:?}"))
-            };
-            clients.push(spawn(Box::pin(client) as BoxedClient).expect("there is room"));
-            continue;
-        }
         if weather.limit.is_none() && rng.below(4) == 0 {
             let (plan, late) = (websocket::Plan::new(&mut rng), Duration::from_micros(rng.below(3_000)));
             let is_clean = weather.is_clean;
             let client = async move {
                 sleep(late).await;
                 websocket::client(address, plan, is_clean).await
+            };
+            clients.push(spawn(Box::pin(client) as BoxedClient).expect("there is room"));
+            continue;
+        }
+        if weather.limit.is_none() && rng.below(3) == 0 {
+            let (plan, is_clean) = (http2::Plan::new(&mut rng), weather.is_clean);
+            let late = Duration::from_micros(rng.below(3_000));
+            let client = async move {
+                sleep(late).await;
+                http2::talk(address, &plan, is_clean).await.unwrap_or_else(|what| panic!("{what}\n{plan:?}"))
             };
             clients.push(spawn(Box::pin(client) as BoxedClient).expect("there is room"));
             continue;
