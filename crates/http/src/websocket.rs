@@ -26,8 +26,6 @@ use std::rc::Rc;
 use http::{Method, StatusCode};
 use plimsoll_codec::Fault;
 use plimsoll_codec::h1::RequestView;
-#[cfg(feature = "deflate")]
-use plimsoll_codec::ws::Compression;
 use plimsoll_codec::ws::{Handshake, Limits};
 use plimsoll_pool::PoolBox;
 
@@ -125,7 +123,7 @@ pub struct WebSocketConfig {
     /// costs memory for as long as the connection lives: [`Deflater::heap_bytes`](plimsoll_codec::ws::Deflater::heap_bytes) and
     /// [`Inflater::HEAP_BYTES`](plimsoll_codec::ws::Inflater::HEAP_BYTES), charged; it is not agreed on unless memory is calm. `None`.
     #[cfg(feature = "deflate")]
-    pub compression: Option<Compression>,
+    pub compression: Option<plimsoll_codec::ws::Compression>,
 }
 
 impl Default for WebSocketConfig {
