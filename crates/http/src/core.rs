@@ -296,14 +296,18 @@ impl Core {
         self.gather_bytes_max.get()
     }
 
+    /// A worker's share of the line, in bytes.
+    pub(crate) fn line_share(&self) -> u64 {
+        self.pool.budget().limit().as_bytes() / self.counters.0.len() as u64
+    }
+
     fn share_of_output(&self) -> usize {
         let output_bytes_max = self.config.output_bytes_max;
         let active = self.counters().active_now();
         if active <= FEW_ACTIVE {
             return output_bytes_max;
         }
-        let line = self.pool.budget().limit().as_bytes() / self.counters.0.len() as u64;
-        let share = usize::try_from(line / OUTPUT_PART / active).unwrap_or(usize::MAX);
+        let share = usize::try_from(self.line_share() / OUTPUT_PART / active).unwrap_or(usize::MAX);
         share.max(OUTPUT_SHARE_MIN).min(output_bytes_max)
     }
 

@@ -97,6 +97,11 @@ impl Hungry {
         }
     }
 
+    /// Whether nobody of another host waits.
+    pub(crate) fn are_all_of(&self, host: u64) -> bool {
+        self.places.iter().all(|place| place.host == host)
+    }
+
     /// Forgets those for whom `waits` says no.
     pub(crate) fn retain(&mut self, mut waits: impl FnMut(Key) -> bool) {
         self.places.retain(|place| waits(place.key));

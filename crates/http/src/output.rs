@@ -32,7 +32,7 @@ pub(crate) struct Output {
 impl Output {
     /// Whether nothing waits to be sent.
     pub(crate) fn is_empty(&self) -> bool {
-        self.gathered.is_none() && !self.has_tail()
+        self.gathered.as_ref().is_none_or(|lease| lease.is_empty()) && !self.has_tail()
     }
 
     /// Whether a long body waits; nothing can be gathered behind it.
@@ -201,8 +201,9 @@ impl Output {
     /// Takes what is to be sent next.
     pub(crate) fn next_piece(&mut self, pool: &Pool) -> Result<Option<SendBytes>, OverBudget> {
         match self.gathered.take() {
-            Some(lease) => Ok(Some(SendBytes::Lease(lease))),
-            None => self.next_of_tail(pool),
+            Some(lease) if !lease.is_empty() => Ok(Some(SendBytes::Lease(lease))),
+            // Room may have been made for what was not written then.
+            Some(_) | None => self.next_of_tail(pool),
         }
     }
 

@@ -69,6 +69,8 @@ const HELD_STEP: Duration = Duration::from_millis(10);
 const HEAVY_FOR: Duration = Duration::from_secs(1);
 /// Addresses that are weighed at a time: one that holds more than this part of all is certainly among them.
 const WEIGHED_MAX: usize = 32;
+/// An address that holds more than this part of a worker's share of the line is large.
+const LARGE_PART: u64 = 16;
 /// The level falls from orange when less than this part of the line is in use.
 const RELIEVED_PERCENT: u64 = 80;
 /// A connection that was granted room, found none all the same, and would next need more than this, is refused.
@@ -476,6 +478,7 @@ impl<S: Service> Engine<S> {
         if is_again {
             core.heavy.set(Some(heavy));
             self.relief.heavy_until = Some(now + HEAVY_FOR);
+            self.relief.check_at(now + HEAVY_FOR);
         }
         tracing::info!(
             unread,
@@ -488,6 +491,8 @@ impl<S: Service> Engine<S> {
     /// Lets go of connections of a host, of those whose output is not taken or of all, until enough bytes are free; how many.
     fn let_go_of_host(&mut self, host: u64, only_unread: bool, excess: &mut u64) -> u32 {
         let core = Rc::clone(&self.core);
+        // Those who wait do not give way to others of their own address that wait.
+        let spares_hungry = !core.table.borrow().is_awaited() && core.hungry.borrow().are_all_of(host);
         let mut let_go = 0;
         let places = core.table.borrow().places();
         for place in (0..places).rev() {
@@ -497,6 +502,7 @@ impl<S: Service> Engine<S> {
             let found = {
                 let table = core.table.borrow();
                 let key = table.key_at(place);
+                let key = key.filter(|key| !spares_hungry || !core.is_hungry(*key));
                 key.map(|key| (key, held_bytes(&table, key), table.is_sending(key)))
             };
             let Some((key, bytes @ 1.., is_unread)) = found else { continue };
@@ -539,15 +545,16 @@ impl<S: Service> Engine<S> {
                 *free = (host, bytes);
             }
         }
-        weighed.into_iter().filter(|(_, sum)| *sum > 0).max_by_key(|(_, sum)| *sum).map(|(host, _)| host)
+        // One that holds little is not why others wait.
+        let share = core.line_share() / LARGE_PART;
+        weighed.into_iter().filter(|(_, sum)| *sum > share).max_by_key(|(_, sum)| *sum).map(|(host, _)| host)
     }
 }
 
 /// Bytes of the pool that a connection could give back; 0 for one that may not be let go of.
 fn held_bytes(table: &Table<Connection>, key: Key) -> u64 {
     let Some(Connection::Active(active)) = table.get(key) else { return 0 };
-    // Those who wait are not to give way to those who wait.
-    if active.must_finish > 0 || active.hungry {
+    if active.must_finish > 0 {
         return 0;
     }
     let input = active.input.as_ref().map_or(0, |lease| lease.class().bytes());

@@ -139,6 +139,8 @@ impl Ticket {
                 return Err(Error::Misuse("the request was answered already"));
             }
             self.core.write(active, &mut response, length)?;
+            // Another answer than the one that would have changed the protocol.
+            (active.upgrade, active.websocket) = (None, None);
             self.core.list(self.key, active);
             Ok(())
         });

@@ -75,7 +75,7 @@ async fn rounds(client: &mut TcpStream, rounds: usize) -> plimsoll_runtime::Resu
 }
 
 /// A message of 40 bytes as a client sends it, under a mask of zeros, and the frame that comes back.
-const MESSAGE: &[u8] = b"\x82\xA8\0\0\0\0a message of forty bytes that comes back!";
+const MESSAGE: &[u8] = b"\x82\xA8\0\0\0\0a message of forty bytes that come back!";
 
 async fn rounds_websocket(client: &mut TcpStream, rounds: usize) -> plimsoll_runtime::Result<()> {
     for _ in 0..rounds {

@@ -99,6 +99,12 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// What has waited longest is on its way, or of no use.
+    fn drop_first(&mut self) {
+        let _first = self.queue.as_mut().and_then(|queue| queue.pop());
+        self.queue.take_if(|queue| queue.is_empty());
+    }
+
     /// Whether something waits to be sent.
     pub(super) fn has_output(&self) -> bool {
         self.queue.is_some() || self.talk.as_ref().is_some_and(|talk| talk.pongs.is_some())
@@ -379,9 +385,10 @@ impl Members {
             return;
         }
         let Some(bytes) = place.shape.bytes(post) else { return };
-        if !is_sending && place.queue.is_none() {
-            return self.send_post(&mut table, key, hub, bytes, post);
+        if !is_sending && place.queue.is_none() && self.send_post(&mut table, key, hub, bytes) {
+            return;
         }
+        let Some(place) = table.get_mut(key) else { return };
         let pushed = self.enqueue(place, hub, post);
         drop(table);
         hub.0.count(pushed);
@@ -402,16 +409,16 @@ impl Members {
         }
     }
 
-    fn send_post(&self, table: &mut Table<Place>, key: Key, hub: &Hub, bytes: SharedBytes, post: &Post) {
-        match self.send(table, key, hub, SendBytes::Shared(bytes)) {
-            Ok(()) => table.get_mut(key).expect("it sends").is_post = true,
-            Err(_) => {
-                let pushed = self.enqueue(table.get_mut(key).expect("it would send"), hub, post);
-                hub.0.count(pushed);
-                // Nothing is in flight whose end would bring it on its way.
-                table.schedule(key, RETRY);
-            }
+    /// Sends a post; whether there was room for that. If not, it is tried again soon.
+    fn send_post(&self, table: &mut Table<Place>, key: Key, hub: &Hub, bytes: SharedBytes) -> bool {
+        let is_sent = self.send(table, key, hub, SendBytes::Shared(bytes)).is_ok();
+        if is_sent {
+            table.get_mut(key).expect("it sends").is_post = true;
+        } else {
+            // Nothing is in flight whose end would bring it on its way.
+            table.schedule(key, RETRY);
         }
+        is_sent
     }
 
     /// Sends; at the memory line the bytes are dropped.
@@ -464,17 +471,23 @@ impl Members {
         if let Some(pongs) = place.talk.as_mut().and_then(|talk| talk.pongs.take()) {
             place.talk.take_if(|talk| talk.is_idle());
             // Without room the peer is not answered; it may ask again.
-            let _answered = self.send(&mut table, key, hub, SendBytes::Lease(pongs));
+            if self.send(&mut table, key, hub, SendBytes::Lease(pongs)).is_err() {
+                table.schedule(key, RETRY);
+            }
             return;
         }
-        let next = place.queue.as_mut().and_then(|queue| queue.pop());
-        place.queue.take_if(|queue| queue.is_empty());
         let shape = place.shape;
-        if let Some(post) = next
-            && let Some(bytes) = shape.bytes(&post)
-        {
-            return self.send_post(&mut table, key, hub, bytes, &post);
+        let next = place.queue.as_ref().and_then(|queue| queue.first()).and_then(|post| shape.bytes(post));
+        if let Some(bytes) = next {
+            // It leaves the queue when it is on its way: one that finds no room stays the first.
+            if self.send_post(&mut table, key, hub, bytes)
+                && let Some(place) = table.get_mut(key)
+            {
+                place.drop_first();
+            }
+            return;
         }
+        place.drop_first();
         self.rest(&mut table, key, hub);
         let late = table.get(key).and_then(|place| place.talk.as_ref()).is_some_and(|talk| talk.is_late());
         drop(table);

@@ -94,7 +94,12 @@ impl<T: Weigh> Queue<T> {
         if dropped == 0 { Pushed::Waits } else { Pushed::Replaced(dropped) }
     }
 
-    /// The one that has waited longest.
+    /// The one that has waited longest, which stays.
+    pub(super) fn first(&self) -> Option<&T> {
+        self.items.front()
+    }
+
+    /// Takes the one that has waited longest.
     pub(super) fn pop(&mut self) -> Option<T> {
         let item = self.take()?;
         if self.items.is_empty() {

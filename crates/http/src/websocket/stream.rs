@@ -63,9 +63,17 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
     open(&place, &mut stream.socket.borrow_mut());
     let (mut tells_stop, mut is_finished) = (true, false);
     loop {
-        turn(&place, &mut stream.socket.borrow_mut());
+        let is_full = {
+            let mut socket = stream.socket.borrow_mut();
+            turn(&place, &mut socket);
+            !socket.wire.has_room(core)
+        };
         if send(&stream, &mut tunnel).await.is_err() {
             return finish(&stream, WebSocketEnd::Gone);
+        }
+        if is_full && stream.socket.borrow().wire.is_open() {
+            // What was received behind the message that filled it.
+            continue;
         }
         let (reads, due) = look(&stream, core);
         if stream.socket.borrow().wire.phase == Phase::Ending {

@@ -277,8 +277,8 @@ impl Wire {
             return work.output.append_last(frame);
         }
         if work.output.has_tail() {
-            // Nothing but what lives for ever goes behind a long message.
-            return work.output.append_last(CLOSE_NORMAL);
+            // Nothing but what lives for ever goes behind a long message: the reason is not told, nor a code of the program's own.
+            return work.output.append_last(static_close(code).unwrap_or(CLOSE_NORMAL));
         }
         let mut end = reason.len().min(CONTROL_BYTES_MAX - 2);
         while !reason.is_char_boundary(end) {

@@ -71,7 +71,12 @@ fn resident_memory_is_what_is_charged() {
     assert_eq!(resident(at).0, HEADER_BYTES, "all but the header is back with the system");
     assert_eq!(budget.charged(), pool.stats().fixed_bytes);
     drop(pool);
-    assert_eq!((resident(at).0, resident(at).1.len()), (0, 0), "and the addresses too");
+    // The pool of another test may have got them since: they are free again when that one ends.
+    let is_free = (0..3_000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        resident(at).1.is_empty()
+    });
+    assert!(is_free, "and the addresses too");
 }
 
 #[test]
