@@ -27,6 +27,8 @@ pub(crate) struct Output {
     tail: Body,
     /// The few bytes that close a chunk after a long body.
     end: &'static [u8],
+    /// A part of a long body, or what goes before it, has been handed over, and not all of it.
+    midway: bool,
 }
 
 impl Output {
@@ -150,9 +152,14 @@ impl Output {
         if table.is_sending(key) {
             return Ok(());
         }
+        let was_midway = self.midway;
         let Some(piece) = self.next_piece(pool)? else { return Ok(()) };
+        let is_midway = ::core::mem::replace(&mut self.midway, was_midway);
         match table.send(key, piece) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.midway = is_midway;
+                Ok(())
+            }
             Err((over, SendBytes::Lease(lease))) => {
                 self.gathered = Some(lease);
                 Err(over)
@@ -171,9 +178,15 @@ impl Output {
         loop {
             let gathered = self.gathered.as_deref().unwrap_or_default();
             let parts = [gathered, self.tail.as_slice(), self.end];
-            let Some(front) = parts.into_iter().find(|part| !part.is_empty()) else { return true };
+            let Some(front) = parts.into_iter().find(|part| !part.is_empty()) else {
+                self.midway = false;
+                return true;
+            };
             match table.send_now(key, front) {
-                Ok(sent @ 1..) => self.consume(sent),
+                Ok(sent @ 1..) => {
+                    self.midway = true;
+                    self.consume(sent);
+                }
                 // One that failed is told by the next operation on it.
                 Ok(_) | Err(_) => return false,
             }
@@ -200,11 +213,18 @@ impl Output {
 
     /// Takes what is to be sent next.
     pub(crate) fn next_piece(&mut self, pool: &Pool) -> Result<Option<SendBytes>, OverBudget> {
-        match self.gathered.take() {
-            Some(lease) if !lease.is_empty() => Ok(Some(SendBytes::Lease(lease))),
+        let piece = match self.gathered.take() {
+            Some(lease) if !lease.is_empty() => Some(SendBytes::Lease(lease)),
             // Room may have been made for what was not written then.
-            Some(_) | None => self.next_of_tail(pool),
-        }
+            Some(_) | None => self.next_of_tail(pool)?,
+        };
+        self.midway = self.has_tail();
+        Ok(piece)
+    }
+
+    /// Whether the next byte belongs to something of which the peer has got a part already.
+    pub(crate) fn is_midway(&self) -> bool {
+        self.midway
     }
 
     fn next_of_tail(&mut self, pool: &Pool) -> Result<Option<SendBytes>, OverBudget> {

@@ -149,7 +149,8 @@ impl<S: Service> Engine<S> {
         let is_sending = table.is_sending(key);
         // What a peer is told for want of memory needs none.
         let is_untold = wire.phase == Phase::Ending && wire.work.is_none() && wire.end == Some(WebSocketEnd::NoRoom);
-        if !is_sending && (flushed.is_err() || is_untold) {
+        let is_midway = wire.work.as_ref().is_some_and(|work| work.output.is_midway());
+        if !is_sending && !is_midway && (flushed.is_err() || is_untold) {
             let frame = static_close(Some(CloseCode::TRY_LATER)).unwrap_or_default();
             let _gone_or_full = table.send_now(key, frame);
         }

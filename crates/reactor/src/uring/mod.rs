@@ -184,6 +184,7 @@ impl Uring {
             Op::Receive { fd } if self.receiver.group().is_none() => match self.watches.begin(fd, key.index()) {
                 Begin::Wait => return true,
                 Begin::Try => {
+                    self.watches.set_queued(fd, true);
                     self.readable.push(slots, key.index());
                     return true;
                 }
@@ -441,6 +442,7 @@ impl Uring {
     fn receive(&mut self, key: Key, slots: &mut Slots) -> Option<Raw> {
         let slot = slots.get(key).expect("a receive that waits is in flight");
         let Op::Receive { fd } = slot.op else { unreachable!("only receives wait for a watch") };
+        self.watches.set_queued(fd, false);
         let step = self.received(fd, 0, Taken::Nothing, slot.state);
         self.finish(key, step, slots)
     }
@@ -549,8 +551,9 @@ impl Uring {
     /// the number by then. The owners of what is with the kernel must have asked for its end.
     pub(crate) fn closes(&mut self, fd: Fd, slots: &mut Slots) {
         let ended = &mut self.ended;
-        for waiting in [&mut self.starved, &mut self.backlog, &mut self.readable] {
-            if !waiting.is_empty() {
+        let may_try = self.watches.is_queued(fd);
+        for (waiting, may_be) in [(&mut self.starved, true), (&mut self.backlog, true), (&mut self.readable, may_try)] {
+            if may_be && !waiting.is_empty() {
                 let others = |_, slot: &Slot| slot.op.descriptor() != Some(fd);
                 waiting.retain(slots, others, |slots, index| ended.push(slots, index));
             }

@@ -25,6 +25,8 @@ const WATCHED: u32 = 1 << 24;
 const READABLE: u32 = 2 << 24;
 /// The peer's half has ended, or there is an error: a receive will see it, and the kernel does not tell of it again.
 const ENDED: u32 = 4 << 24;
+/// A receive is in the list of those that try.
+const QUEUED: u32 = 8 << 24;
 const WAITER: u32 = WATCHED - 1;
 
 /// Events that tell of an end.
@@ -77,7 +79,8 @@ impl Watches {
     /// The kernel was asked to watch, as [`begin`](Self::begin) said; the operation at `index` waits.
     pub(super) fn watched(&mut self, fd: Fd, index: u32) {
         self.count = self.count.wrapping_add(1);
-        self.table.set(fd, [WATCHED | (index + 1), self.count]);
+        let [state, _] = self.table.get(fd);
+        self.table.set(fd, [WATCHED | (state & QUEUED) | (index + 1), self.count]);
     }
 
     /// What the kernel told of the watch `key`, and whether it goes on watching. Gives the descriptor and the operation that was waiting.
@@ -95,9 +98,23 @@ impl Watches {
             state &= !WATCHED;
         }
         let waiter = state & WAITER;
-        let [state, count] = if goes_on { [state & !WAITER, count] } else { [0, 0] };
+        let [state, count] = if goes_on { [state & !WAITER, count] } else { [state & QUEUED, 0] };
         self.table.set(fd, [state, count]);
         waiter.checked_sub(1).map(|index| (fd, index))
+    }
+
+    /// Remembers whether a receive of the descriptor is in the list of those that try, if it is watched.
+    pub(super) fn set_queued(&mut self, fd: Fd, is_queued: bool) {
+        let [state, count] = self.table.get(fd);
+        if state & (WATCHED | QUEUED) != 0 {
+            let state = if is_queued { state | QUEUED } else { state & !QUEUED };
+            self.table.set(fd, [state, count]);
+        }
+    }
+
+    /// Whether a receive of the descriptor may be in the list of those that try.
+    pub(super) fn is_queued(&self, fd: Fd) -> bool {
+        self.table.get(fd)[0] & QUEUED != 0
     }
 
     /// A receive has found nothing.
@@ -127,7 +144,7 @@ impl Watches {
     /// Forgets the descriptor unless a receive waits. Gives the name of the watch that has to end.
     pub(super) fn forget_idle(&mut self, fd: Fd) -> Option<u64> {
         let [state, _] = self.table.get(fd);
-        if state & WAITER != 0 {
+        if state & (WAITER | QUEUED) != 0 {
             return None;
         }
         let (watch, _) = self.forget(fd);
