@@ -10,7 +10,7 @@
 //! | instructions of the ledger | [`instructions`] |
 //! | a server with parked connections, and when all of them speak | [`memory`], [`burst`] |
 //! | a server after a burst | [`decay`] |
-//! | a server whose clients want more than the line | [`line`] |
+//! | a server whose clients want more than the line | [`line`](mod@line) |
 
 mod burst;
 mod decay;
