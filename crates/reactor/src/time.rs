@@ -84,3 +84,14 @@ pub enum Wait {
     /// Until the first completion or a doorbell.
     Forever,
 }
+
+impl Wait {
+    /// The same wait, ended by `deadline` at the latest.
+    pub(crate) fn no_later_than(self, deadline: Instant) -> Self {
+        match self {
+            Self::No => Self::No,
+            Self::Until(earlier) => Self::Until(earlier.min(deadline)),
+            Self::Forever => Self::Until(deadline),
+        }
+    }
+}

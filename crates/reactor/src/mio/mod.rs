@@ -52,6 +52,7 @@ use crate::{
 };
 
 use files::Files;
+use list::Queue;
 use watch::{Direction, Watch};
 
 /// Bytes that this driver keeps of an open descriptor, beside its operations in flight.
@@ -70,6 +71,9 @@ pub(crate) struct Mio {
     /// What this turn may still try of the run queue and of the receive queue.
     run_left: usize,
     receives_left: usize,
+    /// Operations for whose waiting there was no memory. They are tried again at `retry_at`.
+    thirsty: Queue,
+    retry_at: Instant,
     last_turn: Turn,
 }
 
@@ -123,6 +127,8 @@ impl Mio {
             now: sys::now(),
             run_left: 0,
             receives_left: 0,
+            thirsty: Queue::default(),
+            retry_at: Instant::default(),
             last_turn: Turn::Queued,
         })
     }
@@ -154,15 +160,21 @@ impl Mio {
         if wait == Wait::No && self.last_turn == Turn::Polled && self.has_ready() {
             self.last_turn = Turn::Queued;
         } else {
+            let wait = if self.thirsty.is_empty() { wait } else { wait.no_later_than(self.retry_at) };
             self.poll(wait, slots)?;
             self.last_turn = Turn::Polled;
+        }
+        self.now = sys::now();
+        if self.now >= self.retry_at {
+            while let Some(index) = self.thirsty.pop(slots) {
+                self.watch.ready(slots, index);
+            }
         }
         self.watch.cancel_abandoned(slots);
         let Watch { table, run, .. } = &mut self.watch;
         self.files.turn(slots, table, run);
         self.run_left = self.watch.run.len();
         self.receives_left = self.watch.receives.len();
-        self.now = sys::now();
         Ok(())
     }
 
@@ -232,6 +244,14 @@ impl Mio {
                 let (fd, direction) = awaited.expect("only what has a descriptor waits for it");
                 match self.watch.wait(slots, index, fd, direction) {
                     Ok(()) => None,
+                    // The line is reached, or the kernel's memory: that is no fault of the connection.
+                    Err(Errno(libc::ENOMEM)) => {
+                        if self.thirsty.is_empty() {
+                            self.retry_at = self.now + RETRY_DELAY;
+                        }
+                        self.thirsty.push(slots, index);
+                        None
+                    }
                     Err(errno) => raw(Err(errno), None),
                 }
             }
@@ -292,6 +312,9 @@ fn awaited(op: &Op) -> Option<(Fd, Direction)> {
 
 /// A receive into less would cut most messages in two.
 const SCRATCH_BYTES_MIN: usize = 4 * 1024;
+
+/// After how long an operation that found no memory to wait in is tried again.
+const RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// No descriptor has this number.
 const DOORBELL: Token = Token(usize::MAX);
