@@ -18,6 +18,7 @@ use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{OverBudget, Pool};
 use plimsoll_slab::Key;
 
+use crate::closing::OVERLOADED;
 use crate::config::Config;
 use crate::connection::{Active, Connection};
 use crate::counters::{Counters, Shed, WorkerCounters};
@@ -25,6 +26,7 @@ use crate::error::Error;
 use crate::fanout::Members;
 use crate::h2::{self, Scratch};
 use crate::hungry::Hungry;
+use crate::larder::Larder;
 use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
@@ -54,6 +56,8 @@ pub(crate) struct Core {
     pub(crate) pool: Pool,
     counters: Counters,
     worker: usize,
+    /// The worker's share of the line, in bytes.
+    pub(crate) line_share: u64,
     /// Connections that a handler has changed and the engine must look after.
     listed: RefCell<VecDeque<Key>>,
     /// Those to be looked after once the handlers that were woken have had their turn.
@@ -77,6 +81,7 @@ pub(crate) struct Core {
     /// Who waits for room, and whether anybody does.
     pub(crate) hungry: RefCell<Hungry>,
     pub(crate) starving: Cell<bool>,
+    pub(crate) larder: Larder,
     /// The connection that waited and was granted room, while it is looked after.
     pub(crate) fed: Cell<Option<Key>>,
     /// Memory for the next turn of the handler of this connection.
@@ -110,11 +115,13 @@ impl Core {
         log: Option<LogHook>,
     ) -> Rc<Self> {
         let pool = plimsoll_runtime::pool();
+        let line_share = pool.budget().limit().as_bytes() / counters.0.len() as u64;
         Rc::new(Self {
             table: RefCell::new(table),
             peers: RefCell::new(Peers::new(&config, addresses)),
             hungry: RefCell::new(Hungry::new(&pool)),
             starving: Cell::new(false),
+            larder: Larder::new(&pool, line_share),
             fed: Cell::new(None),
             kept_for: Cell::new(None),
             kept: RefCell::default(),
@@ -136,6 +143,7 @@ impl Core {
             level: Cell::default(),
             looked_at: Cell::new(0),
             log,
+            line_share,
             fanout: RefCell::default(),
             h2_scratch: RefCell::default(),
             websockets: RefCell::default(),
@@ -296,18 +304,13 @@ impl Core {
         self.gather_bytes_max.get()
     }
 
-    /// A worker's share of the line, in bytes.
-    pub(crate) fn line_share(&self) -> u64 {
-        self.pool.budget().limit().as_bytes() / self.counters.0.len() as u64
-    }
-
     fn share_of_output(&self) -> usize {
         let output_bytes_max = self.config.output_bytes_max;
         let active = self.counters().active_now();
         if active <= FEW_ACTIVE {
             return output_bytes_max;
         }
-        let share = usize::try_from(self.line_share() / OUTPUT_PART / active).unwrap_or(usize::MAX);
+        let share = usize::try_from(self.line_share / OUTPUT_PART / active).unwrap_or(usize::MAX);
         share.max(OUTPUT_SHARE_MIN).min(output_bytes_max)
     }
 
@@ -476,7 +479,8 @@ impl Core {
         self.counters().response(status.as_u16());
         self.log(active, status, 0);
         if self.write_error(active, status).is_err() {
-            active.output.follow(Body::Static(h1::error_response(status)));
+            let is_overload = status == StatusCode::SERVICE_UNAVAILABLE;
+            active.output.follow(Body::Static(if is_overload { OVERLOADED } else { h1::error_response(status) }));
         }
         active.closing = true;
     }

@@ -79,8 +79,8 @@ impl Source {
         }
     }
 
-    /// The rest, to be kept beyond this turn.
-    pub(crate) fn keep(self, core: &Core) -> Result<Option<Lease>, OverBudget> {
+    /// The rest, to be kept beyond this turn. Comes back when there is no room for it.
+    pub(crate) fn keep(self, core: &Core) -> Result<Option<Lease>, Self> {
         match self {
             _ if self.rest().is_empty() => Ok(None),
             Self::Empty => Ok(None),
@@ -88,7 +88,10 @@ impl Source {
                 lease.consume(used);
                 Ok(Some(lease))
             }
-            Self::Fresh(Bytes::Borrowed(_), _) => core.pool.try_copy(self.rest(), Kind::Buffers).map(Some),
+            Self::Fresh(Bytes::Borrowed(_), _) => match core.pool.try_copy(self.rest(), Kind::Buffers) {
+                Ok(copy) => Ok(Some(copy)),
+                Err(_) => Err(self),
+            },
             Self::Kept(lease) => Ok(Some(lease)),
         }
     }
@@ -148,7 +151,11 @@ impl<S: Service> Engine<S> {
         if active.closing {
             source = Source::Empty;
         }
-        match source.keep(&self.core) {
+        let kept = source.keep(&self.core).or_else(|source| match self.core.spare_head(key, &active, source.rest()) {
+            Some(head) => Ok(Some(head)),
+            None => Err(source),
+        });
+        match kept {
             Ok(kept) => active.input = kept,
             Err(_) => {
                 self.core.put(key, Connection::Active(active));
