@@ -72,7 +72,7 @@ impl<S: Service> Engine<S> {
             Poll::Pending
         })
         .await;
-        core.tick();
+        core.begin_turn();
         loop {
             let event = core.table.borrow_mut().next();
             let Some(event) = event else { break };

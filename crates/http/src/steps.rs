@@ -134,7 +134,14 @@ impl<S: Service> Engine<S> {
                 _ if active.handler.is_some() => Step::Wait(active),
                 Next::Reset => self.next_exchange(active),
                 _ if active.awaits_proxy => self.proxy_header(key, active, &mut source),
-                Next::ReadHead if self.may_begin(key, &active) => self.head(key, active, &mut source),
+                Next::ReadHead if self.may_begin(key, &active) => {
+                    if !has_more && !source.rest().is_empty() && !self.core.may_follow_up(key) {
+                        active.listed = true;
+                        self.core.list_later(key);
+                        break;
+                    }
+                    self.head(key, active, &mut source)
+                }
                 Next::Drain => self.drain(active, &mut source),
                 _ => Step::Wait(active),
             };
