@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::*;
-use crate::slots::Finished;
+use crate::slots::{Finished, SlotState};
 
 /// How far an operation has come when its owner changes their mind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
