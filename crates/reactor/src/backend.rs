@@ -89,10 +89,12 @@ impl Backend {
         }
     }
 
-    /// It will be leaked. A simulated world must not wait for it any more.
+    /// It will be leaked. A simulated world must not wait for it any more, and a ring must not keep open what it watches.
     pub(crate) fn abandon(&mut self) {
-        if let Self::Sim(sim) = self {
-            sim.retire();
+        match self {
+            Self::Sim(sim) => sim.retire(),
+            Self::Uring(uring) => uring.abandon(),
+            Self::Mio(_) => {}
         }
     }
 

@@ -4,6 +4,9 @@
 use plimsoll_slab::Key;
 
 use super::entry::Entry;
+use super::late::Late;
+use super::ring::{Patience, Submitted};
+use super::watch::Watches;
 use super::{StarvedCancels, Uring, queue};
 use crate::op::{Fd, Op};
 use crate::slots::{Slot, SlotState, Slots};
@@ -75,9 +78,57 @@ impl Uring {
     }
 
     /// Hands over what is queued first: an entry that names the descriptor must not meet another file under its number.
+    /// When the kernel does not take it now, the close waits for that.
     pub(crate) fn close_now(&mut self, fd: Fd) {
-        let _queued = self.ring.submit();
-        let _closed = sys::close(fd);
+        if self.ring.submit() == Ok(Submitted::All) {
+            let _closed = sys::close(fd);
+        } else {
+            self.late.push(Late::Close(fd), &self.pool);
+        }
+    }
+
+    /// Does what was put off, if the kernel has taken what was queued then.
+    pub(super) fn catch_up(&mut self) -> Submitted {
+        if self.late.is_empty() {
+            return Submitted::All;
+        }
+        if self.ring.submit() != Ok(Submitted::All) {
+            return Submitted::Some;
+        }
+        while let Some(late) = self.late.pop() {
+            match late {
+                Late::EndWatch(name) if !self.ring.push(&Entry::unwatch(name)) => {
+                    self.late.push(late, &self.pool);
+                    return Submitted::Some;
+                }
+                Late::EndWatch(_) => {}
+                Late::Close(fd) => _ = sys::close(fd),
+            }
+        }
+        Submitted::All
+    }
+
+    /// Closes what waits for that: no further entry will be handed over, and all watches end.
+    pub(super) fn close_late(&mut self) {
+        while let Some(late) = self.late.pop() {
+            if let Late::Close(fd) = late {
+                let _closed = sys::close(fd);
+            }
+        }
+    }
+
+    /// The ring will be leaked. What it watches would stay open with it, so the watches end, and what else can still be ended.
+    pub(crate) fn abandon(&mut self) {
+        // What is queued cannot be taken back, and comes first.
+        let _entered = self.ring.enter(Patience::None);
+        self.ring.cancel_all();
+        // The kernel lets go of a file when it tells the completion, and tells some at a time.
+        let mut told = true;
+        while told && self.ring.enter(Patience::None).is_ok() {
+            told = core::iter::from_fn(|| self.ring.pop()).count() > 0;
+        }
+        self.close_late();
+        self.watches = Watches::new(&self.pool);
     }
 
     /// Has the kernel not watch a descriptor any more, unless a receive waits for that.
@@ -89,7 +140,7 @@ impl Uring {
 
     pub(super) fn end_watch(&mut self, name: u64) {
         if !self.ring.push(&Entry::unwatch(name)) {
-            self.ring.cancel_now(name);
+            self.late.push(Late::EndWatch(name), &self.pool);
         }
     }
 }

@@ -6,6 +6,7 @@ use plimsoll_slab::Key;
 
 use super::entry::{Arming, Kind};
 use super::receive::{Receiver, Scratched, Taken};
+use super::watch::Told;
 use super::{Bell, Uring, queue};
 use crate::op::{Errno, Fd, Op};
 use crate::slots::{Raw, SlotState, Slots};
@@ -68,9 +69,15 @@ impl Uring {
             Kind::Watch => {
                 // Of a watch that fails, the receive finds out why.
                 let events = completion.result().max(0) as u32;
-                let (_, index) = self.watches.told(key, events, more)?;
-                let key = slots.key_at(index).expect("what waits for a watch is in flight");
-                return self.receive(key, slots);
+                match self.watches.told(key, events, more) {
+                    Told::Waiter(index) => {
+                        let key = slots.key_at(index).expect("what waits for a watch is in flight");
+                        return self.receive(key, slots);
+                    }
+                    Told::Nobody => {}
+                    Told::TooMuch(name) => self.end_watch(name),
+                }
+                return None;
             }
             Kind::Unwatch => return None,
             Kind::Operation | Kind::Opening => debug_assert!(!more, "operations are one-shot"),

@@ -13,6 +13,7 @@
 //! | `entry.rs` | operations as submission queue entries |
 //! | `complete.rs` | what a completion means for its operation |
 //! | `cancel.rs` | operations that end before their time |
+//! | `late.rs` | ends and closes that wait for the kernel to take what is queued |
 //! | `receive.rs`, `group.rs` | receive buffers |
 //! | `watch.rs` | descriptors that the kernel watches for receives |
 //! | `queue.rs` | lists through the operation slots |
@@ -38,6 +39,7 @@ mod cancel;
 mod complete;
 mod entry;
 mod group;
+mod late;
 mod probe;
 mod queue;
 mod receive;
@@ -59,6 +61,7 @@ use crate::slots::Slots;
 use crate::{Doorbell, DriverConfig, Error, Instant, ReceiveMode, Wait, sys};
 
 use entry::{Arming, Entry};
+use late::LateList;
 use queue::Queue;
 use receive::Receiver;
 use ring::{Patience, RETRY_DELAY, Ring, Submitted};
@@ -88,6 +91,8 @@ pub(crate) struct Uring {
     /// Operations that were cancelled while the kernel did not have them.
     ended: Queue,
     starved_cancels: StarvedCancels,
+    /// What has to be done when the kernel has taken what is queued.
+    late: LateList,
     /// Completions that were taken out of the queue because it overflowed, in order, before those in the queue; and the
     /// charge for their memory.
     spill: VecDeque<cqueue::Entry>,
@@ -149,6 +154,7 @@ impl Uring {
             tries: 0,
             ended: Queue::default(),
             starved_cancels: StarvedCancels::None,
+            late: LateList::default(),
             spill: VecDeque::new(),
             spill_charge: None,
             batch: 0,
@@ -185,6 +191,8 @@ impl Uring {
                     let is_pushed = self.ring.push(&Entry::watch(fd, name));
                     if is_pushed {
                         self.watches.watched(fd, key.index());
+                    } else {
+                        self.watches.unwatched(fd);
                     }
                     return is_pushed;
                 }
@@ -267,8 +275,11 @@ impl Uring {
         }
     }
 
-    /// Hands over what waited for room, in order: operations, then cancels.
+    /// Hands over what waited for room, in order: what was put off, operations, then cancels.
     fn submit_backlog(&mut self, slots: &mut Slots) -> Submitted {
+        if self.catch_up() == Submitted::Some {
+            return Submitted::Some;
+        }
         while let Some(index) = self.backlog.first() {
             let key = self.backlog.pop(slots).expect("it has a first one");
             debug_assert_eq!(key.index(), index);
@@ -355,8 +366,9 @@ impl Uring {
 }
 
 impl Drop for Uring {
-    /// Nothing is in flight but the doorbell, which has no memory; see I-GROUP of [`group`].
+    /// Nothing is in flight but the doorbell and watches, which have no memory; see I-GROUP of [`group`].
     fn drop(&mut self) {
+        self.close_late();
         if let Some(group) = self.receiver.group() {
             let _gone = self.ring.unregister_group(group);
         }
