@@ -11,7 +11,8 @@ use crate::{Instant, Wait};
 pub struct ShutdownReport {
     /// Operations that were still in flight at the deadline.
     pub in_flight: usize,
-    /// Bytes leaked, because the kernel may still write to them: leases, slots and rings.
+    /// Bytes leaked, because the kernel may still read or write them: leases, slots and rings. Bytes that several of the operations share are
+    /// counted once; other drivers that leak sends of the same count them, too.
     pub leaked_bytes: u64,
 }
 

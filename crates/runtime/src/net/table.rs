@@ -309,7 +309,7 @@ impl<C: Default> Table<C> {
         self.entries.get(key).expect(OPEN).send.is_some()
     }
 
-    /// Bytes of the pool that the send in flight holds; 0 without one.
+    /// Bytes of the pool that the send in flight holds alone; 0 without one, and for bytes that are [shared](SendBytes::Shared) with others.
     pub fn sending_bytes(&self, key: Key) -> usize {
         let send = self.entries.get(key).expect(OPEN).send;
         send.map_or(0, |op| self.worker.driver.borrow().held_bytes(op))

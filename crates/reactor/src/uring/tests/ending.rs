@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::*;
+use crate::SharedBytes;
 use crate::slots::{Finished, SlotState};
 
 /// How far an operation has come when its owner changes their mind.
@@ -314,6 +315,32 @@ fn what_is_in_flight_at_the_deadline_is_leaked_and_reported() {
     drop(driver);
     assert!(budget.charged() >= report.leaked_bytes, "leaked memory stays charged");
     sys::close(fd).unwrap();
+}
+
+#[test]
+fn what_sends_share_is_leaked_once() {
+    let Ok(mode) = probe() else { return };
+    let Some(mut bench) = Bench::new(mode, &DriverConfig::default()) else { return };
+    let connections = bench.connections(4);
+    let messages = [7, 8].map(|byte| {
+        let mut lease = bench.room(128 << 10);
+        while lease.extend(&[byte; 4_096]) > 0 {}
+        SharedBytes::new(lease, &bench.budget).unwrap()
+    });
+    // More than the sockets take, so that some of each are in flight at the end.
+    for _ in 0..40 {
+        for (at, (_, fd)) in connections.iter().enumerate() {
+            bench.submit(Op::Send { fd: *fd, bytes: SendBytes::Shared(messages[at % 2].clone()) }, 0);
+        }
+    }
+    bench.settle();
+    let fixed = bench.driver.fixed_bytes();
+    let report = bench.driver.shutdown(Instant::from_nanos(0));
+    assert!(report.in_flight > 2, "{report:?}");
+    let message = (128 << 10) + SharedBytes::OVERHEAD_BYTES as u64;
+    let slots = report.leaked_bytes - fixed - 2 * message;
+    assert!((4_096..=4 * 4_096).contains(&slots), "{slots} bytes of slots");
+    connections.iter().for_each(|(_, fd)| sys::close(*fd).unwrap());
 }
 
 /// A watch holds its file open, and a leaked ring lives as long as its thread.
