@@ -195,7 +195,8 @@ impl Driver {
         self.slots.len()
     }
 
-    /// Bytes of the pool that an operation in flight holds: its lease's class.
+    /// Bytes of the pool that an operation in flight holds alone: its lease's class. None for a send of [`SharedBytes`](crate::SharedBytes),
+    /// which belong to all that send them.
     pub fn held_bytes(&self, key: Key) -> usize {
         self.slots.get(key).and_then(|slot| slot.op.lease()).map_or(0, |lease| lease.class().bytes())
     }
@@ -327,7 +328,8 @@ impl Driver {
                     self.counters.completed += 1;
                     self.counters.orphaned += 1;
                     if let Some(fd) = fd {
-                        self.backend_mut().close_now(fd);
+                        let backend = self.backend.as_mut().expect("it has just reported");
+                        backend.close_now(fd, &mut self.slots);
                     }
                 }
                 None => self.counters.stale += 1,

@@ -58,7 +58,7 @@ impl Driver {
     pub fn close_now(&mut self, fd: Fd) {
         self.closes(fd);
         match &mut self.backend {
-            Some(backend) => backend.close_now(fd),
+            Some(backend) => backend.close_now(fd, &mut self.slots),
             None if self.is_real => _ = sys::close(fd),
             None => {}
         }
