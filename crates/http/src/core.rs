@@ -46,6 +46,9 @@ const FEW_ACTIVE: u64 = 64;
 const OUTPUT_PART: u64 = 4;
 const OUTPUT_SHARE_MIN: usize = 4 * 1024;
 
+/// Requests that were read ahead, and are not answered with those that came with them, are begun in a turn at most.
+const FOLLOW_UPS_MAX: u32 = 64;
+
 /// What a 503 says besides.
 const RETRY_AFTER: &[u8] = b"retry-after: 1\r\n";
 
@@ -62,6 +65,8 @@ pub(crate) struct Core {
     listed: RefCell<VecDeque<Key>>,
     /// Those to be looked after once the handlers that were woken have had their turn.
     later: RefCell<VecDeque<Key>>,
+    /// Requests read ahead that may still be begun in this turn.
+    follow_ups: Cell<u32>,
     engine: RefCell<Option<Waker>>,
     /// The connection whose handler the engine is polling right now: it looks after it itself.
     current: Cell<Option<Key>>,
@@ -133,6 +138,7 @@ impl Core {
             worker: plimsoll_runtime::worker_index(),
             listed: RefCell::default(),
             later: RefCell::default(),
+            follow_ups: Cell::new(0),
             engine: RefCell::default(),
             current: Cell::new(None),
             date: Cell::new((0, date::format(0))),
@@ -162,6 +168,20 @@ impl Core {
     /// Whether the runtime has been asked to stop.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.get()
+    }
+
+    /// Begins a turn of the engine.
+    pub(crate) fn begin_turn(&self) {
+        self.follow_ups.set(FOLLOW_UPS_MAX);
+        self.tick();
+    }
+
+    /// Whether a request that was read ahead may be begun in this turn: when many connections have more of them, those wait in turns for each
+    /// other, and not everybody else for them.
+    pub(crate) fn may_follow_up(&self, key: Key) -> bool {
+        let left = self.follow_ups.get();
+        self.follow_ups.set(left.saturating_sub(1));
+        left > 0 || self.fed.get() == Some(key)
     }
 
     /// Brings the Date field up to date; once a turn.

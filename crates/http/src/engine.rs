@@ -80,7 +80,7 @@ impl<S: Service> Engine<S> {
             Poll::Pending
         })
         .await;
-        core.tick();
+        core.begin_turn();
         loop {
             let event = core.table.borrow_mut().next();
             let Some(event) = event else { break };
@@ -103,7 +103,7 @@ impl<S: Service> Engine<S> {
             Event::Sent(key, rest) => self.sent(key, rest),
             Event::Ended(key) => self.ended(key),
             Event::Readable(key) => self.readable(key),
-            Event::PeerClosed(key) if self.core.is_websocket(key) => self.ended_websocket(key),
+            Event::PeerClosed(key) if self.core.is_websocket(key) => self.peer_closed_websocket(key),
             Event::Failed(key, _) if self.core.is_websocket(key) => self.lost_websocket(key),
             Event::PeerClosed(key) => self.peer_closed(key),
             Event::Failed(key, _) => self.close(key),

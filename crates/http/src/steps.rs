@@ -31,7 +31,7 @@ const LOGGED_LINE_BYTES_MAX: usize = 8_192;
 /// A body of so many bytes that no handler wanted is nothing to note.
 pub(crate) const UNWANTED_BYTES_FREE: u32 = 16 * 1024;
 /// What there must be room for when a request is begun while memory may become short: its head and a small answer.
-const REQUEST_ROOM_BYTES: usize = 8 * 1024;
+pub(crate) const REQUEST_ROOM_BYTES: usize = 8 * 1024;
 /// Fields of a head at most, whatever the configuration says.
 const FIELDS_MAX: usize = h1::FIELDS_CEILING;
 /// Fields of nearly every head. The table for them is made for each request; that for the most would be 2 KiB of zeros.
@@ -134,7 +134,14 @@ impl<S: Service> Engine<S> {
                 _ if active.handler.is_some() => Step::Wait(active),
                 Next::Reset => self.next_exchange(active),
                 _ if active.awaits_proxy => self.proxy_header(key, active, &mut source),
-                Next::ReadHead if self.may_begin(key, &active) => self.head(key, active, &mut source),
+                Next::ReadHead if self.may_begin(key, &active) => {
+                    if !has_more && !source.rest().is_empty() && !self.core.may_follow_up(key) {
+                        active.listed = true;
+                        self.core.list_later(key);
+                        break;
+                    }
+                    self.head(key, active, &mut source)
+                }
                 Next::Drain => self.drain(active, &mut source),
                 _ => Step::Wait(active),
             };
@@ -395,7 +402,7 @@ impl<S: Service> Engine<S> {
     }
 
     /// Whether a request may be begun as far as memory goes: nobody else waits for it, and there is some.
-    fn has_room(&mut self, key: Key) -> bool {
+    pub(crate) fn has_room(&mut self, key: Key) -> bool {
         let overtakes = self.core.is_starving() && self.core.fed.get() != Some(key);
         let room = |engine: &mut Self| engine.core.pool.try_acquire(REQUEST_ROOM_BYTES, Kind::Buffers).map(drop);
         !overtakes && !self.core.is_heavy(key) && self.retried(key, room).is_ok()
