@@ -247,5 +247,5 @@ const REFUSED_MAX: u32 = 256;
 const UNREAD_BYTES_MAX: usize = 64 * 1024;
 
 /// What a connection is told that there is no room for.
-const OVERLOADED: &[u8] =
+pub(crate) const OVERLOADED: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";

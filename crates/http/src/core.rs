@@ -18,6 +18,7 @@ use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{OverBudget, Pool};
 use plimsoll_slab::Key;
 
+use crate::closing::OVERLOADED;
 use crate::config::Config;
 use crate::connection::{Active, Connection};
 use crate::counters::{Counters, Shed, WorkerCounters};
@@ -25,6 +26,7 @@ use crate::error::Error;
 use crate::fanout::Members;
 use crate::h2::{self, Scratch};
 use crate::hungry::Hungry;
+use crate::larder::Larder;
 use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
@@ -44,6 +46,9 @@ const FEW_ACTIVE: u64 = 64;
 const OUTPUT_PART: u64 = 4;
 const OUTPUT_SHARE_MIN: usize = 4 * 1024;
 
+/// Requests that were read ahead, and are not answered with those that came with them, are begun in a turn at most.
+const FOLLOW_UPS_MAX: u32 = 64;
+
 /// What a 503 says besides.
 const RETRY_AFTER: &[u8] = b"retry-after: 1\r\n";
 
@@ -54,10 +59,14 @@ pub(crate) struct Core {
     pub(crate) pool: Pool,
     counters: Counters,
     worker: usize,
+    /// The worker's share of the line, in bytes.
+    pub(crate) line_share: u64,
     /// Connections that a handler has changed and the engine must look after.
     listed: RefCell<VecDeque<Key>>,
     /// Those to be looked after once the handlers that were woken have had their turn.
     later: RefCell<VecDeque<Key>>,
+    /// Requests read ahead that may still be begun in this turn.
+    follow_ups: Cell<u32>,
     engine: RefCell<Option<Waker>>,
     /// The connection whose handler the engine is polling right now: it looks after it itself.
     current: Cell<Option<Key>>,
@@ -77,6 +86,7 @@ pub(crate) struct Core {
     /// Who waits for room, and whether anybody does.
     pub(crate) hungry: RefCell<Hungry>,
     pub(crate) starving: Cell<bool>,
+    pub(crate) larder: Larder,
     /// The connection that waited and was granted room, while it is looked after.
     pub(crate) fed: Cell<Option<Key>>,
     /// Memory for the next turn of the handler of this connection.
@@ -110,11 +120,13 @@ impl Core {
         log: Option<LogHook>,
     ) -> Rc<Self> {
         let pool = plimsoll_runtime::pool();
+        let line_share = pool.budget().limit().as_bytes() / counters.0.len() as u64;
         Rc::new(Self {
             table: RefCell::new(table),
             peers: RefCell::new(Peers::new(&config, addresses)),
             hungry: RefCell::new(Hungry::new(&pool)),
             starving: Cell::new(false),
+            larder: Larder::new(&pool, line_share),
             fed: Cell::new(None),
             kept_for: Cell::new(None),
             kept: RefCell::default(),
@@ -126,6 +138,7 @@ impl Core {
             worker: plimsoll_runtime::worker_index(),
             listed: RefCell::default(),
             later: RefCell::default(),
+            follow_ups: Cell::new(0),
             engine: RefCell::default(),
             current: Cell::new(None),
             date: Cell::new((0, date::format(0))),
@@ -136,6 +149,7 @@ impl Core {
             level: Cell::default(),
             looked_at: Cell::new(0),
             log,
+            line_share,
             fanout: RefCell::default(),
             h2_scratch: RefCell::default(),
             websockets: RefCell::default(),
@@ -154,6 +168,20 @@ impl Core {
     /// Whether the runtime has been asked to stop.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.get()
+    }
+
+    /// Begins a turn of the engine.
+    pub(crate) fn begin_turn(&self) {
+        self.follow_ups.set(FOLLOW_UPS_MAX);
+        self.tick();
+    }
+
+    /// Whether a request that was read ahead may be begun in this turn: when many connections have more of them, those wait in turns for each
+    /// other, and not everybody else for them.
+    pub(crate) fn may_follow_up(&self, key: Key) -> bool {
+        let left = self.follow_ups.get();
+        self.follow_ups.set(left.saturating_sub(1));
+        left > 0 || self.fed.get() == Some(key)
     }
 
     /// Brings the Date field up to date; once a turn.
@@ -296,18 +324,13 @@ impl Core {
         self.gather_bytes_max.get()
     }
 
-    /// A worker's share of the line, in bytes.
-    pub(crate) fn line_share(&self) -> u64 {
-        self.pool.budget().limit().as_bytes() / self.counters.0.len() as u64
-    }
-
     fn share_of_output(&self) -> usize {
         let output_bytes_max = self.config.output_bytes_max;
         let active = self.counters().active_now();
         if active <= FEW_ACTIVE {
             return output_bytes_max;
         }
-        let share = usize::try_from(self.line_share() / OUTPUT_PART / active).unwrap_or(usize::MAX);
+        let share = usize::try_from(self.line_share / OUTPUT_PART / active).unwrap_or(usize::MAX);
         share.max(OUTPUT_SHARE_MIN).min(output_bytes_max)
     }
 
@@ -476,7 +499,8 @@ impl Core {
         self.counters().response(status.as_u16());
         self.log(active, status, 0);
         if self.write_error(active, status).is_err() {
-            active.output.follow(Body::Static(h1::error_response(status)));
+            let is_overload = status == StatusCode::SERVICE_UNAVAILABLE;
+            active.output.follow(Body::Static(if is_overload { OVERLOADED } else { h1::error_response(status) }));
         }
         active.closing = true;
     }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use http::StatusCode;
 use plimsoll_codec::h1::{HeadSearch, RequestState};
 use plimsoll_runtime::net::{Bytes, Event, SocketOption, Table};
-use plimsoll_runtime::{Kind, SendBytes, signal, sleep_until};
+use plimsoll_runtime::{Kind, PoolBox, SendBytes, signal, sleep_until};
 use plimsoll_slab::Key;
 
 use crate::closing::take_handler;
@@ -72,7 +72,7 @@ impl<S: Service> Engine<S> {
             Poll::Pending
         })
         .await;
-        core.tick();
+        core.begin_turn();
         loop {
             let event = core.table.borrow_mut().next();
             let Some(event) = event else { break };
@@ -134,7 +134,7 @@ impl<S: Service> Engine<S> {
         match taken {
             Some(Connection::Parked { requests, born, score, empty_lines }) => {
                 let awaits_proxy = self.core.peers.borrow().awaits_proxy(key);
-                let boxed = self.retried(key, |engine| {
+                let fresh = |engine: &Self| {
                     let config = &engine.core.config;
                     let fresh = Active::new(requests, born, score, &config.limits, config.body_receive);
                     let mut active = Active { search: HeadSearch::after_empty_lines(empty_lines), ..fresh };
@@ -142,14 +142,18 @@ impl<S: Service> Engine<S> {
                         // The time that was set at the accept stands.
                         (active.awaits_proxy, active.deadline) = (true, Deadline::Proxy);
                     }
-                    engine.core.pool.try_boxed(active, Kind::Codec).map_err(|(over, _active)| over)
+                    active
+                };
+                let boxed = self.retried(key, |engine| {
+                    engine.core.pool.try_boxed(fresh(engine), Kind::Codec).map_err(|(over, _active)| over)
                 });
-                match boxed {
-                    Ok(active) => {
+                let kept = |_over| self.core.spare_exchange(key).map(|lease| PoolBox::from_lease(lease, fresh(self)));
+                match boxed.map_or_else(kept, Some) {
+                    Some(active) => {
                         self.core.counters().active(1);
                         self.drive(key, active, Some(bytes));
                     }
-                    Err(_) => self.shed(key, Shed::Head),
+                    None => self.shed(key, Shed::Head),
                 }
             }
             Some(Connection::Active(mut active)) => {

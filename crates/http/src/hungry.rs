@@ -72,10 +72,14 @@ impl Hungry {
         self.places.is_empty()
     }
 
+    pub(crate) fn is_full(&self) -> bool {
+        self.places.len() == self.places.capacity()
+    }
+
     /// Adds a connection of a host, behind all others of that host.
     pub(crate) fn add(&mut self, key: Key, host: u64, want: Want, bytes: usize) -> Result<(), TooMany> {
         debug_assert!(self.places.iter().all(|place| place.key != key), "a connection waits once");
-        if self.places.len() == self.places.capacity() {
+        if self.is_full() {
             return Err(TooMany);
         }
         let of_host = self.places.iter().filter(|place| place.host == host).map(|place| place.tag).max();
@@ -95,6 +99,27 @@ impl Hungry {
         if let Some(place) = self.remove(key) {
             self.served = self.served.max(place.tag);
         }
+    }
+
+    /// How many connections of a host wait.
+    pub(crate) fn count_of(&self, host: u64) -> usize {
+        self.places.iter().filter(|place| place.host == host).count()
+    }
+
+    /// Takes the last place from the host that has the most, if those are more than the places of `host` with one added: what was begun last and
+    /// would be served last.
+    pub(crate) fn displace_for(&mut self, host: u64) -> Option<Key> {
+        let mut hosts = [0; HUNGRY_MAX];
+        let hosts = &mut hosts[..self.places.len()];
+        hosts.iter_mut().zip(&self.places).for_each(|(host, place)| *host = place.host);
+        hosts.sort_unstable();
+        let most = hosts.chunk_by(|one, other| one == other).max_by_key(|run| run.len())?;
+        if most.len() <= self.count_of(host) + 1 {
+            return None;
+        }
+        let (of, last) = (most[0], |place: &&Place| place.tag);
+        let key = self.places.iter().filter(|place| place.host == of).max_by_key(last)?.key;
+        self.remove(key).map(|place| place.key)
     }
 
     /// Whether nobody of another host waits.

@@ -43,6 +43,7 @@ mod fanout;
 mod h2;
 mod hungry;
 mod incoming;
+mod larder;
 mod output;
 mod patience;
 mod peers;

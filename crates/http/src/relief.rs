@@ -36,7 +36,7 @@ use std::rc::Rc;
 use http::StatusCode;
 use plimsoll_pool::{AccountKey, AccountLimits, Admission, Footprint, Permit, Priority, Reserve};
 use plimsoll_runtime::net::Table;
-use plimsoll_runtime::{Instant, Sleep, sleep_until};
+use plimsoll_runtime::{Instant, Lease, Sleep, sleep_until};
 use plimsoll_slab::Key;
 
 use crate::closing::take_handler;
@@ -46,6 +46,7 @@ use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::hungry::{Place, TooMany, Want};
+use crate::larder;
 use crate::peers;
 use crate::server::Service;
 
@@ -252,6 +253,11 @@ impl Core {
         if hungry.add(key, host, want, bytes).is_err() {
             // Some may be gone.
             hungry.retain(|key| self.is_hungry(key));
+            if hungry.is_full() {
+                let displaced = hungry.displace_for(host).ok_or(TooMany)?;
+                // Its time is over.
+                self.table.borrow_mut().schedule(displaced, Duration::ZERO);
+            }
             hungry.add(key, host, want, bytes)?;
         }
         active.hungry = true;
@@ -288,6 +294,23 @@ impl Core {
         drop(before);
     }
 
+    /// Room for the exchange of a connection that was parked and for which there is no memory.
+    pub(crate) fn spare_exchange(&self, key: Key) -> Option<Lease> {
+        if self.may_spare(key, larder::PER_HOST_MAX) { self.larder.exchange() } else { None }
+    }
+
+    /// Room for the head of one that waits for memory.
+    pub(crate) fn spare_head(&self, key: Key, active: &Active, head: &[u8]) -> Option<Lease> {
+        let may = active.hungry && active.handler.is_none() && self.may_spare(key, larder::PER_HOST_MAX + 1);
+        if may { self.larder.head(head) } else { None }
+    }
+
+    /// Whether fewer than so many connections of the address wait.
+    fn may_spare(&self, key: Key, count: usize) -> bool {
+        let host = self.host_of(key);
+        self.heavy.get() != Some(host) && self.hungry.borrow().count_of(host) < count
+    }
+
     /// Whether a connection is from the address that holds the most, and gets nothing more for now.
     pub(crate) fn is_heavy(&self, key: Key) -> bool {
         self.heavy.get().is_some_and(|heavy| self.host_of(key) == heavy)
@@ -297,6 +320,9 @@ impl Core {
 impl<S: Service> Engine<S> {
     /// Makes some room, if memory is short, and looks after who has got some.
     pub(crate) fn relieve(&mut self) {
+        if !self.core.larder.is_full() {
+            self.core.larder.restock();
+        }
         if self.core.is_short() || self.core.is_starving() || self.relief.is_at_work() {
             self.relieve_now();
         }
@@ -546,7 +572,7 @@ impl<S: Service> Engine<S> {
             }
         }
         // One that holds little is not why others wait.
-        let share = core.line_share() / LARGE_PART;
+        let share = core.line_share / LARGE_PART;
         weighed.into_iter().filter(|(_, sum)| *sum > share).max_by_key(|(_, sum)| *sum).map(|(host, _)| host)
     }
 }

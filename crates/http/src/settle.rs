@@ -147,6 +147,11 @@ fn arm(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active, ne
             table.unwatch(key);
             Ok(())
         }
+        // And so do those whose turn is over for now.
+        Next::ReadHead if active.listed && active.input.is_some() => {
+            table.unwatch(key);
+            Ok(())
+        }
         Next::ReadHead => table.receive(key),
         Next::Drain if active.handler.is_none() => table.receive(key),
         Next::ReadBody | Next::Drain if active.reader.is_some() => receive_body(core, table, key, active),

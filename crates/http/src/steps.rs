@@ -79,8 +79,8 @@ impl Source {
         }
     }
 
-    /// The rest, to be kept beyond this turn.
-    pub(crate) fn keep(self, core: &Core) -> Result<Option<Lease>, OverBudget> {
+    /// The rest, to be kept beyond this turn. Comes back when there is no room for it.
+    pub(crate) fn keep(self, core: &Core) -> Result<Option<Lease>, Self> {
         match self {
             _ if self.rest().is_empty() => Ok(None),
             Self::Empty => Ok(None),
@@ -88,7 +88,10 @@ impl Source {
                 lease.consume(used);
                 Ok(Some(lease))
             }
-            Self::Fresh(Bytes::Borrowed(_), _) => core.pool.try_copy(self.rest(), Kind::Buffers).map(Some),
+            Self::Fresh(Bytes::Borrowed(_), _) => match core.pool.try_copy(self.rest(), Kind::Buffers) {
+                Ok(copy) => Ok(Some(copy)),
+                Err(_) => Err(self),
+            },
             Self::Kept(lease) => Ok(Some(lease)),
         }
     }
@@ -131,7 +134,14 @@ impl<S: Service> Engine<S> {
                 _ if active.handler.is_some() => Step::Wait(active),
                 Next::Reset => self.next_exchange(active),
                 _ if active.awaits_proxy => self.proxy_header(key, active, &mut source),
-                Next::ReadHead if self.may_begin(key, &active) => self.head(key, active, &mut source),
+                Next::ReadHead if self.may_begin(key, &active) => {
+                    if !has_more && !source.rest().is_empty() && !self.core.may_follow_up(key) {
+                        active.listed = true;
+                        self.core.list_later(key);
+                        break;
+                    }
+                    self.head(key, active, &mut source)
+                }
                 Next::Drain => self.drain(active, &mut source),
                 _ => Step::Wait(active),
             };
@@ -148,7 +158,11 @@ impl<S: Service> Engine<S> {
         if active.closing {
             source = Source::Empty;
         }
-        match source.keep(&self.core) {
+        let kept = source.keep(&self.core).or_else(|source| match self.core.spare_head(key, &active, source.rest()) {
+            Some(head) => Ok(Some(head)),
+            None => Err(source),
+        });
+        match kept {
             Ok(kept) => active.input = kept,
             Err(_) => {
                 self.core.put(key, Connection::Active(active));

@@ -49,7 +49,7 @@ impl Stage {
     }
 }
 
-/// Takes nearly all memory that is left while it is wanted.
+/// Takes all memory that is left while it is wanted.
 async fn hold(stage: Arc<Stage>) {
     let mut held = Vec::<Lease>::new();
     loop {
@@ -59,18 +59,12 @@ async fn hold(stage: Arc<Stage>) {
             continue;
         }
         held.clear();
-        let lens: &[usize] = if wanted { &[131_072, 16_384, 4_096] } else { &[] };
+        let lens: &[usize] = if wanted { &[131_072, 16_384, 4_096, 1_024, 512, 64] } else { &[] };
         for len in lens {
-            // The last pages one by one, so that it is known how many there are.
-            if *len == 4_096 {
-                held.pop();
-            }
             while let Ok(lease) = pool().try_acquire(*len, Kind::Buffers) {
                 held.push(lease);
             }
         }
-        // Three pages are left: for an exchange and its head, and not for a request to begin.
-        held.truncate(held.len().saturating_sub(3));
         stage.held.store(wanted, Ordering::Release);
     }
 }

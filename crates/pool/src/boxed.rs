@@ -55,9 +55,24 @@ impl<T> PoolBox<T> {
         }
     };
 
-    /// Moves a value into a lease of the class.
-    pub(crate) fn new(lease: Lease, value: T) -> Self {
-        assert_eq!(lease.class(), Self::CLASS);
+    /// Moves a value into a lease that is there already, in place of its bytes: needs no memory, so it cannot be refused.
+    ///
+    /// ```
+    /// use plimsoll_pool::{Budget, Kind, MemoryLimit, Pool, PoolBox, PoolConfig};
+    ///
+    /// let pool = Pool::new(&Budget::new(MemoryLimit::mib(1)), PoolConfig::default())?;
+    /// let kept = pool.try_acquire_class(PoolBox::<[u64; 9]>::CLASS, Kind::Fixed)?;
+    /// let boxed = PoolBox::from_lease(kept, [7; 9]);
+    /// assert_eq!((boxed[8], PoolBox::kind(&boxed)), (7, Kind::Fixed));
+    /// # Ok::<(), plimsoll_pool::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// When the lease is of another class than [`CLASS`](Self::CLASS).
+    #[must_use]
+    pub fn from_lease(lease: Lease, value: T) -> Self {
+        assert_eq!(lease.class(), Self::CLASS, "a lease of the class of the value");
         let kind = lease.kind();
         let slot = lease.into_raw();
         debug_assert!(slot.cast::<T>().is_aligned());

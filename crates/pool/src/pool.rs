@@ -164,7 +164,7 @@ impl Pool {
     /// As [`try_acquire`](Self::try_acquire); the value comes back with the refusal.
     pub fn try_boxed<T>(&self, value: T, kind: Kind) -> Result<PoolBox<T>, (OverBudget, T)> {
         match self.try_acquire_class(PoolBox::<T>::CLASS, kind) {
-            Ok(lease) => Ok(PoolBox::new(lease, value)),
+            Ok(lease) => Ok(PoolBox::from_lease(lease, value)),
             Err(over) => Err((over, value)),
         }
     }

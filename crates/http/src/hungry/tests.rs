@@ -77,6 +77,28 @@ fn the_list_is_bounded_and_charged_and_a_low_line_has_none() {
     assert!(none.is_empty() && none.first().is_none());
 }
 
+#[test]
+fn the_host_with_the_most_gives_a_place_up_for_another() {
+    let mut hungry = hungry();
+    for index in 0..HUNGRY_MAX as u32 {
+        // Every fourth place is the smaller host's.
+        let host = if index % 4 == 0 { 1 } else { 2 };
+        hungry.add(key(index), host, Want::Request, 1).expect("a place");
+    }
+    assert!(hungry.is_full());
+    assert_eq!(hungry.displace_for(2), None, "it has the most itself");
+    assert_eq!(hungry.displace_for(3), Some(key(HUNGRY_MAX as u32 - 1)), "what would be served last");
+    hungry.add(key(1_000), 3, Want::Request, 1).expect("the place that has come free");
+    assert!(hungry.displace_for(1).is_some(), "the smaller one of two is still helped");
+    // Where all are alike, nobody goes for a newcomer that would be alike.
+    let mut equal = self::hungry();
+    for index in 0..HUNGRY_MAX as u32 {
+        equal.add(key(index), u64::from(index), Want::Output, 1).expect("a place");
+    }
+    assert_eq!(equal.displace_for(9_999), None);
+    assert_eq!(self::hungry().displace_for(1), None, "nobody waits");
+}
+
 proptest! {
     /// Whatever comes and goes, each address gets within one turn of its share of those that wait.
     #[test]
