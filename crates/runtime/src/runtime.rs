@@ -177,7 +177,7 @@ impl Runtime {
 
     /// The container's memory limit that this runtime goes by.
     pub(crate) fn container(&self) -> Option<ContainerLimit> {
-        self.builder.container
+        self.builder.container.limit()
     }
 
     /// What the workers have done and hold.
