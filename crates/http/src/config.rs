@@ -75,7 +75,8 @@ pub struct Config {
     /// 4 KiB to 128 KiB.
     pub body_receive: AdaptiveSize,
     /// Buffers of the largest of these sizes that a body is received into at a time, while they are filled: the more there are, the fewer calls of
-    /// the system it takes. A connection holds them only from the receive until its handler has taken them, and only while memory is not short.
+    /// the system it takes. A connection holds them only from the receive until its handler has taken them, only while memory is not short, and no
+    /// more than fit into 1/32 of a worker's share of the memory line. One buffer is always allowed.
     /// 1 to 8. Default 8.
     pub body_receive_leases_max: u8,
     /// Pipelined requests that are answered before the socket must have taken all of their answers; at least 1. Default 16.

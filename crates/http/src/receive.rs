@@ -22,11 +22,22 @@ use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::{Bytes, RECEIVE_BYTES_MAX, RECEIVE_LEASES_MAX};
 use plimsoll_runtime::{Instant, Lease};
 
+use crate::config::Config;
+
 /// Wishes do not grow beyond these while memory is short.
 const YELLOW_MAX: Class = Class::K16;
 const ORANGE_MAX: Class = Class::K4;
 /// What was learnt before a pause of this length says nothing about after.
 const FORGET_AFTER: Duration = Duration::from_secs(1);
+
+/// A connection's body is received into this part of a worker's share of the line at a time at most.
+const LINE_PART: u64 = 32;
+
+/// How many leases of the largest size may be filled at a time under a worker's share of the line.
+pub(crate) fn leases_max(config: &Config, line_share: u64) -> u8 {
+    let fit = line_share / LINE_PART / config.body_receive.highest().bytes() as u64;
+    u64::from(config.body_receive_leases_max).min(fit).max(1) as u8
+}
 
 /// Parts of a body that were received by one call, in their order.
 pub(crate) type Parts = [Option<Lease>; RECEIVE_LEASES_MAX];

@@ -72,6 +72,12 @@ impl AdaptiveSize {
         LADDER[self.at as usize]
     }
 
+    /// The largest wish.
+    #[must_use]
+    pub const fn highest(&self) -> Class {
+        LADDER[self.highest as usize]
+    }
+
     /// Whether the wish cannot grow any more.
     #[must_use]
     pub const fn is_highest(&self) -> bool {

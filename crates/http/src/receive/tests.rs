@@ -153,3 +153,13 @@ fn a_limit_of_one_lease_is_kept() {
         assert_eq!(receive.next(Some(1 << 30), Class::K128), Some(Class::K8));
     }
 }
+
+#[test]
+fn a_narrow_line_allows_fewer_leases() {
+    let config = Config::default();
+    let counts = [1, 8, 16, 32, 1024].map(|mib: u64| leases_max(&config, mib << 20));
+    assert_eq!(counts, [1, 2, 4, 8, 8]);
+    let small = Config { body_receive: AdaptiveSize::new(Class::K4, Class::K4), ..Config::default() };
+    assert_eq!(leases_max(&small, 1 << 20), 8);
+    assert_eq!(leases_max(&Config { body_receive_leases_max: 3, ..config }, 1 << 30), 3);
+}
