@@ -26,7 +26,7 @@ use crate::server::Service;
 
 /// Runs the server until the runtime is asked to stop and its connections have ended.
 pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
-    let mut engine = Engine { core, service, relief: Relief::new() };
+    let mut engine = Engine { core, service, relief: Relief::new(), gives_way: false };
     let mut stopped = ::core::pin::pin!(signal::stopped());
     while !engine.turn_until(stopped.as_mut()).await {}
     engine.begin_stop();
@@ -43,6 +43,9 @@ pub(crate) struct Engine<S: Service> {
     pub(crate) core: Rc<Core>,
     pub(crate) service: S,
     pub(crate) relief: Relief,
+    /// A handler has just been given much of a body: it has its turn before there is more for another, which is then received into the same
+    /// memory, still in the processor's caches.
+    pub(crate) gives_way: bool,
 }
 
 /// A handler that still runs keeps the table alive, so connections are not closed by dropping that: nobody would take its events any more.
@@ -59,6 +62,11 @@ impl<S: Service> Engine<S> {
         let mut end = ::core::pin::pin!(end);
         let core = Rc::clone(&self.core);
         let ended = poll_fn(|cx| {
+            if ::core::mem::take(&mut self.gives_way) {
+                core.end_turn(cx);
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             if end.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(true);
             }
@@ -77,6 +85,9 @@ impl<S: Service> Engine<S> {
             let event = core.table.borrow_mut().next();
             let Some(event) = event else { break };
             self.step(event);
+            if self.gives_way {
+                break;
+            }
         }
         while let Some(key) = core.next_listed() {
             self.look_after(key);
@@ -91,6 +102,7 @@ impl<S: Service> Engine<S> {
             Event::Received(key, bytes) => self.received(key, bytes),
             Event::Sent(key, rest) => self.sent(key, rest),
             Event::Ended(key) => self.ended(key),
+            Event::Readable(key) => self.readable(key),
             Event::PeerClosed(key) if self.core.is_websocket(key) => self.peer_closed_websocket(key),
             Event::Failed(key, _) if self.core.is_websocket(key) => self.lost_websocket(key),
             Event::PeerClosed(key) => self.peer_closed(key),
@@ -136,7 +148,7 @@ impl<S: Service> Engine<S> {
                 let awaits_proxy = self.core.peers.borrow().awaits_proxy(key);
                 let fresh = |engine: &Self| {
                     let config = &engine.core.config;
-                    let fresh = Active::new(requests, born, score, &config.limits, config.body_receive);
+                    let fresh = Active::new(requests, born, score, config);
                     let mut active = Active { search: HeadSearch::after_empty_lines(empty_lines), ..fresh };
                     if awaits_proxy {
                         // The time that was set at the accept stands.
@@ -244,7 +256,7 @@ impl<S: Service> Engine<S> {
     }
 
     /// The peer has sent all it will send.
-    fn ended(&mut self, key: Key) {
+    pub(crate) fn ended(&mut self, key: Key) {
         let core = Rc::clone(&self.core);
         let mut table = core.table.borrow_mut();
         let sending = table.is_sending(key);

@@ -607,8 +607,7 @@ fn held_bytes(table: &Table<Connection>, key: Key) -> u64 {
     if active.must_finish > 0 {
         return 0;
     }
-    let input = active.input.as_ref().map_or(0, |lease| lease.class().bytes());
-    (EXCHANGE_BYTES + input + active.output.held_bytes() + table.sending_bytes(key)) as u64
+    (EXCHANGE_BYTES + active.input_bytes() + active.output.held_bytes() + table.sending_bytes(key)) as u64
 }
 
 /// Why a connection may be let go of, if it may.

@@ -192,7 +192,7 @@ impl<S: Service> Engine<S> {
         active.handler_until = None;
         (active.upgrade, active.websocket) = (None, None);
         active.grants = 0;
-        active.trailers = None;
+        (active.parts, active.trailers) = (None, None);
         active.score.redeem();
         Step::On(active)
     }
@@ -457,7 +457,11 @@ impl<S: Service> Engine<S> {
                     }
                 }
                 BodyEvent::Trailers(_) => {}
-                BodyEvent::NeedMore => return Step::Wait(active),
+                BodyEvent::NeedMore => match active.take_input() {
+                    // Received together with what was looked at, and all of it data.
+                    Some(part) => *source = Source::Kept(part),
+                    None => return Step::Wait(active),
+                },
                 BodyEvent::End => {
                     let received = active.exchange.body_received();
                     debug_assert!(received.is_ok(), "a body was due");

@@ -72,6 +72,12 @@ impl AdaptiveSize {
         LADDER[self.at as usize]
     }
 
+    /// Whether the wish cannot grow any more.
+    #[must_use]
+    pub const fn is_highest(&self) -> bool {
+        self.at == self.highest
+    }
+
     /// The wish, or `cap` if that is smaller: for when memory is short.
     #[must_use]
     pub fn wish_up_to(&self, cap: Class) -> Class {

@@ -11,6 +11,7 @@
 
 use core::net::SocketAddr;
 
+use plimsoll_pool::Lease;
 use plimsoll_slab::Key;
 
 use crate::mio::Mio;
@@ -145,6 +146,18 @@ impl Backend {
         match self {
             Self::Uring(_) | Self::Mio(_) => sys::discard(fd, bytes_max),
             Self::Sim(sim) => sim.discard_now(fd, bytes_max),
+        }
+    }
+
+    pub(crate) fn receive_now(
+        &mut self,
+        fd: Fd,
+        leases: &mut [Option<Lease>],
+        bytes_max: usize,
+    ) -> Result<usize, Errno> {
+        match self {
+            Self::Uring(_) | Self::Mio(_) => sys::receive_scattered(fd, leases, bytes_max),
+            Self::Sim(sim) => sim.receive_now(fd, leases, bytes_max),
         }
     }
 

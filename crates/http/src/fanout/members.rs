@@ -248,7 +248,9 @@ impl Members {
             Happened::Sent(key, rest) => self.sent(key, rest),
             Happened::Due(key) => self.due(key),
             Happened::Ended(key) | Happened::Failed(key, _) => self.close(key),
-            Happened::PeerClosed(_) | Happened::Accepted(_) => debug_assert!(false, "never asked for"),
+            Happened::PeerClosed(_) | Happened::Readable(_) | Happened::Accepted(_) => {
+                debug_assert!(false, "never asked for")
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use plimsoll_pool::{Kind, Lease, OverBudget};
 use super::Driver;
 use crate::net::{ListenOptions, SocketKind, SocketOption};
 use crate::op::{Errno, Fd, Op, Shutdown, Token};
-use crate::{Error, sys};
+use crate::{Error, RECEIVE_LEASES_MAX, sys};
 
 impl Driver {
     /// Binds and listens.
@@ -116,6 +116,25 @@ impl Driver {
     /// What `recv(2)` says; `EAGAIN` when nothing is there.
     pub fn discard_now(&mut self, fd: Fd, bytes_max: usize) -> Result<usize, Errno> {
         self.backend_mut().discard_now(fd, bytes_max)
+    }
+
+    /// Receives what is there into the spare rooms of leases, without an operation: each is filled before the next one is begun, with at most
+    /// `bytes_max` bytes in all; places without a lease count for nothing. How many bytes there were, by which the leases are longer; 0 at the
+    /// end of the stream. A peer that sends much is
+    /// received from with far fewer calls than by one lease at a time. No receive may be in flight.
+    ///
+    /// # Errors
+    ///
+    /// What `recvmsg(2)` says; `EAGAIN` when nothing is there: wait for that with [`Op::Poll`].
+    ///
+    /// # Panics
+    ///
+    /// When there are more places than [`RECEIVE_LEASES_MAX`], and when there is no room to fill.
+    pub fn receive_now(&mut self, fd: Fd, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno> {
+        assert!(leases.len() <= RECEIVE_LEASES_MAX, "at most so many leases at a time");
+        let is_room = |lease: &Lease| lease.spare_capacity() > 0;
+        assert!(bytes_max > 0 && leases.iter().flatten().any(is_room), "no room to fill");
+        self.backend_mut().receive_now(fd, leases, bytes_max)
     }
 
     /// Whether there is something to receive, or to accept, right now.

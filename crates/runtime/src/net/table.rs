@@ -33,6 +33,7 @@ mod accept;
 mod adopt;
 mod events;
 mod pages;
+mod readable;
 mod release;
 mod timers;
 
@@ -60,6 +61,8 @@ enum Inbound {
     None,
     Receive(Key),
     Watch(Key),
+    /// Tells when bytes are there.
+    Readable(Key),
 }
 
 /// What happened on a connection. After [`Failed`](Event::Failed) the connection is good for nothing but [`Table::close`].
@@ -73,6 +76,8 @@ pub enum Event {
     Ended(Key),
     /// The socket has taken bytes; the rest (often none) comes back. The send is over.
     Sent(Key, SendBytes),
+    /// There is something for [`Table::receive_now`], as [`Table::await_readable`] asked to be told.
+    Readable(Key),
     /// The peer has closed or reset the connection, as [`Table::watch`] asked to be told.
     PeerClosed(Key),
     /// The time set by [`Table::schedule`] has come.
@@ -273,6 +278,11 @@ impl<C: Default> Table<C> {
         match raw.purpose {
             Purpose::Receive if entry.inbound == Inbound::Receive(op) => entry.inbound = Inbound::None,
             Purpose::Watch if entry.inbound == Inbound::Watch(op) => entry.inbound = Inbound::None,
+            Purpose::Watch if entry.inbound == Inbound::Readable(op) => {
+                entry.inbound = Inbound::None;
+                // Of a wait that fails, the receive finds out why.
+                return Some(Event::Readable(key));
+            }
             Purpose::Send if entry.send == Some(op) => entry.send = None,
             _ => return None,
         }
@@ -348,7 +358,9 @@ impl<C: Default> Table<C> {
     /// [`OverBudget`] when the operation has no room.
     pub fn watch(&mut self, key: Key) -> Result<(), OverBudget> {
         match self.entry(key).inbound {
-            Inbound::None => self.arm(key, Purpose::Watch, |fd| Op::Poll { fd, interest: Interest::PeerClosed }),
+            Inbound::None | Inbound::Readable(_) => {
+                self.arm(key, Purpose::Watch, |fd| Op::Poll { fd, interest: Interest::PeerClosed })
+            }
             Inbound::Receive(_) | Inbound::Watch(_) => Ok(()),
         }
     }
@@ -363,10 +375,10 @@ impl<C: Default> Table<C> {
         Ok(())
     }
 
-    /// Takes [`watch`](Self::watch) back.
+    /// Takes [`watch`](Self::watch) and [`await_readable`](Self::await_readable) back.
     pub fn unwatch(&mut self, key: Key) {
         let entry = self.entry(key);
-        if let Inbound::Watch(op) = entry.inbound {
+        if let Inbound::Watch(op) | Inbound::Readable(op) = entry.inbound {
             entry.inbound = Inbound::None;
             self.worker.driver.borrow_mut().orphan(op);
         }
@@ -460,7 +472,7 @@ impl<C: Default> Table<C> {
         let (fd, send) = (entry.fd, entry.send.take());
         let inbound = match core::mem::replace(&mut entry.inbound, Inbound::None) {
             Inbound::None => None,
-            Inbound::Receive(op) | Inbound::Watch(op) => Some(op),
+            Inbound::Receive(op) | Inbound::Watch(op) | Inbound::Readable(op) => Some(op),
         };
         for op in [inbound, send].into_iter().flatten() {
             self.worker.driver.borrow_mut().orphan(op);
