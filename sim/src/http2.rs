@@ -85,6 +85,11 @@ impl Plan {
         }
     }
 
+    /// How many of its requests may be answered when it is gone: all of them, if it leaves before the end.
+    pub(crate) fn deserted_max(&self) -> u64 {
+        if self.drops_after.is_some() { self.asks.len() as u64 } else { 0 }
+    }
+
     /// Whether what came is what may come.
     fn judge(&self, got: &Got, is_clean: bool) -> Result<Verdict, String> {
         let (mut verdict, mut is_whole) = (Verdict::Whole, got.is_ended);

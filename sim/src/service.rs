@@ -20,6 +20,8 @@ pub(crate) struct Tally {
     pub(crate) dropped: AtomicU64,
     /// Handlers that saw a body that was not what their path announced.
     pub(crate) wrong: AtomicU64,
+    /// Requests of HTTP/2 clients that go away at a time of their own.
+    pub(crate) deserted: AtomicU64,
     /// Files that were made.
     pub(crate) files: AtomicU64,
 }

@@ -254,9 +254,12 @@ impl<S: Service> Engine<S> {
         let (found, parsed) = match whole {
             Some((len, parsed)) => (0..len, parsed),
             None => {
-                let found = match active.search.search(bytes, limits) {
+                // What was found is forgotten until the request begins: one that waits for room is searched once more.
+                let mut search = active.search;
+                let found = match search.search(bytes, limits) {
                     Ok(Some(range)) => range,
                     Ok(None) => {
+                        active.search = search;
                         let skipped = active.search.discard_skipped();
                         source.consume(skipped);
                         let has_begun = active.search.started();

@@ -188,6 +188,24 @@ fn a_request_waits_until_there_is_room() {
 }
 
 #[test]
+fn a_request_whose_head_came_in_parts_waits_and_keeps_its_body() {
+    on_each("a head in parts", &Config::default(), |address, stage| {
+        let mut client = connect(address);
+        // In one segment: when the first is answered, the beginning of the second has been looked at.
+        let begun = [&request("/", 0)[..], b"POST /body HTTP/1.1\r\nHost: h\r\nConte"].concat();
+        assert!(ask(&mut client, &begun, "fine").starts_with("HTTP/1.1 200 "));
+        stage.want(true);
+        stage.until(Stage::is_held, "all memory is held");
+        // Its body looks like the end of a head to who looks for that a second time.
+        client.write_all(b"nt-Length: 5\r\n\r\n\r\n\r\nb").expect("it is sent");
+        stage.until_red();
+        stage.want(false);
+        let answer = read(&mut client, "\r\n\r\n5");
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\n5"), "{answer}");
+    });
+}
+
+#[test]
 fn an_answer_waits_until_there_is_room() {
     on_each("an answer", &Config::default(), |address, stage| {
         let mut client = connect(address);

@@ -62,9 +62,27 @@ pub struct Builder {
     pub(crate) worker_stack_bytes: usize,
     pub(crate) drain_timeout: Duration,
     pub(crate) decay: DecayConfig,
-    pub(crate) container: Option<ContainerLimit>,
+    pub(crate) container: Container,
     pub(crate) wait_timeout: Duration,
     pub(crate) reserve_bytes: Option<u64>,
+}
+
+/// Whose memory limit lowers the line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Container {
+    /// That of this process's cgroup, which is looked up when a runtime is built: a simulated one is under none.
+    OfProcess,
+    /// What was given.
+    Given(Option<ContainerLimit>),
+}
+
+impl Container {
+    pub(crate) fn limit(self) -> Option<ContainerLimit> {
+        match self {
+            Self::OfProcess => ContainerLimit::of_process(),
+            Self::Given(limit) => limit,
+        }
+    }
 }
 
 impl Default for Builder {
@@ -81,7 +99,7 @@ impl Default for Builder {
             worker_stack_bytes: 1024 * 1024,
             drain_timeout: Duration::from_secs(10),
             decay: DecayConfig::default(),
-            container: ContainerLimit::of_process(),
+            container: Container::OfProcess,
             wait_timeout: Duration::from_secs(10),
             reserve_bytes: None,
         }
@@ -151,9 +169,9 @@ impl Builder {
     }
 
     /// The container's memory limit, which lowers the line to 60 % of it. Default: what this process's cgroup says. `None` for a line as it is
-    /// given, whatever the container allows.
+    /// given, whatever the container allows. A simulated runtime's line is always as it is given.
     pub fn container(mut self, limit: Option<ContainerLimit>) -> Self {
-        self.container = limit;
+        self.container = Container::Given(limit);
         self
     }
 
@@ -202,6 +220,7 @@ impl Builder {
     ///
     /// [`Error::LineTooLow`], [`Error::Driver`] for a forced driver that is not available, [`Error::Config`] for values out of range.
     pub fn build(mut self) -> Result<Runtime> {
+        self.container = Container::Given(self.container.limit());
         let workers = self.worker_count()?;
         let selected = select(self.driver)?;
         self.lower_line();
@@ -217,7 +236,7 @@ impl Builder {
 
     /// A line above what the container leaves would be one that the kernel kills for.
     fn lower_line(&mut self) {
-        let Some(container) = self.container else { return };
+        let Some(container) = self.container.limit() else { return };
         let line_bytes_max = container.line_bytes_max().max(1);
         if self.memory.as_bytes() > line_bytes_max {
             tracing::warn!(
@@ -240,7 +259,7 @@ impl Builder {
             return Err(Error::LineTooLow { needed_bytes, line_bytes: self.memory.as_bytes() });
         }
         let shared = self.shared(workers, false);
-        if let Some(container) = self.container {
+        if let Some(container) = self.container.limit() {
             shared.budget.set_container_bytes(container.bytes);
         }
         Runtime::start(self, selected, shared)
