@@ -5,12 +5,13 @@
 
 use ::core::future::{Future, poll_fn};
 use ::core::task::Poll;
+use ::core::time::Duration;
 use std::rc::Rc;
 
 use http::StatusCode;
 use plimsoll_codec::h1::{HeadSearch, RequestState};
 use plimsoll_runtime::net::{Bytes, Event, SocketOption, Table};
-use plimsoll_runtime::{Kind, PoolBox, SendBytes, signal, sleep_until};
+use plimsoll_runtime::{Instant, Kind, PoolBox, SendBytes, signal, sleep_until};
 use plimsoll_slab::Key;
 
 use crate::closing::take_handler;
@@ -26,7 +27,8 @@ use crate::server::Service;
 
 /// Runs the server until the runtime is asked to stop and its connections have ended.
 pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
-    let mut engine = Engine { core, service, relief: Relief::new(), gives_way: false };
+    let mut engine =
+        Engine { core, service, relief: Relief::new(), gives_way: false, drained_at: plimsoll_runtime::now() };
     let mut stopped = ::core::pin::pin!(signal::stopped());
     while !engine.turn_until(stopped.as_mut()).await {}
     engine.begin_stop();
@@ -39,6 +41,9 @@ pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
     }
 }
 
+/// So long the events of others may wait for the handlers of bodies that come fast.
+const GIVES_WAY_FOR: Duration = Duration::from_millis(5);
+
 pub(crate) struct Engine<S: Service> {
     pub(crate) core: Rc<Core>,
     pub(crate) service: S,
@@ -46,6 +51,8 @@ pub(crate) struct Engine<S: Service> {
     /// A handler has just been given much of a body: it has its turn before there is more for another, which is then received into the same
     /// memory, still in the processor's caches.
     pub(crate) gives_way: bool,
+    /// When all events had been dealt with last. Only then are new connections and deadlines looked at: that is not put off for long.
+    drained_at: Instant,
 }
 
 /// A handler that still runs keeps the table alive, so connections are not closed by dropping that: nobody would take its events any more.
@@ -83,8 +90,12 @@ impl<S: Service> Engine<S> {
         core.begin_turn();
         loop {
             let event = core.table.borrow_mut().next();
-            let Some(event) = event else { break };
+            let Some(event) = event else {
+                self.drained_at = plimsoll_runtime::now();
+                break;
+            };
             self.step(event);
+            self.gives_way &= plimsoll_runtime::now().since(self.drained_at) < GIVES_WAY_FOR;
             if self.gives_way {
                 break;
             }

@@ -322,6 +322,11 @@ impl Core {
         if may { self.larder.head(head) } else { None }
     }
 
+    /// Room for what came on a connection of HTTP/2, which waits for memory with it.
+    pub(crate) fn spare_frames(&self, key: Key, frames: &[u8]) -> Option<Lease> {
+        if self.may_spare(key, larder::PER_HOST_MAX) { self.larder.head(frames) } else { None }
+    }
+
     /// Whether fewer than so many connections of the address wait.
     fn may_spare(&self, key: Key, count: usize) -> bool {
         let host = self.host_of(key);

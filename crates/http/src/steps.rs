@@ -157,6 +157,7 @@ impl<S: Service> Engine<S> {
         }
         if active.closing {
             source = Source::Empty;
+            active.parts = None;
         }
         let kept = source.keep(&self.core).or_else(|source| match self.core.spare_head(key, &active, source.rest()) {
             Some(head) => Ok(Some(head)),

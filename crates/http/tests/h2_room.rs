@@ -298,3 +298,29 @@ fn fields_that_are_too_long_cost_their_own_answer_alone() {
         })
     });
 }
+
+#[test]
+fn a_request_of_a_parked_connection_waits_at_the_line() {
+    in_simulation("a parked connection", || {
+        Box::pin(async {
+            let gate = Arc::new(AtomicBool::new(true));
+            let server = serve(config(), gated(&gate))?;
+            let mut client = Client::connect(server.address, &[]).await?;
+            client.send(&get(1, "/quick")).await?;
+            assert_eq!(client.body(1).await?, b"quick");
+            // Its tables are packed.
+            sleep(Duration::from_secs(5)).await;
+            let spare = [64, 1_024, 4_096].map(|bytes| pool().try_acquire(bytes, Kind::Buffers).expect("room"));
+            let held = fill(1);
+            drop(spare);
+            client.send(&get(3, "/quick")).await?;
+            let rest = fill(1);
+            sleep(Duration::from_secs(1)).await;
+            assert_eq!(server.counters.totals().http2_requests_total, 1);
+            drop((held, rest));
+            assert_eq!(client.body(3).await?, b"quick");
+            drop(client);
+            server.stop().await
+        })
+    });
+}

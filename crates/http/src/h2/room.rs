@@ -72,7 +72,12 @@ pub(super) fn offered(level: Level) -> Level {
 }
 
 /// Makes room in the output, or has the connection wait for it.
+#[inline]
 pub(super) fn make(output: &mut Output, hunger: &mut Hunger, pool: &Pool, bytes: usize) -> Result<(), OverBudget> {
+    // Nearly always: several times for each request.
+    if output.spare_bytes() >= bytes {
+        return Ok(());
+    }
     output.reserve(pool, bytes).inspect_err(|over| hunger.note_over(Want::Output, over))
 }
 
@@ -325,7 +330,12 @@ impl<S: Service> Engine<S> {
         source: Source,
         now: Instant,
     ) {
-        match source.keep(&self.core) {
+        let core = Rc::clone(&self.core);
+        let kept = source.keep(&core).or_else(|source| match core.spare_frames(key, source.rest()) {
+            Some(frames) => Ok(Some(frames)),
+            None => Err(source),
+        });
+        match kept {
             Ok(kept) => {
                 http2.input = kept;
                 self.settle_http2(key, http2, now);
