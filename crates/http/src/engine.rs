@@ -211,11 +211,17 @@ impl<S: Service> Engine<S> {
         let mut table = core.table.borrow_mut();
         if !rest.is_empty() {
             let timeout = match table.get(key) {
-                Some(Connection::Active(active)) => active.due_after(core.config.send_timeout, plimsoll_runtime::now()),
-                Some(Connection::WebSocket(socket)) => socket.send_timeout(),
-                _ => core.config.send_timeout,
+                // The time that is set is for memory.
+                Some(Connection::Active(active)) if active.hungry => None,
+                Some(Connection::Active(active)) => {
+                    Some(active.due_after(core.config.send_timeout, plimsoll_runtime::now()))
+                }
+                Some(Connection::WebSocket(socket)) => Some(socket.send_timeout()),
+                _ => Some(core.config.send_timeout),
             };
-            table.schedule(key, timeout);
+            if let Some(timeout) = timeout {
+                table.schedule(key, timeout);
+            }
             let sent = table.send(key, compacted(&core.pool, rest));
             drop(table);
             if sent.is_err() {
@@ -232,6 +238,10 @@ impl<S: Service> Engine<S> {
                 active.progressed(Deadline::Send);
                 if active.output.is_empty() {
                     active.batch = 0;
+                }
+                if active.input.is_some() {
+                    // In its turn among those that have read ahead.
+                    return core.list(key, active);
                 }
                 drop(table);
                 self.look_after(key);
@@ -323,6 +333,9 @@ impl<S: Service> Engine<S> {
                 core.counters().shed(Shed::Timeout);
                 core.fail(active, StatusCode::SERVICE_UNAVAILABLE);
                 (active.deadline, active.handler_until) = (Deadline::None, None);
+                if ::core::mem::take(&mut active.hungry) {
+                    core.sate(key);
+                }
                 let handler = take_handler(active);
                 drop(table);
                 if let Some(handler) = handler {

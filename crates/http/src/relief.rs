@@ -427,9 +427,11 @@ impl<S: Service> Engine<S> {
         core.served(key);
         active.hungry = false;
         active.grants = active.grants.saturating_add(1);
-        self.core.list(key, &mut active);
         let wakers = [active.writer.take(), active.reader.take()];
         let waits_in_handler = wakers.iter().any(Option::is_some);
+        if waits_in_handler {
+            self.core.list(key, &mut active);
+        }
         core.put(key, Connection::Active(active));
         if waits_in_handler {
             core.keep_for(key, permit);

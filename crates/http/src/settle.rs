@@ -191,6 +191,8 @@ fn schedule(core: &Core, table: &mut Table<Connection>, key: Key, active: &mut A
         _ if active.reader.is_some() => Deadline::Body,
         _ if active.handler.is_some() => Deadline::None,
         RequestState::Head => Deadline::Head,
+        // Its turn comes.
+        RequestState::Idle if active.listed => Deadline::None,
         _ => Deadline::Body,
     };
     if deadline == active.deadline && deadline != Deadline::None {

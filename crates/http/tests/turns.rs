@@ -127,3 +127,63 @@ fn endless_upload(address: SocketAddr, over: Arc<AtomicBool>) -> std::thread::Jo
         while !over.load(Ordering::Relaxed) && stream.write(&piece).is_ok() {}
     })
 }
+
+/// Pipelines that never end take all that may be begun in a turn, and one connection has a single request read ahead: it gets its turn.
+#[test]
+fn pipelines_without_an_end_leave_turns_for_one_request_read_ahead() {
+    for choice in [DriverChoice::Uring, DriverChoice::Mio] {
+        let Ok(runtime) = Runtime::builder().workers(1).memory(MemoryLimit::mib(64)).driver(choice).build() else {
+            println!("skipped on {choice:?}");
+            continue;
+        };
+        let served = runtime.block_on(async {
+            let server = Server::bind("127.0.0.1:0")?;
+            let (address, stop) = (server.local_addr(), Spawner::current());
+            let clients = std::thread::spawn(move || {
+                let over = Arc::new(AtomicBool::new(false));
+                let pipelines: Vec<_> = (0..12).map(|_| endless_pipeline(address, Arc::clone(&over))).collect();
+                std::thread::sleep(Duration::from_millis(300));
+                let result = std::panic::catch_unwind(|| {
+                    for _ in 0..5 {
+                        let two = b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+                        let mut answers = String::new();
+                        ask(address, two).read_to_string(&mut answers).expect("both are answered");
+                        assert_eq!(answers.matches("HTTP/1.1 200 ").count(), 2, "{answers}");
+                    }
+                });
+                over.store(true, Ordering::Relaxed);
+                pipelines.into_iter().for_each(|pipeline| pipeline.join().expect("no panic"));
+                stop.stop();
+                result
+            });
+            server
+                .serve(|req: Request| async move {
+                    if req.path() == "/slow" {
+                        plimsoll_runtime::sleep(Duration::from_millis(5)).await;
+                    }
+                    Response::text("fine")
+                })
+                .await?;
+            Ok::<_, plimsoll_runtime::Error>(clients.join().expect("its panics are caught"))
+        });
+        let served = served.unwrap_or_else(|error| panic!("{choice:?}: {error}"));
+        served.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let _report = runtime.shutdown();
+    }
+}
+
+/// Sends requests, and reads what comes, until it is told to end.
+fn endless_pipeline(address: SocketAddr, over: Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        let requests = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n".repeat(100);
+        let mut stream = ask(address, &requests);
+        let mut reader = stream.try_clone().expect("a second handle");
+        let reading = std::thread::spawn(move || {
+            let mut bytes = vec![0; 1 << 16];
+            while reader.read(&mut bytes).is_ok_and(|len| len > 0) {}
+        });
+        while !over.load(Ordering::Relaxed) && stream.write_all(&requests).is_ok() {}
+        let _closed = stream.shutdown(std::net::Shutdown::Both);
+        reading.join().expect("no panic");
+    })
+}
