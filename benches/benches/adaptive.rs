@@ -17,11 +17,14 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use plimsoll::http::{AdaptiveSize, Class, Config, Error, Request, Response, Server};
 use plimsoll::{DriverChoice, MemoryLimit, Runtime, Spawner};
 
-const SIZES: [(&str, AdaptiveSize); 4] = [
-    ("fixed 4 KiB", AdaptiveSize::new(Class::K4, Class::K4)),
-    ("fixed 16 KiB", AdaptiveSize::new(Class::K16, Class::K16)),
-    ("fixed 64 KiB", AdaptiveSize::new(Class::K64, Class::K64)),
-    ("adaptive", AdaptiveSize::new(Class::K4, Class::K128)),
+/// Sizes, and how many buffers of the largest are filled at a time.
+const SIZES: [(&str, AdaptiveSize, u8); 6] = [
+    ("fixed 4 KiB", AdaptiveSize::new(Class::K4, Class::K4), 1),
+    ("fixed 8 KiB", AdaptiveSize::new(Class::K8, Class::K8), 1),
+    ("fixed 16 KiB", AdaptiveSize::new(Class::K16, Class::K16), 1),
+    ("fixed 64 KiB", AdaptiveSize::new(Class::K64, Class::K64), 1),
+    ("adaptive, one at a time", AdaptiveSize::new(Class::K4, Class::K128), 1),
+    ("adaptive", AdaptiveSize::new(Class::K4, Class::K128), 8),
 ];
 const BODIES: [(&str, usize); 4] = [("100 B", 100), ("4 KiB", 4 << 10), ("1 MiB", 1 << 20), ("20 MiB", 20 << 20)];
 
@@ -33,13 +36,13 @@ struct Served {
 }
 
 impl Served {
-    fn start(driver: DriverChoice, size: AdaptiveSize) -> Option<Self> {
+    fn start(driver: DriverChoice, size: AdaptiveSize, buffers: u8) -> Option<Self> {
         let (to, from) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let built = Runtime::builder().workers(1).memory(MemoryLimit::mib(64)).driver(driver).build();
             let Ok(runtime) = built else { return };
             runtime.block_on(async {
-                let config = Config { body_receive: size, ..Config::default() };
+                let config = Config { body_receive: size, body_receive_leases_max: buffers, ..Config::default() };
                 let server = Server::bind("127.0.0.1:0").expect("a free port").config(config);
                 to.send((server.local_addr(), Spawner::current())).expect("somebody waits for it");
                 server.serve(upload).await.expect("it serves");
@@ -82,8 +85,8 @@ fn uploads(c: &mut Criterion) {
             group.throughput(Throughput::Bytes(bytes as u64));
             let mut request = format!("POST / HTTP/1.1\r\nHost: bench\r\nContent-Length: {bytes}\r\n\r\n").into_bytes();
             request.resize(request.len() + bytes, b'x');
-            for (size_name, size) in SIZES {
-                let Some(served) = Served::start(driver, size) else { continue };
+            for (size_name, size, buffers) in SIZES {
+                let Some(served) = Served::start(driver, size, buffers) else { continue };
                 let mut stream = TcpStream::connect(served.address).expect("it accepts");
                 stream.set_nodelay(true).expect("a TCP socket");
                 group.bench_function(size_name, |b| b.iter(|| send(&mut stream, &request)));

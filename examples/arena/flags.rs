@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Parser;
+use plimsoll::MemoryLimit;
+use plimsoll::http::{AdaptiveSize, Class, Config};
 use plimsoll_examples::{RuntimeFlags, address};
 
 /// The benchmark server of Plimsoll.
@@ -18,10 +20,34 @@ pub(crate) struct Flags {
     pub(crate) h2c: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) runtime: RuntimeFlags,
+    /// Receive large bodies into buffers of this size only, 4KiB to 128KiB; without it, what comes decides
+    #[arg(long, value_name = "SIZE", value_parser = buffer)]
+    pub(crate) body_buffer: Option<AdaptiveSize>,
+    /// Buffers of the largest size that a body is received into at a time, 1 to 8
+    #[arg(long, value_name = "N", default_value_t = Config::default().body_receive_leases_max)]
+    pub(crate) body_buffers: u8,
     /// Print what the memory goes to, and exit
     #[arg(long)]
     pub(crate) plan: bool,
     /// Write a line for each request, in common log format
     #[arg(long, value_name = "FILE")]
     pub(crate) access_log: Option<PathBuf>,
+}
+
+impl Flags {
+    /// The server's limits.
+    pub(crate) fn config(&self) -> Config {
+        let defaults = Config::default();
+        let body_receive = self.body_buffer.unwrap_or(defaults.body_receive);
+        Config { body_receive, body_receive_leases_max: self.body_buffers, ..defaults }
+    }
+}
+
+/// A size of the buffers that bodies are received into.
+fn buffer(text: &str) -> Result<AdaptiveSize, String> {
+    let bytes = text.parse::<MemoryLimit>().map_err(|error| error.to_string())?.as_bytes();
+    let sizes = [Class::K4, Class::K8, Class::K16, Class::K32, Class::K64, Class::K128];
+    let class = sizes.into_iter().find(|class| class.bytes() as u64 == bytes);
+    let class = class.ok_or("buffers have 4, 8, 16, 32, 64 or 128 KiB")?;
+    Ok(AdaptiveSize::new(class, class))
 }

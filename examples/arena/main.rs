@@ -56,7 +56,7 @@ fn run(flags: &Flags) -> Result<ExitCode, Box<dyn std::error::Error>> {
 
 /// Serves until a signal asks for the stop and what runs has finished.
 async fn serve(flags: &Flags, runtime: &Runtime, log: Option<Arc<AccessLog>>) -> plimsoll::Result<()> {
-    let mut server = Server::bind(flags.listen)?;
+    let mut server = Server::bind(flags.listen)?.config(flags.config());
     if let Some(log) = log.clone() {
         server = server.access_log(move |record| log.write(record));
     }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use plimsoll::http::{Config, Server, Totals};
+use plimsoll::http::{AdaptiveSize, Class, Config, Server, Totals};
 use plimsoll::net::{ReadHalf, TcpStream};
 use plimsoll::sim::{Census, Faults, SimConfig, World};
 use plimsoll::{Runtime, Spawner, sleep, spawn, timeout};
@@ -122,6 +122,8 @@ fn config(rng: &mut Rng, limit: Option<Limit>) -> Config {
         head_timeout: Duration::from_secs(2),
         body_timeout: Duration::from_secs(6),
         send_timeout: Duration::from_secs(6),
+        // With one size, and a small one, bodies are soon received into several buffers at a time.
+        body_receive: rng.pick(&[Config::default().body_receive, AdaptiveSize::new(Class::K4, Class::K4)]),
         output_bytes_max: rng.pick(&[500, 4_096, 17_000, 65_536]),
         ..Config::default()
     };

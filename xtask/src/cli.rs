@@ -115,7 +115,8 @@ pub(crate) struct BenchFlags {
 }
 
 const BENCH_HELP: &str = "\
-Profiles: keep-alive-64, keep-alive-512, pipelined-16, short-10, json-50, upload-20m, websocket-512, websocket-4096.
+Profiles: keep-alive-64, keep-alive-512, pipelined-16, short-10, json-50, upload-20m, h2-streams-32, h2-streams-100,
+  websocket-512, websocket-4096.
 Memory cases: parked, half-head, slow-readers, uploads, unread-pipelines, burst, websockets.
 Writes target/bench/report.json and report.html, and a table to stdout; progress goes to stderr.
 Servers are in xtask/src/bench/servers.rs, loads in xtask/src/bench/loads.rs: a line each.

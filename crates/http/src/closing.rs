@@ -99,7 +99,7 @@ impl<S: Service> Engine<S> {
     fn shed_midway(&mut self, key: Key, mut active: PoolBox<Active>) {
         let handler = take_handler(&mut active);
         active.closing = true;
-        active.input = None;
+        (active.input, active.parts) = (None, None);
         let mut table = self.core.table.borrow_mut();
         let flushed = active.output.flush(&self.core.pool, &mut table, key);
         let has_left = flushed.is_err() && active.output.flush_now(&mut table, key);

@@ -6,6 +6,7 @@ use plimsoll_codec::h1::Limits;
 use plimsoll_codec::h2;
 use plimsoll_pool::{AdaptiveSize, Class};
 use plimsoll_runtime::Error;
+use plimsoll_runtime::net::RECEIVE_LEASES_MAX;
 
 /// What is gathered is one lease: this much, and another answer of the copied size with its fields.
 const OUTPUT_BYTES_CEILING: usize = 64 * 1024;
@@ -73,6 +74,11 @@ pub struct Config {
     /// Sizes of the buffers that large bodies are received into: what comes decides between the bounds, and less when memory is short. Default
     /// 4 KiB to 128 KiB.
     pub body_receive: AdaptiveSize,
+    /// Buffers of the largest of these sizes that a body is received into at a time, while they are filled: the more there are, the fewer calls of
+    /// the system it takes. A connection holds them only from the receive until its handler has taken them, only while memory is not short, and no
+    /// more than fit into 1/32 of a worker's share of the memory line. One buffer is always allowed.
+    /// 1 to 8. Default 8.
+    pub body_receive_leases_max: u8,
     /// Pipelined requests that are answered before the socket must have taken all of their answers; at least 1. Default 16.
     pub read_ahead_requests_max: u32,
     /// Requests of one connection; at least 1. `None` for no end. Default `None`.
@@ -168,6 +174,7 @@ impl Default for Config {
             collect_bytes_max: 2 * 1024 * 1024,
             output_bytes_max: OUTPUT_BYTES_CEILING,
             body_receive: AdaptiveSize::new(Class::K4, Class::K128),
+            body_receive_leases_max: 8,
             read_ahead_requests_max: 16,
             requests_max: None,
             connections_max: CONNECTIONS_CEILING,
@@ -213,6 +220,10 @@ impl Config {
             (
                 (1..=OUTPUT_BYTES_CEILING).contains(&self.output_bytes_max),
                 "output_bytes_max must be between 1 and 65,536 bytes",
+            ),
+            (
+                (1..=RECEIVE_LEASES_MAX).contains(&usize::from(self.body_receive_leases_max)),
+                "body_receive_leases_max must be between 1 and 8",
             ),
             (self.read_ahead_requests_max > 0, "read_ahead_requests_max must be at least 1"),
             (self.requests_max != Some(0), "requests_max must be at least 1; None switches it off"),

@@ -14,8 +14,7 @@ use ::core::task::Waker;
 use ::core::time::Duration;
 
 use http::{Method, StatusCode, Version};
-use plimsoll_codec::h1::{BodyDecoder, BodyEncoder, BodyOut, Exchange, Framing, HeadSearch, Limits, RequestState};
-use plimsoll_pool::AdaptiveSize;
+use plimsoll_codec::h1::{BodyDecoder, BodyEncoder, BodyOut, Exchange, Framing, HeadSearch, RequestState};
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Instant, JoinHandle, Lease, PoolBox};
 
@@ -23,7 +22,7 @@ use crate::config::Config;
 use crate::h2::Http2;
 use crate::output::Output;
 use crate::patience::Patience;
-use crate::receive::Receive;
+use crate::receive::{Parts, Receive};
 use crate::score::Score;
 use crate::upgrade::Upgrade;
 use crate::websocket::{Opening, Socket};
@@ -89,6 +88,8 @@ pub(crate) struct Active {
     pub(crate) decoder: BodyDecoder,
     /// Received, not used yet: a part of a head, a part of a body, requests read ahead.
     pub(crate) input: Option<Lease>,
+    /// Parts of a body that were received together, behind `input`.
+    pub(crate) parts: Option<PoolBox<Parts>>,
     pub(crate) output: Output,
     /// How the answer's body is delimited, and what is left of it.
     pub(crate) body: BodyEncoder,
@@ -149,12 +150,13 @@ pub(crate) struct Active {
 }
 
 impl Active {
-    pub(crate) fn new(requests: u32, born: u32, score: Score, limits: &Limits, size: AdaptiveSize) -> Self {
+    pub(crate) fn new(requests: u32, born: u32, score: Score, config: &Config) -> Self {
         Self {
             exchange: Exchange::new(),
             search: HeadSearch::default(),
-            decoder: BodyDecoder::new(Framing::None, limits),
+            decoder: BodyDecoder::new(Framing::None, &config.limits),
             input: None,
+            parts: None,
             output: Output::default(),
             body: BodyEncoder::new(BodyOut::None),
             method: Method::GET,
@@ -164,7 +166,7 @@ impl Active {
             writer: None,
             requests,
             dropped_bytes: 0,
-            receive: Receive::new(size),
+            receive: Receive::new(config.body_receive, config.body_receive_leases_max),
             closing: false,
             deadline: Deadline::None,
             fed: false,
@@ -187,6 +189,17 @@ impl Active {
             websocket: None,
             trailers: None,
         }
+    }
+
+    /// The next of what was received of a body.
+    pub(crate) fn take_input(&mut self) -> Option<Lease> {
+        self.input.take().or_else(|| self.parts.as_mut()?.iter_mut().find_map(Option::take))
+    }
+
+    /// Bytes of the pool that hold what was received.
+    pub(crate) fn input_bytes(&self) -> usize {
+        let parts = self.parts.iter().flat_map(|parts| parts.iter().flatten());
+        parts.chain(&self.input).map(|lease| lease.class().bytes()).sum()
     }
 
     /// Bytes have come. Those of a body earn some of the time back that is waited for it.

@@ -29,6 +29,7 @@ use crate::hungry::Hungry;
 use crate::larder::Larder;
 use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
+use crate::receive;
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
 use crate::server::{AccessRecord, LogHook};
 use crate::ticket::Ticket;
@@ -121,6 +122,7 @@ impl Core {
     ) -> Rc<Self> {
         let pool = plimsoll_runtime::pool();
         let line_share = pool.budget().limit().as_bytes() / counters.0.len() as u64;
+        let config = Config { body_receive_leases_max: receive::leases_max(&config, line_share), ..config };
         Rc::new(Self {
             table: RefCell::new(table),
             peers: RefCell::new(Peers::new(&config, addresses)),

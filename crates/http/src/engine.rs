@@ -5,12 +5,13 @@
 
 use ::core::future::{Future, poll_fn};
 use ::core::task::Poll;
+use ::core::time::Duration;
 use std::rc::Rc;
 
 use http::StatusCode;
 use plimsoll_codec::h1::{HeadSearch, RequestState};
 use plimsoll_runtime::net::{Bytes, Event, SocketOption, Table};
-use plimsoll_runtime::{Kind, PoolBox, SendBytes, signal, sleep_until};
+use plimsoll_runtime::{Instant, Kind, PoolBox, SendBytes, signal, sleep_until};
 use plimsoll_slab::Key;
 
 use crate::closing::take_handler;
@@ -26,7 +27,8 @@ use crate::server::Service;
 
 /// Runs the server until the runtime is asked to stop and its connections have ended.
 pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
-    let mut engine = Engine { core, service, relief: Relief::new() };
+    let mut engine =
+        Engine { core, service, relief: Relief::new(), gives_way: false, drained_at: plimsoll_runtime::now() };
     let mut stopped = ::core::pin::pin!(signal::stopped());
     while !engine.turn_until(stopped.as_mut()).await {}
     engine.begin_stop();
@@ -39,10 +41,18 @@ pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
     }
 }
 
+/// So long the events of others may wait for the handlers of bodies that come fast.
+const GIVES_WAY_FOR: Duration = Duration::from_millis(5);
+
 pub(crate) struct Engine<S: Service> {
     pub(crate) core: Rc<Core>,
     pub(crate) service: S,
     pub(crate) relief: Relief,
+    /// A handler has just been given much of a body: it has its turn before there is more for another, which is then received into the same
+    /// memory, still in the processor's caches.
+    pub(crate) gives_way: bool,
+    /// When all events had been dealt with last. Only then are new connections and deadlines looked at: that is not put off for long.
+    drained_at: Instant,
 }
 
 /// A handler that still runs keeps the table alive, so connections are not closed by dropping that: nobody would take its events any more.
@@ -59,6 +69,11 @@ impl<S: Service> Engine<S> {
         let mut end = ::core::pin::pin!(end);
         let core = Rc::clone(&self.core);
         let ended = poll_fn(|cx| {
+            if ::core::mem::take(&mut self.gives_way) {
+                core.end_turn(cx);
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             if end.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(true);
             }
@@ -75,8 +90,15 @@ impl<S: Service> Engine<S> {
         core.begin_turn();
         loop {
             let event = core.table.borrow_mut().next();
-            let Some(event) = event else { break };
+            let Some(event) = event else {
+                self.drained_at = plimsoll_runtime::now();
+                break;
+            };
             self.step(event);
+            self.gives_way &= plimsoll_runtime::now().since(self.drained_at) < GIVES_WAY_FOR;
+            if self.gives_way {
+                break;
+            }
         }
         while let Some(key) = core.next_listed() {
             self.look_after(key);
@@ -91,7 +113,8 @@ impl<S: Service> Engine<S> {
             Event::Received(key, bytes) => self.received(key, bytes),
             Event::Sent(key, rest) => self.sent(key, rest),
             Event::Ended(key) => self.ended(key),
-            Event::PeerClosed(key) if self.core.is_websocket(key) => self.ended_websocket(key),
+            Event::Readable(key) => self.readable(key),
+            Event::PeerClosed(key) if self.core.is_websocket(key) => self.peer_closed_websocket(key),
             Event::Failed(key, _) if self.core.is_websocket(key) => self.lost_websocket(key),
             Event::PeerClosed(key) => self.peer_closed(key),
             Event::Failed(key, _) => self.close(key),
@@ -136,7 +159,7 @@ impl<S: Service> Engine<S> {
                 let awaits_proxy = self.core.peers.borrow().awaits_proxy(key);
                 let fresh = |engine: &Self| {
                     let config = &engine.core.config;
-                    let fresh = Active::new(requests, born, score, &config.limits, config.body_receive);
+                    let fresh = Active::new(requests, born, score, config);
                     let mut active = Active { search: HeadSearch::after_empty_lines(empty_lines), ..fresh };
                     if awaits_proxy {
                         // The time that was set at the accept stands.
@@ -244,7 +267,7 @@ impl<S: Service> Engine<S> {
     }
 
     /// The peer has sent all it will send.
-    fn ended(&mut self, key: Key) {
+    pub(crate) fn ended(&mut self, key: Key) {
         let core = Rc::clone(&self.core);
         let mut table = core.table.borrow_mut();
         let sending = table.is_sending(key);

@@ -26,7 +26,7 @@ impl Core {
             // What broke the body is told again; a peer that was too slow broke nothing.
             return Err(active.decoder.failure().map_or(Error::Gone, Error::Peer));
         }
-        let Some(mut input) = active.input.take() else { return Ok(Decoded::NeedMore) };
+        let Some(mut input) = active.take_input() else { return Ok(Decoded::NeedMore) };
         active.exchange.body_started();
         let before = active.decoder.clone();
         let Gathered { data, used, is_over, is_moved } = match self.gather_data(active, &mut input) {

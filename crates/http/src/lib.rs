@@ -32,6 +32,7 @@
 
 mod access_log;
 mod body;
+mod bulk;
 mod closing;
 mod config;
 mod connection;

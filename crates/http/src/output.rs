@@ -53,6 +53,12 @@ impl Output {
         self.gathered.as_ref().map_or(0, |lease| lease.len())
     }
 
+    /// Bytes for which there is room already.
+    #[inline]
+    pub(crate) fn spare_bytes(&self) -> usize {
+        self.gathered.as_ref().map_or(0, |lease| lease.spare_capacity())
+    }
+
     /// Whether a piece of so many bytes may be gathered. One that is larger than all the room may be, when nothing else is there.
     pub(crate) fn has_room(&self, bytes: usize, bytes_max: usize) -> bool {
         let gathered = self.gathered_bytes();

@@ -201,7 +201,12 @@ impl Core {
     }
 
     fn is_hungry(&self, key: Key) -> bool {
-        matches!(self.table.borrow().get(key), Some(Connection::Active(active)) if active.hungry)
+        match self.table.borrow().get(key) {
+            Some(Connection::Active(active)) => active.hungry,
+            Some(Connection::Http2(http2)) => http2.hunger.waits,
+            Some(Connection::WebSocket(socket)) => socket.is_hungry(),
+            _ => false,
+        }
     }
 
     /// Whose turn it is. Those that are gone meanwhile are forgotten.
@@ -241,10 +246,22 @@ impl Core {
     ///
     /// [`TooMany`] wait, or it would be too much.
     pub(crate) fn starve(&self, key: Key, active: &mut Active, want: Want, bytes: usize) -> Result<(), TooMany> {
-        if active.hungry {
+        self.starve_as(key, &mut active.hungry, active.grants, want, bytes)
+    }
+
+    /// The same for a connection of any sort: whether it waits, and how often it was granted room already.
+    pub(crate) fn starve_as(
+        &self,
+        key: Key,
+        waits: &mut bool,
+        grants: u8,
+        want: Want,
+        bytes: usize,
+    ) -> Result<(), TooMany> {
+        if *waits {
             return Ok(());
         }
-        let bytes = bytes.min(HUNGER_BYTES_MAX) << active.grants.min(8);
+        let bytes = bytes.min(HUNGER_BYTES_MAX) << grants.min(8);
         if bytes > HUNGER_BYTES_MAX {
             return Err(TooMany);
         }
@@ -260,7 +277,7 @@ impl Core {
             }
             hungry.add(key, host, want, bytes)?;
         }
-        active.hungry = true;
+        *waits = true;
         self.starving.set(true);
         Ok(())
     }
@@ -303,6 +320,11 @@ impl Core {
     pub(crate) fn spare_head(&self, key: Key, active: &Active, head: &[u8]) -> Option<Lease> {
         let may = active.hungry && active.handler.is_none() && self.may_spare(key, larder::PER_HOST_MAX + 1);
         if may { self.larder.head(head) } else { None }
+    }
+
+    /// Room for what came on a connection of HTTP/2, which waits for memory with it.
+    pub(crate) fn spare_frames(&self, key: Key, frames: &[u8]) -> Option<Lease> {
+        if self.may_spare(key, larder::PER_HOST_MAX) { self.larder.head(frames) } else { None }
     }
 
     /// Whether fewer than so many connections of the address wait.
@@ -394,7 +416,14 @@ impl<S: Service> Engine<S> {
     /// There is room for a connection that waited.
     fn feed(&mut self, key: Key, mut permit: Permit, now: Instant) {
         let core = Rc::clone(&self.core);
-        let Some(mut active) = core.take(key) else { return };
+        let Some(mut active) = core.take(key) else {
+            core.served(key);
+            if let Some(permit) = self.feed_other(key, permit) {
+                core.keep_for(key, permit);
+                self.relief.kept_until = Some(now + HELD_STEP);
+            }
+            return;
+        };
         core.served(key);
         active.hungry = false;
         active.grants = active.grants.saturating_add(1);
@@ -583,8 +612,7 @@ fn held_bytes(table: &Table<Connection>, key: Key) -> u64 {
     if active.must_finish > 0 {
         return 0;
     }
-    let input = active.input.as_ref().map_or(0, |lease| lease.class().bytes());
-    (EXCHANGE_BYTES + input + active.output.held_bytes() + table.sending_bytes(key)) as u64
+    (EXCHANGE_BYTES + active.input_bytes() + active.output.held_bytes() + table.sending_bytes(key)) as u64
 }
 
 /// Why a connection may be let go of, if it may.

@@ -170,7 +170,11 @@ fn receive_body(core: &Core, table: &mut Table<Connection>, key: Key, active: &A
     if table.is_receiving(key) {
         return Ok(());
     }
-    let class = active.receive.next(active.decoder.remaining(), receive::cap(core.level()));
+    let cap = receive::cap(core.level());
+    if active.receive.several(active.decoder.contiguous(), cap).is_some() {
+        return table.await_readable(key);
+    }
+    let class = active.receive.next(active.decoder.remaining(), cap);
     match class.and_then(|class| core.pool.try_acquire_class(class, Kind::Buffers).ok()) {
         Some(lease) => table.receive_into(key, lease),
         None => table.receive(key),

@@ -31,7 +31,7 @@ const LOGGED_LINE_BYTES_MAX: usize = 8_192;
 /// A body of so many bytes that no handler wanted is nothing to note.
 pub(crate) const UNWANTED_BYTES_FREE: u32 = 16 * 1024;
 /// What there must be room for when a request is begun while memory may become short: its head and a small answer.
-const REQUEST_ROOM_BYTES: usize = 8 * 1024;
+pub(crate) const REQUEST_ROOM_BYTES: usize = 8 * 1024;
 /// Fields of a head at most, whatever the configuration says.
 const FIELDS_MAX: usize = h1::FIELDS_CEILING;
 /// Fields of nearly every head. The table for them is made for each request; that for the most would be 2 KiB of zeros.
@@ -157,6 +157,7 @@ impl<S: Service> Engine<S> {
         }
         if active.closing {
             source = Source::Empty;
+            active.parts = None;
         }
         let kept = source.keep(&self.core).or_else(|source| match self.core.spare_head(key, &active, source.rest()) {
             Some(head) => Ok(Some(head)),
@@ -192,7 +193,7 @@ impl<S: Service> Engine<S> {
         active.handler_until = None;
         (active.upgrade, active.websocket) = (None, None);
         active.grants = 0;
-        active.trailers = None;
+        (active.parts, active.trailers) = (None, None);
         active.score.redeem();
         Step::On(active)
     }
@@ -405,7 +406,7 @@ impl<S: Service> Engine<S> {
     }
 
     /// Whether a request may be begun as far as memory goes: nobody else waits for it, and there is some.
-    fn has_room(&mut self, key: Key) -> bool {
+    pub(crate) fn has_room(&mut self, key: Key) -> bool {
         let overtakes = self.core.is_starving() && self.core.fed.get() != Some(key);
         let room = |engine: &mut Self| engine.core.pool.try_acquire(REQUEST_ROOM_BYTES, Kind::Buffers).map(drop);
         !overtakes && !self.core.is_heavy(key) && self.retried(key, room).is_ok()
@@ -457,7 +458,11 @@ impl<S: Service> Engine<S> {
                     }
                 }
                 BodyEvent::Trailers(_) => {}
-                BodyEvent::NeedMore => return Step::Wait(active),
+                BodyEvent::NeedMore => match active.take_input() {
+                    // Received together with what was looked at, and all of it data.
+                    Some(part) => *source = Source::Kept(part),
+                    None => return Step::Wait(active),
+                },
                 BodyEvent::End => {
                     let received = active.exchange.body_received();
                     debug_assert!(received.is_ok(), "a body was due");

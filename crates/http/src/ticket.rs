@@ -218,7 +218,7 @@ impl Ticket {
     /// Ends an answer's body with trailers, as soon as there is room for them behind it.
     pub(crate) fn poll_finish_with(&self, cx: &mut Context<'_>, trailers: Fields<'_>) -> Poll<Result<(), Error>> {
         if let Some(stream) = self.stream {
-            return Poll::Ready(self.core.h2_finish(self.key, stream));
+            return self.core.h2_poll_finish_with(self.key, stream, cx, trailers);
         }
         let polled = self.core.with(self, |active| {
             if active.closing {
@@ -254,6 +254,9 @@ impl Ticket {
 
     /// The fields that came after the request's body, once.
     pub(crate) fn take_trailers(&self) -> Option<Lease> {
+        if let Some(stream) = self.stream {
+            return self.core.h2_take_trailers(self.key, stream);
+        }
         self.core.with(self, |active| active.trailers.take()).flatten()
     }
 
@@ -338,8 +341,7 @@ impl Ticket {
     pub(crate) fn poll_answer(&self, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
         self.core.tick_for(self.key);
         if let Some(stream) = self.stream {
-            self.core.h2_answer(self.key, stream, Some(response));
-            return Poll::Ready(());
+            return self.core.h2_poll_answer(self.key, stream, cx, response);
         }
         self.core.redeem(self.key);
         let answered = self.core.with(self, |active| {

@@ -72,6 +72,18 @@ impl AdaptiveSize {
         LADDER[self.at as usize]
     }
 
+    /// The largest wish.
+    #[must_use]
+    pub const fn highest(&self) -> Class {
+        LADDER[self.highest as usize]
+    }
+
+    /// Whether the wish cannot grow any more.
+    #[must_use]
+    pub const fn is_highest(&self) -> bool {
+        self.at == self.highest
+    }
+
     /// The wish, or `cap` if that is smaller: for when memory is short.
     #[must_use]
     pub fn wish_up_to(&self, cap: Class) -> Class {

@@ -62,7 +62,7 @@ impl<T> PoolBox<T> {
     ///
     /// let pool = Pool::new(&Budget::new(MemoryLimit::mib(1)), PoolConfig::default())?;
     /// let kept = pool.try_acquire_class(PoolBox::<[u64; 9]>::CLASS, Kind::Fixed)?;
-    /// let boxed = PoolBox::from_lease(kept, [7; 9]);
+    /// let boxed = PoolBox::from_lease(kept, [7_u64; 9]);
     /// assert_eq!((boxed[8], PoolBox::kind(&boxed)), (7, Kind::Fixed));
     /// # Ok::<(), plimsoll_pool::Error>(())
     /// ```

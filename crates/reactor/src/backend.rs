@@ -11,6 +11,7 @@
 
 use core::net::SocketAddr;
 
+use plimsoll_pool::Lease;
 use plimsoll_slab::Key;
 
 use crate::mio::Mio;
@@ -89,10 +90,12 @@ impl Backend {
         }
     }
 
-    /// It will be leaked. A simulated world must not wait for it any more.
+    /// It will be leaked. A simulated world must not wait for it any more, and a ring must not keep open what it watches.
     pub(crate) fn abandon(&mut self) {
-        if let Self::Sim(sim) = self {
-            sim.retire();
+        match self {
+            Self::Sim(sim) => sim.retire(),
+            Self::Uring(uring) => uring.abandon(),
+            Self::Mio(_) => {}
         }
     }
 
@@ -112,13 +115,17 @@ impl Backend {
     pub(crate) fn closes(&mut self, fd: Fd, slots: &mut Slots) {
         match self {
             Self::Uring(uring) => uring.closes(fd, slots),
-            // They end what waits by themselves.
+            // They end what waits when the descriptor is closed.
             Self::Mio(_) | Self::Sim(_) => {}
         }
     }
 
-    pub(crate) fn close_now(&mut self, fd: Fd) {
-        each!(self, backend => backend.close_now(fd));
+    pub(crate) fn close_now(&mut self, fd: Fd, slots: &mut Slots) {
+        match self {
+            Self::Uring(uring) => uring.close_now(fd),
+            Self::Mio(mio) => mio.close_now(fd, slots),
+            Self::Sim(sim) => sim.close_now(fd),
+        }
     }
 
     pub(crate) fn send_now(&mut self, fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
@@ -139,6 +146,18 @@ impl Backend {
         match self {
             Self::Uring(_) | Self::Mio(_) => sys::discard(fd, bytes_max),
             Self::Sim(sim) => sim.discard_now(fd, bytes_max),
+        }
+    }
+
+    pub(crate) fn receive_now(
+        &mut self,
+        fd: Fd,
+        leases: &mut [Option<Lease>],
+        bytes_max: usize,
+    ) -> Result<usize, Errno> {
+        match self {
+            Self::Uring(_) | Self::Mio(_) => sys::receive_scattered(fd, leases, bytes_max),
+            Self::Sim(sim) => sim.receive_now(fd, leases, bytes_max),
         }
     }
 

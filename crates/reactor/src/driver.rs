@@ -1,24 +1,35 @@
 //! The driver: operation slots in front, one of the three backends behind.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `driver.rs` | operations: submitted, cancelled, waited for, reaped |
+//! | `driver/sockets.rs` | what is done at once, without an operation |
+//! | `driver/shutdowns.rs` | shutdowns in flight, which a close has to find |
+//! | `driver/ending.rs` | the end: reaped or leaked |
 #![forbid(unsafe_code)]
+
+mod ending;
+mod shutdowns;
+mod sockets;
 
 use core::ffi::CStr;
 use core::fmt;
-use core::net::SocketAddr;
 use core::time::Duration;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use plimsoll_pool::{Charge, Kind, Lease, OverBudget, Pool};
+use plimsoll_pool::{OverBudget, Pool};
 use plimsoll_slab::Key;
 
 use crate::backend::Backend;
 use crate::mio::Mio;
-use crate::net::{ListenOptions, SocketKind, SocketOption};
-use crate::op::{Completion, Errno, Fd, Op, Shutdown, Token};
+use crate::op::{Completion, Errno, Fd, Op, Token};
 use crate::sim::{self, Sim};
 use crate::slots::{Finished, Slot, SlotState, Slots};
 use crate::uring::Uring;
 use crate::{Blocking, Doorbell, DriverKind, Error, Instant, Selected, Wait, sys};
+
+pub use ending::ShutdownReport;
+use shutdowns::Shutdowns;
 
 /// Sizes of a driver.
 #[derive(Clone, Debug)]
@@ -50,15 +61,6 @@ pub struct Counters {
     pub stale: u64,
     /// Times the backend was entered.
     pub turns: u64,
-}
-
-/// How a driver ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ShutdownReport {
-    /// Operations that were still in flight at the deadline.
-    pub in_flight: usize,
-    /// Bytes leaked, because the kernel may still write to them: leases, slots and rings.
-    pub leaked_bytes: u64,
 }
 
 /// A completion driver. See the [crate] for its verbs.
@@ -100,57 +102,6 @@ pub struct Driver {
     is_real: bool,
     shutdowns: Shutdowns,
 }
-
-/// The shutdowns in flight. A backend may make their call after the turn in which they were submitted, by the descriptor's number: when
-/// that is closed before, it must not, because the number may be another file's. A close ends both halves anyway.
-#[derive(Default)]
-struct Shutdowns {
-    /// Mostly empty, and in the order of their completions.
-    keys: VecDeque<(Fd, Key)>,
-    /// For the memory of `keys`.
-    charge: Option<Charge>,
-}
-
-impl Shutdowns {
-    /// Makes sure that one more has room.
-    fn reserve(&mut self, pool: &Pool) -> Result<(), OverBudget> {
-        let len = self.keys.len();
-        if len < self.keys.capacity() {
-            return Ok(());
-        }
-        let capacity = (2 * len).max(SHUTDOWNS_MIN);
-        // The old memory is charged until the new one has replaced it.
-        let charge = pool.charge(Kind::Slots, (capacity * size_of::<(Fd, Key)>()) as u64)?;
-        self.keys.reserve_exact(capacity - len);
-        self.charge = Some(charge);
-        Ok(())
-    }
-
-    fn remove(&mut self, key: Key) {
-        if let Some(at) = self.keys.iter().position(|(_, other)| *other == key) {
-            self.keys.remove(at);
-        }
-    }
-
-    /// Makes those of a descriptor end without their call.
-    fn revoke(&self, fd: Fd, slots: &mut Slots) {
-        for (_, key) in self.keys.iter().filter(|(of, _)| *of == fd) {
-            if let Some(slot) = slots.get_mut(*key) {
-                slot.state = slot.state.cancelled();
-            }
-        }
-    }
-
-    /// Gives the memory back if there are none.
-    fn shrink(&mut self) {
-        if self.keys.is_empty() {
-            *self = Self::default();
-        }
-    }
-}
-
-/// For how many shutdowns there is room when there is the first one.
-const SHUTDOWNS_MIN: usize = 16;
 
 impl Driver {
     /// A driver of the kind that [`select`](crate::select) found. Must be called on the thread that will use it.
@@ -244,7 +195,8 @@ impl Driver {
         self.slots.len()
     }
 
-    /// Bytes of the pool that an operation in flight holds: its lease's class.
+    /// Bytes of the pool that an operation in flight holds alone: its lease's class. None for a send of [`SharedBytes`](crate::SharedBytes),
+    /// which belong to all that send them.
     pub fn held_bytes(&self, key: Key) -> usize {
         self.slots.get(key).and_then(|slot| slot.op.lease()).map_or(0, |lease| lease.class().bytes())
     }
@@ -376,7 +328,8 @@ impl Driver {
                     self.counters.completed += 1;
                     self.counters.orphaned += 1;
                     if let Some(fd) = fd {
-                        self.backend_mut().close_now(fd);
+                        let backend = self.backend.as_mut().expect("it has just reported");
+                        backend.close_now(fd, &mut self.slots);
                     }
                 }
                 None => self.counters.stale += 1,
@@ -408,202 +361,6 @@ impl Driver {
     /// Gives back at most `pages_max` pages of the operation table that nothing uses; returns how many.
     pub fn release_some_pages(&mut self, pages_max: usize) -> usize {
         (0..pages_max).take_while(|_| self.slots.release_page()).count()
-    }
-
-    /// Binds and listens.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::AddressInUse`] (also when another process shares the port with `SO_REUSEPORT`), [`Error::AddressForbidden`],
-    /// [`Error::AddressNotAvailable`], else [`Error::System`].
-    pub fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Fd, Error> {
-        self.backend_mut().listen(address, options)
-    }
-
-    /// A fresh stream socket, to be connected.
-    ///
-    /// # Errors
-    ///
-    /// What `socket(2)` says.
-    pub fn socket(&mut self, kind: SocketKind) -> Result<Fd, Errno> {
-        self.backend_mut().socket(kind)
-    }
-
-    /// A connection that waits on a listener already, without waiting for one.
-    ///
-    /// # Errors
-    ///
-    /// What `accept4(2)` says; see [`Errno::is_transient_accept`].
-    pub fn accept_now(&mut self, listener: Fd) -> Result<Option<Fd>, Errno> {
-        self.backend_mut().accept_now(listener)
-    }
-
-    /// Closes a descriptor through the kernel's queue, or at once if there is no room for the operation.
-    ///
-    /// After the driver's shutdown, too: what owns a descriptor may be dropped late. Those of a simulated kernel are forgotten then.
-    pub fn close(&mut self, fd: Fd) {
-        if self.is_shut_down() {
-            return self.close_now(fd);
-        }
-        match self.submit(Op::Close { fd }, Token(u32::MAX)) {
-            Ok(key) => self.orphan(key),
-            Err(_) => self.close_now(fd),
-        }
-    }
-
-    /// Closes a descriptor at once; after the driver's shutdown, too.
-    ///
-    /// As [`Op::Close`] says, accepts and receives on it must have been cancelled before.
-    pub fn close_now(&mut self, fd: Fd) {
-        self.closes(fd);
-        match &mut self.backend {
-            Some(backend) => backend.close_now(fd),
-            None if self.is_real => _ = sys::close(fd),
-            None => {}
-        }
-    }
-
-    /// Sends as much as the socket takes at once, without an operation: it needs no memory, so it tells a peer that there is none. What the
-    /// peer gets is in order only when no send is in flight on the socket.
-    ///
-    /// # Errors
-    ///
-    /// What `send(2)` says; `EAGAIN` when the socket takes nothing now.
-    ///
-    /// ```
-    /// use plimsoll_pool::{Budget, MemoryLimit, Pool, PoolConfig};
-    /// use plimsoll_reactor::sim::{SimConfig, World};
-    /// use plimsoll_reactor::{Driver, DriverConfig, Errno, ListenOptions, Op, Shutdown, SocketKind, Token, Wait};
-    ///
-    /// let pool = Pool::new(&Budget::new(MemoryLimit::mib(8)), PoolConfig::default())?;
-    /// let world = World::new(SimConfig::new(7));
-    /// let mut driver = Driver::simulated(&world, &DriverConfig::default(), &pool)?;
-    /// let listener = driver.listen("127.0.0.1:80".parse()?, &ListenOptions::default())?;
-    /// let client = driver.socket(SocketKind::Tcp4)?;
-    /// assert!(!driver.is_readable_now(listener), "nobody waits to be accepted");
-    /// let address = driver.address("127.0.0.1:80".parse()?)?;
-    /// driver.submit(Op::Connect { fd: client, address }, Token(1)).map_err(|(over, _)| over)?;
-    /// while driver.reap().is_none() {
-    ///     driver.enter(Wait::Forever)?;
-    /// }
-    /// assert!(driver.is_readable_now(listener));
-    /// let server = driver.accept_now(listener)?.expect("it is in the queue");
-    /// assert_eq!(driver.send_now(server, b"no room"), Ok(7));
-    /// driver.shutdown_now(server, Shutdown::Write)?;
-    /// assert_eq!(driver.discard_now(server, 1_000), Err(Errno::AGAIN), "the client has sent nothing");
-    /// for fd in [client, server, listener] { driver.close_now(fd); }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn send_now(&mut self, fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
-        self.backend_mut().send_now(fd, bytes)
-    }
-
-    /// Ends a half of a connection, or both, without an operation: for when there is no room for one. No send may be in flight.
-    ///
-    /// # Errors
-    ///
-    /// What `shutdown(2)` says.
-    pub fn shutdown_now(&mut self, fd: Fd, how: Shutdown) -> Result<(), Errno> {
-        self.backend_mut().shutdown_now(fd, how)
-    }
-
-    /// Drops at most `bytes_max` received bytes that nobody has read, without a buffer; how many there were, 0 at the end of the stream. A
-    /// socket that is closed with unread bytes resets the connection, and the peer may lose what it was sent. No receive may be in flight.
-    ///
-    /// # Errors
-    ///
-    /// What `recv(2)` says; `EAGAIN` when nothing is there.
-    pub fn discard_now(&mut self, fd: Fd, bytes_max: usize) -> Result<usize, Errno> {
-        self.backend_mut().discard_now(fd, bytes_max)
-    }
-
-    /// Whether there is something to receive, or to accept, right now.
-    pub fn is_readable_now(&mut self, fd: Fd) -> bool {
-        self.backend_mut().is_readable_now(fd)
-    }
-
-    /// The address a socket is bound to.
-    ///
-    /// # Errors
-    ///
-    /// What `getsockname(2)` says.
-    pub fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
-        self.backend().local_address(fd)
-    }
-
-    /// The address of a socket's peer.
-    ///
-    /// # Errors
-    ///
-    /// What `getpeername(2)` says.
-    pub fn peer_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
-        self.backend().peer_address(fd)
-    }
-
-    /// Sets a socket option.
-    ///
-    /// # Errors
-    ///
-    /// What `setsockopt(2)` says.
-    pub fn set_option(&mut self, fd: Fd, option: SocketOption) -> Result<(), Errno> {
-        self.backend_mut().set_option(fd, option)
-    }
-
-    /// A socket address in the system's form, for [`Op::Connect`].
-    ///
-    /// # Errors
-    ///
-    /// [`OverBudget`] at the line.
-    pub fn address(&self, address: SocketAddr) -> Result<Lease, OverBudget> {
-        sys::with_sockaddr(address, |bytes| self.pool.try_copy(bytes, Kind::Slots))
-    }
-
-    /// Cancels everything in flight and waits until it has ended, until `deadline` at most. What is still in flight then is leaked, with
-    /// the rings, because the kernel may still write to it. The driver is of no use afterwards.
-    pub fn shutdown(&mut self, deadline: Instant) -> ShutdownReport {
-        let Some(backend) = &mut self.backend else { return ShutdownReport::default() };
-        for key in self.slots.keys() {
-            if let Some(slot) = self.slots.get_mut(key) {
-                let before = core::mem::replace(&mut slot.state, SlotState::Orphaned);
-                if !before.is_cancelled() && !matches!(slot.op, Op::Close { .. }) {
-                    backend.cancel(key, &mut self.slots);
-                }
-            }
-        }
-        while self.slots.len() > 0 && self.now() < deadline {
-            if self.enter(Wait::Until(deadline)).is_err() {
-                break;
-            }
-            let orphan = self.reap();
-            debug_assert!(orphan.is_none(), "everything was orphaned");
-        }
-        let mut backend = self.backend.take().expect("checked above");
-        if self.slots.len() == 0 {
-            drop(backend);
-            return ShutdownReport::default();
-        }
-        let report = ShutdownReport {
-            in_flight: self.slots.len(),
-            leaked_bytes: self.slots.held_bytes() + self.slots.table_bytes() + backend.fixed_bytes(),
-        };
-        tracing::error!(
-            in_flight = report.in_flight,
-            leaked_bytes = report.leaked_bytes,
-            "operations outlived the driver: leaking what they hold"
-        );
-        backend.abandon();
-        core::mem::forget(backend);
-        core::mem::forget(core::mem::replace(&mut self.slots, Slots::new()));
-        report
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        if self.backend.is_some() {
-            let deadline = self.now() + self.drop_deadline;
-            self.shutdown(deadline);
-        }
     }
 }
 

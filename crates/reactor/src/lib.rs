@@ -49,5 +49,8 @@ pub use time::{Instant, Wait};
 /// The most bytes that one [`Op::Receive`] brings.
 pub const RECEIVE_BYTES_MAX: usize = 16 * 1024;
 
+/// Leases that one [`Driver::receive_now`] fills at most.
+pub const RECEIVE_LEASES_MAX: usize = sys::SCATTERED_MAX;
+
 /// Bytes of one small receive buffer.
 pub(crate) const RECEIVE_BUFFER_BYTES: usize = 64 * 1024;

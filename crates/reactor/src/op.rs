@@ -171,8 +171,14 @@ pub enum Op {
     },
     /// Receives what is there, at most [`RECEIVE_BYTES_MAX`](crate::RECEIVE_BYTES_MAX), without a buffer of its own while it waits.
     /// `Ok(n)` with [`Payload::Received`]; `Ok(0)` with [`Payload::None`] at end-of-file.
+    ///
+    /// For connected TCP sockets. There, a receive that brings less than it had room for has brought everything, and drivers rely on it: the next
+    /// receive waits for the kernel to tell of more. It does not hold where one call stops before the end of what is there. A datagram is one
+    /// such end, so sockets of datagrams or records need [`Poll`](Self::Poll) and a call of their own; so is, on a stream, the mark of urgent
+    /// data (`MSG_OOB`, RFC 6093 §3): what a peer sends behind one that nobody has read is received with whatever it sends next. No protocol
+    /// here uses it, and a peer that does so delays itself.
     Receive {
-        /// A connected socket.
+        /// A connected TCP socket.
         fd: Fd,
     },
     /// Receives into the spare room of a lease (not empty). `Ok(n)` with the lease, `n` bytes longer; `Ok(0)` at end-of-file.

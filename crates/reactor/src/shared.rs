@@ -67,6 +67,12 @@ impl SharedBytes {
         Self { owner: Arc::clone(&self.owner), start, end: start + range.len() as u32 }
     }
 
+    /// What all clones together keep: their common address, and the bytes of the lease's class and of the counting.
+    pub(crate) fn kept(&self) -> (usize, u64) {
+        let bytes = self.owner.lease.class().bytes() + Self::OVERHEAD_BYTES;
+        (Arc::as_ptr(&self.owner).addr(), bytes as u64)
+    }
+
     /// Drops the first `count` bytes from this view.
     ///
     /// # Panics

@@ -7,6 +7,8 @@
 //! **I-FILLED**: a backend that reports `Ok(n)` for an operation that fills a lease has written (or the kernel has) the first `n` bytes of the
 //! lease's spare room.
 
+use std::collections::BTreeMap;
+
 use plimsoll_pool::{Kind, Lease, OverBudget, Pool};
 use plimsoll_slab::{Key, Slab};
 
@@ -164,10 +166,15 @@ impl Slots {
         self.table.iter().any(|(_, slot)| is_such(slot))
     }
 
-    /// Bytes of the leases that operations in flight hold.
+    /// Bytes that operations in flight keep from the pool: of their leases, and once of each message that some of them share.
     pub(crate) fn held_bytes(&self) -> u64 {
-        let held = |slot: &Slot| slot.op.lease().map_or(0, |lease| lease.class().bytes() as u64);
-        self.table.iter().map(|(_, slot)| held(slot)).sum::<u64>()
+        let leases = self.table.iter().filter_map(|(_, slot)| slot.op.lease());
+        let shared = self.table.iter().filter_map(|(_, slot)| match &slot.op {
+            Op::Send { bytes: SendBytes::Shared(bytes), .. } => Some(bytes.kept()),
+            _ => None,
+        });
+        let messages: BTreeMap<usize, u64> = shared.collect();
+        leases.map(|lease| lease.class().bytes() as u64).sum::<u64>() + messages.values().sum::<u64>()
     }
 
     /// Bytes of the table's own pages.

@@ -38,7 +38,7 @@ pub struct Report {
     pub fixed_bytes: u64,
     /// The most bytes that were charged at any time.
     pub peak_bytes: u64,
-    /// Bytes that had to be leaked because operations did not end in time.
+    /// Bytes that had to be leaked because operations did not end in time. Bytes that sends share are counted once for each worker.
     pub leaked_bytes: u64,
     /// Operations that did not end in time.
     pub in_flight: u64,

@@ -199,6 +199,19 @@ pub(super) static OWN: &[Case] = &[
         },
         needs: Some(Ability::Blob),
     },
+    Case {
+        name: "greedy",
+        what: "800 connections of one address that each ask for 256 KiB, 60 times",
+        plan: Plan {
+            connections: 800,
+            addresses: 1,
+            target: "/blob/262144",
+            requests: 60,
+            opening_max: 800,
+            ..Plan::GET
+        },
+        needs: Some(Ability::Blob),
+    },
 ];
 
 /// A case of [`CASES`] or [`OWN`].

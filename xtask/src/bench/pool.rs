@@ -55,7 +55,7 @@ const fn at_least(name: &'static str, bound: f64, unit: &'static str, measure: M
 type Measure = fn(&Bench) -> Result<f64, String>;
 
 /// In the order of the report.
-const TARGETS: [Target; 30] = [
+const TARGETS: [Target; 32] = [
     at_most("acquire and release, hot, 64 B to 20 KiB, slowest", 10.0, "ns", hot),
     at_most("acquire and release, hot, 128 KiB", 10.0, "ns", hot_large),
     at_most("acquire of a page that is not resident, for a fault", 1.15, "x", fault),
@@ -86,6 +86,8 @@ const TARGETS: [Target; 30] = [
     at_most("growth under floods, for the line, epoll", 1.0, "x", growth_mio),
     at_most("slowest answer to another client meanwhile, io_uring", 1.0, "s", slowest_uring),
     at_most("slowest answer to another client meanwhile, epoll", 1.0, "s", slowest_mio),
+    at_most("answers to that client that were not 200, io_uring", 0.0, "", turned_away_uring),
+    at_most("answers to that client that were not 200, epoll", 0.0, "", turned_away_mio),
 ];
 
 /// What several targets are measured with, each made when it is first wanted.
@@ -342,6 +344,14 @@ fn slowest_uring(bench: &Bench) -> Result<f64, String> {
 
 fn slowest_mio(bench: &Bench) -> Result<f64, String> {
     bench.flooded(Driver::Mio).map(|flooded| flooded.slowest_seconds)
+}
+
+fn turned_away_uring(bench: &Bench) -> Result<f64, String> {
+    bench.flooded(Driver::Uring).map(|flooded| flooded.turned_away.into())
+}
+
+fn turned_away_mio(bench: &Bench) -> Result<f64, String> {
+    bench.flooded(Driver::Mio).map(|flooded| flooded.turned_away.into())
 }
 
 /// The classes of whole pages.

@@ -201,6 +201,9 @@ struct World {
     /// What the client may send, by what it was told: on the connection (0) and on each stream.
     told: BTreeMap<u32, i64>,
     granted: BTreeMap<u32, u32>,
+    /// The window with which a stream begins, as the client was told.
+    initial: u32,
+    is_held: bool,
     now_ms: u64,
 }
 
@@ -216,6 +219,8 @@ impl World {
             read: 0,
             told: BTreeMap::from([(0, 65_535)]),
             granted: BTreeMap::new(),
+            initial: 16_384,
+            is_held: false,
             now_ms: 0,
         };
         world.connection.begin(&mut world.output).expect("room");
@@ -234,7 +239,7 @@ impl World {
             match step.event {
                 Event::Request { stream, .. } => {
                     self.working.push(stream);
-                    self.told.insert(stream.id, 16_384);
+                    self.told.insert(stream.id, self.initial.into());
                 }
                 Event::Data { bytes, .. } => {
                     self.connection.take_data(bytes);
@@ -308,6 +313,7 @@ impl World {
             7 => self.client(&frame(3, 0, id, &u32::from(a).to_be_bytes())),
             8 => self.client(&frame(8, 0, if a.is_multiple_of(2) { 0 } else { id }, &(amount + 1).to_be_bytes())),
             9 => self.client(&frame(4, 0, 0, &[0, 4, 0, 0, a, b])),
+            10 if a >= 128 => self.offer(b, 1_024 + amount % 15_361),
             10 => self.client(&frame(6, 0, 0, &[a; 8])),
             11 => {
                 self.now_ms += u64::from(amount);
@@ -318,12 +324,31 @@ impl World {
         }
     }
 
+    /// The server offers other windows, and the client takes them at once.
+    fn offer(&mut self, streams: u8, window: u32) -> Result<(), Error> {
+        let before = self.output.len();
+        let is_told = self.connection.offer(1 + u16::from(streams % 8), window, &mut self.output)?;
+        assert!(is_told, "the last one was acknowledged");
+        self.read += self.output.len() - before;
+        if self.output.len() > before {
+            let change = i64::from(window) - i64::from(self.initial);
+            self.initial = window;
+            self.told.iter_mut().filter(|(id, _)| **id != 0).for_each(|(_, told)| *told += change);
+            self.client(&frame(4, 1, 0, &[]))?;
+        }
+        let mut storage = self.memory.storage();
+        self.connection.hold_windows(self.is_held, &mut storage, &mut self.output)?;
+        self.listen();
+        Ok(())
+    }
+
     /// What the server does with a stream that it works on.
     fn server(&mut self, what: u8, chosen: Option<StreamKey>, a: u8, amount: u32) -> Result<(), Error> {
         let Some(key) = chosen else { return Ok(()) };
         let mut storage = self.memory.storage();
         let (connection, out) = (&mut self.connection, &mut self.output);
         match what {
+            12 if a.is_multiple_of(8) => connection.release_untold(key, amount as usize, &mut storage),
             12 => connection.release(key, amount as usize, &mut storage, out)?,
             13 if a.is_multiple_of(2) => {
                 let is_there = storage.streams[usize::from(key.slot)].state().can_receive();
@@ -339,7 +364,10 @@ impl World {
                 *granted -= taken;
                 connection.shrink_window(taken);
             }
-            13 => connection.hold_windows(a.is_multiple_of(4), &mut storage, out)?,
+            13 => {
+                self.is_held = a.is_multiple_of(4);
+                connection.hold_windows(self.is_held, &mut storage, out)?;
+            }
             14 if a.is_multiple_of(4) => connection.reset(key, ErrorCode::Cancel, &mut storage, out)?,
             14 => {
                 let length = BodyLength::Known(amount.into());

@@ -5,8 +5,9 @@ use super::frame::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, flag, kind}
 use super::guard::Guard;
 use super::recent::Recent;
 use super::request::Judged;
+use super::settings::Offer;
 use super::stream::{Output, Receiving, Transition, find, find_free, get};
-use super::{Limits, Stream, StreamKey, StreamState, block, request};
+use super::{ErrorCode, Limits, Stream, StreamKey, StreamState, block, request};
 use crate::Error;
 use crate::h1::{FIELDS_CEILING, FieldSlot, HTTP2_PREFACE, Sink};
 use crate::hpack::mark::Mark;
@@ -31,6 +32,12 @@ pub struct Connection {
     pub(super) receiving: Receiving,
     /// The window with which the peer's streams begin: ours once it was acknowledged.
     pub(super) own_window: i32,
+    /// The streams that the peer may have, in the same way.
+    streams_max: u16,
+    /// What our last SETTINGS said of both.
+    pub(super) offer: Offer,
+    /// Whether the peer has still to acknowledge them.
+    pub(super) awaits_ack: bool,
     pub(super) send_window: i32,
     /// The window with which our responses begin.
     pub(super) peer_window: i32,
@@ -106,6 +113,9 @@ impl Connection {
             waiting: 0,
             receiving: Receiving::new(WINDOW_BYTES),
             own_window: WINDOW_BYTES,
+            streams_max: limits.streams_max,
+            offer: Offer { streams_max: limits.streams_max, window_bytes: limits.window_bytes },
+            awaits_ack: true,
             send_window: WINDOW_BYTES,
             peer_window: WINDOW_BYTES,
             peer_frame_bytes: FRAME_BYTES_MAX as u32,
@@ -114,6 +124,27 @@ impl Connection {
             reset_by_us: Recent::new(),
             ended: Recent::new(),
             last_block: 0,
+        }
+    }
+
+    /// The same, with an [`offer`](Connection::offer) from the first SETTINGS on.
+    #[must_use]
+    pub fn offering(mut self, streams_max: u16, window_bytes: u32) -> Connection {
+        self.offer = Offer::within(&self.limits, streams_max, window_bytes);
+        self
+    }
+
+    /// Our settings are in force: the peer keeps to the new number of streams, those that it opens begin with the new window, and those that began
+    /// before lose or gain the difference (RFC 9113 6.9.2).
+    pub(super) fn settings_acknowledged(&mut self, storage: &mut Storage<'_>) {
+        if !std::mem::replace(&mut self.awaits_ack, false) {
+            return;
+        }
+        self.streams_max = self.offer.streams_max;
+        let change = self.offer.window_bytes as i32 - self.own_window;
+        self.own_window += change;
+        for stream in storage.streams.iter_mut().filter(|stream| stream.id != 0) {
+            stream.receiving.window += change;
         }
     }
 
@@ -351,12 +382,13 @@ impl Connection {
             block::Located::Whole(found) => found,
         };
         let is_new = header.stream > self.last_id;
-        let slot = if is_new && self.live < self.limits.streams_max {
+        let is_unwanted = is_new && self.admission == Admission::Refuse;
+        let slot = if is_new && !is_unwanted && self.live < self.streams_max {
             find_free(storage.streams, header.stream)
         } else {
             None
         };
-        let may_grow = storage.streams.len() < usize::from(self.limits.streams_max);
+        let may_grow = storage.streams.len() < usize::from(self.streams_max);
         if is_new && slot.is_none() && may_grow && self.going != Going::Final && self.admission == Admission::Ask {
             return Ok(Step { consumed: 0, event: Event::NeedStreams });
         }
@@ -381,6 +413,11 @@ impl Connection {
             self.last_id = header.stream;
             match slot {
                 _ if self.going == Going::Final => Ok(Event::Progress),
+                // Not the peer's fault, so it does not count.
+                _ if is_unwanted => {
+                    self.put_reset(header.stream, ErrorCode::RefusedStream, out)?;
+                    Ok(Event::Progress)
+                }
                 None => Err(Failure::Stream(header.stream, Error::StreamRefused)),
                 _ if self_dependent => Err(Failure::Stream(header.stream, Error::SelfDependency)),
                 Some(key) => self.request(key, (list, &marks, block), ends, storage, out, now_ms),
@@ -481,9 +518,16 @@ impl Connection {
         Ok(Event::Trailers { stream: key, fields: fields as u16 })
     }
 
-    /// Lets the stream that has no slot be refused, after [`Event::NeedStreams`]. The client may send it again.
+    /// Lets the next stream be refused, after [`Event::NeedStreams`] or when there is no memory for it. The client may send it again.
     pub fn refuse_next(&mut self) {
         self.admission = Admission::Refuse;
+    }
+
+    /// Whether this input begins with the head of a request, as far as its first bytes tell.
+    #[must_use]
+    pub fn is_request_next(&self, input: &[u8]) -> bool {
+        let header = FrameHeader::parse(input).filter(|_| self.input == Input::Frame);
+        header.is_some_and(|header| header.kind == kind::HEADERS && header.stream > self.last_id)
     }
 
     /// Ends a stream because the peer broke a rule on it.
@@ -496,7 +540,7 @@ impl Connection {
         now_ms: u64,
     ) -> Result<Event, Failure> {
         self.guard.reset(&self.limits, now_ms)?;
-        self.put_reset(id, super::ErrorCode::of(error), out)?;
+        self.put_reset(id, ErrorCode::of(error), out)?;
         let Some(key) = find(storage.streams, id) else {
             return Ok(Event::Progress);
         };

@@ -149,15 +149,6 @@ impl Connection {
         Ok(event)
     }
 
-    /// Our settings are in force: streams begin with our window, and those that began before lose the difference (RFC 9113 6.9.2).
-    fn settings_acknowledged(&mut self, storage: &mut Storage<'_>) {
-        let change = self.limits.window_bytes as i32 - self.own_window;
-        self.own_window += change;
-        for stream in storage.streams.iter_mut().filter(|stream| stream.id != 0) {
-            stream.receiving.window += change;
-        }
-    }
-
     fn window_update(&mut self, id: u32, word: u32, storage: &mut Storage<'_>) -> Result<Event, Failure> {
         let increment = (word & !(1 << 31)) as i32;
         if id == 0 {

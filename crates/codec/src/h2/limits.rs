@@ -89,6 +89,12 @@ impl Limits {
         self.window_bytes
     }
 
+    /// Most streams at a time.
+    #[must_use]
+    pub const fn streams(&self) -> u16 {
+        self.streams_max
+    }
+
     /// Most CONTINUATION frames of a header block, up to 64; default 8.
     ///
     /// # Errors

@@ -90,4 +90,5 @@ pub use frame::{ErrorCode, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader};
 pub use limits::Limits;
 pub use priority::Priority;
 pub use repeat::Repeat;
+pub use send::{block_bytes_max, head_bytes_max};
 pub use stream::{Stream, StreamKey, StreamState};

@@ -20,7 +20,27 @@ impl Connection {
     ///
     /// [`Error::OutputFull`].
     pub fn begin<S: Sink + ?Sized>(&mut self, out: &mut S) -> Result<(), Error> {
-        Ok(out.put(&settings::ours(&self.limits))?)
+        Ok(out.put(&settings::ours(&self.limits, self.offer))?)
+    }
+
+    /// Tells the peer to have fewer streams, with smaller windows, or more again: never more than the [limits](super::Limits). For times when memory is
+    /// short. It holds as soon as the peer has acknowledged it ([`is_settled`](Connection::is_settled)); then [`hold_windows`](Connection::hold_windows) has to
+    /// be called, as streams that began before may wait for the difference. `false` when it has not acknowledged what it was told last: to be asked again then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutputFull`]; there has to be room for 21 bytes.
+    pub fn offer<S: Sink + ?Sized>(&mut self, streams_max: u16, window_bytes: u32, out: &mut S) -> Result<bool, Error> {
+        let offer = settings::Offer::within(&self.limits, streams_max, window_bytes);
+        if offer == self.offer {
+            return Ok(true);
+        }
+        if self.awaits_ack {
+            return Ok(false);
+        }
+        out.put(&offer.frame())?;
+        (self.offer, self.awaits_ack) = (offer, true);
+        Ok(true)
     }
 
     /// Writes the head of a response, after which DATA and trailers follow unless it `ends` the stream. A 1xx head never does.
@@ -242,6 +262,15 @@ impl Connection {
         Ok(self.replenish_connection(out)?)
     }
 
+    /// As [`release`](Connection::release), without room to tell the peer: it is told with the next that is released, or that
+    /// [is not held](Connection::hold_windows).
+    pub fn release_untold(&mut self, stream: StreamKey, bytes: usize, storage: &mut Storage<'_>) {
+        if let Some(slot) = get(storage.streams, stream) {
+            let released = slot.receiving.release(bytes as u32);
+            self.receiving.release(released);
+        }
+    }
+
     /// Lets a stream's window, and the connection's with it, grow by so many bytes, which the caller has reserved: for a body that comes in bulk.
     ///
     /// # Errors
@@ -293,12 +322,17 @@ impl Connection {
         Ok(self.replenish_connection(out)?)
     }
 
+    /// The window that streams have, or soon will.
+    fn stream_window(&self) -> u32 {
+        self.offer.window_bytes.min(self.own_window.max(0) as u32)
+    }
+
     fn replenish_stream<S: Sink + ?Sized>(&mut self, slot: &mut Stream, out: &mut S) -> Result<(), Full> {
-        let is_held = self.replenishing == Replenishing::Held && !slot.receiving.is_used_up(self.limits.window_bytes);
+        let is_held = self.replenishing == Replenishing::Held && !slot.receiving.is_used_up(self.stream_window());
         if is_held || !slot.state.can_receive() {
             return Ok(());
         }
-        match slot.receiving.update(self.limits.window_bytes / 2) {
+        match slot.receiving.update(self.stream_window() / 2) {
             Some(increment) => self.put_update(slot.id, increment, out),
             None => Ok(()),
         }
@@ -425,7 +459,7 @@ impl Connection {
     /// Whether the peer has acknowledged our SETTINGS, which change its windows (RFC 9113 6.5.3).
     #[must_use]
     pub const fn is_settled(&self) -> bool {
-        self.own_window == self.limits.window_bytes as i32
+        !self.awaits_ack
     }
 
     /// Whether new streams are not served any more.
@@ -529,10 +563,27 @@ impl Connection {
     }
 }
 
+/// The most that a head with these fields, or trailers, takes in the output: so that room can be made before the tables of HPACK change.
+#[must_use]
+pub const fn head_bytes_max(fields: Fields<'_>) -> usize {
+    let block = block_bytes_max(fields);
+    block + FRAME_HEADER_BYTES * (1 + block / FRAME_BYTES_MAX)
+}
+
+/// The same without the headers of its frames: what has to fit the scratch memory.
+#[must_use]
+pub const fn block_bytes_max(fields: Fields<'_>) -> usize {
+    let text = fields.as_bytes().len();
+    // A line has four bytes beside its name and value, a literal has three, and more for lengths from 127 on.
+    BLOCK_OWN_BYTES_MAX + text + text / 64
+}
+
 fn slot_of<'s>(storage: &'s mut Storage<'_>, key: StreamKey) -> &'s mut Stream {
     &mut storage.streams[usize::from(key.slot)]
 }
 
+/// Two changes of the table's size, a status, a date, a length, and what the lengths of a few long fields take.
+const BLOCK_OWN_BYTES_MAX: usize = 96;
 /// Half of the window that the protocol gives every connection.
 const CONNECTION_UPDATE_BYTES: u32 = 32_768;
 

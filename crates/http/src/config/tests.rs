@@ -28,6 +28,8 @@ fn each_value_out_of_range_is_named() {
         ("body_bytes_per_second_min", Config { body_bytes_per_second_min: Some(0), ..base() }),
         ("output_bytes_max", Config { output_bytes_max: 0, ..base() }),
         ("output_bytes_max", Config { output_bytes_max: 65_537, ..base() }),
+        ("body_receive_leases_max", Config { body_receive_leases_max: 0, ..base() }),
+        ("body_receive_leases_max", Config { body_receive_leases_max: 9, ..base() }),
         ("read_ahead_requests_max", Config { read_ahead_requests_max: 0, ..base() }),
         ("requests_max", Config { requests_max: Some(0), ..base() }),
         ("connections_max", Config { connections_max: 0, ..base() }),

@@ -7,7 +7,8 @@ use plimsoll_runtime::Kind;
 use plimsoll_runtime::net::TcpStream;
 
 use super::members::{Members, Shape};
-use super::{Hub, Takes, lock};
+use super::roster::Takes;
+use super::{Hub, lock};
 use crate::response::Body;
 use crate::upgrade::Seat;
 use crate::websocket;
@@ -78,7 +79,7 @@ impl Hub {
     }
 
     fn is_full(&self) -> bool {
-        lock(&self.0.state).members >= self.0.config.members_max
+        lock(&self.0.state).members() >= self.0.config.members_max
     }
 }
 

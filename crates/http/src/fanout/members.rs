@@ -29,7 +29,8 @@ use super::frames::Talk;
 use super::port::{Port, Taken};
 use super::post::{Content, Draft, Formats};
 use super::queue::{Pushed, Queue, SlowConsumer};
-use super::{Hub, HubHandler, Post, Takes};
+use super::roster::{Joined, Takes};
+use super::{Hub, HubHandler, Post};
 use crate::Error;
 use crate::sse::Event;
 use crate::upgrade::Seat;
@@ -247,7 +248,9 @@ impl Members {
             Happened::Sent(key, rest) => self.sent(key, rest),
             Happened::Due(key) => self.due(key),
             Happened::Ended(key) | Happened::Failed(key, _) => self.close(key),
-            Happened::PeerClosed(_) | Happened::Accepted(_) => debug_assert!(false, "never asked for"),
+            Happened::PeerClosed(_) | Happened::Readable(_) | Happened::Accepted(_) => {
+                debug_assert!(false, "never asked for")
+            }
         }
     }
 
@@ -256,17 +259,11 @@ impl Members {
         self.table.borrow_mut().reserve_entries(1)?;
         self.open_room(hub)?;
         let shared = &*hub.0;
-        let mut state = super::lock(&shared.state);
-        if state.members >= shared.config.members_max {
-            drop(state);
+        let joined = super::lock(&shared.state).join(shape.takes(), shared.config.members_max);
+        let Some(Joined { id, since }) = joined else {
             self.close_room_if_empty(shared.id);
             return Err(Error::Misuse("the hub has as many members as it may have"));
-        }
-        state.members += 1;
-        state.last_member += 1;
-        let (id, since) = (state.last_member, state.number + 1);
-        drop(state);
-        shared.takes(shape.takes(), true);
+        };
         let mut rooms = self.rooms.borrow_mut();
         let room = rooms.get_mut(&shared.id).expect("opened above");
         let next = room.first;
@@ -298,10 +295,10 @@ impl Members {
         if self.rooms.borrow().contains_key(&id) {
             return Ok(());
         }
-        let (at, port) = hub.open_port();
+        let (at, port) = super::lock(&hub.0.state).open(None);
         let (members, arrivals) = (Rc::clone(self), Arc::clone(&port));
         if let Err(error) = spawn(async move { members.pump(id, arrivals).await }) {
-            hub.close_port(at);
+            hub.close_port(at, None);
             return Err(error.into());
         }
         let room = Room { hub: hub.clone(), port, at, first: None, members: 0, round: None };
@@ -315,7 +312,7 @@ impl Members {
             && let Some(room) = rooms.remove(&id)
         {
             drop(rooms);
-            room.hub.close_port(room.at);
+            room.hub.close_port(room.at, None);
         }
     }
 
@@ -353,10 +350,10 @@ impl Members {
     fn renew_port(&self, id: u64) -> Arc<Port<Post>> {
         let mut rooms = self.rooms.borrow_mut();
         let room = rooms.get_mut(&id).expect("the room of a running pump");
-        let (at, port) = room.hub.open_port();
+        let (at, port) = super::lock(&room.hub.0.state).open(None);
         let before = ::core::mem::replace(&mut room.at, at);
         room.port = Arc::clone(&port);
-        room.hub.close_port(before);
+        room.hub.close_port(before, None);
         port
     }
 
@@ -563,8 +560,7 @@ impl Members {
         let hub = room.hub.clone();
         drop(rooms);
         self.close_room_if_empty(place.room);
-        super::lock(&hub.0.state).members -= 1;
-        hub.0.takes(place.shape.takes(), false);
+        super::lock(&hub.0.state).leave(place.shape.takes());
         let id = MemberId(place.id);
         // Its connection is closed: it does not count any more.
         drop(place.seat.take());

@@ -15,7 +15,7 @@
 //! |---|---|
 //! | a message and its encodings | `post.rs` |
 //! | what waits, its bounds and policies | `queue.rs` |
-//! | what workers share: where messages arrive | `port.rs` |
+//! | what workers share: who is there, and where messages arrive | `roster.rs`, `port.rs` |
 //! | the members of a worker | `members.rs`, `frames.rs`, `ends.rs` |
 //! | how a connection becomes a member | `join.rs` |
 
@@ -37,6 +37,7 @@ mod members;
 mod port;
 mod post;
 mod queue;
+mod roster;
 mod sync;
 
 pub(crate) use members::Members;
@@ -45,8 +46,9 @@ pub use post::Post;
 pub use queue::SlowConsumer;
 
 use port::{Port, Taken};
-use post::{Content, Draft, Formats, Gauge, MESSAGE_BYTES_CEILING};
+use post::{Content, Draft, Gauge, MESSAGE_BYTES_CEILING};
 use queue::{Bounds, Pushed};
+use roster::{Roster, Takes};
 use sync::{Mutex, lock};
 
 /// How a hub behaves.
@@ -177,31 +179,10 @@ struct Shared {
     config: HubConfig,
     handler: Box<dyn HubHandler>,
     budget: Arc<Budget>,
-    state: Mutex<State>,
+    state: Mutex<Roster<Post>>,
     gauge: Arc<Gauge>,
     counts: Counts,
     _charge: Charge,
-}
-
-/// What publishers and consumers of all workers change.
-#[derive(Default)]
-struct State {
-    /// Of the last message.
-    number: u64,
-    /// Consumers at places that stay theirs; `None` is free.
-    ports: Vec<Option<Arc<Port<Post>>>>,
-    /// Those that take frames: WebSockets and subscriptions.
-    frames: u32,
-    /// Those that take events.
-    events: u32,
-    members: u32,
-    last_member: u64,
-}
-
-impl State {
-    fn formats(&self) -> Formats {
-        Formats { frame: self.frames > 0, events: self.events > 0 }
-    }
 }
 
 #[derive(Debug, Default)]
@@ -229,13 +210,6 @@ pub struct HubStats {
     pub held_messages: u64,
     /// Their encoded bytes.
     pub held_bytes: u64,
-}
-
-/// The encodings that a consumer takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Takes {
-    Frames,
-    Events,
 }
 
 impl Hub {
@@ -271,7 +245,7 @@ impl Hub {
             config,
             handler: Box::new(handler),
             budget,
-            state: Mutex::new(State::default()),
+            state: Mutex::new(Roster::new()),
             gauge: Arc::default(),
             counts: Counts::default(),
             _charge: charge,
@@ -316,16 +290,15 @@ impl Hub {
                 formats = state.formats();
                 continue;
             }
-            state.number += 1;
-            let post = draft.finish(state.number, &shared.gauge);
             // All under one lock: every consumer sees the same order.
-            for port in state.ports.iter().flatten() {
-                shared.count(port.push(post.clone(), &shared.config.bounds(), &shared.budget));
-            }
-            break (state.number, state.ports.len());
+            let number = state.post(
+                |number| draft.finish(number, &shared.gauge),
+                |port, post| shared.count(port.push(post, &shared.config.bounds(), &shared.budget)),
+            );
+            break (number, state.places());
         };
         for at in 0..places {
-            let port = lock(&shared.state).ports.get(at).cloned().flatten();
+            let port = lock(&shared.state).port(at);
             if let Some(port) = port {
                 port.wake();
             }
@@ -344,25 +317,12 @@ impl Hub {
 
     fn subscribe_to(&self, takes: Takes) -> Result<Subscription, Error> {
         let charge = self.0.budget.charge(Kind::Tasks, PORT_BYTES)?;
-        let (at, port) = self.open_port();
-        self.0.takes(takes, true);
+        let (at, port) = lock(&self.0.state).open(Some(takes));
         Ok(Subscription { hub: self.clone(), port, at, takes, _charge: charge })
     }
 
-    /// A place for messages to arrive.
-    fn open_port(&self) -> (usize, Arc<Port<Post>>) {
-        let port = Arc::new(Port::new());
-        let mut state = lock(&self.0.state);
-        let at = state.ports.iter().position(Option::is_none).unwrap_or(state.ports.len());
-        if at == state.ports.len() {
-            state.ports.push(None);
-        }
-        state.ports[at] = Some(Arc::clone(&port));
-        (at, port)
-    }
-
-    fn close_port(&self, at: usize) {
-        let port = lock(&self.0.state).ports[at].take();
+    fn close_port(&self, at: usize, takes: Option<Takes>) {
+        let port = lock(&self.0.state).close(at, takes);
         if let Some(port) = port {
             port.close();
         }
@@ -374,8 +334,8 @@ impl Hub {
         let state = lock(&shared.state);
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         HubStats {
-            members: state.members,
-            published_total: state.number,
+            members: state.members(),
+            published_total: state.number(),
             sent_total: read(&shared.counts.sent),
             dropped_total: read(&shared.counts.dropped),
             closed_slow_total: read(&shared.counts.closed_slow),
@@ -386,15 +346,6 @@ impl Hub {
 }
 
 impl Shared {
-    fn takes(&self, takes: Takes, more: bool) {
-        let mut state = lock(&self.state);
-        let count = match takes {
-            Takes::Frames => &mut state.frames,
-            Takes::Events => &mut state.events,
-        };
-        *count = if more { *count + 1 } else { *count - 1 };
-    }
-
     fn count(&self, pushed: Pushed) {
         let (count, by) = match pushed {
             Pushed::Waits => return,
@@ -448,8 +399,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.hub.close_port(self.at);
-        self.hub.0.takes(self.takes, false);
+        self.hub.close_port(self.at, Some(self.takes));
     }
 }
 

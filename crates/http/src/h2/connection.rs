@@ -9,16 +9,18 @@ use plimsoll_codec::h1::RequestHead;
 use plimsoll_codec::h2::{ErrorCode, Event, Step, StreamKey, request_view};
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::memory::Level;
-use plimsoll_runtime::{Instant, JoinHandle, Kind};
+use plimsoll_runtime::{Instant, JoinHandle, Kind, OverBudget};
 use plimsoll_slab::Key;
 
 use super::output::Growing;
-use super::streams::{Exchange, Incoming, Slots};
+use super::room::{STEP_BYTES_MAX, make, offered};
+use super::streams::{Exchange, Incoming, Slots, find};
 use super::{Decoding, Http2, Since};
 use crate::connection::{Active, Connection};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::hungry::Want;
 use crate::patience::Patience;
 use crate::server::{Answered, Service};
 use crate::steps::Source;
@@ -32,10 +34,8 @@ const REST_AFTER: Duration = Duration::from_secs(1);
 /// Why a turn through the input ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// More input, output or a handler is waited for.
+    /// More input, output, memory or a handler is waited for.
     Over,
-    /// There is no lease for a part of a body.
-    NoMemory,
     /// The connection was closed meanwhile.
     Closed,
 }
@@ -47,9 +47,11 @@ impl<S: Service> Engine<S> {
         let limits = core.config.http2_limits;
         let born = active.born;
         drop(active);
-        let made = core.h2_scratch.borrow_mut().prepare(&core.pool, &limits);
-        let made = made.and_then(|()| Http2::new(&core.pool, &limits, born));
         core.put(key, Connection::LINGERING);
+        let made = self.retried(key, |_| {
+            core.h2_scratch.borrow_mut().prepare(&core.pool, &limits)?;
+            Http2::new(&core.pool, &limits, born, offered(core.level()))
+        });
         match made {
             Ok(mut http2) => {
                 let Http2 { codec, output, .. } = &mut *http2;
@@ -58,8 +60,7 @@ impl<S: Service> Engine<S> {
             }
             Err(_) => {
                 core.counters().active(-1);
-                core.counters().shed(Shed::Accept);
-                self.close(key);
+                self.refuse_http2(key);
             }
         }
     }
@@ -73,21 +74,20 @@ impl<S: Service> Engine<S> {
     ) {
         match Source::join(&self.core, http2.input.take(), fresh) {
             Ok(source) => self.drive_http2(key, http2, source),
-            Err(_) => {
-                self.core.put(key, Connection::Http2(http2));
-                self.shed_http2(key, Shed::Head);
-            }
+            Err(_) => self.end_without_room(key, http2, Shed::Head),
         }
     }
 
     fn drive_http2(&mut self, key: Key, mut http2: PoolBox<Http2>, mut source: Source) {
         let core = Rc::clone(&self.core);
         (http2.listed, http2.since.rested) = (false, None);
-        if self.retried(key, |_| http2.open_tables(&core.pool)).is_err() {
-            core.put(key, Connection::Http2(http2));
-            return self.shed_http2(key, Shed::Head);
+        let now = plimsoll_runtime::now();
+        let wanted = ::core::mem::take(&mut http2.hunger.wanted);
+        if let Err(over) = self.retried(key, |_| http2.open_tables(&core.pool)) {
+            http2.hunger.note_over(Want::Request, &over);
+            return self.stay_http2(key, http2, source, now);
         }
-        core.hold_windows(&mut http2);
+        core.adapt(&mut http2);
         core.pump(&mut http2);
         let Some(mut scratch) = core.h2_scratch.borrow_mut().decoding.take() else {
             debug_assert!(false, "made with the first connection, and put back after each turn");
@@ -98,24 +98,15 @@ impl<S: Service> Engine<S> {
         let turn = self.turn_http2(key, &mut place, &mut source, &mut scratch);
         core.h2_scratch.borrow_mut().decoding = Some(scratch);
         let Some(mut http2) = place.filter(|_| turn != Turn::Closed) else { return };
-        let now = plimsoll_runtime::now();
-        if turn == Turn::NoMemory {
-            http2.since.memory = http2.since.memory.or(Some(now));
-        } else {
-            http2.since.memory = None;
-        }
         if http2.closing {
             source = Source::Empty;
         }
-        match source.keep(&core) {
-            Ok(kept) => http2.input = kept,
-            Err(_) => {
-                core.put(key, Connection::Http2(http2));
-                return self.shed_http2(key, Shed::Head);
-            }
-        }
+        core.adapt(&mut http2);
         core.pump(&mut http2);
-        self.settle_http2(key, http2, now);
+        if wanted > 0 && http2.hunger.wanted == 0 && http2.has_starved() {
+            http2.hunger.note(Want::Output, wanted as usize);
+        }
+        self.stay_http2(key, http2, source, now);
     }
 
     /// Steps through the input. The connection is in `place` unless a handler is being started.
@@ -131,6 +122,15 @@ impl<S: Service> Engine<S> {
         loop {
             let Some(http2) = place.as_mut() else { return Turn::Closed };
             if http2.closing || !core.has_room(&http2.output) {
+                return Turn::Over;
+            }
+            let has_more = !source.rest().is_empty() || !http2.codec.is_idle();
+            let Http2 { output, hunger, .. } = &mut **http2;
+            if has_more && make(output, hunger, &core.pool, STEP_BYTES_MAX).is_err() {
+                return Turn::Over;
+            }
+            let is_pressed = core.holds_back() || core.is_starving() || core.heavy.get().is_some();
+            if is_pressed && http2.codec.is_request_next(source.rest()) && self.must_put_off_stream(key, http2) {
                 return Turn::Over;
             }
             let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..], &mut scratch.repeat);
@@ -165,17 +165,23 @@ impl<S: Service> Engine<S> {
                 }
                 Event::Data { stream, bytes, .. } => {
                     source.consume(consumed);
-                    if !core.take_data(http2, stream, &source.rest()[..bytes]) {
-                        return Turn::NoMemory;
+                    let part = &source.rest()[..bytes];
+                    if let Err(over) = self.retried(key, |_| core.take_data(http2, stream, part)) {
+                        http2.hunger.note_over(Want::Body, &over);
+                        http2.hunger.stream = Some(stream);
+                        return Turn::Over;
                     }
                     source.consume(bytes);
                     continue;
                 }
-                Event::NeedStreams if http2.slots.grow(&core.pool).is_err() => {
+                Event::NeedStreams if self.retried(key, |_| http2.slots.grow(&core.pool)).is_err() => {
                     core.counters().shed(Shed::Head);
                     http2.codec.refuse_next();
                 }
                 Event::End { stream } | Event::Trailers { stream, .. } => {
+                    if let Event::Trailers { fields, .. } = event {
+                        core.keep_trailers(http2, stream, scratch, fields);
+                    }
                     if let Some(exchange) = http2.slots.exchange(stream) {
                         exchange.request = Incoming::Done;
                         exchange.wake_reader();
@@ -219,7 +225,7 @@ impl<S: Service> Engine<S> {
         };
         let is_last = core.config.requests_max.is_some_and(|max| http2.requests >= max);
         if is_last || core.age_left(http2.born).is_zero() {
-            farewell(&core, &mut http2);
+            core.say_farewell(&mut http2);
         }
         let Ok(mut exchange) = exchange else {
             core.counters().shed(Shed::Head);
@@ -248,9 +254,7 @@ impl<S: Service> Engine<S> {
             }
             Answered::NoRoom => {
                 core.counters().shed(Shed::Body);
-                core.with_parts(&mut http2, |parts| {
-                    core.fail_stream(parts, stream, StatusCode::SERVICE_UNAVAILABLE);
-                });
+                core.with_parts(&mut http2, |parts| core.refuse_stream(parts, stream));
             }
         }
         *place = Some(http2);
@@ -288,13 +292,13 @@ impl<S: Service> Engine<S> {
     /// The server stops: the peer is told in two steps.
     pub(crate) fn stop_http2(&mut self, key: Key) {
         if let Some(mut http2) = self.core.take_http2(key) {
-            farewell(&self.core, &mut http2);
+            self.core.say_farewell(&mut http2);
             self.go_on_http2(key, http2, None);
         }
     }
 
     /// Sends what there is to send, arms what there is to wait for, and puts the connection back.
-    fn settle_http2(&mut self, key: Key, mut http2: PoolBox<Http2>, now: Instant) {
+    pub(super) fn settle_http2(&mut self, key: Key, mut http2: PoolBox<Http2>, now: Instant) {
         let core = Rc::clone(&self.core);
         if http2.closing {
             abort_all(&mut http2);
@@ -302,13 +306,22 @@ impl<S: Service> Engine<S> {
         }
         let is_over = http2.codec.live_streams() == 0 && http2.codec.is_going_away();
         let mut table = core.table.borrow_mut();
-        let flushed = http2.output.flush(&core.pool, &mut table, key);
+        let mut flushed = http2.output.flush(&core.pool, &mut table, key);
+        if flushed.is_err() && http2.output.flush_now(&mut table, key) {
+            // The socket has taken all of it at once: as after a send.
+            flushed = Ok(());
+            http2.codec.output_sent();
+            core.list_http2(key, &mut http2);
+        }
         let is_sending = table.is_sending(key);
         http2.since.sending = if is_sending { http2.since.sending.or(Some(now)) } else { None };
-        if flushed.is_err() {
-            drop(table);
-            core.put(key, Connection::Http2(http2));
-            return self.shed_http2(key, Shed::Output);
+        if let Err(over) = flushed {
+            if http2.closing {
+                drop(table);
+                core.put(key, Connection::Http2(http2));
+                return self.shed_http2(key, Shed::Output);
+            }
+            http2.hunger.note_over(Want::Output, &over);
         }
         if (http2.closing || is_over) && !is_sending && http2.output.is_empty() {
             drop(table);
@@ -326,25 +339,29 @@ impl<S: Service> Engine<S> {
         }
         // A peer that does not take what it asks for is not read either.
         let has_room = core.has_room(&http2.output) && !http2.codec.needs_output();
-        let reads = !http2.closing && http2.since.memory.is_none() && has_room;
+        let is_hungry = http2.hunger.wanted > 0;
+        http2.since.memory = if is_hungry { http2.since.memory.or(Some(now)) } else { None };
+        let reads = !http2.closing && !is_hungry && has_room;
         let armed = match reads {
-            true => table.receive(key),
+            true => core.receive_http2(&mut table, key, &mut http2),
             false if is_sending || http2.closing => {
                 table.unwatch(key);
                 Ok(())
             }
             false => table.watch(key),
         };
+        if let Err(over) = armed {
+            http2.hunger.note_over(Want::Output, &over);
+            http2.since.memory = http2.since.memory.or(Some(now));
+        }
         http2.note_waits(now);
         match http2.next_due(&core) {
             Some((until, _)) => table.schedule(key, until.since(now)),
             None => table.unschedule(key),
         }
         drop(table);
+        core.starve_http2(key, &mut http2);
         core.put(key, Connection::Http2(http2));
-        if armed.is_err() {
-            self.shed_http2(key, Shed::Parked);
-        }
     }
 
     /// A deadline has come.
@@ -354,14 +371,19 @@ impl<S: Service> Engine<S> {
         let now = plimsoll_runtime::now();
         let due = http2.next_due(&core).filter(|(until, _)| *until <= now).map(|(_, due)| due);
         match due {
-            None | Some(Due::Memory) => {}
+            None => {}
+            Some(Due::Memory) => _ = http2.wake_starved(),
+            Some(Due::LongMemory) => return self.starved_http2(key, http2),
             Some(Due::Rest) => {
                 http2.rest(&core.pool);
                 http2.since.rested = Some(now);
                 return self.settle_http2(key, http2, now);
             }
             Some(Due::Idle) => {
-                farewell(&core, &mut http2);
+                core.say_farewell(&mut http2);
+                if http2.untold.farewell {
+                    return self.end_without_room(key, http2, Shed::Parked);
+                }
                 let Http2 { codec, output, .. } = &mut *http2;
                 http2.closing |= codec.shutdown_finish(&mut Growing(output, &core.pool)).is_err();
             }
@@ -375,9 +397,9 @@ impl<S: Service> Engine<S> {
                 core.counters().shed(Shed::Timeout);
                 http2.closing = true;
             }
-            Some(Due::Socket | Due::LongMemory) => {
+            Some(Due::Socket) => {
                 core.put(key, Connection::Http2(http2));
-                return self.shed_http2(key, if due == Some(Due::Socket) { Shed::Output } else { Shed::Body });
+                return self.shed_http2(key, Shed::Output);
             }
         }
         self.go_on_http2(key, http2, None);
@@ -399,32 +421,32 @@ impl<S: Service> Engine<S> {
 }
 
 impl Core {
-    /// While memory is short, windows are not told before they are used up.
-    fn hold_windows(&self, http2: &mut Http2) {
-        if self.is_short() == http2.holds {
-            return;
+    /// Keeps the trailers of a request for its handler. Without room they are dropped, as anybody on the way may do (RFC 9110 6.5.1).
+    fn keep_trailers(&self, http2: &mut Http2, stream: StreamKey, scratch: &mut Decoding, fields: u16) {
+        let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..], &mut scratch.repeat);
+        let Some(exchange) = find(parts.exchanges, stream).filter(|exchange| exchange.running) else { return };
+        let lines = || parts.storage.trailers(fields);
+        let bytes = lines().map(|(name, value)| name.len() + value.len() + 4).sum();
+        let Ok(mut section) = self.pool.try_acquire(bytes, Kind::Buffers) else { return };
+        for (name, value) in lines() {
+            for part in [name, b": ", value, b"\r\n"] {
+                section.extend(part);
+            }
         }
-        http2.holds = self.is_short();
-        let is_held = http2.holds;
-        self.with_parts(http2, |parts| {
-            let mut out = Growing(parts.output, &self.pool);
-            *parts.closing |= parts.codec.hold_windows(is_held, &mut parts.storage, &mut out).is_err();
-        });
+        exchange.trailers = (!section.is_empty()).then_some(section);
     }
 
     /// Takes a part of a body, if there is room for it.
-    fn take_data(&self, http2: &mut Http2, stream: StreamKey, bytes: &[u8]) -> bool {
+    fn take_data(&self, http2: &mut Http2, stream: StreamKey, bytes: &[u8]) -> Result<(), OverBudget> {
         if let Some(exchange) = http2.slots.exchange(stream).filter(|exchange| exchange.running || exchange.held) {
-            if exchange.receive(self, bytes).is_err() {
-                return false;
-            }
+            exchange.receive(self, bytes)?;
             http2.codec.take_data(bytes.len());
-            return true;
+            return Ok(());
         }
         // Nobody will read it.
         http2.codec.take_data(bytes.len());
         self.with_parts(http2, |parts| self.drop_data(parts, stream, bytes.len()));
-        true
+        Ok(())
     }
 }
 
@@ -478,7 +500,7 @@ impl Http2 {
             after(memory.map(|_| now), MEMORY_RETRY, Due::Memory),
             // Windows are told again when memory is not short any more.
             after(Some(now).filter(|_| self.holds && idle.is_none()), MEMORY_RETRY, Due::Memory),
-            after(memory, config.body_timeout, Due::LongMemory),
+            after(memory, config.memory_timeout, Due::LongMemory),
             after(farewell, config.linger_timeout, Due::Farewell),
         ];
         let streams = self.slots.parts().1.iter().flatten().filter_map(|exchange| stream_due(core, exchange));
@@ -532,13 +554,6 @@ fn overdue_streams(core: &Core, http2: &mut Http2, now: Instant) {
     for handler in handlers {
         handler.abort();
     }
-}
-
-/// Tells the peer to open no more streams.
-fn farewell(core: &Core, http2: &mut Http2) {
-    let Http2 { codec, output, .. } = http2;
-    http2.closing |= codec.shutdown(&mut Growing(output, &core.pool)).is_err();
-    http2.since.farewell = http2.since.farewell.or(Some(plimsoll_runtime::now()));
 }
 
 fn abort(handler: Option<JoinHandle<()>>) {

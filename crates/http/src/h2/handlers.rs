@@ -4,16 +4,18 @@ use ::core::task::{Context, Poll};
 use std::rc::Rc;
 
 use http::{StatusCode, Version};
-use plimsoll_codec::h1::{BodyLength, ResponseHead};
-use plimsoll_codec::h2::{ErrorCode, StreamKey};
+use plimsoll_codec::h1::{BodyLength, Fields, ResponseHead, check_trailers};
+use plimsoll_codec::h2::{ErrorCode, FRAME_HEADER_BYTES, StreamKey, block_bytes_max, head_bytes_max};
 use plimsoll_runtime::Lease;
 use plimsoll_slab::Key;
 
 use super::output::Growing;
+use super::room::{END_BYTES_MAX, make};
 use super::streams::{Incoming, Outgoing, find};
-use super::{Http2, Parts};
+use super::{ENCODING_BYTES, Http2, Parts};
 use crate::connection::Connection;
 use crate::core::Core;
+use crate::counters::Shed;
 use crate::error::Error;
 use crate::response::{Body, Response};
 
@@ -51,14 +53,12 @@ impl Core {
         stream: StreamKey,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Lease>, Error>> {
+        self.redeem(key);
         let polled = self.on_stream(key, stream, |parts| {
             let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
-            let mut out = Growing(parts.output, &self.pool);
             if let Some(lease) = exchange.received.take() {
                 exchange.taken_bytes += lease.len() as u64;
-                if parts.codec.release(stream, lease.len(), &mut parts.storage, &mut out).is_err() {
-                    *parts.closing = true;
-                }
+                self.release(parts, stream, lease.len());
                 self.grow_window(parts, stream);
                 return Ok(Some(Some(lease)));
             }
@@ -68,6 +68,11 @@ impl Core {
                 Incoming::Body => {}
             }
             if exchange.expects && exchange.response == Outgoing::Head {
+                if make(parts.output, parts.hunger, &self.pool, head_bytes_max(Fields::NONE)).is_err() {
+                    (exchange.reader, exchange.starved) = (Some(cx.waker().clone()), true);
+                    return Ok(None);
+                }
+                let mut out = Growing(parts.output, &self.pool);
                 let head =
                     ResponseHead::new(&exchange.method, Version::HTTP_2, StatusCode::CONTINUE, BodyLength::Empty)?;
                 if let Err(error) = parts.codec.put_response(stream, &head, false, &mut parts.storage, &mut out) {
@@ -147,20 +152,92 @@ impl Core {
             }
             exchange.finished = true;
             if exchange.response == Outgoing::Body && exchange.rest().is_empty() {
-                let mut out = Growing(parts.output, &self.pool);
-                match parts.codec.put_data_header(stream, 0, true, &mut parts.storage, &mut out) {
-                    Ok(()) => exchange.response = Outgoing::Complete,
-                    Err(error) => {
-                        *parts.closing = true;
-                        return Err(error.into());
-                    }
-                }
+                self.put_end(parts, stream);
             }
             Ok(())
         })
     }
 
-    /// The handler is done; without a response it went away without one.
+    /// Ends an answer with trailers, when its body has left and there is room for them.
+    pub(crate) fn h2_poll_finish_with(
+        &self,
+        key: Key,
+        stream: StreamKey,
+        cx: &mut Context<'_>,
+        trailers: Fields<'_>,
+    ) -> Poll<Result<(), Error>> {
+        if let Err(error) = check_trailers(trailers) {
+            return Poll::Ready(Err(error.into()));
+        }
+        self.redeem(key);
+        let polled = self.on_stream(key, stream, |parts| {
+            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
+            if exchange.due.is_some_and(|due| due > 0) && exchange.method != http::Method::HEAD {
+                return Err(Error::Misuse("fewer bytes than were announced"));
+            }
+            if block_bytes_max(trailers) > ENCODING_BYTES - FRAME_HEADER_BYTES {
+                return Err(Error::Misuse("the trailers are too long: HTTP/2 has room for 15 KiB"));
+            }
+            if exchange.response != Outgoing::Body {
+                exchange.finished = true;
+                return Ok(true);
+            }
+            let has_left = exchange.rest().is_empty();
+            if !has_left || make(parts.output, parts.hunger, &self.pool, head_bytes_max(trailers)).is_err() {
+                (exchange.writer, exchange.starved) = (Some(cx.waker().clone()), has_left);
+                return Ok(false);
+            }
+            let mut out = Growing(parts.output, &self.pool);
+            if let Err(error) = parts.codec.put_trailers(stream, trailers, &mut parts.storage, &mut out) {
+                *parts.closing = true;
+                return Err(error.into());
+            }
+            (exchange.finished, exchange.response) = (true, Outgoing::Complete);
+            Ok(true)
+        });
+        match polled {
+            Err(error) => Poll::Ready(Err(error)),
+            Ok(true) => Poll::Ready(Ok(())),
+            Ok(false) => Poll::Pending,
+        }
+    }
+
+    /// The fields that came after a request's body, once.
+    pub(crate) fn h2_take_trailers(&self, key: Key, stream: StreamKey) -> Option<Lease> {
+        let mut table = self.table.borrow_mut();
+        let Some(Connection::Http2(http2)) = table.get_mut(key) else { return None };
+        http2.slots.exchange(stream)?.trailers.take()
+    }
+
+    /// The answer of a handler. Ready when it has found room, or will never.
+    pub(crate) fn h2_poll_answer(
+        &self,
+        key: Key,
+        stream: StreamKey,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+    ) -> Poll<()> {
+        self.redeem(key);
+        let mut table = self.table.borrow_mut();
+        let Some(Connection::Http2(http2)) = table.get_mut(key) else { return Poll::Ready(()) };
+        if http2.closing {
+            return Poll::Ready(());
+        }
+        let handler = http2.slots.exchange(stream).and_then(|exchange| exchange.handler.take());
+        let answered = self.with_parts(http2, |parts| self.answer_stream(parts, stream, response));
+        self.list_http2(key, http2);
+        if answered.is_err()
+            && let Some(exchange) = http2.slots.exchange(stream)
+        {
+            (exchange.handler, exchange.writer, exchange.starved) = (handler, Some(cx.waker().clone()), true);
+            return Poll::Pending;
+        }
+        drop(table);
+        drop(handler);
+        Poll::Ready(())
+    }
+
+    /// The handler is done, and cannot wait for room; without a response it went away without one.
     pub(crate) fn h2_answer(&self, key: Key, stream: StreamKey, response: Option<&mut Response>) {
         let mut table = self.table.borrow_mut();
         let Some(Connection::Http2(http2)) = table.get_mut(key) else { return };
@@ -169,7 +246,12 @@ impl Core {
         }
         let handler = http2.slots.exchange(stream).and_then(|exchange| exchange.handler.take());
         self.with_parts(http2, |parts| match response {
-            Some(response) => self.answer_stream(parts, stream, response),
+            Some(response) => {
+                if self.answer_stream(parts, stream, response).is_err() {
+                    self.counters().shed(Shed::Output);
+                    self.fail_stream(parts, stream, StatusCode::SERVICE_UNAVAILABLE);
+                }
+            }
             None => self.fail_stream(parts, stream, StatusCode::INTERNAL_SERVER_ERROR),
         });
         self.list_http2(key, http2);
@@ -192,6 +274,10 @@ impl Core {
                 (Body::Empty, 0, None, None);
             exchange.patience.pause(plimsoll_runtime::now());
             exchange.wake();
+            if make(parts.output, parts.hunger, &self.pool, END_BYTES_MAX).is_err() {
+                // Told when its slot is given free.
+                return None;
+            }
             let mut out = Growing(parts.output, &self.pool);
             if parts.codec.reset(stream, code, &mut parts.storage, &mut out).is_err() {
                 *parts.closing = true;

@@ -20,6 +20,7 @@
 //! * A request's body is taken from the input when there is a lease for it. Without one nothing more is read from that connection. Bytes are given back
 //!   to the peer's windows when the handler takes them.
 //! * While output waits beyond the bound, and while 64 control frames do, nothing is read.
+//! * What finds no room in memory waits for it, and the connection with it; [`room`] says how.
 //!
 //! # Streams of bytes: CONNECT
 //!
@@ -32,6 +33,7 @@
 mod connection;
 mod handlers;
 mod output;
+mod room;
 mod streams;
 mod tunnel;
 mod window;
@@ -39,11 +41,13 @@ mod window;
 pub use tunnel::Tunnel;
 
 use plimsoll_codec::h1::{FIELDS_CEILING, FieldSlot, HTTP2_PREFACE};
-use plimsoll_codec::h2::{Connection as Codec, Limits, Repeat, Storage};
+use plimsoll_codec::h2::{Connection as Codec, Limits, Repeat, Storage, StreamKey};
 use plimsoll_codec::hpack::TABLE_BYTES;
 use plimsoll_pool::PoolBox;
+use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
 
+use crate::hungry::Want;
 use crate::output::Output;
 use crate::score::Score;
 use streams::{Exchange, Slots};
@@ -66,8 +70,13 @@ pub(crate) struct Http2 {
     /// Received, not used yet: a part of a frame, or frames that wait for memory or output.
     input: Option<Lease>,
     output: Output,
-    /// Exchanges whose answer waits for room in it.
+    /// Exchanges whose answer or end waits for room in it.
     answers: u16,
+    pub(crate) hunger: Hunger,
+    /// What is to be told as soon as there is room.
+    untold: Untold,
+    /// The level that our SETTINGS are made for.
+    offered: Level,
     /// Closed as soon as the output has left.
     closing: bool,
     /// In the list of connections to be looked after this turn.
@@ -83,6 +92,28 @@ pub(crate) struct Http2 {
     born: u32,
 }
 
+/// What finds no room, and how the connection waits for it: see [`room`].
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Hunger {
+    /// For how many bytes there was no room; 0 if there was for all.
+    wanted: u32,
+    want: Option<Want>,
+    /// Among those that wait.
+    pub(crate) waits: bool,
+    /// How often it was granted room and found none all the same.
+    grants: u8,
+    /// The stream whose body found no room.
+    stream: Option<StreamKey>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Untold {
+    /// The peer may send more.
+    windows: bool,
+    /// It is to open no more streams.
+    farewell: bool,
+}
+
 /// Since when something is waited for; `None` while it is not.
 #[derive(Clone, Copy, Default)]
 struct Since {
@@ -92,7 +123,7 @@ struct Since {
     sending: Option<Instant>,
     /// Any stream.
     idle: Option<Instant>,
-    /// A lease for a part of a body.
+    /// Memory.
     memory: Option<Instant>,
     /// When it was last tried to give back what a connection without streams can do without.
     rested: Option<Instant>,
@@ -121,20 +152,25 @@ struct Parts<'a> {
     exchanges: &'a mut [Option<PoolBox<Exchange>>],
     output: &'a mut Output,
     answers: &'a mut u16,
+    hunger: &'a mut Hunger,
+    untold: &'a mut Untold,
     closing: &'a mut bool,
     score: &'a mut Score,
 }
 
 impl Http2 {
-    fn new(pool: &Pool, limits: &Limits, born: u32) -> Result<PoolBox<Self>, OverBudget> {
+    fn new(pool: &Pool, limits: &Limits, born: u32, level: Level) -> Result<PoolBox<Self>, OverBudget> {
         let now = plimsoll_runtime::now();
         let this = Self {
-            codec: Codec::new(limits),
+            codec: room::offering(limits, level),
             tables: Tables::Packed(None),
             slots: Slots::None,
             input: None,
             output: Output::default(),
             answers: 0,
+            hunger: Hunger::default(),
+            untold: Untold::default(),
+            offered: level,
             closing: false,
             listed: false,
             counted: true,
@@ -163,6 +199,8 @@ impl Http2 {
             exchanges,
             output: &mut self.output,
             answers: &mut self.answers,
+            hunger: &mut self.hunger,
+            untold: &mut self.untold,
             closing: &mut self.closing,
             score: &mut self.score,
         }

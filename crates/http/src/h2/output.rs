@@ -3,11 +3,12 @@
 use http::{StatusCode, Version};
 use plimsoll_codec::Error as CodecError;
 use plimsoll_codec::h1::{BodyLength, BodyOut, Full, ResponseHead, Sink};
-use plimsoll_codec::h2::{ErrorCode, FRAME_HEADER_BYTES, StreamKey};
-use plimsoll_runtime::{Kind, Pool};
+use plimsoll_codec::h2::{ErrorCode, FRAME_HEADER_BYTES, StreamKey, block_bytes_max, head_bytes_max};
+use plimsoll_runtime::{Kind, OverBudget, Pool};
 
-use super::streams::{Exchange, Incoming, Outgoing, find};
-use super::{Http2, Parts, Scratch};
+use super::room::{END_BYTES_MAX, UPDATE_BYTES_MAX, make};
+use super::streams::{Ending, Exchange, Incoming, Outgoing, find};
+use super::{ENCODING_BYTES, Http2, Parts, Scratch};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::error::Error;
@@ -42,7 +43,7 @@ impl Core {
         output.gathered_bytes() < self.config.output_bytes_max
     }
 
-    /// Writes an answer's head, and its body as far as that goes at once.
+    /// Writes an answer's head, and its body as far as that goes at once. Without room for it nothing is done: [`Error::OverBudget`].
     pub(super) fn put_answer(
         &self,
         parts: &mut Parts<'_>,
@@ -52,14 +53,21 @@ impl Core {
     ) -> Result<(), Error> {
         let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
         let date = self.date();
-        let body = ::core::mem::take(response.body_mut());
-        let head = ResponseHead::new(&exchange.method, Version::HTTP_2, response.status(), length)?
-            .date(&date)
-            .fields(response.fields());
+        let head = ResponseHead::new(&exchange.method, Version::HTTP_2, response.status(), length)?.date(&date);
         let ends = head.body() == BodyOut::None;
+        let text_bytes = if ends { 0 } else { response.body_bytes() };
+        let gathered = parts.output.gathered_bytes();
+        let fits = text_bytes <= WHOLE_BYTES_MAX && gathered + text_bytes <= self.config.output_bytes_max;
+        let fields = response.fields();
+        if block_bytes_max(fields) > ENCODING_BYTES - FRAME_HEADER_BYTES {
+            return Err(Error::Misuse("the fields of an answer are too long: HTTP/2 has room for 15 KiB"));
+        }
+        // Room first: what was encoded cannot be taken back, as the peer's table of HPACK would not be ours any more.
+        let with_text = if fits { FRAME_HEADER_BYTES + text_bytes } else { 0 };
+        make(parts.output, parts.hunger, &self.pool, head_bytes_max(fields) + with_text)?;
+        let body = ::core::mem::take(response.body_mut());
+        let head = head.fields(response.fields());
         let text = if ends { &[] } else { body.as_slice() };
-        let fits =
-            text.len() <= WHOLE_BYTES_MAX && parts.output.gathered_bytes() + text.len() <= self.config.output_bytes_max;
         let mut out = Growing(parts.output, &self.pool);
         // Small bodies go out with their heads.
         let put = match fits {
@@ -74,7 +82,7 @@ impl Core {
             Ok(is_whole) => is_whole,
             Err(CodecError::StreamClosed) => return Err(Error::Gone),
             Err(error) => {
-                // The peer's table may not be ours any more.
+                debug_assert!(false, "room was made: {error}");
                 *parts.closing = true;
                 return Err(error.into());
             }
@@ -126,7 +134,10 @@ impl Core {
         let rest = exchange.rest().len();
         let room = self.config.output_bytes_max.saturating_sub(parts.output.gathered_bytes());
         let bytes = parts.codec.data_room(stream, rest.min(room), &parts.storage);
-        if bytes == 0 && rest > 0 || parts.output.reserve(&self.pool, FRAME_HEADER_BYTES + bytes).is_err() {
+        if bytes == 0 && rest > 0 {
+            return false;
+        }
+        if make(parts.output, parts.hunger, &self.pool, FRAME_HEADER_BYTES + bytes).is_err() {
             return false;
         }
         let ends = exchange.finished && bytes == rest;
@@ -165,9 +176,18 @@ impl Core {
                 }
                 let Some(exchange) = parts.exchanges[at].as_deref_mut() else { continue };
                 let stream = StreamKey { slot: at as u16, id: exchange.id };
-                if let Some(mut answer) = exchange.answer.take() {
-                    *parts.answers -= 1;
-                    self.answer_now(parts, stream, &mut answer);
+                if exchange.ending.is_some() && !self.end_now(parts, stream) {
+                    break;
+                }
+                let Some(exchange) = find(parts.exchanges, stream) else { continue };
+                let Some(mut answer) = exchange.answer.take() else { continue };
+                *parts.answers -= 1;
+                if self.answer_now(parts, stream, &mut answer).is_err()
+                    && let Some(exchange) = find(parts.exchanges, stream)
+                {
+                    exchange.answer = Some(answer);
+                    *parts.answers += 1;
+                    break;
                 }
             }
             while self.has_room(parts.output) && !*parts.closing {
@@ -180,51 +200,82 @@ impl Core {
     }
 
     /// The answer of a handler, or the lack of it.
-    pub(super) fn answer_stream(&self, parts: &mut Parts<'_>, stream: StreamKey, response: &mut Response) {
-        let Some(exchange) = find(parts.exchanges, stream) else { return };
-        (exchange.running, exchange.handler, exchange.handler_until) = (false, None, None);
-        if let Some(status) = exchange.status.take() {
-            self.log_exchange(exchange, status);
-        }
+    ///
+    /// # Errors
+    ///
+    /// There is no room for it, not even to have it wait: it may be given once more.
+    pub(super) fn answer_stream(
+        &self,
+        parts: &mut Parts<'_>,
+        stream: StreamKey,
+        response: &mut Response,
+    ) -> Result<(), OverBudget> {
+        let Some(exchange) = find(parts.exchanges, stream) else { return Ok(()) };
+        (exchange.running, exchange.handler) = (false, None);
         if self.has_room(parts.output) || response.kind() == ResponseKind::Streamed {
-            self.answer_now(parts, stream, response);
-            return;
-        }
-        let response = ::core::mem::replace(response, Response::streamed());
-        match self.pool.try_boxed(response, Kind::Codec) {
-            Ok(answer) => {
-                exchange.answer = Some(answer);
-                *parts.answers += 1;
+            if let Some(status) = exchange.status.take() {
+                self.log_exchange(exchange, status);
             }
-            Err(_) => {
-                self.counters().shed(Shed::Output);
-                self.break_off(parts, stream, ErrorCode::RefusedStream);
+            let Err(over) = self.answer_now(parts, stream, response) else { return Ok(()) };
+            if let Some(exchange) = find(parts.exchanges, stream) {
+                exchange.running = true;
+            }
+            return Err(over);
+        }
+        let waiting = ::core::mem::replace(response, Response::streamed());
+        match self.pool.try_boxed(waiting, Kind::Codec) {
+            Ok(answer) => {
+                (exchange.answer, exchange.handler_until) = (Some(answer), None);
+                *parts.answers += 1;
+                Ok(())
+            }
+            Err((over, waiting)) => {
+                (*response, exchange.running) = (waiting, true);
+                Err(over)
             }
         }
     }
 
-    fn answer_now(&self, parts: &mut Parts<'_>, stream: StreamKey, response: &mut Response) {
-        let Some(exchange) = find(parts.exchanges, stream) else { return };
+    fn answer_now(&self, parts: &mut Parts<'_>, stream: StreamKey, response: &mut Response) -> Result<(), OverBudget> {
+        let Some(exchange) = find(parts.exchanges, stream) else { return Ok(()) };
         let is_streamed = response.kind() == ResponseKind::Streamed;
         if exchange.is_reset || is_streamed && (exchange.finished || exchange.held) {
-            return self.end_if_done(parts, stream);
+            self.end_if_done(parts, stream);
+            return Ok(());
         }
         if is_streamed || exchange.response != Outgoing::Head {
             // Cut short, or a second answer: the peer can only be told by a reset.
-            return self.break_off(parts, stream, ErrorCode::InternalError);
+            self.break_off(parts, stream, ErrorCode::InternalError);
+            return Ok(());
         }
         let length = response.length();
-        if let Err(error) = self.put_answer(parts, stream, response, length)
-            && !matches!(error, Error::Gone)
-        {
-            tracing::error!(%error, "a response could not be written");
-            return self.fail_stream(parts, stream, error.into_response().status());
+        match self.put_answer(parts, stream, response, length) {
+            Ok(()) | Err(Error::Gone) => {}
+            Err(Error::OverBudget(over)) => return Err(over),
+            Err(error) => {
+                tracing::error!(%error, "a response could not be written");
+                self.fail_stream(parts, stream, error.into_response().status());
+                return Ok(());
+            }
+        }
+        if let Some(exchange) = find(parts.exchanges, stream) {
+            exchange.handler_until = None;
         }
         self.end_if_done(parts, stream);
+        Ok(())
     }
 
     /// Answers with an error, if no answer was begun; else the stream is reset.
     pub(super) fn fail_stream(&self, parts: &mut Parts<'_>, stream: StreamKey, status: StatusCode) {
+        self.fail_or_reset(parts, stream, status, ErrorCode::InternalError);
+    }
+
+    /// Answers 503 to a request whose handler never ran. Without room for that the stream is refused: the client may send it again.
+    pub(super) fn refuse_stream(&self, parts: &mut Parts<'_>, stream: StreamKey) {
+        self.fail_or_reset(parts, stream, StatusCode::SERVICE_UNAVAILABLE, ErrorCode::RefusedStream);
+    }
+
+    fn fail_or_reset(&self, parts: &mut Parts<'_>, stream: StreamKey, status: StatusCode, code: ErrorCode) {
         let Some(exchange) = find(parts.exchanges, stream) else { return };
         exchange.running = false;
         let mut response = Response::new(status);
@@ -235,11 +286,14 @@ impl Core {
         if is_due && self.put_answer(parts, stream, &mut response, BodyLength::Empty).is_ok() {
             return self.end_if_done(parts, stream);
         }
-        self.break_off(parts, stream, ErrorCode::InternalError);
+        self.break_off(parts, stream, code);
     }
 
-    /// Resets a stream whose handler is gone, and frees its slot.
+    /// Resets a stream whose handler is gone, and frees its slot. Without room to say so, the peer is told later.
     pub(super) fn break_off(&self, parts: &mut Parts<'_>, stream: StreamKey, code: ErrorCode) {
+        if make(parts.output, parts.hunger, &self.pool, END_BYTES_MAX).is_err() {
+            return self.end_later(parts, stream, Ending::Reset(code));
+        }
         let mut out = Growing(parts.output, &self.pool);
         if parts.codec.reset(stream, code, &mut parts.storage, &mut out).is_err() {
             *parts.closing = true;
@@ -269,10 +323,7 @@ impl Core {
 
     /// Gives bytes back to the peer that nobody reads. After too many of them the peer is asked to stop.
     pub(super) fn drop_data(&self, parts: &mut Parts<'_>, stream: StreamKey, bytes: usize) {
-        let mut out = Growing(parts.output, &self.pool);
-        if parts.codec.release(stream, bytes, &mut parts.storage, &mut out).is_err() {
-            *parts.closing = true;
-        }
+        self.release(parts, stream, bytes);
         let Some(exchange) = find(parts.exchanges, stream) else { return };
         exchange.dropped_bytes = exchange.dropped_bytes.saturating_add(bytes as u32);
         if exchange.dropped_bytes > self.config.drain_bytes_max && exchange.response == Outgoing::Complete {
@@ -280,13 +331,28 @@ impl Core {
         }
     }
 
+    /// Bytes of a request's body are not in memory any more.
+    pub(super) fn release(&self, parts: &mut Parts<'_>, stream: StreamKey, bytes: usize) {
+        if parts.output.reserve(&self.pool, UPDATE_BYTES_MAX).is_err() {
+            parts.untold.windows = true;
+            return parts.codec.release_untold(stream, bytes, &mut parts.storage);
+        }
+        let mut out = Growing(parts.output, &self.pool);
+        if parts.codec.release(stream, bytes, &mut parts.storage, &mut out).is_err() {
+            *parts.closing = true;
+        }
+    }
+
     pub(super) fn free(&self, parts: &mut Parts<'_>, stream: StreamKey) {
+        if make(parts.output, parts.hunger, &self.pool, END_BYTES_MAX).is_err() {
+            return self.end_later(parts, stream, Ending::Free);
+        }
         if let Some(exchange) = find(parts.exchanges, stream) {
             if let Some(status) = exchange.status.take() {
                 self.log_exchange(exchange, status);
             }
             exchange.wake();
-            *parts.answers -= u16::from(exchange.answer.is_some());
+            *parts.answers -= u16::from(exchange.answer.is_some()) + u16::from(exchange.ending.is_some());
             let over = parts.exchanges[usize::from(stream.slot)].take();
             if let Some(mut over) = over {
                 if let Some(grown) = &over.window {
@@ -319,7 +385,7 @@ impl Core {
         *parts.closing |= ends;
     }
 
-    fn log_exchange(&self, exchange: &mut Exchange, status: StatusCode) {
+    pub(super) fn log_exchange(&self, exchange: &mut Exchange, status: StatusCode) {
         if let Some(line) = exchange.line.take() {
             self.log_line(&line, status, exchange.sent_bytes, exchange.peer);
         }

@@ -6,7 +6,7 @@ use ::core::time::Duration;
 
 use http::{Method, StatusCode};
 use plimsoll_codec::h1::RequestHead;
-use plimsoll_codec::h2::{Stream, StreamKey};
+use plimsoll_codec::h2::{ErrorCode, Stream, StreamKey};
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::{Instant, JoinHandle, Kind, Lease, OverBudget, Pool};
 
@@ -29,6 +29,12 @@ pub(crate) struct Exchange {
     pub(super) expects: bool,
     /// Over before its time; the slot is kept for a handler that must finish.
     pub(super) is_reset: bool,
+    /// What is still to be done to its stream when there is room to say so.
+    pub(super) ending: Option<Ending>,
+    /// Its handler has something to say for which there was no room, and is woken when there is.
+    pub(super) starved: bool,
+    /// The fields that came after the body, until the handler asks for them.
+    pub(super) trailers: Option<Lease>,
     /// No bytes of the answer come after [`body`](Self::body).
     pub(super) finished: bool,
     pub(super) handler: Option<JoinHandle<()>>,
@@ -71,6 +77,16 @@ pub(crate) struct Exchange {
     pub(super) sent_bytes: u64,
 }
 
+/// What is due on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The end of its answer.
+    Finish,
+    /// Its slot is not needed any more.
+    Free,
+    Reset(ErrorCode),
+}
+
 /// What is to come of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Incoming {
@@ -99,6 +115,9 @@ impl Exchange {
             held: false,
             expects: head.expect_continue,
             is_reset: false,
+            ending: None,
+            starved: false,
+            trailers: None,
             finished: false,
             handler: None,
             reader: None,
@@ -130,7 +149,7 @@ impl Exchange {
         self.request = if ends { Incoming::Done } else { Incoming::Body };
         self.response = Outgoing::Head;
         (self.running, self.held, self.expects) = (true, false, head.expect_continue);
-        (self.is_reset, self.finished) = (false, false);
+        (self.is_reset, self.finished, self.ending, self.starved) = (false, false, None, false);
         (self.body_sent, self.due, self.must_finish) = (0, None, 0);
         (self.handler_until, self.blocked_since, self.drain_until) = (None, None, None);
         (self.patience, self.taken_bytes) = (Patience::full(body_timeout), 0);
@@ -141,7 +160,7 @@ impl Exchange {
     pub(super) fn clear(&mut self) {
         (self.handler, self.reader, self.writer, self.received, self.answer, self.line) =
             (None, None, None, None, None, None);
-        (self.body, self.window) = (Body::Empty, None);
+        (self.body, self.window, self.trailers) = (Body::Empty, None, None);
     }
 
     /// What is to be sent of the body.

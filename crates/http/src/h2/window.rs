@@ -9,6 +9,7 @@ use plimsoll_runtime::memory::Level;
 
 use super::Parts;
 use super::output::Growing;
+use super::room::UPDATE_BYTES_MAX;
 use super::streams::{Incoming, find};
 use crate::core::Core;
 
@@ -47,6 +48,9 @@ impl Core {
         }
         let line = self.pool.budget().limit().as_bytes();
         let bytes = u64::from(GROWTH_BYTES).min(line / LINE_PART);
+        if parts.output.reserve(&self.pool, UPDATE_BYTES_MAX).is_err() {
+            return;
+        }
         let Ok(charge) = self.pool.charge(Kind::Buffers, bytes) else { return };
         let mut out = Growing(parts.output, &self.pool);
         match parts.codec.grow_window(stream, bytes as u32, &mut parts.storage, &mut out) {

@@ -20,7 +20,7 @@ fn at(ms: u64) -> Instant {
 
 /// A connection that has received full leases of the lowest class until its wish was `class`.
 fn grown_to(pool: &Pool, class: Class) -> Receive {
-    let mut receive = Receive::new(AdaptiveSize::new(Class::K4, Class::K128));
+    let mut receive = Receive::new(AdaptiveSize::new(Class::K4, Class::K128), 8);
     while receive.size.wish() < class {
         let wish = receive.size.wish();
         receive.received(&Bytes::Owned(lease(pool, wish, wish.bytes())), Some(1 << 20), at(0));
@@ -31,7 +31,7 @@ fn grown_to(pool: &Pool, class: Class) -> Receive {
 #[test]
 fn a_body_that_fills_its_leases_gets_larger_ones_at_once() {
     let pool = pool();
-    let mut receive = Receive::new(AdaptiveSize::new(Class::K4, Class::K128));
+    let mut receive = Receive::new(AdaptiveSize::new(Class::K4, Class::K128), 8);
     assert_eq!(receive.next(Some(1 << 20), Class::K128), None, "nothing is known yet");
     let mut sizes = Vec::new();
     for _ in 0..6 {
@@ -87,4 +87,79 @@ fn a_pause_makes_it_forget() {
 #[test]
 fn the_cap_falls_with_the_level() {
     assert_eq!(Level::ALL.map(cap), [Class::K128, Class::K16, Class::K4, Class::K4]);
+}
+
+#[test]
+fn a_body_that_fills_the_largest_lease_gets_several_at_a_time() {
+    let pool = pool();
+    let mut receive = grown_to(&pool, Class::K128);
+    assert_eq!(receive.several(1 << 30, Class::K128), None, "none of the largest has been filled");
+    receive.received(&Bytes::Owned(lease(&pool, Class::K128, 128 << 10)), Some(1 << 30), at(0));
+    let mut counts = Vec::new();
+    for _ in 0..4 {
+        let (class, count) = receive.several(1 << 30, Class::K128).expect("more than one");
+        assert_eq!(class, Class::K128);
+        receive.received_several(class.bytes() * count, class, count, at(1));
+        counts.push(count);
+    }
+    assert_eq!(counts, [2, 4, 8, 8]);
+    assert_eq!(receive.several(300 << 10, Class::K128), Some((Class::K128, 3)), "no more than what is left fills");
+    assert_eq!(receive.several(128 << 10, Class::K128), None);
+    assert_eq!(receive.several(1 << 30, Class::K16), None, "memory is short");
+}
+
+#[test]
+fn several_leases_become_fewer_when_they_are_not_filled() {
+    let pool = pool();
+    let mut receive = grown_to(&pool, Class::K128);
+    receive.received(&Bytes::Owned(lease(&pool, Class::K128, 128 << 10)), Some(1 << 30), at(0));
+    receive.received_several(256 << 10, Class::K128, 2, at(1));
+    receive.received_several(300 << 10, Class::K128, 4, at(2));
+    assert_eq!(receive.several(1 << 30, Class::K128), Some((Class::K128, 4)), "more than half");
+    receive.received_several(200 << 10, Class::K128, 4, at(3));
+    assert_eq!(receive.several(1 << 30, Class::K128), Some((Class::K128, 2)));
+    receive.received_several(100 << 10, Class::K128, 2, at(4));
+    assert_eq!(receive.several(1 << 30, Class::K128), None);
+    assert_eq!(receive.next(Some(1 << 30), Class::K128), Some(Class::K128), "one is still worth it");
+}
+
+#[test]
+fn after_a_pause_or_without_memory_several_are_out_of_the_question() {
+    let pool = pool();
+    let grown = || {
+        let mut receive = grown_to(&pool, Class::K128);
+        receive.received(&Bytes::Owned(lease(&pool, Class::K128, 128 << 10)), Some(1 << 30), at(0));
+        assert_eq!(receive.several(1 << 30, Class::K128), Some((Class::K128, 2)));
+        receive
+    };
+    let mut receive = grown();
+    receive.found_no_room();
+    assert_eq!((receive.several(1 << 30, Class::K128), receive.next(None, Class::K128)), (None, None));
+    let mut receive = grown();
+    receive.received_several(1_000, Class::K128, 2, at(0));
+    assert_eq!((receive.several(1 << 30, Class::K128), receive.next(None, Class::K128)), (None, None), "a slow peer");
+    let mut receive = grown();
+    receive.received_several(256 << 10, Class::K128, 2, at(5_000));
+    assert_eq!(receive.size.wish(), Class::K8, "what was learnt is forgotten");
+}
+
+#[test]
+fn a_limit_of_one_lease_is_kept() {
+    let pool = pool();
+    let mut receive = Receive::new(AdaptiveSize::new(Class::K8, Class::K8), 1);
+    for _ in 0..5 {
+        receive.received(&Bytes::Owned(lease(&pool, Class::K8, 8 << 10)), Some(1 << 30), at(0));
+        assert_eq!(receive.several(1 << 30, Class::K128), None);
+        assert_eq!(receive.next(Some(1 << 30), Class::K128), Some(Class::K8));
+    }
+}
+
+#[test]
+fn a_narrow_line_allows_fewer_leases() {
+    let config = Config::default();
+    let counts = [1, 8, 16, 32, 1024].map(|mib: u64| leases_max(&config, mib << 20));
+    assert_eq!(counts, [1, 2, 4, 8, 8]);
+    let small = Config { body_receive: AdaptiveSize::new(Class::K4, Class::K4), ..Config::default() };
+    assert_eq!(leases_max(&small, 1 << 20), 8);
+    assert_eq!(leases_max(&Config { body_receive_leases_max: 3, ..config }, 1 << 30), 3);
 }

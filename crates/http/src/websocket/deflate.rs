@@ -199,9 +199,12 @@ pub(super) fn put(
     }
     let plain = FrameHead::message(message.opcode(), body.as_slice().len() as u64);
     let head = FrameHead { is_compressed: true, ..plain }.encode();
-    match body {
-        Body::Empty => work.output.append(&core.pool, head.as_bytes())?,
-        mut body => work.output.append_piece(&core.pool, head.as_bytes(), &mut body, &[])?,
+    let put = match body {
+        Body::Empty => work.output.append(&core.pool, head.as_bytes()),
+        mut body => work.output.append_piece(&core.pool, head.as_bytes(), &mut body, &[]),
+    };
+    if put.is_err() {
+        return Ok(Some(message));
     }
     // A deflater remembers nothing but what was sent.
     *place = Some(deflater);

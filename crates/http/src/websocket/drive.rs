@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use plimsoll_codec::ws::CloseCode;
 use plimsoll_pool::PoolBox;
-use plimsoll_runtime::net::Bytes;
-use plimsoll_runtime::{Instant, Kind, SendBytes};
+use plimsoll_runtime::net::{Bytes, Table};
+use plimsoll_runtime::{Instant, Kind, OverBudget, SendBytes};
 use plimsoll_slab::Key;
 
 use super::handler::{WebSocketEnd, WebSocketHandler, WebSocketRef};
@@ -21,10 +21,15 @@ use crate::connection::{Active, Connection};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::hungry::Want;
 use crate::server::Service;
 
 /// What a peer may still send after the end.
 const DROPPED_KIB_MAX: u16 = 4_096;
+/// When it is looked again for room that was not enough, or for which too many wait.
+const STARVED_RETRY: Duration = Duration::from_millis(250);
+/// Room for so much is waited for.
+const STARVED_BYTES: usize = 4 * 1_024;
 
 impl<S: Service> Engine<S> {
     /// The 101 has left: the connection goes on as a WebSocket.
@@ -142,22 +147,17 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let mut table = core.table.borrow_mut();
         let Socket { consumer, wire } = &mut *socket;
-        let flushed = match &mut wire.work {
-            Some(work) => work.output.flush(&core.pool, &mut table, key),
-            None => Ok(()),
-        };
+        let flushed = flush(&core, &mut table, key, wire);
         let is_sending = table.is_sending(key);
         // What a peer is told for want of memory needs none.
         let is_untold = wire.phase == Phase::Ending && wire.work.is_none() && wire.end == Some(WebSocketEnd::NoRoom);
-        let is_midway = wire.work.as_ref().is_some_and(|work| work.output.is_midway());
-        if !is_sending && !is_midway && (flushed.is_err() || is_untold) {
+        if !is_sending && is_untold {
             let frame = static_close(Some(CloseCode::TRY_LATER)).unwrap_or_default();
             let _gone_or_full = table.send_now(key, frame);
         }
-        if flushed.is_err() {
-            drop(table);
-            core.counters().shed(Shed::Output);
-            return self.lose_websocket(key, socket, WebSocketEnd::NoRoom);
+        wire.flags.put(Flags::STARVED, flushed.is_err() || wire.flags.has(Flags::STARVED));
+        if is_sending {
+            wire.flags.put(Flags::RETRIES, false);
         }
         if wire.phase == Phase::Ending && !is_sending && !wire.has_output() {
             wire.phase = Phase::Lingering { dropped_kib: 0 };
@@ -169,23 +169,35 @@ impl<S: Service> Engine<S> {
             if !wire.is_open() {
                 mailbox.wake_reader();
             }
-            if !wire.is_open() || wire.has_room(&core) {
+            if !wire.is_open() || (wire.has_room(&core) && !wire.flags.has(Flags::STARVED)) {
                 mailbox.wake_writer();
             }
         }
         let is_flooded = matches!(wire.phase, Phase::Lingering { dropped_kib } if dropped_kib > DROPPED_KIB_MAX);
         let is_waiting = wire.work.as_ref().is_some_and(|work| work.ready.is_some());
         let armed = match wire.phase {
-            Phase::Open | Phase::Asked | Phase::Closing if !is_waiting && wire.has_room(&core) => table.receive(key),
+            // What would come may want an answer.
+            Phase::Open | Phase::Asked if wire.flags.has(Flags::STARVED) && !wire.flags.has(Flags::ENDED) => {
+                table.watch(key)
+            }
+            Phase::Open | Phase::Asked | Phase::Closing
+                if !is_waiting && wire.has_room(&core) && !wire.flags.has(Flags::STARVED) =>
+            {
+                table.receive(key)
+            }
             Phase::Lingering { .. } if !is_flooded => table.receive(key),
             // Most likely its task takes the message at once; if it does not, the next look finds that out.
             Phase::Open | Phase::Asked if is_waiting && wire.flags.has(Flags::FED) => Ok(()),
-            Phase::Open | Phase::Asked if is_waiting => table.watch(key),
+            Phase::Open | Phase::Asked if is_waiting && !wire.flags.has(Flags::ENDED) => table.watch(key),
             _ => {
                 table.unwatch(key);
                 Ok(())
             }
         };
+        wire.flags.put(Flags::STARVED, armed.is_err() || wire.flags.has(Flags::STARVED));
+        drop(table);
+        starve(&core, key, wire);
+        let mut table = core.table.borrow_mut();
         match wire.due_in(&core, is_sending) {
             Due::In(after) => table.schedule(key, after),
             Due::Never => table.unschedule(key),
@@ -197,10 +209,7 @@ impl<S: Service> Engine<S> {
         if is_counted != wire.flags.put(Flags::COUNTED, is_counted) {
             core.counters().active(if is_counted { 1 } else { -1 });
         }
-        if armed.is_err() || is_flooded {
-            if armed.is_err() {
-                core.counters().shed(Shed::Parked);
-            }
+        if is_flooded {
             return self.lose_websocket(key, socket, WebSocketEnd::NoRoom);
         }
         if wire.phase == Phase::Over && matches!(consumer, Consumer::Task(None)) {
@@ -208,6 +217,24 @@ impl<S: Service> Engine<S> {
             return self.close(key);
         }
         core.put(key, Connection::WebSocket(socket));
+    }
+
+    /// The peer has ended its half while nothing was received from it. What came before that is still to be received and taken: then a receive tells
+    /// the end.
+    pub(crate) fn peer_closed_websocket(&mut self, key: Key) {
+        let Some(mut socket) = self.core.take_websocket(key) else { return };
+        socket.wire.flags.put(Flags::ENDED, true);
+        self.go_on_websocket(key, socket, None);
+    }
+
+    /// Tells the peer that there is no room, in static bytes, if nothing is on its way to it.
+    fn tell_no_room(&self, key: Key, socket: &Socket) {
+        let mut table = self.core.table.borrow_mut();
+        let is_midway = socket.wire.work.as_ref().is_some_and(|work| work.output.is_midway());
+        if !is_midway && !table.is_sending(key) && socket.wire.is_open() {
+            let frame = static_close(Some(CloseCode::TRY_LATER)).unwrap_or_default();
+            let _gone_or_full = table.send_now(key, frame);
+        }
     }
 
     /// The peer has sent all it will send: what is on its way to it still leaves.
@@ -231,6 +258,9 @@ impl<S: Service> Engine<S> {
     fn lose_websocket(&mut self, key: Key, mut socket: PoolBox<Socket>, end: WebSocketEnd) {
         let core = Rc::clone(&self.core);
         socket.wire.note_end(end);
+        if socket.wire.flags.put(Flags::HUNGRY, false) {
+            core.sate(key);
+        }
         let Consumer::Task(Some(mailbox)) = &mut socket.consumer else {
             core.put(key, Connection::WebSocket(socket));
             return self.close(key);
@@ -258,10 +288,19 @@ impl<S: Service> Engine<S> {
             // A ping costs a parked connection no buffer.
             wire.phase = Phase::Asked;
             wire.deadline = Deadline::None;
-            if core.table.borrow_mut().send(key, SendBytes::Static(PING)).is_err() {
-                core.counters().shed(Shed::Parked);
+            // Without room for it, the peer has some more time to say something itself.
+            let _no_room_is_no_end = core.table.borrow_mut().send(key, SendBytes::Static(PING));
+        } else if wire.starved_at > 0 && !is_sending {
+            if wire.has_starved() {
+                core.counters().shed(Shed::Output);
+                self.tell_no_room(key, &socket);
                 return self.lose_websocket(key, socket, WebSocketEnd::NoRoom);
             }
+            // Perhaps there is room now.
+            if wire.flags.put(Flags::HUNGRY, false) {
+                core.sate(key);
+            }
+            socket.feed();
         } else if !overdue(&core, wire) {
             return self.lose_websocket(key, socket, WebSocketEnd::Gone);
         }
@@ -290,6 +329,43 @@ impl<S: Service> Engine<S> {
             }
             Consumer::Task(None) => {}
         }
+    }
+}
+
+/// Hands output to the socket, and what waits to go behind it.
+fn flush(core: &Core, table: &mut Table<Connection>, key: Key, wire: &mut Wire) -> Result<(), OverBudget> {
+    let placed = wire.put_last_words(&core.pool);
+    let Some(work) = &mut wire.work else { return Ok(()) };
+    let flushed = work.output.flush(&core.pool, table, key);
+    if flushed.is_err() && work.output.flush_now(table, key) {
+        // The socket has taken all of it at once: there may be more behind it.
+        if !wire.flags.put(Flags::LISTED, true) {
+            core.enlist(key);
+        }
+        return placed;
+    }
+    flushed.and(placed)
+}
+
+/// Has a WebSocket that found no room wait for it, or wait no longer.
+fn starve(core: &Core, key: Key, wire: &mut Wire) {
+    let is_over = matches!(wire.phase, Phase::Lingering { .. } | Phase::Over);
+    if wire.flags.has(Flags::STARVED) && !is_over {
+        if wire.starved_at == 0 {
+            wire.starved_at = (quarters(plimsoll_runtime::now()) as u16).max(1);
+        }
+        // One of too many looks again after a while, as one does that found no room in its turn.
+        let mut waits = wire.flags.has(Flags::HUNGRY);
+        if !wire.flags.has(Flags::RETRIES) && core.starve_as(key, &mut waits, 0, Want::Output, STARVED_BYTES).is_ok() {
+            wire.flags.put(Flags::HUNGRY, waits);
+        }
+        return;
+    }
+    if wire.flags.put(Flags::HUNGRY, false) {
+        core.sate(key);
+    }
+    if is_over || !wire.flags.has(Flags::RETRIES) {
+        wire.starved_at = 0;
     }
 }
 
@@ -339,6 +415,14 @@ pub(super) fn turn(place: &Place, socket: &mut Socket) {
     let core = place.core();
     loop {
         let Socket { consumer, wire } = socket;
+        if matches!(consumer, Consumer::Handler(_))
+            && !wire.flags.has(Flags::STARVED)
+            && let Some(message) = wire.work.as_mut().and_then(|work| work.ready.take())
+            && wire.is_open()
+        {
+            deliver(place, consumer, wire, message);
+            continue;
+        }
         let reads = matches!(wire.phase, Phase::Open | Phase::Asked | Phase::Closing);
         let is_waiting = wire.work.as_ref().is_none_or(|work| work.ready.is_some());
         if !reads || is_waiting || !wire.has_room(core) {
@@ -367,6 +451,14 @@ pub(super) fn turn(place: &Place, socket: &mut Socket) {
 fn deliver(place: &Place, consumer: &mut Consumer, wire: &mut Wire, message: Message) {
     match consumer {
         Consumer::Handler(handler) => {
+            // While memory is short, room for an answer is made first: it cannot wait for that itself.
+            if place.core().holds_back() && wire.make_room(&place.core().pool, message.as_bytes().len()).is_err() {
+                wire.flags.put(Flags::STARVED, true);
+                if let Some(work) = &mut wire.work {
+                    work.ready = Some(message);
+                }
+                return;
+            }
             call(place.core(), wire, |wire| handler.message(&mut WebSocketRef { place, wire }, message));
         }
         Consumer::Task(Some(mailbox)) => {
@@ -440,7 +532,7 @@ impl Wire {
         let deadline = match self.phase {
             Phase::Lingering { .. } => Deadline::Linger,
             Phase::Over => Deadline::None,
-            _ if is_sending || self.has_output() => Deadline::Send,
+            _ if is_sending || self.has_output() || self.starved_at > 0 => Deadline::Send,
             Phase::Closing | Phase::Ending => Deadline::Close,
             Phase::Open | Phase::Asked if is_within => Deadline::Message,
             Phase::Open | Phase::Asked => Deadline::Idle,
@@ -448,6 +540,7 @@ impl Wire {
         let before = ::core::mem::replace(&mut self.deadline, deadline);
         let after = match deadline {
             Deadline::None => return Due::Never,
+            Deadline::Send if self.starved_at > 0 && !is_sending => STARVED_RETRY,
             Deadline::Send | Deadline::Close | Deadline::Linger if before == deadline => return Due::AsBefore,
             Deadline::Send => values.send_timeout,
             Deadline::Close => values.close_timeout,
@@ -481,6 +574,38 @@ impl Socket {
 
     pub(crate) fn send_timeout(&self) -> Duration {
         self.wire.settings.values.send_timeout
+    }
+
+    /// Whether it waits for memory.
+    pub(crate) fn is_hungry(&self) -> bool {
+        self.wire.flags.has(Flags::HUNGRY)
+    }
+
+    pub(super) fn is_starved(&self) -> bool {
+        self.wire.flags.has(Flags::STARVED)
+    }
+
+    /// There is some; whether its task waited for that.
+    pub(crate) fn feed(&mut self) -> bool {
+        self.wire.flags.put(Flags::HUNGRY, false);
+        self.wire.flags.put(Flags::STARVED, false);
+        self.wire.flags.put(Flags::RETRIES, true);
+        match &mut self.consumer {
+            Consumer::Task(Some(mailbox)) => mailbox.wake_writer(),
+            Consumer::Task(None) | Consumer::Handler(_) => false,
+        }
+    }
+
+    /// A task that waits for room looks again.
+    pub(super) fn wake_writer(&mut self) {
+        if let Consumer::Task(Some(mailbox)) = &mut self.consumer {
+            mailbox.wake_writer();
+        }
+    }
+
+    /// To be looked after; `false` when it is anyway.
+    pub(crate) fn enlist(&mut self) -> bool {
+        !self.wire.flags.put(Flags::LISTED, true)
     }
 }
 

@@ -59,7 +59,7 @@ impl Message {
         if self.is_text { Opcode::Text } else { Opcode::Binary }
     }
 
-    pub(super) fn into_body(self) -> Body {
-        self.body
+    pub(super) fn body_mut(&mut self) -> &mut Body {
+        &mut self.body
     }
 }

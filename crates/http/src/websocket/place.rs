@@ -102,6 +102,13 @@ impl Place {
         }
     }
 
+    /// Its task takes its turn: memory that was kept for it is free now.
+    pub(super) fn redeem(&self) {
+        if let Self::Table(core, key) = self {
+            core.redeem(*key);
+        }
+    }
+
     pub(super) fn peer_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Table(core, key) => core.peer_address(*key),

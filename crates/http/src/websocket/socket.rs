@@ -11,7 +11,7 @@ use plimsoll_runtime::OverBudget;
 use super::handler::{WebSocketEnd, WebSocketRef, WebSocketSender};
 use super::message::Message;
 use super::place::Place;
-use super::wire::Phase;
+use super::wire::{Flags, Phase};
 use super::{Consumer, Socket};
 use crate::Error;
 
@@ -41,11 +41,12 @@ impl Mailbox {
         }
     }
 
-    /// There is room, or it is over.
-    pub(super) fn wake_writer(&mut self) {
-        if let Some(waker) = self.writer.take() {
-            waker.wake();
-        }
+    /// There is room, or it is over; whether anybody waited for that.
+    pub(super) fn wake_writer(&mut self) -> bool {
+        let waker = self.writer.take();
+        let has_waited = waker.is_some();
+        waker.into_iter().for_each(Waker::wake);
+        has_waited
     }
 }
 
@@ -105,13 +106,13 @@ impl WebSocket {
     }
 
     /// Sends a message: waits until there is room in the output, which is [`Config::output_bytes_max`](crate::Config::output_bytes_max) bytes or one
-    /// long message ahead of the peer. It leaves at the end of the turn, in one operation with what else is there.
+    /// long message ahead of the peer, and in memory; for at most [`send_timeout`](crate::WebSocketConfig::send_timeout). It leaves at the end of the turn, in one operation with what else is there.
     ///
     /// Cancel safe: a message is sent as a whole or not at all.
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] when the socket is closed, [`Error::OverBudget`].
+    /// [`Error::Gone`] when the socket is closed.
     pub fn send(&mut self, message: Message) -> impl Future<Output = Result<(), Error>> {
         let mut message = Some(message);
         poll_fn(move |cx| self.poll_send(cx, &mut message))
@@ -119,18 +120,25 @@ impl WebSocket {
 
     fn poll_send(&mut self, cx: &mut Context<'_>, message: &mut Option<Message>) -> Poll<Result<(), Error>> {
         let (place, core) = (&self.place, self.place.core());
+        place.redeem();
         let polled = place.on(|socket| {
             let Socket { wire, consumer } = socket;
+            let is_full = !wire.has_room(core) || wire.flags.has(Flags::STARVED);
             if wire.is_open()
-                && !wire.has_room(core)
+                && is_full
                 && let Consumer::Task(Some(mailbox)) = consumer
             {
                 keep(&mut mailbox.writer, cx);
                 return Poll::Pending;
             }
-            let Some(message) = message.take() else { return Poll::Ready(Ok(())) };
             place.list(wire);
-            Poll::Ready(wire.put_message(core, message))
+            let put = wire.take_message(core, message);
+            if let (Err(Error::OverBudget(_)), Consumer::Task(Some(mailbox))) = (&put, consumer) {
+                wire.flags.put(Flags::STARVED, true);
+                keep(&mut mailbox.writer, cx);
+                return Poll::Pending;
+            }
+            Poll::Ready(put)
         });
         polled.unwrap_or(Poll::Ready(Err(Error::Gone)))
     }

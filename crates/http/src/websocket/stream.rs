@@ -15,7 +15,7 @@ use super::drive::{Due, go_away, open, overdue, turn};
 use super::handler::WebSocketEnd;
 use super::place::{Place, Stream};
 use super::socket::{Mailbox, WebSocket};
-use super::wire::{Phase, Wire, quarters};
+use super::wire::{Flags, Phase, Wire, quarters};
 use super::{Consumer, Opening, Socket, Start};
 use crate::core::Core;
 use crate::h2::Tunnel;
@@ -48,6 +48,9 @@ pub(super) fn begin(request: &Request, response: Response, opening: Opening) -> 
     })
 }
 
+/// When a message is tried again for which there was no room.
+const STARVED_RETRY: Duration = Duration::from_millis(250);
+
 /// What came of waiting.
 enum Waited {
     Bytes(Lease),
@@ -62,6 +65,7 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
     let (place, core) = (Place::Stream(Rc::clone(&stream)), &stream.core);
     open(&place, &mut stream.socket.borrow_mut());
     let (mut tells_stop, mut is_finished) = (true, false);
+    let mut starved_since = None;
     loop {
         let is_full = {
             let mut socket = stream.socket.borrow_mut();
@@ -86,7 +90,15 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
         match wait(&stream, &mut tunnel, reads, due, tells_stop).await {
             Waited::Bytes(lease) => take_in(&mut stream.socket.borrow_mut(), core, lease),
             Waited::End => return finish(&stream, WebSocketEnd::Gone),
-            Waited::Listed => {}
+            Waited::Listed => starved_since = starved_since.filter(|_| stream.socket.borrow().is_starved()),
+            Waited::Elapsed if stream.socket.borrow_mut().wire.flags.put(Flags::STARVED, false) => {
+                // Perhaps there is room now.
+                let since = *starved_since.get_or_insert_with(plimsoll_runtime::now);
+                if plimsoll_runtime::now().since(since) >= stream.socket.borrow().send_timeout() {
+                    return finish(&stream, WebSocketEnd::NoRoom);
+                }
+                stream.socket.borrow_mut().wake_writer();
+            }
             Waited::Elapsed => {
                 let mut socket = stream.socket.borrow_mut();
                 if !overdue(core, &mut socket.wire) {
@@ -105,15 +117,26 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
 /// Sends all output, as the stream's windows allow.
 async fn send(stream: &Stream, tunnel: &mut Tunnel) -> Result<(), Error> {
     let send_timeout = stream.socket.borrow().send_timeout();
+    let mut waited = Duration::ZERO;
     loop {
         let piece = {
             let mut socket = stream.socket.borrow_mut();
+            let placed = socket.wire.put_last_words(&stream.core.pool);
             match &mut socket.wire.work {
-                Some(work) => work.output.next_piece(&stream.core.pool)?,
-                None => None,
+                Some(work) => placed.and_then(|()| work.output.next_piece(&stream.core.pool)),
+                None => Ok(None),
             }
         };
-        let Some(piece) = piece else { return Ok(()) };
+        let piece = match piece {
+            Ok(Some(piece)) => piece,
+            Ok(None) => return Ok(()),
+            Err(_) if waited < send_timeout => {
+                waited += STARVED_RETRY;
+                sleep(STARVED_RETRY).await;
+                continue;
+            }
+            Err(over) => return Err(over.into()),
+        };
         let sent = match piece {
             SendBytes::Lease(lease) => timeout(send_timeout, tunnel.send(lease)).await,
             SendBytes::Static(bytes) => timeout(send_timeout, tunnel.send_static(bytes)).await,
@@ -137,7 +160,9 @@ fn look(stream: &Stream, core: &Core) -> (bool, Option<Duration>) {
         if !wire.is_open() {
             mailbox.wake_reader();
         }
-        mailbox.wake_writer();
+        if !wire.flags.has(Flags::STARVED) {
+            mailbox.wake_writer();
+        }
     }
     let is_waiting = wire.work.as_ref().is_some_and(|work| work.ready.is_some());
     let reads = match wire.phase {
@@ -146,6 +171,7 @@ fn look(stream: &Stream, core: &Core) -> (bool, Option<Duration>) {
         Phase::Ending | Phase::Over => false,
     };
     let due = match wire.due_in(core, false) {
+        _ if wire.flags.has(Flags::STARVED) => Some(STARVED_RETRY),
         Due::In(after) => Some(after),
         Due::Never => None,
         Due::AsBefore => Some(wire.settings.values.close_timeout),

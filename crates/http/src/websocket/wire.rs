@@ -28,7 +28,7 @@ use super::deflate::{self, Streams};
 use super::message::Message;
 use super::{WebSocketConfig, WebSocketEnd};
 use crate::core::Core;
-use crate::output::Output;
+use crate::output::{COPY_BYTES_MAX, Output};
 use crate::{Body, Error};
 
 /// What connections that were opened with the same configuration share.
@@ -119,9 +119,11 @@ pub(crate) struct Wire {
     pub(super) phase: Phase,
     pub(super) deadline: Deadline,
     pub(super) flags: Flags,
+    /// Since when it waits for memory, in quarters of a second of the last hours; 0 while it does not.
+    pub(super) starved_at: u16,
 }
 
-/// Of a connection: four bits, as four bytes would cost each parked one a size class.
+/// Of a connection: a few bits, as so many bytes would cost each parked one a size class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flags(u8);
 
@@ -132,6 +134,14 @@ impl Flags {
     pub(super) const COUNTED: Self = Self(2);
     /// A task got a message in this turn, and has not had the time to take it.
     pub(super) const FED: Self = Self(4);
+    /// Something that is to be sent found no room in memory.
+    pub(super) const STARVED: Self = Self(8);
+    /// Among those that wait for it.
+    pub(super) const HUNGRY: Self = Self(16);
+    /// There was room in its turn, and not enough: it looks again after a while, until it finds some.
+    pub(super) const RETRIES: Self = Self(64);
+    /// The peer has ended its half; a receive tells after what came before.
+    pub(super) const ENDED: Self = Self(32);
 
     pub(super) fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
@@ -151,6 +161,8 @@ pub(crate) struct Work {
     /// Received, not looked at yet.
     input: Option<Lease>,
     pub(super) output: Output,
+    /// Our close frame, which waits for a long message to leave.
+    last_words: Option<ControlFrame>,
     /// Of the message that was begun.
     assembly: Assembly,
     is_text: bool,
@@ -182,6 +194,7 @@ impl Wire {
             phase: Phase::Open,
             deadline: Deadline::None,
             flags: Flags::default(),
+            starved_at: 0,
         }
     }
 
@@ -195,9 +208,32 @@ impl Wire {
         self.work.as_ref().is_none_or(|work| work.output.has_room(1, core.config.output_bytes_max))
     }
 
+    /// Whether it has waited for memory for too long.
+    pub(super) fn has_starved(&self) -> bool {
+        let waited = (quarters(plimsoll_runtime::now()) as u16).wrapping_sub(self.starved_at);
+        let waited = Duration::from_millis(u64::from(waited) * QUARTER_MS);
+        self.starved_at > 0 && waited >= self.settings.values.send_timeout
+    }
+
     /// Whether output waits for the socket.
     pub(super) fn has_output(&self) -> bool {
-        self.work.as_ref().is_some_and(|work| !work.output.is_empty())
+        self.work.as_ref().is_some_and(|work| !work.output.is_empty() || work.last_words.is_some())
+    }
+
+    /// Puts our close frame behind a long message that has left.
+    pub(super) fn put_last_words(&mut self, pool: &Pool) -> Result<(), OverBudget> {
+        let Some(work) = self.work.as_mut().filter(|work| !work.output.has_tail()) else { return Ok(()) };
+        let Work { output, last_words: Some(frame), .. } = &mut **work else { return Ok(()) };
+        output.append(pool, frame.as_bytes())?;
+        work.last_words = None;
+        Ok(())
+    }
+
+    /// Makes room for an answer as long as a message of so many bytes.
+    pub(super) fn make_room(&mut self, pool: &Pool, bytes: usize) -> Result<(), OverBudget> {
+        let copied = if bytes <= COPY_BYTES_MAX { bytes } else { 0 };
+        let work = self.work(pool)?;
+        if work.output.has_tail() { Ok(()) } else { work.output.reserve(pool, FRAME_HEAD_BYTES_MAX + copied) }
     }
 
     /// The work, made if it is not there.
@@ -216,7 +252,8 @@ impl Wire {
     pub(super) fn rest(&mut self, core: &Core) -> bool {
         let Some(work) = &mut self.work else { return true };
         let keeps = work.keeps_streams(core);
-        let idle = work.input.is_none() && work.output.is_empty() && work.ready.is_none() && !keeps;
+        let has_output = !work.output.is_empty() || work.last_words.is_some();
+        let idle = work.input.is_none() && !has_output && work.ready.is_none() && !keeps;
         match work.decoder.record() {
             Some(record) if idle => {
                 self.record = record;
@@ -229,26 +266,39 @@ impl Wire {
 
     /// Puts a message into the output: all of it or, after an error, nothing.
     pub(super) fn put_message(&mut self, core: &Core, message: Message) -> Result<(), Error> {
+        self.take_message(core, &mut Some(message))
+    }
+
+    /// The same; a message for which there is no memory is left where it is.
+    pub(super) fn take_message(&mut self, core: &Core, message: &mut Option<Message>) -> Result<(), Error> {
         if !self.is_open() {
             return Err(Error::Gone);
         }
         if !self.has_room(core) {
             return Err(Error::OutputFull);
         }
-        let message = match self.settings.values.compression {
-            Some(compression) => match deflate::put(self.work(&core.pool)?, core, compression, message)? {
-                Some(message) => message,
-                None => return Ok(()),
-            },
-            None => message,
-        };
+        let compression = self.settings.values.compression;
         let work = self.work(&core.pool)?;
-        let head = FrameHead::message(message.opcode(), message.as_bytes().len() as u64).encode();
-        match message.into_body() {
-            Body::Empty => work.output.append(&core.pool, head.as_bytes())?,
-            mut body => work.output.append_piece(&core.pool, head.as_bytes(), &mut body, &[])?,
+        let Some(mut whole) = message.take() else { return Ok(()) };
+        if let Some(compression) = compression {
+            match deflate::put(work, core, compression, whole)? {
+                Some(plain) => whole = plain,
+                None => {
+                    self.flags.put(Flags::RETRIES, false);
+                    return Ok(());
+                }
+            }
         }
-        Ok(())
+        let head = FrameHead::message(whole.opcode(), whole.as_bytes().len() as u64).encode();
+        let put = match whole.body_mut() {
+            Body::Empty => work.output.append(&core.pool, head.as_bytes()),
+            body => work.output.append_piece(&core.pool, head.as_bytes(), body, &[]),
+        };
+        match put {
+            Ok(()) => _ = self.flags.put(Flags::RETRIES, false),
+            Err(_) => *message = Some(whole),
+        }
+        Ok(put?)
     }
 
     /// Puts a ping into the output.
@@ -276,10 +326,6 @@ impl Wire {
         if let Some(frame) = static_close(code).filter(|_| reason.is_empty()) {
             return work.output.append_last(frame);
         }
-        if work.output.has_tail() {
-            // Nothing but what lives for ever goes behind a long message: the reason is not told, nor a code of the program's own.
-            return work.output.append_last(static_close(code).unwrap_or(CLOSE_NORMAL));
-        }
         let mut end = reason.len().min(CONTROL_BYTES_MAX - 2);
         while !reason.is_char_boundary(end) {
             end -= 1;
@@ -287,9 +333,9 @@ impl Wire {
         let code = code.map(|code| code.0.to_be_bytes());
         let code = code.as_ref().map_or(&[][..], |code| &code[..]);
         let parts = [code, &reason.as_bytes()[..end]];
-        if put_control(&mut work.output, &core.pool, Opcode::Close, &parts).is_err() {
-            self.phase = Phase::Ending;
-        }
+        // Behind a long message, or when there is room.
+        work.last_words = Some(ControlFrame::new(Opcode::Close, &parts));
+        let _later = self.put_last_words(&core.pool);
     }
 
     /// Notes why it ends, if nothing was noted before.
@@ -327,6 +373,7 @@ impl Work {
             decoder: if values.compression.is_some() { decoder.compressed() } else { decoder },
             input: None,
             output: Output::default(),
+            last_words: None,
             assembly: Assembly::default(),
             is_text: false,
             is_compressed: false,
@@ -437,16 +484,32 @@ impl Work {
 }
 
 fn put_control(output: &mut Output, pool: &Pool, opcode: Opcode, parts: &[&[u8]]) -> Result<(), OverBudget> {
-    let bytes: usize = parts.iter().map(|part| part.len()).sum();
-    debug_assert!(bytes <= CONTROL_BYTES_MAX, "a control frame");
-    let mut frame = [0; CONTROL_BYTES_MAX + 2];
-    frame[..2].copy_from_slice(FrameHead::message(opcode, bytes as u64).encode().as_bytes());
-    let mut at = 2;
-    for part in parts {
-        frame[at..at + part.len()].copy_from_slice(part);
-        at += part.len();
+    output.append(pool, ControlFrame::new(opcode, parts).as_bytes())
+}
+
+/// A whole control frame.
+struct ControlFrame {
+    bytes: [u8; CONTROL_BYTES_MAX + 2],
+    len: u8,
+}
+
+impl ControlFrame {
+    fn new(opcode: Opcode, parts: &[&[u8]]) -> Self {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        debug_assert!(len <= CONTROL_BYTES_MAX, "a control frame");
+        let mut bytes = [0; CONTROL_BYTES_MAX + 2];
+        bytes[..2].copy_from_slice(FrameHead::message(opcode, len as u64).encode().as_bytes());
+        let mut at = 2;
+        for part in parts {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        Self { bytes, len: at as u8 }
     }
-    output.append(pool, &frame[..at])
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
 }
 
 /// The close frame of a code that we send ourselves: it needs no room.
@@ -474,6 +537,8 @@ const CLOSE_NORMAL: &[u8] = &[0x88, 2, 0x03, 0xE8];
 /// A ping without payload.
 pub(super) const PING: &[u8] = &[0x89, 0];
 pub(super) const QUARTER_MS: u64 = 250;
+/// The head of a frame that a server sends.
+const FRAME_HEAD_BYTES_MAX: usize = 10;
 /// Settings that are kept for the next connection.
 const KNOWN_MAX: usize = 16;
 

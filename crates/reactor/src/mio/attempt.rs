@@ -54,6 +54,7 @@ impl Mio {
                     self.watch.wait_for_jobs(slots, key.index(), fd);
                     return Tried::Out;
                 }
+                self.watch.closes(slots, fd);
                 self.watch.forget(fd);
                 Tried::Done(sys::close(fd).map(|()| 0))
             }
@@ -137,7 +138,7 @@ impl Mio {
         let mut waiters = core::mem::take(&mut entry.readers);
         self.watch.table.set(fd, entry);
         while let Some(index) = waiters.pop(slots) {
-            self.watch.ready(slots, index);
+            self.watch.queues.ready(slots, index);
         }
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::jobs::{Board, Done, Job};
 use super::list::Queue;
+use super::queues::Queues;
 use super::table::Table;
 use crate::blocking::Refused;
 use crate::op::{Errno, Fd, Op};
@@ -95,8 +96,8 @@ impl Files {
     }
 
     /// Takes what jobs have reported, and hands over from the backlog what the pool has room for now. Those that have
-    /// ended without a job go to `run`, to be tried and answered there.
-    pub(super) fn turn(&mut self, slots: &mut Slots, table: &mut Table, run: &mut Queue) {
+    /// ended without a job go to `queues`, to be tried and answered there.
+    pub(super) fn turn(&mut self, slots: &mut Slots, table: &mut Table, queues: &mut Queues) {
         if self.out > 0 {
             self.board.take(&mut self.done);
         }
@@ -107,7 +108,7 @@ impl Files {
             while let Some(index) = before.pop(slots) {
                 if slots.at_mut(index).expect("in flight").state.is_cancelled() {
                     uncount(slots, table, index);
-                    run.push(slots, index);
+                    queues.ready(slots, index);
                 } else {
                     self.backlog.push(slots, index);
                 }
@@ -126,7 +127,7 @@ impl Files {
                     // Tried once more from the run queue, which can answer with the reason.
                     self.backlog.pop(slots);
                     uncount(slots, table, index);
-                    run.push(slots, index);
+                    queues.ready(slots, index);
                 }
             }
         }

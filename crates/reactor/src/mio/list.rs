@@ -1,9 +1,10 @@
 //! Lists of operations that cost no memory: the links lie in the operation slots.
 //!
-//! Every operation in flight on mio is in exactly one place: the run queue, the receive queue, the file backlog, a wait
+//! Every operation in flight on mio is in exactly one place: one of the [queues](super::queues), the file backlog, a wait
 //! list of its descriptor, or with the blocking pool. So one link per slot is enough, and nothing can be queued twice.
 #![forbid(unsafe_code)]
 
+use crate::op::Op;
 use crate::slots::{Link, Slots};
 
 /// A list of operations, first in first out, with its length.
@@ -11,6 +12,8 @@ use crate::slots::{Link, Slots};
 pub(super) struct Queue {
     ends: Option<Ends>,
     len: usize,
+    /// How many of them, from the first, this turn may still take out.
+    turn: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +25,7 @@ struct Ends {
 impl Queue {
     pub(super) fn len(&self) -> usize {
         debug_assert_eq!(self.len == 0, self.ends.is_none());
+        debug_assert!(self.turn <= self.len);
         self.len
     }
 
@@ -58,7 +62,42 @@ impl Queue {
             }
         };
         self.len -= 1;
+        self.turn = self.turn.saturating_sub(1);
         Some(first)
+    }
+
+    /// A turn begins: it may take out what is in the list now.
+    pub(super) fn begin_turn(&mut self) {
+        self.turn = self.len;
+    }
+
+    /// Takes out the operation that has waited longest, if it was there when the turn began.
+    pub(super) fn pop_of_turn(&mut self, slots: &mut Slots) -> Option<u32> {
+        if self.turn == 0 {
+            return None;
+        }
+        self.pop(slots)
+    }
+
+    /// Keeps those in the list, in order, for which `keep` says so, and hands the others to `removed`.
+    pub(super) fn retain(
+        &mut self,
+        slots: &mut Slots,
+        keep: impl Fn(&Op) -> bool,
+        mut removed: impl FnMut(&mut Slots, u32),
+    ) {
+        let (len, turn) = (self.len, self.turn);
+        let mut kept_of_turn = 0;
+        for at in 0..len {
+            let index = self.pop(slots).expect("so many are in the list");
+            if keep(&slots.at_mut(index).expect("a listed operation is in flight").op) {
+                self.push(slots, index);
+                kept_of_turn += usize::from(at < turn);
+            } else {
+                removed(slots, index);
+            }
+        }
+        self.turn = kept_of_turn;
     }
 }
 

@@ -13,11 +13,13 @@
 //! | `sockets.rs` | what is done at once |
 //! | `watch.rs` | who waits for which edge; why none is lost |
 //! | `table.rs` | 12 bytes per descriptor |
+//! | `queues.rs` | whose turn it is |
 //! | `list.rs` | queues and wait lists through the operation slots |
 //! | `files.rs`, `jobs.rs` | file operations on the blocking pool |
 //!
 //! Calls are made in `next`, in the order of submission, so that sends are gathered in one place and a turn is bounded:
-//! it tries what was queued when it began, nothing twice. A receive on a descriptor whose bytes were used up is not
+//! it tries what was queued when it began, nothing twice. What waits for its descriptor or for its turn when that is closed ends
+//! without a call. A receive on a descriptor whose bytes were used up is not
 //! tried: it waits for the edge. On a descriptor that is new to epoll it waits as well: registering costs its call
 //! anyway, and tells of bytes that are there already by the first wait.
 //!
@@ -29,6 +31,7 @@ mod attempt;
 mod files;
 mod jobs;
 mod list;
+mod queues;
 mod sockets;
 mod table;
 #[cfg(test)]
@@ -52,7 +55,6 @@ use crate::{
 };
 
 use files::Files;
-use list::Queue;
 use watch::{Direction, Watch};
 
 /// Bytes that this driver keeps of an open descriptor, beside its operations in flight.
@@ -68,11 +70,7 @@ pub(crate) struct Mio {
     files: Files,
     scratch: Scratch,
     now: Instant,
-    /// What this turn may still try of the run queue and of the receive queue.
-    run_left: usize,
-    receives_left: usize,
-    /// Operations for whose waiting there was no memory. They are tried again at `retry_at`.
-    thirsty: Queue,
+    /// When operations for whose waiting there was no memory are tried again.
     retry_at: Instant,
     last_turn: Turn,
 }
@@ -125,9 +123,6 @@ impl Mio {
             files: Files::new(blocking, doorbell),
             scratch,
             now: sys::now(),
-            run_left: 0,
-            receives_left: 0,
-            thirsty: Queue::default(),
             retry_at: Instant::default(),
             last_turn: Turn::Queued,
         })
@@ -142,7 +137,7 @@ impl Mio {
         {
             return;
         }
-        self.watch.ready(slots, index);
+        self.watch.queues.ready(slots, index);
     }
 
     pub(crate) fn cancel(&mut self, key: Key, slots: &mut Slots) {
@@ -160,21 +155,18 @@ impl Mio {
         if wait == Wait::No && self.last_turn == Turn::Polled && self.has_ready() {
             self.last_turn = Turn::Queued;
         } else {
-            let wait = if self.thirsty.is_empty() { wait } else { wait.no_later_than(self.retry_at) };
+            let wait = if self.watch.queues.is_thirsty() { wait.no_later_than(self.retry_at) } else { wait };
             self.poll(wait, slots)?;
             self.last_turn = Turn::Polled;
         }
         self.now = sys::now();
         if self.now >= self.retry_at {
-            while let Some(index) = self.thirsty.pop(slots) {
-                self.watch.ready(slots, index);
-            }
+            self.watch.queues.retry(slots);
         }
         self.watch.cancel_abandoned(slots);
-        let Watch { table, run, .. } = &mut self.watch;
-        self.files.turn(slots, table, run);
-        self.run_left = self.watch.run.len();
-        self.receives_left = self.watch.receives.len();
+        let Watch { table, queues, .. } = &mut self.watch;
+        self.files.turn(slots, table, queues);
+        queues.begin_turn();
         Ok(())
     }
 
@@ -210,16 +202,18 @@ impl Mio {
             }
             return Some(Raw { key: done.key, result: done.result, received: None });
         }
-        while self.run_left > 0 {
-            self.run_left -= 1;
-            let index = self.watch.run.pop(slots).expect("no shorter than at the start of the turn");
+        if let Some(index) = self.watch.queues.next_ended(slots) {
+            let key = slots.key_at(index).expect("a listed operation is in flight");
+            return Some(Raw { key, result: Err(Errno::CANCELED), received: None });
+        }
+        while let Some(index) = self.watch.queues.next_run(slots) {
             if let Some(raw) = self.try_one(slots, index) {
                 return Some(raw);
             }
         }
-        while self.receives_left > 0 && self.scratch.room().is_some() {
-            self.receives_left -= 1;
-            let index = self.watch.receives.pop(slots).expect("no shorter than at the start of the turn");
+        while self.scratch.room().is_some()
+            && let Some(index) = self.watch.queues.next_receive(slots)
+        {
             if let Some(raw) = self.try_one(slots, index) {
                 return Some(raw);
             }
@@ -246,10 +240,10 @@ impl Mio {
                     Ok(()) => None,
                     // The line is reached, or the kernel's memory: that is no fault of the connection.
                     Err(Errno(libc::ENOMEM)) => {
-                        if self.thirsty.is_empty() {
+                        if !self.watch.queues.is_thirsty() {
                             self.retry_at = self.now + RETRY_DELAY;
                         }
-                        self.thirsty.push(slots, index);
+                        self.watch.queues.put_aside(slots, index);
                         None
                     }
                     Err(errno) => raw(Err(errno), None),

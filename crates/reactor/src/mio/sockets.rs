@@ -7,6 +7,7 @@ use super::Mio;
 use super::table::{Entry, Flags};
 use crate::net::{ListenOptions, SocketKind, SocketOption};
 use crate::op::{Errno, Fd};
+use crate::slots::Slots;
 use crate::{Error, sys};
 
 impl Mio {
@@ -32,7 +33,8 @@ impl Mio {
     }
 
     /// Closes a descriptor, now or, if the blocking pool still works on it, as soon as that has ended.
-    pub(crate) fn close_now(&mut self, fd: Fd) {
+    pub(crate) fn close_now(&mut self, fd: Fd, slots: &mut Slots) {
+        self.watch.closes(slots, fd);
         let entry = self.watch.table.get(fd);
         if entry.jobs > 0 {
             self.watch.table.set(fd, Entry { flags: entry.flags.with(Flags::CLOSING), ..entry });

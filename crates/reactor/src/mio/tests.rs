@@ -175,6 +175,53 @@ fn closing_under_a_wait_cancels() {
     assert_eq!(bench.completion(poll).result, Err(Errno::CANCELED));
 }
 
+/// What is queued when its descriptor is closed is not tried: the number may be another connection's by then.
+#[test]
+fn closing_under_what_is_queued_cancels() {
+    let mut bench = Bench::new();
+    for by_operation in [false, true] {
+        let (mut client, server) = bench.connection();
+        let (_other_client, other) = bench.connection();
+        // Registered, so that an edge queues it.
+        let receive = bench.submit(Op::Receive { fd: server });
+        bench.quiet();
+        client.write_all(b"unheard").expect("connected");
+        let close = by_operation.then(|| bench.submit(Op::Close { fd: server }));
+        // The edge comes, and nobody looks yet.
+        bench.driver.enter(Wait::Until(sys::now() + Duration::from_secs(5))).expect("a wait");
+        assert!(bench.driver.has_ready());
+        let mut keys = vec![receive];
+        if close.is_none() {
+            let lease = bench.pool.try_acquire(64, Kind::Buffers).expect("the line is wide");
+            keys.push(bench.submit(Op::Send { fd: server, bytes: SendBytes::Static(b"unsaid") }));
+            keys.push(bench.submit(Op::ReadAt { fd: server, lease, offset: 0 }));
+            bench.driver.close_now(server);
+        }
+        let goes_on = bench.submit(Op::Send { fd: other, bytes: SendBytes::Static(b"said") });
+        let (_next_client, next) = bench.connection();
+        let mut results = std::collections::HashMap::new();
+        let deadline = sys::now() + Duration::from_secs(5);
+        while results.len() < keys.len() + 1 + usize::from(by_operation) {
+            assert!(bench.driver.now() < deadline, "all end: {results:?}");
+            bench.driver.enter(Wait::Until(deadline)).expect("a wait");
+            while let Some(completion) = bench.driver.reap() {
+                results.insert(completion.key, completion.result);
+            }
+        }
+        for key in keys {
+            assert_eq!(results[&key], Err(Errno::CANCELED));
+        }
+        assert_eq!(results[&goes_on], Ok(4), "others go on");
+        assert!(close.is_none_or(|close| results[&close] == Ok(0)));
+        let mut rest = Vec::new();
+        let _reset = client.read_to_end(&mut rest);
+        assert_eq!(rest, b"", "nothing was said");
+        bench.driver.close_now(other);
+        bench.driver.close_now(next);
+        bench.quiet();
+    }
+}
+
 /// A descriptor that was closed behind the driver's back, and whose number the driver is given again.
 #[test]
 fn a_number_that_is_handed_out_is_a_fresh_one() {
@@ -311,6 +358,14 @@ fn without_room_for_the_table_a_receive_goes_on_later() {
     let receive = Op::Receive { fd: server };
     driver.submit(receive, Token(4)).map_err(|(over, _)| over).expect("the slot table has room");
     assert!(next(&mut driver, SHORT).is_none());
+    // What is kept aside like this ends with its descriptor.
+    let (_doomed_client, doomed) = Bench::new().connection();
+    let receive = Op::Receive { fd: doomed };
+    driver.submit(receive, Token(5)).map_err(|(over, _)| over).expect("the slot table has room");
+    assert!(next(&mut driver, SHORT).is_none());
+    driver.close_now(doomed);
+    let cancelled = next(&mut driver, LONG).expect("it ends");
+    assert_eq!((cancelled.token, cancelled.result), (Token(5), Err(Errno::CANCELED)));
     // With room again, it waits as all do.
     hoard.clear();
     assert!(next(&mut driver, SHORT).is_none());

@@ -24,9 +24,10 @@ use ::mio::unix::SourceFd;
 use ::mio::{Interest, Poll, Token};
 use plimsoll_pool::Pool;
 
-use super::list::{Queue, Waiters};
+use super::list::Waiters;
+use super::queues::Queues;
 use super::table::{Entry, Flags, Table};
-use crate::op::{Errno, Fd, Op};
+use crate::op::{Errno, Fd};
 use crate::slots::Slots;
 
 /// What an operation waits for on its descriptor.
@@ -41,28 +42,18 @@ pub(super) enum Direction {
 pub(super) struct Watch {
     poll: Poll,
     pub(super) table: Table,
-    /// Receives that may go on and need the scratch buffer.
-    pub(super) receives: Queue,
-    /// All others that may go on.
-    pub(super) run: Queue,
-    /// Operations that waited on descriptors that were closed under them.
+    pub(super) queues: Queues,
+    /// Operations that waited on descriptors that were closed behind the driver's back.
     abandoned: Vec<Waiters>,
 }
 
 impl Watch {
     pub(super) fn new(poll: Poll, pool: &Pool) -> Self {
-        Self { poll, table: Table::new(pool), receives: Queue::default(), run: Queue::default(), abandoned: Vec::new() }
+        Self { poll, table: Table::new(pool), queues: Queues::default(), abandoned: Vec::new() }
     }
 
     pub(super) fn poll_mut(&mut self) -> &mut Poll {
         &mut self.poll
-    }
-
-    /// Lets an operation go on that is in no list.
-    pub(super) fn ready(&mut self, slots: &mut Slots, index: u32) {
-        let slot = slots.at_mut(index).expect("in flight");
-        let queue = if matches!(slot.op, Op::Receive { .. }) { &mut self.receives } else { &mut self.run };
-        queue.push(slots, index);
     }
 
     /// Has an operation wait that is in no list.
@@ -132,16 +123,16 @@ impl Watch {
         if event.is_readable() || ended {
             entry.flags = entry.flags.with(Flags::READABLE);
             while let Some(index) = entry.readers.pop(slots) {
-                self.ready(slots, index);
+                self.queues.ready(slots, index);
             }
         }
         if event.is_writable() || event.is_write_closed() || event.is_error() {
             while let Some(index) = entry.writers.pop(slots) {
-                self.ready(slots, index);
+                self.queues.ready(slots, index);
             }
         }
         while let Some(index) = entry.polls.pop(slots) {
-            self.ready(slots, index);
+            self.queues.ready(slots, index);
         }
         self.table.set(fd, entry);
     }
@@ -169,7 +160,7 @@ impl Watch {
         self.table.set(fd, Entry { flags: entry.flags.without(flags), ..entry });
     }
 
-    /// Lets an operation go on whose cancellation was asked for, if it waits on its descriptor.
+    /// Ends an operation whose cancellation was asked for, if it waits on its descriptor.
     pub(super) fn cancel(&mut self, slots: &mut Slots, index: u32, fd: Fd, direction: Direction) {
         let mut entry = self.table.get(fd);
         let waiters = match direction {
@@ -179,8 +170,24 @@ impl Watch {
         };
         if waiters.remove(slots, index) {
             self.table.set(fd, entry);
-            self.ready(slots, index);
+            self.queues.end(slots, index);
         }
+    }
+
+    /// A descriptor is about to be closed: what waits on it, or is queued for it, ends.
+    pub(super) fn closes(&mut self, slots: &mut Slots, fd: Fd) {
+        self.queues.closes(slots, fd);
+        let entry = self.table.get(fd);
+        if entry == Entry::default() {
+            return;
+        }
+        let vacant = Waiters::default();
+        for mut waiters in [entry.readers, entry.writers, entry.polls] {
+            while let Some(index) = waiters.pop(slots) {
+                self.queues.end(slots, index);
+            }
+        }
+        self.table.set(fd, Entry { readers: vacant, writers: vacant, polls: vacant, ..entry });
     }
 
     /// Forgets what is known of a descriptor number that is free, or that the system has just handed out. Operations
@@ -197,16 +204,14 @@ impl Watch {
 
     /// Whether operations go on without an edge.
     pub(super) fn has_ready(&self) -> bool {
-        !self.run.is_empty() || !self.receives.is_empty() || !self.abandoned.is_empty()
+        self.queues.has_ready() || !self.abandoned.is_empty()
     }
 
     /// Cancels the operations that waited on descriptors that are gone.
     pub(super) fn cancel_abandoned(&mut self, slots: &mut Slots) {
         while let Some(mut waiters) = self.abandoned.pop() {
             while let Some(index) = waiters.pop(slots) {
-                let slot = slots.at_mut(index).expect("a listed operation is in flight");
-                slot.state = slot.state.cancelled();
-                self.ready(slots, index);
+                self.queues.end(slots, index);
             }
         }
     }

@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use plimsoll_pool::Pool;
+use plimsoll_pool::{Lease, Pool};
 use plimsoll_slab::Key;
 
 use super::{NodeId, World};
@@ -173,6 +173,16 @@ impl Sim {
     #[inline(never)]
     pub(crate) fn discard_now(&mut self, fd: Fd, bytes_max: usize) -> Result<usize, Errno> {
         self.world.kernel_mut().discard_now(fd, bytes_max)
+    }
+
+    #[inline(never)]
+    pub(crate) fn receive_now(
+        &mut self,
+        fd: Fd,
+        leases: &mut [Option<Lease>],
+        bytes_max: usize,
+    ) -> Result<usize, Errno> {
+        self.world.kernel_mut().receive_now(fd, leases, bytes_max)
     }
 
     #[inline(never)]

@@ -32,6 +32,8 @@ pub(crate) enum Entry {
     Killed { conn: u64, side: usize, errno: Errno },
     /// A socket took bytes at once, without an operation: their hash.
     SentNow { fd: Fd, bytes: u64 },
+    /// A socket gave bytes at once, without an operation: their hash.
+    ReceivedNow { fd: Fd, bytes: u64 },
     /// A descriptor was opened.
     Opened(Fd),
     /// A descriptor was closed.
@@ -62,6 +64,7 @@ impl Entry {
             Self::Opened(fd) => [9, fd.raw() as u64, 0, 0, 0, 0],
             Self::Closed(fd) => [10, fd.raw() as u64, 0, 0, 0, 0],
             Self::SentNow { fd, bytes } => [11, fd.raw() as u64, *bytes, 0, 0, 0],
+            Self::ReceivedNow { fd, bytes } => [12, fd.raw() as u64, *bytes, 0, 0, 0],
         }
     }
 }
@@ -81,6 +84,7 @@ impl fmt::Display for Entry {
             Self::Arrived { conn, side, len } => write!(f, "connection {conn}: {len} bytes of side {side} arrive"),
             Self::Killed { conn, side, errno } => write!(f, "connection {conn}: side {side} ends: {errno}"),
             Self::SentNow { fd, .. } => write!(f, "{fd:?} takes bytes at once"),
+            Self::ReceivedNow { fd, .. } => write!(f, "{fd:?} gives bytes at once"),
             Self::Opened(fd) => write!(f, "{fd:?} opened"),
             Self::Closed(fd) => write!(f, "{fd:?} closed"),
         }

@@ -4,6 +4,8 @@
 //!
 //! **I-NUMBER**: an [`Fd`] is not negative, so it is never the -1 that a borrowed descriptor must not be. Whether it is
 //! still open is its owner's business; on a number that is not, every call here answers `EBADF` and touches no memory.
+//!
+//! **I-WRITTEN**: a receive into several rooms that answers `n` has written the first `n` bytes of them, in their order (recvmsg(2), readv(2)).
 #![allow(unsafe_code)]
 
 use core::mem::MaybeUninit;
@@ -11,10 +13,14 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::os::fd::{BorrowedFd, IntoRawFd};
 
-use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
+use plimsoll_pool::Lease;
+use socket2::{Domain, MaybeUninitSlice, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 
 use super::retry;
 use crate::{Errno, Error, Fd, ListenOptions, Shutdown, SocketKind, SocketOption};
+
+/// Rooms of one receive at most.
+pub(crate) const SCATTERED_MAX: usize = 8;
 
 /// A listening stream socket, close-on-exec. For what the options mean see [`ListenOptions`].
 pub(crate) fn listen(address: SocketAddr, options: &ListenOptions, nonblocking: bool) -> Result<Fd, Error> {
@@ -107,6 +113,37 @@ pub(crate) fn receive_into(fd: Fd, room: &mut [MaybeUninit<u8>]) -> Result<usize
     // SAFETY: I-SLICE.
     let received = retry(|| unsafe { libc::recv(fd.raw(), room.as_mut_ptr().cast(), room.len(), libc::MSG_DONTWAIT) })?;
     debug_assert!(received <= room.len());
+    Ok(received)
+}
+
+/// Receives what is there without waiting, at most `bytes_max` bytes, into the spare rooms of leases: each is filled before the next one is
+/// begun. How many there were, by which the leases are longer; `Ok(0)` at end-of-file.
+pub(crate) fn receive_scattered(fd: Fd, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno> {
+    let mut room_bytes = bytes_max;
+    let mut spares = leases.iter_mut().flatten().map(Lease::spare_mut);
+    let mut rooms: [MaybeUninitSlice<'_>; SCATTERED_MAX] = core::array::from_fn(|_| {
+        let spare = spares.next().unwrap_or_default();
+        let taken = spare.len().min(room_bytes);
+        room_bytes -= taken;
+        MaybeUninitSlice::new(&mut spare[..taken])
+    });
+    let used = rooms.iter().rposition(|room| !room.is_empty()).map_or(0, |last| last + 1);
+    let received = loop {
+        let call = |socket: &Socket| socket.recv_vectored_with_flags(&mut rooms[..used], libc::MSG_DONTWAIT);
+        match with_socket(fd, call) {
+            Err(Errno(libc::EINTR)) => {}
+            Err(errno) => return Err(errno),
+            Ok((received, _)) => break received,
+        }
+    };
+    let mut left = received;
+    for lease in leases.iter_mut().flatten() {
+        let written = left.min(lease.spare_capacity());
+        // SAFETY: I-WRITTEN.
+        unsafe { lease.advance_written(written) };
+        left -= written;
+    }
+    debug_assert_eq!(left, 0, "no more than there was room for");
     Ok(received)
 }
 

@@ -11,6 +11,9 @@
 //! | `mod.rs` | the verbs of the backend, and where an operation can be |
 //! | `ring.rs` | set-up, queues, the enter |
 //! | `entry.rs` | operations as submission queue entries |
+//! | `complete.rs` | what a completion means for its operation |
+//! | `cancel.rs` | operations that end before their time |
+//! | `late.rs` | ends and closes that wait for the kernel to take what is queued |
 //! | `receive.rs`, `group.rs` | receive buffers |
 //! | `watch.rs` | descriptors that the kernel watches for receives |
 //! | `queue.rs` | lists through the operation slots |
@@ -32,8 +35,11 @@
 //! places only. Lists are threaded through the slots, so no list can be full and nothing is dropped.
 #![deny(unsafe_code)]
 
+mod cancel;
+mod complete;
 mod entry;
 mod group;
+mod late;
 mod probe;
 mod queue;
 mod receive;
@@ -51,12 +57,13 @@ use plimsoll_slab::Key;
 
 use crate::net::{ListenOptions, SocketKind, SocketOption};
 use crate::op::{Errno, Fd, Op};
-use crate::slots::{Raw, Slot, SlotState, Slots};
-use crate::{Doorbell, DriverConfig, Error, Instant, ReceiveMode, Received, Wait, sys};
+use crate::slots::Slots;
+use crate::{Doorbell, DriverConfig, Error, Instant, ReceiveMode, Wait, sys};
 
-use entry::{Arming, Entry, Kind};
+use entry::{Arming, Entry};
+use late::LateList;
 use queue::Queue;
-use receive::{Receiver, Scratched, Taken};
+use receive::Receiver;
 use ring::{Patience, RETRY_DELAY, Ring, Submitted};
 use watch::{Begin, Watches};
 
@@ -84,6 +91,8 @@ pub(crate) struct Uring {
     /// Operations that were cancelled while the kernel did not have them.
     ended: Queue,
     starved_cancels: StarvedCancels,
+    /// What has to be done when the kernel has taken what is queued.
+    late: LateList,
     /// Completions that were taken out of the queue because it overflowed, in order, before those in the queue; and the
     /// charge for their memory.
     spill: VecDeque<cqueue::Entry>,
@@ -108,17 +117,6 @@ enum Bell {
 enum StarvedCancels {
     None,
     Some,
-}
-
-/// What became of a completion.
-#[derive(Debug)]
-enum Step {
-    Done(Result<u32, Errno>),
-    Received(Received),
-    /// Once more.
-    Again,
-    /// When there is a buffer.
-    Starve,
 }
 
 impl Uring {
@@ -156,6 +154,7 @@ impl Uring {
             tries: 0,
             ended: Queue::default(),
             starved_cancels: StarvedCancels::None,
+            late: LateList::default(),
             spill: VecDeque::new(),
             spill_charge: None,
             batch: 0,
@@ -192,6 +191,8 @@ impl Uring {
                     let is_pushed = self.ring.push(&Entry::watch(fd, name));
                     if is_pushed {
                         self.watches.watched(fd, key.index());
+                    } else {
+                        self.watches.unwatched(fd);
                     }
                     return is_pushed;
                 }
@@ -202,45 +203,6 @@ impl Uring {
             _ => {}
         }
         self.ring.push(&Entry::start(key, &mut slot.op, self.receiver.group(), arming))
-    }
-
-    /// Has the kernel not watch a descriptor any more, unless a receive waits for that.
-    fn unwatch_idle(&mut self, fd: Fd) {
-        if let Some(name) = self.watches.forget_idle(fd) {
-            self.end_watch(name);
-        }
-    }
-
-    fn end_watch(&mut self, name: u64) {
-        if !self.ring.push(&Entry::unwatch(name)) {
-            self.ring.cancel_now(name);
-        }
-    }
-
-    pub(crate) fn cancel(&mut self, key: Key, slots: &mut Slots) {
-        let Some(slot) = slots.get(key) else { return };
-        if !queue::is_listed(slot) {
-            if let Op::Receive { fd } = slot.op
-                && self.watches.withdraw(fd, key.index())
-            {
-                self.ended.push(slots, key.index());
-            } else if !self.cancels.is_empty() || !self.ring.push(&Entry::cancel(key, &slot.op)) {
-                self.cancels.push(slots, key.index());
-            }
-        } else if self.backlog.remove(slots, key.index()) || self.readable.remove(slots, key.index()) {
-            self.ended.push(slots, key.index());
-        } else {
-            self.starved_cancels = StarvedCancels::Some;
-        }
-    }
-
-    /// A cancel that found nothing. Mostly its operation has ended, and its completion is near. But the kernel does not
-    /// find an operation either while that is between readiness and the next try, and the try may find nothing and wait
-    /// anew.
-    fn cancel_again(&mut self, key: Key, slots: &mut Slots) {
-        if slots.get(key).is_some_and(|slot| slot.state != SlotState::InFlight && !queue::is_listed(slot)) {
-            self.cancel(key, slots);
-        }
     }
 
     pub(crate) fn enter(&mut self, wait: Wait, slots: &mut Slots) -> Result<(), Errno> {
@@ -293,20 +255,6 @@ impl Uring {
         true
     }
 
-    /// Ends the starved receives that were cancelled.
-    fn end_cancelled(&mut self, slots: &mut Slots) {
-        if self.starved_cancels == StarvedCancels::None {
-            return;
-        }
-        let ended = &mut self.ended;
-        self.starved.retain(
-            slots,
-            |_, slot| slot.state == SlotState::InFlight,
-            |slots, index| ended.push(slots, index),
-        );
-        self.starved_cancels = StarvedCancels::None;
-    }
-
     /// Restarts as many starved receives as find room for certain, so that hardly one starves twice.
     fn restart_starved(&mut self, slots: &mut Slots) {
         if self.starved.is_empty() {
@@ -327,8 +275,11 @@ impl Uring {
         }
     }
 
-    /// Hands over what waited for room, in order: operations, then cancels.
+    /// Hands over what waited for room, in order: what was put off, operations, then cancels.
     fn submit_backlog(&mut self, slots: &mut Slots) -> Submitted {
+        if self.catch_up() == Submitted::Some {
+            return Submitted::Some;
+        }
         while let Some(index) = self.backlog.first() {
             let key = self.backlog.pop(slots).expect("it has a first one");
             debug_assert_eq!(key.index(), index);
@@ -372,152 +323,6 @@ impl Uring {
         patience
     }
 
-    pub(crate) fn next(&mut self, slots: &mut Slots) -> Option<Raw> {
-        loop {
-            if let Some(key) = self.ended.pop(slots) {
-                return Some(Raw { key, result: Err(Errno::CANCELED), received: None });
-            }
-            if self.tries > 0 {
-                self.tries -= 1;
-                if let Some(key) = self.readable.pop(slots)
-                    && let Some(raw) = self.receive(key, slots)
-                {
-                    return Some(raw);
-                }
-                continue;
-            }
-            self.batch = self.batch.checked_sub(1)?;
-            let Some(completion) = self.spill.pop_front().or_else(|| self.ring.pop()) else {
-                debug_assert!(false, "a batch is what was in the queue");
-                return None;
-            };
-            if let Some(raw) = self.complete(&completion, slots) {
-                return Some(raw);
-            }
-        }
-    }
-
-    fn complete(&mut self, completion: &cqueue::Entry, slots: &mut Slots) -> Option<Raw> {
-        let taken = self.receiver.take(completion);
-        let (kind, key) = Kind::of(completion.user_data())?;
-        let more = cqueue::more(completion.flags());
-        match kind {
-            Kind::Cancel => {
-                if completion.result() == -libc::ENOENT {
-                    self.cancel_again(key, slots);
-                }
-                return None;
-            }
-            Kind::Doorbell => {
-                if !more {
-                    self.bell = Bell::Unarmed;
-                }
-                return None;
-            }
-            Kind::Watch => {
-                // Of a watch that fails, the receive finds out why.
-                let events = completion.result().max(0) as u32;
-                let (_, index) = self.watches.told(key, events, more)?;
-                let key = slots.key_at(index).expect("what waits for a watch is in flight");
-                return self.receive(key, slots);
-            }
-            Kind::Unwatch => return None,
-            Kind::Operation | Kind::Opening => debug_assert!(!more, "operations are one-shot"),
-        }
-        let result = u32::try_from(completion.result()).map_err(|_| Errno(-completion.result()));
-        let Some(slot) = slots.get(key) else {
-            if let (Kind::Opening, Ok(fd)) = (kind, result) {
-                let _closed = sys::close(Fd::from_raw(fd as i32));
-            }
-            return Some(Raw { key, result, received: None });
-        };
-        if queue::is_listed(slot) {
-            self.cancels.remove(slots, key.index());
-        }
-        let step = self.step(key, result, taken, slots);
-        self.finish(key, step, slots)
-    }
-
-    /// Tries a receive into the scratch buffer.
-    fn receive(&mut self, key: Key, slots: &mut Slots) -> Option<Raw> {
-        let slot = slots.get(key).expect("a receive that waits is in flight");
-        let Op::Receive { fd } = slot.op else { unreachable!("only receives wait for a watch") };
-        self.watches.set_queued(fd, false);
-        let step = self.received(fd, 0, Taken::Nothing, slot.state);
-        self.finish(key, step, slots)
-    }
-
-    fn finish(&mut self, key: Key, step: Step, slots: &mut Slots) -> Option<Raw> {
-        match step {
-            Step::Done(result) => Some(Raw { key, result, received: None }),
-            Step::Received(bytes) => Some(Raw { key, result: Ok(bytes.len() as u32), received: Some(bytes) }),
-            Step::Again => {
-                self.place(key, Arming::Parked, slots);
-                None
-            }
-            Step::Starve => {
-                self.enobufs_total += 1;
-                self.starved.push(slots, key.index());
-                None
-            }
-        }
-    }
-
-    /// What a completion means for its operation.
-    fn step(&mut self, key: Key, result: Result<u32, Errno>, taken: Taken, slots: &Slots) -> Step {
-        let slot = slots.get(key).expect("looked up by the caller");
-        let wanted = slot.state == SlotState::InFlight;
-        let count = match result {
-            Ok(count) => count,
-            Err(Errno::NOBUFS) if wanted && matches!(slot.op, Op::Receive { .. }) => return Step::Starve,
-            Err(Errno(libc::EINTR)) if wanted => return interrupted(&slot.op),
-            // A worker thread of the kernel that is told to stop, and a receive that would have to queue for a buffer.
-            Err(Errno(libc::EINTR | libc::ENOBUFS)) if !wanted => return Step::Done(Err(Errno::CANCELED)),
-            Err(errno) => return Step::Done(Err(errno)),
-        };
-        match slot.op {
-            Op::Accept { .. } if !wanted => Step::Done(Err(Errno::CANCELED)),
-            Op::Accept { listener } => match sys::accept(listener, false) {
-                Ok(Some(fd)) => Step::Done(Ok(fd.raw() as u32)),
-                Ok(None) => Step::Again,
-                Err(errno) => Step::Done(Err(errno)),
-            },
-            Op::Receive { fd } => self.received(fd, count, taken, slot.state),
-            // Its descriptor may be closed, and the number another file's.
-            Op::Shutdown { .. } if slot.state.is_cancelled() => Step::Done(Err(Errno::CANCELED)),
-            Op::Shutdown { fd, how } => Step::Done(sys::shutdown(fd, how).map(|()| 0)),
-            Op::Stat { .. } => Step::Done(Ok(sys::STATX_BYTES as u32)),
-            Op::Poll { .. } => Step::Done(Ok(0)),
-            _ => Step::Done(Ok(count)),
-        }
-    }
-
-    fn received(&mut self, fd: Fd, count: u32, taken: Taken, state: SlotState) -> Step {
-        match (&mut self.receiver, taken) {
-            (_, Taken::Lost) if state != SlotState::Orphaned => Step::Done(Err(Errno(libc::EIO))),
-            (Receiver::Poll(_), _) if state != SlotState::InFlight => Step::Done(Err(Errno::CANCELED)),
-            (Receiver::Poll(scratch), _) => match scratch.receive(fd) {
-                Ok(Scratched::Full(bytes)) => Step::Received(bytes),
-                Ok(Scratched::Short(bytes)) => {
-                    self.watches.cut_short(fd);
-                    Step::Received(bytes)
-                }
-                Ok(Scratched::EndOfFile) => Step::Done(Ok(0)),
-                Ok(Scratched::Nothing) => {
-                    self.watches.used_up(fd);
-                    Step::Again
-                }
-                Ok(Scratched::NoRoom) => Step::Starve,
-                Err(errno) => Step::Done(Err(errno)),
-            },
-            (Receiver::Ring(group), Taken::Bytes(span)) if state != SlotState::Orphaned => {
-                Step::Received(group.lend(span))
-            }
-            // The end of the stream, or bytes that nobody wants.
-            (Receiver::Ring(_), _) => Step::Done(Ok(count)),
-        }
-    }
-
     pub(crate) fn has_ready(&self) -> bool {
         self.batch > 0 || self.tries > 0 || !self.ended.is_empty()
     }
@@ -547,36 +352,6 @@ impl Uring {
         sys::accept(listener, false)
     }
 
-    /// A descriptor is about to be closed: what waits here for its turn is ended, because it would act on whatever has
-    /// the number by then. The owners of what is with the kernel must have asked for its end.
-    pub(crate) fn closes(&mut self, fd: Fd, slots: &mut Slots) {
-        let ended = &mut self.ended;
-        let may_try = self.watches.is_queued(fd);
-        for (waiting, may_be) in [(&mut self.starved, true), (&mut self.backlog, true), (&mut self.readable, may_try)] {
-            if may_be && !waiting.is_empty() {
-                let others = |_, slot: &Slot| slot.op.descriptor() != Some(fd);
-                waiting.retain(slots, others, |slots, index| ended.push(slots, index));
-            }
-        }
-        debug_assert!(
-            !slots.any(|slot| is_made_again(slot) && slot.op.descriptor() == Some(fd)),
-            "{fd:?} is closed under an accept or a receive: cancel or orphan it before"
-        );
-        let (watch, waiter) = self.watches.forget(fd);
-        if let Some(index) = waiter {
-            ended.push(slots, index);
-        }
-        if let Some(name) = watch {
-            self.end_watch(name);
-        }
-    }
-
-    /// Hands over what is queued first: an entry that names the descriptor must not meet another file under its number.
-    pub(crate) fn close_now(&mut self, fd: Fd) {
-        let _queued = self.ring.submit();
-        let _closed = sys::close(fd);
-    }
-
     pub(crate) fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
         sys::local_address(fd)
     }
@@ -590,25 +365,10 @@ impl Uring {
     }
 }
 
-/// Whether an operation may be started once more, by its descriptor's number.
-fn is_made_again(slot: &Slot) -> bool {
-    let by_number = matches!(slot.op, Op::Accept { .. } | Op::Receive { .. });
-    by_number && slot.state == SlotState::InFlight && !queue::is_listed(slot)
-}
-
-/// What a signal that reached a worker thread of the kernel means for an operation: it is made again.
-fn interrupted(op: &Op) -> Step {
-    match op {
-        Op::Close { .. } => Step::Done(Ok(0)),
-        // Asked again, the socket would say that it is connecting already.
-        Op::Connect { .. } => Step::Done(Err(Errno(libc::EINTR))),
-        _ => Step::Again,
-    }
-}
-
 impl Drop for Uring {
-    /// Nothing is in flight but the doorbell, which has no memory; see I-GROUP of [`group`].
+    /// Nothing is in flight but the doorbell and watches, which have no memory; see I-GROUP of [`group`].
     fn drop(&mut self) {
+        self.close_late();
         if let Some(group) = self.receiver.group() {
             let _gone = self.ring.unregister_group(group);
         }

@@ -32,6 +32,9 @@ pub(super) struct Ring {
     setup: Setup,
     _charge: Charge,
     bytes: u64,
+    /// As if the kernel had no memory for entries.
+    #[cfg(test)]
+    pub(super) takes_nothing: bool,
 }
 
 /// How an enter names the ring.
@@ -145,7 +148,15 @@ impl Ring {
         debug_assert!(io.params().sq_entries() <= entries, "charged for what the kernel gave");
         debug_assert!(io.params().cq_entries() <= entries * COMPLETIONS_PER_ENTRY);
         let handle = register_descriptor(&io).map_or(Handle::Descriptor, Handle::Registered);
-        Self { io, handle, setup, _charge: charge, bytes: ring_bytes(entries) }
+        Self {
+            io,
+            handle,
+            setup,
+            _charge: charge,
+            bytes: ring_bytes(entries),
+            #[cfg(test)]
+            takes_nothing: false,
+        }
     }
 
     /// Whether it is entered by its index among the thread's registered rings.
@@ -175,10 +186,10 @@ impl Ring {
         unsafe { queue.push(entry.raw()) }.is_ok()
     }
 
-    /// Cancels what has this user data, at once and without an entry: for when there is no room for one.
-    pub(super) fn cancel_now(&self, user_data: u64) {
-        let cancelled = self.io.submitter().register_sync_cancel(None, types::CancelBuilder::user_data(user_data));
-        debug_assert!(cancelled.is_ok() || cancelled.is_err_and(|error| error.raw_os_error() == Some(libc::ENOENT)));
+    /// Cancels everything that the kernel has, as far as that can be, without an entry and without waiting for it.
+    pub(super) fn cancel_all(&self) {
+        let at_once = types::Timespec::new();
+        let _nothing_there = self.io.submitter().register_sync_cancel(Some(at_once), types::CancelBuilder::any().all());
     }
 
     /// Entries that the kernel has not taken yet.
@@ -240,6 +251,10 @@ impl Ring {
     }
 
     fn call(&self, submit: u32, mut flags: EnterFlags, patience: Patience) -> Result<u32, Errno> {
+        #[cfg(test)]
+        if self.takes_nothing && submit > 0 {
+            return Err(Errno::AGAIN);
+        }
         let wanted = u32::from(patience != Patience::None);
         let (number, registered) = match self.handle {
             Handle::Registered(index) => (index as i32, EnterFlags::REGISTERED_RING),

@@ -1,7 +1,8 @@
 //! Who waits for bytes on a descriptor, and the readiness that the kernel told of and nobody has used up.
 //!
 //! The kernel watches a descriptor from its first receive until it is closed: one entry that stays, instead of one for each receive. It tells when
-//! something comes, not while something is there; what it told is remembered here.
+//! something comes, not while something is there; what it told is remembered here. Each of its tells costs a completion, whether a receive is there
+//! or not: a watch ends early when it has told twice and nobody has begun a receive, and the next receive begins another.
 //!
 //! ```text
 //!   word 0: 24 bits the receive that waits, plus one | 8 bits flags
@@ -27,6 +28,8 @@ const READABLE: u32 = 2 << 24;
 const ENDED: u32 = 4 << 24;
 /// A receive is in the list of those that try.
 const QUEUED: u32 = 8 << 24;
+/// The kernel told of something while no receive was there to take it, and none has begun since.
+const UNHEARD: u32 = 16 << 24;
 const WAITER: u32 = WATCHED - 1;
 
 /// Events that tell of an end.
@@ -43,6 +46,18 @@ pub(super) enum Begin {
     Try,
     /// Wait by itself: another one waits here already, or there is no memory.
     Alone,
+}
+
+/// What has to be done about something that the kernel told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// The operation at this index was waiting for it.
+    Waiter(u32),
+    /// Nothing: it is remembered, or of an earlier watch.
+    Nobody,
+    /// The watch with this name has to end: nobody has taken what came before. The next receive begins a new one, which tells at once of
+    /// what is there.
+    TooMuch(u64),
 }
 
 /// The watches of a driver.
@@ -83,12 +98,25 @@ impl Watches {
         self.table.set(fd, [WATCHED | (state & QUEUED) | (index + 1), self.count]);
     }
 
-    /// What the kernel told of the watch `key`, and whether it goes on watching. Gives the descriptor and the operation that was waiting.
-    pub(super) fn told(&mut self, key: Key, events: u32, goes_on: bool) -> Option<(Fd, u32)> {
+    /// The kernel could not be asked to watch, as [`begin`](Self::begin) said.
+    pub(super) fn unwatched(&mut self, fd: Fd) {
+        // Gives the page back, if it is of no use.
+        self.table.set(fd, self.table.get(fd));
+    }
+
+    /// What the kernel told of the watch `key`, and whether it goes on watching.
+    pub(super) fn told(&mut self, key: Key, events: u32, goes_on: bool) -> Told {
         let fd = Fd::from_raw(key.index() as i32);
         let [mut state, count] = self.table.get(fd);
         if state & WATCHED == 0 || count & GENERATION != key.generation() {
-            return None;
+            return Told::Nobody;
+        }
+        if state & (WAITER | QUEUED) == 0 && goes_on {
+            if state & UNHEARD != 0 {
+                self.table.set(fd, [0, 0]);
+                return Told::TooMuch(name(fd, count));
+            }
+            state |= UNHEARD;
         }
         state |= READABLE;
         if events & ENDS != 0 {
@@ -100,14 +128,17 @@ impl Watches {
         let waiter = state & WAITER;
         let [state, count] = if goes_on { [state & !WAITER, count] } else { [state & QUEUED, 0] };
         self.table.set(fd, [state, count]);
-        waiter.checked_sub(1).map(|index| (fd, index))
+        match waiter.checked_sub(1) {
+            Some(index) => Told::Waiter(index),
+            None => Told::Nobody,
+        }
     }
 
     /// Remembers whether a receive of the descriptor is in the list of those that try, if it is watched.
     pub(super) fn set_queued(&mut self, fd: Fd, is_queued: bool) {
         let [state, count] = self.table.get(fd);
         if state & (WATCHED | QUEUED) != 0 {
-            let state = if is_queued { state | QUEUED } else { state & !QUEUED };
+            let state = if is_queued { (state | QUEUED) & !UNHEARD } else { state & !QUEUED };
             self.table.set(fd, [state, count]);
         }
     }
@@ -139,6 +170,11 @@ impl Watches {
             self.table.set(fd, [state & !WAITER, count]);
         }
         waits
+    }
+
+    #[cfg(test)]
+    pub(super) fn pages_held(&self) -> usize {
+        self.table.pages_held()
     }
 
     /// Forgets the descriptor unless a receive waits. Gives the name of the watch that has to end.
@@ -197,12 +233,12 @@ mod tests {
     fn one_watch_serves_many_receives() {
         let mut watches = watches();
         let key = watch(&mut watches, 5);
-        assert_eq!(watches.told(key, READ, true), Some((FD, 5)));
+        assert_eq!(watches.told(key, READ, true), Told::Waiter(5));
         assert_eq!(watches.begin(FD, 6), Begin::Try, "nobody has used it up");
         watches.used_up(FD);
         assert_eq!(watches.begin(FD, 6), Begin::Wait);
         assert_eq!(watches.begin(FD, 8), Begin::Alone, "one waits already");
-        assert_eq!(watches.told(key, READ, true), Some((FD, 6)));
+        assert_eq!(watches.told(key, READ, true), Told::Waiter(6));
         watches.cut_short(FD);
         assert_eq!(watches.begin(FD, 9), Begin::Wait);
     }
@@ -211,7 +247,7 @@ mod tests {
     fn the_end_is_not_forgotten_by_a_short_receive() {
         let mut watches = watches();
         let key = watch(&mut watches, 0);
-        assert_eq!(watches.told(key, READ | libc::POLLRDHUP as u32, true), Some((FD, 0)));
+        assert_eq!(watches.told(key, READ | libc::POLLRDHUP as u32, true), Told::Waiter(0));
         watches.cut_short(FD);
         assert_eq!(watches.begin(FD, 1), Begin::Try);
     }
@@ -223,21 +259,40 @@ mod tests {
         assert!(watches.withdraw(FD, 1) && !watches.withdraw(FD, 1));
         let (name, waiter) = watches.forget(FD);
         assert_eq!((name.and_then(Kind::of), waiter), (Some((Kind::Watch, old)), None));
-        assert_eq!(watches.told(old, READ, true), None);
+        assert_eq!(watches.told(old, READ, true), Told::Nobody);
         let new = watch(&mut watches, 2);
         assert_ne!(old, new);
-        assert_eq!(watches.told(old, READ, true), None);
-        assert_eq!(watches.told(new, READ, true), Some((FD, 2)));
+        assert_eq!(watches.told(old, READ, true), Told::Nobody);
+        assert_eq!(watches.told(new, READ, true), Told::Waiter(2));
         assert_eq!(watches.forget(FD).1, None);
         assert_eq!(watches.forget(FD), (None, None));
         assert_eq!(watches.table.pages_held(), 0, "memory is given back");
     }
 
     #[test]
+    fn a_watch_that_nobody_listens_to_ends() {
+        let mut watches = watches();
+        let key = watch(&mut watches, 1);
+        assert_eq!(watches.told(key, READ, true), Told::Waiter(1));
+        assert_eq!(watches.told(key, READ, true), Told::Nobody);
+        // One that tries has heard it.
+        assert_eq!(watches.begin(FD, 2), Begin::Try);
+        watches.set_queued(FD, true);
+        assert_eq!(watches.told(key, READ, true), Told::Nobody, "it will see this, too");
+        watches.set_queued(FD, false);
+        assert_eq!(watches.told(key, READ, true), Told::Nobody);
+        let Told::TooMuch(name) = watches.told(key, READ, true) else { panic!("twice unheard") };
+        assert_eq!(Kind::of(name), Some((Kind::Watch, key)));
+        assert_eq!(watches.table.pages_held(), 0);
+        assert_eq!(watches.told(key, READ, true), Told::Nobody, "what was under way");
+        watch(&mut watches, 3);
+    }
+
+    #[test]
     fn a_watch_that_ends_is_begun_again() {
         let mut watches = watches();
         let key = watch(&mut watches, 3);
-        assert_eq!(watches.told(key, 0, false), Some((FD, 3)), "the receive finds out why");
+        assert_eq!(watches.told(key, 0, false), Told::Waiter(3), "the receive finds out why");
         let again = watch(&mut watches, 3);
         assert_ne!(key, again);
         assert_eq!(watches.forget_idle(FD), None, "a receive waits");

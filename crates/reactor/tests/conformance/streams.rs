@@ -91,6 +91,45 @@ pub(crate) fn answers_without_an_operation(bench: &mut Bench) {
     assert_eq!(bench.driver.send_now(server, b"x"), Err(Errno(libc::EBADF)));
 }
 
+/// One call fills leases in their order, no further than it may, and passes over places without one.
+pub(crate) fn receives_into_several_leases(bench: &mut Bench) {
+    let (client, server) = bench.pair();
+    let mut leases = [Some(bench.room(4_096)), None, Some(bench.lease(b"kept")), Some(bench.room(4_096))];
+    assert_eq!(bench.driver.receive_now(server, &mut leases, 1_000), Err(Errno::AGAIN), "nothing has come");
+    let rooms: Vec<usize> = leases.iter().flatten().map(|lease| lease.spare_capacity()).collect();
+    let sent = pattern(0, rooms.iter().sum::<usize>() - 10);
+    bench.send_all(client, &sent);
+    let mut received = 0;
+    while received < sent.len() {
+        let may = (sent.len() - received).min(3_000);
+        match bench.driver.receive_now(server, &mut leases, may) {
+            Ok(bytes) if (1..=may).contains(&bytes) => received += bytes,
+            Err(Errno::AGAIN) => bench.pass_time(),
+            other => panic!("{other:?} after {received} bytes"),
+        }
+        let [Some(first), None, Some(second), Some(third)] = &leases else { panic!("leases stay where they are") };
+        assert!(second.starts_with(b"kept"), "bytes that were there stay");
+        let heard = [&first[..], &second[4..], third].concat();
+        assert!(heard == sent[..received], "the bytes of the stream, in their order");
+        assert!(first.spare_capacity() == 0 || second.len() == 4, "one after the other");
+        assert!(second.spare_capacity() == 0 || third.is_empty(), "one after the other");
+    }
+    assert_eq!(leases[3].as_ref().map(|lease| lease.spare_capacity()), Some(10));
+    let shut = bench.run(Op::Shutdown { fd: client, how: Shutdown::Write });
+    assert_eq!(shut.result, Ok(0));
+    let end = loop {
+        match bench.driver.receive_now(server, &mut leases, 1_000) {
+            Err(Errno::AGAIN) => bench.pass_time(),
+            end => break end,
+        }
+    };
+    assert_eq!(end, Ok(0));
+    for fd in [client, server] {
+        bench.close(fd);
+    }
+    assert_eq!(bench.driver.receive_now(server, &mut leases, 10), Err(Errno(libc::EBADF)));
+}
+
 pub(crate) fn addresses(bench: &mut Bench) {
     let (listener, address) = bench.listen();
     let (client, server) = bench.pair_through(listener, address);

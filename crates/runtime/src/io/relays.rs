@@ -245,7 +245,7 @@ impl Relays {
             Event::Failed(key, Errno::CANCELED) if self.is_cancelled(key) => self.receive(key),
             Event::Failed(key, errno) => self.finish(key, RelayEnd::Failed(errno)),
             Event::Due(key) => self.due(key),
-            Event::PeerClosed(_) | Event::Accepted(_) => debug_assert!(false, "never asked for"),
+            Event::PeerClosed(_) | Event::Readable(_) | Event::Accepted(_) => debug_assert!(false, "never asked for"),
         }
     }
 

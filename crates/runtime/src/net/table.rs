@@ -12,107 +12,38 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use core::cell::{Cell, RefCell};
 use core::fmt;
-use core::future::{Future, poll_fn};
+use core::future::poll_fn;
 use core::net::SocketAddr;
-use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
-use core::time::Duration;
-use std::collections::VecDeque;
+use core::task::{Context, Poll};
 use std::rc::Rc;
 
 use plimsoll_pool::{Charge, Kind, Lease, OverBudget};
 use plimsoll_reactor::op::Shutdown;
-use plimsoll_reactor::{
-    Completion, Errno, Fd, Instant, Interest, Op, Payload, PoolPage, Received, SendBytes, SocketOption,
-};
+use plimsoll_reactor::{Errno, Fd, Interest, Op, Payload, PoolPage, Received, SendBytes, SocketOption};
 use plimsoll_slab::{Key, Slab};
 
 use super::{TcpListener, kernel};
-use crate::task::contained;
-use crate::time::{Coarse, Link, Links, Sleep, TICK_MS};
+use crate::Result;
+use crate::time::{Coarse, Link, Sleep};
 use crate::token::{INDEX_MAX, Purpose, Target};
 use crate::worker::Worker;
-use crate::{Result, sleep_until};
 
 mod accept;
 mod adopt;
+mod events;
+mod pages;
+mod readable;
 mod release;
+mod timers;
 
 use accept::Accepting;
 pub use adopt::Adopted;
-
-/// Completions that wait for the table at most; when they are as many, the worker reaps no further until they are taken.
-const EVENTS_MAX: usize = 256;
-
-/// Pages that a table gives back at a time.
-const RECALLED_PAGES_MAX: u32 = 2_048;
-
-/// When the table's timer fires if nothing else sets it: never, in practice.
-const RESERVED: Duration = Duration::from_secs(365 * 24 * 3_600);
+pub(crate) use events::Events;
+use events::{EVENTS_MAX, RawEvent};
 
 /// Why a key must be in the table.
 const OPEN: &str = "a connection is used before it is closed";
-
-/// Completions on their way to a table.
-pub(crate) struct Events {
-    queue: RefCell<VecDeque<RawEvent>>,
-    waker: RefCell<Option<Waker>>,
-    /// Pages of the table that no connection uses and that may go back to the pool.
-    spare_pages: Cell<u32>,
-    /// The worker wants them back.
-    recalled: Cell<bool>,
-}
-
-struct RawEvent {
-    purpose: Purpose,
-    index: u32,
-    completion: Completion,
-}
-
-impl Events {
-    fn new() -> Rc<Self> {
-        Rc::new(Self {
-            queue: RefCell::new(VecDeque::with_capacity(EVENTS_MAX)),
-            waker: RefCell::default(),
-            spare_pages: Cell::new(0),
-            recalled: Cell::new(false),
-        })
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.queue.borrow().len() >= EVENTS_MAX
-    }
-
-    pub(crate) fn has_spare_pages(&self) -> bool {
-        self.spare_pages.get() > 0
-    }
-
-    /// Has the table give back the pages that it can spare, when its owner looks at it next: at once if it waits.
-    pub(crate) fn recall_pages(&self) {
-        self.recalled.set(true);
-        self.look();
-    }
-
-    /// Has the table's owner look at it again, if it waits.
-    fn look(&self) {
-        if let Some(waker) = self.waker.borrow_mut().take() {
-            waker.wake();
-        }
-    }
-
-    pub(crate) fn push(&self, purpose: Purpose, index: u32, completion: Completion) {
-        let mut queue = self.queue.borrow_mut();
-        debug_assert!(queue.len() < EVENTS_MAX, "the worker looks before it reaps");
-        queue.push_back(RawEvent { purpose, index, completion });
-        drop(queue);
-        let waker = self.waker.borrow_mut().take();
-        if let Some(waker) = waker {
-            contained(|| waker.wake());
-        }
-    }
-}
 
 /// A connection's entry.
 struct Entry<C> {
@@ -130,16 +61,8 @@ enum Inbound {
     None,
     Receive(Key),
     Watch(Key),
-}
-
-impl<C> Links for Slab<Entry<C>, PoolPage> {
-    fn link(&self, index: u32) -> Link {
-        self.get_at(index).expect("only live entries are linked").link
-    }
-
-    fn set_link(&mut self, index: u32, link: Link) {
-        self.get_at_mut(index).expect("only live entries are linked").link = link;
-    }
+    /// Tells when bytes are there.
+    Readable(Key),
 }
 
 /// What happened on a connection. After [`Failed`](Event::Failed) the connection is good for nothing but [`Table::close`].
@@ -153,6 +76,8 @@ pub enum Event {
     Ended(Key),
     /// The socket has taken bytes; the rest (often none) comes back. The send is over.
     Sent(Key, SendBytes),
+    /// There is something for [`Table::receive_now`], as [`Table::await_readable`] asked to be told.
+    Readable(Key),
     /// The peer has closed or reset the connection, as [`Table::watch`] asked to be told.
     PeerClosed(Key),
     /// The time set by [`Table::schedule`] has come.
@@ -236,16 +161,13 @@ impl<C: Default> Table<C> {
         let events = Events::new();
         let id = worker.add_table(&events)?;
         let per_chunk = Slab::<Entry<C>, PoolPage>::ENTRIES_PER_CHUNK;
-        let timers = Coarse::new(tick(worker.now()));
-        // Its timer has room from the start: at the line, a wait that finds none asks to be polled each turn.
-        let mut sleep = sleep_until(worker.now() + RESERVED);
-        let _is_far = Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop()));
+        let timers = Coarse::new(timers::tick(worker.now()));
         Ok(Self {
             id,
             events,
             entries: Slab::new(config.connections_max.min(INDEX_MAX).div_ceil(per_chunk)),
             timers,
-            sleep: Some(sleep),
+            sleep: Some(timers::reserved(&worker)),
             accepting: if listener.is_some() { Accepting::Idle } else { Accepting::Off },
             listener,
             is_held: false,
@@ -290,14 +212,6 @@ impl<C: Default> Table<C> {
     /// The connection at a place, counted from 0.
     pub fn key_at(&self, place: u32) -> Option<Key> {
         self.entries.key_at(place)
-    }
-
-    /// The time until what [`schedule`](Self::schedule) asked for, to a quarter of a second; `None` if nothing is asked for, or the
-    /// connection was closed.
-    pub fn scheduled_in(&self, key: Key) -> Option<Duration> {
-        let due = self.entries.get(key)?.link.deadline_tick()?;
-        let ticks = due.saturating_sub(tick(self.worker.now()));
-        Some(Duration::from_millis(u64::from(ticks) * u64::from(TICK_MS)))
     }
 
     /// All connections, as they are now.
@@ -364,6 +278,11 @@ impl<C: Default> Table<C> {
         match raw.purpose {
             Purpose::Receive if entry.inbound == Inbound::Receive(op) => entry.inbound = Inbound::None,
             Purpose::Watch if entry.inbound == Inbound::Watch(op) => entry.inbound = Inbound::None,
+            Purpose::Watch if entry.inbound == Inbound::Readable(op) => {
+                entry.inbound = Inbound::None;
+                // Of a wait that fails, the receive finds out why.
+                return Some(Event::Readable(key));
+            }
             Purpose::Send if entry.send == Some(op) => entry.send = None,
             _ => return None,
         }
@@ -400,7 +319,7 @@ impl<C: Default> Table<C> {
         self.entries.get(key).expect(OPEN).send.is_some()
     }
 
-    /// Bytes of the pool that the send in flight holds; 0 without one.
+    /// Bytes of the pool that the send in flight holds alone; 0 without one, and for bytes that are [shared](SendBytes::Shared) with others.
     pub fn sending_bytes(&self, key: Key) -> usize {
         let send = self.entries.get(key).expect(OPEN).send;
         send.map_or(0, |op| self.worker.driver.borrow().held_bytes(op))
@@ -439,7 +358,9 @@ impl<C: Default> Table<C> {
     /// [`OverBudget`] when the operation has no room.
     pub fn watch(&mut self, key: Key) -> Result<(), OverBudget> {
         match self.entry(key).inbound {
-            Inbound::None => self.arm(key, Purpose::Watch, |fd| Op::Poll { fd, interest: Interest::PeerClosed }),
+            Inbound::None | Inbound::Readable(_) => {
+                self.arm(key, Purpose::Watch, |fd| Op::Poll { fd, interest: Interest::PeerClosed })
+            }
             Inbound::Receive(_) | Inbound::Watch(_) => Ok(()),
         }
     }
@@ -454,10 +375,10 @@ impl<C: Default> Table<C> {
         Ok(())
     }
 
-    /// Takes [`watch`](Self::watch) back.
+    /// Takes [`watch`](Self::watch) and [`await_readable`](Self::await_readable) back.
     pub fn unwatch(&mut self, key: Key) {
         let entry = self.entry(key);
-        if let Inbound::Watch(op) = entry.inbound {
+        if let Inbound::Watch(op) | Inbound::Readable(op) = entry.inbound {
             entry.inbound = Inbound::None;
             self.worker.driver.borrow_mut().orphan(op);
         }
@@ -484,20 +405,6 @@ impl<C: Default> Table<C> {
             Err((over, Op::Send { bytes, .. })) => Err((over, bytes)),
             Err((_, op)) => unreachable!("a refused send comes back as it was, not as {op:?}"),
         }
-    }
-
-    /// Asks for [`Event::Due`] after a duration, to a quarter of a second, never early. It replaces what was asked before; a deadline
-    /// that is put off costs one store.
-    pub fn schedule(&mut self, key: Key, after: Duration) {
-        debug_assert!(self.entries.contains(key), "a live connection");
-        let deadline = tick(self.worker.now() + after) + 1;
-        self.timers.schedule(&mut self.entries, key.index(), deadline);
-    }
-
-    /// Takes [`schedule`](Self::schedule) back.
-    pub fn unschedule(&mut self, key: Key) {
-        debug_assert!(self.entries.contains(key), "a live connection");
-        self.timers.cancel(&mut self.entries, key.index());
     }
 
     /// The peer's address.
@@ -565,7 +472,7 @@ impl<C: Default> Table<C> {
         let (fd, send) = (entry.fd, entry.send.take());
         let inbound = match core::mem::replace(&mut entry.inbound, Inbound::None) {
             Inbound::None => None,
-            Inbound::Receive(op) | Inbound::Watch(op) => Some(op),
+            Inbound::Receive(op) | Inbound::Watch(op) | Inbound::Readable(op) => Some(op),
         };
         for op in [inbound, send].into_iter().flatten() {
             self.worker.driver.borrow_mut().orphan(op);
@@ -576,51 +483,6 @@ impl<C: Default> Table<C> {
         self.note_spare_pages();
         state
     }
-
-    /// Pages that no connection uses, but for one while connections may come: an armed accept has its place.
-    fn note_spare_pages(&self) {
-        self.events.spare_pages.set(self.entries.empty_chunks().saturating_sub(u32::from(self.is_accepting())));
-    }
-
-    fn release_spare_pages(&mut self) {
-        for _ in 0..self.events.spare_pages.get().min(RECALLED_PAGES_MAX) {
-            self.entries.release_empty();
-        }
-        self.note_spare_pages();
-    }
-
-    fn next_due(&mut self) -> Option<Event> {
-        let index = self.timers.pop_due(&mut self.entries, tick(self.worker.now()))?;
-        self.entries.key_at(index).map(Event::Due)
-    }
-
-    /// Ready when a timer is due; else the waker is woken when one may be.
-    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let paused = match self.accepting {
-            Accepting::Paused { until, .. } => Some(until),
-            _ => None,
-        };
-        let due = self.timers.next_tick().map(|tick| Instant::from_millis(u64::from(tick) * u64::from(TICK_MS)));
-        let Some(next) = [paused, due].into_iter().flatten().min() else {
-            return Poll::Pending;
-        };
-        let sleep = self.sleep.get_or_insert_with(|| sleep_until(next));
-        if sleep.deadline() != next {
-            sleep.reset(next);
-        }
-        Pin::new(sleep).poll(cx)
-    }
-
-    /// Gives back the pages of the table that no connection uses.
-    pub fn release_pages(&mut self) {
-        while self.entries.release_empty().is_some() {}
-        self.note_spare_pages();
-    }
-}
-
-/// The coarse tick that an instant falls in.
-fn tick(instant: Instant) -> u32 {
-    (instant.as_millis() / u64::from(TICK_MS)) as u32
 }
 
 impl<C: Default> Drop for Table<C> {

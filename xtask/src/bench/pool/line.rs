@@ -18,6 +18,8 @@ pub(super) struct Flooded {
     pub(super) growth: f64,
     /// How long somebody else waited for an answer, or tried for one.
     pub(super) slowest_seconds: f64,
+    /// How often that one was not answered with 200.
+    pub(super) turned_away: u32,
 }
 
 /// A fresh server for each flood.
@@ -26,11 +28,12 @@ pub(super) fn flood(server: &'static Server, placement: &Placement) -> Result<Fl
     for name in FLOODS {
         let one = one(loads::case(name)?, server, placement)?;
         eprintln!(
-            "{}: {name}: grew by {:.3} of the line, the slowest answer to another client took {:.3} s",
-            server.name, one.growth, one.slowest_seconds
+            "{}: {name}: grew by {:.3} of the line, the slowest answer to another client took {:.3} s, {} were not 200",
+            server.name, one.growth, one.slowest_seconds, one.turned_away
         );
         worst.growth = worst.growth.max(one.growth);
         worst.slowest_seconds = worst.slowest_seconds.max(one.slowest_seconds);
+        worst.turned_away += one.turned_away;
     }
     Ok(worst)
 }
@@ -42,7 +45,7 @@ fn one(case: &loads::Case, server: &'static Server, placement: &Placement) -> Re
     running.reset_peak()?;
     let before = running.resident_bytes()?;
     let (over, address) = (AtomicBool::new(false), running.address());
-    let slowest = thread::scope(|scope| {
+    let (slowest, turned_away) = thread::scope(|scope| {
         let honest = scope.spawn(|| honest(address, &over));
         let swarm = Swarm::start(case.name, address, None, 1, placement);
         let done = swarm.and_then(|swarm| memory::converse(swarm, || Ok(())));
@@ -51,25 +54,27 @@ fn one(case: &loads::Case, server: &'static Server, placement: &Placement) -> Re
         done.and(slowest)
     })?;
     let growth = running.peak_resident_bytes()?.saturating_sub(before);
-    Ok(Flooded { growth: growth as f64 / LOW_LINE_BYTES as f64, slowest_seconds: slowest.as_secs_f64() })
+    Ok(Flooded { growth: growth as f64 / LOW_LINE_BYTES as f64, slowest_seconds: slowest.as_secs_f64(), turned_away })
 }
 
-/// A client of another address that asks again and again on fresh connections: the longest time to a right answer, however many tries that took.
-fn honest(server: SocketAddr, over: &AtomicBool) -> Duration {
-    let mut slowest = Duration::ZERO;
+/// A client of another address that asks again and again on fresh connections: the longest time to a right answer, however many tries that took,
+/// and how many of them were in vain.
+fn honest(server: SocketAddr, over: &AtomicBool) -> (Duration, u32) {
+    let (mut slowest, mut in_vain) = (Duration::ZERO, 0);
     while !over.load(Ordering::Relaxed) {
         let start = Instant::now();
         while client::ask(HONEST, server, 1).is_err() && start.elapsed() < PATIENCE {
+            in_vain += 1;
             thread::sleep(PAUSE);
         }
         slowest = slowest.max(start.elapsed());
         thread::sleep(PAUSE);
     }
-    slowest
+    (slowest, in_vain)
 }
 
 /// The cases that want more than the line.
-const FLOODS: [&str; 4] = ["half-head", "unread-blobs", "uploads", "unread-pipelines"];
+const FLOODS: [&str; 5] = ["half-head", "unread-blobs", "uploads", "unread-pipelines", "greedy"];
 /// So that 2 to 100 connections are left.
 const WARM_UP_PART: u32 = 100;
 /// An address that no flood comes from.

@@ -82,7 +82,7 @@ impl Connection {
 
     fn try_open(index: usize, to: SocketAddr, plan: &Plan) -> io::Result<Connection> {
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
-        let from = Ipv4Addr::new(127, 0, 0, FIRST_CLIENT + (index % CLIENTS) as u8);
+        let from = Ipv4Addr::new(127, 0, 0, FIRST_CLIENT + (index % plan.addresses) as u8);
         // Connections that were closed a moment ago keep their ports for a minute otherwise.
         socket.set_reuse_address(true)?;
         socket.bind(&SocketAddr::from((from, 0)).into())?;
@@ -230,7 +230,7 @@ impl Connection {
 
 /// 127.0.0.2 to 127.0.0.21.
 const FIRST_CLIENT: u8 = 2;
-const CLIENTS: usize = 20;
+pub(in crate::bench) const CLIENTS: usize = 20;
 /// Ports that are tried for a connection.
 const TRIES_MAX: u32 = 16;
 const SMALL_BUFFER_BYTES: usize = 16 * 1024;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::connection::CLIENTS;
 use super::websocket;
 
 /// The same for each connection.
@@ -9,6 +10,8 @@ use super::websocket;
 pub(in crate::bench) struct Plan {
     /// At once; at least 1.
     pub(in crate::bench) connections: usize,
+    /// Addresses that they come from; 1 to [`CLIENTS`].
+    pub(in crate::bench) addresses: usize,
     pub(in crate::bench) target: &'static str,
     /// Bytes of each request's body; it is a `POST` then.
     pub(in crate::bench) upload_bytes: Option<u64>,
@@ -52,6 +55,7 @@ impl Plan {
     /// One request on one connection.
     pub(in crate::bench) const GET: Plan = Plan {
         connections: 1,
+        addresses: CLIENTS,
         target: "/pipeline",
         upload_bytes: None,
         requests: 1,

@@ -388,3 +388,74 @@ fn a_request_that_is_the_one_before_is_the_same_request() {
         prop_assert_eq!(run(&which, false), run(&which, true));
     });
 }
+
+#[test]
+fn an_offer_holds_when_it_is_acknowledged() {
+    let get = |id| frame(1, 5, id, &block(&GET));
+    let ack = frame(4, 1, 0, &[]);
+    let mut server = Server::new(std::slice::from_ref(&ack));
+    let offer = |server: &mut Server, streams, window| {
+        server.with(|connection, _, out| connection.offer(streams, window, out)).expect("room")
+    };
+    assert!(server.connection.is_settled() && offer(&mut server, 2, 4_096));
+    assert_eq!(frames(&server.out), [(4, 0, 0, vec![0, 3, 0, 0, 0, 2, 0, 4, 0, 0, 0x10, 0])]);
+    assert!(offer(&mut server, 2, 4_096) && !offer(&mut server, 3, 4_096), "one at a time");
+    // They were on their way before it came.
+    let post = frame(1, 4, 5, &block(&[&[(":method", "POST")], &GET[1..]].concat()));
+    server.receive(&[get(1), get(3), post]);
+    assert_eq!(server.connection.live_streams(), 3);
+    server.receive(&[frame(0, 0, 5, &[0; 10_000]), ack]);
+    assert_eq!(server.connection.receive_window(&server.streams, 5), Some(4_096 - 10_000));
+    server.out.clear();
+    server.receive(&[get(7)]);
+    assert_eq!(frames(&server.out), [(3, 0, 7, vec![0, 0, 0, ErrorCode::RefusedStream as u8])]);
+    // What was released before is told as soon as it is worth a frame of the new window.
+    let key = server.events.iter().find_map(|event| match event {
+        Event::Request { stream, .. } if stream.id == 5 => Some(*stream),
+        _ => None,
+    });
+    server.out.clear();
+    server.with(|connection, storage, out| {
+        connection.release_untold(key.expect("a request"), 10_000, storage);
+        assert!(out.is_empty());
+        connection.hold_windows(false, storage, out).expect("room");
+    });
+    assert_eq!(frames(&server.out), [(8, 0, 5, 10_000u32.to_be_bytes().to_vec())]);
+    assert!(offer(&mut server, 128, 16_384), "all that the limits allow");
+    server.receive(&[frame(4, 1, 0, &[]), get(9)]);
+    assert_eq!(server.connection.receive_window(&server.streams, 5), Some(16_384));
+    assert_eq!(server.connection.live_streams(), 4);
+}
+
+mod bounds {
+    use proptest::prelude::*;
+
+    use crate::h1::put_field;
+
+    proptest! {
+        #[test]
+        fn no_head_is_longer_than_its_bound(
+            fields in proptest::collection::vec(("[a-z][a-z-]{0,200}|date|set-cookie|content-type", "[!-~]{0,600}"), 0..8)
+        ) {
+            let mut lines = Vec::new();
+            for (name, value) in &fields {
+                let _reserved = put_field(&mut lines, name, value.as_bytes());
+            }
+            let mut server = super::Server::new(&[super::frame(1, 5, 1, &super::block(&super::GET))]);
+            let key = match server.events[0] {
+                super::Event::Request { stream, .. } => stream,
+                ref other => panic!("{other:?}"),
+            };
+            let date = *b"Sun, 06 Nov 1994 08:49:37 GMT";
+            let own = super::Fields::check(&lines).expect("checked");
+            let length = super::BodyLength::Known(u64::MAX);
+            let head = super::ResponseHead::new(&super::Method::GET, super::Version::HTTP_2, super::StatusCode::IM_A_TEAPOT, length)
+                .expect("valid").date(&date).fields(own);
+            // The table's size was changed twice before.
+            server.receive(&[super::frame(4, 0, 0, &[0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 15, 0])]);
+            server.out.clear();
+            server.with(|connection, storage, out| connection.put_response(key, &head, false, storage, out)).expect("room");
+            prop_assert!(server.out.len() <= crate::h2::head_bytes_max(own), "{} bytes", server.out.len());
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //!
 //! * an operation is in the list it was put in, and in no other;
 //! * a queue gives back in the order of arrival, and knows its length;
+//! * a turn takes out what was in a queue when it began, and nothing else, whatever is removed from the middle;
 //! * removing from a wait list keeps the order of the others, and tells whether it was there.
 //!
 //! Table (against a map of entries):
@@ -39,16 +40,26 @@ enum Step {
     Pop(usize, Option<usize>),
     /// Some operation is taken out of a wait list, if it is in that one.
     Remove(usize, usize),
+    /// A turn begins on a queue.
+    BeginTurn(usize),
+    /// The first of a queue is taken out, if it belongs to the turn.
+    PopOfTurn(usize),
+    /// Those of a descriptor are taken out of a queue, and finished.
+    Close(usize, i32),
 }
 
 const QUEUES: usize = 2;
 const LISTS: usize = 4;
+const DESCRIPTORS: i32 = 3;
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         3 => (0..LISTS).prop_map(Step::Push),
         2 => (0..LISTS, proptest::option::of(0..LISTS)).prop_map(|(from, to)| Step::Pop(from, to)),
         2 => (QUEUES..LISTS, 0..64_usize).prop_map(|(from, which)| Step::Remove(from, which)),
+        1 => (0..QUEUES).prop_map(Step::BeginTurn),
+        2 => (0..QUEUES).prop_map(Step::PopOfTurn),
+        1 => (0..QUEUES, 0..DESCRIPTORS).prop_map(|(from, fd)| Step::Close(from, fd)),
     ];
     proptest::collection::vec(step, 1..200)
 }
@@ -79,12 +90,16 @@ fn check_lists(steps: Vec<Step>) {
     let (_, pool) = pool();
     let mut lists = Lists { slots: Slots::new(), queues: Default::default(), waiters: Default::default() };
     let mut model: [VecDeque<Key>; LISTS] = Default::default();
+    // Of the first ones of each queue, how many belong to the turn.
+    let mut turns = [0; QUEUES];
+    let descriptor = |key: Key| Fd::from_raw(key.index() as i32 % DESCRIPTORS);
     for step in steps {
         match step {
             Step::Push(list) => {
                 let Ok(key) = lists.slots.insert(&pool, Op::Close { fd: Fd::from_raw(0) }, Token(0)) else {
                     panic!("the line is wide")
                 };
+                lists.slots.get_mut(key).expect("just inserted").op = Op::Close { fd: descriptor(key) };
                 lists.push(list, key.index());
                 model[list].push_back(key);
             }
@@ -92,6 +107,9 @@ fn check_lists(steps: Vec<Step>) {
                 let expected = model[from].pop_front();
                 assert_eq!(lists.pop(from), expected.map(Key::index));
                 let Some(key) = expected else { continue };
+                if from < QUEUES {
+                    turns[from] = usize::saturating_sub(turns[from], 1);
+                }
                 match to {
                     Some(to) => {
                         lists.push(to, key.index());
@@ -100,6 +118,34 @@ fn check_lists(steps: Vec<Step>) {
                     None => {
                         drop(lists.slots.finish(Raw { key, result: Ok(0), received: None }).expect("it was in flight"))
                     }
+                }
+            }
+            Step::BeginTurn(queue) => {
+                lists.queues[queue].begin_turn();
+                turns[queue] = model[queue].len();
+            }
+            Step::PopOfTurn(queue) => {
+                let expected = if turns[queue] > 0 { model[queue].pop_front() } else { None };
+                assert_eq!(lists.queues[queue].pop_of_turn(&mut lists.slots), expected.map(Key::index));
+                if let Some(key) = expected {
+                    turns[queue] -= 1;
+                    lists.slots.finish(Raw { key, result: Ok(0), received: None }).expect("it was in flight");
+                }
+            }
+            Step::Close(queue, number) => {
+                let fd = Fd::from_raw(number);
+                let mut removed = Vec::new();
+                lists.queues[queue].retain(
+                    &mut lists.slots,
+                    |op| op.descriptor() != Some(fd),
+                    |_, index| removed.push(index),
+                );
+                let (gone, kept): (Vec<Key>, Vec<Key>) = model[queue].iter().partition(|key| descriptor(**key) == fd);
+                turns[queue] -= model[queue].iter().take(turns[queue]).filter(|key| descriptor(**key) == fd).count();
+                model[queue] = kept.into();
+                assert_eq!(removed, gone.iter().map(|key| key.index()).collect::<Vec<u32>>());
+                for key in gone {
+                    lists.slots.finish(Raw { key, result: Ok(0), received: None }).expect("it was in flight");
                 }
             }
             Step::Remove(from, which) => {
@@ -118,6 +164,9 @@ fn check_lists(steps: Vec<Step>) {
                     model[0].push_back(key);
                 }
             }
+        }
+        for (turn, expected) in turns.iter().zip(&model) {
+            assert!(*turn <= expected.len());
         }
         for (queue, expected) in lists.queues.iter().zip(&model) {
             assert_eq!((queue.len(), queue.is_empty()), (expected.len(), expected.is_empty()));

@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::*;
-use crate::slots::Finished;
+use crate::SharedBytes;
+use crate::slots::{Finished, SlotState};
 
 /// How far an operation has come when its owner changes their mind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -314,6 +315,83 @@ fn what_is_in_flight_at_the_deadline_is_leaked_and_reported() {
     drop(driver);
     assert!(budget.charged() >= report.leaked_bytes, "leaked memory stays charged");
     sys::close(fd).unwrap();
+}
+
+#[test]
+fn what_sends_share_is_leaked_once() {
+    let Ok(mode) = probe() else { return };
+    let Some(mut bench) = Bench::new(mode, &DriverConfig::default()) else { return };
+    let connections = bench.connections(4);
+    let messages = [7, 8].map(|byte| {
+        let mut lease = bench.room(128 << 10);
+        while lease.extend(&[byte; 4_096]) > 0 {}
+        SharedBytes::new(lease, &bench.budget).unwrap()
+    });
+    // More than the sockets take, so that some of each are in flight at the end.
+    for _ in 0..40 {
+        for (at, (_, fd)) in connections.iter().enumerate() {
+            bench.submit(Op::Send { fd: *fd, bytes: SendBytes::Shared(messages[at % 2].clone()) }, 0);
+        }
+    }
+    bench.settle();
+    let fixed = bench.driver.fixed_bytes();
+    let report = bench.driver.shutdown(Instant::from_nanos(0));
+    assert!(report.in_flight > 2, "{report:?}");
+    let message = (128 << 10) + SharedBytes::OVERHEAD_BYTES as u64;
+    let slots = report.leaked_bytes - fixed - 2 * message;
+    assert!((4_096..=4 * 4_096).contains(&slots), "{slots} bytes of slots");
+    connections.iter().for_each(|(_, fd)| sys::close(*fd).unwrap());
+}
+
+/// A watch holds its file open, and a leaked ring lives as long as its thread.
+#[test]
+fn a_leaked_ring_keeps_no_connection_open() {
+    in_each_leaking_mode(|bench, is_submitted| {
+        let (mut idle, watched) = bench.connection();
+        let (_stuck, fd) = bench.connection();
+        let lease = bench.room(4_096);
+        bench.submit(Op::ReceiveInto { fd, lease }, 0);
+        idle.write_all(b"heard").unwrap();
+        let first = bench.run(Op::Receive { fd: watched });
+        assert_eq!(received(&first), b"heard");
+        drop(first);
+        if is_submitted {
+            bench.submit(Op::Receive { fd: watched }, 1);
+            bench.settle();
+        }
+        let report = bench.driver.shutdown(Instant::from_nanos(0));
+        assert!(report.in_flight >= 1, "something is leaked: {report:?}");
+        bench.driver.close_now(watched);
+        assert_eq!(idle.read(&mut [0; 16]).unwrap(), 0, "the peer sees the end");
+        sys::close(fd).unwrap();
+    });
+}
+
+/// The watch is queued and not with the kernel yet when the driver ends.
+#[test]
+fn a_leaked_ring_keeps_no_connection_open_that_it_was_about_to_watch() {
+    in_each_leaking_mode(|bench, is_submitted| {
+        let (mut idle, watched) = bench.connection();
+        let (_stuck, fd) = bench.connection();
+        let lease = bench.room(4_096);
+        bench.submit(Op::ReceiveInto { fd, lease }, 0);
+        bench.submit(Op::Receive { fd: watched }, 1);
+        if is_submitted {
+            bench.settle();
+        }
+        bench.driver.shutdown(Instant::from_nanos(0));
+        bench.driver.close_now(watched);
+        assert_eq!(idle.read(&mut [0; 16]).unwrap(), 0, "the peer sees the end");
+        sys::close(fd).unwrap();
+    });
+}
+
+/// Runs `test` with a driver that receives by watches and will be leaked, with and without a turn before that.
+fn in_each_leaking_mode(test: impl Fn(&mut Bench, bool)) {
+    for is_submitted in [true, false] {
+        let Some(mut bench) = Bench::new(ReceiveMode::Poll, &DriverConfig::default()) else { return };
+        test(&mut bench, is_submitted);
+    }
 }
 
 #[test]

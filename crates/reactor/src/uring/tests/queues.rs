@@ -152,6 +152,188 @@ fn a_wait_without_an_armed_doorbell_is_short() {
     assert_eq!(uring.patience(Wait::Forever, Submitted::Some), Patience::For(RETRY_DELAY));
 }
 
+/// A backend to be driven by hand, and what it has in flight.
+struct Bare {
+    uring: Uring,
+    slots: Slots,
+    pool: Pool,
+}
+
+impl Bare {
+    fn new(bench: &Bench, mode: ReceiveMode) -> Option<Self> {
+        let uring = bench.backend(mode, &TINY)?;
+        Some(Self { uring, slots: Slots::new(), pool: bench.pool.clone() })
+    }
+
+    fn start(&mut self, op: Op) -> Key {
+        let key = self.slots.insert(&self.pool, op, Token(0)).unwrap();
+        self.uring.start(key, &mut self.slots);
+        key
+    }
+
+    /// As the driver does before it closes a descriptor.
+    fn close(&mut self, fd: Fd) {
+        self.uring.closes(fd, &mut self.slots);
+        self.uring.close_now(fd);
+    }
+
+    fn give_up(&mut self, key: Key) {
+        self.slots.get_mut(key).unwrap().state = SlotState::Orphaned;
+        self.uring.cancel(key, &mut self.slots);
+    }
+
+    /// Turns until nothing is in flight.
+    fn settle(&mut self) {
+        let deadline = sys::now() + Duration::from_secs(5);
+        while self.slots.len() > 0 {
+            assert!(sys::now() < deadline, "{} in flight", self.slots.len());
+            self.uring.enter(Wait::Until(deadline), &mut self.slots).unwrap();
+            while let Some(raw) = self.uring.next(&mut self.slots) {
+                self.slots.finish(raw).expect("it was in flight");
+            }
+        }
+    }
+
+    /// Fills the submission queue with entries that the kernel does not take.
+    fn stop_taking(&mut self) {
+        self.uring.ring.takes_nothing = true;
+        let nowhere = Fd::from_raw(1 << 20);
+        while self.uring.ring.queued() < TINY.entries {
+            self.start(Op::Shutdown { fd: nowhere, how: Shutdown::Both });
+        }
+    }
+}
+
+#[test]
+fn a_watch_behind_a_full_queue_ends_with_its_descriptor() {
+    for is_submitted in [false, true] {
+        let Some(mut bench) = Bench::new(ReceiveMode::Poll, &TINY) else { return };
+        let (mut client, fd) = bench.connection();
+        let Some(mut bare) = Bare::new(&bench, ReceiveMode::Poll) else { return };
+        bare.uring.ring.takes_nothing = !is_submitted;
+        let receive = bare.start(Op::Receive { fd });
+        if is_submitted {
+            bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
+        }
+        bare.stop_taking();
+        bare.give_up(receive);
+        bare.close(fd);
+        assert!(sys::local_address(fd).is_ok(), "an entry in the queue names it, or may do so");
+        assert!(bare.uring.submit_backlog(&mut bare.slots) == Submitted::Some, "the wait will be short");
+
+        bare.uring.ring.takes_nothing = false;
+        bare.settle();
+        assert!(bare.uring.late.is_empty());
+        let mut rest = Vec::new();
+        assert_eq!(client.read_to_end(&mut rest).unwrap(), 0, "closed, and watched by nobody");
+    }
+}
+
+/// Whoever has the number by the time the kernel takes the entries.
+#[test]
+fn a_send_behind_a_full_queue_reaches_nobody_else() {
+    let Ok(mode) = probe() else { return };
+    let Some(mut bench) = Bench::new(mode, &TINY) else { return };
+    let (mut client, fd) = bench.connection();
+    let Some(mut bare) = Bare::new(&bench, mode) else { return };
+    bare.uring.ring.takes_nothing = true;
+    let send = bare.start(Op::Send { fd, bytes: SendBytes::Static(b"for the first") });
+    bare.stop_taking();
+    bare.give_up(send);
+    bare.close(fd);
+    let (mut stranger, other) = bench.connection();
+    assert_ne!(fd, other, "the number is not free");
+    bare.uring.ring.takes_nothing = false;
+    bare.settle();
+    bench.driver.close_now(other);
+    let (mut for_client, mut for_stranger) = (Vec::new(), Vec::new());
+    client.read_to_end(&mut for_client).unwrap();
+    stranger.read_to_end(&mut for_stranger).unwrap();
+    assert!(for_client.is_empty() || for_client == b"for the first");
+    assert_eq!(for_stranger, b"");
+}
+
+#[test]
+fn what_was_put_off_is_done_at_the_end() {
+    let Some(mut bench) = Bench::new(ReceiveMode::Poll, &TINY) else { return };
+    let mut connections = bench.connections(120);
+    for is_leaked in [false, true] {
+        let Some(mut bare) = Bare::new(&bench, ReceiveMode::Poll) else { return };
+        let charged = bench.budget.charged_by(Kind::Slots);
+        let part: Vec<_> = connections.drain(..60).collect();
+        let receives: Vec<Key> = part.iter().map(|(_, fd)| bare.start(Op::Receive { fd: *fd })).collect();
+        bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
+        bare.uring.ring.takes_nothing = true;
+        receives.into_iter().for_each(|key| bare.give_up(key));
+        part.iter().for_each(|(_, fd)| bare.close(*fd));
+        assert!(!bare.uring.late.is_empty());
+        assert!(bench.budget.charged_by(Kind::Slots) > charged, "its memory is charged");
+        if is_leaked {
+            bare.uring.abandon();
+            core::mem::forget(bare);
+        } else {
+            drop(bare);
+        }
+        for (mut client, _) in part {
+            // Not `read`: the kernel interrupts the thread whose ring it takes down.
+            assert_eq!(client.read_to_end(&mut Vec::new()).unwrap(), 0, "the peer sees the end");
+        }
+    }
+}
+
+#[test]
+fn a_watch_that_could_not_be_begun_leaves_no_page() {
+    let Some(mut bench) = Bench::new(ReceiveMode::Poll, &TINY) else { return };
+    let (mut client, fd) = bench.connection();
+    let Some(mut bare) = Bare::new(&bench, ReceiveMode::Poll) else { return };
+    bare.stop_taking();
+    bare.start(Op::Receive { fd });
+    assert_eq!((bare.uring.backlog.len(), bare.uring.watches.pages_held()), (1, 0));
+    client.write_all(b"heard").unwrap();
+    bare.uring.ring.takes_nothing = false;
+    bare.settle();
+    assert_eq!(bare.uring.watches.pages_held(), 1);
+    bare.close(fd);
+    assert_eq!(bare.uring.watches.pages_held(), 0);
+}
+
+/// A peer that goes on sending while its handler is slow.
+#[test]
+fn bytes_that_nobody_asks_for_cost_few_completions() {
+    let Some(mut bench) = Bench::new(ReceiveMode::Poll, &TINY) else { return };
+    let (mut client, fd) = bench.connection();
+    let Some(mut bare) = Bare::new(&bench, ReceiveMode::Poll) else { return };
+    for _ in 0..3 {
+        client.write_all(b"begin").unwrap();
+        bare.start(Op::Receive { fd });
+        bare.settle();
+        let mut completions = 0;
+        for _ in 0..50 {
+            client.write_all(b".").unwrap();
+            bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
+            completions += bare.uring.batch;
+            assert!(bare.uring.next(&mut bare.slots).is_none());
+        }
+        assert!((2..=3).contains(&completions), "two, and the end of the watch: {completions}");
+        let (mut heard, deadline) = (0, sys::now() + Duration::from_secs(5));
+        while heard < 50 {
+            assert!(sys::now() < deadline, "the new watch tells of what is there");
+            if bare.slots.len() == 0 {
+                bare.start(Op::Receive { fd });
+            }
+            bare.uring.enter(Wait::Until(deadline), &mut bare.slots).unwrap();
+            if let Some(raw) = bare.uring.next(&mut bare.slots) {
+                heard += raw.result.unwrap();
+                bare.slots.finish(raw);
+            }
+        }
+        assert_eq!(heard, 50);
+    }
+    bare.close(fd);
+    bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
+    assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
+}
+
 #[test]
 fn older_kernels_get_a_simpler_ring_that_works_all_the_same() {
     for rung in 0..Setup::LADDER.len() {

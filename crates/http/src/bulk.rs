@@ -1,0 +1,103 @@
+//! Bodies that come faster than they are looked at: several leases are filled by one call.
+//!
+//! The connection waits without a buffer until bytes are there ([`Table::await_readable`](plimsoll_runtime::net::Table::await_readable)). Then it
+//! takes the leases, has them filled, gives back those that stayed empty, and wakes its handler, which gets one after another.
+
+use plimsoll_codec::h1::RequestState;
+use plimsoll_pool::PoolBox;
+use plimsoll_runtime::Kind;
+use plimsoll_runtime::net::RECEIVE_LEASES_MAX;
+use plimsoll_slab::Key;
+
+use crate::connection::{Active, Connection};
+use crate::core::Core;
+use crate::engine::Engine;
+use crate::receive::{self, Parts};
+use crate::server::Service;
+
+/// What came of a receive into several leases.
+enum Came {
+    Bytes(usize),
+    /// Nothing, or nothing is wanted now.
+    Nothing,
+    /// The peer has sent all it will send.
+    End,
+    Failed,
+}
+
+impl<S: Service> Engine<S> {
+    /// More of a body is there, as was waited for.
+    pub(crate) fn readable(&mut self, key: Key) {
+        let core = &self.core;
+        let Some(mut active) = core.take(key) else { return };
+        match receive(core, key, &mut active) {
+            Came::Bytes(received) => {
+                active.came(received, &core.config);
+                if let Some(reader) = active.reader.take() {
+                    reader.wake();
+                    active.fed = true;
+                    core.list_later(key);
+                    self.gives_way = true;
+                }
+                self.drive(key, active, None);
+            }
+            Came::Nothing => self.drive(key, active, None),
+            Came::End => {
+                core.put(key, Connection::Active(active));
+                self.ended(key);
+            }
+            Came::Failed => {
+                core.put(key, Connection::Active(active));
+                self.close(key);
+            }
+        }
+    }
+}
+
+/// Receives as much of a body as it is worth, if its handler waits for it.
+fn receive(core: &Core, key: Key, active: &mut Active) -> Came {
+    let waits = active.reader.is_some() && active.exchange.request() == RequestState::Body;
+    if !waits || active.input.is_some() || active.closing || active.hungry {
+        return Came::Nothing;
+    }
+    let data = active.decoder.contiguous();
+    let Some((class, count)) = active.receive.several(data, receive::cap(core.level())) else { return Came::Nothing };
+    let Some(parts) = places(core, active) else { return Came::Nothing };
+    debug_assert!(parts.iter().all(Option::is_none), "what was received before is used up");
+    let mut taken = 0;
+    for place in &mut parts[..count] {
+        let Ok(lease) = core.pool.try_acquire_class(class, Kind::Buffers) else { break };
+        *place = Some(lease);
+        taken += 1;
+    }
+    if taken == 0 {
+        active.receive.found_no_room();
+        return Came::Nothing;
+    }
+    let bytes_max = usize::try_from(data).unwrap_or(usize::MAX);
+    let received = core.table.borrow_mut().receive_now(key, &mut parts[..taken], bytes_max);
+    for place in parts.iter_mut() {
+        place.take_if(|lease| lease.is_empty());
+    }
+    match received {
+        Ok(0) => Came::End,
+        Ok(bytes) => {
+            active.receive.received_several(bytes, class, taken, plimsoll_runtime::now());
+            Came::Bytes(bytes)
+        }
+        Err(plimsoll_runtime::Errno::AGAIN) => Came::Nothing,
+        Err(_) => Came::Failed,
+    }
+}
+
+/// Where the parts are kept until the handler has taken them.
+fn places<'a>(core: &Core, active: &'a mut Active) -> Option<&'a mut PoolBox<Parts>> {
+    if active.parts.is_none() {
+        let fresh: Parts = [const { None }; RECEIVE_LEASES_MAX];
+        match core.pool.try_boxed(fresh, Kind::Codec) {
+            Ok(parts) => active.parts = Some(parts),
+            Err(_) => active.receive.found_no_room(),
+        }
+    }
+    active.parts.as_mut()
+}

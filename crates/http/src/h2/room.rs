@@ -1,0 +1,390 @@
+//! Connections that find no room in memory: what waits for it, what is told later, and what the peer is asked for meanwhile.
+//!
+//! Room is made in the output *before* anything is encoded, as the tables of HPACK and the windows cannot be put back. So without room nothing has
+//! happened yet, and
+//!
+//! * an answer, its trailers or `100 Continue` stay with their handler, which is woken when there is room;
+//! * a new stream waits if its connection has no other, and is refused else (REFUSED_STREAM, so that the client may send it again): the frames
+//!   behind it may be what lets the other streams go on;
+//! * the end of a stream, and windows, are told later; nothing of that stream is kept but its slot;
+//! * no further frame is looked at, as it may want an answer; and while memory is short nothing is received for which there is no place.
+//!
+//! The connection then waits as one of HTTP/1.1 does ([`relief`](crate::relief)). After [`memory_timeout`](crate::Config::memory_timeout) the requests
+//! that wait are answered 503 or reset; when even that finds no room, the connection ends with a GOAWAY.
+//!
+//! At the levels orange and red the peer is asked, by SETTINGS, to have fewer streams with smaller windows, and when memory is plenty again to have as
+//! many as before.
+
+use std::rc::Rc;
+
+use http::StatusCode;
+use plimsoll_codec::h2::{Connection as Codec, FRAME_HEADER_BYTES, Limits, STEP_OUTPUT_BYTES_MAX, StreamKey};
+use plimsoll_pool::Permit;
+use plimsoll_runtime::memory::Level;
+use plimsoll_runtime::net::Table;
+use plimsoll_runtime::{Instant, Kind, OverBudget, Pool};
+use plimsoll_slab::Key;
+
+use super::output::Growing;
+use super::streams::{Ending, Outgoing, find};
+use super::{Http2, Hunger, Parts};
+use crate::connection::Connection;
+use crate::core::Core;
+use crate::counters::Shed;
+use crate::engine::Engine;
+use crate::hungry::Want;
+use crate::output::Output;
+use crate::response::Body;
+use crate::server::Service;
+use crate::steps::Source;
+
+/// A reset, and two windows.
+pub(super) const END_BYTES_MAX: usize = 3 * UPDATE_BYTES_MAX;
+/// Two windows, of a stream and of the connection.
+pub(super) const UPDATE_BYTES_MAX: usize = 2 * (FRAME_HEADER_BYTES + 4);
+/// A GOAWAY and a ping.
+const FAREWELL_BYTES_MAX: usize = 64;
+/// What a step of the codec writes, and what may follow from it.
+pub(super) const STEP_BYTES_MAX: usize = STEP_OUTPUT_BYTES_MAX + END_BYTES_MAX + FAREWELL_BYTES_MAX;
+/// SETTINGS with two entries.
+const OFFER_BYTES: usize = FRAME_HEADER_BYTES + 2 * 6;
+/// Room for so much is wanted where something small found none, and what is received at a time while memory is short.
+const SMALL_BYTES: usize = 1_024;
+
+/// A connection whose first SETTINGS fit the level.
+pub(super) fn offering(limits: &Limits, level: Level) -> Codec {
+    let (streams, window) = offer(limits, level);
+    Codec::new(limits).offering(streams, window)
+}
+
+/// The streams and the window of each that a peer is to have.
+fn offer(limits: &Limits, level: Level) -> (u16, u32) {
+    match level {
+        Level::Calm | Level::Yellow => (limits.streams(), limits.window()),
+        Level::Orange => (limits.streams() / 8, limits.window() / 4),
+        Level::Red => (limits.streams() / 32, limits.window() / 8),
+    }
+}
+
+/// Levels at which the same is offered.
+pub(super) fn offered(level: Level) -> Level {
+    level.max(Level::Yellow)
+}
+
+/// Makes room in the output, or has the connection wait for it.
+#[inline]
+pub(super) fn make(output: &mut Output, hunger: &mut Hunger, pool: &Pool, bytes: usize) -> Result<(), OverBudget> {
+    // Nearly always: several times for each request.
+    if output.spare_bytes() >= bytes {
+        return Ok(());
+    }
+    output.reserve(pool, bytes).inspect_err(|over| hunger.note_over(Want::Output, over))
+}
+
+impl Hunger {
+    /// Something found no room for so many bytes. Output matters most: it is what was begun.
+    pub(super) fn note(&mut self, want: Want, bytes: usize) {
+        self.wanted = self.wanted.max(u32::try_from(bytes).unwrap_or(u32::MAX)).max(1);
+        if self.want.is_none() || want == Want::Output {
+            self.want = Some(want);
+        }
+    }
+
+    pub(super) fn note_over(&mut self, want: Want, over: &OverBudget) {
+        self.note(want, usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX));
+    }
+}
+
+impl Http2 {
+    /// Wakes the handlers that wait for room; whether there are any.
+    pub(super) fn wake_starved(&mut self) -> bool {
+        let mut are_any = false;
+        for exchange in self.slots.parts().1.iter_mut().flatten() {
+            if ::core::mem::take(&mut exchange.starved) {
+                exchange.wake();
+                are_any = true;
+            }
+        }
+        are_any
+    }
+
+    /// Whether a handler waits for room.
+    pub(super) fn has_starved(&mut self) -> bool {
+        self.slots.parts().1.iter().flatten().any(|exchange| exchange.starved)
+    }
+}
+
+impl Core {
+    /// Tells the peer what the memory level asks for, and what could not be told before.
+    pub(super) fn adapt(&self, http2: &mut Http2) {
+        let (holds, level) = (self.is_short(), offered(self.level()));
+        let is_acknowledged = http2.since.settings.is_some() && http2.codec.is_settled();
+        let is_told = !http2.untold.windows && !http2.untold.farewell && !is_acknowledged;
+        if holds == http2.holds && level == http2.offered && is_told || http2.closing {
+            return;
+        }
+        let windows = (usize::from(http2.codec.live_streams()) + 1) * UPDATE_BYTES_MAX;
+        if let Err(over) = http2.output.reserve(&self.pool, windows + OFFER_BYTES + FAREWELL_BYTES_MAX) {
+            if !is_told {
+                http2.hunger.note_over(Want::Output, &over);
+            }
+            return;
+        }
+        if http2.untold.farewell {
+            self.say_farewell(http2);
+        }
+        (http2.holds, http2.untold.windows) = (holds, false);
+        let is_offered = self.with_parts(http2, |parts| {
+            let mut out = Growing(parts.output, &self.pool);
+            // After an acknowledgement, too: streams may wait for what their windows have become.
+            let held = parts.codec.hold_windows(holds, &mut parts.storage, &mut out);
+            let (streams, window) = offer(&self.config.http2_limits, level);
+            let offered = parts.codec.offer(streams, window, &mut out);
+            *parts.closing |= held.is_err() || offered.is_err();
+            offered.unwrap_or(false)
+        });
+        if is_offered && level != http2.offered {
+            http2.offered = level;
+            http2.since.settings = (!http2.codec.is_settled()).then(plimsoll_runtime::now);
+        }
+    }
+
+    /// Tells the peer to open no more streams; without room, later.
+    pub(super) fn say_farewell(&self, http2: &mut Http2) {
+        if make(&mut http2.output, &mut http2.hunger, &self.pool, FAREWELL_BYTES_MAX).is_err() {
+            http2.untold.farewell = true;
+            return;
+        }
+        let Http2 { codec, output, .. } = http2;
+        http2.closing |= codec.shutdown(&mut Growing(output, &self.pool)).is_err();
+        http2.untold.farewell = false;
+        http2.since.farewell = http2.since.farewell.or(Some(plimsoll_runtime::now()));
+    }
+
+    /// There was no room to do this to a stream: it is done when there is. Nothing of it is kept until then.
+    pub(super) fn end_later(&self, parts: &mut Parts<'_>, stream: StreamKey, ending: Ending) {
+        let Some(exchange) = find(parts.exchanges, stream) else {
+            // A slot of the codec alone: room is made before there is one.
+            *parts.closing = true;
+            return;
+        };
+        *parts.answers += u16::from(exchange.ending.is_none());
+        let is_reset = matches!(exchange.ending, Some(Ending::Reset(_)));
+        exchange.ending = if is_reset { exchange.ending } else { Some(ending) };
+        if ending == Ending::Finish {
+            return;
+        }
+        *parts.answers -= u16::from(exchange.answer.take().is_some());
+        (exchange.running, exchange.held, exchange.is_reset) = (false, false, true);
+        (exchange.body, exchange.body_sent, exchange.received) = (Body::Empty, 0, None);
+        (exchange.blocked_since, exchange.drain_until, exchange.handler_until) = (None, None, None);
+        exchange.patience.pause(plimsoll_runtime::now());
+        exchange.starved = false;
+        exchange.wake();
+        parts.codec.set_waiting(stream, false, &mut parts.storage);
+    }
+
+    /// Does what is due on a stream; whether there was room for it.
+    pub(super) fn end_now(&self, parts: &mut Parts<'_>, stream: StreamKey) -> bool {
+        let ending = find(parts.exchanges, stream).and_then(|exchange| exchange.ending);
+        match ending {
+            None => {}
+            Some(Ending::Finish) => self.put_end(parts, stream),
+            Some(Ending::Free) => self.free(parts, stream),
+            Some(Ending::Reset(code)) => self.break_off(parts, stream, code),
+        }
+        find(parts.exchanges, stream).is_none_or(|exchange| exchange.ending.is_none())
+    }
+
+    /// Ends an answer whose body has left.
+    pub(super) fn put_end(&self, parts: &mut Parts<'_>, stream: StreamKey) {
+        if make(parts.output, parts.hunger, &self.pool, FRAME_HEADER_BYTES).is_err() {
+            return self.end_later(parts, stream, Ending::Finish);
+        }
+        let Some(exchange) = find(parts.exchanges, stream) else { return };
+        *parts.answers -= u16::from(exchange.ending.take().is_some());
+        let mut out = Growing(parts.output, &self.pool);
+        match parts.codec.put_data_header(stream, 0, true, &mut parts.storage, &mut out) {
+            Ok(()) => exchange.response = Outgoing::Complete,
+            Err(error) => {
+                debug_assert!(false, "the stream may end, and room was made: {error}");
+                *parts.closing = true;
+            }
+        }
+        self.end_if_done(parts, stream);
+    }
+
+    /// Arms a receive. While memory is short what comes has its place beforehand: what cannot be kept would be lost, and the connection with it.
+    pub(super) fn receive_http2(
+        &self,
+        table: &mut Table<Connection>,
+        key: Key,
+        http2: &mut Http2,
+    ) -> Result<(), OverBudget> {
+        if !self.holds_back() || http2.codec.is_idle() {
+            return table.receive(key);
+        }
+        if table.is_receiving(key) {
+            return Ok(());
+        }
+        if let Some(input) = http2.input.as_mut().filter(|input| input.spare_capacity() < SMALL_BYTES) {
+            let mut larger = self.pool.try_acquire(input.len() + SMALL_BYTES, Kind::Buffers)?;
+            larger.extend(input);
+            *input = larger;
+        }
+        let bytes = if http2.input.is_some() || self.is_short() { SMALL_BYTES } else { 4 * SMALL_BYTES };
+        table.receive_into(key, self.pool.try_acquire(bytes, Kind::Buffers)?)
+    }
+
+    /// Has a connection that found no room wait for it, or wait no longer.
+    pub(super) fn starve_http2(&self, key: Key, http2: &mut Http2) {
+        let hunger = &mut http2.hunger;
+        let Some(want) = hunger.want.filter(|_| hunger.wanted > 0) else {
+            if ::core::mem::take(hunger).waits {
+                self.sate(key);
+            }
+            return;
+        };
+        let bytes = (hunger.wanted as usize).max(SMALL_BYTES);
+        // One of too many asks again after a while.
+        let _one_of_too_many = self.starve_as(key, &mut hunger.waits, hunger.grants, want, bytes);
+    }
+
+    /// A connection that is not of HTTP/1 got room; whether a handler or a task of it takes it.
+    pub(crate) fn wake_fed(&self, key: Key) -> bool {
+        let mut table = self.table.borrow_mut();
+        match table.get_mut(key) {
+            Some(Connection::Http2(http2)) => {
+                (http2.hunger.waits, http2.hunger.wanted, http2.since.memory) = (false, 0, None);
+                http2.hunger.grants = http2.hunger.grants.saturating_add(1);
+                let are_any = http2.wake_starved();
+                self.list_http2(key, http2);
+                are_any
+            }
+            Some(Connection::WebSocket(socket)) => {
+                let has_waited = socket.feed();
+                if has_waited && socket.enlist() {
+                    self.enlist(key);
+                }
+                has_waited
+            }
+            _ => false,
+        }
+    }
+}
+
+impl<S: Service> Engine<S> {
+    /// Whether the next stream has to wait, or is refused. Asked when the input begins with one.
+    pub(super) fn must_put_off_stream(&mut self, key: Key, http2: &mut Http2) -> bool {
+        if self.has_room(key) {
+            return false;
+        }
+        if http2.codec.live_streams() == 0 && !self.core.is_heavy(key) {
+            http2.hunger.note(Want::Request, crate::steps::REQUEST_ROOM_BYTES);
+            return true;
+        }
+        self.core.counters().shed(Shed::Head);
+        http2.codec.refuse_next();
+        false
+    }
+
+    /// A connection has waited for memory for too long: what waits on it is answered 503 or reset. When that was not possible, it ends.
+    pub(super) fn starved_http2(&mut self, key: Key, mut http2: ::plimsoll_pool::PoolBox<Http2>) {
+        let core = Rc::clone(&self.core);
+        let stream = http2.hunger.stream.take();
+        let mut handlers = Vec::new();
+        let mut has_given_up = false;
+        core.with_parts(&mut http2, |parts| {
+            for at in 0..parts.exchanges.len() {
+                let Some(exchange) = parts.exchanges[at].as_deref_mut() else { continue };
+                let of_body = stream.is_some_and(|stream| stream.id == exchange.id) && exchange.running;
+                if exchange.answer.is_none() && !exchange.starved && !of_body {
+                    continue;
+                }
+                let stream = StreamKey { slot: at as u16, id: exchange.id };
+                *parts.answers -= u16::from(exchange.answer.take().is_some());
+                exchange.starved = false;
+                exchange.wake();
+                let handler = exchange.handler.take();
+                handlers.extend(handler.filter(|_| exchange.must_finish == 0));
+                has_given_up = true;
+                core.counters().shed(if of_body { Shed::Body } else { Shed::Output });
+                core.fail_stream(parts, stream, StatusCode::SERVICE_UNAVAILABLE);
+            }
+        });
+        for handler in handlers {
+            handler.abort();
+        }
+        if !has_given_up {
+            return self.end_without_room(key, http2, Shed::Output);
+        }
+        (http2.since.memory, http2.hunger.wanted) = (None, 0);
+        self.go_on_http2(key, http2, None);
+    }
+
+    /// Puts a connection away that can do nothing before there is room.
+    pub(super) fn stay_http2(
+        &mut self,
+        key: Key,
+        mut http2: ::plimsoll_pool::PoolBox<Http2>,
+        source: Source,
+        now: Instant,
+    ) {
+        let core = Rc::clone(&self.core);
+        let kept = source.keep(&core).or_else(|source| match core.spare_frames(key, source.rest()) {
+            Some(frames) => Ok(Some(frames)),
+            None => Err(source),
+        });
+        match kept {
+            Ok(kept) => {
+                http2.input = kept;
+                self.settle_http2(key, http2, now);
+            }
+            // What came cannot be kept: it is lost, and with it the connection.
+            Err(_) => self.end_without_room(key, http2, Shed::Head),
+        }
+    }
+
+    /// Ends a connection with a GOAWAY, as far as the socket takes that at once: it needs no memory.
+    pub(super) fn end_without_room(&mut self, key: Key, mut http2: ::plimsoll_pool::PoolBox<Http2>, reason: Shed) {
+        let core = Rc::clone(&self.core);
+        core.counters().shed(reason);
+        let mut words = [0; FAREWELL_BYTES_MAX];
+        let mut rest = &mut words[..];
+        let is_known = http2.codec.shutdown_finish(&mut rest).is_ok();
+        let unused = rest.len();
+        let mut table = core.table.borrow_mut();
+        if is_known && !table.is_sending(key) && http2.output.flush_now(&mut table, key) {
+            let _gone_or_full = table.send_now(key, &words[..FAREWELL_BYTES_MAX - unused]);
+        }
+        drop(table);
+        core.put(key, Connection::Http2(http2));
+        self.linger_no_longer(key);
+    }
+
+    /// The same for one that has not begun: its preface is answered with no more than that.
+    pub(super) fn refuse_http2(&mut self, key: Key) {
+        self.core.counters().shed(Shed::Accept);
+        let _gone_or_full = self.core.table.borrow_mut().send_now(key, REFUSAL);
+        self.linger_no_longer(key);
+    }
+
+    /// There is room for a connection that is not of HTTP/1.
+    pub(crate) fn feed_other(&mut self, key: Key, mut permit: Permit) -> Option<Permit> {
+        let core = Rc::clone(&self.core);
+        if core.wake_fed(key) {
+            return Some(permit);
+        }
+        while permit.take(0).is_some() {}
+        core.fed.set(Some(key));
+        self.look_after(key);
+        core.fed.set(None);
+        None
+    }
+}
+
+/// SETTINGS without an entry, and a GOAWAY: no stream was served, ENHANCE_YOUR_CALM.
+const REFUSAL: &[u8] = &[
+    0, 0, 0, 4, 0, 0, 0, 0, 0, //
+    0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11,
+];

@@ -1,0 +1,180 @@
+//! What is done at once, without waiting: sockets made, accepted, closed, named and set, and what needs no memory for an operation.
+#![forbid(unsafe_code)]
+
+use core::net::SocketAddr;
+
+use plimsoll_pool::{Kind, Lease, OverBudget};
+
+use super::Driver;
+use crate::net::{ListenOptions, SocketKind, SocketOption};
+use crate::op::{Errno, Fd, Op, Shutdown, Token};
+use crate::{Error, RECEIVE_LEASES_MAX, sys};
+
+impl Driver {
+    /// Binds and listens.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AddressInUse`] (also when another process shares the port with `SO_REUSEPORT`), [`Error::AddressForbidden`],
+    /// [`Error::AddressNotAvailable`], else [`Error::System`].
+    pub fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Fd, Error> {
+        self.backend_mut().listen(address, options)
+    }
+
+    /// A fresh stream socket, to be connected.
+    ///
+    /// # Errors
+    ///
+    /// What `socket(2)` says.
+    pub fn socket(&mut self, kind: SocketKind) -> Result<Fd, Errno> {
+        self.backend_mut().socket(kind)
+    }
+
+    /// A connection that waits on a listener already, without waiting for one.
+    ///
+    /// # Errors
+    ///
+    /// What `accept4(2)` says; see [`Errno::is_transient_accept`].
+    pub fn accept_now(&mut self, listener: Fd) -> Result<Option<Fd>, Errno> {
+        self.backend_mut().accept_now(listener)
+    }
+
+    /// Closes a descriptor through the kernel's queue, or at once if there is no room for the operation.
+    ///
+    /// After the driver's shutdown, too: what owns a descriptor may be dropped late. Those of a simulated kernel are forgotten then.
+    pub fn close(&mut self, fd: Fd) {
+        if self.is_shut_down() {
+            return self.close_now(fd);
+        }
+        match self.submit(Op::Close { fd }, Token(u32::MAX)) {
+            Ok(key) => self.orphan(key),
+            Err(_) => self.close_now(fd),
+        }
+    }
+
+    /// Closes a descriptor at once; after the driver's shutdown, too.
+    ///
+    /// As [`Op::Close`] says, accepts and receives on it must have been cancelled before.
+    pub fn close_now(&mut self, fd: Fd) {
+        self.closes(fd);
+        match &mut self.backend {
+            Some(backend) => backend.close_now(fd, &mut self.slots),
+            None if self.is_real => _ = sys::close(fd),
+            None => {}
+        }
+    }
+
+    /// Sends as much as the socket takes at once, without an operation: it needs no memory, so it tells a peer that there is none. What the
+    /// peer gets is in order only when no send is in flight on the socket.
+    ///
+    /// # Errors
+    ///
+    /// What `send(2)` says; `EAGAIN` when the socket takes nothing now.
+    ///
+    /// ```
+    /// use plimsoll_pool::{Budget, MemoryLimit, Pool, PoolConfig};
+    /// use plimsoll_reactor::sim::{SimConfig, World};
+    /// use plimsoll_reactor::{Driver, DriverConfig, Errno, ListenOptions, Op, Shutdown, SocketKind, Token, Wait};
+    ///
+    /// let pool = Pool::new(&Budget::new(MemoryLimit::mib(8)), PoolConfig::default())?;
+    /// let world = World::new(SimConfig::new(7));
+    /// let mut driver = Driver::simulated(&world, &DriverConfig::default(), &pool)?;
+    /// let listener = driver.listen("127.0.0.1:80".parse()?, &ListenOptions::default())?;
+    /// let client = driver.socket(SocketKind::Tcp4)?;
+    /// assert!(!driver.is_readable_now(listener), "nobody waits to be accepted");
+    /// let address = driver.address("127.0.0.1:80".parse()?)?;
+    /// driver.submit(Op::Connect { fd: client, address }, Token(1)).map_err(|(over, _)| over)?;
+    /// while driver.reap().is_none() {
+    ///     driver.enter(Wait::Forever)?;
+    /// }
+    /// assert!(driver.is_readable_now(listener));
+    /// let server = driver.accept_now(listener)?.expect("it is in the queue");
+    /// assert_eq!(driver.send_now(server, b"no room"), Ok(7));
+    /// driver.shutdown_now(server, Shutdown::Write)?;
+    /// assert_eq!(driver.discard_now(server, 1_000), Err(Errno::AGAIN), "the client has sent nothing");
+    /// for fd in [client, server, listener] { driver.close_now(fd); }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn send_now(&mut self, fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
+        self.backend_mut().send_now(fd, bytes)
+    }
+
+    /// Ends a half of a connection, or both, without an operation: for when there is no room for one. No send may be in flight.
+    ///
+    /// # Errors
+    ///
+    /// What `shutdown(2)` says.
+    pub fn shutdown_now(&mut self, fd: Fd, how: Shutdown) -> Result<(), Errno> {
+        self.backend_mut().shutdown_now(fd, how)
+    }
+
+    /// Drops at most `bytes_max` received bytes that nobody has read, without a buffer; how many there were, 0 at the end of the stream. A
+    /// socket that is closed with unread bytes resets the connection, and the peer may lose what it was sent. No receive may be in flight.
+    ///
+    /// # Errors
+    ///
+    /// What `recv(2)` says; `EAGAIN` when nothing is there.
+    pub fn discard_now(&mut self, fd: Fd, bytes_max: usize) -> Result<usize, Errno> {
+        self.backend_mut().discard_now(fd, bytes_max)
+    }
+
+    /// Receives what is there into the spare rooms of leases, without an operation: each is filled before the next one is begun, with at most
+    /// `bytes_max` bytes in all; places without a lease count for nothing. How many bytes there were, by which the leases are longer; 0 at the
+    /// end of the stream. A peer that sends much is
+    /// received from with far fewer calls than by one lease at a time. No receive may be in flight.
+    ///
+    /// # Errors
+    ///
+    /// What `recvmsg(2)` says; `EAGAIN` when nothing is there: wait for that with [`Op::Poll`].
+    ///
+    /// # Panics
+    ///
+    /// When there are more places than [`RECEIVE_LEASES_MAX`], and when there is no room to fill.
+    pub fn receive_now(&mut self, fd: Fd, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno> {
+        assert!(leases.len() <= RECEIVE_LEASES_MAX, "at most so many leases at a time");
+        let is_room = |lease: &Lease| lease.spare_capacity() > 0;
+        assert!(bytes_max > 0 && leases.iter().flatten().any(is_room), "no room to fill");
+        self.backend_mut().receive_now(fd, leases, bytes_max)
+    }
+
+    /// Whether there is something to receive, or to accept, right now.
+    pub fn is_readable_now(&mut self, fd: Fd) -> bool {
+        self.backend_mut().is_readable_now(fd)
+    }
+
+    /// The address a socket is bound to.
+    ///
+    /// # Errors
+    ///
+    /// What `getsockname(2)` says.
+    pub fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+        self.backend().local_address(fd)
+    }
+
+    /// The address of a socket's peer.
+    ///
+    /// # Errors
+    ///
+    /// What `getpeername(2)` says.
+    pub fn peer_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+        self.backend().peer_address(fd)
+    }
+
+    /// Sets a socket option.
+    ///
+    /// # Errors
+    ///
+    /// What `setsockopt(2)` says.
+    pub fn set_option(&mut self, fd: Fd, option: SocketOption) -> Result<(), Errno> {
+        self.backend_mut().set_option(fd, option)
+    }
+
+    /// A socket address in the system's form, for [`Op::Connect`].
+    ///
+    /// # Errors
+    ///
+    /// [`OverBudget`] at the line.
+    pub fn address(&self, address: SocketAddr) -> Result<Lease, OverBudget> {
+        sys::with_sockaddr(address, |bytes| self.pool.try_copy(bytes, Kind::Slots))
+    }
+}

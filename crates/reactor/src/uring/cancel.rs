@@ -1,0 +1,152 @@
+//! The end of operations before their time: cancelled, or their descriptor is closed.
+#![forbid(unsafe_code)]
+
+use plimsoll_slab::Key;
+
+use super::entry::Entry;
+use super::late::Late;
+use super::ring::{Patience, Submitted};
+use super::watch::Watches;
+use super::{StarvedCancels, Uring, queue};
+use crate::op::{Fd, Op};
+use crate::slots::{Slot, SlotState, Slots};
+use crate::sys;
+
+impl Uring {
+    pub(crate) fn cancel(&mut self, key: Key, slots: &mut Slots) {
+        let Some(slot) = slots.get(key) else { return };
+        if !queue::is_listed(slot) {
+            if let Op::Receive { fd } = slot.op
+                && self.watches.withdraw(fd, key.index())
+            {
+                self.ended.push(slots, key.index());
+            } else if !self.cancels.is_empty() || !self.ring.push(&Entry::cancel(key, &slot.op)) {
+                self.cancels.push(slots, key.index());
+            }
+        } else if self.backlog.remove(slots, key.index()) || self.readable.remove(slots, key.index()) {
+            self.ended.push(slots, key.index());
+        } else {
+            self.starved_cancels = StarvedCancels::Some;
+        }
+    }
+
+    /// A cancel that found nothing. Mostly its operation has ended, and its completion is near. But the kernel does not
+    /// find an operation either while that is between readiness and the next try, and the try may find nothing and wait
+    /// anew.
+    pub(super) fn cancel_again(&mut self, key: Key, slots: &mut Slots) {
+        if slots.get(key).is_some_and(|slot| slot.state != SlotState::InFlight && !queue::is_listed(slot)) {
+            self.cancel(key, slots);
+        }
+    }
+
+    /// Ends the starved receives that were cancelled.
+    pub(super) fn end_cancelled(&mut self, slots: &mut Slots) {
+        if self.starved_cancels == StarvedCancels::None {
+            return;
+        }
+        let ended = &mut self.ended;
+        self.starved.retain(
+            slots,
+            |_, slot| slot.state == SlotState::InFlight,
+            |slots, index| ended.push(slots, index),
+        );
+        self.starved_cancels = StarvedCancels::None;
+    }
+
+    /// A descriptor is about to be closed: what waits here for its turn is ended, because it would act on whatever has
+    /// the number by then. The owners of what is with the kernel must have asked for its end.
+    pub(crate) fn closes(&mut self, fd: Fd, slots: &mut Slots) {
+        let ended = &mut self.ended;
+        let may_try = self.watches.is_queued(fd);
+        for (waiting, may_be) in [(&mut self.starved, true), (&mut self.backlog, true), (&mut self.readable, may_try)] {
+            if may_be && !waiting.is_empty() {
+                let others = |_, slot: &Slot| slot.op.descriptor() != Some(fd);
+                waiting.retain(slots, others, |slots, index| ended.push(slots, index));
+            }
+        }
+        debug_assert!(
+            !slots.any(|slot| is_made_again(slot) && slot.op.descriptor() == Some(fd)),
+            "{fd:?} is closed under an accept or a receive: cancel or orphan it before"
+        );
+        let (watch, waiter) = self.watches.forget(fd);
+        if let Some(index) = waiter {
+            ended.push(slots, index);
+        }
+        if let Some(name) = watch {
+            self.end_watch(name);
+        }
+    }
+
+    /// Hands over what is queued first: an entry that names the descriptor must not meet another file under its number.
+    /// When the kernel does not take it now, the close waits for that.
+    pub(crate) fn close_now(&mut self, fd: Fd) {
+        if self.ring.submit() == Ok(Submitted::All) {
+            let _closed = sys::close(fd);
+        } else {
+            self.late.push(Late::Close(fd), &self.pool);
+        }
+    }
+
+    /// Does what was put off, if the kernel has taken what was queued then.
+    pub(super) fn catch_up(&mut self) -> Submitted {
+        if self.late.is_empty() {
+            return Submitted::All;
+        }
+        if self.ring.submit() != Ok(Submitted::All) {
+            return Submitted::Some;
+        }
+        while let Some(late) = self.late.pop() {
+            match late {
+                Late::EndWatch(name) if !self.ring.push(&Entry::unwatch(name)) => {
+                    self.late.push(late, &self.pool);
+                    return Submitted::Some;
+                }
+                Late::EndWatch(_) => {}
+                Late::Close(fd) => _ = sys::close(fd),
+            }
+        }
+        Submitted::All
+    }
+
+    /// Closes what waits for that: no further entry will be handed over, and all watches end.
+    pub(super) fn close_late(&mut self) {
+        while let Some(late) = self.late.pop() {
+            if let Late::Close(fd) = late {
+                let _closed = sys::close(fd);
+            }
+        }
+    }
+
+    /// The ring will be leaked. What it watches would stay open with it, so the watches end, and what else can still be ended.
+    pub(crate) fn abandon(&mut self) {
+        // What is queued cannot be taken back, and comes first.
+        let _entered = self.ring.enter(Patience::None);
+        self.ring.cancel_all();
+        // The kernel lets go of a file when it tells the completion, and tells some at a time.
+        let mut told = true;
+        while told && self.ring.enter(Patience::None).is_ok() {
+            told = core::iter::from_fn(|| self.ring.pop()).count() > 0;
+        }
+        self.close_late();
+        self.watches = Watches::new(&self.pool);
+    }
+
+    /// Has the kernel not watch a descriptor any more, unless a receive waits for that.
+    pub(super) fn unwatch_idle(&mut self, fd: Fd) {
+        if let Some(name) = self.watches.forget_idle(fd) {
+            self.end_watch(name);
+        }
+    }
+
+    pub(super) fn end_watch(&mut self, name: u64) {
+        if !self.ring.push(&Entry::unwatch(name)) {
+            self.late.push(Late::EndWatch(name), &self.pool);
+        }
+    }
+}
+
+/// Whether an operation may be started once more, by its descriptor's number.
+fn is_made_again(slot: &Slot) -> bool {
+    let by_number = matches!(slot.op, Op::Accept { .. } | Op::Receive { .. });
+    by_number && slot.state == SlotState::InFlight && !queue::is_listed(slot)
+}

@@ -1,0 +1,51 @@
+//! Receives of much at once: a wait that holds no memory, then one call into several leases.
+#![forbid(unsafe_code)]
+
+use plimsoll_pool::{Lease, OverBudget};
+use plimsoll_reactor::{Errno, Interest, Op};
+use plimsoll_slab::Key;
+
+use super::{Inbound, Table};
+use crate::token::Purpose;
+
+impl<C: Default> Table<C> {
+    /// Asks to be told, by [`Event::Readable`](super::Event::Readable), when there is something for [`receive_now`](Self::receive_now), or the end
+    /// of what the peer sends. Ends a [`watch`](Self::watch); a receive that is armed later ends this.
+    ///
+    /// # Errors
+    ///
+    /// [`OverBudget`] when the operation has no room.
+    ///
+    /// # Panics
+    ///
+    /// When a receive is armed, or the connection was closed.
+    pub fn await_readable(&mut self, key: Key) -> Result<(), OverBudget> {
+        assert!(!self.is_receiving(key), "one receive at a time");
+        if matches!(self.entry(key).inbound, Inbound::Readable(_)) {
+            return Ok(());
+        }
+        self.unwatch(key);
+        let token = self.token(Purpose::Watch, key);
+        let fd = self.entry(key).fd;
+        let submitted = self.worker.driver.borrow_mut().submit(Op::Poll { fd, interest: Interest::Readable }, token);
+        self.entry(key).inbound = Inbound::Readable(submitted.map_err(|(over, _op)| over)?);
+        Ok(())
+    }
+
+    /// Receives what is there, at most `bytes_max` bytes, into the spare rooms of at most
+    /// [`RECEIVE_LEASES_MAX`](crate::net::RECEIVE_LEASES_MAX) leases: each is filled before the next one is begun. How many bytes there were; 0
+    /// when the peer has sent all it will send. It is one call of the system, however many leases there are.
+    ///
+    /// # Errors
+    ///
+    /// What `recvmsg(2)` says; `EAGAIN` when nothing is there now.
+    ///
+    /// # Panics
+    ///
+    /// When a receive is armed or the connection was closed, and when there is no room to fill.
+    pub fn receive_now(&mut self, key: Key, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno> {
+        assert!(!self.is_receiving(key), "one receive at a time");
+        let fd = self.entry(key).fd;
+        self.worker.driver.borrow_mut().receive_now(fd, leases, bytes_max)
+    }
+}
