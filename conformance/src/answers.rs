@@ -8,7 +8,7 @@
 //! # Ok::<(), String>(())
 //! ```
 
-use crate::h1::{End, Framed, Outcome, PROBE_SEEN};
+use crate::h1::{End, Framed, Outcome, PROBE_SEEN, switched};
 
 /// One answer, interim ones too.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,13 +23,15 @@ pub struct Answered {
     pub has_date: bool,
     /// Whether it has Content-Length or Transfer-Encoding.
     pub has_framing: bool,
+    /// What came behind a 101, or behind a head that says of nothing how long its body is: all until the end.
+    pub rest: Option<Vec<u8>>,
 }
 
 impl Answered {
     /// Whether another answer to the same request follows.
     #[must_use]
     pub fn is_interim(&self) -> bool {
-        (100..200).contains(&self.status)
+        (100..200).contains(&self.status) && self.status != 101
     }
 }
 
@@ -41,10 +43,12 @@ impl Answered {
 pub fn read(bytes: &[u8], is_head: impl Fn(usize) -> bool) -> Result<Vec<Answered>, String> {
     let (mut answers, mut rest, mut finals) = (Vec::new(), bytes, 0);
     while !rest.is_empty() {
-        let (answer, framing, head_bytes) = head(rest)?;
+        let (mut answer, framing, head_bytes) = head(rest)?;
         rest = &rest[head_bytes..];
         if !answer.is_interim() {
             let bodiless = is_head(finals) || matches!(answer.status, 204 | 304);
+            let is_rest = !bodiless && (answer.status == 101 || matches!(framing, Framing::UntilClose));
+            answer.rest = is_rest.then(|| rest.to_vec());
             rest = if bodiless { rest } else { body(rest, framing)? };
             finals += 1;
         }
@@ -56,7 +60,7 @@ pub fn read(bytes: &[u8], is_head: impl Fn(usize) -> bool) -> Result<Vec<Answere
 /// What the answers to a case come to: without the answer to the probe, and without interim ones unless the case is about them.
 #[must_use]
 pub fn outcome(framed: &Framed, answers: &[Answered]) -> Outcome {
-    let wants_interim = framed.expected().answers.iter().any(|answer| answer.starts_with('1'));
+    let wants_interim = framed.expected().answers.iter().any(|answer| answer == "100");
     let mut shown: Vec<&Answered> = answers.iter().filter(|answer| wants_interim || !answer.is_interim()).collect();
     let end = match shown.last() {
         Some(last) if last.seen.as_deref() == Some(PROBE_SEEN) => {
@@ -65,9 +69,10 @@ pub fn outcome(framed: &Framed, answers: &[Answered]) -> Outcome {
         }
         _ => End::Closed,
     };
-    let answers = shown.into_iter().map(|answer| match &answer.seen {
-        Some(seen) => format!("{} {seen}", answer.status),
-        None => answer.status.to_string(),
+    let answers = shown.into_iter().map(|answer| match (&answer.seen, &answer.rest) {
+        (Some(seen), _) => format!("{} {seen}", answer.status),
+        (None, Some(rest)) => switched(answer.status, &rest.escape_ascii().to_string()),
+        (None, None) => answer.status.to_string(),
     });
     Outcome { answers: answers.collect(), end }
 }
@@ -89,7 +94,8 @@ fn head(bytes: &[u8]) -> Result<(Answered, Framing, usize), String> {
     let status = status_line.strip_prefix("HTTP/1.1 ").or_else(|| status_line.strip_prefix("HTTP/1.0 "));
     let status = status.and_then(|rest| rest.get(..3)).and_then(|digits| digits.parse().ok());
     let status = status.ok_or_else(|| wrong("no status line", bytes))?;
-    let mut answer = Answered { status, seen: None, says_close: false, has_date: false, has_framing: false };
+    let mut answer =
+        Answered { status, seen: None, says_close: false, has_date: false, has_framing: false, rest: None };
     let mut framing = Framing::UntilClose;
     for line in lines {
         let (name, value) = line.split_once(':').ok_or_else(|| wrong("a line without a colon", bytes))?;

@@ -7,7 +7,11 @@
 //! | any | reads the body, then 200 with a field `seen` that describes the request, see [`Answer::Takes`] |
 //! | `/early` | 200 with `seen`, and the body is not read |
 //! | `/204`, `/205`, `/304` | that status |
-//! | CONNECT | 405 |
+//! | `/upgrade` | reads the body, then 101 to a client that offers `echo/1`, else 426 |
+//! | CONNECT to `open:1` | 200, and a tunnel |
+//! | any other CONNECT | 405 |
+//!
+//! What comes after a 101 or through a tunnel is given back as it is, until the client closes its half.
 //!
 //! Whether the connection is kept shows in what becomes of a request that follows the case, the [`PROBE`]: it is part of the same
 //! stream of bytes, so a server that loses its place answers it wrongly, and one that repairs an ambiguous message answers it at all.
@@ -20,6 +24,7 @@ mod hosts;
 mod limits;
 mod lines;
 mod request_line;
+mod switches;
 
 /// One rule, and what a client sends to see it.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +69,8 @@ pub enum Answer {
     Takes(&'static str),
     /// This status.
     Status(u16),
+    /// This status, which ends HTTP on the connection, and then these bytes, escaped as in Rust's `escape_ascii`: what the client sent behind it.
+    Switches(u16, &'static str),
 }
 
 /// What becomes of the connection.
@@ -121,8 +128,23 @@ impl Framed {
         let answers = self.case.answers.iter().map(|answer| match answer {
             Answer::Takes(seen) => format!("200 {seen}"),
             Answer::Status(status) => status.to_string(),
+            Answer::Switches(status, bytes) => switched(*status, bytes),
         });
         Outcome { answers: answers.collect(), end: self.case.end }
+    }
+
+    /// Whether it is a case for any server, and not one that needs a handler which leaves HTTP.
+    #[must_use]
+    pub fn is_for_any_server(&self) -> bool {
+        self.title != switches::UPGRADE && self.title != switches::TUNNEL
+    }
+}
+
+/// An answer after which the connection is no more of HTTP, with what came then.
+pub(crate) fn switched(status: u16, bytes: &str) -> String {
+    match bytes {
+        "" => format!("{status} then nothing"),
+        _ => format!("{status} then {bytes}"),
     }
 }
 
@@ -152,7 +174,7 @@ impl std::fmt::Display for Outcome {
 #[must_use]
 pub fn cases() -> Vec<Framed> {
     let groups = [lines::GROUPS, request_line::GROUPS, hosts::GROUPS, fields::GROUPS, framing::GROUPS, chunks::GROUPS];
-    let groups = groups.into_iter().chain([limits::GROUPS, exchanges::GROUPS]).flatten();
+    let groups = groups.into_iter().chain([limits::GROUPS, exchanges::GROUPS, switches::GROUPS]).flatten();
     groups.flat_map(|group| group.cases.iter().map(|case| group.frame(case))).collect()
 }
 

@@ -13,6 +13,17 @@ fn reads_every_framing() {
     assert_eq!(answers.iter().filter(|answer| answer.says_close).count(), 1);
     assert_eq!((answers[1].has_date, answers[1].has_framing, answers[2].has_framing), (true, true, false));
     assert_eq!(answers[4].seen.as_deref(), Some("a b"));
+    assert_eq!(answers[4].rest.as_deref(), Some(&b"until the end"[..]));
+    assert!(answers[..4].iter().all(|answer| answer.rest.is_none()));
+}
+
+#[test]
+fn what_follows_a_101_is_no_answer() {
+    let bytes =
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\nHTTP/1.1 200 OK\r\n\r\n";
+    let answers = read(bytes, |_| false).expect("valid");
+    assert_eq!(answers.iter().map(|answer| answer.is_interim()).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(answers[1].rest.as_deref(), Some(&b"HTTP/1.1 200 OK\r\n\r\n"[..]));
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl Connection<'_> {
         loop {
             let goes_on = match self.exchange.next() {
                 Next::ReadHead => self.head(end, is_last),
-                Next::ReadBody if self.plan() == Some(Plan::Early) => {
+                Next::ReadBody if matches!(self.plan(), Some(Plan::Early | Plan::Tunnel)) => {
                     self.answer();
                     true
                 }
@@ -97,7 +97,13 @@ impl Connection<'_> {
                     (self.request, self.search) = (None, HeadSearch::default());
                     true
                 }
-                Next::Close { .. } | Next::Upgraded => return false,
+                Next::Close { .. } => return false,
+                Next::Upgraded => {
+                    // All that comes is given back, also what is cut off here.
+                    let last = self.run.answers.last_mut().expect("it was answered");
+                    last.rest = Some(self.input[self.at..].to_vec());
+                    return false;
+                }
             };
             if !goes_on {
                 return !is_last && !self.given_up;
@@ -223,7 +229,7 @@ impl Connection<'_> {
     }
 
     fn note(&mut self, status: u16, seen: Option<String>, says_close: bool) {
-        self.run.answers.push(Answered { status, seen, says_close, has_date: false, has_framing: true });
+        self.run.answers.push(Answered { status, seen, says_close, has_date: false, has_framing: true, rest: None });
     }
 }
 

@@ -72,5 +72,6 @@ Each case is all that a client sends on one connection, followed by `GET /probe`
 sections ask for; where they leave a choice, the strict one. *Codec* is what `plimsoll-codec` says by itself: `taken`, or the error.
 *Server* is what a client received from the whole server in the simulation; the same test demands the same on io_uring and epoll, and for
 every case sent in pieces, down to single bytes. `kept` means that the probe was answered, `closed` that it was not and that the connection
-ended. `200` is followed by what the handler saw: method, path, query, host and body.
+ended. `200` is followed by what the handler saw: method, path, query, host and body. `then` are the bytes that came back when HTTP was over.
+The server answers clients that close their half (`HalfClose::Answered`).
 ";

@@ -14,14 +14,25 @@ pub(crate) enum Plan {
     Early,
     /// After its body, with a status that has no body.
     Bodiless(u16),
+    /// After its body, with 101 if this protocol was offered, else with 426.
+    Upgrade { offered: bool },
+    /// At once, with 200, and the connection is a tunnel.
+    Tunnel,
     /// At once, with 405.
     NotAllowed,
 }
 
+/// The protocol that `/upgrade` changes to.
+pub(crate) const PROTOCOL: &str = "echo/1";
+/// Where there is something to connect to.
+const OPEN: &str = "open:1";
+
 impl Plan {
     pub(crate) fn of(view: &RequestView<'_>) -> Self {
         match view.path() {
+            _ if view.method() == http::Method::CONNECT && view.host() == Some(OPEN) => Self::Tunnel,
             _ if view.method() == http::Method::CONNECT => Self::NotAllowed,
+            "/upgrade" => Self::Upgrade { offered: offers(view) },
             "/early" => Self::Early,
             "/204" => Self::Bodiless(204),
             "/205" => Self::Bodiless(205),
@@ -37,11 +48,21 @@ impl Plan {
 
     pub(crate) fn status(self) -> u16 {
         match self {
-            Self::Read | Self::Early => 200,
+            Self::Read | Self::Early | Self::Tunnel => 200,
+            Self::Upgrade { offered: true } => 101,
+            Self::Upgrade { offered: false } => 426,
             Self::Bodiless(status) => status,
             Self::NotAllowed => 405,
         }
     }
+}
+
+/// Whether the client would speak our protocol: what the field says, where it counts.
+fn offers(view: &RequestView<'_>) -> bool {
+    let lists = view.upgrade().into_iter().flat_map(|_| view.fields_named("upgrade"));
+    lists
+        .flat_map(|list| list.split(|&byte| byte == b','))
+        .any(|offer| offer.trim_ascii().eq_ignore_ascii_case(PROTOCOL.as_bytes()))
 }
 
 /// `METHOD path ?query host=HOST`.

@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::rc::Rc;
 
 use plimsoll_conformance::answers::{Answered, outcome, read};
-use plimsoll_conformance::h1::{Framed, Outcome, cases};
-use plimsoll_http::{Config, Error, Http2, Request, Response, Server, StatusCode};
+use plimsoll_conformance::h1::{Answer, Framed, Outcome, cases};
+use plimsoll_http::{Config, Error, HalfClose, Http2, Request, Response, Server, StatusCode, Upgraded};
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{DriverChoice, MemoryLimit, Report, Runtime, Spawner, sleep, spawn, timeout};
@@ -18,17 +18,31 @@ use super::handler::{self, Plan};
 async fn answer(mut request: Request) -> Result<Response, Error> {
     let plan = Plan::of(&request.view());
     let mut seen = handler::describe(&request.view());
-    if matches!(plan, Plan::Read | Plan::Bodiless(_)) {
+    if matches!(plan, Plan::Read | Plan::Bodiless(_) | Plan::Upgrade { .. }) {
         let body = request.collect().await?;
         seen.push_str(&handler::describe_body(&body));
         let trailers = request.trailers();
         seen.push_str(&handler::describe_trailers(trailers.iter().flat_map(|trailers| trailers.iter())));
+    }
+    match plan {
+        Plan::Upgrade { .. } => return request.upgrade(handler::PROTOCOL, give_back),
+        Plan::Tunnel => return request.tunnel(give_back),
+        _ => {}
     }
     let status = StatusCode::from_u16(plan.status()).expect("a status");
     Ok(match plan.describes() {
         true => Response::text("seen\n").header("seen", seen),
         false => Response::new(status),
     })
+}
+
+/// What is spoken when HTTP is over: everything comes back.
+async fn give_back(mut peer: Upgraded) {
+    while let Ok(Some(bytes)) = peer.recv().await {
+        if peer.send_all(bytes).await.is_err() {
+            return;
+        }
+    }
 }
 
 /// How the client sends a case.
@@ -99,8 +113,9 @@ fn census(report: &Report) {
 
 /// Sends every case on a connection of its own, some at a time.
 async fn run(pieces: Pieces) -> (Vec<Outcome>, Failures) {
-    // The cases are those of a server that speaks HTTP/1.1 alone.
-    let config = Config { http2: Http2::Off, ..Config::default() };
+    // The cases are those of a server that speaks HTTP/1.1 alone. Whether a handler has asked for the rest of a body when the client closes its half is
+    // a matter of time, and so would be by default whether it is told or dropped.
+    let config = Config { http2: Http2::Off, half_close: HalfClose::Answered, ..Config::default() };
     let server = Server::bind("127.0.0.1:0").expect("a free port").config(config);
     let address = server.local_addr();
     let serving = spawn(server.serve(answer)).expect("there is room");
@@ -188,7 +203,11 @@ fn judge(framed: &Framed, received: Result<Vec<u8>, String>) -> (Outcome, Failur
         failures.push(format!("{rule}: {got} and not {expected}"));
     }
     failures.extend(check_close(framed, &answers).err());
-    failures.extend(answers.iter().filter_map(|answer| wrong_fields(answer).map(|what| format!("{rule}: {what}"))));
+    let wrong = answers.iter().enumerate().filter_map(|(at, answer)| {
+        let leaves_http = matches!(framed.case.answers.get(at), Some(Answer::Switches(..)));
+        wrong_fields(answer, leaves_http).map(|what| format!("{rule}: {what}"))
+    });
+    failures.extend(wrong);
     (got, failures)
 }
 
@@ -197,11 +216,11 @@ fn is_head_bodiless(framed: &Framed, at: usize) -> bool {
     at == 0 && framed.input.starts_with(b"HEAD ")
 }
 
-/// What an answer must not lack or have, whatever it answers (RFC 9110 6.6.1, 8.6, 15.2).
-fn wrong_fields(answer: &Answered) -> Option<&'static str> {
-    let has_body = !matches!(answer.status, 100..=199 | 204 | 304);
+/// What an answer must not lack or have, whatever it answers (RFC 9110 6.6.1, 8.6, 9.3.6, 15.2).
+fn wrong_fields(answer: &Answered, leaves_http: bool) -> Option<&'static str> {
+    let has_body = !leaves_http && !matches!(answer.status, 100..=199 | 204 | 304);
     match answer {
-        _ if !answer.is_interim() && !answer.has_date => Some("an answer without a date"),
+        _ if answer.status >= 200 && !answer.has_date => Some("an answer without a date"),
         _ if has_body && !answer.has_framing => Some("an answer that ends with the connection"),
         _ if !has_body && answer.has_framing => Some("an answer without a body that has a length"),
         _ => None,

@@ -132,7 +132,8 @@ const REFUSALS: [u16; 12] = [400, 405, 408, 411, 413, 414, 417, 421, 431, 500, 5
 const INTRODUCTION: &str = "\
 # HTTP/1.1: other servers on the same cases
 
-Made by `cargo xtask conformance h1 --write` from the cases of [conformance-http1.md](conformance-http1.md): do not edit. Each server ran as it comes,
+Made by `cargo xtask conformance h1 --write` from the cases of [conformance-http1.md](conformance-http1.md), but for those in which a handler of
+ours leaves HTTP: do not edit. Each server ran as it comes,
 told only to read every body before it answers (nginx as a proxy, hyper in its handler, h2o by itself) and to answer 2xx or 3xx; hyper's
 handler answers 405 to CONNECT, h2o's redirection takes every method.
 
