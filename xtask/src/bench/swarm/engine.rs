@@ -20,6 +20,7 @@ pub(super) fn run(
     let mut engine = Engine::new(plan, server)?;
     let limit = time.unwrap_or(LIMIT);
     if time.is_some() {
+        engine.open_all()?;
         engine.drive(limit / 4)?;
         say(&Event::Begin(engine.tally()));
         engine.drive(limit * 3 / 4)?;
@@ -101,6 +102,18 @@ impl<'a> Engine<'a> {
     fn percentile(&self, percent: usize) -> Option<f64> {
         let latencies = &self.shared.latencies_us;
         latencies.get((latencies.len() * percent / 100).min(latencies.len().saturating_sub(1))).map(|&us| us.into())
+    }
+
+    /// Until all connections are open, or for a while: thousands of them take longer than the time of a round. It counts from here on.
+    fn open_all(&mut self) -> io::Result<()> {
+        let connections = self.open.len() as u64;
+        while self.start.elapsed() < OPENING_MAX && self.tally.opened + self.tally.errors() < connections {
+            self.begin()?;
+            self.turn(TURN)?;
+        }
+        self.shared.latencies_us.clear();
+        self.start = Instant::now();
+        Ok(())
     }
 
     /// Until nothing is left to do, or so long after the start.
@@ -210,6 +223,8 @@ impl<'a> Engine<'a> {
     }
 }
 
+/// Connections of a load that goes on for some time are opened in so long.
+const OPENING_MAX: Duration = Duration::from_secs(5);
 /// A plan that has an end is given up after so long.
 const LIMIT: Duration = Duration::from_secs(20);
 /// After so many failed connections the rest is not tried.
