@@ -132,11 +132,19 @@ pub(crate) fn judge(received: &[u8], expected: &[Expected], ended: bool, is_shor
     if rest.is_empty() {
         return Ok(if sheds { Verdict::Refused } else { Verdict::Whole });
     }
+    // The beginning of what is said below, on a connection that broke.
+    if !ended && !rest.windows(4).any(|window| window == b"\r\n\r\n") && begins_alike(rest, b"HTTP/1.1 ") {
+        return Ok(Verdict::Cut);
+    }
     // The server's own end of a connection on which nothing was asked.
     match normal(rest) {
         Some((_, status)) if REFUSALS.contains(&status) => Ok(Verdict::Refused),
         _ => Err(format!("more than all answers: {}", shown(rest))),
     }
+}
+
+fn begins_alike(one: &[u8], other: &[u8]) -> bool {
+    one.iter().zip(other).all(|(one, other)| one == other)
 }
 
 /// After an answer that is the last one although more were due.

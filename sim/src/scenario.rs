@@ -95,7 +95,7 @@ pub fn run(seed: u64) -> Outcome {
         .memory(limits::memory(weather.limit, weather.workers, &mut rng))
         .simulate(&world)
         .expect("a simulation starts");
-    let (is_clean, stops_early) = (weather.is_clean, weather.stops_early);
+    let is_clean = weather.is_clean;
     let tally = Arc::new(Tally::default());
     let limit = weather.limit;
     let (totals, results) = runtime.block_on(scenario(weather, rng, Arc::clone(&tally)));
@@ -103,7 +103,7 @@ pub fn run(seed: u64) -> Outcome {
     assert!(report.is_clean(), "{report}");
     assert_eq!(report.in_flight, 0);
     assert!(world.descriptors().is_empty(), "descriptors are left: {:?}", world.descriptors());
-    tally.check(&totals, limit, is_clean, stops_early);
+    tally.check(&totals, limit, is_clean);
     let received_bytes = results.iter().map(|(bytes, _)| bytes).sum();
     let verdicts: Vec<Verdict> = results.into_iter().map(|(_, verdict)| verdict).collect();
     Outcome {
@@ -251,7 +251,7 @@ async fn read_on(read: &mut ReadHalf, plan: &Plan, received: Rc<RefCell<Vec<u8>>
 
 /// The figures that a tally and the server's counters must agree in.
 impl Tally {
-    fn check(&self, totals: &Totals, limit: Option<Limit>, is_clean: bool, stops_early: bool) {
+    fn check(&self, totals: &Totals, limit: Option<Limit>, is_clean: bool) {
         let [started, answered, dropped, wrong] =
             [&self.started, &self.answered, &self.dropped, &self.wrong].map(|count| count.load(Ordering::Relaxed));
         assert_eq!(started, answered + dropped, "every handler's future ends");
@@ -268,8 +268,8 @@ impl Tally {
         // On a connection that breaks, an answer may come too late to be counted. Where nothing fails, only a client breaks one.
         let deserted = self.deserted.load(Ordering::Relaxed);
         let mut unsent = if is_clean { deserted } else { totals.http2_requests_total };
-        if limit == Some(Limit::Memory) && stops_early {
-            // An answer that waits for room when the time to drain is over: of each connection one at most.
+        if limit == Some(Limit::Memory) {
+            // An answer that waits for room when its client goes away, or when the time to drain is over: of each connection one at most.
             unsent += totals.accepted_total;
         }
         assert!(responses <= started + shed, "{totals:?} with {started} handlers started");

@@ -99,7 +99,7 @@ fn configured(program: Option<&str>, dir: &std::path::Path, text: &str, flags: &
 /// The program of `benches/peers`.
 fn built(port: u16) -> Result<Command, String> {
     let target = repo::target_dir().join("peers");
-    let manifest = ["--manifest-path", "benches/peers/Cargo.toml", "--bin", "conformance-hyper"];
+    let manifest = ["--manifest-path", "benches/peers/Cargo.toml", "-p", "conformance-hyper"];
     let status = repo::cargo().args(["build", "--locked", "--target-dir"]).arg(&target).args(manifest).status();
     match status {
         Ok(status) if status.success() => {}
