@@ -225,3 +225,38 @@ fn an_echo_without_a_task_waits_for_memory() {
         })
     });
 }
+
+/// Messages are taken; to `?` the answer is `!`.
+fn asked(request: Request) -> core::future::Ready<core::result::Result<Response, Error>> {
+    let config = WebSocketConfig { send_timeout: Duration::from_secs(5), ..WebSocketConfig::default() };
+    let take = |socket: &mut WebSocketRef<'_>, message: Message| match message.as_text() {
+        Some("?") => socket.send(Message::text("!")),
+        _ => Ok(()),
+    };
+    core::future::ready(request.serve_websocket(&config, take))
+}
+
+#[test]
+fn one_that_waited_for_memory_and_sends_nothing_stays_open() {
+    in_simulation("a handler that waited, and is silent", || {
+        Box::pin(async {
+            let running = serve(Config::default(), asked)?;
+            let (mut client, input) = open(running.address).await?;
+            let spare = [64, 512, 1_024].map(|bytes| pool().try_acquire(bytes, Kind::Buffers).expect("room"));
+            let held = fill(1);
+            drop(spare);
+            client.send_bytes(&text(&"e".repeat(900))).await?;
+            sleep(Duration::from_secs(2)).await;
+            drop(held);
+            // Longer than anything may wait.
+            sleep(Duration::from_secs(12)).await;
+            client.send_bytes(&text("?")).await?;
+            sleep(Duration::from_secs(1)).await;
+            client.shutdown_write().await?;
+            let (messages, close) = read_all(&mut client, input).await?;
+            assert_eq!((messages, close), (vec![1], None));
+            drop(client);
+            running.stop().await
+        })
+    });
+}

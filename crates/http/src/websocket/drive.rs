@@ -290,6 +290,10 @@ impl<S: Service> Engine<S> {
             wire.deadline = Deadline::None;
             // Without room for it, the peer has some more time to say something itself.
             let _no_room_is_no_end = core.table.borrow_mut().send(key, SendBytes::Static(PING));
+        } else if wire.starved_at > 0 && !is_sending && !wire.flags.has(Flags::STARVED) {
+            // Nothing failed for a whole tick: it waits no longer.
+            wire.flags.put(Flags::RETRIES, false);
+            wire.starved_at = 0;
         } else if wire.starved_at > 0 && !is_sending {
             if wire.has_starved() {
                 core.counters().shed(Shed::Output);
