@@ -260,3 +260,38 @@ fn one_that_waited_for_memory_and_sends_nothing_stays_open() {
         })
     });
 }
+
+#[test]
+fn a_message_that_waited_for_memory_has_the_time_of_a_send_for_the_socket() {
+    in_simulation("a full socket after a wait", || {
+        Box::pin(async {
+            const LONG: usize = 3 << 20;
+            for reads in [true, false] {
+                let running = serve(Config::default(), late(LONG))?;
+                let (mut client, input) = open(running.address).await?;
+                // Room for the message's head, and none for its pieces: the socket is filled without.
+                let spare = [64, 512, 1_024].map(|bytes| pool().try_acquire(bytes, Kind::Buffers).expect("room"));
+                let held = fill(1);
+                drop(spare);
+                sleep(Duration::from_secs(4)).await;
+                drop(held);
+                sleep(Duration::from_secs(3)).await;
+                if reads {
+                    // Much longer than a tick, and not too long for a send.
+                    let (messages, close) = read_all(&mut client, input).await?;
+                    assert_eq!((messages, close), (vec![LONG], Some((CloseCode::NORMAL, Vec::new()))));
+                    drop(client);
+                    sleep(Duration::from_secs(3)).await;
+                    assert_eq!(running.counters.totals().active, 0);
+                    continue;
+                }
+                assert_eq!(running.counters.totals().active, 1, "it has more time");
+                sleep(Duration::from_secs(7)).await;
+                assert_eq!(running.counters.totals().active, 0, "its time is over");
+                drop(client);
+                return running.stop().await;
+            }
+            unreachable!("the last one returns")
+        })
+    });
+}

@@ -544,7 +544,11 @@ impl Wire {
         let before = ::core::mem::replace(&mut self.deadline, deadline);
         let after = match deadline {
             Deadline::None => return Due::Never,
-            Deadline::Send if self.starved_at > 0 && !is_sending => STARVED_RETRY,
+            Deadline::Send if self.starved_at > 0 && !is_sending => {
+                // What finds room has the whole time of a send then, not the rest of this.
+                self.deadline = Deadline::None;
+                STARVED_RETRY
+            }
             Deadline::Send | Deadline::Close | Deadline::Linger if before == deadline => return Due::AsBefore,
             Deadline::Send => values.send_timeout,
             Deadline::Close => values.close_timeout,
