@@ -295,3 +295,28 @@ fn a_message_that_waited_for_memory_has_the_time_of_a_send_for_the_socket() {
         })
     });
 }
+
+#[test]
+fn a_task_that_takes_its_time_gets_its_message() {
+    in_simulation("a task slower than the pings", || {
+        Box::pin(async {
+            let running = serve(Config::default(), |request: Request| {
+                let config = WebSocketConfig { ping_interval: Some(Duration::from_secs(1)), ..Default::default() };
+                core::future::ready(request.upgrade_websocket(&config, |mut socket| async move {
+                    for _ in 0..2 {
+                        sleep(Duration::from_secs(10)).await;
+                        let message = socket.recv().await.expect("nothing is wrong").expect("a message");
+                        socket.send(message).await.expect("the peer is there");
+                    }
+                    let _gone = socket.close(CloseCode::NORMAL, "").await;
+                }))
+            })?;
+            let (mut client, input) = open(running.address).await?;
+            client.send_bytes(&[text("one"), text("second")].concat()).await?;
+            let (messages, close) = read_all(&mut client, input).await?;
+            assert_eq!((messages, close), (vec![3, 6], Some((CloseCode::NORMAL, Vec::new()))));
+            drop(client);
+            running.stop().await
+        })
+    });
+}

@@ -174,7 +174,7 @@ impl<S: Service> Engine<S> {
             }
         }
         let is_flooded = matches!(wire.phase, Phase::Lingering { dropped_kib } if dropped_kib > DROPPED_KIB_MAX);
-        let is_waiting = wire.work.as_ref().is_some_and(|work| work.ready.is_some());
+        let is_waiting = wire.holds_message();
         let armed = match wire.phase {
             // What would come may want an answer.
             Phase::Open | Phase::Asked if wire.flags.has(Flags::STARVED) && !wire.flags.has(Flags::ENDED) => {
@@ -421,7 +421,7 @@ pub(super) fn turn(place: &Place, socket: &mut Socket) {
         let Socket { consumer, wire } = socket;
         if matches!(consumer, Consumer::Handler(_))
             && !wire.flags.has(Flags::STARVED)
-            && let Some(message) = wire.work.as_mut().and_then(|work| work.ready.take())
+            && let Some(message) = wire.take_ready()
             && wire.is_open()
         {
             deliver(place, consumer, wire, message);
@@ -538,6 +538,8 @@ impl Wire {
             Phase::Over => Deadline::None,
             _ if is_sending || self.has_output() || self.starved_at > 0 => Deadline::Send,
             Phase::Closing | Phase::Ending => Deadline::Close,
+            // Nothing is read while a message waits for its task: what the peer says is not heard.
+            Phase::Open | Phase::Asked if self.holds_message() => Deadline::None,
             Phase::Open | Phase::Asked if is_within => Deadline::Message,
             Phase::Open | Phase::Asked => Deadline::Idle,
         };

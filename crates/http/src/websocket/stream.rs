@@ -164,7 +164,7 @@ fn look(stream: &Stream, core: &Core) -> (bool, Option<Duration>) {
             mailbox.wake_writer();
         }
     }
-    let is_waiting = wire.work.as_ref().is_some_and(|work| work.ready.is_some());
+    let is_waiting = wire.holds_message();
     let reads = match wire.phase {
         Phase::Open | Phase::Asked | Phase::Closing => !is_waiting,
         Phase::Lingering { .. } => true,
