@@ -305,6 +305,10 @@ impl<S: Service> Engine<S> {
                 core.sate(key);
             }
             socket.feed();
+        } else if is_sending && wire.flags.has(Flags::HUNGRY) && !core.has_place(key) {
+            // Another took its place among those that wait: that does not end what is on its way.
+            wire.flags.put(Flags::HUNGRY, false);
+            wire.deadline = Deadline::None;
         } else if !overdue(&core, wire) {
             return self.lose_websocket(key, socket, WebSocketEnd::Gone);
         }
