@@ -227,6 +227,11 @@ impl Core {
         self.starving.set(!hungry.is_empty());
     }
 
+    /// Whether a connection has a place among those that wait; another may have taken it.
+    pub(crate) fn has_place(&self, key: Key) -> bool {
+        self.hungry.borrow().has(key)
+    }
+
     /// A connection gets what it waited for.
     fn served(&self, key: Key) {
         let mut hungry = self.hungry.borrow_mut();

@@ -112,6 +112,7 @@ pub struct WebSocketConfig {
     /// Whose pages may open it.
     pub origin: OriginCheck,
     /// A peer that is silent for so long is asked whether it is there; if it is silent once more for as long, it is gone. 30 s.
+    /// While a message waits to be taken by its task, nothing is read, and no peer is asked.
     pub ping_interval: Option<Duration>,
     /// From the first byte of a message to its last. 30 s.
     pub message_timeout: Duration,

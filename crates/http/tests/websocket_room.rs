@@ -225,3 +225,98 @@ fn an_echo_without_a_task_waits_for_memory() {
         })
     });
 }
+
+/// Messages are taken; to `?` the answer is `!`.
+fn asked(request: Request) -> core::future::Ready<core::result::Result<Response, Error>> {
+    let config = WebSocketConfig { send_timeout: Duration::from_secs(5), ..WebSocketConfig::default() };
+    let take = |socket: &mut WebSocketRef<'_>, message: Message| match message.as_text() {
+        Some("?") => socket.send(Message::text("!")),
+        _ => Ok(()),
+    };
+    core::future::ready(request.serve_websocket(&config, take))
+}
+
+#[test]
+fn one_that_waited_for_memory_and_sends_nothing_stays_open() {
+    in_simulation("a handler that waited, and is silent", || {
+        Box::pin(async {
+            let running = serve(Config::default(), asked)?;
+            let (mut client, input) = open(running.address).await?;
+            let spare = [64, 512, 1_024].map(|bytes| pool().try_acquire(bytes, Kind::Buffers).expect("room"));
+            let held = fill(1);
+            drop(spare);
+            client.send_bytes(&text(&"e".repeat(900))).await?;
+            sleep(Duration::from_secs(2)).await;
+            drop(held);
+            // Longer than anything may wait.
+            sleep(Duration::from_secs(12)).await;
+            client.send_bytes(&text("?")).await?;
+            sleep(Duration::from_secs(1)).await;
+            client.shutdown_write().await?;
+            let (messages, close) = read_all(&mut client, input).await?;
+            assert_eq!((messages, close), (vec![1], None));
+            drop(client);
+            running.stop().await
+        })
+    });
+}
+
+#[test]
+fn a_message_that_waited_for_memory_has_the_time_of_a_send_for_the_socket() {
+    in_simulation("a full socket after a wait", || {
+        Box::pin(async {
+            const LONG: usize = 3 << 20;
+            for reads in [true, false] {
+                let running = serve(Config::default(), late(LONG))?;
+                let (mut client, input) = open(running.address).await?;
+                // Room for the message's head, and none for its pieces: the socket is filled without.
+                let spare = [64, 512, 1_024].map(|bytes| pool().try_acquire(bytes, Kind::Buffers).expect("room"));
+                let held = fill(1);
+                drop(spare);
+                sleep(Duration::from_secs(4)).await;
+                drop(held);
+                sleep(Duration::from_secs(3)).await;
+                if reads {
+                    // Much longer than a tick, and not too long for a send.
+                    let (messages, close) = read_all(&mut client, input).await?;
+                    assert_eq!((messages, close), (vec![LONG], Some((CloseCode::NORMAL, Vec::new()))));
+                    drop(client);
+                    sleep(Duration::from_secs(3)).await;
+                    assert_eq!(running.counters.totals().active, 0);
+                    continue;
+                }
+                assert_eq!(running.counters.totals().active, 1, "it has more time");
+                sleep(Duration::from_secs(7)).await;
+                assert_eq!(running.counters.totals().active, 0, "its time is over");
+                drop(client);
+                return running.stop().await;
+            }
+            unreachable!("the last one returns")
+        })
+    });
+}
+
+#[test]
+fn a_task_that_takes_its_time_gets_its_message() {
+    in_simulation("a task slower than the pings", || {
+        Box::pin(async {
+            let running = serve(Config::default(), |request: Request| {
+                let config = WebSocketConfig { ping_interval: Some(Duration::from_secs(1)), ..Default::default() };
+                core::future::ready(request.upgrade_websocket(&config, |mut socket| async move {
+                    for _ in 0..2 {
+                        sleep(Duration::from_secs(10)).await;
+                        let message = socket.recv().await.expect("nothing is wrong").expect("a message");
+                        socket.send(message).await.expect("the peer is there");
+                    }
+                    let _gone = socket.close(CloseCode::NORMAL, "").await;
+                }))
+            })?;
+            let (mut client, input) = open(running.address).await?;
+            client.send_bytes(&[text("one"), text("second")].concat()).await?;
+            let (messages, close) = read_all(&mut client, input).await?;
+            assert_eq!((messages, close), (vec![3, 6], Some((CloseCode::NORMAL, Vec::new()))));
+            drop(client);
+            running.stop().await
+        })
+    });
+}

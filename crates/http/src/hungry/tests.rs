@@ -87,7 +87,9 @@ fn the_host_with_the_most_gives_a_place_up_for_another() {
     }
     assert!(hungry.is_full());
     assert_eq!(hungry.displace_for(2), None, "it has the most itself");
+    assert!(hungry.has(key(HUNGRY_MAX as u32 - 1)));
     assert_eq!(hungry.displace_for(3), Some(key(HUNGRY_MAX as u32 - 1)), "what would be served last");
+    assert!(!hungry.has(key(HUNGRY_MAX as u32 - 1)) && hungry.has(key(0)), "it has lost its place");
     hungry.add(key(1_000), 3, Want::Request, 1).expect("the place that has come free");
     assert!(hungry.displace_for(1).is_some(), "the smaller one of two is still helped");
     // Where all are alike, nobody goes for a newcomer that would be alike.

@@ -174,7 +174,7 @@ impl<S: Service> Engine<S> {
             }
         }
         let is_flooded = matches!(wire.phase, Phase::Lingering { dropped_kib } if dropped_kib > DROPPED_KIB_MAX);
-        let is_waiting = wire.work.as_ref().is_some_and(|work| work.ready.is_some());
+        let is_waiting = wire.holds_message();
         let armed = match wire.phase {
             // What would come may want an answer.
             Phase::Open | Phase::Asked if wire.flags.has(Flags::STARVED) && !wire.flags.has(Flags::ENDED) => {
@@ -290,6 +290,10 @@ impl<S: Service> Engine<S> {
             wire.deadline = Deadline::None;
             // Without room for it, the peer has some more time to say something itself.
             let _no_room_is_no_end = core.table.borrow_mut().send(key, SendBytes::Static(PING));
+        } else if wire.starved_at > 0 && !is_sending && !wire.flags.has(Flags::STARVED) {
+            // Nothing failed for a whole tick: it waits no longer.
+            wire.flags.put(Flags::RETRIES, false);
+            wire.starved_at = 0;
         } else if wire.starved_at > 0 && !is_sending {
             if wire.has_starved() {
                 core.counters().shed(Shed::Output);
@@ -301,6 +305,10 @@ impl<S: Service> Engine<S> {
                 core.sate(key);
             }
             socket.feed();
+        } else if is_sending && wire.flags.has(Flags::HUNGRY) && !core.has_place(key) {
+            // Another took its place among those that wait: that does not end what is on its way.
+            wire.flags.put(Flags::HUNGRY, false);
+            wire.deadline = Deadline::None;
         } else if !overdue(&core, wire) {
             return self.lose_websocket(key, socket, WebSocketEnd::Gone);
         }
@@ -417,7 +425,7 @@ pub(super) fn turn(place: &Place, socket: &mut Socket) {
         let Socket { consumer, wire } = socket;
         if matches!(consumer, Consumer::Handler(_))
             && !wire.flags.has(Flags::STARVED)
-            && let Some(message) = wire.work.as_mut().and_then(|work| work.ready.take())
+            && let Some(message) = wire.take_ready()
             && wire.is_open()
         {
             deliver(place, consumer, wire, message);
@@ -534,13 +542,19 @@ impl Wire {
             Phase::Over => Deadline::None,
             _ if is_sending || self.has_output() || self.starved_at > 0 => Deadline::Send,
             Phase::Closing | Phase::Ending => Deadline::Close,
+            // Nothing is read while a message waits for its task: what the peer says is not heard.
+            Phase::Open | Phase::Asked if self.holds_message() => Deadline::None,
             Phase::Open | Phase::Asked if is_within => Deadline::Message,
             Phase::Open | Phase::Asked => Deadline::Idle,
         };
         let before = ::core::mem::replace(&mut self.deadline, deadline);
         let after = match deadline {
             Deadline::None => return Due::Never,
-            Deadline::Send if self.starved_at > 0 && !is_sending => STARVED_RETRY,
+            Deadline::Send if self.starved_at > 0 && !is_sending => {
+                // What finds room has the whole time of a send then, not the rest of this.
+                self.deadline = Deadline::None;
+                STARVED_RETRY
+            }
             Deadline::Send | Deadline::Close | Deadline::Linger if before == deadline => return Due::AsBefore,
             Deadline::Send => values.send_timeout,
             Deadline::Close => values.close_timeout,

@@ -85,7 +85,7 @@ impl WebSocket {
         let place = &self.place;
         let polled = place.on(|socket| {
             let Socket { wire, consumer } = socket;
-            if let Some(message) = wire.work.as_mut().and_then(|work| work.ready.take()) {
+            if let Some(message) = wire.take_ready() {
                 place.list(wire);
                 return Poll::Ready(Ok(Some(message)));
             }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use plimsoll_codec::ws::CloseCode;
 use plimsoll_pool::Kind;
 use plimsoll_runtime::net::Bytes;
-use plimsoll_runtime::{Lease, SendBytes, signal, sleep, timeout};
+use plimsoll_runtime::{Instant, Lease, SendBytes, signal, sleep, timeout};
 
 use super::drive::{Due, go_away, open, overdue, turn};
 use super::handler::WebSocketEnd;
@@ -65,21 +65,22 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
     let (place, core) = (Place::Stream(Rc::clone(&stream)), &stream.core);
     open(&place, &mut stream.socket.borrow_mut());
     let (mut tells_stop, mut is_finished) = (true, false);
-    let mut starved_since = None;
+    let mut starving = Starving::default();
     loop {
         let is_full = {
             let mut socket = stream.socket.borrow_mut();
             turn(&place, &mut socket);
             !socket.wire.has_room(core)
         };
-        if send(&stream, &mut tunnel).await.is_err() {
-            return finish(&stream, WebSocketEnd::Gone);
+        match send(&stream, &mut tunnel).await {
+            Ok(has_sent) => starving.note(stream.socket.borrow().is_starved(), has_sent, plimsoll_runtime::now()),
+            Err(_) => return finish(&stream, WebSocketEnd::Gone),
         }
         if is_full && stream.socket.borrow().wire.is_open() {
             // What was received behind the message that filled it.
             continue;
         }
-        let (reads, due) = look(&stream, core);
+        let (reads, due) = look(&stream, core, &starving);
         if stream.socket.borrow().wire.phase == Phase::Ending {
             if ::core::mem::replace(&mut is_finished, true) || tunnel.finish().is_err() {
                 return finish(&stream, WebSocketEnd::Gone);
@@ -87,18 +88,14 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             stream.socket.borrow_mut().wire.phase = Phase::Lingering { dropped_kib: 0 };
             continue;
         }
-        match wait(&stream, &mut tunnel, reads, due, tells_stop).await {
+        let waited = wait(&stream, &mut tunnel, reads, due, tells_stop).await;
+        let (now, is_starved) = (plimsoll_runtime::now(), stream.socket.borrow().is_starved());
+        starving.note(is_starved, false, now);
+        match waited {
             Waited::Bytes(lease) => take_in(&mut stream.socket.borrow_mut(), core, lease),
             Waited::End => return finish(&stream, WebSocketEnd::Gone),
-            Waited::Listed => starved_since = starved_since.filter(|_| stream.socket.borrow().is_starved()),
-            Waited::Elapsed if stream.socket.borrow_mut().wire.flags.put(Flags::STARVED, false) => {
-                // Perhaps there is room now.
-                let since = *starved_since.get_or_insert_with(plimsoll_runtime::now);
-                if plimsoll_runtime::now().since(since) >= stream.socket.borrow().send_timeout() {
-                    return finish(&stream, WebSocketEnd::NoRoom);
-                }
-                stream.socket.borrow_mut().wake_writer();
-            }
+            Waited::Listed => {}
+            Waited::Elapsed if is_starved => {}
             Waited::Elapsed => {
                 let mut socket = stream.socket.borrow_mut();
                 if !overdue(core, &mut socket.wire) {
@@ -111,13 +108,64 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
                 go_away(core, &mut stream.socket.borrow_mut().wire);
             }
         }
+        if is_starved && starving.is_due(now) {
+            let mut socket = stream.socket.borrow_mut();
+            if starving.has_lasted(now) >= socket.send_timeout() {
+                drop(socket);
+                return finish(&stream, WebSocketEnd::NoRoom);
+            }
+            // Perhaps there is room now.
+            starving.tries(now);
+            socket.wire.flags.put(Flags::STARVED, false);
+            socket.wake_writer();
+        }
     }
 }
 
-/// Sends all output, as the stream's windows allow.
-async fn send(stream: &Stream, tunnel: &mut Tunnel) -> Result<(), Error> {
+/// Since when there is no room for a message, however often that is tried.
+#[derive(Clone, Copy, Debug, Default)]
+struct Starving {
+    since: Option<Instant>,
+    /// When it was found last that there is none, or tried last whether there is some.
+    tried: Option<Instant>,
+    /// What was tried last has failed.
+    is_starved: bool,
+}
+
+impl Starving {
+    /// Whether there was too little room. What has left since the last look ends a wait, and so does a whole tick without a failure.
+    fn note(&mut self, is_starved: bool, has_sent: bool, now: Instant) {
+        if (has_sent && !is_starved) || (!self.is_starved && self.is_due(now)) {
+            self.since = None;
+        }
+        if is_starved && self.since.is_none() {
+            (self.since, self.tried) = (Some(now), Some(now));
+        }
+        self.is_starved = is_starved;
+    }
+
+    /// How long until it is to be tried again.
+    fn due_in(&self, now: Instant) -> Duration {
+        self.tried.map_or(Duration::ZERO, |tried| STARVED_RETRY.saturating_sub(now.since(tried)))
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.due_in(now).is_zero()
+    }
+
+    fn has_lasted(&self, now: Instant) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| now.since(since))
+    }
+
+    fn tries(&mut self, now: Instant) {
+        (self.tried, self.is_starved) = (Some(now), false);
+    }
+}
+
+/// Sends all output, as the stream's windows allow; whether there was any.
+async fn send(stream: &Stream, tunnel: &mut Tunnel) -> Result<bool, Error> {
     let send_timeout = stream.socket.borrow().send_timeout();
-    let mut waited = Duration::ZERO;
+    let (mut waited, mut has_sent) = (Duration::ZERO, false);
     loop {
         let piece = {
             let mut socket = stream.socket.borrow_mut();
@@ -129,7 +177,7 @@ async fn send(stream: &Stream, tunnel: &mut Tunnel) -> Result<(), Error> {
         };
         let piece = match piece {
             Ok(Some(piece)) => piece,
-            Ok(None) => return Ok(()),
+            Ok(None) => return Ok(has_sent),
             Err(_) if waited < send_timeout => {
                 waited += STARVED_RETRY;
                 sleep(STARVED_RETRY).await;
@@ -147,13 +195,14 @@ async fn send(stream: &Stream, tunnel: &mut Tunnel) -> Result<(), Error> {
             }
         };
         sent.map_err(|_late| Error::Gone)??;
+        has_sent = true;
         let flushed = timeout(send_timeout, tunnel.flush()).await;
         flushed.map_err(|_late| Error::Gone)??;
     }
 }
 
 /// After a step: wakes who waits, and says whether to read and for how long to wait.
-fn look(stream: &Stream, core: &Core) -> (bool, Option<Duration>) {
+fn look(stream: &Stream, core: &Core, starving: &Starving) -> (bool, Option<Duration>) {
     let mut socket = stream.socket.borrow_mut();
     let Socket { consumer, wire } = &mut *socket;
     if let Consumer::Task(Some(mailbox)) = consumer {
@@ -164,14 +213,14 @@ fn look(stream: &Stream, core: &Core) -> (bool, Option<Duration>) {
             mailbox.wake_writer();
         }
     }
-    let is_waiting = wire.work.as_ref().is_some_and(|work| work.ready.is_some());
+    let is_waiting = wire.holds_message();
     let reads = match wire.phase {
         Phase::Open | Phase::Asked | Phase::Closing => !is_waiting,
         Phase::Lingering { .. } => true,
         Phase::Ending | Phase::Over => false,
     };
     let due = match wire.due_in(core, false) {
-        _ if wire.flags.has(Flags::STARVED) => Some(STARVED_RETRY),
+        _ if wire.flags.has(Flags::STARVED) => Some(starving.due_in(plimsoll_runtime::now())),
         Due::In(after) => Some(after),
         Due::Never => None,
         Due::AsBefore => Some(wire.settings.values.close_timeout),
@@ -239,3 +288,6 @@ fn finish(stream: &Stream, end: WebSocketEnd) {
 
 /// What a stream is charged: its place, and what the reference to it takes.
 const STREAM_BYTES: u64 = (size_of::<Stream>() as u64 + 16).next_multiple_of(16);
+
+#[cfg(test)]
+mod tests;

@@ -215,6 +215,18 @@ impl Wire {
         self.starved_at > 0 && waited >= self.settings.values.send_timeout
     }
 
+    /// Whether a message waits to be taken.
+    pub(super) fn holds_message(&self) -> bool {
+        self.work.as_ref().is_some_and(|work| work.ready.is_some())
+    }
+
+    /// Takes the message that waits. The peer is heard again from now on, and is not to blame for the time before.
+    pub(super) fn take_ready(&mut self) -> Option<Message> {
+        let message = self.work.as_mut()?.ready.take()?;
+        self.heard = quarters(plimsoll_runtime::now());
+        Some(message)
+    }
+
     /// Whether output waits for the socket.
     pub(super) fn has_output(&self) -> bool {
         self.work.as_ref().is_some_and(|work| !work.output.is_empty() || work.last_words.is_some())
@@ -393,9 +405,9 @@ impl Work {
         self.decoder.is_within_message() || (self.input.is_some() && self.ready.is_none())
     }
 
-    /// Drops what was received.
+    /// Drops what was received, but for a message that is complete: its task takes it still.
     pub(super) fn forget(&mut self) {
-        (self.input, self.ready, self.message_until, self.streams) = (None, None, None, None);
+        (self.input, self.message_until, self.streams) = (None, None, None);
         self.assembly = Assembly::default();
     }
 
