@@ -103,7 +103,8 @@ impl<S: Service> Engine<S> {
         }
         core.adapt(&mut http2);
         core.pump(&mut http2);
-        if wanted > 0 && http2.hunger.wanted == 0 && http2.has_starved() {
+        let asks_again = ::core::mem::take(&mut http2.hunger.asks_again);
+        if wanted > 0 && http2.hunger.wanted == 0 && (asks_again || http2.has_starved()) {
             http2.hunger.note(Want::Output, wanted as usize);
         }
         self.stay_http2(key, http2, source, now);
@@ -371,8 +372,8 @@ impl<S: Service> Engine<S> {
         let now = plimsoll_runtime::now();
         let due = http2.next_due(&core).filter(|(until, _)| *until <= now).map(|(_, due)| due);
         match due {
-            None => {}
-            Some(Due::Memory) => _ = http2.wake_starved(),
+            // Time to ask for memory again is never over: it begins anew each time it is looked at.
+            None | Some(Due::Memory) => core.ask_again(key, &mut http2),
             Some(Due::LongMemory) => return self.starved_http2(key, http2),
             Some(Due::Rest) => {
                 http2.rest(&core.pool);

@@ -250,6 +250,19 @@ impl Core {
         let _one_of_too_many = self.starve_as(key, &mut hunger.waits, hunger.grants, want, bytes);
     }
 
+    /// Has the handlers of a connection that has waited for a while try again, though it was granted nothing: it may be one of too many, and then
+    /// nobody else wakes them. Its place in line and its time stay as they are.
+    pub(super) fn ask_again(&self, key: Key, http2: &mut Http2) {
+        if http2.since.memory.is_none() {
+            return;
+        }
+        if http2.hunger.waits && !self.hungry.borrow().has(key) {
+            // Displaced by one of another address: it is one of too many now.
+            http2.hunger.waits = false;
+        }
+        http2.hunger.asks_again = http2.wake_starved();
+    }
+
     /// A connection that is not of HTTP/1 got room; whether a handler or a task of it takes it.
     pub(crate) fn wake_fed(&self, key: Key) -> bool {
         let mut table = self.table.borrow_mut();
