@@ -475,7 +475,8 @@ impl Http2 {
         }
         let has_part = self.input.is_some() && self.since.memory.is_none();
         self.since.frame = if has_part { self.since.frame.or(Some(now)) } else { None };
-        let idle = self.codec.live_streams() == 0;
+        // One whose request waits for memory is not idle: the time for that is another.
+        let idle = self.codec.live_streams() == 0 && self.since.memory.is_none();
         self.since.idle = if idle { self.since.idle.or(Some(now)) } else { None };
         if idle {
             return;
