@@ -172,6 +172,9 @@ impl<S: Service> Engine<S> {
                         http2.hunger.stream = Some(stream);
                         return Turn::Over;
                     }
+                    if http2.hunger.stream == Some(stream) {
+                        http2.hunger.stream = None;
+                    }
                     source.consume(bytes);
                     continue;
                 }
