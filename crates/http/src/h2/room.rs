@@ -22,7 +22,7 @@ use plimsoll_codec::h2::{Connection as Codec, FRAME_HEADER_BYTES, Limits, STEP_O
 use plimsoll_pool::Permit;
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::Table;
-use plimsoll_runtime::{Instant, Kind, OverBudget, Pool};
+use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
 use plimsoll_slab::Key;
 
 use super::output::Growing;
@@ -263,6 +263,18 @@ impl Core {
         http2.hunger.asks_again = http2.wake_starved();
     }
 
+    /// Keeps what came in what is spared for those who wait, and has the connection wait with it: the places of an address in line bound what it has
+    /// of that.
+    fn keep_in_line(&self, key: Key, http2: &mut Http2, frames: &[u8]) -> Option<Lease> {
+        if http2.hunger.wanted == 0 {
+            // A part of a frame. The rest of it finds no room either.
+            http2.hunger.note(Want::Request, frames.len());
+        }
+        let kept = self.spare_frames(key, frames)?;
+        self.starve_http2(key, http2);
+        http2.hunger.waits.then_some(kept)
+    }
+
     /// A connection that is not of HTTP/1 got room; whether a handler or a task of it takes it.
     pub(crate) fn wake_fed(&self, key: Key) -> bool {
         let mut table = self.table.borrow_mut();
@@ -344,7 +356,7 @@ impl<S: Service> Engine<S> {
         now: Instant,
     ) {
         let core = Rc::clone(&self.core);
-        let kept = source.keep(&core).or_else(|source| match core.spare_frames(key, source.rest()) {
+        let kept = source.keep(&core).or_else(|source| match core.keep_in_line(key, &mut http2, source.rest()) {
             Some(frames) => Ok(Some(frames)),
             None => Err(source),
         });
