@@ -358,3 +358,43 @@ fn an_answer_that_waits_behind_full_output_is_woken() {
         })
     });
 }
+
+#[test]
+fn a_stream_whose_head_comes_in_parts_is_refused_once_and_not_if_there_is_room_at_its_end() {
+    in_simulation("a head in parts", || {
+        Box::pin(async {
+            let gate = Arc::new(AtomicBool::new(false));
+            let server = serve(config(), gated(&gate))?;
+            let mut client = Client::connect(server.address, &[]).await?;
+            client.send(&get(1, "/wait/0")).await?;
+            sleep(Duration::from_millis(10)).await;
+            let shed = |server: &rig::Running| server.counters.totals().shed_total.iter().sum::<u64>();
+            for (stream, has_room) in [(3, false), (5, true)] {
+                let head = get(stream, "/quick");
+                // Room for what is received and said, and not for a request.
+                let spare = [64, 512, 1_024, 1_024, 1_024, 2_048].map(|len| pool().try_acquire(len, Kind::Buffers));
+                let mut held = fill(1);
+                drop(spare);
+                for at in 0..head.len() - 1 {
+                    client.send(&head[at..=at]).await?;
+                    sleep(Duration::from_millis(5)).await;
+                }
+                assert_eq!(shed(&server), u64::from(has_room), "nothing is refused before it is whole");
+                if has_room {
+                    held.clear();
+                    sleep(Duration::from_millis(5)).await;
+                }
+                client.send(&head[head.len() - 1..]).await?;
+                sleep(Duration::from_millis(50)).await;
+            }
+            assert_eq!((shed(&server), server.counters.totals().http2_requests_total), (1, 2));
+            gate.store(true, Ordering::Relaxed);
+            let got = frames(&mut client, Duration::from_secs(1)).await?;
+            assert!(is_ended(&got, 1) && is_ended(&got, 5) && !is_ended(&got, 3), "{got:?}");
+            let refused = got.iter().find(|frame| frame.kind == RST_STREAM).expect("one is refused");
+            assert_eq!((refused.stream, &refused.payload[..]), (3, &[0, 0, 0, 7][..]), "REFUSED_STREAM");
+            drop(client);
+            server.stop().await
+        })
+    });
+}

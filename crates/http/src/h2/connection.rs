@@ -13,7 +13,7 @@ use plimsoll_runtime::{Instant, JoinHandle, Kind, OverBudget};
 use plimsoll_slab::Key;
 
 use super::output::Growing;
-use super::room::{STEP_BYTES_MAX, make, offered};
+use super::room::{NextStream, STEP_BYTES_MAX, make, offered};
 use super::streams::{Exchange, Incoming, Slots, find};
 use super::{Decoding, Http2, Since};
 use crate::connection::{Active, Connection};
@@ -120,6 +120,7 @@ impl<S: Service> Engine<S> {
     ) -> Turn {
         let core = Rc::clone(&self.core);
         let now_ms = plimsoll_runtime::now().as_millis();
+        let mut is_refused = false;
         loop {
             let Some(http2) = place.as_mut() else { return Turn::Closed };
             if http2.closing || !core.has_room(&http2.output) {
@@ -131,8 +132,19 @@ impl<S: Service> Engine<S> {
                 return Turn::Over;
             }
             let is_pressed = core.holds_back() || core.is_starving() || core.heavy.get().is_some();
-            if is_pressed && http2.codec.is_request_next(source.rest()) && self.must_put_off_stream(key, http2) {
-                return Turn::Over;
+            if !is_refused {
+                // Asked each time: a head may come in parts, and there may be room when it is whole.
+                http2.codec.admit_next();
+                if is_pressed && http2.codec.is_request_next(source.rest()) {
+                    match self.next_stream(key, http2) {
+                        NextStream::Begins => {}
+                        NextStream::Waits => return Turn::Over,
+                        NextStream::IsRefused => {
+                            http2.codec.refuse_next();
+                            is_refused = true;
+                        }
+                    }
+                }
             }
             let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..], &mut scratch.repeat);
             let mut storage = parts.storage;
@@ -151,6 +163,9 @@ impl<S: Service> Engine<S> {
             };
             if consumed > 0 {
                 http2.since.frame = None;
+                if ::core::mem::take(&mut is_refused) {
+                    core.counters().shed(Shed::Head);
+                }
             }
             match event {
                 Event::NeedMore { .. } | Event::NeedOutput => {
@@ -179,8 +194,8 @@ impl<S: Service> Engine<S> {
                     continue;
                 }
                 Event::NeedStreams if self.retried(key, |_| http2.slots.grow(&core.pool)).is_err() => {
-                    core.counters().shed(Shed::Head);
                     http2.codec.refuse_next();
+                    is_refused = true;
                 }
                 Event::End { stream } | Event::Trailers { stream, .. } => {
                     if let Event::Trailers { fields, .. } = event {

@@ -51,6 +51,16 @@ const OFFER_BYTES: usize = FRAME_HEADER_BYTES + 2 * 6;
 /// Room for so much is wanted where something small found none, and what is received at a time while memory is short.
 const SMALL_BYTES: usize = 1_024;
 
+/// What becomes of a stream that is about to begin while memory is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NextStream {
+    Begins,
+    /// Its connection has no other, and waits for room with it.
+    Waits,
+    /// It is refused as soon as its head is whole.
+    IsRefused,
+}
+
 /// A connection whose first SETTINGS fit the level.
 pub(super) fn offering(limits: &Limits, level: Level) -> Codec {
     let (streams, window) = offer(limits, level);
@@ -299,18 +309,16 @@ impl Core {
 }
 
 impl<S: Service> Engine<S> {
-    /// Whether the next stream has to wait, or is refused. Asked when the input begins with one.
-    pub(super) fn must_put_off_stream(&mut self, key: Key, http2: &mut Http2) -> bool {
+    /// What becomes of the next stream. Asked when the input begins with one.
+    pub(super) fn next_stream(&mut self, key: Key, http2: &mut Http2) -> NextStream {
         if self.has_room(key) {
-            return false;
+            return NextStream::Begins;
         }
         if http2.codec.live_streams() == 0 && !self.core.is_heavy(key) {
             http2.hunger.note(Want::Request, crate::steps::REQUEST_ROOM_BYTES);
-            return true;
+            return NextStream::Waits;
         }
-        self.core.counters().shed(Shed::Head);
-        http2.codec.refuse_next();
-        false
+        NextStream::IsRefused
     }
 
     /// A connection has waited for memory for too long: what waits on it is answered 503 or reset. When that was not possible, it ends.
