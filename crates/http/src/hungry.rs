@@ -106,6 +106,11 @@ impl Hungry {
         }
     }
 
+    /// Whether a connection has a place.
+    pub(crate) fn has(&self, key: Key) -> bool {
+        self.places.iter().any(|place| place.key == key)
+    }
+
     /// How many connections of a host wait.
     pub(crate) fn count_of(&self, host: u64) -> usize {
         self.places.iter().filter(|place| place.host == host).count()

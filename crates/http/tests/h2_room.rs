@@ -14,7 +14,8 @@ use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Kind, Lease, Result, pool, sleep, timeout};
 
 use rig::frames::{
-    Client, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, RST_STREAM, SETTINGS, frame, get, request,
+    Client, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, get,
+    request,
 };
 use rig::{in_simulation, serve};
 
@@ -31,7 +32,7 @@ fn fill(left: usize) -> Vec<Lease> {
     held
 }
 
-/// `/quick` answers at once; `/wait/N` waits for the gate and answers with N bytes of fields; `/body` does so and counts its
+/// `/quick` answers at once, `/large` with more than the output holds; `/wait/N` waits for the gate and answers with N bytes of fields; `/body` does so and counts its
 /// body.
 fn gated(gate: &Arc<AtomicBool>) -> impl Fn(Request) -> BoxedAnswer + Clone + Send + 'static {
     let gate = Arc::clone(gate);
@@ -58,6 +59,9 @@ fn gated(gate: &Arc<AtomicBool>) -> impl Fn(Request) -> BoxedAnswer + Clone + Se
                     bytes += chunk.len();
                 }
                 return Ok(Response::text(bytes.to_string()));
+            }
+            if req.path() == "/large" {
+                return Ok(Response::text(vec![b'l'; 2 << 20]));
             }
             Ok(Response::text("quick"))
         })
@@ -304,7 +308,9 @@ fn a_request_of_a_parked_connection_waits_at_the_line() {
     in_simulation("a parked connection", || {
         Box::pin(async {
             let gate = Arc::new(AtomicBool::new(true));
-            let server = serve(config(), gated(&gate))?;
+            // A quarter of that while memory is short: it is over before the request comes.
+            let config = Config { keep_alive_timeout: Duration::from_secs(10), ..config() };
+            let server = serve(config, gated(&gate))?;
             let mut client = Client::connect(server.address, &[]).await?;
             client.send(&get(1, "/quick")).await?;
             assert_eq!(client.body(1).await?, b"quick");
@@ -319,6 +325,74 @@ fn a_request_of_a_parked_connection_waits_at_the_line() {
             assert_eq!(server.counters.totals().http2_requests_total, 1);
             drop((held, rest));
             assert_eq!(client.body(3).await?, b"quick");
+            drop(client);
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn an_answer_that_waits_behind_full_output_is_woken() {
+    in_simulation("behind full output", || {
+        Box::pin(async {
+            let gate = Arc::new(AtomicBool::new(false));
+            let server = serve(Config { output_bytes_max: 4_096, ..config() }, gated(&gate))?;
+            // With windows as large as they can be.
+            let mut client = Client::connect(server.address, &[0, 4, 0x7f, 0xff, 0xff, 0xff]).await?;
+            client.send(&frame(WINDOW_UPDATE, 0, 0, &[0x70, 0, 0, 0])).await?;
+            client.send(&[get(1, "/wait/0"), get(3, "/wait/0"), get(5, "/large")].concat()).await?;
+            // The client reads nothing yet: one send is blocked, and then as much as may be is gathered behind it.
+            sleep(Duration::from_millis(50)).await;
+            client.send(&frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1])).await?;
+            sleep(Duration::from_millis(50)).await;
+            let held = fill(1);
+            gate.store(true, Ordering::Relaxed);
+            sleep(Duration::from_millis(500)).await;
+            assert_eq!(server.counters.totals().responses_total, [(200, 1)], "one answer has begun");
+            drop(held);
+            let got = frames(&mut client, Duration::from_secs(1)).await?;
+            assert!([1, 3, 5].into_iter().all(|stream| is_ended(&got, stream)), "{:?}", got.last());
+            assert_eq!(server.counters.totals().responses_total, [(200, 3)]);
+            drop(client);
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn a_stream_whose_head_comes_in_parts_is_refused_once_and_not_if_there_is_room_at_its_end() {
+    in_simulation("a head in parts", || {
+        Box::pin(async {
+            let gate = Arc::new(AtomicBool::new(false));
+            let server = serve(config(), gated(&gate))?;
+            let mut client = Client::connect(server.address, &[]).await?;
+            client.send(&get(1, "/wait/0")).await?;
+            sleep(Duration::from_millis(10)).await;
+            let shed = |server: &rig::Running| server.counters.totals().shed_total.iter().sum::<u64>();
+            for (stream, has_room) in [(3, false), (5, true)] {
+                let head = get(stream, "/quick");
+                // Room for what is received and said, and not for a request.
+                let spare = [64, 512, 1_024, 1_024, 1_024, 2_048].map(|len| pool().try_acquire(len, Kind::Buffers));
+                let mut held = fill(1);
+                drop(spare);
+                for at in 0..head.len() - 1 {
+                    client.send(&head[at..=at]).await?;
+                    sleep(Duration::from_millis(5)).await;
+                }
+                assert_eq!(shed(&server), u64::from(has_room), "nothing is refused before it is whole");
+                if has_room {
+                    held.clear();
+                    sleep(Duration::from_millis(5)).await;
+                }
+                client.send(&head[head.len() - 1..]).await?;
+                sleep(Duration::from_millis(50)).await;
+            }
+            assert_eq!((shed(&server), server.counters.totals().http2_requests_total), (1, 2));
+            gate.store(true, Ordering::Relaxed);
+            let got = frames(&mut client, Duration::from_secs(1)).await?;
+            assert!(is_ended(&got, 1) && is_ended(&got, 5) && !is_ended(&got, 3), "{got:?}");
+            let refused = got.iter().find(|frame| frame.kind == RST_STREAM).expect("one is refused");
+            assert_eq!((refused.stream, &refused.payload[..]), (3, &[0, 0, 0, 7][..]), "REFUSED_STREAM");
             drop(client);
             server.stop().await
         })

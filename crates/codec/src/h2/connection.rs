@@ -523,6 +523,11 @@ impl Connection {
         self.admission = Admission::Refuse;
     }
 
+    /// Takes [`refuse_next`](Self::refuse_next) back: there is memory again, and the next stream has not come as a whole.
+    pub fn admit_next(&mut self) {
+        self.admission = Admission::Ask;
+    }
+
     /// Whether this input begins with the head of a request, as far as its first bytes tell.
     #[must_use]
     pub fn is_request_next(&self, input: &[u8]) -> bool {

@@ -13,7 +13,7 @@ use plimsoll_runtime::{Instant, JoinHandle, Kind, OverBudget};
 use plimsoll_slab::Key;
 
 use super::output::Growing;
-use super::room::{STEP_BYTES_MAX, make, offered};
+use super::room::{NextStream, STEP_BYTES_MAX, make, offered};
 use super::streams::{Exchange, Incoming, Slots, find};
 use super::{Decoding, Http2, Since};
 use crate::connection::{Active, Connection};
@@ -103,7 +103,8 @@ impl<S: Service> Engine<S> {
         }
         core.adapt(&mut http2);
         core.pump(&mut http2);
-        if wanted > 0 && http2.hunger.wanted == 0 && http2.has_starved() {
+        let asks_again = ::core::mem::take(&mut http2.hunger.asks_again);
+        if wanted > 0 && http2.hunger.wanted == 0 && (asks_again || http2.has_starved()) {
             http2.hunger.note(Want::Output, wanted as usize);
         }
         self.stay_http2(key, http2, source, now);
@@ -119,6 +120,7 @@ impl<S: Service> Engine<S> {
     ) -> Turn {
         let core = Rc::clone(&self.core);
         let now_ms = plimsoll_runtime::now().as_millis();
+        let mut is_refused = false;
         loop {
             let Some(http2) = place.as_mut() else { return Turn::Closed };
             if http2.closing || !core.has_room(&http2.output) {
@@ -130,8 +132,19 @@ impl<S: Service> Engine<S> {
                 return Turn::Over;
             }
             let is_pressed = core.holds_back() || core.is_starving() || core.heavy.get().is_some();
-            if is_pressed && http2.codec.is_request_next(source.rest()) && self.must_put_off_stream(key, http2) {
-                return Turn::Over;
+            if !is_refused {
+                // Asked each time: a head may come in parts, and there may be room when it is whole.
+                http2.codec.admit_next();
+                if is_pressed && http2.codec.is_request_next(source.rest()) {
+                    match self.next_stream(key, http2) {
+                        NextStream::Begins => {}
+                        NextStream::Waits => return Turn::Over,
+                        NextStream::IsRefused => {
+                            http2.codec.refuse_next();
+                            is_refused = true;
+                        }
+                    }
+                }
             }
             let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..], &mut scratch.repeat);
             let mut storage = parts.storage;
@@ -150,6 +163,9 @@ impl<S: Service> Engine<S> {
             };
             if consumed > 0 {
                 http2.since.frame = None;
+                if ::core::mem::take(&mut is_refused) {
+                    core.counters().shed(Shed::Head);
+                }
             }
             match event {
                 Event::NeedMore { .. } | Event::NeedOutput => {
@@ -171,12 +187,15 @@ impl<S: Service> Engine<S> {
                         http2.hunger.stream = Some(stream);
                         return Turn::Over;
                     }
+                    if http2.hunger.stream == Some(stream) {
+                        http2.hunger.stream = None;
+                    }
                     source.consume(bytes);
                     continue;
                 }
                 Event::NeedStreams if self.retried(key, |_| http2.slots.grow(&core.pool)).is_err() => {
-                    core.counters().shed(Shed::Head);
                     http2.codec.refuse_next();
+                    is_refused = true;
                 }
                 Event::End { stream } | Event::Trailers { stream, .. } => {
                     if let Event::Trailers { fields, .. } = event {
@@ -371,8 +390,8 @@ impl<S: Service> Engine<S> {
         let now = plimsoll_runtime::now();
         let due = http2.next_due(&core).filter(|(until, _)| *until <= now).map(|(_, due)| due);
         match due {
-            None => {}
-            Some(Due::Memory) => _ = http2.wake_starved(),
+            // Time to ask for memory again is never over: it begins anew each time it is looked at.
+            None | Some(Due::Memory) => core.ask_again(key, &mut http2),
             Some(Due::LongMemory) => return self.starved_http2(key, http2),
             Some(Due::Rest) => {
                 http2.rest(&core.pool);
@@ -474,7 +493,8 @@ impl Http2 {
         }
         let has_part = self.input.is_some() && self.since.memory.is_none();
         self.since.frame = if has_part { self.since.frame.or(Some(now)) } else { None };
-        let idle = self.codec.live_streams() == 0;
+        // One whose request waits for memory is not idle: the time for that is another.
+        let idle = self.codec.live_streams() == 0 && self.since.memory.is_none();
         self.since.idle = if idle { self.since.idle.or(Some(now)) } else { None };
         if idle {
             return;

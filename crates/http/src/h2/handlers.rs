@@ -270,6 +270,8 @@ impl Core {
         if exchange.must_finish > 0 && exchange.running {
             // Its slot stays taken until it has finished.
             exchange.is_reset = true;
+            // The end of its answer is not due any more.
+            *parts.answers -= u16::from(exchange.ending.take().is_some());
             (exchange.body, exchange.body_sent, exchange.received, exchange.blocked_since) =
                 (Body::Empty, 0, None, None);
             exchange.patience.pause(plimsoll_runtime::now());

@@ -100,6 +100,8 @@ pub(crate) struct Hunger {
     want: Option<Want>,
     /// Among those that wait.
     pub(crate) waits: bool,
+    /// Handlers that found no room were woken to try again, and have not said yet whether they found some.
+    asks_again: bool,
     /// How often it was granted room and found none all the same.
     grants: u8,
     /// The stream whose body found no room.

@@ -12,6 +12,7 @@ use super::{ENCODING_BYTES, Http2, Parts, Scratch};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::error::Error;
+use crate::hungry::Want;
 use crate::output::Output;
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
 use crate::score::{Offence, Verdict};
@@ -231,6 +232,8 @@ impl Core {
             }
             Err((over, waiting)) => {
                 (*response, exchange.running) = (waiting, true);
+                // Its handler waits in line, and is woken from there.
+                parts.hunger.note_over(Want::Output, &over);
                 Err(over)
             }
         }

@@ -22,7 +22,7 @@ use plimsoll_codec::h2::{Connection as Codec, FRAME_HEADER_BYTES, Limits, STEP_O
 use plimsoll_pool::Permit;
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::Table;
-use plimsoll_runtime::{Instant, Kind, OverBudget, Pool};
+use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
 use plimsoll_slab::Key;
 
 use super::output::Growing;
@@ -50,6 +50,16 @@ pub(super) const STEP_BYTES_MAX: usize = STEP_OUTPUT_BYTES_MAX + END_BYTES_MAX +
 const OFFER_BYTES: usize = FRAME_HEADER_BYTES + 2 * 6;
 /// Room for so much is wanted where something small found none, and what is received at a time while memory is short.
 const SMALL_BYTES: usize = 1_024;
+
+/// What becomes of a stream that is about to begin while memory is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NextStream {
+    Begins,
+    /// Its connection has no other, and waits for room with it.
+    Waits,
+    /// It is refused as soon as its head is whole.
+    IsRefused,
+}
 
 /// A connection whose first SETTINGS fit the level.
 pub(super) fn offering(limits: &Limits, level: Level) -> Codec {
@@ -250,6 +260,31 @@ impl Core {
         let _one_of_too_many = self.starve_as(key, &mut hunger.waits, hunger.grants, want, bytes);
     }
 
+    /// Has the handlers of a connection that has waited for a while try again, though it was granted nothing: it may be one of too many, and then
+    /// nobody else wakes them. Its place in line and its time stay as they are.
+    pub(super) fn ask_again(&self, key: Key, http2: &mut Http2) {
+        if http2.since.memory.is_none() {
+            return;
+        }
+        if http2.hunger.waits && !self.hungry.borrow().has(key) {
+            // Displaced by one of another address: it is one of too many now.
+            http2.hunger.waits = false;
+        }
+        http2.hunger.asks_again = http2.wake_starved();
+    }
+
+    /// Keeps what came in what is spared for those who wait, and has the connection wait with it: the places of an address in line bound what it has
+    /// of that.
+    fn keep_in_line(&self, key: Key, http2: &mut Http2, frames: &[u8]) -> Option<Lease> {
+        if http2.hunger.wanted == 0 {
+            // A part of a frame. The rest of it finds no room either.
+            http2.hunger.note(Want::Request, frames.len());
+        }
+        let kept = self.spare_frames(key, frames)?;
+        self.starve_http2(key, http2);
+        http2.hunger.waits.then_some(kept)
+    }
+
     /// A connection that is not of HTTP/1 got room; whether a handler or a task of it takes it.
     pub(crate) fn wake_fed(&self, key: Key) -> bool {
         let mut table = self.table.borrow_mut();
@@ -274,18 +309,16 @@ impl Core {
 }
 
 impl<S: Service> Engine<S> {
-    /// Whether the next stream has to wait, or is refused. Asked when the input begins with one.
-    pub(super) fn must_put_off_stream(&mut self, key: Key, http2: &mut Http2) -> bool {
+    /// What becomes of the next stream. Asked when the input begins with one.
+    pub(super) fn next_stream(&mut self, key: Key, http2: &mut Http2) -> NextStream {
         if self.has_room(key) {
-            return false;
+            return NextStream::Begins;
         }
         if http2.codec.live_streams() == 0 && !self.core.is_heavy(key) {
             http2.hunger.note(Want::Request, crate::steps::REQUEST_ROOM_BYTES);
-            return true;
+            return NextStream::Waits;
         }
-        self.core.counters().shed(Shed::Head);
-        http2.codec.refuse_next();
-        false
+        NextStream::IsRefused
     }
 
     /// A connection has waited for memory for too long: what waits on it is answered 503 or reset. When that was not possible, it ends.
@@ -331,7 +364,7 @@ impl<S: Service> Engine<S> {
         now: Instant,
     ) {
         let core = Rc::clone(&self.core);
-        let kept = source.keep(&core).or_else(|source| match core.spare_frames(key, source.rest()) {
+        let kept = source.keep(&core).or_else(|source| match core.keep_in_line(key, &mut http2, source.rest()) {
             Some(frames) => Ok(Some(frames)),
             None => Err(source),
         });
