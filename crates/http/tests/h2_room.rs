@@ -398,3 +398,42 @@ fn a_stream_whose_head_comes_in_parts_is_refused_once_and_not_if_there_is_room_a
         })
     });
 }
+
+#[test]
+fn windows_that_come_while_answers_wait_need_no_memory() {
+    in_simulation("windows at the line", || {
+        Box::pin(async {
+            let gate = Arc::new(AtomicBool::new(false));
+            let server = serve(config(), gated(&gate))?;
+            // More than an address may have of what is spared for those who wait.
+            let mut clients = Vec::new();
+            for _ in 0..8 {
+                let mut client = Client::connect(server.address, &[]).await?;
+                client.send(&[get(1, "/wait/6000"), get(3, "/quick")].concat()).await?;
+                assert_eq!(client.body(3).await?, b"quick");
+                clients.push(client);
+            }
+            sleep(Duration::from_millis(10)).await;
+            let spare = pool().try_acquire(64, Kind::Buffers);
+            let mut held = fill(1);
+            gate.store(true, Ordering::Relaxed);
+            for _ in 0..20 {
+                sleep(Duration::from_millis(2)).await;
+                held.extend(fill(1));
+            }
+            drop(spare);
+            for client in &mut clients {
+                client.send(&frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1])).await?;
+                sleep(Duration::from_millis(2)).await;
+            }
+            assert_eq!(server.counters.totals().shed_total.iter().sum::<u64>(), 0, "nothing is lost");
+            drop(held);
+            for client in &mut clients {
+                let got = frames(client, Duration::from_secs(1)).await?;
+                assert!(is_ended(&got, 1), "{:?}", got.last());
+            }
+            drop(clients);
+            server.stop().await
+        })
+    });
+}

@@ -535,6 +535,16 @@ impl Connection {
         header.is_some_and(|header| header.kind == kind::HEADERS && header.stream > self.last_id)
     }
 
+    /// Whether this input begins with a whole frame for which a step writes nothing, unless it breaks a rule: a WINDOW_UPDATE. It may be stepped through without
+    /// room in the output.
+    #[must_use]
+    pub fn is_silent_next(&self, input: &[u8]) -> bool {
+        let header = FrameHeader::parse(input).filter(|_| self.input == Input::Frame);
+        header.is_some_and(|header| {
+            header.kind == kind::WINDOW_UPDATE && header.len == 4 && input.len() >= FRAME_HEADER_BYTES + header.len
+        })
+    }
+
     /// Ends a stream because the peer broke a rule on it.
     fn break_stream<S: Sink + ?Sized>(
         &mut self,

@@ -127,8 +127,10 @@ impl<S: Service> Engine<S> {
                 return Turn::Over;
             }
             let has_more = !source.rest().is_empty() || !http2.codec.is_idle();
-            let Http2 { output, hunger, .. } = &mut **http2;
-            if has_more && make(output, hunger, &core.pool, STEP_BYTES_MAX).is_err() {
+            let Http2 { codec, output, hunger, .. } = &mut **http2;
+            // A window that came where nothing can be kept is used at once: it needs no memory.
+            let is_silent = output.spare_bytes() < STEP_BYTES_MAX && codec.is_silent_next(source.rest());
+            if has_more && !is_silent && make(output, hunger, &core.pool, STEP_BYTES_MAX).is_err() {
                 return Turn::Over;
             }
             let is_pressed = core.holds_back() || core.is_starving() || core.heavy.get().is_some();
