@@ -76,11 +76,6 @@ impl Hungry {
         self.places.len() == self.places.capacity()
     }
 
-    /// Whether a connection waits.
-    pub(crate) fn has(&self, key: Key) -> bool {
-        self.places.iter().any(|place| place.key == key)
-    }
-
     /// Adds a connection of a host, behind all others of that host.
     pub(crate) fn add(&mut self, key: Key, host: u64, want: Want, bytes: usize) -> Result<(), TooMany> {
         debug_assert!(self.places.iter().all(|place| place.key != key), "a connection waits once");

@@ -133,19 +133,11 @@ impl<S: Service> Engine<S> {
             if has_more && !is_silent && make(output, hunger, &core.pool, STEP_BYTES_MAX).is_err() {
                 return Turn::Over;
             }
-            let is_pressed = core.holds_back() || core.is_starving() || core.heavy.get().is_some();
             if !is_refused {
-                // Asked each time: a head may come in parts, and there may be room when it is whole.
-                http2.codec.admit_next();
-                if is_pressed && http2.codec.is_request_next(source.rest()) {
-                    match self.next_stream(key, http2) {
-                        NextStream::Begins => {}
-                        NextStream::Waits => return Turn::Over,
-                        NextStream::IsRefused => {
-                            http2.codec.refuse_next();
-                            is_refused = true;
-                        }
-                    }
+                match self.admit(key, http2, source.rest()) {
+                    NextStream::Begins => {}
+                    NextStream::Waits => return Turn::Over,
+                    NextStream::IsRefused => is_refused = true,
                 }
             }
             let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..], &mut scratch.repeat);
@@ -218,6 +210,22 @@ impl<S: Service> Engine<S> {
             }
             source.consume(consumed);
         }
+    }
+
+    /// Looks whether the request that comes next, if one does, may be begun. Asked each time: a head may come in parts, and there may be room when
+    /// it is whole.
+    fn admit(&mut self, key: Key, http2: &mut Http2, rest: &[u8]) -> NextStream {
+        let core = &self.core;
+        let is_pressed = core.holds_back() || core.is_starving() || core.heavy.get().is_some();
+        http2.codec.admit_next();
+        if !is_pressed || !http2.codec.is_request_next(rest) {
+            return NextStream::Begins;
+        }
+        let next = self.next_stream(key, http2);
+        if matches!(next, NextStream::IsRefused) {
+            http2.codec.refuse_next();
+        }
+        next
     }
 
     /// Starts the handler of a request. `false` when the connection was closed meanwhile.

@@ -1,3 +1,5 @@
+//! When a wait for memory is over, and what the next one counts from.
+
 use super::*;
 
 const fn at(millis: u64) -> Instant {
