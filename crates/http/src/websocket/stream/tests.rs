@@ -1,3 +1,6 @@
+//! A wait for memory: what lasts, what is over.
+#![forbid(unsafe_code)]
+
 use super::*;
 
 const fn at(millis: u64) -> Instant {

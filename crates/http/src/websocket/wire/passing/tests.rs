@@ -1,3 +1,6 @@
+//! What is a ping or a pong, and what is not.
+#![forbid(unsafe_code)]
+
 use super::*;
 
 #[test]
