@@ -320,3 +320,42 @@ fn a_task_that_takes_its_time_gets_its_message() {
         })
     });
 }
+
+#[test]
+fn a_pong_ends_no_wait_for_memory() {
+    in_simulation("a pong while a message waits", || {
+        Box::pin(async {
+            let running = serve(Config::default(), late(5_000))?;
+            let (mut client, input) = open(running.address).await?;
+            let pong = |payload: &[u8]| {
+                let head = FrameHead::message(Opcode::Pong, payload.len() as u64).masked([1, 2, 3, 4]);
+                let mut bytes = payload.to_vec();
+                head.mask(&mut bytes);
+                [head.encode().as_bytes(), &bytes].concat()
+            };
+            // Room for what the client sends.
+            let spare = pool().try_acquire(16 * 1_024, Kind::Buffers).expect("room");
+            let held = fill(1);
+            sleep(Duration::from_secs(2)).await;
+            drop(spare);
+            let pongs = [pong(b""), pong(b"twice")].concat();
+            let rest = {
+                let mut sending = core::pin::pin!(client.send_bytes(&pongs));
+                let begun = core::future::poll_fn(|cx| core::task::Poll::Ready(sending.as_mut().poll(cx))).await;
+                // Before the server sees them.
+                let rest = fill(1);
+                match begun {
+                    core::task::Poll::Ready(sent) => sent?,
+                    core::task::Poll::Pending => sending.await?,
+                }
+                rest
+            };
+            sleep(Duration::from_secs(1)).await;
+            drop((held, rest));
+            let (messages, close) = read_all(&mut client, input).await?;
+            assert_eq!((messages, close), (vec![5_000], Some((CloseCode::NORMAL, Vec::new()))));
+            drop(client);
+            running.stop().await
+        })
+    });
+}

@@ -129,6 +129,14 @@ impl<S: Service> Engine<S> {
                     *phase = Phase::Open;
                 }
                 let len = bytes.len();
+                match wire.pass(&core, &bytes) {
+                    Ok(true) => return,
+                    Ok(false) => {}
+                    Err(error) => {
+                        core.counters().shed(Shed::Misbehaviour);
+                        return wire.fail(&core, &error);
+                    }
+                }
                 let mut taken = wire.work(&core.pool).and_then(|work| work.take(&core.pool, bytes));
                 // Room is made for the next ones: what came just now is lost, and with it the connection.
                 if taken.is_err() {

@@ -12,6 +12,8 @@
 //!
 //! While nothing is received or sent there is only the [`Wire`]; [`Work`] is made for a message and dropped after it.
 
+mod passing;
+
 use ::core::ops::Range;
 use ::core::time::Duration;
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! When a wait for memory is over, and what the next one counts from.
+//! A wait for memory: what lasts, what is over.
+#![forbid(unsafe_code)]
 
 use super::*;
 
