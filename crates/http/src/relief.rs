@@ -26,6 +26,11 @@
 //! **After 250 ms** in which somebody waited, for memory or to be accepted, the address that holds the most loses the newest of what it has
 //! until the level would fall. If somebody waits again within a second, because that address began more, it is told 503 when it asks for
 //! more during the next second, and all others are let in meanwhile.
+//!
+//! Here is what is done in a turn; [`waiting`] has the places in line, [`victims`] who is let go of.
+
+mod victims;
+mod waiting;
 
 use ::core::future::Future;
 use ::core::pin::Pin;
@@ -35,29 +40,17 @@ use std::rc::Rc;
 
 use http::StatusCode;
 use plimsoll_pool::{AccountKey, AccountLimits, Admission, Footprint, Permit, Priority, Reserve};
-use plimsoll_runtime::net::Table;
-use plimsoll_runtime::{Instant, Lease, Sleep, sleep_until};
+use plimsoll_runtime::{Instant, Sleep, sleep_until};
 use plimsoll_slab::Key;
 
 use crate::closing::take_handler;
-use crate::config::Config;
-use crate::connection::{Active, Connection, Deadline, EXCHANGE_BYTES};
+use crate::connection::{Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
-use crate::hungry::{Place, TooMany, Want};
-use crate::larder;
-use crate::peers;
+use crate::hungry::{Place, Want};
 use crate::server::Service;
 
-/// Connections looked at in one turn at most.
-const LOOKS_MAX: u32 = 512;
-/// Connections let go of in one turn at most.
-const SHED_MAX: u32 = 32;
-/// How often a request that finds no room is tried again after room was made.
-const TRIES_MAX: u32 = 4;
-/// Output of which the peer has taken nothing for so long is stalled.
-const STALLED_AFTER: Duration = Duration::from_secs(1);
 /// Somebody who has waited so long is a reason to let go of others,
 const WAIT_MAX: Duration = Duration::from_millis(250);
 /// and after that, if it was not enough, so long.
@@ -68,21 +61,8 @@ const OPEN_FOR: Duration = Duration::from_millis(50);
 const HELD_STEP: Duration = Duration::from_millis(10);
 /// How long the address that held the most gets nothing more.
 const HEAVY_FOR: Duration = Duration::from_secs(1);
-/// Addresses that are weighed at a time: one that holds more than this part of all is certainly among them.
-const WEIGHED_MAX: usize = 32;
-/// An address that holds more than this part of a worker's share of the line is large.
-const LARGE_PART: u64 = 16;
-/// The level falls from orange when less than this part of the line is in use.
-const RELIEVED_PERCENT: u64 = 80;
 /// A connection that was granted room, found none all the same, and would next need more than this, is refused.
 const HUNGER_BYTES_MAX: usize = 128 * 1024;
-
-/// Why a connection may be let go of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Victim {
-    IncompleteHead,
-    StalledOutput,
-}
 
 /// The engine's part in it.
 pub(crate) struct Relief {
@@ -191,156 +171,6 @@ impl Drop for Relief {
         if let Some(account) = self.account {
             self.admission.close_account(account);
         }
-    }
-}
-
-impl Core {
-    /// Whether anybody waits for room.
-    pub(crate) fn is_starving(&self) -> bool {
-        self.starving.get()
-    }
-
-    fn is_hungry(&self, key: Key) -> bool {
-        match self.table.borrow().get(key) {
-            Some(Connection::Active(active)) => active.hungry,
-            Some(Connection::Http2(http2)) => http2.hunger.waits,
-            Some(Connection::WebSocket(socket)) => socket.is_hungry(),
-            _ => false,
-        }
-    }
-
-    /// Whose turn it is. Those that are gone meanwhile are forgotten.
-    fn first_hungry(&self) -> Option<Place> {
-        loop {
-            let first = self.hungry.borrow().first()?;
-            if self.is_hungry(first.key) {
-                return Some(first);
-            }
-            self.sate(first.key);
-        }
-    }
-
-    /// A connection does not wait for room any more.
-    pub(crate) fn sate(&self, key: Key) {
-        let mut hungry = self.hungry.borrow_mut();
-        hungry.remove(key);
-        self.starving.set(!hungry.is_empty());
-    }
-
-    /// Whether a connection has a place among those that wait; another may have taken it.
-    pub(crate) fn has_place(&self, key: Key) -> bool {
-        self.hungry.borrow().has(key)
-    }
-
-    /// A connection gets what it waited for.
-    fn served(&self, key: Key) {
-        let mut hungry = self.hungry.borrow_mut();
-        hungry.serve(key);
-        self.starving.set(!hungry.is_empty());
-    }
-
-    /// The host that a connection is from, as memory is shared: of IPv6 its /64.
-    fn host_of(&self, key: Key) -> u64 {
-        // One without an address was reset: it does not wait for long.
-        self.peer_address(key).map_or(0, |peer| peers::host_number(peer.ip()))
-    }
-
-    /// Has a connection wait for room; for more of it each time it found none where there should have been some.
-    ///
-    /// # Errors
-    ///
-    /// [`TooMany`] wait, or it would be too much.
-    pub(crate) fn starve(&self, key: Key, active: &mut Active, want: Want, bytes: usize) -> Result<(), TooMany> {
-        self.starve_as(key, &mut active.hungry, active.grants, want, bytes)
-    }
-
-    /// The same for a connection of any sort: whether it waits, and how often it was granted room already.
-    pub(crate) fn starve_as(
-        &self,
-        key: Key,
-        waits: &mut bool,
-        grants: u8,
-        want: Want,
-        bytes: usize,
-    ) -> Result<(), TooMany> {
-        if *waits {
-            return Ok(());
-        }
-        let bytes = bytes.min(HUNGER_BYTES_MAX) << grants.min(8);
-        if bytes > HUNGER_BYTES_MAX {
-            return Err(TooMany);
-        }
-        let host = self.host_of(key);
-        let mut hungry = self.hungry.borrow_mut();
-        if hungry.add(key, host, want, bytes).is_err() {
-            // Some may be gone.
-            hungry.retain(|key| self.is_hungry(key));
-            if hungry.is_full() {
-                let displaced = hungry.displace_for(host).ok_or(TooMany)?;
-                // Its time is over.
-                self.table.borrow_mut().schedule(displaced, Duration::ZERO);
-            }
-            hungry.add(key, host, want, bytes)?;
-        }
-        *waits = true;
-        self.starving.set(true);
-        Ok(())
-    }
-
-    /// The same for one that is in the table, and that the engine does not look after right now. Whether it waits.
-    pub(crate) fn starve_in_table(&self, key: Key, want: Want, bytes: usize) -> bool {
-        let Some(mut active) = self.take(key) else { return false };
-        let waits = self.starve(key, &mut active, want, bytes).is_ok();
-        self.list(key, &mut active);
-        self.put(key, Connection::Active(active));
-        waits
-    }
-
-    /// The handler of a connection takes its turn: what was kept for it is free now.
-    pub(crate) fn redeem(&self, key: Key) {
-        if self.kept_for.get() == Some(key) {
-            self.unkeep();
-        }
-    }
-
-    pub(crate) fn unkeep(&self) {
-        self.kept_for.set(None);
-        let kept = self.kept.borrow_mut().take();
-        drop(kept);
-    }
-
-    /// Keeps memory for the handler of a connection, until its next turn.
-    fn keep_for(&self, key: Key, permit: Permit) {
-        self.kept_for.set(Some(key));
-        let before = self.kept.borrow_mut().replace(permit);
-        drop(before);
-    }
-
-    /// Room for the exchange of a connection that was parked and for which there is no memory.
-    pub(crate) fn spare_exchange(&self, key: Key) -> Option<Lease> {
-        if self.may_spare(key, larder::PER_HOST_MAX) { self.larder.exchange() } else { None }
-    }
-
-    /// Room for the head of one that waits for memory.
-    pub(crate) fn spare_head(&self, key: Key, active: &Active, head: &[u8]) -> Option<Lease> {
-        let may = active.hungry && active.handler.is_none() && self.may_spare(key, larder::PER_HOST_MAX + 1);
-        if may { self.larder.head(head) } else { None }
-    }
-
-    /// Room for what came on a connection of HTTP/2, which waits for memory with it.
-    pub(crate) fn spare_frames(&self, key: Key, frames: &[u8]) -> Option<Lease> {
-        if self.may_spare(key, larder::PER_HOST_MAX) { self.larder.head(frames) } else { None }
-    }
-
-    /// Whether fewer than so many connections of the address wait.
-    fn may_spare(&self, key: Key, count: usize) -> bool {
-        let host = self.host_of(key);
-        self.heavy.get() != Some(host) && self.hungry.borrow().count_of(host) < count
-    }
-
-    /// Whether a connection is from the address that holds the most, and gets nothing more for now.
-    pub(crate) fn is_heavy(&self, key: Key) -> bool {
-        self.heavy.get().is_some_and(|heavy| self.host_of(key) == heavy)
     }
 }
 
@@ -473,171 +303,5 @@ impl<S: Service> Engine<S> {
             handler.abort();
         }
         self.look_after(key);
-    }
-
-    /// Does what needs room for a connection; when there is none, lets go of others and tries again. The error is that of the last try.
-    pub(crate) fn retried<T, E>(&mut self, key: Key, mut act: impl FnMut(&mut Self) -> Result<T, E>) -> Result<T, E> {
-        let mut tries = 0;
-        loop {
-            match act(self) {
-                Err(_) if tries < TRIES_MAX && self.make_room(Some(key)) => tries += 1,
-                done => return done,
-            }
-        }
-    }
-
-    /// Lets go of some connections, but not of `keep`; whether of any.
-    fn make_room(&mut self, keep: Option<Key>) -> bool {
-        // A request that waits for room is worth a look at everybody.
-        let places = self.core.table.borrow().places();
-        let looks = if keep.is_some() { places } else { places.min(LOOKS_MAX) };
-        self.let_go_of(Victim::IncompleteHead, looks, keep) || self.let_go_of(Victim::StalledOutput, looks, keep)
-    }
-
-    /// Looks at so many places for connections of a sort and lets go of them; whether of any.
-    fn let_go_of(&mut self, sort: Victim, looks: u32, keep: Option<Key>) -> bool {
-        let core = Rc::clone(&self.core);
-        let mut shed = 0;
-        for _ in 0..looks {
-            let found = {
-                let table = core.table.borrow();
-                let key = table.key_at(core.next_look(table.places()));
-                key.filter(|key| Some(*key) != keep && victim(&table, *key, &core.config) == Some(sort))
-            };
-            let Some(key) = found else { continue };
-            match sort {
-                Victim::IncompleteHead => self.shed(key, Shed::Head),
-                Victim::StalledOutput => {
-                    core.counters().shed(Shed::Output);
-                    self.close(key);
-                }
-            }
-            shed += 1;
-            if shed == SHED_MAX {
-                break;
-            }
-        }
-        shed > 0
-    }
-
-    /// Lets go of the newest of what the address has that holds the most, until the level would fall. When that was done a moment ago, it was not
-    /// enough because more was begun: the address gets nothing more for a while.
-    fn let_go_of_the_largest(&mut self, now: Instant, is_again: bool) {
-        let core = Rc::clone(&self.core);
-        let budget = core.pool.budget();
-        let relieved = budget.limit().as_bytes() / 100 * RELIEVED_PERCENT;
-        let wanted = core.first_hungry().map_or(0, |place| u64::from(place.bytes));
-        let mut excess = budget.in_use().saturating_sub(relieved).max(wanted);
-        let Some(heavy) = self.heaviest() else { return };
-        // What the peer does not take first, though it cannot be told: an answer has begun.
-        let unread = self.let_go_of_host(heavy, true, &mut excess);
-        let others = self.let_go_of_host(heavy, false, &mut excess);
-        if unread + others == 0 {
-            return;
-        }
-        core.look_again();
-        self.relief.let_go_at = Some(now);
-        if is_again {
-            core.heavy.set(Some(heavy));
-            self.relief.heavy_until = Some(now + HEAVY_FOR);
-            self.relief.check_at(now + HEAVY_FOR);
-        }
-        tracing::info!(
-            unread,
-            others,
-            is_again,
-            "others waited for memory: the address that holds most lost its newest"
-        );
-    }
-
-    /// Lets go of connections of a host, of those whose output is not taken or of all, until enough bytes are free; how many.
-    fn let_go_of_host(&mut self, host: u64, only_unread: bool, excess: &mut u64) -> u32 {
-        let core = Rc::clone(&self.core);
-        // Those who wait do not give way to others of their own address that wait.
-        let spares_hungry = !core.table.borrow().is_awaited() && core.hungry.borrow().are_all_of(host);
-        let mut let_go = 0;
-        let places = core.table.borrow().places();
-        for place in (0..places).rev() {
-            if *excess == 0 {
-                break;
-            }
-            let found = {
-                let table = core.table.borrow();
-                let key = table.key_at(place);
-                let key = key.filter(|key| !spares_hungry || !core.is_hungry(*key));
-                key.map(|key| (key, held_bytes(&table, key), table.is_sending(key)))
-            };
-            let Some((key, bytes @ 1.., is_unread)) = found else { continue };
-            if (only_unread && !is_unread) || core.host_of(key) != host {
-                continue;
-            }
-            if is_unread {
-                core.counters().shed(Shed::Output);
-                self.close(key);
-            } else {
-                self.shed(key, Shed::Output);
-            }
-            let_go += 1;
-            *excess = excess.saturating_sub(bytes);
-        }
-        let_go
-    }
-
-    /// The host whose connections hold the most: frequent ones are found in one pass with a few counters (Misra and Gries 1982), by bytes.
-    fn heaviest(&self) -> Option<u64> {
-        let core = &*self.core;
-        let mut weighed = [(0_u64, 0_u64); WEIGHED_MAX];
-        let places = core.table.borrow().places();
-        for place in 0..places {
-            let key = core.table.borrow().key_at(place);
-            let Some(key) = key else { continue };
-            let mut bytes = held_bytes(&core.table.borrow(), key);
-            if bytes == 0 {
-                continue;
-            }
-            let host = core.host_of(key);
-            if let Some((_, sum)) = weighed.iter_mut().find(|(known, sum)| *known == host && *sum > 0) {
-                *sum += bytes;
-                continue;
-            }
-            let least = weighed.iter().map(|(_, sum)| *sum).min().unwrap_or(0).min(bytes);
-            weighed.iter_mut().for_each(|(_, sum)| *sum -= least);
-            bytes -= least;
-            if let Some(free) = weighed.iter_mut().find(|(_, sum)| *sum == 0) {
-                *free = (host, bytes);
-            }
-        }
-        // One that holds little is not why others wait.
-        let share = core.line_share / LARGE_PART;
-        weighed.into_iter().filter(|(_, sum)| *sum > share).max_by_key(|(_, sum)| *sum).map(|(host, _)| host)
-    }
-}
-
-/// Bytes of the pool that a connection could give back; 0 for one that may not be let go of.
-fn held_bytes(table: &Table<Connection>, key: Key) -> u64 {
-    let Some(Connection::Active(active)) = table.get(key) else { return 0 };
-    if active.must_finish > 0 {
-        return 0;
-    }
-    (EXCHANGE_BYTES + active.input_bytes() + active.output.held_bytes() + table.sending_bytes(key)) as u64
-}
-
-/// Why a connection may be let go of, if it may.
-fn victim(table: &Table<Connection>, key: Key, config: &Config) -> Option<Victim> {
-    let active = match table.get(key)? {
-        Connection::Active(active) => active,
-        Connection::WebSocket(socket) if table.is_sending(key) => {
-            let is_stalled = socket.is_stalled(table.scheduled_in(key)?, STALLED_AFTER);
-            return is_stalled.then_some(Victim::StalledOutput);
-        }
-        _ => return None,
-    };
-    match active.deadline {
-        Deadline::Head if active.handler.is_none() && !table.is_sending(key) => Some(Victim::IncompleteHead),
-        Deadline::Send if table.is_sending(key) && active.must_finish == 0 => {
-            let left = table.scheduled_in(key)?;
-            (config.send_timeout.saturating_sub(left) >= STALLED_AFTER).then_some(Victim::StalledOutput)
-        }
-        _ => None,
     }
 }

@@ -1,0 +1,164 @@
+//! Connections that found no room: their places in line, what is kept for them, and what the larder spares them.
+
+use ::core::time::Duration;
+
+use plimsoll_pool::Permit;
+use plimsoll_runtime::Lease;
+use plimsoll_slab::Key;
+
+use super::HUNGER_BYTES_MAX;
+use crate::connection::{Active, Connection};
+use crate::core::Core;
+use crate::hungry::{Place, TooMany, Want};
+use crate::larder;
+use crate::peers;
+
+impl Core {
+    /// Whether anybody waits for room.
+    pub(crate) fn is_starving(&self) -> bool {
+        self.starving.get()
+    }
+
+    pub(super) fn is_hungry(&self, key: Key) -> bool {
+        match self.table.borrow().get(key) {
+            Some(Connection::Active(active)) => active.hungry,
+            Some(Connection::Http2(http2)) => http2.hunger.waits,
+            Some(Connection::WebSocket(socket)) => socket.is_hungry(),
+            _ => false,
+        }
+    }
+
+    /// Whose turn it is. Those that are gone meanwhile are forgotten.
+    pub(super) fn first_hungry(&self) -> Option<Place> {
+        loop {
+            let first = self.hungry.borrow().first()?;
+            if self.is_hungry(first.key) {
+                return Some(first);
+            }
+            self.sate(first.key);
+        }
+    }
+
+    /// A connection does not wait for room any more.
+    pub(crate) fn sate(&self, key: Key) {
+        let mut hungry = self.hungry.borrow_mut();
+        hungry.remove(key);
+        self.starving.set(!hungry.is_empty());
+    }
+
+    /// Whether a connection has a place among those that wait; another may have taken it.
+    pub(crate) fn has_place(&self, key: Key) -> bool {
+        self.hungry.borrow().has(key)
+    }
+
+    /// A connection gets what it waited for.
+    pub(super) fn served(&self, key: Key) {
+        let mut hungry = self.hungry.borrow_mut();
+        hungry.serve(key);
+        self.starving.set(!hungry.is_empty());
+    }
+
+    /// The host that a connection is from, as memory is shared: of IPv6 its /64.
+    pub(super) fn host_of(&self, key: Key) -> u64 {
+        // One without an address was reset: it does not wait for long.
+        self.peer_address(key).map_or(0, |peer| peers::host_number(peer.ip()))
+    }
+
+    /// Has a connection wait for room; for more of it each time it found none where there should have been some.
+    ///
+    /// # Errors
+    ///
+    /// [`TooMany`] wait, or it would be too much.
+    pub(crate) fn starve(&self, key: Key, active: &mut Active, want: Want, bytes: usize) -> Result<(), TooMany> {
+        self.starve_as(key, &mut active.hungry, active.grants, want, bytes)
+    }
+
+    /// The same for a connection of any sort: whether it waits, and how often it was granted room already.
+    pub(crate) fn starve_as(
+        &self,
+        key: Key,
+        waits: &mut bool,
+        grants: u8,
+        want: Want,
+        bytes: usize,
+    ) -> Result<(), TooMany> {
+        if *waits {
+            return Ok(());
+        }
+        let bytes = bytes.min(HUNGER_BYTES_MAX) << grants.min(8);
+        if bytes > HUNGER_BYTES_MAX {
+            return Err(TooMany);
+        }
+        let host = self.host_of(key);
+        let mut hungry = self.hungry.borrow_mut();
+        if hungry.add(key, host, want, bytes).is_err() {
+            // Some may be gone.
+            hungry.retain(|key| self.is_hungry(key));
+            if hungry.is_full() {
+                let displaced = hungry.displace_for(host).ok_or(TooMany)?;
+                // Its time is over.
+                self.table.borrow_mut().schedule(displaced, Duration::ZERO);
+            }
+            hungry.add(key, host, want, bytes)?;
+        }
+        *waits = true;
+        self.starving.set(true);
+        Ok(())
+    }
+
+    /// The same for one that is in the table, and that the engine does not look after right now. Whether it waits.
+    pub(crate) fn starve_in_table(&self, key: Key, want: Want, bytes: usize) -> bool {
+        let Some(mut active) = self.take(key) else { return false };
+        let waits = self.starve(key, &mut active, want, bytes).is_ok();
+        self.list(key, &mut active);
+        self.put(key, Connection::Active(active));
+        waits
+    }
+
+    /// The handler of a connection takes its turn: what was kept for it is free now.
+    pub(crate) fn redeem(&self, key: Key) {
+        if self.kept_for.get() == Some(key) {
+            self.unkeep();
+        }
+    }
+
+    pub(crate) fn unkeep(&self) {
+        self.kept_for.set(None);
+        let kept = self.kept.borrow_mut().take();
+        drop(kept);
+    }
+
+    /// Keeps memory for the handler of a connection, until its next turn.
+    pub(super) fn keep_for(&self, key: Key, permit: Permit) {
+        self.kept_for.set(Some(key));
+        let before = self.kept.borrow_mut().replace(permit);
+        drop(before);
+    }
+
+    /// Room for the exchange of a connection that was parked and for which there is no memory.
+    pub(crate) fn spare_exchange(&self, key: Key) -> Option<Lease> {
+        if self.may_spare(key, larder::PER_HOST_MAX) { self.larder.exchange() } else { None }
+    }
+
+    /// Room for the head of one that waits for memory.
+    pub(crate) fn spare_head(&self, key: Key, active: &Active, head: &[u8]) -> Option<Lease> {
+        let may = active.hungry && active.handler.is_none() && self.may_spare(key, larder::PER_HOST_MAX + 1);
+        if may { self.larder.head(head) } else { None }
+    }
+
+    /// Room for what came on a connection of HTTP/2, which waits for memory with it.
+    pub(crate) fn spare_frames(&self, key: Key, frames: &[u8]) -> Option<Lease> {
+        if self.may_spare(key, larder::PER_HOST_MAX) { self.larder.head(frames) } else { None }
+    }
+
+    /// Whether fewer than so many connections of the address wait.
+    fn may_spare(&self, key: Key, count: usize) -> bool {
+        let host = self.host_of(key);
+        self.heavy.get() != Some(host) && self.hungry.borrow().count_of(host) < count
+    }
+
+    /// Whether a connection is from the address that holds the most, and gets nothing more for now.
+    pub(crate) fn is_heavy(&self, key: Key) -> bool {
+        self.heavy.get().is_some_and(|heavy| self.host_of(key) == heavy)
+    }
+}
