@@ -32,6 +32,7 @@
 
 mod connection;
 mod handlers;
+mod interim;
 mod output;
 mod room;
 mod streams;
@@ -114,6 +115,8 @@ struct Untold {
     windows: bool,
     /// It is to open no more streams.
     farewell: bool,
+    /// What handlers have to say before their answers.
+    interims: bool,
 }
 
 /// Since when something is waited for; `None` while it is not.

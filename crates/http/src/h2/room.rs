@@ -3,7 +3,7 @@
 //! Room is made in the output *before* anything is encoded, as the tables of HPACK and the windows cannot be put back. So without room nothing has
 //! happened yet, and
 //!
-//! * an answer, its trailers or `100 Continue` stay with their handler, which is woken when there is room;
+//! * an answer, its trailers or an informational response stay with their handler, which is woken when there is room;
 //! * a new stream waits if its connection has no other, and is refused else (REFUSED_STREAM, so that the client may send it again): the frames
 //!   behind it may be what lets the other streams go on;
 //! * the end of a stream, and windows, are told later; nothing of that stream is kept but its slot;
