@@ -34,11 +34,15 @@ mod connection;
 mod handlers;
 mod interim;
 mod output;
+mod receive;
 mod room;
 mod streams;
+#[cfg(test)]
+mod tests;
 mod tunnel;
 mod window;
 
+pub(crate) use receive::Recalling;
 pub use tunnel::Tunnel;
 
 use plimsoll_codec::h1::{FIELDS_CEILING, FieldSlot, HTTP2_PREFACE};
