@@ -295,40 +295,38 @@ fn insertion(bytes: usize) -> Vec<u8> {
 
 #[test]
 fn bombs_of_fields_cost_their_own_bytes() {
-    on_each("bombs", || {
-        Box::pin(async {
-            let started = Started::default();
-            let server = attacked(&started)?;
-            let honest = Honest::begin(server.address).await?;
-            let base = [0x82, 0x86, 0x84, 0x41, 1, b'h'];
-            let crumb = [0x00, 6, b'c', b'o', b'o', b'k', b'i', b'e', 1, b'c'];
-            let bombs: [(&str, Vec<Vec<u8>>); 4] = [
-                // CVE-2026-49975: thousands of fields of nearly nothing.
-                ("15,000 references to a static field", vec![[&base[..], &[0x90; 15_000]].concat()]),
-                ("150 crumbs of a cookie", vec![[&base[..], &crumb.repeat(150)].concat()]),
-                // CVE-2016-6581.
-                ("16,000 references to 3,900 bytes", vec![insertion(3_900), [&base[..], &[0xbe; 16_000]].concat()]),
-                ("a table that is filled again and again", (0..200).map(|_| insertion(4_000)).collect()),
-            ];
-            for (what, blocks) in bombs {
-                let before = plimsoll_runtime::budget().charged();
-                let frames = blocks.iter().enumerate();
-                let bytes =
-                    frames.flat_map(|(at, block)| frame(HEADERS, END_HEADERS | END_STREAM, 2 * at as u32 + 1, block));
-                let attacked = Attacked::with(server.address, &[], bytes.collect()).await?;
-                assert_eq!(attacked.end, End::Open, "{what}");
-                let is_allowed = blocks.len() == 200;
-                assert_eq!(attacked.has_status(b"431"), !is_allowed, "{what}: {:?}", attacked.frames);
-                let grown = plimsoll_runtime::budget().charged().saturating_sub(before);
-                assert!(grown < 1 << 20, "{what}: {grown} bytes");
-            }
-            // Who does it again and again is cut off.
-            let bomb = [&base[..], &[0x90; 1_000]].concat();
-            let bombs = many(300, |stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &bomb));
-            assert_eq!(Attacked::with(server.address, &[], bombs).await?.end, End::Farewell(ENHANCE_YOUR_CALM));
-            honest.end().await?;
-            server.stop().await
-        })
+    on_each("bombs", async || {
+        let started = Started::default();
+        let server = attacked(&started)?;
+        let honest = Honest::begin(server.address).await?;
+        let base = [0x82, 0x86, 0x84, 0x41, 1, b'h'];
+        let crumb = [0x00, 6, b'c', b'o', b'o', b'k', b'i', b'e', 1, b'c'];
+        let bombs: [(&str, Vec<Vec<u8>>); 4] = [
+            // CVE-2026-49975: thousands of fields of nearly nothing.
+            ("15,000 references to a static field", vec![[&base[..], &[0x90; 15_000]].concat()]),
+            ("150 crumbs of a cookie", vec![[&base[..], &crumb.repeat(150)].concat()]),
+            // CVE-2016-6581.
+            ("16,000 references to 3,900 bytes", vec![insertion(3_900), [&base[..], &[0xbe; 16_000]].concat()]),
+            ("a table that is filled again and again", (0..200).map(|_| insertion(4_000)).collect()),
+        ];
+        for (what, blocks) in bombs {
+            let before = plimsoll_runtime::budget().charged();
+            let frames = blocks.iter().enumerate();
+            let bytes =
+                frames.flat_map(|(at, block)| frame(HEADERS, END_HEADERS | END_STREAM, 2 * at as u32 + 1, block));
+            let attacked = Attacked::with(server.address, &[], bytes.collect()).await?;
+            assert_eq!(attacked.end, End::Open, "{what}");
+            let is_allowed = blocks.len() == 200;
+            assert_eq!(attacked.has_status(b"431"), !is_allowed, "{what}: {:?}", attacked.frames);
+            let grown = plimsoll_runtime::budget().charged().saturating_sub(before);
+            assert!(grown < 1 << 20, "{what}: {grown} bytes");
+        }
+        // Who does it again and again is cut off.
+        let bomb = [&base[..], &[0x90; 1_000]].concat();
+        let bombs = many(300, |stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &bomb));
+        assert_eq!(Attacked::with(server.address, &[], bombs).await?.end, End::Farewell(ENHANCE_YOUR_CALM));
+        honest.end().await?;
+        server.stop().await
     });
 }
 
@@ -431,68 +429,64 @@ fn frames_out_of_place_end_the_connection() {
 /// CVE-2023-26964, and 128 streams whose answers nobody takes.
 #[test]
 fn streams_that_pile_up_are_refused_and_hold_little() {
-    on_each("stacked streams", || {
-        Box::pin(async {
-            let started = Started::default();
-            let server = attacked(&started)?;
-            let honest = Honest::begin(server.address).await?;
-            let before = plimsoll_runtime::budget().charged();
-            let stacked = Attacked::with(server.address, &[], many(200, |stream| get(stream, "/stuck"))).await?;
-            assert!(stacked.resets().iter().all(|code| *code == REFUSED_STREAM), "{:?}", stacked.resets());
-            assert!(stacked.resets().len() == 72 && stacked.end == End::Open, "{:?}", stacked.resets().len());
-            assert_eq!(started.0.load(Ordering::Relaxed), 128);
-            let flood = Attacked::with(server.address, &[], many(2_000, |stream| get(stream, "/stuck"))).await?;
-            assert_eq!(flood.end, End::Farewell(ENHANCE_YOUR_CALM));
-            // Eight connections with 128 streams of 1 MiB each and windows of 0: heads alone leave.
-            let mut blocked = Vec::new();
-            for _ in 0..8 {
-                let mut client = Client::connect(server.address, &[0, 4, 0, 0, 0, 0]).await?;
-                client.send(&many(128, |stream| get(stream, "/big"))).await?;
-                for _ in 0..128 {
-                    client.next_of(HEADERS).await?;
-                }
-                blocked.push(client);
+    on_each("stacked streams", async || {
+        let started = Started::default();
+        let server = attacked(&started)?;
+        let honest = Honest::begin(server.address).await?;
+        let before = plimsoll_runtime::budget().charged();
+        let stacked = Attacked::with(server.address, &[], many(200, |stream| get(stream, "/stuck"))).await?;
+        assert!(stacked.resets().iter().all(|code| *code == REFUSED_STREAM), "{:?}", stacked.resets());
+        assert!(stacked.resets().len() == 72 && stacked.end == End::Open, "{:?}", stacked.resets().len());
+        assert_eq!(started.0.load(Ordering::Relaxed), 128);
+        let flood = Attacked::with(server.address, &[], many(2_000, |stream| get(stream, "/stuck"))).await?;
+        assert_eq!(flood.end, End::Farewell(ENHANCE_YOUR_CALM));
+        // Eight connections with 128 streams of 1 MiB each and windows of 0: heads alone leave.
+        let mut blocked = Vec::new();
+        for _ in 0..8 {
+            let mut client = Client::connect(server.address, &[0, 4, 0, 0, 0, 0]).await?;
+            client.send(&many(128, |stream| get(stream, "/big"))).await?;
+            for _ in 0..128 {
+                client.next_of(HEADERS).await?;
             }
-            let grown = plimsoll_runtime::budget().charged().saturating_sub(before);
-            assert!(grown < 4 << 20, "{grown} bytes for 1,024 blocked streams");
-            // Windows of a byte get a byte, and are no way to more.
-            for client in &mut blocked {
-                let updates = many(128, |stream| frame(WINDOW_UPDATE, 0, stream, &[0, 0, 0, 1]));
-                client.send(&updates).await?;
-                for _ in 0..128 {
-                    assert_eq!(client.next_of(DATA).await?.payload, b"b");
-                }
+            blocked.push(client);
+        }
+        let grown = plimsoll_runtime::budget().charged().saturating_sub(before);
+        assert!(grown < 4 << 20, "{grown} bytes for 1,024 blocked streams");
+        // Windows of a byte get a byte, and are no way to more.
+        for client in &mut blocked {
+            let updates = many(128, |stream| frame(WINDOW_UPDATE, 0, stream, &[0, 0, 0, 1]));
+            client.send(&updates).await?;
+            for _ in 0..128 {
+                assert_eq!(client.next_of(DATA).await?.payload, b"b");
             }
-            honest.end().await?;
-            drop(blocked);
-            server.stop().await
-        })
+        }
+        honest.end().await?;
+        drop(blocked);
+        server.stop().await
     });
 }
 
 /// Nobody is read faster than it reads.
 #[test]
 fn who_does_not_read_is_not_read() {
-    on_each("pings without reading", || {
-        Box::pin(async {
-            let server = attacked(&Started::default())?;
-            let honest = Honest::begin(server.address).await?;
-            let before = plimsoll_runtime::budget().charged();
-            let mut deaf: Vec<TcpStream> = Vec::new();
-            for _ in 0..4 {
-                let Client { mut socket, .. } = Client::connect(server.address, &[]).await?;
-                let pings = frame(PING, 0, 0, &[0; 8]).repeat(5_000);
-                let gets = many(400, |stream| get(stream, "/big"));
-                let attack = if deaf.len().is_multiple_of(2) { pings } else { gets };
-                let sent = plimsoll_runtime::timeout(Duration::from_millis(200), socket.send_bytes(&attack)).await;
-                drop(sent);
-                deaf.push(socket);
-            }
-            let grown = plimsoll_runtime::budget().charged().saturating_sub(before);
-            assert!(grown < 2 << 20, "{grown} bytes for four who do not read");
-            honest.end().await?;
-            drop(deaf);
-            server.stop().await
-        })
+    on_each("pings without reading", async || {
+        let server = attacked(&Started::default())?;
+        let honest = Honest::begin(server.address).await?;
+        let before = plimsoll_runtime::budget().charged();
+        let mut deaf: Vec<TcpStream> = Vec::new();
+        for _ in 0..4 {
+            let Client { mut socket, .. } = Client::connect(server.address, &[]).await?;
+            let pings = frame(PING, 0, 0, &[0; 8]).repeat(5_000);
+            let gets = many(400, |stream| get(stream, "/big"));
+            let attack = if deaf.len().is_multiple_of(2) { pings } else { gets };
+            let sent = plimsoll_runtime::timeout(Duration::from_millis(200), socket.send_bytes(&attack)).await;
+            drop(sent);
+            deaf.push(socket);
+        }
+        let grown = plimsoll_runtime::budget().charged().saturating_sub(before);
+        assert!(grown < 2 << 20, "{grown} bytes for four who do not read");
+        honest.end().await?;
+        drop(deaf);
+        server.stop().await
     });
 }

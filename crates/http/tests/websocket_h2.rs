@@ -139,96 +139,90 @@ impl End {
 
 #[test]
 fn messages_come_back_on_a_stream() {
-    on_each("echo on a stream", || {
-        Box::pin(async {
-            let running = serve(Config::default(), echo)?;
-            for path in ["/", "/called"] {
-                let mut end = End::open(running.address, path).await?;
-                for bytes in [0, 1, 125, 126, 4_000, 20_000, 66_000, 300_000] {
-                    let content: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
-                    let frames = message(Opcode::Binary, &content);
-                    end.send(&frames, 5_000).await?;
-                    assert_eq!(end.next().await?, Got::Message(content), "{path}: {bytes} bytes");
-                }
-                // A byte at a time, with a ping, beside another request on the same connection.
-                let frames = [message(Opcode::Ping, b"there?"), message(Opcode::Text, "hé".as_bytes())].concat();
-                end.send(&frames, 1).await?;
-                assert_eq!(end.next().await?, Got::Pong(b"there?".to_vec()));
-                assert_eq!(end.next().await?, Got::Message("hé".as_bytes().to_vec()));
-                end.send(&message(Opcode::Close, &4_000_u16.to_be_bytes()), 100).await?;
-                assert_eq!(end.next().await?, Got::Close(Some(CloseCode(4_000))));
-                assert_eq!(end.next().await?, Got::End);
-                end.client.send(&frame(DATA, END_STREAM, 1, b"")).await?;
+    on_each("echo on a stream", async || {
+        let running = serve(Config::default(), echo)?;
+        for path in ["/", "/called"] {
+            let mut end = End::open(running.address, path).await?;
+            for bytes in [0, 1, 125, 126, 4_000, 20_000, 66_000, 300_000] {
+                let content: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
+                let frames = message(Opcode::Binary, &content);
+                end.send(&frames, 5_000).await?;
+                assert_eq!(end.next().await?, Got::Message(content), "{path}: {bytes} bytes");
             }
-            assert_eq!(running.counters.totals().websockets_total, 2);
-            running.stop().await
-        })
+            // A byte at a time, with a ping, beside another request on the same connection.
+            let frames = [message(Opcode::Ping, b"there?"), message(Opcode::Text, "hé".as_bytes())].concat();
+            end.send(&frames, 1).await?;
+            assert_eq!(end.next().await?, Got::Pong(b"there?".to_vec()));
+            assert_eq!(end.next().await?, Got::Message("hé".as_bytes().to_vec()));
+            end.send(&message(Opcode::Close, &4_000_u16.to_be_bytes()), 100).await?;
+            assert_eq!(end.next().await?, Got::Close(Some(CloseCode(4_000))));
+            assert_eq!(end.next().await?, Got::End);
+            end.client.send(&frame(DATA, END_STREAM, 1, b"")).await?;
+        }
+        assert_eq!(running.counters.totals().websockets_total, 2);
+        running.stop().await
     });
 }
 
 #[test]
 fn what_breaks_the_protocol_is_told_its_code_and_the_rest_is_refused() {
-    on_each("refusals on a stream", || {
-        Box::pin(async {
-            let running = serve(Config::default(), echo)?;
-            for path in ["/", "/called"] {
-                for (bytes, code) in [
-                    (vec![0x82, 1, b'x'], CloseCode::PROTOCOL),
-                    (message(Opcode::Text, b"\xED\xA0\x80"), CloseCode::INVALID),
-                    (
-                        FrameHead::message(Opcode::Binary, 1 << 40).masked(KEY).encode().as_bytes().to_vec(),
-                        CloseCode::TOO_LARGE,
-                    ),
-                ] {
-                    let mut end = End::open(running.address, path).await?;
-                    end.send(&bytes, 100).await?;
-                    assert_eq!(end.next().await?, Got::Close(Some(code)), "{path}");
-                    assert_eq!(end.next().await?, Got::End, "{path}");
-                }
+    on_each("refusals on a stream", async || {
+        let running = serve(Config::default(), echo)?;
+        for path in ["/", "/called"] {
+            for (bytes, code) in [
+                (vec![0x82, 1, b'x'], CloseCode::PROTOCOL),
+                (message(Opcode::Text, b"\xED\xA0\x80"), CloseCode::INVALID),
+                (
+                    FrameHead::message(Opcode::Binary, 1 << 40).masked(KEY).encode().as_bytes().to_vec(),
+                    CloseCode::TOO_LARGE,
+                ),
+            ] {
+                let mut end = End::open(running.address, path).await?;
+                end.send(&bytes, 100).await?;
+                assert_eq!(end.next().await?, Got::Close(Some(code)), "{path}");
+                assert_eq!(end.next().await?, Got::End, "{path}");
             }
-            let mut client = Client::connect(running.address, &[]).await?;
-            let evil = ("origin", "http://evil.example");
-            type Case<'a> = (&'a [(&'a str, &'a str)], &'a [u8]);
-            let cases: [Case<'_>; 3] =
-                [(&[], b"400"), (&[("sec-websocket-version", "8")], b"400"), (&[VERSION, evil], b"403")];
-            for (at, (fields, status)) in cases.into_iter().enumerate() {
-                client.send(&connect(2 * at as u32 + 1, "/", fields)).await?;
-                let head = client.next_of(HEADERS).await?;
-                // 400 is in the static table; what is not is spelled out.
-                let is_400 = head.payload[0] == 0x8C;
-                let spelled = head.payload.windows(3).any(|window| window == status);
-                assert!(spelled || (status == b"400" && is_400), "{head:?}");
-            }
-            drop(client);
-            running.stop().await
-        })
+        }
+        let mut client = Client::connect(running.address, &[]).await?;
+        let evil = ("origin", "http://evil.example");
+        type Case<'a> = (&'a [(&'a str, &'a str)], &'a [u8]);
+        let cases: [Case<'_>; 3] =
+            [(&[], b"400"), (&[("sec-websocket-version", "8")], b"400"), (&[VERSION, evil], b"403")];
+        for (at, (fields, status)) in cases.into_iter().enumerate() {
+            client.send(&connect(2 * at as u32 + 1, "/", fields)).await?;
+            let head = client.next_of(HEADERS).await?;
+            // 400 is in the static table; what is not is spelled out.
+            let is_400 = head.payload[0] == 0x8C;
+            let spelled = head.payload.windows(3).any(|window| window == status);
+            assert!(spelled || (status == b"400" && is_400), "{head:?}");
+        }
+        drop(client);
+        running.stop().await
     });
 }
 
 /// A silent peer is asked, and let go of; a server that stops says so.
 #[test]
 fn keep_alive_and_stop() {
-    in_simulation("keep-alive on a stream", || {
-        Box::pin(async {
-            let running = serve(Config::default(), echo)?;
-            for path in ["/", "/called"] {
-                let mut silent = End::open(running.address, path).await?;
-                assert_eq!(silent.next().await?, Got::Ping);
-                silent.send(&message(Opcode::Pong, b""), 100).await?;
-                assert_eq!(silent.next().await?, Got::Ping);
-                assert_eq!(silent.next().await?, Got::Close(Some(CloseCode::POLICY)));
-                assert_eq!(silent.next().await?, Got::End);
-            }
-            let mut end = End::open(running.address, "/").await?;
-            let told = plimsoll_runtime::spawn(async move {
-                let told = end.next().await?;
-                end.send(&message(Opcode::Close, &1_001_u16.to_be_bytes()), 100).await?;
-                Ok::<_, plimsoll_runtime::Error>((told, end.next().await?))
-            })?;
-            running.stop().await?;
-            let told = told.await.expect("no panic")?;
-            assert_eq!(told, (Got::Close(Some(CloseCode::GOING_AWAY)), Got::End));
-            Ok(())
-        })
+    in_simulation("keep-alive on a stream", async || {
+        let running = serve(Config::default(), echo)?;
+        for path in ["/", "/called"] {
+            let mut silent = End::open(running.address, path).await?;
+            assert_eq!(silent.next().await?, Got::Ping);
+            silent.send(&message(Opcode::Pong, b""), 100).await?;
+            assert_eq!(silent.next().await?, Got::Ping);
+            assert_eq!(silent.next().await?, Got::Close(Some(CloseCode::POLICY)));
+            assert_eq!(silent.next().await?, Got::End);
+        }
+        let mut end = End::open(running.address, "/").await?;
+        let told = plimsoll_runtime::spawn(async move {
+            let told = end.next().await?;
+            end.send(&message(Opcode::Close, &1_001_u16.to_be_bytes()), 100).await?;
+            Ok::<_, plimsoll_runtime::Error>((told, end.next().await?))
+        })?;
+        running.stop().await?;
+        let told = told.await.expect("no panic")?;
+        assert_eq!(told, (Got::Close(Some(CloseCode::GOING_AWAY)), Got::End));
+        Ok(())
     });
 }

@@ -16,7 +16,7 @@ use plimsoll_runtime::{JoinHandle, Result, Spawner, sleep, spawn, timeout};
 #[path = "../../../runtime/tests/support/mod.rs"]
 mod support;
 
-pub(crate) use support::{Body as Scenario, in_simulation, on_each};
+pub(crate) use support::{in_simulation, on_each};
 
 /// A server that runs, to be stopped at the end of a scenario.
 pub(crate) struct Running {
