@@ -8,9 +8,12 @@ use core::time::Duration;
 
 use plimsoll_http::{Config, Error, HTTP2_PARKED_BYTES, Request, Response};
 use plimsoll_runtime::memory::Level;
-use plimsoll_runtime::{Kind, Lease, Result, now, sleep};
+use plimsoll_runtime::{Kind, Result, now, sleep};
 
-use rig::frames::{Client, DATA, END_HEADERS, END_STREAM, HEADERS, SETTINGS, WINDOW_UPDATE, frame, request};
+use rig::frames::{
+    Client, DATA, END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, SETTINGS, WINDOW_UPDATE, frame, request,
+};
+use rig::memory::fill_to;
 use rig::{in_simulation, serve};
 
 async fn answer(mut req: Request) -> core::result::Result<Response, Error> {
@@ -88,13 +91,8 @@ impl Upload {
         let mut client = Client::connect(address, &[]).await?;
         // Our windows are known with the server's SETTINGS.
         let settings = client.next_of(SETTINGS).await?;
-        let window = settings
-            .payload
-            .chunks(6)
-            .find(|entry| entry[..2] == [0, 4])
-            .map(|entry| i64::from(u32::from_be_bytes([entry[2], entry[3], entry[4], entry[5]])));
+        let window = i64::from(settings.setting(INITIAL_WINDOW_SIZE).expect("it says its window"));
         client.send(&request(1, "POST", "/count", &[], 0)).await?;
-        let window = window.expect("it says its window");
         Ok(Self { client, stream: 1, window, connection_window: 65_535, window_peak: window })
     }
 
@@ -117,8 +115,7 @@ impl Upload {
 
     async fn update(&mut self) -> Result<()> {
         let update = self.client.next_of(WINDOW_UPDATE).await?;
-        let increment =
-            i64::from(u32::from_be_bytes([update.payload[0], update.payload[1], update.payload[2], update.payload[3]]));
+        let increment = i64::from(update.increment());
         if update.stream == 0 {
             self.connection_window += increment;
         } else {
@@ -169,12 +166,7 @@ fn while_memory_is_short_a_window_is_told_when_it_is_used_up() {
         let mut upload = Upload::begin(server.address).await?;
         upload.send(100).await?;
         sleep(Duration::from_millis(10)).await;
-        let mut held: Vec<Lease> = Vec::new();
-        while pool.budget().level() < Level::Orange {
-            let lease = pool.try_acquire(128 * 1_024, Kind::Buffers);
-            held.push(lease.expect("the level changes long before the line"));
-            sleep(Duration::from_millis(1)).await;
-        }
+        let held = fill_to(Level::Orange).await;
         // Ten windows, one after the other: it takes long, and comes to its end.
         upload.send(160_000).await?;
         assert_eq!(upload.window_peak, 16_384, "it does not grow");
@@ -196,7 +188,7 @@ fn a_body_that_comes_too_slowly_ends_and_one_that_is_slow_enough_does_not() {
         let mut rounds = 0;
         // A byte each second is a thousandth of what a body has to bring.
         while rounds < 60 {
-            if slow.send(1).await.is_err() || server.counters.totals().shed_total.iter().sum::<u64>() > 0 {
+            if slow.send(1).await.is_err() || server.shed() > 0 {
                 break;
             }
             sleep(Duration::from_secs(1)).await;
@@ -204,7 +196,7 @@ fn a_body_that_comes_too_slowly_ends_and_one_that_is_slow_enough_does_not() {
         }
         assert!((30..=33).contains(&(now() - start).as_secs()), "cut off after {:?}", now() - start);
         let head = slow.client.next_of(HEADERS).await?;
-        assert!(head.payload.windows(3).any(|status| status == b"408"), "{head:?}");
+        assert!(head.has_status(408), "{head:?}");
         let mut steady = Upload::begin(server.address).await?;
         for _ in 0..60 {
             steady.send(1_200).await?;

@@ -3,7 +3,12 @@
 
 #![allow(dead_code, unused_imports, reason = "no suite uses all of it")]
 
+pub(crate) mod drops;
 pub(crate) mod frames;
+pub(crate) mod honest;
+pub(crate) mod memory;
+pub(crate) mod threads;
+pub(crate) mod websocket;
 
 use core::future::Future;
 use core::net::SocketAddr;
@@ -26,6 +31,11 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// How many connections, requests and streams were turned away or cut off, for whatever reason.
+    pub(crate) fn shed(&self) -> u64 {
+        self.counters.totals().shed_total.iter().sum()
+    }
+
     pub(crate) async fn stop(self) -> Result<()> {
         Spawner::current().stop();
         self.serving.await.expect("the server does not panic")
