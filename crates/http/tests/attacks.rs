@@ -5,7 +5,7 @@
 
 mod rig;
 
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::rc::Rc;
@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_http::{Config, Error, Request, Response, StatusCode};
 use plimsoll_runtime::net::TcpStream;
-use plimsoll_runtime::{JoinHandle, Result, now, sleep, spawn};
+use plimsoll_runtime::{Result, now, sleep, spawn};
 
+use rig::honest::Honest;
 use rig::{Running, in_simulation, on_each, read, serve, talk};
 
 const GET: &[u8] = b"GET /honest HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -57,45 +58,18 @@ async fn answer(mut req: Request, seen: Seen) -> Result<Response, Error> {
     }
 }
 
-/// A client that asks again and again on one connection, and must be answered each time.
-struct Honest {
-    asking: JoinHandle<Result<u64>>,
-    enough: Rc<Cell<bool>>,
-}
-
-impl Honest {
-    async fn begin(address: SocketAddr) -> Result<Self> {
-        let enough = Rc::new(Cell::new(false));
-        let ends = Rc::clone(&enough);
-        let mut client = TcpStream::connect(address).await?;
-        // The first answer before the attack begins.
+/// An honest client on one connection.
+async fn honest(address: SocketAddr) -> Result<Honest> {
+    let mut client = TcpStream::connect(address).await?;
+    let ask = async move || {
+        let start = now();
         client.send_bytes(GET).await?;
-        assert!(read(&mut client, Some(b"fine")).await?.ends_with("fine"));
-        let asking = spawn(async move {
-            let mut served = 0;
-            while !ends.get() {
-                let start = now();
-                client.send_bytes(GET).await?;
-                let answer = read(&mut client, Some(b"fine")).await?;
-                assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("fine"), "{answer}");
-                assert!(now() - start < Duration::from_secs(5), "served, but late");
-                served += 1;
-                sleep(Duration::from_millis(5)).await;
-            }
-            Ok(served)
-        })?;
-        Ok(Self { asking, enough })
-    }
-
-    /// Ends it; it was served, and the line was kept.
-    async fn end(self) -> Result<()> {
-        self.enough.set(true);
-        let served = self.asking.await.expect("the honest client is content")?;
-        assert!(served > 0, "an honest client was served during the attack");
-        let budget = plimsoll_runtime::budget();
-        assert!(budget.peak() <= budget.limit().as_bytes(), "{} bytes at the peak", budget.peak());
+        let answer = read(&mut client, Some(b"fine")).await?;
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("fine"), "{answer}");
+        assert!(now() - start < Duration::from_secs(5), "served, but late");
         Ok(())
-    }
+    };
+    Honest::begin(Duration::from_millis(5), ask).await
 }
 
 /// Requests that two readers could understand in two ways, with what is smuggled behind them: refused, and the connection closed.
@@ -139,7 +113,7 @@ fn smuggling_by_ambiguous_framing_is_refused() {
     on_each("ambiguous framing", async || {
         let seen = Seen::default();
         let server = attacked(Config::default(), &seen)?;
-        let honest = Honest::begin(server.address).await?;
+        let honest = honest(server.address).await?;
         for (name, request) in ambiguous() {
             let answer = talk(server.address, &[&[&request, SMUGGLED].concat()], None).await?;
             let is_refused = ["HTTP/1.1 400 ", "HTTP/1.1 501 "].iter().any(|status| answer.starts_with(status));
@@ -157,7 +131,7 @@ fn smuggling_in_bodies_that_nobody_reads_stays_a_body() {
     on_each("bodies that nobody reads", async || {
         let seen = Seen::default();
         let server = attacked(Config::default(), &seen)?;
-        let honest = Honest::begin(server.address).await?;
+        let honest = honest(server.address).await?;
         let length = SMUGGLED.len();
         let fixed = |method: &str| format!("{method} /ignore HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n");
         let chunked = |method: &str| {
@@ -200,7 +174,7 @@ fn an_upgrade_that_is_not_granted_switches_nothing() {
     on_each("premature upgrade", async || {
         let seen = Seen::default();
         let server = attacked(Config::default(), &seen)?;
-        let honest = Honest::begin(server.address).await?;
+        let honest = honest(server.address).await?;
         for protocol in ["websocket", "h2c", "TLS/1.0"] {
             let upgrade =
                 format!("GET /fine HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
@@ -222,7 +196,7 @@ fn a_header_bomb_is_refused_before_it_is_all_there() {
     on_each("header bomb", async || {
         let seen = Seen::default();
         let server = attacked(Config::default(), &seen)?;
-        let honest = Honest::begin(server.address).await?;
+        let honest = honest(server.address).await?;
         let fields = "A: b\r\n".repeat(101);
         let crumbs = "Cookie: a=b\r\n".repeat(101);
         let bombs = [
@@ -284,7 +258,7 @@ async fn drip(address: SocketAddr, first: &'static [u8]) -> Result<(String, u64)
 fn slow_heads_end_at_their_deadline() {
     in_simulation("slow heads", async || {
         let server = attacked(Config::default(), &Seen::default())?;
-        let honest = Honest::begin(server.address).await?;
+        let honest = honest(server.address).await?;
         let address = server.address;
         for (answer, took) in all(300, |_| drip(address, b"GET / HTTP/1.1\r\nX: ")).await? {
             assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
@@ -299,7 +273,7 @@ fn slow_heads_end_at_their_deadline() {
 fn slow_bodies_end_when_the_patience_does() {
     in_simulation("slow bodies", async || {
         let server = attacked(Config::default(), &Seen::default())?;
-        let honest = Honest::begin(server.address).await?;
+        let honest = honest(server.address).await?;
         let address = server.address;
         let head = |at: usize| -> &'static [u8] {
             match at % 3 {
@@ -325,7 +299,7 @@ fn slow_readers_are_cut_off_and_their_handlers_wait() {
     in_simulation("slow readers", async || {
         let seen = Seen::default();
         let server = attacked(Config::default(), &seen)?;
-        let honest = Honest::begin(server.address).await?;
+        let honest = honest(server.address).await?;
         let clients = 50;
         let readers = Rc::new(RefCell::new(Vec::new()));
         for _ in 0..clients {
@@ -353,7 +327,7 @@ fn a_pipelining_flood_is_read_no_faster_than_it_is_answered() {
     on_each("pipelining flood", async || {
         let seen = Seen::default();
         let server = attacked(Config::default(), &seen)?;
-        let honest = Honest::begin(server.address).await?;
+        let honest = honest(server.address).await?;
         let client = TcpStream::connect(server.address).await?;
         let (mut reader, mut writer) = client.into_split();
         let requests = 20_000;
@@ -383,7 +357,7 @@ fn a_pipelining_flood_is_read_no_faster_than_it_is_answered() {
 fn a_connection_flood_meets_the_limit() {
     on_each("connection flood", async || {
         let server = attacked(Config { connections_max: 50, ..Config::default() }, &Seen::default())?;
-        let honest = Honest::begin(server.address).await?;
+        let honest = honest(server.address).await?;
         let address = server.address;
         let statuses = all(300, |_| async move {
             // Those beyond the limit are told so; those within say nothing, and hear nothing.
