@@ -8,53 +8,23 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use plimsoll_http::codec::ws::{CloseCode, Decoder, Event, FrameHead, Limits, Opcode, Role};
+use plimsoll_http::codec::ws::{CloseCode, Opcode};
 use plimsoll_http::{Config, Error, Message, Request, Response, WebSocketConfig, WebSocketRef};
-use plimsoll_runtime::net::TcpStream;
-use plimsoll_runtime::{Kind, Lease, Result, pool, sleep, timeout};
+use plimsoll_runtime::{Kind, Result, pool, sleep};
+use rig::memory::{fill, fill_but};
+use rig::websocket::{Client, Got, frame, text};
 use rig::{in_simulation, on_each, serve};
 
-const HANDSHAKE: &[u8] = b"GET / HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
-
-fn text(payload: &str) -> Vec<u8> {
-    let head = FrameHead::message(Opcode::Text, payload.len() as u64).masked([1, 2, 3, 4]);
-    let mut bytes = payload.as_bytes().to_vec();
-    head.mask(&mut bytes);
-    [head.encode().as_bytes(), &bytes].concat()
-}
-
-async fn open(address: core::net::SocketAddr) -> Result<(TcpStream, Vec<u8>)> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.send_bytes(HANDSHAKE).await?;
-    let mut input = Vec::new();
+/// The lengths of all messages to the end of the stream, and the code of the close frame with its reason.
+async fn read_all(client: &mut Client) -> Result<(Vec<usize>, Option<(CloseCode, Vec<u8>)>)> {
+    let (mut messages, mut close) = (Vec::new(), None);
     loop {
-        if let Some(at) = input.windows(4).position(|window| window == b"\r\n\r\n") {
-            assert!(input.starts_with(b"HTTP/1.1 101 "));
-            return Ok((stream, input.split_off(at + 4)));
-        }
-        input.extend_from_slice(&stream.recv().await?.expect("an answer"));
-    }
-}
-
-/// Messages, and the close code with its reason, to the end of the stream.
-async fn read_all(stream: &mut TcpStream, mut input: Vec<u8>) -> Result<(Vec<usize>, Option<(CloseCode, Vec<u8>)>)> {
-    while let Ok(Ok(Some(lease))) = timeout(Duration::from_secs(100), stream.recv()).await {
-        input.extend_from_slice(&lease);
-    }
-    let limits = Limits { message_bytes_max: u32::MAX, fragments_max: u32::MAX };
-    let mut decoder = Decoder::new(Role::Client, limits);
-    let (mut messages, mut bytes, mut close) = (Vec::new(), 0, None);
-    loop {
-        let decoded = decoder.decode(&mut input, 0).expect("a server keeps to the protocol");
-        let taken: Vec<u8> = input.drain(..decoded.consumed).collect();
-        match decoded.event {
-            Event::NeedMore => return Ok((messages, close)),
-            Event::Begin { .. } => bytes = 0,
-            Event::Data(range) => bytes += range.len(),
-            Event::End => messages.push(bytes),
-            Event::Close { code, reason } => close = code.map(|code| (code, taken[reason].to_vec())),
-            _ => {}
+        match client.next().await? {
+            Got::Text(text) => messages.push(text.len()),
+            Got::Binary(bytes) => messages.push(bytes.len()),
+            Got::Ping(_) | Got::Pong(_) => {}
+            Got::Close(code) => close = code.map(|code| (code, client.inbox.reason.clone())),
+            Got::End | Got::Reset => return Ok((messages, close)),
         }
     }
 }
@@ -85,11 +55,11 @@ fn what_came_before_the_peers_end_reaches_a_slow_task() {
             });
             core::future::ready(response)
         })?;
-        let (mut client, _) = open(running.address).await?;
+        let mut client = Client::open(running.address, "/").await?;
         for number in 0..12 {
-            client.send_bytes(&text(&format!("{number} {}", "x".repeat(5_000)))).await?;
+            client.send(&text(&format!("{number} {}", "x".repeat(5_000)))).await?;
         }
-        client.shutdown_write().await?;
+        client.stream.shutdown_write().await?;
         for _ in 0..500 {
             if got.load(Ordering::Relaxed) >= 1_000 {
                 break;
@@ -114,28 +84,15 @@ fn a_code_and_its_reason_follow_a_long_message() {
             });
             core::future::ready(response)
         })?;
-        let (mut client, input) = open(running.address).await?;
+        let mut client = Client::open(running.address, "/").await?;
         // The socket is full of the message when the close is asked for.
         sleep(Duration::from_millis(50)).await;
-        let (messages, close) = read_all(&mut client, input).await?;
+        let (messages, close) = read_all(&mut client).await?;
         assert_eq!(messages, [LONG]);
         assert_eq!(close, Some((CloseCode(4_321), b"enough of this".to_vec())));
         drop(client);
         running.stop().await
     });
-}
-
-/// Takes all memory but less than `left` bytes in one piece.
-fn fill(left: usize) -> Vec<Lease> {
-    let mut held = Vec::new();
-    let mut bytes = 128 * 1_024;
-    while bytes >= left {
-        match pool().try_acquire(bytes, Kind::Buffers) {
-            Ok(lease) => held.push(lease),
-            Err(_) => bytes /= 2,
-        }
-    }
-    held
 }
 
 /// A message in a second, of so many bytes, by a task.
@@ -157,11 +114,11 @@ fn a_message_waits_for_memory() {
     in_simulation("a message waits", async || {
         for bytes in [100, 5_000, 100_000] {
             let running = serve(Config::default(), late(bytes))?;
-            let (mut client, input) = open(running.address).await?;
+            let mut client = Client::open(running.address, "/").await?;
             let held = fill(1);
             sleep(Duration::from_secs(3)).await;
             drop(held);
-            let (messages, close) = read_all(&mut client, input).await?;
+            let (messages, close) = read_all(&mut client).await?;
             assert_eq!((messages, close), (vec![bytes], Some((CloseCode::NORMAL, Vec::new()))));
             drop(client);
             sleep(Duration::from_secs(3)).await;
@@ -178,11 +135,11 @@ fn a_message_waits_for_memory() {
 fn a_message_that_waits_for_too_long_ends_its_connection_with_a_word() {
     in_simulation("a message waits in vain", async || {
         let running = serve(Config::default(), late(100))?;
-        let (mut client, input) = open(running.address).await?;
+        let mut client = Client::open(running.address, "/").await?;
         let held = fill(1);
         sleep(Duration::from_secs(12)).await;
         drop(held);
-        let (messages, close) = read_all(&mut client, input).await?;
+        let (messages, close) = read_all(&mut client).await?;
         assert_eq!((messages, close), (vec![], Some((CloseCode::TRY_LATER, Vec::new()))));
         drop(client);
         running.stop().await
@@ -199,17 +156,15 @@ fn an_echo_without_a_task_waits_for_memory() {
             };
             core::future::ready(request.serve_websocket(&WebSocketConfig::default(), echo))
         })?;
-        let (mut client, input) = open(running.address).await?;
+        let mut client = Client::open(running.address, "/").await?;
         // Room for what is sent and received, and none for an answer.
-        let spare = [64, 512, 1_024].map(|bytes| pool().try_acquire(bytes, Kind::Buffers).expect("room"));
-        let held = fill(1);
-        drop(spare);
-        client.send_bytes(&text(&"e".repeat(900))).await?;
+        let held = fill_but(&[64, 512, 1_024]);
+        client.send(&text(&"e".repeat(900))).await?;
         sleep(Duration::from_secs(2)).await;
         drop(held);
         sleep(Duration::from_secs(1)).await;
-        client.shutdown_write().await?;
-        let (messages, _) = read_all(&mut client, input).await?;
+        client.stream.shutdown_write().await?;
+        let (messages, _) = read_all(&mut client).await?;
         assert_eq!(messages, [900]);
         drop(client);
         running.stop().await
@@ -230,19 +185,17 @@ fn asked(request: Request) -> core::future::Ready<core::result::Result<Response,
 fn one_that_waited_for_memory_and_sends_nothing_stays_open() {
     in_simulation("a handler that waited, and is silent", async || {
         let running = serve(Config::default(), asked)?;
-        let (mut client, input) = open(running.address).await?;
-        let spare = [64, 512, 1_024].map(|bytes| pool().try_acquire(bytes, Kind::Buffers).expect("room"));
-        let held = fill(1);
-        drop(spare);
-        client.send_bytes(&text(&"e".repeat(900))).await?;
+        let mut client = Client::open(running.address, "/").await?;
+        let held = fill_but(&[64, 512, 1_024]);
+        client.send(&text(&"e".repeat(900))).await?;
         sleep(Duration::from_secs(2)).await;
         drop(held);
         // Longer than anything may wait.
         sleep(Duration::from_secs(12)).await;
-        client.send_bytes(&text("?")).await?;
+        client.send(&text("?")).await?;
         sleep(Duration::from_secs(1)).await;
-        client.shutdown_write().await?;
-        let (messages, close) = read_all(&mut client, input).await?;
+        client.stream.shutdown_write().await?;
+        let (messages, close) = read_all(&mut client).await?;
         assert_eq!((messages, close), (vec![1], None));
         drop(client);
         running.stop().await
@@ -255,17 +208,15 @@ fn a_message_that_waited_for_memory_has_the_time_of_a_send_for_the_socket() {
         const LONG: usize = 3 << 20;
         for reads in [true, false] {
             let running = serve(Config::default(), late(LONG))?;
-            let (mut client, input) = open(running.address).await?;
+            let mut client = Client::open(running.address, "/").await?;
             // Room for the message's head, and none for its pieces: the socket is filled without.
-            let spare = [64, 512, 1_024].map(|bytes| pool().try_acquire(bytes, Kind::Buffers).expect("room"));
-            let held = fill(1);
-            drop(spare);
+            let held = fill_but(&[64, 512, 1_024]);
             sleep(Duration::from_secs(4)).await;
             drop(held);
             sleep(Duration::from_secs(3)).await;
             if reads {
                 // Much longer than a tick, and not too long for a send.
-                let (messages, close) = read_all(&mut client, input).await?;
+                let (messages, close) = read_all(&mut client).await?;
                 assert_eq!((messages, close), (vec![LONG], Some((CloseCode::NORMAL, Vec::new()))));
                 drop(client);
                 sleep(Duration::from_secs(3)).await;
@@ -296,9 +247,9 @@ fn a_task_that_takes_its_time_gets_its_message() {
                 let _gone = socket.close(CloseCode::NORMAL, "").await;
             }))
         })?;
-        let (mut client, input) = open(running.address).await?;
-        client.send_bytes(&[text("one"), text("second")].concat()).await?;
-        let (messages, close) = read_all(&mut client, input).await?;
+        let mut client = Client::open(running.address, "/").await?;
+        client.send(&[text("one"), text("second")].concat()).await?;
+        let (messages, close) = read_all(&mut client).await?;
         assert_eq!((messages, close), (vec![3, 6], Some((CloseCode::NORMAL, Vec::new()))));
         drop(client);
         running.stop().await
@@ -309,21 +260,15 @@ fn a_task_that_takes_its_time_gets_its_message() {
 fn a_pong_ends_no_wait_for_memory() {
     in_simulation("a pong while a message waits", async || {
         let running = serve(Config::default(), late(5_000))?;
-        let (mut client, input) = open(running.address).await?;
-        let pong = |payload: &[u8]| {
-            let head = FrameHead::message(Opcode::Pong, payload.len() as u64).masked([1, 2, 3, 4]);
-            let mut bytes = payload.to_vec();
-            head.mask(&mut bytes);
-            [head.encode().as_bytes(), &bytes].concat()
-        };
+        let mut client = Client::open(running.address, "/").await?;
         // Room for what the client sends.
         let spare = pool().try_acquire(16 * 1_024, Kind::Buffers).expect("room");
         let held = fill(1);
         sleep(Duration::from_secs(2)).await;
         drop(spare);
-        let pongs = [pong(b""), pong(b"twice")].concat();
+        let pongs = [frame(true, Opcode::Pong, b""), frame(true, Opcode::Pong, b"twice")].concat();
         let rest = {
-            let mut sending = core::pin::pin!(client.send_bytes(&pongs));
+            let mut sending = core::pin::pin!(client.send(&pongs));
             let begun = core::future::poll_fn(|cx| core::task::Poll::Ready(sending.as_mut().poll(cx))).await;
             // Before the server sees them.
             let rest = fill(1);
@@ -335,7 +280,7 @@ fn a_pong_ends_no_wait_for_memory() {
         };
         sleep(Duration::from_secs(1)).await;
         drop((held, rest));
-        let (messages, close) = read_all(&mut client, input).await?;
+        let (messages, close) = read_all(&mut client).await?;
         assert_eq!((messages, close), (vec![5_000], Some((CloseCode::NORMAL, Vec::new()))));
         drop(client);
         running.stop().await
