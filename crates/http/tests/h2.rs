@@ -4,17 +4,16 @@
 
 mod rig;
 
-use core::cell::{Cell, RefCell};
 use core::time::Duration;
-use std::rc::Rc;
 
 use plimsoll_http::{Config, Error, Http2, Method, Request, Response, Shed, StatusCode, Version};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Spawner, sleep};
 
+use rig::drops::Drops;
 use rig::frames::{
-    ACK, Client, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE,
-    block, frame, get, request,
+    ACK, CANCEL, CONTINUATION, Client, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADERS, NO_ERROR,
+    PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, block, cancel, frame, get, request, window_update,
 };
 use rig::{in_simulation, on_each, serve, talk};
 
@@ -51,8 +50,7 @@ fn a_listener_speaks_what_it_is_told_to() {
         assert!(answer.starts_with("HTTP/1.1 505 "), "{answer}");
         assert_eq!(talk(only.address, &[b"something else\r\n\r\n"], None).await?, "");
         let mut client = Client::connect(only.address, &[]).await?;
-        client.send(&get(1, "/")).await?;
-        assert!(client.body(1).await?.starts_with(b"HTTP/2.0 /"));
+        assert!(client.fetch(1, "/").await?.starts_with(b"HTTP/2.0 /"));
         let off = serve(Config { http2: Http2::Off, ..Config::default() }, hello)?;
         assert!(talk(off.address, &[PREFACE], None).await?.starts_with("HTTP/1.1 400 "));
         drop(client);
@@ -114,18 +112,17 @@ fn bodies_flow_both_ways_within_the_windows() {
             let Some(frame) = client.frame().await? else { panic!("ended within an answer") };
             match frame.kind {
                 WINDOW_UPDATE => {
-                    let by = u32::from_be_bytes(*frame.payload.first_chunk().expect("four bytes")) as usize;
+                    let by = frame.increment() as usize;
                     if frame.stream == 0 { connection += by } else { window += by }
                 }
                 DATA => {
-                    let by = (frame.payload.len() as u32).to_be_bytes();
+                    let by = frame.payload.len() as u32;
                     got.extend_from_slice(&frame.payload);
                     if frame.flags == END_STREAM {
                         break;
                     }
                     if !frame.payload.is_empty() {
-                        let updates = [self::frame(WINDOW_UPDATE, 0, 0, &by), self::frame(WINDOW_UPDATE, 0, 1, &by)];
-                        client.send(&updates.concat()).await?;
+                        client.send(&[window_update(0, by), window_update(1, by)].concat()).await?;
                     }
                 }
                 kind => assert!([HEADERS, SETTINGS].contains(&kind), "{frame:?}"),
@@ -170,48 +167,39 @@ fn a_panic_costs_its_own_stream_alone() {
         let mut client = Client::connect(server.address, &[]).await?;
         client.send(&[get(1, "/panic"), get(3, "/")].concat()).await?;
         let failed = client.next_of(HEADERS).await?;
-        assert_eq!((failed.stream, failed.payload[0]), (1, 0x8e), ":status 500");
+        assert_eq!((failed.stream, failed.has_status(500)), (1, true), "{failed:?}");
         assert_eq!(client.body(3).await?, b"ok");
         drop(client);
         server.stop().await
     });
 }
 
-/// Says when it is dropped.
-struct Guard(Rc<Cell<u32>>);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() + 1);
-    }
-}
-
-thread_local! {
-    static DROPPED: RefCell<Rc<Cell<u32>>> = RefCell::default();
-}
-
 #[test]
 fn a_reset_drops_its_handler() {
     on_each("reset", async || {
-        DROPPED.with(|dropped| dropped.borrow().set(0));
-        let server = serve(Config::default(), |req: Request| async move {
-            if req.path() == "/" {
-                return Response::text("ok");
+        let drops = Drops::default();
+        let handlers = drops.clone();
+        let server = serve(Config::default(), move |req: Request| {
+            let handlers = handlers.clone();
+            async move {
+                if req.path() == "/" {
+                    return Response::text("ok");
+                }
+                let _guard = handlers.guard();
+                sleep(Duration::from_secs(3_600)).await;
+                Response::text("never")
             }
-            let _guard = Guard(DROPPED.with(|dropped| Rc::clone(&dropped.borrow())));
-            sleep(Duration::from_secs(3_600)).await;
-            Response::text("never")
         })?;
         let mut client = Client::connect(server.address, &[]).await?;
         client.send(&[get(1, "/wait"), get(3, "/wait")].concat()).await?;
         sleep(Duration::from_millis(5)).await;
-        client.send(&[frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]), get(5, "/")].concat()).await?;
+        client.send(&[cancel(1), get(5, "/")].concat()).await?;
         assert_eq!(client.body(5).await?, b"ok");
         sleep(Duration::from_millis(5)).await;
-        assert_eq!(DROPPED.with(|dropped| dropped.borrow().get()), 1);
+        assert_eq!(drops.count(), 1);
         drop(client);
         sleep(Duration::from_millis(20)).await;
-        assert_eq!(DROPPED.with(|dropped| dropped.borrow().get()), 2, "the client went away");
+        assert_eq!(drops.count(), 2, "the client went away");
         server.stop().await
     });
 }
@@ -224,9 +212,9 @@ fn a_stream_that_is_blocked_for_long_is_reset() {
         let mut client = Client::connect(server.address, &[0, 4, 0, 0, 0, 0]).await?;
         client.send(&[get(1, "/"), get(3, "/")].concat()).await?;
         sleep(Duration::from_secs(20)).await;
-        client.send(&frame(WINDOW_UPDATE, 0, 3, &[0, 0, 0, 10])).await?;
+        client.send(&window_update(3, 10)).await?;
         let reset = client.next_of(RST_STREAM).await?;
-        assert_eq!((reset.stream, reset.payload[3]), (1, 8), "CANCEL for the one without progress");
+        assert_eq!((reset.stream, reset.error_code()), (1, CANCEL), "for the one without progress");
         assert_eq!(client.next_of(RST_STREAM).await?.stream, 3);
         drop(client);
         server.stop().await
@@ -246,7 +234,7 @@ fn what_never_ends_is_closed() {
         while slow.frame().await?.is_some() {}
         while mute.frame().await?.is_some() {}
         assert_eq!(server.counters.totals().shed_total[Shed::Timeout as usize], 2);
-        assert_eq!(idle.next_of(GOAWAY).await?.payload[4..], [0; 4]);
+        assert_eq!(idle.next_of(GOAWAY).await?.error_code(), NO_ERROR);
         while idle.frame().await?.is_some() {}
         server.stop().await
     });
@@ -289,14 +277,13 @@ fn rapid_resets_end_the_connection_and_others_are_served() {
         let mut resets = Vec::new();
         for at in 0..400_u32 {
             resets.extend(get(2 * at + 1, "/"));
-            resets.extend(frame(RST_STREAM, 0, 2 * at + 1, &[0, 0, 0, 8]));
+            resets.extend(cancel(2 * at + 1));
         }
         attacker.send(&resets).await?;
         let mut honest = Client::connect(server.address, &[]).await?;
-        honest.send(&get(1, "/")).await?;
-        assert_eq!(honest.body(1).await?, b"ok");
+        assert_eq!(honest.fetch(1, "/").await?, b"ok");
         let goaway = attacker.next_of(GOAWAY).await?;
-        assert_eq!(goaway.payload[4..], [0, 0, 0, 11], "ENHANCE_YOUR_CALM");
+        assert_eq!(goaway.error_code(), ENHANCE_YOUR_CALM);
         assert_eq!(server.counters.totals().shed_total[Shed::Misbehaviour as usize], 1);
         drop((attacker, honest));
         server.stop().await
@@ -322,16 +309,15 @@ fn zero_windows_and_endless_blocks_stay_within_the_line() {
         let mut flood = Client::connect(server.address, &[]).await?;
         let mut endless = frame(HEADERS, 0, 1, &block(&[(":method", "GET")]));
         for _ in 0..9 {
-            endless.extend(frame(9, 0, 1, &[0; 64]));
+            endless.extend(frame(CONTINUATION, 0, 1, &[0; 64]));
         }
         flood.send(&endless).await?;
-        assert_eq!(flood.next_of(GOAWAY).await?.payload[7], 11, "ENHANCE_YOUR_CALM");
+        assert_eq!(flood.next_of(GOAWAY).await?.error_code(), ENHANCE_YOUR_CALM);
         // Ten thousand pings of a peer that reads nothing.
         let mut pings = Client::connect(server.address, &[]).await?;
         let _cut_off = pings.send(&frame(PING, 0, 0, &[0; 8]).repeat(10_000)).await;
         let mut honest = Client::connect(server.address, &[]).await?;
-        honest.send(&get(1, "/")).await?;
-        assert_eq!(honest.body(1).await?, b"ok");
+        assert_eq!(honest.fetch(1, "/").await?, b"ok");
         let grown = plimsoll_runtime::budget().charged().saturating_sub(before);
         assert!(grown < 1 << 20, "{grown} bytes for four connections");
         drop((blocked, flood, pings, honest));

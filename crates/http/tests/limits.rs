@@ -13,6 +13,7 @@ use plimsoll_http::{Config, Error, ProxyProtocol, Request, Response, Server, Sta
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Result, sleep, spawn};
 
+use rig::drops::Drops;
 use rig::{in_simulation, on_each, read, serve, talk};
 
 const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -46,18 +47,12 @@ fn a_config_out_of_range_does_not_serve() {
 
 #[test]
 fn a_handler_that_takes_too_long_is_dropped_and_answered_503() {
-    struct Dropped(Arc<AtomicU32>);
-    impl Drop for Dropped {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
     in_simulation("handler timeout", async || {
-        let dropped = Arc::new(AtomicU32::new(0));
-        let count = Arc::clone(&dropped);
+        let drops = Drops::default();
+        let handlers = drops.clone();
         let config = Config { handler_timeout: Some(Duration::from_secs(3)), ..Config::default() };
         let server = serve(config, move |req: Request| {
-            let guard = Dropped(Arc::clone(&count));
+            let guard = handlers.guard();
             async move {
                 if req.path() == "/a" {
                     sleep(Duration::from_secs(3_600)).await;
@@ -69,7 +64,7 @@ fn a_handler_that_takes_too_long_is_dropped_and_answered_503() {
         let (answer, took) = seconds(talk(server.address, &[GET], None)).await?;
         assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
         assert!((3..=6).contains(&took), "took {took} s, lingering included");
-        assert_eq!(dropped.load(Ordering::Relaxed), 1, "its future is gone");
+        assert_eq!(drops.count(), 1, "its future is gone");
         let quick = b"GET /b HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
         assert!(talk(server.address, &[quick], None).await?.ends_with("done"));
         server.stop().await

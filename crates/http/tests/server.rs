@@ -5,7 +5,7 @@
 
 mod rig;
 
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::time::Duration;
 use std::rc::Rc;
 
@@ -13,6 +13,7 @@ use plimsoll_http::{Body, BodyWriter, Config, Error, HalfClose, Request, Respons
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Result, Spawner, sleep, spawn, timeout};
 
+use rig::drops::Drops;
 use rig::{in_simulation, on_each, read, serve, talk};
 
 async fn path(req: Request) -> Response {
@@ -313,33 +314,22 @@ fn heads_that_are_too_large_are_refused() {
 #[test]
 fn a_client_that_goes_away_takes_its_handler_along() {
     on_each("gone", async || {
-        struct Dropped;
-        thread_local! {
-            static DROPPED: Cell<u32> = const { Cell::new(0) };
-        }
-        impl Drop for Dropped {
-            fn drop(&mut self) {
-                DROPPED.with(|dropped| dropped.set(dropped.get() + 1));
+        let drops = Drops::default();
+        let handlers = drops.clone();
+        let server = serve(Config::default(), move |_req: Request| {
+            let guard = handlers.guard();
+            async move {
+                let _guard = guard;
+                sleep(Duration::from_secs(3_600)).await;
+                Response::text("never")
             }
-        }
-        DROPPED.with(|dropped| dropped.set(0));
-        let server = serve(Config::default(), |_req: Request| async {
-            let _dropped = Dropped;
-            sleep(Duration::from_secs(3_600)).await;
-            Response::text("never")
         })?;
         let mut client = TcpStream::connect(server.address).await?;
         client.send_bytes(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await?;
         sleep(Duration::from_millis(10)).await;
-        assert_eq!(DROPPED.with(Cell::get), 0);
+        assert_eq!(drops.count(), 0);
         drop(client);
-        for _ in 0..200 {
-            if DROPPED.with(Cell::get) == 1 {
-                break;
-            }
-            sleep(Duration::from_millis(5)).await;
-        }
-        assert_eq!(DROPPED.with(Cell::get), 1, "the handler's future is dropped");
+        assert_eq!(drops.reach(1).await, 1, "the handler's future is dropped");
         server.stop().await
     });
 }
@@ -347,26 +337,21 @@ fn a_client_that_goes_away_takes_its_handler_along() {
 #[test]
 fn a_client_that_goes_away_within_a_body_takes_its_handler_along_whatever_that_does() {
     on_each("gone within a body", async || {
-        struct Dropped;
-        thread_local! {
-            static DROPPED: Cell<u32> = const { Cell::new(0) };
-        }
-        impl Drop for Dropped {
-            fn drop(&mut self) {
-                DROPPED.with(|dropped| dropped.set(dropped.get() + 1));
+        let drops = Drops::default();
+        let handlers = drops.clone();
+        let server = serve(Config::default(), move |mut req: Request| {
+            let guard = handlers.guard();
+            async move {
+                let _guard = guard;
+                match req.path() {
+                    "/one" => drop(req.chunk().await?),
+                    "/two" => drop((req.chunk().await?, req.chunk().await?)),
+                    // Asks, and is not interested any more when the bytes come.
+                    _ => drop(timeout(Duration::from_millis(2), req.chunk()).await),
+                }
+                sleep(Duration::from_secs(3_600)).await;
+                Ok::<_, Error>(Response::text("never"))
             }
-        }
-        DROPPED.with(|dropped| dropped.set(0));
-        let server = serve(Config::default(), |mut req: Request| async move {
-            let _dropped = Dropped;
-            match req.path() {
-                "/one" => drop(req.chunk().await?),
-                "/two" => drop((req.chunk().await?, req.chunk().await?)),
-                // Asks, and is not interested any more when the bytes come.
-                _ => drop(timeout(Duration::from_millis(2), req.chunk()).await),
-            }
-            sleep(Duration::from_secs(3_600)).await;
-            Ok::<_, Error>(Response::text("never"))
         })?;
         for (gone, path) in ["one", "two", "late"].into_iter().enumerate() {
             let mut client = TcpStream::connect(server.address).await?;
@@ -377,15 +362,9 @@ fn a_client_that_goes_away_within_a_body_takes_its_handler_along_whatever_that_d
                 client.send_bytes(b"ten bytes.").await?;
             }
             sleep(Duration::from_millis(10)).await;
-            assert_eq!(DROPPED.with(Cell::get) as usize, gone, "{path}");
+            assert_eq!(drops.count(), gone, "{path}");
             drop(client);
-            for _ in 0..200 {
-                if DROPPED.with(Cell::get) as usize > gone {
-                    break;
-                }
-                sleep(Duration::from_millis(5)).await;
-            }
-            assert_eq!(DROPPED.with(Cell::get) as usize, gone + 1, "the handler's future is dropped: {path}");
+            assert_eq!(drops.reach(gone + 1).await, gone + 1, "the handler's future is dropped: {path}");
         }
         server.stop().await
     });
