@@ -1,28 +1,13 @@
-//! Fields after bodies over HTTP/2, both ways: on io_uring (where it works), on mio and in the simulation.
+//! In header blocks of HTTP/2.
 
-#![forbid(unsafe_code)]
+use plimsoll_http::Config;
+use plimsoll_runtime::Result;
 
-mod rig;
-
-use plimsoll_http::{Config, Error, Request, Response, StatusCode};
-use plimsoll_runtime::{Kind, Result, pool};
-
-use rig::frames::{Client, DATA, END_HEADERS, END_STREAM, Frame, HEADERS, RST_STREAM, block, frame, get, request};
-use rig::{on_each, serve};
-
-/// What a handler sees of its trailers: before the end of the body, after it, and when it asks again.
-async fn tell(mut req: Request) -> core::result::Result<Response, Error> {
-    let before = req.trailers().is_some();
-    let body = req.collect().await?;
-    let trailers = req.trailers();
-    let fields: Vec<String> = trailers
-        .iter()
-        .flat_map(|trailers| trailers.iter())
-        .map(|(name, value)| format!("{name}={}", value.escape_ascii()))
-        .collect();
-    let again = req.trailers().is_some();
-    Ok(Response::text(format!("{before} {} {} {again}", body.len(), fields.join(","))))
-}
+use crate::rig::frames::{
+    Client, DATA, END_HEADERS, END_STREAM, Frame, HEADERS, RST_STREAM, block, frame, get, request,
+};
+use crate::rig::{on_each, serve};
+use crate::{summed, tell};
 
 #[test]
 fn a_handler_gets_the_trailers_of_its_request_and_of_no_other() {
@@ -31,9 +16,9 @@ fn a_handler_gets_the_trailers_of_its_request_and_of_no_other() {
         let mut client = Client::connect(server.address, &[]).await?;
         let trailers = block(&[("sum", "7"), ("kind", "weak")]);
         for (stream, end, expected) in [
-            (1, frame(HEADERS, END_HEADERS | END_STREAM, 1, &trailers), "false 3 sum=7,kind=weak false"),
-            (3, frame(DATA, END_STREAM, 3, b""), "false 3  false"),
-            (5, frame(HEADERS, END_HEADERS | END_STREAM, 5, &[]), "false 3  false"),
+            (1, frame(HEADERS, END_HEADERS | END_STREAM, 1, &trailers), "[false 3 sum=7,kind=weak Some(\"7\") false]"),
+            (3, frame(DATA, END_STREAM, 3, b""), "[false 3  None false]"),
+            (5, frame(HEADERS, END_HEADERS | END_STREAM, 5, &[]), "[false 3  None false]"),
         ] {
             client.send(&request(stream, "POST", "/", &[], 0)).await?;
             client.send(&[frame(DATA, 0, stream, b"abc"), end].concat()).await?;
@@ -44,23 +29,6 @@ fn a_handler_gets_the_trailers_of_its_request_and_of_no_other() {
     });
 }
 
-/// Answers with a body of `/LENGTH` bytes and trailers.
-async fn summed(mut req: Request) -> core::result::Result<Response, Error> {
-    let bytes: usize = req.path()[1..].parse().unwrap_or(3);
-    let announced = req.query().map(|_| bytes as u64);
-    let mut out = req.respond(Response::new(StatusCode::OK), announced)?;
-    let mut left = bytes;
-    while left > 0 {
-        let mut lease = pool().try_acquire(left.min(20_000), Kind::Buffers)?;
-        left -= lease.extend(&[b'x'; 20_000][..left.min(20_000)]);
-        out.write(lease).await?;
-    }
-    match req.header("x-trailer") {
-        Some(_) => out.finish_with_trailers(&[("set-cookie", b"a=b")]).await,
-        None => out.finish_with_trailers(&[("sum", bytes.to_string().as_bytes())]).await,
-    }
-}
-
 /// Frames of a stream up to its end.
 async fn answer(client: &mut Client, stream: u32) -> Result<Vec<Frame>> {
     let mut frames = Vec::new();
@@ -68,7 +36,7 @@ async fn answer(client: &mut Client, stream: u32) -> Result<Vec<Frame>> {
         if frame.stream != stream || ![DATA, HEADERS, RST_STREAM].contains(&frame.kind) {
             continue;
         }
-        let is_last = frame.kind == RST_STREAM || frame.flags & END_STREAM != 0;
+        let is_last = frame.kind == RST_STREAM || frame.ends_stream();
         frames.push(frame);
         if is_last {
             break;

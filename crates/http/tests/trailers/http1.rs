@@ -1,30 +1,11 @@
-//! Fields after bodies, both ways: on io_uring (where it works), on mio and in the simulation.
+//! In chunks of HTTP/1.1.
 
-#![forbid(unsafe_code)]
+use plimsoll_http::{Config, Request, Response, StatusCode};
 
-mod rig;
-
-use plimsoll_http::{Config, Error, Request, Response, StatusCode};
-use plimsoll_runtime::{Kind, Result, pool};
-
-use rig::{on_each, serve, talk};
+use crate::rig::{on_each, serve, talk};
+use crate::{summed, tell};
 
 const END: &[u8] = b"GET /end HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
-
-/// What a handler sees of its trailers: before the end of the body, after it, and when it asks again.
-async fn tell(mut req: Request) -> Result<Response, Error> {
-    let before = req.trailers().is_some();
-    let body = req.collect().await?;
-    let trailers = req.trailers();
-    let fields: Vec<String> = trailers
-        .iter()
-        .flat_map(|trailers| trailers.iter())
-        .map(|(name, value)| format!("{name}={}", value.escape_ascii()))
-        .collect();
-    let sum = trailers.as_ref().and_then(|trailers| trailers.get("SUM")).map(|sum| sum.escape_ascii().to_string());
-    let again = req.trailers().is_some();
-    Ok(Response::text(format!("[{before} {} {} {sum:?} {again}]", body.len(), fields.join(","))))
-}
 
 #[test]
 fn a_handler_gets_the_trailers_of_its_request_and_of_no_other() {
@@ -75,33 +56,18 @@ fn trailers_that_may_not_be_or_are_too_long_make_a_bad_request() {
     });
 }
 
-/// Answers with a body of `/LENGTH` bytes in chunks, or of an announced length, and a trailer.
-async fn summed(mut req: Request) -> Result<Response, Error> {
-    let bytes: usize = req.path()[1..].parse().unwrap_or(3);
-    let announced = req.query().map(|_| bytes as u64);
-    let mut out = req.respond(Response::new(StatusCode::OK).header("trailer", "sum"), announced)?;
-    for _ in 0..bytes.div_ceil(20_000) {
-        let piece = bytes.min(20_000);
-        let mut lease = pool().try_acquire(piece, Kind::Buffers)?;
-        lease.extend(&[b'x'; 20_000][..piece]);
-        out.write(lease).await?;
-    }
-    let sum = bytes.to_string();
-    out.finish_with_trailers(&[("sum", sum.as_bytes()), ("server-timing", b"db;dur=53")]).await
-}
-
 #[test]
 fn an_answer_in_chunks_ends_with_its_trailers() {
     on_each("trailers of answers", async || {
         let server = serve(Config::default(), summed)?;
-        let end = "\r\n0\r\nsum: 3\r\nserver-timing: db;dur=53\r\n\r\n";
+        let end = "\r\n0\r\nserver-timing: db;dur=53\r\nsum: 3\r\n\r\n";
         let answer = talk(server.address, &[b"GET /3 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"], None).await?;
         assert!(answer.contains("\r\ntrailer: sum\r\n") && answer.ends_with(&format!("3\r\nxxx{end}")), "{answer}");
         // The connection goes on behind it, whether the body was copied or sent from where it was.
         for bytes in ["3", "20000", "60000"] {
             let request = format!("GET /{bytes} HTTP/1.1\r\nHost: h\r\n\r\n");
             let answer = talk(server.address, &[&[request.as_bytes(), END].concat()], None).await?;
-            let first = format!("x\r\n0\r\nsum: {bytes}\r\nserver-timing: db;dur=53\r\n\r\nHTTP/1.1 200");
+            let first = format!("x\r\n0\r\nserver-timing: db;dur=53\r\nsum: {bytes}\r\n\r\nHTTP/1.1 200");
             assert!(answer.contains(&first), "{bytes}: {}", &answer[answer.len().saturating_sub(500)..]);
             assert!(answer.ends_with(end), "{bytes}");
         }
