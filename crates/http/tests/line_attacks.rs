@@ -3,7 +3,7 @@
 //! client waited is printed, not judged.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, reason = "timings are printed, and a test that could not run says so")]
+#![allow(clippy::print_stdout, reason = "timings are printed")]
 
 mod rig;
 
@@ -17,12 +17,13 @@ use std::thread;
 use std::time::Instant;
 
 use plimsoll_http::{Error, Request, Response, Server, StatusCode, WebSocketConfig, WebSocketRef};
-use plimsoll_runtime::{DriverChoice, MemoryLimit, Runtime, Spawner, sleep};
-use rig::frames::{ACK, DATA, GOAWAY, PREFACE, RST_STREAM, SETTINGS, frame, request};
+use plimsoll_runtime::{MemoryLimit, sleep};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use rig::frames::{ACK, DATA, GOAWAY, PREFACE, RST_STREAM, SETTINGS, frame, request};
+use rig::threads::{PATIENCE, serve_until, under_line};
+
 const LINE: MemoryLimit = MemoryLimit::mib(4);
-const PATIENCE: Duration = Duration::from_secs(20);
 const ATTACKER: [u8; 4] = [127, 0, 0, 7];
 const HONEST: [u8; 4] = [127, 0, 0, 2];
 /// An attack lasts so long after it has begun.
@@ -105,37 +106,13 @@ type Attack = fn(SocketAddr, &Siege);
 
 /// Runs an attack on a server of each driver beside an honest client.
 fn withstand(name: &str, attack: Attack) {
-    for choice in [DriverChoice::Uring, DriverChoice::Mio] {
-        let runtime = match Runtime::builder().workers(1).memory(LINE).driver(choice).build() {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                assert_eq!(choice, DriverChoice::Uring, "mio is always there: {error}");
-                println!("skipped: {name} on io_uring: {error}");
-                continue;
-            }
-        };
-        let (served, slowest) = runtime
-            .block_on(async {
-                let server = Server::bind("127.0.0.1:0")?;
-                let (to, stop) = (server.local_addr(), Spawner::current());
-                let clients = thread::spawn(move || {
-                    let served = std::panic::catch_unwind(|| besiege(to, attack));
-                    stop.stop();
-                    served
-                });
-                server.serve(answer).await?;
-                let served = clients.join().expect("its panics are caught");
-                Ok::<_, plimsoll_runtime::Error>(served.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            })
-            .unwrap_or_else(|error| panic!("{name} on {choice:?}: {error}"));
-        println!("{name} on {choice:?}: {served} honest requests, the slowest took {slowest:?}");
-        assert!(runtime.budget().peak() <= LINE.as_bytes(), "{name} on {choice:?}");
-        assert_eq!(runtime.budget().waiting(), 0, "{name} on {choice:?}: a waiter was left behind");
-        let budget = Arc::clone(runtime.budget());
-        let report = runtime.shutdown();
-        assert!(report.is_clean(), "{name} on {choice:?}: {report}");
-        assert_eq!(budget.kernel_bytes_estimate(), 0, "{name} on {choice:?}: all connections were closed");
-    }
+    under_line(name, LINE, async |runtime| {
+        let server = Server::bind("127.0.0.1:0")?;
+        let to = server.local_addr();
+        let (served, slowest) = serve_until(server.serve(answer), move || besiege(to, attack)).await?;
+        println!("{name} on {}: {served} honest requests, the slowest took {slowest:?}", runtime.driver().kind);
+        Ok(())
+    });
 }
 
 /// The attack, and how many honest requests were answered meanwhile, with the longest time for one.
