@@ -37,8 +37,21 @@ pub(crate) async fn fill_to(level: Level) -> Vec<Lease> {
     held
 }
 
-/// Bytes of the pool that somebody holds: buffers, and the entries and tasks that are in it too.
-pub(crate) fn held_bytes() -> u64 {
+/// Leases that somebody holds, by their bytes: buffers, and the entries and tasks that are in the pool, too.
+fn held_leases() -> Vec<(u64, u64)> {
     let stats = pool_stats();
-    stats.iter().flat_map(|stats| &stats.classes).map(|class| class.live * class.class.bytes() as u64).sum()
+    stats.iter().flat_map(|stats| &stats.classes).map(|class| (class.class.bytes() as u64, class.live)).collect()
 }
+
+/// Bytes of the pool that somebody holds.
+pub(crate) fn held_bytes() -> u64 {
+    held_leases().into_iter().map(|(bytes, live)| bytes * live).sum()
+}
+
+/// The leases that are no page: tables grow by pages, and keep them for a while.
+pub(crate) fn held_but_pages() -> Vec<(u64, u64)> {
+    held_leases().into_iter().filter(|(bytes, _)| *bytes != PAGE_BYTES).collect()
+}
+
+/// What tables grow by.
+pub(crate) const PAGE_BYTES: u64 = plimsoll_slab::CHUNK_BYTES as u64;
