@@ -322,15 +322,22 @@ impl Worker {
 
     /// Received bytes are borrowed for a turn. Whoever armed a receive and does not look any more, as after a select, must not keep one of the few
     /// buffers from everybody else: what is left at the end of the turn is copied. Bytes for which the line leaves no room stay where they are until
-    /// there is some, or until a receive waits for their buffer: then they are lost, the first first, and their stream is told.
+    /// there is some, or until a receive waits for their buffer: then they are lost, the first first, and their stream is told. The same holds for
+    /// what a table's owner has left for some turns.
     ///
     /// How long the turn may wait then.
     fn give_buffers_back(&self, wait: Wait) -> Wait {
+        let mut left = false;
+        self.for_each_table(|events| left |= events.end_turn());
         let mut borrowing = self.borrowing.borrow_mut();
-        if borrowing.is_empty() {
+        if !left && borrowing.is_empty() {
             return wait;
         }
         let (mut waiters, driver) = (self.waiters.borrow_mut(), self.driver.borrow());
+        if left {
+            left = false;
+            self.for_each_table(|events| left |= events.give_buffers_back(&self.pool, &driver));
+        }
         borrowing.retain(|index| {
             if waiters.copy_out(*index, &self.pool) {
                 return false;
@@ -341,19 +348,19 @@ impl Worker {
             }
             !is_needed
         });
-        // Nobody tells when there is room.
-        if borrowing.is_empty() { wait } else { sooner(wait, driver.now() + BORROWING_RETRY) }
+        // Nobody tells when there is room, or when a receive waits for a buffer.
+        if !left && borrowing.is_empty() { wait } else { sooner(wait, driver.now() + BORROWING_RETRY) }
     }
 
     fn reap(&self) {
-        while !self.a_table_is_full() {
+        while self.tables_have_room() {
             let Some(completion) = self.driver.borrow_mut().reap() else { break };
             self.dispatch(completion);
         }
     }
 
-    fn a_table_is_full(&self) -> bool {
-        self.tables.borrow().iter().flatten().any(|events| events.is_full())
+    fn tables_have_room(&self) -> bool {
+        self.tables.borrow().iter().flatten().all(|events| events.has_room())
     }
 
     fn dispatch(&self, completion: Completion) {
@@ -372,7 +379,7 @@ impl Worker {
             Target::Table { table, purpose, index } => {
                 let events = self.tables.borrow().get(usize::from(table)).cloned().flatten();
                 match events {
-                    Some(events) => events.push(purpose, index, completion),
+                    Some(events) => events.push(&self.pool, purpose, index, completion),
                     None => self.dispose(completion),
                 }
             }
