@@ -115,6 +115,7 @@ impl<S: Service> Engine<S> {
             Event::Received(key, bytes) => self.received(key, bytes),
             Event::Sent(key, rest) => self.sent(key, rest),
             Event::Ended(key) => self.ended(key),
+            Event::Readable(key) if self.core.is_websocket(key) => self.readable_websocket(key),
             Event::Readable(key) => self.readable(key),
             Event::PeerClosed(key) if self.core.is_websocket(key) => self.peer_closed_websocket(key),
             Event::Failed(key, _) if self.core.is_websocket(key) => self.lost_websocket(key),
@@ -212,13 +213,14 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let mut table = core.table.borrow_mut();
         if !rest.is_empty() {
-            let timeout = match table.get(key) {
+            let timeout = match table.get_mut(key) {
                 // The time that is set is for memory.
                 Some(Connection::Active(active)) if active.hungry => None,
                 Some(Connection::Active(active)) => {
                     Some(active.due_after(core.config.send_timeout, plimsoll_runtime::now()))
                 }
                 Some(Connection::WebSocket(socket)) => Some(socket.send_timeout()),
+                Some(Connection::Http2(http2)) => http2.sent_a_part(&core),
                 _ => Some(core.config.send_timeout),
             };
             if let Some(timeout) = timeout {
@@ -335,9 +337,7 @@ impl<S: Service> Engine<S> {
                 core.counters().shed(Shed::Timeout);
                 core.fail(active, StatusCode::SERVICE_UNAVAILABLE);
                 (active.deadline, active.handler_until) = (Deadline::None, None);
-                if ::core::mem::take(&mut active.hungry) {
-                    core.sate(key);
-                }
+                core.wait_no_longer(key, active);
                 let handler = take_handler(active);
                 drop(table);
                 if let Some(handler) = handler {

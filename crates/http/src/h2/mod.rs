@@ -40,6 +40,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 mod tunnel;
+mod weight;
 mod window;
 
 pub(crate) use receive::Recalling;
