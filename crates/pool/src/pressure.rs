@@ -6,6 +6,7 @@ use core::task::{Context, Poll, Waker};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::budget::Budget;
+use crate::contain::contained;
 use crate::watermarks::{Level, Marks, Transition, Watermarks};
 
 /// See the module.
@@ -68,7 +69,9 @@ impl Pressure {
         self.transitions.fetch_add(1, Ordering::Release);
         let wakers = core::mem::take(&mut watched.wakers);
         drop(watched);
-        wakers.into_iter().for_each(Waker::wake);
+        for waker in wakers {
+            contained(|| waker.wake());
+        }
         Some(transition)
     }
 
@@ -107,16 +110,28 @@ impl Watch {
     /// Ready with the level when it has changed since the last time; several changes in between are one.
     pub fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Level> {
         let pressure = self.budget.pressure();
-        let mut watched = pressure.watched();
-        let now = pressure.transitions.load(Ordering::Acquire);
-        if now != self.seen {
-            self.seen = now;
-            return Poll::Ready(pressure.level());
+        // Made and dropped by its owner's code: not under the lock.
+        let mut waker = None;
+        loop {
+            let mut watched = pressure.watched();
+            let now = pressure.transitions.load(Ordering::Acquire);
+            if now != self.seen {
+                self.seen = now;
+                drop(watched);
+                return Poll::Ready(pressure.level());
+            }
+            if watched.wakers.iter().any(|known| known.will_wake(cx.waker())) {
+                drop(watched);
+                return Poll::Pending;
+            }
+            match waker.take() {
+                Some(waker) => watched.wakers.push(waker),
+                None => {
+                    drop(watched);
+                    waker = Some(cx.waker().clone());
+                }
+            }
         }
-        if !watched.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-            watched.wakers.push(cx.waker().clone());
-        }
-        Poll::Pending
     }
 
     /// Waits until the level has changed; several changes in between are one.
