@@ -12,8 +12,11 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what is kept of a connection, frames to messages and back | [`wire`] |
-//! | the engine's steps, deadlines and ends | [`drive`] |
+//! | what is kept of a connection while nothing happens, and while something does | [`wire`], [`work`] |
+//! | what connections share, control frames | [`settings`], [`control`] |
+//! | the engine's steps | [`drive`], [`turn`] |
+//! | what has a limited time, how it ends | [`deadlines`], [`ends`] |
+//! | waits for memory | [`room`] |
 //! | the two forms: called, and awaited | [`handler`], [`socket`] |
 //! | in the table, or on a stream of HTTP/2 (RFC 8441) | [`place`], [`stream`] |
 //! | messages, and how they are put together | [`message`], [`assembly`] |
@@ -32,17 +35,24 @@ use plimsoll_pool::PoolBox;
 use crate::{Error, Request, Response};
 
 mod assembly;
+mod control;
+mod deadlines;
 #[cfg(feature = "deflate")]
 mod deflate;
 mod drive;
+mod ends;
 mod handler;
 mod message;
 mod place;
 #[cfg(not(feature = "deflate"))]
 mod plain;
+mod room;
+mod settings;
 mod socket;
 mod stream;
+mod turn;
 mod wire;
+mod work;
 
 #[cfg(feature = "deflate")]
 pub(crate) use deflate::SharedStreams;
@@ -50,10 +60,11 @@ pub use handler::{WebSocketEnd, WebSocketHandler, WebSocketRef, WebSocketSender}
 pub use message::Message;
 #[cfg(not(feature = "deflate"))]
 use plain as deflate;
+pub(crate) use settings::KnownSettings;
+use settings::{Settings, Values};
 use socket::Mailbox;
 pub use socket::WebSocket;
-pub(crate) use wire::KnownSettings;
-use wire::{Settings, Values, Wire};
+use wire::Wire;
 
 /// A WebSocket in the table.
 pub(crate) struct Socket {
@@ -112,7 +123,8 @@ pub struct WebSocketConfig {
     /// Whose pages may open it.
     pub origin: OriginCheck,
     /// A peer that is silent for so long is asked whether it is there; if it is silent once more for as long, it is gone. 30 s.
-    /// While a message waits to be taken by its task, nothing is read, and no peer is asked.
+    /// While a message waits to be taken by its task, nothing is read: the peer is asked as often, and no answer is waited for. That it is gone shows
+    /// when its system refuses what is sent, or takes none of it ([`TcpOptions::user_timeout`](crate::TcpOptions::user_timeout)).
     pub ping_interval: Option<Duration>,
     /// From the first byte of a message to its last. 30 s.
     pub message_timeout: Duration,

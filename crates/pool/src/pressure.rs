@@ -25,7 +25,10 @@ pub(crate) struct Pressure {
 #[derive(Debug)]
 struct Watched {
     watermarks: Watermarks,
-    wakers: Vec<Waker>,
+    /// Of watches that wait, by their numbers.
+    wakers: Vec<(u64, Waker)>,
+    /// Watches that there were.
+    watches: u64,
 }
 
 impl Pressure {
@@ -35,7 +38,11 @@ impl Pressure {
             waiting: AtomicU64::new(0),
             transitions: AtomicU64::new(0),
             entered: Default::default(),
-            watched: Mutex::new(Watched { watermarks: Watermarks::new(marks, limit_bytes), wakers: Vec::new() }),
+            watched: Mutex::new(Watched {
+                watermarks: Watermarks::new(marks, limit_bytes),
+                wakers: Vec::new(),
+                watches: 0,
+            }),
         }
     }
 
@@ -69,7 +76,7 @@ impl Pressure {
         self.transitions.fetch_add(1, Ordering::Release);
         let wakers = core::mem::take(&mut watched.wakers);
         drop(watched);
-        for waker in wakers {
+        for (_, waker) in wakers {
             contained(|| waker.wake());
         }
         Some(transition)
@@ -93,12 +100,17 @@ impl Pressure {
 pub struct Watch {
     budget: Arc<Budget>,
     seen: u64,
+    number: u64,
 }
 
 impl Watch {
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
         let seen = budget.pressure().transitions.load(Ordering::Acquire);
-        Self { budget, seen }
+        let mut watched = budget.pressure().watched();
+        watched.watches += 1;
+        let number = watched.watches;
+        drop(watched);
+        Self { budget, seen, number }
     }
 
     /// The level now.
@@ -117,20 +129,27 @@ impl Watch {
             let now = pressure.transitions.load(Ordering::Acquire);
             if now != self.seen {
                 self.seen = now;
-                drop(watched);
                 return Poll::Ready(pressure.level());
             }
-            if watched.wakers.iter().any(|known| known.will_wake(cx.waker())) {
-                drop(watched);
+            let known = watched.wakers.iter().position(|(number, _)| *number == self.number);
+            if known.is_some_and(|at| watched.wakers[at].1.will_wake(cx.waker())) {
                 return Poll::Pending;
             }
-            match waker.take() {
-                Some(waker) => watched.wakers.push(waker),
+            let Some(fresh) = waker.take() else {
+                drop(watched);
+                waker = Some(cx.waker().clone());
+                continue;
+            };
+            let outdated = match known {
+                Some(at) => Some(core::mem::replace(&mut watched.wakers[at].1, fresh)),
                 None => {
-                    drop(watched);
-                    waker = Some(cx.waker().clone());
+                    watched.wakers.push((self.number, fresh));
+                    None
                 }
-            }
+            };
+            drop(watched);
+            drop(outdated);
+            return Poll::Pending;
         }
     }
 
@@ -139,5 +158,18 @@ impl Watch {
     /// Cancel safe: a change that was not returned is returned by the next call.
     pub async fn changed(&mut self) -> Level {
         core::future::poll_fn(|cx| self.poll_changed(cx)).await
+    }
+}
+
+/// What waits is not kept by who would wake it.
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let forgotten = {
+            let mut watched = self.budget.pressure().watched();
+            let at = watched.wakers.iter().position(|(number, _)| *number == self.number);
+            at.map(|at| watched.wakers.swap_remove(at))
+        };
+        // Its task may end with it, when nothing is locked any more.
+        drop(forgotten);
     }
 }

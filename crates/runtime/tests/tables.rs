@@ -65,19 +65,17 @@ static LONG: [u8; 4_096] = [7; 4_096];
 #[test]
 fn an_owner_may_wait_while_more_events_come_than_there_are_places_for() {
     const CONNECTIONS: usize = 300;
-    support::on_each("more events than places", || {
-        Box::pin(async {
-            let (mut table, mut clients) = table_of(CONNECTIONS).await?;
-            for _ in 0..2 {
-                for client in &mut clients {
-                    timeout(Duration::from_secs(20), client.send_static(b"\x07")).await??;
-                }
-                assert_eq!(outcome(&mut table, CONNECTIONS, 1).await, (CONNECTIONS, 0));
-                let keys: Vec<_> = table.keys().collect();
-                keys.into_iter().try_for_each(|key| table.receive(key))?;
+    support::on_each("more events than places", async || {
+        let (mut table, mut clients) = table_of(CONNECTIONS).await?;
+        for _ in 0..2 {
+            for client in &mut clients {
+                timeout(Duration::from_secs(20), client.send_static(b"\x07")).await??;
             }
-            Ok(())
-        })
+            assert_eq!(outcome(&mut table, CONNECTIONS, 1).await, (CONNECTIONS, 0));
+            let keys: Vec<_> = table.keys().collect();
+            keys.into_iter().try_for_each(|key| table.receive(key))?;
+        }
+        Ok(())
     });
 }
 
@@ -86,68 +84,62 @@ const BUSY: usize = 100;
 
 #[test]
 fn an_owner_may_receive_while_its_events_fill_all_buffers() {
-    support::on_each("events fill all buffers", || {
-        Box::pin(async {
-            let (mut table, mut clients) = table_of(BUSY).await?;
-            let (mut client, mut server) = pair().await?;
-            for client in &mut clients {
-                client.send_static(&LONG).await?;
-            }
-            client.send_static(b"a few bytes").await?;
-            let got = timeout(Duration::from_secs(20), server.recv()).await??;
-            assert_eq!(got.as_deref(), Some(&b"a few bytes"[..]));
-            assert_eq!(outcome(&mut table, BUSY, LONG.len()).await, (BUSY, 0));
-            Ok(())
-        })
+    support::on_each("events fill all buffers", async || {
+        let (mut table, mut clients) = table_of(BUSY).await?;
+        let (mut client, mut server) = pair().await?;
+        for client in &mut clients {
+            client.send_static(&LONG).await?;
+        }
+        client.send_static(b"a few bytes").await?;
+        let got = timeout(Duration::from_secs(20), server.recv()).await??;
+        assert_eq!(got.as_deref(), Some(&b"a few bytes"[..]));
+        assert_eq!(outcome(&mut table, BUSY, LONG.len()).await, (BUSY, 0));
+        Ok(())
     });
 }
 
 #[test]
 fn at_the_line_events_that_nobody_takes_give_the_buffers_back() {
-    support::on_each("events fill all buffers at the line", || {
-        Box::pin(async {
-            let (mut table, mut clients) = table_of(BUSY).await?;
-            let (mut client, mut server) = pair().await?;
-            let small: Vec<Lease> = (0..32).map_while(|_| pool().try_acquire(64, Kind::Buffers).ok()).collect();
-            let mut memory = Vec::new();
-            for class in Class::ALL {
-                while let Ok(lease) = pool().try_acquire_class(class, Kind::Buffers) {
-                    memory.push(lease);
-                }
+    support::on_each("events fill all buffers at the line", async || {
+        let (mut table, mut clients) = table_of(BUSY).await?;
+        let (mut client, mut server) = pair().await?;
+        let small: Vec<Lease> = (0..32).map_while(|_| pool().try_acquire(64, Kind::Buffers).ok()).collect();
+        let mut memory = Vec::new();
+        for class in Class::ALL {
+            while let Ok(lease) = pool().try_acquire_class(class, Kind::Buffers) {
+                memory.push(lease);
             }
-            for client in &mut clients {
-                client.send_static(&LONG).await?;
-            }
-            // Small places are free, for what is waited for.
-            drop(small);
-            client.send_static(b"a few bytes").await?;
-            let got = timeout(Duration::from_secs(20), server.recv()).await??;
-            assert_eq!(got.as_deref(), Some(&b"a few bytes"[..]));
-            let (_, lost) = outcome(&mut table, BUSY, LONG.len()).await;
-            assert!(lost > 0, "there were buffers for all");
-            drop(memory);
-            Ok(())
-        })
+        }
+        for client in &mut clients {
+            client.send_static(&LONG).await?;
+        }
+        // Small places are free, for what is waited for.
+        drop(small);
+        client.send_static(b"a few bytes").await?;
+        let got = timeout(Duration::from_secs(20), server.recv()).await??;
+        assert_eq!(got.as_deref(), Some(&b"a few bytes"[..]));
+        let (_, lost) = outcome(&mut table, BUSY, LONG.len()).await;
+        assert!(lost > 0, "there were buffers for all");
+        drop(memory);
+        Ok(())
     });
 }
 
 /// A tick of a table's timers is counted in 32 bits, a duration in more.
 #[test]
 fn what_is_due_in_the_far_future_is_not_due_now() {
-    support::on_each("far deadlines", || {
-        Box::pin(async {
-            let (mut table, clients) = table_of(3).await?;
-            let keys: Vec<_> = table.keys().collect();
-            let far = [Duration::MAX, Duration::from_secs(u32::MAX.into()), Duration::from_secs((1 << 30) - 1_000)];
-            for (key, after) in keys.iter().zip(far) {
-                table.schedule(*key, after);
-                let in_years = table.scheduled_in(*key).map(|time| time.as_secs() / (365 * 24 * 3_600));
-                assert!(in_years.is_some_and(|years| years > 30), "{in_years:?}");
-            }
-            let quiet = timeout(Duration::from_millis(300), table.ready()).await;
-            assert!(quiet.is_err() || table.next().is_none(), "nothing is due");
-            drop(clients);
-            Ok(())
-        })
+    support::on_each("far deadlines", async || {
+        let (mut table, clients) = table_of(3).await?;
+        let keys: Vec<_> = table.keys().collect();
+        let far = [Duration::MAX, Duration::from_secs(u32::MAX.into()), Duration::from_secs((1 << 30) - 1_000)];
+        for (key, after) in keys.iter().zip(far) {
+            table.schedule(*key, after);
+            let in_years = table.scheduled_in(*key).map(|time| time.as_secs() / (365 * 24 * 3_600));
+            assert!(in_years.is_some_and(|years| years > 30), "{in_years:?}");
+        }
+        let quiet = timeout(Duration::from_millis(300), table.ready()).await;
+        assert!(quiet.is_err() || table.next().is_none(), "nothing is due");
+        drop(clients);
+        Ok(())
     });
 }

@@ -13,7 +13,8 @@ use plimsoll_runtime::{Kind, OverBudget, Pool};
 use super::WebSocketConfig;
 use super::assembly::Assembly;
 use super::message::Message;
-use super::wire::{Values, Work};
+use super::settings::Values;
+use super::work::Work;
 use crate::core::Core;
 use crate::{Body, Error};
 
@@ -24,6 +25,8 @@ pub(super) struct Streams {
     deflater: Option<Charged<Deflater>>,
     /// Of the text that is being inflated.
     text: Utf8,
+    /// What was inflated found no room, and the inflater has moved on.
+    are_lost: bool,
 }
 
 /// The windows that a worker's connections share.
@@ -37,13 +40,13 @@ pub(crate) struct SharedStreams {
 #[derive(Debug)]
 struct Charged<T> {
     stream: T,
-    _charge: Charge,
+    charge: Charge,
 }
 
 impl<T> Charged<T> {
     fn new(pool: &Pool, bytes: usize, make: impl FnOnce() -> Result<T, CodecError>) -> Result<Self, Error> {
         let charge = pool.budget().charge(Kind::Codec, bytes as u64)?;
-        Ok(Self { stream: make()?, _charge: charge })
+        Ok(Self { stream: make()?, charge })
     }
 }
 
@@ -66,12 +69,24 @@ impl Streams {
         Ok(place.insert(streams))
     }
 
+    /// Bytes of the heap that are charged for it.
+    pub(super) fn charged_bytes(&self) -> usize {
+        let inflater = self.inflater.as_ref().map_or(0, |inflater| inflater.charge.bytes());
+        let deflater = self.deflater.as_ref().map_or(0, |deflater| deflater.charge.bytes());
+        usize::try_from(inflater + deflater).unwrap_or(usize::MAX)
+    }
+
     /// Whether something is remembered for the next message. What nobody but we need is given up when memory gets short.
     pub(super) fn are_kept(&mut self, core: &Core) -> bool {
         if core.level() >= Level::Yellow {
             self.deflater = None;
         }
         self.inflater.is_some() || self.deflater.is_some()
+    }
+
+    /// Whether what was inflated found no room: it cannot be inflated once more.
+    pub(super) fn are_lost(&self) -> bool {
+        self.are_lost
     }
 
     /// Inflates a part of a message.
@@ -90,6 +105,7 @@ impl Streams {
         };
         let mut sink = Sink { core, assembly, text: is_text.then_some(&mut self.text), over: None };
         let inflated = inflater.stream.inflate(part, bytes_max, |piece| sink.put(piece));
+        self.are_lost |= sink.over.is_some();
         sink.judge(inflated)?;
         self.inflater = Some(inflater);
         Ok(())
@@ -107,6 +123,7 @@ impl Streams {
         let bytes_max = u64::from(values.limits.message_bytes_max);
         let mut sink = Sink { core, assembly, text: is_text.then_some(&mut self.text), over: None };
         let inflated = inflater.stream.finish(bytes_max, |piece| sink.put(piece));
+        self.are_lost |= sink.over.is_some();
         sink.judge(inflated)?;
         self.text.finish()?;
         if values.compression.is_some_and(|compression| compression.client_context_takeover) {
