@@ -4,16 +4,20 @@
 
 mod rig;
 
+use core::future::poll_fn;
+use core::net::SocketAddr;
 use core::pin::Pin;
+use core::task::{Poll, Waker};
 use core::time::Duration;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-use plimsoll_http::{Config, Error, Request, Response};
+use plimsoll_http::{Config, Error, ProxyProtocol, Request, Response};
 use plimsoll_runtime::memory::Level;
-use plimsoll_runtime::{Kind, Lease, Result, pool, sleep};
+use plimsoll_runtime::net::TcpStream;
+use plimsoll_runtime::{Kind, Lease, Result, pool, sleep, yield_now};
 
-use rig::frames::{Client, DATA, END_STREAM, GOAWAY, HEADERS, RST_STREAM, frame, get, request};
+use rig::frames::{ACK, Client, DATA, END_STREAM, GOAWAY, HEADERS, PREFACE, RST_STREAM, SETTINGS, frame, get, request};
 use rig::{Running, in_simulation, on_each, serve};
 
 /// Takes all memory.
@@ -166,6 +170,106 @@ fn a_client_that_goes_away_at_the_line_is_forgotten() {
         }
         server.stop().await
     });
+}
+
+/// A client of another address, which a proxy tells.
+async fn proxied(server: SocketAddr, address: &str) -> Result<Client> {
+    let mut client = Client { socket: TcpStream::connect(server).await?, bytes: Vec::new() };
+    let proxy = format!("PROXY TCP4 {address} 10.0.0.9 4000 80\r\n");
+    let hello = [proxy.as_bytes(), PREFACE, &frame(SETTINGS, 0, 0, &[]), &frame(SETTINGS, ACK, 0, &[])].concat();
+    client.send(&hello).await?;
+    Ok(client)
+}
+
+/// A gate for many handlers, which go on together.
+#[derive(Default)]
+struct Crowd {
+    is_open: AtomicBool,
+    wakers: Mutex<Vec<Waker>>,
+}
+
+impl Crowd {
+    async fn wait(&self) {
+        poll_fn(|cx| {
+            if self.is_open.load(Ordering::Relaxed) {
+                return Poll::Ready(());
+            }
+            self.wakers.lock().expect("nobody panics").push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Lets all of them go on, and gives them their turns; what is given back meanwhile is taken.
+    async fn open(&self, held: &mut Vec<Lease>) {
+        self.is_open.store(true, Ordering::Relaxed);
+        let wakers = core::mem::take(&mut *self.wakers.lock().expect("nobody panics"));
+        wakers.into_iter().for_each(Waker::wake);
+        for _ in 0..20 {
+            held.extend(fill());
+            yield_now().await;
+        }
+    }
+}
+
+/// Connections of a worker that wait for memory at most.
+const PLACES: usize = 512;
+
+/// Clients of these addresses, so many of each, whose answers find no room, those of one address after those of another: all are served in the end.
+fn all_are_served(name: &str, addresses: &'static [(&'static str, usize)]) {
+    in_simulation(name, || {
+        Box::pin(async {
+            let crowds: Arc<Vec<Crowd>> = Arc::new(addresses.iter().map(|_| Crowd::default()).collect());
+            let theirs = Arc::clone(&crowds);
+            let config = Config { proxy_protocol: ProxyProtocol::Required, ..Config::default() };
+            let server = serve(config, move |req: Request| {
+                let crowds = Arc::clone(&theirs);
+                async move {
+                    let Some(crowd) = req.path()[1..].parse::<usize>().ok().and_then(|at| crowds.get(at)) else {
+                        return Response::text("done");
+                    };
+                    // More than what others give back.
+                    let response = Response::text("done").header("x-long", vec![b'v'; 6_000]);
+                    crowd.wait().await;
+                    response
+                }
+            })?;
+            let mut clients = Vec::new();
+            for (at, (address, count)) in addresses.iter().enumerate() {
+                for _ in 0..*count {
+                    let mut client = proxied(server.address, address).await?;
+                    client.send(&[get(1, &format!("/{at}")), get(3, "/quick")].concat()).await?;
+                    assert_eq!(client.body(3).await?, b"done");
+                    clients.push(client);
+                }
+            }
+            let mut held = fill_slowly().await;
+            for crowd in crowds.iter() {
+                crowd.open(&mut held).await;
+            }
+            let answered = server.counters.totals().responses_total[0].1 as usize - clients.len();
+            assert!(answered + PLACES < clients.len(), "more than have places wait: {answered} were answered");
+            // For less than the time after which the address that holds the most loses its newest.
+            sleep(Duration::from_millis(100)).await;
+            drop(held);
+            for client in &mut clients {
+                assert_eq!(client.body(1).await?, b"done");
+            }
+            assert_eq!(shed(&server), 0);
+            drop(clients);
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn whoever_is_one_too_many_in_line_is_served_in_the_end() {
+    all_are_served("one of too many", &[("10.0.0.1", PLACES + 300)]);
+}
+
+#[test]
+fn whoever_lost_a_place_in_line_to_another_address_is_served_in_the_end() {
+    all_are_served("displaced", &[("10.0.0.1", PLACES + 10), ("10.0.0.2", 4)]);
 }
 
 #[test]
