@@ -19,6 +19,7 @@ use crate::config::{HalfClose, ProxyProtocol, TcpOptions};
 use crate::connection::{Active, Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
+use crate::h2::Recalling;
 use crate::output::compacted;
 use crate::peers::host_number;
 use crate::relief::Relief;
@@ -27,6 +28,7 @@ use crate::server::Service;
 
 /// Runs the server until the runtime is asked to stop and its connections have ended.
 pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
+    let _recalling = Recalling::begin(&core);
     let mut engine =
         Engine { core, service, relief: Relief::new(), gives_way: false, drained_at: plimsoll_runtime::now() };
     let mut stopped = ::core::pin::pin!(signal::stopped());
@@ -118,7 +120,7 @@ impl<S: Service> Engine<S> {
             Event::PeerClosed(key) if self.core.is_websocket(key) => self.peer_closed_websocket(key),
             Event::Failed(key, _) if self.core.is_websocket(key) => self.lost_websocket(key),
             Event::PeerClosed(key) => self.peer_closed(key),
-            Event::Failed(key, _) => self.close(key),
+            Event::Failed(key, errno) => self.failed(key, errno),
             Event::Due(key) => self.due(key),
         }
     }
@@ -211,13 +213,14 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let mut table = core.table.borrow_mut();
         if !rest.is_empty() {
-            let timeout = match table.get(key) {
+            let timeout = match table.get_mut(key) {
                 // The time that is set is for memory.
                 Some(Connection::Active(active)) if active.hungry => None,
                 Some(Connection::Active(active)) => {
                     Some(active.due_after(core.config.send_timeout, plimsoll_runtime::now()))
                 }
                 Some(Connection::WebSocket(socket)) => Some(socket.send_timeout()),
+                Some(Connection::Http2(http2)) => http2.sent_a_part(&core),
                 _ => Some(core.config.send_timeout),
             };
             if let Some(timeout) = timeout {
@@ -334,9 +337,7 @@ impl<S: Service> Engine<S> {
                 core.counters().shed(Shed::Timeout);
                 core.fail(active, StatusCode::SERVICE_UNAVAILABLE);
                 (active.deadline, active.handler_until) = (Deadline::None, None);
-                if ::core::mem::take(&mut active.hungry) {
-                    core.sate(key);
-                }
+                core.wait_no_longer(key, active);
                 let handler = take_handler(active);
                 drop(table);
                 if let Some(handler) = handler {

@@ -32,12 +32,18 @@
 
 mod connection;
 mod handlers;
+mod interim;
 mod output;
+mod receive;
 mod room;
 mod streams;
+#[cfg(test)]
+mod tests;
 mod tunnel;
+mod weight;
 mod window;
 
+pub(crate) use receive::Recalling;
 pub use tunnel::Tunnel;
 
 use plimsoll_codec::h1::{FIELDS_CEILING, FieldSlot, HTTP2_PREFACE};
@@ -114,6 +120,8 @@ struct Untold {
     windows: bool,
     /// It is to open no more streams.
     farewell: bool,
+    /// What handlers have to say before their answers.
+    interims: bool,
 }
 
 /// Since when something is waited for; `None` while it is not.

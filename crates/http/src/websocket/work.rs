@@ -1,5 +1,7 @@
 //! What is needed while a message is received or sent.
 
+mod weight;
+
 use ::core::ops::Range;
 
 use plimsoll_codec::ws::{CloseCode, Decoded, Decoder, Event, Opcode, PeerRecord, Role};

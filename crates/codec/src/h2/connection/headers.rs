@@ -1,0 +1,197 @@
+//! Header blocks: a new stream with its request, trailers of one that is there, and whether a new one is let in.
+
+use super::{Admission, Connection, Going, Input, need};
+use crate::Error;
+use crate::h1::{FIELDS_CEILING, FieldSlot, Sink};
+use crate::h2::event::{Event, Failure, Step, Storage};
+use crate::h2::frame::{FrameHeader, flag, kind};
+use crate::h2::request::{self, Judged};
+use crate::h2::stream::{Receiving, Transition, find, find_free};
+use crate::h2::{ErrorCode, Stream, StreamKey, StreamState, block};
+use crate::hpack::FieldBuf;
+use crate::hpack::mark::Mark;
+
+impl Connection {
+    pub(super) fn headers_frame<S: Sink + ?Sized>(
+        &mut self,
+        header: FrameHeader,
+        input: &[u8],
+        storage: &mut Storage<'_>,
+        out: &mut S,
+        now_ms: u64,
+    ) -> Result<Step, Failure> {
+        header.expect_stream(true)?;
+        if header.stream.is_multiple_of(2) {
+            return Err(Error::StreamIdInvalid.into());
+        }
+        let found = match block::locate(header, input, &self.limits)? {
+            block::Located::Need(bytes) => return Ok(need(bytes)),
+            block::Located::Whole(found) => found,
+        };
+        let is_new = header.stream > self.last_id;
+        let is_unwanted = is_new && self.admission == Admission::Refuse;
+        let slot = if is_new && !is_unwanted && self.live < self.streams_max {
+            find_free(storage.streams, header.stream)
+        } else {
+            None
+        };
+        let may_grow = storage.streams.len() < usize::from(self.streams_max);
+        if is_new && slot.is_none() && may_grow && self.going != Going::Final && self.admission == Admission::Ask {
+            return Ok(Step { consumed: 0, event: Event::NeedStreams });
+        }
+        let ends = header.has(flag::END_STREAM);
+        let mut marks = [Mark::NONE; FIELDS_CEILING];
+        // Only a request can be one that was seen before.
+        let block = found.in_one_piece(input).filter(|_| is_new);
+        let known = block.and_then(|block| storage.repeat.find(self.last_block, block, ends));
+        let (list, block) = match known {
+            Some(judged) => (List::Known(judged), None),
+            None => {
+                let before = self.decoder.state();
+                let list = self.decode(&found, input, storage, &mut marks)?;
+                (list, block.filter(|_| self.decoder.state() == before))
+            }
+        };
+        self.guard.payload(found.block_bytes);
+        self.guard.overhead(found.consumed - found.block_bytes, now_ms)?;
+        let self_dependent = found.depends_on == Some(header.stream);
+        let event = if is_new {
+            self.admission = Admission::Ask;
+            self.last_id = header.stream;
+            match slot {
+                _ if self.going == Going::Final => Ok(Event::Progress),
+                // Not the peer's fault, so it does not count.
+                _ if is_unwanted => {
+                    self.put_reset(header.stream, ErrorCode::RefusedStream, out)?;
+                    Ok(Event::Progress)
+                }
+                None => Err(Failure::Stream(header.stream, Error::StreamRefused)),
+                _ if self_dependent => Err(Failure::Stream(header.stream, Error::SelfDependency)),
+                Some(key) => self.request(key, (list, &marks, block), ends, storage, out, now_ms),
+            }
+        } else {
+            self.trailers(header.stream, list, ends, storage)
+        };
+        event.map(|event| Step { consumed: found.consumed, event })
+    }
+
+    fn decode(
+        &mut self,
+        found: &block::Found,
+        input: &[u8],
+        storage: &mut Storage<'_>,
+        marks: &mut [Mark; FIELDS_CEILING],
+    ) -> Result<List, Error> {
+        self.last_block = storage.repeat.begin();
+        let (bytes, assembly) = storage.bytes.split_at_mut(self.limits.header_list_bytes());
+        let fields_max = storage.slots.len().min(self.limits.fields_max.into());
+        let mut fields = FieldBuf::new(bytes, &mut storage.slots[..fields_max], self.limits.header_list_bytes());
+        fields = fields.with_marks(marks);
+        let block = found.assemble(input, assembly);
+        self.decoder.decode(storage.decoder_table, block, &mut fields)?;
+        Ok(if fields.is_over() { List::Over } else { List::Fields(fields.slots().len()) })
+    }
+
+    fn request<S: Sink + ?Sized>(
+        &mut self,
+        key: StreamKey,
+        (list, marks, block): (List, &[Mark], Option<&[u8]>),
+        ends: bool,
+        storage: &mut Storage<'_>,
+        out: &mut S,
+        now_ms: u64,
+    ) -> Result<Event, Failure> {
+        let judged = match list {
+            List::Known(judged) => Ok(judged),
+            List::Over => Err(Error::HeadTooLarge),
+            List::Fields(fields) => request::judge(storage.bytes, slots(storage, fields), marks, ends),
+        };
+        let judged = match judged {
+            Ok(judged) => judged,
+            Err(error @ (Error::HeadTooLarge | Error::ExpectationUnknown | Error::MethodTooLong)) => {
+                // Understood, but not wanted: an answer says more than a reset.
+                self.guard.reset(&self.limits, now_ms)?;
+                self.answer_refused(key.id, error.status(), ends, storage, out)?;
+                return Ok(Event::Progress);
+            }
+            Err(error) => return Err(Failure::Stream(key.id, error)),
+        };
+        if let Some(block) = block {
+            storage.repeat.keep(block, ends, &judged);
+        }
+        storage.streams[usize::from(key.slot)] = Stream {
+            id: key.id,
+            state: if ends { StreamState::HalfClosedRemote } else { StreamState::Open },
+            priority: judged.priority,
+            turn: self.turn,
+            send_window: self.peer_window,
+            receiving: Receiving::new(self.own_window),
+            length_left: judged.length,
+            ..Stream::FREE
+        };
+        self.live += 1;
+        debug_assert!(self.live <= self.limits.streams_max);
+        Ok(Event::Request { stream: key, head: judged.head, pseudo_fields: judged.pseudo_fields as u16, ends })
+    }
+
+    /// A header block on a stream that is not new.
+    fn trailers(&mut self, id: u32, list: List, ends: bool, storage: &mut Storage<'_>) -> Result<Event, Failure> {
+        let key = find(storage.streams, id);
+        let state = key.map_or(StreamState::Closed, |key| storage.streams[usize::from(key.slot)].state);
+        let Some(key) = key.filter(|_| state.can_receive()) else {
+            return match state {
+                _ if self.reset_by_us.has(id) => Ok(Event::Progress),
+                StreamState::HalfClosedRemote => Err(Failure::Stream(id, Error::StreamClosed)),
+                _ if key.is_some() || self.ended.has(id) => Err(Error::StreamClosed.into()),
+                // Passed over when a higher one was opened, or forgotten long ago.
+                _ => Err(Error::StreamIdInvalid.into()),
+            };
+        };
+        let broken = |error| Err(Failure::Stream(id, error));
+        let fields = match list {
+            List::Over => return broken(Error::TrailersTooLarge),
+            List::Known(_) => return broken(Error::StateMisuse),
+            List::Fields(_) if !ends => return broken(Error::TrailersUnfinished),
+            List::Fields(fields) => fields,
+        };
+        if let Err(error) = request::judge_trailers(storage.bytes, slots(storage, fields)) {
+            return broken(error);
+        }
+        let stream = &mut storage.streams[usize::from(key.slot)];
+        if stream.length_left.is_some_and(|left| left > 0) {
+            return broken(Error::BodyLengthMismatch);
+        }
+        stream.step(Transition::Received)?;
+        Ok(Event::Trailers { stream: key, fields: fields as u16 })
+    }
+
+    /// Lets the next stream be refused, after [`Event::NeedStreams`] or when there is no memory for it. The client may send it again.
+    pub fn refuse_next(&mut self) {
+        self.admission = Admission::Refuse;
+    }
+
+    /// Takes [`refuse_next`](Self::refuse_next) back: there is memory again, and the next stream has not come as a whole.
+    pub fn admit_next(&mut self) {
+        self.admission = Admission::Ask;
+    }
+
+    /// Whether this input begins with the head of a request, as far as its first bytes tell.
+    #[must_use]
+    pub fn is_request_next(&self, input: &[u8]) -> bool {
+        let header = FrameHeader::parse(input).filter(|_| self.input == Input::Frame);
+        header.is_some_and(|header| header.kind == kind::HEADERS && header.stream > self.last_id)
+    }
+}
+
+/// What became of a header block.
+#[derive(Debug)]
+enum List {
+    Fields(usize),
+    Over,
+    /// It was a request that was judged before.
+    Known(Judged),
+}
+
+fn slots<'s>(storage: &'s Storage<'_>, fields: usize) -> &'s [FieldSlot] {
+    &storage.slots[..fields]
+}

@@ -1,0 +1,174 @@
+//! What a connection and its streams have a limited time for.
+
+use ::core::time::Duration;
+use std::rc::Rc;
+
+use http::StatusCode;
+use plimsoll_codec::h2::{ErrorCode, StreamKey};
+use plimsoll_runtime::Instant;
+use plimsoll_slab::Key;
+
+use crate::connection::Connection;
+use crate::core::Core;
+use crate::counters::Shed;
+use crate::engine::Engine;
+use crate::h2::output::Growing;
+use crate::h2::streams::{Exchange, Incoming};
+use crate::h2::{Http2, Since};
+use crate::patience::Patience;
+use crate::server::Service;
+
+/// How often a connection that waits for memory asks again.
+const MEMORY_RETRY: Duration = Duration::from_millis(250);
+/// How long a connection without streams keeps what it would need again for the next one.
+const REST_AFTER: Duration = Duration::from_secs(1);
+
+/// What a connection has a limited time for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::h2) enum Due {
+    Frame,
+    Settings,
+    Socket,
+    Idle,
+    /// Time to give back what a connection without streams needs not.
+    Rest,
+    /// Time to ask for memory again.
+    Memory,
+    LongMemory,
+    Farewell,
+    Stream,
+}
+
+impl<S: Service> Engine<S> {
+    /// A deadline has come.
+    pub(crate) fn due_http2(&mut self, key: Key) {
+        let core = Rc::clone(&self.core);
+        let Some(mut http2) = core.take_http2(key) else { return };
+        let now = plimsoll_runtime::now();
+        let due = http2.next_due(&core).filter(|(until, _)| *until <= now).map(|(_, due)| due);
+        match due {
+            // Time to ask for memory again is never over: it begins anew each time it is looked at.
+            None | Some(Due::Memory) => core.ask_again(key, &mut http2),
+            Some(Due::LongMemory) => return self.starved_http2(key, http2),
+            Some(Due::Rest) => {
+                http2.rest(&core.pool);
+                http2.since.rested = Some(now);
+                return self.settle_http2(key, http2, now);
+            }
+            Some(Due::Idle) => {
+                core.say_farewell(&mut http2);
+                if http2.untold.farewell {
+                    return self.end_without_room(key, http2, Shed::Parked);
+                }
+                let Http2 { codec, output, .. } = &mut *http2;
+                http2.closing |= codec.shutdown_finish(&mut Growing(output, &core.pool)).is_err();
+            }
+            Some(Due::Farewell) => {
+                http2.since.farewell = None;
+                let Http2 { codec, output, .. } = &mut *http2;
+                http2.closing |= codec.shutdown_finish(&mut Growing(output, &core.pool)).is_err();
+            }
+            Some(Due::Stream) => overdue_streams(&core, &mut http2, now),
+            Some(Due::Frame | Due::Settings) => {
+                core.counters().shed(Shed::Timeout);
+                http2.closing = true;
+            }
+            Some(Due::Socket) => {
+                core.put(key, Connection::Http2(http2));
+                return self.shed_http2(key, Shed::Output);
+            }
+        }
+        self.go_on_http2(key, http2, None);
+    }
+}
+
+impl Http2 {
+    /// Notes since when something is waited for.
+    pub(super) fn note_waits(&mut self, now: Instant) {
+        if self.codec.is_settled() {
+            self.since.settings = None;
+        }
+        let has_part = self.input.is_some() && self.since.memory.is_none();
+        self.since.frame = if has_part { self.since.frame.or(Some(now)) } else { None };
+        // One whose request waits for memory is not idle: the time for that is another.
+        let idle = self.codec.live_streams() == 0 && self.since.memory.is_none();
+        self.since.idle = if idle { self.since.idle.or(Some(now)) } else { None };
+        if idle {
+            return;
+        }
+        for exchange in self.slots.parts().1.iter_mut().flatten() {
+            let blocked = !exchange.rest().is_empty();
+            exchange.blocked_since = if blocked { exchange.blocked_since.or(Some(now)) } else { None };
+        }
+    }
+
+    /// The next deadline, and what it is for.
+    pub(in crate::h2) fn next_due(&mut self, core: &Core) -> Option<(Instant, Due)> {
+        let config = &core.config;
+        let Since { frame, sending, idle, memory, farewell, settings, rested } = self.since;
+        let after = |since: Option<Instant>, wait: Duration, due: Due| since.map(|since| (since + wait, due));
+        let now = plimsoll_runtime::now();
+        let own = [
+            after(frame, config.head_timeout, Due::Frame),
+            after(settings, config.head_timeout, Due::Settings),
+            after(sending, config.send_timeout, Due::Socket),
+            after(idle, core.parked_timeout(self.born), Due::Idle),
+            after(idle.max(rested).filter(|_| idle.is_some() && self.is_restless()), REST_AFTER, Due::Rest),
+            after(memory.map(|_| now), MEMORY_RETRY, Due::Memory),
+            // Windows are told again when memory is not short any more.
+            after(Some(now).filter(|_| self.holds && idle.is_none()), MEMORY_RETRY, Due::Memory),
+            after(memory, config.memory_timeout, Due::LongMemory),
+            after(farewell, config.linger_timeout, Due::Farewell),
+        ];
+        let streams = self.slots.parts().1.iter().flatten().filter_map(|exchange| stream_due(core, exchange));
+        own.into_iter().flatten().chain(streams.map(|until| (until, Due::Stream))).min_by_key(|(until, _)| *until)
+    }
+}
+
+/// When a stream's time is up.
+fn stream_due(core: &Core, exchange: &Exchange) -> Option<Instant> {
+    let blocked = exchange.blocked_since.map(|since| since + core.config.send_timeout);
+    [blocked, exchange.patience.until(), exchange.handler_until, exchange.drain_until].into_iter().flatten().min()
+}
+
+/// Ends what takes too long, stream by stream.
+fn overdue_streams(core: &Core, http2: &mut Http2, now: Instant) {
+    let mut handlers = Vec::new();
+    let holds = http2.holds;
+    core.with_parts(http2, |parts| {
+        for at in 0..parts.exchanges.len() {
+            let Some(exchange) = parts.exchanges[at].as_deref_mut() else { continue };
+            if stream_due(core, exchange).is_none_or(|until| until > now) {
+                continue;
+            }
+            let stream = StreamKey { slot: at as u16, id: exchange.id };
+            if holds && exchange.patience.until().is_some_and(|until| until <= now) {
+                // It may not be the peer's fault: it was not told that it may send.
+                exchange.patience = Patience::full(core.config.body_timeout);
+                exchange.patience.wait(now);
+                continue;
+            }
+            if exchange.drain_until.is_some() {
+                core.free(parts, stream);
+                continue;
+            }
+            core.counters().shed(Shed::Timeout);
+            if exchange.handler_until.is_some_and(|until| until <= now) && exchange.must_finish == 0 {
+                exchange.handler_until = None;
+                handlers.extend(exchange.handler.take());
+                core.fail_stream(parts, stream, StatusCode::SERVICE_UNAVAILABLE);
+            } else if exchange.blocked_since.is_some_and(|since| since + core.config.send_timeout <= now) {
+                handlers.extend(core.cut(parts, stream, ErrorCode::Cancel));
+            } else {
+                // A body that never ends: the handler answers as it likes.
+                exchange.handler_until = None;
+                exchange.patience.pause(now);
+                exchange.request = Incoming::Gone;
+                exchange.wake_reader();
+            }
+        }
+    });
+    for handler in handlers {
+        handler.abort();
+    }
+}

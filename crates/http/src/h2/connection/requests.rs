@@ -1,0 +1,129 @@
+//! What requests bring: the beginning of a stream and its handler, parts of bodies, trailers.
+
+use std::rc::Rc;
+
+use plimsoll_codec::h1::RequestHead;
+use plimsoll_codec::h2::{ErrorCode, StreamKey, request_view};
+use plimsoll_pool::PoolBox;
+use plimsoll_runtime::{Kind, OverBudget};
+use plimsoll_slab::Key;
+
+use crate::connection::Connection;
+use crate::core::Core;
+use crate::counters::Shed;
+use crate::engine::Engine;
+use crate::h2::room::NextStream;
+use crate::h2::streams::{Exchange, find};
+use crate::h2::{Decoding, Http2};
+use crate::server::{Answered, Service};
+use crate::ticket::Ticket;
+
+impl<S: Service> Engine<S> {
+    /// Looks whether the request that comes next, if one does, may be begun. Asked each time: a head may come in parts, and there may be room when
+    /// it is whole.
+    pub(super) fn admit(&mut self, key: Key, http2: &mut Http2, rest: &[u8]) -> NextStream {
+        let core = &self.core;
+        let is_pressed = core.holds_back() || core.is_starving() || core.heavy.get().is_some();
+        http2.codec.admit_next();
+        if !is_pressed || !http2.codec.is_request_next(rest) {
+            return NextStream::Begins;
+        }
+        let next = self.next_stream(key, http2);
+        if matches!(next, NextStream::IsRefused) {
+            http2.codec.refuse_next();
+        }
+        next
+    }
+
+    /// Starts the handler of a request. `false` when the connection was closed meanwhile.
+    pub(super) fn request_http2(
+        &mut self,
+        key: Key,
+        place: &mut Option<PoolBox<Http2>>,
+        scratch: &Decoding,
+        stream: StreamKey,
+        (head, pseudo_fields, ends): (&RequestHead, u16, bool),
+    ) -> bool {
+        let core = Rc::clone(&self.core);
+        let Some(mut http2) = place.take() else { return false };
+        core.counters().request_http2();
+        http2.requests = http2.requests.wrapping_add(1);
+        let (view, slots) = request_view(&scratch.bytes, &scratch.slots[..], head, pseudo_fields);
+        let exchange = match core.h2_spare.take() {
+            Some(mut spare) => {
+                spare.renew(stream, head, ends, core.config.body_timeout);
+                Ok(spare)
+            }
+            None => core
+                .pool
+                .try_boxed(Exchange::new(stream, head, ends, core.config.body_timeout), Kind::Codec)
+                .map_err(|(over, _)| over),
+        };
+        let is_last = core.config.requests_max.is_some_and(|max| http2.requests >= max);
+        if is_last || core.age_left(http2.born).is_zero() {
+            core.say_farewell(&mut http2);
+        }
+        let Ok(mut exchange) = exchange else {
+            core.counters().shed(Shed::Head);
+            core.with_parts(&mut http2, |parts| core.break_off(parts, stream, ErrorCode::RefusedStream));
+            *place = Some(http2);
+            return true;
+        };
+        if core.log.is_some() {
+            let line = format!("{} {} HTTP/2.0", head.method, view.target());
+            exchange.line = core.pool.try_copy(line.as_bytes(), Kind::Buffers).ok();
+            exchange.peer = core.peer_address(key);
+        }
+        http2.slots.parts().1[usize::from(stream.slot)] = Some(exchange);
+        core.put(key, Connection::Http2(http2));
+        let ticket = Ticket::of_stream(&core, key, stream);
+        let answered = core.as_current(key, || self.service.start(&core, &view, slots, ticket));
+        let Some(mut http2) = core.take_http2(key) else { return false };
+        match answered {
+            Answered::Ready => {}
+            Answered::Pending(handler) => {
+                if let Some(exchange) = http2.slots.exchange(stream).filter(|exchange| exchange.running) {
+                    exchange.handler = Some(handler);
+                    let timeout = core.config.handler_timeout;
+                    exchange.handler_until = timeout.map(|timeout| plimsoll_runtime::now() + timeout);
+                }
+            }
+            Answered::NoRoom => {
+                core.counters().shed(Shed::Body);
+                core.with_parts(&mut http2, |parts| core.refuse_stream(parts, stream));
+            }
+        }
+        *place = Some(http2);
+        true
+    }
+}
+
+impl Core {
+    /// Keeps the trailers of a request for its handler. Without room they are dropped, as anybody on the way may do (RFC 9110 6.5.1).
+    pub(super) fn keep_trailers(&self, http2: &mut Http2, stream: StreamKey, scratch: &mut Decoding, fields: u16) {
+        let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..], &mut scratch.repeat);
+        let Some(exchange) = find(parts.exchanges, stream).filter(|exchange| exchange.running) else { return };
+        let lines = || parts.storage.trailers(fields);
+        let bytes = lines().map(|(name, value)| name.len() + value.len() + 4).sum();
+        let Ok(mut section) = self.pool.try_acquire(bytes, Kind::Buffers) else { return };
+        for (name, value) in lines() {
+            for part in [name, b": ", value, b"\r\n"] {
+                section.extend(part);
+            }
+        }
+        exchange.trailers = (!section.is_empty()).then_some(section);
+    }
+
+    /// Takes a part of a body, if there is room for it.
+    pub(super) fn take_data(&self, http2: &mut Http2, stream: StreamKey, bytes: &[u8]) -> Result<(), OverBudget> {
+        if let Some(exchange) = http2.slots.exchange(stream).filter(|exchange| exchange.running || exchange.held) {
+            exchange.receive(self, bytes)?;
+            http2.codec.take_data(bytes.len());
+            return Ok(());
+        }
+        // Nobody will read it.
+        http2.codec.take_data(bytes.len());
+        self.with_parts(http2, |parts| self.drop_data(parts, stream, bytes.len()));
+        Ok(())
+    }
+}
