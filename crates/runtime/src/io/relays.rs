@@ -302,10 +302,24 @@ impl Relays {
         let is_busy = bytes.len() >= RECEIVE_BYTES_MAX;
         side.inbound = if is_busy { Inbound::Bulk { room_bytes: 0 } } else { Inbound::Small };
         let Some(partner) = side.partner else { return };
+        // A socket has room, nearly always: bytes that lie in the driver's buffers need no other then, and no operation.
+        let taken = match &bytes {
+            Bytes::Borrowed(bytes) => table.send_now(partner, bytes),
+            Bytes::Owned(_) => Ok(0),
+        };
         drop(table);
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(Errno::AGAIN) => 0,
+            Err(errno) => return self.finish(key, RelayEnd::Failed(errno)),
+        };
         let lease = match bytes {
             Bytes::Owned(lease) => Ok(lease),
-            Bytes::Borrowed(bytes) => self.worker.pool.try_copy(&bytes, Kind::Buffers),
+            Bytes::Borrowed(bytes) if taken == bytes.len() => {
+                drop(bytes);
+                return self.receive(key);
+            }
+            Bytes::Borrowed(bytes) => self.worker.pool.try_copy(&bytes[taken..], Kind::Buffers),
         };
         match lease {
             Ok(lease) => self.send(partner, SendBytes::Lease(lease)),
