@@ -481,7 +481,7 @@ impl Core {
 
 /// What a connection has a limited time for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Due {
+pub(super) enum Due {
     Frame,
     Settings,
     Socket,
@@ -516,7 +516,7 @@ impl Http2 {
     }
 
     /// The next deadline, and what it is for.
-    fn next_due(&mut self, core: &Core) -> Option<(Instant, Due)> {
+    pub(super) fn next_due(&mut self, core: &Core) -> Option<(Instant, Due)> {
         let config = &core.config;
         let Since { frame, sending, idle, memory, farewell, settings, rested } = self.since;
         let after = |since: Option<Instant>, wait: Duration, due: Due| since.map(|since| (since + wait, due));
