@@ -210,13 +210,14 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let mut table = core.table.borrow_mut();
         if !rest.is_empty() {
-            let timeout = match table.get(key) {
+            let timeout = match table.get_mut(key) {
                 // The time that is set is for memory.
                 Some(Connection::Active(active)) if active.hungry => None,
                 Some(Connection::Active(active)) => {
                     Some(active.due_after(core.config.send_timeout, plimsoll_runtime::now()))
                 }
                 Some(Connection::WebSocket(socket)) => Some(socket.send_timeout()),
+                Some(Connection::Http2(http2)) => http2.sent_a_part(&core),
                 _ => Some(core.config.send_timeout),
             };
             if let Some(timeout) = timeout {

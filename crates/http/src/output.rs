@@ -44,8 +44,7 @@ impl Output {
 
     /// Bytes of the pool that it holds.
     pub(crate) fn held_bytes(&self) -> usize {
-        let tail = if let Body::Lease(lease) = &self.tail { lease.class().bytes() } else { 0 };
-        self.gathered.as_ref().map_or(0, |lease| lease.class().bytes()) + tail
+        self.gathered.as_ref().map_or(0, |lease| lease.class().bytes()) + self.tail.held_bytes()
     }
 
     /// Bytes gathered.

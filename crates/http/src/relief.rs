@@ -24,7 +24,8 @@
 //! ```
 //!
 //! **After 250 ms** in which somebody waited, for memory or to be accepted, the address that holds the most loses the newest of what it has
-//! until the level would fall. If somebody waits again within a second, because that address began more, it is told 503 when it asks for
+//! until the level would fall: connections of HTTP/1.1 and WebSockets, and streams of HTTP/2, whose connection ends only when it has none or its
+//! peer takes nothing. If somebody waits again within a second, because that address began more, it is told 503 when it asks for
 //! more during the next second, and all others are let in meanwhile.
 //!
 //! Here is what is done in a turn; [`waiting`] has the places in line, [`victims`] who is let go of.

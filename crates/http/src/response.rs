@@ -5,7 +5,7 @@ use ::core::fmt;
 use bytes::Bytes;
 use http::StatusCode;
 use plimsoll_codec::h1::{self, BodyLength, Fields, Full, Sink};
-use plimsoll_pool::TieredBuf;
+use plimsoll_pool::{PoolBox, TieredBuf};
 use plimsoll_runtime::{Lease, OverBudget, Pool};
 
 use crate::Error;
@@ -32,6 +32,11 @@ pub enum Body {
 }
 
 impl Body {
+    /// Bytes of the pool that it holds. Others are the program's.
+    pub(crate) fn held_bytes(&self) -> usize {
+        if let Self::Lease(lease) = self { lease.class().bytes() } else { 0 }
+    }
+
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
         match self {
@@ -202,6 +207,11 @@ impl Response {
 
     pub(crate) fn body_bytes(&self) -> usize {
         self.body.as_slice().len()
+    }
+
+    /// Bytes of the pool that it holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        PoolBox::<Self>::CLASS.bytes() + self.body.held_bytes()
     }
 
     pub(crate) fn body_mut(&mut self) -> &mut Body {

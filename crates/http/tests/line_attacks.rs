@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "timings are printed, and a test that could not run says so")]
 
+mod rig;
+
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::io::{ErrorKind, Read, Write};
@@ -14,8 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use plimsoll_http::{Error, Request, Response, Server, StatusCode};
-use plimsoll_runtime::{DriverChoice, MemoryLimit, Runtime, Spawner};
+use plimsoll_http::{Error, Request, Response, Server, StatusCode, WebSocketConfig, WebSocketRef};
+use plimsoll_runtime::{DriverChoice, MemoryLimit, Runtime, Spawner, sleep};
+use rig::frames::{ACK, DATA, GOAWAY, PREFACE, RST_STREAM, SETTINGS, frame, request};
 use socket2::{Domain, Protocol, Socket, Type};
 
 const LINE: MemoryLimit = MemoryLimit::mib(4);
@@ -41,6 +44,14 @@ async fn answer(mut req: Request) -> Result<Response, Error> {
                 bytes += chunk.len();
             }
             Ok(Response::text(bytes.to_string()))
+        }
+        "/never-read" => {
+            sleep(2 * HOLD).await;
+            Ok(Response::text("late"))
+        }
+        "/socket" => {
+            let deaf = |_: &mut WebSocketRef<'_>, _| Ok(());
+            req.serve_websocket(&WebSocketConfig::default(), deaf)
         }
         _ => Ok(Response::text("fine")),
     }
@@ -218,5 +229,87 @@ fn many_of_one_address_and_one_of_another() {
             })
             .collect();
         clients.into_iter().for_each(|client| client.join().expect("it is answered or turned away"));
+    });
+}
+
+/// What has come on a connection, until its end if that has come; whether it has.
+fn drained(stream: &mut TcpStream) -> (Vec<u8>, bool) {
+    stream.set_nonblocking(true).expect("a mode");
+    let mut bytes = Vec::new();
+    let ended = match stream.read_to_end(&mut bytes) {
+        Ok(_) => true,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    };
+    (bytes, ended)
+}
+
+/// The types of the frames of HTTP/2 that have come whole.
+fn kinds(mut bytes: &[u8]) -> Vec<u8> {
+    let mut kinds = Vec::new();
+    while let Some(&[a, b, c, kind, ..]) = bytes.first_chunk::<9>() {
+        let Some(rest) = bytes.get(9 + u32::from_be_bytes([0, a, b, c]) as usize..) else { break };
+        kinds.push(kind);
+        bytes = rest;
+    }
+    kinds
+}
+
+#[test]
+fn http2_uploads_that_no_handler_reads() {
+    withstand("HTTP/2 uploads", |to, _over| {
+        const STREAMS: u32 = 4;
+        let mut words = PREFACE.to_vec();
+        words.extend([frame(SETTINGS, 0, 0, &[]), frame(SETTINGS, ACK, 0, &[])].concat());
+        for at in 0..STREAMS {
+            let stream = 2 * at + 1;
+            words.extend(request(stream, "POST", "/never-read", &[], 0));
+            // All that the windows of the stream and of the connection allow.
+            words.extend(frame(DATA, 0, stream, &[b'u'; 16_000]));
+        }
+        let mut held = Vec::new();
+        for _ in 0..120 {
+            let mut stream = connect(ATTACKER, to, None).expect("the listener's queue has room");
+            let _turned_away = stream.write_all(&words);
+            held.push(stream);
+        }
+        thread::sleep(HOLD);
+        let mut told = 0;
+        for mut stream in held {
+            let (heard, has_ended) = drained(&mut stream);
+            let kinds = kinds(&heard);
+            assert!(!has_ended || heard.is_empty() || kinds.contains(&GOAWAY), "ended in silence: {kinds:?}");
+            told += usize::from(kinds.iter().any(|kind| [GOAWAY, RST_STREAM].contains(kind)));
+        }
+        assert!(told > 0, "the line was not reached: nobody was let go of");
+    });
+}
+
+#[test]
+fn websocket_messages_that_never_end() {
+    withstand("half messages", |to, _over| {
+        let opening = b"GET /socket HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+            Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        // A binary message of 100,000 bytes, masked with zeros, of which most comes.
+        let mut part = vec![0x82, 0xFF, 0, 0, 0, 0, 0, 1, 0x86, 0xA0, 0, 0, 0, 0];
+        part.extend([b'm'; 90_000]);
+        let mut held = Vec::new();
+        for _ in 0..80 {
+            let mut stream = connect(ATTACKER, to, None).expect("the listener's queue has room");
+            let mut answer = [0; 512];
+            let opened = stream.write_all(opening).and_then(|()| stream.read(&mut answer));
+            if opened.is_ok_and(|len| answer[..len].starts_with(b"HTTP/1.1 101 ")) {
+                let _turned_away = stream.write_all(&part);
+            }
+            held.push(stream);
+        }
+        thread::sleep(HOLD);
+        let mut told = 0;
+        for mut stream in held {
+            let (heard, has_ended) = drained(&mut stream);
+            let is_told = heard.ends_with(&[0x88, 2, 0x03, 0xF5]);
+            assert!(!has_ended || heard.is_empty() || is_told, "ended in silence: {heard:?}");
+            told += usize::from(is_told);
+        }
+        assert!(told > 0, "the line was not reached: nobody was let go of");
     });
 }

@@ -36,6 +36,7 @@ mod output;
 mod room;
 mod streams;
 mod tunnel;
+mod weight;
 mod window;
 
 pub use tunnel::Tunnel;

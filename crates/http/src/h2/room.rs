@@ -379,7 +379,7 @@ impl<S: Service> Engine<S> {
     }
 
     /// Ends a connection with a GOAWAY, as far as the socket takes that at once: it needs no memory.
-    pub(super) fn end_without_room(&mut self, key: Key, mut http2: ::plimsoll_pool::PoolBox<Http2>, reason: Shed) {
+    pub(crate) fn end_without_room(&mut self, key: Key, mut http2: ::plimsoll_pool::PoolBox<Http2>, reason: Shed) {
         let core = Rc::clone(&self.core);
         core.counters().shed(reason);
         let mut words = [0; FAREWELL_BYTES_MAX];

@@ -231,6 +231,16 @@ impl Slots {
         }
     }
 
+    pub(super) fn exchanges(&self) -> &[Option<PoolBox<Exchange>>] {
+        match self {
+            Self::None => &[],
+            Self::Few(group) => &group.exchanges,
+            Self::Some(group) => &group.exchanges,
+            Self::Many(group) => &group.exchanges,
+            Self::Most(group) => &group.exchanges,
+        }
+    }
+
     /// The exchange of a stream, if it is still there.
     pub(super) fn exchange(&mut self, stream: StreamKey) -> Option<&mut Exchange> {
         find(self.parts().1, stream)

@@ -133,16 +133,29 @@ impl<S: Service> Engine<S> {
             if (only_unread && !is_unread) || core.host_of(key) != host {
                 continue;
             }
-            if is_unread {
-                core.counters().shed(Shed::Output);
-                self.close(key);
-            } else {
-                self.shed(key, Shed::Output);
-            }
             let_go += 1;
-            *excess = excess.saturating_sub(bytes);
+            *excess = excess.saturating_sub(self.let_go_of_one(key, is_unread, bytes, *excess));
         }
         let_go
+    }
+
+    /// Lets go of a connection that holds so many bytes, or of enough of its streams; how many bytes that frees.
+    fn let_go_of_one(&mut self, key: Key, is_unread: bool, bytes: u64, excess: u64) -> u64 {
+        if let Some(http2) = self.core.take_http2(key) {
+            let is_stalled = is_unread && http2.is_stalled(plimsoll_runtime::now(), STALLED_AFTER);
+            if !is_stalled && http2.has_exchanges() {
+                return self.give_up_streams(key, http2, excess);
+            }
+            self.end_without_room(key, http2, Shed::Output);
+        } else if self.core.is_websocket(key) {
+            self.shed_websocket(key);
+        } else if is_unread {
+            self.core.counters().shed(Shed::Output);
+            self.close(key);
+        } else {
+            self.shed(key, Shed::Output);
+        }
+        bytes
     }
 
     /// The host whose connections hold the most: frequent ones are found in one pass with a few counters (Misra and Gries 1982), by bytes.
@@ -174,19 +187,27 @@ impl<S: Service> Engine<S> {
         weighed.into_iter().filter(|(_, sum)| *sum > share).max_by_key(|(_, sum)| *sum).map(|(host, _)| host)
     }
 }
+
 /// Bytes of the pool that a connection could give back; 0 for one that may not be let go of.
 fn held_bytes(table: &Table<Connection>, key: Key) -> u64 {
-    let Some(Connection::Active(active)) = table.get(key) else { return 0 };
-    if active.must_finish > 0 {
-        return 0;
-    }
-    (EXCHANGE_BYTES + active.input_bytes() + active.output.held_bytes() + table.sending_bytes(key)) as u64
+    let own = match table.get(key) {
+        Some(Connection::Active(active)) if active.must_finish == 0 => {
+            EXCHANGE_BYTES + active.input_bytes() + active.output.held_bytes()
+        }
+        Some(Connection::Http2(http2)) => http2.held_bytes(),
+        Some(Connection::WebSocket(socket)) => socket.held_bytes(),
+        _ => 0,
+    };
+    if own == 0 { 0 } else { (own + table.sending_bytes(key)) as u64 }
 }
 
 /// Why a connection may be let go of, if it may.
 fn victim(table: &Table<Connection>, key: Key, config: &Config) -> Option<Victim> {
     let active = match table.get(key)? {
         Connection::Active(active) => active,
+        Connection::Http2(http2) if table.is_sending(key) && http2.held_bytes() > 0 => {
+            return http2.is_stalled(plimsoll_runtime::now(), STALLED_AFTER).then_some(Victim::StalledOutput);
+        }
         Connection::WebSocket(socket) if table.is_sending(key) => {
             let is_stalled = socket.is_stalled(table.scheduled_in(key)?, STALLED_AFTER);
             return is_stalled.then_some(Victim::StalledOutput);

@@ -37,6 +37,15 @@ impl Assembly {
         matches!(self.0, Bytes::None)
     }
 
+    /// Bytes of the pool, and of the heap that is charged to it.
+    pub(super) fn held_bytes(&self) -> usize {
+        match &self.0 {
+            Bytes::None => 0,
+            Bytes::Pooled(lease) => lease.class().bytes(),
+            Bytes::Heap(charged) => usize::try_from(charged.charge.bytes()).unwrap_or(usize::MAX),
+        }
+    }
+
     /// Takes the first part as it is.
     pub(super) fn set(&mut self, part: Lease) {
         debug_assert!(self.is_empty(), "the first part");

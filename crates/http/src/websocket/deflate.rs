@@ -37,13 +37,13 @@ pub(crate) struct SharedStreams {
 #[derive(Debug)]
 struct Charged<T> {
     stream: T,
-    _charge: Charge,
+    charge: Charge,
 }
 
 impl<T> Charged<T> {
     fn new(pool: &Pool, bytes: usize, make: impl FnOnce() -> Result<T, CodecError>) -> Result<Self, Error> {
         let charge = pool.budget().charge(Kind::Codec, bytes as u64)?;
-        Ok(Self { stream: make()?, _charge: charge })
+        Ok(Self { stream: make()?, charge })
     }
 }
 
@@ -64,6 +64,13 @@ impl Streams {
             None => core.pool.try_boxed(Self::default(), Kind::Codec).map_err(|(over, _)| over)?,
         };
         Ok(place.insert(streams))
+    }
+
+    /// Bytes of the heap that are charged for it.
+    pub(super) fn charged_bytes(&self) -> usize {
+        let inflater = self.inflater.as_ref().map_or(0, |inflater| inflater.charge.bytes());
+        let deflater = self.deflater.as_ref().map_or(0, |deflater| deflater.charge.bytes());
+        usize::try_from(inflater + deflater).unwrap_or(usize::MAX)
     }
 
     /// Whether something is remembered for the next message. What nobody but we need is given up when memory gets short.

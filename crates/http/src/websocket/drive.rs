@@ -245,6 +245,14 @@ impl<S: Service> Engine<S> {
         }
     }
 
+    /// Lets go of a connection: others need its memory.
+    pub(crate) fn shed_websocket(&mut self, key: Key) {
+        let Some(socket) = self.core.take_websocket(key) else { return };
+        self.core.counters().shed(Shed::Output);
+        self.tell_no_room(key, &socket);
+        self.lose_websocket(key, socket, WebSocketEnd::NoRoom);
+    }
+
     /// The peer has sent all it will send: what is on its way to it still leaves.
     pub(crate) fn ended_websocket(&mut self, key: Key) {
         let Some(mut socket) = self.core.take_websocket(key) else { return };

@@ -13,6 +13,7 @@
 //! While nothing is received or sent there is only the [`Wire`]; [`Work`] is made for a message and dropped after it.
 
 mod passing;
+mod weight;
 
 use ::core::ops::Range;
 use ::core::time::Duration;

@@ -25,7 +25,7 @@ const REST_AFTER: Duration = Duration::from_secs(1);
 
 /// What a connection has a limited time for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(in crate::h2) enum Due {
     Frame,
     Settings,
     Socket,
@@ -103,7 +103,7 @@ impl Http2 {
     }
 
     /// The next deadline, and what it is for.
-    pub(super) fn next_due(&mut self, core: &Core) -> Option<(Instant, Due)> {
+    pub(in crate::h2) fn next_due(&mut self, core: &Core) -> Option<(Instant, Due)> {
         let config = &core.config;
         let Since { frame, sending, idle, memory, farewell, settings, rested } = self.since;
         let after = |since: Option<Instant>, wait: Duration, due: Due| since.map(|since| (since + wait, due));

@@ -1,0 +1,120 @@
+//! What a connection holds, and what is let go of when others need that.
+
+use ::core::cmp::Reverse;
+use ::core::time::Duration;
+use std::rc::Rc;
+
+use http::StatusCode;
+use plimsoll_codec::h2::{ErrorCode, StreamKey};
+use plimsoll_pool::{Class, PoolBox};
+use plimsoll_runtime::Instant;
+use plimsoll_slab::Key;
+
+use super::streams::{Exchange, Group, Incoming, Outgoing, Slots, find};
+use super::{HTTP2_PARKED_BYTES, Http2, STREAM_BYTES, TABLES_BYTES, Tables};
+use crate::core::Core;
+use crate::counters::Shed;
+use crate::engine::Engine;
+use crate::server::Service;
+
+impl Http2 {
+    /// Bytes of the pool that can be had back from it.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let exchanges = || self.slots.exchanges().iter().flatten();
+        let of_streams = exchanges().map(|exchange| exchange.held_bytes()).sum::<usize>();
+        if exchanges().any(|exchange| exchange.must_finish > 0) {
+            return of_streams;
+        }
+        let tables = match &self.tables {
+            Tables::Open(_) => TABLES_BYTES,
+            Tables::Packed(packed) => packed.as_ref().map_or(0, |lease| lease.class().bytes()),
+        };
+        let slots = self.slots.class().map_or(0, Class::bytes);
+        let input = self.input.as_ref().map_or(0, |lease| lease.class().bytes());
+        HTTP2_PARKED_BYTES + tables + slots + input + self.output.held_bytes() + of_streams
+    }
+
+    /// Whether it has streams that are worked on.
+    pub(crate) fn has_exchanges(&self) -> bool {
+        self.slots.exchanges().iter().any(Option::is_some)
+    }
+
+    /// The socket took a part of what it was given: how long until something is due now.
+    pub(crate) fn sent_a_part(&mut self, core: &Core) -> Option<Duration> {
+        let now = plimsoll_runtime::now();
+        self.since.sending = Some(now);
+        self.next_due(core).map(|(until, _)| until.since(now))
+    }
+
+    /// Whether its peer has had so much time to take something of the output, and took nothing.
+    pub(crate) fn is_stalled(&self, now: Instant, after: Duration) -> bool {
+        self.since.sending.is_some_and(|since| now.since(since) >= after)
+    }
+}
+
+impl Exchange {
+    /// Bytes of the pool that it holds; 0 while its handler must finish.
+    fn held_bytes(&self) -> usize {
+        if self.must_finish > 0 {
+            return 0;
+        }
+        let leases = [&self.received, &self.trailers, &self.line].into_iter().flatten();
+        let buffers = leases.map(|lease| lease.class().bytes()).sum::<usize>() + self.body.held_bytes();
+        let answer = self.answer.as_ref().map_or(0, |answer| answer.held_bytes());
+        let window = self.window.as_ref().map_or(0, |grown| grown.bytes() as usize);
+        STREAM_BYTES + buffers + answer + window
+    }
+}
+
+impl Slots {
+    fn class(&self) -> Option<Class> {
+        match self {
+            Self::None => None,
+            Self::Few(_) => Some(PoolBox::<Group<8>>::CLASS),
+            Self::Some(_) => Some(PoolBox::<Group<32>>::CLASS),
+            Self::Many(_) => Some(PoolBox::<Group<128>>::CLASS),
+            Self::Most(_) => Some(PoolBox::<Group<1_024>>::CLASS),
+        }
+    }
+}
+
+impl<S: Service> Engine<S> {
+    /// Lets go of the newest streams of a connection until so many bytes are free; how many are. A request that has come whole and is not answered yet
+    /// is told 503, other streams are reset (ENHANCE_YOUR_CALM, RFC 9113 7).
+    pub(crate) fn give_up_streams(&mut self, key: Key, mut http2: PoolBox<Http2>, wanted: u64) -> u64 {
+        let core = Rc::clone(&self.core);
+        let weighed = |(slot, exchange): (usize, &Option<PoolBox<Exchange>>)| {
+            let exchange = exchange.as_ref()?;
+            let stream = StreamKey { slot: slot as u16, id: exchange.id };
+            Some((stream, exchange.held_bytes() as u64)).filter(|(_, bytes)| *bytes > 0)
+        };
+        let mut streams: Vec<_> = http2.slots.exchanges().iter().enumerate().filter_map(weighed).collect();
+        streams.sort_unstable_by_key(|(stream, _)| Reverse(stream.id));
+        let (mut freed, mut handlers) = (0, Vec::new());
+        core.with_parts(&mut http2, |parts| {
+            for (stream, bytes) in streams {
+                if freed >= wanted {
+                    break;
+                }
+                let Some(exchange) = find(parts.exchanges, stream) else { continue };
+                let is_told = exchange.request == Incoming::Done && exchange.response == Outgoing::Head;
+                if is_told {
+                    *parts.answers -= u16::from(exchange.answer.take().is_some());
+                    exchange.starved = false;
+                    exchange.wake();
+                    handlers.extend(exchange.handler.take());
+                    core.fail_stream(parts, stream, StatusCode::SERVICE_UNAVAILABLE);
+                } else {
+                    handlers.extend(core.cut(parts, stream, ErrorCode::EnhanceYourCalm));
+                }
+                core.counters().shed(Shed::Output);
+                freed += bytes;
+            }
+        });
+        for handler in handlers {
+            handler.abort();
+        }
+        self.go_on_http2(key, http2, None);
+        freed
+    }
+}
