@@ -299,7 +299,7 @@ impl Core {
     }
 
     /// Takes an HTTP/2 connection out of the table.
-    pub(super) fn take_http2(&self, key: Key) -> Option<plimsoll_pool::PoolBox<Http2>> {
+    pub(crate) fn take_http2(&self, key: Key) -> Option<plimsoll_pool::PoolBox<Http2>> {
         let mut table = self.table.borrow_mut();
         let connection = table.get_mut(key)?;
         match ::core::mem::replace(connection, Connection::Taken) {

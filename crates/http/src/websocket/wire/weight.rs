@@ -3,7 +3,7 @@
 
 use plimsoll_pool::PoolBox;
 
-use super::{Phase, Wire, Work};
+use super::{Phase, Work};
 use crate::websocket::Socket;
 use crate::websocket::deflate::Streams;
 
