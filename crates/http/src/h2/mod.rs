@@ -115,6 +115,8 @@ struct Untold {
     windows: bool,
     /// It is to open no more streams.
     farewell: bool,
+    /// What its acknowledgement of our SETTINGS changes: streams may wait for what their windows have become then.
+    acknowledged: bool,
 }
 
 /// Since when something is waited for; `None` while it is not.
@@ -132,8 +134,10 @@ struct Since {
     rested: Option<Instant>,
     /// The answer to the first GOAWAY.
     farewell: Option<Instant>,
-    /// The acknowledgement of our SETTINGS.
+    /// The acknowledgement of our first SETTINGS. Later ones wait behind output that the peer takes as slowly as it likes.
     settings: Option<Instant>,
+    /// The peer's windows, to let any body go on. What they let go moves it on.
+    windows: Option<Instant>,
 }
 
 /// The tables of HPACK.
@@ -159,6 +163,8 @@ struct Parts<'a> {
     untold: &'a mut Untold,
     closing: &'a mut bool,
     score: &'a mut Score,
+    /// [`Since::windows`].
+    stalled: &'a mut Option<Instant>,
 }
 
 impl Http2 {
@@ -172,7 +178,7 @@ impl Http2 {
             output: Output::default(),
             answers: 0,
             hunger: Hunger::default(),
-            untold: Untold::default(),
+            untold: Untold { acknowledged: true, ..Untold::default() },
             offered: level,
             closing: false,
             listed: false,
@@ -206,6 +212,7 @@ impl Http2 {
             untold: &mut self.untold,
             closing: &mut self.closing,
             score: &mut self.score,
+            stalled: &mut self.since.windows,
         }
     }
 
