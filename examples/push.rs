@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use plimsoll::http::{Error, Event, Hub, HubConfig, Request, Response, Server, SlowConsumer, StatusCode};
-use plimsoll_examples::{RuntimeFlags, address, finish, print, runtime_words};
+use plimsoll_examples::{RuntimeFlags, address, print_ready};
 
 #[derive(Debug, Parser)]
 #[command(name = "push")]
@@ -73,15 +73,10 @@ fn main() -> ExitCode {
             Slow::Close => SlowConsumer::Close,
         };
         let config = HubConfig { slow, queue_messages_max: flags.queue, ..HubConfig::default() };
-        let runtime = flags.runtime.builder().build()?;
-        let served = runtime.block_on(async {
+        flags.runtime.run(async |runtime| {
             let (server, hub) = (Server::bind(flags.listen)?, Hub::new(config)?);
-            let (words, more) = runtime_words(&runtime);
-            print(&format!("listening on http://{}{words}{more}\n", server.local_addr()));
-            Ok::<_, Box<dyn std::error::Error>>(server.serve(move |request| answer(hub.clone(), request)).await?)
-        });
-        let report = runtime.shutdown();
-        served?;
-        Ok(finish(&report))
+            print_ready(server.local_addr(), runtime);
+            Ok(server.serve(move |request| answer(hub.clone(), request)).await?)
+        })
     })
 }

@@ -12,7 +12,7 @@ use clap::Parser;
 use plimsoll::io::{self, Relay};
 use plimsoll::net::{ListenOptions, SocketOption, TcpListener, TcpStream};
 use plimsoll::{Runtime, signal, spawn_on, timeout, workers};
-use plimsoll_examples::{RuntimeFlags, address, finish, print, runtime_words};
+use plimsoll_examples::{RuntimeFlags, address, print, runtime_words};
 
 /// How long a connection to the other address may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,13 +37,7 @@ struct Flags {
 }
 
 fn main() -> ExitCode {
-    plimsoll_examples::main(|flags: &Flags| {
-        let runtime = flags.runtime.builder().build()?;
-        let served = runtime.block_on(serve(flags, &runtime));
-        let report = runtime.shutdown();
-        served?;
-        Ok(finish(&report))
-    })
+    plimsoll_examples::main(|flags: &Flags| flags.runtime.run(async |runtime| Ok(serve(flags, runtime).await?)))
 }
 
 async fn serve(flags: &Flags, runtime: &Runtime) -> plimsoll::Result<()> {

@@ -10,7 +10,7 @@ use plimsoll::http::codec::ws::CloseCode;
 use plimsoll::http::{
     Error, Event, Hub, HubConfig, HubHandler, Incoming, Member, MemberId, Request, Response, Server, StatusCode,
 };
-use plimsoll_examples::{RuntimeFlags, address, finish, print, runtime_words};
+use plimsoll_examples::{RuntimeFlags, address, print_ready};
 use serde_json::{Value, json};
 
 const NAME_CHARS_MAX: usize = 40;
@@ -77,17 +77,12 @@ async fn answer(hub: Hub, request: Request) -> Result<Response, Error> {
 
 fn main() -> ExitCode {
     plimsoll_examples::main(|flags: &Flags| {
-        let runtime = flags.runtime.builder().build()?;
-        let served = runtime.block_on(async {
+        flags.runtime.run(async |runtime| {
             let server = Server::bind(flags.listen)?;
             let hub =
                 Hub::with_handler(HubConfig { message_bytes_max: 8_192, ..HubConfig::default() }, Room::default())?;
-            let (words, more) = runtime_words(&runtime);
-            print(&format!("listening on http://{}{words}{more}\n", server.local_addr()));
-            Ok::<_, Box<dyn std::error::Error>>(server.serve(move |request| answer(hub.clone(), request)).await?)
-        });
-        let report = runtime.shutdown();
-        served?;
-        Ok(finish(&report))
+            print_ready(server.local_addr(), runtime);
+            Ok(server.serve(move |request| answer(hub.clone(), request)).await?)
+        })
     })
 }

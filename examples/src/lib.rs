@@ -35,6 +35,18 @@ impl RuntimeFlags {
             None => builder,
         }
     }
+
+    /// Serves on the runtime that was asked for, until it is stopped; at its end the report is written, see [`finish`].
+    pub fn run(
+        &self,
+        serve: impl AsyncFnOnce(&Runtime) -> Result<(), Box<dyn std::error::Error>>,
+    ) -> Result<ExitCode, Box<dyn std::error::Error>> {
+        let runtime = self.builder().build()?;
+        let served = runtime.block_on(serve(&runtime));
+        let report = runtime.shutdown();
+        served?;
+        Ok(finish(&report))
+    }
 }
 
 /// What the command line asks for.
@@ -104,6 +116,12 @@ pub fn runtime_words(runtime: &Runtime) -> (String, String) {
     }
     let _infallible = write!(more, " rx={}", driver.receive);
     (words, more)
+}
+
+/// Prints the ready line of an HTTP server.
+pub fn print_ready(address: SocketAddr, runtime: &Runtime) {
+    let (words, more) = runtime_words(runtime);
+    print(&format!("listening on http://{address}{words}{more}\n"));
 }
 
 /// Writes the report as the last line of stderr; the exit code says whether anything was left over.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use plimsoll::sim::{Census, Sweep};
+use plimsoll::sim::{Census, FailedSeed, Sweep};
 use plimsoll_sim::limits::Limit;
 use plimsoll_sim::oracle::Verdict;
 use plimsoll_sim::{fanout, relay, scenario, world};
@@ -42,6 +42,21 @@ struct Flags {
     /// Threads [default: as many as there are processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_024))]
     threads: Option<u16>,
+}
+
+impl Flags {
+    /// Runs `test` for all seeds, and says every ten seconds how far it is.
+    fn sweep(&self, clock: &sys::Clock, test: impl Fn(u64) -> Census + Sync) -> Result<Census, FailedSeed> {
+        let threads = self.threads.map_or_else(sys::processors, usize::from);
+        let said = AtomicU64::new(0);
+        let progress = |done: u64| {
+            let turn = clock.elapsed().as_secs() / PROGRESS_INTERVAL.as_secs();
+            if said.fetch_max(turn, Ordering::Relaxed) < turn {
+                println!("{done} of {} seeds, {:.0} a second", self.seeds, clock.rate(done));
+            }
+        };
+        Sweep { first_seed: self.first, seeds: self.seeds, threads }.run(test, progress)
+    }
 }
 
 /// Runs a seed.
@@ -83,10 +98,7 @@ fn main() -> ExitCode {
 
 /// Sweeps over a scenario that shows no more than its census.
 fn sweep_over(flags: &Flags, name: &str, run: Scenario) -> ExitCode {
-    let threads = flags.threads.map_or_else(sys::processors, usize::from);
-    let sweep = Sweep { first_seed: flags.first, seeds: flags.seeds, threads };
     let clock = sys::Clock::start();
-    let said = AtomicU64::new(0);
     let test = |seed: u64| {
         let outcome = run(seed);
         if seed.is_multiple_of(flags.replay_every) {
@@ -94,13 +106,7 @@ fn sweep_over(flags: &Flags, name: &str, run: Scenario) -> ExitCode {
         }
         outcome.census
     };
-    let progress = |done: u64| {
-        let turn = clock.elapsed().as_secs() / PROGRESS_INTERVAL.as_secs();
-        if said.fetch_max(turn, Ordering::Relaxed) < turn {
-            println!("{done} of {} seeds, {:.0} a second", flags.seeds, clock.rate(done));
-        }
-    };
-    match sweep.run(test, progress) {
+    match flags.sweep(&clock, test) {
         Ok(census) => {
             println!("{census}");
             println!(
@@ -158,11 +164,8 @@ impl Clients {
 }
 
 fn sweep(flags: &Flags) -> ExitCode {
-    let threads = flags.threads.map_or_else(sys::processors, usize::from);
-    let sweep = Sweep { first_seed: flags.first, seeds: flags.seeds, threads };
     let clients = Clients::default();
     let clock = sys::Clock::start();
-    let said = AtomicU64::new(0);
     let test = |seed: u64| {
         let outcome = scenario::run(seed);
         if seed.is_multiple_of(flags.replay_every) {
@@ -176,13 +179,7 @@ fn sweep(flags: &Flags) -> ExitCode {
         }
         outcome.census
     };
-    let progress = |done: u64| {
-        let turn = clock.elapsed().as_secs() / PROGRESS_INTERVAL.as_secs();
-        if said.fetch_max(turn, Ordering::Relaxed) < turn {
-            println!("{done} of {} seeds, {:.0} a second", flags.seeds, clock.rate(done));
-        }
-    };
-    match sweep.run(test, progress) {
+    match flags.sweep(&clock, test) {
         Ok(census) => finish(flags, &census, &clients, &clock),
         Err(failed) => {
             eprintln!("{failed}");

@@ -76,9 +76,9 @@ impl BodyWriter {
 
     /// Ends the body, and sends fields after it (RFC 9110 6.5). The handler returns what this gives.
     ///
-    /// HTTP/1.1 has a place for them only behind a body whose length was not announced. Behind another one, in answers to HTTP/1.0, HTTP/2 and HEAD, they
-    /// are left out, and anybody on the way may drop them: nothing may depend on them. A client that would like to have them says `TE: trailers`, and
-    /// a field `Trailer` in the head tells it which to expect.
+    /// HTTP/2 has a place for them behind every body, HTTP/1.1 only behind one whose length was not announced. Behind another one, and in answers to
+    /// HTTP/1.0 and to HEAD, they are left out, and anybody on the way may drop them: nothing may depend on them. A client that would like to have
+    /// them says `TE: trailers`, and a field `Trailer` in the head tells it which to expect.
     ///
     /// ```
     /// use plimsoll_http::{Error, Request, Response, StatusCode};

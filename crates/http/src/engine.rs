@@ -334,9 +334,7 @@ impl<S: Service> Engine<S> {
                 core.counters().shed(Shed::Timeout);
                 core.fail(active, StatusCode::SERVICE_UNAVAILABLE);
                 (active.deadline, active.handler_until) = (Deadline::None, None);
-                if ::core::mem::take(&mut active.hungry) {
-                    core.sate(key);
-                }
+                core.wait_no_longer(key, active);
                 let handler = take_handler(active);
                 drop(table);
                 if let Some(handler) = handler {

@@ -123,7 +123,7 @@ impl Request {
 
     /// The fields that came after the body, once; `None` where there were none. Ask when [`chunk`](Self::chunk) has said `None`, or the body was
     /// collected: before that they may not be there yet. They are at most
-    /// [`Limits::trailer_bytes`](crate::codec::h1::Limits::trailer_bytes) long. Those of HTTP/2 are checked and dropped.
+    /// [`Limits::trailer_bytes`](crate::codec::h1::Limits::trailer_bytes) long.
     pub fn trailers(&mut self) -> Option<Trailers> {
         self.ticket.take_trailers().map(Trailers::new)
     }

@@ -85,7 +85,8 @@ impl<S: Service> Engine<S> {
     }
 
     /// Nothing is left to do but to wait for the next request.
-    fn park(&mut self, key: Key, active: PoolBox<Active>, mut table: RefMut<'_, Table<Connection>>) {
+    fn park(&mut self, key: Key, mut active: PoolBox<Active>, mut table: RefMut<'_, Table<Connection>>) {
+        self.core.wait_no_longer(key, &mut active);
         let config = &self.core.config;
         let sending = table.is_sending(key);
         let Active { requests, born, score, .. } = *active;

@@ -132,7 +132,7 @@ impl<S: Service> Engine<S> {
             let step = match active.exchange.next() {
                 // A handler that has answered may still read the body, or do something else.
                 _ if active.handler.is_some() => Step::Wait(active),
-                Next::Reset => self.next_exchange(active),
+                Next::Reset => self.next_exchange(key, active),
                 _ if active.awaits_proxy => self.proxy_header(key, active, &mut source),
                 Next::ReadHead if self.may_begin(key, &active) => {
                     if !has_more && !source.rest().is_empty() && !self.core.may_follow_up(key) {
@@ -183,7 +183,8 @@ impl<S: Service> Engine<S> {
         self.settle(key, active);
     }
 
-    fn next_exchange(&self, mut active: PoolBox<Active>) -> Step {
+    fn next_exchange(&self, key: Key, mut active: PoolBox<Active>) -> Step {
+        self.core.wait_no_longer(key, &mut active);
         let reset = active.exchange.reset();
         debug_assert!(reset.is_ok(), "the exchange asked for it");
         active.search = HeadSearch::default();

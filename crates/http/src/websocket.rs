@@ -12,8 +12,11 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what is kept of a connection, frames to messages and back | [`wire`] |
-//! | the engine's steps, deadlines and ends | [`drive`] |
+//! | what is kept of a connection while nothing happens, and while something does | [`wire`], [`work`] |
+//! | what connections share, control frames | [`settings`], [`control`] |
+//! | the engine's steps | [`drive`], [`turn`] |
+//! | what has a limited time, how it ends | [`deadlines`], [`ends`] |
+//! | waits for memory | [`room`] |
 //! | the two forms: called, and awaited | [`handler`], [`socket`] |
 //! | in the table, or on a stream of HTTP/2 (RFC 8441) | [`place`], [`stream`] |
 //! | messages, and how they are put together | [`message`], [`assembly`] |
@@ -32,17 +35,24 @@ use plimsoll_pool::PoolBox;
 use crate::{Error, Request, Response};
 
 mod assembly;
+mod control;
+mod deadlines;
 #[cfg(feature = "deflate")]
 mod deflate;
 mod drive;
+mod ends;
 mod handler;
 mod message;
 mod place;
 #[cfg(not(feature = "deflate"))]
 mod plain;
+mod room;
+mod settings;
 mod socket;
 mod stream;
+mod turn;
 mod wire;
+mod work;
 
 #[cfg(feature = "deflate")]
 pub(crate) use deflate::SharedStreams;
@@ -50,10 +60,11 @@ pub use handler::{WebSocketEnd, WebSocketHandler, WebSocketRef, WebSocketSender}
 pub use message::Message;
 #[cfg(not(feature = "deflate"))]
 use plain as deflate;
+pub(crate) use settings::KnownSettings;
+use settings::{Settings, Values};
 use socket::Mailbox;
 pub use socket::WebSocket;
-pub(crate) use wire::KnownSettings;
-use wire::{Settings, Values, Wire};
+use wire::Wire;
 
 /// A WebSocket in the table.
 pub(crate) struct Socket {

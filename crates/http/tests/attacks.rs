@@ -5,7 +5,7 @@
 
 mod rig;
 
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::rc::Rc;
@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_http::{Config, Error, Request, Response, StatusCode};
 use plimsoll_runtime::net::TcpStream;
-use plimsoll_runtime::{JoinHandle, Result, now, sleep, spawn};
+use plimsoll_runtime::{Result, now, sleep, spawn};
 
+use rig::honest::Honest;
 use rig::{Running, in_simulation, on_each, read, serve, talk};
 
 const GET: &[u8] = b"GET /honest HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -57,45 +58,18 @@ async fn answer(mut req: Request, seen: Seen) -> Result<Response, Error> {
     }
 }
 
-/// A client that asks again and again on one connection, and must be answered each time.
-struct Honest {
-    asking: JoinHandle<Result<u64>>,
-    enough: Rc<Cell<bool>>,
-}
-
-impl Honest {
-    async fn begin(address: SocketAddr) -> Result<Self> {
-        let enough = Rc::new(Cell::new(false));
-        let ends = Rc::clone(&enough);
-        let mut client = TcpStream::connect(address).await?;
-        // The first answer before the attack begins.
+/// An honest client on one connection.
+async fn honest(address: SocketAddr) -> Result<Honest> {
+    let mut client = TcpStream::connect(address).await?;
+    let ask = async move || {
+        let start = now();
         client.send_bytes(GET).await?;
-        assert!(read(&mut client, Some(b"fine")).await?.ends_with("fine"));
-        let asking = spawn(async move {
-            let mut served = 0;
-            while !ends.get() {
-                let start = now();
-                client.send_bytes(GET).await?;
-                let answer = read(&mut client, Some(b"fine")).await?;
-                assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("fine"), "{answer}");
-                assert!(now() - start < Duration::from_secs(5), "served, but late");
-                served += 1;
-                sleep(Duration::from_millis(5)).await;
-            }
-            Ok(served)
-        })?;
-        Ok(Self { asking, enough })
-    }
-
-    /// Ends it; it was served, and the line was kept.
-    async fn end(self) -> Result<()> {
-        self.enough.set(true);
-        let served = self.asking.await.expect("the honest client is content")?;
-        assert!(served > 0, "an honest client was served during the attack");
-        let budget = plimsoll_runtime::budget();
-        assert!(budget.peak() <= budget.limit().as_bytes(), "{} bytes at the peak", budget.peak());
+        let answer = read(&mut client, Some(b"fine")).await?;
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("fine"), "{answer}");
+        assert!(now() - start < Duration::from_secs(5), "served, but late");
         Ok(())
-    }
+    };
+    Honest::begin(Duration::from_millis(5), ask).await
 }
 
 /// Requests that two readers could understand in two ways, with what is smuggled behind them: refused, and the connection closed.
@@ -136,121 +110,112 @@ fn ambiguous() -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn smuggling_by_ambiguous_framing_is_refused() {
-    on_each("ambiguous framing", || {
-        Box::pin(async {
-            let seen = Seen::default();
-            let server = attacked(Config::default(), &seen)?;
-            let honest = Honest::begin(server.address).await?;
-            for (name, request) in ambiguous() {
-                let answer = talk(server.address, &[&[&request, SMUGGLED].concat()], None).await?;
-                let is_refused = ["HTTP/1.1 400 ", "HTTP/1.1 501 "].iter().any(|status| answer.starts_with(status));
-                assert!(is_refused && answer.contains("\r\nConnection: close\r\n"), "{name}: {answer}");
-                assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{name}: one answer, then the end: {answer}");
-            }
-            assert_eq!(seen.smuggled.load(Ordering::Relaxed), 0);
-            honest.end().await?;
-            server.stop().await
-        })
+    on_each("ambiguous framing", async || {
+        let seen = Seen::default();
+        let server = attacked(Config::default(), &seen)?;
+        let honest = honest(server.address).await?;
+        for (name, request) in ambiguous() {
+            let answer = talk(server.address, &[&[&request, SMUGGLED].concat()], None).await?;
+            let is_refused = ["HTTP/1.1 400 ", "HTTP/1.1 501 "].iter().any(|status| answer.starts_with(status));
+            assert!(is_refused && answer.contains("\r\nConnection: close\r\n"), "{name}: {answer}");
+            assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{name}: one answer, then the end: {answer}");
+        }
+        assert_eq!(seen.smuggled.load(Ordering::Relaxed), 0);
+        honest.end().await?;
+        server.stop().await
     });
 }
 
 #[test]
 fn smuggling_in_bodies_that_nobody_reads_stays_a_body() {
-    on_each("bodies that nobody reads", || {
-        Box::pin(async {
-            let seen = Seen::default();
-            let server = attacked(Config::default(), &seen)?;
-            let honest = Honest::begin(server.address).await?;
-            let length = SMUGGLED.len();
-            let fixed =
-                |method: &str| format!("{method} /ignore HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n");
-            let chunked = |method: &str| {
-                format!("{method} /ignore HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n")
-            };
-            for method in ["GET", "POST", "OPTIONS", "DELETE"] {
-                // CL.0 and 0.CL: a length whose body the handler ignores.
-                let cl = [fixed(method).as_bytes(), SMUGGLED, CLOSE].concat();
-                // TE.0: the same in chunks.
-                let te = [chunked(method).as_bytes(), SMUGGLED, b"\r\n0\r\n\r\n", CLOSE].concat();
-                for request in [cl, te] {
-                    let answers = talk(server.address, &[&request], None).await?;
-                    assert_eq!(answers.matches("HTTP/1.1 200 ").count(), 2, "{method}: {answers}");
-                    let (early, late) = request.split_at(request.len() / 2);
-                    let answers = talk(server.address, &[early, late], None).await?;
-                    assert_eq!(answers.matches("HTTP/1.1 200 ").count(), 2, "{method} in two parts: {answers}");
-                }
+    on_each("bodies that nobody reads", async || {
+        let seen = Seen::default();
+        let server = attacked(Config::default(), &seen)?;
+        let honest = honest(server.address).await?;
+        let length = SMUGGLED.len();
+        let fixed = |method: &str| format!("{method} /ignore HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n");
+        let chunked = |method: &str| {
+            format!("{method} /ignore HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n")
+        };
+        for method in ["GET", "POST", "OPTIONS", "DELETE"] {
+            // CL.0 and 0.CL: a length whose body the handler ignores.
+            let cl = [fixed(method).as_bytes(), SMUGGLED, CLOSE].concat();
+            // TE.0: the same in chunks.
+            let te = [chunked(method).as_bytes(), SMUGGLED, b"\r\n0\r\n\r\n", CLOSE].concat();
+            for request in [cl, te] {
+                let answers = talk(server.address, &[&request], None).await?;
+                assert_eq!(answers.matches("HTTP/1.1 200 ").count(), 2, "{method}: {answers}");
+                let (early, late) = request.split_at(request.len() / 2);
+                let answers = talk(server.address, &[early, late], None).await?;
+                assert_eq!(answers.matches("HTTP/1.1 200 ").count(), 2, "{method} in two parts: {answers}");
             }
-            // An undrained body: more than is read and dropped ends the connection, and none of it is a request.
-            let flood = SMUGGLED.repeat(8_000);
-            let head = format!("POST /ignore HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n", flood.len());
-            let client = TcpStream::connect(server.address).await?;
-            let (mut reader, mut writer) = client.into_split();
-            writer.send_bytes(head.as_bytes()).await?;
-            let _cut_off = writer.send_bytes(&flood).await;
-            let mut answers = Vec::new();
-            while let Ok(Some(bytes)) = reader.recv().await {
-                answers.extend_from_slice(&bytes);
-            }
-            let answers = String::from_utf8_lossy(&answers);
-            assert!(answers.matches("HTTP/1.1 ").count() <= 1, "{answers}");
-            assert_eq!(seen.smuggled.load(Ordering::Relaxed), 0);
-            honest.end().await?;
-            server.stop().await
-        })
+        }
+        // An undrained body: more than is read and dropped ends the connection, and none of it is a request.
+        let flood = SMUGGLED.repeat(8_000);
+        let head = format!("POST /ignore HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n", flood.len());
+        let client = TcpStream::connect(server.address).await?;
+        let (mut reader, mut writer) = client.into_split();
+        writer.send_bytes(head.as_bytes()).await?;
+        let _cut_off = writer.send_bytes(&flood).await;
+        let mut answers = Vec::new();
+        while let Ok(Some(bytes)) = reader.recv().await {
+            answers.extend_from_slice(&bytes);
+        }
+        let answers = String::from_utf8_lossy(&answers);
+        assert!(answers.matches("HTTP/1.1 ").count() <= 1, "{answers}");
+        assert_eq!(seen.smuggled.load(Ordering::Relaxed), 0);
+        honest.end().await?;
+        server.stop().await
     });
 }
 
 #[test]
 fn an_upgrade_that_is_not_granted_switches_nothing() {
-    on_each("premature upgrade", || {
-        Box::pin(async {
-            let seen = Seen::default();
-            let server = attacked(Config::default(), &seen)?;
-            let honest = Honest::begin(server.address).await?;
-            for protocol in ["websocket", "h2c", "TLS/1.0"] {
-                let upgrade =
-                    format!("GET /fine HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
-                let answers = talk(server.address, &[&[upgrade.as_bytes(), CLOSE].concat()], None).await?;
-                assert!(!answers.contains("HTTP/1.1 101 "), "{answers}");
-                assert_eq!(answers.matches("HTTP/1.1 200 ").count(), 2, "what follows is HTTP still: {answers}");
-                let tunnel = [upgrade.as_bytes(), b"\x81\x85\0\0\0\0hello", SMUGGLED].concat();
-                let answers = talk(server.address, &[&tunnel], None).await?;
-                assert!(answers.contains("HTTP/1.1 400 "), "frames are no requests: {answers}");
-            }
-            assert_eq!(seen.smuggled.load(Ordering::Relaxed), 0, "nothing behind the frames was read");
-            honest.end().await?;
-            server.stop().await
-        })
+    on_each("premature upgrade", async || {
+        let seen = Seen::default();
+        let server = attacked(Config::default(), &seen)?;
+        let honest = honest(server.address).await?;
+        for protocol in ["websocket", "h2c", "TLS/1.0"] {
+            let upgrade =
+                format!("GET /fine HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
+            let answers = talk(server.address, &[&[upgrade.as_bytes(), CLOSE].concat()], None).await?;
+            assert!(!answers.contains("HTTP/1.1 101 "), "{answers}");
+            assert_eq!(answers.matches("HTTP/1.1 200 ").count(), 2, "what follows is HTTP still: {answers}");
+            let tunnel = [upgrade.as_bytes(), b"\x81\x85\0\0\0\0hello", SMUGGLED].concat();
+            let answers = talk(server.address, &[&tunnel], None).await?;
+            assert!(answers.contains("HTTP/1.1 400 "), "frames are no requests: {answers}");
+        }
+        assert_eq!(seen.smuggled.load(Ordering::Relaxed), 0, "nothing behind the frames was read");
+        honest.end().await?;
+        server.stop().await
     });
 }
 
 #[test]
 fn a_header_bomb_is_refused_before_it_is_all_there() {
-    on_each("header bomb", || {
-        Box::pin(async {
-            let seen = Seen::default();
-            let server = attacked(Config::default(), &seen)?;
-            let honest = Honest::begin(server.address).await?;
-            let fields = "A: b\r\n".repeat(101);
-            let crumbs = "Cookie: a=b\r\n".repeat(101);
-            let bombs = [
-                ("a long target", format!("GET /{} HTTP/1.1\r\n", "a".repeat(9_000)), "414"),
-                ("a long value", format!("GET / HTTP/1.1\r\nHost: h\r\nX: {}", "a".repeat(17_000)), "431"),
-                ("many fields", format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n"), "431"),
-                ("many cookies", format!("GET / HTTP/1.1\r\nHost: h\r\n{crumbs}\r\n"), "431"),
-            ];
-            for (name, bomb, status) in bombs {
-                for _ in 0..20 {
-                    let answer = talk(server.address, &[bomb.as_bytes()], None).await?;
-                    assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{name}: {answer}");
-                }
+    on_each("header bomb", async || {
+        let seen = Seen::default();
+        let server = attacked(Config::default(), &seen)?;
+        let honest = honest(server.address).await?;
+        let fields = "A: b\r\n".repeat(101);
+        let crumbs = "Cookie: a=b\r\n".repeat(101);
+        let bombs = [
+            ("a long target", format!("GET /{} HTTP/1.1\r\n", "a".repeat(9_000)), "414"),
+            ("a long value", format!("GET / HTTP/1.1\r\nHost: h\r\nX: {}", "a".repeat(17_000)), "431"),
+            ("many fields", format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n"), "431"),
+            ("many cookies", format!("GET / HTTP/1.1\r\nHost: h\r\n{crumbs}\r\n"), "431"),
+        ];
+        for (name, bomb, status) in bombs {
+            for _ in 0..20 {
+                let answer = talk(server.address, &[bomb.as_bytes()], None).await?;
+                assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{name}: {answer}");
             }
-            // Only honest requests had a handler.
-            let totals = server.counters.totals();
-            assert_eq!(totals.requests_total, seen.started.load(Ordering::Relaxed));
-            honest.end().await?;
-            server.stop().await
-        })
+        }
+        // Only honest requests had a handler.
+        let totals = server.counters.totals();
+        assert_eq!(totals.requests_total, seen.started.load(Ordering::Relaxed));
+        honest.end().await?;
+        server.stop().await
     });
 }
 
@@ -291,140 +256,130 @@ async fn drip(address: SocketAddr, first: &'static [u8]) -> Result<(String, u64)
 
 #[test]
 fn slow_heads_end_at_their_deadline() {
-    in_simulation("slow heads", || {
-        Box::pin(async {
-            let server = attacked(Config::default(), &Seen::default())?;
-            let honest = Honest::begin(server.address).await?;
-            let address = server.address;
-            for (answer, took) in all(300, |_| drip(address, b"GET / HTTP/1.1\r\nX: ")).await? {
-                assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
-                assert!((10..=13).contains(&took), "took {took} s: bytes do not extend it");
-            }
-            honest.end().await?;
-            server.stop().await
-        })
+    in_simulation("slow heads", async || {
+        let server = attacked(Config::default(), &Seen::default())?;
+        let honest = honest(server.address).await?;
+        let address = server.address;
+        for (answer, took) in all(300, |_| drip(address, b"GET / HTTP/1.1\r\nX: ")).await? {
+            assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+            assert!((10..=13).contains(&took), "took {took} s: bytes do not extend it");
+        }
+        honest.end().await?;
+        server.stop().await
     });
 }
 
 #[test]
 fn slow_bodies_end_when_the_patience_does() {
-    in_simulation("slow bodies", || {
-        Box::pin(async {
-            let server = attacked(Config::default(), &Seen::default())?;
-            let honest = Honest::begin(server.address).await?;
-            let address = server.address;
-            let head = |at: usize| -> &'static [u8] {
-                match at % 3 {
-                    0 => b"POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: 90000\r\n\r\n",
-                    1 => b"POST /body HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n",
-                    // Nobody reads this one: it is dropped as slowly.
-                    _ => b"POST /ignore HTTP/1.1\r\nHost: h\r\nContent-Length: 90000\r\n\r\n",
-                }
-            };
-            let ends = all(300, |at| async move { Ok((at, drip(address, head(at)).await?)) }).await?;
-            for (at, (answer, took)) in ends {
-                let status = if at % 3 == 2 { "HTTP/1.1 200 " } else { "HTTP/1.1 408 " };
-                assert!(answer.starts_with(status), "{answer}");
-                assert!((30..=34).contains(&took), "client {at} took {took} s");
+    in_simulation("slow bodies", async || {
+        let server = attacked(Config::default(), &Seen::default())?;
+        let honest = honest(server.address).await?;
+        let address = server.address;
+        let head = |at: usize| -> &'static [u8] {
+            match at % 3 {
+                0 => b"POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: 90000\r\n\r\n",
+                1 => b"POST /body HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n",
+                // Nobody reads this one: it is dropped as slowly.
+                _ => b"POST /ignore HTTP/1.1\r\nHost: h\r\nContent-Length: 90000\r\n\r\n",
             }
-            honest.end().await?;
-            server.stop().await
-        })
+        };
+        let ends = all(300, |at| async move { Ok((at, drip(address, head(at)).await?)) }).await?;
+        for (at, (answer, took)) in ends {
+            let status = if at % 3 == 2 { "HTTP/1.1 200 " } else { "HTTP/1.1 408 " };
+            assert!(answer.starts_with(status), "{answer}");
+            assert!((30..=34).contains(&took), "client {at} took {took} s");
+        }
+        honest.end().await?;
+        server.stop().await
     });
 }
 
 #[test]
 fn slow_readers_are_cut_off_and_their_handlers_wait() {
-    in_simulation("slow readers", || {
-        Box::pin(async {
-            let seen = Seen::default();
-            let server = attacked(Config::default(), &seen)?;
-            let honest = Honest::begin(server.address).await?;
-            let clients = 50;
-            let readers = Rc::new(RefCell::new(Vec::new()));
-            for _ in 0..clients {
-                let mut client = TcpStream::connect(server.address).await?;
-                client.send_bytes(b"GET /stream HTTP/1.1\r\nHost: h\r\n\r\n").await?;
-                // Kept open, and never read from.
-                readers.borrow_mut().push(client);
-            }
-            sleep(Duration::from_secs(5)).await;
-            let written = seen.written_bytes.load(Ordering::Relaxed);
-            // What the sockets of both ends hold, a send in flight, and what is gathered: 64 KiB each.
-            assert!(written <= clients * 4 * 64 * 1024, "{written} bytes for {clients} clients that read nothing");
-            sleep(Duration::from_secs(30)).await;
-            let totals = server.counters.totals();
-            assert_eq!(totals.active, 0, "cut off after 30 s without progress");
-            assert_eq!(seen.written_bytes.load(Ordering::Relaxed), written, "nothing was written meanwhile");
-            readers.borrow_mut().clear();
-            honest.end().await?;
-            server.stop().await
-        })
+    in_simulation("slow readers", async || {
+        let seen = Seen::default();
+        let server = attacked(Config::default(), &seen)?;
+        let honest = honest(server.address).await?;
+        let clients = 50;
+        let readers = Rc::new(RefCell::new(Vec::new()));
+        for _ in 0..clients {
+            let mut client = TcpStream::connect(server.address).await?;
+            client.send_bytes(b"GET /stream HTTP/1.1\r\nHost: h\r\n\r\n").await?;
+            // Kept open, and never read from.
+            readers.borrow_mut().push(client);
+        }
+        sleep(Duration::from_secs(5)).await;
+        let written = seen.written_bytes.load(Ordering::Relaxed);
+        // What the sockets of both ends hold, a send in flight, and what is gathered: 64 KiB each.
+        assert!(written <= clients * 4 * 64 * 1024, "{written} bytes for {clients} clients that read nothing");
+        sleep(Duration::from_secs(30)).await;
+        let totals = server.counters.totals();
+        assert_eq!(totals.active, 0, "cut off after 30 s without progress");
+        assert_eq!(seen.written_bytes.load(Ordering::Relaxed), written, "nothing was written meanwhile");
+        readers.borrow_mut().clear();
+        honest.end().await?;
+        server.stop().await
     });
 }
 
 #[test]
 fn a_pipelining_flood_is_read_no_faster_than_it_is_answered() {
-    on_each("pipelining flood", || {
-        Box::pin(async {
-            let seen = Seen::default();
-            let server = attacked(Config::default(), &seen)?;
-            let honest = Honest::begin(server.address).await?;
-            let client = TcpStream::connect(server.address).await?;
-            let (mut reader, mut writer) = client.into_split();
-            let requests = 20_000;
-            let flood = spawn(async move {
-                writer.send_bytes(&GET.repeat(requests)).await?;
-                writer.send_bytes(CLOSE).await
-            })?;
-            sleep(Duration::from_millis(50)).await;
-            let mut answers = 0;
-            let mut last = 0;
-            while let Some(bytes) = reader.recv().await? {
-                // Each body, `fine`, has one such pair, perhaps in two receives.
-                answers += bytes.windows(2).filter(|pair| pair == b"ne").count();
-                if last == b'n' && bytes.first() == Some(&b'e') {
-                    answers += 1;
-                }
-                last = *bytes.last().unwrap_or(&0);
+    on_each("pipelining flood", async || {
+        let seen = Seen::default();
+        let server = attacked(Config::default(), &seen)?;
+        let honest = honest(server.address).await?;
+        let client = TcpStream::connect(server.address).await?;
+        let (mut reader, mut writer) = client.into_split();
+        let requests = 20_000;
+        let flood = spawn(async move {
+            writer.send_bytes(&GET.repeat(requests)).await?;
+            writer.send_bytes(CLOSE).await
+        })?;
+        sleep(Duration::from_millis(50)).await;
+        let mut answers = 0;
+        let mut last = 0;
+        while let Some(bytes) = reader.recv().await? {
+            // Each body, `fine`, has one such pair, perhaps in two receives.
+            answers += bytes.windows(2).filter(|pair| pair == b"ne").count();
+            if last == b'n' && bytes.first() == Some(&b'e') {
+                answers += 1;
             }
-            assert!(answers > requests, "{answers} marks of {requests} answers");
-            flood.await.expect("no panic")?;
-            honest.end().await?;
-            server.stop().await
-        })
+            last = *bytes.last().unwrap_or(&0);
+        }
+        assert!(answers > requests, "{answers} marks of {requests} answers");
+        flood.await.expect("no panic")?;
+        honest.end().await?;
+        server.stop().await
     });
 }
 
 #[test]
 fn a_connection_flood_meets_the_limit() {
-    on_each("connection flood", || {
-        Box::pin(async {
-            let server = attacked(Config { connections_max: 50, ..Config::default() }, &Seen::default())?;
-            let honest = Honest::begin(server.address).await?;
-            let address = server.address;
-            let statuses = all(300, |_| async move {
-                // Those beyond the limit are told so; those within say nothing, and hear nothing.
-                let answer = match TcpStream::connect(address).await {
-                    Ok(mut client) => {
-                        let first = async {
-                            sleep(Duration::from_millis(300)).await;
-                            Ok(String::new())
-                        };
-                        let answered = first_of(read(&mut client, Some(b"\r\n\r\n")), first).await;
-                        answered.unwrap_or_default()
-                    }
-                    Err(_) => String::new(),
-                };
-                assert!(answer.is_empty() || answer.contains("\r\nRetry-After: 1\r\n"), "{answer}");
-                Ok(answer.starts_with("HTTP/1.1 503 "))
-            })
-            .await?;
-            let told = statuses.iter().filter(|&&told| told).count();
-            assert!(told >= 250, "{told} of 300 were told to come again");
-            honest.end().await?;
-            server.stop().await
+    on_each("connection flood", async || {
+        let server = attacked(Config { connections_max: 50, ..Config::default() }, &Seen::default())?;
+        let honest = honest(server.address).await?;
+        let address = server.address;
+        let statuses = all(300, |_| async move {
+            // Those beyond the limit are told so; those within say nothing, and hear nothing.
+            let answer = match TcpStream::connect(address).await {
+                Ok(mut client) => {
+                    let first = async {
+                        sleep(Duration::from_millis(300)).await;
+                        Ok(String::new())
+                    };
+                    let answered = first_of(read(&mut client, Some(b"\r\n\r\n")), first).await;
+                    answered.unwrap_or_default()
+                }
+                Err(_) => String::new(),
+            };
+            assert!(answer.is_empty() || answer.contains("\r\nRetry-After: 1\r\n"), "{answer}");
+            Ok(answer.starts_with("HTTP/1.1 503 "))
         })
+        .await?;
+        let told = statuses.iter().filter(|&&told| told).count();
+        assert!(told >= 250, "{told} of 300 were told to come again");
+        honest.end().await?;
+        server.stop().await
     });
 }
 

@@ -5,37 +5,25 @@
 
 mod rig;
 
-use core::cell::Cell;
 use core::net::SocketAddr;
 use core::time::Duration;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_http::{Config, Error, Request, Response, Shed, StatusCode};
 use plimsoll_runtime::net::TcpStream;
-use plimsoll_runtime::{JoinHandle, Result, sleep, spawn};
+use plimsoll_runtime::{Result, sleep, spawn};
 
 use rig::frames::{
-    ACK, Client, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE,
-    block, frame, get, request,
+    ACK, COMPRESSION_ERROR, CONTINUATION, Client, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, FLOW_CONTROL_ERROR,
+    FRAME_SIZE_ERROR, Frame, GOAWAY, HEADERS, NO_ERROR, PING, PRIORITY, PROTOCOL_ERROR, PUSH_PROMISE, REFUSED_STREAM,
+    RST_STREAM, SETTINGS, STREAM_CLOSED, WINDOW_UPDATE, block, cancel, frame, get, request, window_update,
 };
+use rig::honest::Honest;
 use rig::{Running, on_each, serve};
 
-const PRIORITY: u8 = 2;
-const PUSH_PROMISE: u8 = 5;
-const CONTINUATION: u8 = 9;
 /// The last thing that an attacker sends: when it is answered, all before it was read.
 const MARK: [u8; 8] = *b"attacked";
-
-/// Error codes (RFC 9113 7).
-const PROTOCOL_ERROR: u8 = 1;
-const FLOW_CONTROL_ERROR: u8 = 3;
-const STREAM_CLOSED: u8 = 5;
-const FRAME_SIZE_ERROR: u8 = 6;
-const REFUSED_STREAM: u8 = 7;
-const COMPRESSION_ERROR: u8 = 9;
-const ENHANCE_YOUR_CALM: u8 = 11;
 
 static BIG: [u8; 1 << 20] = [b'b'; 1 << 20];
 
@@ -43,7 +31,7 @@ static BIG: [u8; 1 << 20] = [b'b'; 1 << 20];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// With GOAWAY and this code, which is not NO_ERROR.
-    Farewell(u8),
+    Farewell(u32),
     /// Closed without a word.
     Closed,
     /// It did not: everything was read.
@@ -71,19 +59,13 @@ impl Attacked {
         })?;
         let mut frames = Vec::new();
         let end = loop {
-            if let Some(&[a, b, c, kind, flags, d, e, f, g]) = bytes.first_chunk::<9>() {
-                let len = u32::from_be_bytes([0, a, b, c]) as usize;
-                if bytes.len() >= 9 + len {
-                    let payload = bytes[9..9 + len].to_vec();
-                    bytes.drain(..9 + len);
-                    let frame = Frame { kind, flags, stream: u32::from_be_bytes([d, e, f, g]), payload };
-                    match frame.kind {
-                        GOAWAY if frame.payload[7] != 0 => break End::Farewell(frame.payload[7]),
-                        PING if frame.flags == ACK && frame.payload == MARK => break End::Open,
-                        _ => frames.push(frame),
-                    }
-                    continue;
+            if let Some(frame) = Frame::take_from(&mut bytes) {
+                match frame.kind {
+                    GOAWAY if frame.error_code() != NO_ERROR => break End::Farewell(frame.error_code()),
+                    PING if frame.flags == ACK && frame.payload == MARK => break End::Open,
+                    _ => frames.push(frame),
                 }
+                continue;
             }
             match reader.recv().await {
                 Ok(Some(lease)) => bytes.extend_from_slice(&lease),
@@ -96,52 +78,26 @@ impl Attacked {
     }
 
     /// The codes with which streams were reset.
-    fn resets(&self) -> Vec<u8> {
-        self.frames.iter().filter(|frame| frame.kind == RST_STREAM).map(|frame| frame.payload[3]).collect()
+    fn resets(&self) -> Vec<u32> {
+        self.frames.iter().filter(|frame| frame.kind == RST_STREAM).map(Frame::error_code).collect()
     }
 
-    /// Whether a response has this status, which is none of the static table's.
-    fn has_status(&self, status: &[u8]) -> bool {
-        self.frames.iter().any(|frame| frame.kind == HEADERS && frame.payload.windows(3).any(|text| text == status))
+    /// Whether there is an answer with this status.
+    fn has_answer(&self, status: u16) -> bool {
+        self.frames.iter().any(|frame| frame.kind == HEADERS && frame.has_status(status))
     }
 }
 
-/// An honest client of HTTP/2 that asks again and again on one connection.
-struct Honest {
-    asking: JoinHandle<Result<u64>>,
-    enough: Rc<Cell<bool>>,
-}
-
-impl Honest {
-    async fn begin(address: SocketAddr) -> Result<Self> {
-        let enough = Rc::new(Cell::new(false));
-        let ends = Rc::clone(&enough);
-        let mut client = Client::connect(address, &[]).await?;
-        client.send(&get(1, "/fine")).await?;
-        assert_eq!(client.body(1).await?, b"fine");
-        let asking = spawn(async move {
-            let mut served = 0;
-            while !ends.get() {
-                let stream = 2 * served as u32 + 3;
-                client.send(&get(stream, "/fine")).await?;
-                assert_eq!(client.body(stream).await?, b"fine");
-                served += 1;
-                sleep(Duration::from_millis(2)).await;
-            }
-            Ok(served)
-        })?;
-        Ok(Self { asking, enough })
-    }
-
-    /// Ends it; it was served, and the line was kept.
-    async fn end(self) -> Result<()> {
-        self.enough.set(true);
-        let served = self.asking.await.expect("the honest client is content")?;
-        assert!(served > 0, "an honest client was served during the attack");
-        let budget = plimsoll_runtime::budget();
-        assert!(budget.peak() <= budget.limit().as_bytes(), "{} bytes at the peak", budget.peak());
+/// An honest client of HTTP/2 on one connection.
+async fn honest(address: SocketAddr) -> Result<Honest> {
+    let mut client = Client::connect(address, &[]).await?;
+    let mut stream = 1;
+    let ask = async move || {
+        assert_eq!(client.fetch(stream, "/fine").await?, b"fine");
+        stream += 2;
         Ok(())
-    }
+    };
+    Honest::begin(Duration::from_millis(2), ask).await
 }
 
 /// Handlers that were started for attackers.
@@ -174,31 +130,27 @@ async fn answer(mut req: Request, started: Started) -> core::result::Result<Resp
 }
 
 /// Runs attacks one after the other, each on a connection of its own, beside an honest client.
-fn attacks(name: &str, of: impl Fn() -> Vec<(&'static str, Vec<u8>, End)> + 'static) {
-    let of = Rc::new(of);
-    on_each(name, || {
-        let of = Rc::clone(&of);
-        Box::pin(async move {
-            let started = Started::default();
-            let server = attacked(&started)?;
-            let honest = Honest::begin(server.address).await?;
-            let before = plimsoll_runtime::budget().charged();
-            let attacks = of();
-            let (mut cut_off, count) = (0, attacks.len());
-            for (what, bytes, end) in attacks {
-                let attacked = Attacked::with(server.address, &[], bytes).await?;
-                assert_eq!(attacked.end, end, "{what}: {:?}", attacked.frames.last());
-                cut_off += u64::from(end != End::Open);
-                let grown = plimsoll_runtime::budget().charged().saturating_sub(before);
-                assert!(grown < 2 << 20, "{what}: {grown} bytes are kept");
-            }
-            assert!(started.0.load(Ordering::Relaxed) <= 260 * count as u64, "few attacks reach a handler");
-            // Some are told first, and closed when they go on.
-            let shed = server.counters.totals().shed_total[Shed::Misbehaviour as usize];
-            assert!((1..=cut_off).contains(&shed), "{shed} of {cut_off} were closed for what they did");
-            honest.end().await?;
-            server.stop().await
-        })
+fn attacks(name: &str, of: impl Fn() -> Vec<(&'static str, Vec<u8>, End)>) {
+    on_each(name, async || {
+        let started = Started::default();
+        let server = attacked(&started)?;
+        let honest = honest(server.address).await?;
+        let before = plimsoll_runtime::budget().charged();
+        let attacks = of();
+        let (mut cut_off, count) = (0, attacks.len());
+        for (what, bytes, end) in attacks {
+            let attacked = Attacked::with(server.address, &[], bytes).await?;
+            assert_eq!(attacked.end, end, "{what}: {:?}", attacked.frames.last());
+            cut_off += u64::from(end != End::Open);
+            let grown = plimsoll_runtime::budget().charged().saturating_sub(before);
+            assert!(grown < 2 << 20, "{what}: {grown} bytes are kept");
+        }
+        assert!(started.0.load(Ordering::Relaxed) <= 260 * count as u64, "few attacks reach a handler");
+        // Some are told first, and closed when they go on.
+        let shed = server.counters.totals().shed_total[Shed::Misbehaviour as usize];
+        assert!((1..=cut_off).contains(&shed), "{shed} of {cut_off} were closed for what they did");
+        honest.end().await?;
+        server.stop().await
     });
 }
 
@@ -214,8 +166,8 @@ fn post(stream: u32, more: &[(&str, &str)]) -> Vec<u8> {
 #[test]
 fn rapid_resets_are_cut_off() {
     attacks("rapid reset", || {
-        let reset = |stream: u32| [get(stream, "/late"), frame(RST_STREAM, 0, stream, &[0, 0, 0, 8])].concat();
-        let begun = |stream: u32| [post(stream, &[]), frame(RST_STREAM, 0, stream, &[0, 0, 0, 8])].concat();
+        let reset = |stream: u32| [get(stream, "/late"), cancel(stream)].concat();
+        let begun = |stream: u32| [post(stream, &[]), cancel(stream)].concat();
         vec![
             ("100,000 requests that are reset at once", many(100_000, reset), End::Farewell(ENHANCE_YOUR_CALM)),
             ("1,000 bodies that are reset", many(1_000, begun), End::Farewell(ENHANCE_YOUR_CALM)),
@@ -295,40 +247,38 @@ fn insertion(bytes: usize) -> Vec<u8> {
 
 #[test]
 fn bombs_of_fields_cost_their_own_bytes() {
-    on_each("bombs", || {
-        Box::pin(async {
-            let started = Started::default();
-            let server = attacked(&started)?;
-            let honest = Honest::begin(server.address).await?;
-            let base = [0x82, 0x86, 0x84, 0x41, 1, b'h'];
-            let crumb = [0x00, 6, b'c', b'o', b'o', b'k', b'i', b'e', 1, b'c'];
-            let bombs: [(&str, Vec<Vec<u8>>); 4] = [
-                // CVE-2026-49975: thousands of fields of nearly nothing.
-                ("15,000 references to a static field", vec![[&base[..], &[0x90; 15_000]].concat()]),
-                ("150 crumbs of a cookie", vec![[&base[..], &crumb.repeat(150)].concat()]),
-                // CVE-2016-6581.
-                ("16,000 references to 3,900 bytes", vec![insertion(3_900), [&base[..], &[0xbe; 16_000]].concat()]),
-                ("a table that is filled again and again", (0..200).map(|_| insertion(4_000)).collect()),
-            ];
-            for (what, blocks) in bombs {
-                let before = plimsoll_runtime::budget().charged();
-                let frames = blocks.iter().enumerate();
-                let bytes =
-                    frames.flat_map(|(at, block)| frame(HEADERS, END_HEADERS | END_STREAM, 2 * at as u32 + 1, block));
-                let attacked = Attacked::with(server.address, &[], bytes.collect()).await?;
-                assert_eq!(attacked.end, End::Open, "{what}");
-                let is_allowed = blocks.len() == 200;
-                assert_eq!(attacked.has_status(b"431"), !is_allowed, "{what}: {:?}", attacked.frames);
-                let grown = plimsoll_runtime::budget().charged().saturating_sub(before);
-                assert!(grown < 1 << 20, "{what}: {grown} bytes");
-            }
-            // Who does it again and again is cut off.
-            let bomb = [&base[..], &[0x90; 1_000]].concat();
-            let bombs = many(300, |stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &bomb));
-            assert_eq!(Attacked::with(server.address, &[], bombs).await?.end, End::Farewell(ENHANCE_YOUR_CALM));
-            honest.end().await?;
-            server.stop().await
-        })
+    on_each("bombs", async || {
+        let started = Started::default();
+        let server = attacked(&started)?;
+        let honest = honest(server.address).await?;
+        let base = [0x82, 0x86, 0x84, 0x41, 1, b'h'];
+        let crumb = [0x00, 6, b'c', b'o', b'o', b'k', b'i', b'e', 1, b'c'];
+        let bombs: [(&str, Vec<Vec<u8>>); 4] = [
+            // CVE-2026-49975: thousands of fields of nearly nothing.
+            ("15,000 references to a static field", vec![[&base[..], &[0x90; 15_000]].concat()]),
+            ("150 crumbs of a cookie", vec![[&base[..], &crumb.repeat(150)].concat()]),
+            // CVE-2016-6581.
+            ("16,000 references to 3,900 bytes", vec![insertion(3_900), [&base[..], &[0xbe; 16_000]].concat()]),
+            ("a table that is filled again and again", (0..200).map(|_| insertion(4_000)).collect()),
+        ];
+        for (what, blocks) in bombs {
+            let before = plimsoll_runtime::budget().charged();
+            let frames = blocks.iter().enumerate();
+            let bytes =
+                frames.flat_map(|(at, block)| frame(HEADERS, END_HEADERS | END_STREAM, 2 * at as u32 + 1, block));
+            let attacked = Attacked::with(server.address, &[], bytes.collect()).await?;
+            assert_eq!(attacked.end, End::Open, "{what}");
+            let is_allowed = blocks.len() == 200;
+            assert_eq!(attacked.has_answer(431), !is_allowed, "{what}: {:?}", attacked.frames);
+            let grown = plimsoll_runtime::budget().charged().saturating_sub(before);
+            assert!(grown < 1 << 20, "{what}: {grown} bytes");
+        }
+        // Who does it again and again is cut off.
+        let bomb = [&base[..], &[0x90; 1_000]].concat();
+        let bombs = many(300, |stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &bomb));
+        assert_eq!(Attacked::with(server.address, &[], bombs).await?.end, End::Farewell(ENHANCE_YOUR_CALM));
+        honest.end().await?;
+        server.stop().await
     });
 }
 
@@ -362,7 +312,7 @@ fn floods_of_frames_are_cut_off() {
             ("SETTINGS with many entries", frame(SETTINGS, 0, 0, &[0; 6 * 33]), flood),
             ("PING", frame(PING, 0, 0, &[0; 8]).repeat(16_500), flood),
             ("PRIORITY", frame(PRIORITY, 0, 7, &[0, 0, 0, 3, 9]).repeat(20_000), flood),
-            ("WINDOW_UPDATE", frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]).repeat(21_500), flood),
+            ("WINDOW_UPDATE", window_update(0, 1).repeat(21_500), flood),
             ("empty DATA", [&open[..], &frame(DATA, 0, 1, &[]).repeat(1_000)].concat(), flood),
             ("padding alone", [&open[..], &frame(DATA, 8, 1, &[2, 0, 0]).repeat(1_000)].concat(), flood),
             ("empty frames of a kind that nobody knows", frame(0xbe, 0, 0, &[]).repeat(1_000), flood),
@@ -421,7 +371,7 @@ fn frames_out_of_place_end_the_connection() {
             ("a number that goes back", [get(9, "/fine"), get(7, "/fine")].concat(), protocol),
             (
                 "a stream that is over",
-                [get(1, "/fine"), frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]), get(1, "/fine")].concat(),
+                [get(1, "/fine"), cancel(1), get(1, "/fine")].concat(),
                 End::Farewell(STREAM_CLOSED),
             ),
         ]
@@ -431,68 +381,64 @@ fn frames_out_of_place_end_the_connection() {
 /// CVE-2023-26964, and 128 streams whose answers nobody takes.
 #[test]
 fn streams_that_pile_up_are_refused_and_hold_little() {
-    on_each("stacked streams", || {
-        Box::pin(async {
-            let started = Started::default();
-            let server = attacked(&started)?;
-            let honest = Honest::begin(server.address).await?;
-            let before = plimsoll_runtime::budget().charged();
-            let stacked = Attacked::with(server.address, &[], many(200, |stream| get(stream, "/stuck"))).await?;
-            assert!(stacked.resets().iter().all(|code| *code == REFUSED_STREAM), "{:?}", stacked.resets());
-            assert!(stacked.resets().len() == 72 && stacked.end == End::Open, "{:?}", stacked.resets().len());
-            assert_eq!(started.0.load(Ordering::Relaxed), 128);
-            let flood = Attacked::with(server.address, &[], many(2_000, |stream| get(stream, "/stuck"))).await?;
-            assert_eq!(flood.end, End::Farewell(ENHANCE_YOUR_CALM));
-            // Eight connections with 128 streams of 1 MiB each and windows of 0: heads alone leave.
-            let mut blocked = Vec::new();
-            for _ in 0..8 {
-                let mut client = Client::connect(server.address, &[0, 4, 0, 0, 0, 0]).await?;
-                client.send(&many(128, |stream| get(stream, "/big"))).await?;
-                for _ in 0..128 {
-                    client.next_of(HEADERS).await?;
-                }
-                blocked.push(client);
+    on_each("stacked streams", async || {
+        let started = Started::default();
+        let server = attacked(&started)?;
+        let honest = honest(server.address).await?;
+        let before = plimsoll_runtime::budget().charged();
+        let stacked = Attacked::with(server.address, &[], many(200, |stream| get(stream, "/stuck"))).await?;
+        assert!(stacked.resets().iter().all(|code| *code == REFUSED_STREAM), "{:?}", stacked.resets());
+        assert!(stacked.resets().len() == 72 && stacked.end == End::Open, "{:?}", stacked.resets().len());
+        assert_eq!(started.0.load(Ordering::Relaxed), 128);
+        let flood = Attacked::with(server.address, &[], many(2_000, |stream| get(stream, "/stuck"))).await?;
+        assert_eq!(flood.end, End::Farewell(ENHANCE_YOUR_CALM));
+        // Eight connections with 128 streams of 1 MiB each and windows of 0: heads alone leave.
+        let mut blocked = Vec::new();
+        for _ in 0..8 {
+            let mut client = Client::connect(server.address, &[0, 4, 0, 0, 0, 0]).await?;
+            client.send(&many(128, |stream| get(stream, "/big"))).await?;
+            for _ in 0..128 {
+                client.next_of(HEADERS).await?;
             }
-            let grown = plimsoll_runtime::budget().charged().saturating_sub(before);
-            assert!(grown < 4 << 20, "{grown} bytes for 1,024 blocked streams");
-            // Windows of a byte get a byte, and are no way to more.
-            for client in &mut blocked {
-                let updates = many(128, |stream| frame(WINDOW_UPDATE, 0, stream, &[0, 0, 0, 1]));
-                client.send(&updates).await?;
-                for _ in 0..128 {
-                    assert_eq!(client.next_of(DATA).await?.payload, b"b");
-                }
+            blocked.push(client);
+        }
+        let grown = plimsoll_runtime::budget().charged().saturating_sub(before);
+        assert!(grown < 4 << 20, "{grown} bytes for 1,024 blocked streams");
+        // Windows of a byte get a byte, and are no way to more.
+        for client in &mut blocked {
+            let updates = many(128, |stream| window_update(stream, 1));
+            client.send(&updates).await?;
+            for _ in 0..128 {
+                assert_eq!(client.next_of(DATA).await?.payload, b"b");
             }
-            honest.end().await?;
-            drop(blocked);
-            server.stop().await
-        })
+        }
+        honest.end().await?;
+        drop(blocked);
+        server.stop().await
     });
 }
 
 /// Nobody is read faster than it reads.
 #[test]
 fn who_does_not_read_is_not_read() {
-    on_each("pings without reading", || {
-        Box::pin(async {
-            let server = attacked(&Started::default())?;
-            let honest = Honest::begin(server.address).await?;
-            let before = plimsoll_runtime::budget().charged();
-            let mut deaf: Vec<TcpStream> = Vec::new();
-            for _ in 0..4 {
-                let Client { mut socket, .. } = Client::connect(server.address, &[]).await?;
-                let pings = frame(PING, 0, 0, &[0; 8]).repeat(5_000);
-                let gets = many(400, |stream| get(stream, "/big"));
-                let attack = if deaf.len().is_multiple_of(2) { pings } else { gets };
-                let sent = plimsoll_runtime::timeout(Duration::from_millis(200), socket.send_bytes(&attack)).await;
-                drop(sent);
-                deaf.push(socket);
-            }
-            let grown = plimsoll_runtime::budget().charged().saturating_sub(before);
-            assert!(grown < 2 << 20, "{grown} bytes for four who do not read");
-            honest.end().await?;
-            drop(deaf);
-            server.stop().await
-        })
+    on_each("pings without reading", async || {
+        let server = attacked(&Started::default())?;
+        let honest = honest(server.address).await?;
+        let before = plimsoll_runtime::budget().charged();
+        let mut deaf: Vec<TcpStream> = Vec::new();
+        for _ in 0..4 {
+            let Client { mut socket, .. } = Client::connect(server.address, &[]).await?;
+            let pings = frame(PING, 0, 0, &[0; 8]).repeat(5_000);
+            let gets = many(400, |stream| get(stream, "/big"));
+            let attack = if deaf.len().is_multiple_of(2) { pings } else { gets };
+            let sent = plimsoll_runtime::timeout(Duration::from_millis(200), socket.send_bytes(&attack)).await;
+            drop(sent);
+            deaf.push(socket);
+        }
+        let grown = plimsoll_runtime::budget().charged().saturating_sub(before);
+        assert!(grown < 2 << 20, "{grown} bytes for four who do not read");
+        honest.end().await?;
+        drop(deaf);
+        server.stop().await
     });
 }

@@ -2,16 +2,19 @@
 //! the line holds.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, reason = "a test that could not run says so")]
+
+mod rig;
 
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::io::{Read, Write};
-use std::net::TcpStream;
 
 use plimsoll_http::{Config, Error, Request, Response, Server, Shed, StatusCode};
 use plimsoll_reactor::sim::{SimConfig, World};
-use plimsoll_runtime::{DriverChoice, MemoryLimit, Runtime, Spawner, memory, net, now, sleep, spawn};
+use plimsoll_runtime::net::TcpStream;
+use plimsoll_runtime::{MemoryLimit, Runtime, Spawner, memory, now, sleep, spawn};
+
+use rig::threads::{connect, serve_until, under_line};
 
 /// Together they are more than the line.
 const HALF_HEADS: usize = 3_000;
@@ -19,13 +22,6 @@ const HALF_HEAD_BYTES: usize = 1_000;
 const LINE: MemoryLimit = MemoryLimit::mib(3);
 /// So often a whole request is made meanwhile.
 const ASK_EVERY: usize = 50;
-const PATIENCE: Duration = Duration::from_secs(20);
-
-fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).expect("the listener's queue has room");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    stream
-}
 
 /// A whole request on a connection of its own, and its answer.
 fn ask(address: SocketAddr) -> String {
@@ -68,34 +64,13 @@ fn flood(address: SocketAddr) -> usize {
 
 #[test]
 fn half_heads_make_room_for_whole_requests() {
-    for choice in [DriverChoice::Uring, DriverChoice::Mio] {
-        let runtime = match Runtime::builder().workers(1).memory(LINE).driver(choice).build() {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                assert_eq!(choice, DriverChoice::Uring, "mio is always there: {error}");
-                println!("skipped: io_uring: {error}");
-                continue;
-            }
-        };
-        let told = runtime
-            .block_on(async {
-                let server = Server::bind("127.0.0.1:0")?;
-                let (address, stop) = (server.local_addr(), Spawner::current());
-                let flooding = std::thread::spawn(move || {
-                    let told = std::panic::catch_unwind(|| flood(address));
-                    stop.stop();
-                    told
-                });
-                server.serve(|_| async { Response::text("whole") }).await?;
-                let told = flooding.join().expect("its panics are caught");
-                Ok::<_, plimsoll_runtime::Error>(told.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            })
-            .unwrap_or_else(|error| panic!("{choice:?}: {error}"));
-        assert!(told > 0, "{choice:?}: the line was not reached: nobody was let go of");
-        assert!(runtime.budget().peak() <= LINE.as_bytes(), "{choice:?}");
-        let report = runtime.shutdown();
-        assert!(report.is_clean(), "{choice:?}: {report}");
-    }
+    under_line("half heads", LINE, async |_runtime| {
+        let server = Server::bind("127.0.0.1:0")?;
+        let address = server.local_addr();
+        let told = serve_until(server.serve(|_| async { Response::text("whole") }), move || flood(address)).await?;
+        assert!(told > 0, "the line was not reached: nobody was let go of");
+        Ok(())
+    });
 }
 
 /// Clients that ask for much and take nothing, at most: memory is short long before.
@@ -128,7 +103,7 @@ fn answers_that_nobody_takes_make_room_for_whole_requests() {
         let mut stalled = Vec::new();
         while memory::level() < memory::Level::Orange {
             assert!(stalled.len() < STALLED_MAX, "memory does not get short");
-            let mut client = net::TcpStream::connect(address).await.expect("it is accepted");
+            let mut client = TcpStream::connect(address).await.expect("it is accepted");
             client.send_static(b"GET /endless HTTP/1.1\r\nHost: h\r\n\r\n").await.expect("it is sent");
             stalled.push(client);
             sleep(Duration::from_millis(1)).await;
@@ -136,7 +111,7 @@ fn answers_that_nobody_takes_make_room_for_whole_requests() {
         let mut answered = 0;
         for _ in 0..40 {
             let asked = now();
-            let mut client = net::TcpStream::connect(address).await.expect("it is accepted");
+            let mut client = TcpStream::connect(address).await.expect("it is accepted");
             client.send_static(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").await.expect("it is sent");
             let mut answer = Vec::new();
             while let Some(lease) = client.recv().await.expect("an answer") {

@@ -54,73 +54,67 @@ async fn ask(address: core::net::SocketAddr, line: &str, body: &str) -> String {
 
 #[test]
 fn requests_find_their_routes() {
-    on_each("router", || {
-        Box::pin(async {
-            let server = Server::bind("127.0.0.1:0")?;
-            let address = server.local_addr();
-            let serving = spawn(server.serve_routes(routes()))?;
-            let cases = [
-                ("GET /users/7?q=1", "200", "<7>"),
-                ("GET /users/a%20b", "200", "<a%20b>"),
-                ("GET /users/me", "200", "it is me"),
-                ("GET http://h/users/9", "200", "<9>"),
-                ("DELETE /users/7", "204", ""),
-                ("GET /visit", "200", "visit 1"),
-                ("GET /visit", "200", "visit 2"),
-                ("GET /api", "200", "api"),
-                ("GET /api/x/y", "200", "x-y-/api/x/y"),
-                ("PUT /files/a/b/c", "200", "a/b/c: 5"),
-                ("GET /", "404", ""),
-                ("GET /users/7/", "404", ""),
-                ("GET /api/", "404", ""),
-                ("POST /users/7", "405", ""),
-                ("HEAD /users/7", "200", ""),
-                ("OPTIONS /visit", "204", ""),
-            ];
-            for (line, status, end) in cases {
-                let body = if line.starts_with("PUT") { "12345" } else { "" };
-                let answer = ask(address, line, body).await;
-                assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{line}: {answer}");
-                assert!(answer.ends_with(&format!("\r\n\r\n{end}")), "{line}: {answer}");
-            }
-            let refused = ask(address, "POST /users/7", "").await;
-            assert!(refused.contains("\r\nallow: GET, DELETE, HEAD, OPTIONS\r\n"), "{refused}");
-            let asked = ask(address, "OPTIONS /visit", "").await;
-            assert!(asked.contains("\r\nallow: GET, HEAD, OPTIONS\r\n"), "{asked}");
-            let head = ask(address, "HEAD /users/7", "").await;
-            assert!(head.contains("\r\nContent-Length: 3\r\n"), "{head}");
-            Spawner::current().stop();
-            serving.await.expect("no panic")
-        })
+    on_each("router", async || {
+        let server = Server::bind("127.0.0.1:0")?;
+        let address = server.local_addr();
+        let serving = spawn(server.serve_routes(routes()))?;
+        let cases = [
+            ("GET /users/7?q=1", "200", "<7>"),
+            ("GET /users/a%20b", "200", "<a%20b>"),
+            ("GET /users/me", "200", "it is me"),
+            ("GET http://h/users/9", "200", "<9>"),
+            ("DELETE /users/7", "204", ""),
+            ("GET /visit", "200", "visit 1"),
+            ("GET /visit", "200", "visit 2"),
+            ("GET /api", "200", "api"),
+            ("GET /api/x/y", "200", "x-y-/api/x/y"),
+            ("PUT /files/a/b/c", "200", "a/b/c: 5"),
+            ("GET /", "404", ""),
+            ("GET /users/7/", "404", ""),
+            ("GET /api/", "404", ""),
+            ("POST /users/7", "405", ""),
+            ("HEAD /users/7", "200", ""),
+            ("OPTIONS /visit", "204", ""),
+        ];
+        for (line, status, end) in cases {
+            let body = if line.starts_with("PUT") { "12345" } else { "" };
+            let answer = ask(address, line, body).await;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{line}: {answer}");
+            assert!(answer.ends_with(&format!("\r\n\r\n{end}")), "{line}: {answer}");
+        }
+        let refused = ask(address, "POST /users/7", "").await;
+        assert!(refused.contains("\r\nallow: GET, DELETE, HEAD, OPTIONS\r\n"), "{refused}");
+        let asked = ask(address, "OPTIONS /visit", "").await;
+        assert!(asked.contains("\r\nallow: GET, HEAD, OPTIONS\r\n"), "{asked}");
+        let head = ask(address, "HEAD /users/7", "").await;
+        assert!(head.contains("\r\nContent-Length: 3\r\n"), "{head}");
+        Spawner::current().stop();
+        serving.await.expect("no panic")
     });
 }
 
 #[test]
 fn a_fallback_answers_what_has_no_route() {
-    in_simulation("fallback", || {
-        Box::pin(async {
-            let server = Server::bind("127.0.0.1:0")?;
-            let address = server.local_addr();
-            let routes = routes().fallback(async |req: Request| {
-                Response::text(format!("nothing at {}", req.path())).with_status(StatusCode::NOT_FOUND)
-            });
-            let serving = spawn(server.serve_routes(routes))?;
-            assert!(ask(address, "GET /nowhere", "").await.ends_with("nothing at /nowhere"));
-            assert!(ask(address, "POST /visit", "").await.starts_with("HTTP/1.1 405 "), "a path without the method");
-            Spawner::current().stop();
-            serving.await.expect("no panic")
-        })
+    in_simulation("fallback", async || {
+        let server = Server::bind("127.0.0.1:0")?;
+        let address = server.local_addr();
+        let routes = routes().fallback(async |req: Request| {
+            Response::text(format!("nothing at {}", req.path())).with_status(StatusCode::NOT_FOUND)
+        });
+        let serving = spawn(server.serve_routes(routes))?;
+        assert!(ask(address, "GET /nowhere", "").await.ends_with("nothing at /nowhere"));
+        assert!(ask(address, "POST /visit", "").await.starts_with("HTTP/1.1 405 "), "a path without the method");
+        Spawner::current().stop();
+        serving.await.expect("no panic")
     });
 }
 
 #[test]
 fn routes_that_collide_do_not_serve() {
-    in_simulation("collision", || {
-        Box::pin(async {
-            let routes = routes().get("/visit", user);
-            let error = Server::bind("127.0.0.1:0")?.serve_routes(routes).await.expect_err("two routes for one path");
-            assert!(error.to_string().contains("Router::check"), "{error}");
-            Ok(())
-        })
+    in_simulation("collision", async || {
+        let routes = routes().get("/visit", user);
+        let error = Server::bind("127.0.0.1:0")?.serve_routes(routes).await.expect_err("two routes for one path");
+        assert!(error.to_string().contains("Router::check"), "{error}");
+        Ok(())
     });
 }

@@ -2,7 +2,8 @@
 //! there is none for too long. The program holds the memory itself here, so nobody can be let go of.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, reason = "a test that could not run says so")]
+
+mod rig;
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -12,10 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_http::{Config, Error, Request, Response, Server, StatusCode};
-use plimsoll_runtime::{Budget, DriverChoice, Kind, Lease, MemoryLimit, Runtime, Spawner, pool, sleep, spawn};
+use plimsoll_runtime::{Budget, MemoryLimit, plan, sleep, spawn};
+
+use rig::memory::fill;
+use rig::threads::{PATIENCE, connect, serve_until, under_line};
 
 const LINE: MemoryLimit = MemoryLimit::mib(4);
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Who holds the memory, and who wants it held.
 struct Stage {
@@ -49,9 +52,18 @@ impl Stage {
     }
 }
 
+/// Gives the memory back when the clients are done, also when they panic: a server that stops wants some.
+struct Release(Arc<Stage>);
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.0.want(false);
+    }
+}
+
 /// Takes all memory that is left while it is wanted.
 async fn hold(stage: Arc<Stage>) {
-    let mut held = Vec::<Lease>::new();
+    let mut held = Vec::new();
     loop {
         sleep(Duration::from_millis(5)).await;
         let wanted = stage.wanted.load(Ordering::Acquire);
@@ -59,11 +71,8 @@ async fn hold(stage: Arc<Stage>) {
             continue;
         }
         held.clear();
-        let lens: &[usize] = if wanted { &[131_072, 16_384, 4_096, 1_024, 512, 64] } else { &[] };
-        for len in lens {
-            while let Ok(lease) = pool().try_acquire(*len, Kind::Buffers) {
-                held.push(lease);
-            }
+        if wanted {
+            held.extend(fill(1));
         }
         stage.held.store(wanted, Ordering::Release);
     }
@@ -97,50 +106,21 @@ async fn answer(mut req: Request, stage: Arc<Stage>) -> Result<Response, Error> 
 
 /// Runs clients in a thread of their own against a server of each driver.
 fn on_each(name: &str, config: &Config, clients: fn(SocketAddr, &Stage)) {
-    for choice in [DriverChoice::Uring, DriverChoice::Mio] {
-        let runtime = match Runtime::builder().workers(1).memory(LINE).driver(choice).build() {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                assert_eq!(choice, DriverChoice::Uring, "mio is always there: {error}");
-                println!("skipped: {name} on io_uring: {error}");
-                continue;
-            }
-        };
+    under_line(name, LINE, async |runtime| {
         let (wanted, held) = (AtomicBool::new(false), AtomicBool::new(false));
         let stage = Arc::new(Stage { wanted, held, budget: Arc::clone(runtime.budget()) });
-        let config = config.clone();
-        runtime
-            .block_on(async {
-                let holding = spawn(hold(Arc::clone(&stage)))?;
-                let server = Server::bind("127.0.0.1:0")?.config(config);
-                let (address, stop) = (server.local_addr(), Spawner::current());
-                let theirs = Arc::clone(&stage);
-                let clients = std::thread::spawn(move || {
-                    let act = std::panic::AssertUnwindSafe(|| clients(address, &theirs));
-                    let result = std::panic::catch_unwind(act);
-                    theirs.want(false);
-                    stop.stop();
-                    result
-                });
-                server.serve(move |req| answer(req, Arc::clone(&stage))).await?;
-                holding.abort();
-                let result = clients.join().expect("its panics are caught");
-                result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                Ok::<_, plimsoll_runtime::Error>(())
-            })
-            .unwrap_or_else(|error| panic!("{name} on {choice:?}: {error}"));
-        let budget = runtime.budget();
-        assert_eq!(budget.waiting(), 0, "{name} on {choice:?}: a waiter was left behind");
-        assert!(budget.peak() <= LINE.as_bytes(), "{name} on {choice:?}");
-        let report = runtime.shutdown();
-        assert!(report.is_clean(), "{name} on {choice:?}: {report}");
-    }
-}
-
-fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).expect("the listener's queue has room");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    stream
+        let holding = spawn(hold(Arc::clone(&stage)))?;
+        let server = Server::bind("127.0.0.1:0")?.config(config.clone());
+        let (address, theirs) = (server.local_addr(), Release(Arc::clone(&stage)));
+        let serving = server.serve(move |req| answer(req, Arc::clone(&stage)));
+        serve_until(serving, move || {
+            let Release(stage) = &theirs;
+            clients(address, stage);
+        })
+        .await?;
+        holding.abort();
+        Ok(())
+    });
 }
 
 /// Asks on a connection, and reads until `end` is there or the connection ends.
@@ -233,46 +213,28 @@ fn a_piece_of_an_answer_waits_until_there_is_room() {
 
 #[test]
 fn connections_wait_outside_while_the_container_has_no_room_for_their_sockets() {
-    for choice in [DriverChoice::Uring, DriverChoice::Mio] {
-        let Ok(runtime) = Runtime::builder().workers(1).memory(LINE).container(None).driver(choice).build() else {
-            println!("skipped on {choice:?}");
-            continue;
-        };
+    under_line("no room for sockets", LINE, async |runtime| {
         // With the line, and the 20 % that are for others, there is room for three and a half connections.
-        let one = plimsoll_runtime::plan::kernel_per_connection(runtime.driver().kind);
-        let container = (LINE.as_bytes() + 3 * one + one / 2) * 10 / 8;
-        let budget = Arc::clone(runtime.budget());
-        budget.set_container_bytes(container);
-        let served = runtime.block_on(async {
-            let server = Server::bind("127.0.0.1:0")?;
-            let (address, stop) = (server.local_addr(), Spawner::current());
-            let clients = std::thread::spawn(move || {
-                let result = std::panic::catch_unwind(|| {
-                    let mut clients: Vec<_> = (0..4).map(|_| connect(address)).collect();
-                    for client in &mut clients[..3] {
-                        assert!(ask(client, &request("/", 0), "fine").ends_with("fine"));
-                    }
-                    let mut last = clients.pop().expect("there are four");
-                    last.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
-                    last.write_all(&request("/", 0)).expect("the kernel takes it");
-                    let waits = last.read(&mut [0; 16]).expect_err("nobody has accepted it");
-                    assert_eq!(waits.kind(), std::io::ErrorKind::WouldBlock);
-                    last.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-                    drop(clients.pop());
-                    assert!(ask(&mut last, &[], "fine").ends_with("fine"));
-                });
-                stop.stop();
-                result
-            });
-            server.serve(|_req| async { Response::text("fine") }).await?;
-            let result = clients.join().expect("its panics are caught");
-            result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            Ok::<_, plimsoll_runtime::Error>(())
-        });
-        served.unwrap_or_else(|error| panic!("{choice:?}: {error}"));
-        assert!(runtime.shutdown().is_clean());
-        assert_eq!(budget.kernel_bytes_estimate(), 0, "{choice:?}");
-    }
+        let one = plan::kernel_per_connection(runtime.driver().kind);
+        runtime.budget().set_container_bytes((LINE.as_bytes() + 3 * one + one / 2) * 10 / 8);
+        let server = Server::bind("127.0.0.1:0")?;
+        let address = server.local_addr();
+        let clients = move || {
+            let mut clients: Vec<_> = (0..4).map(|_| connect(address)).collect();
+            for client in &mut clients[..3] {
+                assert!(ask(client, &request("/", 0), "fine").ends_with("fine"));
+            }
+            let mut last = clients.pop().expect("there are four");
+            last.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+            last.write_all(&request("/", 0)).expect("the kernel takes it");
+            let waits = last.read(&mut [0; 16]).expect_err("nobody has accepted it");
+            assert_eq!(waits.kind(), std::io::ErrorKind::WouldBlock);
+            last.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+            drop(clients.pop());
+            assert!(ask(&mut last, &[], "fine").ends_with("fine"));
+        };
+        serve_until(server.serve(|_req| async { Response::text("fine") }), clients).await
+    });
 }
 
 #[test]

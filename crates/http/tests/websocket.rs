@@ -6,119 +6,22 @@ mod rig;
 use core::cell::RefCell;
 use core::time::Duration;
 
-use plimsoll_http::codec::ws::{CloseCode, Decoder, Event, FrameHead, Limits, Opcode, Role};
+use plimsoll_http::codec::ws::{CloseCode, FrameHead, Opcode};
 use plimsoll_http::{
     Config, Error, Message, OriginCheck, Request, Response, WEBSOCKET_PARKED_BYTES, WEBSOCKET_TASK_BYTES,
     WebSocketConfig, WebSocketEnd, WebSocketHandler, WebSocketRef,
 };
 use plimsoll_runtime::net::TcpStream;
-use plimsoll_runtime::{Result, pool_stats, sleep, timeout};
+use plimsoll_runtime::{Result, sleep};
+use rig::memory::held_bytes;
+use rig::websocket::{Client, Got, HANDSHAKE, KEY, close, echo, frame, text};
 use rig::{in_simulation, on_each, serve, talk};
 
-const HANDSHAKE: &str = "GET / HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
-const KEY: [u8; 4] = [9, 8, 7, 6];
-
-/// The client's end.
-struct Client {
-    stream: TcpStream,
-    decoder: Decoder,
-    input: Vec<u8>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Got {
-    Message(bool, Vec<u8>),
-    Ping(Vec<u8>),
-    Pong(Vec<u8>),
-    Close(Option<CloseCode>),
-    /// The end of the stream.
-    End,
-}
-
-fn frame(is_final: bool, opcode: Opcode, payload: &[u8]) -> Vec<u8> {
-    let head = FrameHead { is_final, ..FrameHead::message(opcode, payload.len() as u64) }.masked(KEY);
-    let mut payload = payload.to_vec();
-    head.mask(&mut payload);
-    [head.encode().as_bytes(), &payload].concat()
-}
-
-impl Client {
-    /// Opens, with `early` behind the head in the same bytes.
-    async fn open(address: core::net::SocketAddr, early: &[u8]) -> Result<Self> {
-        Self::open_at(address, "/", "", early).await.map(|(client, _)| client)
-    }
-
-    /// The same for a path, with more fields; and the head of the answer.
-    async fn open_at(address: core::net::SocketAddr, path: &str, fields: &str, early: &[u8]) -> Result<(Self, String)> {
-        let mut stream = TcpStream::connect(address).await?;
-        let head = HANDSHAKE.replacen("GET /", &format!("GET {path}"), 1);
-        stream.send_bytes(&[head.as_bytes(), fields.as_bytes(), b"\r\n", early].concat()).await?;
-        let mut input = Vec::new();
-        let end = loop {
-            if let Some(at) = input.windows(4).position(|window| window == b"\r\n\r\n") {
-                break at + 4;
-            }
-            input.extend_from_slice(&stream.recv().await?.expect("an answer"));
-        };
-        let head = String::from_utf8(input.drain(..end).collect()).expect("a head is ASCII");
-        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
-        let head = head.to_ascii_lowercase();
-        for line in ["upgrade: websocket", "connection: upgrade", "sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo="]
-        {
-            assert_eq!(head.lines().filter(|found| *found == line).count(), 1, "{head}");
-        }
-        let limits = Limits { message_bytes_max: u32::MAX, fragments_max: u32::MAX };
-        let decoder = Decoder::new(Role::Client, limits);
-        let decoder = if head.contains("permessage-deflate") { decoder.compressed() } else { decoder };
-        Ok((Self { stream, decoder, input }, head))
-    }
-
-    async fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        self.stream.send_bytes(bytes).await
-    }
-
-    async fn next(&mut self) -> Result<Got> {
-        let mut message = None;
-        loop {
-            let decoded = self.decoder.decode(&mut self.input, 0).expect("a server keeps to the protocol");
-            let taken: Vec<u8> = self.input.drain(..decoded.consumed).collect();
-            match decoded.event {
-                Event::NeedMore => match timeout(Duration::from_secs(300), self.stream.recv()).await?? {
-                    Some(lease) => self.input.extend_from_slice(&lease),
-                    None => return Ok(Got::End),
-                },
-                Event::Begin { is_text, .. } => message = Some((is_text, Vec::new())),
-                Event::Data(range) => message.as_mut().expect("begun").1.extend_from_slice(&taken[range]),
-                Event::End => {
-                    let (is_text, payload) = message.take().expect("begun");
-                    return Ok(Got::Message(is_text, payload));
-                }
-                Event::Ping(range) => return Ok(Got::Ping(taken[range].to_vec())),
-                Event::Pong(range) => return Ok(Got::Pong(taken[range].to_vec())),
-                Event::Close { code, .. } => return Ok(Got::Close(code)),
-            }
-        }
-    }
-}
-
-/// Echoes in a task; for a path that begins with `/called`, in a handler without one.
+/// A server's end that echoes, see [`echo`].
 fn echo_with(
     config: WebSocketConfig,
 ) -> impl Fn(Request) -> core::future::Ready<Result<Response, Error>> + Clone + Send {
-    move |request| {
-        core::future::ready(if request.path().starts_with("/called") {
-            request.serve_websocket(&config, |socket: &mut WebSocketRef<'_>, message: Message| socket.send(message))
-        } else {
-            request.upgrade_websocket(&config, |mut socket| async move {
-                while let Ok(Some(message)) = socket.recv().await {
-                    if socket.send(message).await.is_err() {
-                        return;
-                    }
-                }
-            })
-        })
-    }
+    move |request| core::future::ready(echo(&request, &config))
 }
 
 /// Both forms of a server's end.
@@ -126,233 +29,212 @@ const FORMS: [&str; 2] = ["/", "/called"];
 
 #[test]
 fn messages_of_all_sizes_come_back() {
-    on_each("echo", || {
-        Box::pin(async {
-            let running = serve(Config::default(), echo_with(WebSocketConfig::default()))?;
-            for form in FORMS {
-                let early = frame(true, Opcode::Text, "früh".as_bytes());
-                let (mut client, _) = Client::open_at(running.address, form, "", &early).await?;
-                assert_eq!(client.next().await?, Got::Message(true, "früh".as_bytes().to_vec()));
-                for bytes in [0, 1, 125, 126, 4_000, 65_535, 65_536, 300_000, 1 << 20] {
-                    let payload: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
-                    client.send(&frame(true, Opcode::Binary, &payload)).await?;
-                    assert_eq!(client.next().await?, Got::Message(false, payload), "{bytes} bytes");
-                }
-                // A text in fragments, with a ping between them, a byte at a time.
-                let parts = [
-                    frame(false, Opcode::Text, b"h\xC3"),
-                    frame(true, Opcode::Ping, b"there?"),
-                    frame(true, Opcode::Continuation, b"\xA9"),
-                ];
-                for byte in parts.concat() {
-                    client.send(&[byte]).await?;
-                }
-                assert_eq!(client.next().await?, Got::Pong(b"there?".to_vec()));
-                assert_eq!(client.next().await?, Got::Message(true, "hé".as_bytes().to_vec()));
-                client.send(&frame(true, Opcode::Close, &CloseCode(4_321).0.to_be_bytes())).await?;
-                assert_eq!(client.next().await?, Got::Close(Some(CloseCode(4_321))));
-                assert_eq!(client.next().await?, Got::End);
+    on_each("echo", async || {
+        let running = serve(Config::default(), echo_with(WebSocketConfig::default()))?;
+        for form in FORMS {
+            let early = text("früh");
+            let mut client = Client::open_and_say(running.address, form, &early).await?;
+            assert_eq!(client.next().await?, Got::Text("früh".into()));
+            for bytes in [0, 1, 125, 126, 4_000, 65_535, 65_536, 300_000, 1 << 20] {
+                let payload: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
+                client.send(&frame(true, Opcode::Binary, &payload)).await?;
+                assert_eq!(client.next().await?, Got::Binary(payload), "{bytes} bytes");
             }
-            assert_eq!(running.counters.totals().websockets_total, 2);
-            running.stop().await
-        })
+            // A text in fragments, with a ping between them, a byte at a time.
+            let parts = [
+                frame(false, Opcode::Text, b"h\xC3"),
+                frame(true, Opcode::Ping, b"there?"),
+                frame(true, Opcode::Continuation, b"\xA9"),
+            ];
+            for byte in parts.concat() {
+                client.send(&[byte]).await?;
+            }
+            assert_eq!(client.next().await?, Got::Pong(b"there?".to_vec()));
+            assert_eq!(client.next().await?, Got::Text("hé".into()));
+            client.send(&close(4_321)).await?;
+            assert_eq!(client.next().await?, Got::Close(Some(CloseCode(4_321))));
+            assert_eq!(client.next().await?, Got::End);
+        }
+        assert_eq!(running.counters.totals().websockets_total, 2);
+        running.stop().await
     });
 }
 
 #[test]
 fn what_is_no_handshake_is_told_so() {
-    on_each("refusals", || {
-        Box::pin(async {
-            let config = WebSocketConfig { origin: OriginCheck::SameHost, ..WebSocketConfig::default() };
-            let running = serve(Config::default(), echo_with(config))?;
-            let plain = "GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
-            let answer = talk(running.address, &[plain.as_bytes()], None).await?.to_ascii_lowercase();
-            assert!(answer.starts_with("http/1.1 426 "), "{answer}");
-            assert!(answer.contains("\r\nsec-websocket-version: 13\r\n"), "{answer}");
-            assert!(answer.contains("\r\nupgrade: websocket\r\n"), "{answer}");
-            let bad_key = format!("{}Origin: http://here\r\n\r\n", HANDSHAKE.replace("==", ""));
-            let answer = talk(running.address, &[bad_key.as_bytes()], Some(b"\r\n\r\n")).await?;
-            assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-            for (origin, status) in [("http://evil.example", "403"), ("null", "403"), ("https://HERE", "101")] {
-                let request = format!("{HANDSHAKE}Origin: {origin}\r\n\r\n");
-                let answer = talk(running.address, &[request.as_bytes()], Some(b"\r\n\r\n")).await?;
-                assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{origin}: {answer}");
-            }
-            running.stop().await
-        })
+    on_each("refusals", async || {
+        let config = WebSocketConfig { origin: OriginCheck::SameHost, ..WebSocketConfig::default() };
+        let running = serve(Config::default(), echo_with(config))?;
+        let plain = "GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
+        let answer = talk(running.address, &[plain.as_bytes()], None).await?.to_ascii_lowercase();
+        assert!(answer.starts_with("http/1.1 426 "), "{answer}");
+        assert!(answer.contains("\r\nsec-websocket-version: 13\r\n"), "{answer}");
+        assert!(answer.contains("\r\nupgrade: websocket\r\n"), "{answer}");
+        let bad_key = format!("{}Origin: http://here\r\n\r\n", HANDSHAKE.replace("==", ""));
+        let answer = talk(running.address, &[bad_key.as_bytes()], Some(b"\r\n\r\n")).await?;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+        for (origin, status) in [("http://evil.example", "403"), ("null", "403"), ("https://HERE", "101")] {
+            let request = format!("{HANDSHAKE}Origin: {origin}\r\n\r\n");
+            let answer = talk(running.address, &[request.as_bytes()], Some(b"\r\n\r\n")).await?;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{origin}: {answer}");
+        }
+        running.stop().await
     });
 }
 
 #[test]
 fn attacks_are_cut_off_with_their_codes() {
-    on_each("attacks", || {
-        Box::pin(async {
-            let running = serve(Config::default(), echo_with(WebSocketConfig::default()))?;
-            let mut honest = Client::open(running.address, b"").await?;
-            let length_first = FrameHead::message(Opcode::Binary, 1 << 40).masked(KEY).encode();
-            let fragments = [frame(false, Opcode::Binary, b"a"), frame(false, Opcode::Continuation, b"").repeat(200)];
-            let cases = [
-                ("length first", length_first.as_bytes().to_vec(), CloseCode::TOO_LARGE),
-                ("unmasked", vec![0x81, 1, b'x'], CloseCode::PROTOCOL),
-                ("text", frame(true, Opcode::Text, b"\xED\xA0\x80"), CloseCode::INVALID),
-                ("fragments", fragments.concat(), CloseCode::POLICY),
-                ("pings", frame(true, Opcode::Ping, b"").repeat(5_000), CloseCode::POLICY),
-            ];
-            for ((what, bytes, code), form) in cases.iter().flat_map(|case| FORMS.map(|form| (case, form))) {
-                let before = plimsoll_runtime::budget().charged();
-                let (mut client, _) = Client::open_at(running.address, form, "", b"").await?;
-                client.send(bytes).await?;
-                let mut got = client.next().await?;
-                while matches!(got, Got::Pong(_)) {
-                    got = client.next().await?;
-                }
-                assert_eq!(got, Got::Close(Some(*code)), "{what}");
-                assert_eq!(client.next().await?, Got::End, "{what}");
-                assert!(plimsoll_runtime::budget().charged() < before + (1 << 20), "{what}");
-                honest.send(&frame(true, Opcode::Text, what.as_bytes())).await?;
-                assert_eq!(honest.next().await?, Got::Message(true, what.as_bytes().to_vec()));
+    on_each("attacks", async || {
+        let running = serve(Config::default(), echo_with(WebSocketConfig::default()))?;
+        let mut honest = Client::open(running.address, "/").await?;
+        let length_first = FrameHead::message(Opcode::Binary, 1 << 40).masked(KEY).encode();
+        let fragments = [frame(false, Opcode::Binary, b"a"), frame(false, Opcode::Continuation, b"").repeat(200)];
+        let cases = [
+            ("length first", length_first.as_bytes().to_vec(), CloseCode::TOO_LARGE),
+            ("unmasked", vec![0x81, 1, b'x'], CloseCode::PROTOCOL),
+            ("text", frame(true, Opcode::Text, b"\xED\xA0\x80"), CloseCode::INVALID),
+            ("fragments", fragments.concat(), CloseCode::POLICY),
+            ("pings", frame(true, Opcode::Ping, b"").repeat(5_000), CloseCode::POLICY),
+        ];
+        for ((what, bytes, code), form) in cases.iter().flat_map(|case| FORMS.map(|form| (case, form))) {
+            let before = plimsoll_runtime::budget().charged();
+            let mut client = Client::open(running.address, form).await?;
+            client.send(bytes).await?;
+            let mut got = client.next().await?;
+            while matches!(got, Got::Pong(_)) {
+                got = client.next().await?;
             }
-            drop(honest);
-            running.stop().await
-        })
+            assert_eq!(got, Got::Close(Some(*code)), "{what}");
+            assert_eq!(client.next().await?, Got::End, "{what}");
+            assert!(plimsoll_runtime::budget().charged() < before + (1 << 20), "{what}");
+            honest.send(&text(what)).await?;
+            assert_eq!(honest.text().await?, *what);
+        }
+        drop(honest);
+        running.stop().await
     });
 }
 
 #[test]
 fn the_server_closes_and_says_why() {
-    on_each("closes", || {
-        Box::pin(async {
-            let running = serve(Config::default(), |request: Request| async move {
-                request.upgrade_websocket(&WebSocketConfig::default(), |mut socket| async move {
-                    let sent = socket.send(Message::text("bye")).await;
-                    assert!(sent.is_ok() && socket.close(CloseCode(4_000), "enough").await.is_ok());
-                })
-            })?;
-            let mut client = Client::open(running.address, b"").await?;
-            assert_eq!(client.next().await?, Got::Message(true, b"bye".to_vec()));
-            assert_eq!(client.next().await?, Got::Close(Some(CloseCode(4_000))));
-            client.send(&frame(true, Opcode::Close, &4_000_u16.to_be_bytes())).await?;
-            assert_eq!(client.next().await?, Got::End);
-            drop(client);
-            running.stop().await
-        })
+    on_each("closes", async || {
+        let running = serve(Config::default(), |request: Request| async move {
+            request.upgrade_websocket(&WebSocketConfig::default(), |mut socket| async move {
+                let sent = socket.send(Message::text("bye")).await;
+                assert!(sent.is_ok() && socket.close(CloseCode(4_000), "enough").await.is_ok());
+            })
+        })?;
+        let mut client = Client::open(running.address, "/").await?;
+        assert_eq!(client.next().await?, Got::Text("bye".into()));
+        assert_eq!(client.next().await?, Got::Close(Some(CloseCode(4_000))));
+        client.send(&close(4_000)).await?;
+        assert_eq!(client.next().await?, Got::End);
+        drop(client);
+        running.stop().await
     });
 }
 
 #[test]
 fn a_server_that_stops_goes_away_politely() {
-    on_each("stop", || {
-        Box::pin(async {
-            let running = serve(Config::default(), echo_with(WebSocketConfig::default()))?;
-            let mut clients = Vec::new();
-            for form in FORMS {
-                let (mut client, _) =
-                    Client::open_at(running.address, form, "", &frame(true, Opcode::Text, b"x")).await?;
-                assert_eq!(client.next().await?, Got::Message(true, b"x".to_vec()));
-                clients.push(plimsoll_runtime::spawn(async move {
-                    let told = client.next().await;
-                    client.send(&frame(true, Opcode::Close, &1_001_u16.to_be_bytes())).await?;
-                    assert_eq!(client.next().await?, Got::End);
-                    told
-                })?);
-            }
-            let counters = running.counters.clone();
-            running.stop().await?;
-            for client in clients {
-                assert_eq!(client.await.expect("no panic")?, Got::Close(Some(CloseCode::GOING_AWAY)));
-            }
-            let totals = counters.totals();
-            assert_eq!((totals.parked, totals.active), (0, 0));
-            Ok(())
-        })
+    on_each("stop", async || {
+        let running = serve(Config::default(), echo_with(WebSocketConfig::default()))?;
+        let mut clients = Vec::new();
+        for form in FORMS {
+            let mut client = Client::open_and_say(running.address, form, &text("x")).await?;
+            assert_eq!(client.next().await?, Got::Text("x".into()));
+            clients.push(plimsoll_runtime::spawn(async move {
+                let told = client.next().await;
+                client.send(&close(1_001)).await?;
+                assert_eq!(client.next().await?, Got::End);
+                told
+            })?);
+        }
+        let counters = running.counters.clone();
+        running.stop().await?;
+        for client in clients {
+            assert_eq!(client.await.expect("no panic")?, Got::Close(Some(CloseCode::GOING_AWAY)));
+        }
+        let totals = counters.totals();
+        assert_eq!((totals.parked, totals.active), (0, 0));
+        Ok(())
     });
 }
 
 /// A minute of silence: asked, and let go of.
 #[test]
 fn a_peer_that_is_silent_is_asked_and_then_gone() {
-    in_simulation("keep-alive", || {
-        Box::pin(async {
-            thread_local!(static ENDS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) });
-            let running = serve(Config::default(), |request: Request| async move {
-                request.upgrade_websocket(&WebSocketConfig::default(), |mut socket| async move {
-                    let end = socket.recv().await;
-                    ENDS.with_borrow_mut(|ends| ends.push(format!("{end:?}")));
-                })
-            })?;
-            let mut answers = Client::open(running.address, b"").await?;
-            for _ in 0..5 {
-                assert_eq!(answers.next().await?, Got::Ping(Vec::new()));
-                answers.send(&frame(true, Opcode::Pong, b"")).await?;
-            }
-            let mut silent = Client::open(running.address, b"").await?;
-            assert_eq!(silent.next().await?, Got::Ping(Vec::new()));
-            assert_eq!(silent.next().await?, Got::Close(Some(CloseCode::POLICY)));
-            // A message that never ends.
-            let mut slow = Client::open(running.address, &frame(false, Opcode::Text, b"a")).await?;
-            let mut got = slow.next().await?;
-            while matches!(got, Got::Ping(_)) {
-                got = slow.next().await?;
-            }
-            assert_eq!(got, Got::Close(Some(CloseCode::POLICY)));
-            drop((answers, silent, slow));
-            sleep(Duration::from_secs(120)).await;
-            ENDS.with_borrow(|ends| {
-                assert_eq!(ends.len(), 3);
-                assert!(ends.iter().all(|end| end.contains("Gone")), "{ends:?}");
-            });
-            running.stop().await
-        })
+    in_simulation("keep-alive", async || {
+        thread_local!(static ENDS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) });
+        let running = serve(Config::default(), |request: Request| async move {
+            request.upgrade_websocket(&WebSocketConfig::default(), |mut socket| async move {
+                let end = socket.recv().await;
+                ENDS.with_borrow_mut(|ends| ends.push(format!("{end:?}")));
+            })
+        })?;
+        let mut answers = Client::open(running.address, "/").await?;
+        for _ in 0..5 {
+            assert_eq!(answers.next().await?, Got::Ping(Vec::new()));
+            answers.send(&frame(true, Opcode::Pong, b"")).await?;
+        }
+        let mut silent = Client::open(running.address, "/").await?;
+        assert_eq!(silent.next().await?, Got::Ping(Vec::new()));
+        assert_eq!(silent.next().await?, Got::Close(Some(CloseCode::POLICY)));
+        // A message that never ends.
+        let mut slow = Client::open_and_say(running.address, "/", &frame(false, Opcode::Text, b"a")).await?;
+        let mut got = slow.next().await?;
+        while matches!(got, Got::Ping(_)) {
+            got = slow.next().await?;
+        }
+        assert_eq!(got, Got::Close(Some(CloseCode::POLICY)));
+        drop((answers, silent, slow));
+        sleep(Duration::from_secs(120)).await;
+        ENDS.with_borrow(|ends| {
+            assert_eq!(ends.len(), 3);
+            assert!(ends.iter().all(|end| end.contains("Gone")), "{ends:?}");
+        });
+        running.stop().await
     });
-}
-
-/// Bytes of the pool that somebody holds: buffers, and the entries and tasks that are in it too.
-fn held_bytes() -> u64 {
-    let stats = pool_stats();
-    stats.iter().flat_map(|stats| &stats.classes).map(|class| class.live * class.class.bytes() as u64).sum()
 }
 
 #[test]
 fn a_parked_websocket_holds_no_buffer() {
-    on_each("parked", || {
-        Box::pin(async {
-            const SOCKETS: u64 = 256;
-            let running = serve(Config::default(), echo_with(WebSocketConfig::default()))?;
-            // What a client's end in this process holds: as much as one of an HTTP connection.
-            let mut plain = Vec::new();
+    on_each("parked", async || {
+        const SOCKETS: u64 = 256;
+        let running = serve(Config::default(), echo_with(WebSocketConfig::default()))?;
+        // What a client's end in this process holds: as much as one of an HTTP connection.
+        let mut plain = Vec::new();
+        let none = held_bytes();
+        for _ in 0..SOCKETS {
+            let mut stream = TcpStream::connect(running.address).await?;
+            stream.send_static(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").await?;
+            stream.recv().await?.expect("an answer");
+            plain.push(stream);
+        }
+        sleep(Duration::from_millis(20)).await;
+        let of_http = held_bytes() - none;
+        for (form, own_bytes) in [("/called", WEBSOCKET_PARKED_BYTES), ("/", WEBSOCKET_TASK_BYTES + 256)] {
             let none = held_bytes();
+            let mut clients = Vec::new();
             for _ in 0..SOCKETS {
-                let mut stream = TcpStream::connect(running.address).await?;
-                stream.send_static(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").await?;
-                stream.recv().await?.expect("an answer");
-                plain.push(stream);
+                clients.push(Client::open(running.address, form).await?);
             }
             sleep(Duration::from_millis(20)).await;
-            let of_http = held_bytes() - none;
-            for (form, own_bytes) in [("/called", WEBSOCKET_PARKED_BYTES), ("/", WEBSOCKET_TASK_BYTES + 256)] {
-                let none = held_bytes();
-                let mut clients = Vec::new();
-                for _ in 0..SOCKETS {
-                    clients.push(Client::open_at(running.address, form, "", b"").await?.0);
-                }
-                sleep(Duration::from_millis(20)).await;
-                let fresh = held_bytes();
-                for client in &mut clients {
-                    client.send(&frame(true, Opcode::Text, &[b'x'; 3_000])).await?;
-                    assert_eq!(client.next().await?, Got::Message(true, vec![b'x'; 3_000]));
-                }
-                sleep(Duration::from_millis(20)).await;
-                // What was received and sent has left nothing behind.
-                // But for a page of operations, perhaps.
-                assert!(held_bytes() <= fresh + 4_096, "{} of {fresh}", held_bytes());
-                let each = (fresh - none).saturating_sub(of_http) / SOCKETS;
-                // A page of the table or of operations may be begun.
-                let page = 4_096 / SOCKETS;
-                assert!(each <= own_bytes as u64 + 2 * page, "{form}: {each} bytes beside an HTTP connection");
+            let fresh = held_bytes();
+            for client in &mut clients {
+                client.send(&text(&"x".repeat(3_000))).await?;
+                assert_eq!(client.next().await?, Got::Text("x".repeat(3_000)));
             }
-            drop(plain);
-            running.stop().await
-        })
+            sleep(Duration::from_millis(20)).await;
+            // What was received and sent has left nothing behind.
+            // But for a page of operations, perhaps.
+            assert!(held_bytes() <= fresh + 4_096, "{} of {fresh}", held_bytes());
+            let each = (fresh - none).saturating_sub(of_http) / SOCKETS;
+            // A page of the table or of operations may be begun.
+            let page = 4_096 / SOCKETS;
+            assert!(each <= own_bytes as u64 + 2 * page, "{form}: {each} bytes beside an HTTP connection");
+        }
+        drop(plain);
+        running.stop().await
     });
 }
 
@@ -402,130 +284,119 @@ impl WebSocketHandler for Telling {
 
 #[test]
 fn a_handler_is_called_from_the_beginning_to_the_end() {
-    in_simulation("called", || {
-        Box::pin(async {
-            let running = serve(Config::default(), |request: Request| async move {
-                request.serve_websocket(&WebSocketConfig::default(), Telling(Vec::new()))
-            })?;
-            let cases: [(&str, Option<&str>, Option<u16>, &str); 6] = [
-                ("x", Some("x"), None, "opened x Gone"),
-                ("panic", None, Some(1_011), "opened panic ByUs(CloseCode(1011))"),
-                ("error", None, Some(1_011), "opened error ByUs(CloseCode(1011))"),
-                ("close", None, Some(4_001), "opened close ByUs(CloseCode(4001))"),
-                ("later", Some("now"), None, "opened later Gone"),
-                ("\u{fffd}", Some("\u{fffd}"), None, "opened \u{fffd} Gone"),
-            ];
-            for (text, answer, code, _) in cases {
-                let mut client = Client::open(running.address, &frame(true, Opcode::Text, text.as_bytes())).await?;
-                assert_eq!(client.next().await?, Got::Message(true, b"welcome".to_vec()));
-                if let Some(answer) = answer {
-                    assert_eq!(client.next().await?, Got::Message(true, answer.as_bytes().to_vec()));
-                }
-                if let Some(code) = code {
-                    assert_eq!(client.next().await?, Got::Close(Some(CloseCode(code))), "{text}");
-                    client.send(&frame(true, Opcode::Close, &code.to_be_bytes())).await?;
-                    assert_eq!(client.next().await?, Got::End, "{text}");
-                }
-                drop(client);
-                sleep(Duration::from_secs(1)).await;
+    in_simulation("called", async || {
+        let running = serve(Config::default(), |request: Request| async move {
+            request.serve_websocket(&WebSocketConfig::default(), Telling(Vec::new()))
+        })?;
+        let cases: [(&str, Option<&str>, Option<u16>, &str); 6] = [
+            ("x", Some("x"), None, "opened x Gone"),
+            ("panic", None, Some(1_011), "opened panic ByUs(CloseCode(1011))"),
+            ("error", None, Some(1_011), "opened error ByUs(CloseCode(1011))"),
+            ("close", None, Some(4_001), "opened close ByUs(CloseCode(4001))"),
+            ("later", Some("now"), None, "opened later Gone"),
+            ("\u{fffd}", Some("\u{fffd}"), None, "opened \u{fffd} Gone"),
+        ];
+        for (said, answer, code, _) in cases {
+            let mut client = Client::open_and_say(running.address, "/", &text(said)).await?;
+            assert_eq!(client.next().await?, Got::Text("welcome".into()));
+            if let Some(answer) = answer {
+                assert_eq!(client.next().await?, Got::Text(answer.into()));
             }
-            sleep(Duration::from_secs(200)).await;
-            TOLD.with_borrow_mut(|told| {
-                assert_eq!(*told, cases.map(|(.., expected)| expected));
-                told.clear();
-            });
-            running.stop().await
-        })
+            if let Some(code) = code {
+                assert_eq!(client.next().await?, Got::Close(Some(CloseCode(code))), "{said}");
+                client.send(&close(code)).await?;
+                assert_eq!(client.next().await?, Got::End, "{said}");
+            }
+            drop(client);
+            sleep(Duration::from_secs(1)).await;
+        }
+        sleep(Duration::from_secs(200)).await;
+        TOLD.with_borrow_mut(|told| {
+            assert_eq!(*told, cases.map(|(.., expected)| expected));
+            told.clear();
+        });
+        running.stop().await
     });
 }
 
 /// A peer that does not answer our close frame, and one that takes nothing: neither keeps its place.
 #[test]
 fn peers_that_do_nothing_are_let_go_of() {
-    in_simulation("timeouts", || {
-        Box::pin(async {
-            let running = serve(Config::default(), |request: Request| async move {
-                let config = WebSocketConfig::default();
-                if request.path() == "/pour" {
-                    return request.upgrade_websocket(&config, |mut socket| async move {
-                        while socket.send(Message::binary(&[0_u8; 60_000][..])).await.is_ok() {}
-                    });
-                }
-                request.upgrade_websocket(&config, |socket| async move {
-                    assert!(socket.close(CloseCode(4_000), "").await.is_ok());
-                })
-            })?;
-            let mute = Client::open(running.address, b"").await?;
-            let (deaf, _) = Client::open_at(running.address, "/pour", "", b"").await?;
-            sleep(Duration::from_secs(60)).await;
-            let totals = running.counters.totals();
-            assert_eq!((totals.parked, totals.active), (0, 0), "{totals:?}");
-            drop((mute, deaf));
-            running.stop().await
-        })
+    in_simulation("timeouts", async || {
+        let running = serve(Config::default(), |request: Request| async move {
+            let config = WebSocketConfig::default();
+            if request.path() == "/pour" {
+                return request.upgrade_websocket(&config, |mut socket| async move {
+                    while socket.send(Message::binary(&[0_u8; 60_000][..])).await.is_ok() {}
+                });
+            }
+            request.upgrade_websocket(&config, |socket| async move {
+                assert!(socket.close(CloseCode(4_000), "").await.is_ok());
+            })
+        })?;
+        let mute = Client::open(running.address, "/").await?;
+        let deaf = Client::open(running.address, "/pour").await?;
+        sleep(Duration::from_secs(60)).await;
+        let totals = running.counters.totals();
+        assert_eq!((totals.parked, totals.active), (0, 0), "{totals:?}");
+        drop((mute, deaf));
+        running.stop().await
     });
 }
 
 /// Without room for a message, its connection is closed with 1013; others go on when there is room again.
 #[test]
 fn at_the_line_the_peer_is_told_to_try_again_later() {
-    on_each("line", || {
-        Box::pin(async {
-            let running = serve(Config::default(), echo_with(WebSocketConfig::default()))?;
-            for form in FORMS {
-                let (mut large, _) = Client::open_at(running.address, form, "", b"").await?;
-                let (mut honest, _) = Client::open_at(running.address, form, "", b"").await?;
-                // A megabyte is begun, and then there is no room for the rest.
-                let message = frame(true, Opcode::Binary, &[7; 1 << 20]);
-                large.send(&message[..300_000]).await?;
-                sleep(Duration::from_millis(50)).await;
-                let (budget, pool) = (plimsoll_runtime::budget(), plimsoll_runtime::pool());
-                let mut filler = Vec::new();
-                while let Ok(lease) = pool.try_acquire(64 * 1_024, plimsoll_runtime::Kind::Buffers) {
-                    filler.push(lease);
-                }
-                filler.truncate(filler.len() - 6);
-                let sent = large.send(&message[300_000..]).await;
-                let told = large.next().await;
-                drop(filler);
-                let is_told = matches!(told, Ok(Got::Close(Some(CloseCode::TRY_LATER))));
-                assert!(is_told, "{form}: {sent:?}");
-                assert!(budget.peak() <= budget.limit().as_bytes(), "the line holds");
-                honest.send(&frame(true, Opcode::Text, b"still here")).await?;
-                assert_eq!(honest.next().await?, Got::Message(true, b"still here".to_vec()));
+    on_each("line", async || {
+        let running = serve(Config::default(), echo_with(WebSocketConfig::default()))?;
+        for form in FORMS {
+            let mut large = Client::open(running.address, form).await?;
+            let mut honest = Client::open(running.address, form).await?;
+            // A megabyte is begun, and then there is no room for the rest.
+            let message = frame(true, Opcode::Binary, &[7; 1 << 20]);
+            large.send(&message[..300_000]).await?;
+            sleep(Duration::from_millis(50)).await;
+            let (budget, pool) = (plimsoll_runtime::budget(), plimsoll_runtime::pool());
+            let mut filler = Vec::new();
+            while let Ok(lease) = pool.try_acquire(64 * 1_024, plimsoll_runtime::Kind::Buffers) {
+                filler.push(lease);
             }
-            running.stop().await
-        })
+            filler.truncate(filler.len() - 6);
+            let sent = large.send(&message[300_000..]).await;
+            let told = large.next().await;
+            drop(filler);
+            let is_told = matches!(told, Ok(Got::Close(Some(CloseCode::TRY_LATER))));
+            assert!(is_told, "{form}: {sent:?}");
+            assert!(budget.peak() <= budget.limit().as_bytes(), "the line holds");
+            honest.send(&text("still here")).await?;
+            assert_eq!(honest.next().await?, Got::Text("still here".into()));
+        }
+        running.stop().await
     });
 }
 
 /// A handler that is faster than its peer is told so, and nothing piles up.
 #[test]
 fn output_is_bounded() {
-    in_simulation("bounded", || {
-        Box::pin(async {
-            let running = serve(Config::default(), |request: Request| async move {
-                request.serve_websocket(
-                    &WebSocketConfig::default(),
-                    |socket: &mut WebSocketRef<'_>, _message: Message| {
-                        let mut sent = 0_u32;
-                        while sent < 100_000 {
-                            match socket.send(Message::binary(&[1_u8; 1_000][..])) {
-                                Ok(()) => sent += 1,
-                                Err(Error::OutputFull) => break,
-                                Err(error) => return Err(error),
-                            }
-                        }
-                        assert!((1..=66).contains(&sent), "{sent}");
-                        Ok(())
-                    },
-                )
-            })?;
-            let mut client = Client::open(running.address, &frame(true, Opcode::Text, b"go")).await?;
-            assert_eq!(client.next().await?, Got::Message(false, vec![1; 1_000]));
-            drop(client);
-            running.stop().await
-        })
+    in_simulation("bounded", async || {
+        let running = serve(Config::default(), |request: Request| async move {
+            request.serve_websocket(&WebSocketConfig::default(), |socket: &mut WebSocketRef<'_>, _message: Message| {
+                let mut sent = 0_u32;
+                while sent < 100_000 {
+                    match socket.send(Message::binary(&[1_u8; 1_000][..])) {
+                        Ok(()) => sent += 1,
+                        Err(Error::OutputFull) => break,
+                        Err(error) => return Err(error),
+                    }
+                }
+                assert!((1..=66).contains(&sent), "{sent}");
+                Ok(())
+            })
+        })?;
+        let mut client = Client::open_and_say(running.address, "/", &text("go")).await?;
+        assert_eq!(client.next().await?, Got::Binary(vec![1; 1_000]));
+        drop(client);
+        running.stop().await
     });
 }
 
@@ -533,7 +404,8 @@ fn output_is_bounded() {
 mod compressed {
     //! permessage-deflate between the server and a client.
 
-    use plimsoll_http::codec::ws::{Compression, Deflater, Inflater};
+    use plimsoll_http::codec::ws::{Compression, Deflater, Event, Inflater};
+    use plimsoll_runtime::timeout;
 
     use super::*;
 
@@ -563,16 +435,15 @@ mod compressed {
         async fn inflated(&mut self, inflater: &mut Inflater) -> Result<(bool, Vec<u8>)> {
             let (mut message, mut compressed) = (Vec::new(), false);
             loop {
-                let decoded = self.decoder.decode(&mut self.input, 0).expect("a server keeps to the protocol");
-                let taken: Vec<u8> = self.input.drain(..decoded.consumed).collect();
+                let (event, taken) = self.inbox.event();
                 let mut put = |piece: &[u8]| {
                     message.extend_from_slice(piece);
                     Ok(())
                 };
-                match decoded.event {
+                match event {
                     Event::NeedMore => {
                         let lease = timeout(Duration::from_secs(300), self.stream.recv()).await??.expect("an answer");
-                        self.input.extend_from_slice(&lease);
+                        self.inbox.receive(&lease);
                     }
                     Event::Begin { is_compressed, .. } => compressed = is_compressed,
                     Event::Data(range) if compressed => {
@@ -595,80 +466,75 @@ mod compressed {
 
     #[test]
     fn messages_are_compressed_as_was_agreed_on() {
-        on_each("deflate", || {
-            Box::pin(async {
-                let offers = [
-                    ("permessage-deflate", "permessage-deflate", true, true, 15),
-                    ("permessage-deflate; server_max_window_bits=10", "server_max_window_bits=10", true, true, 10),
-                    ("permessage-deflate; server_no_context_takeover", "server_no_context_takeover", false, true, 15),
-                    (
-                        "permessage-deflate; fast, permessage-deflate; client_no_context_takeover",
-                        "permessage-deflate",
-                        true,
-                        false,
-                        15,
-                    ),
-                ];
-                let running = serve(Config::default(), echo_with(config(Compression::WITH_TAKEOVER)))?;
-                let text = "the same words in every message, which nobody should have to send twice; ".repeat(40);
-                for ((offer, agreed, server_keeps, client_keeps, _), form) in
-                    offers.iter().flat_map(|offer| FORMS.map(|form| (offer, form)))
-                {
-                    let fields = format!("Sec-WebSocket-Extensions: {offer}\r\n");
-                    let (mut client, head) = Client::open_at(running.address, form, &fields, b"").await?;
-                    let answer = head.lines().find(|line| line.starts_with("sec-websocket-extensions:"));
-                    assert!(answer.is_some_and(|line| line.contains(agreed)), "{head}");
-                    let mut deflater = Deflater::new(15, *client_keeps).expect("a window");
-                    let mut inflater = Inflater::new(*server_keeps);
-                    for round in 0..4 {
-                        let text = &text[..text.len() - round];
-                        client.send(&packed(&mut deflater, Opcode::Text, text.as_bytes(), 1 + 2 * round)).await?;
-                        let (compressed, echoed) = client.inflated(&mut inflater).await?;
-                        assert!(compressed && echoed == text.as_bytes(), "{offer}");
-                    }
-                    // What is short, or does not shrink, may come as it is.
-                    client.send(&packed(&mut deflater, Opcode::Binary, b"short", 1)).await?;
-                    assert_eq!(client.inflated(&mut inflater).await?, (false, b"short".to_vec()));
-                    let large: Vec<u8> =
-                        (0..900_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-                    client.send(&packed(&mut deflater, Opcode::Binary, &large, 5)).await?;
-                    assert_eq!(client.inflated(&mut inflater).await?.1, large);
+        on_each("deflate", async || {
+            let offers = [
+                ("permessage-deflate", "permessage-deflate", true, true, 15),
+                ("permessage-deflate; server_max_window_bits=10", "server_max_window_bits=10", true, true, 10),
+                ("permessage-deflate; server_no_context_takeover", "server_no_context_takeover", false, true, 15),
+                (
+                    "permessage-deflate; fast, permessage-deflate; client_no_context_takeover",
+                    "permessage-deflate",
+                    true,
+                    false,
+                    15,
+                ),
+            ];
+            let running = serve(Config::default(), echo_with(config(Compression::WITH_TAKEOVER)))?;
+            let text = "the same words in every message, which nobody should have to send twice; ".repeat(40);
+            for ((offer, agreed, server_keeps, client_keeps, _), form) in
+                offers.iter().flat_map(|offer| FORMS.map(|form| (offer, form)))
+            {
+                let fields = format!("Sec-WebSocket-Extensions: {offer}\r\n");
+                let (mut client, head) = Client::open_with(running.address, form, &fields, b"").await?;
+                let answer = head.lines().find(|line| line.starts_with("sec-websocket-extensions:"));
+                assert!(answer.is_some_and(|line| line.contains(agreed)), "{head}");
+                let mut deflater = Deflater::new(15, *client_keeps).expect("a window");
+                let mut inflater = Inflater::new(*server_keeps);
+                for round in 0..4 {
+                    let text = &text[..text.len() - round];
+                    client.send(&packed(&mut deflater, Opcode::Text, text.as_bytes(), 1 + 2 * round)).await?;
+                    let (compressed, echoed) = client.inflated(&mut inflater).await?;
+                    assert!(compressed && echoed == text.as_bytes(), "{offer}");
                 }
-                running.stop().await
-            })
+                // What is short, or does not shrink, may come as it is.
+                client.send(&packed(&mut deflater, Opcode::Binary, b"short", 1)).await?;
+                assert_eq!(client.inflated(&mut inflater).await?, (false, b"short".to_vec()));
+                let large: Vec<u8> = (0..900_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+                client.send(&packed(&mut deflater, Opcode::Binary, &large, 5)).await?;
+                assert_eq!(client.inflated(&mut inflater).await?.1, large);
+            }
+            running.stop().await
         });
     }
 
     /// A bomb, bytes that are no deflate, and a text that is no UTF-8 inside: told, and little memory was held.
     #[test]
     fn attacks_inside_are_cut_off() {
-        on_each("bombs", || {
-            Box::pin(async {
-                let running = serve(Config::default(), echo_with(config(Compression::WITHOUT_TAKEOVER)))?;
-                let fields = "Sec-WebSocket-Extensions: permessage-deflate\r\n";
-                let mut honest = Client::open(running.address, b"").await?;
-                let mut deflater = Deflater::new(15, false).expect("a window");
-                let mut garbage = packed(&mut deflater, Opcode::Binary, &[0xFF; 100], 1);
-                // The mask of the first byte: a block type that there is not.
-                garbage[6] = 0x07 ^ KEY[0];
-                let cases = [
-                    ("bomb", packed(&mut deflater, Opcode::Binary, &vec![0; 8 << 20], 3), CloseCode::TOO_LARGE),
-                    ("garbage", garbage, CloseCode::INVALID),
-                    ("text", packed(&mut deflater, Opcode::Text, &[0xFF; 100], 1), CloseCode::INVALID),
-                ];
-                for (what, bytes, code) in cases {
-                    let before = plimsoll_runtime::budget().peak();
-                    let (mut client, _) = Client::open_at(running.address, "/called", fields, b"").await?;
-                    // Cut off before all of it was taken, perhaps.
-                    let _gone = client.send(&bytes).await;
-                    assert_eq!(client.next().await?, Got::Close(Some(code)), "{what}");
-                    assert!(plimsoll_runtime::budget().peak() < before + (4 << 20), "{what}");
-                    honest.send(&frame(true, Opcode::Text, what.as_bytes())).await?;
-                    assert_eq!(honest.next().await?, Got::Message(true, what.as_bytes().to_vec()));
-                }
-                drop(honest);
-                running.stop().await
-            })
+        on_each("bombs", async || {
+            let running = serve(Config::default(), echo_with(config(Compression::WITHOUT_TAKEOVER)))?;
+            let fields = "Sec-WebSocket-Extensions: permessage-deflate\r\n";
+            let mut honest = Client::open(running.address, "/").await?;
+            let mut deflater = Deflater::new(15, false).expect("a window");
+            let mut garbage = packed(&mut deflater, Opcode::Binary, &[0xFF; 100], 1);
+            // The mask of the first byte: a block type that there is not.
+            garbage[6] = 0x07 ^ KEY[0];
+            let cases = [
+                ("bomb", packed(&mut deflater, Opcode::Binary, &vec![0; 8 << 20], 3), CloseCode::TOO_LARGE),
+                ("garbage", garbage, CloseCode::INVALID),
+                ("text", packed(&mut deflater, Opcode::Text, &[0xFF; 100], 1), CloseCode::INVALID),
+            ];
+            for (what, bytes, code) in cases {
+                let before = plimsoll_runtime::budget().peak();
+                let (mut client, _) = Client::open_with(running.address, "/called", fields, b"").await?;
+                // Cut off before all of it was taken, perhaps.
+                let _gone = client.send(&bytes).await;
+                assert_eq!(client.next().await?, Got::Close(Some(code)), "{what}");
+                assert!(plimsoll_runtime::budget().peak() < before + (4 << 20), "{what}");
+                honest.send(&text(what)).await?;
+                assert_eq!(honest.next().await?, Got::Text(what.into()));
+            }
+            drop(honest);
+            running.stop().await
         });
     }
 }

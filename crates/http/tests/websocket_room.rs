@@ -8,138 +8,91 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use plimsoll_http::codec::ws::{CloseCode, Decoder, Event, FrameHead, Limits, Opcode, Role};
+use plimsoll_http::codec::ws::{CloseCode, Opcode};
 use plimsoll_http::{Config, Error, Message, Request, Response, WebSocketConfig, WebSocketRef};
-use plimsoll_runtime::net::TcpStream;
-use plimsoll_runtime::{Kind, Lease, Result, pool, sleep, timeout};
+use plimsoll_runtime::{Kind, Result, pool, sleep};
+use rig::memory::{fill, fill_but};
+use rig::websocket::{Client, Got, frame, text};
 use rig::{in_simulation, on_each, serve};
 
-const HANDSHAKE: &[u8] = b"GET / HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
-
-fn text(payload: &str) -> Vec<u8> {
-    let head = FrameHead::message(Opcode::Text, payload.len() as u64).masked([1, 2, 3, 4]);
-    let mut bytes = payload.as_bytes().to_vec();
-    head.mask(&mut bytes);
-    [head.encode().as_bytes(), &bytes].concat()
-}
-
-async fn open(address: core::net::SocketAddr) -> Result<(TcpStream, Vec<u8>)> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.send_bytes(HANDSHAKE).await?;
-    let mut input = Vec::new();
+/// The lengths of all messages to the end of the stream, and the code of the close frame with its reason.
+async fn read_all(client: &mut Client) -> Result<(Vec<usize>, Option<(CloseCode, Vec<u8>)>)> {
+    let (mut messages, mut close) = (Vec::new(), None);
     loop {
-        if let Some(at) = input.windows(4).position(|window| window == b"\r\n\r\n") {
-            assert!(input.starts_with(b"HTTP/1.1 101 "));
-            return Ok((stream, input.split_off(at + 4)));
-        }
-        input.extend_from_slice(&stream.recv().await?.expect("an answer"));
-    }
-}
-
-/// Messages, and the close code with its reason, to the end of the stream.
-async fn read_all(stream: &mut TcpStream, mut input: Vec<u8>) -> Result<(Vec<usize>, Option<(CloseCode, Vec<u8>)>)> {
-    while let Ok(Ok(Some(lease))) = timeout(Duration::from_secs(100), stream.recv()).await {
-        input.extend_from_slice(&lease);
-    }
-    let limits = Limits { message_bytes_max: u32::MAX, fragments_max: u32::MAX };
-    let mut decoder = Decoder::new(Role::Client, limits);
-    let (mut messages, mut bytes, mut close) = (Vec::new(), 0, None);
-    loop {
-        let decoded = decoder.decode(&mut input, 0).expect("a server keeps to the protocol");
-        let taken: Vec<u8> = input.drain(..decoded.consumed).collect();
-        match decoded.event {
-            Event::NeedMore => return Ok((messages, close)),
-            Event::Begin { .. } => bytes = 0,
-            Event::Data(range) => bytes += range.len(),
-            Event::End => messages.push(bytes),
-            Event::Close { code, reason } => close = code.map(|code| (code, taken[reason].to_vec())),
-            _ => {}
+        match client.next().await? {
+            Got::Text(text) => messages.push(text.len()),
+            Got::Binary(bytes) => messages.push(bytes.len()),
+            Got::Ping(_) | Got::Pong(_) => {}
+            Got::Close(code) => close = code.map(|code| (code, client.inbox.reason.clone())),
+            Got::End | Got::Reset => return Ok((messages, close)),
         }
     }
 }
 
 #[test]
 fn what_came_before_the_peers_end_reaches_a_slow_task() {
-    on_each("a slow task", || {
-        Box::pin(async {
-            let got = Arc::new(AtomicU32::new(0));
-            let count = Arc::clone(&got);
-            let running = serve(Config::default(), move |request: Request| {
-                let count = Arc::clone(&count);
-                let response = request.upgrade_websocket(&WebSocketConfig::default(), move |mut socket| async move {
-                    loop {
-                        sleep(Duration::from_millis(20)).await;
-                        match socket.recv().await {
-                            Ok(Some(message)) => {
-                                let number = count.fetch_add(1, Ordering::Relaxed);
-                                assert_eq!(message.as_text(), Some(&*format!("{number} {}", "x".repeat(5_000))));
-                            }
-                            Ok(None) => return,
-                            Err(error) => {
-                                assert!(matches!(error, Error::Gone), "{error}");
-                                count.fetch_add(1_000, Ordering::Relaxed);
-                                return;
-                            }
+    on_each("a slow task", async || {
+        let got = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&got);
+        let running = serve(Config::default(), move |request: Request| {
+            let count = Arc::clone(&count);
+            let response = request.upgrade_websocket(&WebSocketConfig::default(), move |mut socket| async move {
+                loop {
+                    sleep(Duration::from_millis(20)).await;
+                    match socket.recv().await {
+                        Ok(Some(message)) => {
+                            let number = count.fetch_add(1, Ordering::Relaxed);
+                            assert_eq!(message.as_text(), Some(&*format!("{number} {}", "x".repeat(5_000))));
+                        }
+                        Ok(None) => return,
+                        Err(error) => {
+                            assert!(matches!(error, Error::Gone), "{error}");
+                            count.fetch_add(1_000, Ordering::Relaxed);
+                            return;
                         }
                     }
-                });
-                core::future::ready(response)
-            })?;
-            let (mut client, _) = open(running.address).await?;
-            for number in 0..12 {
-                client.send_bytes(&text(&format!("{number} {}", "x".repeat(5_000)))).await?;
-            }
-            client.shutdown_write().await?;
-            for _ in 0..500 {
-                if got.load(Ordering::Relaxed) >= 1_000 {
-                    break;
                 }
-                sleep(Duration::from_millis(5)).await;
+            });
+            core::future::ready(response)
+        })?;
+        let mut client = Client::open(running.address, "/").await?;
+        for number in 0..12 {
+            client.send(&text(&format!("{number} {}", "x".repeat(5_000)))).await?;
+        }
+        client.stream.shutdown_write().await?;
+        for _ in 0..500 {
+            if got.load(Ordering::Relaxed) >= 1_000 {
+                break;
             }
-            assert_eq!(got.load(Ordering::Relaxed), 1_012, "all messages, then the end, once");
-            drop(client);
-            running.stop().await
-        })
+            sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(got.load(Ordering::Relaxed), 1_012, "all messages, then the end, once");
+        drop(client);
+        running.stop().await
     });
 }
 
 #[test]
 fn a_code_and_its_reason_follow_a_long_message() {
-    on_each("a close behind a message", || {
-        Box::pin(async {
-            const LONG: usize = 3 << 20;
-            let running = serve(Config::default(), |request: Request| {
-                let response = request.upgrade_websocket(&WebSocketConfig::default(), |mut socket| async move {
-                    socket.send(Message::binary(vec![b'l'; LONG])).await.expect("the peer is there");
-                    let closed = socket.close(CloseCode(4_321), "enough of this").await;
-                    assert!(closed.is_ok(), "{closed:?}");
-                });
-                core::future::ready(response)
-            })?;
-            let (mut client, input) = open(running.address).await?;
-            // The socket is full of the message when the close is asked for.
-            sleep(Duration::from_millis(50)).await;
-            let (messages, close) = read_all(&mut client, input).await?;
-            assert_eq!(messages, [LONG]);
-            assert_eq!(close, Some((CloseCode(4_321), b"enough of this".to_vec())));
-            drop(client);
-            running.stop().await
-        })
+    on_each("a close behind a message", async || {
+        const LONG: usize = 3 << 20;
+        let running = serve(Config::default(), |request: Request| {
+            let response = request.upgrade_websocket(&WebSocketConfig::default(), |mut socket| async move {
+                socket.send(Message::binary(vec![b'l'; LONG])).await.expect("the peer is there");
+                let closed = socket.close(CloseCode(4_321), "enough of this").await;
+                assert!(closed.is_ok(), "{closed:?}");
+            });
+            core::future::ready(response)
+        })?;
+        let mut client = Client::open(running.address, "/").await?;
+        // The socket is full of the message when the close is asked for.
+        sleep(Duration::from_millis(50)).await;
+        let (messages, close) = read_all(&mut client).await?;
+        assert_eq!(messages, [LONG]);
+        assert_eq!(close, Some((CloseCode(4_321), b"enough of this".to_vec())));
+        drop(client);
+        running.stop().await
     });
-}
-
-/// Takes all memory but less than `left` bytes in one piece.
-fn fill(left: usize) -> Vec<Lease> {
-    let mut held = Vec::new();
-    let mut bytes = 128 * 1_024;
-    while bytes >= left {
-        match pool().try_acquire(bytes, Kind::Buffers) {
-            Ok(lease) => held.push(lease),
-            Err(_) => bytes /= 2,
-        }
-    }
-    held
 }
 
 /// A message in a second, of so many bytes, by a task.
@@ -158,71 +111,63 @@ fn late(bytes: usize) -> impl Fn(Request) -> core::future::Ready<core::result::R
 
 #[test]
 fn a_message_waits_for_memory() {
-    in_simulation("a message waits", || {
-        Box::pin(async {
-            for bytes in [100, 5_000, 100_000] {
-                let running = serve(Config::default(), late(bytes))?;
-                let (mut client, input) = open(running.address).await?;
-                let held = fill(1);
-                sleep(Duration::from_secs(3)).await;
-                drop(held);
-                let (messages, close) = read_all(&mut client, input).await?;
-                assert_eq!((messages, close), (vec![bytes], Some((CloseCode::NORMAL, Vec::new()))));
-                drop(client);
-                sleep(Duration::from_secs(3)).await;
-                assert_eq!(running.counters.totals().active, 0);
-                if bytes == 100_000 {
-                    return running.stop().await;
-                }
+    in_simulation("a message waits", async || {
+        for bytes in [100, 5_000, 100_000] {
+            let running = serve(Config::default(), late(bytes))?;
+            let mut client = Client::open(running.address, "/").await?;
+            let held = fill(1);
+            sleep(Duration::from_secs(3)).await;
+            drop(held);
+            let (messages, close) = read_all(&mut client).await?;
+            assert_eq!((messages, close), (vec![bytes], Some((CloseCode::NORMAL, Vec::new()))));
+            drop(client);
+            sleep(Duration::from_secs(3)).await;
+            assert_eq!(running.counters.totals().active, 0);
+            if bytes == 100_000 {
+                return running.stop().await;
             }
-            unreachable!("the last one returns")
-        })
+        }
+        unreachable!("the last one returns")
     });
 }
 
 #[test]
 fn a_message_that_waits_for_too_long_ends_its_connection_with_a_word() {
-    in_simulation("a message waits in vain", || {
-        Box::pin(async {
-            let running = serve(Config::default(), late(100))?;
-            let (mut client, input) = open(running.address).await?;
-            let held = fill(1);
-            sleep(Duration::from_secs(12)).await;
-            drop(held);
-            let (messages, close) = read_all(&mut client, input).await?;
-            assert_eq!((messages, close), (vec![], Some((CloseCode::TRY_LATER, Vec::new()))));
-            drop(client);
-            running.stop().await
-        })
+    in_simulation("a message waits in vain", async || {
+        let running = serve(Config::default(), late(100))?;
+        let mut client = Client::open(running.address, "/").await?;
+        let held = fill(1);
+        sleep(Duration::from_secs(12)).await;
+        drop(held);
+        let (messages, close) = read_all(&mut client).await?;
+        assert_eq!((messages, close), (vec![], Some((CloseCode::TRY_LATER, Vec::new()))));
+        drop(client);
+        running.stop().await
     });
 }
 
 #[test]
 fn an_echo_without_a_task_waits_for_memory() {
-    in_simulation("a handler's answer waits", || {
-        Box::pin(async {
-            let running = serve(Config::default(), |request: Request| {
-                let echo = |socket: &mut WebSocketRef<'_>, message: Message| {
-                    let answer = message.as_bytes().to_vec();
-                    socket.send(Message::binary(answer))
-                };
-                core::future::ready(request.serve_websocket(&WebSocketConfig::default(), echo))
-            })?;
-            let (mut client, input) = open(running.address).await?;
-            // Room for what is sent and received, and none for an answer.
-            let spare = [64, 512, 1_024].map(|bytes| pool().try_acquire(bytes, Kind::Buffers).expect("room"));
-            let held = fill(1);
-            drop(spare);
-            client.send_bytes(&text(&"e".repeat(900))).await?;
-            sleep(Duration::from_secs(2)).await;
-            drop(held);
-            sleep(Duration::from_secs(1)).await;
-            client.shutdown_write().await?;
-            let (messages, _) = read_all(&mut client, input).await?;
-            assert_eq!(messages, [900]);
-            drop(client);
-            running.stop().await
-        })
+    in_simulation("a handler's answer waits", async || {
+        let running = serve(Config::default(), |request: Request| {
+            let echo = |socket: &mut WebSocketRef<'_>, message: Message| {
+                let answer = message.as_bytes().to_vec();
+                socket.send(Message::binary(answer))
+            };
+            core::future::ready(request.serve_websocket(&WebSocketConfig::default(), echo))
+        })?;
+        let mut client = Client::open(running.address, "/").await?;
+        // Room for what is sent and received, and none for an answer.
+        let held = fill_but(&[64, 512, 1_024]);
+        client.send(&text(&"e".repeat(900))).await?;
+        sleep(Duration::from_secs(2)).await;
+        drop(held);
+        sleep(Duration::from_secs(1)).await;
+        client.stream.shutdown_write().await?;
+        let (messages, _) = read_all(&mut client).await?;
+        assert_eq!(messages, [900]);
+        drop(client);
+        running.stop().await
     });
 }
 
@@ -238,124 +183,106 @@ fn asked(request: Request) -> core::future::Ready<core::result::Result<Response,
 
 #[test]
 fn one_that_waited_for_memory_and_sends_nothing_stays_open() {
-    in_simulation("a handler that waited, and is silent", || {
-        Box::pin(async {
-            let running = serve(Config::default(), asked)?;
-            let (mut client, input) = open(running.address).await?;
-            let spare = [64, 512, 1_024].map(|bytes| pool().try_acquire(bytes, Kind::Buffers).expect("room"));
-            let held = fill(1);
-            drop(spare);
-            client.send_bytes(&text(&"e".repeat(900))).await?;
-            sleep(Duration::from_secs(2)).await;
-            drop(held);
-            // Longer than anything may wait.
-            sleep(Duration::from_secs(12)).await;
-            client.send_bytes(&text("?")).await?;
-            sleep(Duration::from_secs(1)).await;
-            client.shutdown_write().await?;
-            let (messages, close) = read_all(&mut client, input).await?;
-            assert_eq!((messages, close), (vec![1], None));
-            drop(client);
-            running.stop().await
-        })
+    in_simulation("a handler that waited, and is silent", async || {
+        let running = serve(Config::default(), asked)?;
+        let mut client = Client::open(running.address, "/").await?;
+        let held = fill_but(&[64, 512, 1_024]);
+        client.send(&text(&"e".repeat(900))).await?;
+        sleep(Duration::from_secs(2)).await;
+        drop(held);
+        // Longer than anything may wait.
+        sleep(Duration::from_secs(12)).await;
+        client.send(&text("?")).await?;
+        sleep(Duration::from_secs(1)).await;
+        client.stream.shutdown_write().await?;
+        let (messages, close) = read_all(&mut client).await?;
+        assert_eq!((messages, close), (vec![1], None));
+        drop(client);
+        running.stop().await
     });
 }
 
 #[test]
 fn a_message_that_waited_for_memory_has_the_time_of_a_send_for_the_socket() {
-    in_simulation("a full socket after a wait", || {
-        Box::pin(async {
-            const LONG: usize = 3 << 20;
-            for reads in [true, false] {
-                let running = serve(Config::default(), late(LONG))?;
-                let (mut client, input) = open(running.address).await?;
-                // Room for the message's head, and none for its pieces: the socket is filled without.
-                let spare = [64, 512, 1_024].map(|bytes| pool().try_acquire(bytes, Kind::Buffers).expect("room"));
-                let held = fill(1);
-                drop(spare);
-                sleep(Duration::from_secs(4)).await;
-                drop(held);
-                sleep(Duration::from_secs(3)).await;
-                if reads {
-                    // Much longer than a tick, and not too long for a send.
-                    let (messages, close) = read_all(&mut client, input).await?;
-                    assert_eq!((messages, close), (vec![LONG], Some((CloseCode::NORMAL, Vec::new()))));
-                    drop(client);
-                    sleep(Duration::from_secs(3)).await;
-                    assert_eq!(running.counters.totals().active, 0);
-                    continue;
-                }
-                assert_eq!(running.counters.totals().active, 1, "it has more time");
-                sleep(Duration::from_secs(7)).await;
-                assert_eq!(running.counters.totals().active, 0, "its time is over");
+    in_simulation("a full socket after a wait", async || {
+        const LONG: usize = 3 << 20;
+        for reads in [true, false] {
+            let running = serve(Config::default(), late(LONG))?;
+            let mut client = Client::open(running.address, "/").await?;
+            // Room for the message's head, and none for its pieces: the socket is filled without.
+            let held = fill_but(&[64, 512, 1_024]);
+            sleep(Duration::from_secs(4)).await;
+            drop(held);
+            sleep(Duration::from_secs(3)).await;
+            if reads {
+                // Much longer than a tick, and not too long for a send.
+                let (messages, close) = read_all(&mut client).await?;
+                assert_eq!((messages, close), (vec![LONG], Some((CloseCode::NORMAL, Vec::new()))));
                 drop(client);
-                return running.stop().await;
+                sleep(Duration::from_secs(3)).await;
+                assert_eq!(running.counters.totals().active, 0);
+                continue;
             }
-            unreachable!("the last one returns")
-        })
+            assert_eq!(running.counters.totals().active, 1, "it has more time");
+            sleep(Duration::from_secs(7)).await;
+            assert_eq!(running.counters.totals().active, 0, "its time is over");
+            drop(client);
+            return running.stop().await;
+        }
+        unreachable!("the last one returns")
     });
 }
 
 #[test]
 fn a_task_that_takes_its_time_gets_its_message() {
-    in_simulation("a task slower than the pings", || {
-        Box::pin(async {
-            let running = serve(Config::default(), |request: Request| {
-                let config = WebSocketConfig { ping_interval: Some(Duration::from_secs(1)), ..Default::default() };
-                core::future::ready(request.upgrade_websocket(&config, |mut socket| async move {
-                    for _ in 0..2 {
-                        sleep(Duration::from_secs(10)).await;
-                        let message = socket.recv().await.expect("nothing is wrong").expect("a message");
-                        socket.send(message).await.expect("the peer is there");
-                    }
-                    let _gone = socket.close(CloseCode::NORMAL, "").await;
-                }))
-            })?;
-            let (mut client, input) = open(running.address).await?;
-            client.send_bytes(&[text("one"), text("second")].concat()).await?;
-            let (messages, close) = read_all(&mut client, input).await?;
-            assert_eq!((messages, close), (vec![3, 6], Some((CloseCode::NORMAL, Vec::new()))));
-            drop(client);
-            running.stop().await
-        })
+    in_simulation("a task slower than the pings", async || {
+        let running = serve(Config::default(), |request: Request| {
+            let config = WebSocketConfig { ping_interval: Some(Duration::from_secs(1)), ..Default::default() };
+            core::future::ready(request.upgrade_websocket(&config, |mut socket| async move {
+                for _ in 0..2 {
+                    sleep(Duration::from_secs(10)).await;
+                    let message = socket.recv().await.expect("nothing is wrong").expect("a message");
+                    socket.send(message).await.expect("the peer is there");
+                }
+                let _gone = socket.close(CloseCode::NORMAL, "").await;
+            }))
+        })?;
+        let mut client = Client::open(running.address, "/").await?;
+        client.send(&[text("one"), text("second")].concat()).await?;
+        let (messages, close) = read_all(&mut client).await?;
+        assert_eq!((messages, close), (vec![3, 6], Some((CloseCode::NORMAL, Vec::new()))));
+        drop(client);
+        running.stop().await
     });
 }
 
 #[test]
 fn a_pong_ends_no_wait_for_memory() {
-    in_simulation("a pong while a message waits", || {
-        Box::pin(async {
-            let running = serve(Config::default(), late(5_000))?;
-            let (mut client, input) = open(running.address).await?;
-            let pong = |payload: &[u8]| {
-                let head = FrameHead::message(Opcode::Pong, payload.len() as u64).masked([1, 2, 3, 4]);
-                let mut bytes = payload.to_vec();
-                head.mask(&mut bytes);
-                [head.encode().as_bytes(), &bytes].concat()
-            };
-            // Room for what the client sends.
-            let spare = pool().try_acquire(16 * 1_024, Kind::Buffers).expect("room");
-            let held = fill(1);
-            sleep(Duration::from_secs(2)).await;
-            drop(spare);
-            let pongs = [pong(b""), pong(b"twice")].concat();
-            let rest = {
-                let mut sending = core::pin::pin!(client.send_bytes(&pongs));
-                let begun = core::future::poll_fn(|cx| core::task::Poll::Ready(sending.as_mut().poll(cx))).await;
-                // Before the server sees them.
-                let rest = fill(1);
-                match begun {
-                    core::task::Poll::Ready(sent) => sent?,
-                    core::task::Poll::Pending => sending.await?,
-                }
-                rest
-            };
-            sleep(Duration::from_secs(1)).await;
-            drop((held, rest));
-            let (messages, close) = read_all(&mut client, input).await?;
-            assert_eq!((messages, close), (vec![5_000], Some((CloseCode::NORMAL, Vec::new()))));
-            drop(client);
-            running.stop().await
-        })
+    in_simulation("a pong while a message waits", async || {
+        let running = serve(Config::default(), late(5_000))?;
+        let mut client = Client::open(running.address, "/").await?;
+        // Room for what the client sends.
+        let spare = pool().try_acquire(16 * 1_024, Kind::Buffers).expect("room");
+        let held = fill(1);
+        sleep(Duration::from_secs(2)).await;
+        drop(spare);
+        let pongs = [frame(true, Opcode::Pong, b""), frame(true, Opcode::Pong, b"twice")].concat();
+        let rest = {
+            let mut sending = core::pin::pin!(client.send(&pongs));
+            let begun = core::future::poll_fn(|cx| core::task::Poll::Ready(sending.as_mut().poll(cx))).await;
+            // Before the server sees them.
+            let rest = fill(1);
+            match begun {
+                core::task::Poll::Ready(sent) => sent?,
+                core::task::Poll::Pending => sending.await?,
+            }
+            rest
+        };
+        sleep(Duration::from_secs(1)).await;
+        drop((held, rest));
+        let (messages, close) = read_all(&mut client).await?;
+        assert_eq!((messages, close), (vec![5_000], Some((CloseCode::NORMAL, Vec::new()))));
+        drop(client);
+        running.stop().await
     });
 }

@@ -169,14 +169,23 @@ impl Backend {
     }
 
     pub(crate) fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
-        each!(self, backend => backend.local_address(fd))
+        match self {
+            Self::Uring(_) | Self::Mio(_) => sys::local_address(fd),
+            Self::Sim(sim) => sim.local_address(fd),
+        }
     }
 
     pub(crate) fn peer_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
-        each!(self, backend => backend.peer_address(fd))
+        match self {
+            Self::Uring(_) | Self::Mio(_) => sys::peer_address(fd),
+            Self::Sim(sim) => sim.peer_address(fd),
+        }
     }
 
     pub(crate) fn set_option(&mut self, fd: Fd, option: SocketOption) -> Result<(), Errno> {
-        each!(self, backend => backend.set_option(fd, option))
+        match self {
+            Self::Uring(_) | Self::Mio(_) => sys::set_option(fd, option),
+            Self::Sim(sim) => sim.set_option(fd, option),
+        }
     }
 }

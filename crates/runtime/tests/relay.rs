@@ -45,225 +45,208 @@ fn start(relay: Relay) -> JoinHandle<Result<Relayed>> {
 
 #[test]
 fn both_directions_at_once_unchanged_and_counted() {
-    on_each("relay", || {
-        Box::pin(async {
-            let (client, left, right, server) = chain().await?;
-            let relay = start(Relay::new(left, right));
-            let (up, down) = (pattern(3 << 20, 1), pattern((2 << 20) + 17, 2));
-            let talk = |stream: TcpStream, bytes: Vec<u8>| async move {
-                let (mut read, mut write) = stream.into_split();
-                let writer = spawn(async move {
-                    write.send_bytes(&bytes).await?;
-                    write.shutdown_write().await
-                })?;
-                let mut got = Vec::new();
-                while let Some(lease) = read.recv().await? {
-                    got.extend_from_slice(&lease);
-                }
-                writer.await.expect("no panic")?;
-                Ok::<_, plimsoll_runtime::Error>(got)
-            };
-            let client = spawn(talk(client, up.clone()))?;
-            let server = spawn(talk(server, down.clone()))?;
-            assert!(client.await.expect("no panic")? == down, "what the server sent");
-            assert!(server.await.expect("no panic")? == up, "what the client sent");
-            let relayed = relay.await.expect("no panic")?;
-            let expected =
-                Relayed { first_bytes: up.len() as u64, second_bytes: down.len() as u64, end: RelayEnd::Closed };
-            assert_eq!(relayed, expected);
-            assert_eq!(io::open_relays(), 0);
-            Ok(())
-        })
+    on_each("relay", async || {
+        let (client, left, right, server) = chain().await?;
+        let relay = start(Relay::new(left, right));
+        let (up, down) = (pattern(3 << 20, 1), pattern((2 << 20) + 17, 2));
+        let talk = |stream: TcpStream, bytes: Vec<u8>| async move {
+            let (mut read, mut write) = stream.into_split();
+            let writer = spawn(async move {
+                write.send_bytes(&bytes).await?;
+                write.shutdown_write().await
+            })?;
+            let mut got = Vec::new();
+            while let Some(lease) = read.recv().await? {
+                got.extend_from_slice(&lease);
+            }
+            writer.await.expect("no panic")?;
+            Ok::<_, plimsoll_runtime::Error>(got)
+        };
+        let client = spawn(talk(client, up.clone()))?;
+        let server = spawn(talk(server, down.clone()))?;
+        assert!(client.await.expect("no panic")? == down, "what the server sent");
+        assert!(server.await.expect("no panic")? == up, "what the client sent");
+        let relayed = relay.await.expect("no panic")?;
+        let expected = Relayed { first_bytes: up.len() as u64, second_bytes: down.len() as u64, end: RelayEnd::Closed };
+        assert_eq!(relayed, expected);
+        assert_eq!(io::open_relays(), 0);
+        Ok(())
     });
 }
 
 #[test]
 fn an_end_ends_one_half_only() {
-    on_each("half-close", || {
-        Box::pin(async {
-            let (mut client, left, right, server) = chain().await?;
-            let relay = start(Relay::new(left, right));
-            client.send_static(b"the question").await?;
-            client.shutdown_write().await?;
-            let (question, mut server) = read_all(server).await?;
-            assert_eq!(question, b"the question");
-            sleep(Duration::from_millis(20)).await;
-            assert_eq!(io::open_relays(), 1, "the other half is open");
-            server.send_static(b"the answer").await?;
-            drop(server);
-            let (answer, _) = read_all(client).await?;
-            assert_eq!(answer, b"the answer");
-            assert_eq!(relay.await.expect("no panic")?.end, RelayEnd::Closed);
-            Ok(())
-        })
+    on_each("half-close", async || {
+        let (mut client, left, right, server) = chain().await?;
+        let relay = start(Relay::new(left, right));
+        client.send_static(b"the question").await?;
+        client.shutdown_write().await?;
+        let (question, mut server) = read_all(server).await?;
+        assert_eq!(question, b"the question");
+        sleep(Duration::from_millis(20)).await;
+        assert_eq!(io::open_relays(), 1, "the other half is open");
+        server.send_static(b"the answer").await?;
+        drop(server);
+        let (answer, _) = read_all(client).await?;
+        assert_eq!(answer, b"the answer");
+        assert_eq!(relay.await.expect("no panic")?.end, RelayEnd::Closed);
+        Ok(())
     });
 }
 
 #[test]
 fn a_waiting_relay_holds_no_buffer_and_a_blocked_one_holds_one() {
-    on_each("parked", || {
-        Box::pin(async {
-            let (mut client, left, right, mut server) = chain().await?;
-            let before = buffers();
-            Relay::new(left, right).detach().await?;
-            client.send_static(b"hello").await?;
-            assert_eq!(&server.recv().await?.expect("five bytes")[..], b"hello");
-            sleep(Duration::from_millis(5)).await;
-            pool().release_free(u64::MAX);
-            assert!(buffers() <= before + 4_096, "parked: {} bytes of buffers, {before} before", buffers());
+    on_each("parked", async || {
+        let (mut client, left, right, mut server) = chain().await?;
+        let before = buffers();
+        Relay::new(left, right).detach().await?;
+        client.send_static(b"hello").await?;
+        assert_eq!(&server.recv().await?.expect("five bytes")[..], b"hello");
+        sleep(Duration::from_millis(5)).await;
+        pool().release_free(u64::MAX);
+        assert!(buffers() <= before + 4_096, "parked: {} bytes of buffers, {before} before", buffers());
 
-            // Nobody reads: what the relay holds is bounded by one buffer in each direction.
-            let flood = spawn(async move {
-                let piece = pattern(64 * 1024, 3);
-                loop {
-                    if timeout(Duration::from_millis(300), client.send_bytes(&piece)).await.is_err() {
-                        return client;
-                    }
+        // Nobody reads: what the relay holds is bounded by one buffer in each direction.
+        let flood = spawn(async move {
+            let piece = pattern(64 * 1024, 3);
+            loop {
+                if timeout(Duration::from_millis(300), client.send_bytes(&piece)).await.is_err() {
+                    return client;
                 }
-            })?;
-            let client = flood.await.expect("no panic");
-            pool().release_free(u64::MAX);
-            // The flood itself may have one piece in flight.
-            let held = buffers() - before;
-            assert!(held <= 2 * 128 * 1024 + 64 * 1024, "blocked: {held} bytes of buffers");
-            drop(client);
-            drop(server);
-            assert!(io::drain_relays(Duration::from_secs(5)).await, "closed with its peers");
-            Ok(())
-        })
+            }
+        })?;
+        let client = flood.await.expect("no panic");
+        pool().release_free(u64::MAX);
+        // The flood itself may have one piece in flight.
+        let held = buffers() - before;
+        assert!(held <= 2 * 128 * 1024 + 64 * 1024, "blocked: {held} bytes of buffers");
+        drop(client);
+        drop(server);
+        assert!(io::drain_relays(Duration::from_secs(5)).await, "closed with its peers");
+        Ok(())
     });
 }
 
 #[test]
 fn a_busy_side_gives_its_large_buffer_back_when_it_pauses() {
-    on_each("pause", || {
-        Box::pin(async {
-            let (client, left, right, server) = chain().await?;
-            pool().release_free(u64::MAX);
-            let before = buffers();
-            Relay::new(left, right).detach().await?;
-            let reader = spawn(async move {
-                let mut server = server;
-                let mut got = 0;
-                while got < 4 << 20 {
-                    got += server.recv().await?.expect("four mebibytes").len();
-                }
-                Ok::<_, plimsoll_runtime::Error>(server)
-            })?;
-            let mut client = client;
-            client.send_bytes(&pattern(4 << 20, 5)).await?;
-            let server = reader.await.expect("no panic")?;
-            sleep(Duration::from_millis(2_500)).await;
-            pool().release_free(u64::MAX);
-            assert!(buffers() <= before + 4_096, "paused: {} bytes of buffers, {before} before", buffers());
+    on_each("pause", async || {
+        let (client, left, right, server) = chain().await?;
+        pool().release_free(u64::MAX);
+        let before = buffers();
+        Relay::new(left, right).detach().await?;
+        let reader = spawn(async move {
             let mut server = server;
-            client.send_static(b"again").await?;
-            assert_eq!(&server.recv().await?.expect("five bytes")[..], b"again");
-            drop((client, server));
-            assert!(io::drain_relays(Duration::from_secs(5)).await);
-            Ok(())
-        })
+            let mut got = 0;
+            while got < 4 << 20 {
+                got += server.recv().await?.expect("four mebibytes").len();
+            }
+            Ok::<_, plimsoll_runtime::Error>(server)
+        })?;
+        let mut client = client;
+        client.send_bytes(&pattern(4 << 20, 5)).await?;
+        let server = reader.await.expect("no panic")?;
+        sleep(Duration::from_millis(2_500)).await;
+        pool().release_free(u64::MAX);
+        assert!(buffers() <= before + 4_096, "paused: {} bytes of buffers, {before} before", buffers());
+        let mut server = server;
+        client.send_static(b"again").await?;
+        assert_eq!(&server.recv().await?.expect("five bytes")[..], b"again");
+        drop((client, server));
+        assert!(io::drain_relays(Duration::from_secs(5)).await);
+        Ok(())
     });
 }
 
 #[test]
 fn an_idle_relay_ends_and_a_busy_one_does_not() {
-    on_each("idle", || {
-        Box::pin(async {
-            let (mut client, left, right, mut server) = chain().await?;
-            let relay = start(Relay::new(left, right).idle_timeout(Duration::from_millis(600)));
-            let began = now();
-            for _ in 0..6 {
-                sleep(Duration::from_millis(200)).await;
-                server.send_static(b"tick").await?;
-                assert_eq!(&client.recv().await?.expect("four bytes")[..], b"tick");
-            }
-            let last = now();
-            assert!(last.since(began) >= Duration::from_millis(1_200), "open beyond its idle timeout");
-            assert!(client.recv().await?.is_none(), "then it ends");
-            assert!(now().since(last) >= Duration::from_millis(590), "never early");
-            assert!(server.recv().await?.is_none(), "on both sides");
-            let relayed = relay.await.expect("no panic")?;
-            assert_eq!(relayed, Relayed { first_bytes: 0, second_bytes: 24, end: RelayEnd::Idle });
-            Ok(())
-        })
+    on_each("idle", async || {
+        let (mut client, left, right, mut server) = chain().await?;
+        let relay = start(Relay::new(left, right).idle_timeout(Duration::from_millis(600)));
+        let began = now();
+        for _ in 0..6 {
+            sleep(Duration::from_millis(200)).await;
+            server.send_static(b"tick").await?;
+            assert_eq!(&client.recv().await?.expect("four bytes")[..], b"tick");
+        }
+        let last = now();
+        assert!(last.since(began) >= Duration::from_millis(1_200), "open beyond its idle timeout");
+        assert!(client.recv().await?.is_none(), "then it ends");
+        assert!(now().since(last) >= Duration::from_millis(590), "never early");
+        assert!(server.recv().await?.is_none(), "on both sides");
+        let relayed = relay.await.expect("no panic")?;
+        assert_eq!(relayed, Relayed { first_bytes: 0, second_bytes: 24, end: RelayEnd::Idle });
+        Ok(())
     });
 }
 
 #[test]
 fn bytes_received_before_come_first() {
-    on_each("unread", || {
-        Box::pin(async {
-            let (mut client, mut left, right, mut server) = chain().await?;
-            client.send_static(b"head and more").await?;
-            let mut head = [0; 4];
-            assert_eq!(left.read(&mut head).await?, 4);
-            // A receive that was begun and given up stays armed: it belongs to the stream.
-            let mut left = left;
-            assert_eq!(left.read(&mut [0; 1]).await?, 1);
-            let mut right = right;
-            assert!(timeout(Duration::from_millis(5), right.recv()).await.is_err());
-            let relay = start(Relay::new(left, right));
-            let mut got = Vec::new();
-            while got.len() < 8 {
-                got.extend_from_slice(&server.recv().await?.expect("the rest"));
-            }
-            assert_eq!(got, b"and more");
-            server.send_static(b"back").await?;
-            assert_eq!(&client.recv().await?.expect("four bytes")[..], b"back");
-            drop((client, server));
-            let relayed = relay.await.expect("no panic")?;
-            assert_eq!((relayed.first_bytes, relayed.second_bytes), (8, 4));
-            Ok(())
-        })
+    on_each("unread", async || {
+        let (mut client, mut left, right, mut server) = chain().await?;
+        client.send_static(b"head and more").await?;
+        let mut head = [0; 4];
+        assert_eq!(left.read(&mut head).await?, 4);
+        // A receive that was begun and given up stays armed: it belongs to the stream.
+        let mut left = left;
+        assert_eq!(left.read(&mut [0; 1]).await?, 1);
+        let mut right = right;
+        assert!(timeout(Duration::from_millis(5), right.recv()).await.is_err());
+        let relay = start(Relay::new(left, right));
+        let mut got = Vec::new();
+        while got.len() < 8 {
+            got.extend_from_slice(&server.recv().await?.expect("the rest"));
+        }
+        assert_eq!(got, b"and more");
+        server.send_static(b"back").await?;
+        assert_eq!(&client.recv().await?.expect("four bytes")[..], b"back");
+        drop((client, server));
+        let relayed = relay.await.expect("no panic")?;
+        assert_eq!((relayed.first_bytes, relayed.second_bytes), (8, 4));
+        Ok(())
     });
 }
 
 #[test]
 fn a_dropped_relay_closes_both_connections() {
-    on_each("dropped", || {
-        Box::pin(async {
-            let (mut client, left, right, mut server) = chain().await?;
-            let relay = start(Relay::new(left, right));
-            client.send_static(b"one").await?;
-            assert!(server.recv().await?.is_some());
-            relay.abort();
-            assert!(client.recv().await?.is_none());
-            assert!(server.recv().await?.is_none());
-            assert_eq!(io::open_relays(), 0);
-            Ok(())
-        })
+    on_each("dropped", async || {
+        let (mut client, left, right, mut server) = chain().await?;
+        let relay = start(Relay::new(left, right));
+        client.send_static(b"one").await?;
+        assert!(server.recv().await?.is_some());
+        relay.abort();
+        assert!(client.recv().await?.is_none());
+        assert!(server.recv().await?.is_none());
+        assert_eq!(io::open_relays(), 0);
+        Ok(())
     });
 }
 
 #[test]
 fn many_relays_come_and_go() {
-    on_each("churn", || {
-        Box::pin(async {
-            let mut clients = Vec::new();
-            for at in 0..40_usize {
-                let (client, left, right, server) = chain().await?;
-                Relay::new(left, right).detach().await?;
-                clients.push(spawn(async move {
-                    let (mut client, mut server) = (client, server);
-                    let sent = pattern(1 + at * 997, at);
-                    client.send_bytes(&sent).await?;
-                    client.shutdown_write().await?;
-                    let mut got = Vec::new();
-                    while let Some(lease) = server.recv().await? {
-                        got.extend_from_slice(&lease);
-                    }
-                    assert!(got == sent, "relay {at}");
-                    server.shutdown_write().await?;
-                    assert!(client.recv().await?.is_none());
-                    Ok::<_, plimsoll_runtime::Error>(())
-                })?);
-            }
-            for client in clients {
-                client.await.expect("no panic")?;
-            }
-            assert!(io::drain_relays(Duration::from_secs(5)).await, "all have ended");
-            Ok(())
-        })
+    on_each("churn", async || {
+        let mut clients = Vec::new();
+        for at in 0..40_usize {
+            let (client, left, right, server) = chain().await?;
+            Relay::new(left, right).detach().await?;
+            clients.push(spawn(async move {
+                let (mut client, mut server) = (client, server);
+                let sent = pattern(1 + at * 997, at);
+                client.send_bytes(&sent).await?;
+                client.shutdown_write().await?;
+                let mut got = Vec::new();
+                while let Some(lease) = server.recv().await? {
+                    got.extend_from_slice(&lease);
+                }
+                assert!(got == sent, "relay {at}");
+                server.shutdown_write().await?;
+                assert!(client.recv().await?.is_none());
+                Ok::<_, plimsoll_runtime::Error>(())
+            })?);
+        }
+        for client in clients {
+            client.await.expect("no panic")?;
+        }
+        assert!(io::drain_relays(Duration::from_secs(5)).await, "all have ended");
+        Ok(())
     });
 }

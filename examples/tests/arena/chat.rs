@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::client::Client;
-use crate::process::{Report, Running, drivers};
+use crate::process::{Running, drivers};
 use crate::socket::Socket;
 
 struct Chat {
@@ -24,12 +24,8 @@ impl Chat {
         Self { running, address: address.parse().expect("an address") }
     }
 
-    fn stop(mut self) {
-        self.running.signal("TERM");
-        let ended = self.running.wait();
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        let report = Report::parse(&ended.stderr);
-        assert!(report.charged <= report.fixed && report.leaked == 0 && report.in_flight == 0, "{report:?}");
+    fn stop(self) {
+        self.running.stop();
     }
 }
 

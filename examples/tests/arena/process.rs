@@ -119,6 +119,16 @@ impl Running {
         Ended { code: status.code(), stdout: String::new(), stderr: stderr.unwrap_or_default() }
     }
 
+    /// Ends it as an operator does. It must end well, and leave nothing.
+    pub(crate) fn stop(mut self) -> Report {
+        self.signal("TERM");
+        let ended = self.wait();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let report = Report::parse(&ended.stderr);
+        assert!(report.charged <= report.fixed && report.leaked == 0 && report.in_flight == 0, "{report:?}");
+        report
+    }
+
     fn wait_status(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -155,12 +165,9 @@ impl Arena {
         Self { running, address: address.parse().expect("an address"), ready }
     }
 
-    /// Ends it as an operator does. It must end well.
-    pub(crate) fn stop(mut self) -> Report {
-        self.running.signal("TERM");
-        let ended = self.running.wait();
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        Report::parse(&ended.stderr)
+    /// Ends it as an operator does, see [`Running::stop`].
+    pub(crate) fn stop(self) -> Report {
+        self.running.stop()
     }
 }
 

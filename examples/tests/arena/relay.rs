@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::Instant;
 
-use crate::process::{PATIENCE, Report, Running, drivers, run};
+use crate::process::{PATIENCE, Running, drivers, run};
 
 /// A relay before a listener of ours.
 struct Relay {
@@ -38,12 +38,8 @@ impl Relay {
         (client, server)
     }
 
-    fn stop(mut self) {
-        self.running.signal("TERM");
-        let ended = self.running.wait();
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        let report = Report::parse(&ended.stderr);
-        assert!(report.charged <= report.fixed && report.leaked == 0 && report.in_flight == 0, "{report:?}");
+    fn stop(self) {
+        self.running.stop();
     }
 }
 

@@ -3,13 +3,9 @@
 
 use std::error::Error;
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::net::TcpStream;
 
-use rustix::buffer::spare_capacity;
-use rustix::event::epoll;
-
-use crate::{BACKLOG, EVENTS, INPUT_BYTES};
+use crate::poll;
 
 struct Connection {
     stream: TcpStream,
@@ -18,43 +14,15 @@ struct Connection {
     part: Vec<u8>,
 }
 
-pub(crate) fn serve() -> Result<(), Box<dyn Error>> {
-    let listener = TcpListener::bind(peer_answers::address())?;
-    listener.set_nonblocking(true)?;
-    rustix::net::listen(&listener, BACKLOG)?;
-    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    epoll::add(&epoll, &listener, epoll::EventData::new_u64(u64::MAX), epoll::EventFlags::IN)?;
-    println!("listening on http://{}", listener.local_addr()?);
-    let mut connections: Vec<Option<Connection>> = Vec::new();
-    let (mut events, mut input, mut output) = (Vec::with_capacity(EVENTS), vec![0; INPUT_BYTES], Vec::new());
-    loop {
-        events.clear();
-        match epoll::wait(&epoll, spare_capacity(&mut events), None) {
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(error) => return Err(error.into()),
-        }
-        for event in &events {
-            let index = event.data.u64();
-            if index == u64::MAX {
-                let Ok((stream, _)) = listener.accept() else { continue };
-                let index = stream.as_raw_fd() as usize;
-                let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
-                let data = epoll::EventData::new_u64(index as u64);
-                if ready.is_err() || epoll::add(&epoll, &stream, data, epoll::EventFlags::IN).is_err() {
-                    continue;
-                }
-                connections.resize_with(connections.len().max(index + 1), || None);
-                connections[index] = Some(Connection { stream, is_open: false, part: Vec::new() });
-                continue;
-            }
-            let place = &mut connections[index as usize];
-            if place.as_mut().is_some_and(|connection| connection.go_on(&mut input, &mut output).is_err()) {
-                // Closing takes it out of the set.
-                *place = None;
-            }
-        }
+impl poll::Connection for Connection {
+    fn new(stream: TcpStream) -> Self {
+        Self { stream, is_open: false, part: Vec::new() }
     }
+}
+
+pub(crate) fn serve() -> Result<(), Box<dyn Error>> {
+    let mut output = Vec::new();
+    poll::serve(|_epoll, connection: &mut Connection, _flags, input| connection.go_on(input, &mut output))
 }
 
 impl Connection {

@@ -46,6 +46,13 @@ impl Core {
         self.starving.set(!hungry.is_empty());
     }
 
+    /// What an exchange waited for has been done without: its place is not for the next one.
+    pub(crate) fn wait_no_longer(&self, key: Key, active: &mut Active) {
+        if ::core::mem::take(&mut active.hungry) {
+            self.sate(key);
+        }
+    }
+
     /// Whether a connection has a place among those that wait; another may have taken it.
     pub(crate) fn has_place(&self, key: Key) -> bool {
         self.hungry.borrow().has(key)

@@ -13,7 +13,8 @@ use plimsoll_runtime::{Kind, OverBudget, Pool};
 use super::WebSocketConfig;
 use super::assembly::Assembly;
 use super::message::Message;
-use super::wire::{Values, Work};
+use super::settings::Values;
+use super::work::Work;
 use crate::core::Core;
 use crate::{Body, Error};
 

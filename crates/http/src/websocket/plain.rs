@@ -7,7 +7,8 @@ use plimsoll_runtime::OverBudget;
 use super::WebSocketConfig;
 use super::assembly::Assembly;
 use super::message::Message;
-use super::wire::{Values, Work};
+use super::settings::Values;
+use super::work::Work;
 use crate::Error;
 use crate::core::Core;
 

@@ -11,10 +11,12 @@ use plimsoll_pool::Kind;
 use plimsoll_runtime::net::Bytes;
 use plimsoll_runtime::{Instant, Lease, SendBytes, signal, sleep, timeout};
 
-use super::drive::{Due, go_away, open, overdue, turn};
+use super::deadlines::{Due, overdue};
+use super::ends::{go_away, tell_closed};
 use super::handler::WebSocketEnd;
 use super::place::{Place, Stream};
 use super::socket::{Mailbox, WebSocket};
+use super::turn::{open, turn};
 use super::wire::{Flags, Phase, Wire, quarters};
 use super::{Consumer, Opening, Socket, Start};
 use crate::core::Core;
@@ -280,7 +282,7 @@ fn finish(stream: &Stream, end: WebSocketEnd) {
         }
         Consumer::Handler(handler) => {
             drop(socket);
-            super::drive::tell_closed(handler, end);
+            tell_closed(handler, end);
         }
         Consumer::Task(None) => {}
     }

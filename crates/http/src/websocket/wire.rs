@@ -13,69 +13,23 @@
 //! While nothing is received or sent there is only the [`Wire`]; [`Work`] is made for a message and dropped after it.
 
 mod passing;
-mod weight;
 
-use ::core::ops::Range;
 use ::core::time::Duration;
 use std::rc::Rc;
 
-use plimsoll_codec::ws::{
-    CONTROL_BYTES_MAX, CloseCode, Compression, Decoder, Event, FrameHead, Limits, Opcode, PeerRecord, Role,
-};
-use plimsoll_pool::{Charge, PoolBox};
-use plimsoll_runtime::net::Bytes;
-use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
+use plimsoll_codec::ws::{CONTROL_BYTES_MAX, CloseCode, FrameHead, Opcode, PeerRecord};
+use plimsoll_pool::PoolBox;
+use plimsoll_runtime::{Instant, Kind, OverBudget, Pool};
 
-use super::assembly::Assembly;
-use super::deflate::{self, Streams};
+use super::WebSocketEnd;
+use super::control::{ControlFrame, put_control, static_close};
+use super::deflate;
 use super::message::Message;
-use super::{WebSocketConfig, WebSocketEnd};
+use super::settings::{Settings, Values};
+use super::work::{Step, Work};
 use crate::core::Core;
-use crate::output::{COPY_BYTES_MAX, Output};
+use crate::output::COPY_BYTES_MAX;
 use crate::{Body, Error};
-
-/// What connections that were opened with the same configuration share.
-#[derive(Debug)]
-pub(crate) struct Settings {
-    pub(super) values: Values,
-    _charge: Charge,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Values {
-    pub(super) limits: Limits,
-    pub(super) ping_interval: Option<Duration>,
-    pub(super) message_timeout: Duration,
-    pub(super) send_timeout: Duration,
-    pub(super) close_timeout: Duration,
-    /// What was agreed on.
-    pub(super) compression: Option<Compression>,
-}
-
-impl Values {
-    pub(super) fn new(config: &WebSocketConfig, compression: Option<Compression>) -> Self {
-        let &WebSocketConfig { limits, ping_interval, message_timeout, send_timeout, close_timeout, .. } = config;
-        Self { limits, ping_interval, message_timeout, send_timeout, close_timeout, compression }
-    }
-}
-
-/// The settings that were used last: nearly all connections of a server share a few.
-#[derive(Debug, Default)]
-pub(crate) struct KnownSettings(Vec<Rc<Settings>>);
-
-impl KnownSettings {
-    pub(super) fn shared(&mut self, pool: &Pool, values: Values) -> Result<Rc<Settings>, OverBudget> {
-        if let Some(known) = self.0.iter().find(|known| known.values == values) {
-            return Ok(Rc::clone(known));
-        }
-        let bytes = size_of::<Settings>() + 4 * size_of::<usize>();
-        let charge = pool.budget().charge(Kind::Codec, bytes as u64)?;
-        let fresh = Rc::new(Settings { values, _charge: charge });
-        self.0.truncate(KNOWN_MAX - 1);
-        self.0.insert(0, Rc::clone(&fresh));
-        Ok(fresh)
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -156,34 +110,6 @@ impl Flags {
         self.0 = if value { self.0 | flag.0 } else { self.0 & !flag.0 };
         before
     }
-}
-
-/// What is needed while a message is received or sent.
-pub(crate) struct Work {
-    decoder: Decoder,
-    /// Received, not looked at yet.
-    input: Option<Lease>,
-    pub(super) output: Output,
-    /// Our close frame, which waits for a long message to leave.
-    last_words: Option<ControlFrame>,
-    /// Of the message that was begun.
-    assembly: Assembly,
-    is_text: bool,
-    is_compressed: bool,
-    /// Complete, and not taken by its task yet.
-    pub(super) ready: Option<Message>,
-    /// When the message that was begun must be complete.
-    pub(super) message_until: Option<Instant>,
-    pub(super) streams: Option<PoolBox<Streams>>,
-}
-
-/// What came of a step.
-pub(super) enum Step {
-    NeedMore,
-    /// Nothing that anybody has to be told.
-    On,
-    Message(Message),
-    Close(Option<CloseCode>),
 }
 
 impl Wire {
@@ -381,181 +307,13 @@ impl Wire {
     }
 }
 
-impl Work {
-    fn new(values: &Values, record: PeerRecord) -> Self {
-        let decoder = Decoder::resume(Role::Server, values.limits, record);
-        Self {
-            decoder: if values.compression.is_some() { decoder.compressed() } else { decoder },
-            input: None,
-            output: Output::default(),
-            last_words: None,
-            assembly: Assembly::default(),
-            is_text: false,
-            is_compressed: false,
-            ready: None,
-            message_until: None,
-            streams: None,
-        }
-    }
-
-    /// Whether something is remembered for the next message, after what can be given up is.
-    fn keeps_streams(&mut self, core: &Core) -> bool {
-        self.streams.as_mut().is_some_and(|streams| streams.are_kept(core))
-    }
-
-    /// Whether a message was begun that is not complete, or a frame.
-    pub(super) fn is_within_message(&self) -> bool {
-        self.decoder.is_within_message() || (self.input.is_some() && self.ready.is_none())
-    }
-
-    /// Drops what was received, but for a message that is complete: its task takes it still.
-    pub(super) fn forget(&mut self) {
-        (self.input, self.message_until, self.streams) = (None, None, None);
-        self.assembly = Assembly::default();
-    }
-
-    /// Puts what has come behind what is there already: a part of a head or of a control frame, or what waits for its turn.
-    pub(super) fn take(&mut self, pool: &Pool, fresh: Bytes) -> Result<(), OverBudget> {
-        self.input = Some(match (self.input.take(), fresh) {
-            (None, Bytes::Owned(lease)) => lease,
-            (None, fresh) => pool.try_copy(&fresh, Kind::Buffers)?,
-            (Some(mut rest), fresh) => {
-                if rest.spare_capacity() < fresh.len() {
-                    let mut larger = pool.try_acquire(rest.len() + fresh.len(), Kind::Buffers)?;
-                    larger.extend(&rest);
-                    rest = larger;
-                }
-                rest.extend(&fresh);
-                rest
-            }
-        });
-        Ok(())
-    }
-
-    /// Puts bytes that were kept before the first of all.
-    pub(super) fn begin_with(&mut self, kept: Option<Lease>) {
-        debug_assert!(self.input.is_none(), "before anything was received");
-        self.input = kept;
-    }
-
-    fn step(&mut self, core: &Core, answers: bool, values: &Values) -> Result<Step, Error> {
-        let mut nothing: [u8; 0] = [];
-        let input = self.input.as_mut().map_or(&mut nothing[..], |lease| lease.as_mut_slice());
-        let decoded = self.decoder.decode(input, plimsoll_runtime::now().as_millis())?;
-        let step = match decoded.event {
-            Event::NeedMore => Step::NeedMore,
-            Event::Begin { is_text, is_compressed } => {
-                (self.is_text, self.is_compressed) = (is_text, is_compressed);
-                Step::On
-            }
-            Event::Data(range) => {
-                // All that is left: taken as it is, without a copy.
-                let is_rest = range.end == input.len() && self.assembly.is_empty() && !self.is_compressed;
-                if let Some(mut lease) = self.input.take_if(|_| is_rest) {
-                    lease.consume(range.start);
-                    self.assembly.set(lease);
-                    return Ok(Step::On);
-                }
-                self.data(core, range, values)?;
-                Step::On
-            }
-            Event::End => {
-                self.end(core, values)?;
-                self.message_until = None;
-                Step::Message(Message::received(self.is_text, ::core::mem::take(&mut self.assembly).finish()))
-            }
-            Event::Ping(range) => {
-                if answers {
-                    put_control(&mut self.output, &core.pool, Opcode::Pong, &[&input[range]])?;
-                }
-                Step::On
-            }
-            Event::Pong(_) => Step::On,
-            Event::Close { code, .. } => Step::Close(code),
-        };
-        if let Some(input) = &mut self.input {
-            input.consume(decoded.consumed);
-        }
-        self.input.take_if(|input| input.is_empty());
-        Ok(step)
-    }
-
-    /// A part of a message.
-    fn data(&mut self, core: &Core, range: Range<usize>, values: &Values) -> Result<(), Error> {
-        let part = &self.input.as_deref().unwrap_or_default()[range];
-        if !self.is_compressed {
-            return Ok(self.assembly.push(&core.pool, part)?);
-        }
-        Streams::of(&mut self.streams, core)?.inflate(core, (values, self.is_text), part, &mut self.assembly)
-    }
-
-    /// The end of a message.
-    fn end(&mut self, core: &Core, values: &Values) -> Result<(), Error> {
-        if !self.is_compressed {
-            return Ok(());
-        }
-        Streams::of(&mut self.streams, core)?.finish(core, (values, self.is_text), &mut self.assembly)
-    }
-}
-
-fn put_control(output: &mut Output, pool: &Pool, opcode: Opcode, parts: &[&[u8]]) -> Result<(), OverBudget> {
-    output.append(pool, ControlFrame::new(opcode, parts).as_bytes())
-}
-
-/// A whole control frame.
-struct ControlFrame {
-    bytes: [u8; CONTROL_BYTES_MAX + 2],
-    len: u8,
-}
-
-impl ControlFrame {
-    fn new(opcode: Opcode, parts: &[&[u8]]) -> Self {
-        let len: usize = parts.iter().map(|part| part.len()).sum();
-        debug_assert!(len <= CONTROL_BYTES_MAX, "a control frame");
-        let mut bytes = [0; CONTROL_BYTES_MAX + 2];
-        bytes[..2].copy_from_slice(FrameHead::message(opcode, len as u64).encode().as_bytes());
-        let mut at = 2;
-        for part in parts {
-            bytes[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        }
-        Self { bytes, len: at as u8 }
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
-    }
-}
-
-/// The close frame of a code that we send ourselves: it needs no room.
-pub(super) fn static_close(code: Option<CloseCode>) -> Option<&'static [u8]> {
-    Some(match code? {
-        CloseCode::NORMAL => CLOSE_NORMAL,
-        CloseCode::GOING_AWAY => &[0x88, 2, 0x03, 0xE9],
-        CloseCode::PROTOCOL => &[0x88, 2, 0x03, 0xEA],
-        CloseCode::UNSUPPORTED => &[0x88, 2, 0x03, 0xEB],
-        CloseCode::INVALID => &[0x88, 2, 0x03, 0xEF],
-        CloseCode::POLICY => &[0x88, 2, 0x03, 0xF0],
-        CloseCode::TOO_LARGE => &[0x88, 2, 0x03, 0xF1],
-        CloseCode::UNEXPECTED => &[0x88, 2, 0x03, 0xF3],
-        CloseCode::TRY_LATER => &[0x88, 2, 0x03, 0xF5],
-        _ => return None,
-    })
-}
-
 /// An instant in the unit in which it is kept of each connection.
 pub(super) fn quarters(instant: Instant) -> u32 {
     (instant.as_millis() / QUARTER_MS) as u32
 }
 
-const CLOSE_NORMAL: &[u8] = &[0x88, 2, 0x03, 0xE8];
-/// A ping without payload.
-pub(super) const PING: &[u8] = &[0x89, 0];
 pub(super) const QUARTER_MS: u64 = 250;
 /// The head of a frame that a server sends.
 const FRAME_HEAD_BYTES_MAX: usize = 10;
-/// Settings that are kept for the next connection.
-const KNOWN_MAX: usize = 16;
 
-const _: () = assert!(size_of::<Work>() <= 512, "what a message needs fits its class");
 const _: () = assert!(size_of::<Values>() <= 128 && size_of::<Wire>() <= 48, "a parked WebSocket is small");

@@ -6,7 +6,7 @@ use plimsoll_http::{Event, Hub, HubConfig};
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::{DriverChoice, MemoryLimit, Report, Result, Runtime, sleep, spawn, spawn_on};
 
-use crate::client::Client;
+use crate::client::open;
 use crate::{hub_server, members};
 
 const MESSAGES: u64 = 60;
@@ -19,7 +19,7 @@ async fn scenario() -> Result<()> {
     sleep(Duration::from_millis(20)).await;
     let mut clients = Vec::new();
     for _ in 0..48 {
-        clients.push(Client::open(running.address, b"").await?);
+        clients.push(open(running.address).await?);
     }
     members(&hub, 48).await;
     let readers = clients.into_iter().map(|mut client| {

@@ -3,7 +3,12 @@
 
 #![allow(dead_code, unused_imports, reason = "no suite uses all of it")]
 
+pub(crate) mod drops;
 pub(crate) mod frames;
+pub(crate) mod honest;
+pub(crate) mod memory;
+pub(crate) mod threads;
+pub(crate) mod websocket;
 
 use core::future::Future;
 use core::net::SocketAddr;
@@ -16,7 +21,7 @@ use plimsoll_runtime::{JoinHandle, Result, Spawner, sleep, spawn, timeout};
 #[path = "../../../runtime/tests/support/mod.rs"]
 mod support;
 
-pub(crate) use support::{Body as Scenario, in_simulation, on_each};
+pub(crate) use support::{in_simulation, on_each};
 
 /// A server that runs, to be stopped at the end of a scenario.
 pub(crate) struct Running {
@@ -26,6 +31,11 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// How many connections, requests and streams were turned away or cut off, for whatever reason.
+    pub(crate) fn shed(&self) -> u64 {
+        self.counters.totals().shed_total.iter().sum()
+    }
+
     pub(crate) async fn stop(self) -> Result<()> {
         Spawner::current().stop();
         self.serving.await.expect("the server does not panic")

@@ -29,6 +29,11 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
+/// A pool takes a job.
+fn take(blocking: &Arc<Blocking>, job: impl FnOnce() + Send + 'static) {
+    assert!(blocking.run(Box::new(job)).is_ok(), "there is room for it");
+}
+
 /// A job that waits until it is let go on, and the way to do that.
 fn gate() -> (Box<dyn FnOnce() + Send>, mpsc::Sender<()>) {
     let (open, opened) = mpsc::channel();
@@ -42,13 +47,9 @@ fn jobs_run_once_each() {
     let ran = Arc::new(AtomicU32::new(0));
     for _ in 0..500 {
         let ran = Arc::clone(&ran);
-        assert!(
-            blocking
-                .run(Box::new(move || {
-                    ran.fetch_add(1, Ordering::Relaxed);
-                }))
-                .is_ok()
-        );
+        take(&blocking, move || {
+            ran.fetch_add(1, Ordering::Relaxed);
+        });
     }
     eventually("all run", || ran.load(Ordering::Relaxed) == 500);
     assert!(blocking.threads() <= 4);
@@ -66,18 +67,14 @@ fn threads_start_as_needed_and_run_side_by_side() {
     let together = Arc::new(Barrier::new(3));
     for expected in 1..=3 {
         let together = Arc::clone(&together);
-        assert!(
-            blocking
-                .run(Box::new(move || {
-                    together.wait();
-                }))
-                .is_ok()
-        );
+        take(&blocking, move || {
+            together.wait();
+        });
         assert_eq!(blocking.threads(), expected, "no thread is idle");
     }
     // The barrier lets go only when all three run at once.
     eventually("all are idle", || blocking.shared.lock().idle == 3);
-    assert!(blocking.run(Box::new(|| {})).is_ok());
+    take(&blocking, || {});
     assert_eq!(blocking.threads(), 3, "an idle one takes it");
 }
 
@@ -86,7 +83,7 @@ fn a_full_queue_gives_the_job_back() {
     let budget = Budget::new(MemoryLimit::mib(8));
     let blocking = Blocking::new(config(1, 2), &budget);
     let (job, open) = gate();
-    assert!(blocking.run(job).is_ok());
+    take(&blocking, job);
     eventually("it runs", || blocking.queued() == 0);
     let ran = Arc::new(AtomicU32::new(0));
     let count = || -> Box<dyn FnOnce() + Send> {
@@ -95,8 +92,8 @@ fn a_full_queue_gives_the_job_back() {
             ran.fetch_add(1, Ordering::Relaxed);
         })
     };
-    assert!(blocking.run(count()).is_ok());
-    assert!(blocking.run(count()).is_ok());
+    take(&blocking, count());
+    take(&blocking, count());
     let Err(back) = blocking.run(count()) else { panic!("the queue holds two") };
     assert_eq!(blocking.try_run(|| unreachable!("there is no place")), Err(Refused::Full));
 
@@ -169,13 +166,9 @@ fn idle_threads_end() {
         let together = Arc::new(Barrier::new(2));
         for _ in 0..2 {
             let together = Arc::clone(&together);
-            assert!(
-                blocking
-                    .run(Box::new(move || {
-                        together.wait();
-                    }))
-                    .is_ok()
-            );
+            take(&blocking, move || {
+                together.wait();
+            });
         }
         eventually("both end", || blocking.threads() == 0 && stacks(&budget) == 0);
     }
@@ -187,7 +180,7 @@ fn shutdown_reports_what_still_runs() {
     let budget = Budget::new(MemoryLimit::mib(8));
     let blocking = Blocking::new(config(1, 10), &budget);
     let (job, open) = gate();
-    assert!(blocking.run(job).is_ok());
+    take(&blocking, job);
     eventually("it runs", || blocking.queued() == 0);
     struct Dropped(mpsc::Sender<()>);
     impl Drop for Dropped {
@@ -197,14 +190,10 @@ fn shutdown_reports_what_still_runs() {
     }
     let (dropped, drops) = mpsc::channel();
     let waiting = Dropped(dropped);
-    assert!(
-        blocking
-            .run(Box::new(move || {
-                let _never = waiting;
-                unreachable!("it is dropped")
-            }))
-            .is_ok()
-    );
+    take(&blocking, move || {
+        let _never = waiting;
+        unreachable!("it is dropped")
+    });
     assert_eq!(blocking.shutdown(sys::now() + Duration::from_millis(30)), 1);
     drops.try_recv().expect("the queued job was dropped");
     assert_eq!(stacks(&budget), u64::from(STACK), "it is still there");
@@ -218,7 +207,7 @@ fn shutdown_reports_what_still_runs() {
 fn dropping_the_pool_lets_threads_end() {
     let budget = Budget::new(MemoryLimit::mib(8));
     let blocking = Blocking::new(config(2, 10), &budget);
-    assert!(blocking.run(Box::new(|| {})).is_ok());
+    take(&blocking, || {});
     drop(blocking);
     eventually("its thread ends", || budget.charged() == 0);
 }
@@ -228,9 +217,9 @@ fn a_bell_that_waits_for_room_is_kept_once() {
     let budget = Budget::new(MemoryLimit::mib(8));
     let blocking = Blocking::new(config(1, 1), &budget);
     let (running, let_it_go) = gate();
-    assert!(blocking.run(running).is_ok());
+    take(&blocking, running);
     eventually("the thread takes it", || blocking.queued() == 0);
-    assert!(blocking.run(Box::new(|| ())).is_ok());
+    take(&blocking, || {});
     let bells = [Doorbell::simulated(), Doorbell::simulated()];
     for _ in 0..1_000 {
         // As each turn of a driver with file operations in its backlog.
@@ -275,7 +264,7 @@ fn a_job_that_panics_when_it_is_dropped_holds_up_nobody() {
     let budget = Budget::new(MemoryLimit::mib(8));
     let blocking = Blocking::new(config(1, 2), &budget);
     let (running, let_it_go) = gate();
-    assert!(blocking.run(running).is_ok());
+    take(&blocking, running);
     eventually("the thread takes it", || blocking.queued() == 0);
     let (dropped, told) = mpsc::channel::<()>();
     let bomb = Bomb;

@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 
 use super::Mio;
 use super::table::{Entry, Flags};
-use crate::net::{ListenOptions, SocketKind, SocketOption};
+use crate::net::{ListenOptions, SocketKind};
 use crate::op::{Errno, Fd};
 use crate::slots::Slots;
 use crate::{Error, sys};
@@ -43,17 +43,5 @@ impl Mio {
         self.watch.forget(fd);
         let closed = sys::close(fd);
         debug_assert!(closed != Err(Errno(libc::EBADF)), "closed twice, or never open");
-    }
-
-    pub(crate) fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
-        sys::local_address(fd)
-    }
-
-    pub(crate) fn peer_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
-        sys::peer_address(fd)
-    }
-
-    pub(crate) fn set_option(&mut self, fd: Fd, option: SocketOption) -> Result<(), Errno> {
-        sys::set_option(fd, option)
     }
 }

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::IntoRawFd;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use plimsoll_pool::{Budget, Kind, MemoryLimit, Pool, PoolConfig};
 use plimsoll_slab::Key;
@@ -43,6 +43,16 @@ impl Bench {
 
     fn submit(&mut self, op: Op) -> Key {
         self.driver.submit(op, Token(0)).map_err(|(over, _)| over).expect("the line is wide")
+    }
+
+    /// Gives the blocking pool a job that lasts until what is returned is dropped.
+    fn hold_thread(&self) -> mpsc::Sender<()> {
+        let (open_gate, gate) = mpsc::channel();
+        let wait = move || {
+            let _ended = gate.recv();
+        };
+        assert!(self.blocking.run(Box::new(wait)).is_ok());
+        open_gate
     }
 
     /// The completion of an operation; no other may come.
@@ -399,15 +409,7 @@ fn file_operations_queue_behind_a_small_pool() {
 
     // A foreign job holds the only thread, another the queue: ours wait in the backlog, can be cancelled there, and go
     // on by themselves.
-    let (open_gate, gate) = std::sync::mpsc::channel::<()>();
-    assert!(
-        bench
-            .blocking
-            .run(Box::new(move || {
-                let _ended = gate.recv();
-            }))
-            .is_ok()
-    );
+    let open_gate = bench.hold_thread();
     while bench.blocking.queued() > 0 {}
     assert!(bench.blocking.run(Box::new(|| {})).is_ok());
     let syncs: Vec<Key> = (0..3).map(|_| bench.submit(Op::Fsync { fd: file, data_only: true })).collect();
@@ -432,11 +434,7 @@ fn closing_waits_for_jobs() {
         let file = Fd::from_raw(opened.into_raw_fd());
         let link = format!("/proc/self/fd/{}", file.raw());
         let names_ours = || std::fs::read_link(&link).is_ok_and(|path| path == directory.path("file"));
-        let (open_gate, gate) = std::sync::mpsc::channel::<()>();
-        let wait = move || {
-            let _ended = gate.recv();
-        };
-        assert!(bench.blocking.run(Box::new(wait)).is_ok());
+        let open_gate = bench.hold_thread();
         let lease = bench.pool.try_copy(b"written", Kind::Buffers).expect("the line is wide");
         let write = bench.submit(Op::WriteAt { fd: file, lease, offset: 0 });
         bench.quiet();
@@ -476,15 +474,7 @@ fn file_operations_without_a_thread_fail() {
 #[test]
 fn a_pool_that_is_shut_down_answers() {
     let mut bench = Bench::with_blocking(BlockingConfig { threads_max: 1, ..BlockingConfig::default() });
-    let (open_gate, gate) = std::sync::mpsc::channel::<()>();
-    assert!(
-        bench
-            .blocking
-            .run(Box::new(move || {
-                let _ended = gate.recv();
-            }))
-            .is_ok()
-    );
+    let open_gate = bench.hold_thread();
     let path = || bench.pool.try_copy(b"/\0", Kind::Buffers).expect("the line is wide");
     let (first, second) = (path(), path());
     let queued = bench.submit(Op::Open { path: first, flags: libc::O_RDONLY, mode: 0 });
@@ -492,15 +482,7 @@ fn a_pool_that_is_shut_down_answers() {
     drop(open_gate);
     assert_eq!(bench.completion(queued).payload_fd().map(sys::close), Some(Ok(())));
 
-    let (open_gate, gate) = std::sync::mpsc::channel::<()>();
-    assert!(
-        bench
-            .blocking
-            .run(Box::new(move || {
-                let _ended = gate.recv();
-            }))
-            .is_ok()
-    );
+    let open_gate = bench.hold_thread();
     let queued = bench.submit(Op::Open { path: second, flags: libc::O_RDONLY, mode: 0 });
     bench.quiet();
     let blocking = Arc::clone(&bench.blocking);

@@ -55,7 +55,7 @@ use io_uring::cqueue;
 use plimsoll_pool::{Charge, Pool};
 use plimsoll_slab::Key;
 
-use crate::net::{ListenOptions, SocketKind, SocketOption};
+use crate::net::{ListenOptions, SocketKind};
 use crate::op::{Errno, Fd, Op};
 use crate::slots::Slots;
 use crate::{Doorbell, DriverConfig, Error, Instant, ReceiveMode, Wait, sys};
@@ -350,18 +350,6 @@ impl Uring {
 
     pub(crate) fn accept_now(&mut self, listener: Fd) -> Result<Option<Fd>, Errno> {
         sys::accept(listener, false)
-    }
-
-    pub(crate) fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
-        sys::local_address(fd)
-    }
-
-    pub(crate) fn peer_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
-        sys::peer_address(fd)
-    }
-
-    pub(crate) fn set_option(&mut self, fd: Fd, option: SocketOption) -> Result<(), Errno> {
-        sys::set_option(fd, option)
     }
 }
 

@@ -2,25 +2,24 @@
 //! this file, too.
 #![allow(dead_code, clippy::print_stdout, reason = "no suite uses all of it; a test that could not run says so")]
 
-use core::future::Future;
-use core::pin::Pin;
-
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::{DriverChoice, MemoryLimit, Report, Result, Runtime};
 
-pub(crate) type Body = Pin<Box<dyn Future<Output = Result<()>>>>;
+/// Runtimes of one worker on io_uring (where it works) and on mio, one after the other.
+pub(crate) fn real_runtimes(name: &str, line: MemoryLimit) -> impl Iterator<Item = (DriverChoice, Runtime)> {
+    [DriverChoice::Uring, DriverChoice::Mio].into_iter().filter_map(move |choice| {
+        let built = Runtime::builder().workers(1).memory(line).driver(choice).build();
+        if let Err(error) = &built {
+            assert_eq!(choice, DriverChoice::Uring, "mio is always there: {error}");
+            println!("skipped: {name} on io_uring: {error}");
+        }
+        Some((choice, built.ok()?))
+    })
+}
 
 /// Runs a test on each driver.
-pub(crate) fn on_each(name: &str, body: impl Fn() -> Body) {
-    for choice in [DriverChoice::Uring, DriverChoice::Mio] {
-        let runtime = match Runtime::builder().workers(1).memory(MemoryLimit::mib(32)).driver(choice).build() {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                assert_eq!(choice, DriverChoice::Uring, "mio is always there: {error}");
-                println!("skipped: {name} on io_uring: {error}");
-                continue;
-            }
-        };
+pub(crate) fn on_each(name: &str, body: impl AsyncFn() -> Result<()>) {
+    for (choice, runtime) in real_runtimes(name, MemoryLimit::mib(32)) {
         runtime.block_on(body()).unwrap_or_else(|error| panic!("{name} on {choice:?}: {error}"));
         census(name, &format!("{choice:?}"), &runtime.shutdown());
     }
@@ -28,7 +27,7 @@ pub(crate) fn on_each(name: &str, body: impl Fn() -> Body) {
 }
 
 /// Runs a test in the simulation alone: for those that wait for long.
-pub(crate) fn in_simulation(name: &str, body: impl Fn() -> Body) {
+pub(crate) fn in_simulation(name: &str, body: impl AsyncFn() -> Result<()>) {
     let world = World::new(SimConfig::new(11));
     let directory = std::env::temp_dir().join("there");
     world.place_file(directory.to_str().expect("a plain path"), Vec::new()).expect("the world is empty");

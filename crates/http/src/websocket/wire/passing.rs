@@ -3,7 +3,9 @@
 
 use plimsoll_codec::ws::{CONTROL_BYTES_MAX, Decoder, Event, Opcode, Role};
 
-use super::{Flags, Wire, Work, put_control};
+use super::super::control::put_control;
+use super::super::work::Work;
+use super::{Flags, Wire};
 use crate::Error;
 use crate::core::Core;
 

@@ -67,27 +67,18 @@ fn bring(bench: &mut Bench, scene: &mut Scene, op: Op, stage: Stage) -> Key {
     key
 }
 
-#[test]
-fn a_cancelled_operation_has_one_completion_at_every_stage() {
+/// Brings each operation that can wait to each stage, and has it ended there. Afterwards nothing more comes, and nothing is in flight.
+fn at_every_stage(end: impl Fn(&mut Bench, Key, Stage), then: impl Fn(&mut Bench, &mut Scene)) {
     in_each_mode(DriverConfig::default(), |bench| {
         for stage in STAGES {
             for which in 0..4 {
                 let mut scene = Scene::new(bench);
                 let op = scene.waiting_ops(bench).swap_remove(which);
                 let key = bring(bench, &mut scene, op, stage);
-                bench.driver.cancel(key);
-                bench.driver.cancel(key);
-                let completion = bench.completion();
-                assert_eq!(completion.key, key);
-                let allowed =
-                    completion.result == Err(Errno::CANCELED) || (stage == Stage::Over && completion.result.is_ok());
-                assert!(allowed, "{stage:?} {which} {completion:?}");
-                if let Payload::Fd(fd) = &completion.payload {
-                    bench.driver.close_now(*fd);
-                }
-                drop(completion);
+                end(bench, key, stage);
                 bench.assert_quiet();
-                assert_eq!(bench.driver.in_flight(), 0);
+                assert_eq!(bench.driver.in_flight(), 0, "{stage:?} {which}");
+                then(bench, &mut scene);
                 scene.close(bench);
             }
         }
@@ -95,26 +86,34 @@ fn a_cancelled_operation_has_one_completion_at_every_stage() {
 }
 
 #[test]
-fn an_orphan_is_disposed_of_at_every_stage() {
-    in_each_mode(DriverConfig::default(), |bench| {
-        for stage in STAGES {
-            for which in 0..4 {
-                let mut scene = Scene::new(bench);
-                let op = scene.waiting_ops(bench).swap_remove(which);
-                let key = bring(bench, &mut scene, op, stage);
-                bench.driver.orphan(key);
-                bench.assert_quiet();
-                assert_eq!(bench.driver.in_flight(), 0, "{stage:?} {which}");
-                // A connection that nobody accepted is still there to be accepted.
-                if let Some(mut late) = scene.late.take() {
-                    let accepted = bench.driver.accept_now(scene.listener).unwrap().expect("not lost");
-                    bench.driver.close_now(accepted);
-                    assert_eq!(late.read(&mut [0; 1]).unwrap(), 0);
-                }
-                scene.close(bench);
-            }
+fn a_cancelled_operation_has_one_completion_at_every_stage() {
+    let cancel = |bench: &mut Bench, key: Key, stage: Stage| {
+        bench.driver.cancel(key);
+        bench.driver.cancel(key);
+        let completion = bench.completion();
+        assert_eq!(completion.key, key);
+        let allowed = completion.result == Err(Errno::CANCELED) || (stage == Stage::Over && completion.result.is_ok());
+        assert!(allowed, "{stage:?} {completion:?}");
+        if let Payload::Fd(fd) = &completion.payload {
+            bench.driver.close_now(*fd);
         }
-    });
+    };
+    at_every_stage(cancel, |_bench, _scene| {});
+}
+
+#[test]
+fn an_orphan_is_disposed_of_at_every_stage() {
+    at_every_stage(
+        |bench, key, _stage| bench.driver.orphan(key),
+        |bench, scene| {
+            // A connection that nobody accepted is still there to be accepted.
+            if let Some(mut late) = scene.late.take() {
+                let accepted = bench.driver.accept_now(scene.listener).unwrap().expect("not lost");
+                bench.driver.close_now(accepted);
+                assert_eq!(late.read(&mut [0; 1]).unwrap(), 0);
+            }
+        },
+    );
 }
 
 #[test]

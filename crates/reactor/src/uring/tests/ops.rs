@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::*;
+use crate::net::SocketOption;
 
 #[test]
 fn accept_brings_a_descriptor_and_leaves_no_connection_behind() {

@@ -226,6 +226,16 @@ impl Counted {
         }
     }
 
+    /// A reference is dropped by another thread, after a copy of it was made and dropped there.
+    fn drop_elsewhere(self: &Arc<Self>) -> thread::JoinHandle<()> {
+        let other = Arc::clone(self);
+        thread::spawn(move || {
+            other.count.add(Side::Other);
+            other.remove(Side::Other);
+            other.remove(Side::Other);
+        })
+    }
+
     fn merge(&self) {
         if self.count.merge() {
             self.free();
@@ -243,14 +253,8 @@ impl Counted {
 fn loom_the_last_reference_is_found_once() {
     loom::model(|| {
         let thing = Counted::new();
-        // Made by the owner, dropped elsewhere, after a copy was made and dropped there.
         thing.count.add(Side::Owner);
-        let other = Arc::clone(&thing);
-        let holder = thread::spawn(move || {
-            other.count.add(Side::Other);
-            other.remove(Side::Other);
-            other.remove(Side::Other);
-        });
+        let holder = thing.drop_elsewhere();
         thing.merge();
         holder.join().unwrap();
         assert!(thing.freed.load(Ordering::Relaxed));
@@ -292,12 +296,7 @@ fn loom_unshared_means_that_nobody_has_a_reference() {
     loom::model(|| {
         let thing = Counted::new();
         thing.count.add(Side::Owner);
-        let other = Arc::clone(&thing);
-        let holder = thread::spawn(move || {
-            other.count.add(Side::Other);
-            other.remove(Side::Other);
-            other.remove(Side::Other);
-        });
+        let holder = thing.drop_elsewhere();
         if thing.count.is_unshared() {
             // Used for something new, as a spare cell is: nobody may still read the old.
             // SAFETY: I-LOOM.

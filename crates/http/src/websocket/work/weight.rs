@@ -3,9 +3,10 @@
 
 use plimsoll_pool::PoolBox;
 
-use super::{Phase, Work};
+use super::Work;
 use crate::websocket::Socket;
 use crate::websocket::deflate::Streams;
+use crate::websocket::wire::Phase;
 
 impl Socket {
     /// Bytes of the pool, and of what is charged to it, that go back when it ends; 0 for one that has ended, and waits for its task to notice.

@@ -1,0 +1,143 @@
+//! The ends of a WebSocket: its peer's, ours, a connection that broke, and one that never began for want of room.
+
+use std::rc::Rc;
+
+use plimsoll_codec::ws::CloseCode;
+use plimsoll_pool::PoolBox;
+use plimsoll_runtime::SendBytes;
+use plimsoll_slab::Key;
+
+use super::control::static_close;
+use super::handler::{WebSocketEnd, WebSocketHandler};
+use super::turn::contained;
+use super::wire::{Deadline, Flags, Phase, Wire};
+use super::{Consumer, Socket};
+use crate::connection::Connection;
+use crate::core::Core;
+use crate::counters::Shed;
+use crate::engine::Engine;
+use crate::server::Service;
+
+impl<S: Service> Engine<S> {
+    /// Without room for a WebSocket, the peer is told to try later in static bytes.
+    pub(super) fn turn_away_websocket(&mut self, key: Key) {
+        let core = Rc::clone(&self.core);
+        core.counters().shed(Shed::Accept);
+        core.put(key, Connection::LINGERING);
+        let frame = static_close(Some(CloseCode::TRY_LATER)).unwrap_or_default();
+        let mut table = core.table.borrow_mut();
+        table.schedule(key, core.config.linger_timeout);
+        let told = !table.is_sending(key) && table.send(key, SendBytes::Static(frame)).is_ok();
+        drop(table);
+        if !told {
+            self.close(key);
+        }
+    }
+
+    /// The peer has ended its half while nothing was received from it. What came before that is still to be received and taken: then a receive tells
+    /// the end.
+    pub(crate) fn peer_closed_websocket(&mut self, key: Key) {
+        let Some(mut socket) = self.core.take_websocket(key) else { return };
+        socket.wire.flags.put(Flags::ENDED, true);
+        self.go_on_websocket(key, socket, None);
+    }
+
+    /// Tells the peer that there is no room, in static bytes, if nothing is on its way to it.
+    pub(super) fn tell_no_room(&self, key: Key, socket: &Socket) {
+        let mut table = self.core.table.borrow_mut();
+        let is_midway = socket.wire.work.as_ref().is_some_and(|work| work.output.is_midway());
+        if !is_midway && !table.is_sending(key) && socket.wire.is_open() {
+            let frame = static_close(Some(CloseCode::TRY_LATER)).unwrap_or_default();
+            let _gone_or_full = table.send_now(key, frame);
+        }
+    }
+
+    /// Lets go of a connection: others need its memory.
+    pub(crate) fn shed_websocket(&mut self, key: Key) {
+        let Some(socket) = self.core.take_websocket(key) else { return };
+        self.core.counters().shed(Shed::Output);
+        self.tell_no_room(key, &socket);
+        self.lose_websocket(key, socket, WebSocketEnd::NoRoom);
+    }
+
+    /// The peer has sent all it will send: what is on its way to it still leaves.
+    pub(crate) fn ended_websocket(&mut self, key: Key) {
+        let Some(mut socket) = self.core.take_websocket(key) else { return };
+        if matches!(socket.wire.phase, Phase::Lingering { .. } | Phase::Over) {
+            return self.lose_websocket(key, socket, WebSocketEnd::Gone);
+        }
+        socket.wire.note_end(WebSocketEnd::Gone);
+        socket.wire.phase = Phase::Ending;
+        self.go_on_websocket(key, socket, None);
+    }
+
+    /// The connection broke.
+    pub(crate) fn lost_websocket(&mut self, key: Key) {
+        let Some(socket) = self.core.take_websocket(key) else { return };
+        self.lose_websocket(key, socket, WebSocketEnd::Gone);
+    }
+
+    /// Nothing can go on. A task that has the socket still is told before the connection is closed.
+    pub(super) fn lose_websocket(&mut self, key: Key, mut socket: PoolBox<Socket>, end: WebSocketEnd) {
+        let core = Rc::clone(&self.core);
+        socket.wire.note_end(end);
+        if socket.wire.flags.put(Flags::HUNGRY, false) {
+            core.sate(key);
+        }
+        let Consumer::Task(Some(mailbox)) = &mut socket.consumer else {
+            core.put(key, Connection::WebSocket(socket));
+            return self.close(key);
+        };
+        mailbox.wake_reader();
+        mailbox.wake_writer();
+        (socket.wire.phase, socket.wire.deadline) = (Phase::Over, Deadline::None);
+        // A message that came before the end is still for the task to take.
+        socket.wire.work.take_if(|work| work.ready.is_none());
+        let mut table = core.table.borrow_mut();
+        table.unwatch(key);
+        table.unschedule(key);
+        drop(table);
+        core.put(key, Connection::WebSocket(socket));
+    }
+
+    /// The server stops: the peer is told.
+    pub(crate) fn stop_websocket(&mut self, key: Key) {
+        if let Some(mut socket) = self.core.take_websocket(key) {
+            go_away(&self.core, &mut socket.wire);
+            self.go_on_websocket(key, socket, None);
+        }
+    }
+
+    /// The end of a connection that is not in the table any more.
+    pub(crate) fn finish_websocket(&self, socket: PoolBox<Socket>) {
+        if socket.wire.flags.has(Flags::COUNTED) {
+            self.core.counters().active(-1);
+        }
+        let Socket { consumer, wire } = socket.into_inner();
+        match consumer {
+            Consumer::Handler(handler) => tell_closed(handler, wire.end.unwrap_or(WebSocketEnd::Gone)),
+            Consumer::Task(Some(mut mailbox)) => {
+                mailbox.wake_reader();
+                mailbox.wake_writer();
+            }
+            Consumer::Task(None) => {}
+        }
+    }
+}
+
+/// Tells a handler that its connection is over.
+pub(super) fn tell_closed(mut handler: Box<dyn WebSocketHandler>, end: WebSocketEnd) {
+    // A panic was told; there is nothing left to close.
+    let _over = contained(|| {
+        handler.closed(end);
+        drop(handler);
+        Ok(())
+    });
+}
+
+pub(super) fn go_away(core: &Core, wire: &mut Wire) {
+    if wire.is_open() {
+        wire.note_end(WebSocketEnd::ByUs(CloseCode::GOING_AWAY));
+        wire.close(core, Some(CloseCode::GOING_AWAY), "", Phase::Closing);
+    }
+}

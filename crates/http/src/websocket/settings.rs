@@ -1,0 +1,56 @@
+//! What connections that were opened with the same configuration share.
+
+use ::core::time::Duration;
+use std::rc::Rc;
+
+use plimsoll_codec::ws::{Compression, Limits};
+use plimsoll_pool::Charge;
+use plimsoll_runtime::{Kind, OverBudget, Pool};
+
+use super::WebSocketConfig;
+
+/// What connections that were opened with the same configuration share.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(super) values: Values,
+    _charge: Charge,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Values {
+    pub(super) limits: Limits,
+    pub(super) ping_interval: Option<Duration>,
+    pub(super) message_timeout: Duration,
+    pub(super) send_timeout: Duration,
+    pub(super) close_timeout: Duration,
+    /// What was agreed on.
+    pub(super) compression: Option<Compression>,
+}
+
+impl Values {
+    pub(super) fn new(config: &WebSocketConfig, compression: Option<Compression>) -> Self {
+        let &WebSocketConfig { limits, ping_interval, message_timeout, send_timeout, close_timeout, .. } = config;
+        Self { limits, ping_interval, message_timeout, send_timeout, close_timeout, compression }
+    }
+}
+
+/// The settings that were used last: nearly all connections of a server share a few.
+#[derive(Debug, Default)]
+pub(crate) struct KnownSettings(Vec<Rc<Settings>>);
+
+impl KnownSettings {
+    pub(super) fn shared(&mut self, pool: &Pool, values: Values) -> Result<Rc<Settings>, OverBudget> {
+        if let Some(known) = self.0.iter().find(|known| known.values == values) {
+            return Ok(Rc::clone(known));
+        }
+        let bytes = size_of::<Settings>() + 4 * size_of::<usize>();
+        let charge = pool.budget().charge(Kind::Codec, bytes as u64)?;
+        let fresh = Rc::new(Settings { values, _charge: charge });
+        self.0.truncate(KNOWN_MAX - 1);
+        self.0.insert(0, Rc::clone(&fresh));
+        Ok(fresh)
+    }
+}
+
+/// Settings that are kept for the next connection.
+const KNOWN_MAX: usize = 16;

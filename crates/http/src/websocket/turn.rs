@@ -1,0 +1,115 @@
+//! What was received becomes messages, and those go to their handler or task.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use plimsoll_codec::ws::CloseCode;
+
+use super::handler::{WebSocketEnd, WebSocketRef};
+use super::message::Message;
+use super::place::Place;
+use super::wire::{Flags, Phase, Wire};
+use super::work::Step;
+use super::{Consumer, Socket};
+use crate::Error;
+use crate::core::Core;
+use crate::counters::Shed;
+
+/// Reads on as long as there is room for what it leads to.
+pub(super) fn turn(place: &Place, socket: &mut Socket) {
+    let core = place.core();
+    loop {
+        let Socket { consumer, wire } = socket;
+        if matches!(consumer, Consumer::Handler(_))
+            && !wire.flags.has(Flags::STARVED)
+            && let Some(message) = wire.take_ready()
+            && wire.is_open()
+        {
+            deliver(place, consumer, wire, message);
+            continue;
+        }
+        let reads = matches!(wire.phase, Phase::Open | Phase::Asked | Phase::Closing);
+        let is_waiting = wire.work.as_ref().is_none_or(|work| work.ready.is_some());
+        if !reads || is_waiting || !wire.has_room(core) {
+            return;
+        }
+        match wire.step(core) {
+            Ok(Step::NeedMore) => return,
+            Ok(Step::On) => {}
+            Ok(Step::Message(message)) if wire.is_open() => deliver(place, consumer, wire, message),
+            Ok(Step::Message(_)) => {}
+            Ok(Step::Close(code)) => {
+                wire.note_end(WebSocketEnd::ByPeer(code));
+                // What we answer to a close frame without a code has none either.
+                wire.close(core, code, "", Phase::Ending);
+                wire.phase = Phase::Ending;
+            }
+            Err(error) => {
+                core.counters().shed(if matches!(error, Error::Peer(_)) { Shed::Misbehaviour } else { Shed::Body });
+                wire.fail(core, &error);
+            }
+        }
+    }
+}
+
+/// Gives a message to whom it is for.
+fn deliver(place: &Place, consumer: &mut Consumer, wire: &mut Wire, message: Message) {
+    match consumer {
+        Consumer::Handler(handler) => {
+            // While memory is short, room for an answer is made first: it cannot wait for that itself.
+            if place.core().holds_back() && wire.make_room(&place.core().pool, message.as_bytes().len()).is_err() {
+                wire.flags.put(Flags::STARVED, true);
+                if let Some(work) = &mut wire.work {
+                    work.ready = Some(message);
+                }
+                return;
+            }
+            call(place.core(), wire, |wire| handler.message(&mut WebSocketRef { place, wire }, message));
+        }
+        Consumer::Task(Some(mailbox)) => {
+            if let Some(work) = &mut wire.work {
+                work.ready = Some(message);
+            }
+            mailbox.wake_reader();
+            wire.flags.put(Flags::FED, true);
+            place.list_later(wire);
+        }
+        Consumer::Task(None) => {}
+    }
+}
+
+/// Tells the handler that its connection is there.
+pub(super) fn open(place: &Place, socket: &mut Socket) {
+    let Socket { consumer, wire } = socket;
+    if let Consumer::Handler(handler) = consumer
+        && wire.is_open()
+    {
+        call(place.core(), wire, |wire| handler.opened(&mut WebSocketRef { place, wire }));
+    }
+}
+
+/// Calls a handler. What it fails with closes its connection.
+fn call(core: &Rc<Core>, wire: &mut Wire, act: impl FnOnce(&mut Wire) -> Result<(), Error>) {
+    let Err(failed) = contained(|| act(wire)) else { return };
+    let code = match failed {
+        Some(Error::OverBudget(_)) => CloseCode::TRY_LATER,
+        Some(error) => {
+            tracing::warn!(%error, "a WebSocket's handler failed");
+            CloseCode::UNEXPECTED
+        }
+        None => CloseCode::UNEXPECTED,
+    };
+    wire.note_end(if code == CloseCode::TRY_LATER { WebSocketEnd::NoRoom } else { WebSocketEnd::ByUs(code) });
+    wire.close(core, Some(code), "", Phase::Closing);
+}
+
+/// Runs what a user wrote. `Err(None)` after a panic.
+pub(super) fn contained(act: impl FnOnce() -> Result<(), Error>) -> Result<(), Option<Error>> {
+    match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(done) => done.map_err(Some),
+        Err(_panic) => {
+            tracing::error!("a WebSocket's handler panicked");
+            Err(None)
+        }
+    }
+}
