@@ -60,8 +60,8 @@ pub fn read(bytes: &[u8], is_head: impl Fn(usize) -> bool) -> Result<Vec<Answere
 /// What the answers to a case come to: without the answer to the probe, and without interim ones unless the case is about them.
 #[must_use]
 pub fn outcome(framed: &Framed, answers: &[Answered]) -> Outcome {
-    let wants_interim = framed.expected().answers.iter().any(|answer| answer == "100");
-    let mut shown: Vec<&Answered> = answers.iter().filter(|answer| wants_interim || !answer.is_interim()).collect();
+    let mut shown: Vec<&Answered> =
+        answers.iter().filter(|answer| framed.wants_interim() || !answer.is_interim()).collect();
     let end = match shown.last() {
         Some(last) if last.seen.as_deref() == Some(PROBE_SEEN) => {
             shown.pop();

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | any | reads the body, then 200 with a field `seen` that describes the request, see [`Answer::Takes`] |
 //! | `/early` | 200 with `seen`, and the body is not read |
+//! | `/hints` | reads the body, then 102, then 103, then 200 with `seen` |
 //! | `/204`, `/205`, `/304` | that status |
 //! | `/upgrade` | reads the body, then 101 to a client that offers `echo/1`, else 426 |
 //! | CONNECT to `open:1` | 200, and a tunnel |
@@ -21,6 +22,7 @@ mod exchanges;
 mod fields;
 mod framing;
 mod hosts;
+mod interims;
 mod limits;
 mod lines;
 mod request_line;
@@ -133,10 +135,15 @@ impl Framed {
         Outcome { answers: answers.collect(), end: self.case.end }
     }
 
-    /// Whether it is a case for any server, and not one that needs a handler which leaves HTTP.
+    /// Whether it is a case for any server, and not one that needs a handler which leaves HTTP or sends interim answers.
     #[must_use]
     pub fn is_for_any_server(&self) -> bool {
-        self.title != switches::UPGRADE && self.title != switches::TUNNEL
+        ![switches::UPGRADE, switches::TUNNEL, interims::HINTS].contains(&self.title)
+    }
+
+    /// Whether interim answers matter, also those that must not be there.
+    pub(crate) fn wants_interim(&self) -> bool {
+        self.title == interims::HINTS || self.case.answers.contains(&Answer::Status(100))
     }
 }
 
@@ -174,7 +181,8 @@ impl std::fmt::Display for Outcome {
 #[must_use]
 pub fn cases() -> Vec<Framed> {
     let groups = [lines::GROUPS, request_line::GROUPS, hosts::GROUPS, fields::GROUPS, framing::GROUPS, chunks::GROUPS];
-    let groups = groups.into_iter().chain([limits::GROUPS, exchanges::GROUPS, switches::GROUPS]).flatten();
+    let others = [limits::GROUPS, exchanges::GROUPS, interims::GROUPS, switches::GROUPS];
+    let groups = groups.into_iter().chain(others).flatten();
     groups.flat_map(|group| group.cases.iter().map(|case| group.frame(case))).collect()
 }
 

@@ -209,6 +209,14 @@ impl Connection<'_> {
     fn answer(&mut self) {
         let Some(Request { plan, seen, .. }) = &self.request else { panic!("a request is answered") };
         let seen = plan.describes().then(|| seen.clone() + &handler::describe_body(&self.content) + &self.trailers);
+        let (plan, is_10) = (*plan, self.request.as_ref().is_some_and(|request| request.version < Version::HTTP_11));
+        if plan == Plan::Hints && !is_10 {
+            for interim in handler::INTERIMS {
+                let head = ResponseHead::interim(StatusCode::from_u16(interim).expect("a status"));
+                done(self.exchange.interim_sent(&head.expect("an interim status")));
+                self.note(interim, None, false);
+            }
+        }
         let status = StatusCode::from_u16(plan.status()).expect("a status");
         let length = if plan.describes() { BodyLength::Known(5) } else { BodyLength::Empty };
         self.send(status, seen, length);

@@ -12,6 +12,8 @@ pub(crate) enum Plan {
     Read,
     /// At once, with 200.
     Early,
+    /// After its body, with [`INTERIMS`] and then with 200.
+    Hints,
     /// After its body, with a status that has no body.
     Bodiless(u16),
     /// After its body, with 101 if this protocol was offered, else with 426.
@@ -24,6 +26,8 @@ pub(crate) enum Plan {
 
 /// The protocol that `/upgrade` changes to.
 pub(crate) const PROTOCOL: &str = "echo/1";
+/// What `/hints` sends before its answer.
+pub(crate) const INTERIMS: [u16; 2] = [102, 103];
 /// Where there is something to connect to.
 const OPEN: &str = "open:1";
 
@@ -34,6 +38,7 @@ impl Plan {
             _ if view.method() == http::Method::CONNECT => Self::NotAllowed,
             "/upgrade" => Self::Upgrade { offered: offers(view) },
             "/early" => Self::Early,
+            "/hints" => Self::Hints,
             "/204" => Self::Bodiless(204),
             "/205" => Self::Bodiless(205),
             "/304" => Self::Bodiless(304),
@@ -43,12 +48,12 @@ impl Plan {
 
     /// Whether the answer says what was seen.
     pub(crate) fn describes(self) -> bool {
-        matches!(self, Self::Read | Self::Early)
+        matches!(self, Self::Read | Self::Early | Self::Hints)
     }
 
     pub(crate) fn status(self) -> u16 {
         match self {
-            Self::Read | Self::Early | Self::Tunnel => 200,
+            Self::Read | Self::Early | Self::Hints | Self::Tunnel => 200,
             Self::Upgrade { offered: true } => 101,
             Self::Upgrade { offered: false } => 426,
             Self::Bodiless(status) => status,

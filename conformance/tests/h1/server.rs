@@ -18,13 +18,19 @@ use super::handler::{self, Plan};
 async fn answer(mut request: Request) -> Result<Response, Error> {
     let plan = Plan::of(&request.view());
     let mut seen = handler::describe(&request.view());
-    if matches!(plan, Plan::Read | Plan::Bodiless(_) | Plan::Upgrade { .. }) {
+    if matches!(plan, Plan::Read | Plan::Hints | Plan::Bodiless(_) | Plan::Upgrade { .. }) {
         let body = request.collect().await?;
         seen.push_str(&handler::describe_body(&body));
         let trailers = request.trailers();
         seen.push_str(&handler::describe_trailers(trailers.iter().flat_map(|trailers| trailers.iter())));
     }
     match plan {
+        Plan::Hints => {
+            for interim in handler::INTERIMS {
+                let status = StatusCode::from_u16(interim).expect("a status");
+                request.inform(Response::new(status).header("link", "</seen.css>; rel=preload")).await?;
+            }
+        }
         Plan::Upgrade { .. } => return request.upgrade(handler::PROTOCOL, give_back),
         Plan::Tunnel => return request.tunnel(give_back),
         _ => {}

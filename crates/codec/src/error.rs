@@ -196,6 +196,8 @@ pub enum Error {
     BodyTooLong,
     /// Fewer bytes of a body than its head announced. RFC 9112 8; 500.
     BodyTooShort,
+    /// An interim response with a status that is not 1xx, or with 101, which is the last of its exchange. RFC 9110 15.2; 500.
+    InterimStatusInvalid,
     /// A method of a state machine was called in a state in which it is not allowed. 500.
     StateMisuse,
     /// A limit outside of its documented range. 500.
@@ -238,6 +240,7 @@ impl Error {
             | Error::BodyNotAllowed
             | Error::BodyTooLong
             | Error::BodyTooShort
+            | Error::InterimStatusInvalid
             | Error::StateMisuse
             | Error::LimitInvalid => Fault::Caller,
             _ => Fault::Peer,
@@ -334,6 +337,7 @@ impl Error {
             Error::BodyNotAllowed => "this response cannot have this body",
             Error::BodyTooLong => "more bytes than the head announced",
             Error::BodyTooShort => "fewer bytes than the head announced; close the connection",
+            Error::InterimStatusInvalid => "an interim response has a status from 100 to 199, and not 101",
             Error::StateMisuse => "called in a state that does not allow it; see the diagram of Exchange",
             Error::LimitInvalid => "a limit is outside of its documented range",
         }

@@ -29,7 +29,7 @@ impl<S: Service> Engine<S> {
     /// More of a body is there, as was waited for.
     pub(crate) fn readable(&mut self, key: Key) {
         let core = &self.core;
-        let Some(mut active) = core.take(key) else { return };
+        let Some(mut active) = core.take(key) else { return self.readable_http2(key) };
         match receive(core, key, &mut active) {
             Came::Bytes(received) => {
                 active.came(received, &core.config);

@@ -83,6 +83,9 @@ pub struct Config {
     pub body_receive_leases_max: u8,
     /// Pipelined requests that are answered before the socket must have taken all of their answers; at least 1. Default 16.
     pub read_ahead_requests_max: u32,
+    /// Informational responses (1xx) that a handler may send before its answer, see [`Request::inform`](crate::Request::inform); 0 for none. Some
+    /// clients give a request up after five of them. Default 16.
+    pub interim_responses_max: u32,
     /// Requests of one connection; at least 1. `None` for no end. Default `None`.
     pub requests_max: Option<u32>,
     /// Connections of all workers together, 1 to 16,777,215; the memory line may allow fewer. One more is told 503 with Retry-After from static
@@ -178,6 +181,7 @@ impl Default for Config {
             body_receive: AdaptiveSize::new(Class::K4, Class::K128),
             body_receive_leases_max: 8,
             read_ahead_requests_max: 16,
+            interim_responses_max: 16,
             requests_max: None,
             connections_max: CONNECTIONS_CEILING,
             connections_per_address_max: None,

@@ -19,6 +19,7 @@ use crate::config::{HalfClose, ProxyProtocol, TcpOptions};
 use crate::connection::{Active, Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
+use crate::h2::Recalling;
 use crate::output::compacted;
 use crate::peers::host_number;
 use crate::relief::Relief;
@@ -27,6 +28,7 @@ use crate::server::Service;
 
 /// Runs the server until the runtime is asked to stop and its connections have ended.
 pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
+    let _recalling = Recalling::begin(&core);
     let mut engine =
         Engine { core, service, relief: Relief::new(), gives_way: false, drained_at: plimsoll_runtime::now() };
     let mut stopped = ::core::pin::pin!(signal::stopped());
@@ -117,7 +119,7 @@ impl<S: Service> Engine<S> {
             Event::PeerClosed(key) if self.core.is_websocket(key) => self.peer_closed_websocket(key),
             Event::Failed(key, _) if self.core.is_websocket(key) => self.lost_websocket(key),
             Event::PeerClosed(key) => self.peer_closed(key),
-            Event::Failed(key, _) => self.close(key),
+            Event::Failed(key, errno) => self.failed(key, errno),
             Event::Due(key) => self.due(key),
         }
     }

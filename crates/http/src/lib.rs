@@ -44,6 +44,7 @@ mod fanout;
 mod h2;
 mod hungry;
 mod incoming;
+mod interim;
 mod larder;
 mod output;
 mod patience;

@@ -9,6 +9,7 @@ use plimsoll_codec::h1::{FieldSlot, Framing, RequestHead, RequestView};
 use plimsoll_runtime::{Kind, Lease, OverBudget, Pool};
 
 use crate::body::BodyWriter;
+use crate::interim;
 use crate::ticket::Ticket;
 use crate::trailers::Trailers;
 use crate::upgrade::{self, Upgraded};
@@ -25,6 +26,8 @@ pub struct Request {
     /// The head's bytes, then eight bytes for each field.
     head: Lease,
     head_bytes: u16,
+    /// Informational responses that the handler has sent.
+    interims: u32,
     parsed: RequestHead,
     ticket: Ticket,
 }
@@ -46,7 +49,7 @@ impl Request {
             lease.extend(&slot.to_bytes());
         }
         debug_assert_eq!(lease.len(), bytes, "the lease was made to fit");
-        Ok(Self { head: lease, head_bytes: head.len() as u16, parsed: view.request().clone(), ticket })
+        Ok(Self { head: lease, head_bytes: head.len() as u16, interims: 0, parsed: view.request().clone(), ticket })
     }
 
     pub(crate) fn ticket(&self) -> &Ticket {
@@ -307,6 +310,42 @@ impl Request {
         let response = upgrade::tunnel(&self.view())?;
         self.ticket.set_upgrade(upgrade::task(run))?;
         Ok(response)
+    }
+
+    /// Sends an informational response (RFC 9110 15.2) before the answer: a status from 100 to 199 with fields and no body. With `103 Early Hints`
+    /// (RFC 8297) a client begins to load what the answer will name while the handler is still at work. The answer repeats what matters: a client
+    /// may ignore it, and anybody on the way may drop it. `100 Continue`, which [`chunk`](Self::chunk) sends by itself, can be sent early so.
+    ///
+    /// It leaves in order: behind the answers to requests before this one. It waits while more than the configured output waits for the socket,
+    /// and for memory. A client of HTTP/1.0 does not know these responses and is not sent any: the call does nothing then, and says `Ok`.
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response, StatusCode};
+    ///
+    /// async fn page(mut req: Request) -> Result<Response, Error> {
+    ///     let style = "</style.css>; rel=preload; as=style";
+    ///     req.inform(Response::new(StatusCode::EARLY_HINTS).header("link", style)).await?;
+    ///     // ... ask the database ...
+    ///     Ok(Response::text("<link rel=stylesheet href=/style.css>").header("link", style))
+    /// }
+    /// ```
+    ///
+    /// Cancel safe: dropped before it is ready, it has sent nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Misuse`] for another status, for 101 ([`upgrade`](Self::upgrade) sends that), for a body, for a field that is not allowed
+    /// ([`Response::try_header`] says why), for more than 15 KiB of fields, for more responses than
+    /// [`Config::interim_responses_max`](crate::Config::interim_responses_max), and when the answer was begun; nothing is sent then, and the answer can
+    /// follow. [`Error::Gone`] when the client went away.
+    pub async fn inform(&mut self, response: Response) -> Result<(), Error> {
+        interim::check(&response)?;
+        if self.interims >= self.ticket.interim_responses_max() {
+            return Err(Error::Misuse("more informational responses than Config::interim_responses_max allows"));
+        }
+        poll_fn(|cx| self.ticket.poll_inform(cx, &response)).await?;
+        self.interims += 1;
+        Ok(())
     }
 
     /// Begins an answer whose body is streamed. `length` is its length in bytes where that is known; else it goes out in chunks.

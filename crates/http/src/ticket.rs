@@ -77,6 +77,18 @@ impl Ticket {
         self.core.config.collect_bytes_max
     }
 
+    pub(crate) fn interim_responses_max(&self) -> u32 {
+        self.core.config.interim_responses_max
+    }
+
+    /// Writes an informational response.
+    pub(crate) fn poll_inform(&self, cx: &mut Context<'_>, response: &Response) -> Poll<Result<(), Error>> {
+        match self.stream {
+            Some(stream) => self.core.h2_poll_inform(self.key, stream, cx, response),
+            None => self.core.poll_inform(self, cx, response),
+        }
+    }
+
     /// The next part of the request's body.
     pub(crate) fn poll_chunk(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
         if let Some(stream) = self.stream {
@@ -116,7 +128,7 @@ impl Ticket {
     }
 
     /// Whether the exchange waits for room now; its handler is woken when there is some, or when it has waited for too long.
-    fn waits_for_room(&self, want: Want, over: &OverBudget) -> bool {
+    pub(crate) fn waits_for_room(&self, want: Want, over: &OverBudget) -> bool {
         let is_ours = self.core.with(self, |_active| ()).is_some();
         is_ours && self.core.starve_in_table(self.key, want, usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX))
     }

@@ -24,7 +24,10 @@ pub(crate) struct Pressure {
 #[derive(Debug)]
 struct Watched {
     watermarks: Watermarks,
-    wakers: Vec<Waker>,
+    /// Of watches that wait, by their numbers.
+    wakers: Vec<(u64, Waker)>,
+    /// Watches that there were.
+    watches: u64,
 }
 
 impl Pressure {
@@ -34,7 +37,11 @@ impl Pressure {
             waiting: AtomicU64::new(0),
             transitions: AtomicU64::new(0),
             entered: Default::default(),
-            watched: Mutex::new(Watched { watermarks: Watermarks::new(marks, limit_bytes), wakers: Vec::new() }),
+            watched: Mutex::new(Watched {
+                watermarks: Watermarks::new(marks, limit_bytes),
+                wakers: Vec::new(),
+                watches: 0,
+            }),
         }
     }
 
@@ -68,7 +75,7 @@ impl Pressure {
         self.transitions.fetch_add(1, Ordering::Release);
         let wakers = core::mem::take(&mut watched.wakers);
         drop(watched);
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(|(_, waker)| waker.wake());
         Some(transition)
     }
 
@@ -90,12 +97,17 @@ impl Pressure {
 pub struct Watch {
     budget: Arc<Budget>,
     seen: u64,
+    number: u64,
 }
 
 impl Watch {
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
         let seen = budget.pressure().transitions.load(Ordering::Acquire);
-        Self { budget, seen }
+        let mut watched = budget.pressure().watched();
+        watched.watches += 1;
+        let number = watched.watches;
+        drop(watched);
+        Self { budget, seen, number }
     }
 
     /// The level now.
@@ -113,8 +125,9 @@ impl Watch {
             self.seen = now;
             return Poll::Ready(pressure.level());
         }
-        if !watched.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-            watched.wakers.push(cx.waker().clone());
+        match watched.wakers.iter_mut().find(|(number, _)| *number == self.number) {
+            Some((_, waker)) => waker.clone_from(cx.waker()),
+            None => watched.wakers.push((self.number, cx.waker().clone())),
         }
         Poll::Pending
     }
@@ -124,5 +137,18 @@ impl Watch {
     /// Cancel safe: a change that was not returned is returned by the next call.
     pub async fn changed(&mut self) -> Level {
         core::future::poll_fn(|cx| self.poll_changed(cx)).await
+    }
+}
+
+/// What waits is not kept by who would wake it.
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let forgotten = {
+            let mut watched = self.budget.pressure().watched();
+            let at = watched.wakers.iter().position(|(number, _)| *number == self.number);
+            at.map(|at| watched.wakers.swap_remove(at))
+        };
+        // Its task may end with it, when nothing is locked any more.
+        drop(forgotten);
     }
 }

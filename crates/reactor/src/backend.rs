@@ -69,6 +69,11 @@ impl Backend {
         each!(self, backend => backend.has_ready())
     }
 
+    /// Whether receives wait until received bytes that were lent come back.
+    pub(crate) fn is_short_of_buffers(&self) -> bool {
+        each!(self, backend => backend.is_short_of_buffers())
+    }
+
     pub(crate) fn now(&self) -> Instant {
         each!(self, backend => backend.now())
     }

@@ -342,6 +342,12 @@ impl Driver {
         self.backend().has_ready()
     }
 
+    /// Whether receives wait until [`Received`](crate::Received) bytes are dropped: all room that they could fill is lent. No other completion
+    /// ends that, so whoever keeps such bytes for longer than a turn has to look.
+    pub fn is_short_of_buffers(&self) -> bool {
+        self.backend().is_short_of_buffers()
+    }
+
     /// Gives back pages of the operation table that nothing uses; returns how many.
     pub fn release_pages(&mut self) -> usize {
         let mut released = 0;

@@ -361,7 +361,7 @@ pub struct Errno(pub i32);
 impl Errno {
     /// The operation was cancelled.
     pub const CANCELED: Self = Self(libc::ECANCELED);
-    /// No buffer was left; never seen by owners of operations.
+    /// No buffer was left; a driver never says so to the owner of a receive.
     pub const NOBUFS: Self = Self(libc::ENOBUFS);
     /// Nothing can be done now without waiting.
     pub const AGAIN: Self = Self(libc::EAGAIN);

@@ -66,7 +66,7 @@ impl Release {
 }
 
 /// The wait, until `due` at most. What was due from the start is not waited for.
-fn sooner(wait: Wait, due: Instant) -> Wait {
+pub(crate) fn sooner(wait: Wait, due: Instant) -> Wait {
     match wait {
         Wait::No => Wait::No,
         _ if due == Instant::from_nanos(0) => Wait::No,

@@ -4,7 +4,7 @@
 use core::task::Waker;
 
 use plimsoll_pool::{Kind, OverBudget, Pool};
-use plimsoll_reactor::{Completion, Payload, PoolPage};
+use plimsoll_reactor::{Completion, Errno, Payload, PoolPage};
 use plimsoll_slab::{CHUNK_BYTES, Key, Slab};
 
 /// Waiters of one worker at most; an index must fit a token.
@@ -88,6 +88,17 @@ impl Waiters {
                 true
             }
             Err(_) => false,
+        }
+    }
+
+    /// Drops the bytes of an answer that nobody has taken and that could not be copied: from now on it says [`Errno::NOBUFS`], which no driver
+    /// says of a receive.
+    pub(crate) fn lose_bytes(&mut self, index: u32) {
+        if let Some(Waiter::Done(completion)) = self.0.get_at_mut(index)
+            && let Payload::Received(_) = completion.payload
+        {
+            completion.payload = Payload::None;
+            completion.result = Err(Errno::NOBUFS);
         }
     }
 

@@ -20,7 +20,7 @@ use crate::gauges::Gauges;
 use crate::io::Relays;
 use crate::net::stream::Socket;
 use crate::net::table::Events;
-use crate::release::Release;
+use crate::release::{Release, sooner};
 use crate::shared::Shared;
 use crate::stall::StallDetector;
 use crate::task::{Tasks, contained};
@@ -35,6 +35,8 @@ const POLLS_MAX: usize = 128;
 const TIMERS_MAX: usize = 256;
 /// How soon a sleep asks again for room for its timer.
 const REFUSED_TIMER_RETRY: Duration = Duration::from_millis(1);
+/// How soon bytes that nobody has taken, and for which there was no room, are copied or given up.
+const BORROWING_RETRY: Duration = Duration::from_millis(5);
 /// Stream sockets of plain tasks at most, in pages of the pool.
 const SOCKET_CHUNKS_MAX: u32 = 1 << 15;
 /// Waits for the stop at most, in pages of the pool.
@@ -307,9 +309,7 @@ impl Worker {
 
     /// Gives back what is free for long, submits, waits and reaps. Calls `awake` after the wait, before what came of it wakes anybody.
     pub(crate) fn exchange(&self, wait: Wait, awake: impl FnOnce()) -> Result<(), Error> {
-        // Received bytes are borrowed for a turn. Whoever armed a receive and does not look any more, as after a select, must not keep one
-        // of the few buffers from everybody else.
-        self.borrowing.borrow_mut().retain(|index| !self.waiters.borrow_mut().copy_out(*index, &self.pool));
+        let wait = self.give_buffers_back(wait);
         let wait = self.release.turn(self, wait);
         let entered = self.driver.borrow_mut().enter(wait);
         awake();
@@ -320,15 +320,47 @@ impl Worker {
         Ok(())
     }
 
+    /// Received bytes are borrowed for a turn. Whoever armed a receive and does not look any more, as after a select, must not keep one of the few
+    /// buffers from everybody else: what is left at the end of the turn is copied. Bytes for which the line leaves no room stay where they are until
+    /// there is some, or until a receive waits for their buffer: then they are lost, the first first, and their stream is told. The same holds for
+    /// what a table's owner has left for some turns.
+    ///
+    /// How long the turn may wait then.
+    fn give_buffers_back(&self, wait: Wait) -> Wait {
+        let mut left = false;
+        self.for_each_table(|events| left |= events.end_turn());
+        let mut borrowing = self.borrowing.borrow_mut();
+        if !left && borrowing.is_empty() {
+            return wait;
+        }
+        let (mut waiters, driver) = (self.waiters.borrow_mut(), self.driver.borrow());
+        if left {
+            left = false;
+            self.for_each_table(|events| left |= events.give_buffers_back(&self.pool, &driver));
+        }
+        borrowing.retain(|index| {
+            if waiters.copy_out(*index, &self.pool) {
+                return false;
+            }
+            let is_needed = driver.is_short_of_buffers();
+            if is_needed {
+                waiters.lose_bytes(*index);
+            }
+            !is_needed
+        });
+        // Nobody tells when there is room, or when a receive waits for a buffer.
+        if !left && borrowing.is_empty() { wait } else { sooner(wait, driver.now() + BORROWING_RETRY) }
+    }
+
     fn reap(&self) {
-        while !self.a_table_is_full() {
+        while self.tables_have_room() {
             let Some(completion) = self.driver.borrow_mut().reap() else { break };
             self.dispatch(completion);
         }
     }
 
-    fn a_table_is_full(&self) -> bool {
-        self.tables.borrow().iter().flatten().any(|events| events.is_full())
+    fn tables_have_room(&self) -> bool {
+        self.tables.borrow().iter().flatten().all(|events| events.has_room())
     }
 
     fn dispatch(&self, completion: Completion) {
@@ -347,7 +379,7 @@ impl Worker {
             Target::Table { table, purpose, index } => {
                 let events = self.tables.borrow().get(usize::from(table)).cloned().flatten();
                 match events {
-                    Some(events) => events.push(purpose, index, completion),
+                    Some(events) => events.push(&self.pool, purpose, index, completion),
                     None => self.dispose(completion),
                 }
             }

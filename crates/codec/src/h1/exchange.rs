@@ -12,7 +12,7 @@
 //!   Idle, Done --PeerClosed--> MustClose              Head, SentContinue --Upgraded--> Upgraded
 //!   Head, Body --PeerClosed--> Error                  Body --BodySent--> Done
 //!   Idle, Head, Body --RequestFailed--> Error         Done --Reset--> Idle
-//!   Done --Reset--> Idle
+//!   Done --Reset--> Idle                              Head, SentContinue --InterimSent--> the same
 //! ```
 //!
 //! Body or Done, after the arrow, is Done if there is no body. `Reset` needs both sides to be Done and the connection to persist.
@@ -74,6 +74,8 @@ pub enum Event {
     PeerClosed,
     /// `100 (Continue)` was sent.
     ContinueSent,
+    /// Another interim head was sent, such as `103 (Early Hints)`.
+    InterimSent,
     /// A final head was sent; `has_body` if one follows.
     HeadSent {
         /// Whether the body is anything but no bytes.
@@ -126,7 +128,10 @@ impl RequestState {
             (S::Head | S::Body | S::Error, Event::PeerClosed) => S::Error,
             (S::Idle | S::Head | S::Body, Event::RequestFailed) => S::Error,
             (S::Done, Event::Reset) => S::Idle,
-            (_, Event::ContinueSent | Event::HeadSent { .. } | Event::BodySent | Event::Upgraded) => self,
+            (
+                _,
+                Event::ContinueSent | Event::InterimSent | Event::HeadSent { .. } | Event::BodySent | Event::Upgraded,
+            ) => self,
             _ => return None,
         })
     }
@@ -140,6 +145,7 @@ impl ResponseState {
         Some(match (self, event) {
             (S::Idle, Event::HeadReceived { .. } | Event::RequestFailed) => S::Head,
             (S::Head, Event::ContinueSent) => S::SentContinue,
+            (S::Head | S::SentContinue, Event::InterimSent) => self,
             (S::Head | S::SentContinue, Event::HeadSent { has_body: true }) => S::Body,
             (S::Head | S::SentContinue, Event::HeadSent { has_body: false }) => S::Done,
             (S::Head | S::SentContinue, Event::Upgraded) => S::Upgraded,
@@ -347,6 +353,24 @@ impl Exchange {
         self.step(Event::ContinueSent)
     }
 
+    /// An interim head was sent: [`ResponseHead::interim`] or, as [`continue_sent`](Exchange::continue_sent) says it too, `100 (Continue)`. There may be any
+    /// number of them before the final head (RFC 9110 15.2). Not to HTTP/1.0.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InterimStatusInvalid`] for another head, [`Error::StateMisuse`] if the final head was sent or there is nothing to answer. Nothing is
+    /// changed then.
+    pub fn interim_sent(&mut self, head: &ResponseHead<'_>) -> Result<(), Error> {
+        let status = head.status();
+        if !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Error::InterimStatusInvalid);
+        }
+        if status == StatusCode::CONTINUE && self.may_continue() {
+            return self.continue_sent();
+        }
+        self.step(Event::InterimSent)
+    }
+
     /// What to tell the client about the connection in the head of the answer, as things stand.
     ///
     /// Close if either side wants it, if the request failed, or if the client still waits for `100 (Continue)`: then nobody can
@@ -359,7 +383,7 @@ impl Exchange {
         }
     }
 
-    /// A final head was sent, or one that changes the protocol. Interim heads other than those (103) are not reported.
+    /// A final head was sent, or one that changes the protocol. Other interim heads are [told](Exchange::interim_sent) apart.
     ///
     /// # Errors
     ///

@@ -137,6 +137,31 @@ impl<'a> ResponseHead<'a> {
         Ok(head.persistence(Persistence::KeepAlive))
     }
 
+    /// The head of an interim response (RFC 9110 15.2), such as `103 Early Hints` (RFC 8297): it goes before the final head, says nothing about length
+    /// or connection, and needs no Date. A client of HTTP/1.0 must not get one.
+    ///
+    /// ```
+    /// use http::StatusCode;
+    /// use plimsoll_codec::h1::{Fields, ResponseHead};
+    ///
+    /// let fields = Fields::check(b"link: </mast.css>; rel=preload\r\n")?;
+    /// let mut out = Vec::new();
+    /// ResponseHead::interim(StatusCode::EARLY_HINTS)?.fields(fields).encode(&mut out)?;
+    /// assert_eq!(out, b"HTTP/1.1 103 Early Hints\r\nlink: </mast.css>; rel=preload\r\n\r\n");
+    /// assert!(ResponseHead::interim(StatusCode::SWITCHING_PROTOCOLS).is_err());
+    /// # Ok::<(), plimsoll_codec::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InterimStatusInvalid`] unless the status is 1xx and not 101, which is not followed by another head.
+    pub fn interim(status: StatusCode) -> Result<Self, Error> {
+        if !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Error::InterimStatusInvalid);
+        }
+        Self::new(&Method::GET, Version::HTTP_11, status, BodyLength::Empty)
+    }
+
     /// Says whether the connection persists; it does unless this is called. `Connection: close` is written for a body
     /// that ends with the connection whatever was asked for, and nothing for 1xx and for 2xx to CONNECT.
     #[must_use]

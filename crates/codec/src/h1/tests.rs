@@ -4,6 +4,7 @@ mod body;
 mod body_out;
 mod exchange;
 mod heads;
+mod interim;
 mod response;
 mod slow;
 mod splits;

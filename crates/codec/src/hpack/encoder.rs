@@ -304,6 +304,10 @@ impl Encoder {
         }
         self.fields(storage, head.own_fields(), &mut recorder)?;
         let raw = head.own_fields().as_bytes();
+        if head.status().is_informational() {
+            // What was remembered of a final head is more likely to come again.
+            return Ok(());
+        }
         let is_short = raw.len() <= MEMO_FIELDS_BYTES && recorder.len <= MEMO_BLOCK_BYTES;
         // What was inserted now is a reference the next time. A date that no table keeps is not known again.
         let is_stable = inserted == self.table.inserted() && head.date_value().is_none_or(|_| self.date.is_some());

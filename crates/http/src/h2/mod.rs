@@ -32,13 +32,18 @@
 
 mod connection;
 mod handlers;
+mod interim;
 mod output;
+mod receive;
 mod room;
 mod streams;
+#[cfg(test)]
+mod tests;
 mod tunnel;
 mod weight;
 mod window;
 
+pub(crate) use receive::Recalling;
 pub use tunnel::Tunnel;
 
 use plimsoll_codec::h1::{FIELDS_CEILING, FieldSlot, HTTP2_PREFACE};
@@ -117,6 +122,8 @@ struct Untold {
     farewell: bool,
     /// What its acknowledgement of our SETTINGS changes: streams may wait for what their windows have become then.
     acknowledged: bool,
+    /// What handlers have to say before their answers.
+    interims: bool,
 }
 
 /// Since when something is waited for; `None` while it is not.

@@ -176,6 +176,7 @@ impl Core {
             return;
         }
         self.with_parts(http2, |parts| {
+            self.wake_informers(parts);
             for at in 0..parts.exchanges.len() {
                 if *parts.answers == 0 || !self.has_room(parts.output) {
                     break;

@@ -3,11 +3,12 @@
 //! Room is made in the output *before* anything is encoded, as the tables of HPACK and the windows cannot be put back. So without room nothing has
 //! happened yet, and
 //!
-//! * an answer, its trailers or `100 Continue` stay with their handler, which is woken when there is room;
+//! * an answer, its trailers or an informational response stay with their handler, which is woken when there is room;
 //! * a new stream waits if its connection has no other, and is refused else (REFUSED_STREAM, so that the client may send it again): the frames
 //!   behind it may be what lets the other streams go on;
 //! * the end of a stream, and windows, are told later; nothing of that stream is kept but its slot;
-//! * no further frame is looked at, as it may want an answer; and while memory is short nothing is received for which there is no place.
+//! * no further frame is looked at, as it may want an answer; and while memory is short nothing is received for which there is no place:
+//!   [`receive`](super::receive) says how.
 //!
 //! The connection then waits as one of HTTP/1.1 does ([`relief`](crate::relief)). After [`memory_timeout`](crate::Config::memory_timeout) the requests
 //! that wait are answered 503 or reset; when even that finds no room, the connection ends with a GOAWAY.
@@ -21,8 +22,7 @@ use http::StatusCode;
 use plimsoll_codec::h2::{Connection as Codec, FRAME_HEADER_BYTES, Limits, STEP_OUTPUT_BYTES_MAX, StreamKey};
 use plimsoll_pool::Permit;
 use plimsoll_runtime::memory::Level;
-use plimsoll_runtime::net::Table;
-use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
+use plimsoll_runtime::{Instant, Lease, OverBudget, Pool};
 use plimsoll_slab::Key;
 
 use super::output::Growing;
@@ -49,7 +49,7 @@ const FAREWELL_BYTES_MAX: usize = 64;
 pub(super) const STEP_BYTES_MAX: usize = STEP_OUTPUT_BYTES_MAX + END_BYTES_MAX + FAREWELL_BYTES_MAX;
 /// SETTINGS with two entries.
 const OFFER_BYTES: usize = FRAME_HEADER_BYTES + 2 * 6;
-/// Room for so much is wanted where something small found none, and what is received at a time while memory is short.
+/// Room for so much is wanted where something small found none.
 const SMALL_BYTES: usize = 1_024;
 
 /// What becomes of a stream that is about to begin while memory is short.
@@ -229,28 +229,6 @@ impl Core {
         self.end_if_done(parts, stream);
     }
 
-    /// Arms a receive. While memory is short what comes has its place beforehand: what cannot be kept would be lost, and the connection with it.
-    pub(super) fn receive_http2(
-        &self,
-        table: &mut Table<Connection>,
-        key: Key,
-        http2: &mut Http2,
-    ) -> Result<(), OverBudget> {
-        if !self.holds_back() || http2.codec.is_idle() {
-            return table.receive(key);
-        }
-        if table.is_receiving(key) {
-            return Ok(());
-        }
-        if let Some(input) = http2.input.as_mut().filter(|input| input.spare_capacity() < SMALL_BYTES) {
-            let mut larger = self.pool.try_acquire(input.len() + SMALL_BYTES, Kind::Buffers)?;
-            larger.extend(input);
-            *input = larger;
-        }
-        let bytes = if http2.input.is_some() || self.is_short() { SMALL_BYTES } else { 4 * SMALL_BYTES };
-        table.receive_into(key, self.pool.try_acquire(bytes, Kind::Buffers)?)
-    }
-
     /// Has a connection that found no room wait for it, or wait no longer.
     pub(super) fn starve_http2(&self, key: Key, http2: &mut Http2) {
         let hunger = &mut http2.hunger;
@@ -280,7 +258,7 @@ impl Core {
 
     /// Keeps what came in what is spared for those who wait, and has the connection wait with it: the places of an address in line bound what it has
     /// of that.
-    fn keep_in_line(&self, key: Key, http2: &mut Http2, frames: &[u8]) -> Option<Lease> {
+    pub(super) fn keep_in_line(&self, key: Key, http2: &mut Http2, frames: &[u8]) -> Option<Lease> {
         if http2.hunger.wanted == 0 {
             // A part of a frame. The rest of it finds no room either.
             http2.hunger.note(Want::Request, frames.len());

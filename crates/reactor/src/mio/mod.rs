@@ -256,6 +256,10 @@ impl Mio {
         self.files.has_ready() || self.watch.has_ready()
     }
 
+    pub(crate) fn is_short_of_buffers(&self) -> bool {
+        self.watch.queues.has_receives() && self.scratch.is_used_up()
+    }
+
     pub(crate) fn now(&self) -> Instant {
         self.now
     }
@@ -284,6 +288,11 @@ impl Scratch {
         }
         let free = RECEIVE_BUFFER_BYTES - self.cursor;
         (free >= SCRATCH_BYTES_MIN).then_some(free.min(RECEIVE_BYTES_MAX))
+    }
+
+    /// Whether there is no room until everything lent has come back.
+    fn is_used_up(&self) -> bool {
+        self.shelf.lent(0) > 0 && RECEIVE_BUFFER_BYTES - self.cursor < SCRATCH_BYTES_MIN
     }
 }
 

@@ -89,6 +89,11 @@ impl Queues {
         !self.run.is_empty() || !self.receives.is_empty() || !self.ended.is_empty()
     }
 
+    /// Whether receives that may go on are queued for the scratch buffer.
+    pub(super) fn has_receives(&self) -> bool {
+        !self.receives.is_empty()
+    }
+
     /// The next one that has ended without a try.
     pub(super) fn next_ended(&mut self, slots: &mut Slots) -> Option<u32> {
         self.ended.pop(slots)

@@ -99,6 +99,14 @@ impl Kernel {
         })
     }
 
+    /// Whether received bytes of a node do not fit into `room`.
+    pub(crate) fn is_held_up(&self, node: NodeId, room: usize) -> bool {
+        self.nodes.get(node).done.iter().any(|&id| {
+            let (flight, outcome) = self.ended(id);
+            flight.kind == OpKind::Receive && outcome.bytes.len() > room
+        })
+    }
+
     fn has_something(&self, node: NodeId) -> bool {
         self.deliverable(node, self.nodes.get(node).room).is_some()
     }

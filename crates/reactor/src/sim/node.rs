@@ -127,6 +127,11 @@ impl Sim {
     }
 
     #[inline(never)]
+    pub(crate) fn is_short_of_buffers(&self) -> bool {
+        self.world.kernel().is_held_up(self.node, self.room())
+    }
+
+    #[inline(never)]
     pub(crate) fn now(&self) -> Instant {
         self.world.now()
     }

@@ -214,6 +214,13 @@ impl Group {
         self.buffers.iter().map(fit).sum()
     }
 
+    /// Whether [`recycle`](Self::recycle) would publish nothing.
+    pub(super) fn is_lent_out(&self) -> bool {
+        let pieces = self.sharing.pieces();
+        let is_lent = |(index, _): (usize, &Buffer)| self.shelf.lent(index as u16 / pieces) > 0;
+        self.buffers.iter().enumerate().filter(|(_, buffer)| buffer.place == Place::UsedUp).all(is_lent)
+    }
+
     /// Books what a completion says: `len` bytes in the buffer with this number, which serves `more` receives or no
     /// other. `None` if that cannot be: the bytes are nowhere.
     pub(super) fn take(&mut self, number: u16, len: u32, more: bool) -> Option<Span> {

@@ -327,6 +327,10 @@ impl Uring {
         self.batch > 0 || self.tries > 0 || !self.ended.is_empty()
     }
 
+    pub(crate) fn is_short_of_buffers(&self) -> bool {
+        !self.starved.is_empty() && self.receiver.is_lent_out()
+    }
+
     pub(crate) fn now(&self) -> Instant {
         self.now
     }

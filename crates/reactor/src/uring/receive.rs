@@ -73,6 +73,14 @@ impl Receiver {
         matches!(self, Self::Poll(Scratch { shelf: None, .. }))
     }
 
+    /// Whether no receive can be started again until something that was lent comes back.
+    pub(super) fn is_lent_out(&self) -> bool {
+        match self {
+            Self::Ring(group) => group.receives_that_fit() == 0 && group.is_lent_out(),
+            Self::Poll(scratch) => scratch.receives_that_fit() == 0 && scratch.is_lent_out(),
+        }
+    }
+
     /// Whether receives share buffers, so that every completion has to be seen before one of them is believed.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self, Self::Ring(group) if group.sharing() == Sharing::Incremental)
@@ -164,6 +172,11 @@ impl Scratch {
         let free = |buffer: &u16| *buffer != self.buffer && shelf.lent(*buffer) == 0;
         let others = (0..shelf.count()).filter(free).count();
         ((RECEIVE_BUFFER_BYTES - self.cursor) + others * RECEIVE_BUFFER_BYTES) / RECEIVE_BYTES_MAX
+    }
+
+    /// Whether the buffer that is being filled stays as it is at the next [`recycle`](Self::recycle).
+    fn is_lent_out(&self) -> bool {
+        self.shelf.as_ref().is_some_and(|shelf| shelf.lent(self.buffer) > 0)
     }
 
     /// Receives what is there.

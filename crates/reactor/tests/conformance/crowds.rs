@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use plimsoll_reactor::{Fd, Op, Wait};
+use plimsoll_reactor::{Fd, Op, RECEIVE_BYTES_MAX, Wait};
 
 use crate::bench::{Bench, Ticket, pattern};
 
@@ -75,6 +75,47 @@ pub(crate) fn interleaved_receives(bench: &mut Bench) {
     bench.settle();
     for fd in pairs.into_iter().flat_map(|(client, server)| [client, server]).chain([listener]) {
         bench.close(fd);
+    }
+}
+
+/// Whoever keeps received bytes is told when receives wait for their room, and only then.
+pub(crate) fn lent_buffers_are_missed(bench: &mut Bench) {
+    const CONNECTIONS: usize = 80;
+    let (listener, address) = bench.listen();
+    let pairs: Vec<_> = (0..CONNECTIONS).map(|_| bench.pair_through(listener, address)).collect();
+    let bytes = pattern(3, RECEIVE_BYTES_MAX);
+    for &(client, _) in &pairs {
+        bench.send_all(client, &bytes);
+    }
+    let mut open = CONNECTIONS;
+    for &(_, server) in &pairs {
+        bench.start(Op::Receive { fd: server });
+    }
+    assert!(!bench.driver.is_short_of_buffers(), "nothing is lent");
+    let deadline = bench.driver.now() + core::time::Duration::from_secs(20);
+    let mut times = 0;
+    while open > 0 {
+        let mut held = Vec::new();
+        while open > 0 && !bench.driver.is_short_of_buffers() {
+            assert!(bench.driver.now() < deadline, "{open} receives have no answer");
+            // Not for long: that receives wait for room is no completion.
+            let soon = bench.driver.now() + core::time::Duration::from_millis(1);
+            bench.driver.enter(Wait::Until(soon)).expect("a wait");
+            while let Some(completion) = bench.driver.reap() {
+                let plimsoll_reactor::Payload::Received(received) = completion.payload else {
+                    panic!("{:?} {:?}", completion.result, completion.payload)
+                };
+                held.push(received);
+                open -= 1;
+            }
+        }
+        assert!(!held.is_empty(), "what nobody keeps is not missed");
+        times += usize::from(open > 0);
+        drop(held);
+    }
+    assert!(times > 0, "{CONNECTIONS} receives fill all buffers");
+    for fd in pairs.into_iter().flat_map(|(client, server)| [client, server]).chain([listener]) {
+        bench.driver.close_now(fd);
     }
 }
 

@@ -52,7 +52,7 @@ cases! {
         cancel_twice, cancel_loses_no_bytes;
     orphans: orphan_at_once, orphan_while_waiting, orphan_when_ready, orphan_file_operations, disown;
     drops: drop_in_flight;
-    crowds: interleaved_receives, descriptor_numbers_reused;
+    crowds: interleaved_receives, descriptor_numbers_reused, lent_buffers_are_missed;
     waits: doorbell_ends_a_wait, doorbell_rung_before, deadline_passes, no_wait;
     files: round_trip, paths_end, errors, large_file, short_reads_at_the_end, many_at_once, close_waits_for_writes;
 }

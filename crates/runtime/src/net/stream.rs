@@ -47,7 +47,8 @@ enum Receiving {
     },
     /// Received, but there was no room under the line to copy it to.
     Held(Received),
-    /// Received, but dropped, because there was no room and too many buffers were held: there is a hole in the stream.
+    /// Received, but dropped, because there was no room and too many buffers were held, or a receive waited for one that nobody looked at: there is
+    /// a hole in the stream.
     Lost,
     /// The peer has sent all it will send.
     Ended,
@@ -230,7 +231,7 @@ impl TcpStream {
 
     /// Receives what is there; `None` at the end of the peer's stream.
     ///
-    /// Cancel safe: bytes that arrive while nobody waits are kept for the next call.
+    /// Cancel safe: bytes that arrive while nobody waits are kept for the next call, at the memory line as long as no other receive needs their buffer.
     ///
     /// # Errors
     ///
@@ -452,6 +453,11 @@ fn arm(handle: &Handle) -> Result<Receiving> {
 }
 
 fn received(handle: &Handle, completion: Completion) -> Result<Option<Lease>> {
+    if completion.result == Err(Errno::NOBUFS) {
+        // The worker needed the buffer, and had no room for a copy.
+        handle.with(|socket| socket.receiving = Receiving::Lost);
+        return Err(lost());
+    }
     let count = completion.result? as usize;
     handle.with(|socket| socket.bulk = count >= plimsoll_reactor::RECEIVE_BYTES_MAX);
     if count == 0 {

@@ -241,15 +241,15 @@ impl<C: Default> Table<C> {
         if self.poll_timer(cx).is_ready() {
             return Poll::Ready(());
         }
-        let mut waker = self.events.waker.borrow_mut();
-        match &mut *waker {
-            Some(known) => known.clone_from(cx.waker()),
-            None => *waker = Some(cx.waker().clone()),
-        }
+        self.events.remember(cx.waker());
         Poll::Pending
     }
 
     /// The next event, if one is there.
+    ///
+    /// Take all of them before anything else is awaited, or soon: the worker first holds back what others wait for while 256 events wait here. When
+    /// the owner has left them for some turns, it goes on without, and bytes in events that are left then may be copied, or at the memory line lost:
+    /// [`Event::Failed`] with `ENOBUFS`.
     #[allow(
         clippy::should_implement_trait,
         reason = "a table is not an iterator: what is next depends on what was done with the last"

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::super::*;
 use crate::Error;
 
-const EVENTS: [Event; 12] = [
+const EVENTS: [Event; 13] = [
     Event::HeadStarted,
     Event::HeadReceived { has_body: true },
     Event::HeadReceived { has_body: false },
@@ -22,6 +22,7 @@ const EVENTS: [Event; 12] = [
     Event::BodySent,
     Event::Upgraded,
     Event::Reset,
+    Event::InterimSent,
 ];
 
 const REQUEST_STATES: [RequestState; 6] = [
@@ -43,19 +44,19 @@ const RESPONSE_STATES: [ResponseState; 6] = [
 ];
 
 /// Events as letters: h started, R r head with and without body, b body, f failed, c closed, 1 continue, S s head sent with and
-/// without body, e body sent, u upgraded, n reset.
-const LETTERS: &str = "hRrbfc1SseUn";
+/// without body, e body sent, u upgraded, n reset, i interim.
+const LETTERS: &str = "hRrbfc1SseUni";
 
 /// A column for each event; `.` is refused, a letter is the state after it.
 #[test]
 fn the_request_table_is_complete() {
     let rows = [
-        (RequestState::Idle, "HBD.EMIIIII."),
-        (RequestState::Head, ".BD.EEHHHHH."),
-        (RequestState::Body, "...DEEBBBBB."),
-        (RequestState::Done, ".....MDDDDDI"),
-        (RequestState::MustClose, ".....MMMMMM."),
-        (RequestState::Error, ".....EEEEEE."),
+        (RequestState::Idle, "HBD.EMIIIII.I"),
+        (RequestState::Head, ".BD.EEHHHHH.H"),
+        (RequestState::Body, "...DEEBBBBB.B"),
+        (RequestState::Done, ".....MDDDDDID"),
+        (RequestState::MustClose, ".....MMMMMM.M"),
+        (RequestState::Error, ".....EEEEEE.E"),
     ];
     for (state, row) in rows {
         for (event, after) in EVENTS.iter().zip(row.chars()) {
@@ -69,12 +70,12 @@ fn the_request_table_is_complete() {
 #[test]
 fn the_response_table_is_complete() {
     let rows = [
-        (ResponseState::Idle, "IHHIHI......"),
-        (ResponseState::Head, "H..HHHCBD.U."),
-        (ResponseState::SentContinue, "C..CCC.BD.U."),
-        (ResponseState::Body, "B..BBB...D.."),
-        (ResponseState::Done, "D..DDD.....I"),
-        (ResponseState::Upgraded, "U..U.U......"),
+        (ResponseState::Idle, "IHHIHI......."),
+        (ResponseState::Head, "H..HHHCBD.U.H"),
+        (ResponseState::SentContinue, "C..CCC.BD.U.C"),
+        (ResponseState::Body, "B..BBB...D..."),
+        (ResponseState::Done, "D..DDD.....I."),
+        (ResponseState::Upgraded, "U..U.U......."),
     ];
     for (state, row) in rows {
         for (event, after) in EVENTS.iter().zip(row.chars()) {
@@ -238,6 +239,7 @@ enum Move {
     PeerClosed,
     CloseAfter,
     Continue,
+    Inform(u16),
     Answer(u16, bool, bool),
     BodySent,
     Reset,
@@ -253,6 +255,7 @@ fn a_move() -> impl Strategy<Value = Move> {
         1 => Just(Move::PeerClosed),
         1 => Just(Move::CloseAfter),
         2 => Just(Move::Continue),
+        2 => prop::sample::select(&[100u16, 101, 102, 103, 200][..]).prop_map(Move::Inform),
         6 => (prop::sample::select(&[101u16, 103, 200, 204, 304, 404][..]), any::<bool>(), any::<bool>())
             .prop_map(|(status, has_body, close)| Move::Answer(status, has_body, close)),
         4 => Just(Move::BodySent),
@@ -391,6 +394,17 @@ fn apply(
                 (model.continued, model.waits) = (true, false);
             }
             (allowed, exchange.continue_sent())
+        }
+        Move::Inform(status) => {
+            let due = (model.head || model.failed) && !model.answered;
+            let allowed = due && status < 200 && status != 101;
+            if allowed && status == 100 && model.reads_body() && model.waits {
+                (model.continued, model.waits) = (true, false);
+            }
+            let status = StatusCode::from_u16(status).expect("a status");
+            let interim =
+                ResponseHead::new(&Method::GET, Version::HTTP_11, status, BodyLength::Empty).expect("no body");
+            (allowed, exchange.interim_sent(&interim))
         }
         Move::Answer(status, has_body, close) => {
             let method = head.as_ref().map_or(Method::GET, |head| head.method.clone());

@@ -311,3 +311,41 @@ fn the_table_is_a_list() {
         }
     });
 }
+
+#[test]
+fn an_interim_head_in_between_changes_nothing_for_the_answers() {
+    use super::Field;
+    use crate::h1::{BodyLength, Fields, ResponseHead};
+    let date = crate::date::format(1);
+    let answer = |fields| {
+        let head = ResponseHead::new(&http::Method::GET, http::Version::HTTP_2, StatusCode::OK, BodyLength::Known(5));
+        head.expect("a body is allowed").date(&date).fields(fields)
+    };
+    let fields = Fields::check(b"content-type: text/html\r\n").expect("valid");
+    let hints = Fields::check(b"Link: </a>; rel=preload\r\nvary: accept\r\n").expect("valid");
+    let early = ResponseHead::interim(StatusCode::EARLY_HINTS).expect("interim").fields(hints);
+    let (mut encoder, mut reader, mut storage) = (Encoder::new(4_096), Reader::new(4_096), [0; 4_096]);
+    let mut sizes = Vec::new();
+    for is_early in [false, false, true, false, true, true, false] {
+        let head = if is_early { early } else { answer(fields) };
+        let mut block = Vec::new();
+        encoder.response(&mut storage, &head, &mut block).expect("room");
+        let read = reader.read(&block).expect("valid").expect("within the limits");
+        let text = |list: &[(&str, &str)]| -> Vec<Field> {
+            list.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
+        };
+        let expected = match is_early {
+            true => text(&[(":status", "103"), ("link", "</a>; rel=preload"), ("vary", "accept")]),
+            false => text(&[
+                (":status", "200"),
+                ("date", std::str::from_utf8(&date).expect("ASCII")),
+                ("content-type", "text/html"),
+                ("content-length", "5"),
+            ]),
+        };
+        assert_eq!(read, expected);
+        sizes.push(block.len());
+    }
+    assert_eq!((sizes[3], sizes[6]), (sizes[1], sizes[1]), "what is in the table is still there");
+    assert_eq!(sizes[5], sizes[4], "{sizes:?}");
+}

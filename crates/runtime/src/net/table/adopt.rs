@@ -4,7 +4,7 @@
 use plimsoll_pool::{Lease, OverBudget};
 use plimsoll_slab::{CHUNK_BYTES, Key};
 
-use super::{Entry, Inbound, OPEN, Table, TableConfig};
+use super::{Entry, Inbound, Table, TableConfig};
 use crate::Result;
 use crate::net::TcpStream;
 use crate::time::Link;
@@ -78,12 +78,5 @@ impl<C: Default> Table<C> {
         let entry = Entry { link: Link::default(), fd: parts.fd, inbound: Inbound::None, send: None, state };
         let key = self.entries.insert(entry).unwrap_or_else(|_| panic!("room is made before"));
         Adopted { key, unread: parts.unread, ended: parts.ended }
-    }
-
-    /// Asks for the armed receive to end: it does as [`Event::Failed`](super::Event::Failed) with `ECANCELED`, or as it would have anyway.
-    pub(crate) fn cancel_receive(&mut self, key: Key) {
-        if let Inbound::Receive(op) = self.entries.get(key).expect(OPEN).inbound {
-            self.worker.driver.borrow_mut().cancel(op);
-        }
     }
 }

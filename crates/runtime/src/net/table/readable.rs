@@ -1,11 +1,11 @@
-//! Receives of much at once: a wait that holds no memory, then one call into several leases.
+//! Waits for bytes that hold no memory, receives of much at once into several leases, and receives that are taken back.
 #![forbid(unsafe_code)]
 
 use plimsoll_pool::{Lease, OverBudget};
 use plimsoll_reactor::{Errno, Interest, Op};
 use plimsoll_slab::Key;
 
-use super::{Inbound, Table};
+use super::{Inbound, OPEN, Table};
 use crate::token::Purpose;
 
 impl<C: Default> Table<C> {
@@ -47,5 +47,31 @@ impl<C: Default> Table<C> {
         assert!(!self.is_receiving(key), "one receive at a time");
         let fd = self.entry(key).fd;
         self.worker.driver.borrow_mut().receive_now(fd, leases, bytes_max)
+    }
+
+    /// Asks for the armed receive to end. It is still armed until it does: as [`Event::Failed`](super::Event::Failed) with `ECANCELED`, or as it would have
+    /// anyway, so that no byte is lost. Does nothing when none is armed.
+    ///
+    /// ```
+    /// use plimsoll_runtime::Errno;
+    /// use plimsoll_runtime::net::{Event, Table, TableConfig, TcpListener, TcpStream};
+    ///
+    /// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let _client = TcpStream::connect(listener.local_addr()).await?;
+    /// let mut table = Table::<()>::new(listener, TableConfig::default())?;
+    /// table.ready().await;
+    /// let Some(Event::Accepted(key)) = table.next() else { panic!("it has connected") };
+    /// table.receive(key)?;
+    /// table.cancel_receive(key);
+    /// table.ready().await;
+    /// assert!(matches!(table.next(), Some(Event::Failed(_, Errno::CANCELED))));
+    /// assert!(!table.is_receiving(key));
+    /// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
+    /// ```
+    pub fn cancel_receive(&mut self, key: Key) {
+        if let Inbound::Receive(op) = self.entries.get(key).expect(OPEN).inbound {
+            self.worker.driver.borrow_mut().cancel(op);
+        }
     }
 }

@@ -1,0 +1,83 @@
+//! Informational responses of HTTP/2 (RFC 9113 8.1): HEADERS that do not end the stream, before those of the answer.
+
+use ::core::task::{Context, Poll};
+
+use http::StatusCode;
+use plimsoll_codec::Error as CodecError;
+use plimsoll_codec::h1::ResponseHead;
+use plimsoll_codec::h2::{FRAME_HEADER_BYTES, StreamKey, head_bytes_max};
+use plimsoll_slab::Key;
+
+use super::output::Growing;
+use super::room::make;
+use super::streams::{Outgoing, find};
+use super::{ENCODING_BYTES, Parts};
+use crate::Error;
+use crate::core::Core;
+use crate::interim::{FIELDS_BYTES_MAX, TOO_LATE};
+use crate::response::Response;
+
+// As `block_bytes_max` reckons it.
+const _: () = assert!(FIELDS_BYTES_MAX + FIELDS_BYTES_MAX / 64 + 128 <= ENCODING_BYTES - FRAME_HEADER_BYTES);
+
+impl Core {
+    /// Writes an informational response, as soon as there is room for it behind what waits for the socket.
+    pub(crate) fn h2_poll_inform(
+        &self,
+        key: Key,
+        stream: StreamKey,
+        cx: &mut Context<'_>,
+        response: &Response,
+    ) -> Poll<Result<(), Error>> {
+        self.redeem(key);
+        let polled = self.on_stream(key, stream, |parts| {
+            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
+            if exchange.response != Outgoing::Head {
+                return Err(Error::Misuse(TOO_LATE));
+            }
+            let head = ResponseHead::interim(response.status())?.fields(response.fields());
+            if !self.has_room(parts.output) {
+                (exchange.writer, parts.untold.interims) = (Some(cx.waker().clone()), true);
+                return Ok(false);
+            }
+            if make(parts.output, parts.hunger, &self.pool, head_bytes_max(response.fields())).is_err() {
+                (exchange.writer, exchange.starved) = (Some(cx.waker().clone()), true);
+                return Ok(false);
+            }
+            let mut out = Growing(parts.output, &self.pool);
+            match parts.codec.put_response(stream, &head, false, &mut parts.storage, &mut out) {
+                Ok(()) => {}
+                Err(CodecError::StreamClosed) => return Err(Error::Gone),
+                Err(error) => {
+                    debug_assert!(false, "room was made: {error}");
+                    *parts.closing = true;
+                    return Err(error.into());
+                }
+            }
+            exchange.expects &= response.status() != StatusCode::CONTINUE;
+            Ok(true)
+        });
+        match polled {
+            Err(error) => Poll::Ready(Err(error)),
+            Ok(true) => Poll::Ready(Ok(())),
+            Ok(false) => Poll::Pending,
+        }
+    }
+
+    /// The socket has taken output: handlers that wait to inform their clients try again. Those that wait for memory are woken when there is some.
+    #[inline]
+    pub(super) fn wake_informers(&self, parts: &mut Parts<'_>) {
+        if !parts.untold.interims || !self.has_room(parts.output) {
+            return;
+        }
+        parts.untold.interims = false;
+        for exchange in parts.exchanges.iter_mut().flatten() {
+            if exchange.response == Outgoing::Head
+                && !exchange.starved
+                && let Some(writer) = exchange.writer.take()
+            {
+                writer.wake();
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What a connection does in moments that no client can choose. In the simulation.
+
+use std::rc::Rc;
+
+use http::StatusCode;
+use plimsoll_codec::h1::BodyLength;
+use plimsoll_codec::h2::{ErrorCode, Event, StreamKey};
+use plimsoll_pool::{Kind, Lease, PoolBox};
+use plimsoll_reactor::sim::{SimConfig, World};
+use plimsoll_runtime::memory::Level;
+use plimsoll_runtime::net::{Event as TableEvent, Table, TableConfig, TcpListener, TcpStream};
+use plimsoll_runtime::{MemoryLimit, Runtime, pool};
+use plimsoll_slab::Key;
+
+use super::Http2;
+use super::output::Growing;
+use super::streams::{Ending, Exchange, find};
+use crate::config::Config;
+use crate::core::Core;
+use crate::counters::Counters;
+use crate::larder::PER_HOST_MAX;
+use crate::output::Output;
+use crate::peers::Addresses;
+use crate::response::Response;
+
+/// Runs `act` with a server's core that has so many connections of one address.
+fn with_connections(count: usize, act: impl FnOnce(&Core, &[Key])) {
+    let world = World::new(SimConfig::new(5));
+    let runtime = Runtime::builder().memory(MemoryLimit::mib(16)).simulate(&world).expect("a simulation starts");
+    let run = runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr();
+        let mut table = Table::new(listener, TableConfig::default())?;
+        let (mut keys, mut clients) = (Vec::new(), Vec::new());
+        while clients.len() < count {
+            clients.push(TcpStream::connect(address).await?);
+            table.ready().await;
+            keys.extend(::core::iter::from_fn(|| table.next()).filter_map(|event| match event {
+                TableEvent::Accepted(key) => Some(key),
+                _ => None,
+            }));
+        }
+        let core = Core::new(table, Config::default(), Counters::new(1), Addresses::default(), None);
+        act(&core, &keys);
+        assert_eq!(Rc::strong_count(&core), 1, "nobody else holds it");
+        Ok::<_, plimsoll_runtime::Error>(())
+    });
+    run.expect("the simulation runs");
+}
+
+/// Takes all memory.
+fn fill() -> Vec<Lease> {
+    let mut held = Vec::new();
+    for len in [131_072, 16_384, 4_096, 1_024, 512, 256, 128, 64] {
+        while let Ok(lease) = pool().try_acquire(len, Kind::Buffers) {
+            held.push(lease);
+        }
+    }
+    held
+}
+
+fn connection(core: &Core) -> PoolBox<Http2> {
+    let limits = core.config.http2_limits;
+    core.h2_scratch.borrow_mut().prepare(&core.pool, &limits).expect("room");
+    let mut http2 = Http2::new(&core.pool, &limits, 0, Level::Yellow).expect("room");
+    http2.open_tables(&core.pool).expect("room");
+    http2.slots.grow(&core.pool).expect("room");
+    let Http2 { codec, output, .. } = &mut *http2;
+    codec.begin(&mut Growing(output, &core.pool)).expect("room");
+    http2
+}
+
+/// Has the codec take input; a request gets an exchange whose handler runs. What the last frame was.
+fn receive(core: &Core, http2: &mut Http2, mut input: &[u8]) -> Event {
+    let mut scratch = core.h2_scratch.borrow_mut().decoding.take().expect("nobody else decodes");
+    let mut last = Event::Progress;
+    while !input.is_empty() {
+        let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..], &mut scratch.repeat);
+        let mut storage = parts.storage;
+        let step = parts.codec.step(input, &mut storage, &mut Growing(parts.output, &core.pool), 0).expect("valid");
+        input = &input[step.consumed..];
+        if let Event::Request { stream, head, ends, .. } = &step.event {
+            let exchange = Exchange::new(*stream, head, *ends, core.config.body_timeout);
+            let exchange = core.pool.try_boxed(exchange, Kind::Codec).map_err(|(over, _)| over).expect("room");
+            http2.slots.parts().1[usize::from(stream.slot)] = Some(exchange);
+        }
+        last = step.event;
+    }
+    core.h2_scratch.borrow_mut().decoding = Some(scratch);
+    last
+}
+
+const BEGIN: &[u8] =
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01a";
+const RESET: &[u8] = b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08";
+
+#[test]
+fn the_end_of_an_answer_is_not_due_any_more_when_its_peer_has_reset_the_stream() {
+    with_connections(1, |core, _| {
+        let mut http2 = connection(core);
+        let Event::Request { stream, .. } = receive(core, &mut http2, BEGIN) else { panic!("a request") };
+        let exchange = |http2: &mut Http2, stream: StreamKey| {
+            let exchange = find(http2.slots.parts().1, stream).expect("its handler runs");
+            (exchange.ending, exchange.is_reset)
+        };
+        let mut response = Response::new(StatusCode::OK);
+        let begun =
+            core.with_parts(&mut http2, |parts| core.put_answer(parts, stream, &mut response, BodyLength::Unknown));
+        begun.expect("room for a head");
+        find(http2.slots.parts().1, stream).expect("its handler runs").must_finish = 1;
+        // All of it has left.
+        http2.output = Output::default();
+        let held = fill();
+        core.with_parts(&mut http2, |parts| core.put_end(parts, stream));
+        assert_eq!(exchange(&mut http2, stream), (Some(Ending::Finish), false), "there is no room for its end");
+        assert!(matches!(receive(core, &mut http2, RESET), Event::Reset { .. }));
+        let handler = core.with_parts(&mut http2, |parts| core.cut(parts, stream, ErrorCode::Cancel));
+        assert!(handler.is_none(), "it must finish");
+        assert_eq!((exchange(&mut http2, stream), http2.answers), ((None, true), 0));
+        drop(held);
+        core.pump(&mut http2);
+        assert!(!http2.closing, "the connection lives");
+        let last = find(http2.slots.parts().1, stream).expect("its handler runs");
+        (last.must_finish, last.running) = (0, false);
+        core.with_parts(&mut http2, |parts| core.end_if_done(parts, stream));
+        assert_eq!(http2.codec.live_streams(), 0, "the slot is free");
+    });
+}
+
+#[test]
+fn what_is_spared_is_for_those_with_a_place_in_line() {
+    with_connections(PER_HOST_MAX + 2, |core, keys| {
+        let mut connections: Vec<_> = keys.iter().map(|_| connection(core)).collect();
+        let held = fill();
+        // The beginning of a frame, which came before the line was seen.
+        let mut kept: Vec<_> = keys
+            .iter()
+            .zip(&mut connections)
+            .map(|(key, http2)| core.keep_in_line(*key, http2, &BEGIN[24..29]))
+            .collect();
+        assert_eq!(kept.iter().flatten().count(), PER_HOST_MAX, "as many as may wait so");
+        for (key, kept) in keys.iter().zip(&kept) {
+            assert_eq!(core.has_place(*key), kept.is_some());
+        }
+        kept.clear();
+        drop(held);
+    });
+}

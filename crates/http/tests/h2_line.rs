@@ -1,0 +1,218 @@
+//! HTTP/2 connections at the line, many at a time: what they receive waits in their sockets, and whoever waits is served in the end.
+
+#![forbid(unsafe_code)]
+
+mod rig;
+
+use core::pin::Pin;
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use plimsoll_http::{Config, Error, Request, Response};
+use plimsoll_runtime::memory::Level;
+use plimsoll_runtime::{Kind, Lease, Result, pool, sleep};
+
+use rig::frames::{Client, DATA, END_STREAM, GOAWAY, HEADERS, RST_STREAM, frame, get, request};
+use rig::{Running, in_simulation, on_each, serve};
+
+/// Takes all memory.
+fn fill() -> Vec<Lease> {
+    let mut held = Vec::new();
+    for len in [131_072, 16_384, 4_096, 1_024, 512, 256, 128, 64] {
+        while let Ok(lease) = pool().try_acquire(len, Kind::Buffers) {
+            held.push(lease);
+        }
+    }
+    held
+}
+
+/// The same, in so many steps that the server sees it coming.
+async fn fill_slowly() -> Vec<Lease> {
+    let mut held = Vec::new();
+    while pool().budget().level() < Level::Yellow {
+        held.push(pool().try_acquire(131_072, Kind::Buffers).expect("the level changes before the line"));
+        sleep(Duration::from_millis(2)).await;
+    }
+    // What is given back meanwhile is taken, too.
+    for _ in 0..20 {
+        sleep(Duration::from_millis(2)).await;
+        held.extend(fill());
+    }
+    held
+}
+
+type Answer = Pin<Box<dyn Future<Output = core::result::Result<Response, Error>>>>;
+
+/// `/quick` answers at once. All others wait for the gate; `/wait/N` answers with N bytes of fields, `/body` counts its body.
+fn gated(gate: &Arc<AtomicBool>) -> impl Fn(Request) -> Answer + Clone + Send + 'static {
+    let gate = Arc::clone(gate);
+    move |mut req: Request| {
+        let gate = Arc::clone(&gate);
+        Box::pin(async move {
+            let path = req.path().to_owned();
+            if path == "/quick" {
+                return Ok(Response::text("quick"));
+            }
+            let mut response = Response::text("waited");
+            if let Some(bytes) = path.strip_prefix("/wait/") {
+                let bytes: usize = bytes.parse().unwrap_or(0);
+                for part in 0..bytes.div_ceil(1_000) {
+                    response = response.header(&format!("x-{part}"), vec![b'v'; 1_000.min(bytes)]);
+                }
+            }
+            while !gate.load(Ordering::Relaxed) {
+                sleep(Duration::from_millis(1)).await;
+            }
+            if path != "/body" {
+                return Ok(response);
+            }
+            let mut bytes = 0;
+            while let Some(chunk) = req.chunk().await? {
+                bytes += chunk.len();
+            }
+            Ok(Response::text(bytes.to_string()))
+        })
+    }
+}
+
+fn shed(server: &Running) -> u64 {
+    server.counters.totals().shed_total.iter().sum()
+}
+
+/// More connections of one address than may wait with what is spared for those who wait, and more bytes than are spared for one.
+const CLIENTS: usize = 8;
+
+/// Sends so much on each connection that it has to wait, where the clients are given the memory for it: for the bytes and for the operation.
+async fn send_at_the_line(clients: &mut [Client], bytes: &[u8]) -> Result<Vec<Lease>> {
+    let page = || pool().try_acquire(4_096, Kind::Buffers).expect("room");
+    let mut spare: Vec<_> = clients.iter().map(|_| [page(), page()]).collect();
+    let mut held = fill_slowly().await;
+    for client in clients {
+        drop(spare.pop());
+        client.send(bytes).await?;
+        held.extend(fill());
+    }
+    sleep(Duration::from_millis(100)).await;
+    Ok(held)
+}
+
+#[test]
+fn what_comes_for_streams_at_the_line_waits_in_the_socket() {
+    on_each("bodies at the line", || {
+        Box::pin(async {
+            let gate = Arc::new(AtomicBool::new(false));
+            let server = serve(Config::default(), gated(&gate))?;
+            let mut clients = Vec::new();
+            for _ in 0..CLIENTS {
+                let mut client = Client::connect(server.address, &[]).await?;
+                // A receive is armed when the second is answered.
+                client.send(&[request(1, "POST", "/body", &[], 0), get(3, "/quick")].concat()).await?;
+                assert_eq!(client.body(3).await?, b"quick");
+                clients.push(client);
+            }
+            let held = send_at_the_line(&mut clients, &frame(DATA, 0, 1, &[b'b'; 900]).repeat(3)).await?;
+            assert_eq!(shed(&server), 0, "nobody is let go of");
+            drop(held);
+            gate.store(true, Ordering::Relaxed);
+            for client in &mut clients {
+                client.send(&frame(DATA, END_STREAM, 1, &[b'b'; 100])).await?;
+                assert_eq!(client.body(1).await?, b"2800");
+            }
+            drop(clients);
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn what_comes_for_a_parked_connection_at_the_line_waits_in_the_socket() {
+    on_each("requests at the line", || {
+        Box::pin(async {
+            let gate = Arc::new(AtomicBool::new(true));
+            let server = serve(Config::default(), gated(&gate))?;
+            let mut clients = Vec::new();
+            for _ in 0..CLIENTS {
+                let mut client = Client::connect(server.address, &[]).await?;
+                client.send(&get(1, "/quick")).await?;
+                assert_eq!(client.body(1).await?, b"quick");
+                clients.push(client);
+            }
+            let upload = [request(3, "POST", "/body", &[], 0), frame(DATA, END_STREAM, 3, &[b'b'; 2_500])].concat();
+            let held = send_at_the_line(&mut clients, &upload).await?;
+            assert_eq!(shed(&server), 0, "nobody is let go of");
+            drop(held);
+            for client in &mut clients {
+                assert_eq!(client.body(3).await?, b"2500");
+                // Memory is plenty again, and a receive brings what it finds.
+                client.send(&get(5, "/quick")).await?;
+                assert_eq!(client.body(5).await?, b"quick");
+            }
+            drop(clients);
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn a_client_that_goes_away_at_the_line_is_forgotten() {
+    on_each("gone at the line", || {
+        Box::pin(async {
+            let gate = Arc::new(AtomicBool::new(false));
+            let server = serve(Config::default(), gated(&gate))?;
+            let mut client = Client::connect(server.address, &[]).await?;
+            client.send(&[request(1, "POST", "/body", &[], 0), get(3, "/quick")].concat()).await?;
+            assert_eq!(client.body(3).await?, b"quick");
+            let mut clients = vec![client];
+            let held = send_at_the_line(&mut clients, &frame(DATA, 0, 1, &[b'b'; 900])).await?;
+            drop((clients, held));
+            while server.counters.totals().active > 0 {
+                sleep(Duration::from_millis(1)).await;
+            }
+            server.stop().await
+        })
+    });
+}
+
+#[test]
+fn a_body_that_has_found_room_is_not_told_that_there_was_none() {
+    in_simulation("only one is told", || {
+        Box::pin(async {
+            let gate = Arc::new(AtomicBool::new(false));
+            let config = Config { memory_timeout: Duration::from_secs(2), ..Config::default() };
+            let server = serve(config, gated(&gate))?;
+            let mut client = Client::connect(server.address, &[]).await?;
+            client.send(&[get(1, "/wait/6000"), request(3, "POST", "/body", &[], 0)].concat()).await?;
+            sleep(Duration::from_millis(10)).await;
+            let spare = [4_096, 1_024, 1_024, 1_024].map(|len| pool().try_acquire(len, Kind::Buffers).expect("room"));
+            let operation = pool().try_acquire(4_096, Kind::Buffers).expect("room");
+            let mut held = fill_slowly().await;
+            // Its bytes are received, and find no place beside those of before.
+            let [sends, place, more, last] = spare;
+            drop((sends, operation));
+            client.send(&frame(DATA, 0, 3, &[b'b'; 900])).await?;
+            held.extend(fill());
+            drop(place);
+            sleep(Duration::from_millis(5)).await;
+            gate.store(true, Ordering::Relaxed);
+            sleep(Duration::from_millis(300)).await;
+            assert_eq!(server.counters.totals().responses_total, [], "both wait");
+            drop((more, last));
+            sleep(Duration::from_secs(5)).await;
+            assert_eq!(server.counters.totals().responses_total, [(503, 1)], "one has waited in vain");
+            drop(held);
+            client.send(&frame(DATA, END_STREAM, 3, &[b'b'; 100])).await?;
+            let mut ends = Vec::new();
+            while ends.len() < 2 {
+                let frame = client.frame().await?.expect("the connection lives");
+                assert!(![RST_STREAM, GOAWAY].contains(&frame.kind), "{frame:?}");
+                if frame.kind <= HEADERS && frame.flags & END_STREAM != 0 {
+                    ends.push((frame.stream, String::from_utf8_lossy(&frame.payload).into_owned()));
+                }
+            }
+            assert!(ends.contains(&(3, "1000".to_owned())), "{ends:?}");
+            drop(client);
+            server.stop().await
+        })
+    });
+}
