@@ -12,8 +12,8 @@ use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Result, pool, sleep, timeout};
 
 use rig::frames::{
-    ACK, Client, DATA, END_HEADERS, END_STREAM, Frame, HEADERS, INITIAL_WINDOW_SIZE, PING, RST_STREAM, SETTINGS,
-    WINDOW_UPDATE, block, frame, get, request, window_update,
+    ACK, Client, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PING, RST_STREAM,
+    SETTINGS, WINDOW_UPDATE, block, frame, get, request, window_update,
 };
 use rig::memory::{fill, fill_but, fill_to};
 use rig::{in_simulation, serve};
@@ -234,6 +234,33 @@ fn the_reserve_of_a_grown_window_is_given_back_when_the_body_has_ended() {
             assert_eq!(reserved(), 0, "while its handler still runs");
             assert_eq!(client.body(1).await?, sent.to_string().as_bytes());
         }
+        server.stop().await
+    });
+}
+
+#[test]
+fn what_stays_in_the_socket_for_long_ends_the_connection() {
+    in_simulation("unread", async || {
+        let config = Config { memory_timeout: Duration::from_secs(2), ..Config::default() };
+        let server = serve(config, |_req: Request| async {
+            sleep(Duration::from_secs(60)).await;
+            Response::text("never")
+        })?;
+        let mut client = Client::connect(server.address, &[]).await?;
+        client.send(&get(1, "/")).await?;
+        sleep(Duration::from_millis(10)).await;
+        let memory = fill_to(Level::Orange).await;
+        // Room for what the client sends and for how it does so, and none when that has come.
+        let all = fill_but(&[4_096, 4_096]);
+        client.send(&frame(PING, 0, 0, &[0; 8])).await?;
+        let rest = fill(1);
+        sleep(Duration::from_millis(1_500)).await;
+        assert_eq!(server.shed(), 0, "it waits");
+        sleep(Duration::from_millis(1_500)).await;
+        assert_eq!(server.shed(), 1, "and no longer than anything else");
+        drop((all, rest, memory));
+        let got = frames(&mut client, Duration::from_secs(1)).await?;
+        assert!(got.iter().any(|frame| frame.kind == GOAWAY), "{got:?}");
         server.stop().await
     });
 }

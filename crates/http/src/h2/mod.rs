@@ -112,6 +112,8 @@ pub(crate) struct Hunger {
     grants: u8,
     /// The stream whose body found no room.
     stream: Option<StreamKey>,
+    /// What came has no place, and stays in the socket.
+    unread: bool,
 }
 
 #[derive(Clone, Copy, Default)]

@@ -49,7 +49,13 @@ impl<S: Service> Engine<S> {
         let due = http2.next_due(&core).filter(|(until, _)| *until <= now).map(|(_, due)| due);
         match due {
             // Time to ask for memory again is never over: it begins anew each time it is looked at.
-            None | Some(Due::Memory) => core.ask_again(key, &mut http2),
+            None | Some(Due::Memory) => {
+                core.ask_again(key, &mut http2);
+                if http2.hunger.unread && !http2.hunger.asks_again {
+                    // Nothing is there to be done before there is a place for that.
+                    return self.receive_readable(key, http2);
+                }
+            }
             Some(Due::LongMemory) => return self.starved_http2(key, http2),
             Some(Due::Rest) => {
                 http2.rest(&core.pool);
