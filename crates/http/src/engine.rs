@@ -115,6 +115,7 @@ impl<S: Service> Engine<S> {
             Event::Received(key, bytes) => self.received(key, bytes),
             Event::Sent(key, rest) => self.sent(key, rest),
             Event::Ended(key) => self.ended(key),
+            Event::Readable(key) if self.core.is_websocket(key) => self.readable_websocket(key),
             Event::Readable(key) => self.readable(key),
             Event::PeerClosed(key) if self.core.is_websocket(key) => self.peer_closed_websocket(key),
             Event::Failed(key, _) if self.core.is_websocket(key) => self.lost_websocket(key),

@@ -256,10 +256,17 @@ impl Output {
 
 /// What a short send has left, in a smaller lease if that is half as large at most: the peer takes nothing more for now, perhaps for long.
 pub(crate) fn compacted(pool: &Pool, rest: SendBytes) -> SendBytes {
-    let SendBytes::Lease(lease) = rest else { return rest };
+    match rest {
+        SendBytes::Lease(lease) => SendBytes::Lease(smaller(pool, lease)),
+        rest => rest,
+    }
+}
+
+/// The same bytes in a smaller lease, if that is half as large at most and there is room for it.
+pub(crate) fn smaller(pool: &Pool, lease: Lease) -> Lease {
     let is_worth = Class::for_len(lease.len()).is_some_and(|class| 2 * class.bytes() <= lease.class().bytes());
     let smaller = if is_worth { pool.try_copy(&lease, lease.kind()).ok() } else { None };
-    SendBytes::Lease(smaller.unwrap_or(lease))
+    smaller.unwrap_or(lease)
 }
 
 impl Sink for Output {

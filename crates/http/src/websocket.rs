@@ -123,7 +123,8 @@ pub struct WebSocketConfig {
     /// Whose pages may open it.
     pub origin: OriginCheck,
     /// A peer that is silent for so long is asked whether it is there; if it is silent once more for as long, it is gone. 30 s.
-    /// While a message waits to be taken by its task, nothing is read, and no peer is asked.
+    /// While a message waits to be taken by its task, nothing is read: the peer is asked as often, and no answer is waited for. That it is gone shows
+    /// when its system refuses what is sent, or takes none of it ([`TcpOptions::user_timeout`](crate::TcpOptions::user_timeout)).
     pub ping_interval: Option<Duration>,
     /// From the first byte of a message to its last. 30 s.
     pub message_timeout: Duration,

@@ -99,120 +99,112 @@ async fn send_at_the_line(clients: &mut [Client], bytes: &[u8]) -> Result<Vec<Le
 
 #[test]
 fn what_comes_for_streams_at_the_line_waits_in_the_socket() {
-    on_each("bodies at the line", || {
-        Box::pin(async {
-            let gate = Arc::new(AtomicBool::new(false));
-            let server = serve(Config::default(), gated(&gate))?;
-            let mut clients = Vec::new();
-            for _ in 0..CLIENTS {
-                let mut client = Client::connect(server.address, &[]).await?;
-                // A receive is armed when the second is answered.
-                client.send(&[request(1, "POST", "/body", &[], 0), get(3, "/quick")].concat()).await?;
-                assert_eq!(client.body(3).await?, b"quick");
-                clients.push(client);
-            }
-            let held = send_at_the_line(&mut clients, &frame(DATA, 0, 1, &[b'b'; 900]).repeat(3)).await?;
-            assert_eq!(shed(&server), 0, "nobody is let go of");
-            drop(held);
-            gate.store(true, Ordering::Relaxed);
-            for client in &mut clients {
-                client.send(&frame(DATA, END_STREAM, 1, &[b'b'; 100])).await?;
-                assert_eq!(client.body(1).await?, b"2800");
-            }
-            drop(clients);
-            server.stop().await
-        })
+    on_each("bodies at the line", async || {
+        let gate = Arc::new(AtomicBool::new(false));
+        let server = serve(Config::default(), gated(&gate))?;
+        let mut clients = Vec::new();
+        for _ in 0..CLIENTS {
+            let mut client = Client::connect(server.address, &[]).await?;
+            // A receive is armed when the second is answered.
+            client.send(&[request(1, "POST", "/body", &[], 0), get(3, "/quick")].concat()).await?;
+            assert_eq!(client.body(3).await?, b"quick");
+            clients.push(client);
+        }
+        let held = send_at_the_line(&mut clients, &frame(DATA, 0, 1, &[b'b'; 900]).repeat(3)).await?;
+        assert_eq!(shed(&server), 0, "nobody is let go of");
+        drop(held);
+        gate.store(true, Ordering::Relaxed);
+        for client in &mut clients {
+            client.send(&frame(DATA, END_STREAM, 1, &[b'b'; 100])).await?;
+            assert_eq!(client.body(1).await?, b"2800");
+        }
+        drop(clients);
+        server.stop().await
     });
 }
 
 #[test]
 fn what_comes_for_a_parked_connection_at_the_line_waits_in_the_socket() {
-    on_each("requests at the line", || {
-        Box::pin(async {
-            let gate = Arc::new(AtomicBool::new(true));
-            let server = serve(Config::default(), gated(&gate))?;
-            let mut clients = Vec::new();
-            for _ in 0..CLIENTS {
-                let mut client = Client::connect(server.address, &[]).await?;
-                client.send(&get(1, "/quick")).await?;
-                assert_eq!(client.body(1).await?, b"quick");
-                clients.push(client);
-            }
-            let upload = [request(3, "POST", "/body", &[], 0), frame(DATA, END_STREAM, 3, &[b'b'; 2_500])].concat();
-            let held = send_at_the_line(&mut clients, &upload).await?;
-            assert_eq!(shed(&server), 0, "nobody is let go of");
-            drop(held);
-            for client in &mut clients {
-                assert_eq!(client.body(3).await?, b"2500");
-                // Memory is plenty again, and a receive brings what it finds.
-                client.send(&get(5, "/quick")).await?;
-                assert_eq!(client.body(5).await?, b"quick");
-            }
-            drop(clients);
-            server.stop().await
-        })
+    on_each("requests at the line", async || {
+        let gate = Arc::new(AtomicBool::new(true));
+        let server = serve(Config::default(), gated(&gate))?;
+        let mut clients = Vec::new();
+        for _ in 0..CLIENTS {
+            let mut client = Client::connect(server.address, &[]).await?;
+            client.send(&get(1, "/quick")).await?;
+            assert_eq!(client.body(1).await?, b"quick");
+            clients.push(client);
+        }
+        let upload = [request(3, "POST", "/body", &[], 0), frame(DATA, END_STREAM, 3, &[b'b'; 2_500])].concat();
+        let held = send_at_the_line(&mut clients, &upload).await?;
+        assert_eq!(shed(&server), 0, "nobody is let go of");
+        drop(held);
+        for client in &mut clients {
+            assert_eq!(client.body(3).await?, b"2500");
+            // Memory is plenty again, and a receive brings what it finds.
+            client.send(&get(5, "/quick")).await?;
+            assert_eq!(client.body(5).await?, b"quick");
+        }
+        drop(clients);
+        server.stop().await
     });
 }
 
 #[test]
 fn a_client_that_goes_away_at_the_line_is_forgotten() {
-    on_each("gone at the line", || {
-        Box::pin(async {
-            let gate = Arc::new(AtomicBool::new(false));
-            let server = serve(Config::default(), gated(&gate))?;
-            let mut client = Client::connect(server.address, &[]).await?;
-            client.send(&[request(1, "POST", "/body", &[], 0), get(3, "/quick")].concat()).await?;
-            assert_eq!(client.body(3).await?, b"quick");
-            let mut clients = vec![client];
-            let held = send_at_the_line(&mut clients, &frame(DATA, 0, 1, &[b'b'; 900])).await?;
-            drop((clients, held));
-            while server.counters.totals().active > 0 {
-                sleep(Duration::from_millis(1)).await;
-            }
-            server.stop().await
-        })
+    on_each("gone at the line", async || {
+        let gate = Arc::new(AtomicBool::new(false));
+        let server = serve(Config::default(), gated(&gate))?;
+        let mut client = Client::connect(server.address, &[]).await?;
+        client.send(&[request(1, "POST", "/body", &[], 0), get(3, "/quick")].concat()).await?;
+        assert_eq!(client.body(3).await?, b"quick");
+        let mut clients = vec![client];
+        let held = send_at_the_line(&mut clients, &frame(DATA, 0, 1, &[b'b'; 900])).await?;
+        drop((clients, held));
+        while server.counters.totals().active > 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        server.stop().await
     });
 }
 
 #[test]
 fn a_body_that_has_found_room_is_not_told_that_there_was_none() {
-    in_simulation("only one is told", || {
-        Box::pin(async {
-            let gate = Arc::new(AtomicBool::new(false));
-            let config = Config { memory_timeout: Duration::from_secs(2), ..Config::default() };
-            let server = serve(config, gated(&gate))?;
-            let mut client = Client::connect(server.address, &[]).await?;
-            client.send(&[get(1, "/wait/6000"), request(3, "POST", "/body", &[], 0)].concat()).await?;
-            sleep(Duration::from_millis(10)).await;
-            let spare = [4_096, 1_024, 1_024, 1_024].map(|len| pool().try_acquire(len, Kind::Buffers).expect("room"));
-            let operation = pool().try_acquire(4_096, Kind::Buffers).expect("room");
-            let mut held = fill_slowly().await;
-            // Its bytes are received, and find no place beside those of before.
-            let [sends, place, more, last] = spare;
-            drop((sends, operation));
-            client.send(&frame(DATA, 0, 3, &[b'b'; 900])).await?;
-            held.extend(fill());
-            drop(place);
-            sleep(Duration::from_millis(5)).await;
-            gate.store(true, Ordering::Relaxed);
-            sleep(Duration::from_millis(300)).await;
-            assert_eq!(server.counters.totals().responses_total, [], "both wait");
-            drop((more, last));
-            sleep(Duration::from_secs(5)).await;
-            assert_eq!(server.counters.totals().responses_total, [(503, 1)], "one has waited in vain");
-            drop(held);
-            client.send(&frame(DATA, END_STREAM, 3, &[b'b'; 100])).await?;
-            let mut ends = Vec::new();
-            while ends.len() < 2 {
-                let frame = client.frame().await?.expect("the connection lives");
-                assert!(![RST_STREAM, GOAWAY].contains(&frame.kind), "{frame:?}");
-                if frame.kind <= HEADERS && frame.flags & END_STREAM != 0 {
-                    ends.push((frame.stream, String::from_utf8_lossy(&frame.payload).into_owned()));
-                }
+    in_simulation("only one is told", async || {
+        let gate = Arc::new(AtomicBool::new(false));
+        let config = Config { memory_timeout: Duration::from_secs(2), ..Config::default() };
+        let server = serve(config, gated(&gate))?;
+        let mut client = Client::connect(server.address, &[]).await?;
+        client.send(&[get(1, "/wait/6000"), request(3, "POST", "/body", &[], 0)].concat()).await?;
+        sleep(Duration::from_millis(10)).await;
+        let spare = [4_096, 1_024, 1_024, 1_024].map(|len| pool().try_acquire(len, Kind::Buffers).expect("room"));
+        let operation = pool().try_acquire(4_096, Kind::Buffers).expect("room");
+        let mut held = fill_slowly().await;
+        // Its bytes are received, and find no place beside those of before.
+        let [sends, place, more, last] = spare;
+        drop((sends, operation));
+        client.send(&frame(DATA, 0, 3, &[b'b'; 900])).await?;
+        held.extend(fill());
+        drop(place);
+        sleep(Duration::from_millis(5)).await;
+        gate.store(true, Ordering::Relaxed);
+        sleep(Duration::from_millis(300)).await;
+        assert_eq!(server.counters.totals().responses_total, [], "both wait");
+        drop((more, last));
+        sleep(Duration::from_secs(5)).await;
+        assert_eq!(server.counters.totals().responses_total, [(503, 1)], "one has waited in vain");
+        drop(held);
+        client.send(&frame(DATA, END_STREAM, 3, &[b'b'; 100])).await?;
+        let mut ends = Vec::new();
+        while ends.len() < 2 {
+            let frame = client.frame().await?.expect("the connection lives");
+            assert!(![RST_STREAM, GOAWAY].contains(&frame.kind), "{frame:?}");
+            if frame.kind <= HEADERS && frame.flags & END_STREAM != 0 {
+                ends.push((frame.stream, String::from_utf8_lossy(&frame.payload).into_owned()));
             }
-            assert!(ends.contains(&(3, "1000".to_owned())), "{ends:?}");
-            drop(client);
-            server.stop().await
-        })
+        }
+        assert!(ends.contains(&(3, "1000".to_owned())), "{ends:?}");
+        drop(client);
+        server.stop().await
     });
 }

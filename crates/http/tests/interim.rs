@@ -69,112 +69,100 @@ async fn found<T: Copy + PartialEq>(look: impl Fn() -> T, none: T) -> T {
 
 #[test]
 fn they_leave_before_their_answer_and_behind_those_before_it() {
-    on_each("order", || {
-        Box::pin(async {
-            let server = serve(Config::default(), hinted)?;
-            let paths = ["/1", "/large", "/2?", "/3", "/large?", "/4"];
-            let pipeline: String = paths.iter().map(|path| format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")).collect();
-            let end = "GET /end HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
-            let bytes = [pipeline.as_bytes(), end.as_bytes()].concat();
-            for cut in [bytes.len(), 1, 30, 100] {
-                let text = talk(server.address, &[&bytes[..cut], &bytes[cut..]], None).await?;
-                let mut rest = text.as_str();
-                for path in paths.iter().chain(&["/end"]) {
-                    let path = path.trim_end_matches('?');
-                    for part in ["a", "b"] {
-                        let head = format!("HTTP/1.1 103 Early Hints\r\nx-hint: {path}{part}\r\n\r\n");
-                        rest = rest.strip_prefix(&head).unwrap_or_else(|| panic!("{path}{part}: {rest:.300}"));
-                    }
-                    assert!(rest.starts_with("HTTP/1.1 200 OK\r\n"), "{path}: {rest:.300}");
-                    let body = format!("<{path}>");
-                    let at = rest.find(&body).unwrap_or_else(|| panic!("{path}: {rest:.300}"));
-                    rest = &rest[at + body.len()..];
+    on_each("order", async || {
+        let server = serve(Config::default(), hinted)?;
+        let paths = ["/1", "/large", "/2?", "/3", "/large?", "/4"];
+        let pipeline: String = paths.iter().map(|path| format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")).collect();
+        let end = "GET /end HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+        let bytes = [pipeline.as_bytes(), end.as_bytes()].concat();
+        for cut in [bytes.len(), 1, 30, 100] {
+            let text = talk(server.address, &[&bytes[..cut], &bytes[cut..]], None).await?;
+            let mut rest = text.as_str();
+            for path in paths.iter().chain(&["/end"]) {
+                let path = path.trim_end_matches('?');
+                for part in ["a", "b"] {
+                    let head = format!("HTTP/1.1 103 Early Hints\r\nx-hint: {path}{part}\r\n\r\n");
+                    rest = rest.strip_prefix(&head).unwrap_or_else(|| panic!("{path}{part}: {rest:.300}"));
                 }
-                assert_eq!(rest, "", "nothing is behind the last");
+                assert!(rest.starts_with("HTTP/1.1 200 OK\r\n"), "{path}: {rest:.300}");
+                let body = format!("<{path}>");
+                let at = rest.find(&body).unwrap_or_else(|| panic!("{path}: {rest:.300}"));
+                rest = &rest[at + body.len()..];
             }
-            let totals = server.counters.totals();
-            assert_eq!(totals.responses_total, [(200, 28)], "answers are counted");
-            server.stop().await
-        })
+            assert_eq!(rest, "", "nothing is behind the last");
+        }
+        let totals = server.counters.totals();
+        assert_eq!(totals.responses_total, [(200, 28)], "answers are counted");
+        server.stop().await
     });
 }
 
 #[test]
 fn over_http2_they_are_heads_that_end_nothing() {
-    on_each("HTTP/2", || {
-        Box::pin(async {
-            let server = serve(Config::default(), hinted)?;
-            let mut client = Client::connect(server.address, &[]).await?;
-            let streams = [1, 3, 5, 7];
-            let paths = ["/1", "/large", "/2?", "/3"];
-            let requests: Vec<_> = streams.iter().zip(paths).map(|(stream, path)| get(*stream, path)).collect();
-            client.send(&requests.concat()).await?;
-            let frames = answers(&mut client, &streams).await?;
-            for (stream, path) in streams.into_iter().zip(paths.map(|path| path.trim_end_matches('?'))) {
-                let own: Vec<_> = frames.iter().filter(|frame| frame.stream == stream).collect();
-                for (at, part) in ["a", "b"].into_iter().enumerate() {
-                    assert_eq!((own[at].kind, own[at].flags), (HEADERS, END_HEADERS), "{path}: {:?}", own[at]);
-                    assert!(
-                        own[at].payload.ends_with(&block("103", "x-hint", &format!("{path}{part}"))),
-                        "{:?}",
-                        own[at]
-                    );
-                }
-                assert_eq!((own[2].kind, own[2].payload[0]), (HEADERS, 0x88), "{path}: {:?}", own[2]);
-                assert!(own[3..].iter().all(|frame| frame.kind == DATA), "{path}");
-                let body: Vec<u8> = own[3..].iter().flat_map(|data| data.payload.clone()).collect();
-                assert!(body.ends_with(format!("<{path}>").as_bytes()), "{path}");
+    on_each("HTTP/2", async || {
+        let server = serve(Config::default(), hinted)?;
+        let mut client = Client::connect(server.address, &[]).await?;
+        let streams = [1, 3, 5, 7];
+        let paths = ["/1", "/large", "/2?", "/3"];
+        let requests: Vec<_> = streams.iter().zip(paths).map(|(stream, path)| get(*stream, path)).collect();
+        client.send(&requests.concat()).await?;
+        let frames = answers(&mut client, &streams).await?;
+        for (stream, path) in streams.into_iter().zip(paths.map(|path| path.trim_end_matches('?'))) {
+            let own: Vec<_> = frames.iter().filter(|frame| frame.stream == stream).collect();
+            for (at, part) in ["a", "b"].into_iter().enumerate() {
+                assert_eq!((own[at].kind, own[at].flags), (HEADERS, END_HEADERS), "{path}: {:?}", own[at]);
+                assert!(own[at].payload.ends_with(&block("103", "x-hint", &format!("{path}{part}"))), "{:?}", own[at]);
             }
-            assert_eq!(server.counters.totals().responses_total, [(200, 4)], "answers are counted");
-            drop(client);
-            server.stop().await
-        })
+            assert_eq!((own[2].kind, own[2].payload[0]), (HEADERS, 0x88), "{path}: {:?}", own[2]);
+            assert!(own[3..].iter().all(|frame| frame.kind == DATA), "{path}");
+            let body: Vec<u8> = own[3..].iter().flat_map(|data| data.payload.clone()).collect();
+            assert!(body.ends_with(format!("<{path}>").as_bytes()), "{path}");
+        }
+        assert_eq!(server.counters.totals().responses_total, [(200, 4)], "answers are counted");
+        drop(client);
+        server.stop().await
     });
 }
 
 #[test]
 fn they_leave_while_their_handler_is_at_work() {
-    on_each("at once", || {
-        Box::pin(async {
-            let gate = Arc::new(AtomicBool::new(false));
-            let opened = Arc::clone(&gate);
-            let server = serve(Config::default(), move |mut req: Request| {
-                let gate = Arc::clone(&opened);
-                async move {
-                    req.inform(hint("soon")).await?;
-                    found(|| gate.load(Ordering::Relaxed), false).await;
-                    Ok::<_, Error>(Response::text("done"))
-                }
-            })?;
-            let mut old = TcpStream::connect(server.address).await?;
-            old.send_bytes(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await?;
-            assert_eq!(read(&mut old, Some(b"\r\n\r\n")).await?, "HTTP/1.1 103 Early Hints\r\nx-hint: soon\r\n\r\n");
-            let mut new = Client::connect(server.address, &[]).await?;
-            new.send(&get(1, "/")).await?;
-            assert!(new.next_of(HEADERS).await?.payload.ends_with(&block("103", "x-hint", "soon")));
-            assert_eq!(server.counters.totals().responses_total, [], "nothing is answered yet");
-            gate.store(true, Ordering::Relaxed);
-            assert!(read(&mut old, Some(b"done")).await?.starts_with("HTTP/1.1 200 "));
-            assert_eq!(new.body(1).await?, b"done");
-            drop((old, new));
-            server.stop().await
-        })
+    on_each("at once", async || {
+        let gate = Arc::new(AtomicBool::new(false));
+        let opened = Arc::clone(&gate);
+        let server = serve(Config::default(), move |mut req: Request| {
+            let gate = Arc::clone(&opened);
+            async move {
+                req.inform(hint("soon")).await?;
+                found(|| gate.load(Ordering::Relaxed), false).await;
+                Ok::<_, Error>(Response::text("done"))
+            }
+        })?;
+        let mut old = TcpStream::connect(server.address).await?;
+        old.send_bytes(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await?;
+        assert_eq!(read(&mut old, Some(b"\r\n\r\n")).await?, "HTTP/1.1 103 Early Hints\r\nx-hint: soon\r\n\r\n");
+        let mut new = Client::connect(server.address, &[]).await?;
+        new.send(&get(1, "/")).await?;
+        assert!(new.next_of(HEADERS).await?.payload.ends_with(&block("103", "x-hint", "soon")));
+        assert_eq!(server.counters.totals().responses_total, [], "nothing is answered yet");
+        gate.store(true, Ordering::Relaxed);
+        assert!(read(&mut old, Some(b"done")).await?.starts_with("HTTP/1.1 200 "));
+        assert_eq!(new.body(1).await?, b"done");
+        drop((old, new));
+        server.stop().await
     });
 }
 
 #[test]
 fn a_client_of_http_1_0_gets_none() {
-    on_each("HTTP/1.0", || {
-        Box::pin(async {
-            let server = serve(Config::default(), hinted)?;
-            for fields in ["", "Connection: keep-alive\r\n"] {
-                let request = format!("GET /1? HTTP/1.0\r\n{fields}\r\n");
-                let answer = talk(server.address, &[request.as_bytes()], Some(b"</1>")).await?;
-                assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("</1>"), "{answer}");
-                assert!(!answer.contains("103") && !answer.contains("x-hint"), "{answer}");
-            }
-            server.stop().await
-        })
+    on_each("HTTP/1.0", async || {
+        let server = serve(Config::default(), hinted)?;
+        for fields in ["", "Connection: keep-alive\r\n"] {
+            let request = format!("GET /1? HTTP/1.0\r\n{fields}\r\n");
+            let answer = talk(server.address, &[request.as_bytes()], Some(b"</1>")).await?;
+            assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("</1>"), "{answer}");
+            assert!(!answer.contains("103") && !answer.contains("x-hint"), "{answer}");
+        }
+        server.stop().await
     });
 }
 
@@ -228,100 +216,94 @@ async fn refused(mut req: Request) -> Handled {
 
 #[test]
 fn what_is_not_one_is_refused_and_the_answer_follows() {
-    on_each("refused", || {
-        Box::pin(async {
-            let server = serve(Config::default(), refused)?;
-            let all_but_two = "rrrrrrrrrrrrrss";
-            for (path, expected, interims) in
-                [("/wrong", all_but_two, 2), ("/many", "ssssssssssssssssrrrr", 16), ("/late", "rr", 0)]
-            {
-                let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
-                let answer = talk(server.address, &[request.as_bytes()], None).await?;
-                assert_eq!(answer.matches("HTTP/1.1 1").count(), interims, "{path}: {answer}");
-                let answer = &answer[answer.find("HTTP/1.1 200 ").expect("an answer")..];
-                assert!(answer.contains(&format!("\r\n{expected}")), "{path}: {answer}");
-                let mut client = Client::connect(server.address, &[]).await?;
-                client.send(&get(1, path)).await?;
-                let frames = answers(&mut client, &[1]).await?;
-                let heads = frames.iter().filter(|frame| frame.kind == HEADERS).count();
-                assert_eq!(heads, interims + 1, "{path}: {frames:?}");
-                let body: Vec<u8> =
-                    frames.iter().filter(|frame| frame.kind == DATA).flat_map(|frame| frame.payload.clone()).collect();
-                assert_eq!(String::from_utf8_lossy(&body), expected, "{path}");
-            }
-            server.stop().await
-        })
+    on_each("refused", async || {
+        let server = serve(Config::default(), refused)?;
+        let all_but_two = "rrrrrrrrrrrrrss";
+        for (path, expected, interims) in
+            [("/wrong", all_but_two, 2), ("/many", "ssssssssssssssssrrrr", 16), ("/late", "rr", 0)]
+        {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+            let answer = talk(server.address, &[request.as_bytes()], None).await?;
+            assert_eq!(answer.matches("HTTP/1.1 1").count(), interims, "{path}: {answer}");
+            let answer = &answer[answer.find("HTTP/1.1 200 ").expect("an answer")..];
+            assert!(answer.contains(&format!("\r\n{expected}")), "{path}: {answer}");
+            let mut client = Client::connect(server.address, &[]).await?;
+            client.send(&get(1, path)).await?;
+            let frames = answers(&mut client, &[1]).await?;
+            let heads = frames.iter().filter(|frame| frame.kind == HEADERS).count();
+            assert_eq!(heads, interims + 1, "{path}: {frames:?}");
+            let body: Vec<u8> =
+                frames.iter().filter(|frame| frame.kind == DATA).flat_map(|frame| frame.payload.clone()).collect();
+            assert_eq!(String::from_utf8_lossy(&body), expected, "{path}");
+        }
+        server.stop().await
     });
 }
 
 #[test]
 fn a_continue_that_the_handler_sends_is_the_only_one() {
-    on_each("100 by hand", || {
-        Box::pin(async {
-            let server = serve(Config::default(), |mut req: Request| async move {
-                req.inform(Response::new(StatusCode::CONTINUE)).await?;
-                let body = req.collect().await?;
-                Ok::<_, Error>(Response::text(body))
-            })?;
-            let mut old = TcpStream::connect(server.address).await?;
-            old.send_bytes(b"POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n").await?;
-            assert_eq!(read(&mut old, Some(b"\r\n\r\n")).await?, "HTTP/1.1 100 Continue\r\n\r\n");
-            old.send_bytes(b"mastGET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").await?;
-            let answer = read(&mut old, None).await?;
-            // The second did not ask for one, and gets it all the same: the handler said so.
-            assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("mastHTTP/1.1 100 "), "{answer}");
-            assert_eq!(answer.matches("100 Continue").count(), 1, "{answer}");
-            let mut new = Client::connect(server.address, &[]).await?;
-            new.send(&request(1, "POST", "/", &[("expect", "100-continue")], 0)).await?;
-            assert!(new.next_of(HEADERS).await?.payload.ends_with(b"\x08\x03100"));
-            sleep(Duration::from_millis(20)).await;
-            new.send(&frame(DATA, END_STREAM, 1, b"mast")).await?;
-            assert_eq!(new.body(1).await?, b"mast", "the next head is the answer's");
-            drop((old, new));
-            server.stop().await
-        })
+    on_each("100 by hand", async || {
+        let server = serve(Config::default(), |mut req: Request| async move {
+            req.inform(Response::new(StatusCode::CONTINUE)).await?;
+            let body = req.collect().await?;
+            Ok::<_, Error>(Response::text(body))
+        })?;
+        let mut old = TcpStream::connect(server.address).await?;
+        old.send_bytes(b"POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n").await?;
+        assert_eq!(read(&mut old, Some(b"\r\n\r\n")).await?, "HTTP/1.1 100 Continue\r\n\r\n");
+        old.send_bytes(b"mastGET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").await?;
+        let answer = read(&mut old, None).await?;
+        // The second did not ask for one, and gets it all the same: the handler said so.
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("mastHTTP/1.1 100 "), "{answer}");
+        assert_eq!(answer.matches("100 Continue").count(), 1, "{answer}");
+        let mut new = Client::connect(server.address, &[]).await?;
+        new.send(&request(1, "POST", "/", &[("expect", "100-continue")], 0)).await?;
+        assert!(new.next_of(HEADERS).await?.payload.ends_with(b"\x08\x03100"));
+        sleep(Duration::from_millis(20)).await;
+        new.send(&frame(DATA, END_STREAM, 1, b"mast")).await?;
+        assert_eq!(new.body(1).await?, b"mast", "the next head is the answer's");
+        drop((old, new));
+        server.stop().await
     });
 }
 
 #[test]
 fn who_must_finish_is_told_that_the_client_is_gone() {
-    on_each("gone", || {
-        Box::pin(async {
-            let gone = Arc::new(AtomicU32::new(0));
-            let count = Arc::clone(&gone);
-            let config = Config { interim_responses_max: u32::MAX, ..Config::default() };
-            let server = serve(config, move |mut req: Request| {
-                let gone = Arc::clone(&count);
-                async move {
-                    let _finish = req.must_finish();
-                    loop {
-                        match req.inform(hint("still here")).await {
-                            Ok(()) => sleep(Duration::from_millis(1)).await,
-                            Err(Error::Gone) => break,
-                            Err(error) => return Err(error),
-                        }
+    on_each("gone", async || {
+        let gone = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&gone);
+        let config = Config { interim_responses_max: u32::MAX, ..Config::default() };
+        let server = serve(config, move |mut req: Request| {
+            let gone = Arc::clone(&count);
+            async move {
+                let _finish = req.must_finish();
+                loop {
+                    match req.inform(hint("still here")).await {
+                        Ok(()) => sleep(Duration::from_millis(1)).await,
+                        Err(Error::Gone) => break,
+                        Err(error) => return Err(error),
                     }
-                    gone.fetch_add(1, Ordering::Relaxed);
-                    Ok::<_, Error>(Response::text("nobody gets this"))
                 }
-            })?;
-            let mut old = TcpStream::connect(server.address).await?;
-            old.send_bytes(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await?;
-            read(&mut old, Some(b"still here")).await?;
-            drop(old);
-            assert_eq!(found(|| gone.load(Ordering::Relaxed), 0).await, 1);
-            let mut new = Client::connect(server.address, &[]).await?;
-            new.send(&get(1, "/")).await?;
-            new.next_of(HEADERS).await?;
-            // A reset ends the stream alone.
-            new.send(&frame(RST_STREAM, 0, 1, &[0, 0, 0, 8])).await?;
-            assert_eq!(found(|| gone.load(Ordering::Relaxed), 1).await, 2);
-            new.send(&get(3, "/")).await?;
-            while new.next_of(HEADERS).await?.stream != 3 {}
-            drop(new);
-            assert_eq!(found(|| gone.load(Ordering::Relaxed), 2).await, 3);
-            server.stop().await
-        })
+                gone.fetch_add(1, Ordering::Relaxed);
+                Ok::<_, Error>(Response::text("nobody gets this"))
+            }
+        })?;
+        let mut old = TcpStream::connect(server.address).await?;
+        old.send_bytes(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await?;
+        read(&mut old, Some(b"still here")).await?;
+        drop(old);
+        assert_eq!(found(|| gone.load(Ordering::Relaxed), 0).await, 1);
+        let mut new = Client::connect(server.address, &[]).await?;
+        new.send(&get(1, "/")).await?;
+        new.next_of(HEADERS).await?;
+        // A reset ends the stream alone.
+        new.send(&frame(RST_STREAM, 0, 1, &[0, 0, 0, 8])).await?;
+        assert_eq!(found(|| gone.load(Ordering::Relaxed), 1).await, 2);
+        new.send(&get(3, "/")).await?;
+        while new.next_of(HEADERS).await?.stream != 3 {}
+        drop(new);
+        assert_eq!(found(|| gone.load(Ordering::Relaxed), 2).await, 3);
+        server.stop().await
     });
 }
 
@@ -365,55 +347,48 @@ async fn hungry(mut req: Request, given_back: Arc<AtomicU32>) -> Handled {
 
 #[test]
 fn they_wait_for_memory() {
-    on_each("at the line", || {
-        Box::pin(async {
-            let count = Arc::new(AtomicU32::new(0));
-            let given_back = Arc::clone(&count);
-            let server = serve(Config::default(), move |req| hungry(req, Arc::clone(&given_back)))?;
-            let request = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
-            let answer = talk(server.address, &[request], None).await?;
-            assert!(
-                answer.starts_with("HTTP/1.1 103 Early Hints\r\nx-hint: at the line\r\nx-long: vvv"),
-                "{answer:.200}"
-            );
-            assert!(answer.contains("HTTP/1.1 200 OK\r\n") && answer.ends_with("fed"), "{answer:.200}");
-            let mut client = Client::connect(server.address, &[]).await?;
-            client.send(&get(1, "/")).await?;
-            // A client of the same process cannot receive at the line either.
-            assert_eq!(found(|| count.load(Ordering::Relaxed), 1).await, 2);
-            let early = client.next_of(HEADERS).await?;
-            assert!(early.flags == END_HEADERS && early.payload.len() > 4_000, "{:?}", early.flags);
-            assert_eq!(client.body(1).await?, b"fed");
-            drop(client);
-            server.stop().await
-        })
+    on_each("at the line", async || {
+        let count = Arc::new(AtomicU32::new(0));
+        let given_back = Arc::clone(&count);
+        let server = serve(Config::default(), move |req| hungry(req, Arc::clone(&given_back)))?;
+        let request = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+        let answer = talk(server.address, &[request], None).await?;
+        assert!(answer.starts_with("HTTP/1.1 103 Early Hints\r\nx-hint: at the line\r\nx-long: vvv"), "{answer:.200}");
+        assert!(answer.contains("HTTP/1.1 200 OK\r\n") && answer.ends_with("fed"), "{answer:.200}");
+        let mut client = Client::connect(server.address, &[]).await?;
+        client.send(&get(1, "/")).await?;
+        // A client of the same process cannot receive at the line either.
+        assert_eq!(found(|| count.load(Ordering::Relaxed), 1).await, 2);
+        let early = client.next_of(HEADERS).await?;
+        assert!(early.flags == END_HEADERS && early.payload.len() > 4_000, "{:?}", early.flags);
+        assert_eq!(client.body(1).await?, b"fed");
+        drop(client);
+        server.stop().await
     });
 }
 
 #[test]
 fn without_memory_for_long_the_request_is_told() {
-    on_each("never fed", || {
-        Box::pin(async {
-            let config = Config { memory_timeout: Duration::from_millis(300), ..Config::default() };
-            let count = Arc::new(AtomicU32::new(0));
-            let given_back = Arc::clone(&count);
-            let server = serve(config, move |req| hungry(req, Arc::clone(&given_back)))?;
-            let request = b"GET /ever HTTP/1.1\r\nHost: h\r\n\r\n";
-            let answer = talk(server.address, &[request], Some(b"\r\n\r\n")).await?;
-            assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
-            let mut client = Client::connect(server.address, &[]).await?;
-            client.send(&get(1, "/ever")).await?;
-            assert_eq!(found(|| count.load(Ordering::Relaxed), 1).await, 2);
-            let frames = answers(&mut client, &[1]).await?;
-            let told = frames.last().expect("it ends");
-            let is_503 = told.payload.windows(3).any(|status| status == b"503");
-            assert!(told.kind == RST_STREAM || is_503, "{frames:?}");
-            client.send(&get(3, "/")).await?;
-            assert_eq!(found(|| count.load(Ordering::Relaxed), 2).await, 3);
-            assert_eq!(answers(&mut client, &[3]).await?.last().map(|frame| frame.kind), Some(DATA), "it lives");
-            drop(client);
-            server.stop().await
-        })
+    on_each("never fed", async || {
+        let config = Config { memory_timeout: Duration::from_millis(300), ..Config::default() };
+        let count = Arc::new(AtomicU32::new(0));
+        let given_back = Arc::clone(&count);
+        let server = serve(config, move |req| hungry(req, Arc::clone(&given_back)))?;
+        let request = b"GET /ever HTTP/1.1\r\nHost: h\r\n\r\n";
+        let answer = talk(server.address, &[request], Some(b"\r\n\r\n")).await?;
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        let mut client = Client::connect(server.address, &[]).await?;
+        client.send(&get(1, "/ever")).await?;
+        assert_eq!(found(|| count.load(Ordering::Relaxed), 1).await, 2);
+        let frames = answers(&mut client, &[1]).await?;
+        let told = frames.last().expect("it ends");
+        let is_503 = told.payload.windows(3).any(|status| status == b"503");
+        assert!(told.kind == RST_STREAM || is_503, "{frames:?}");
+        client.send(&get(3, "/")).await?;
+        assert_eq!(found(|| count.load(Ordering::Relaxed), 2).await, 3);
+        assert_eq!(answers(&mut client, &[3]).await?.last().map(|frame| frame.kind), Some(DATA), "it lives");
+        drop(client);
+        server.stop().await
     });
 }
 
@@ -433,34 +408,32 @@ async fn settled(sent: &AtomicU32) -> u32 {
 
 #[test]
 fn a_client_that_takes_nothing_stops_them() {
-    in_simulation("back-pressure", || {
-        Box::pin(async {
-            let sent = Arc::new(AtomicU32::new(0));
-            let count = Arc::clone(&sent);
-            let config = Config { output_bytes_max: 8_192, interim_responses_max: MANY, ..Config::default() };
-            let server = serve(config, move |mut req: Request| {
-                let sent = Arc::clone(&count);
-                async move {
-                    for _ in 0..MANY {
-                        req.inform(hint(&"v".repeat(1_000))).await?;
-                        sent.fetch_add(1, Ordering::Relaxed);
-                    }
-                    Ok::<_, Error>(Response::text("all"))
+    in_simulation("back-pressure", async || {
+        let sent = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&sent);
+        let config = Config { output_bytes_max: 8_192, interim_responses_max: MANY, ..Config::default() };
+        let server = serve(config, move |mut req: Request| {
+            let sent = Arc::clone(&count);
+            async move {
+                for _ in 0..MANY {
+                    req.inform(hint(&"v".repeat(1_000))).await?;
+                    sent.fetch_add(1, Ordering::Relaxed);
                 }
-            })?;
-            let buffers = || pool().budget().charged_by(Kind::Buffers);
-            for is_http2 in [false, true] {
-                let before = buffers();
-                let mut reader = Reader::begin(server.address, is_http2).await?;
-                let stopped = settled(&sent).await;
-                assert!(stopped < MANY, "HTTP/2: {is_http2}: all were taken");
-                let held = buffers().saturating_sub(before);
-                assert!(held < 64 * 1_024, "HTTP/2: {is_http2}: {held} bytes");
-                assert_eq!(reader.count().await?, MANY, "HTTP/2: {is_http2}");
-                sent.store(0, Ordering::Relaxed);
+                Ok::<_, Error>(Response::text("all"))
             }
-            server.stop().await
-        })
+        })?;
+        let buffers = || pool().budget().charged_by(Kind::Buffers);
+        for is_http2 in [false, true] {
+            let before = buffers();
+            let mut reader = Reader::begin(server.address, is_http2).await?;
+            let stopped = settled(&sent).await;
+            assert!(stopped < MANY, "HTTP/2: {is_http2}: all were taken");
+            let held = buffers().saturating_sub(before);
+            assert!(held < 64 * 1_024, "HTTP/2: {is_http2}: {held} bytes");
+            assert_eq!(reader.count().await?, MANY, "HTTP/2: {is_http2}");
+            sent.store(0, Ordering::Relaxed);
+        }
+        server.stop().await
     });
 }
 

@@ -25,27 +25,30 @@ impl<S: Service> Engine<S> {
         let wire = &mut socket.wire;
         let is_sending = core.table.borrow().is_sending(key);
         let is_parked = wire.deadline == Deadline::Idle && wire.phase == Phase::Open && wire.work.is_none();
+        let is_unread = wire.deadline == Deadline::Idle && wire.holds_message();
         if is_parked && !is_sending {
             // A ping costs a parked connection no buffer.
             wire.phase = Phase::Asked;
             wire.deadline = Deadline::None;
             // Without room for it, the peer has some more time to say something itself.
             let _no_room_is_no_end = core.table.borrow_mut().send(key, SendBytes::Static(PING));
-        } else if wire.starved_at > 0 && !is_sending && !wire.flags.has(Flags::STARVED) {
+        } else if is_unread && !is_sending {
+            wire.hear();
+            let _no_room_is_no_end = core.table.borrow_mut().send(key, SendBytes::Static(PING));
+        } else if wire.starved_at > 0 && !is_sending && !wire.finds_no_room() {
             // Nothing failed for a whole tick: it waits no longer.
             wire.flags.put(Flags::RETRIES, false);
             wire.starved_at = 0;
         } else if wire.starved_at > 0 && !is_sending {
-            if wire.has_starved() {
-                core.counters().shed(Shed::Output);
+            if wire.has_starved(&core) {
+                core.counters().shed(if wire.flags.has(Flags::STARVED) { Shed::Output } else { Shed::Body });
                 self.tell_no_room(key, &socket);
                 return self.lose_websocket(key, socket, WebSocketEnd::NoRoom);
             }
-            // Perhaps there is room now.
-            if wire.flags.put(Flags::HUNGRY, false) {
-                core.sate(key);
-            }
-            socket.feed();
+            // Perhaps there is room now, for something small. It keeps its place in line, if it has one.
+            let is_in_line = wire.flags.has(Flags::HUNGRY) && core.has_place(key);
+            wire.flags.put(Flags::HUNGRY, is_in_line);
+            socket.look_again();
         } else if is_sending && wire.flags.has(Flags::HUNGRY) && !core.has_place(key) {
             // Another took its place among those that wait: that does not end what is on its way.
             wire.flags.put(Flags::HUNGRY, false);
@@ -61,6 +64,10 @@ impl<S: Service> Engine<S> {
 pub(super) fn overdue(core: &Core, wire: &mut Wire) -> bool {
     match ::core::mem::replace(&mut wire.deadline, Deadline::None) {
         Deadline::None => {}
+        Deadline::Idle if wire.holds_message() => {
+            wire.hear();
+            let _no_room_is_no_end = wire.put_ping(core, &[]);
+        }
         Deadline::Idle if wire.phase == Phase::Open => {
             // Without room for it, the peer has some more time to say something itself.
             let _no_room_is_no_end = wire.put_ping(core, &[]);
@@ -106,8 +113,9 @@ impl Wire {
             Phase::Over => Deadline::None,
             _ if is_sending || self.has_output() || self.starved_at > 0 => Deadline::Send,
             Phase::Closing | Phase::Ending => Deadline::Close,
-            // Nothing is read while a message waits for its task: what the peer says is not heard.
-            Phase::Open | Phase::Asked if self.holds_message() => Deadline::None,
+            // Nothing is read while a message waits for its task: the peer is asked, so that the system finds out whether it takes that, and its
+            // answer is not waited for.
+            Phase::Open | Phase::Asked if self.holds_message() => Deadline::Idle,
             Phase::Open | Phase::Asked if is_within => Deadline::Message,
             Phase::Open | Phase::Asked => Deadline::Idle,
         };

@@ -25,6 +25,8 @@ pub(super) struct Streams {
     deflater: Option<Charged<Deflater>>,
     /// Of the text that is being inflated.
     text: Utf8,
+    /// What was inflated found no room, and the inflater has moved on.
+    are_lost: bool,
 }
 
 /// The windows that a worker's connections share.
@@ -82,6 +84,11 @@ impl Streams {
         self.inflater.is_some() || self.deflater.is_some()
     }
 
+    /// Whether what was inflated found no room: it cannot be inflated once more.
+    pub(super) fn are_lost(&self) -> bool {
+        self.are_lost
+    }
+
     /// Inflates a part of a message.
     pub(super) fn inflate(
         &mut self,
@@ -98,6 +105,7 @@ impl Streams {
         };
         let mut sink = Sink { core, assembly, text: is_text.then_some(&mut self.text), over: None };
         let inflated = inflater.stream.inflate(part, bytes_max, |piece| sink.put(piece));
+        self.are_lost |= sink.over.is_some();
         sink.judge(inflated)?;
         self.inflater = Some(inflater);
         Ok(())
@@ -115,6 +123,7 @@ impl Streams {
         let bytes_max = u64::from(values.limits.message_bytes_max);
         let mut sink = Sink { core, assembly, text: is_text.then_some(&mut self.text), over: None };
         let inflated = inflater.stream.finish(bytes_max, |piece| sink.put(piece));
+        self.are_lost |= sink.over.is_some();
         sink.judge(inflated)?;
         self.text.finish()?;
         if values.compression.is_some_and(|compression| compression.client_context_takeover) {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use plimsoll_codec::ws::CloseCode;
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::net::{Bytes, Table};
-use plimsoll_runtime::{Kind, OverBudget};
+use plimsoll_runtime::{Kind, Lease, OverBudget};
 use plimsoll_slab::Key;
 
 use super::control::static_close;
@@ -16,7 +16,7 @@ use super::place::Place;
 use super::room::starve;
 use super::socket::{Mailbox, WebSocket};
 use super::turn::{open, turn};
-use super::wire::{Deadline, Flags, Phase, Wire, quarters};
+use super::wire::{Deadline, Flags, Phase, Wire};
 use super::{Consumer, Opening, Socket, Start};
 use crate::connection::{Active, Connection};
 use crate::core::Core;
@@ -58,8 +58,9 @@ impl<S: Service> Engine<S> {
         } else if core.is_stopping() {
             go_away(&core, &mut socket.wire);
         } else if let Some(kept) = kept {
-            match socket.wire.work(&core.pool) {
-                Ok(work) => work.begin_with(Some(kept)),
+            let made = socket.wire.work(&core.pool).map(drop);
+            match made.or_else(|over| if core.spare_work(key, &mut socket.wire) { Ok(()) } else { Err(over) }) {
+                Ok(()) => socket.wire.begin_with(kept),
                 Err(over) => socket.wire.fail(&core, &over.into()),
             }
         }
@@ -69,9 +70,12 @@ impl<S: Service> Engine<S> {
 
     /// Something changed on a connection: a task took a message, sent one, or let go.
     pub(crate) fn look_after_websocket(&mut self, key: Key) {
-        if let Some(socket) = self.core.take_websocket(key) {
-            self.go_on_websocket(key, socket, None);
+        let Some(socket) = self.core.take_websocket(key) else { return };
+        if self.core.fed.get() == Some(key) && self.wants_to_receive(key, &socket.wire) {
+            // Before others can take what was granted.
+            return self.receive_websocket(key, socket);
         }
+        self.go_on_websocket(key, socket, None);
     }
 
     /// The socket has taken everything that was handed to it: what follows has its own time.
@@ -89,46 +93,52 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         socket.wire.flags.put(Flags::LISTED, false);
         socket.wire.flags.put(Flags::FED, false);
-        if let Some(bytes) = fresh {
-            self.take_in(key, &mut socket, bytes);
-        }
+        let is_spared = fresh.is_some_and(|bytes| self.take_in(key, &mut socket, &bytes));
         turn(&Place::Table(Rc::clone(&core), key), &mut socket);
+        if is_spared && !socket.wire.is_at_rest() {
+            // What it still has of what is spared, it has as one of those in line.
+            socket.wire.flags.put(Flags::THIRSTY, true);
+        }
         self.settle_websocket(key, socket);
     }
 
-    fn take_in(&mut self, key: Key, socket: &mut Socket, bytes: Bytes) {
+    /// Takes in what has come; whether only what is spared had room for it.
+    fn take_in(&mut self, key: Key, socket: &mut Socket, bytes: &[u8]) -> bool {
         let core = Rc::clone(&self.core);
         let wire = &mut socket.wire;
-        wire.heard = quarters(plimsoll_runtime::now());
+        wire.hear();
         match &mut wire.phase {
             Phase::Lingering { dropped_kib } => {
                 *dropped_kib = dropped_kib.saturating_add(bytes.len().div_ceil(1_024) as u16);
             }
             Phase::Ending | Phase::Over => {}
-            phase @ (Phase::Open | Phase::Asked | Phase::Closing) => {
-                if *phase == Phase::Asked {
-                    *phase = Phase::Open;
-                }
-                let len = bytes.len();
-                match wire.pass(&core, &bytes) {
-                    Ok(true) => return,
+            Phase::Open | Phase::Asked | Phase::Closing => {
+                match wire.pass(&core, bytes) {
+                    Ok(true) => return false,
                     Ok(false) => {}
                     Err(error) => {
                         core.counters().shed(Shed::Misbehaviour);
-                        return wire.fail(&core, &error);
+                        wire.fail(&core, &error);
+                        return false;
                     }
                 }
-                let mut taken = wire.work(&core.pool).and_then(|work| work.take(&core.pool, bytes));
-                // Room is made for the next ones: what came just now is lost, and with it the connection.
-                if taken.is_err() {
-                    let _made = self.retried(key, |engine| engine.core.pool.try_acquire(len, Kind::Buffers).map(drop));
-                    core.counters().shed(Shed::Body);
+                let taken = self.retried(key, |_| wire.work(&core.pool).and_then(|work| work.take(&core.pool, bytes)));
+                let Err(over) = taken else { return false };
+                if core.spare_input(key, wire, bytes) {
+                    return true;
                 }
-                if let Err(over) = taken.as_mut() {
-                    wire.fail(&core, &(*over).into());
-                }
+                // It cannot be put back into the socket.
+                core.counters().shed(Shed::Body);
+                wire.fail(&core, &over.into());
             }
         }
+        false
+    }
+
+    /// Whether more can be received at once.
+    fn wants_to_receive(&self, key: Key, wire: &Wire) -> bool {
+        let is_free = wire.takes_more(&self.core) && !wire.may_try_again();
+        wire.is_listening() && is_free && !self.core.table.borrow().is_receiving(key)
     }
 
     /// Sends what there is to send, arms what there is to wait for, and puts the connection back.
@@ -166,13 +176,10 @@ impl<S: Service> Engine<S> {
         let is_waiting = wire.holds_message();
         let armed = match wire.phase {
             // What would come may want an answer.
-            Phase::Open | Phase::Asked if wire.flags.has(Flags::STARVED) && !wire.flags.has(Flags::ENDED) => {
-                table.watch(key)
-            }
-            Phase::Open | Phase::Asked | Phase::Closing
-                if !is_waiting && wire.has_room(&core) && !wire.flags.has(Flags::STARVED) =>
-            {
-                table.receive(key)
+            Phase::Open | Phase::Asked if wire.finds_no_room() && !wire.flags.has(Flags::ENDED) => table.watch(key),
+            Phase::Open | Phase::Asked | Phase::Closing if wire.takes_more(&core) => {
+                let is_late = core.receives_late(wire) && !table.is_receiving(key);
+                if is_late { table.await_readable(key) } else { table.receive(key) }
             }
             Phase::Lingering { .. } if !is_flooded => table.receive(key),
             // Most likely its task takes the message at once; if it does not, the next look finds that out.
@@ -222,6 +229,21 @@ fn flush(core: &Core, table: &mut Table<Connection>, key: Key, wire: &mut Wire) 
         return placed;
     }
     flushed.and(placed)
+}
+
+impl Wire {
+    /// Puts bytes that were kept before the first of all; there is work.
+    fn begin_with(&mut self, kept: Lease) {
+        if let Some(work) = &mut self.work {
+            debug_assert!(work.input.is_none(), "before anything was received");
+            work.input = Some(kept);
+        }
+    }
+
+    /// Whether nothing is left of what was received.
+    fn is_at_rest(&self) -> bool {
+        self.work.as_ref().is_none_or(|work| work.is_between_messages() && work.ready.is_none())
+    }
 }
 
 impl Socket {

@@ -43,6 +43,10 @@ impl Streams {
         match *self {}
     }
 
+    pub(super) fn are_lost(&self) -> bool {
+        match *self {}
+    }
+
     pub(super) fn inflate(
         &mut self,
         _core: &Core,

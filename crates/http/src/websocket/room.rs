@@ -1,38 +1,200 @@
 //! A WebSocket that found no room in memory, and waits for it.
+//!
+//! | what finds none | where it is meanwhile |
+//! |---|---|
+//! | a message of a task, or output | with its task, or in the output |
+//! | an answer to a message, of a handler | the message waits before its handler |
+//! | a part of a message, a pong | in what was received, decoded |
+//! | what comes while memory is short | in the socket: room is made before it is received |
+//! | what a receive brings that was armed before | in what is spared for those in line, up to 1 KiB |
+//!
+//! All wait in the line of [`relief`](crate::relief). What is received waits for [`memory_timeout`](crate::Config::memory_timeout), what is sent for the
+//! send timeout; then the connection is closed with 1013.
 
 use ::core::time::Duration;
+use std::rc::Rc;
 
+use plimsoll_pool::PoolBox;
+use plimsoll_runtime::Errno;
 use plimsoll_slab::Key;
 
-use super::wire::{Flags, Phase, Wire, quarters};
+use super::handler::WebSocketEnd;
+use super::wire::{Flags, Phase, QUARTER_MS, Wire, quarters};
+use super::work::Work;
 use super::{Consumer, Socket};
+use crate::connection::{Active, Connection};
 use crate::core::Core;
+use crate::engine::Engine;
 use crate::hungry::Want;
+use crate::output;
+use crate::server::Service;
 
 /// When it is looked again for room that was not enough, or for which too many wait.
 pub(super) const STARVED_RETRY: Duration = Duration::from_millis(250);
-/// Room for so much is waited for.
+/// Room for so much is waited for where something small found none.
 const STARVED_BYTES: usize = 4 * 1_024;
+/// What is received at a time while memory is short.
+const RECEIVE_BYTES: usize = 4 * 1_024 - 256;
+
+const _: () = assert!(
+    PoolBox::<Work>::CLASS.bytes() == PoolBox::<Active>::CLASS.bytes(),
+    "what is spared for an exchange is room for the work of a message"
+);
+
+impl<S: Service> Engine<S> {
+    /// There is something to receive, as was waited for while memory is short.
+    pub(crate) fn readable_websocket(&mut self, key: Key) {
+        let Some(socket) = self.core.take_websocket(key) else { return };
+        self.receive_websocket(key, socket);
+    }
+
+    /// Makes room and receives what is there; without room it stays where it is.
+    pub(super) fn receive_websocket(&mut self, key: Key, mut socket: PoolBox<Socket>) {
+        let core = Rc::clone(&self.core);
+        let wire = &mut socket.wire;
+        let room = self.retried(key, |_| wire.work(&core.pool)?.room_behind(&core.pool, RECEIVE_BYTES));
+        let Ok(lease) = room else {
+            wire.flags.put(Flags::THIRSTY, true);
+            return self.go_on_websocket(key, socket, None);
+        };
+        let (rest_bytes, mut places) = (lease.len(), [Some(lease)]);
+        let received = core.table.borrow_mut().receive_now(key, &mut places, RECEIVE_BYTES);
+        match received {
+            Ok(1..) => {
+                let [lease] = places;
+                debug_assert!(lease.as_ref().is_some_and(|lease| lease.len() > rest_bytes));
+                wire.hear();
+                wire.flags.put(Flags::RETRIES, false);
+                if let Some(work) = &mut wire.work {
+                    work.input = lease.map(|lease| output::smaller(&core.pool, lease));
+                }
+            }
+            Ok(0) => {
+                core.put(key, Connection::WebSocket(socket));
+                return self.ended_websocket(key);
+            }
+            Err(Errno::AGAIN) => {}
+            Err(_) => return self.lose_websocket(key, socket, WebSocketEnd::Gone),
+        }
+        self.go_on_websocket(key, socket, None);
+    }
+}
 
 /// Has a WebSocket that found no room wait for it, or wait no longer.
 pub(super) fn starve(core: &Core, key: Key, wire: &mut Wire) {
     let is_over = matches!(wire.phase, Phase::Lingering { .. } | Phase::Over);
-    if wire.flags.has(Flags::STARVED) && !is_over {
+    if wire.finds_no_room() && !is_over {
         if wire.starved_at == 0 {
             wire.starved_at = (quarters(plimsoll_runtime::now()) as u16).max(1);
         }
-        // One of too many looks again after a while, as one does that found no room in its turn.
+        // One of too many looks again after a while, as one does that found no room in its turn, however much was free then.
         let mut waits = wire.flags.has(Flags::HUNGRY);
-        if !wire.flags.has(Flags::RETRIES) && core.starve_as(key, &mut waits, 0, Want::Output, STARVED_BYTES).is_ok() {
+        let (want, bytes) = wire.wants();
+        if core.starve_as(key, &mut waits, wire.grants(), want, bytes).is_ok() {
             wire.flags.put(Flags::HUNGRY, waits);
         }
         return;
     }
-    if wire.flags.put(Flags::HUNGRY, false) {
-        core.sate(key);
-    }
+    // One that looks again keeps its place until it has found room.
     if is_over || !wire.flags.has(Flags::RETRIES) {
         wire.starved_at = 0;
+        if wire.flags.put(Flags::HUNGRY, false) {
+            core.sate(key);
+        }
+    }
+}
+
+impl Wire {
+    /// Whether something that is to be sent, or was received, has no room.
+    pub(super) fn finds_no_room(&self) -> bool {
+        self.flags.has(Flags::STARVED) || self.flags.has(Flags::THIRSTY)
+    }
+
+    /// What it waits for room for, and how much.
+    fn wants(&self) -> (Want, usize) {
+        let wanted = self.work.as_ref().map_or(0, |work| work.wanted_bytes as usize);
+        match self.flags.has(Flags::STARVED) {
+            true => (Want::Output, STARVED_BYTES),
+            false if self.work.is_some() => (Want::Body, wanted.max(STARVED_BYTES)),
+            // The work as well.
+            false => (Want::Request, 2 * STARVED_BYTES),
+        }
+    }
+
+    /// How often it was granted room, and found too little. Only a part of a message has a place to count that in; what else finds too little in its
+    /// turn does not ask for another.
+    fn grants(&self) -> u8 {
+        match &self.work {
+            _ if !self.flags.has(Flags::RETRIES) => 0,
+            Some(work) if work.may_try_again() && !self.flags.has(Flags::STARVED) => work.grants,
+            _ => u8::MAX,
+        }
+    }
+
+    /// How long it may wait for room.
+    pub(super) fn starves_for(&self, core: &Core) -> Duration {
+        let send_timeout = self.settings.values.send_timeout;
+        if self.flags.has(Flags::STARVED) { send_timeout } else { core.config.memory_timeout }
+    }
+
+    /// Whether it has waited for memory for too long.
+    pub(super) fn has_starved(&self, core: &Core) -> bool {
+        let waited = (quarters(plimsoll_runtime::now()) as u16).wrapping_sub(self.starved_at);
+        let waited = Duration::from_millis(u64::from(waited) * QUARTER_MS);
+        self.starved_at > 0 && waited >= self.starves_for(core)
+    }
+
+    /// Whether what found no room can be looked at once more.
+    pub(super) fn may_try_again(&self) -> bool {
+        self.work.as_ref().is_some_and(|work| work.may_try_again())
+    }
+
+    /// Whether more may be received, as far as memory goes.
+    pub(super) fn takes_more(&self, core: &Core) -> bool {
+        !self.holds_message() && self.has_room(core) && !self.finds_no_room()
+    }
+
+    /// There is room, perhaps: what was received has its whole time from now on.
+    pub(super) fn quench(&mut self) {
+        self.flags.put(Flags::STARVED, false);
+        if self.flags.put(Flags::THIRSTY, false) {
+            self.heard = quarters(plimsoll_runtime::now());
+            if let Some(work) = &mut self.work {
+                (work.message_until, work.wanted_bytes) = (None, 0);
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Whether memory is so short that room is made before anything is received; for the rest of a message, which may be long, a little earlier.
+    pub(super) fn receives_late(&self, wire: &Wire) -> bool {
+        let is_within = wire.work.as_ref().is_some_and(|work| work.is_within_message());
+        self.is_short() || self.is_starving() || (is_within && self.holds_back())
+    }
+
+    /// The work of a WebSocket, in what is spared for those that wait in line if there is no memory; `false` without either.
+    pub(super) fn spare_work(&self, key: Key, wire: &mut Wire) -> bool {
+        if wire.work.is_none() {
+            let spared = self.spare_exchange(key).map(|lease| PoolBox::from_lease(lease, wire.fresh_work()));
+            wire.work = spared;
+        }
+        wire.work.is_some()
+    }
+
+    /// Keeps what came on a WebSocket, for which there is no memory, in what is spared for those that wait in line; whether there was some.
+    pub(super) fn spare_input(&self, key: Key, wire: &mut Wire, fresh: &[u8]) -> bool {
+        if !self.spare_work(key, wire) {
+            return false;
+        }
+        let Some(work) = &mut wire.work else { return false };
+        let rest = work.input.as_deref().unwrap_or_default();
+        let Some(mut lease) = self.spare_frames(key, rest).filter(|lease| lease.spare_capacity() >= fresh.len()) else {
+            return false;
+        };
+        lease.extend(fresh);
+        work.input = Some(lease);
+        true
     }
 }
 
@@ -42,25 +204,22 @@ impl Socket {
         self.wire.flags.has(Flags::HUNGRY)
     }
 
-    pub(super) fn is_starved(&self) -> bool {
-        self.wire.flags.has(Flags::STARVED)
-    }
-
     /// There is some; whether its task waited for that.
     pub(crate) fn feed(&mut self) -> bool {
         self.wire.flags.put(Flags::HUNGRY, false);
-        self.wire.flags.put(Flags::STARVED, false);
+        if let Some(work) = &mut self.wire.work {
+            work.grants = work.grants.saturating_add(1);
+        }
+        self.look_again()
+    }
+
+    /// Perhaps there is some; whether its task waited for that.
+    pub(super) fn look_again(&mut self) -> bool {
+        self.wire.quench();
         self.wire.flags.put(Flags::RETRIES, true);
         match &mut self.consumer {
             Consumer::Task(Some(mailbox)) => mailbox.wake_writer(),
             Consumer::Task(None) | Consumer::Handler(_) => false,
-        }
-    }
-
-    /// A task that waits for room looks again.
-    pub(super) fn wake_writer(&mut self) {
-        if let Consumer::Task(Some(mailbox)) = &mut self.consumer {
-            mailbox.wake_writer();
         }
     }
 }

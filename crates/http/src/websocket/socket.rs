@@ -71,7 +71,7 @@ impl WebSocket {
     /// # Errors
     ///
     /// [`Error::Peer`] when the peer broke the protocol or a limit (it is told the code), [`Error::Gone`] when it went away or is silent for too long,
-    /// [`Error::OverBudget`] when there is no room for the message (closed with 1013).
+    /// [`Error::OverBudget`] when there was no room for the message for [`memory_timeout`](crate::Config::memory_timeout) (closed with 1013).
     pub fn recv(&mut self) -> impl Future<Output = Result<Option<Message>, Error>> {
         poll_fn(|cx| self.poll_recv(cx))
     }

@@ -8,8 +8,7 @@ use std::rc::Rc;
 
 use plimsoll_codec::ws::CloseCode;
 use plimsoll_pool::Kind;
-use plimsoll_runtime::net::Bytes;
-use plimsoll_runtime::{Instant, Lease, SendBytes, signal, sleep, timeout};
+use plimsoll_runtime::{Instant, Lease, OverBudget, SendBytes, signal, sleep, timeout};
 
 use super::deadlines::{Due, overdue};
 use super::ends::{go_away, tell_closed};
@@ -17,7 +16,7 @@ use super::handler::WebSocketEnd;
 use super::place::{Place, Stream};
 use super::socket::{Mailbox, WebSocket};
 use super::turn::{open, turn};
-use super::wire::{Flags, Phase, Wire, quarters};
+use super::wire::{Flags, Phase, Wire};
 use super::{Consumer, Opening, Socket, Start};
 use crate::core::Core;
 use crate::h2::Tunnel;
@@ -68,6 +67,8 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
     open(&place, &mut stream.socket.borrow_mut());
     let (mut tells_stop, mut is_finished) = (true, false);
     let mut starving = Starving::default();
+    // Received, and no room for it.
+    let mut held = None;
     loop {
         let is_full = {
             let mut socket = stream.socket.borrow_mut();
@@ -75,7 +76,9 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             !socket.wire.has_room(core)
         };
         match send(&stream, &mut tunnel).await {
-            Ok(has_sent) => starving.note(stream.socket.borrow().is_starved(), has_sent, plimsoll_runtime::now()),
+            Ok(has_sent) => {
+                starving.note(stream.socket.borrow().wire.finds_no_room(), has_sent, plimsoll_runtime::now())
+            }
             Err(_) => return finish(&stream, WebSocketEnd::Gone),
         }
         if is_full && stream.socket.borrow().wire.is_open() {
@@ -83,6 +86,8 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             continue;
         }
         let (reads, due) = look(&stream, core, &starving);
+        held.take_if(|_| !stream.socket.borrow().wire.is_listening());
+        let reads = reads && held.is_none();
         if stream.socket.borrow().wire.phase == Phase::Ending {
             if ::core::mem::replace(&mut is_finished, true) || tunnel.finish().is_err() {
                 return finish(&stream, WebSocketEnd::Gone);
@@ -91,10 +96,10 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             continue;
         }
         let waited = wait(&stream, &mut tunnel, reads, due, tells_stop).await;
-        let (now, is_starved) = (plimsoll_runtime::now(), stream.socket.borrow().is_starved());
+        let (now, is_starved) = (plimsoll_runtime::now(), stream.socket.borrow().wire.finds_no_room());
         starving.note(is_starved, false, now);
         match waited {
-            Waited::Bytes(lease) => take_in(&mut stream.socket.borrow_mut(), core, lease),
+            Waited::Bytes(lease) => held = take_in(&mut stream.socket.borrow_mut(), core, lease),
             Waited::End => return finish(&stream, WebSocketEnd::Gone),
             Waited::Listed => {}
             Waited::Elapsed if is_starved => {}
@@ -112,14 +117,21 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
         }
         if is_starved && starving.is_due(now) {
             let mut socket = stream.socket.borrow_mut();
-            if starving.has_lasted(now) >= socket.send_timeout() {
-                drop(socket);
-                return finish(&stream, WebSocketEnd::NoRoom);
+            if starving.has_lasted(now) >= socket.wire.starves_for(core) {
+                if socket.wire.flags.has(Flags::STARVED) {
+                    drop(socket);
+                    return finish(&stream, WebSocketEnd::NoRoom);
+                }
+                socket.wire.quench();
+                socket.wire.fail(core, &OverBudget::new(0).into());
+                continue;
             }
             // Perhaps there is room now.
             starving.tries(now);
-            socket.wire.flags.put(Flags::STARVED, false);
-            socket.wake_writer();
+            socket.look_again();
+            if let Some(lease) = held.take() {
+                held = take_in(&mut socket, core, lease);
+            }
         }
     }
 }
@@ -217,12 +229,12 @@ fn look(stream: &Stream, core: &Core, starving: &Starving) -> (bool, Option<Dura
     }
     let is_waiting = wire.holds_message();
     let reads = match wire.phase {
-        Phase::Open | Phase::Asked | Phase::Closing => !is_waiting,
+        Phase::Open | Phase::Asked | Phase::Closing => !is_waiting && !wire.flags.has(Flags::THIRSTY),
         Phase::Lingering { .. } => true,
         Phase::Ending | Phase::Over => false,
     };
     let due = match wire.due_in(core, false) {
-        _ if wire.flags.has(Flags::STARVED) => Some(starving.due_in(plimsoll_runtime::now())),
+        _ if wire.finds_no_room() => Some(starving.due_in(plimsoll_runtime::now())),
         Due::In(after) => Some(after),
         Due::Never => None,
         Due::AsBefore => Some(wire.settings.values.close_timeout),
@@ -252,19 +264,19 @@ async fn wait(stream: &Stream, tunnel: &mut Tunnel, reads: bool, due: Option<Dur
     .await
 }
 
-fn take_in(socket: &mut Socket, core: &Core, lease: Lease) {
+/// Takes in what has come; what finds no room is given back.
+fn take_in(socket: &mut Socket, core: &Core, lease: Lease) -> Option<Lease> {
     let wire = &mut socket.wire;
-    wire.heard = quarters(plimsoll_runtime::now());
-    if !matches!(wire.phase, Phase::Open | Phase::Asked | Phase::Closing) {
-        return;
+    wire.hear();
+    if !wire.is_listening() {
+        return None;
     }
-    if wire.phase == Phase::Asked {
-        wire.phase = Phase::Open;
-    }
-    let taken = wire.work(&core.pool).and_then(|work| work.take(&core.pool, Bytes::Owned(lease)));
-    if let Err(over) = taken {
-        wire.fail(core, &over.into());
-    }
+    let taken = match wire.work(&core.pool) {
+        Ok(work) => work.take_lease(&core.pool, lease).map_err(|(_, lease)| lease),
+        Err(_) => Err(lease),
+    };
+    wire.flags.put(Flags::THIRSTY, taken.is_err() || wire.flags.has(Flags::THIRSTY));
+    taken.err()
 }
 
 /// It is over: whoever has the socket is told.

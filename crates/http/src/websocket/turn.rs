@@ -44,6 +44,10 @@ pub(super) fn turn(place: &Place, socket: &mut Socket) {
                 wire.close(core, code, "", Phase::Ending);
                 wire.phase = Phase::Ending;
             }
+            Err(Error::OverBudget(_)) if wire.may_try_again() => {
+                wire.flags.put(Flags::THIRSTY, true);
+                return;
+            }
             Err(error) => {
                 core.counters().shed(if matches!(error, Error::Peer(_)) { Shed::Misbehaviour } else { Shed::Body });
                 wire.fail(core, &error);

@@ -14,7 +14,6 @@
 
 mod passing;
 
-use ::core::time::Duration;
 use std::rc::Rc;
 
 use plimsoll_codec::ws::{CONTROL_BYTES_MAX, CloseCode, FrameHead, Opcode, PeerRecord};
@@ -99,6 +98,8 @@ impl Flags {
     pub(super) const RETRIES: Self = Self(64);
     /// The peer has ended its half; a receive tells after what came before.
     pub(super) const ENDED: Self = Self(32);
+    /// What was received, or what is there to be received, found no room in memory.
+    pub(super) const THIRSTY: Self = Self(128);
 
     pub(super) fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
@@ -132,16 +133,14 @@ impl Wire {
         matches!(self.phase, Phase::Open | Phase::Asked)
     }
 
+    /// Whether what the peer says is looked at.
+    pub(super) fn is_listening(&self) -> bool {
+        matches!(self.phase, Phase::Open | Phase::Asked | Phase::Closing)
+    }
+
     /// Whether a message can be sent, or must wait until the peer has taken some.
     pub(super) fn has_room(&self, core: &Core) -> bool {
         self.work.as_ref().is_none_or(|work| work.output.has_room(1, core.config.output_bytes_max))
-    }
-
-    /// Whether it has waited for memory for too long.
-    pub(super) fn has_starved(&self) -> bool {
-        let waited = (quarters(plimsoll_runtime::now()) as u16).wrapping_sub(self.starved_at);
-        let waited = Duration::from_millis(u64::from(waited) * QUARTER_MS);
-        self.starved_at > 0 && waited >= self.settings.values.send_timeout
     }
 
     /// Whether a message waits to be taken.
@@ -151,9 +150,22 @@ impl Wire {
 
     /// Takes the message that waits. The peer is heard again from now on, and is not to blame for the time before.
     pub(super) fn take_ready(&mut self) -> Option<Message> {
-        let message = self.work.as_mut()?.ready.take()?;
+        let work = self.work.as_mut()?;
+        let message = work.ready.take()?;
+        if work.is_between_messages() {
+            // All that was received has found its room.
+            self.flags.put(Flags::THIRSTY, false);
+        }
         self.heard = quarters(plimsoll_runtime::now());
         Some(message)
+    }
+
+    /// The peer has said something.
+    pub(super) fn hear(&mut self) {
+        self.heard = quarters(plimsoll_runtime::now());
+        if self.phase == Phase::Asked {
+            self.phase = Phase::Open;
+        }
     }
 
     /// Whether output waits for the socket.
@@ -181,12 +193,15 @@ impl Wire {
     pub(super) fn work(&mut self, pool: &Pool) -> Result<&mut Work, OverBudget> {
         let work = match self.work.take() {
             Some(work) => work,
-            None => {
-                let work = Work::new(&self.settings.values, self.record);
-                pool.try_boxed(work, Kind::Codec).map_err(|(over, _)| over)?
-            }
+            None => pool.try_boxed(self.fresh_work(), Kind::Codec).map_err(|(over, _)| over)?,
         };
         Ok(self.work.insert(work))
+    }
+
+    /// The work of a connection that has none.
+    pub(super) fn fresh_work(&self) -> Work {
+        debug_assert!(self.work.is_none(), "what is known of the peer is in the work while there is one");
+        Work::new(&self.settings.values, self.record)
     }
 
     /// Lets go of the work if nothing is left of it; whether there is none.
@@ -194,7 +209,7 @@ impl Wire {
         let Some(work) = &mut self.work else { return true };
         let keeps = work.keeps_streams(core);
         let has_output = !work.output.is_empty() || work.last_words.is_some();
-        let idle = work.input.is_none() && !has_output && work.ready.is_none() && !keeps;
+        let idle = work.is_between_messages() && !has_output && work.ready.is_none() && !keeps;
         match work.decoder.record() {
             Some(record) if idle => {
                 self.record = record;

@@ -4,9 +4,8 @@ mod weight;
 
 use ::core::ops::Range;
 
-use plimsoll_codec::ws::{CloseCode, Decoder, Event, Opcode, PeerRecord, Role};
+use plimsoll_codec::ws::{CloseCode, Decoded, Decoder, Event, Opcode, PeerRecord, Role};
 use plimsoll_pool::PoolBox;
-use plimsoll_runtime::net::Bytes;
 use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
 
 use super::assembly::Assembly;
@@ -23,6 +22,12 @@ pub(crate) struct Work {
     pub(super) decoder: Decoder,
     /// Received, not looked at yet.
     pub(super) input: Option<Lease>,
+    /// What the input begins with, decoded: there was no room for it.
+    again: Option<Decoded>,
+    /// For so much there was none.
+    pub(super) wanted_bytes: u32,
+    /// How often some was granted, and was too little.
+    pub(super) grants: u8,
     pub(super) output: Output,
     /// Our close frame, which waits for a long message to leave.
     pub(super) last_words: Option<ControlFrame>,
@@ -52,6 +57,9 @@ impl Work {
         Self {
             decoder: if values.compression.is_some() { decoder.compressed() } else { decoder },
             input: None,
+            again: None,
+            wanted_bytes: 0,
+            grants: 0,
             output: Output::default(),
             last_words: None,
             assembly: Assembly::default(),
@@ -70,58 +78,98 @@ impl Work {
 
     /// Whether a message was begun that is not complete, or a frame.
     pub(super) fn is_within_message(&self) -> bool {
-        self.decoder.is_within_message() || (self.input.is_some() && self.ready.is_none())
+        let is_incomplete = self.input.is_some() || self.again.is_some();
+        self.decoder.is_within_message() || (is_incomplete && self.ready.is_none())
+    }
+
+    /// Whether all that came was looked at, and no message is incomplete.
+    pub(super) fn is_between_messages(&self) -> bool {
+        self.input.is_none() && self.again.is_none() && self.decoder.record().is_some()
     }
 
     /// Drops what was received, but for a message that is complete: its task takes it still.
     pub(super) fn forget(&mut self) {
-        (self.input, self.message_until, self.streams) = (None, None, None);
+        (self.input, self.again, self.message_until, self.streams) = (None, None, None, None);
         self.assembly = Assembly::default();
     }
 
-    /// Puts what has come behind what is there already: a part of a head or of a control frame, or what waits for its turn.
-    pub(super) fn take(&mut self, pool: &Pool, fresh: Bytes) -> Result<(), OverBudget> {
-        self.input = Some(match (self.input.take(), fresh) {
-            (None, Bytes::Owned(lease)) => lease,
-            (None, fresh) => pool.try_copy(&fresh, Kind::Buffers)?,
-            (Some(mut rest), fresh) => {
-                if rest.spare_capacity() < fresh.len() {
-                    let mut larger = pool.try_acquire(rest.len() + fresh.len(), Kind::Buffers)?;
-                    larger.extend(&rest);
-                    rest = larger;
-                }
-                rest.extend(&fresh);
-                rest
+    /// Copies what has come behind what is there already: a part of a head or of a control frame, or what waits for its turn. Without room nothing has
+    /// happened.
+    pub(super) fn take(&mut self, pool: &Pool, fresh: &[u8]) -> Result<(), OverBudget> {
+        match &mut self.input {
+            None => self.input = Some(pool.try_copy(fresh, Kind::Buffers)?),
+            Some(rest) if rest.spare_capacity() >= fresh.len() => _ = rest.extend(fresh),
+            Some(rest) => {
+                let mut larger = pool.try_acquire(rest.len() + fresh.len(), Kind::Buffers)?;
+                larger.extend(rest);
+                larger.extend(fresh);
+                self.input = Some(larger);
             }
-        });
+        }
         Ok(())
     }
 
-    /// Puts bytes that were kept before the first of all.
-    pub(super) fn begin_with(&mut self, kept: Option<Lease>) {
-        debug_assert!(self.input.is_none(), "before anything was received");
-        self.input = kept;
+    /// The same for a lease, which is given back when there is no room.
+    pub(super) fn take_lease(&mut self, pool: &Pool, fresh: Lease) -> Result<(), (OverBudget, Lease)> {
+        match &self.input {
+            None => self.input = Some(fresh),
+            Some(_) => self.take(pool, &fresh).map_err(|over| (over, fresh))?,
+        }
+        Ok(())
     }
 
+    /// Room to receive at most so many bytes behind what is there already, which is copied there.
+    pub(super) fn room_behind(&self, pool: &Pool, bytes: usize) -> Result<Lease, OverBudget> {
+        let rest = self.input.as_deref().unwrap_or_default();
+        let mut lease = pool.try_acquire(rest.len() + bytes, Kind::Buffers)?;
+        lease.extend(rest);
+        Ok(lease)
+    }
+
+    /// Reads on in the input. After [`Error::OverBudget`] it may be tried again, if [`may_try_again`](Self::may_try_again) says so.
     pub(super) fn step(&mut self, core: &Core, answers: bool, values: &Values) -> Result<Step, Error> {
-        let mut nothing: [u8; 0] = [];
-        let input = self.input.as_mut().map_or(&mut nothing[..], |lease| lease.as_mut_slice());
-        let decoded = self.decoder.decode(input, plimsoll_runtime::now().as_millis())?;
-        let step = match decoded.event {
+        let decoded = match self.again.take() {
+            Some(decoded) => decoded,
+            None => {
+                let mut nothing: [u8; 0] = [];
+                let input = self.input.as_mut().map_or(&mut nothing[..], |lease| lease.as_mut_slice());
+                self.decoder.decode(input, plimsoll_runtime::now().as_millis())?
+            }
+        };
+        match self.act(core, answers, values, &decoded) {
+            Err(Error::OverBudget(over)) => {
+                self.wanted_bytes = u32::try_from(over.wanted_bytes()).unwrap_or(u32::MAX);
+                self.again = Some(decoded);
+                Err(over.into())
+            }
+            acted => acted,
+        }
+    }
+
+    /// Whether what found no room is all still there. What an inflater has taken in, it does not give back.
+    pub(super) fn may_try_again(&self) -> bool {
+        self.again.is_some() && !self.streams.as_ref().is_some_and(|streams| streams.are_lost())
+    }
+
+    /// Does what the front of the input asks for, and uses it up: all of it or, without room, nothing.
+    fn act(&mut self, core: &Core, answers: bool, values: &Values, decoded: &Decoded) -> Result<Step, Error> {
+        let step = match &decoded.event {
             Event::NeedMore => Step::NeedMore,
-            Event::Begin { is_text, is_compressed } => {
+            &Event::Begin { is_text, is_compressed } => {
                 (self.is_text, self.is_compressed) = (is_text, is_compressed);
                 Step::On
             }
             Event::Data(range) => {
                 // All that is left: taken as it is, without a copy.
-                let is_rest = range.end == input.len() && self.assembly.is_empty() && !self.is_compressed;
+                let is_rest = self.input.as_ref().is_some_and(|input| range.end == input.len())
+                    && self.assembly.is_empty()
+                    && !self.is_compressed;
                 if let Some(mut lease) = self.input.take_if(|_| is_rest) {
                     lease.consume(range.start);
                     self.assembly.set(lease);
                     return Ok(Step::On);
                 }
-                self.data(core, range, values)?;
+                self.data(core, range.clone(), values)?;
                 Step::On
             }
             Event::End => {
@@ -131,12 +179,13 @@ impl Work {
             }
             Event::Ping(range) => {
                 if answers {
-                    put_control(&mut self.output, &core.pool, Opcode::Pong, &[&input[range]])?;
+                    let payload = &self.input.as_deref().unwrap_or_default()[range.clone()];
+                    put_control(&mut self.output, &core.pool, Opcode::Pong, &[payload])?;
                 }
                 Step::On
             }
             Event::Pong(_) => Step::On,
-            Event::Close { code, .. } => Step::Close(code),
+            &Event::Close { code, .. } => Step::Close(code),
         };
         if let Some(input) = &mut self.input {
             input.consume(decoded.consumed);

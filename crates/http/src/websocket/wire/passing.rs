@@ -4,7 +4,6 @@
 use plimsoll_codec::ws::{CONTROL_BYTES_MAX, Decoder, Event, Opcode, Role};
 
 use super::super::control::put_control;
-use super::super::work::Work;
 use super::{Flags, Wire};
 use crate::Error;
 use crate::core::Core;
@@ -13,7 +12,7 @@ impl Wire {
     /// While memory is short: deals with what came where it lies, if that is nothing but whole pings and pongs and follows a whole message. Whether
     /// it was that; else nothing was done. A receive that was armed before a message began to wait for memory is no reason to need some.
     pub(in crate::websocket) fn pass(&mut self, core: &Core, bytes: &[u8]) -> Result<bool, Error> {
-        let is_short = core.holds_back() || self.flags.has(Flags::STARVED);
+        let is_short = core.holds_back() || self.flags.has(Flags::STARVED) || self.flags.has(Flags::THIRSTY);
         if !is_short || bytes.is_empty() || frames(bytes).any(|frame| frame.is_none()) {
             return Ok(false);
         }
@@ -49,13 +48,6 @@ impl Wire {
             }
         }
         Ok(true)
-    }
-}
-
-impl Work {
-    /// Whether all that came was looked at, and no message is incomplete.
-    fn is_between_messages(&self) -> bool {
-        self.input.is_none() && self.decoder.record().is_some()
     }
 }
 
