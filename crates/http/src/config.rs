@@ -49,11 +49,13 @@ pub struct Config {
     /// the handler does not ask for the body does not count. Default 30 s.
     pub body_timeout: Duration,
     /// Bytes of a body that earn a second of waiting back, so a body that comes more slowly for longer than
-    /// [`body_timeout`](Self::body_timeout) is cut off; at least 1. `None`: any byte starts the wait anew. Default 1,024.
+    /// [`body_timeout`](Self::body_timeout) is cut off; at least 1. `None`: any byte starts the wait anew. Default 1,024. The same holds for bytes
+    /// of an answer that the windows of HTTP/2 let go, against [`send_timeout`](Self::send_timeout).
     pub body_bytes_per_second_min: Option<u32>,
     /// How long a handler's future may run. Then it is dropped; the peer gets 503 if no answer was begun. `None` for no end. Default `None`.
     pub handler_timeout: Option<Duration>,
-    /// How long the peer may take nothing of an answer. Default 30 s.
+    /// How long the peer may take nothing of an answer: its socket, and in HTTP/2 also its windows, which reset the stream. An answer that waits for its
+    /// turn behind others is not held up by them. Default 30 s.
     pub send_timeout: Duration,
     /// How long a request, an answer or a part of a body may wait for memory, when there is none under the line. Then the peer gets 503 if no
     /// answer was begun, else its connection is closed. Default 10 s.

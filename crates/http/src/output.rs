@@ -13,6 +13,8 @@ use crate::response::Body;
 const FIRST_BYTES: usize = 1_024;
 /// Bodies up to this size are copied behind their head; what is longer follows in a send of its own.
 pub(crate) const COPY_BYTES_MAX: usize = 16 * 1_024;
+/// What a socket is handed at once, without an operation.
+const SHORT_BYTES: usize = 4 * 1_024;
 /// The end of a chunk, and with the last chunk.
 const CHUNK_END: &[u8] = b"\r\n";
 const CHUNK_END_AND_LAST: &[u8] = b"\r\n0\r\n\r\n";
@@ -40,6 +42,11 @@ impl Output {
     /// Whether a long body waits; nothing can be gathered behind it.
     pub(crate) fn has_tail(&self) -> bool {
         !self.tail.as_slice().is_empty() || !self.end.is_empty()
+    }
+
+    /// Whether all there is was gathered, and is not much: it can be sent at once.
+    pub(crate) fn is_short(&self) -> bool {
+        !self.has_tail() && (1..=SHORT_BYTES).contains(&self.gathered_bytes())
     }
 
     /// Bytes of the pool that it holds.

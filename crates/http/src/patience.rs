@@ -41,13 +41,20 @@ impl Patience {
     /// Bytes have come.
     pub(crate) fn earn(&mut self, bytes: usize, bytes_per_second_min: Option<u32>, timeout: Duration) {
         self.left = match bytes_per_second_min {
-            Some(rate) => {
-                let nanos = (bytes as u64).saturating_mul(1_000_000_000) / u64::from(rate.max(1));
-                timeout.min(self.left + Duration::from_nanos(nanos))
-            }
+            Some(rate) => timeout.min(self.left + share(bytes, rate)),
             None => timeout,
         };
     }
+}
+
+/// The same for a wait of which only the beginning is kept: when it began, now that so many bytes have moved. It never lies in the future.
+pub(crate) fn moved_on(since: Instant, bytes: usize, bytes_per_second_min: Option<u32>, now: Instant) -> Instant {
+    bytes_per_second_min.map_or(now, |rate| now.min(since + share(bytes, rate)))
+}
+
+/// What so many bytes earn.
+fn share(bytes: usize, bytes_per_second: u32) -> Duration {
+    Duration::from_nanos((bytes as u64).saturating_mul(1_000_000_000) / u64::from(bytes_per_second.max(1)))
 }
 
 #[cfg(test)]

@@ -217,48 +217,46 @@ const PLACES: usize = 512;
 
 /// Clients of these addresses, so many of each, whose answers find no room, those of one address after those of another: all are served in the end.
 fn all_are_served(name: &str, addresses: &'static [(&'static str, usize)]) {
-    in_simulation(name, || {
-        Box::pin(async {
-            let crowds: Arc<Vec<Crowd>> = Arc::new(addresses.iter().map(|_| Crowd::default()).collect());
-            let theirs = Arc::clone(&crowds);
-            let config = Config { proxy_protocol: ProxyProtocol::Required, ..Config::default() };
-            let server = serve(config, move |req: Request| {
-                let crowds = Arc::clone(&theirs);
-                async move {
-                    let Some(crowd) = req.path()[1..].parse::<usize>().ok().and_then(|at| crowds.get(at)) else {
-                        return Response::text("done");
-                    };
-                    // More than what others give back.
-                    let response = Response::text("done").header("x-long", vec![b'v'; 6_000]);
-                    crowd.wait().await;
-                    response
-                }
-            })?;
-            let mut clients = Vec::new();
-            for (at, (address, count)) in addresses.iter().enumerate() {
-                for _ in 0..*count {
-                    let mut client = proxied(server.address, address).await?;
-                    client.send(&[get(1, &format!("/{at}")), get(3, "/quick")].concat()).await?;
-                    assert_eq!(client.body(3).await?, b"done");
-                    clients.push(client);
-                }
+    in_simulation(name, async || {
+        let crowds: Arc<Vec<Crowd>> = Arc::new(addresses.iter().map(|_| Crowd::default()).collect());
+        let theirs = Arc::clone(&crowds);
+        let config = Config { proxy_protocol: ProxyProtocol::Required, ..Config::default() };
+        let server = serve(config, move |req: Request| {
+            let crowds = Arc::clone(&theirs);
+            async move {
+                let Some(crowd) = req.path()[1..].parse::<usize>().ok().and_then(|at| crowds.get(at)) else {
+                    return Response::text("done");
+                };
+                // More than what others give back.
+                let response = Response::text("done").header("x-long", vec![b'v'; 6_000]);
+                crowd.wait().await;
+                response
             }
-            let mut held = fill_slowly().await;
-            for crowd in crowds.iter() {
-                crowd.open(&mut held).await;
+        })?;
+        let mut clients = Vec::new();
+        for (at, (address, count)) in addresses.iter().enumerate() {
+            for _ in 0..*count {
+                let mut client = proxied(server.address, address).await?;
+                client.send(&[get(1, &format!("/{at}")), get(3, "/quick")].concat()).await?;
+                assert_eq!(client.body(3).await?, b"done");
+                clients.push(client);
             }
-            let answered = server.counters.totals().responses_total[0].1 as usize - clients.len();
-            assert!(answered + PLACES < clients.len(), "more than have places wait: {answered} were answered");
-            // For less than the time after which the address that holds the most loses its newest.
-            sleep(Duration::from_millis(100)).await;
-            drop(held);
-            for client in &mut clients {
-                assert_eq!(client.body(1).await?, b"done");
-            }
-            assert_eq!(shed(&server), 0);
-            drop(clients);
-            server.stop().await
-        })
+        }
+        let mut held = fill_slowly().await;
+        for crowd in crowds.iter() {
+            crowd.open(&mut held).await;
+        }
+        let answered = server.counters.totals().responses_total[0].1 as usize - clients.len();
+        assert!(answered + PLACES < clients.len(), "more than have places wait: {answered} were answered");
+        // For less than the time after which the address that holds the most loses its newest.
+        sleep(Duration::from_millis(100)).await;
+        drop(held);
+        for client in &mut clients {
+            assert_eq!(client.body(1).await?, b"done");
+        }
+        assert_eq!(shed(&server), 0);
+        drop(clients);
+        server.stop().await
     });
 }
 

@@ -4,9 +4,13 @@
 
 mod rig;
 
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use plimsoll_http::codec::ws::{CloseCode, FrameHead, Opcode};
 use plimsoll_http::{Config, Error, OriginCheck, Request, Response, WebSocketConfig};
-use plimsoll_runtime::Result;
+use plimsoll_runtime::{Result, now, sleep};
 
 use rig::frames::{Client, DATA, END_HEADERS, END_STREAM, HEADERS, WINDOW_UPDATE, block, frame, window_update};
 use rig::websocket::{Got, Inbox, KEY, close, decoder, text};
@@ -189,5 +193,32 @@ fn keep_alive_and_stop() {
         let told = told.await.expect("no panic")?;
         assert_eq!(told, (Got::Close(Some(CloseCode::GOING_AWAY)), Got::End));
         Ok(())
+    });
+}
+
+/// The time for a close is not the peer's to stretch: what it still says does not begin it anew.
+#[test]
+fn a_peer_that_goes_on_talking_does_not_put_off_the_close() {
+    in_simulation("a close that is not answered", async || {
+        let closed = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&closed);
+        let running = serve(Config::default(), move |request: Request| {
+            let closed = Arc::clone(&theirs);
+            async move {
+                request.upgrade_websocket(&WebSocketConfig::default(), |socket| async move {
+                    let _not_answered = socket.close(CloseCode(4_000), "").await;
+                    closed.store(true, Ordering::Relaxed);
+                })
+            }
+        })?;
+        let mut end = End::open(running.address, "/").await?;
+        assert_eq!(end.next().await?, Got::Close(Some(CloseCode(4_000))));
+        let start = now();
+        while !closed.load(Ordering::Relaxed) {
+            assert!(now().since(start) < 4 * WebSocketConfig::default().close_timeout, "it is put off for ever");
+            let _late = end.client.send(&frame(DATA, 0, 1, &message(Opcode::Binary, b"m"))).await;
+            sleep(Duration::from_secs(1)).await;
+        }
+        running.stop().await
     });
 }

@@ -358,17 +358,22 @@ impl Admission {
     }
 
     pub(crate) fn poll(&self, key: Key, waker: &Waker) -> Answer<Set> {
+        let is_wanted = self.gate.desk.borrow().waiters.wants(key, waker);
+        // Wakers are made and dropped by their owners' code: while nothing is borrowed.
+        let waker = is_wanted.then(|| waker.clone());
         let (answer, _outdated) = self.gate.desk.borrow_mut().waiters.poll(key, waker);
         answer
     }
 
     pub(crate) fn cancel(&self, key: Key) {
-        let canceled = {
+        let (grant, waker) = {
             let Desk { waiters, accounts } = &mut *self.gate.desk.borrow_mut();
             waiters.cancel(accounts, key)
         };
-        drop(canceled);
+        drop(grant);
         self.pump();
+        // Last, as it may panic.
+        drop(waker);
     }
 
     /// A permit for a set that was granted.

@@ -47,6 +47,7 @@ mod bitmap;
 mod boxed;
 mod budget;
 mod class;
+mod contain;
 mod container;
 #[cfg(feature = "bytes")]
 mod edge;

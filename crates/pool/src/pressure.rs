@@ -6,6 +6,7 @@ use core::task::{Context, Poll, Waker};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::budget::Budget;
+use crate::contain::contained;
 use crate::watermarks::{Level, Marks, Transition, Watermarks};
 
 /// See the module.
@@ -75,7 +76,9 @@ impl Pressure {
         self.transitions.fetch_add(1, Ordering::Release);
         let wakers = core::mem::take(&mut watched.wakers);
         drop(watched);
-        wakers.into_iter().for_each(|(_, waker)| waker.wake());
+        for (_, waker) in wakers {
+            contained(|| waker.wake());
+        }
         Some(transition)
     }
 
@@ -119,17 +122,35 @@ impl Watch {
     /// Ready with the level when it has changed since the last time; several changes in between are one.
     pub fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<Level> {
         let pressure = self.budget.pressure();
-        let mut watched = pressure.watched();
-        let now = pressure.transitions.load(Ordering::Acquire);
-        if now != self.seen {
-            self.seen = now;
-            return Poll::Ready(pressure.level());
+        // Made and dropped by its owner's code: not under the lock.
+        let mut waker = None;
+        loop {
+            let mut watched = pressure.watched();
+            let now = pressure.transitions.load(Ordering::Acquire);
+            if now != self.seen {
+                self.seen = now;
+                return Poll::Ready(pressure.level());
+            }
+            let known = watched.wakers.iter().position(|(number, _)| *number == self.number);
+            if known.is_some_and(|at| watched.wakers[at].1.will_wake(cx.waker())) {
+                return Poll::Pending;
+            }
+            let Some(fresh) = waker.take() else {
+                drop(watched);
+                waker = Some(cx.waker().clone());
+                continue;
+            };
+            let outdated = match known {
+                Some(at) => Some(core::mem::replace(&mut watched.wakers[at].1, fresh)),
+                None => {
+                    watched.wakers.push((self.number, fresh));
+                    None
+                }
+            };
+            drop(watched);
+            drop(outdated);
+            return Poll::Pending;
         }
-        match watched.wakers.iter_mut().find(|(number, _)| *number == self.number) {
-            Some((_, waker)) => waker.clone_from(cx.waker()),
-            None => watched.wakers.push((self.number, cx.waker().clone())),
-        }
-        Poll::Pending
     }
 
     /// Waits until the level has changed; several changes in between are one.

@@ -230,20 +230,26 @@ impl<G> Waiters<G> {
         Ok(key)
     }
 
-    /// What became of a waiter; it is gone once it is told anything but to wait. The waker that it replaces comes back, to be dropped outside.
-    pub(crate) fn poll(&mut self, key: Key, waker: &Waker) -> (Answer<G>, Option<Waker>) {
+    /// Whether a waiter has to wait, and would be told by another waker than this.
+    pub(crate) fn wants(&self, key: Key, waker: &Waker) -> bool {
+        let waiter = self.table.get(key).expect("a waiter is polled until it is told, and not after");
+        let is_known = waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker));
+        matches!(waiter.state, State::Waiting) && !is_known
+    }
+
+    /// What became of a waiter; it is gone once it is told anything but to wait. The waker is for one that [`wants`](Self::wants) it. The one that it
+    /// replaces, or that nobody needs, comes back, to be dropped outside.
+    pub(crate) fn poll(&mut self, key: Key, waker: Option<Waker>) -> (Answer<G>, Option<Waker>) {
         let waiter = self.table.get_mut(key).expect("a waiter is polled until it is told, and not after");
         if matches!(waiter.state, State::Waiting) {
-            if waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
-                return (Answer::Wait, None);
-            }
-            return (Answer::Wait, waiter.waker.replace(waker.clone()));
+            let outdated = if waker.is_some() { core::mem::replace(&mut waiter.waker, waker) } else { None };
+            return (Answer::Wait, outdated);
         }
         let removed = self.remove(key);
-        match removed.map(|waiter| (waiter.state, waiter.waker)) {
-            Some((State::Granted(grant), waker)) => (Answer::Granted(grant), waker),
-            Some((State::Refused(shed), waker)) => (Answer::Shed(shed), waker),
-            Some((State::Waiting, _)) | None => unreachable!("matched above"),
+        match removed.map(|waiter| waiter.state) {
+            Some(State::Granted(grant)) => (Answer::Granted(grant), waker),
+            Some(State::Refused(shed)) => (Answer::Shed(shed), waker),
+            Some(State::Waiting) | None => unreachable!("matched above"),
         }
     }
 

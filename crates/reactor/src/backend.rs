@@ -96,10 +96,10 @@ impl Backend {
     }
 
     /// It will be leaked. A simulated world must not wait for it any more, and a ring must not keep open what it watches.
-    pub(crate) fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self, slots: &mut Slots) {
         match self {
             Self::Sim(sim) => sim.retire(),
-            Self::Uring(uring) => uring.abandon(),
+            Self::Uring(uring) => uring.abandon(slots),
             Self::Mio(_) => {}
         }
     }

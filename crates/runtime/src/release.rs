@@ -20,6 +20,7 @@ use core::time::Duration;
 use plimsoll_pool::{Decay, DecayConfig, DecaySpeed, Level};
 use plimsoll_reactor::{Instant, Wait};
 
+use crate::token::TABLES_MAX;
 use crate::worker::Worker;
 
 /// Pages that each table gives back at a time.
@@ -105,13 +106,15 @@ impl Worker {
                 break;
             }
         }
+        drop(sockets);
         let mut wakes = false;
-        self.for_each_table(|events| {
+        // What is woken is code of others: nothing is borrowed meanwhile.
+        for events in (0..TABLES_MAX).filter_map(|table| self.table(table)) {
             if events.has_spare_pages() {
                 events.recall_pages();
                 wakes = true;
             }
-        });
+        }
         wakes
     }
 }

@@ -14,7 +14,7 @@ use plimsoll_reactor::Instant;
 
 use crate::gauges::Metrics;
 use crate::shared::Shared;
-use crate::task::JoinHandle;
+use crate::task::{JoinHandle, contained};
 use crate::worker::Worker;
 use crate::{Error, Result, sys};
 
@@ -171,7 +171,8 @@ impl<T> Filler<T> {
         let before = core::mem::replace(&mut *place, Place::Filled(result));
         drop(place);
         if let Place::Waiting(waker) = before {
-            waker.wake();
+            // A panic in it is not the work's; in the drop of this, during one of the work's, it would end the process.
+            contained(|| waker.wake());
         }
     }
 }

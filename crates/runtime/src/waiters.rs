@@ -58,6 +58,11 @@ impl Waiters {
         }
     }
 
+    /// Whether the answer is there.
+    pub(crate) fn is_answered(&self, key: Key) -> bool {
+        matches!(self.0.get(key), Some(Waiter::Done(_)))
+    }
+
     /// Remembers who wants the answer; the waker that is not needed any more.
     pub(crate) fn remember(&mut self, key: Key, waker: Waker) -> Option<Waker> {
         match self.0.get_mut(key) {

@@ -376,13 +376,10 @@ impl Worker {
                     Err(unwanted) => self.dispose(unwanted),
                 }
             }
-            Target::Table { table, purpose, index } => {
-                let events = self.tables.borrow().get(usize::from(table)).cloned().flatten();
-                match events {
-                    Some(events) => events.push(&self.pool, purpose, index, completion),
-                    None => self.dispose(completion),
-                }
-            }
+            Target::Table { table, purpose, index } => match self.table(table.into()) {
+                Some(events) => events.push(&self.pool, purpose, index, completion),
+                None => self.dispose(completion),
+            },
             Target::Unknown => self.dispose(completion),
         }
     }
@@ -447,6 +444,11 @@ impl Worker {
             Some(Waiter::Done(unwanted)) => self.dispose(unwanted),
             Some(Waiter::Waiting(_)) | None => self.driver.borrow_mut().orphan(op),
         }
+    }
+
+    /// The events of a table.
+    pub(crate) fn table(&self, table: usize) -> Option<Rc<Events>> {
+        self.tables.borrow().get(table).cloned().flatten()
     }
 
     /// The events of every table.

@@ -73,6 +73,9 @@ fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at * 31 % 251) as u8).collect()
 }
 
+/// More than are accepted in a row.
+const QUEUED: usize = 300;
+
 /// A stop closes listeners, which resets what waits in their queues: not before it was served.
 #[test]
 fn connections_that_wait_for_an_accept_are_served_at_the_stop() {
@@ -80,7 +83,7 @@ fn connections_that_wait_for_an_accept_are_served_at_the_stop() {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr();
         let mut clients = Vec::new();
-        for at in 0..20 {
+        for at in 0..QUEUED {
             let mut client = TcpStream::connect(address).await?;
             client.send_bytes(format!("client {at}").as_bytes()).await?;
             clients.push(client);

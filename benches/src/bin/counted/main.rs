@@ -42,10 +42,14 @@ enum Kind {
     Http2Streams32,
     /// One small GET on one of 32 connections, each of which has been parked for half a minute.
     Parked,
+    /// A message of 64 bytes after the other on a WebSocket, each of which comes back from a handler.
+    WebSocketEcho,
+    /// The same from a task.
+    WebSocketEchoTask,
 }
 
 /// All kinds, in the order of the report.
-const KINDS: [(&str, Kind); 13] = [
+const KINDS: [(&str, Kind); 15] = [
     ("codec-head", Kind::CodecHead),
     ("codec-head-20", Kind::CodecHead20),
     ("codec-chunked", Kind::CodecChunked),
@@ -59,6 +63,8 @@ const KINDS: [(&str, Kind); 13] = [
     ("h2-get", Kind::Http2Get),
     ("h2-streams-32", Kind::Http2Streams32),
     ("parked", Kind::Parked),
+    ("ws-echo", Kind::WebSocketEcho),
+    ("ws-echo-task", Kind::WebSocketEchoTask),
 ];
 
 /// Under which the server runs: 64 MiB, and far more than any machine has.
@@ -98,6 +104,8 @@ fn run(kind: Kind, count: u32) {
         Kind::Http2Get => server::http2(count, 1, LINE),
         Kind::Http2Streams32 => server::http2(count, requests::STREAMS, LINE),
         Kind::Parked => server::in_turns(count, LINE),
+        Kind::WebSocketEcho => server::messages(requests::WEBSOCKET, count, LINE),
+        Kind::WebSocketEchoTask => server::messages(requests::WEBSOCKET_TASK, count, LINE),
     }
 }
 

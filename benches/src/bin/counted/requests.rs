@@ -48,6 +48,20 @@ pub(crate) fn chunked_body() -> Vec<u8> {
     [&chunk.repeat(4)[..], b"0\r\n\r\n"].concat()
 }
 
+/// The handshake of RFC 6455 1.3, for a handler and for a task.
+pub(crate) const WEBSOCKET: &[u8] =
+    b"GET /ws HTTP/1.1\r\nHost: localhost:8080\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+pub(crate) const WEBSOCKET_TASK: &[u8] = b"GET /ws-task HTTP/1.1\r\nHost: localhost:8080\r\nUpgrade: websocket\r\n\
+Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+
+/// A binary message of 64 bytes, with a mask.
+pub(crate) fn message() -> Vec<u8> {
+    let mut frame = vec![0x82, 0x80 | 64, 1, 2, 3, 4];
+    frame.extend((1..=4).map(|mask| b'm' ^ mask).cycle().take(64));
+    frame
+}
+
 /// What h2load sends before its requests: the preface, SETTINGS, and the acknowledgement of ours.
 pub(crate) const HTTP2_BEGIN: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\0\x04\x01\0\0\0\0";
 

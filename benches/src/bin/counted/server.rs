@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use plimsoll::http::{Error, Request, Response, Server, StatusCode};
+use plimsoll::http::{Error, Message, Request, Response, Server, StatusCode, WebSocketConfig, WebSocketRef};
 use plimsoll::net::TcpStream;
 use plimsoll::sim::{SimConfig, World};
 use plimsoll::{MemoryLimit, Runtime, Spawner, sleep, spawn};
@@ -73,6 +73,22 @@ pub(crate) fn in_turns(count: u32, line: MemoryLimit) {
     });
 }
 
+/// One message after the other on a WebSocket, each of which comes back.
+pub(crate) fn messages(handshake: &[u8], count: u32, line: MemoryLimit) {
+    simulate(line, async |address| {
+        let mut client = Client::connect(address).await;
+        client.0.send_bytes(handshake).await.expect("the server reads");
+        sleep(Duration::from_millis(100)).await;
+        let answer = client.0.recv().await.expect("the server answers").expect("and keeps the connection");
+        assert!(answer.starts_with(b"HTTP/1.1 101 ") && answer.ends_with(b"\r\n\r\n"), "{}", answer.escape_ascii());
+        let message = requests::message();
+        for _ in 0..count {
+            // As long without its mask.
+            client.ask(&message, message.len() - 4).await;
+        }
+    });
+}
+
 /// Runs the server, and the client until it is done.
 fn simulate(line: MemoryLimit, client: impl AsyncFnOnce(std::net::SocketAddr)) {
     let world = World::new(SimConfig::new(1));
@@ -103,8 +119,20 @@ async fn answer(mut request: Request) -> Result<Response, Error> {
     match request.path() {
         "/pipeline" => Ok(Response::text("ok")),
         "/echo" => echo(&mut request).await,
+        "/ws" => request.serve_websocket(&WebSocketConfig::default(), send_back),
+        "/ws-task" => request.upgrade_websocket(&WebSocketConfig::default(), |mut socket| async move {
+            while let Ok(Some(message)) = socket.recv().await {
+                if socket.send(message).await.is_err() {
+                    return;
+                }
+            }
+        }),
         _ => Ok(Response::new(StatusCode::NOT_FOUND)),
     }
+}
+
+fn send_back(socket: &mut WebSocketRef<'_>, message: Message) -> Result<(), Error> {
+    socket.send(message)
 }
 
 async fn echo(request: &mut Request) -> Result<Response, Error> {

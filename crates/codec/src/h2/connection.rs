@@ -8,7 +8,7 @@ mod headers;
 use super::event::{Event, Failure, ResetCause, Step, Storage};
 use super::frame::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, flag, kind};
 use super::guard::Guard;
-use super::recent::Recent;
+use super::recent::{Recent, Refused};
 use super::settings::Offer;
 use super::stream::{Output, Receiving, Transition, find, get};
 use super::{ErrorCode, Limits, StreamKey, block};
@@ -28,6 +28,8 @@ pub struct Connection {
     pub(super) replenishing: Replenishing,
     /// The highest stream that the peer opened.
     pub(super) last_id: u32,
+    /// The highest one that was not passed over: what a GOAWAY says must not grow (RFC 9113 6.8).
+    pub(super) processed_id: u32,
     /// Slots in use.
     pub(super) live: u16,
     /// Streams that wait for their turn to send.
@@ -49,6 +51,7 @@ pub struct Connection {
     pub(super) turn: u32,
     pub(super) guard: Guard,
     pub(super) reset_by_us: Recent<32>,
+    pub(super) refused: Refused,
     pub(super) ended: Recent<16>,
     /// The number of our last header block among all that were decoded into the scratch memory.
     last_block: u64,
@@ -112,6 +115,7 @@ impl Connection {
             admission: Admission::Ask,
             replenishing: Replenishing::On,
             last_id: 0,
+            processed_id: 0,
             live: 0,
             waiting: 0,
             receiving: Receiving::new(WINDOW_BYTES),
@@ -125,6 +129,7 @@ impl Connection {
             turn: 0,
             guard: Guard::new(limits),
             reset_by_us: Recent::new(),
+            refused: Refused::NONE,
             ended: Recent::new(),
             last_block: 0,
         }
@@ -261,11 +266,11 @@ impl Connection {
         Step { consumed, event: Event::Progress }
     }
 
-    /// Whether this input begins with a whole frame for which a step writes nothing, unless it breaks a rule: a WINDOW_UPDATE. It may be stepped through without
-    /// room in the output.
+    /// Whether this input begins with a whole frame for which a step writes nothing, unless it breaks a rule: a WINDOW_UPDATE, while no update of our own is
+    /// due. It may be stepped through without room in the output.
     #[must_use]
     pub fn is_silent_next(&self, input: &[u8]) -> bool {
-        let header = FrameHeader::parse(input).filter(|_| self.input == Input::Frame);
+        let header = FrameHeader::parse(input).filter(|_| self.input == Input::Frame && !self.owes_update());
         header.is_some_and(|header| {
             header.kind == kind::WINDOW_UPDATE && header.len == 4 && input.len() >= FRAME_HEADER_BYTES + header.len
         })

@@ -24,3 +24,24 @@ impl<const N: usize> Recent<N> {
         self.ids[0] != 0 && self.ids.contains(&id)
     }
 }
+
+/// Streams that were refused: all between the first and the last. There may be many at a time while memory is short, and what was on its way on them is
+/// not held against the peer.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Refused {
+    first: u32,
+    last: u32,
+}
+
+impl Refused {
+    pub(super) const NONE: Refused = Refused { first: u32::MAX, last: 0 };
+
+    pub(super) fn note(&mut self, id: u32) {
+        (self.first, self.last) = (self.first.min(id), self.last.max(id));
+    }
+
+    /// Whether it may have been. Streams between that ended otherwise are taken for refused.
+    pub(super) const fn has(&self, id: u32) -> bool {
+        self.first <= id && id <= self.last
+    }
+}

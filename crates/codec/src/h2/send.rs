@@ -241,6 +241,18 @@ impl Connection {
         if self.waiting == 0 || self.send_window <= 0 { None } else { priority::next(storage.streams) }
     }
 
+    /// Whether a stream has body bytes to send.
+    #[must_use]
+    pub const fn has_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// Whether the peer's window for the connection lets nothing of any body go. Each [stream](Stream::is_window_shut) has one of its own.
+    #[must_use]
+    pub const fn is_window_shut(&self) -> bool {
+        self.send_window <= 0
+    }
+
     /// Bytes of a body are not in memory any more. The peer may send as many, and is told when it is worth a frame, unless windows are
     /// [held](Connection::hold_windows).
     ///
@@ -339,13 +351,23 @@ impl Connection {
     }
 
     pub(super) fn replenish_connection<S: Sink + ?Sized>(&mut self, out: &mut S) -> Result<(), Full> {
-        if self.replenishing == Replenishing::Held && !self.receiving.is_used_up(WINDOW_BYTES as u32) {
+        if self.holds_window() {
             return Ok(());
         }
         match self.receiving.update(CONNECTION_UPDATE_BYTES) {
             Some(increment) => self.put_update(0, increment, out),
             None => Ok(()),
         }
+    }
+
+    /// Whether the next step would tell the peer of the connection's window.
+    pub(super) fn owes_update(&self) -> bool {
+        let owed = self.receiving.owed.saturating_sub(self.receiving.debt);
+        owed >= CONNECTION_UPDATE_BYTES && !self.holds_window()
+    }
+
+    fn holds_window(&self) -> bool {
+        self.replenishing == Replenishing::Held && !self.receiving.is_used_up(WINDOW_BYTES as u32)
     }
 
     /// Window updates follow from what we use, not from what the peer asks for: they do not count as its control frames.
@@ -456,6 +478,12 @@ impl Connection {
         self.live == 0 && self.input == Input::Frame
     }
 
+    /// Whether the next byte of the input begins a frame: without one there is nothing to [step](Connection::step) through.
+    #[must_use]
+    pub fn is_between_frames(&self) -> bool {
+        matches!(self.input, Input::Frame | Input::FirstFrame)
+    }
+
     /// Whether the peer has acknowledged our SETTINGS, which change its windows (RFC 9113 6.5.3).
     #[must_use]
     pub const fn is_settled(&self) -> bool {
@@ -493,7 +521,7 @@ impl Connection {
             return Ok(());
         }
         self.going = Going::Final;
-        Ok(self.put_goaway(self.last_id, ErrorCode::NoError, out)?)
+        Ok(self.put_goaway(self.processed_id, ErrorCode::NoError, out)?)
     }
 
     /// A peer that misbehaves may finish what it has begun.
@@ -502,13 +530,13 @@ impl Connection {
             return Ok(());
         }
         self.going = Going::Final;
-        self.put_goaway(self.last_id, ErrorCode::EnhanceYourCalm, out)
+        self.put_goaway(self.processed_id, ErrorCode::EnhanceYourCalm, out)
     }
 
     /// Ends the connection: GOAWAY, and nothing after it.
     pub(super) fn fail<S: Sink + ?Sized>(&mut self, error: Error, out: &mut S) -> Error {
         self.input = Input::Failed(error);
-        match self.put_goaway(self.last_id, ErrorCode::of(error), out) {
+        match self.put_goaway(self.processed_id, ErrorCode::of(error), out) {
             Ok(()) => error,
             Err(Full) => Error::OutputFull,
         }
@@ -538,7 +566,11 @@ impl Connection {
     }
 
     pub(super) fn put_reset<S: Sink + ?Sized>(&mut self, id: u32, code: ErrorCode, out: &mut S) -> Result<(), Full> {
-        self.reset_by_us.note(id);
+        if code == ErrorCode::RefusedStream {
+            self.refused.note(id);
+        } else {
+            self.reset_by_us.note(id);
+        }
         self.put_control(kind::RST_STREAM, 0, id, &(code as u32).to_be_bytes(), out)
     }
 

@@ -122,6 +122,12 @@ impl Stream {
         length_left: None,
     };
 
+    /// Whether the peer's window for it lets nothing of its body go.
+    #[must_use]
+    pub const fn is_window_shut(&self) -> bool {
+        self.send_window <= 0
+    }
+
     /// Where it is.
     #[must_use]
     pub const fn state(&self) -> StreamState {

@@ -4,6 +4,7 @@
 //! every window after every operation.
 mod limits;
 mod output;
+mod refusals;
 mod requests;
 
 use proptest::prelude::*;

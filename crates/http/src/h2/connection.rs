@@ -15,7 +15,7 @@ use plimsoll_slab::Key;
 
 use super::output::Growing;
 use super::room::{NextStream, STEP_BYTES_MAX, make, offered};
-use super::streams::{Incoming, Slots};
+use super::streams::Slots;
 use super::{Decoding, Http2};
 use crate::connection::{Active, Connection};
 use crate::counters::Shed;
@@ -27,8 +27,10 @@ use crate::steps::Source;
 /// Why a turn through the input ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// More input, output, memory or a handler is waited for.
+    /// Input, output, memory or a handler is waited for.
     Over,
+    /// More of the input is waited for, and of a frame of which there is a part.
+    Part,
     /// The connection was closed meanwhile.
     Closed,
 }
@@ -91,6 +93,8 @@ impl<S: Service> Engine<S> {
         let turn = self.turn_http2(key, &mut place, &mut source, &mut scratch);
         core.h2_scratch.borrow_mut().decoding = Some(scratch);
         let Some(mut http2) = place.filter(|_| turn != Turn::Closed) else { return };
+        // Frames that wait for our output, or for memory, are no fault of the peer.
+        http2.since.frame = if turn == Turn::Part { http2.since.frame.or(Some(now)) } else { None };
         if http2.closing {
             source = Source::Empty;
         }
@@ -119,11 +123,14 @@ impl<S: Service> Engine<S> {
             if http2.closing || !core.has_room(&http2.output) {
                 return Turn::Over;
             }
-            let has_more = !source.rest().is_empty() || !http2.codec.is_idle();
             let Http2 { codec, output, hunger, .. } = &mut **http2;
+            if source.rest().is_empty() && codec.is_between_frames() {
+                // Nothing to do is no reason to ask for room.
+                return Turn::Over;
+            }
             // A window that came where nothing can be kept is used at once: it needs no memory.
             let is_silent = output.spare_bytes() < STEP_BYTES_MAX && codec.is_silent_next(source.rest());
-            if has_more && !is_silent && make(output, hunger, &core.pool, STEP_BYTES_MAX).is_err() {
+            if !is_silent && make(output, hunger, &core.pool, STEP_BYTES_MAX).is_err() {
                 return Turn::Over;
             }
             if !is_refused {
@@ -155,10 +162,11 @@ impl<S: Service> Engine<S> {
                 }
             }
             match event {
-                Event::NeedMore { .. } | Event::NeedOutput => {
+                Event::NeedMore { .. } => {
                     source.consume(consumed);
-                    return Turn::Over;
+                    return if source.rest().is_empty() { Turn::Over } else { Turn::Part };
                 }
+                Event::NeedOutput => return Turn::Over,
                 Event::Request { stream, head, pseudo_fields, ends } => {
                     source.consume(consumed);
                     if !self.request_http2(key, place, scratch, stream, (&head, pseudo_fields, ends)) {
@@ -188,11 +196,7 @@ impl<S: Service> Engine<S> {
                     if let Event::Trailers { fields, .. } = event {
                         core.keep_trailers(http2, stream, scratch, fields);
                     }
-                    if let Some(exchange) = http2.slots.exchange(stream) {
-                        exchange.request = Incoming::Done;
-                        exchange.wake_reader();
-                    }
-                    core.with_parts(http2, |parts| core.end_if_done(parts, stream));
+                    core.end_request(http2, stream);
                 }
                 Event::Reset { stream, .. } => {
                     let handler = core.with_parts(http2, |parts| core.cut(parts, stream, ErrorCode::Cancel));
@@ -228,9 +232,13 @@ impl<S: Service> Engine<S> {
         let Some(http2) = self.core.take_http2(key) else { return };
         self.finish_http2(http2);
         self.core.put(key, Connection::LINGERING);
-        if !self.core.table.borrow().is_sending(key) {
-            self.close(key);
+        let mut table = self.core.table.borrow_mut();
+        if table.is_sending(key) {
+            // What was waited for before is not any more.
+            return table.schedule(key, self.core.config.send_timeout);
         }
+        drop(table);
+        self.close(key);
     }
 
     /// The server stops: the peer is told in two steps.
@@ -276,7 +284,7 @@ impl<S: Service> Engine<S> {
         if core.level() >= Level::Yellow && http2.is_restless() {
             http2.rest(&core.pool);
         }
-        let is_counted = http2.codec.live_streams() > 0 || !http2.codec.is_settled();
+        let is_counted = http2.codec.live_streams() > 0 || http2.since.settings.is_some() && !http2.codec.is_settled();
         if is_counted != http2.counted {
             http2.counted = is_counted;
             core.counters().active(if is_counted { 1 } else { -1 });

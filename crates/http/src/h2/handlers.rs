@@ -12,6 +12,7 @@ use plimsoll_slab::Key;
 use super::output::Growing;
 use super::room::{END_BYTES_MAX, make};
 use super::streams::{Incoming, Outgoing, find};
+use super::window::shrink_window;
 use super::{ENCODING_BYTES, Http2, Parts};
 use crate::connection::Connection;
 use crate::core::Core;
@@ -276,6 +277,9 @@ impl Core {
                 (Body::Empty, 0, None, None);
             exchange.patience.pause(plimsoll_runtime::now());
             exchange.wake();
+            shrink_window(parts.codec, exchange);
+            // Without its body it has nothing to send: the end of that would look like the end of a whole answer.
+            parts.codec.set_waiting(stream, false, &mut parts.storage);
             if make(parts.output, parts.hunger, &self.pool, END_BYTES_MAX).is_err() {
                 // Told when its slot is given free.
                 return None;

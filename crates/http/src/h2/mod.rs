@@ -112,6 +112,8 @@ pub(crate) struct Hunger {
     grants: u8,
     /// The stream whose body found no room.
     stream: Option<StreamKey>,
+    /// What came has no place, and stays in the socket.
+    unread: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -120,6 +122,8 @@ struct Untold {
     windows: bool,
     /// It is to open no more streams.
     farewell: bool,
+    /// What its acknowledgement of our SETTINGS changes: streams may wait for what their windows have become then.
+    acknowledged: bool,
     /// What handlers have to say before their answers.
     interims: bool,
 }
@@ -139,8 +143,10 @@ struct Since {
     rested: Option<Instant>,
     /// The answer to the first GOAWAY.
     farewell: Option<Instant>,
-    /// The acknowledgement of our SETTINGS.
+    /// The acknowledgement of our first SETTINGS. Later ones wait behind output that the peer takes as slowly as it likes.
     settings: Option<Instant>,
+    /// The peer's windows, to let any body go on. What they let go moves it on.
+    windows: Option<Instant>,
 }
 
 /// The tables of HPACK.
@@ -166,6 +172,8 @@ struct Parts<'a> {
     untold: &'a mut Untold,
     closing: &'a mut bool,
     score: &'a mut Score,
+    /// [`Since::windows`].
+    stalled: &'a mut Option<Instant>,
 }
 
 impl Http2 {
@@ -179,7 +187,7 @@ impl Http2 {
             output: Output::default(),
             answers: 0,
             hunger: Hunger::default(),
-            untold: Untold::default(),
+            untold: Untold { acknowledged: true, ..Untold::default() },
             offered: level,
             closing: false,
             listed: false,
@@ -213,6 +221,7 @@ impl Http2 {
             untold: &mut self.untold,
             closing: &mut self.closing,
             score: &mut self.score,
+            stalled: &mut self.since.windows,
         }
     }
 

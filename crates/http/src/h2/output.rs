@@ -8,12 +8,14 @@ use plimsoll_runtime::{Kind, OverBudget, Pool};
 
 use super::room::{END_BYTES_MAX, UPDATE_BYTES_MAX, make};
 use super::streams::{Ending, Exchange, Incoming, Outgoing, find};
+use super::window::shrink_window;
 use super::{ENCODING_BYTES, Http2, Parts, Scratch};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::error::Error;
 use crate::hungry::Want;
 use crate::output::Output;
+use crate::patience::moved_on;
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
 use crate::score::{Offence, Verdict};
 use crate::steps::UNWANTED_BYTES_FREE;
@@ -150,9 +152,12 @@ impl Core {
         }
         parts.output.push(&exchange.rest()[..bytes]);
         exchange.body_sent += bytes;
-        exchange.blocked_since = None;
+        for since in [&mut exchange.blocked_since, &mut *parts.stalled] {
+            *since = since
+                .map(|since| moved_on(since, bytes, self.config.body_bytes_per_second_min, plimsoll_runtime::now()));
+        }
         if exchange.rest().is_empty() {
-            (exchange.body, exchange.body_sent) = (Body::Empty, 0);
+            (exchange.body, exchange.body_sent, exchange.blocked_since) = (Body::Empty, 0, None);
             parts.codec.set_waiting(stream, false, &mut parts.storage);
             if let Some(writer) = exchange.writer.take() {
                 writer.wake();
@@ -359,9 +364,7 @@ impl Core {
             *parts.answers -= u16::from(exchange.answer.is_some()) + u16::from(exchange.ending.is_some());
             let over = parts.exchanges[usize::from(stream.slot)].take();
             if let Some(mut over) = over {
-                if let Some(grown) = &over.window {
-                    parts.codec.shrink_window(grown.bytes());
-                }
+                shrink_window(parts.codec, &mut over);
                 self.judge(parts, over.dropped_bytes);
                 over.clear();
                 self.h2_spare.set(Some(over));

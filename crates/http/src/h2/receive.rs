@@ -13,6 +13,7 @@
 
 use std::rc::{Rc, Weak};
 
+use plimsoll_pool::PoolBox;
 use plimsoll_runtime::memory::{self, Level};
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Errno, JoinHandle, Kind, OverBudget, spawn, yield_now};
@@ -80,13 +81,26 @@ impl Core {
 impl<S: Service> Engine<S> {
     /// There is something to receive, or the end of it.
     pub(crate) fn readable_http2(&mut self, key: Key) {
-        let Some(mut http2) = self.core.take_http2(key) else { return };
+        if let Some(http2) = self.core.take_http2(key) {
+            self.receive_readable(key, http2);
+        }
+    }
+
+    /// Receives what there is. Without a place for it the connection waits, or goes on waiting.
+    pub(super) fn receive_readable(&mut self, key: Key, mut http2: PoolBox<Http2>) {
         let armed = self.retried(key, |engine| {
             let core = &engine.core;
             let mut table = core.table.borrow_mut();
             if core.holds_back() { core.receive_placed(&mut table, key, &mut http2) } else { table.receive(key) }
         });
-        let Err(over) = armed else { return self.core.put(key, Connection::Http2(http2)) };
+        let Err(over) = armed else {
+            if !http2.hunger.unread {
+                return self.core.put(key, Connection::Http2(http2));
+            }
+            (http2.hunger.unread, http2.hunger.wanted) = (false, 0);
+            return self.settle_http2(key, http2, plimsoll_runtime::now());
+        };
+        http2.hunger.unread = true;
         if http2.codec.live_streams() > 0 {
             http2.hunger.note_over(Want::Output, &over);
         } else {

@@ -14,7 +14,7 @@
 //! that wait are answered 503 or reset; when even that finds no room, the connection ends with a GOAWAY.
 //!
 //! At the levels orange and red the peer is asked, by SETTINGS, to have fewer streams with smaller windows, and when memory is plenty again to have as
-//! many as before.
+//! many as before. It may acknowledge that as late as it reads them; its windows are held meanwhile.
 
 use std::rc::Rc;
 
@@ -27,6 +27,7 @@ use plimsoll_slab::Key;
 
 use super::output::Growing;
 use super::streams::{Ending, Outgoing, find};
+use super::window::shrink_window;
 use super::{Http2, Hunger, Parts};
 use crate::connection::Connection;
 use crate::core::Core;
@@ -128,7 +129,10 @@ impl Core {
     /// Tells the peer what the memory level asks for, and what could not be told before.
     pub(super) fn adapt(&self, http2: &mut Http2) {
         let (holds, level) = (self.is_short(), offered(self.level()));
-        let is_acknowledged = http2.since.settings.is_some() && http2.codec.is_settled();
+        let is_settled = http2.codec.is_settled();
+        // Without streams nobody waits for what windows have become.
+        http2.untold.acknowledged &= !is_settled || http2.codec.live_streams() > 0;
+        let is_acknowledged = http2.untold.acknowledged && is_settled;
         let is_told = !http2.untold.windows && !http2.untold.farewell && !is_acknowledged;
         if holds == http2.holds && level == http2.offered && is_told || http2.closing {
             return;
@@ -153,9 +157,9 @@ impl Core {
             *parts.closing |= held.is_err() || offered.is_err();
             offered.unwrap_or(false)
         });
-        if is_offered && level != http2.offered {
+        http2.untold.acknowledged = !http2.codec.is_settled();
+        if is_offered {
             http2.offered = level;
-            http2.since.settings = (!http2.codec.is_settled()).then(plimsoll_runtime::now);
         }
     }
 
@@ -191,6 +195,7 @@ impl Core {
         exchange.patience.pause(plimsoll_runtime::now());
         exchange.starved = false;
         exchange.wake();
+        shrink_window(parts.codec, exchange);
         parts.codec.set_waiting(stream, false, &mut parts.storage);
     }
 

@@ -55,7 +55,7 @@ pub(crate) struct Exchange {
     /// Pieces of work that the handler said must be finished.
     pub(super) must_finish: u32,
     pub(super) handler_until: Option<Instant>,
-    /// Since when the peer takes nothing.
+    /// Since when the peer's windows let nothing of the body go; bytes that they let go move it on.
     pub(super) blocked_since: Option<Instant>,
     /// How long the handler still waits for the peer.
     pub(super) patience: Patience,

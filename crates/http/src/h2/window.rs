@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use plimsoll_codec::h2::StreamKey;
+use plimsoll_codec::h2::{Connection as Codec, StreamKey};
 use plimsoll_pool::Charge;
 use plimsoll_runtime::Kind;
 use plimsoll_runtime::memory::Level;
@@ -10,7 +10,7 @@ use plimsoll_runtime::memory::Level;
 use super::Parts;
 use super::output::Growing;
 use super::room::UPDATE_BYTES_MAX;
-use super::streams::{Incoming, find};
+use super::streams::{Exchange, Incoming, find};
 use crate::core::Core;
 
 /// A body of which a handler has taken so many windows comes in bulk.
@@ -34,6 +34,13 @@ impl Grown {
 impl Drop for Grown {
     fn drop(&mut self) {
         self.core.counters().window_reserved(-i64::from(self.bytes()));
+    }
+}
+
+/// No more of a stream's body comes, or what comes is not kept: what its window was grown by is given back.
+pub(super) fn shrink_window(codec: &mut Codec, exchange: &mut Exchange) {
+    if let Some(grown) = exchange.window.take() {
+        codec.shrink_window(grown.bytes());
     }
 }
 

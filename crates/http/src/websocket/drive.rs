@@ -220,10 +220,15 @@ impl<S: Service> Engine<S> {
 fn flush(core: &Core, table: &mut Table<Connection>, key: Key, wire: &mut Wire) -> Result<(), OverBudget> {
     let placed = wire.put_last_words(&core.pool);
     let Some(work) = &mut wire.work else { return Ok(()) };
-    let flushed = work.output.flush(&core.pool, table, key);
-    if flushed.is_err() && work.output.flush_now(table, key) {
-        // The socket has taken all of it at once: there may be more behind it.
-        if !wire.flags.put(Flags::LISTED, true) {
+    // A socket has room for what is short, nearly always: one call, and no operation that has to be looked after.
+    let is_short = work.output.is_short() && !table.is_sending(key);
+    let has_left = is_short && work.output.flush_now(table, key);
+    let flushed = if has_left { Ok(()) } else { work.output.flush(&core.pool, table, key) };
+    if has_left || (flushed.is_err() && work.output.flush_now(table, key)) {
+        let has_more = work.input.is_some() || work.last_words.is_some();
+        wire.flags.put(Flags::RETRIES, false);
+        // All of it: there may be more behind it.
+        if has_more && !wire.flags.put(Flags::LISTED, true) {
             core.enlist(key);
         }
         return placed;

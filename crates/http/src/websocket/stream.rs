@@ -67,6 +67,7 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
     open(&place, &mut stream.socket.borrow_mut());
     let (mut tells_stop, mut is_finished) = (true, false);
     let mut starving = Starving::default();
+    let mut until = None;
     // Received, and no room for it.
     let mut held = None;
     loop {
@@ -85,7 +86,7 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             // What was received behind the message that filled it.
             continue;
         }
-        let (reads, due) = look(&stream, core, &starving);
+        let (reads, due) = look(&stream, core, &starving, &mut until);
         held.take_if(|_| !stream.socket.borrow().wire.is_listening());
         let reads = reads && held.is_none();
         if stream.socket.borrow().wire.phase == Phase::Ending {
@@ -215,8 +216,8 @@ async fn send(stream: &Stream, tunnel: &mut Tunnel) -> Result<bool, Error> {
     }
 }
 
-/// After a step: wakes who waits, and says whether to read and for how long to wait.
-fn look(stream: &Stream, core: &Core, starving: &Starving) -> (bool, Option<Duration>) {
+/// After a step: wakes who waits, and says whether to read and for how long to wait. `until` when there is time for what is waited for now.
+fn look(stream: &Stream, core: &Core, starving: &Starving, until: &mut Option<Instant>) -> (bool, Option<Duration>) {
     let mut socket = stream.socket.borrow_mut();
     let Socket { consumer, wire } = &mut *socket;
     if let Consumer::Task(Some(mailbox)) = consumer {
@@ -233,12 +234,13 @@ fn look(stream: &Stream, core: &Core, starving: &Starving) -> (bool, Option<Dura
         Phase::Lingering { .. } => true,
         Phase::Ending | Phase::Over => false,
     };
-    let due = match wire.due_in(core, false) {
-        _ if wire.finds_no_room() => Some(starving.due_in(plimsoll_runtime::now())),
-        Due::In(after) => Some(after),
-        Due::Never => None,
-        Due::AsBefore => Some(wire.settings.values.close_timeout),
-    };
+    let now = plimsoll_runtime::now();
+    match wire.due_in(core, false) {
+        Due::In(after) => *until = Some(now + after),
+        Due::Never => *until = None,
+        Due::AsBefore => {}
+    }
+    let due = if wire.finds_no_room() { Some(starving.due_in(now)) } else { until.map(|until| until.since(now)) };
     wire.rest(core);
     (reads, due)
 }

@@ -2,6 +2,8 @@
 //! is kept, accounts are blamed for what permits hold at least; a permit's leases can be taken without a refusal. In the end everything is
 //! back. Beside that: levels and who is told, sheds, quotas, credit that moves between workers, wake-ups through dropped futures.
 
+mod wakers;
+
 use core::future::Future;
 use core::pin::{Pin, pin};
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -3,6 +3,7 @@
 
 use super::{Admission, Desk, HEAD_WAIT_NS_MAX};
 use crate::class::PAGE_BYTES;
+use crate::contain::contained;
 use crate::watermarks::{Level, Transition};
 
 /// How often the figures of all workers are summed up while they are not surely calm.
@@ -61,7 +62,7 @@ impl Admission {
             from = expired.next;
             drop(expired.grant);
             if let Some(waker) = expired.waker {
-                waker.wake();
+                contained(|| waker.wake());
             }
         }
     }
@@ -78,7 +79,7 @@ impl Admission {
                 waiters.next_grant(gate.now_ns.get(), accounts, gate)
             };
             match granted {
-                Some(Some(waker)) => waker.wake(),
+                Some(Some(waker)) => contained(|| waker.wake()),
                 Some(None) => {}
                 None if starved => break,
                 None => {

@@ -152,7 +152,7 @@ impl Port {
     }
 
     fn poll(&mut self, key: Key) -> Answer<Catch> {
-        self.waiters.poll(key, Waker::noop()).0
+        self.waiters.poll(key, Some(Waker::noop().clone())).0
     }
 
     /// Grants what can be granted, and wakes whom it is told to.
@@ -416,7 +416,7 @@ impl Schedule {
     }
 
     fn poll(&mut self, at: usize, key: Key) -> Answer<Catch> {
-        self.port.waiters.poll(key, &self.wakers[at]).0
+        self.port.waiters.poll(key, Some(self.wakers[at].clone())).0
     }
 
     /// One step of one client; whether anything happened.

@@ -50,7 +50,7 @@ impl Driver {
             leaked_bytes = report.leaked_bytes,
             "operations outlived the driver: leaking what they hold"
         );
-        backend.abandon();
+        backend.abandon(&mut self.slots);
         core::mem::forget(backend);
         core::mem::forget(core::mem::replace(&mut self.slots, Slots::new()));
         report

@@ -5,7 +5,7 @@ use plimsoll_slab::Key;
 
 use super::files::Started;
 use super::table::Flags;
-use super::{Mio, Tried};
+use super::{Mio, Tried, is_want_of_room};
 use crate::op::{Errno, Fd, Interest, Op};
 use crate::slots::Slots;
 use crate::sys;
@@ -112,6 +112,8 @@ impl Mio {
                 self.watch.table.set(fd, entry);
                 Tried::Wait
             }
+            // It is under way all the same. When it is tried again, the call says whether it still is, or how it ended.
+            Err(errno) if is_want_of_room(errno) => Tried::Wait,
             Err(errno) => Tried::Done(Err(errno)),
         }
     }

@@ -238,8 +238,7 @@ impl Mio {
                 let (fd, direction) = awaited.expect("only what has a descriptor waits for it");
                 match self.watch.wait(slots, index, fd, direction) {
                     Ok(()) => None,
-                    // The line is reached, or the kernel's memory: that is no fault of the connection.
-                    Err(Errno(libc::ENOMEM)) => {
+                    Err(errno) if is_want_of_room(errno) => {
                         if !self.watch.queues.is_thirsty() {
                             self.retry_at = self.now + RETRY_DELAY;
                         }
@@ -311,6 +310,12 @@ fn awaited(op: &Op) -> Option<(Fd, Direction)> {
         | Op::WriteAt { .. }
         | Op::Fsync { .. } => None,
     }
+}
+
+/// Whether an operation has no place to wait in: the line is reached, the kernel's memory, or the user's share of epoll's (epoll(7):
+/// `max_user_watches`). That is no fault of the connection.
+fn is_want_of_room(errno: Errno) -> bool {
+    matches!(errno, Errno(libc::ENOMEM | libc::ENOSPC))
 }
 
 /// A receive into less would cut most messages in two.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod models;
+mod shortage;
 
 use core::time::Duration;
 use std::ffi::CString;

@@ -45,11 +45,21 @@ pub(super) struct Watch {
     pub(super) queues: Queues,
     /// Operations that waited on descriptors that were closed behind the driver's back.
     abandoned: Vec<Waiters>,
+    /// As if the user had no more watches.
+    #[cfg(test)]
+    pub(super) is_full: bool,
 }
 
 impl Watch {
     pub(super) fn new(poll: Poll, pool: &Pool) -> Self {
-        Self { poll, table: Table::new(pool), queues: Queues::default(), abandoned: Vec::new() }
+        Self {
+            poll,
+            table: Table::new(pool),
+            queues: Queues::default(),
+            abandoned: Vec::new(),
+            #[cfg(test)]
+            is_full: false,
+        }
     }
 
     pub(super) fn poll_mut(&mut self) -> &mut Poll {
@@ -94,6 +104,11 @@ impl Watch {
         let registry = self.poll.registry();
         let token = Token(raw as usize);
         let interest = Interest::READABLE.add(Interest::WRITABLE);
+        #[cfg(test)]
+        if self.is_full {
+            self.table.set(fd, entry);
+            return Err(Errno(libc::ENOSPC));
+        }
         let registered = registry.register(&mut source, token, interest).or_else(|error| match Errno::from(error) {
             // Known from before its entry was cleared: once more, for the first edge.
             Errno(libc::EEXIST) => registry.reregister(&mut source, token, interest).map_err(Errno::from),

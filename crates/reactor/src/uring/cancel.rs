@@ -1,9 +1,10 @@
 //! The end of operations before their time: cancelled, or their descriptor is closed.
 #![forbid(unsafe_code)]
 
+use io_uring::cqueue;
 use plimsoll_slab::Key;
 
-use super::entry::Entry;
+use super::entry::{Entry, Kind};
 use super::late::Late;
 use super::ring::{Patience, Submitted};
 use super::watch::Watches;
@@ -23,7 +24,11 @@ impl Uring {
             } else if !self.cancels.is_empty() || !self.ring.push(&Entry::cancel(key, &slot.op)) {
                 self.cancels.push(slots, key.index());
             }
-        } else if self.backlog.remove(slots, key.index()) || self.readable.remove(slots, key.index()) {
+        } else if self.backlog.remove(slots, key.index()) {
+            self.ended.push(slots, key.index());
+        } else if self.readable.remove(slots, key.index()) {
+            let fd = slots.get(key).and_then(|slot| slot.op.descriptor()).expect("a receive has one");
+            self.watches.set_queued(fd, false);
             self.ended.push(slots, key.index());
         } else {
             self.starved_cancels = StarvedCancels::Some;
@@ -117,17 +122,28 @@ impl Uring {
         }
     }
 
-    /// The ring will be leaked. What it watches would stay open with it, so the watches end, and what else can still be ended.
-    pub(crate) fn abandon(&mut self) {
+    /// The ring will be leaked. What it watches would stay open with it, so the watches end, and what else can still be ended. Descriptors that were
+    /// opened meanwhile, or were to be closed, are closed.
+    pub(crate) fn abandon(&mut self, slots: &mut Slots) {
         // What is queued cannot be taken back, and comes first.
         let _entered = self.ring.enter(Patience::None);
         self.ring.cancel_all();
         // The kernel lets go of a file when it tells the completion, and tells some at a time.
         let mut told = true;
         while told && self.ring.enter(Patience::None).is_ok() {
-            told = core::iter::from_fn(|| self.ring.pop()).count() > 0;
+            told = false;
+            while let Some(completion) = self.spill.pop_front().or_else(|| self.ring.pop()) {
+                told = true;
+                close_opened(&completion);
+            }
         }
         self.close_late();
+        // No further entry will be handed over, as was said there.
+        while let Some(key) = self.backlog.pop(slots) {
+            if let Some(Slot { op: Op::Close { fd }, .. }) = slots.get(key) {
+                let _closed = sys::close(*fd);
+            }
+        }
         self.watches = Watches::new(&self.pool);
     }
 
@@ -142,6 +158,13 @@ impl Uring {
         if !self.ring.push(&Entry::unwatch(name)) {
             self.late.push(Late::EndWatch(name), &self.pool);
         }
+    }
+}
+
+/// Closes the descriptor that a completion brings, which nobody will take.
+pub(super) fn close_opened(completion: &cqueue::Entry) {
+    if let (Some((Kind::Opening, _)), Ok(fd)) = (Kind::of(completion.user_data()), u32::try_from(completion.result())) {
+        let _closed = sys::close(Fd::from_raw(fd as i32));
     }
 }
 

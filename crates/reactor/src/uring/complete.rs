@@ -4,6 +4,7 @@
 use io_uring::cqueue;
 use plimsoll_slab::Key;
 
+use super::cancel::close_opened;
 use super::entry::{Arming, Kind};
 use super::receive::{Receiver, Scratched, Taken};
 use super::watch::Told;
@@ -84,9 +85,7 @@ impl Uring {
         }
         let result = u32::try_from(completion.result()).map_err(|_| Errno(-completion.result()));
         let Some(slot) = slots.get(key) else {
-            if let (Kind::Opening, Ok(fd)) = (kind, result) {
-                let _closed = sys::close(Fd::from_raw(fd as i32));
-            }
+            close_opened(completion);
             return Some(Raw { key, result, received: None });
         };
         if queue::is_listed(slot) {

@@ -44,7 +44,7 @@ pub(super) enum Begin {
     Wait,
     /// There may be something: try.
     Try,
-    /// Wait by itself: another one waits here already, or there is no memory.
+    /// Wait by itself: another one waits here already, or is about to try, or there is no memory.
     Alone,
 }
 
@@ -75,7 +75,8 @@ impl Watches {
     /// A receive, the operation at `index`, begins.
     pub(super) fn begin(&mut self, fd: Fd, index: u32) -> Begin {
         let [state, count] = self.table.get(fd);
-        if state & WAITER != 0 {
+        // One at a time waits or tries by this record: that tells a close whether one is queued.
+        if state & (WAITER | QUEUED) != 0 {
             return Begin::Alone;
         }
         if state & WATCHED == 0 {
@@ -278,6 +279,7 @@ mod tests {
         // One that tries has heard it.
         assert_eq!(watches.begin(FD, 2), Begin::Try);
         watches.set_queued(FD, true);
+        assert_eq!(watches.begin(FD, 3), Begin::Alone, "one is queued already");
         assert_eq!(watches.told(key, READ, true), Told::Nobody, "it will see this, too");
         watches.set_queued(FD, false);
         assert_eq!(watches.told(key, READ, true), Told::Nobody);

@@ -26,6 +26,7 @@ use plimsoll_slab::{CHUNK_BYTES, Key, Slab};
 use super::relay::{RelayEnd, Relayed};
 use crate::net::table::Adopted;
 use crate::net::{Bytes, Event, Table, TableConfig, TcpStream};
+use crate::task::contained;
 use crate::worker::Worker;
 use crate::{Result, spawn};
 
@@ -146,21 +147,29 @@ impl Relays {
 
     /// The result, if it is there.
     pub(super) fn poll_outcome(&self, key: Key, cx: &mut Context<'_>) -> Poll<Relayed> {
-        let mut outcomes = self.outcomes.borrow_mut();
-        match outcomes.get_mut(key).expect("a place lives as long as its owner") {
-            Outcome::Open(waker) => {
-                match waker {
-                    Some(waker) => waker.clone_from(cx.waker()),
-                    None => *waker = Some(cx.waker().clone()),
+        // Wakers are made and dropped by their owners' code: while nothing is borrowed.
+        let mut waker = None;
+        loop {
+            let mut outcomes = self.outcomes.borrow_mut();
+            let before = match outcomes.get_mut(key).expect("a place lives as long as its owner") {
+                Outcome::Ended(relayed) => return Poll::Ready(*relayed),
+                Outcome::Open(Some(known)) if known.will_wake(cx.waker()) => return Poll::Pending,
+                Outcome::Open(known) if waker.is_some() => core::mem::replace(known, waker),
+                Outcome::Open(_) => {
+                    drop(outcomes);
+                    waker = Some(cx.waker().clone());
+                    continue;
                 }
-                Poll::Pending
-            }
-            Outcome::Ended(relayed) => Poll::Ready(*relayed),
+            };
+            drop(outcomes);
+            drop(before);
+            return Poll::Pending;
         }
     }
 
     pub(super) fn forget_outcome(&self, key: Key) {
-        self.outcomes.borrow_mut().remove(key);
+        let forgotten = self.outcomes.borrow_mut().remove(key);
+        drop(forgotten);
     }
 
     /// Takes two connections on, on which nothing is in flight; gives the first one's key.
@@ -193,7 +202,7 @@ impl Relays {
             self.begin(adopted);
         }
         if let Some(waker) = self.engine.take() {
-            waker.wake();
+            contained(|| waker.wake());
         }
         Ok(key)
     }
@@ -293,10 +302,24 @@ impl Relays {
         let is_busy = bytes.len() >= RECEIVE_BYTES_MAX;
         side.inbound = if is_busy { Inbound::Bulk { room_bytes: 0 } } else { Inbound::Small };
         let Some(partner) = side.partner else { return };
+        // A socket has room, nearly always: bytes that lie in the driver's buffers need no other then, and no operation.
+        let taken = match &bytes {
+            Bytes::Borrowed(bytes) => table.send_now(partner, bytes),
+            Bytes::Owned(_) => Ok(0),
+        };
         drop(table);
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(Errno::AGAIN) => 0,
+            Err(errno) => return self.finish(key, RelayEnd::Failed(errno)),
+        };
         let lease = match bytes {
             Bytes::Owned(lease) => Ok(lease),
-            Bytes::Borrowed(bytes) => self.worker.pool.try_copy(&bytes, Kind::Buffers),
+            Bytes::Borrowed(bytes) if taken == bytes.len() => {
+                drop(bytes);
+                return self.receive(key);
+            }
+            Bytes::Borrowed(bytes) => self.worker.pool.try_copy(&bytes[taken..], Kind::Buffers),
         };
         match lease {
             Ok(lease) => self.send(partner, SendBytes::Lease(lease)),
@@ -397,19 +420,21 @@ impl Relays {
         let (first, second) = if side.is_first { (side, partner) } else { (partner, side) };
         let relayed = Relayed { first_bytes: first.received_bytes, second_bytes: second.received_bytes, end };
         tracing::debug!(?relayed, "a relay ended");
-        if let Some(key) = first.outcome {
-            let mut outcomes = self.outcomes.borrow_mut();
-            if let Some(outcome) = outcomes.get_mut(key)
-                && let Outcome::Open(Some(waker)) = core::mem::replace(outcome, Outcome::Ended(relayed))
-            {
-                waker.wake();
-            }
-        }
         self.pairs.set(self.pairs.get() - 1);
-        if self.pairs.get() == 0
-            && let Some(waker) = self.drained.take()
-        {
-            waker.wake();
+        let drained = if self.pairs.get() == 0 { self.drained.take() } else { None };
+        let awaited = first.outcome.and_then(|key| self.tell(key, relayed));
+        // A panic of one who waits shall not end the relays of the others.
+        for waker in [awaited, drained].into_iter().flatten() {
+            contained(|| waker.wake());
+        }
+    }
+
+    /// Stores a result; the waker of whoever awaits it.
+    fn tell(&self, key: Key, relayed: Relayed) -> Option<Waker> {
+        let mut outcomes = self.outcomes.borrow_mut();
+        match core::mem::replace(outcomes.get_mut(key)?, Outcome::Ended(relayed)) {
+            Outcome::Open(waker) => waker,
+            Outcome::Ended(_) => None,
         }
     }
 

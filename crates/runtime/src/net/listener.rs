@@ -16,7 +16,7 @@ use plimsoll_slab::Key;
 use super::stream::{TcpStream, reserve};
 use crate::task::{Spare, Started};
 use crate::worker::Worker;
-use crate::{Error, Result, signal, sleep, spawn_on, yield_now};
+use crate::{Error, Result, signal, sleep, spawn_on, timeout, yield_now};
 
 /// How long accepting pauses for want of descriptors or memory, if none becomes free before.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -145,6 +145,16 @@ impl TcpListener {
         }
     }
 
+    /// Whether a connection waits to be accepted, or was accepted and is not taken yet. Asks the kernel.
+    fn is_awaited(&self) -> bool {
+        let is_here = match *self.accepting.borrow() {
+            Accepting::Idle => false,
+            Accepting::Armed { waiter, .. } => self.worker.waiters.borrow().is_answered(waiter),
+            Accepting::Held(_) => true,
+        };
+        is_here || self.worker.driver.borrow_mut().is_readable_now(self.fd)
+    }
+
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Fd, Errno>> {
         loop {
             let armed = match *self.accepting.borrow() {
@@ -235,10 +245,22 @@ impl TcpListener {
         let drained_by = crate::now() + DRAIN;
         // What the kernel holds already is served as well: closing the listener would reset it. An accept in flight is answered by the next turn.
         sleep(PAUSE_STEP).await;
-        while crate::now() < drained_by {
-            let Some(cell) = spare.take().or_else(|| self.worker.tasks.spare().ok()) else { break };
-            let Some(Ok((stream, _peer))) = at_once(self.accept()).await else { break };
-            spare = start_one(&self.worker, cell, || serve_one(Rc::clone(&handler), stream, Live::one(&live)));
+        // No more than waited when the stop came: others may arrive for ever.
+        let mut left = u64::from(self.backlog) + 1;
+        while left > 0 && crate::now() < drained_by && self.is_awaited() {
+            let Some(cell) = spare.take().or_else(|| self.worker.tasks.spare().ok()) else {
+                sleep(PAUSE_STEP).await;
+                continue;
+            };
+            match timeout(PAUSE_STEP, self.accept()).await {
+                Ok(Ok((stream, _peer))) => {
+                    left -= 1;
+                    spare = start_one(&self.worker, cell, || serve_one(Rc::clone(&handler), stream, Live::one(&live)));
+                }
+                Ok(Err(_)) => break,
+                // It waits for room, or what had waited is gone.
+                Err(_) => spare = Some(cell),
+            }
         }
         drop(self);
         while live.get() > 0 && crate::now() < drained_by {
@@ -296,18 +318,6 @@ async fn until_stopped<F: Future>(future: F) -> Option<F::Output> {
             return Poll::Ready(None);
         }
         future.as_mut().poll(cx).map(Some)
-    })
-    .await
-}
-
-/// The future's output if it is ready when it is asked once.
-async fn at_once<F: Future>(future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    poll_fn(|cx| {
-        Poll::Ready(match future.as_mut().poll(cx) {
-            Poll::Ready(output) => Some(output),
-            Poll::Pending => None,
-        })
     })
     .await
 }

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::h2::event::{Event, Failure, Step, Storage};
 use crate::h2::frame::{FRAME_HEADER_BYTES, FrameHeader, flag};
 use crate::h2::stream::{Transition, find, get};
-use crate::h2::{Stream, StreamKey};
+use crate::h2::{Stream, StreamKey, StreamState};
 
 impl Connection {
     /// The header of a DATA frame: every rule is checked before a byte of the data is looked at.
@@ -42,7 +42,8 @@ impl Connection {
             self.guard.empty(&self.limits)?;
         }
         let consumed = FRAME_HEADER_BYTES + prefix_bytes;
-        let received = match find(storage.streams, header.stream) {
+        let key = find(storage.streams, header.stream);
+        let received = match key {
             Some(key) => get(storage.streams, key).map(|stream| (key, receive(stream, data, overhead, ends))),
             None => None,
         };
@@ -55,7 +56,9 @@ impl Connection {
                 self.receiving.release(data);
                 let error =
                     refused.map_or(Error::StreamClosed, |(_, refused)| refused.err().unwrap_or(Error::StreamClosed));
-                if error == Error::StreamClosed && self.reset_by_us.has(header.stream) {
+                let is_over = key.is_none_or(|key| storage.streams[usize::from(key.slot)].state == StreamState::Closed);
+                let is_refused = is_over && self.refused.has(header.stream);
+                if error == Error::StreamClosed && (is_refused || self.reset_by_us.has(header.stream)) {
                     // It was on its way when we reset the stream.
                     self.pass_over(header.len - prefix_bytes);
                     return Ok(Step { consumed, event: Event::Progress });

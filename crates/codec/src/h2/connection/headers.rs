@@ -58,6 +58,9 @@ impl Connection {
         let event = if is_new {
             self.admission = Admission::Ask;
             self.last_id = header.stream;
+            if self.going != Going::Final {
+                self.processed_id = header.stream;
+            }
             match slot {
                 _ if self.going == Going::Final => Ok(Event::Progress),
                 // Not the peer's fault, so it does not count.
@@ -141,6 +144,7 @@ impl Connection {
         let Some(key) = key.filter(|_| state.can_receive()) else {
             return match state {
                 _ if self.reset_by_us.has(id) => Ok(Event::Progress),
+                StreamState::Closed if self.refused.has(id) => Ok(Event::Progress),
                 StreamState::HalfClosedRemote => Err(Failure::Stream(id, Error::StreamClosed)),
                 _ if key.is_some() || self.ended.has(id) => Err(Error::StreamClosed.into()),
                 // Passed over when a higher one was opened, or forgotten long ago.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use http::StatusCode;
 use plimsoll_codec::h2::{ErrorCode, StreamKey};
+use plimsoll_pool::PoolBox;
 use plimsoll_runtime::Instant;
 use plimsoll_slab::Key;
 
@@ -48,7 +49,13 @@ impl<S: Service> Engine<S> {
         let due = http2.next_due(&core).filter(|(until, _)| *until <= now).map(|(_, due)| due);
         match due {
             // Time to ask for memory again is never over: it begins anew each time it is looked at.
-            None | Some(Due::Memory) => core.ask_again(key, &mut http2),
+            None | Some(Due::Memory) => {
+                core.ask_again(key, &mut http2);
+                if http2.hunger.unread && !http2.hunger.asks_again {
+                    // Nothing is there to be done before there is a place for that.
+                    return self.receive_readable(key, http2);
+                }
+            }
             Some(Due::LongMemory) => return self.starved_http2(key, http2),
             Some(Due::Rest) => {
                 http2.rest(&core.pool);
@@ -88,24 +95,45 @@ impl Http2 {
         if self.codec.is_settled() {
             self.since.settings = None;
         }
-        let has_part = self.input.is_some() && self.since.memory.is_none();
-        self.since.frame = if has_part { self.since.frame.or(Some(now)) } else { None };
+        if self.since.memory.is_some() {
+            self.since.frame = None;
+        }
         // One whose request waits for memory is not idle: the time for that is another.
         let idle = self.codec.live_streams() == 0 && self.since.memory.is_none();
         self.since.idle = if idle { self.since.idle.or(Some(now)) } else { None };
-        if idle {
+        self.note_blocked(now);
+    }
+
+    /// Notes since when the peer's windows hold bodies up. One that waits for its turn, or for the socket, is not held up by them: the socket has a time
+    /// of its own. One whose own window is open waits for the connection's as long as nothing else moves there either: else a peer could open now
+    /// this and now that, and a body would go nowhere for ever.
+    fn note_blocked(&mut self, now: Instant) {
+        if !self.codec.has_waiting() {
+            self.since.windows = None;
             return;
         }
-        for exchange in self.slots.parts().1.iter_mut().flatten() {
-            let blocked = !exchange.rest().is_empty();
-            exchange.blocked_since = if blocked { exchange.blocked_since.or(Some(now)) } else { None };
+        let is_shut = self.codec.is_window_shut();
+        let (streams, exchanges) = self.slots.parts();
+        let waits = |exchange: &Option<PoolBox<Exchange>>| exchange.as_ref().is_some_and(|one| !one.rest().is_empty());
+        let mut bodies = streams.iter().zip(&*exchanges);
+        let goes_on = !is_shut && bodies.any(|(stream, exchange)| !stream.is_window_shut() && waits(exchange));
+        let stalled = if goes_on { None } else { self.since.windows.or(Some(now)) };
+        self.since.windows = stalled;
+        for (stream, exchange) in streams.iter().zip(exchanges) {
+            let Some(exchange) = exchange else { continue };
+            exchange.blocked_since = match exchange.blocked_since {
+                _ if exchange.rest().is_empty() => None,
+                since if stream.is_window_shut() => since.or(Some(now)),
+                since if is_shut => since.or(Some(now)).max(stalled),
+                _ => None,
+            };
         }
     }
 
     /// The next deadline, and what it is for.
     pub(in crate::h2) fn next_due(&mut self, core: &Core) -> Option<(Instant, Due)> {
         let config = &core.config;
-        let Since { frame, sending, idle, memory, farewell, settings, rested } = self.since;
+        let Since { frame, sending, idle, memory, farewell, settings, rested, windows: _ } = self.since;
         let after = |since: Option<Instant>, wait: Duration, due: Due| since.map(|since| (since + wait, due));
         let now = plimsoll_runtime::now();
         let own = [
@@ -128,7 +156,12 @@ impl Http2 {
 /// When a stream's time is up.
 fn stream_due(core: &Core, exchange: &Exchange) -> Option<Instant> {
     let blocked = exchange.blocked_since.map(|since| since + core.config.send_timeout);
-    [blocked, exchange.patience.until(), exchange.handler_until, exchange.drain_until].into_iter().flatten().min()
+    [blocked, exchange.patience.until(), handler_until(exchange), exchange.drain_until].into_iter().flatten().min()
+}
+
+/// When a handler's time is up. One that has answered is not timed any more, though its body or its tunnel goes on.
+fn handler_until(exchange: &Exchange) -> Option<Instant> {
+    exchange.handler_until.filter(|_| exchange.running)
 }
 
 /// Ends what takes too long, stream by stream.
@@ -148,20 +181,25 @@ fn overdue_streams(core: &Core, http2: &mut Http2, now: Instant) {
                 exchange.patience.wait(now);
                 continue;
             }
-            if exchange.drain_until.is_some() {
+            if exchange.drain_until.is_some_and(|until| until <= now) {
                 core.free(parts, stream);
                 continue;
             }
-            core.counters().shed(Shed::Timeout);
-            if exchange.handler_until.is_some_and(|until| until <= now) && exchange.must_finish == 0 {
+            if handler_until(exchange).is_some_and(|until| until <= now) {
                 exchange.handler_until = None;
-                handlers.extend(exchange.handler.take());
-                core.fail_stream(parts, stream, StatusCode::SERVICE_UNAVAILABLE);
-            } else if exchange.blocked_since.is_some_and(|since| since + core.config.send_timeout <= now) {
+                if exchange.must_finish == 0 {
+                    core.counters().shed(Shed::Timeout);
+                    handlers.extend(exchange.handler.take());
+                    core.fail_stream(parts, stream, StatusCode::SERVICE_UNAVAILABLE);
+                    continue;
+                }
+            }
+            if exchange.blocked_since.is_some_and(|since| since + core.config.send_timeout <= now) {
+                core.counters().shed(Shed::Timeout);
                 handlers.extend(core.cut(parts, stream, ErrorCode::Cancel));
-            } else {
+            } else if exchange.patience.until().is_some_and(|until| until <= now) {
                 // A body that never ends: the handler answers as it likes.
-                exchange.handler_until = None;
+                core.counters().shed(Shed::Timeout);
                 exchange.patience.pause(now);
                 exchange.request = Incoming::Gone;
                 exchange.wake_reader();

@@ -13,7 +13,8 @@ use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::h2::room::NextStream;
-use crate::h2::streams::{Exchange, find};
+use crate::h2::streams::{Exchange, Incoming, find};
+use crate::h2::window::shrink_window;
 use crate::h2::{Decoding, Http2};
 use crate::server::{Answered, Service};
 use crate::ticket::Ticket;
@@ -112,6 +113,18 @@ impl Core {
             }
         }
         exchange.trailers = (!section.is_empty()).then_some(section);
+    }
+
+    /// All of a request has come: nothing more is waited for, nor kept for it.
+    pub(super) fn end_request(&self, http2: &mut Http2, stream: StreamKey) {
+        let Http2 { slots, codec, .. } = &mut *http2;
+        if let Some(exchange) = slots.exchange(stream) {
+            exchange.request = Incoming::Done;
+            exchange.patience.pause(plimsoll_runtime::now());
+            shrink_window(codec, exchange);
+            exchange.wake_reader();
+        }
+        self.with_parts(http2, |parts| self.end_if_done(parts, stream));
     }
 
     /// Takes a part of a body, if there is room for it.

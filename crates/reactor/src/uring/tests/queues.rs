@@ -269,7 +269,7 @@ fn what_was_put_off_is_done_at_the_end() {
         assert!(!bare.uring.late.is_empty());
         assert!(bench.budget.charged_by(Kind::Slots) > charged, "its memory is charged");
         if is_leaked {
-            bare.uring.abandon();
+            bare.uring.abandon(&mut bare.slots);
             core::mem::forget(bare);
         } else {
             drop(bare);
@@ -443,4 +443,71 @@ proptest! {
             }
         }
     }
+}
+
+/// A second one that is queued would be forgotten when the first is tried, and made on the number after a close.
+#[test]
+fn one_receive_of_a_descriptor_is_queued_at_a_time() {
+    let Some(mut bench) = Bench::new(ReceiveMode::Poll, &TINY) else { return };
+    let (mut client, fd) = bench.connection();
+    let Some(mut bare) = Bare::new(&bench, ReceiveMode::Poll) else { return };
+    // More than a receive takes, so that the next one is tried at once.
+    client.write_all(&[7; 2 * crate::RECEIVE_BYTES_MAX]).unwrap();
+    while sys::poll_now(fd, libc::POLLIN) == Ok(0) {}
+    bare.start(Op::Receive { fd });
+    bare.settle();
+    client.write_all(&[7; 2 * crate::RECEIVE_BYTES_MAX]).unwrap();
+
+    let first = bare.start(Op::Receive { fd });
+    let second = bare.start(Op::Receive { fd });
+    assert_eq!(bare.uring.readable.len(), 1);
+    bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
+    let raw = bare.uring.next(&mut bare.slots).expect("it is tried");
+    assert_eq!((raw.key, raw.result.is_ok()), (first, true));
+    bare.slots.finish(raw);
+    bare.give_up(second);
+    bare.close(fd);
+    assert!(bare.uring.readable.is_empty(), "nothing is made on the number any more");
+    bare.settle();
+}
+
+#[test]
+fn a_receive_that_is_cancelled_in_the_queue_leaves_no_mark() {
+    let Some(mut bench) = Bench::new(ReceiveMode::Poll, &TINY) else { return };
+    let (mut client, fd) = bench.connection();
+    let Some(mut bare) = Bare::new(&bench, ReceiveMode::Poll) else { return };
+    client.write_all(&[7; 2 * crate::RECEIVE_BYTES_MAX]).unwrap();
+    bare.start(Op::Receive { fd });
+    bare.settle();
+    client.write_all(&[7; 2 * crate::RECEIVE_BYTES_MAX]).unwrap();
+    let receive = bare.start(Op::Receive { fd });
+    assert!(bare.uring.watches.is_queued(fd));
+    bare.give_up(receive);
+    assert!(!bare.uring.watches.is_queued(fd));
+    bare.settle();
+    bare.close(fd);
+}
+
+#[test]
+fn a_leaked_ring_leaves_no_descriptor_open() {
+    let file = Scratch::new("leaked");
+    std::fs::write(&file.0, b"there").unwrap();
+    let Some(mut bench) = Bench::new(ReceiveMode::Poll, &TINY) else { return };
+    let (mut client, fd) = bench.connection();
+    let Some(mut bare) = Bare::new(&bench, ReceiveMode::Poll) else { return };
+    let path = bench.path(&file.0);
+    bare.start(Op::Open { path, flags: libc::O_RDONLY, mode: 0 });
+    // It is opened, and nobody looks.
+    let deadline = sys::now() + Duration::from_secs(5);
+    while file.descriptors() == 0 {
+        assert!(sys::now() < deadline, "it is opened");
+        bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
+    }
+    bare.stop_taking();
+    bare.start(Op::Close { fd });
+    assert_eq!(bare.uring.backlog.len(), 1);
+    bare.uring.abandon(&mut bare.slots);
+    core::mem::forget(bare);
+    assert_eq!(file.descriptors(), 0, "what was opened is closed");
+    assert_eq!(client.read_to_end(&mut Vec::new()).unwrap(), 0, "what was to be closed is closed");
 }

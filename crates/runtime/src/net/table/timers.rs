@@ -27,7 +27,8 @@ pub(super) fn reserved(worker: &Worker) -> Sleep {
 
 /// The coarse tick that an instant falls in.
 pub(super) fn tick(instant: Instant) -> u32 {
-    (instant.as_millis() / u64::from(TICK_MS)) as u32
+    // The last tick but one stands for all that come later, so that there is one after it.
+    u32::try_from(instant.as_millis() / u64::from(TICK_MS)).map_or(u32::MAX - 1, |tick| tick.min(u32::MAX - 1))
 }
 
 impl<C> Links for Slab<Entry<C>, PoolPage> {
@@ -41,7 +42,8 @@ impl<C> Links for Slab<Entry<C>, PoolPage> {
 }
 
 impl<C: Default> Table<C> {
-    /// Asks for [`Event::Due`] after a duration, to a quarter of a second, never early. It replaces what was asked before; a deadline
+    /// Asks for [`Event::Due`] after a duration, to a quarter of a second, never early; what is later than the 34th year of the worker's clock, never
+    /// at all. It replaces what was asked before; a deadline
     /// that is put off costs one store.
     pub fn schedule(&mut self, key: Key, after: Duration) {
         debug_assert!(self.entries.contains(key), "a live connection");

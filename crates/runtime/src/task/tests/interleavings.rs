@@ -227,8 +227,8 @@ impl Counted {
     }
 
     /// A reference is dropped by another thread, after a copy of it was made and dropped there.
-    fn drop_elsewhere(self: &Arc<Self>) -> thread::JoinHandle<()> {
-        let other = Arc::clone(self);
+    fn drop_elsewhere(thing: &Arc<Self>) -> thread::JoinHandle<()> {
+        let other = Arc::clone(thing);
         thread::spawn(move || {
             other.count.add(Side::Other);
             other.remove(Side::Other);
@@ -254,7 +254,7 @@ fn loom_the_last_reference_is_found_once() {
     loom::model(|| {
         let thing = Counted::new();
         thing.count.add(Side::Owner);
-        let holder = thing.drop_elsewhere();
+        let holder = Counted::drop_elsewhere(&thing);
         thing.merge();
         holder.join().unwrap();
         assert!(thing.freed.load(Ordering::Relaxed));
@@ -296,7 +296,7 @@ fn loom_unshared_means_that_nobody_has_a_reference() {
     loom::model(|| {
         let thing = Counted::new();
         thing.count.add(Side::Owner);
-        let holder = thing.drop_elsewhere();
+        let holder = Counted::drop_elsewhere(&thing);
         if thing.count.is_unshared() {
             // Used for something new, as a spare cell is: nobody may still read the old.
             // SAFETY: I-LOOM.

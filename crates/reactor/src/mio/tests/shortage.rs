@@ -1,0 +1,115 @@
+//! Operations that find no place to wait in: the line is reached, or epoll has no room. That is no fault of their connections.
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+
+use plimsoll_pool::Lease;
+
+use super::*;
+use crate::SocketKind;
+use crate::mio::Mio;
+use crate::slots::Slots;
+
+/// All memory under the line, but for what tables have already.
+fn hoard(pool: &Pool) -> Vec<Lease> {
+    let mut hoard = Vec::new();
+    for len in [131_072, 65_536, 32_768, 16_384, 8_192, 4_096] {
+        while let Ok(lease) = pool.try_acquire(len, Kind::Buffers) {
+            hoard.push(lease);
+        }
+    }
+    hoard
+}
+
+fn next(driver: &mut Driver, patience: Duration) -> Option<Completion> {
+    let until = sys::now() + patience;
+    loop {
+        if let Some(completion) = driver.reap() {
+            return Some(completion);
+        }
+        if driver.now() >= until {
+            return None;
+        }
+        driver.enter(Wait::Until(until)).expect("a wait");
+    }
+}
+
+const LONG: Duration = Duration::from_secs(5);
+
+/// Connects at the line, and gives the line free when `is_freed`, while the connect is under way.
+fn connect_at_the_line(to: core::net::SocketAddr, is_freed: bool) -> (Driver, Fd, Completion) {
+    let budget = Budget::new(MemoryLimit::mib(2));
+    let pool = Pool::new(&budget, PoolConfig::default()).expect("the line is wide");
+    let blocking = Blocking::new(BlockingConfig::default(), &budget);
+    let selected = select(DriverChoice::Mio).expect("always there");
+    let mut driver = Driver::new(&selected, &DriverConfig::default(), &pool, &blocking).expect("the line is wide");
+    let address = driver.address(to).expect("the line is wide");
+    let fd = driver.socket(SocketKind::Tcp4).expect("a socket");
+    // The slot table has its page before the line is reached.
+    let nowhere = Op::Close { fd: Fd::from_raw(1 << 29) };
+    driver.submit(nowhere, Token(1)).map_err(|(over, _)| over).expect("the line is wide");
+    let mut memory = hoard(&pool);
+    assert_eq!(next(&mut driver, LONG).map(|completion| completion.token), Some(Token(1)));
+    driver.submit(Op::Connect { fd, address }, Token(2)).map_err(|(over, _)| over).expect("the slot table has room");
+    driver.enter(Wait::No).expect("a look");
+    let at_once = driver.reap();
+    if is_freed {
+        memory.clear();
+    }
+    let connected = at_once.or_else(|| next(&mut driver, LONG)).expect("it ends");
+    assert_eq!(connected.token, Token(2));
+    (driver, fd, connected)
+}
+
+#[test]
+fn a_connect_at_the_line_goes_on() {
+    for is_freed in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let (mut driver, fd, connected) = connect_at_the_line(listener.local_addr().expect("bound"), is_freed);
+        assert_eq!(connected.result, Ok(0), "freed: {is_freed}");
+        let (mut peer, _) = listener.accept().expect("it is there");
+        peer.write_all(b"welcome").expect("connected");
+        driver.submit(Op::Receive { fd }, Token(3)).map_err(|(over, _)| over).expect("room");
+        assert_eq!(&*bytes_of(next(&mut driver, LONG).expect("it is received")), b"welcome");
+        driver.close_now(fd);
+    }
+}
+
+#[test]
+fn a_connect_that_fails_at_the_line_says_why() {
+    let nobody = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
+    for is_freed in [false, true] {
+        let (mut driver, fd, refused) = connect_at_the_line(nobody, is_freed);
+        assert_eq!(refused.result, Err(Errno(libc::ECONNREFUSED)), "freed: {is_freed}");
+        driver.close_now(fd);
+    }
+}
+
+#[test]
+fn without_room_in_epoll_a_receive_goes_on_later() {
+    let mut bench = Bench::new();
+    let (mut client, fd) = bench.connection();
+    let config = DriverConfig::default();
+    let mut mio = Mio::new(&config, &bench.pool, bench.driver.doorbell(), &bench.blocking).expect("the line is wide");
+    let mut slots = Slots::new();
+    mio.watch.is_full = true;
+    let key = slots.insert(&bench.pool, Op::Receive { fd }, Token(1)).expect("the line is wide");
+    mio.start(key, &mut slots);
+    for _ in 0..3 {
+        mio.enter(Wait::Until(sys::now() + Duration::from_millis(10)), &mut slots).expect("a wait");
+        assert!(mio.next(&mut slots).is_none(), "it waits");
+        assert!(!mio.has_ready(), "and nobody spins for it");
+    }
+    client.write_all(b"with no place to wait in").expect("connected");
+    let deadline = sys::now() + LONG;
+    let raw = loop {
+        if let Some(raw) = mio.next(&mut slots) {
+            break raw;
+        }
+        assert!(sys::now() < deadline, "it is received");
+        mio.enter(Wait::Until(deadline), &mut slots).expect("a wait");
+    };
+    assert_eq!((raw.key, raw.result), (key, Ok(24)));
+    slots.finish(raw).expect("it was in flight");
+    bench.driver.close_now(fd);
+}
