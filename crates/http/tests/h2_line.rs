@@ -18,20 +18,10 @@ use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Kind, Lease, Result, pool, sleep, yield_now};
 
 use rig::frames::{ACK, Client, DATA, END_STREAM, GOAWAY, HEADERS, PREFACE, RST_STREAM, SETTINGS, frame, get, request};
+use rig::memory::fill;
 use rig::{Running, in_simulation, on_each, serve};
 
-/// Takes all memory.
-fn fill() -> Vec<Lease> {
-    let mut held = Vec::new();
-    for len in [131_072, 16_384, 4_096, 1_024, 512, 256, 128, 64] {
-        while let Ok(lease) = pool().try_acquire(len, Kind::Buffers) {
-            held.push(lease);
-        }
-    }
-    held
-}
-
-/// The same, in so many steps that the server sees it coming.
+/// Takes all memory, in so many steps that the server sees it coming.
 async fn fill_slowly() -> Vec<Lease> {
     let mut held = Vec::new();
     while pool().budget().level() < Level::Yellow {
@@ -41,7 +31,7 @@ async fn fill_slowly() -> Vec<Lease> {
     // What is given back meanwhile is taken, too.
     for _ in 0..20 {
         sleep(Duration::from_millis(2)).await;
-        held.extend(fill());
+        held.extend(fill(1));
     }
     held
 }
@@ -95,7 +85,7 @@ async fn send_at_the_line(clients: &mut [Client], bytes: &[u8]) -> Result<Vec<Le
     for client in clients {
         drop(spare.pop());
         client.send(bytes).await?;
-        held.extend(fill());
+        held.extend(fill(1));
     }
     sleep(Duration::from_millis(100)).await;
     Ok(held)
@@ -206,7 +196,7 @@ impl Crowd {
         let wakers = core::mem::take(&mut *self.wakers.lock().expect("nobody panics"));
         wakers.into_iter().for_each(Waker::wake);
         for _ in 0..20 {
-            held.extend(fill());
+            held.extend(fill(1));
             yield_now().await;
         }
     }
@@ -286,7 +276,7 @@ fn a_body_that_has_found_room_is_not_told_that_there_was_none() {
         let [sends, place, more, last] = spare;
         drop((sends, operation));
         client.send(&frame(DATA, 0, 3, &[b'b'; 900])).await?;
-        held.extend(fill());
+        held.extend(fill(1));
         drop(place);
         sleep(Duration::from_millis(5)).await;
         gate.store(true, Ordering::Relaxed);
