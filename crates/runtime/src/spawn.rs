@@ -240,7 +240,7 @@ pub async fn yield_now() {
 
 /// The worker's time: monotonic, taken once a turn, virtual in a simulation.
 pub fn now() -> Instant {
-    Worker::current().now()
+    Worker::with_current(|worker| worker.now())
 }
 
 /// Seconds since 1970-01-01 in UTC; in a simulation, since the world's start plus a fixed date.

@@ -42,6 +42,8 @@ const SOCKET_CHUNKS_MAX: u32 = 1 << 15;
 /// Waits for the stop at most, in pages of the pool.
 const STOP_CHUNKS_MAX: u32 = 1 << 15;
 
+const NO_WORKER: &str = "there is no Plimsoll runtime on this thread: call this inside `Runtime::block_on` or a task";
+
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Worker>>> = const { RefCell::new(None) };
 }
@@ -210,8 +212,12 @@ impl Worker {
     ///
     /// Outside of a runtime.
     pub(crate) fn current() -> Rc<Self> {
-        Self::try_current()
-            .expect("there is no Plimsoll runtime on this thread: call this inside `Runtime::block_on` or a task")
+        Self::try_current().expect(NO_WORKER)
+    }
+
+    /// Looks at the current worker, without a count of who refers to it.
+    pub(crate) fn with_current<R>(look: impl FnOnce(&Self) -> R) -> R {
+        CURRENT.with(|current| look(current.borrow().as_deref().expect(NO_WORKER)))
     }
 
     pub(crate) fn try_current() -> Option<Rc<Self>> {
