@@ -146,6 +146,8 @@ pub(crate) struct Worker {
     /// Waiters whose answers came with bytes in the driver's buffers.
     borrowing: RefCell<Vec<u32>>,
     pub(crate) sockets: RefCell<Slab<Socket, PoolPage>>,
+    /// Whether completions for tables came since the last turn that left none.
+    has_events: Cell<bool>,
     /// Up to the highest one in use: a turn asks all of them several times.
     tables: RefCell<Vec<Option<Rc<Events>>>>,
     /// The relays of this worker, while their task lives.
@@ -194,6 +196,7 @@ impl Worker {
             waiters: RefCell::new(Waiters::new()),
             borrowing: RefCell::default(),
             sockets: RefCell::new(Slab::new(SOCKET_CHUNKS_MAX)),
+            has_events: Cell::new(false),
             tables: RefCell::default(),
             relays: RefCell::default(),
             stop_wakers: RefCell::new(Slab::new(STOP_CHUNKS_MAX)),
@@ -334,7 +337,10 @@ impl Worker {
     /// How long the turn may wait then.
     fn give_buffers_back(&self, wait: Wait) -> Wait {
         let mut left = false;
-        self.for_each_table(|events| left |= events.end_turn());
+        if self.has_events.get() {
+            self.for_each_table(|events| left |= events.end_turn());
+            self.has_events.set(left);
+        }
         let mut borrowing = self.borrowing.borrow_mut();
         if !left && borrowing.is_empty() {
             return wait;
@@ -383,7 +389,10 @@ impl Worker {
                 }
             }
             Target::Table { table, purpose, index } => match self.table(table.into()) {
-                Some(events) => events.push(&self.pool, purpose, index, completion),
+                Some(events) => {
+                    self.has_events.set(true);
+                    events.push(&self.pool, purpose, index, completion);
+                }
                 None => self.dispose(completion),
             },
             Target::Unknown => self.dispose(completion),

@@ -71,14 +71,18 @@ impl Events {
     /// The tasks have had their turn. Whether completions were left.
     pub(crate) fn end_turn(&self) -> bool {
         let len = self.queue.borrow().len();
-        let is_untouched = len > 0 && len == self.seen.replace(len);
-        self.idle_turns.set(if is_untouched { self.idle_turns.get().saturating_add(1) } else { 0 });
-        if len == 0 && self.places.get() > EVENTS_MAX {
+        if len > 0 {
+            let is_untouched = len == self.seen.replace(len);
+            self.idle_turns.set(if is_untouched { self.idle_turns.get().saturating_add(1) } else { 0 });
+            return true;
+        }
+        self.idle_turns.set(0);
+        if self.places.get() > EVENTS_MAX {
             self.queue.replace(VecDeque::with_capacity(EVENTS_MAX));
             self.more_places.take();
             self.places.set(EVENTS_MAX);
         }
-        len > 0
+        false
     }
 
     /// Copies received bytes that the owner, which is idle, has left in the driver's buffers, as receives wait for those. Bytes for which the line
