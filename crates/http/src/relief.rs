@@ -52,6 +52,8 @@ use crate::engine::Engine;
 use crate::hungry::{Place, Want};
 use crate::server::Service;
 
+pub(crate) use victims::STALLED_AFTER;
+
 /// Somebody who has waited so long is a reason to let go of others,
 const WAIT_MAX: Duration = Duration::from_millis(250);
 /// and after that, if it was not enough, so long.

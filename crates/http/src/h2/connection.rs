@@ -266,6 +266,10 @@ impl<S: Service> Engine<S> {
             core.list_http2(key, &mut http2);
         }
         let is_sending = table.is_sending(key);
+        if http2.untold.end && !is_sending {
+            drop(table);
+            return self.part_from_http2(key, http2);
+        }
         http2.since.sending = if is_sending { http2.since.sending.or(Some(now)) } else { None };
         if let Err(over) = flushed {
             if http2.closing {

@@ -126,6 +126,8 @@ struct Untold {
     acknowledged: bool,
     /// What handlers have to say before their answers.
     interims: bool,
+    /// It is closed for want of room, once what is on its way has left.
+    end: bool,
 }
 
 /// Since when something is waited for; `None` while it is not.

@@ -35,6 +35,7 @@ use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::hungry::Want;
 use crate::output::Output;
+use crate::relief::STALLED_AFTER;
 use crate::response::Body;
 use crate::server::Service;
 use crate::steps::Source;
@@ -361,10 +362,22 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// Ends a connection with a GOAWAY, as far as the socket takes that at once: it needs no memory.
+    /// Ends a connection with a GOAWAY, as far as the socket takes that at once: it needs no memory. What is on its way to the peer leaves before,
+    /// unless the peer does not take it.
     pub(crate) fn end_without_room(&mut self, key: Key, mut http2: ::plimsoll_pool::PoolBox<Http2>, reason: Shed) {
+        self.core.counters().shed(reason);
+        let now = plimsoll_runtime::now();
+        let is_sending = self.core.table.borrow().is_sending(key);
+        if !is_sending || http2.is_stalled(now, STALLED_AFTER) {
+            return self.part_from_http2(key, http2);
+        }
+        (http2.closing, http2.untold.end) = (true, true);
+        self.settle_http2(key, http2, now);
+    }
+
+    /// Says the last GOAWAY, if the socket takes it and all that comes before it, and closes.
+    pub(super) fn part_from_http2(&mut self, key: Key, mut http2: ::plimsoll_pool::PoolBox<Http2>) {
         let core = Rc::clone(&self.core);
-        core.counters().shed(reason);
         let mut words = [0; FAREWELL_BYTES_MAX];
         let mut rest = &mut words[..];
         let is_known = http2.codec.shutdown_finish(&mut rest).is_ok();

@@ -21,7 +21,7 @@ const SHED_MAX: u32 = 32;
 /// How often a request that finds no room is tried again after room was made.
 const TRIES_MAX: u32 = 4;
 /// Output of which the peer has taken nothing for so long is stalled.
-const STALLED_AFTER: Duration = Duration::from_secs(1);
+pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(1);
 /// Addresses that are weighed at a time: one that holds more than this part of all is certainly among them.
 const WEIGHED_MAX: usize = 32;
 /// An address that holds more than this part of a worker's share of the line is large.
