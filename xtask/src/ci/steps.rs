@@ -158,7 +158,7 @@ fn shown(command: &Command) -> String {
 const ASAN_PACKAGES: [&str; 4] = ["plimsoll-slab", "plimsoll-pool", "plimsoll-reactor", "plimsoll-runtime"];
 
 /// The leaks that are meant.
-const LEAKS: &str = "xtask/leaks.txt";
+pub(super) const LEAKS: &str = "xtask/leaks.txt";
 
 /// The target whose sanitizer run-time is used.
 const ASAN_TARGET: &str = "x86_64-unknown-linux-gnu";

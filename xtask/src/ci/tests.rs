@@ -1,11 +1,15 @@
 //! Which steps run, and what the summary answers.
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
 
+use super::steps::LEAKS;
 use super::{Outcome, Step, chosen, summarise};
 use crate::cli::{CiFlags, EXIT_FAILED, EXIT_OK};
+use crate::repo;
 
 fn flags(only: &[Step], skip: &[Step]) -> CiFlags {
     CiFlags { skip: skip.to_vec(), only: only.to_vec(), keep_going: false, list: false }
@@ -25,4 +29,32 @@ fn one_failure_is_a_failure_and_a_skip_is_not() {
     let skipped = (Step::Asan, Outcome::Skipped("no nightly".to_owned()), took);
     assert_eq!(summarise(&[(Step::Fmt, Outcome::Passed, took), skipped.clone()]), EXIT_OK);
     assert_eq!(summarise(&[(Step::Fmt, Outcome::Failed("exit 1".to_owned()), took), skipped]), EXIT_FAILED);
+}
+
+/// The text of all sources below a folder.
+fn sources(below: &Path) -> String {
+    let entries = fs::read_dir(below).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let text = |path: &Path| fs::read_to_string(path).expect("a source is text");
+    entries
+        .map(|path| match path.extension() {
+            Some(extension) if extension == "rs" => text(&path),
+            None if path.is_dir() => sources(&path),
+            _ => String::new(),
+        })
+        .collect()
+}
+
+#[test]
+fn each_leak_that_is_meant_names_a_function_that_there_is() {
+    let sources = sources(&repo::root().join("crates"));
+    let meant = fs::read_to_string(repo::root().join(LEAKS)).expect("the list is there");
+    let names = || meant.lines().filter_map(|line| line.strip_prefix("leak:"));
+    assert!(names().count() > 5, "each is on a line of its own: {meant}");
+    for name in names() {
+        let function = name.rsplit("::").next().unwrap_or(name);
+        assert!(
+            sources.contains(&format!("fn {function}(")),
+            "{LEAKS} names `{name}`, which nothing is called any more"
+        );
+    }
 }
