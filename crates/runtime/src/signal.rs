@@ -27,7 +27,7 @@ pub fn stopped() -> impl Future<Output = ()> {
 
 /// Whether the runtime has been asked to stop.
 pub fn is_stopping() -> bool {
-    Worker::current().is_stopping()
+    Worker::with_current(Worker::is_stopping)
 }
 
 struct Stopped {
@@ -49,15 +49,14 @@ impl Future for Stopped {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        let worker = Worker::current();
-        if worker.is_stopping() {
+        if Worker::with_current(Worker::is_stopping) {
             this.forget();
             return Poll::Ready(());
         }
         if this.waits.as_ref().is_some_and(|(worker, key)| worker.wakes_at_stop(*key, cx.waker())) {
             return Poll::Pending;
         }
-        let waker = cx.waker().clone();
+        let (worker, waker) = (Worker::current(), cx.waker().clone());
         this.forget();
         match worker.wait_for_stop(waker) {
             Ok(key) => this.waits = Some((worker, key)),

@@ -365,17 +365,15 @@ impl Worker {
     }
 
     fn reap(&self) {
-        while self.tables_have_room() {
+        let mut has_room = self.tables.borrow().iter().flatten().all(|events| events.has_room());
+        while has_room {
             let Some(completion) = self.driver.borrow_mut().reap() else { break };
-            self.dispatch(completion);
+            has_room = self.dispatch(completion);
         }
     }
 
-    fn tables_have_room(&self) -> bool {
-        self.tables.borrow().iter().flatten().all(|events| events.has_room())
-    }
-
-    fn dispatch(&self, completion: Completion) {
+    /// Hands a completion to whoever it is for, and says whether there is room for another one there.
+    fn dispatch(&self, completion: Completion) -> bool {
         match Target::of(completion.token) {
             Target::Waiter { index } => {
                 if let Payload::Received(_) = completion.payload {
@@ -392,11 +390,13 @@ impl Worker {
                 Some(events) => {
                     self.has_events.set(true);
                     events.push(&self.pool, purpose, index, completion);
+                    return events.has_room();
                 }
                 None => self.dispose(completion),
             },
             Target::Unknown => self.dispose(completion),
         }
+        true
     }
 
     /// Lets go of an answer that nobody wants: a descriptor is closed, everything else is dropped.
