@@ -264,3 +264,35 @@ fn what_stays_in_the_socket_for_long_ends_the_connection() {
         server.stop().await
     });
 }
+
+#[test]
+fn who_is_let_go_of_gets_what_is_on_its_way_before_the_farewell() {
+    in_simulation("a send in flight", async || {
+        let config = Config { memory_timeout: Duration::from_millis(300), ..Config::default() };
+        let server = serve(config, |req: Request| async move {
+            if req.path() == "/wait" {
+                sleep(Duration::from_secs(60)).await;
+            }
+            Response::text("x".repeat(45_000))
+        })?;
+        let mut client = Client::connect(server.address, &[0, 4, 0x7f, 0xff, 0xff, 0xff]).await?;
+        client.send(&[window_update(0, 1 << 20), get(1, "/wait")].concat()).await?;
+        sleep(Duration::from_millis(10)).await;
+        let memory = fill_to(Level::Orange).await;
+        // The socket takes no more than a part of these.
+        for stream in [3, 5, 7] {
+            client.send(&get(stream, "/")).await?;
+            sleep(Duration::from_millis(10)).await;
+        }
+        let all = fill_but(&[4_096, 4_096]);
+        client.send(&frame(PING, 0, 0, &[0; 8]).repeat(200)).await?;
+        let rest = fill(1);
+        sleep(Duration::from_millis(700)).await;
+        assert_eq!(server.shed(), 1, "the pings find no room for so long");
+        drop((all, rest, memory));
+        let got = frames(&mut client, Duration::from_secs(1)).await?;
+        assert!([3, 5].iter().all(|&stream| is_ended(&got, stream)) && !is_ended(&got, 1), "{} frames", got.len());
+        assert_eq!(got.last().map(|frame| frame.kind), Some(GOAWAY), "{} frames", got.len());
+        server.stop().await
+    });
+}
