@@ -28,7 +28,7 @@ enum Command {
     Conformance(ConformanceFlags),
     /// The server and its clients in simulated worlds, a seed each
     Sim(SimFlags),
-    /// Servers side by side on loopback (needs wrk), or one of the other measurements
+    /// Servers side by side on loopback (needs wrk and h2load), or one of the other measurements
     Bench(BenchFlags),
     #[command(hide = true)]
     BenchLoad(SwarmFlags),
@@ -65,7 +65,7 @@ pub(crate) struct SimFlags {
     /// Instead of worlds: so many random schedules of exchanges that hold memory and wait for more; none may end in a deadlock
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "flags")]
     pub(crate) schedules: Option<u64>,
-    /// Passed on: --seeds N, --first S, --seed S (one seed, again), --replay-every N, --threads N
+    /// Passed on: --of server|relay|fanout, --seeds N, --first S, --seed S (one seed, again), --replay-every N, --threads N
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAG")]
     pub(crate) flags: Vec<String>,
 }

@@ -186,7 +186,7 @@ pub enum Error {
     WebSocketDeflateInvalid,
     /// A field value or name that the program set is not valid. RFC 9110 5.1, 5.5; 500.
     ResponseFieldInvalid,
-    /// The program set a field that the codec writes itself (framing, Connection). 500.
+    /// The program set a field that the codec writes itself (framing, Connection, Date). 500.
     FieldReserved,
     /// The output has no room for what was to be written. 500.
     OutputFull,

@@ -99,7 +99,7 @@ impl BodyWriter {
     /// # Errors
     ///
     /// As [`finish`](Self::finish); [`Error::Peer`] with the codec's reason for a field that is not allowed at all (CR, LF, NUL, a name that is no
-    /// token), or not after a body (`Content-Length`, `Set-Cookie`, ...): the answer is cut short then.
+    /// token), or not after a body (`Content-Length`, `Set-Cookie`, ...): the answer is cut short then. [`Error::Misuse`] on HTTP/2 for more than 15 KiB.
     pub async fn finish_with_trailers(self, trailers: &[(&str, &[u8])]) -> Result<Response, Error> {
         if trailers.is_empty() {
             return self.finish().await;

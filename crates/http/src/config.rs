@@ -40,7 +40,8 @@ pub struct Config {
     pub http2: Http2,
     /// Limits of the HTTP/2 codec: streams, fields, windows, resets.
     pub http2_limits: h2::Limits,
-    /// How long a connection may be parked. Default 60 s.
+    /// How long a connection may be parked; a quarter of that while memory is short ([`Level`](plimsoll_runtime::memory::Level): yellow and above). Default
+    /// 60 s.
     pub keep_alive_timeout: Duration,
     /// How long a head may take from its first byte; never extended. Default 10 s.
     pub head_timeout: Duration,
@@ -71,9 +72,10 @@ pub struct Config {
     /// Bytes of a body that [`Request::collect`](crate::Request::collect) takes. Default 2 MiB.
     pub collect_bytes_max: usize,
     /// Answers to pipelined requests that are gathered before the socket must take some; also what a handler that streams may be ahead of
-    /// the socket, before it waits. 1 byte to 64 KiB. Default 64 KiB.
+    /// the socket, before it waits. 1 byte to 64 KiB. Default 64 KiB. Of pipelined answers less is gathered where a worker has very many connections at
+    /// work: a quarter of its share of the memory line is divided by them, and each may have 4 KiB.
     pub output_bytes_max: usize,
-    /// Sizes of the buffers that large bodies are received into: what comes decides between the bounds, and less when memory is short. Default
+    /// Sizes of the buffers that large bodies of HTTP/1.1 are received into: what comes decides between the bounds, and less when memory is short. Default
     /// 4 KiB to 128 KiB.
     pub body_receive: AdaptiveSize,
     /// Buffers of the largest of these sizes that a body is received into at a time, while they are filled: the more there are, the fewer calls of

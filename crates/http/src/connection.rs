@@ -56,7 +56,8 @@ impl Default for Connection {
     }
 }
 
-/// Bytes of a parked connection in the table. The operation that is armed for it, and on epoll the descriptor's readiness, come on top.
+/// Bytes of a parked connection in the table. The operation that is armed for it and the descriptor's readiness
+/// (8 bytes, on epoll 12) come on top.
 pub const CONNECTION_BYTES: usize = Table::<Connection>::ENTRY_BYTES;
 /// Bytes of a connection while it is worked on, beside its head and its output.
 pub const EXCHANGE_BYTES: usize = size_of::<Active>();

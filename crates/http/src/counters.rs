@@ -17,13 +17,13 @@ pub enum Shed {
     Head,
     /// Output that the peer does not take.
     Output,
-    /// A body.
+    /// A body, or a request, for which there was no room.
     Body,
     /// A connection right after it was accepted.
     Accept,
     /// The peer broke the protocol.
     Misbehaviour,
-    /// The peer took too long.
+    /// The peer took too long, or a handler did.
     Timeout,
 }
 

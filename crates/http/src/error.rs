@@ -8,7 +8,7 @@ use plimsoll_runtime::OverBudget;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The peer broke the protocol; the codec says how.
+    /// What the codec refuses; its [`fault`](plimsoll_codec::Error::fault) says whether the peer broke the protocol or the program did.
     Peer(plimsoll_codec::Error),
     /// The peer went away, or took too long.
     Gone,
@@ -37,8 +37,10 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Peer(error) => error.fmt(f),
-            Self::Gone => f.write_str("the peer went away"),
-            Self::BodyTooLarge { bytes_max } => write!(f, "the body is longer than {bytes_max} bytes"),
+            Self::Gone => f.write_str("the peer went away, or took too long"),
+            Self::BodyTooLarge { bytes_max } => {
+                write!(f, "the body is longer than {bytes_max} bytes: read it by chunks, or allow more")
+            }
             Self::OriginRefused => f.write_str("pages of this origin may not open a WebSocket here"),
             Self::OutputFull => {
                 f.write_str("the peer does not take what was sent to it before: wait, or drop the message")

@@ -86,8 +86,8 @@ impl From<Lease> for Body {
 
 /// A response: a status, fields and a body.
 ///
-/// Content-Length, Transfer-Encoding, Connection and Date are the server's. A name or value that is not allowed in a field (CR, LF, NUL, ...)
-/// never reaches the wire: the whole response becomes a 500.
+/// Content-Length, Transfer-Encoding, Connection and Date are the server's. One of these, and a name or value that is not allowed in a field (CR,
+/// LF, NUL, ...), never reaches the wire: the whole response becomes a 500. On HTTP/2 so does a response of more than 15 KiB of fields.
 ///
 /// ```
 /// use plimsoll_http::{Response, StatusCode};
@@ -283,8 +283,8 @@ impl IntoResponse for StatusCode {
 }
 
 impl IntoResponse for Error {
-    /// 400 and the like for what the peer did, 413 for a body that is too large, 426 where it must offer a protocol, 501 for what is not there,
-    /// 503 at the memory line, else 500.
+    /// 400 and the like for what the peer did, 403 for a page of another site, 408 for a peer that was too slow, 413 for a body that is too large, 426
+    /// where it must offer a protocol, 501 for what is not there, 503 at the memory line, else 500.
     fn into_response(self) -> Response {
         let status = match &self {
             Self::Peer(error) if error.status() == StatusCode::UPGRADE_REQUIRED => {

@@ -45,16 +45,22 @@ impl Server {
         Ok(Self::from_listener(TcpListener::bind(address)?))
     }
 
-    /// Binds with options, such as the length of the queue of connections that wait to be accepted (`backlog`).
+    /// Binds with options, such as the length of the queue of connections that wait to be accepted (`backlog`). Where there are several workers, their
+    /// listeners share the address, whatever `reuse_port` says.
     ///
     /// # Errors
     ///
     /// See [`TcpListener::bind_with`].
+    ///
+    /// # Panics
+    ///
+    /// For a backlog of 0 or more than 65,535, and outside of a runtime.
     pub fn bind_with(address: SocketAddr, options: ListenOptions) -> Result<Self> {
-        Ok(Self::from_listener(TcpListener::bind_with(address, options)?))
+        let reuse_port = options.reuse_port || workers() > 1;
+        Ok(Self::from_listener(TcpListener::bind_with(address, ListenOptions { reuse_port, ..options })?))
     }
 
-    /// Serves a listener that was bound before.
+    /// Serves a listener that was bound before. With several workers it must have been bound with `reuse_port`.
     pub fn from_listener(listener: TcpListener) -> Self {
         Self { listener, config: Config::default(), counters: Counters::new(workers()), log: None }
     }
@@ -270,7 +276,7 @@ where
 /// One answer, for an access log.
 #[derive(Debug)]
 pub struct AccessRecord<'a> {
-    /// The request line as it came.
+    /// The request line, 8 KiB of it at most. For HTTP/2 it is made of the pseudo-header fields.
     pub request_line: &'a [u8],
     /// The answer's status.
     pub status: StatusCode,

@@ -1,23 +1,6 @@
 //! Server-sent events (WHATWG HTML, 9.2): an answer that goes on for as long as there is something to tell.
 //!
-//! [`Request::events`] begins the answer, and [`EventWriter`] writes to it:
-//!
-//! ```
-//! use core::time::Duration;
-//! use plimsoll_http::{Error, Event, EventsConfig, Request, Response};
-//!
-//! async fn clock(mut req: Request) -> Result<Response, Error> {
-//!     // A browser that comes back says which event it saw last.
-//!     let mut at: u64 = req.last_event_id().and_then(|id| id.parse().ok()).unwrap_or(0);
-//!     let mut events = req.events(EventsConfig::default())?;
-//!     // Heartbeats while nothing happens, and `None` when the server stops.
-//!     while events.wait(plimsoll_runtime::sleep(Duration::from_secs(1))).await?.is_some() {
-//!         at += 1;
-//!         events.send(&Event::data("tick\ntock").event("clock").id(&at.to_string())).await?;
-//!     }
-//!     events.finish().await
-//! }
-//! ```
+//! [`Request::events`] begins the answer, and [`EventWriter`] writes to it.
 //!
 //! To tell many the same, see [`Hub`](crate::Hub).
 
@@ -236,6 +219,23 @@ pub(crate) const HEARTBEAT: &[u8] = b":\n\n";
 /// Writes server-sent events, as fast as the peer takes them. See [`Request::events`].
 ///
 /// Dropped before [`finish`](Self::finish), it leaves the answer cut short, which a browser takes as a lost connection.
+///
+/// ```
+/// use core::time::Duration;
+/// use plimsoll_http::{Error, Event, EventsConfig, Request, Response};
+///
+/// async fn clock(mut req: Request) -> Result<Response, Error> {
+///     // A browser that comes back says which event it saw last.
+///     let mut at: u64 = req.last_event_id().and_then(|id| id.parse().ok()).unwrap_or(0);
+///     let mut events = req.events(EventsConfig::default())?;
+///     // Heartbeats while nothing happens, and `None` when the server stops.
+///     while events.wait(plimsoll_runtime::sleep(Duration::from_secs(1))).await?.is_some() {
+///         at += 1;
+///         events.send(&Event::data("tick\ntock").event("clock").id(&at.to_string())).await?;
+///     }
+///     events.finish().await
+/// }
+/// ```
 #[derive(Debug)]
 pub struct EventWriter {
     out: BodyWriter,

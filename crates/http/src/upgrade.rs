@@ -117,7 +117,9 @@ pub(crate) fn tunnel(view: &RequestView<'_>) -> Result<Response, Error> {
         return Err(Error::Misuse("only a CONNECT becomes a tunnel"));
     }
     if view.version() > Version::HTTP_11 {
-        return Err(Error::Unsupported("tunnels in streams of HTTP/2"));
+        return Err(Error::Unsupported(
+            "tunnels of HTTP/2 as whole connections (Request::accept_tunnel takes them as streams)",
+        ));
     }
     Ok(Response::new(StatusCode::OK))
 }

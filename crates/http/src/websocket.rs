@@ -134,7 +134,7 @@ pub struct WebSocketConfig {
     pub close_timeout: Duration,
     /// permessage-deflate with peers that offer it, as near to this as they offer; `None`: never. A window that is taken over from message to message
     /// costs memory for as long as the connection lives: [`Deflater::heap_bytes`](plimsoll_codec::ws::Deflater::heap_bytes) and
-    /// [`Inflater::HEAP_BYTES`](plimsoll_codec::ws::Inflater::HEAP_BYTES), charged; it is not agreed on unless memory is calm. `None`.
+    /// [`Inflater::HEAP_BYTES`](plimsoll_codec::ws::Inflater::HEAP_BYTES), charged; it is not agreed on unless memory is calm. With the feature `deflate`. `None`.
     #[cfg(feature = "deflate")]
     pub compression: Option<plimsoll_codec::ws::Compression>,
 }

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use plimsoll_http::{Config, Error, ProxyProtocol, Request, Response, Server, StatusCode, TcpOptions};
+use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::net::TcpStream;
-use plimsoll_runtime::{Result, sleep, spawn};
+use plimsoll_runtime::{Result, Runtime, sleep, spawn};
 
 use rig::drops::Drops;
 use rig::{in_simulation, on_each, read, serve, talk};
@@ -328,6 +329,27 @@ fn sockets_are_set_to_what_the_config_says() {
         assert!(talk(server.address, &[CLOSE], None).await?.ends_with("/a"));
         server.stop().await
     });
+}
+
+#[test]
+fn a_server_that_is_bound_with_options_runs_on_all_workers() {
+    let world = World::new(SimConfig::new(3));
+    let simulation = Runtime::builder().workers(2).simulate(&world).expect("a simulation starts");
+    let run = simulation.block_on(async {
+        let options = plimsoll_runtime::net::ListenOptions { backlog: 16, ..Default::default() };
+        let server = Server::bind_with("127.0.0.1:81".parse().expect("an address"), options)?;
+        let address = server.local_addr();
+        let serving = spawn(server.serve(|_req: Request| async { plimsoll_runtime::worker_index().to_string() }))?;
+        let mut workers = std::collections::BTreeSet::new();
+        for _ in 0..50 {
+            let answer = talk(address, &[CLOSE], None).await?;
+            workers.extend(answer.chars().last());
+        }
+        assert_eq!(workers.into_iter().collect::<String>(), "01");
+        plimsoll_runtime::Spawner::current().stop();
+        serving.await.expect("no panic")
+    });
+    run.expect("the simulation runs");
 }
 
 #[test]

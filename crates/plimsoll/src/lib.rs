@@ -20,11 +20,16 @@
 //! | the root | [`Runtime`], [`spawn`], [`sleep`] and the like |
 //! | [`net`] | TCP streams, listeners, the connection table |
 //! | [`fs`] | files |
+//! | [`io`] | traits for streams, relays |
+//! | [`time`], [`signal`] | timers, the orderly stop |
+//! | [`plan`] | what the fixed parts and each connection will take |
 //! | [`http`] | the HTTP server |
 //! | [`memory`] | waiting for memory, accounts, the level |
 //! | [`alloc`] | a global allocator that counts |
 //! | [`pool`](mod@pool) | the budget, leases, `TieredBuf`: useful without the rest |
 //! | [`reactor`], [`sim`] | the completion driver, and the simulated world |
+//!
+//! Features: `router` (default) adds [`http::Router`], `deflate` permessage-deflate for WebSockets.
 #![forbid(unsafe_code)]
 
 #[doc(hidden)]

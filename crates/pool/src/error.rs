@@ -72,6 +72,9 @@ impl fmt::Display for OverBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.wanted_bytes;
         match self.cause {
+            Shortage::Line if bytes == 0 => {
+                f.write_str("the memory line leaves no room: give something back, or raise the line")
+            }
             Shortage::Line => {
                 write!(f, "{bytes} more bytes would cross the memory line: give something back, or raise the line")
             }

@@ -19,7 +19,7 @@ pub enum Level {
     Calm = 0,
     /// Growth stops, free pages go back sooner, idle timeouts are a quarter, windows stop growing.
     Yellow = 1,
-    /// Accepting pauses, no new heads are read, answers close their connections.
+    /// Accepting pauses, answers close their connections, and who holds most gives way.
     Orange = 2,
     /// Somebody waits: only what was reserved is given.
     Red = 3,

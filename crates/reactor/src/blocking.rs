@@ -36,6 +36,23 @@ pub struct BlockingConfig {
     pub idle_timeout_ms: u32,
 }
 
+impl BlockingConfig {
+    /// Whether a pool can be made of these sizes.
+    ///
+    /// # Errors
+    ///
+    /// Which of them is too small, and what is the least.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.threads_max == 0 || self.queue_max == 0 {
+            return Err("a blocking pool has at least one thread and room for one job");
+        }
+        if self.stack_bytes < STACK_BYTES_MIN {
+            return Err("a thread of the blocking pool has a stack of at least 16 KiB");
+        }
+        Ok(())
+    }
+}
+
 impl Default for BlockingConfig {
     fn default() -> Self {
         Self { threads_max: 16, stack_bytes: 128 * 1024, queue_max: 1_024, idle_timeout_ms: 5_000 }
@@ -124,8 +141,9 @@ impl Blocking {
     ///
     /// When a size is below what [`BlockingConfig`] states.
     pub fn new(config: BlockingConfig, budget: &Arc<Budget>) -> Arc<Self> {
-        assert!(config.threads_max > 0 && config.queue_max > 0, "a pool without threads or queue runs nothing");
-        assert!(config.stack_bytes >= STACK_BYTES_MIN, "a thread needs a stack of at least 16 KiB");
+        if let Err(why) = config.check() {
+            panic!("{why}");
+        }
         let state = State {
             phase: Phase::Open,
             queue: VecDeque::new(),

@@ -42,6 +42,27 @@ pub struct DriverConfig {
     pub drop_deadline: Duration,
 }
 
+impl DriverConfig {
+    /// Whether a driver can be made of these sizes.
+    ///
+    /// # Errors
+    ///
+    /// Which of them is out of range, and what it may be.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if !self.entries.is_power_of_two() || self.entries > ENTRIES_MAX {
+            return Err("a submission queue has 1 to 32,768 entries, a power of two");
+        }
+        if !self.receive_buffers.is_power_of_two() || self.receive_buffers > RECEIVE_BUFFERS_MAX {
+            return Err("a group has 1 to 64 receive buffers, a power of two");
+        }
+        Ok(())
+    }
+}
+
+/// What the kernel allows (`IORING_MAX_ENTRIES`).
+const ENTRIES_MAX: u32 = 32_768;
+const RECEIVE_BUFFERS_MAX: u16 = 64;
+
 impl Default for DriverConfig {
     fn default() -> Self {
         Self { entries: 1_024, receive_buffers: 4, drop_deadline: Duration::from_secs(1) }
@@ -115,10 +136,9 @@ impl Driver {
         pool: &Pool,
         blocking: &Arc<Blocking>,
     ) -> Result<Self, Error> {
-        assert!(
-            config.entries.is_power_of_two() && config.receive_buffers.is_power_of_two(),
-            "sizes of rings are powers of two"
-        );
+        if let Err(why) = config.check() {
+            panic!("{why}");
+        }
         let doorbell = Doorbell::new()?;
         let backend = match selected.kind {
             DriverKind::Uring => Backend::Uring(Box::new(Uring::new(selected.receive, config, pool, &doorbell)?)),

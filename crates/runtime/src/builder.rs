@@ -39,7 +39,7 @@ const RESERVE_PART: u64 = 16;
 /// | driver | io_uring where it works, else mio |
 /// | signals | SIGINT and SIGTERM are left alone |
 /// | stall limit | 10 ms |
-/// | free memory goes back | after 2 s; 250 ms when 75 % of the line are charged |
+/// | free memory goes back | after 2 s; 250 ms when 75 % of the line are in use |
 /// | longest wait for memory | 10 s |
 ///
 /// ```
@@ -162,7 +162,8 @@ impl Builder {
         self
     }
 
-    /// How long an orderly stop waits for what runs. Default 10 s.
+    /// How long the shutdown waits for operations and blocking calls, after all tasks were dropped. Default 10 s. A server has a time of its own
+    /// before that, for the exchanges that run when the stop is asked for.
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.drain_timeout = timeout;
         self
@@ -211,7 +212,12 @@ impl Builder {
         if self.worker_stack_bytes < 128 * 1024 {
             return Err(Error::Config("a worker's stack must have at least 128 KiB"));
         }
+        self.check_sizes()?;
         Ok(workers)
+    }
+
+    fn check_sizes(&self) -> Result<()> {
+        self.driver_config.check().and(self.blocking.check()).and(self.decay.check()).map_err(Error::Config)
     }
 
     /// Makes the runtime: chooses the driver, charges the fixed parts, starts the worker threads.
@@ -266,7 +272,7 @@ impl Builder {
     }
 
     /// Makes a runtime inside a simulated world: all its workers run on the thread that calls [`Simulation::block_on`], in an order that the
-    /// world's seed decides, in the world's time.
+    /// world's seed decides, in the world's time. One worker, unless [`workers`](Self::workers) said otherwise.
     ///
     /// # Errors
     ///
@@ -276,6 +282,7 @@ impl Builder {
             None => 1,
             Some(_) => self.worker_count()?,
         };
+        self.check_sizes()?;
         let shared = self.shared(workers, true);
         Simulation::start(self, world, shared)
     }

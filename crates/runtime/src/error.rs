@@ -68,9 +68,11 @@ impl fmt::Display for Error {
             Self::System(errno) => errno.fmt(f),
             Self::ConnectionClosed => f.write_str("the peer closed the connection"),
             Self::SendInterrupted => f.write_str("an earlier send was dropped midway: close the connection"),
-            Self::TimedOut => f.write_str("timed out"),
+            Self::TimedOut => f.write_str("timed out: try again, or allow more time"),
             Self::ShuttingDown => f.write_str("the runtime is shutting down"),
-            Self::BlockingQueueFull => f.write_str("the blocking pool's queue is full"),
+            Self::BlockingQueueFull => {
+                f.write_str("the blocking pool's queue is full: await earlier calls, or make it longer")
+            }
             Self::InboxFull => write!(
                 f,
                 "the worker has not taken the last {INBOX_JOBS_MAX} closures yet: await handles of earlier ones before more are sent"

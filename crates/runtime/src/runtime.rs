@@ -34,7 +34,7 @@ mod tests;
 pub struct Report {
     /// Bytes still charged after every task was dropped and everything free was given back.
     pub charged_bytes: u64,
-    /// Bytes of the fixed parts among them: rings, receive buffers, tables of the pool, stacks of workers.
+    /// Bytes of the fixed parts among them: rings, receive buffers, tables of the pool.
     pub fixed_bytes: u64,
     /// The most bytes that were charged at any time.
     pub peak_bytes: u64,

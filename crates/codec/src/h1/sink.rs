@@ -134,6 +134,7 @@ pub fn check_field(name: &[u8], value: &[u8]) -> Result<(), Error> {
         return Err(Error::ResponseFieldInvalid);
     }
     let is_reserved = match name.len() {
+        4 => name.eq_ignore_ascii_case(b"date"),
         10 => name.eq_ignore_ascii_case(b"connection"),
         14 => name.eq_ignore_ascii_case(b"content-length"),
         17 => name.eq_ignore_ascii_case(b"transfer-encoding"),

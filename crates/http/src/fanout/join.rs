@@ -16,7 +16,8 @@ use crate::{Error, Request, Response, StatusCode, sse};
 
 impl Hub {
     /// Answers with a WebSocket (RFC 6455) that is a member from then on: it gets what is published, and what it sends goes to
-    /// [`HubHandler::message`](super::HubHandler::message). 503 when the hub has as many members as it may have.
+    /// [`HubHandler::message`](super::HubHandler::message). 503 when the hub has as many members as it may have; 426 for a WebSocket of HTTP/2, whose
+    /// connection has other streams: [subscribe](Self::subscribe) there.
     ///
     /// # Errors
     ///

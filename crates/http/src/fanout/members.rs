@@ -112,7 +112,7 @@ impl Place {
     }
 }
 
-/// Bytes of a member that waits, in the table. Its armed receive comes on top, and on epoll its readiness.
+/// Bytes of a member that waits, in the table. Its armed receive and its readiness come on top.
 pub const MEMBER_BYTES: usize = Table::<Place>::ENTRY_BYTES;
 
 const _: () = assert!(MEMBER_BYTES <= 192, "a member that waits is small");

@@ -72,7 +72,7 @@ pub struct HubConfig {
     /// Members at most, on all workers. No limit but the memory line's.
     pub members_max: u32,
     /// Of members that are WebSockets. Its `send_timeout` and `close_timeout` hold for streams of events too; of its limits the smaller of
-    /// `message_bytes_max` counts.
+    /// `message_bytes_max` counts. Nothing is compressed: what `compression` says is not used.
     pub websocket: WebSocketConfig,
     /// Of members that are streams of events.
     pub events: EventsConfig,

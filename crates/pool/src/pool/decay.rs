@@ -38,6 +38,26 @@ pub struct DecayConfig {
     pub tick_ranges_max: usize,
 }
 
+impl DecayConfig {
+    /// Whether these times and amounts make sense together.
+    ///
+    /// # Errors
+    ///
+    /// Which of them does not, and what it may be.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.fast.is_zero() || self.slow < self.fast {
+            return Err("free memory is kept for some time: `fast` is not zero, and `slow` is not shorter");
+        }
+        if !(1..=crate::segments::BATCH_SPANS).contains(&self.tick_ranges_max) {
+            return Err("a tick gives 1 to 512 ranges back");
+        }
+        if self.tick_bytes_max < 128 << 10 {
+            return Err("a tick can give the largest buffer back: at least 128 KiB");
+        }
+        Ok(())
+    }
+}
+
 impl Default for DecayConfig {
     /// 2 s and 250 ms; as much at a time as was measured to take less than 200 us.
     fn default() -> Self {
@@ -109,15 +129,12 @@ impl Decay {
     ///
     /// # Panics
     ///
-    /// If a time is zero, `slow` is shorter than `fast`, or a tick may give back less than a buffer of 128 KiB or more than 512 ranges.
+    /// If [`check`](DecayConfig::check) says so.
     #[must_use]
     pub fn new(config: DecayConfig) -> Self {
-        assert!(
-            !config.fast.is_zero() && config.slow >= config.fast,
-            "memory is kept for some time, and less when it is short"
-        );
-        assert!((1..=crate::segments::BATCH_SPANS).contains(&config.tick_ranges_max), "1 to 512 ranges with one call");
-        assert!(config.tick_bytes_max >= 128 << 10, "the largest buffer can be given back");
+        if let Err(why) = config.check() {
+            panic!("{why}");
+        }
         Self { config, state: State::Idle, refusals_seen: 0 }
     }
 

@@ -69,11 +69,15 @@ impl TcpListener {
         Self::bind_with(address.0, ListenOptions { reuse_port: crate::workers() > 1, ..ListenOptions::default() })
     }
 
-    /// Binds and listens.
+    /// Binds and listens. Only with `reuse_port` can other workers listen at the address, too.
     ///
     /// # Errors
     ///
     /// As [`bind`](Self::bind).
+    ///
+    /// # Panics
+    ///
+    /// For a backlog of 0 or more than 65,535, and outside of a runtime.
     pub fn bind_with(address: SocketAddr, options: ListenOptions) -> Result<Self> {
         let worker = Worker::current();
         let fd = worker.driver.borrow_mut().listen(address, &options)?;

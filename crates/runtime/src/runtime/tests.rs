@@ -4,12 +4,13 @@
 use core::time::Duration;
 
 use plimsoll_reactor::sim::{Faults, SimConfig, World};
+use plimsoll_reactor::{BlockingConfig, DriverConfig};
 
 use crate::net::{ListenOptions, TcpListener, TcpStream};
 use crate::worker::INBOX_JOBS_MAX;
 use crate::{
-    ContainerLimit, DriverChoice, Error, MemoryLimit, Result, Runtime, Spawner, sleep, spawn, spawn_on, worker_index,
-    workers,
+    ContainerLimit, DecayConfig, DriverChoice, Error, MemoryLimit, Result, Runtime, Spawner, sleep, spawn, spawn_on,
+    worker_index, workers,
 };
 
 /// An echo server on every worker, and clients on every worker: how many bytes came back.
@@ -129,6 +130,31 @@ fn values_out_of_range_are_errors() {
     assert!(matches!(Runtime::builder().workers(0).build(), Err(Error::Config(_))));
     assert!(matches!(Runtime::builder().workers(1_025).build(), Err(Error::Config(_))));
     assert!(matches!(Runtime::builder().workers(1).worker_stack_bytes(1).build(), Err(Error::Config(_))));
+    let rings = |entries, receive_buffers| DriverConfig { entries, receive_buffers, ..DriverConfig::default() };
+    let threads = |threads_max, queue_max, stack_bytes| BlockingConfig {
+        threads_max,
+        queue_max,
+        stack_bytes,
+        ..BlockingConfig::default()
+    };
+    let builder = || Runtime::builder().workers(1);
+    let sizes = [
+        builder().driver_config(rings(1_000, 4)),
+        builder().driver_config(rings(1 << 16, 4)),
+        builder().driver_config(rings(1_024, 0)),
+        builder().driver_config(rings(1_024, 128)),
+        builder().blocking(threads(0, 1, 128 * 1_024)),
+        builder().blocking(threads(1, 0, 128 * 1_024)),
+        builder().blocking(threads(1, 1, 1_024)),
+        builder().decay(DecayConfig { fast: Duration::ZERO, ..DecayConfig::default() }),
+        builder().decay(DecayConfig { tick_ranges_max: 0, ..DecayConfig::default() }),
+        builder().decay(DecayConfig { tick_bytes_max: 4_096, ..DecayConfig::default() }),
+    ];
+    for builder in sizes {
+        let simulated = builder.clone().simulate(&World::new(SimConfig::new(1)));
+        assert!(matches!(simulated, Err(Error::Config(_))), "{builder:?}");
+        assert!(matches!(builder.build(), Err(Error::Config(_))));
+    }
 }
 
 #[test]

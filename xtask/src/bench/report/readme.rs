@@ -53,7 +53,7 @@ fn block(record: &Record) -> String {
     line(&format!(
         "Measured by `cargo xtask bench` on Linux {}, {} cores ({}), {} MiB of memory; one serving thread on one core, the load on another; medians of \
          at least {rounds} interleaved rounds. In brackets: the ratio to a bare loop on the same driver that only counts the ends of requests. \
-         **Bold**: the best, floors aside. `-`: it cannot do this. All figures: [{TABLES}]({TABLES}).",
+         **Bold**: the best, floors aside. `-`: not measured; the tables say why. All figures: [{TABLES}]({TABLES}).",
         machine.kernel, machine.cores, machine.cpu, machine.memory_mib
     ));
     let busiest = record.profiles.iter().filter_map(|profile| profile.load_average).reduce(f64::max);

@@ -174,7 +174,7 @@ fn error_responses_close_and_are_complete() {
 
 #[test]
 fn fields_cannot_smuggle() {
-    let refused: [(&str, &[u8], Error); 14] = [
+    let refused: [(&str, &[u8], Error); 15] = [
         ("a", b"b\r\nc: d", ResponseFieldInvalid),
         ("a", b"b\rc", ResponseFieldInvalid),
         ("a", b"b\nc", ResponseFieldInvalid),
@@ -188,6 +188,7 @@ fn fields_cannot_smuggle() {
         ("Content-Length", b"5", FieldReserved),
         ("transfer-encoding", b"chunked", FieldReserved),
         ("CONNECTION", b"close", FieldReserved),
+        ("Date", b"Sun, 06 Nov 1994 08:49:37 GMT", FieldReserved),
         ("content-length", b"\n", ResponseFieldInvalid),
     ];
     for (name, value, error) in refused {
