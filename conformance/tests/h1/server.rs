@@ -121,7 +121,14 @@ fn census(report: &Report) {
 async fn run(pieces: Pieces) -> (Vec<Outcome>, Failures) {
     // The cases are those of a server that speaks HTTP/1.1 alone. Whether a handler has asked for the rest of a body when the client closes its half is
     // a matter of time, and so would be by default whether it is told or dropped.
-    let config = Config { http2: Http2::Off, half_close: HalfClose::Answered, ..Config::default() };
+    // None is about time: what is sent in pieces takes as long as it takes.
+    let config = Config {
+        http2: Http2::Off,
+        half_close: HalfClose::Answered,
+        head_timeout: PATIENCE,
+        body_timeout: PATIENCE,
+        ..Config::default()
+    };
     let server = Server::bind("127.0.0.1:0").expect("a free port").config(config);
     let address = server.local_addr();
     let serving = spawn(server.serve(answer)).expect("there is room");
@@ -238,4 +245,4 @@ const AT_A_TIME: usize = 32;
 /// No case is sent in more pieces.
 const PIECES_MAX: usize = 600;
 /// Virtual on the simulation; never reached elsewhere, unless something is wrong.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);

@@ -146,6 +146,7 @@ fn a_peer_that_goes_away_or_waits_in_the_middle_is_noticed() {
             }
         };
         let config = Config { body_timeout: Duration::from_millis(600), ..small() };
+        let patient = serve(small(), handler.clone())?;
         let server = serve(config, handler)?;
         let whole = request(400_000, "");
         // One ends its half, one waits for too long.
@@ -158,7 +159,7 @@ fn a_peer_that_goes_away_or_waits_in_the_middle_is_noticed() {
         let _answer = timeout(Duration::from_secs(20), read(&mut waits, None)).await;
         assert_eq!(seen.load(Ordering::Relaxed), 2, "both handlers were told");
         // One that is slow is not late.
-        let mut slow = TcpStream::connect(server.address).await?;
+        let mut slow = TcpStream::connect(patient.address).await?;
         for piece in whole.chunks(50_000) {
             slow.send_bytes(piece).await?;
             sleep(Duration::from_millis(20)).await;

@@ -7,7 +7,7 @@ mod rig;
 use core::cell::Cell;
 use core::time::Duration;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use plimsoll_http::{Config, Error, ProxyProtocol, Request, Response, Server, StatusCode, TcpOptions};
 use plimsoll_reactor::sim::{SimConfig, World};
@@ -271,13 +271,15 @@ fn no_more_is_read_ahead_than_the_configured_number() {
 #[test]
 fn what_must_finish_does_though_the_client_goes_away() {
     on_each("must finish", async || {
-        let finished = Arc::new(AtomicU32::new(0));
-        let count = Arc::clone(&finished);
+        let (finished, gate) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
+        let (count, open) = (Arc::clone(&finished), Arc::clone(&gate));
         let server = serve(Config::default(), move |req: Request| {
-            let count = Arc::clone(&count);
+            let (count, open) = (Arc::clone(&count), Arc::clone(&open));
             async move {
                 let guard = (req.path() == "/a").then(|| req.must_finish());
-                sleep(Duration::from_millis(40)).await;
+                while !open.load(Ordering::Relaxed) {
+                    sleep(Duration::from_millis(5)).await;
+                }
                 count.fetch_add(1, Ordering::Relaxed);
                 drop(guard);
                 Response::text("done")
@@ -288,8 +290,14 @@ fn what_must_finish_does_though_the_client_goes_away() {
             client.send_bytes(request).await?;
             sleep(Duration::from_millis(5)).await;
         }
-        sleep(Duration::from_millis(5)).await;
+        for _ in 0..1_000 {
+            if server.counters.totals().active == 0 {
+                break;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
         assert_eq!(server.counters.totals().active, 0, "the connections are gone");
+        gate.store(true, Ordering::Relaxed);
         server.stop().await?;
         assert_eq!(finished.load(Ordering::Relaxed), 1, "the stop waited for the one that said so");
         Ok(())

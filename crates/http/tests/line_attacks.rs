@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use plimsoll_http::{Error, Request, Response, Server, StatusCode, WebSocketConfig, WebSocketRef};
+use plimsoll_http::{Config, Error, Request, Response, Server, StatusCode, WebSocketConfig, WebSocketRef};
 use plimsoll_runtime::{MemoryLimit, sleep};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -49,12 +49,15 @@ async fn answer(mut req: Request) -> Result<Response, Error> {
             Ok(Response::text(bytes.to_string()))
         }
         "/never-read" => {
-            sleep(PATIENCE).await;
+            sleep(PATIENCE * 2).await;
             Ok(Response::text("late"))
         }
         "/socket" => {
             let deaf = |_: &mut WebSocketRef<'_>, _| Ok(());
-            req.serve_websocket(&WebSocketConfig::default(), deaf)
+            let patient = PATIENCE * 2;
+            let config =
+                WebSocketConfig { message_timeout: patient, ping_interval: Some(patient), ..Default::default() };
+            req.serve_websocket(&config, deaf)
         }
         _ => Ok(Response::text("fine")),
     }
@@ -107,7 +110,9 @@ type Attack = fn(SocketAddr, &Siege);
 /// Runs an attack on a server of each driver beside an honest client.
 fn withstand(name: &str, attack: Attack) {
     under_line(name, LINE, async |runtime| {
-        let server = Server::bind("127.0.0.1:0")?;
+        // How long who finds no room waits is not what is judged.
+        let config = Config { memory_timeout: PATIENCE, ..Config::default() };
+        let server = Server::bind("127.0.0.1:0")?.config(config);
         let to = server.local_addr();
         let (served, slowest) = serve_until(server.serve(answer), move || besiege(to, attack)).await?;
         println!("{name} on {}: {served} honest requests, the slowest took {slowest:?}", runtime.driver().kind);

@@ -104,9 +104,11 @@ fn a_handler_that_blocks_the_loop_is_named() {
             let from = text.split("took_ms=").nth(1)?;
             from.split_whitespace().next()?.parse::<u64>().ok()
         };
+        // On a busy machine another of its polls may take long, too.
         let named: Vec<&String> = named.filter(|text| text.contains("handler_that_blocks")).collect();
-        assert_eq!(named.len(), 1, "once, on {driver:?}: {seen:?}");
-        assert!(took(named[0]).is_some_and(|took_ms| took_ms > LIMIT.as_millis() as u64), "{seen:?}");
+        assert!(!named.is_empty(), "named, on {driver:?}: {seen:?}");
+        let is_long = |text: &&String| took(text).is_some_and(|took_ms| took_ms > LIMIT.as_millis() as u64);
+        assert!(named.iter().all(is_long), "{seen:?}");
         assert!(runtime.shutdown().is_clean());
     }
 }

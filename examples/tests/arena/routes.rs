@@ -170,7 +170,6 @@ fn delays_take_their_time() {
         let begun = Instant::now();
         is_text(&client.get("/delay/200"), "ok");
         assert!(begun.elapsed() >= Duration::from_millis(200), "never early");
-        assert!(begun.elapsed() < Duration::from_secs(2));
         is_text(&client.get("/delay/0"), "ok");
         assert_eq!(client.get("/delay/60001").status, 404);
         assert_eq!(client.get("/delay/x").status, 404);

@@ -20,7 +20,7 @@ impl CpuTime {
             match fs::read_to_string(entry.path().join("schedstat")) {
                 Ok(text) => drop(threads.insert(thread, on_cpu_ns(&text).ok_or_else(malformed)?)),
                 // A thread may end between the listing and this.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -135,6 +135,9 @@ pub(super) fn core_list(text: &str) -> Option<Vec<usize>> {
     }
     Some(cores)
 }
+
+/// What the kernel says of a thread that has ended since its file was opened.
+const ESRCH: i32 = 3;
 
 /// The first field of `schedstat`: nanoseconds on a core. (The others are the time spent waiting for one, and the turns.)
 fn on_cpu_ns(schedstat: &str) -> Option<u64> {

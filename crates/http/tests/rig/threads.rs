@@ -12,7 +12,7 @@ use plimsoll_runtime::{MemoryLimit, Result, Runtime, Spawner};
 use super::support::real_runtimes;
 
 /// So long a client waits for what must come, and no longer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs a scenario under a line. At its end the line was kept, nobody waits for memory, and nothing is left.
 pub(crate) fn under_line(name: &str, line: MemoryLimit, scenario: impl AsyncFn(&Runtime) -> Result<()>) {

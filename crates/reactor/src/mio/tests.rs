@@ -58,7 +58,7 @@ impl Bench {
 
     /// The completion of an operation; no other may come.
     fn completion(&mut self, key: Key) -> Completion {
-        let deadline = sys::now() + Duration::from_secs(10);
+        let deadline = sys::now() + Duration::from_secs(60);
         loop {
             // Also when it is there: one that the deadline has brought to light was forgotten before.
             assert!(self.driver.now() < deadline, "it ends");

@@ -30,6 +30,8 @@ use crate::{
     Blocking, BlockingConfig, Completion, Driver, DriverKind, Interest, Payload, Selected, SendBytes, Shutdown, Token,
 };
 
+/// How long anything may take at most.
+const PATIENCE: Duration = Duration::from_secs(60);
 const MODES: [ReceiveMode; 3] = [ReceiveMode::Incremental, ReceiveMode::Classic, ReceiveMode::Poll];
 
 /// A driver with its surroundings.
@@ -106,7 +108,7 @@ impl Bench {
 
     /// Nothing may be left behind.
     fn finish(&mut self) {
-        let deadline = sys::now() + Duration::from_secs(2);
+        let deadline = sys::now() + PATIENCE;
         let report = self.driver.shutdown(deadline);
         assert_eq!((report.in_flight, report.leaked_bytes), (0, 0));
         assert_eq!(self.driver.counters().stale, 0);
@@ -148,14 +150,14 @@ impl Bench {
         self.driver.enter(Wait::No).unwrap();
     }
 
-    /// The next completion; a few seconds without one are a failure.
+    /// The next completion; a minute without one is a failure.
     fn completion(&mut self) -> Completion {
-        let deadline = sys::now() + Duration::from_secs(5);
+        let deadline = sys::now() + PATIENCE;
         loop {
             if let Some(completion) = self.driver.reap() {
                 return completion;
             }
-            assert!(sys::now() < deadline, "no completion in 5 s, {} in flight", self.driver.in_flight());
+            assert!(sys::now() < deadline, "no completion in a minute, {} in flight", self.driver.in_flight());
             self.driver.enter(Wait::Until(deadline)).unwrap();
         }
     }

@@ -169,7 +169,10 @@ impl Bench {
     pub(crate) fn settle(&mut self) {
         self.reap();
         let deadline = self.driver.now() + SHORT_WHILE;
-        while self.driver.now() < deadline {
+        let mut rounds = 0;
+        // Also after a pause of this thread there are some turns.
+        while self.driver.now() < deadline || rounds < 3 {
+            rounds += 1;
             self.driver.enter(Wait::Until(deadline)).expect("a wait");
             self.reap();
         }

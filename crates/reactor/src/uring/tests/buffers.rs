@@ -342,7 +342,7 @@ fn starved_receives_do_not_hold_up_the_exit() {
         bench.assert_quiet();
         let before = sys::now();
         bench.finish();
-        assert!(sys::now() - before < Duration::from_millis(500));
+        assert!(sys::now() - before < Duration::from_secs(10));
         assert!(
             held.iter().all(|completion| received(completion).iter().all(|byte| *byte == 0xee)),
             "readable to the end"
@@ -388,7 +388,10 @@ struct Bare {
 impl Bare {
     fn next(&mut self) -> Option<(Token, Result<u32, Errno>, Vec<u8>)> {
         let deadline = sys::now() + Duration::from_millis(50);
-        while sys::now() < deadline {
+        let mut rounds = 0;
+        // Also after a pause of this thread there are some rounds.
+        while sys::now() < deadline || rounds < 3 {
+            rounds += 1;
             if let Some(raw) = self.uring.next(&mut self.slots) {
                 let Some(Finished::Completed(completion)) = self.slots.finish(raw) else {
                     panic!("nothing was orphaned")
@@ -430,7 +433,7 @@ fn a_receive_on_a_worker_thread_never_shows_bytes_of_another() {
     let entry = Entry::start(key, &mut slot.op, bare.uring.receiver.group(), Arming::Starved).on_worker();
     assert!(bare.uring.ring.push(&entry));
     bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
-    std::thread::sleep(Duration::from_millis(20));
+    std::thread::sleep(Duration::from_millis(200));
 
     // The worker has taken room that it has not filled. Whatever comes now lies behind that room.
     bare.receive(first, 1);
@@ -473,7 +476,7 @@ fn bare_with_a_worker(bench: &mut Bench, config: &DriverConfig, worker: Fd) -> O
     let entry = Entry::start(key, &mut slot.op, bare.uring.receiver.group(), Arming::Starved).on_worker();
     assert!(bare.uring.ring.push(&entry));
     bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
-    std::thread::sleep(Duration::from_millis(20));
+    std::thread::sleep(Duration::from_millis(200));
     Some(bare)
 }
 

@@ -211,7 +211,7 @@ fn the_exit_ends_everything_that_waits() {
         scenes[0].happen(bench);
         let before = sys::now();
         bench.finish();
-        assert!(sys::now() - before < Duration::from_secs(1));
+        assert!(sys::now() - before < Duration::from_secs(10));
         for scene in scenes {
             sys::close(scene.listener).unwrap();
             sys::close(scene.fd).unwrap();

@@ -65,7 +65,7 @@ fn held_connections_are_said_to_be_held() {
 
 #[test]
 fn a_server_that_closes_is_noticed() {
-    let plan = Plan { connections: 4, half: true, then: Then::Hold(Duration::from_millis(300)), ..Plan::GET };
+    let plan = Plan { connections: 4, half: true, then: Then::Hold(Duration::from_secs(3)), ..Plan::GET };
     let closing = server(|mut stream| drop(stream.read(&mut [0; 64])));
     let tally = last(&events(&plan, closing, None));
     assert_eq!((tally.requests, tally.closed + tally.refused), (0, 4));
