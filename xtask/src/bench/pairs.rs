@@ -27,6 +27,8 @@ impl Back {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
         socket.listen(4_096)?;
+        // A relay that takes a connection and never opens the other is an error, not a wait for ever.
+        socket.set_read_timeout(Some(PATIENCE))?;
         Ok(Back { listener: socket.into() })
     }
 
