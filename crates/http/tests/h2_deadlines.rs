@@ -10,8 +10,8 @@ use plimsoll_http::{Config, Error, Request, Response, Shed, StatusCode};
 use plimsoll_runtime::{Result, now, sleep, timeout};
 
 use rig::frames::{
-    CANCEL, Client, DATA, END_HEADERS, END_STREAM, Frame, HEADERS, PING, RST_STREAM, block, frame, get, request,
-    window_update,
+    CANCEL, Client, DATA, END_HEADERS, END_STREAM, Frame, HEADERS, PING, RST_STREAM, block, frame, get, is_ended,
+    request, window_update,
 };
 use rig::{in_simulation, serve};
 
@@ -23,32 +23,16 @@ async fn large(_req: Request) -> Response {
     Response::text("x".repeat(BODY_BYTES))
 }
 
-/// What comes until nothing has come for a while, or the connection has ended.
-async fn frames(client: &mut Client, within: Duration) -> Result<Vec<Frame>> {
-    let mut all = Vec::new();
-    while let Ok(frame) = timeout(within, client.frame()).await {
-        match frame? {
-            Some(frame) => all.push(frame),
-            None => break,
-        }
-    }
-    Ok(all)
-}
-
 /// Bytes of a stream's body.
 fn body_bytes(frames: &[Frame], stream: u32) -> usize {
     frames.iter().filter(|frame| (frame.kind, frame.stream) == (DATA, stream)).map(|frame| frame.payload.len()).sum()
-}
-
-fn is_ended(frames: &[Frame], stream: u32) -> bool {
-    frames.iter().any(|frame| frame.stream == stream && frame.ends_stream())
 }
 
 /// Sends updates every so many seconds until a stream is reset: after how many seconds it was, and which; `None` if none was in 200 seconds.
 async fn reset_while(client: &mut Client, every: u64, updates: &[Vec<u8>]) -> Result<Option<(u64, u32, u32)>> {
     let start = now();
     for round in 0..200 / every as usize {
-        for frame in frames(client, Duration::from_secs(every)).await? {
+        for frame in client.frames(Duration::from_secs(every)).await? {
             if frame.kind == RST_STREAM {
                 return Ok(Some((now().since(start).as_secs(), frame.stream, frame.error_code())));
             }
@@ -67,7 +51,7 @@ fn a_body_that_waits_its_turn_behind_another_is_not_reset() {
         // The connection's window grows by 20 KB a second: each body takes 52 seconds, one after the other.
         let mut got = Vec::new();
         for _ in 0..110 {
-            got.extend(frames(&mut client, Duration::from_secs(1)).await?);
+            got.extend(client.frames(Duration::from_secs(1)).await?);
             client.send(&window_update(0, 20_000)).await?;
         }
         assert!(got.iter().all(|frame| frame.kind != RST_STREAM), "one was reset");
@@ -94,7 +78,7 @@ fn a_connection_window_that_stays_shut_costs_the_streams_that_wait() {
         })?;
         let mut client = Client::connect(server.address, &WIDE).await?;
         client.send(&[get(1, "/"), get(3, "/"), get(5, "/late")].concat()).await?;
-        let got = frames(&mut client, Duration::from_secs(100)).await?;
+        let got = client.frames(Duration::from_secs(100)).await?;
         assert_eq!(body_bytes(&got, 1), 65_535, "all that the windows allow");
         let resets: Vec<_> = got.iter().filter(|frame| frame.kind == RST_STREAM).map(|frame| frame.stream).collect();
         assert_eq!(resets, [1, 3], "and not the one that has nothing to send");
@@ -168,7 +152,7 @@ fn a_body_may_take_longer_than_its_handler() {
         client.send(&get(1, "/")).await?;
         let mut got = Vec::new();
         while !is_ended(&got, 1) {
-            got.extend(frames(&mut client, Duration::from_secs(1)).await?);
+            got.extend(client.frames(Duration::from_secs(1)).await?);
             assert!(got.iter().all(|frame| frame.kind != RST_STREAM), "{} bytes came", body_bytes(&got, 1));
             client.send(&window_update(0, 20_000)).await?;
         }
@@ -196,7 +180,7 @@ fn a_tunnel_may_take_longer_than_its_handler() {
         client.send(&frame(HEADERS, END_HEADERS, 1, &block(&fields))).await?;
         for _ in 0..5 {
             client.send(&frame(DATA, 0, 1, b"ping")).await?;
-            let got = frames(&mut client, Duration::from_secs(5)).await?;
+            let got = client.frames(Duration::from_secs(5)).await?;
             assert!(got.iter().all(|frame| frame.kind != RST_STREAM), "{got:?}");
             assert_eq!(body_bytes(&got, 1), 4, "{got:?}");
         }
@@ -287,7 +271,7 @@ fn whole_frames_that_wait_for_our_output_are_no_fault_of_the_peer() {
         sleep(Duration::from_secs(20)).await;
         assert_eq!(server.shed(), 0, "nothing is shed");
         client.send(&window_update(0, 1 << 20)).await?;
-        let got = frames(&mut client, Duration::from_secs(1)).await?;
+        let got = client.frames(Duration::from_secs(1)).await?;
         assert!(is_ended(&got, 1), "{} bytes", body_bytes(&got, 1));
         assert_eq!(got.iter().filter(|frame| frame.kind == PING).count(), 8);
         drop(client);

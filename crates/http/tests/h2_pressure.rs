@@ -9,30 +9,14 @@ use core::time::Duration;
 
 use plimsoll_http::{Config, Error, Request, Response, StatusCode};
 use plimsoll_runtime::memory::Level;
-use plimsoll_runtime::{Result, pool, sleep, timeout};
+use plimsoll_runtime::{pool, sleep};
 
 use rig::frames::{
-    ACK, Client, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PING, RST_STREAM,
-    SETTINGS, WINDOW_UPDATE, block, frame, get, request, window_update,
+    ACK, Client, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PING, RST_STREAM, SETTINGS,
+    WINDOW_UPDATE, block, frame, get, is_ended, request, window_update,
 };
 use rig::memory::{fill, fill_but, fill_to};
 use rig::{in_simulation, serve};
-
-/// What comes until nothing has come for a while, or the connection has ended.
-async fn frames(client: &mut Client, within: Duration) -> Result<Vec<Frame>> {
-    let mut all = Vec::new();
-    while let Ok(frame) = timeout(within, client.frame()).await {
-        match frame? {
-            Some(frame) => all.push(frame),
-            None => break,
-        }
-    }
-    Ok(all)
-}
-
-fn is_ended(frames: &[Frame], stream: u32) -> bool {
-    frames.iter().any(|frame| frame.stream == stream && frame.ends_stream())
-}
 
 /// Counts the bytes of a body.
 async fn count(mut req: Request) -> core::result::Result<Response, Error> {
@@ -60,7 +44,7 @@ fn settings_for_short_memory_may_be_acknowledged_late() {
             client.send(&frame(DATA, 0, 1, &[b'u'; 500])).await?;
             sleep(Duration::from_millis(1_500)).await;
         }
-        let got = frames(&mut client, Duration::from_millis(100)).await?;
+        let got = client.frames(Duration::from_millis(100)).await?;
         let offers: Vec<_> = got.iter().filter_map(|frame| frame.setting(INITIAL_WINDOW_SIZE)).collect();
         assert_eq!(offers, [16_384, 4_096], "{got:?}");
         client.send(&frame(DATA, END_STREAM, 1, &[b'u'; 1_000])).await?;
@@ -87,7 +71,7 @@ fn an_acknowledgement_that_finds_no_room_is_acted_on_later() {
         sleep(Duration::from_millis(10)).await;
         let memory = fill_to(Level::Orange).await;
         client.send(&frame(DATA, 0, 1, &[b'u'; 4_000])).await?;
-        let got = frames(&mut client, Duration::from_millis(500)).await?;
+        let got = client.frames(Duration::from_millis(500)).await?;
         assert_eq!(
             got.iter().filter_map(|frame| frame.setting(INITIAL_WINDOW_SIZE)).collect::<Vec<_>>(),
             [16_384, 4_096]
@@ -101,7 +85,7 @@ fn an_acknowledgement_that_finds_no_room_is_acted_on_later() {
         client.send(&frame(SETTINGS, ACK, 0, &[])).await?;
         sleep(Duration::from_millis(600)).await;
         drop(all);
-        let got = frames(&mut client, Duration::from_secs(1)).await?;
+        let got = client.frames(Duration::from_secs(1)).await?;
         assert!(pool().budget().level() >= Level::Orange, "all the while");
         assert!(got.iter().any(|frame| (frame.kind, frame.stream) == (WINDOW_UPDATE, 1)), "{got:?}");
         drop(memory);
@@ -156,7 +140,7 @@ fn what_is_on_its_way_when_the_client_ends_its_half_still_leaves() {
         client.socket.shutdown_write().await?;
         sleep(Duration::from_secs(3)).await;
         assert_eq!(server.shed(), 0, "nothing is shed");
-        let got = frames(&mut client, Duration::from_secs(1)).await?;
+        let got = client.frames(Duration::from_secs(1)).await?;
         assert!(is_ended(&got, 3) && is_ended(&got, 5), "{} frames", got.len());
         assert!(client.bytes.is_empty(), "whole frames");
         drop((memory, client));
@@ -184,7 +168,7 @@ fn an_answer_that_was_cut_off_without_room_does_not_look_whole() {
         sleep(Duration::from_millis(300)).await;
         drop(all);
         client.send(&window_update(1, 16_384)).await?;
-        let got = frames(&mut client, Duration::from_secs(50)).await?;
+        let got = client.frames(Duration::from_secs(50)).await?;
         assert!(!is_ended(&got, 1), "{got:?}");
         assert!(got.iter().any(|frame| (frame.kind, frame.stream) == (RST_STREAM, 1)), "{got:?}");
         drop(client);
@@ -259,7 +243,7 @@ fn what_stays_in_the_socket_for_long_ends_the_connection() {
         sleep(Duration::from_millis(1_500)).await;
         assert_eq!(server.shed(), 1, "and no longer than anything else");
         drop((all, rest, memory));
-        let got = frames(&mut client, Duration::from_secs(1)).await?;
+        let got = client.frames(Duration::from_secs(1)).await?;
         assert!(got.iter().any(|frame| frame.kind == GOAWAY), "{got:?}");
         server.stop().await
     });
@@ -290,7 +274,7 @@ fn who_is_let_go_of_gets_what_is_on_its_way_before_the_farewell() {
         sleep(Duration::from_millis(700)).await;
         assert_eq!(server.shed(), 1, "the pings find no room for so long");
         drop((all, rest, memory));
-        let got = frames(&mut client, Duration::from_secs(1)).await?;
+        let got = client.frames(Duration::from_secs(1)).await?;
         assert!([3, 5].iter().all(|&stream| is_ended(&got, stream)) && !is_ended(&got, 1), "{} frames", got.len());
         assert_eq!(got.last().map(|frame| frame.kind), Some(GOAWAY), "{} frames", got.len());
         server.stop().await

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_http::{Config, Error, Request, Response};
 use plimsoll_runtime::memory::Level;
-use plimsoll_runtime::{Kind, Result, pool, sleep, timeout};
+use plimsoll_runtime::{Kind, Result, pool, sleep};
 
 use rig::frames::{
     ACK, Client, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS,
-    REFUSED_STREAM, RST_STREAM, SETTINGS, frame, get, request, window_update,
+    REFUSED_STREAM, RST_STREAM, SETTINGS, frame, get, is_ended, request, window_update,
 };
 use rig::memory::{fill, fill_but, fill_to};
 use rig::{Running, in_simulation, serve};
@@ -81,22 +81,6 @@ async fn begin(config: Config) -> Result<(Gate, Running, Client)> {
     Ok((gate, server, client))
 }
 
-/// What comes until nothing has come for a second.
-async fn heard(client: &mut Client) -> Result<Vec<Frame>> {
-    let mut all = Vec::new();
-    while let Ok(frame) = timeout(Duration::from_secs(1), client.frame()).await {
-        match frame? {
-            Some(frame) => all.push(frame),
-            None => break,
-        }
-    }
-    Ok(all)
-}
-
-fn is_ended(frames: &[Frame], stream: u32) -> bool {
-    frames.iter().any(|frame| frame.stream == stream && frame.ends_stream())
-}
-
 /// The head of the answer on a stream.
 fn head(frames: &[Frame], stream: u32) -> &Frame {
     frames.iter().find(|frame| frame.kind == HEADERS && frame.stream == stream).expect("an answer")
@@ -118,7 +102,7 @@ fn an_answer_waits_for_room_and_its_connection_lives() {
         sleep(Duration::from_millis(500)).await;
         assert_eq!(server.shed(), 0, "nothing is shed");
         drop(held);
-        let got = heard(&mut client).await?;
+        let got = client.frames(Duration::from_secs(1)).await?;
         assert!(is_ended(&got, 1) && is_ended(&got, 3), "{got:?}");
         assert!(got.iter().all(|frame| !matches!(frame.kind, GOAWAY | RST_STREAM)), "{got:?}");
         assert_eq!(client.fetch(7, "/quick").await?, b"quick");
@@ -140,7 +124,7 @@ fn after_the_timeout_the_request_is_told_and_the_others_go_on() {
         let told = server.counters.totals().responses_total;
         drop(held);
         assert!(told.contains(&(503, 1)) && told.contains(&(200, 1)), "{told:?}");
-        let got = heard(&mut client).await?;
+        let got = client.frames(Duration::from_secs(1)).await?;
         assert!(is_ended(&got, 1) && is_ended(&got, 3), "{got:?}");
         assert!(head(&got, 1).has_status(503), "{got:?}");
         assert_eq!(client.fetch(5, "/quick").await?, b"quick");
@@ -160,7 +144,7 @@ fn without_any_room_for_long_the_connection_ends_with_a_goaway() {
         sleep(Duration::from_secs(10)).await;
         assert_eq!(server.counters.totals().active, 0, "nobody waits for ever");
         drop(held);
-        let got = heard(&mut client).await?;
+        let got = client.frames(Duration::from_secs(1)).await?;
         let last = got.last().expect("it is told");
         assert_eq!((last.kind, &last.payload[..4]), (GOAWAY, &[0, 0, 0, 1][..]), "the last stream: {got:?}");
         drop(client);
@@ -194,7 +178,7 @@ fn a_new_stream_waits_alone_and_is_refused_beside_others() {
         }
         drop(held);
         gate.open();
-        let got = heard(&mut busy).await?;
+        let got = busy.frames(Duration::from_secs(1)).await?;
         assert!(is_ended(&got, 1), "{:?}", got.last());
         assert!(got.iter().all(|frame| frame.kind != GOAWAY), "{:?}", got.last());
         drop((busy, idle));
@@ -272,7 +256,7 @@ fn fields_that_are_too_long_cost_their_own_answer_alone() {
         let (gate, server, mut client) = begin(config()).await?;
         gate.open();
         client.send(&[get(1, "/wait/17000"), get(3, "/quick")].concat()).await?;
-        let got = heard(&mut client).await?;
+        let got = client.frames(Duration::from_secs(1)).await?;
         assert!(is_ended(&got, 1) && is_ended(&got, 3), "{got:?}");
         let failed = head(&got, 1);
         assert_eq!((failed.has_status(500), failed.flags), (true, END_HEADERS | END_STREAM), "{failed:?}");
@@ -319,7 +303,7 @@ fn an_answer_that_waits_behind_full_output_is_woken() {
         sleep(Duration::from_millis(500)).await;
         assert_eq!(server.counters.totals().responses_total, [(200, 1)], "one answer has begun");
         drop(held);
-        let got = heard(&mut client).await?;
+        let got = client.frames(Duration::from_secs(1)).await?;
         assert!([1, 3, 5].into_iter().all(|stream| is_ended(&got, stream)), "{:?}", got.last());
         assert_eq!(server.counters.totals().responses_total, [(200, 3)]);
         drop(client);
@@ -351,7 +335,7 @@ fn a_stream_whose_head_comes_in_parts_is_refused_once_and_not_if_there_is_room_a
         }
         assert_eq!((server.shed(), server.counters.totals().http2_requests_total), (1, 2));
         gate.open();
-        let got = heard(&mut client).await?;
+        let got = client.frames(Duration::from_secs(1)).await?;
         assert!(is_ended(&got, 1) && is_ended(&got, 5) && !is_ended(&got, 3), "{got:?}");
         assert_refused(got.iter().find(|frame| frame.kind == RST_STREAM).expect("one is refused"), 3);
         drop(client);
@@ -387,7 +371,7 @@ fn windows_that_come_while_answers_wait_need_no_memory() {
         assert_eq!(server.shed(), 0, "nothing is lost");
         drop(held);
         for client in &mut clients {
-            let got = heard(client).await?;
+            let got = client.frames(Duration::from_secs(1)).await?;
             assert!(is_ended(&got, 1), "{:?}", got.last());
         }
         drop(clients);

@@ -87,6 +87,6 @@ pub(super) const SANS_IO_PACKAGE: &str = "crates/codec";
 pub(super) const SANS_IO_MODULES: [&str; 6] = ["net", "thread", "time", "fs", "os", "process"];
 
 /// Paths of one machine.
-pub(super) const MACHINE_PATHS: [&str; 4] = ["/work/", "/home/", "/tmp/", "../shared"];
+pub(super) const MACHINE_PATHS: [&str; 4] = ["/home/", "/root/", "/tmp/", "/Users/"];
 /// The file that has to state them.
 pub(super) const MACHINE_PATHS_STATED_IN: &str = "xtask/src/tidy/config.rs";

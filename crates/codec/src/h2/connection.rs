@@ -1,5 +1,5 @@
 //! One connection: what it is, and what is expected next. The frames that carry requests are in `data` and `headers`, control frames in `control`
-//! beside this, output in `send`.
+//! beside this, output in `send`, our windows in `windows`, resets and farewells in `closing`.
 
 mod audit;
 mod data;
@@ -140,6 +140,74 @@ impl Connection {
     pub fn offering(mut self, streams_max: u16, window_bytes: u32) -> Connection {
         self.offer = Offer::within(&self.limits, streams_max, window_bytes);
         self
+    }
+
+    /// Bytes that [`pack`](Connection::pack) needs.
+    #[must_use]
+    pub const fn packed_bytes(&self) -> usize {
+        self.decoder.packed_bytes() + self.encoder.packed_bytes()
+    }
+
+    /// Moves both tables of HPACK to `to`: a connection that waits needs no storage for them. Nothing but what needs no [`Storage`] may be called before
+    /// [`unpack`](Connection::unpack).
+    ///
+    /// # Panics
+    ///
+    /// If `to` has fewer than [`packed_bytes`](Connection::packed_bytes).
+    pub fn pack(&mut self, decoder_table: &mut [u8], encoder_table: &mut [u8], to: &mut [u8]) {
+        let used = self.decoder.pack(decoder_table, to);
+        self.encoder.pack(encoder_table, &mut to[used..]);
+    }
+
+    /// Moves both tables back to storage of the same sizes as before.
+    ///
+    /// # Panics
+    ///
+    /// If `from` is not what was packed.
+    pub fn unpack(&self, from: &[u8], decoder_table: &mut [u8], encoder_table: &mut [u8]) {
+        let used = self.decoder.unpack(from, decoder_table);
+        self.encoder.unpack(&from[used..], encoder_table);
+    }
+
+    /// Everything that was written has been taken by the socket: control frames are counted from 0 again.
+    pub fn output_sent(&mut self) {
+        self.guard.control_frames = 0;
+    }
+
+    /// Whether so many control frames wait to be sent that [`Event::NeedOutput`](super::Event::NeedOutput) would come: there is no use in reading on.
+    #[must_use]
+    pub const fn needs_output(&self) -> bool {
+        self.guard.control_frames >= self.limits.control_frames_max
+    }
+
+    /// Streams that have a slot.
+    #[must_use]
+    pub const fn live_streams(&self) -> u16 {
+        self.live
+    }
+
+    /// Whether no stream has a slot and the input is between two frames: what a connection has to be to wait without buffers.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.live == 0 && self.input == Input::Frame
+    }
+
+    /// Whether the next byte of the input begins a frame: without one there is nothing to [step](Connection::step) through.
+    #[must_use]
+    pub fn is_between_frames(&self) -> bool {
+        matches!(self.input, Input::Frame | Input::FirstFrame)
+    }
+
+    /// Whether the peer has acknowledged our SETTINGS, which change its windows (RFC 9113 6.5.3).
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        !self.awaits_ack
+    }
+
+    /// Whether new streams are not served any more.
+    #[must_use]
+    pub fn is_going_away(&self) -> bool {
+        self.going == Going::Final || matches!(self.input, Input::Failed(_))
     }
 
     /// Our settings are in force: the peer keeps to the new number of streams, those that it opens begin with the new window, and those that began

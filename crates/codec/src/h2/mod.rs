@@ -68,6 +68,7 @@
 //! # Ok::<(), plimsoll_codec::Error>(())
 //! ```
 mod block;
+mod closing;
 mod connection;
 mod control;
 mod event;
@@ -83,6 +84,7 @@ mod settings;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 pub use connection::{Connection, STEP_OUTPUT_BYTES_MAX};
 pub use event::{Event, ResetCause, Step, Storage, request_view};

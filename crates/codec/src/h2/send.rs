@@ -1,17 +1,14 @@
-//! What the server sends: responses, bodies, resets, windows and farewells.
+//! What the server sends: settings, responses, bodies and trailers, and whose turn it is.
 
 use http::StatusCode;
 
-use super::connection::{Going, Input, Replenishing, WINDOW_BYTES};
-use super::control::SHUTDOWN_PING;
 use super::event::{Failure, Storage};
-use super::frame::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, STREAM_ID_MAX, flag, kind};
+use super::frame::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, flag, kind};
 use super::stream::{Output, Transition, get};
-use super::{Connection, ErrorCode, Stream, StreamKey, StreamState, priority, settings};
+use super::{Connection, ErrorCode, StreamKey, priority, settings};
 use crate::Error;
 use crate::h1::{Fields, Full, ResponseHead, Sink};
 use crate::hpack::Encoder;
-use crate::misbehaviour::Verdict;
 
 impl Connection {
     /// Writes our SETTINGS, which is the first that a server sends. Once, before everything else.
@@ -253,295 +250,6 @@ impl Connection {
         self.send_window <= 0
     }
 
-    /// Bytes of a body are not in memory any more. The peer may send as many, and is told when it is worth a frame, unless windows are
-    /// [held](Connection::hold_windows).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutputFull`]; there has to be room for [`STEP_OUTPUT_BYTES_MAX`](super::STEP_OUTPUT_BYTES_MAX).
-    pub fn release<S: Sink + ?Sized>(
-        &mut self,
-        stream: StreamKey,
-        bytes: usize,
-        storage: &mut Storage<'_>,
-        out: &mut S,
-    ) -> Result<(), Error> {
-        if let Some(slot) = get(storage.streams, stream) {
-            let released = slot.receiving.release(bytes as u32);
-            self.receiving.release(released);
-            self.replenish_stream(slot_of(storage, stream), out)?;
-        }
-        Ok(self.replenish_connection(out)?)
-    }
-
-    /// As [`release`](Connection::release), without room to tell the peer: it is told with the next that is released, or that
-    /// [is not held](Connection::hold_windows).
-    pub fn release_untold(&mut self, stream: StreamKey, bytes: usize, storage: &mut Storage<'_>) {
-        if let Some(slot) = get(storage.streams, stream) {
-            let released = slot.receiving.release(bytes as u32);
-            self.receiving.release(released);
-        }
-    }
-
-    /// Lets a stream's window, and the connection's with it, grow by so many bytes, which the caller has reserved: for a body that comes in bulk.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::WindowOverflow`] if a window would be more than 2^31 - 1: nothing was changed. [`Error::OutputFull`].
-    pub fn grow_window<S: Sink + ?Sized>(
-        &mut self,
-        stream: StreamKey,
-        bytes: u32,
-        storage: &mut Storage<'_>,
-        out: &mut S,
-    ) -> Result<(), Error> {
-        let Some(slot) = get(storage.streams, stream) else { return Ok(()) };
-        let fits = |total: i64| total + i64::from(bytes) <= i64::from(i32::MAX);
-        if !fits(slot.receiving.total()) || !fits(self.receiving.total()) {
-            return Err(Error::WindowOverflow);
-        }
-        slot.receiving.owed += bytes;
-        // What was taken back and is still open at the peer is given anew: so the window is never larger than all that was granted at a time.
-        let still_open = self.receiving.debt.min(bytes);
-        self.receiving.debt -= still_open;
-        self.receiving.owed += bytes - still_open;
-        self.replenish_stream(slot_of(storage, stream), out)?;
-        Ok(self.replenish_connection(out)?)
-    }
-
-    /// Takes back so many bytes by which the connection's window was grown: as many that are released are not told. For when a body that came in bulk is
-    /// over.
-    pub fn shrink_window(&mut self, bytes: u32) {
-        self.receiving.debt += bytes;
-    }
-
-    /// Stops telling the peer that it may send more, or goes on: what was held back is told then. For times without memory. Meanwhile a window is
-    /// told when nearly nothing of it is left and nothing of it is in use, so that a body that was begun comes to its end, bit by bit.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutputFull`]; going on needs room for 13 bytes for each stream and the connection.
-    pub fn hold_windows<S: Sink + ?Sized>(
-        &mut self,
-        is_held: bool,
-        storage: &mut Storage<'_>,
-        out: &mut S,
-    ) -> Result<(), Error> {
-        self.replenishing = if is_held { Replenishing::Held } else { Replenishing::On };
-        for slot in storage.streams.iter_mut().filter(|slot| slot.state.can_receive()) {
-            self.replenish_stream(slot, out)?;
-        }
-        Ok(self.replenish_connection(out)?)
-    }
-
-    /// The window that streams have, or soon will.
-    fn stream_window(&self) -> u32 {
-        self.offer.window_bytes.min(self.own_window.max(0) as u32)
-    }
-
-    fn replenish_stream<S: Sink + ?Sized>(&mut self, slot: &mut Stream, out: &mut S) -> Result<(), Full> {
-        let is_held = self.replenishing == Replenishing::Held && !slot.receiving.is_used_up(self.stream_window());
-        if is_held || !slot.state.can_receive() {
-            return Ok(());
-        }
-        match slot.receiving.update(self.stream_window() / 2) {
-            Some(increment) => self.put_update(slot.id, increment, out),
-            None => Ok(()),
-        }
-    }
-
-    pub(super) fn replenish_connection<S: Sink + ?Sized>(&mut self, out: &mut S) -> Result<(), Full> {
-        if self.holds_window() {
-            return Ok(());
-        }
-        match self.receiving.update(CONNECTION_UPDATE_BYTES) {
-            Some(increment) => self.put_update(0, increment, out),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether the next step would tell the peer of the connection's window.
-    pub(super) fn owes_update(&self) -> bool {
-        let owed = self.receiving.owed.saturating_sub(self.receiving.debt);
-        owed >= CONNECTION_UPDATE_BYTES && !self.holds_window()
-    }
-
-    fn holds_window(&self) -> bool {
-        self.replenishing == Replenishing::Held && !self.receiving.is_used_up(WINDOW_BYTES as u32)
-    }
-
-    /// Window updates follow from what we use, not from what the peer asks for: they do not count as its control frames.
-    fn put_update<S: Sink + ?Sized>(&mut self, id: u32, increment: u32, out: &mut S) -> Result<(), Full> {
-        debug_assert!(increment > 0 && increment <= STREAM_ID_MAX);
-        out.put(&FrameHeader { len: 4, kind: kind::WINDOW_UPDATE, flags: 0, stream: id }.encode())?;
-        out.put(&increment.to_be_bytes())
-    }
-
-    /// Ends a stream from our side. Its slot stays until it is [forgotten](Connection::forget).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutputFull`].
-    pub fn reset<S: Sink + ?Sized>(
-        &mut self,
-        stream: StreamKey,
-        code: ErrorCode,
-        storage: &mut Storage<'_>,
-        out: &mut S,
-    ) -> Result<(), Error> {
-        if self.close(storage, stream) {
-            self.put_reset(stream.id, code, out)?;
-        }
-        Ok(())
-    }
-
-    /// Gives the slot of a stream free, when nobody works on it any more. A stream that is not over is reset: with NO_ERROR if its response
-    /// is complete, so that the client stops sending the rest of its request (RFC 9113 8.1), else with INTERNAL_ERROR.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutputFull`].
-    pub fn forget<S: Sink + ?Sized>(
-        &mut self,
-        stream: StreamKey,
-        storage: &mut Storage<'_>,
-        out: &mut S,
-    ) -> Result<(), Error> {
-        let Some(slot) = get(storage.streams, stream) else { return Ok(()) };
-        match slot.state {
-            StreamState::Closed | StreamState::Free => {
-                let held = slot.receiving.held;
-                slot.receiving.release(held);
-                self.receiving.release(held);
-                if !self.reset_by_us.has(stream.id) {
-                    self.ended.note(stream.id);
-                }
-            }
-            StreamState::HalfClosedLocal => self.reset(stream, ErrorCode::NoError, storage, out)?,
-            StreamState::Open | StreamState::HalfClosedRemote => {
-                self.reset(stream, ErrorCode::InternalError, storage, out)?;
-            }
-        }
-        storage.streams[usize::from(stream.slot)] = Stream::FREE;
-        debug_assert!(self.live > 0, "every stream in a slot is counted");
-        self.live -= 1;
-        Ok(self.replenish_connection(out)?)
-    }
-
-    /// Bytes that [`pack`](Connection::pack) needs.
-    #[must_use]
-    pub const fn packed_bytes(&self) -> usize {
-        self.decoder.packed_bytes() + self.encoder.packed_bytes()
-    }
-
-    /// Moves both tables of HPACK to `to`: a connection that waits needs no storage for them. Nothing but what needs no [`Storage`] may be called before
-    /// [`unpack`](Connection::unpack).
-    ///
-    /// # Panics
-    ///
-    /// If `to` has fewer than [`packed_bytes`](Connection::packed_bytes).
-    pub fn pack(&mut self, decoder_table: &mut [u8], encoder_table: &mut [u8], to: &mut [u8]) {
-        let used = self.decoder.pack(decoder_table, to);
-        self.encoder.pack(encoder_table, &mut to[used..]);
-    }
-
-    /// Moves both tables back to storage of the same sizes as before.
-    ///
-    /// # Panics
-    ///
-    /// If `from` is not what was packed.
-    pub fn unpack(&self, from: &[u8], decoder_table: &mut [u8], encoder_table: &mut [u8]) {
-        let used = self.decoder.unpack(from, decoder_table);
-        self.encoder.unpack(&from[used..], encoder_table);
-    }
-
-    /// Everything that was written has been taken by the socket: control frames are counted from 0 again.
-    pub fn output_sent(&mut self) {
-        self.guard.control_frames = 0;
-    }
-
-    /// Whether so many control frames wait to be sent that [`Event::NeedOutput`](super::Event::NeedOutput) would come: there is no use in reading on.
-    #[must_use]
-    pub const fn needs_output(&self) -> bool {
-        self.guard.control_frames >= self.limits.control_frames_max
-    }
-
-    /// Streams that have a slot.
-    #[must_use]
-    pub const fn live_streams(&self) -> u16 {
-        self.live
-    }
-
-    /// Whether no stream has a slot and the input is between two frames: what a connection has to be to wait without buffers.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.live == 0 && self.input == Input::Frame
-    }
-
-    /// Whether the next byte of the input begins a frame: without one there is nothing to [step](Connection::step) through.
-    #[must_use]
-    pub fn is_between_frames(&self) -> bool {
-        matches!(self.input, Input::Frame | Input::FirstFrame)
-    }
-
-    /// Whether the peer has acknowledged our SETTINGS, which change its windows (RFC 9113 6.5.3).
-    #[must_use]
-    pub const fn is_settled(&self) -> bool {
-        !self.awaits_ack
-    }
-
-    /// Whether new streams are not served any more.
-    #[must_use]
-    pub fn is_going_away(&self) -> bool {
-        self.going == Going::Final || matches!(self.input, Input::Failed(_))
-    }
-
-    /// Begins a shutdown (RFC 9113 6.8): asks the peer to open no more streams, and with a ping when that has reached it. When the ping is
-    /// answered, [`shutdown_finish`](Connection::shutdown_finish) follows by itself; call it after a while if the peer does not answer.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutputFull`].
-    pub fn shutdown<S: Sink + ?Sized>(&mut self, out: &mut S) -> Result<(), Error> {
-        if self.going != Going::Serving {
-            return Ok(());
-        }
-        self.going = Going::Announced;
-        self.put_goaway(STREAM_ID_MAX, ErrorCode::NoError, out)?;
-        Ok(self.put_control(kind::PING, 0, 0, &SHUTDOWN_PING, out)?)
-    }
-
-    /// Tells the peer which stream was the last, and serves no new ones from now on. When all have ended, the connection can be closed.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutputFull`].
-    pub fn shutdown_finish<S: Sink + ?Sized>(&mut self, out: &mut S) -> Result<(), Error> {
-        if self.going == Going::Final {
-            return Ok(());
-        }
-        self.going = Going::Final;
-        Ok(self.put_goaway(self.processed_id, ErrorCode::NoError, out)?)
-    }
-
-    /// A peer that misbehaves may finish what it has begun.
-    pub(super) fn warn<S: Sink + ?Sized>(&mut self, out: &mut S) -> Result<(), Full> {
-        if self.going == Going::Final || self.guard.misbehaviour.verdict() == Verdict::Tolerated {
-            return Ok(());
-        }
-        self.going = Going::Final;
-        self.put_goaway(self.processed_id, ErrorCode::EnhanceYourCalm, out)
-    }
-
-    /// Ends the connection: GOAWAY, and nothing after it.
-    pub(super) fn fail<S: Sink + ?Sized>(&mut self, error: Error, out: &mut S) -> Error {
-        self.input = Input::Failed(error);
-        match self.put_goaway(self.processed_id, ErrorCode::of(error), out) {
-            Ok(()) => error,
-            Err(Full) => Error::OutputFull,
-        }
-    }
-
     /// An answer without a body to a request that gets no slot.
     pub(super) fn answer_refused<S: Sink + ?Sized>(
         &mut self,
@@ -563,22 +271,6 @@ impl Connection {
             return Ok(());
         }
         Ok(self.put_reset(id, ErrorCode::NoError, out)?)
-    }
-
-    pub(super) fn put_reset<S: Sink + ?Sized>(&mut self, id: u32, code: ErrorCode, out: &mut S) -> Result<(), Full> {
-        if code == ErrorCode::RefusedStream {
-            self.refused.note(id);
-        } else {
-            self.reset_by_us.note(id);
-        }
-        self.put_control(kind::RST_STREAM, 0, id, &(code as u32).to_be_bytes(), out)
-    }
-
-    fn put_goaway<S: Sink + ?Sized>(&mut self, last_id: u32, code: ErrorCode, out: &mut S) -> Result<(), Full> {
-        let mut payload = [0; 8];
-        payload[..4].copy_from_slice(&last_id.to_be_bytes());
-        payload[4..].copy_from_slice(&(code as u32).to_be_bytes());
-        self.put_control(kind::GOAWAY, 0, 0, &payload, out)
     }
 
     pub(super) fn put_control<S: Sink + ?Sized>(
@@ -610,13 +302,6 @@ pub const fn block_bytes_max(fields: Fields<'_>) -> usize {
     BLOCK_OWN_BYTES_MAX + text + text / 64
 }
 
-fn slot_of<'s>(storage: &'s mut Storage<'_>, key: StreamKey) -> &'s mut Stream {
-    &mut storage.streams[usize::from(key.slot)]
-}
-
 /// Two changes of the table's size, a status, a date, a length, and what the lengths of a few long fields take.
 const BLOCK_OWN_BYTES_MAX: usize = 96;
-/// Half of the window that the protocol gives every connection.
-const CONNECTION_UPDATE_BYTES: u32 = 32_768;
-
 const _: () = assert!(FRAME_HEADER_BYTES + 8 <= super::STEP_OUTPUT_BYTES_MAX);

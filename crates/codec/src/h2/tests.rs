@@ -2,6 +2,7 @@
 //!
 //! The properties are asserted by the functions for fuzzers: every split gives the same, no byte of a window is lost, both sides agree on
 //! every window after every operation.
+mod held;
 mod limits;
 mod output;
 mod refusals;

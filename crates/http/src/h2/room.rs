@@ -365,7 +365,9 @@ impl<S: Service> Engine<S> {
     /// Ends a connection with a GOAWAY, as far as the socket takes that at once: it needs no memory. What is on its way to the peer leaves before,
     /// unless the peer does not take it.
     pub(crate) fn end_without_room(&mut self, key: Key, mut http2: ::plimsoll_pool::PoolBox<Http2>, reason: Shed) {
-        self.core.counters().shed(reason);
+        if !http2.untold.end {
+            self.core.counters().shed(reason);
+        }
         let now = plimsoll_runtime::now();
         let is_sending = self.core.table.borrow().is_sending(key);
         if !is_sending || http2.is_stalled(now, STALLED_AFTER) {

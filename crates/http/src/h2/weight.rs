@@ -15,11 +15,15 @@ use super::{HTTP2_PARKED_BYTES, Http2, STREAM_BYTES, TABLES_BYTES, Tables};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::relief::STALLED_AFTER;
 use crate::server::Service;
 
 impl Http2 {
-    /// Bytes of the pool that can be had back from it.
+    /// Bytes of the pool that can be had back from it. One that was let go of, and ends when its send has left, has no more to give while that goes on.
     pub(crate) fn held_bytes(&self) -> usize {
+        if self.untold.end && !self.is_stalled(plimsoll_runtime::now(), STALLED_AFTER) {
+            return 0;
+        }
         let exchanges = || self.slots.exchanges().iter().flatten();
         let of_streams = exchanges().map(|exchange| exchange.held_bytes()).sum::<usize>();
         if exchanges().any(|exchange| exchange.must_finish > 0) {

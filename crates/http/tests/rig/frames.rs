@@ -130,6 +130,11 @@ pub(crate) fn window_update(stream: u32, bytes: u32) -> Vec<u8> {
     frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes())
 }
 
+/// Whether the last frame of a stream is among these.
+pub(crate) fn is_ended(frames: &[Frame], stream: u32) -> bool {
+    frames.iter().any(|frame| frame.stream == stream && frame.ends_stream())
+}
+
 /// A client's end of a connection.
 pub(crate) struct Client {
     pub(crate) socket: TcpStream,
@@ -162,6 +167,18 @@ impl Client {
                 Err(_reset) => return Ok(None),
             }
         }
+    }
+
+    /// What comes until nothing has come for so long, or the connection has ended.
+    pub(crate) async fn frames(&mut self, within: Duration) -> Result<Vec<Frame>> {
+        let mut all = Vec::new();
+        while let Ok(frame) = timeout(within, self.frame()).await {
+            match frame? {
+                Some(frame) => all.push(frame),
+                None => break,
+            }
+        }
+        Ok(all)
     }
 
     /// The next frame of a kind.

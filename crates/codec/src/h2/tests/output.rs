@@ -2,51 +2,27 @@
 
 use http::{Method, StatusCode, Version};
 
+use super::held::Held;
 use super::{GET, PREFACE_AND_SETTINGS, block, frame, frames};
 use crate::Error;
-use crate::h1::{BodyLength, FieldSlot, Fields, ResponseHead};
-use crate::h2::{Connection, ErrorCode, Event, Limits, Repeat, ResetCause, Storage, Stream, StreamKey};
+use crate::h1::{BodyLength, Fields, ResponseHead};
+use crate::h2::{Connection, ErrorCode, Event, Repeat, ResetCause, Storage, StreamKey};
 
 struct Server {
-    connection: Connection,
-    streams: [Stream; 8],
-    tables: [[u8; 4_096]; 2],
-    bytes: Vec<u8>,
-    slots: [FieldSlot; 100],
-    repeat: Repeat,
+    held: Held,
     events: Vec<Event>,
-    out: Vec<u8>,
 }
 
 impl Server {
     fn new(frames: &[Vec<u8>]) -> Server {
-        let limits = Limits::DEFAULT;
-        let mut server = Server {
-            connection: Connection::new(&limits),
-            streams: [Stream::FREE; 8],
-            tables: [[0; 4_096]; 2],
-            bytes: vec![0; limits.scratch_bytes()],
-            slots: [FieldSlot::EMPTY; 100],
-            repeat: Repeat::default(),
-            events: Vec::new(),
-            out: Vec::new(),
-        };
+        let mut server = Server { held: Held::new(), events: Vec::new() };
         server.receive(&[vec![PREFACE_AND_SETTINGS.to_vec()], frames.to_vec()].concat());
-        server.out.clear();
+        server.held.out.clear();
         server
     }
 
     fn with<R>(&mut self, act: impl FnOnce(&mut Connection, &mut Storage<'_>, &mut Vec<u8>) -> R) -> R {
-        let [decoder_table, encoder_table] = &mut self.tables;
-        let mut storage = Storage {
-            streams: &mut self.streams,
-            decoder_table,
-            encoder_table,
-            bytes: &mut self.bytes,
-            slots: &mut self.slots,
-            repeat: &mut self.repeat,
-        };
-        act(&mut self.connection, &mut storage, &mut self.out)
+        self.held.with(act)
     }
 
     fn receive(&mut self, frames: &[Vec<u8>]) {
@@ -60,7 +36,7 @@ impl Server {
                 Event::NeedMore { .. } => return,
                 Event::Progress => {}
                 Event::Data { bytes, .. } => {
-                    self.connection.take_data(bytes);
+                    self.held.connection.take_data(bytes);
                     used += bytes;
                 }
                 event => self.events.push(event),
@@ -80,12 +56,12 @@ impl Server {
 
     fn data(&mut self, stream: StreamKey, len: usize) -> Result<(), Error> {
         self.with(|connection, storage, out| connection.put_data_header(stream, len, false, storage, out))?;
-        self.out.extend(vec![0; len]);
+        self.held.out.extend(vec![0; len]);
         Ok(())
     }
 
     fn take_frames(&mut self) -> Vec<(u8, u8, u32, Vec<u8>)> {
-        frames(&std::mem::take(&mut self.out))
+        frames(&std::mem::take(&mut self.held.out))
     }
 }
 
@@ -213,9 +189,9 @@ fn a_forgotten_stream_is_ended_as_it_deserves() {
 fn a_reset_stream_keeps_its_slot_until_it_is_forgotten() {
     let mut server = Server::new(&[get(1, ""), frame(3, 0, 1, &[0, 0, 0, 8])]);
     assert_eq!(server.events.last(), Some(&Event::Reset { stream: key(1), cause: ResetCause::Peer(8) }));
-    assert_eq!(server.connection.live_streams(), 1);
+    assert_eq!(server.held.connection.live_streams(), 1);
     assert_eq!(server.head(key(1), b"", true), Err(Error::StreamClosed));
-    assert!(server.out.is_empty());
+    assert!(server.held.out.is_empty());
 }
 
 #[test]
@@ -224,15 +200,15 @@ fn held_windows_are_told_later() {
     server.with(|connection, storage, out| connection.hold_windows(true, storage, out)).expect("room");
     server.receive(&[frame(0, 0, 1, &[0; 12_000])]);
     server.with(|connection, storage, out| connection.release(key(1), 12_000, storage, out)).expect("room");
-    assert!(server.out.is_empty());
+    assert!(server.held.out.is_empty());
     // A body that was begun comes to its end all the same, a window at a time.
     server.receive(&[frame(0, 0, 1, &[0; 4_000])]);
-    assert!(server.out.is_empty(), "as long as something of it is in use");
+    assert!(server.held.out.is_empty(), "as long as something of it is in use");
     server.with(|connection, storage, out| connection.release(key(1), 4_000, storage, out)).expect("room");
     assert_eq!(server.take_frames(), [(8, 0, 1, 16_000u32.to_be_bytes().to_vec())]);
     server.receive(&[frame(0, 0, 1, &[0; 10_000])]);
     server.with(|connection, storage, out| connection.release(key(1), 10_000, storage, out)).expect("room");
-    assert!(server.out.is_empty());
+    assert!(server.held.out.is_empty());
     server.with(|connection, storage, out| connection.hold_windows(false, storage, out)).expect("room");
     assert_eq!(server.take_frames(), [(8, 0, 1, 10_000u32.to_be_bytes().to_vec())]);
     server.receive(&[frame(0, 0, 1, &[0; 16_384])]);
@@ -243,7 +219,7 @@ fn held_windows_are_told_later() {
     let increments: Vec<_> = server.take_frames().into_iter().map(|frame| (frame.2, frame.3)).collect();
     assert_eq!(increments, [(1, 100_000u32.to_be_bytes().to_vec()), (0, 100_000u32.to_be_bytes().to_vec())]);
     // What is taken back is not told again.
-    server.connection.shrink_window(60_000);
+    server.held.connection.shrink_window(60_000);
     for (sent, told) in [(16_000, 0), (16_000, 0), (16_000, 0), (16_000, 0), (16_000, 0), (16_000, 36_000)] {
         server.receive(&[frame(0, 0, 1, &vec![0; sent])]);
         server.with(|connection, storage, out| connection.release(key(1), sent, storage, out)).expect("room");
@@ -252,7 +228,7 @@ fn held_windows_are_told_later() {
         assert_eq!(update, u32::to_be_bytes(told).to_vec());
     }
     // What is still open is not told a second time.
-    server.connection.shrink_window(50_000);
+    server.held.connection.shrink_window(50_000);
     server.with(|connection, storage, out| connection.grow_window(key(1), 60_000, storage, out)).expect("room");
     let increments: Vec<_> = server.take_frames().into_iter().map(|frame| (frame.2, frame.3)).collect();
     assert_eq!(increments, [(1, 60_000u32.to_be_bytes().to_vec())], "ten thousand are not worth a frame yet");
@@ -265,7 +241,7 @@ fn held_windows_are_told_later() {
 #[test]
 fn a_shutdown_in_two_steps() {
     let mut server = Server::new(&[get(1, "")]);
-    let Server { connection, out, .. } = &mut server;
+    let Held { connection, out, .. } = &mut server.held;
     connection.shutdown(out).expect("room");
     let frames = server.take_frames();
     assert_eq!(frames[0], (7, 0, 0, vec![0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0]));
@@ -274,7 +250,7 @@ fn a_shutdown_in_two_steps() {
     assert_eq!(server.events.len(), 2);
     server.receive(&[frame(6, 1, 0, &frames[1].3)]);
     assert_eq!(server.take_frames(), [(7, 0, 0, vec![0, 0, 0, 3, 0, 0, 0, 0])]);
-    assert!(server.connection.is_going_away());
+    assert!(server.held.connection.is_going_away());
     server.receive(&[get(5, "")]);
     assert_eq!(server.events.len(), 2, "a stream above the last one is passed over");
 }
@@ -350,19 +326,20 @@ fn a_request_that_is_the_one_before_is_the_same_request() {
             let frame = frame(1, 4 | u8::from(ends), *id, &blocks[block]);
             *id += 2;
             if forgets {
-                first.repeat = Repeat::default();
-                first.bytes.fill(0);
+                first.held.repeat = Repeat::default();
+                first.held.bytes.fill(0);
             }
-            let [decoder_table, encoder_table] = if is_second { &mut second.tables } else { &mut first.tables };
-            let connection = if is_second { &mut second.connection } else { &mut first.connection };
-            let streams = if is_second { &mut second.streams } else { &mut first.streams };
+            let [decoder_table, encoder_table] =
+                if is_second { &mut second.held.tables } else { &mut first.held.tables };
+            let connection = if is_second { &mut second.held.connection } else { &mut first.held.connection };
+            let streams = if is_second { &mut second.held.streams } else { &mut first.held.streams };
             let mut storage = Storage {
                 streams,
                 decoder_table,
                 encoder_table,
-                bytes: &mut first.bytes,
-                slots: &mut first.slots,
-                repeat: &mut first.repeat,
+                bytes: &mut first.held.bytes,
+                slots: &mut first.held.slots,
+                repeat: &mut first.held.repeat,
             };
             let mut out = Vec::new();
             let step = connection.step(&frame, &mut storage, &mut out, 0);
@@ -397,34 +374,34 @@ fn an_offer_holds_when_it_is_acknowledged() {
     let offer = |server: &mut Server, streams, window| {
         server.with(|connection, _, out| connection.offer(streams, window, out)).expect("room")
     };
-    assert!(server.connection.is_settled() && offer(&mut server, 2, 4_096));
-    assert_eq!(frames(&server.out), [(4, 0, 0, vec![0, 3, 0, 0, 0, 2, 0, 4, 0, 0, 0x10, 0])]);
+    assert!(server.held.connection.is_settled() && offer(&mut server, 2, 4_096));
+    assert_eq!(frames(&server.held.out), [(4, 0, 0, vec![0, 3, 0, 0, 0, 2, 0, 4, 0, 0, 0x10, 0])]);
     assert!(offer(&mut server, 2, 4_096) && !offer(&mut server, 3, 4_096), "one at a time");
     // They were on their way before it came.
     let post = frame(1, 4, 5, &block(&[&[(":method", "POST")], &GET[1..]].concat()));
     server.receive(&[get(1), get(3), post]);
-    assert_eq!(server.connection.live_streams(), 3);
+    assert_eq!(server.held.connection.live_streams(), 3);
     server.receive(&[frame(0, 0, 5, &[0; 10_000]), ack]);
-    assert_eq!(server.connection.receive_window(&server.streams, 5), Some(4_096 - 10_000));
-    server.out.clear();
+    assert_eq!(server.held.connection.receive_window(&server.held.streams, 5), Some(4_096 - 10_000));
+    server.held.out.clear();
     server.receive(&[get(7)]);
-    assert_eq!(frames(&server.out), [(3, 0, 7, vec![0, 0, 0, ErrorCode::RefusedStream as u8])]);
+    assert_eq!(frames(&server.held.out), [(3, 0, 7, vec![0, 0, 0, ErrorCode::RefusedStream as u8])]);
     // What was released before is told as soon as it is worth a frame of the new window.
     let key = server.events.iter().find_map(|event| match event {
         Event::Request { stream, .. } if stream.id == 5 => Some(*stream),
         _ => None,
     });
-    server.out.clear();
+    server.held.out.clear();
     server.with(|connection, storage, out| {
         connection.release_untold(key.expect("a request"), 10_000, storage);
         assert!(out.is_empty());
         connection.hold_windows(false, storage, out).expect("room");
     });
-    assert_eq!(frames(&server.out), [(8, 0, 5, 10_000u32.to_be_bytes().to_vec())]);
+    assert_eq!(frames(&server.held.out), [(8, 0, 5, 10_000u32.to_be_bytes().to_vec())]);
     assert!(offer(&mut server, 128, 16_384), "all that the limits allow");
     server.receive(&[frame(4, 1, 0, &[]), get(9)]);
-    assert_eq!(server.connection.receive_window(&server.streams, 5), Some(16_384));
-    assert_eq!(server.connection.live_streams(), 4);
+    assert_eq!(server.held.connection.receive_window(&server.held.streams, 5), Some(16_384));
+    assert_eq!(server.held.connection.live_streams(), 4);
 }
 
 mod bounds {
@@ -453,9 +430,9 @@ mod bounds {
                 .expect("valid").date(&date).fields(own);
             // The table's size was changed twice before.
             server.receive(&[super::frame(4, 0, 0, &[0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 15, 0])]);
-            server.out.clear();
+            server.held.out.clear();
             server.with(|connection, storage, out| connection.put_response(key, &head, false, storage, out)).expect("room");
-            prop_assert!(server.out.len() <= crate::h2::head_bytes_max(own), "{} bytes", server.out.len());
+            prop_assert!(server.held.out.len() <= crate::h2::head_bytes_max(own), "{} bytes", server.held.out.len());
         }
     }
 }

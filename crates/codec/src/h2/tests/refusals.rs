@@ -1,52 +1,20 @@
 //! Streams that are refused for want of memory, what is on its way on them, and what is said to be the last stream.
 
+use super::held::Held;
 use super::{GET, PREFACE_AND_SETTINGS, block, frame, frames};
 use crate::Error;
-use crate::h1::FieldSlot;
-use crate::h2::{Connection, ErrorCode, Event, Limits, Repeat, Storage, Stream, StreamKey};
+use crate::h2::{ErrorCode, Event, StreamKey};
 
-/// A server that can be told to refuse.
-struct Server {
-    connection: Connection,
-    streams: [Stream; 8],
-    tables: [[u8; 4_096]; 2],
-    bytes: Vec<u8>,
-    slots: [FieldSlot; 100],
-    repeat: Repeat,
-    out: Vec<u8>,
+/// A server that has begun.
+fn begun() -> Held {
+    let mut server = Held::new();
+    server.receive(PREFACE_AND_SETTINGS, false).expect("a valid beginning");
+    server.receive(&frame(4, 1, 0, &[]), false).expect("an acknowledgement");
+    server.out.clear();
+    server
 }
 
-impl Server {
-    fn new() -> Server {
-        let limits = Limits::DEFAULT;
-        let mut server = Server {
-            connection: Connection::new(&limits),
-            streams: [Stream::FREE; 8],
-            tables: [[0; 4_096]; 2],
-            bytes: vec![0; limits.scratch_bytes()],
-            slots: [FieldSlot::EMPTY; 100],
-            repeat: Repeat::default(),
-            out: Vec::new(),
-        };
-        server.receive(PREFACE_AND_SETTINGS, false).expect("a valid beginning");
-        server.receive(&frame(4, 1, 0, &[]), false).expect("an acknowledgement");
-        server.out.clear();
-        server
-    }
-
-    fn with<R>(&mut self, act: impl FnOnce(&mut Connection, &mut Storage<'_>, &mut Vec<u8>) -> R) -> R {
-        let [decoder_table, encoder_table] = &mut self.tables;
-        let mut storage = Storage {
-            streams: &mut self.streams,
-            decoder_table,
-            encoder_table,
-            bytes: &mut self.bytes,
-            slots: &mut self.slots,
-            repeat: &mut self.repeat,
-        };
-        act(&mut self.connection, &mut storage, &mut self.out)
-    }
-
+impl Held {
     /// Takes frames, and refuses new streams or not. Says how many requests came.
     fn receive(&mut self, input: &[u8], refuses: bool) -> Result<usize, Error> {
         let (mut used, mut requests) = (0, 0);
@@ -83,7 +51,7 @@ fn post(id: u32) -> Vec<u8> {
 
 #[test]
 fn what_was_on_its_way_on_refused_streams_is_not_held_against_the_peer() {
-    let mut server = Server::new();
+    let mut server = begun();
     let ids = || (0..300_u32).map(|number| 2 * number + 1);
     let heads: Vec<u8> = ids().flat_map(post).collect();
     assert_eq!(server.receive(&heads, true), Ok(0));
@@ -107,7 +75,7 @@ fn what_was_on_its_way_on_refused_streams_is_not_held_against_the_peer() {
 
 #[test]
 fn a_stream_that_is_refused_after_it_had_a_slot_is_passed_over_before_and_after_it_is_forgotten() {
-    let mut server = Server::new();
+    let mut server = begun();
     assert_eq!(server.receive(&post(1), false), Ok(1));
     let key = StreamKey { slot: 0, id: 1 };
     server
@@ -122,7 +90,7 @@ fn a_stream_that_is_refused_after_it_had_a_slot_is_passed_over_before_and_after_
 
 #[test]
 fn the_last_stream_of_a_goaway_does_not_grow() {
-    let mut server = Server::new();
+    let mut server = begun();
     assert_eq!(server.receive(&frame(1, 5, 1, &block(&GET)), false), Ok(1));
     server.with(|connection, _, out| connection.shutdown_finish(out)).expect("room");
     // Passed over, and then a frame that ends the connection.
@@ -134,7 +102,7 @@ fn the_last_stream_of_a_goaway_does_not_grow() {
 
 #[test]
 fn a_window_is_not_silent_while_an_update_of_ours_is_due() {
-    let mut server = Server::new();
+    let mut server = begun();
     assert_eq!(server.receive(&[post(1), post(3), post(5)].concat(), false), Ok(3));
     let update = frame(8, 0, 0, &[0, 0, 0, 1]);
     assert!(server.connection.is_silent_next(&update));

@@ -35,6 +35,58 @@ fn next(driver: &mut Driver, patience: Duration) -> Option<Completion> {
 }
 
 const LONG: Duration = Duration::from_secs(5);
+const SHORT: Duration = Duration::from_millis(20);
+
+/// The line is no fault of the connection: what finds no memory to wait in is tried again, and asks for no turn in between.
+#[test]
+fn without_room_for_the_table_a_receive_goes_on_later() {
+    let budget = Budget::new(MemoryLimit::mib(2));
+    let pool = Pool::new(&budget, PoolConfig::default()).expect("the line is wide");
+    let blocking = Blocking::new(BlockingConfig::default(), &budget);
+    let selected = select(DriverChoice::Mio).expect("always there");
+    let mut driver = Driver::new(&selected, &DriverConfig::default(), &pool, &blocking).expect("the line is wide");
+    let (mut client, server) = Bench::new().connection();
+    // The slot table has its page before the line is reached.
+    driver
+        .submit(Op::Close { fd: Fd::from_raw(1 << 29) }, Token(1))
+        .map_err(|(over, _)| over)
+        .expect("the line is wide");
+    let mut memory = hoard(&pool);
+    let receive = Op::Receive { fd: server };
+    let first = driver.submit(receive, Token(2)).map_err(|(over, _)| over).expect("the slot table has room");
+    let close = next(&mut driver, LONG).expect("it ends");
+    assert_eq!((close.token, close.result), (Token(1), Err(Errno(libc::EBADF))));
+    assert!(next(&mut driver, SHORT).is_none(), "it waits, though without a place in the table");
+    assert!(!driver.has_ready(), "and nobody spins for it");
+    // It ends when it is asked to.
+    driver.cancel(first);
+    let cancelled = next(&mut driver, LONG).expect("it ends");
+    assert_eq!((cancelled.token, cancelled.result), (Token(2), Err(Errno::CANCELED)));
+    // What comes meanwhile is received at the line.
+    let receive = Op::Receive { fd: server };
+    driver.submit(receive, Token(3)).map_err(|(over, _)| over).expect("the slot table has room");
+    assert!(next(&mut driver, SHORT).is_none());
+    client.write_all(b"at the line").expect("connected");
+    assert_eq!(&*bytes_of(next(&mut driver, LONG).expect("it is received")), b"at the line");
+    let receive = Op::Receive { fd: server };
+    driver.submit(receive, Token(4)).map_err(|(over, _)| over).expect("the slot table has room");
+    assert!(next(&mut driver, SHORT).is_none());
+    // What is kept aside like this ends with its descriptor.
+    let (_doomed_client, doomed) = Bench::new().connection();
+    let receive = Op::Receive { fd: doomed };
+    driver.submit(receive, Token(5)).map_err(|(over, _)| over).expect("the slot table has room");
+    assert!(next(&mut driver, SHORT).is_none());
+    driver.close_now(doomed);
+    let cancelled = next(&mut driver, LONG).expect("it ends");
+    assert_eq!((cancelled.token, cancelled.result), (Token(5), Err(Errno::CANCELED)));
+    // With room again, it waits as all do.
+    memory.clear();
+    assert!(next(&mut driver, SHORT).is_none());
+    drop(client);
+    let end = next(&mut driver, LONG).expect("the peer's end is told");
+    assert_eq!((end.token, end.result), (Token(4), Ok(0)));
+    driver.close_now(server);
+}
 
 /// Connects at the line, and gives the line free when `is_freed`, while the connect is under way.
 fn connect_at_the_line(to: core::net::SocketAddr, is_freed: bool) -> (Driver, Fd, Completion) {
