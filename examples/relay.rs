@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use plimsoll::io::{self, Relay};
-use plimsoll::net::{ListenOptions, SocketOption, TcpListener, TcpStream};
-use plimsoll::{Runtime, signal, spawn_on, timeout, workers};
+use plimsoll::net::{SocketOption, TcpListener, TcpStream};
+use plimsoll::{Runtime, signal, timeout};
 use plimsoll_examples::{RuntimeFlags, address, print, runtime_words};
 
 /// How long a connection to the other address may take.
@@ -43,22 +43,9 @@ fn main() -> ExitCode {
 async fn serve(flags: &Flags, runtime: &Runtime) -> plimsoll::Result<()> {
     let listener = TcpListener::bind(flags.listen)?;
     let (listen, to, idle) = (listener.local_addr(), flags.to, Duration::from_secs(flags.idle));
-    let mut others = Vec::new();
-    for worker in 1..workers() {
-        let options = listener.sibling_options();
-        others.push(spawn_on(worker, move || here(listen, options, to, idle))?);
-    }
     let (words, more) = runtime_words(runtime);
     print(&format!("listening on {listen} to={to}{words}{more}\n"));
-    accept(listener, to, idle).await?;
-    for other in others {
-        other.await??;
-    }
-    Ok(())
-}
-
-async fn here(listen: SocketAddr, options: ListenOptions, to: SocketAddr, idle: Duration) -> plimsoll::Result<()> {
-    accept(TcpListener::bind_with(listen, options)?, to, idle).await
+    listener.on_every_worker(move |listener| accept(listener, to, idle)).await
 }
 
 /// Joins connections until the stop; then those that run may finish.

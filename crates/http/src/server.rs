@@ -10,7 +10,7 @@ use http::StatusCode;
 use plimsoll_codec::h1::{FieldSlot, RequestView};
 use plimsoll_runtime::net::{ListenAddress, ListenOptions, Table, TableConfig, TcpListener};
 use plimsoll_runtime::worker_tasks;
-use plimsoll_runtime::{JoinHandle, Result, Spare, Started, spawn_on, workers};
+use plimsoll_runtime::{JoinHandle, Result, Spare, Started, workers};
 
 use crate::config::{Config, Http2};
 use crate::core::Core;
@@ -45,8 +45,7 @@ impl Server {
         Ok(Self::from_listener(TcpListener::bind(address)?))
     }
 
-    /// Binds with options, such as the length of the queue of connections that wait to be accepted (`backlog`). Where there are several workers, their
-    /// listeners share the address, whatever `reuse_port` says.
+    /// Binds with options, such as the length of the queue of connections that wait to be accepted (`backlog`).
     ///
     /// # Errors
     ///
@@ -56,11 +55,10 @@ impl Server {
     ///
     /// For a backlog of 0 or more than 65,535, and outside of a runtime.
     pub fn bind_with(address: SocketAddr, options: ListenOptions) -> Result<Self> {
-        let reuse_port = options.reuse_port || workers() > 1;
-        Ok(Self::from_listener(TcpListener::bind_with(address, ListenOptions { reuse_port, ..options })?))
+        Ok(Self::from_listener(TcpListener::bind_with(address, options)?))
     }
 
-    /// Serves a listener that was bound before. With several workers it must have been bound with `reuse_port`.
+    /// Serves a listener that was bound before.
     pub fn from_listener(listener: TcpListener) -> Self {
         Self { listener, config: Config::default(), counters: Counters::new(workers()), log: None }
     }
@@ -108,8 +106,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`](plimsoll_runtime::Error::Config) for limits out of their range, see [`Config::validate`]; and when another worker cannot
-    /// bind to the address.
+    /// [`Error::Config`](plimsoll_runtime::Error::Config) for limits out of their range, see [`Config::validate`]; and at once when a worker
+    /// cannot serve, see [`TcpListener::on_every_worker`].
     pub async fn serve<H, F>(self, handler: H) -> Result<()>
     where
         H: Fn(Request) -> F + Clone + Send + 'static,
@@ -145,19 +143,8 @@ impl Server {
 
     pub(crate) async fn serve_with<S: Service>(self, service: impl Fn() -> S + Clone + Send + 'static) -> Result<()> {
         self.config.validate()?;
-        let addresses = Addresses::default();
-        let mut others = Vec::new();
-        for worker in 1..workers() {
-            let (address, options) = (self.listener.local_addr(), self.listener.sibling_options());
-            let parts = (self.config.clone(), self.counters.clone(), addresses.clone(), self.log.clone());
-            let service = service.clone();
-            others.push(spawn_on(worker, move || serve_sibling(address, options, parts, service))?);
-        }
-        let here = serve_here(self.listener, (self.config, self.counters, addresses, self.log), service()).await;
-        for other in others {
-            other.await??;
-        }
-        here
+        let parts = (self.config, self.counters, Addresses::default(), self.log);
+        self.listener.on_every_worker(move |listener| serve_here(listener, parts.clone(), service())).await
     }
 }
 
@@ -168,15 +155,6 @@ impl fmt::Debug for Server {
 }
 
 type Parts = (Config, Counters, Addresses, Option<LogHook>);
-
-async fn serve_sibling<S: Service>(
-    address: SocketAddr,
-    options: ListenOptions,
-    parts: Parts,
-    service: impl FnOnce() -> S,
-) -> Result<()> {
-    serve_here(TcpListener::bind_with(address, options)?, parts, service()).await
-}
 
 async fn serve_here<S: Service>(
     listener: TcpListener,

@@ -5,7 +5,7 @@ use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::future::{Future, poll_fn};
 use core::net::SocketAddr;
-use core::pin::pin;
+use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use core::time::Duration;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use plimsoll_slab::Key;
 use super::stream::{TcpStream, reserve};
 use crate::task::{Spare, Started};
 use crate::worker::Worker;
-use crate::{Error, Result, signal, sleep, spawn_on, timeout, yield_now};
+use crate::{Error, RemoteHandle, Result, signal, sleep, spawn, spawn_on, timeout, yield_now};
 
 /// How long accepting pauses for want of descriptors or memory, if none becomes free before.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -29,7 +29,7 @@ const DRAIN: Duration = Duration::from_secs(10);
 
 /// A TCP listener of one worker.
 ///
-/// In a runtime of several workers it is bound with `SO_REUSEPORT`, so that each worker can have its own at the same address;
+/// In a runtime of several workers it is always bound with `SO_REUSEPORT`, so that each worker can have its own at the same address;
 /// an address that another process listens at is refused all the same.
 pub struct TcpListener {
     worker: Rc<Worker>,
@@ -66,10 +66,10 @@ impl TcpListener {
         let address = address
             .try_into()
             .map_err(|_| Error::Config("a listen address is `IP:PORT`, such as 127.0.0.1:8080 or [::1]:8080"))?;
-        Self::bind_with(address.0, ListenOptions { reuse_port: crate::workers() > 1, ..ListenOptions::default() })
+        Self::bind_with(address.0, ListenOptions::default())
     }
 
-    /// Binds and listens. Only with `reuse_port` can other workers listen at the address, too.
+    /// Binds and listens. Where there are several workers, their listeners can share the address, whatever `reuse_port` says.
     ///
     /// # Errors
     ///
@@ -80,6 +80,7 @@ impl TcpListener {
     /// For a backlog of 0 or more than 65,535, and outside of a runtime.
     pub fn bind_with(address: SocketAddr, options: ListenOptions) -> Result<Self> {
         let worker = Worker::current();
+        let options = ListenOptions { reuse_port: options.reuse_port || crate::workers() > 1, ..options };
         let fd = worker.driver.borrow_mut().listen(address, &options)?;
         worker.opened();
         let (backlog, accepting) = (options.backlog, RefCell::new(Accepting::Idle));
@@ -202,25 +203,47 @@ impl TcpListener {
     ///
     /// # Errors
     ///
-    /// As [`accept`](Self::accept), and as [`bind`](Self::bind) for the other workers' listeners.
+    /// As [`accept`](Self::accept), and as [`on_every_worker`](Self::on_every_worker).
     pub async fn serve<H, F, E>(self, handler: H) -> Result<()>
     where
         H: Fn(TcpStream) -> F + Clone + Send + 'static,
         F: Future<Output = Result<(), E>> + 'static,
         E: fmt::Display + 'static,
     {
+        self.on_every_worker(move |listener| listener.serve_here(handler.clone())).await
+    }
+
+    /// Runs `serve` on every worker of the runtime, with this listener here and with one at the same address on each of the others, until all of
+    /// them have ended or one has failed.
+    ///
+    /// Neither a failure nor dropping the future ends the others: they run on, until the runtime is asked to stop.
+    ///
+    /// # Errors
+    ///
+    /// The first of any worker: what `serve` fails with, as [`bind`](Self::bind) for the other workers' listeners, and as
+    /// [`spawn_on`](crate::spawn_on).
+    pub async fn on_every_worker<S, F>(self, serve: S) -> Result<()>
+    where
+        S: Fn(Self) -> F + Clone + Send + 'static,
+        F: Future<Output = Result<()>> + 'static,
+    {
         let mut others = Vec::new();
-        for worker in 1..crate::workers() {
-            let (address, options, handler) = (self.address, self.sibling_options(), handler.clone());
-            others.push(spawn_on(worker, move || async move {
-                Self::bind_with(address, options)?.serve_here(handler).await
-            })?);
+        for worker in (0..crate::workers()).filter(|&worker| worker != crate::worker_index()) {
+            let (address, options, serve) = (self.address, self.sibling_options(), serve.clone());
+            others.push(spawn_on(worker, move || async move { serve(Self::bind_with(address, options)?).await })?);
         }
-        let here = self.serve_here(handler).await;
-        for other in others {
-            other.await??;
+        if others.is_empty() {
+            return serve(self).await;
         }
-        here
+        // In a task of their own, the others are asked only when one of them has ended, and not in each turn of this one.
+        let others = spawn(first_error(others))?;
+        let mut others = pin!(async { others.await.unwrap_or(Err(Error::ShuttingDown)) });
+        let mut here = pin!(serve(self));
+        let is_here_done = poll_fn(|cx| match here.as_mut().poll(cx) {
+            Poll::Ready(ended) => Poll::Ready(ended.map(|()| true)),
+            Poll::Pending => others.as_mut().poll(cx).map_ok(|()| false),
+        });
+        if is_here_done.await? { others.await } else { here.await }
     }
 
     /// As [`serve`](Self::serve), on this worker alone; the handler need not be `Send`.
@@ -272,6 +295,26 @@ impl TcpListener {
         }
         Ok(())
     }
+}
+
+/// Waits for all of them, or for the first that fails.
+async fn first_error(mut handles: Vec<RemoteHandle<Result<()>>>) -> Result<()> {
+    poll_fn(move |cx| {
+        let mut failed = None;
+        handles.retain_mut(|handle| match Pin::new(handle).poll(cx) {
+            Poll::Ready(ended) => {
+                failed = failed.take().or(ended.flatten().err());
+                false
+            }
+            Poll::Pending => true,
+        });
+        match failed {
+            Some(error) => Poll::Ready(Err(error)),
+            None if handles.is_empty() => Poll::Ready(Ok(())),
+            None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// Begins a connection's task in a cell that was reserved. The cell, if it is free again.

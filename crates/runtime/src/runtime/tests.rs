@@ -211,6 +211,44 @@ fn a_listener_s_siblings_have_its_backlog() {
 }
 
 #[test]
+fn a_listener_bound_with_options_serves_on_every_worker() {
+    let world = World::new(SimConfig::new(11));
+    let simulation = Runtime::builder().workers(3).simulate(&world).expect("a simulation starts");
+    simulation.block_on(async {
+        let any = "127.0.0.1:0".parse().expect("an address");
+        let listener = TcpListener::bind_with(any, ListenOptions::default()).expect("a free port");
+        let serving = spawn(listener.serve(|_| async { Ok::<(), Error>(()) })).expect("there is room");
+        sleep(Duration::from_secs(1)).await;
+        Spawner::current().stop();
+        serving.await.expect("no panic").expect("every worker has a listener");
+    });
+    assert!(simulation.shutdown().is_clean());
+}
+
+#[test]
+fn one_worker_s_failure_is_told_while_the_others_serve() {
+    for (asking, failing) in [(0, 2), (1, 0), (1, 1)] {
+        let world = World::new(SimConfig::new(11));
+        let simulation = Runtime::builder().workers(3).simulate(&world).expect("a simulation starts");
+        simulation.block_on(async {
+            let serve = async move || {
+                let listener = TcpListener::bind("127.0.0.1:0")?;
+                let serve = move |_| async move {
+                    if worker_index() == failing {
+                        return Err(Error::TimedOut);
+                    }
+                    core::future::pending().await
+                };
+                listener.on_every_worker(serve).await
+            };
+            let failed = spawn_on(asking, serve).expect("the worker exists").await.and_then(|ended| ended);
+            assert!(matches!(failed, Err(Error::TimedOut)), "{failed:?}");
+        });
+        assert!(simulation.shutdown().is_clean());
+    }
+}
+
+#[test]
 fn a_worker_without_room_for_a_task_says_so() {
     let runtime = Runtime::builder().workers(1).memory(MemoryLimit::mib(4)).build().expect("a runtime starts");
     runtime.block_on(async {
