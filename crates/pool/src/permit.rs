@@ -139,13 +139,15 @@ impl Turn {
             TurnState::Queued(key, request) => (key, request),
             TurnState::Done => panic!("polled after it was ready"),
         };
-        let (state, poll) = match self.admission.poll(key, cx.waker()) {
-            Answer::Wait => (TurnState::Queued(key, request), Poll::Pending),
-            Answer::Granted(set) => (TurnState::Done, Poll::Ready(Ok((request, set)))),
-            Answer::Shed(shed) => (TurnState::Done, Poll::Ready(Err(shed))),
+        // Before the waker's own code runs, which may panic: the waiter has its owner then.
+        self.state = TurnState::Queued(key, request);
+        let answer = match self.admission.poll(key, cx.waker()) {
+            Answer::Wait => return Poll::Pending,
+            Answer::Granted(set) => Ok((request, set)),
+            Answer::Shed(shed) => Err(shed),
         };
-        self.state = state;
-        poll
+        self.state = TurnState::Done;
+        Poll::Ready(answer)
     }
 
     fn set_deadline(&mut self, deadline_ns: u64) {
