@@ -200,6 +200,41 @@ fn an_idle_relay_never_ends_early() {
 }
 
 #[test]
+fn an_idle_relay_ends_no_later_after_bytes_in_bulk() {
+    in_simulation("idle after bulk", async || {
+        for idle_ms in [100, 1_500] {
+            let (mut client, left, right, server) = chain().await?;
+            let relay = start(Relay::new(left, right).idle_timeout(Duration::from_millis(idle_ms)));
+            let reader = spawn(read_all(server))?;
+            client.send_bytes(&pattern(1 << 20, 4)).await?;
+            let sent = now();
+            assert_eq!(relay.await.expect("no panic")?.end, RelayEnd::Idle);
+            let late = now().since(sent + Duration::from_millis(idle_ms));
+            assert!(late <= Duration::from_millis(600), "{idle_ms} ms: {late:?} late");
+            assert_eq!(reader.await.expect("no panic")?.0.len(), 1 << 20);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn all_who_wait_for_the_last_relay_are_told() {
+    in_simulation("drained", async || {
+        let (client, left, right, server) = chain().await?;
+        Relay::new(left, right).detach().await?;
+        let began = now();
+        let waiting = [(); 3].map(|()| spawn(io::drain_relays(Duration::from_secs(60))).expect("there is room"));
+        sleep(Duration::from_secs(1)).await;
+        drop((client, server));
+        for one in waiting {
+            assert!(one.await.expect("no panic"), "none is open");
+        }
+        assert!(now().since(began) < Duration::from_secs(2));
+        Ok(())
+    });
+}
+
+#[test]
 fn bytes_received_before_come_first() {
     on_each("unread", async || {
         let (mut client, mut left, right, mut server) = chain().await?;

@@ -10,7 +10,7 @@
 //!
 //! A side receives only while nothing it has sent is under way to its partner: a slow reader slows its writer down, and each direction
 //! holds one buffer at most. A side that waits is armed without a buffer; after a receive that brought much, the next one has a lease of
-//! its own, of the size that [`AdaptiveSize`] wishes, and gives it back if nothing comes for [`BULK_IDLE`].
+//! its own, of the size that [`AdaptiveSize`] wishes, and gives it back if nothing comes for [`BULK_IDLE_MS`].
 #![forbid(unsafe_code)]
 
 use core::cell::{Cell, RefCell};
@@ -31,7 +31,7 @@ use crate::worker::Worker;
 use crate::{Result, spawn};
 
 /// How long a side may wait with a buffer of its own.
-const BULK_IDLE: Duration = Duration::from_secs(1);
+const BULK_IDLE_MS: u32 = 1_000;
 /// Relays that somebody awaits at most, in pages of the pool.
 const OUTCOME_CHUNKS_MAX: u32 = 1 << 14;
 
@@ -90,8 +90,6 @@ pub(crate) struct Relays {
     worker: Rc<Worker>,
     /// The task's, when it waits: a new relay may have the first deadline.
     engine: RefCell<Option<Waker>>,
-    /// Woken when the last relay ends.
-    drained: RefCell<Option<Waker>>,
     pairs: Cell<usize>,
 }
 
@@ -107,7 +105,6 @@ impl Relays {
             table: RefCell::new(Table::detached(TableConfig::default())?),
             outcomes: RefCell::new(Slab::new(OUTCOME_CHUNKS_MAX)),
             engine: RefCell::default(),
-            drained: RefCell::default(),
             pairs: Cell::new(0),
             worker: Rc::clone(&worker),
         });
@@ -124,15 +121,6 @@ impl Relays {
 
     pub(super) fn open(&self) -> usize {
         self.pairs.get()
-    }
-
-    /// Ready when no relay is open.
-    pub(super) fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.pairs.get() == 0 {
-            return Poll::Ready(());
-        }
-        self.drained.replace(Some(cx.waker().clone()));
-        Poll::Pending
     }
 
     /// A place for a result.
@@ -273,7 +261,8 @@ impl Relays {
         let armed = match lease {
             Some(lease) => {
                 side.inbound = Inbound::Bulk { room_bytes: lease.spare_capacity() as u32 };
-                table.schedule(key, BULK_IDLE);
+                let next_ms = if side.idle_ms == 0 { BULK_IDLE_MS } else { BULK_IDLE_MS.min(side.idle_ms) };
+                table.schedule(key, milliseconds(next_ms));
                 table.receive_into(key, lease)
             }
             None => {
@@ -385,26 +374,27 @@ impl Relays {
         let waited_ms = self.now_ms().wrapping_sub(own_moved);
         let Some(partner) = side.partner else { return };
         let other_moved = table.get(partner).map_or(own_moved, |partner| partner.moved_ms);
+        let idle_for = waited_ms.min(self.now_ms().wrapping_sub(other_moved));
+        if idle_ms > 0 && idle_for >= idle_ms {
+            drop(table);
+            return self.finish(key, RelayEnd::Idle);
+        }
+        let idle_left_ms = (idle_ms > 0).then(|| idle_ms - idle_for);
+        let mut bulk_left_ms = None;
         if is_bulk && table.is_receiving(key) {
-            if u128::from(waited_ms) >= BULK_IDLE.as_millis() {
+            if waited_ms < BULK_IDLE_MS {
+                bulk_left_ms = Some(BULK_IDLE_MS - waited_ms);
+            } else {
                 let side = table.get_mut(key).expect("found above");
                 if let Inbound::Bulk { room_bytes } = side.inbound {
                     side.inbound = Inbound::Cancelled { room_bytes };
                 }
                 table.cancel_receive(key);
-            } else {
-                return table.schedule(key, BULK_IDLE - Duration::from_millis(u64::from(waited_ms)));
             }
         }
-        if idle_ms == 0 {
-            return;
+        if let Some(next_ms) = [idle_left_ms, bulk_left_ms].into_iter().flatten().min() {
+            table.schedule(key, milliseconds(next_ms));
         }
-        let idle_for = waited_ms.min(self.now_ms().wrapping_sub(other_moved));
-        if idle_for >= idle_ms {
-            drop(table);
-            return self.finish(key, RelayEnd::Idle);
-        }
-        table.schedule(key, Duration::from_millis(u64::from(idle_ms - idle_for)));
     }
 
     /// Closes both sides and says how it ended.
@@ -421,10 +411,8 @@ impl Relays {
         let relayed = Relayed { first_bytes: first.received_bytes, second_bytes: second.received_bytes, end };
         tracing::debug!(?relayed, "a relay ended");
         self.pairs.set(self.pairs.get() - 1);
-        let drained = if self.pairs.get() == 0 { self.drained.take() } else { None };
-        let awaited = first.outcome.and_then(|key| self.tell(key, relayed));
-        // A panic of one who waits shall not end the relays of the others.
-        for waker in [awaited, drained].into_iter().flatten() {
+        if let Some(waker) = first.outcome.and_then(|key| self.tell(key, relayed)) {
+            // A panic of one who waits shall not end the relays of the others.
             contained(|| waker.wake());
         }
     }
@@ -441,6 +429,10 @@ impl Relays {
     fn now_ms(&self) -> u32 {
         wrapped_ms(self.worker.now())
     }
+}
+
+fn milliseconds(count: u32) -> Duration {
+    Duration::from_millis(u64::from(count))
 }
 
 /// Milliseconds of the worker's clock; differences are right up to 24 days.
