@@ -95,12 +95,13 @@ impl Backend {
         }
     }
 
-    /// It will be leaked. A simulated world must not wait for it any more, and a ring must not keep open what it watches.
+    /// It will be leaked. A simulated world must not wait for it any more, a ring must not keep open what it watches, and what was to be closed
+    /// is closed.
     pub(crate) fn abandon(&mut self, slots: &mut Slots) {
         match self {
             Self::Sim(sim) => sim.retire(),
             Self::Uring(uring) => uring.abandon(slots),
-            Self::Mio(_) => {}
+            Self::Mio(mio) => mio.abandon(slots),
         }
     }
 

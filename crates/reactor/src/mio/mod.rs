@@ -251,6 +251,22 @@ impl Mio {
         }
     }
 
+    /// It will be leaked, and everything was cancelled. Descriptors that were to be closed, or that were opened for nobody, are closed, but for those
+    /// on which the blocking pool still works: their numbers must not become other files' before it has ended.
+    pub(crate) fn abandon(&mut self, slots: &mut Slots) {
+        // Closes that waited for the last job go on in the turn after.
+        let mut told = true;
+        while told && self.enter(Wait::No, slots).is_ok() {
+            told = false;
+            while let Some(raw) = self.next(slots) {
+                told = true;
+                if let (Some(Slot { op: Op::Open { .. }, .. }), Ok(fd)) = (slots.get(raw.key), raw.result) {
+                    let _closed = sys::close(Fd::from_raw(fd as i32));
+                }
+            }
+        }
+    }
+
     pub(crate) fn has_ready(&self) -> bool {
         self.files.has_ready() || self.watch.has_ready()
     }

@@ -456,6 +456,17 @@ fn a_job_that_outlives_the_driver_keeps_its_lease() {
 }
 
 #[test]
+fn what_was_to_be_closed_is_closed_though_the_deadline_is_reached() {
+    let mut bench = Bench::new();
+    let (mut client, fd) = bench.connection();
+    client.set_read_timeout(Some(Duration::from_secs(60))).expect("an option");
+    bench.submit(Op::Close { fd });
+    let report = bench.driver.shutdown(bench.driver.now());
+    assert_eq!(report.in_flight, 1);
+    assert_eq!(client.read(&mut [0; 1]).expect("no wait for it"), 0, "the peer sees the end");
+}
+
+#[test]
 fn a_turn_tries_nothing_twice() {
     let mut bench = Bench::new();
     let (mut client, server) = bench.connection();
