@@ -5,7 +5,7 @@ use plimsoll_slab::Key;
 
 use super::files::Started;
 use super::table::Flags;
-use super::{Mio, Tried, is_want_of_room};
+use super::{Mio, Tried};
 use crate::op::{Errno, Fd, Interest, Op};
 use crate::slots::Slots;
 use crate::sys;
@@ -43,7 +43,7 @@ impl Mio {
                     return self.attempt_connected(fd);
                 }
                 match sys::connect(fd, address) {
-                    Err(Errno(libc::EINPROGRESS)) => self.begin_connect(fd),
+                    Err(Errno(libc::EINPROGRESS)) => Tried::Wait,
                     result => Tried::Done(result.map(|()| 0)),
                 }
             }
@@ -101,19 +101,6 @@ impl Mio {
                 }
                 Tried::Done(Ok(bytes as u32))
             }
-            Err(errno) => Tried::Done(Err(errno)),
-        }
-    }
-
-    fn begin_connect(&mut self, fd: Fd) -> Tried {
-        match self.watch.register(fd) {
-            Ok(mut entry) => {
-                entry.flags = entry.flags.with(Flags::CONNECTING);
-                self.watch.table.set(fd, entry);
-                Tried::Wait
-            }
-            // It is under way all the same. When it is tried again, the call says whether it still is, or how it ended.
-            Err(errno) if is_want_of_room(errno) => Tried::Wait,
             Err(errno) => Tried::Done(Err(errno)),
         }
     }

@@ -70,8 +70,7 @@ pub(crate) struct Mio {
     files: Files,
     scratch: Scratch,
     now: Instant,
-    /// When operations for whose waiting there was no memory are tried again.
-    retry_at: Instant,
+    retry: Retry,
     last_turn: Turn,
 }
 
@@ -123,7 +122,7 @@ impl Mio {
             files: Files::new(blocking, doorbell),
             scratch,
             now: sys::now(),
-            retry_at: Instant::default(),
+            retry: Retry::new(),
             last_turn: Turn::Queued,
         })
     }
@@ -155,12 +154,12 @@ impl Mio {
         if wait == Wait::No && self.last_turn == Turn::Polled && self.has_ready() {
             self.last_turn = Turn::Queued;
         } else {
-            let wait = if self.watch.queues.is_thirsty() { wait.no_later_than(self.retry_at) } else { wait };
+            let wait = if self.watch.queues.thirsty() > 0 { wait.no_later_than(self.retry.at) } else { wait };
             self.poll(wait, slots)?;
             self.last_turn = Turn::Polled;
         }
         self.now = sys::now();
-        if self.now >= self.retry_at {
+        if self.retry.is_due(self.now, self.watch.queues.thirsty()) {
             self.watch.queues.retry(slots);
         }
         self.watch.cancel_abandoned(slots);
@@ -229,7 +228,7 @@ impl Mio {
         if slot.state.is_cancelled() && !matches!(slot.op, Op::Close { .. }) {
             return raw(Err(Errno::CANCELED), None);
         }
-        let awaited = awaited(&slot.op);
+        let (awaited, connects) = (awaited(&slot.op), matches!(slot.op, Op::Connect { .. }));
         match self.attempt(slots, key) {
             Tried::Done(result) => raw(result, None),
             Tried::Received(received) => raw(Ok(received.len() as u32), Some(received)),
@@ -237,10 +236,16 @@ impl Mio {
             Tried::Wait => {
                 let (fd, direction) = awaited.expect("only what has a descriptor waits for it");
                 match self.watch.wait(slots, index, fd, direction) {
-                    Ok(()) => None,
+                    Ok(()) => {
+                        if connects {
+                            self.watch.connects(fd);
+                        }
+                        None
+                    }
+                    // A connect is under way all the same. When it is tried again, the call says whether it still is, or how it ended.
                     Err(errno) if is_want_of_room(errno) => {
-                        if !self.watch.queues.is_thirsty() {
-                            self.retry_at = self.now + RETRY_DELAY;
+                        if self.watch.queues.thirsty() == 0 {
+                            self.retry.at = self.now + self.retry.delay;
                         }
                         self.watch.queues.put_aside(slots, index);
                         None
@@ -285,6 +290,35 @@ impl Mio {
 
     pub(crate) fn enobufs_total(&self) -> u64 {
         0
+    }
+}
+
+/// When operations for whose waiting there was no room are tried again: the later, the more often it was in vain.
+struct Retry {
+    at: Instant,
+    /// [`RETRY_DELAY_MIN`] to [`RETRY_DELAY_MAX`].
+    delay: Duration,
+    /// How many were tried last.
+    tried: usize,
+}
+
+impl Retry {
+    const fn new() -> Self {
+        Self { at: Instant::from_nanos(0), delay: RETRY_DELAY_MIN, tried: 0 }
+    }
+
+    /// Whether the operations that wait for this, so many, are tried now.
+    fn is_due(&mut self, now: Instant, thirsty: usize) -> bool {
+        if thirsty == 0 {
+            *self = Self::new();
+        }
+        if thirsty == 0 || now < self.at {
+            return false;
+        }
+        let found_room = thirsty < self.tried;
+        self.delay = if found_room { RETRY_DELAY_MIN } else { (2 * self.delay).min(RETRY_DELAY_MAX) };
+        self.tried = thirsty;
+        true
     }
 }
 
@@ -337,8 +371,9 @@ fn is_want_of_room(errno: Errno) -> bool {
 /// A receive into less would cut most messages in two.
 const SCRATCH_BYTES_MIN: usize = 4 * 1024;
 
-/// After how long an operation that found no memory to wait in is tried again.
-const RETRY_DELAY: Duration = Duration::from_millis(5);
+/// After how long an operation that found no memory to wait in is tried again, at first and at most.
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(5);
+const RETRY_DELAY_MAX: Duration = Duration::from_millis(100);
 
 /// No descriptor has this number.
 const DOORBELL: Token = Token(usize::MAX);

@@ -80,9 +80,9 @@ impl Queues {
         }
     }
 
-    /// Whether operations wait for [`retry`](Self::retry).
-    pub(super) fn is_thirsty(&self) -> bool {
-        !self.thirsty.is_empty()
+    /// How many operations wait for [`retry`](Self::retry).
+    pub(super) fn thirsty(&self) -> usize {
+        self.thirsty.len()
     }
 
     pub(super) fn has_ready(&self) -> bool {

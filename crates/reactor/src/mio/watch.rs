@@ -48,6 +48,9 @@ pub(super) struct Watch {
     /// As if the user had no more watches.
     #[cfg(test)]
     pub(super) is_full: bool,
+    /// How often that was said.
+    #[cfg(test)]
+    pub(super) refusals: u32,
 }
 
 impl Watch {
@@ -59,6 +62,8 @@ impl Watch {
             abandoned: Vec::new(),
             #[cfg(test)]
             is_full: false,
+            #[cfg(test)]
+            refusals: 0,
         }
     }
 
@@ -93,7 +98,7 @@ impl Watch {
     }
 
     /// Makes sure that edges of the descriptor are told.
-    pub(super) fn register(&mut self, fd: Fd) -> Result<Entry, Errno> {
+    fn register(&mut self, fd: Fd) -> Result<Entry, Errno> {
         let mut entry = self.table.get(fd);
         if entry.flags.has(Flags::REGISTERED) {
             return Ok(entry);
@@ -106,6 +111,7 @@ impl Watch {
         let interest = Interest::READABLE.add(Interest::WRITABLE);
         #[cfg(test)]
         if self.is_full {
+            self.refusals += 1;
             self.table.set(fd, entry);
             return Err(Errno(libc::ENOSPC));
         }
@@ -168,6 +174,12 @@ impl Watch {
         if !self.table.get(fd).flags.has(Flags::ENDED) {
             self.clear(fd, Flags::READABLE);
         }
+    }
+
+    /// A connect waits: its next try asks how it ended.
+    pub(super) fn connects(&mut self, fd: Fd) {
+        let entry = self.table.get(fd);
+        self.table.set(fd, Entry { flags: entry.flags.with(Flags::CONNECTING), ..entry });
     }
 
     pub(super) fn clear(&mut self, fd: Fd, flags: Flags) {

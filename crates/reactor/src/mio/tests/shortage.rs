@@ -7,7 +7,7 @@ use plimsoll_pool::Lease;
 
 use super::*;
 use crate::SocketKind;
-use crate::mio::Mio;
+use crate::mio::{Mio, RETRY_DELAY_MIN};
 use crate::slots::Slots;
 
 /// All memory under the line, but for what tables have already.
@@ -164,4 +164,56 @@ fn without_room_in_epoll_a_receive_goes_on_later() {
     assert_eq!((raw.key, raw.result), (key, Ok(24)));
     slots.finish(raw).expect("it was in flight");
     bench.driver.close_now(fd);
+}
+
+#[test]
+fn what_finds_no_room_is_tried_less_and_less_until_there_is_some() {
+    let mut bench = Bench::new();
+    let (_client, fd) = bench.connection();
+    let config = DriverConfig::default();
+    let mut mio = Mio::new(&config, &bench.pool, bench.driver.doorbell(), &bench.blocking).expect("the line is wide");
+    let mut slots = Slots::new();
+    mio.watch.is_full = true;
+    for interest in [Interest::Readable, Interest::PeerClosed] {
+        let key = slots.insert(&bench.pool, Op::Poll { fd, interest }, Token(1)).expect("the line is wide");
+        mio.start(key, &mut slots);
+    }
+    let mut turn = |mio: &mut Mio| {
+        let wait = if mio.has_ready() { Wait::No } else { Wait::Until(sys::now() + LONG) };
+        mio.enter(wait, &mut slots).expect("a wait");
+        assert!(mio.next(&mut slots).is_none(), "nothing to be told");
+        (mio.watch.refusals, mio.retry.delay.as_millis())
+    };
+    assert_eq!(turn(&mut mio), (2, 5));
+    for (times, delay_ms) in [(2, 10), (3, 20), (4, 40), (5, 80), (6, 100), (7, 100)] {
+        while mio.watch.refusals < 2 * times {
+            turn(&mut mio);
+        }
+        assert_eq!((mio.watch.refusals, mio.retry.delay.as_millis()), (2 * times, delay_ms));
+    }
+    mio.watch.is_full = false;
+    while mio.watch.queues.thirsty() > 0 {
+        turn(&mut mio);
+    }
+    mio.enter(Wait::No, &mut slots).expect("a look");
+    assert_eq!(mio.retry.delay, RETRY_DELAY_MIN);
+    bench.driver.close_now(fd);
+}
+
+#[test]
+fn a_connect_that_finds_no_room_in_epoll_asks_once() {
+    let bench = Bench::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = bench.driver.address(listener.local_addr().expect("bound")).expect("the line is wide");
+    let config = DriverConfig::default();
+    let mut mio = Mio::new(&config, &bench.pool, bench.driver.doorbell(), &bench.blocking).expect("the line is wide");
+    let mut slots = Slots::new();
+    let fd = mio.socket(SocketKind::Tcp4).expect("a socket");
+    mio.watch.is_full = true;
+    let key = slots.insert(&bench.pool, Op::Connect { fd, address }, Token(1)).expect("the line is wide");
+    mio.start(key, &mut slots);
+    mio.enter(Wait::No, &mut slots).expect("a look");
+    assert!(mio.next(&mut slots).is_none(), "it is under way");
+    assert_eq!(mio.watch.refusals, 1);
+    mio.close_now(fd, &mut slots);
 }
