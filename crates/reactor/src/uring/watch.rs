@@ -95,8 +95,8 @@ impl Watches {
     /// The kernel was asked to watch, as [`begin`](Self::begin) said; the operation at `index` waits.
     pub(super) fn watched(&mut self, fd: Fd, index: u32) {
         self.count = self.count.wrapping_add(1);
-        let [state, _] = self.table.get(fd);
-        self.table.set(fd, [WATCHED | (state & QUEUED) | (index + 1), self.count]);
+        debug_assert_eq!(self.table.get(fd)[0] & (WAITER | QUEUED), 0, "as `begin` has found it");
+        self.table.set(fd, [WATCHED | (index + 1), self.count]);
     }
 
     /// The kernel could not be asked to watch, as [`begin`](Self::begin) said.
