@@ -34,7 +34,7 @@ use shutdowns::Shutdowns;
 /// Sizes of a driver.
 #[derive(Clone, Debug)]
 pub struct DriverConfig {
-    /// Entries of the submission queue, a power of two; the completion queue has four times as many. Default 1,024.
+    /// Entries of the submission queue, 1 to 16,384, a power of two; the completion queue has four times as many. Default 1,024.
     pub entries: u32,
     /// Receive buffers of 64 KiB in the small group, 1 to 64, a power of two. Default 4. mio and sim use one.
     pub receive_buffers: u16,
@@ -50,7 +50,7 @@ impl DriverConfig {
     /// Which of them is out of range, and what it may be.
     pub fn check(&self) -> Result<(), &'static str> {
         if !self.entries.is_power_of_two() || self.entries > ENTRIES_MAX {
-            return Err("a submission queue has 1 to 32,768 entries, a power of two");
+            return Err("a submission queue has 1 to 16,384 entries, a power of two");
         }
         if !self.receive_buffers.is_power_of_two() || self.receive_buffers > RECEIVE_BUFFERS_MAX {
             return Err("a group has 1 to 64 receive buffers, a power of two");
@@ -59,8 +59,8 @@ impl DriverConfig {
     }
 }
 
-/// What the kernel allows (`IORING_MAX_ENTRIES`).
-const ENTRIES_MAX: u32 = 32_768;
+/// The kernel allows 65,536 completions (`IORING_MAX_CQ_ENTRIES`), and a ring has four for each entry.
+pub(crate) const ENTRIES_MAX: u32 = 16_384;
 const RECEIVE_BUFFERS_MAX: u16 = 64;
 
 impl Default for DriverConfig {

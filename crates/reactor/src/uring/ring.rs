@@ -23,6 +23,7 @@ use io_uring::{Builder, EnterFlags, IoUring, cqueue, squeue, types};
 use plimsoll_pool::{Budget, Charge, Kind};
 
 use super::entry::Entry;
+use crate::driver::ENTRIES_MAX;
 use crate::{Errno, Error, sys};
 
 /// One io_uring instance. Stays on the thread that made it.
@@ -115,9 +116,8 @@ impl Ring {
     }
 
     /// A ring as good as the first set-up of `ladder` that the kernel knows.
-    pub(super) fn on_ladder(ladder: &[Setup], entries: u32, budget: &Arc<Budget>) -> Result<Self, Error> {
-        assert!(entries.is_power_of_two(), "queues are powers of two");
-        let wanted = entries.min(ENTRIES_MAX);
+    pub(super) fn on_ladder(ladder: &[Setup], wanted: u32, budget: &Arc<Budget>) -> Result<Self, Error> {
+        assert!(wanted.is_power_of_two() && wanted <= ENTRIES_MAX, "queues are powers of two, up to a limit");
         let mut entries = wanted;
         let mut tries_left = RETURN_TRIES;
         loop {
@@ -389,8 +389,6 @@ fn register_descriptor(io: &IoUring) -> Option<u32> {
 
 /// Completions that fit for each submission that fits.
 const COMPLETIONS_PER_ENTRY: u32 = 4;
-/// The kernel's limit of 65,536 completions.
-const ENTRIES_MAX: u32 = 16_384;
 /// Below this, no memory is no memory.
 const ENTRIES_MIN: u32 = 8;
 /// How often, and how long each time, to wait for locked memory before a smaller ring is asked for.

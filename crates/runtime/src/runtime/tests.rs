@@ -140,7 +140,7 @@ fn values_out_of_range_are_errors() {
     let builder = || Runtime::builder().workers(1);
     let sizes = [
         builder().driver_config(rings(1_000, 4)),
-        builder().driver_config(rings(1 << 16, 4)),
+        builder().driver_config(rings(1 << 15, 4)),
         builder().driver_config(rings(1_024, 0)),
         builder().driver_config(rings(1_024, 128)),
         builder().blocking(threads(0, 1, 128 * 1_024)),
