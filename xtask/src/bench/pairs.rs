@@ -59,6 +59,7 @@ impl Back {
         for stream in [&near, &far] {
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
         }
         Ok(Pair { near, far })
     }
@@ -170,3 +171,6 @@ const SPARE_FILES: u64 = 512;
 const PIECE_BYTES: usize = 256 * 1_024;
 /// Nothing takes so long.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | bulk | one connection sends 1 GiB through the relay | CPU seconds of the relay for 10^9 bytes |
 //! | messages | 64 connections, a message of 64 bytes there and back on each, again and again | CPU microseconds of the relay for a round trip |
-//! | parked | 5,000 connections that have sent one message each way | anonymous bytes of the relay for a pair |
+//! | parked | 5,000 pairs of connections that have sent one message each way, through `floor-splice` a third of that | anonymous bytes of the relay for a pair |
 //!
 //! The relays take turns, round by round; each has one core, the load another.
 
