@@ -204,19 +204,13 @@ impl Builder {
         AdmissionConfig::default().reserve_bytes(reserve).wait_timeout(self.wait_timeout).seed(seed)
     }
 
-    fn worker_count(&self) -> Result<usize> {
-        let workers = self.workers.unwrap_or_else(|| sys::available_workers().min(WORKERS_MAX));
+    fn check(&self, workers: usize) -> Result<()> {
         if !(1..=WORKERS_MAX).contains(&workers) {
             return Err(Error::Config("the number of workers must be between 1 and 1024"));
         }
         if self.worker_stack_bytes < 128 * 1024 {
             return Err(Error::Config("a worker's stack must have at least 128 KiB"));
         }
-        self.check_sizes()?;
-        Ok(workers)
-    }
-
-    fn check_sizes(&self) -> Result<()> {
         self.driver_config.check().and(self.blocking.check()).and(self.decay.check()).map_err(Error::Config)
     }
 
@@ -227,7 +221,8 @@ impl Builder {
     /// [`Error::LineTooLow`], [`Error::Driver`] for a forced driver that is not available, [`Error::Config`] for values out of range.
     pub fn build(mut self) -> Result<Runtime> {
         self.container = Container::Given(self.container.limit());
-        let workers = self.worker_count()?;
+        let workers = self.workers.unwrap_or_else(|| sys::available_workers().min(WORKERS_MAX));
+        self.check(workers)?;
         let selected = select(self.driver)?;
         self.lower_line();
         match self.clone().start(selected, workers) {
@@ -278,11 +273,8 @@ impl Builder {
     ///
     /// As [`build`](Self::build).
     pub fn simulate(self, world: &plimsoll_reactor::sim::World) -> Result<Simulation> {
-        let workers = match self.workers {
-            None => 1,
-            Some(_) => self.worker_count()?,
-        };
-        self.check_sizes()?;
+        let workers = self.workers.unwrap_or(1);
+        self.check(workers)?;
         let shared = self.shared(workers, true);
         Simulation::start(self, world, shared)
     }

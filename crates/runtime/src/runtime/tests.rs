@@ -146,6 +146,7 @@ fn values_out_of_range_are_errors() {
         builder().blocking(threads(0, 1, 128 * 1_024)),
         builder().blocking(threads(1, 0, 128 * 1_024)),
         builder().blocking(threads(1, 1, 1_024)),
+        Runtime::builder().worker_stack_bytes(1),
         builder().decay(DecayConfig { fast: Duration::ZERO, ..DecayConfig::default() }),
         builder().decay(DecayConfig { tick_ranges_max: 0, ..DecayConfig::default() }),
         builder().decay(DecayConfig { tick_bytes_max: 4_096, ..DecayConfig::default() }),
