@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use plimsoll_codec::h1::{FieldSlot, RequestView};
+use plimsoll_pool::contained;
 use plimsoll_runtime::net::{ListenAddress, ListenOptions, Table, TableConfig, TcpListener};
 use plimsoll_runtime::worker_tasks;
 use plimsoll_runtime::{JoinHandle, Result, Spare, Started, workers};
@@ -241,11 +242,10 @@ where
 {
     fn start(&mut self, _core: &Rc<Core>, view: &RequestView<'_>, _slots: &[FieldSlot], ticket: Ticket) -> Answered {
         let delivery = Delivery::new(ticket);
-        let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.0)(*view)));
-        match answer {
-            Ok(response) => delivery.answer(response),
+        match contained(|| (self.0)(*view)) {
+            Some(response) => delivery.answer(response),
             // Answered with 500 as the delivery is dropped.
-            Err(_) => drop(delivery),
+            None => drop(delivery),
         }
         Answered::Ready
     }
@@ -271,8 +271,7 @@ pub(crate) struct LogHook(Arc<dyn Fn(&AccessRecord<'_>) + Send + Sync>);
 
 impl LogHook {
     pub(crate) fn write(&self, record: &AccessRecord<'_>) {
-        let write = std::panic::AssertUnwindSafe(|| (self.0)(record));
-        if std::panic::catch_unwind(write).is_err() {
+        if contained(|| (self.0)(record)).is_none() {
             tracing::error!("the access log panicked");
         }
     }

@@ -494,6 +494,29 @@ fn ready_handlers_answer_from_the_borrowed_head() {
 }
 
 #[test]
+fn a_panic_that_panics_as_it_is_dropped_ends_one_connection() {
+    struct Payload;
+    impl Drop for Payload {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new(()));
+        }
+    }
+    on_each("payload", async || {
+        let server = Server::bind("127.0.0.1:0")?.access_log(|_| std::panic::resume_unwind(Box::new(Payload)));
+        let address = server.local_addr();
+        let serving = spawn(server.serve_ready(|req| match req.path() {
+            "/a" => Response::text("fine"),
+            _ => std::panic::resume_unwind(Box::new(Payload)),
+        }))?;
+        let answer = talk(address, &[b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n"], None).await?;
+        assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
+        assert!(talk(address, &[CLOSE], None).await?.ends_with("fine"));
+        Spawner::current().stop();
+        serving.await.expect("no panic")
+    });
+}
+
+#[test]
 fn every_answer_has_a_line_in_the_access_log() {
     on_each("access log", async || {
         let lines = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));

@@ -82,6 +82,7 @@ pub use admission::{Admission, AdmissionConfig};
 pub use boxed::PoolBox;
 pub use budget::{Budget, Charge, adopted_arenas};
 pub use class::Class;
+pub use contain::contained;
 pub use container::KERNEL_CONNECTION_BYTES;
 pub use error::{Error, OverBudget, Shortage};
 pub use footprint::Footprint;

@@ -12,11 +12,10 @@
 use core::fmt;
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use plimsoll_pool::{Budget, Charge, Kind};
+use plimsoll_pool::{Budget, Charge, Kind, contained};
 
 use crate::{Doorbell, Instant, sys};
 
@@ -364,13 +363,10 @@ impl Shared {
     }
 }
 
-/// Runs a job; a panic in it, and one in dropping what the panic carries, ends here.
+/// Runs a job, or drops it; a panic ends here.
 fn contain(job: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
+    if contained(job).is_none() {
         tracing::error!("a blocking call panicked");
-        if let Err(second) = catch_unwind(AssertUnwindSafe(move || drop(panic))) {
-            core::mem::forget(second);
-        }
     }
 }
 

@@ -5,16 +5,15 @@ use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
-use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use plimsoll_pool::{Budget, Pool, PoolStats};
+use plimsoll_pool::{Budget, Pool, PoolStats, contained};
 use plimsoll_reactor::Instant;
 
 use crate::gauges::Metrics;
 use crate::shared::Shared;
-use crate::task::{JoinHandle, contained};
+use crate::task::JoinHandle;
 use crate::worker::Worker;
 use crate::{Error, Result, sys};
 
@@ -140,13 +139,12 @@ impl fmt::Debug for Spawner {
 pub async fn spawn_blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let worker = Worker::current();
     if worker.shared.simulated {
-        return std::panic::catch_unwind(AssertUnwindSafe(call)).map_err(|_| Error::Panicked);
+        return contained(call).ok_or(Error::Panicked);
     }
     let place = Arc::new(Mutex::new(Place::Empty));
     let fill = Filler(Arc::clone(&place));
     let job = Box::new(move || {
-        let result = std::panic::catch_unwind(AssertUnwindSafe(call)).map_err(|_| Error::Panicked);
-        fill.put(result);
+        fill.put(contained(call).ok_or(Error::Panicked));
     });
     worker.blocking().run(job).map_err(|_| Error::BlockingQueueFull)?;
     RemoteHandle(place).await

@@ -12,7 +12,7 @@ use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use plimsoll_pool::{Admission, AdmissionConfig, Error as PoolError, Kind, OverBudget, Pool};
+use plimsoll_pool::{Admission, AdmissionConfig, Error as PoolError, Kind, OverBudget, Pool, contained};
 use plimsoll_reactor::{Blocking, Completion, Doorbell, Driver, DriverKind, Fd, Instant, Op, Payload, PoolPage, Wait};
 use plimsoll_slab::{CHUNK_BYTES, Key, Slab};
 
@@ -23,7 +23,7 @@ use crate::net::table::Events;
 use crate::release::{Release, sooner};
 use crate::shared::Shared;
 use crate::stall::StallDetector;
-use crate::task::{Tasks, contained};
+use crate::task::Tasks;
 use crate::time::Timers;
 use crate::token::{TABLES_MAX, Target};
 use crate::waiters::{Taken, Waiter, Waiters};
@@ -381,7 +381,9 @@ impl Worker {
                 }
                 let completed = self.waiters.borrow_mut().complete(index, completion);
                 match completed {
-                    Ok(Some(waker)) => contained(|| waker.wake()),
+                    Ok(Some(waker)) => {
+                        contained(|| waker.wake());
+                    }
                     Ok(None) => {}
                     Err(unwanted) => self.dispose(unwanted),
                 }

@@ -9,7 +9,7 @@ use plimsoll_slab::Key;
 
 use super::control::static_close;
 use super::handler::{WebSocketEnd, WebSocketHandler};
-use super::turn::contained;
+use super::turn::run;
 use super::wire::{Deadline, Flags, Phase, Wire};
 use super::{Consumer, Socket};
 use crate::connection::Connection;
@@ -128,7 +128,7 @@ impl<S: Service> Engine<S> {
 /// Tells a handler that its connection is over.
 pub(super) fn tell_closed(mut handler: Box<dyn WebSocketHandler>, end: WebSocketEnd) {
     // A panic was told; there is nothing left to close.
-    let _over = contained(|| {
+    let _over = run(|| {
         handler.closed(end);
         drop(handler);
         Ok(())

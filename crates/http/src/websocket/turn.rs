@@ -1,9 +1,9 @@
 //! What was received becomes messages, and those go to their handler or task.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use plimsoll_codec::ws::CloseCode;
+use plimsoll_pool::contained;
 
 use super::handler::{WebSocketEnd, WebSocketRef};
 use super::message::Message;
@@ -94,7 +94,7 @@ pub(super) fn open(place: &Place, socket: &mut Socket) {
 
 /// Calls a handler. What it fails with closes its connection.
 fn call(core: &Rc<Core>, wire: &mut Wire, act: impl FnOnce(&mut Wire) -> Result<(), Error>) {
-    let Err(failed) = contained(|| act(wire)) else { return };
+    let Err(failed) = run(|| act(wire)) else { return };
     let code = match failed {
         Some(Error::OverBudget(_)) => CloseCode::TRY_LATER,
         Some(error) => {
@@ -108,10 +108,10 @@ fn call(core: &Rc<Core>, wire: &mut Wire, act: impl FnOnce(&mut Wire) -> Result<
 }
 
 /// Runs what a user wrote. `Err(None)` after a panic.
-pub(super) fn contained(act: impl FnOnce() -> Result<(), Error>) -> Result<(), Option<Error>> {
-    match catch_unwind(AssertUnwindSafe(act)) {
-        Ok(done) => done.map_err(Some),
-        Err(_panic) => {
+pub(super) fn run(act: impl FnOnce() -> Result<(), Error>) -> Result<(), Option<Error>> {
+    match contained(act) {
+        Some(done) => done.map_err(Some),
+        None => {
             tracing::error!("a WebSocket's handler panicked");
             Err(None)
         }

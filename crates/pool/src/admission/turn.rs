@@ -79,7 +79,9 @@ impl Admission {
                 waiters.next_grant(gate.now_ns.get(), accounts, gate)
             };
             match granted {
-                Some(Some(waker)) => contained(|| waker.wake()),
+                Some(Some(waker)) => {
+                    contained(|| waker.wake());
+                }
                 Some(None) => {}
                 None if starved => break,
                 None => {

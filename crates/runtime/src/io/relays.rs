@@ -19,14 +19,13 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::rc::Rc;
 
-use plimsoll_pool::{AdaptiveSize, Class, Kind, OverBudget};
+use plimsoll_pool::{AdaptiveSize, Class, Kind, OverBudget, contained};
 use plimsoll_reactor::{Errno, Instant, PoolPage, RECEIVE_BYTES_MAX, SendBytes};
 use plimsoll_slab::{CHUNK_BYTES, Key, Slab};
 
 use super::relay::{RelayEnd, Relayed};
 use crate::net::table::Adopted;
 use crate::net::{Bytes, Event, Table, TableConfig, TcpStream};
-use crate::task::contained;
 use crate::worker::Worker;
 use crate::{Result, spawn};
 

@@ -57,9 +57,8 @@ use core::sync::atomic::AtomicU8;
 use core::task::{Context, Poll, Waker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use plimsoll_pool::{Kind, OverBudget, Pool};
+use plimsoll_pool::{Kind, OverBudget, Pool, contained};
 
-use super::contain::contained;
 use super::core::{Core, Stage};
 use super::count::{Count, Side};
 use super::join::JoinError;

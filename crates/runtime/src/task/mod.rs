@@ -17,7 +17,6 @@
 #![deny(unsafe_code)]
 
 mod cell;
-mod contain;
 mod core;
 mod count;
 mod inject;
@@ -33,7 +32,6 @@ mod tasks;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub(crate) use self::contain::contained;
 pub use self::join::{JoinError, JoinHandle};
 pub use self::spare::{Spare, Started};
 pub(crate) use self::tasks::Tasks;

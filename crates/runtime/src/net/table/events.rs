@@ -6,10 +6,9 @@ use core::task::Waker;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use plimsoll_pool::{Charge, Kind, Pool};
+use plimsoll_pool::{Charge, Kind, Pool, contained};
 use plimsoll_reactor::{Completion, Driver, Errno, Payload};
 
-use crate::task::contained;
 use crate::token::Purpose;
 
 /// Completions that wait for the table at most; when they are as many, the worker reaps no further until they are taken. Unless the table's owner
