@@ -23,6 +23,7 @@ impl Connection {
         out: &mut S,
     ) -> Result<(), Error> {
         if self.close(storage, stream) {
+            self.given_up.note(stream.id);
             self.put_reset(stream.id, code, out)?;
         }
         Ok(())
@@ -108,11 +109,6 @@ impl Connection {
     }
 
     pub(super) fn put_reset<S: Sink + ?Sized>(&mut self, id: u32, code: ErrorCode, out: &mut S) -> Result<(), Full> {
-        if code == ErrorCode::RefusedStream {
-            self.refused.note(id);
-        } else {
-            self.reset_by_us.note(id);
-        }
         self.put_control(kind::RST_STREAM, 0, id, &(code as u32).to_be_bytes(), out)
     }
 

@@ -8,7 +8,7 @@ mod headers;
 use super::event::{Event, Failure, ResetCause, Step, Storage};
 use super::frame::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, flag, kind};
 use super::guard::Guard;
-use super::recent::{Recent, Refused};
+use super::recent::{GivenUp, Recent};
 use super::settings::Offer;
 use super::stream::{Output, Receiving, Transition, find, get};
 use super::{ErrorCode, Limits, StreamKey, block};
@@ -50,8 +50,9 @@ pub struct Connection {
     /// Counts the turns of sending.
     pub(super) turn: u32,
     pub(super) guard: Guard,
+    /// Those that we reset because the peer broke a rule.
     pub(super) reset_by_us: Recent<32>,
-    pub(super) refused: Refused,
+    pub(super) given_up: GivenUp,
     pub(super) ended: Recent<16>,
     /// The number of our last header block among all that were decoded into the scratch memory.
     last_block: u64,
@@ -129,7 +130,7 @@ impl Connection {
             turn: 0,
             guard: Guard::new(limits),
             reset_by_us: Recent::new(),
-            refused: Refused::NONE,
+            given_up: GivenUp::NONE,
             ended: Recent::new(),
             last_block: 0,
         }
@@ -354,6 +355,10 @@ impl Connection {
         now_ms: u64,
     ) -> Result<Event, Failure> {
         self.guard.reset(&self.limits, now_ms)?;
+        match error {
+            Error::StreamRefused => self.given_up.note(id),
+            _ => self.reset_by_us.note(id),
+        }
         self.put_reset(id, ErrorCode::of(error), out)?;
         let Some(key) = find(storage.streams, id) else {
             return Ok(Event::Progress);

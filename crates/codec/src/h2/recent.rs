@@ -25,22 +25,22 @@ impl<const N: usize> Recent<N> {
     }
 }
 
-/// Streams that were refused: all between the first and the last. There may be many at a time while memory is short, and what was on its way on them is
-/// not held against the peer.
+/// Streams that we gave up for reasons of our own: all between the first and the last. There may be many at a time while memory is short, and what was on
+/// its way on them is not held against the peer.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Refused {
+pub(super) struct GivenUp {
     first: u32,
     last: u32,
 }
 
-impl Refused {
-    pub(super) const NONE: Refused = Refused { first: u32::MAX, last: 0 };
+impl GivenUp {
+    pub(super) const NONE: GivenUp = GivenUp { first: u32::MAX, last: 0 };
 
     pub(super) fn note(&mut self, id: u32) {
         (self.first, self.last) = (self.first.min(id), self.last.max(id));
     }
 
-    /// Whether it may have been. Streams between that ended otherwise are taken for refused.
+    /// Whether it may have been. Streams between that ended otherwise are taken for given up.
     pub(super) const fn has(&self, id: u32) -> bool {
         self.first <= id && id <= self.last
     }

@@ -270,6 +270,7 @@ impl Connection {
             self.ended.note(id);
             return Ok(());
         }
+        self.reset_by_us.note(id);
         Ok(self.put_reset(id, ErrorCode::NoError, out)?)
     }
 

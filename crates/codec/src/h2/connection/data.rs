@@ -57,8 +57,8 @@ impl Connection {
                 let error =
                     refused.map_or(Error::StreamClosed, |(_, refused)| refused.err().unwrap_or(Error::StreamClosed));
                 let is_over = key.is_none_or(|key| storage.streams[usize::from(key.slot)].state == StreamState::Closed);
-                let is_refused = is_over && self.refused.has(header.stream);
-                if error == Error::StreamClosed && (is_refused || self.reset_by_us.has(header.stream)) {
+                let is_given_up = is_over && self.given_up.has(header.stream);
+                if error == Error::StreamClosed && (is_given_up || self.reset_by_us.has(header.stream)) {
                     // It was on its way when we reset the stream.
                     self.pass_over(header.len - prefix_bytes);
                     return Ok(Step { consumed, event: Event::Progress });

@@ -65,6 +65,7 @@ impl Connection {
                 _ if self.going == Going::Final => Ok(Event::Progress),
                 // Not the peer's fault, so it does not count.
                 _ if is_unwanted => {
+                    self.given_up.note(header.stream);
                     self.put_reset(header.stream, ErrorCode::RefusedStream, out)?;
                     Ok(Event::Progress)
                 }
@@ -144,7 +145,7 @@ impl Connection {
         let Some(key) = key.filter(|_| state.can_receive()) else {
             return match state {
                 _ if self.reset_by_us.has(id) => Ok(Event::Progress),
-                StreamState::Closed if self.refused.has(id) => Ok(Event::Progress),
+                StreamState::Closed if self.given_up.has(id) => Ok(Event::Progress),
                 StreamState::HalfClosedRemote => Err(Failure::Stream(id, Error::StreamClosed)),
                 _ if key.is_some() || self.ended.has(id) => Err(Error::StreamClosed.into()),
                 // Passed over when a higher one was opened, or forgotten long ago.

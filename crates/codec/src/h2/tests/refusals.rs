@@ -1,8 +1,9 @@
-//! Streams that are refused for want of memory, what is on its way on them, and what is said to be the last stream.
+//! Streams that are refused or cut for want of memory, what is on its way on them, and what is said to be the last stream.
 
 use super::held::Held;
 use super::{GET, PREFACE_AND_SETTINGS, block, frame, frames};
 use crate::Error;
+use crate::h2::stream::find;
 use crate::h2::{ErrorCode, Event, StreamKey};
 
 /// A server that has begun.
@@ -85,6 +86,33 @@ fn a_stream_that_is_refused_after_it_had_a_slot_is_passed_over_before_and_after_
     server.with(|connection, storage, out| connection.forget(key, storage, out)).expect("room");
     assert_eq!(server.receive(&[frame(0, 0, 1, b"x"), frame(1, 5, 1, &block(&[("a", "b")]))].concat(), false), Ok(0));
     assert_eq!(server.resets(), [(1, ErrorCode::RefusedStream as u8)]);
+    server.with(|connection, storage, _| connection.audit(storage.streams, |_| 0));
+}
+
+#[test]
+fn what_was_on_its_way_on_streams_that_we_cut_is_not_held_against_the_peer() {
+    let mut server = begun();
+    let ids = || (0..300_u32).map(|number| 2 * number + 1);
+    for id in ids() {
+        assert_eq!(server.receive(&post(id), false), Ok(1));
+        // As one that is cut for want of memory, or whose answer is complete.
+        let code = if id % 4 == 1 { ErrorCode::EnhanceYourCalm } else { ErrorCode::NoError };
+        let key = find(&server.streams, id).expect("it has a slot");
+        server
+            .with(|connection, storage, out| {
+                connection.reset(key, code, storage, out)?;
+                connection.forget(key, storage, out)
+            })
+            .expect("room");
+    }
+    assert_eq!(server.resets().len(), 300);
+    server.out.clear();
+    let parts: Vec<u8> = ids().flat_map(|id| frame(0, 0, id, &[b'x'; 100]).repeat(4)).collect();
+    let trailers: Vec<u8> = ids().flat_map(|id| frame(1, 5, id, &block(&[("sum", "7")]))).collect();
+    assert_eq!(server.receive(&[parts, trailers].concat(), false), Ok(0));
+    assert_eq!(server.resets(), [], "nothing of that is answered");
+    let told: usize = frames(&server.out).into_iter().filter(|frame| (frame.0, frame.2) == (8, 0)).count();
+    assert_eq!(told, 3, "the bytes are given back");
     server.with(|connection, storage, _| connection.audit(storage.streams, |_| 0));
 }
 
