@@ -108,6 +108,11 @@ impl Connection {
         }
     }
 
+    /// Whether nothing that comes on a stream that is over is an error: it may have been on its way when we gave the stream up, or behind our last GOAWAY.
+    pub(super) const fn is_passed_over(&self, id: u32) -> bool {
+        self.given_up.has(id) || id > self.processed_id
+    }
+
     pub(super) fn put_reset<S: Sink + ?Sized>(&mut self, id: u32, code: ErrorCode, out: &mut S) -> Result<(), Full> {
         self.put_control(kind::RST_STREAM, 0, id, &(code as u32).to_be_bytes(), out)
     }

@@ -57,9 +57,9 @@ impl Connection {
                 let error =
                     refused.map_or(Error::StreamClosed, |(_, refused)| refused.err().unwrap_or(Error::StreamClosed));
                 let is_over = key.is_none_or(|key| storage.streams[usize::from(key.slot)].state == StreamState::Closed);
-                let is_given_up = is_over && self.given_up.has(header.stream);
-                if error == Error::StreamClosed && (is_given_up || self.reset_by_us.has(header.stream)) {
-                    // It was on its way when we reset the stream.
+                let is_passed_over = is_over && self.is_passed_over(header.stream);
+                if error == Error::StreamClosed && (is_passed_over || self.reset_by_us.has(header.stream)) {
+                    // It was on its way when we reset the stream, or said which was the last.
                     self.pass_over(header.len - prefix_bytes);
                     return Ok(Step { consumed, event: Event::Progress });
                 }

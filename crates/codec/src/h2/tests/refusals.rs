@@ -4,7 +4,7 @@ use super::held::Held;
 use super::{GET, PREFACE_AND_SETTINGS, block, frame, frames};
 use crate::Error;
 use crate::h2::stream::find;
-use crate::h2::{ErrorCode, Event, StreamKey};
+use crate::h2::{ErrorCode, Event, StreamKey, StreamState};
 
 /// A server that has begun.
 fn begun() -> Held {
@@ -126,6 +126,30 @@ fn the_last_stream_of_a_goaway_does_not_grow() {
     assert_eq!(server.receive(&frame(6, 0, 3, &[0; 8]), false), Err(Error::FrameOnWrongStream));
     let last: Vec<_> = frames(&server.out).into_iter().filter(|frame| frame.0 == 7).map(|frame| frame.3[3]).collect();
     assert_eq!(last, [1, 1]);
+}
+
+#[test]
+fn what_comes_on_streams_behind_the_last_goaway_is_passed_over() {
+    let mut server = begun();
+    assert_eq!(server.receive(&post(1), false), Ok(1));
+    server.with(|connection, _, out| connection.shutdown_finish(out)).expect("room");
+    server.out.clear();
+    let ids = || (1..121_u32).map(|number| 2 * number + 1);
+    let uploads: Vec<u8> =
+        ids().flat_map(|id| [post(id), frame(0, 0, id, &[b'x'; 900]), frame(0, 0, id, b"y")].concat()).collect();
+    assert_eq!(server.receive(&uploads, false), Ok(0));
+    // Trailers, of which the first put a field into the table for those of the stream that goes on.
+    assert_eq!(server.receive(&frame(1, 5, 3, b"\x40\x03sum\x017"), false), Ok(0));
+    let trailers: Vec<u8> = ids().skip(1).flat_map(|id| frame(1, 5, id, b"\xbe")).collect();
+    assert_eq!(server.receive(&trailers, false), Ok(0));
+    assert_eq!(server.receive(&[frame(0, 0, 1, b"z"), frame(1, 5, 1, b"\xbe")].concat(), false), Ok(0));
+    let kinds: Vec<_> = frames(&server.out).into_iter().map(|frame| (frame.0, frame.2)).collect();
+    assert_eq!(kinds, [(8, 0); 3], "nothing of that is answered, and the bytes are given back");
+    let first = find(&server.streams, 1).map(|key| server.streams[usize::from(key.slot)].state());
+    assert_eq!(first, Some(StreamState::HalfClosedRemote));
+    server.with(|connection, storage, _| connection.audit(storage.streams, |_| 0));
+    // One that was never opened is another matter.
+    assert_eq!(server.receive(&frame(0, 0, 243, b"x"), false), Err(Error::StreamIdle));
 }
 
 #[test]
