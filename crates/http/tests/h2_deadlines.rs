@@ -304,3 +304,43 @@ fn a_part_of_a_frame_is_waited_for_no_longer_than_a_head() {
         server.stop().await
     });
 }
+
+#[test]
+fn a_part_of_a_head_is_waited_for_no_longer_beside_a_download() {
+    in_simulation("a part of a head", async || {
+        let server = serve(Config::default(), |_req| async { Response::text("x".repeat(4 << 20)) })?;
+        let mut client = Client::connect(server.address, &WIDE).await?;
+        client.send(&[window_update(0, 1 << 24), get(1, "/")].concat()).await?;
+        sleep(Duration::from_millis(10)).await;
+        client.send(&get(3, "/")[..20]).await?;
+        let start = now();
+        // 20 KB a second: the output is never empty.
+        while let Ok(Some(bytes)) = client.socket.recv().await {
+            sleep(Duration::from_micros(50 * bytes.len() as u64)).await;
+            assert!(now().since(start).as_secs() < 60, "it is still open");
+        }
+        assert_eq!(server.counters.totals().shed_total[Shed::Timeout as usize], 1);
+        server.stop().await
+    });
+}
+
+#[test]
+fn a_part_of_a_head_has_its_time_while_it_is_received() {
+    in_simulation("a head that is not read", async || {
+        let server = serve(Config::default(), |_req| async { Response::text("x".repeat(4 << 20)) })?;
+        let mut client = Client::connect(server.address, &WIDE).await?;
+        client.send(&[window_update(0, 1 << 24), get(1, "/")].concat()).await?;
+        let head = get(3, "/");
+        // The client reads nothing. With the second part of the head the output is full, and nothing more is received.
+        for part in [&head[..9], &head[9..20]] {
+            sleep(Duration::from_secs(1)).await;
+            client.send(part).await?;
+        }
+        sleep(Duration::from_secs(20)).await;
+        client.send(&head[20..]).await?;
+        let got = client.frames(Duration::from_secs(1)).await?;
+        assert!(is_ended(&got, 1) && is_ended(&got, 3), "{} bytes", body_bytes(&got, 1));
+        assert_eq!(server.shed(), 0, "nothing is shed");
+        server.stop().await
+    });
+}

@@ -345,6 +345,20 @@ impl Connection {
         })
     }
 
+    /// Whether this input is no more than a part of a frame, or of a header block, that has to come as a whole.
+    #[must_use]
+    pub fn is_part_next(&self, input: &[u8]) -> bool {
+        if input.is_empty() || !self.is_between_frames() {
+            return false;
+        }
+        let Some(header) = FrameHeader::parse(input) else { return true };
+        match header.kind {
+            kind::DATA => false,
+            kind::HEADERS => matches!(block::locate(header, input, &self.limits), Ok(block::Located::Need(_))),
+            _ => input.len() < FRAME_HEADER_BYTES + header.len,
+        }
+    }
+
     /// Ends a stream because the peer broke a rule on it.
     fn break_stream<S: Sink + ?Sized>(
         &mut self,

@@ -93,11 +93,12 @@ impl<S: Service> Engine<S> {
         let turn = self.turn_http2(key, &mut place, &mut source, &mut scratch);
         core.h2_scratch.borrow_mut().decoding = Some(scratch);
         let Some(mut http2) = place.filter(|_| turn != Turn::Closed) else { return };
-        // Frames that wait for our output, or for memory, are no fault of the peer.
-        http2.since.frame = if turn == Turn::Part { http2.since.frame.or(Some(now)) } else { None };
         if http2.closing {
             source = Source::Empty;
         }
+        // Whole frames that wait for our output, or for memory, are no fault of the peer.
+        let is_part = turn == Turn::Part || !source.rest().is_empty() && http2.codec.is_part_next(source.rest());
+        http2.since.frame = if is_part { http2.since.frame.or(Some(now)) } else { None };
         core.adapt(&mut http2);
         core.pump(&mut http2);
         let asks_again = ::core::mem::take(&mut http2.hunger.asks_again);
@@ -310,7 +311,7 @@ impl<S: Service> Engine<S> {
             http2.hunger.note_over(Want::Output, &over);
             http2.since.memory = http2.since.memory.or(Some(now));
         }
-        http2.note_waits(now);
+        http2.note_waits(now, reads);
         match http2.next_due(&core) {
             Some((until, _)) => table.schedule(key, until.since(now)),
             None => table.unschedule(key),

@@ -133,8 +133,10 @@ struct Untold {
 /// Since when something is waited for; `None` while it is not.
 #[derive(Clone, Copy, Default)]
 struct Since {
-    /// The rest of a frame.
+    /// The rest of a frame: moved on by the time in which it could not come.
     frame: Option<Instant>,
+    /// While that is waited for: the connection is not read.
+    unread: Option<Instant>,
     /// The socket, to take some output.
     sending: Option<Instant>,
     /// Any stream.

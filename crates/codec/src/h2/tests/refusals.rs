@@ -186,3 +186,18 @@ fn a_window_is_not_silent_while_an_update_of_ours_is_due() {
     let told = frames(&out).into_iter().filter(|frame| frame.2 == 0).count();
     assert_eq!(told, 0);
 }
+
+#[test]
+fn a_part_of_a_frame_is_told_from_a_whole_one() {
+    let server = begun();
+    let fields = block(&GET);
+    let in_two = [frame(1, 1, 1, &fields[..10]), frame(9, 4, 1, &fields[10..])].concat();
+    for whole in [frame(6, 0, 0, &[7; 8]), frame(1, 5, 1, &fields), in_two] {
+        let parts = (1..whole.len()).filter(|&end| server.connection.is_part_next(&whole[..end]));
+        assert_eq!(parts.count(), whole.len() - 1);
+        assert!(!server.connection.is_part_next(&[&whole[..], &[0]].concat()), "another begins behind it");
+    }
+    // A body has a time of its own.
+    assert!(!server.connection.is_part_next(&frame(0, 0, 1, b"part")[..10]));
+    assert!(!server.connection.is_part_next(&[]));
+}

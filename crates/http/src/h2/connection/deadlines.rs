@@ -90,13 +90,17 @@ impl<S: Service> Engine<S> {
 }
 
 impl Http2 {
-    /// Notes since when something is waited for.
-    pub(super) fn note_waits(&mut self, now: Instant) {
+    /// Notes since when something is waited for, while the connection is read or is not.
+    pub(super) fn note_waits(&mut self, now: Instant, reads: bool) {
         if self.codec.is_settled() {
             self.since.settings = None;
         }
-        if self.since.memory.is_some() {
-            self.since.frame = None;
+        if let Some(frame) = self.since.frame {
+            if !reads || self.since.memory.is_some() {
+                self.since.unread = self.since.unread.or(Some(now));
+            } else if let Some(unread) = self.since.unread.take() {
+                self.since.frame = Some(frame + now.since(unread.max(frame)));
+            }
         }
         // One whose request waits for memory is not idle: the time for that is another.
         let idle = self.codec.live_streams() == 0 && self.since.memory.is_none();
@@ -133,11 +137,11 @@ impl Http2 {
     /// The next deadline, and what it is for.
     pub(in crate::h2) fn next_due(&mut self, core: &Core) -> Option<(Instant, Due)> {
         let config = &core.config;
-        let Since { frame, sending, idle, memory, farewell, settings, rested, windows: _ } = self.since;
+        let Since { frame, sending, idle, memory, farewell, settings, rested, unread, windows: _ } = self.since;
         let after = |since: Option<Instant>, wait: Duration, due: Due| since.map(|since| (since + wait, due));
         let now = plimsoll_runtime::now();
         let own = [
-            after(frame, config.head_timeout, Due::Frame),
+            after(frame.filter(|_| unread.is_none()), config.head_timeout, Due::Frame),
             after(settings, config.head_timeout, Due::Settings),
             after(sending, config.send_timeout, Due::Socket),
             after(idle, core.parked_timeout(self.born), Due::Idle),
