@@ -29,8 +29,7 @@ use crate::server::Service;
 /// Runs the server until the runtime is asked to stop and its connections have ended.
 pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
     let _recalling = Recalling::begin(&core);
-    let mut engine =
-        Engine { core, service, relief: Relief::new(), gives_way: false, drained_at: plimsoll_runtime::now() };
+    let mut engine = Engine::new(core, service);
     let mut stopped = ::core::pin::pin!(signal::stopped());
     while !engine.turn_until(stopped.as_mut()).await {}
     engine.begin_stop();
@@ -66,6 +65,10 @@ impl<S: Service> Drop for Engine<S> {
 }
 
 impl<S: Service> Engine<S> {
+    pub(crate) fn new(core: Rc<Core>, service: S) -> Self {
+        Self { core, service, relief: Relief::new(), gives_way: false, drained_at: plimsoll_runtime::now() }
+    }
+
     /// One turn; `true` when `end` came.
     async fn turn_until(&mut self, end: impl Future<Output = ()>) -> bool {
         let mut end = ::core::pin::pin!(end);

@@ -255,7 +255,7 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         if http2.closing {
             abort_all(&mut http2);
-            (http2.slots, http2.input) = (Slots::None, None);
+            (http2.slots, http2.input, http2.hunger.wanted) = (Slots::None, None, 0);
         }
         let is_over = http2.codec.live_streams() == 0 && http2.codec.is_going_away();
         let mut table = core.table.borrow_mut();

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use http::StatusCode;
-use plimsoll_codec::h1::BodyLength;
+use plimsoll_codec::h1::{BodyLength, FieldSlot, RequestView};
 use plimsoll_codec::h2::{ErrorCode, Event, StreamKey};
 use plimsoll_pool::{Kind, Lease, PoolBox};
 use plimsoll_reactor::sim::{SimConfig, World};
@@ -16,15 +16,20 @@ use super::Http2;
 use super::output::Growing;
 use super::streams::{Ending, Exchange, find};
 use crate::config::Config;
+use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Counters;
+use crate::engine::Engine;
+use crate::hungry::Want;
 use crate::larder::PER_HOST_MAX;
 use crate::output::Output;
 use crate::peers::Addresses;
 use crate::response::Response;
+use crate::server::{Answered, Service};
+use crate::ticket::Ticket;
 
 /// Runs `act` with a server's core that has so many connections of one address.
-fn with_connections(count: usize, act: impl FnOnce(&Core, &[Key])) {
+fn with_connections(count: usize, act: impl FnOnce(&Rc<Core>, &[Key])) {
     let world = World::new(SimConfig::new(5));
     let runtime = Runtime::builder().memory(MemoryLimit::mib(16)).simulate(&world).expect("a simulation starts");
     let run = runtime.block_on(async {
@@ -90,6 +95,15 @@ fn receive(core: &Core, http2: &mut Http2, mut input: &[u8]) -> Event {
     last
 }
 
+/// Handlers that nobody asks.
+struct Nobody;
+
+impl Service for Nobody {
+    fn start(&mut self, _: &Rc<Core>, _: &RequestView<'_>, _: &[FieldSlot], _: Ticket) -> Answered {
+        unreachable!("there is no request")
+    }
+}
+
 const BEGIN: &[u8] =
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01a";
 const RESET: &[u8] = b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08";
@@ -144,5 +158,30 @@ fn what_is_spared_is_for_those_with_a_place_in_line() {
         }
         kept.clear();
         drop(held);
+    });
+}
+
+#[test]
+fn one_that_ends_when_its_send_has_left_frees_nothing_before_and_waits_for_nothing_else() {
+    with_connections(2, |core, keys| {
+        let mut engine = Engine::new(Rc::clone(core), Nobody);
+        let now = plimsoll_runtime::now();
+        for (key, is_unread) in keys.iter().zip([true, false]) {
+            let mut http2 = connection(core);
+            http2.hunger.note(Want::Request, 8_192);
+            (http2.since.memory, http2.since.idle) = (Some(now), Some(now));
+            if is_unread {
+                http2.output.flush(&core.pool, &mut core.table.borrow_mut(), *key).expect("room");
+            }
+            core.starve_http2(*key, &mut http2);
+            core.put(*key, Connection::Http2(http2));
+            let freed = engine.let_go_of_one(*key, is_unread, 10_000, 10_000);
+            assert_eq!(freed, if is_unread { 0 } else { 10_000 });
+            assert!(!core.has_place(*key));
+        }
+        let mut http2 = core.take_http2(keys[0]).expect("its send is on its way");
+        let due = http2.next_due(core).map(|(until, _)| until.since(now));
+        assert_eq!((due, http2.since.memory), (Some(core.config.send_timeout), None));
+        core.put(keys[0], Connection::Http2(http2));
     });
 }

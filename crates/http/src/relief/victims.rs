@@ -140,13 +140,17 @@ impl<S: Service> Engine<S> {
     }
 
     /// Lets go of a connection that holds so many bytes, or of enough of its streams; how many bytes that frees.
-    fn let_go_of_one(&mut self, key: Key, is_unread: bool, bytes: u64, excess: u64) -> u64 {
+    pub(crate) fn let_go_of_one(&mut self, key: Key, is_unread: bool, bytes: u64, excess: u64) -> u64 {
         if let Some(http2) = self.core.take_http2(key) {
             let is_stalled = is_unread && http2.is_stalled(plimsoll_runtime::now(), STALLED_AFTER);
             if !is_stalled && http2.has_exchanges() {
                 return self.give_up_streams(key, http2, excess);
             }
             self.end_without_room(key, http2, Shed::Output);
+            if is_unread && !is_stalled {
+                // It ends when its send has left.
+                return 0;
+            }
         } else if self.core.is_websocket(key) {
             self.shed_websocket(key);
         } else if is_unread {

@@ -139,6 +139,9 @@ impl Http2 {
         let config = &core.config;
         let Since { frame, sending, idle, memory, farewell, settings, rested, unread, windows: _ } = self.since;
         let after = |since: Option<Instant>, wait: Duration, due: Due| since.map(|since| (since + wait, due));
+        if self.closing {
+            return after(sending, config.send_timeout, Due::Socket);
+        }
         let now = plimsoll_runtime::now();
         let own = [
             after(frame.filter(|_| unread.is_none()), config.head_timeout, Due::Frame),
