@@ -78,7 +78,9 @@ impl<S: Service> Engine<S> {
         (http2.listed, http2.since.rested) = (false, None);
         let now = plimsoll_runtime::now();
         let wanted = ::core::mem::take(&mut http2.hunger.wanted);
-        if let Err(over) = self.retried(key, |_| http2.open_tables(&core.pool)) {
+        if http2.needs_tables(source.rest())
+            && let Err(over) = self.retried(key, |_| http2.open_tables(&core.pool))
+        {
             http2.hunger.note_over(Want::Request, &over);
             return self.stay_http2(key, http2, source, now);
         }

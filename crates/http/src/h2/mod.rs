@@ -229,6 +229,12 @@ impl Http2 {
         }
     }
 
+    /// Whether its tables have to be made ready, for this input or for the streams that there are.
+    fn needs_tables(&self, input: &[u8]) -> bool {
+        let has_work = || !input.is_empty() || self.codec.live_streams() > 0;
+        matches!(self.tables, Tables::Packed(_)) && has_work() && !self.closing
+    }
+
     /// Makes the tables ready for use.
     fn open_tables(&mut self, pool: &Pool) -> Result<(), OverBudget> {
         let Tables::Packed(packed) = &self.tables else { return Ok(()) };

@@ -12,9 +12,9 @@ use plimsoll_runtime::net::{Event as TableEvent, Table, TableConfig, TcpListener
 use plimsoll_runtime::{MemoryLimit, Runtime, pool};
 use plimsoll_slab::Key;
 
-use super::Http2;
 use super::output::Growing;
 use super::streams::{Ending, Exchange, find};
+use super::{Http2, Tables};
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::core::Core;
@@ -182,6 +182,25 @@ fn one_that_ends_when_its_send_has_left_frees_nothing_before_and_waits_for_nothi
         let mut http2 = core.take_http2(keys[0]).expect("its send is on its way");
         let due = http2.next_due(core).map(|(until, _)| until.since(now));
         assert_eq!((due, http2.since.memory), (Some(core.config.send_timeout), None));
+        core.put(keys[0], Connection::Http2(http2));
+    });
+}
+
+#[test]
+fn who_has_nothing_to_do_but_to_say_farewell_needs_no_tables() {
+    with_connections(1, |core, keys| {
+        let mut engine = Engine::new(Rc::clone(core), Nobody);
+        let mut http2 = connection(core);
+        receive(core, &mut http2, &BEGIN[..33]);
+        http2.output = Output::default();
+        http2.rest(&core.pool);
+        engine.go_on_http2(keys[0], http2, None);
+        let mut http2 = core.take_http2(keys[0]).expect("it is parked");
+        assert!(matches!(http2.tables, Tables::Packed(_)));
+        core.say_farewell(&mut http2);
+        engine.go_on_http2(keys[0], http2, None);
+        let http2 = core.take_http2(keys[0]).expect("its farewell is on its way");
+        assert!(core.table.borrow().is_sending(keys[0]) && matches!(http2.tables, Tables::Packed(_)));
         core.put(keys[0], Connection::Http2(http2));
     });
 }
