@@ -135,7 +135,9 @@ impl Core {
         http2.untold.acknowledged &= !is_settled || http2.codec.live_streams() > 0;
         let is_acknowledged = http2.untold.acknowledged && is_settled;
         let is_told = !http2.untold.windows && !http2.untold.farewell && !is_acknowledged;
-        if holds == http2.holds && level == http2.offered && is_told || http2.closing {
+        // Nothing else can be offered before the last offer is acknowledged.
+        let is_offered = level == http2.offered || !is_settled;
+        if holds == http2.holds && is_offered && is_told || http2.closing {
             return;
         }
         let windows = (usize::from(http2.codec.live_streams()) + 1) * UPDATE_BYTES_MAX;

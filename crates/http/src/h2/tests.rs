@@ -13,6 +13,7 @@ use plimsoll_runtime::{MemoryLimit, Runtime, pool};
 use plimsoll_slab::Key;
 
 use super::output::Growing;
+use super::room::offering;
 use super::streams::{Ending, Exchange, find};
 use super::{Http2, Tables};
 use crate::config::Config;
@@ -106,6 +107,7 @@ impl Service for Nobody {
 
 const BEGIN: &[u8] =
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01a";
+const ACKNOWLEDGED: &[u8] = b"\0\0\0\x04\x01\0\0\0\0";
 const RESET: &[u8] = b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08";
 
 #[test]
@@ -202,5 +204,22 @@ fn who_has_nothing_to_do_but_to_say_farewell_needs_no_tables() {
         let http2 = core.take_http2(keys[0]).expect("its farewell is on its way");
         assert!(core.table.borrow().is_sending(keys[0]) && matches!(http2.tables, Tables::Packed(_)));
         core.put(keys[0], Connection::Http2(http2));
+    });
+}
+
+#[test]
+fn what_cannot_be_offered_is_not_tried_before_the_last_offer_is_acknowledged() {
+    with_connections(1, |core, _| {
+        let mut http2 = connection(core);
+        // It began while memory was short, and now memory is plenty.
+        (http2.codec, http2.offered) = (offering(&core.config.http2_limits, Level::Orange), Level::Orange);
+        http2.output = Output::default();
+        receive(core, &mut http2, BEGIN);
+        http2.output = Output::default();
+        core.adapt(&mut http2);
+        assert_eq!((http2.output.spare_bytes(), http2.offered), (0, Level::Orange), "no room is asked for");
+        receive(core, &mut http2, ACKNOWLEDGED);
+        core.adapt(&mut http2);
+        assert_eq!((http2.offered, http2.codec.is_settled()), (Level::Yellow, false), "it is offered now");
     });
 }
