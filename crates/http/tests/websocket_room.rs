@@ -4,12 +4,16 @@
 
 mod rig;
 
+use core::cell::RefCell;
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use plimsoll_http::codec::ws::{CloseCode, Opcode};
-use plimsoll_http::{Config, Error, Message, Request, Response, WebSocketConfig, WebSocketRef};
+use plimsoll_http::{
+    Config, Error, Message, Request, Response, WebSocketConfig, WebSocketEnd, WebSocketHandler, WebSocketRef,
+    WebSocketSender,
+};
 use plimsoll_runtime::{Kind, Result, pool, sleep};
 use rig::memory::{fill, fill_but};
 use rig::websocket::{Client, Got, frame, text};
@@ -197,6 +201,64 @@ fn one_that_waited_for_memory_and_sends_nothing_stays_open() {
         client.stream.shutdown_write().await?;
         let (messages, close) = read_all(&mut client).await?;
         assert_eq!((messages, close), (vec![1], None));
+        drop(client);
+        running.stop().await
+    });
+}
+
+thread_local! {
+    /// Of the WebSocket that was opened last.
+    static SENDER: RefCell<Option<WebSocketSender>> = const { RefCell::new(None) };
+}
+
+/// Takes messages, and has others send.
+struct Pushed;
+
+impl WebSocketHandler for Pushed {
+    fn opened(&mut self, socket: &mut WebSocketRef<'_>) -> core::result::Result<(), Error> {
+        SENDER.set(Some(socket.sender()));
+        Ok(())
+    }
+
+    fn message(&mut self, _socket: &mut WebSocketRef<'_>, _message: Message) -> core::result::Result<(), Error> {
+        Ok(())
+    }
+
+    fn closed(&mut self, _end: WebSocketEnd) {
+        SENDER.take();
+    }
+}
+
+/// Sends on the WebSocket that was opened last.
+fn push(text: &'static str) -> core::result::Result<(), Error> {
+    SENDER.with_borrow(|sender| sender.as_ref().expect("it is open").send(Message::text(text)))
+}
+
+/// What found its room without having been told of it waits no longer.
+#[test]
+fn a_part_that_finds_room_when_something_is_sent_has_waited() {
+    in_simulation("a part that waits, and a push", async || {
+        let config = Config { memory_timeout: Duration::from_millis(500), ..Config::default() };
+        let running = serve(config, |request: Request| {
+            core::future::ready(request.serve_websocket(&WebSocketConfig::default(), Pushed))
+        })?;
+        let mut client = Client::open(running.address, "/").await?;
+        let both = [text(&"a".repeat(400)), text(&"b".repeat(400))].concat();
+        // For the first message, and for what is pushed: too little for the one whose turn it is.
+        let later = [512, 1_024].map(|bytes| pool().try_acquire(bytes, Kind::Buffers).expect("room"));
+        // Room for what is received.
+        let held = fill_but(&[512, 1_024]);
+        client.stream.send_static(Vec::leak(both)).await?;
+        sleep(Duration::from_millis(300)).await;
+        drop(later);
+        push("!").expect("there is room");
+        sleep(Duration::from_secs(2)).await;
+        drop(held);
+        push("?").expect("it is open");
+        client.stream.shutdown_write().await?;
+        let (messages, close) = read_all(&mut client).await?;
+        assert_eq!((messages, close), (vec![1, 1], None));
+        assert_eq!(running.shed(), 0);
         drop(client);
         running.stop().await
     });

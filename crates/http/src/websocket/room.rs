@@ -154,9 +154,14 @@ impl Wire {
         !self.holds_message() && self.has_room(core) && !self.finds_no_room()
     }
 
-    /// There is room, perhaps: what was received has its whole time from now on.
+    /// There is room, perhaps.
     pub(super) fn quench(&mut self) {
         self.flags.put(Flags::STARVED, false);
+        self.slake();
+    }
+
+    /// There is room, perhaps, for what was received: it has its whole time from now on.
+    pub(super) fn slake(&mut self) {
         if self.flags.put(Flags::THIRSTY, false) {
             self.heard = quarters(plimsoll_runtime::now());
             if let Some(work) = &mut self.work {

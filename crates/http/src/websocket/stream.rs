@@ -74,6 +74,10 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
         let is_full = {
             let mut socket = stream.socket.borrow_mut();
             turn(&place, &mut socket);
+            held.take_if(|_| !socket.wire.is_listening());
+            if held.is_some() {
+                socket.wire.flags.put(Flags::THIRSTY, true);
+            }
             !socket.wire.has_room(core)
         };
         match send(&stream, &mut tunnel).await {
@@ -87,8 +91,6 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             continue;
         }
         let (reads, due) = look(&stream, core, &starving, &mut until);
-        held.take_if(|_| !stream.socket.borrow().wire.is_listening());
-        let reads = reads && held.is_none();
         if stream.socket.borrow().wire.phase == Phase::Ending {
             if ::core::mem::replace(&mut is_finished, true) || tunnel.finish().is_err() {
                 return finish(&stream, WebSocketEnd::Gone);

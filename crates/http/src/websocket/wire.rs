@@ -318,7 +318,12 @@ impl Wire {
     pub(super) fn step(&mut self, core: &Core) -> Result<Step, Error> {
         let answers = self.is_open();
         let Some(work) = &mut self.work else { return Ok(Step::NeedMore) };
-        work.step(core, answers, &self.settings.values)
+        let has_waited = work.may_try_again();
+        let step = work.step(core, answers, &self.settings.values)?;
+        if has_waited {
+            self.slake();
+        }
+        Ok(step)
     }
 }
 
