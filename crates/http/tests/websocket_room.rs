@@ -4,7 +4,7 @@
 
 mod rig;
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,10 +14,10 @@ use plimsoll_http::{
     Config, Error, Message, Request, Response, WebSocketConfig, WebSocketEnd, WebSocketHandler, WebSocketRef,
     WebSocketSender,
 };
-use plimsoll_runtime::{Kind, Result, pool, sleep};
+use plimsoll_runtime::{Instant, Kind, Lease, Result, now, pool, sleep};
 use rig::memory::{fill, fill_but};
 use rig::websocket::{Client, Got, frame, text};
-use rig::{in_simulation, on_each, serve};
+use rig::{Running, in_simulation, on_each, serve};
 
 /// The lengths of all messages to the end of the stream, and the code of the close frame with its reason.
 async fn read_all(client: &mut Client) -> Result<(Vec<usize>, Option<(CloseCode, Vec<u8>)>)> {
@@ -211,6 +211,11 @@ thread_local! {
     static SENDER: RefCell<Option<WebSocketSender>> = const { RefCell::new(None) };
 }
 
+thread_local! {
+    /// When the last message of any came.
+    static CAME: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
 /// Takes messages, and has others send.
 struct Pushed;
 
@@ -221,6 +226,7 @@ impl WebSocketHandler for Pushed {
     }
 
     fn message(&mut self, _socket: &mut WebSocketRef<'_>, _message: Message) -> core::result::Result<(), Error> {
+        CAME.set(Some(now()));
         Ok(())
     }
 
@@ -259,6 +265,41 @@ fn a_part_that_finds_room_when_something_is_sent_has_waited() {
         let (messages, close) = read_all(&mut client).await?;
         assert_eq!((messages, close), (vec![1, 1], None));
         assert_eq!(running.shed(), 0);
+        drop(client);
+        running.stop().await
+    });
+}
+
+/// A server for [`Pushed`], and a WebSocket before which room is made for what it receives from now on.
+async fn open_late() -> Result<(Running, Client, Vec<Lease>)> {
+    let running = serve(Config::default(), |request: Request| {
+        core::future::ready(request.serve_websocket(&WebSocketConfig::default(), Pushed))
+    })?;
+    let mut client = Client::open(running.address, "/").await?;
+    let held = fill_but(&[64, 512, 1_024]);
+    client.stream.send_static(Vec::leak(text("short"))).await?;
+    sleep(Duration::from_millis(20)).await;
+    assert!(CAME.take().is_some(), "there is room for what is short");
+    Ok((running, client, held))
+}
+
+/// A buffer for what comes is not all that a message needs when nothing is left of the one before.
+#[test]
+fn a_message_waits_for_room_for_all_of_it() {
+    in_simulation("a message and its work", async || {
+        let mut pages = [(); 4].map(|()| pool().try_acquire(4_096, Kind::Buffers).ok());
+        let (running, mut client, mut held) = open_late().await?;
+        held.extend(fill_but(&[512, 1_024]));
+        client.stream.send_static(Vec::leak(text("late"))).await?;
+        sleep(Duration::from_millis(20)).await;
+        // What was there for its work goes to another.
+        held.extend(pool().try_acquire(512, Kind::Buffers));
+        for page in &mut pages {
+            *page = None;
+            sleep(Duration::from_millis(20)).await;
+        }
+        assert!(CAME.take().is_some(), "it came as soon as there was room for all");
+        drop(held);
         drop(client);
         running.stop().await
     });

@@ -246,7 +246,7 @@ impl Wire {
     }
 
     /// Whether nothing is left of what was received.
-    fn is_at_rest(&self) -> bool {
+    pub(super) fn is_at_rest(&self) -> bool {
         self.work.as_ref().is_none_or(|work| work.is_between_messages() && work.ready.is_none())
     }
 }

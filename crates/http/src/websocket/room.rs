@@ -112,12 +112,11 @@ impl Wire {
 
     /// What it waits for room for, and how much.
     fn wants(&self) -> (Want, usize) {
-        let wanted = self.work.as_ref().map_or(0, |work| work.wanted_bytes as usize);
-        match self.flags.has(Flags::STARVED) {
-            true => (Want::Output, STARVED_BYTES),
-            false if self.work.is_some() => (Want::Body, wanted.max(STARVED_BYTES)),
-            // The work as well.
-            false => (Want::Request, 2 * STARVED_BYTES),
+        match &self.work {
+            _ if self.flags.has(Flags::STARVED) => (Want::Output, STARVED_BYTES),
+            Some(work) if !self.is_at_rest() => (Want::Body, (work.wanted_bytes as usize).max(STARVED_BYTES)),
+            // The work as well, which goes back if it is there.
+            _ => (Want::Request, 2 * STARVED_BYTES),
         }
     }
 
