@@ -14,7 +14,7 @@ use plimsoll_http::{
     Config, Error, Message, Request, Response, WebSocketConfig, WebSocketEnd, WebSocketHandler, WebSocketRef,
     WebSocketSender,
 };
-use plimsoll_runtime::{Instant, Kind, Lease, Result, now, pool, sleep};
+use plimsoll_runtime::{Instant, Kind, Lease, Result, now, pool, sleep, timeout};
 use rig::memory::{fill, fill_but};
 use rig::websocket::{Client, Got, frame, text};
 use rig::{Running, in_simulation, on_each, serve};
@@ -299,6 +299,28 @@ fn a_message_waits_for_room_for_all_of_it() {
             sleep(Duration::from_millis(20)).await;
         }
         assert!(CAME.take().is_some(), "it came as soon as there was room for all");
+        drop(held);
+        drop(client);
+        running.stop().await
+    });
+}
+
+/// Room that was granted for what is to be sent is not for what may be received.
+#[test]
+fn what_waits_to_be_sent_gets_the_room_it_was_granted() {
+    in_simulation("a close that waits", async || {
+        let page = pool().try_acquire(4_096, Kind::Buffers);
+        let clients = pool().try_acquire(64, Kind::Buffers);
+        let (running, mut client, mut held) = open_late().await?;
+        // Room for its work, and none for a close frame.
+        held.extend(fill_but(&[512]));
+        SENDER
+            .with_borrow(|sender| sender.as_ref().expect("it is open").close(CloseCode(4_321), "enough"))
+            .expect("it is open");
+        sleep(Duration::from_millis(20)).await;
+        drop((page, clients));
+        let closed = timeout(Duration::from_millis(100), client.next()).await;
+        assert_eq!(closed.expect("it was told as soon as there was room")?, Got::Close(Some(CloseCode(4_321))));
         drop(held);
         drop(client);
         running.stop().await

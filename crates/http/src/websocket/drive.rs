@@ -135,10 +135,12 @@ impl<S: Service> Engine<S> {
         false
     }
 
-    /// Whether more can be received at once.
+    /// Whether more can be received at once. What can be sent goes first: it may be that for which there was no room.
     fn wants_to_receive(&self, key: Key, wire: &Wire) -> bool {
+        let table = self.core.table.borrow();
         let is_free = wire.takes_more(&self.core) && !wire.may_try_again();
-        wire.is_listening() && is_free && !self.core.table.borrow().is_receiving(key)
+        let can_send = wire.has_output() && !table.is_sending(key);
+        wire.is_listening() && is_free && !can_send && !table.is_receiving(key)
     }
 
     /// Sends what there is to send, arms what there is to wait for, and puts the connection back.
