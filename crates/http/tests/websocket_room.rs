@@ -277,6 +277,8 @@ async fn open_late() -> Result<(Running, Client, Vec<Lease>)> {
     })?;
     let mut client = Client::open(running.address, "/").await?;
     let held = fill_but(&[64, 512, 1_024]);
+    // The level is known.
+    sleep(Duration::from_millis(20)).await;
     client.stream.send_static(Vec::leak(text("short"))).await?;
     sleep(Duration::from_millis(20)).await;
     assert!(CAME.take().is_some(), "there is room for what is short");
@@ -321,6 +323,55 @@ fn what_waits_to_be_sent_gets_the_room_it_was_granted() {
         drop((page, clients));
         let closed = timeout(Duration::from_millis(100), client.next()).await;
         assert_eq!(closed.expect("it was told as soon as there was room")?, Got::Close(Some(CloseCode(4_321))));
+        drop(held);
+        drop(client);
+        running.stop().await
+    });
+}
+
+/// Sends, and takes all memory before the server sees any of it.
+async fn send_and_fill(client: &mut Client, bytes: Vec<u8>) -> Result<Vec<Lease>> {
+    let mut sending = core::pin::pin!(client.stream.send_static(Vec::leak(bytes)));
+    let begun = core::future::poll_fn(|cx| core::task::Poll::Ready(sending.as_mut().poll(cx))).await;
+    let held = fill(1);
+    match begun {
+        core::task::Poll::Ready(sent) => sent?,
+        core::task::Poll::Pending => sending.await?,
+    }
+    Ok(held)
+}
+
+/// What was granted to a wait that is over does not count for the next.
+#[test]
+fn one_that_has_waited_often_waits_in_line_all_the_same() {
+    in_simulation("many waits within a message", async || {
+        let (running, mut client, held) = open_late().await?;
+        drop(held);
+        sleep(Duration::from_secs(1)).await;
+        client.stream.send_static(Vec::leak(frame(false, Opcode::Text, &[b'a'; 100]))).await?;
+        sleep(Duration::from_millis(20)).await;
+        for _ in 0..6 {
+            let held = send_and_fill(&mut client, frame(true, Opcode::Ping, b"")).await?;
+            sleep(Duration::from_millis(20)).await;
+            drop(held);
+            sleep(Duration::from_secs(1)).await;
+        }
+        let mut pages = [(); 10].map(|()| pool().try_acquire(4_096, Kind::Buffers).ok());
+        let mut held = fill_but(&[64, 1_024, 4_096]);
+        // The level is known.
+        sleep(Duration::from_millis(20)).await;
+        client.stream.send_static(Vec::leak(frame(true, Opcode::Ping, b""))).await?;
+        sleep(Duration::from_millis(20)).await;
+        // Each needs more than the one before, and the first that is granted is not enough for both.
+        let parts = [(false, 300), (true, 2_000)]
+            .map(|(is_final, bytes)| frame(is_final, Opcode::Continuation, &vec![b'a'; bytes]));
+        held.extend(send_and_fill(&mut client, parts.concat()).await?);
+        sleep(Duration::from_millis(20)).await;
+        for page in &mut pages {
+            *page = None;
+            sleep(Duration::from_millis(10)).await;
+        }
+        assert!(CAME.take().is_some(), "it came as soon as there was room");
         drop(held);
         drop(client);
         running.stop().await
@@ -392,17 +443,7 @@ fn a_pong_ends_no_wait_for_memory() {
         sleep(Duration::from_secs(2)).await;
         drop(spare);
         let pongs = [frame(true, Opcode::Pong, b""), frame(true, Opcode::Pong, b"twice")].concat();
-        let rest = {
-            let mut sending = core::pin::pin!(client.send(&pongs));
-            let begun = core::future::poll_fn(|cx| core::task::Poll::Ready(sending.as_mut().poll(cx))).await;
-            // Before the server sees them.
-            let rest = fill(1);
-            match begun {
-                core::task::Poll::Ready(sent) => sent?,
-                core::task::Poll::Pending => sending.await?,
-            }
-            rest
-        };
+        let rest = send_and_fill(&mut client, pongs).await?;
         sleep(Duration::from_secs(1)).await;
         drop((held, rest));
         let (messages, close) = read_all(&mut client).await?;

@@ -38,7 +38,7 @@ impl<S: Service> Engine<S> {
         } else if wire.starved_at > 0 && !is_sending && !wire.finds_no_room() {
             // Nothing failed for a whole tick: it waits no longer.
             wire.flags.put(Flags::RETRIES, false);
-            wire.starved_at = 0;
+            wire.wait_no_longer();
         } else if wire.starved_at > 0 && !is_sending {
             if wire.has_starved(&core) {
                 core.counters().shed(if wire.flags.has(Flags::STARVED) { Shed::Output } else { Shed::Body });

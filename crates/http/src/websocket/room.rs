@@ -97,7 +97,7 @@ pub(super) fn starve(core: &Core, key: Key, wire: &mut Wire) {
     }
     // One that looks again keeps its place until it has found room.
     if is_over || !wire.flags.has(Flags::RETRIES) {
-        wire.starved_at = 0;
+        wire.wait_no_longer();
         if wire.flags.put(Flags::HUNGRY, false) {
             core.sate(key);
         }
@@ -127,6 +127,14 @@ impl Wire {
             _ if !self.flags.has(Flags::RETRIES) => 0,
             Some(work) if work.may_try_again() && !self.flags.has(Flags::STARVED) => work.grants,
             _ => u8::MAX,
+        }
+    }
+
+    /// The wait is over, and the next begins anew.
+    pub(super) fn wait_no_longer(&mut self) {
+        self.starved_at = 0;
+        if let Some(work) = &mut self.work {
+            work.grants = 0;
         }
     }
 
