@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_http::codec::ws::{CloseCode, FrameHead, Opcode};
-use plimsoll_http::{Config, Error, OriginCheck, Request, Response, WebSocketConfig};
+use plimsoll_http::{Config, Error, OriginCheck, Request, Response, Shed, WebSocketConfig};
 use plimsoll_runtime::{Result, now, sleep};
 
 use rig::frames::{Client, DATA, END_HEADERS, END_STREAM, HEADERS, WINDOW_UPDATE, block, frame, window_update};
+use rig::memory::fill_but;
 use rig::websocket::{Got, Inbox, KEY, close, decoder, text};
 use rig::{in_simulation, on_each, serve};
 
@@ -218,6 +219,54 @@ fn a_peer_that_goes_on_talking_does_not_put_off_the_close() {
             assert!(now().since(start) < 4 * WebSocketConfig::default().close_timeout, "it is put off for ever");
             let _late = end.client.send(&frame(DATA, 0, 1, &message(Opcode::Binary, b"m"))).await;
             sleep(Duration::from_secs(1)).await;
+        }
+        running.stop().await
+    });
+}
+
+const LONG: usize = 100_000;
+
+/// Sends a long message, for which there is room after so long; for a part of it, at once.
+async fn say_too_much(end: &mut End, time: Duration) -> Result<()> {
+    let held = fill_but(&[16 * 1_024; 7]);
+    let freed = plimsoll_runtime::spawn(async move {
+        sleep(time).await;
+        drop(held);
+    })?;
+    end.send(&message(Opcode::Binary, &[b'm'; LONG]), 2_000).await?;
+    freed.await.expect("no panic");
+    Ok(())
+}
+
+#[test]
+fn a_message_on_a_stream_waits_for_memory() {
+    in_simulation("a message on a stream at the line", async || {
+        let running = serve(Config::default(), echo)?;
+        for path in ["/", "/called"] {
+            let (mut end, start, time) = (End::open(running.address, path).await?, now(), Duration::from_secs(4));
+            say_too_much(&mut end, time).await?;
+            assert_eq!(end.next().await?, Got::Binary(vec![b'm'; LONG]), "{path}");
+            assert!(now().since(start) < time + Duration::from_secs(1), "{path}: it goes on when there is room");
+            // What comes then waits for nothing.
+            end.send(&message(Opcode::Binary, b"more"), 100).await?;
+            assert_eq!(end.next().await?, Got::Binary(b"more".to_vec()), "{path}");
+        }
+        assert_eq!(running.shed(), 0);
+        running.stop().await
+    });
+}
+
+#[test]
+fn a_message_on_a_stream_that_waits_for_too_long_ends_it_with_a_word() {
+    in_simulation("a message on a stream at the line, for too long", async || {
+        let config = Config { memory_timeout: Duration::from_secs(1), ..Config::default() };
+        let running = serve(config, echo)?;
+        for (path, ends) in [("/", 1), ("/called", 2)] {
+            let mut end = End::open(running.address, path).await?;
+            say_too_much(&mut end, Duration::from_secs(4)).await?;
+            assert_eq!(end.next().await?, Got::Close(Some(CloseCode::TRY_LATER)), "{path}");
+            assert_eq!(end.next().await?, Got::End, "{path}");
+            assert_eq!(running.counters.totals().shed_total[Shed::Body as usize], ends, "{path}: it is counted");
         }
         running.stop().await
     });

@@ -41,7 +41,7 @@ impl<S: Service> Engine<S> {
             wire.wait_no_longer();
         } else if wire.starved_at > 0 && !is_sending {
             if wire.has_starved(&core) {
-                core.counters().shed(if wire.flags.has(Flags::STARVED) { Shed::Output } else { Shed::Body });
+                wire.count_starved(&core);
                 self.tell_no_room(key, &socket);
                 return self.lose_websocket(key, socket, WebSocketEnd::NoRoom);
             }

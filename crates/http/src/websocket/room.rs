@@ -24,6 +24,7 @@ use super::work::Work;
 use super::{Consumer, Socket};
 use crate::connection::{Active, Connection};
 use crate::core::Core;
+use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::hungry::Want;
 use crate::output;
@@ -149,6 +150,11 @@ impl Wire {
         let waited = (quarters(plimsoll_runtime::now()) as u16).wrapping_sub(self.starved_at);
         let waited = Duration::from_millis(u64::from(waited) * QUARTER_MS);
         self.starved_at > 0 && waited >= self.starves_for(core)
+    }
+
+    /// Counts that it ends as it has waited for too long.
+    pub(super) fn count_starved(&self, core: &Core) {
+        core.counters().shed(if self.flags.has(Flags::STARVED) { Shed::Output } else { Shed::Body });
     }
 
     /// Whether what found no room can be looked at once more.

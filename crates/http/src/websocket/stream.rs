@@ -19,6 +19,7 @@ use super::turn::{open, turn};
 use super::wire::{Flags, Phase, Wire};
 use super::{Consumer, Opening, Socket, Start};
 use crate::core::Core;
+use crate::counters::Shed;
 use crate::h2::Tunnel;
 use crate::{Error, Request, Response};
 
@@ -84,6 +85,10 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             Ok(has_sent) => {
                 starving.note(stream.socket.borrow().wire.finds_no_room(), has_sent, plimsoll_runtime::now())
             }
+            Err(Error::OverBudget(_)) => {
+                core.counters().shed(Shed::Output);
+                return finish(&stream, WebSocketEnd::NoRoom);
+            }
             Err(_) => return finish(&stream, WebSocketEnd::Gone),
         }
         if is_full && stream.socket.borrow().wire.is_open() {
@@ -121,6 +126,7 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
         if is_starved && starving.is_due(now) {
             let mut socket = stream.socket.borrow_mut();
             if starving.has_lasted(now) >= socket.wire.starves_for(core) {
+                socket.wire.count_starved(core);
                 if socket.wire.flags.has(Flags::STARVED) {
                     drop(socket);
                     return finish(&stream, WebSocketEnd::NoRoom);
