@@ -142,7 +142,7 @@ impl Core {
         drop(before);
     }
 
-    /// Room for the exchange of a connection that was parked and for which there is no memory.
+    /// Room for the exchange of a connection that was parked, or for the work of a WebSocket, for which there is no memory.
     pub(crate) fn spare_exchange(&self, key: Key) -> Option<Lease> {
         if self.may_spare(key, larder::PER_HOST_MAX) { self.larder.exchange() } else { None }
     }
@@ -153,7 +153,7 @@ impl Core {
         if may { self.larder.head(head) } else { None }
     }
 
-    /// Room for what came on a connection of HTTP/2, which waits for memory with it.
+    /// Room for what came on a connection of HTTP/2 or on a WebSocket, which waits for memory with it.
     pub(crate) fn spare_frames(&self, key: Key, frames: &[u8]) -> Option<Lease> {
         if self.may_spare(key, larder::PER_HOST_MAX) { self.larder.head(frames) } else { None }
     }

@@ -28,9 +28,8 @@ pub(super) fn turn(place: &Place, socket: &mut Socket) {
             deliver(place, consumer, wire, message);
             continue;
         }
-        let reads = matches!(wire.phase, Phase::Open | Phase::Asked | Phase::Closing);
         let is_waiting = wire.work.as_ref().is_none_or(|work| work.ready.is_some());
-        if !reads || is_waiting || !wire.has_room(core) {
+        if !wire.is_listening() || is_waiting || !wire.has_room(core) {
             return;
         }
         match wire.step(core) {
