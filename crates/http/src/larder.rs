@@ -13,6 +13,7 @@ use crate::connection::{Active, EXCHANGE_BYTES};
 const PORTIONS_MAX: usize = 32;
 /// Heads up to this are kept.
 const HEAD_CLASS: Class = Class::B1024;
+pub(crate) const HEAD_BYTES: usize = HEAD_CLASS.bytes();
 /// No more than this part of a worker's share of the line.
 const SHARE_PART: u64 = 128;
 /// So many connections of an address may wait with what they got from here.
@@ -64,7 +65,7 @@ impl Larder {
 
     /// Room for a head, with these bytes in it; `None` for more than are kept for one.
     pub(crate) fn head(&self, bytes: &[u8]) -> Option<Lease> {
-        if bytes.len() > HEAD_CLASS.bytes() {
+        if bytes.len() > HEAD_BYTES {
             return None;
         }
         let mut lease = self.heads.borrow_mut().pop()?;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use plimsoll_codec::ws::CloseCode;
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::net::{Bytes, Table};
-use plimsoll_runtime::{Kind, Lease, OverBudget};
+use plimsoll_runtime::{Kind, OverBudget};
 use plimsoll_slab::Key;
 
 use super::control::static_close;
@@ -57,15 +57,9 @@ impl<S: Service> Engine<S> {
             socket.wire.close(&core, Some(CloseCode::TRY_LATER), "", Phase::Ending);
         } else if core.is_stopping() {
             go_away(&core, &mut socket.wire);
-        } else if let Some(kept) = kept {
-            let made = socket.wire.work(&core.pool).map(drop);
-            match made.or_else(|over| if core.spare_work(key, &mut socket.wire) { Ok(()) } else { Err(over) }) {
-                Ok(()) => socket.wire.begin_with(kept),
-                Err(over) => socket.wire.fail(&core, &over.into()),
-            }
         }
         open(&Place::Table(Rc::clone(&core), key), &mut socket);
-        self.go_on_websocket(key, socket, None);
+        self.go_on_websocket(key, socket, kept.map(Bytes::Owned));
     }
 
     /// Something changed on a connection: a task took a message, sent one, or let go.
@@ -93,7 +87,7 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         socket.wire.flags.put(Flags::LISTED, false);
         socket.wire.flags.put(Flags::FED, false);
-        let is_spared = fresh.is_some_and(|bytes| self.take_in(key, &mut socket, &bytes));
+        let is_spared = fresh.is_some_and(|bytes| self.take_in(key, &mut socket, bytes));
         turn(&Place::Table(Rc::clone(&core), key), &mut socket);
         if is_spared && !socket.wire.is_at_rest() {
             // What it still has of what is spared, it has as one of those in line.
@@ -103,35 +97,34 @@ impl<S: Service> Engine<S> {
     }
 
     /// Takes in what has come; whether only what is spared had room for it.
-    fn take_in(&mut self, key: Key, socket: &mut Socket, bytes: &[u8]) -> bool {
+    fn take_in(&mut self, key: Key, socket: &mut Socket, bytes: Bytes) -> bool {
         let core = Rc::clone(&self.core);
         let wire = &mut socket.wire;
         wire.hear();
-        match &mut wire.phase {
-            Phase::Lingering { dropped_kib } => {
-                *dropped_kib = dropped_kib.saturating_add(bytes.len().div_ceil(1_024) as u16);
-            }
-            Phase::Ending | Phase::Over => {}
-            Phase::Open | Phase::Asked | Phase::Closing => {
-                match wire.pass(&core, bytes) {
-                    Ok(true) => return false,
-                    Ok(false) => {}
-                    Err(error) => {
-                        core.counters().shed(Shed::Misbehaviour);
-                        wire.fail(&core, &error);
-                        return false;
-                    }
-                }
-                let taken = self.retried(key, |_| wire.work(&core.pool).and_then(|work| work.take(&core.pool, bytes)));
-                let Err(over) = taken else { return false };
-                if core.spare_input(key, wire, bytes) {
-                    return true;
-                }
-                // It cannot be put back into the socket.
-                core.counters().shed(Shed::Body);
-                wire.fail(&core, &over.into());
+        if let Phase::Lingering { dropped_kib } = &mut wire.phase {
+            *dropped_kib = dropped_kib.saturating_add(bytes.len().div_ceil(1_024) as u16);
+        }
+        if !wire.is_listening() {
+            return false;
+        }
+        match wire.pass(&core, &bytes) {
+            Ok(true) => return false,
+            Ok(false) => {}
+            Err(error) => {
+                core.counters().shed(Shed::Misbehaviour);
+                wire.fail(&core, &error);
+                return false;
             }
         }
+        let mut bytes = Some(bytes);
+        let taken = self.retried(key, |_| wire.take_in(&core.pool, &mut bytes));
+        let Err(over) = taken else { return false };
+        if bytes.is_some_and(|bytes| core.spare_input(key, wire, bytes)) {
+            return true;
+        }
+        // It cannot be put back into the socket.
+        core.counters().shed(Shed::Body);
+        wire.fail(&core, &over.into());
         false
     }
 
@@ -239,14 +232,6 @@ fn flush(core: &Core, table: &mut Table<Connection>, key: Key, wire: &mut Wire) 
 }
 
 impl Wire {
-    /// Puts bytes that were kept before the first of all; there is work.
-    fn begin_with(&mut self, kept: Lease) {
-        if let Some(work) = &mut self.work {
-            debug_assert!(work.input.is_none(), "before anything was received");
-            work.input = Some(kept);
-        }
-    }
-
     /// Whether nothing is left of what was received.
     pub(super) fn is_at_rest(&self) -> bool {
         self.work.as_ref().is_none_or(|work| work.is_between_messages() && work.ready.is_none())

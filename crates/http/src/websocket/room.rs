@@ -16,6 +16,7 @@ use std::rc::Rc;
 
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::Errno;
+use plimsoll_runtime::net::Bytes;
 use plimsoll_slab::Key;
 
 use super::handler::WebSocketEnd;
@@ -27,8 +28,8 @@ use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::hungry::Want;
-use crate::output;
 use crate::server::Service;
+use crate::{larder, output};
 
 /// When it is looked again for room that was not enough, or for which too many wait.
 pub(super) const STARVED_RETRY: Duration = Duration::from_millis(250);
@@ -191,26 +192,20 @@ impl Core {
         self.is_short() || self.is_starving() || (is_within && self.holds_back())
     }
 
-    /// The work of a WebSocket, in what is spared for those that wait in line if there is no memory; `false` without either.
-    pub(super) fn spare_work(&self, key: Key, wire: &mut Wire) -> bool {
-        if wire.work.is_none() {
-            let spared = self.spare_exchange(key).map(|lease| PoolBox::from_lease(lease, wire.fresh_work()));
-            wire.work = spared;
-        }
-        wire.work.is_some()
-    }
-
     /// Keeps what came on a WebSocket, for which there is no memory, in what is spared for those that wait in line; whether there was some.
-    pub(super) fn spare_input(&self, key: Key, wire: &mut Wire, fresh: &[u8]) -> bool {
-        if !self.spare_work(key, wire) {
+    pub(super) fn spare_input(&self, key: Key, wire: &mut Wire, fresh: Bytes) -> bool {
+        let rest_bytes = wire.work.as_ref().and_then(|work| work.input.as_ref()).map_or(0, |input| input.len());
+        let is_kept = rest_bytes == 0 && matches!(fresh, Bytes::Owned(_));
+        if !is_kept && rest_bytes + fresh.len() > larder::HEAD_BYTES {
             return false;
+        }
+        if wire.work.is_none() {
+            wire.work = self.spare_exchange(key).map(|lease| PoolBox::from_lease(lease, wire.fresh_work()));
         }
         let Some(work) = &mut wire.work else { return false };
-        let rest = work.input.as_deref().unwrap_or_default();
-        let Some(mut lease) = self.spare_frames(key, rest).filter(|lease| lease.spare_capacity() >= fresh.len()) else {
-            return false;
-        };
-        lease.extend(fresh);
+        let Err((_, fresh)) = work.take(&self.pool, fresh) else { return true };
+        let Some(mut lease) = self.spare_frames(key, work.input.as_deref().unwrap_or_default()) else { return false };
+        lease.extend(&fresh);
         work.input = Some(lease);
         true
     }

@@ -8,12 +8,14 @@ use std::rc::Rc;
 
 use plimsoll_codec::ws::CloseCode;
 use plimsoll_pool::Kind;
+use plimsoll_runtime::net::Bytes;
 use plimsoll_runtime::{Instant, Lease, OverBudget, SendBytes, signal, sleep, timeout};
 
 use super::deadlines::{Due, overdue};
 use super::ends::{go_away, tell_closed};
 use super::handler::WebSocketEnd;
 use super::place::{Place, Stream};
+use super::room::STARVED_RETRY;
 use super::socket::{Mailbox, WebSocket};
 use super::turn::{open, turn};
 use super::wire::{Flags, Phase, Wire};
@@ -49,9 +51,6 @@ pub(super) fn begin(request: &Request, response: Response, opening: Opening) -> 
         Ok(())
     })
 }
-
-/// When a message is tried again for which there was no room.
-const STARVED_RETRY: Duration = Duration::from_millis(250);
 
 /// What came of waiting.
 enum Waited {
@@ -107,7 +106,7 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
         let (now, is_starved) = (plimsoll_runtime::now(), stream.socket.borrow().wire.finds_no_room());
         starving.note(is_starved, false, now);
         match waited {
-            Waited::Bytes(lease) => held = take_in(&mut stream.socket.borrow_mut(), core, lease),
+            Waited::Bytes(lease) => held = take_in(&mut stream.socket.borrow_mut(), core, Bytes::Owned(lease)),
             Waited::End => return finish(&stream, WebSocketEnd::Gone),
             Waited::Listed => {}
             Waited::Elapsed if is_starved => {}
@@ -138,8 +137,8 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             // Perhaps there is room now.
             starving.tries(now);
             socket.look_again();
-            if let Some(lease) = held.take() {
-                held = take_in(&mut socket, core, lease);
+            if let Some(fresh) = held.take() {
+                held = take_in(&mut socket, core, fresh);
             }
         }
     }
@@ -237,11 +236,8 @@ fn look(stream: &Stream, core: &Core, starving: &Starving, until: &mut Option<In
         }
     }
     let is_waiting = wire.holds_message();
-    let reads = match wire.phase {
-        Phase::Open | Phase::Asked | Phase::Closing => !is_waiting && !wire.flags.has(Flags::THIRSTY),
-        Phase::Lingering { .. } => true,
-        Phase::Ending | Phase::Over => false,
-    };
+    let is_ready = wire.is_listening() && !is_waiting && !wire.flags.has(Flags::THIRSTY);
+    let reads = is_ready || matches!(wire.phase, Phase::Lingering { .. });
     let now = plimsoll_runtime::now();
     match wire.due_in(core, false) {
         Due::In(after) => *until = Some(now + after),
@@ -275,18 +271,16 @@ async fn wait(stream: &Stream, tunnel: &mut Tunnel, reads: bool, due: Option<Dur
 }
 
 /// Takes in what has come; what finds no room is given back.
-fn take_in(socket: &mut Socket, core: &Core, lease: Lease) -> Option<Lease> {
+fn take_in(socket: &mut Socket, core: &Core, fresh: Bytes) -> Option<Bytes> {
     let wire = &mut socket.wire;
     wire.hear();
     if !wire.is_listening() {
         return None;
     }
-    let taken = match wire.work(&core.pool) {
-        Ok(work) => work.take_lease(&core.pool, lease).map_err(|(_, lease)| lease),
-        Err(_) => Err(lease),
-    };
+    let mut fresh = Some(fresh);
+    let taken = wire.take_in(&core.pool, &mut fresh);
     wire.flags.put(Flags::THIRSTY, taken.is_err() || wire.flags.has(Flags::THIRSTY));
-    taken.err()
+    fresh
 }
 
 /// It is over: whoever has the socket is told.

@@ -18,6 +18,7 @@ use std::rc::Rc;
 
 use plimsoll_codec::ws::{CONTROL_BYTES_MAX, CloseCode, FrameHead, Opcode, PeerRecord};
 use plimsoll_pool::PoolBox;
+use plimsoll_runtime::net::Bytes;
 use plimsoll_runtime::{Instant, Kind, OverBudget, Pool};
 
 use super::WebSocketEnd;
@@ -196,6 +197,16 @@ impl Wire {
             None => pool.try_boxed(self.fresh_work(), Kind::Codec).map_err(|(over, _)| over)?,
         };
         Ok(self.work.insert(work))
+    }
+
+    /// Takes in what has come; without room it is left where it is.
+    pub(super) fn take_in(&mut self, pool: &Pool, fresh: &mut Option<Bytes>) -> Result<(), OverBudget> {
+        let work = self.work(pool)?;
+        let Some(bytes) = fresh.take() else { return Ok(()) };
+        work.take(pool, bytes).map_err(|(over, bytes)| {
+            *fresh = Some(bytes);
+            over
+        })
     }
 
     /// The work of a connection that has none.

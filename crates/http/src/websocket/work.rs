@@ -6,6 +6,7 @@ use ::core::ops::Range;
 
 use plimsoll_codec::ws::{CloseCode, Decoded, Decoder, Event, Opcode, PeerRecord, Role};
 use plimsoll_pool::PoolBox;
+use plimsoll_runtime::net::Bytes;
 use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
 
 use super::assembly::Assembly;
@@ -93,32 +94,31 @@ impl Work {
         self.assembly = Assembly::default();
     }
 
-    /// Copies what has come behind what is there already: a part of a head or of a control frame, or what waits for its turn. Without room nothing has
-    /// happened.
-    pub(super) fn take(&mut self, pool: &Pool, fresh: &[u8]) -> Result<(), OverBudget> {
-        match &mut self.input {
-            None => self.input = Some(pool.try_copy(fresh, Kind::Buffers)?),
-            Some(rest) if rest.spare_capacity() >= fresh.len() => _ = rest.extend(fresh),
-            Some(rest) => {
-                let mut larger = pool.try_acquire(rest.len() + fresh.len(), Kind::Buffers)?;
-                larger.extend(rest);
-                larger.extend(fresh);
-                self.input = Some(larger);
+    /// Takes what has come, behind what is there already: a part of a head or of a control frame, or what waits for its turn. A lease becomes the input
+    /// as it is if nothing is there, all else is copied. Without room nothing has happened, and it is given back.
+    pub(super) fn take(&mut self, pool: &Pool, fresh: Bytes) -> Result<(), (OverBudget, Bytes)> {
+        let fresh = match (&mut self.input, fresh) {
+            (input @ None, Bytes::Owned(lease)) => {
+                *input = Some(lease);
+                return Ok(());
             }
+            (Some(rest), fresh) if rest.spare_capacity() >= fresh.len() => {
+                rest.extend(&fresh);
+                return Ok(());
+            }
+            (_, fresh) => fresh,
+        };
+        match self.room_behind(pool, fresh.len()) {
+            Ok(mut lease) => {
+                lease.extend(&fresh);
+                self.input = Some(lease);
+                Ok(())
+            }
+            Err(over) => Err((over, fresh)),
         }
-        Ok(())
     }
 
-    /// The same for a lease, which is given back when there is no room.
-    pub(super) fn take_lease(&mut self, pool: &Pool, fresh: Lease) -> Result<(), (OverBudget, Lease)> {
-        match &self.input {
-            None => self.input = Some(fresh),
-            Some(_) => self.take(pool, &fresh).map_err(|over| (over, fresh))?,
-        }
-        Ok(())
-    }
-
-    /// Room to receive at most so many bytes behind what is there already, which is copied there.
+    /// Room for at most so many bytes behind what is there already, which is copied there.
     pub(super) fn room_behind(&self, pool: &Pool, bytes: usize) -> Result<Lease, OverBudget> {
         let rest = self.input.as_deref().unwrap_or_default();
         let mut lease = pool.try_acquire(rest.len() + bytes, Kind::Buffers)?;
@@ -213,3 +213,6 @@ impl Work {
 }
 
 const _: () = assert!(size_of::<Work>() <= 512, "what a message needs fits its class");
+
+#[cfg(test)]
+mod tests;
