@@ -208,7 +208,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Peer`] for what is not a handshake, [`Error::OriginRefused`], [`Error::Gone`] when the request was answered or its peer went away.
+    /// [`Error::Peer`] for what is not a handshake, [`Error::OriginRefused`], [`Error::Gone`] when the request was answered or its peer went away,
+    /// [`Error::OverBudget`] when there is no room for the WebSocket.
     pub fn upgrade_websocket<F>(
         &self,
         config: &WebSocketConfig,
@@ -233,7 +234,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// As [`upgrade_websocket`](Self::upgrade_websocket); [`Error::OverBudget`] when there is no room for the handler.
+    /// As [`upgrade_websocket`](Self::upgrade_websocket); [`Error::OverBudget`] also when there is no room for the handler.
     pub fn serve_websocket<H: WebSocketHandler>(
         &self,
         config: &WebSocketConfig,

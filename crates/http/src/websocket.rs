@@ -24,14 +24,15 @@
 
 use ::core::future::Future;
 use ::core::time::Duration;
-use std::rc::Rc;
 
 use http::{Method, StatusCode};
 use plimsoll_codec::Fault;
 use plimsoll_codec::h1::RequestView;
 use plimsoll_codec::ws::{Handshake, Limits};
 use plimsoll_pool::PoolBox;
+use plimsoll_runtime::Kind;
 
+use crate::core::Core;
 use crate::{Error, Request, Response};
 
 mod assembly;
@@ -61,7 +62,7 @@ pub use message::Message;
 #[cfg(not(feature = "deflate"))]
 use plain as deflate;
 pub(crate) use settings::KnownSettings;
-use settings::{Settings, Values};
+use settings::Values;
 use socket::Mailbox;
 pub use socket::WebSocket;
 use wire::Wire;
@@ -88,17 +89,14 @@ pub const WEBSOCKET_TASK_BYTES: usize = WEBSOCKET_PARKED_BYTES + PoolBox::<Mailb
 const _: () = assert!(WEBSOCKET_PARKED_BYTES == 64, "a parked WebSocket is two cache lines with its entry");
 const _: () = assert!(WEBSOCKET_TASK_BYTES == 128, "and its task has wakers");
 
-/// What becomes of a connection after its 101.
+/// What becomes of a connection after its 101. All but the task is there before that is sent.
 pub(crate) struct Opening {
-    settings: Rc<Settings>,
-    start: Start,
+    socket: PoolBox<Socket>,
+    start: Option<Start>,
 }
 
-enum Start {
-    Handler(Box<dyn WebSocketHandler>),
-    /// `false` when there is no room for the task.
-    Task(Box<dyn FnOnce(WebSocket) -> bool>),
-}
+/// Starts the task, if it has one; `false` when there is no room for that.
+type Start = Box<dyn FnOnce(WebSocket) -> bool>;
 
 /// How a WebSocket behaves.
 ///
@@ -185,7 +183,7 @@ impl OriginCheck {
 fn accept(
     request: &Request,
     config: &WebSocketConfig,
-    start: impl FnOnce() -> Result<Start, Error>,
+    consumer: impl FnOnce(&Core) -> Result<(Consumer, Option<Start>), Error>,
 ) -> Result<Response, Error> {
     let (core, view) = (request.ticket().core(), request.view());
     let handshake = match Handshake::check(&view) {
@@ -202,7 +200,9 @@ fn accept(
     }
     let values = Values::new(config, compression);
     let settings = core.websockets.borrow_mut().shared(&core.pool, values)?;
-    let opening = Opening { settings, start: start()? };
+    let (consumer, start) = consumer(core)?;
+    let socket = Socket { consumer, wire: Wire::new(settings) };
+    let opening = Opening { socket: core.pool.try_boxed(socket, Kind::Slots).map_err(|(over, _)| over)?, start };
     if handshake.accept().is_none() {
         return stream::begin(request, response, opening);
     }
@@ -216,7 +216,7 @@ pub(crate) fn accept_handler<H: WebSocketHandler>(
     config: &WebSocketConfig,
     handler: H,
 ) -> Result<Response, Error> {
-    accept(request, config, || Ok(Start::Handler(handler::boxed(handler)?)))
+    accept(request, config, |_| Ok((Consumer::Handler(handler::boxed(handler)?), None)))
 }
 
 /// The same for a task.
@@ -229,7 +229,10 @@ where
     F: Future<Output = ()> + 'static,
 {
     let start = move |socket| plimsoll_runtime::spawn(run(socket)).is_ok();
-    accept(request, config, || Ok(Start::Task(Box::new(start))))
+    accept(request, config, |core| {
+        let mailbox = core.pool.try_boxed(Mailbox::default(), Kind::Tasks).map_err(|(over, _)| over)?;
+        Ok((Consumer::Task(Some(mailbox)), Some(Box::new(start))))
+    })
 }
 
 /// The answer to a handshake of HTTP/1.1, for who goes on with the connection itself. Nothing is compressed.

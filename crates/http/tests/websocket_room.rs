@@ -14,9 +14,10 @@ use plimsoll_http::{
     Config, Error, Message, Request, Response, WebSocketConfig, WebSocketEnd, WebSocketHandler, WebSocketRef,
     WebSocketSender,
 };
+use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Instant, Kind, Lease, Result, now, pool, sleep, timeout};
 use rig::memory::{fill, fill_but};
-use rig::websocket::{Client, Got, frame, text};
+use rig::websocket::{Client, Got, HANDSHAKE, echo, frame, read_head, text};
 use rig::{Running, in_simulation, on_each, serve};
 
 /// The lengths of all messages to the end of the stream, and the code of the close frame with its reason.
@@ -171,6 +172,27 @@ fn an_echo_without_a_task_waits_for_memory() {
         let (messages, _) = read_all(&mut client).await?;
         assert_eq!(messages, [900]);
         drop(client);
+        running.stop().await
+    });
+}
+
+/// A 101 is a promise.
+#[test]
+fn a_handshake_without_room_for_the_websocket_is_refused() {
+    in_simulation("a handshake at the line", async || {
+        let running = serve(Config::default(), |request: Request| {
+            let held = if request.path() == "/full" { fill(1) } else { Vec::new() };
+            let answer = echo(&request, &WebSocketConfig::default());
+            drop(held);
+            core::future::ready(answer)
+        })?;
+        // What all of them share is there.
+        let first = Client::open(running.address, "/").await?;
+        let handshake = format!("{}\r\n", HANDSHAKE.replacen("GET /", "GET /full", 1));
+        let mut stream = TcpStream::connect(running.address).await?;
+        stream.send_bytes(handshake.as_bytes()).await?;
+        read_head(&mut stream, "503").await?;
+        drop((first, stream));
         running.stop().await
     });
 }

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use plimsoll_codec::ws::CloseCode;
 use plimsoll_pool::PoolBox;
+use plimsoll_runtime::OverBudget;
 use plimsoll_runtime::net::{Bytes, Table};
-use plimsoll_runtime::{Kind, OverBudget};
 use plimsoll_slab::Key;
 
 use super::control::static_close;
@@ -14,10 +14,10 @@ use super::ends::go_away;
 use super::handler::WebSocketEnd;
 use super::place::Place;
 use super::room::starve;
-use super::socket::{Mailbox, WebSocket};
+use super::socket::WebSocket;
 use super::turn::{open, turn};
 use super::wire::{Deadline, Flags, Phase, Wire};
-use super::{Consumer, Opening, Socket, Start};
+use super::{Consumer, Opening, Socket};
 use crate::connection::{Active, Connection};
 use crate::core::Core;
 use crate::counters::Shed;
@@ -32,22 +32,11 @@ impl<S: Service> Engine<S> {
     pub(crate) fn become_websocket(&mut self, key: Key, mut active: PoolBox<Active>, opening: Opening) {
         let core = Rc::clone(&self.core);
         let kept = active.input.take();
-        core.put(key, Connection::LINGERING);
+        let Opening { mut socket, start } = opening;
+        socket.wire.hear();
+        core.put(key, Connection::WebSocket(socket));
         self.finish_active(active);
         core.counters().websocket();
-        let Opening { settings, start } = opening;
-        let room = |engine: &mut Self| engine.core.pool.try_acquire(size_of::<Socket>(), Kind::Codec).map(drop);
-        let (consumer, start) = match (self.retried(key, room), start) {
-            (Err(_), _) => return self.turn_away_websocket(key),
-            (Ok(()), Start::Handler(handler)) => (Consumer::Handler(handler), None),
-            (Ok(()), Start::Task(start)) => match core.pool.try_boxed(Mailbox::default(), Kind::Tasks) {
-                Ok(mailbox) => (Consumer::Task(Some(mailbox)), Some(start)),
-                Err(_) => return self.turn_away_websocket(key),
-            },
-        };
-        let socket = Socket { consumer, wire: Wire::new(settings) };
-        let Ok(socket) = core.pool.try_boxed(socket, Kind::Slots) else { return self.turn_away_websocket(key) };
-        core.put(key, Connection::WebSocket(socket));
         let has_started = start.is_none_or(|start| start(WebSocket::new(Place::Table(Rc::clone(&core), key))));
         let Some(mut socket) = core.take_websocket(key) else { return };
         if !has_started {

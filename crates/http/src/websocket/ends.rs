@@ -1,10 +1,9 @@
-//! The ends of a WebSocket: its peer's, ours, a connection that broke, and one that never began for want of room.
+//! The ends of a WebSocket: its peer's, ours, and a connection that broke.
 
 use std::rc::Rc;
 
 use plimsoll_codec::ws::CloseCode;
 use plimsoll_pool::PoolBox;
-use plimsoll_runtime::SendBytes;
 use plimsoll_slab::Key;
 
 use super::control::static_close;
@@ -19,21 +18,6 @@ use crate::engine::Engine;
 use crate::server::Service;
 
 impl<S: Service> Engine<S> {
-    /// Without room for a WebSocket, the peer is told to try later in static bytes.
-    pub(super) fn turn_away_websocket(&mut self, key: Key) {
-        let core = Rc::clone(&self.core);
-        core.counters().shed(Shed::Accept);
-        core.put(key, Connection::LINGERING);
-        let frame = static_close(Some(CloseCode::TRY_LATER)).unwrap_or_default();
-        let mut table = core.table.borrow_mut();
-        table.schedule(key, core.config.linger_timeout);
-        let told = !table.is_sending(key) && table.send(key, SendBytes::Static(frame)).is_ok();
-        drop(table);
-        if !told {
-            self.close(key);
-        }
-    }
-
     /// The peer has ended its half while nothing was received from it. What came before that is still to be received and taken: then a receive tells
     /// the end.
     pub(crate) fn peer_closed_websocket(&mut self, key: Key) {

@@ -16,10 +16,10 @@ use super::ends::{go_away, tell_closed};
 use super::handler::WebSocketEnd;
 use super::place::{Place, Stream};
 use super::room::STARVED_RETRY;
-use super::socket::{Mailbox, WebSocket};
+use super::socket::WebSocket;
 use super::turn::{open, turn};
-use super::wire::{Flags, Phase, Wire};
-use super::{Consumer, Opening, Socket, Start};
+use super::wire::{Flags, Phase};
+use super::{Consumer, Opening, Socket};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::h2::Tunnel;
@@ -28,17 +28,9 @@ use crate::{Error, Request, Response};
 /// Answers an extended CONNECT, and has a task step the WebSocket then.
 pub(super) fn begin(request: &Request, response: Response, opening: Opening) -> Result<Response, Error> {
     let core = request.ticket().core();
-    let Opening { settings, start } = opening;
-    let (consumer, start) = match start {
-        Start::Handler(handler) => (Consumer::Handler(handler), None),
-        Start::Task(start) => {
-            let mailbox = core.pool.try_boxed(Mailbox::default(), Kind::Tasks).map_err(|(over, _)| over)?;
-            (Consumer::Task(Some(mailbox)), Some(start))
-        }
-    };
+    let Opening { socket, start } = opening;
     let charge = core.pool.budget().charge(Kind::Codec, STREAM_BYTES)?;
-    let socket = Socket { consumer, wire: Wire::new(settings) };
-    let stream = Rc::new(Stream::new(core, socket, request.peer_addr().ok(), charge));
+    let stream = Rc::new(Stream::new(core, socket.into_inner(), request.peer_addr().ok(), charge));
     request.open_tunnel(response, |tunnel| {
         drop(plimsoll_runtime::spawn(drive(Rc::clone(&stream), tunnel))?);
         stream.core.counters().websocket();
