@@ -5,11 +5,11 @@ use std::rc::Rc;
 use http::StatusCode;
 use plimsoll_codec::h1::{BodyLength, FieldSlot, RequestView};
 use plimsoll_codec::h2::{ErrorCode, Event, StreamKey};
-use plimsoll_pool::{Kind, Lease, PoolBox};
+use plimsoll_pool::{Kind, PoolBox};
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::{Event as TableEvent, Table, TableConfig, TcpListener, TcpStream};
-use plimsoll_runtime::{MemoryLimit, Runtime, pool};
+use plimsoll_runtime::{MemoryLimit, Runtime};
 use plimsoll_slab::Key;
 
 use super::output::Growing;
@@ -28,6 +28,11 @@ use crate::peers::Addresses;
 use crate::response::Response;
 use crate::server::{Answered, Service};
 use crate::ticket::Ticket;
+use memory::fill;
+
+#[path = "../../tests/rig/memory.rs"]
+#[allow(dead_code, reason = "the suites use the rest of it")]
+mod memory;
 
 /// Runs `act` with a server's core that has so many connections of one address.
 fn with_connections(count: usize, act: impl FnOnce(&Rc<Core>, &[Key])) {
@@ -52,17 +57,6 @@ fn with_connections(count: usize, act: impl FnOnce(&Rc<Core>, &[Key])) {
         Ok::<_, plimsoll_runtime::Error>(())
     });
     run.expect("the simulation runs");
-}
-
-/// Takes all memory.
-fn fill() -> Vec<Lease> {
-    let mut held = Vec::new();
-    for len in [131_072, 16_384, 4_096, 1_024, 512, 256, 128, 64] {
-        while let Ok(lease) = pool().try_acquire(len, Kind::Buffers) {
-            held.push(lease);
-        }
-    }
-    held
 }
 
 fn connection(core: &Core) -> PoolBox<Http2> {
@@ -126,7 +120,7 @@ fn the_end_of_an_answer_is_not_due_any_more_when_its_peer_has_reset_the_stream()
         find(http2.slots.parts().1, stream).expect("its handler runs").must_finish = 1;
         // All of it has left.
         http2.output = Output::default();
-        let held = fill();
+        let held = fill(1);
         core.with_parts(&mut http2, |parts| core.put_end(parts, stream));
         assert_eq!(exchange(&mut http2, stream), (Some(Ending::Finish), false), "there is no room for its end");
         assert!(matches!(receive(core, &mut http2, RESET), Event::Reset { .. }));
@@ -147,7 +141,7 @@ fn the_end_of_an_answer_is_not_due_any_more_when_its_peer_has_reset_the_stream()
 fn what_is_spared_is_for_those_with_a_place_in_line() {
     with_connections(PER_HOST_MAX + 2, |core, keys| {
         let mut connections: Vec<_> = keys.iter().map(|_| connection(core)).collect();
-        let held = fill();
+        let held = fill(1);
         // The beginning of a frame, which came before the line was seen.
         let mut kept: Vec<_> = keys
             .iter()
