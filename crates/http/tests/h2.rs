@@ -137,6 +137,51 @@ fn bodies_flow_both_ways_within_the_windows() {
 }
 
 #[test]
+fn what_comes_beside_a_download_is_looked_at() {
+    in_simulation("a download", async || {
+        let server = serve(Config::default(), |req: Request| async move {
+            if req.path() == "/quick" { Response::text("quick") } else { Response::text("x".repeat(4 << 20)) }
+        })?;
+        let mut client = Client::connect(server.address, &[0, 4, 0x7f, 0xff, 0xff, 0xff]).await?;
+        client.send(&[window_update(0, 1 << 24), get(1, "/large")].concat()).await?;
+        // Of a kind that nobody knows: together more than any buffer holds.
+        let unknown = frame(0x42, 0, 0, &[0; 8_000]);
+        let (mut others, mut body_bytes) = (Vec::new(), 0);
+        for round in 0..60 {
+            client.send(&unknown).await?;
+            if round == 20 {
+                client.send(&[frame(PING, 0, 0, b"answerme"), get(3, "/quick")].concat()).await?;
+            }
+            if round == 40 {
+                client.send(&cancel(1)).await?;
+            }
+            // 20 KB a second: the output is never empty.
+            for _ in 0..2 {
+                let frame = client.frame().await?.expect("it goes on");
+                sleep(Duration::from_micros(50 * frame.payload.len() as u64)).await;
+                match frame.stream {
+                    1 => body_bytes += frame.payload.len(),
+                    _ => others.push((frame.kind, frame.stream)),
+                }
+            }
+            if others.iter().any(|&(kind, stream)| (kind, stream) == (DATA, 3)) && round > 40 {
+                break;
+            }
+        }
+        assert!(
+            others.contains(&(PING, 0)) && others.contains(&(HEADERS, 3)) && others.contains(&(DATA, 3)),
+            "{others:?}"
+        );
+        let rest = client.frames(Duration::from_secs(1)).await?;
+        body_bytes += rest.iter().filter(|frame| frame.stream == 1).map(|frame| frame.payload.len()).sum::<usize>();
+        assert!(body_bytes < 4 << 20, "it was cancelled");
+        assert_eq!(server.shed(), 0, "nothing is shed");
+        drop(client);
+        server.stop().await
+    });
+}
+
+#[test]
 fn head_has_no_body_and_expect_is_answered() {
     on_each("head", async || {
         let server = serve(Config::default(), |mut req: Request| async move {

@@ -85,7 +85,10 @@ impl<S: Service> Engine<S> {
             return self.stay_http2(key, http2, source, now);
         }
         core.adapt(&mut http2);
-        core.pump(&mut http2);
+        if wanted > 0 || http2.answers > 0 {
+            // Who waited comes before what is new. Bodies alone do not: beside a long one the input would never be looked at.
+            core.pump(&mut http2);
+        }
         let Some(mut scratch) = core.h2_scratch.borrow_mut().decoding.take() else {
             debug_assert!(false, "made with the first connection, and put back after each turn");
             core.put(key, Connection::Http2(http2));
@@ -300,7 +303,9 @@ impl<S: Service> Engine<S> {
         let has_room = core.has_room(&http2.output) && !http2.codec.needs_output();
         let is_hungry = http2.hunger.wanted > 0;
         http2.since.memory = if is_hungry { http2.since.memory.or(Some(now)) } else { None };
-        let reads = !http2.closing && !is_hungry && has_room;
+        // Whole frames that are kept are looked at when the send has left; what comes behind them can wait as long.
+        let is_behind = is_sending && http2.input.is_some() && http2.since.frame.is_none();
+        let reads = !http2.closing && !is_hungry && has_room && !is_behind;
         let armed = match reads {
             true => core.receive_http2(&mut table, key, &mut http2),
             false if is_sending || http2.closing => {
