@@ -244,7 +244,7 @@ impl Connection {
         self.waiting > 0
     }
 
-    /// Whether the peer's window for the connection lets nothing of any body go. Each [stream](Stream::is_window_shut) has one of its own.
+    /// Whether the peer's window for the connection lets nothing of any body go. Each [stream](super::Stream::is_window_shut) has one of its own.
     #[must_use]
     pub const fn is_window_shut(&self) -> bool {
         self.send_window <= 0
