@@ -14,9 +14,9 @@ use plimsoll_reactor::{
 
 use crate::container::ContainerLimit;
 use crate::gauges::Gauges;
+use crate::inbox::Inbox;
 use crate::runtime::{Runtime, Simulation};
 use crate::shared::Shared;
-use crate::worker::Inbox;
 use crate::{Error, Result, sys};
 
 /// Workers of a runtime at most.

@@ -7,7 +7,7 @@ use std::io;
 use plimsoll_pool::{AccountError, Error as PoolError, OverBudget, Shed};
 use plimsoll_reactor::{Errno, Error as ReactorError};
 
-use crate::worker::INBOX_JOBS_MAX;
+use crate::inbox::INBOX_JOBS_MAX;
 
 /// An error of the runtime.
 ///

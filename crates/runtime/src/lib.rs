@@ -39,6 +39,7 @@ mod container;
 mod error;
 pub mod fs;
 mod gauges;
+mod inbox;
 pub mod io;
 mod main_waker;
 pub mod memory;

@@ -9,8 +9,8 @@ use plimsoll_pool::{Budget, DecayConfig};
 use plimsoll_reactor::Blocking;
 
 use crate::gauges::{Gauges, Metrics};
+use crate::inbox::Inbox;
 use crate::sys;
-use crate::worker::Inbox;
 
 pub(crate) struct Shared {
     pub(crate) budget: Arc<Budget>,

@@ -1,22 +1,22 @@
 //! One worker: a thread, its driver, its tasks and its turn.
 //!
 //! A turn is five verbs: run ready tasks, fire timers, submit, wait, reap. Submitting and waiting are one call of the driver.
-//! Everything here belongs to one thread; what other threads may touch is in [`Inbox`].
+//! Everything here belongs to one thread; what other threads may touch is in its [`Inbox`].
 #![forbid(unsafe_code)]
 
 use core::cell::{Cell, RefCell};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
-use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use plimsoll_pool::{Admission, AdmissionConfig, Error as PoolError, Kind, OverBudget, Pool, contained};
-use plimsoll_reactor::{Blocking, Completion, Doorbell, Driver, DriverKind, Fd, Instant, Op, Payload, PoolPage, Wait};
+use plimsoll_reactor::{Blocking, Completion, Driver, DriverKind, Fd, Instant, Op, Payload, PoolPage, Wait};
 use plimsoll_slab::{CHUNK_BYTES, Key, Slab};
 
 use crate::gauges::Gauges;
+use crate::inbox::{Inbox, JobEntry};
 use crate::io::Relays;
 use crate::net::stream::Socket;
 use crate::net::table::Events;
@@ -46,89 +46,6 @@ const NO_WORKER: &str = "there is no Plimsoll runtime on this thread: call this 
 
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Worker>>> = const { RefCell::new(None) };
-}
-
-/// Closures from other threads that a worker has not taken yet, at most: it takes all of them once a turn.
-pub(crate) const INBOX_JOBS_MAX: usize = 4_096;
-
-/// A closure for a worker.
-pub(crate) type Job = Box<dyn FnOnce() + Send>;
-
-/// The part of a worker that other threads reach.
-#[derive(Debug)]
-pub(crate) struct Inbox {
-    /// `None` once the worker has ended.
-    jobs: Mutex<Option<VecDeque<JobEntry>>>,
-    pending: AtomicBool,
-    doorbell: OnceLock<Doorbell>,
-}
-
-struct JobEntry(Job);
-
-impl core::fmt::Debug for JobEntry {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Job")
-    }
-}
-
-impl Inbox {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            jobs: Mutex::new(Some(VecDeque::new())),
-            pending: AtomicBool::new(false),
-            doorbell: OnceLock::new(),
-        })
-    }
-
-    /// Queues a closure for the worker and wakes it. Once the worker has ended, the closure is dropped.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InboxFull`] when [`INBOX_JOBS_MAX`] are queued; the closure is dropped.
-    pub(crate) fn send(&self, job: Job) -> Result<(), Error> {
-        let mut jobs = self.jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // The closure goes when nothing is locked any more.
-        let refused = match &mut *jobs {
-            None => Ok(()),
-            Some(queue) if queue.len() >= INBOX_JOBS_MAX => Err(Error::InboxFull),
-            Some(queue) => {
-                queue.push_back(JobEntry(job));
-                drop(jobs);
-                self.pending.store(true, Ordering::Release);
-                self.ring();
-                return Ok(());
-            }
-        };
-        drop(jobs);
-        drop(job);
-        refused
-    }
-
-    /// Drops what is queued, and from now on whatever comes: who waits for it is told so, instead of waiting for ever.
-    pub(crate) fn close(&self) {
-        let queued = self.jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        for JobEntry(job) in queued.into_iter().flatten() {
-            contained(|| drop(job));
-        }
-    }
-
-    /// Ends the worker's wait.
-    pub(crate) fn ring(&self) {
-        if let Some(doorbell) = self.doorbell.get() {
-            doorbell.ring();
-        }
-    }
-
-    fn is_pending(&self) -> bool {
-        self.pending.load(Ordering::Acquire)
-    }
-
-    fn take(&self) -> VecDeque<JobEntry> {
-        // Before the lock: whoever queues a closure after it was taken sets this again.
-        self.pending.store(false, Ordering::Relaxed);
-        let mut jobs = self.jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        jobs.as_mut().map(core::mem::take).unwrap_or_default()
-    }
 }
 
 /// A worker. Reached by [`Worker::current`] from everything that runs on it.
@@ -538,12 +455,7 @@ impl Worker {
             return;
         }
         for JobEntry(job) in self.inbox.take() {
-            let mut ended = false;
-            contained(|| {
-                job();
-                ended = true;
-            });
-            if !ended {
+            if contained(job).is_none() {
                 tracing::error!(worker = self.index, "a closure sent to this worker panicked");
             }
         }

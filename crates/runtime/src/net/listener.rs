@@ -218,6 +218,17 @@ impl TcpListener {
     ///
     /// Neither a failure nor dropping the future ends the others: they run on, until the runtime is asked to stop.
     ///
+    /// ```
+    /// use plimsoll_runtime::{Error, Spawner, net::TcpListener};
+    ///
+    /// # plimsoll_runtime::Runtime::builder().workers(2).build()?.block_on(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// // Nobody comes here: it is asked to stop before it begins.
+    /// Spawner::current().stop();
+    /// listener.on_every_worker(|here| here.serve_here(|_stream| async { Ok::<(), Error>(()) })).await
+    /// # })?; Ok::<(), Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The first of any worker: what `serve` fails with, as [`bind`](Self::bind) for the other workers' listeners, and as

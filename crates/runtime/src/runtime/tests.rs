@@ -6,8 +6,8 @@ use core::time::Duration;
 use plimsoll_reactor::sim::{Faults, SimConfig, World};
 use plimsoll_reactor::{BlockingConfig, DriverConfig};
 
+use crate::inbox::INBOX_JOBS_MAX;
 use crate::net::{ListenOptions, TcpListener, TcpStream};
-use crate::worker::INBOX_JOBS_MAX;
 use crate::{
     ContainerLimit, DecayConfig, DriverChoice, Error, MemoryLimit, Result, Runtime, Spawner, sleep, spawn, spawn_on,
     worker_index, workers,
