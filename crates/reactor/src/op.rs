@@ -16,6 +16,16 @@
 //!               |  \-- cancel -> cancelling ------^
 //!               \----- orphan -> orphaned -------> last completion -> disposed of
 //! ```
+//!
+//! # Threads
+//!
+//! An operation on a socket never takes a thread, on any driver: it waits as an entry of the driver, whatever the peer does. Operations of files may
+//! have to wait for a disk, which no file can be polled for. On epoll they run on the threads of the [`Blocking`](crate::Blocking) pool. On io_uring the
+//! kernel does at once what it can (reads of cached pages, most writes), and the rest on worker threads of its own, `iou-wrk-*`: at most four for each
+//! thread that has a driver, and one more for pipes and terminals that are used as files. They have a kernel stack (16 KiB) that no budget counts, and
+//! end after 5 s without work. An open of a pipe that nobody writes to keeps one of them until it is cancelled.
+//!
+//! Urgent data (`MSG_OOB`) is not part of the stream, on any driver: a byte that is urgent is dropped, as Linux does by default (tcp(7)).
 #![forbid(unsafe_code)]
 
 use core::fmt;

@@ -108,7 +108,7 @@ impl Watch {
         let mut source = SourceFd(&raw);
         let registry = self.poll.registry();
         let token = Token(raw as usize);
-        let interest = Interest::READABLE.add(Interest::WRITABLE);
+        let interest = Interest::READABLE.add(Interest::WRITABLE).add(Interest::PRIORITY);
         #[cfg(test)]
         if self.is_full {
             self.refusals += 1;
@@ -137,7 +137,7 @@ impl Watch {
         if !entry.flags.has(Flags::REGISTERED) {
             return;
         }
-        let ended = event.is_read_closed() || event.is_error();
+        let ended = event.is_read_closed() || event.is_error() || event.is_priority();
         if ended {
             entry.flags = entry.flags.with(Flags::ENDED);
         }

@@ -10,7 +10,7 @@ use super::ring::{Patience, Submitted};
 use super::watch::Watches;
 use super::{StarvedCancels, Uring, queue};
 use crate::op::{Fd, Op};
-use crate::slots::{Slot, SlotState, Slots};
+use crate::slots::{Slot, Slots};
 use crate::sys;
 
 impl Uring {
@@ -39,7 +39,7 @@ impl Uring {
     /// find an operation either while that is between readiness and the next try, and the try may find nothing and wait
     /// anew.
     pub(super) fn cancel_again(&mut self, key: Key, slots: &mut Slots) {
-        if slots.get(key).is_some_and(|slot| slot.state != SlotState::InFlight && !queue::is_listed(slot)) {
+        if slots.get(key).is_some_and(|slot| slot.state.is_cancelled() && !queue::is_listed(slot)) {
             self.cancel(key, slots);
         }
     }
@@ -50,11 +50,7 @@ impl Uring {
             return;
         }
         let ended = &mut self.ended;
-        self.starved.retain(
-            slots,
-            |_, slot| slot.state == SlotState::InFlight,
-            |slots, index| ended.push(slots, index),
-        );
+        self.starved.retain(slots, |_, slot| !slot.state.is_cancelled(), |slots, index| ended.push(slots, index));
         self.starved_cancels = StarvedCancels::None;
     }
 
@@ -171,5 +167,5 @@ pub(super) fn close_opened(completion: &cqueue::Entry) {
 /// Whether an operation may be started once more, by its descriptor's number.
 fn is_made_again(slot: &Slot) -> bool {
     let by_number = matches!(slot.op, Op::Accept { .. } | Op::Receive { .. });
-    by_number && slot.state == SlotState::InFlight && !queue::is_listed(slot)
+    by_number && !slot.state.is_cancelled() && !queue::is_listed(slot)
 }

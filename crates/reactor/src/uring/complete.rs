@@ -5,12 +5,12 @@ use io_uring::cqueue;
 use plimsoll_slab::Key;
 
 use super::cancel::close_opened;
-use super::entry::{Arming, Kind};
+use super::entry::{Form, Kind};
 use super::receive::{Receiver, Scratched, Taken};
 use super::watch::Told;
 use super::{Bell, Uring, queue};
-use crate::op::{Errno, Fd, Op};
-use crate::slots::{Raw, SlotState, Slots};
+use crate::op::{Errno, Fd, Interest, Op};
+use crate::slots::{Raw, Slot, SlotState, Slots};
 use crate::{Received, sys};
 
 /// What became of a completion.
@@ -18,8 +18,10 @@ use crate::{Received, sys};
 enum Step {
     Done(Result<u32, Errno>),
     Received(Received),
-    /// Once more.
-    Again,
+    /// Not yet: its descriptor says when.
+    Wait,
+    /// Its call is to be made, again or at last.
+    Call,
     /// When there is a buffer.
     Starve,
 }
@@ -81,7 +83,7 @@ impl Uring {
                 return None;
             }
             Kind::Unwatch => return None,
-            Kind::Operation | Kind::Opening => debug_assert!(!more, "operations are one-shot"),
+            Kind::Operation | Kind::Opening | Kind::Wait => debug_assert!(!more, "operations are one-shot"),
         }
         let result = u32::try_from(completion.result()).map_err(|_| Errno(-completion.result()));
         let Some(slot) = slots.get(key) else {
@@ -91,7 +93,11 @@ impl Uring {
         if queue::is_listed(slot) {
             self.cancels.remove(slots, key.index());
         }
-        let step = self.step(key, result, taken, slots);
+        let slot = slots.get(key).expect("found above");
+        let step = match kind {
+            Kind::Wait => self.waited(slot, result),
+            _ => self.called(slot, result, taken),
+        };
         self.finish(key, step, slots)
     }
 
@@ -108,8 +114,12 @@ impl Uring {
         match step {
             Step::Done(result) => Some(Raw { key, result, received: None }),
             Step::Received(bytes) => Some(Raw { key, result: Ok(bytes.len() as u32), received: Some(bytes) }),
-            Step::Again => {
-                self.place(key, Arming::Parked, slots);
+            Step::Wait => {
+                self.place(key, Form::Wait, slots);
+                None
+            }
+            Step::Call => {
+                self.place(key, Form::Call, slots);
                 None
             }
             Step::Starve => {
@@ -120,31 +130,59 @@ impl Uring {
         }
     }
 
-    /// What a completion means for its operation.
-    fn step(&mut self, key: Key, result: Result<u32, Errno>, taken: Taken, slots: &Slots) -> Step {
-        let slot = slots.get(key).expect("looked up by the caller");
-        let wanted = slot.state == SlotState::InFlight;
-        let count = match result {
-            Ok(count) => count,
-            Err(Errno::NOBUFS) if wanted && matches!(slot.op, Op::Receive { .. }) => return Step::Starve,
-            Err(Errno(libc::EINTR)) if wanted => return interrupted(&slot.op),
-            // A worker thread of the kernel that is told to stop, and a receive that would have to queue for a buffer.
-            Err(Errno(libc::EINTR | libc::ENOBUFS)) if !wanted => return Step::Done(Err(Errno::CANCELED)),
-            Err(errno) => return Step::Done(Err(errno)),
-        };
+    /// What the end of its wait means for an operation.
+    fn waited(&mut self, slot: &Slot, result: Result<u32, Errno>) -> Step {
+        if let Err(errno) = result {
+            return Step::Done(Err(errno));
+        }
         match slot.op {
-            Op::Accept { .. } if !wanted => Step::Done(Err(Errno::CANCELED)),
+            // The kernel tells the end of a wait for bytes when anything comes, also an urgent byte that is not part of the stream.
+            Op::Poll { fd, interest: Interest::Readable } if !slot.state.is_cancelled() => {
+                match sys::poll_now(fd, libc::POLLIN) {
+                    Ok(0) => Step::Wait,
+                    Ok(_) => Step::Done(Ok(0)),
+                    Err(errno) => Step::Done(Err(errno)),
+                }
+            }
+            Op::Poll { .. } => Step::Done(Ok(0)),
+            // Its descriptor may be closed, and the number another file's.
+            _ if slot.state.is_cancelled() => Step::Done(Err(Errno::CANCELED)),
             Op::Accept { listener } => match sys::accept(listener, false) {
                 Ok(Some(fd)) => Step::Done(Ok(fd.raw() as u32)),
-                Ok(None) => Step::Again,
+                Ok(None) => Step::Wait,
                 Err(errno) => Step::Done(Err(errno)),
             },
-            Op::Receive { fd } => self.received(fd, count, taken, slot.state),
+            Op::Receive { fd } if self.receiver.group().is_none() => self.received(fd, 0, Taken::Nothing, slot.state),
+            Op::Connect { fd, .. } => Step::Done(sys::socket_error(fd).map(|()| 0)),
+            _ => Step::Call,
+        }
+    }
+
+    /// What the answer to its call means for an operation.
+    fn called(&mut self, slot: &Slot, result: Result<u32, Errno>, taken: Taken) -> Step {
+        let is_wanted = !slot.state.is_cancelled();
+        let receives = matches!(slot.op, Op::Receive { .. });
+        let waits = receives || matches!(slot.op, Op::ReceiveInto { .. } | Op::Send { .. });
+        let count = match result {
+            Ok(count) => count,
+            Err(Errno::NOBUFS) if is_wanted && receives => return Step::Starve,
+            Err(Errno::AGAIN) if is_wanted && waits => return Step::Wait,
+            Err(Errno(libc::EINTR)) if is_wanted => return interrupted(&slot.op),
+            // A worker thread of the kernel that is told to stop, and what would have to wait or to queue for a buffer.
+            Err(Errno(libc::EINTR | libc::ENOBUFS)) if !is_wanted => return Step::Done(Err(Errno::CANCELED)),
+            Err(Errno::AGAIN) if !is_wanted && waits => return Step::Done(Err(Errno::CANCELED)),
+            Err(errno) => return Step::Done(Err(errno)),
+        };
+        match &slot.op {
+            Op::Receive { fd } => self.received(*fd, count, taken, slot.state),
             // Its descriptor may be closed, and the number another file's.
-            Op::Shutdown { .. } if slot.state.is_cancelled() => Step::Done(Err(Errno::CANCELED)),
-            Op::Shutdown { fd, how } => Step::Done(sys::shutdown(fd, how).map(|()| 0)),
+            Op::Connect { .. } | Op::Shutdown { .. } if !is_wanted => Step::Done(Err(Errno::CANCELED)),
+            Op::Connect { fd, address } => match sys::connect(*fd, address) {
+                Err(Errno(libc::EINPROGRESS)) => Step::Wait,
+                result => Step::Done(result.map(|()| 0)),
+            },
+            Op::Shutdown { fd, how } => Step::Done(sys::shutdown(*fd, *how).map(|()| 0)),
             Op::Stat { .. } => Step::Done(Ok(sys::STATX_BYTES as u32)),
-            Op::Poll { .. } => Step::Done(Ok(0)),
             _ => Step::Done(Ok(count)),
         }
     }
@@ -162,12 +200,13 @@ impl Uring {
                 Ok(Scratched::EndOfFile) => Step::Done(Ok(0)),
                 Ok(Scratched::Nothing) => {
                     self.watches.used_up(fd);
-                    Step::Again
+                    Step::Wait
                 }
                 Ok(Scratched::NoRoom) => Step::Starve,
                 Err(errno) => Step::Done(Err(errno)),
             },
-            (Receiver::Ring(group), Taken::Bytes(span)) if state != SlotState::Orphaned => {
+            // A receive on a worker thread of the kernel keeps its buffer also when the stream has ended.
+            (Receiver::Ring(group), Taken::Bytes(span)) if state != SlotState::Orphaned && !span.is_empty() => {
                 Step::Received(group.lend(span))
             }
             // The end of the stream, or bytes that nobody wants.
@@ -180,8 +219,6 @@ impl Uring {
 fn interrupted(op: &Op) -> Step {
     match op {
         Op::Close { .. } => Step::Done(Ok(0)),
-        // Asked again, the socket would say that it is connecting already.
-        Op::Connect { .. } => Step::Done(Err(Errno(libc::EINTR))),
-        _ => Step::Again,
+        _ => Step::Call,
     }
 }

@@ -1,12 +1,21 @@
 //! Operations as submission queue entries: one `match` from [`Op`] to the kernel's form.
 //!
-//! Some operations are entered in another form than their name, and end in `next` with a call that does not wait:
+//! **Nothing on a socket waits inside the kernel but polls.** The kernel waits for a socket with a poll of its own that also asks for urgent data
+//! (`EPOLLPRI`). A peer that sends one urgent byte makes that poll ready at once and for ever; after some tries in vain, or when it has no memory
+//! for the poll, the kernel moves the operation to a worker thread, one for each. So an entry that calls a socket says `MSG_DONTWAIT`, which
+//! makes the kernel answer `EAGAIN` instead, and the operation then waits with an entry of its own, a poll for exactly what it needs: a poll
+//! is never moved to a thread.
 //!
-//! | operation | entry | because |
-//! |---|---|---|
-//! | accept | poll | the owner may take what waits without another operation; nothing unwanted is accepted |
-//! | receive, without a buffer ring | poll that stays | one entry for all receives of a descriptor; a buffer only when there are bytes |
-//! | shutdown | no-op | the kernel would use a worker thread; the entry keeps its place behind earlier sends |
+//! | operation | call | wait | because |
+//! |---|---|---|---|
+//! | accept | in `next` | poll first | the owner may take what waits without another operation; nothing unwanted is accepted |
+//! | receive, with a buffer ring | entry | poll first | bytes are hardly there yet, and an empty buffer ring does not matter |
+//! | receive, without a buffer ring | in `next` | poll that stays | one entry for all receives of a descriptor; a buffer only when there are bytes |
+//! | receive into a lease, send | entry | poll after `EAGAIN` | mostly there are bytes, or there is room |
+//! | connect | in `next`, after a no-op | poll while it is under way | no entry for it can be told not to wait |
+//! | poll | | poll | |
+//! | shutdown | in `next`, after a no-op | | the kernel would use a worker thread; the entry keeps its place behind earlier sends |
+//! | operations of files | entry | | the kernel may use a worker thread, of a few: [`ring`](super::ring) |
 #![forbid(unsafe_code)]
 
 use core::ptr;
@@ -15,6 +24,7 @@ use io_uring::{opcode, squeue, types};
 use plimsoll_pool::Lease;
 use plimsoll_slab::Key;
 
+use super::watch::EVENTS;
 use crate::op::{Fd, Interest, Op};
 use crate::{RECEIVE_BYTES_MAX, sys};
 
@@ -37,15 +47,27 @@ pub(super) enum Kind {
     Watch,
     /// The end of a watch: nobody waits for it.
     Unwatch,
+    /// The wait of an operation for its descriptor.
+    Wait,
 }
 
-/// How a receive into the buffer ring is armed.
+/// In which form an operation goes to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arming {
-    /// Bytes are hardly there yet: wait for readiness first, so that an empty buffer ring does not matter.
-    Parked,
-    /// Bytes were there when no buffer was: take them at once.
-    Starved,
+pub(super) enum Form {
+    /// As a poll of its descriptor, which says when its call is worth it.
+    Wait,
+    /// As its call, which does not wait.
+    Call,
+}
+
+impl Form {
+    /// The form in which an operation begins.
+    pub(super) const fn first(op: &Op) -> Self {
+        match op {
+            Op::Accept { .. } | Op::Receive { .. } | Op::Poll { .. } => Self::Wait,
+            _ => Self::Call,
+        }
+    }
 }
 
 impl Kind {
@@ -59,6 +81,7 @@ impl Kind {
             4 => Self::Doorbell,
             5 => Self::Watch,
             6 => Self::Unwatch,
+            7 => Self::Wait,
             _ => return None,
         };
         Some((kind, key))
@@ -72,45 +95,56 @@ impl Kind {
             Self::Doorbell => 4,
             Self::Watch => 5,
             Self::Unwatch => 6,
+            Self::Wait => 7,
         }
     }
 
-    /// What the completions of `op` are about.
-    const fn for_op(op: &Op) -> Self {
+    /// What the completion of the call of `op` is about.
+    const fn of_call(op: &Op) -> Self {
         match op {
             Op::Open { .. } => Self::Opening,
             _ => Self::Operation,
         }
     }
+
+    /// Which entry of `op` can stay with the kernel: calls of sockets end while they are handed over.
+    const fn of_stay(op: &Op) -> Self {
+        match awaited(op) {
+            Some(_) => Self::Wait,
+            None => Self::of_call(op),
+        }
+    }
 }
 
 impl Entry {
-    /// Starts an operation that is in its slot. `group` is the buffer ring that receives draw from, if there is one.
-    pub(super) fn start(key: Key, op: &mut Op, group: Option<u16>, arming: Arming) -> Self {
-        let user_data = key.pack(Kind::for_op(op).number());
+    /// Has an operation that is in its slot wait for its descriptor.
+    ///
+    /// # Panics
+    ///
+    /// When it is one that does not wait: of a file, a shutdown or a close.
+    pub(super) fn wait(key: Key, op: &Op) -> Self {
+        let (fd, events) = awaited(op).expect("files are not waited for");
+        let poll = opcode::PollAdd::new(types::Fd(fd.raw()), events as u32);
+        Self(poll.build().user_data(key.pack(Kind::Wait.number())))
+    }
+
+    /// Makes the call of an operation that is in its slot. `group` is the buffer ring that receives draw from.
+    pub(super) fn call(key: Key, op: &mut Op, group: Option<u16>) -> Self {
+        let user_data = key.pack(Kind::of_call(op).number());
         let entry = match op {
-            Op::Accept { listener } => {
-                opcode::PollAdd::new(types::Fd(listener.raw()), events(Interest::Readable)).build()
-            }
-            Op::Receive { fd } => match group {
-                Some(group) => small_receive(fd.raw(), group, arming),
-                None => opcode::PollAdd::new(types::Fd(fd.raw()), events(Interest::Readable)).build(),
-            },
+            Op::Accept { .. } | Op::Poll { .. } => unreachable!("made in `next`"),
+            Op::Receive { fd } => small_receive(fd.raw(), group.expect("without one it is made in `next`")),
             Op::ReceiveInto { fd, lease } => {
                 let (start, len) = room(lease);
-                opcode::Recv::new(types::Fd(fd.raw()), start, len).build()
+                opcode::Recv::new(types::Fd(fd.raw()), start, len).flags(libc::MSG_DONTWAIT).build()
             }
             Op::Send { fd, bytes } => {
                 let (start, len) = bytes.raw_parts();
-                opcode::Send::new(types::Fd(fd.raw()), start, capped(len)).flags(libc::MSG_NOSIGNAL).build()
+                let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+                opcode::Send::new(types::Fd(fd.raw()), start, capped(len)).flags(flags).build()
             }
-            Op::Connect { fd, address } => {
-                let len = address.len() as libc::socklen_t;
-                opcode::Connect::new(types::Fd(fd.raw()), address.as_ptr().cast(), len).build()
-            }
-            Op::Shutdown { .. } => opcode::Nop::new().build(),
+            Op::Connect { .. } | Op::Shutdown { .. } => opcode::Nop::new().build(),
             Op::Close { fd } => opcode::Close::new(types::Fd(fd.raw())).build(),
-            Op::Poll { fd, interest } => opcode::PollAdd::new(types::Fd(fd.raw()), events(*interest)).build(),
             Op::Open { path, flags, mode } => {
                 debug_assert_eq!(path.last(), Some(&0), "a path ends with its NUL");
                 let open = opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), path.as_ptr().cast());
@@ -138,7 +172,7 @@ impl Entry {
 
     /// Cancels an operation that the kernel has.
     pub(super) fn cancel(key: Key, op: &Op) -> Self {
-        let target = key.pack(Kind::for_op(op).number());
+        let target = key.pack(Kind::of_stay(op).number());
         let cancel = opcode::AsyncCancel::new(target).build().user_data(key.pack(Kind::Cancel.number()));
         // Its success shows in the operation's own completion.
         Self(cancel.flags(squeue::Flags::SKIP_SUCCESS))
@@ -153,8 +187,7 @@ impl Entry {
 
     /// Watches a descriptor until it is told to stop: says when bytes or the end come.
     pub(super) fn watch(fd: Fd, name: u64) -> Self {
-        let events = (libc::POLLIN | libc::POLLRDHUP) as u32;
-        Self(opcode::PollAdd::new(types::Fd(fd.raw()), events).multi(true).build().user_data(name))
+        Self(opcode::PollAdd::new(types::Fd(fd.raw()), EVENTS).multi(true).build().user_data(name))
     }
 
     /// Ends a watch, which holds its file open.
@@ -169,19 +202,23 @@ impl Entry {
         Self(self.0.flags(squeue::Flags::ASYNC))
     }
 
+    /// A receive from the ring that waits on a worker thread of the kernel, as no entry of the driver's does.
+    #[cfg(test)]
+    pub(super) fn receive_on_worker(key: Key, fd: Fd, group: u16) -> Self {
+        let receive = opcode::Recv::new(types::Fd(fd.raw()), ptr::null_mut(), RECEIVE_BYTES_MAX as u32);
+        let flags = squeue::Flags::BUFFER_SELECT | squeue::Flags::ASYNC;
+        Self(receive.buf_group(group).build().flags(flags).user_data(key.pack(Kind::Operation.number())))
+    }
+
     pub(super) fn raw(&self) -> &squeue::Entry {
         &self.0
     }
 }
 
-/// A receive that takes its buffer from the ring when the bytes are there.
-fn small_receive(fd: i32, group: u16, arming: Arming) -> squeue::Entry {
-    let ioprio = match arming {
-        Arming::Parked => RECEIVE_POLL_FIRST,
-        Arming::Starved => 0,
-    };
+/// A receive that takes its buffer from the ring.
+fn small_receive(fd: i32, group: u16) -> squeue::Entry {
     let receive = opcode::Recv::new(types::Fd(fd), ptr::null_mut(), RECEIVE_BYTES_MAX as u32);
-    receive.ioprio(ioprio).buf_group(group).build().flags(squeue::Flags::BUFFER_SELECT)
+    receive.flags(libc::MSG_DONTWAIT).buf_group(group).build().flags(squeue::Flags::BUFFER_SELECT)
 }
 
 /// Where a lease can be filled.
@@ -196,17 +233,30 @@ fn capped(len: usize) -> u32 {
     len.min(TRANSFER_BYTES_MAX) as u32
 }
 
-fn events(interest: Interest) -> u32 {
-    let events = match interest {
+/// What an operation waits for, and where; `None` for those that do not wait. Errors and the end of a connection are told beside it.
+const fn awaited(op: &Op) -> Option<(Fd, libc::c_short)> {
+    match op {
+        Op::Accept { listener: fd } | Op::Receive { fd } | Op::ReceiveInto { fd, .. } => Some((*fd, libc::POLLIN)),
+        Op::Send { fd, .. } | Op::Connect { fd, .. } => Some((*fd, libc::POLLOUT)),
+        Op::Poll { fd, interest } => Some((*fd, events(*interest))),
+        Op::Shutdown { .. }
+        | Op::Close { .. }
+        | Op::Open { .. }
+        | Op::Stat { .. }
+        | Op::ReadAt { .. }
+        | Op::WriteAt { .. }
+        | Op::Fsync { .. } => None,
+    }
+}
+
+const fn events(interest: Interest) -> libc::c_short {
+    match interest {
         Interest::Readable => libc::POLLIN,
         Interest::Writable => libc::POLLOUT,
         Interest::PeerClosed => libc::POLLRDHUP,
-    };
-    events as u32
+    }
 }
 
-/// `IORING_RECVSEND_POLL_FIRST`.
-const RECEIVE_POLL_FIRST: u16 = 1;
 const UNWATCH: u64 = (Kind::Unwatch.number() as u64) << 56;
 const DOORBELL: u64 = (Kind::Doorbell.number() as u64) << 56;
 /// The kernel's `MAX_RW_COUNT`.

@@ -60,7 +60,7 @@ use crate::op::{Errno, Fd, Op};
 use crate::slots::Slots;
 use crate::{Doorbell, DriverConfig, Error, Instant, ReceiveMode, Wait, sys};
 
-use entry::{Arming, Entry};
+use entry::{Entry, Form};
 use late::LateList;
 use queue::Queue;
 use receive::Receiver;
@@ -166,17 +166,18 @@ impl Uring {
     }
 
     pub(crate) fn start(&mut self, key: Key, slots: &mut Slots) {
-        self.place(key, Arming::Parked, slots);
+        let form = Form::first(&slots.get(key).expect("placed before it is started").op);
+        self.place(key, form, slots);
     }
 
     /// Queues an operation for the kernel, behind those that wait for that already.
-    fn place(&mut self, key: Key, arming: Arming, slots: &mut Slots) {
-        if !self.backlog.is_empty() || !self.push(key, arming, slots) {
+    fn place(&mut self, key: Key, form: Form, slots: &mut Slots) {
+        if !self.backlog.is_empty() || !self.push(key, form, slots) {
             self.backlog.push(slots, key.index());
         }
     }
 
-    fn push(&mut self, key: Key, arming: Arming, slots: &mut Slots) -> bool {
+    fn push(&mut self, key: Key, form: Form, slots: &mut Slots) -> bool {
         let slot = slots.get_mut(key).expect("an operation is in its slot until its last completion");
         debug_assert!(!queue::is_listed(slot), "in one place only");
         match slot.op {
@@ -196,13 +197,17 @@ impl Uring {
                     }
                     return is_pushed;
                 }
-                Begin::Alone => {}
+                Begin::Alone => return self.ring.push(&Entry::wait(key, &slot.op)),
             },
             // What comes meanwhile is no news.
             Op::ReceiveInto { fd, .. } => self.unwatch_idle(fd),
             _ => {}
         }
-        self.ring.push(&Entry::start(key, &mut slot.op, self.receiver.group(), arming))
+        let entry = match form {
+            Form::Wait => Entry::wait(key, &slot.op),
+            Form::Call => Entry::call(key, &mut slot.op, self.receiver.group()),
+        };
+        self.ring.push(&entry)
     }
 
     pub(crate) fn enter(&mut self, wait: Wait, slots: &mut Slots) -> Result<(), Errno> {
@@ -262,7 +267,7 @@ impl Uring {
         }
         for _ in 0..self.receiver.receives_that_fit() {
             let Some(key) = self.starved.pop(slots) else { return };
-            self.place(key, Arming::Starved, slots);
+            self.place(key, Form::Call, slots);
         }
     }
 
@@ -283,7 +288,9 @@ impl Uring {
         while let Some(index) = self.backlog.first() {
             let key = self.backlog.pop(slots).expect("it has a first one");
             debug_assert_eq!(key.index(), index);
-            if !self.push(key, Arming::Parked, slots) {
+            // One that was to wait and found no room finds out once more that it has to.
+            let form = Form::first(&slots.get(key).expect("a listed operation is in flight").op);
+            if !self.push(key, form, slots) {
                 self.backlog.push_front(slots, index);
                 return Submitted::Some;
             }
@@ -347,9 +354,9 @@ impl Uring {
         sys::listen(address, options, true)
     }
 
-    /// Blocking: the kernel fails operations on non-blocking sockets with `EAGAIN` instead of waiting for them.
+    /// Not blocking, for [`Op::Connect`].
     pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Fd, Errno> {
-        sys::socket(kind, false)
+        sys::socket(kind, true)
     }
 
     pub(crate) fn accept_now(&mut self, listener: Fd) -> Result<Option<Fd>, Errno> {

@@ -86,12 +86,13 @@ impl Trial {
         self.open.push(listener);
         let address = self.driver.local_address(listener).map_err(step)?;
         let mut connect = |token| -> Result<Connection, Failure> {
-            self.submit(Op::Accept { listener }, token)?;
             let client = self.driver.socket(SocketKind::Tcp4).map_err(step)?;
             self.open.push(client);
-            sys::with_sockaddr(address, |bytes| sys::connect(client, bytes)).map_err(step)?;
-            let (_, payload) = self.completion("accept")?;
-            let Payload::Fd(server) = payload else { return Err(("accept", WRONG)) };
+            let address = self.driver.address(address).map_err(|_| ("memory", Errno(libc::ENOMEM)))?;
+            self.submit(Op::Connect { fd: client, address }, token)?;
+            let (_, Payload::None) = self.completion("loopback")? else { return Err(("loopback", WRONG)) };
+            self.submit(Op::Accept { listener }, token)?;
+            let (_, Payload::Fd(server)) = self.completion("accept")? else { return Err(("accept", WRONG)) };
             self.open.push(server);
             Ok(Connection { client, server })
         };

@@ -148,6 +148,8 @@ impl Ring {
         debug_assert!(io.params().sq_entries() <= entries, "charged for what the kernel gave");
         debug_assert!(io.params().cq_entries() <= entries * COMPLETIONS_PER_ENTRY);
         let handle = register_descriptor(&io).map_or(Handle::Descriptor, Handle::Registered);
+        // Kernels that do not know this keep their own limits, and nothing on a socket needs it: see `entry`.
+        let _kept = io.submitter().register_iowq_max_workers(&mut [FILE_THREADS_MAX, OTHER_THREADS_MAX]);
         Self {
             io,
             handle,
@@ -387,6 +389,10 @@ fn register_descriptor(io: &IoUring) -> Option<u32> {
     }
 }
 
+/// Threads of the kernel at most on which operations of files wait for a disk, for each thread that has a ring. They end after 5 s without work.
+const FILE_THREADS_MAX: u32 = 4;
+/// The same for what is no regular file or block device: pipes and terminals. The kernel knows no limit below one.
+const OTHER_THREADS_MAX: u32 = 1;
 /// Completions that fit for each submission that fits.
 const COMPLETIONS_PER_ENTRY: u32 = 4;
 /// Below this, no memory is no memory.

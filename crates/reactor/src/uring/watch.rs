@@ -24,7 +24,8 @@ pub(super) const WATCH_BYTES: usize = 2 * size_of::<u32>();
 const WATCHED: u32 = 1 << 24;
 /// There may be something to receive.
 const READABLE: u32 = 2 << 24;
-/// The peer's half has ended, or there is an error: a receive will see it, and the kernel does not tell of it again.
+/// The peer's half has ended, or there is an error: a receive will see it, and the kernel does not tell of it again. Or there is an urgent byte,
+/// at which receives stop: what is behind it has been told of.
 const ENDED: u32 = 4 << 24;
 /// A receive is in the list of those that try.
 const QUEUED: u32 = 8 << 24;
@@ -32,8 +33,11 @@ const QUEUED: u32 = 8 << 24;
 const UNHEARD: u32 = 16 << 24;
 const WAITER: u32 = WATCHED - 1;
 
-/// Events that tell of an end.
-const ENDS: u32 = (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) as u32;
+/// What a watch asks for.
+pub(super) const EVENTS: u32 = (libc::POLLIN | libc::POLLRDHUP | libc::POLLPRI) as u32;
+
+/// Events after which a receive that brings less than there was room for may not have brought everything.
+const ENDS: u32 = (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR | libc::POLLPRI) as u32;
 
 /// What a receive that begins has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! What the cases stand on: a driver, answers by ticket, and the counts that must come out even.
 #![forbid(unsafe_code)]
 
+use core::cell::Cell;
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::HashMap;
@@ -29,6 +30,14 @@ pub(crate) struct Bench {
     tickets: u32,
     /// Of a real bench.
     outside: Option<Outside>,
+    asked: Cell<Asked>,
+}
+
+/// Whether the case has asked for something that io_uring may do on a thread of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    ForSockets,
+    ForFiles,
 }
 
 /// What a bench has in the real world.
@@ -125,7 +134,16 @@ impl Bench {
     fn new(budget: &Arc<Budget>, make: Make, world: Option<World>, outside: Option<Outside>) -> Self {
         let pool = Pool::new(budget, PoolConfig::default()).expect("the line is wide");
         let driver = make(&pool).expect("the line is wide");
-        Self { driver, pool, make, world, answers: HashMap::new(), tickets: 0, outside }
+        Self {
+            driver,
+            pool,
+            make,
+            world,
+            answers: HashMap::new(),
+            tickets: 0,
+            outside,
+            asked: Cell::new(Asked::ForSockets),
+        }
     }
 
     /// One more driver of the same kind, in the same world.
@@ -176,6 +194,23 @@ impl Bench {
             self.driver.enter(Wait::Until(deadline)).expect("a wait");
             self.reap();
         }
+    }
+
+    /// One turn, which waits for something to happen.
+    pub(crate) fn turn(&mut self) {
+        let deadline = self.driver.now() + PATIENCE;
+        self.driver.enter(Wait::Until(deadline)).expect("a wait");
+        self.reap();
+        assert!(self.driver.now() < deadline, "nothing happens for {PATIENCE:?}");
+    }
+
+    /// Worker threads that the kernel has made for the rings of this thread: it names them after the thread.
+    pub(crate) fn kernel_threads(&self) -> usize {
+        let this = std::fs::read_link("/proc/thread-self").expect("proc is mounted");
+        let name = format!("iou-wrk-{}", this.file_name().expect("the thread's number").display());
+        let threads = std::fs::read_dir("/proc/self/task").expect("proc is mounted").flatten();
+        let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+        names.filter(|other| other.trim_end() == name).count()
     }
 
     /// Lets time pass without a look at the driver, so that a good deal is ready at its next turn.
@@ -290,6 +325,7 @@ impl Bench {
 
     /// A path for a file, with its NUL.
     pub(crate) fn path(&self, name: &str) -> Lease {
+        self.asked.set(Asked::ForFiles);
         let mut path = match &self.outside {
             Some(outside) => outside.directory.join(name).into_os_string().into_encoded_bytes(),
             None => format!("/{name}").into_bytes(),
@@ -345,6 +381,12 @@ impl Bench {
             self.settle();
         }
         assert_eq!(self.tally(), *before, "something was left behind");
+        let threads_max = match self.asked.get() {
+            Asked::ForSockets => 0,
+            Asked::ForFiles => FILE_THREADS_MAX,
+        };
+        let threads = self.kernel_threads();
+        assert!(threads <= threads_max, "{threads} worker threads of the kernel");
     }
 }
 
@@ -367,6 +409,9 @@ fn live_leases(pool: &Pool) -> u64 {
 }
 
 static DIRECTORIES: AtomicU32 = AtomicU32::new(0);
+
+/// Threads of the kernel for files, and one for all else that the kernel knows no lower limit for.
+const FILE_THREADS_MAX: usize = 5;
 
 /// Nothing takes longer, except on a machine that stands still.
 const PATIENCE: Duration = Duration::from_secs(20);

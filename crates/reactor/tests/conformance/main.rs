@@ -15,12 +15,14 @@ mod crowds;
 mod drops;
 mod ends;
 mod files;
+mod hostile;
 mod listeners;
 mod orphans;
 mod polls;
 mod streams;
 mod waits;
 
+use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bench::Bench;
@@ -35,12 +37,13 @@ struct Case {
 
 /// A table of cases.
 macro_rules! cases {
-    ($($module:ident: $($case:ident),+;)+) => {
-        const CASES: &[Case] = &[$($(Case { name: concat!(stringify!($module), "::", stringify!($case)), run: $module::$case },)+)+];
+    ($cases:ident: $($module:ident: $($case:ident),+;)+) => {
+        const $cases: &[Case] = &[$($(Case { name: concat!(stringify!($module), "::", stringify!($case)), run: $module::$case },)+)+];
     };
 }
 
 cases! {
+    CASES:
     streams: echo, answers_without_an_operation, receives_into_several_leases, addresses, large_transfer, receive_before_data, receive_after_data, receive_into, receive_limit,
         socket_options, shared_bytes;
     ends: end_of_file, end_behind_data, half_close, reset_seen_by_receive, send_after_reset,
@@ -57,17 +60,49 @@ cases! {
     files: round_trip, paths_end, errors, large_file, short_reads_at_the_end, many_at_once, close_waits_for_writes;
 }
 
-/// Runs all cases, each on a fresh bench of the same making.
-fn run_all(_turn: &Turn, make: impl Fn() -> Bench) {
+cases! {
+    HOSTILE:
+    hostile: urgent_byte_under_sends, urgent_byte_under_receives, bytes_behind_an_urgent_byte, urgent_byte_under_calls_at_once,
+        zero_window, resets, reset_before_the_accept, half_open, simultaneous_close, tiny_segments;
+}
+
+/// Runs cases, each on a fresh bench of the same making, and on a thread of its own: the worker threads that the kernel has made for it end with it.
+fn run_all(_turn: &Turn, cases: &[&[Case]], make: impl Fn() -> Bench + Sync) {
     let only = std::env::var("PLIMSOLL_CASE").ok();
-    for case in CASES.iter().filter(|case| only.as_ref().is_none_or(|only| case.name.contains(only.as_str()))) {
-        let mut bench = make();
-        println!("{}: {}", bench.driver.kind(), case.name);
-        bench.warm_up();
-        let before = bench.tally();
-        (case.run)(&mut bench);
-        bench.assert_settled(&before);
+    let cases = cases.iter().copied().flatten();
+    for case in cases.filter(|case| only.as_ref().is_none_or(|only| case.name.contains(only.as_str()))) {
+        let run = || {
+            let mut bench = make();
+            println!("{}: {}", bench.driver.kind(), case.name);
+            bench.warm_up();
+            let before = bench.tally();
+            (case.run)(&mut bench);
+            bench.assert_settled(&before);
+        };
+        std::thread::scope(|scope| {
+            if let Err(panic) = scope.spawn(run).join() {
+                println!("failed: {}", case.name);
+                std::panic::resume_unwind(panic);
+            }
+        });
     }
+    assert_no_kernel_thread_is_left();
+}
+
+/// Those of threads that have ended end soon.
+fn assert_no_kernel_thread_is_left() {
+    let names = || -> Vec<String> {
+        let threads = std::fs::read_dir("/proc/self/task").expect("proc is mounted").flatten();
+        let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+        names.filter(|name| name.starts_with("iou-wrk")).collect()
+    };
+    for _ in 0..2_000 {
+        if names().is_empty() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("worker threads of the kernel are left: {:?}", names());
 }
 
 /// Held by the test that has the process for itself.
@@ -82,7 +117,7 @@ fn turn() -> Turn {
 fn uring() {
     let turn = turn();
     match select(DriverChoice::Uring) {
-        Ok(selected) => run_all(&turn, || Bench::real(&selected)),
+        Ok(selected) => run_all(&turn, &[CASES, HOSTILE], || Bench::real(&selected)),
         Err(Error::DriverUnavailable { step, errno, .. }) => {
             println!("uring: skipped, not available here ({step}: {errno})")
         }
@@ -94,13 +129,13 @@ fn uring() {
 fn mio() {
     let turn = turn();
     let selected = select(DriverChoice::Mio).expect("always there");
-    run_all(&turn, || Bench::real(&selected));
+    run_all(&turn, &[CASES, HOSTILE], || Bench::real(&selected));
 }
 
 #[test]
 fn sim() {
     let turn = turn();
     for seed in 0..3 {
-        run_all(&turn, || Bench::simulated(SimConfig::new(seed)));
+        run_all(&turn, &[CASES], || Bench::simulated(SimConfig::new(seed)));
     }
 }

@@ -429,9 +429,8 @@ fn a_receive_on_a_worker_thread_never_shows_bytes_of_another() {
     let [worker, first, second] = [0, 1, 2].map(|index: usize| connections[index].1);
 
     let key = bare.insert(Op::Receive { fd: worker }, 0);
-    let slot = bare.slots.get_mut(key).unwrap();
-    let entry = Entry::start(key, &mut slot.op, bare.uring.receiver.group(), Arming::Starved).on_worker();
-    assert!(bare.uring.ring.push(&entry));
+    let group = bare.uring.receiver.group().unwrap();
+    assert!(bare.uring.ring.push(&Entry::receive_on_worker(key, worker, group)));
     bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
     std::thread::sleep(Duration::from_millis(200));
 
@@ -464,6 +463,31 @@ fn a_receive_on_a_worker_thread_never_shows_bytes_of_another() {
     connections.iter().for_each(|(_, fd)| sys::close(*fd).unwrap());
 }
 
+#[test]
+fn the_end_of_a_stream_may_come_with_a_buffer() {
+    for mode in [ReceiveMode::Incremental, ReceiveMode::Classic] {
+        let Some(mut bench) = Bench::new(mode, &DriverConfig::default()) else { return };
+        let (client, fd) = bench.connection();
+        let Some(uring) = bench.backend(mode, &DriverConfig::default()) else { return };
+        let mut bare = Bare { uring, slots: Slots::new(), pool: bench.pool.clone() };
+        let key = bare.insert(Op::Receive { fd }, 0);
+        let group = bare.uring.receiver.group().unwrap();
+        assert!(bare.uring.ring.push(&Entry::receive_on_worker(key, fd, group)));
+        bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
+        // It waits on its thread, with a buffer taken.
+        std::thread::sleep(Duration::from_millis(100));
+        drop(client);
+        let (token, result, bytes) = loop {
+            if let Some(answer) = bare.next() {
+                break answer;
+            }
+        };
+        assert_eq!((token, bytes.len()), (Token(0), 0));
+        assert!(result == Ok(0) || result == Err(Errno(libc::EIO)), "{mode:?}: {result:?}");
+        sys::close(fd).unwrap();
+    }
+}
+
 /// A bare backend in which a receive on a worker thread of the kernel has taken room that it has not filled.
 fn bare_with_a_worker(bench: &mut Bench, config: &DriverConfig, worker: Fd) -> Option<Bare> {
     let uring = bench.backend(ReceiveMode::Incremental, config)?;
@@ -472,9 +496,8 @@ fn bare_with_a_worker(bench: &mut Bench, config: &DriverConfig, worker: Fd) -> O
     }
     let mut bare = Bare { uring, slots: Slots::new(), pool: bench.pool.clone() };
     let key = bare.insert(Op::Receive { fd: worker }, 0);
-    let slot = bare.slots.get_mut(key).unwrap();
-    let entry = Entry::start(key, &mut slot.op, bare.uring.receiver.group(), Arming::Starved).on_worker();
-    assert!(bare.uring.ring.push(&entry));
+    let group = bare.uring.receiver.group().unwrap();
+    assert!(bare.uring.ring.push(&Entry::receive_on_worker(key, worker, group)));
     bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
     std::thread::sleep(Duration::from_millis(200));
     Some(bare)

@@ -265,7 +265,7 @@ fn worker_threads_of_the_kernel_write_nothing_after_the_last_completion() {
                 lease.extend(&[0xaa; 1]);
                 let key = slots.insert(&bench.pool, Op::ReadAt { fd, lease, offset: at << 17 }, Token(0)).unwrap();
                 let op = &mut slots.get_mut(key).unwrap().op;
-                assert!(uring.ring.push(&Entry::start(key, op, None, Arming::Parked).on_worker()));
+                assert!(uring.ring.push(&Entry::call(key, op, None).on_worker()));
                 key
             })
             .collect();
