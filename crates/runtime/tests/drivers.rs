@@ -6,7 +6,7 @@
 
 mod support;
 
-use support::on_each;
+use support::{on_each, on_each_with_files};
 
 use core::future::Future;
 use core::pin::Pin;
@@ -263,7 +263,7 @@ async fn conversation(path: std::path::PathBuf) -> Result<()> {
 
 #[test]
 fn dropping_a_future_at_any_await_leaves_nothing_behind() {
-    on_each("cut conversations", async || {
+    on_each_with_files("cut conversations", async || {
         let path = std::env::temp_dir().join(format!("plimsoll-cut-{}", std::process::id()));
         let mut polls = 0;
         loop {
@@ -368,7 +368,7 @@ fn time_passes_as_asked() {
 
 #[test]
 fn refused_connections_and_missing_files_are_errors() {
-    on_each("errors", async || {
+    on_each_with_files("errors", async || {
         let address = {
             let listener = TcpListener::bind("127.0.0.1:0")?;
             listener.local_addr()

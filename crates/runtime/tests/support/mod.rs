@@ -17,14 +17,37 @@ pub(crate) fn real_runtimes(name: &str, line: MemoryLimit) -> impl Iterator<Item
     })
 }
 
-/// Runs a test on each driver.
+/// Runs a test on each driver. It may ask for no file: nothing else is done on worker threads of the kernel.
 pub(crate) fn on_each(name: &str, body: impl AsyncFn() -> Result<()>) {
+    on_each_with_threads(name, 0, body);
+}
+
+/// Runs a test that asks for files on each driver.
+pub(crate) fn on_each_with_files(name: &str, body: impl AsyncFn() -> Result<()>) {
+    on_each_with_threads(name, FILE_THREADS_MAX, body);
+}
+
+fn on_each_with_threads(name: &str, kernel_threads_max: usize, body: impl AsyncFn() -> Result<()>) {
     for (choice, runtime) in real_runtimes(name, MemoryLimit::mib(32)) {
         runtime.block_on(body()).unwrap_or_else(|error| panic!("{name} on {choice:?}: {error}"));
         census(name, &format!("{choice:?}"), &runtime.shutdown());
+        let threads = kernel_threads();
+        assert!(threads <= kernel_threads_max, "{name} on {choice:?}: {threads} worker threads of the kernel");
     }
     in_simulation(name, body);
 }
+
+/// Worker threads that the kernel has made for the rings of this thread: it names them after the thread.
+pub(crate) fn kernel_threads() -> usize {
+    let this = std::fs::read_link("/proc/thread-self").expect("proc is mounted");
+    let name = format!("iou-wrk-{}", this.file_name().expect("the thread's number").display());
+    let threads = std::fs::read_dir("/proc/self/task").expect("proc is mounted").flatten();
+    let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+    names.filter(|other| other.trim_end() == name).count()
+}
+
+/// Worker threads of the kernel at most for the files of one worker, and for pipes and terminals that are used as such.
+const FILE_THREADS_MAX: usize = 5;
 
 /// Runs a test in the simulation alone: for those that wait for long.
 pub(crate) fn in_simulation(name: &str, body: impl AsyncFn() -> Result<()>) {
