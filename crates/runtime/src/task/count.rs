@@ -8,6 +8,10 @@
 //!  owned:   references = local + remote >> 1      remote is odd      only merge() can find "last"
 //!  merged:  references = remote >> 1              remote is even     the drop that reaches 0 is last
 //! ```
+//!
+//! References that are always made on one side and dropped on the other move the two parts apart though hardly one is alive. The owner moves
+//! its part to the atomic one whenever it gets as large as [`BALANCE_MAX`]. So the plain part is smaller than that, and the atomic one differs
+//! by less than that from the number of references that are alive: only references that are alive in that number can reach a limit.
 #![forbid(unsafe_code)]
 
 use core::cell::Cell;
@@ -26,9 +30,10 @@ pub(super) enum Side {
 /// References to a thing, without the owner's own.
 #[derive(Debug)]
 pub(super) struct Count {
-    /// References made on the owner's thread minus those dropped there. Touched by the owner alone; meaningless once merged.
+    /// References made on the owner's thread minus those dropped there, since they were last moved to `remote`: between -[`BALANCE_MAX`] and
+    /// [`BALANCE_MAX`], both excluded. Touched by the owner alone; meaningless once merged.
     local: Cell<i32>,
-    /// The same for all other threads, times two, plus [`OWNED`].
+    /// The same for all other threads and what the owner has moved here, times two, plus [`OWNED`].
     remote: AtomicI32,
 }
 
@@ -42,8 +47,10 @@ impl Count {
     pub(super) fn add(&self, side: Side) {
         if self.is_local(side) {
             let local = self.local.get() + 1;
-            abort_if(local >= REFERENCES_MAX);
             self.local.set(local);
+            if local >= BALANCE_MAX {
+                self.settle();
+            }
         } else {
             let before = self.remote.fetch_add(ONE, Ordering::Relaxed);
             abort_if(before >= REFERENCES_MAX * ONE);
@@ -56,8 +63,10 @@ impl Count {
     pub(super) fn remove(&self, side: Side) -> bool {
         if self.is_local(side) {
             let local = self.local.get() - 1;
-            abort_if(local <= -REFERENCES_MAX);
             self.local.set(local);
+            if local <= -BALANCE_MAX {
+                self.settle();
+            }
             return false;
         }
         let last = self.remote.fetch_sub(ONE, Ordering::Release) == ONE;
@@ -65,6 +74,22 @@ impl Count {
             fence(Ordering::Acquire);
         }
         last
+    }
+
+    /// Moves the owner's part to the atomic one, so that neither drifts further from the number of references that are alive.
+    ///
+    /// Relaxed is enough. The mark stays, so nobody frees until [`merge`](Self::merge) publishes what the owner has done; and a
+    /// read-modify-write goes on with the release sequences of the drops before it, so whoever acquires later acquires those as well.
+    ///
+    /// The sum afterwards is exact at this point of the atomic's order: what made a reference comes before what drops it, on either side.
+    #[cold]
+    #[inline(never)]
+    fn settle(&self) {
+        let moved = self.local.replace(0) * ONE;
+        let before = self.remote.fetch_add(moved, Ordering::Relaxed);
+        debug_assert!(before & OWNED != 0, "settled by the owner, before it lets go");
+        debug_assert!(before + moved > 0, "more references dropped than made");
+        abort_if(before + moved >= REFERENCES_MAX * ONE);
     }
 
     /// The owner lets go, once; whether nobody else has a reference.
@@ -108,5 +133,13 @@ fn abort_if(overflowing: bool) {
 const OWNED: i32 = 1;
 /// A reference in the atomic part.
 const ONE: i32 = 2;
-/// References of each side at most: a quarter of what fits, so that threads which race past it still do not overflow.
-const REFERENCES_MAX: i32 = 1 << 28;
+/// What the owner counts in its plain cell before it moves that to the atomic. Tests move it all the time.
+const BALANCE_MAX: i32 = if cfg!(test) { 2 } else { 1 << 20 };
+/// References that are alive at most: a quarter of what fits, so that threads which race past it still do not overflow.
+const REFERENCES_MAX: i32 = if cfg!(test) { 1 << 16 } else { 1 << 28 };
+
+const _: () = assert!(REFERENCES_MAX as i64 * ONE as i64 * 4 <= 1 << 31, "threads that race past it do not overflow");
+const _: () = assert!(BALANCE_MAX < REFERENCES_MAX, "what is settled is not taken for a leak");
+
+#[cfg(all(test, not(loom)))]
+mod tests;

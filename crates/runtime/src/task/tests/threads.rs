@@ -370,3 +370,69 @@ fn a_spare_whose_waker_is_elsewhere_is_replaced() {
     drop(tasks);
     assert_eq!(cell_bytes(&pool), 0);
 }
+
+/// As many as would reach the limit of a count in tests, were they alive.
+const MANY: usize = 3 << 16;
+
+/// Nothing here is alive for long: clones of a waker that are made here and dropped elsewhere, and the cells of tasks whose last waker is.
+#[test]
+fn wakers_and_cells_that_go_elsewhere_reach_no_limit() {
+    let rig = Rig::new();
+    let (send, receive) = mpsc::sync_channel::<Vec<Waker>>(2);
+    let dropper = thread::spawn(move || receive.into_iter().for_each(drop));
+    let place = Place::default();
+    let kept = rig.spawn(stuck(&place));
+    rig.settle();
+    let waker = place.take();
+    for _ in 0..MANY / 256 {
+        send.send(vec![waker.clone(); 256]).expect("the other thread takes them");
+    }
+    for _ in 0..MANY / 256 {
+        let wakers: Vec<Waker> = (0..256)
+            .map(|_| {
+                let task = rig.spawn(stuck(&place));
+                rig.settle();
+                task.abort();
+                place.take()
+            })
+            .collect();
+        send.send(wakers).expect("the other thread takes them");
+        rig.pool.drain_remote();
+    }
+    drop(send);
+    dropper.join().expect("it did not panic");
+    drop((kept, waker));
+    rig.end();
+}
+
+/// One waker, kept elsewhere, that wakes for every poll: the references are those of wakes on their way.
+#[test]
+fn wakes_from_elsewhere_reach_no_limit() {
+    let (tasks, pool, alarm) = worker();
+    let (ask, asked) = mpsc::sync_channel::<()>(1);
+    let (give, given) = mpsc::channel::<Waker>();
+    let other = thread::spawn(move || {
+        let waker = given.recv().expect("the task leaves it");
+        asked.into_iter().for_each(|()| waker.wake_by_ref());
+    });
+    let mut polls = 0;
+    let mut task = tasks
+        .spawn(poll_fn(move |cx| {
+            if polls == 0 {
+                give.send(cx.waker().clone()).expect("somebody listens");
+            }
+            polls += 1;
+            if polls == MANY {
+                return Poll::Ready(());
+            }
+            ask.send(()).expect("somebody listens");
+            Poll::Pending
+        }))
+        .map_err(|(over, _)| over)
+        .expect("there is room");
+    run_until(&tasks, &alarm, || task.is_finished());
+    assert!(super::rig::poll(&mut task).is_ready());
+    other.join().expect("it did not panic");
+    drop((task, tasks));
+    assert_eq!(cell_bytes(&pool), 0);
+}
