@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::AtomicBool;
 
 use plimsoll_pool::{
     AdmissionConfig, Budget, Charge, DecayConfig, Error as PoolError, Kind, MemoryLimit, OverBudget, Pool, PoolConfig,
@@ -137,8 +137,11 @@ impl Builder {
         self
     }
 
-    /// Whether SIGINT and SIGTERM stop the runtime in an orderly way; a second one ends the process with code 130. Up to 16
-    /// runtimes of a process can have them at a time; a signal stops them all.
+    /// Whether SIGINT and SIGTERM stop the runtime in an orderly way; a second one ends the process with code 130. Default no.
+    ///
+    /// Up to 16 runtimes of a process can have the signals at a time, and a signal stops all of them. It is a second one when none of them is
+    /// stopped by it, because each got one before. When the last of them has ended, the handlers that were there before are back, unless somebody
+    /// has installed others meanwhile. A runtime that is leaked keeps its place, and the handlers.
     pub fn signals(mut self, signals: bool) -> Self {
         self.signals = signals;
         self
@@ -305,8 +308,6 @@ impl Builder {
             quitting: AtomicBool::new(false),
             stall_limit: if simulated { None } else { self.stall_limit },
             decay: self.decay,
-            signals: self.signals && !simulated,
-            signals_seen: AtomicU32::new(sys::signals_received()),
             simulated,
         })
     }

@@ -23,6 +23,7 @@ use crate::container::ContainerLimit;
 use crate::gauges::Metrics;
 use crate::main_waker::MainWaker;
 use crate::shared::Shared;
+use crate::sys::Signals;
 use crate::worker::Worker;
 use crate::{Error, Result, sys};
 
@@ -67,8 +68,8 @@ pub struct Runtime {
     builder: Builder,
     selected: Selected,
     shared: Arc<Shared>,
-    /// Where signals wake worker 0, if this runtime has them.
-    signal_wake: Option<sys::SignalWake>,
+    /// This runtime's share of the signals. Given back when everything has ended: until then a second one ends the process.
+    signals: Option<Signals>,
     /// Worker 0. `None` once shut down.
     worker: Option<Rc<Worker>>,
     threads: Vec<WorkerThread>,
@@ -87,8 +88,8 @@ impl Runtime {
 
     pub(crate) fn start(builder: Builder, selected: Selected, shared: Arc<Shared>) -> Result<Self> {
         let worker = make_worker(0, &builder, &selected, &shared)?;
-        let signal_wake = if builder.signals { take_signals(&worker)? } else { None };
-        let mut runtime = Self { builder, selected, shared, signal_wake, worker: Some(worker), threads: Vec::new() };
+        let signals = if builder.signals { Some(take_signals(&worker)?) } else { None };
+        let mut runtime = Self { builder, selected, shared, signals, worker: Some(worker), threads: Vec::new() };
         for index in 1..runtime.workers() {
             let thread = runtime.start_thread(index)?;
             runtime.threads.push(thread);
@@ -200,7 +201,6 @@ impl Runtime {
         let Some(worker) = self.worker.take() else { return Report::default() };
         self.shared.quitting.store(true, Ordering::Release);
         self.shared.ring_all();
-        drop(self.signal_wake.take());
         let deadline = worker.now() + self.builder.drain_timeout;
         {
             let _entered = worker.enter();
@@ -224,6 +224,8 @@ impl Runtime {
         worker.release();
         report.fixed_bytes = budget.charged_by(Kind::Fixed) + budget.charged_by(Kind::Rings);
         report.charged_bytes = budget.charged();
+        worker.signal_place.set(None);
+        self.signals = None;
         report
     }
 }
@@ -240,14 +242,13 @@ impl fmt::Debug for Runtime {
     }
 }
 
-/// From now on signals wake the worker.
-fn take_signals(worker: &Worker) -> Result<Option<sys::SignalWake>> {
-    // A simulated bell has no descriptor, and a simulated runtime no signals.
-    let Some(eventfd) = worker.driver.borrow().doorbell().as_raw() else { return Ok(None) };
-    match sys::install_signals(eventfd).map_err(|error| Error::System(error.into()))? {
-        Some(wake) => Ok(Some(wake)),
-        None => Err(Error::Config("too many runtimes of this process have the signals: at most 16 at a time")),
-    }
+/// From now on signals wake the worker, which stops the runtime.
+fn take_signals(worker: &Worker) -> Result<Signals> {
+    let taken = Signals::take(worker.driver.borrow().doorbell()).map_err(|error| Error::System(error.into()))?;
+    let signals =
+        taken.ok_or(Error::Config("too many runtimes of this process have the signals: at most 16 at a time"))?;
+    worker.signal_place.set(Some(signals.place()));
+    Ok(signals)
 }
 
 fn make_worker(index: usize, builder: &Builder, selected: &Selected, shared: &Arc<Shared>) -> Result<Rc<Worker>> {

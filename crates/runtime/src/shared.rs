@@ -3,14 +3,13 @@
 
 use core::time::Duration;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_pool::{Budget, DecayConfig};
 use plimsoll_reactor::Blocking;
 
 use crate::gauges::{Gauges, Metrics};
 use crate::inbox::Inbox;
-use crate::sys;
 
 pub(crate) struct Shared {
     pub(crate) budget: Arc<Budget>,
@@ -24,10 +23,6 @@ pub(crate) struct Shared {
     pub(crate) stall_limit: Option<Duration>,
     /// When free memory goes back.
     pub(crate) decay: DecayConfig,
-    /// SIGINT and SIGTERM stop this runtime.
-    pub(crate) signals: bool,
-    /// Signals of the process that this runtime has acted upon.
-    pub(crate) signals_seen: AtomicU32,
     /// The whole runtime runs on one thread, inside a simulated world.
     pub(crate) simulated: bool,
 }
@@ -60,17 +55,5 @@ impl Shared {
             gauges.add_to(&mut sum);
         }
         sum
-    }
-
-    /// Acts upon signals that have come since the last look.
-    pub(crate) fn take_signals(&self) {
-        if !self.signals {
-            return;
-        }
-        let received = sys::signals_received();
-        if received != self.signals_seen.load(Ordering::Relaxed) {
-            self.signals_seen.store(received, Ordering::Relaxed);
-            self.begin_stop();
-        }
     }
 }

@@ -23,6 +23,7 @@ use crate::net::table::Events;
 use crate::release::{Release, sooner};
 use crate::shared::Shared;
 use crate::stall::StallDetector;
+use crate::sys::SignalPlace;
 use crate::task::Tasks;
 use crate::time::Timers;
 use crate::token::{TABLES_MAX, Target};
@@ -71,6 +72,8 @@ pub(crate) struct Worker {
     pub(crate) relays: RefCell<Weak<Relays>>,
     stop_wakers: RefCell<Slab<Waker, PoolPage>>,
     stop_seen: Cell<bool>,
+    /// Where this worker is told of signals, if it is to act upon them.
+    pub(crate) signal_place: Cell<Option<&'static SignalPlace>>,
     fds_opened: Cell<u64>,
     /// Accepting that paused for want of descriptors goes on when this moves.
     fds_closed: Cell<u64>,
@@ -118,6 +121,7 @@ impl Worker {
             relays: RefCell::default(),
             stop_wakers: RefCell::new(Slab::new(STOP_CHUNKS_MAX)),
             stop_seen: Cell::new(false),
+            signal_place: Cell::new(None),
             fds_opened: Cell::new(0),
             fds_closed: Cell::new(0),
             timer_refused: Cell::new(false),
@@ -437,10 +441,13 @@ impl Worker {
     }
 
     fn take_stop(&self) {
-        if self.index == 0 {
-            self.shared.take_signals();
+        if self.stop_seen.get() {
+            return;
         }
-        if !self.stop_seen.get() && self.shared.stopping.load(Ordering::Acquire) {
+        if self.signal_place.get().is_some_and(SignalPlace::is_signalled) {
+            self.shared.begin_stop();
+        }
+        if self.shared.stopping.load(Ordering::Acquire) {
             self.stop_seen.set(true);
             loop {
                 let first = self.stop_wakers.borrow().iter().next().map(|(key, _)| key);
