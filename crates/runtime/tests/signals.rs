@@ -44,6 +44,15 @@ fn run(runtime: Runtime, signal: &str) -> Report {
     runtime.shutdown()
 }
 
+/// How long a child waits for its end before it fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The signal that was sent ends the process.
+fn never() {
+    std::thread::sleep(PATIENCE);
+    panic!("the signal has not ended the process");
+}
+
 /// Whether SIGINT and SIGTERM have handlers, as the kernel tells.
 fn are_caught() -> [bool; 2] {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
@@ -77,7 +86,7 @@ fn one_signal_stops_two_runtimes() {
     }
     send("-TERM");
     for _ in &threads {
-        let is_clean = ended.recv_timeout(Duration::from_secs(60)).expect("the signal reaches both");
+        let is_clean = ended.recv_timeout(PATIENCE).expect("the signal reaches both");
         assert!(is_clean);
     }
     for thread in threads {
@@ -121,8 +130,9 @@ fn the_second_signal_ends_the_process() {
         send("-INT");
         signal::stopped().await;
         send("-TERM");
-        core::future::pending::<()>().await;
+        plimsoll_runtime::sleep(PATIENCE).await;
     });
+    never();
 }
 
 /// What runs when the stop takes long may be ended at once, too.
@@ -132,9 +142,7 @@ fn the_second_signal_ends_the_process_while_it_shuts_down() {
     impl Drop for SendsAnother {
         fn drop(&mut self) {
             send("-TERM");
-            loop {
-                std::thread::park();
-            }
+            never();
         }
     }
     if let Some(ended) = in_a_child("the_second_signal_ends_the_process_while_it_shuts_down") {
@@ -161,7 +169,5 @@ fn without_a_runtime_a_signal_does_what_it_did_before() {
     }
     drop(runtime(DriverChoice::Auto));
     send("-TERM");
-    loop {
-        std::thread::park();
-    }
+    never();
 }
