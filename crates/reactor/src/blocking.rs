@@ -106,6 +106,8 @@ struct State {
     threads: u32,
     /// Of those, the ones that wait for work.
     idle: u32,
+    /// Of those, the ones that run a job.
+    running: u32,
     /// Bells of drivers that found the queue full, each once.
     hungry: Vec<Doorbell>,
 }
@@ -150,6 +152,7 @@ impl Blocking {
             places: Vec::new(),
             threads: 0,
             idle: 0,
+            running: 0,
             hungry: Vec::new(),
         };
         let shared = Shared {
@@ -208,18 +211,21 @@ impl Blocking {
 
     /// Drops the jobs that wait, waits until `deadline` (of [`Driver::now`](crate::Driver::now) on a real driver) for
     /// those that run, and joins the threads that have ended. Returns how many threads still run a job; they end with
-    /// it, and stay charged until then.
+    /// it, and stay charged until then. A thread without a job is always waited for: nothing keeps it.
     pub fn shutdown(&self, deadline: Instant) -> u32 {
         self.shared.close();
         let mut state = self.shared.lock();
         while state.threads > 0 {
-            let left = deadline.since(sys::now());
+            let mut left = deadline.since(sys::now());
             if left.is_zero() {
-                break;
+                if state.running == state.threads {
+                    break;
+                }
+                left = Duration::MAX;
             }
             (state, _) = self.shared.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
         }
-        let running = state.threads;
+        let running = state.running;
         let places = core::mem::take(&mut state.places);
         drop(state);
         for place in places {
@@ -312,6 +318,7 @@ impl Shared {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.queue.pop_front() {
+                state.running += 1;
                 let hungry = core::mem::take(&mut state.hungry);
                 drop(state);
                 for bell in hungry {
@@ -319,6 +326,7 @@ impl Shared {
                 }
                 contain(job);
                 state = self.lock();
+                state.running -= 1;
                 continue;
             }
             if state.phase == Phase::Closed {

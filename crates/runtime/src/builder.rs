@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use plimsoll_pool::{
     AdmissionConfig, Budget, Charge, DecayConfig, Error as PoolError, Kind, MemoryLimit, OverBudget, Pool, PoolConfig,
@@ -166,7 +166,8 @@ impl Builder {
     }
 
     /// How long the shutdown waits for operations and blocking calls, after all tasks were dropped. Default 10 s. A server has a time of its own
-    /// before that, for the exchanges that run when the stop is asked for.
+    /// before that, for the exchanges that run when the stop is asked for. A worker or a blocking call that does not end by then is left behind,
+    /// see [`Runtime::shutdown`].
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.drain_timeout = timeout;
         self
@@ -305,7 +306,7 @@ impl Builder {
             inboxes: (0..workers).map(|_| Inbox::new()).collect(),
             gauges: (0..workers).map(|_| Gauges::default()).collect(),
             stopping: AtomicBool::new(false),
-            quitting: AtomicBool::new(false),
+            quits_by: OnceLock::new(),
             stall_limit: if simulated { None } else { self.stall_limit },
             decay: self.decay,
             simulated,

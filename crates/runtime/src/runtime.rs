@@ -10,13 +10,12 @@ use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use plimsoll_pool::{Budget, Kind, PageChoice, Pool, SimPages};
 use plimsoll_reactor::sim::{Step, World};
-use plimsoll_reactor::{Driver, Selected, ShutdownReport, Wait};
+use plimsoll_reactor::{Driver, Instant, Selected, ShutdownReport, Wait};
 
 use crate::builder::Builder;
 use crate::container::ContainerLimit;
@@ -30,8 +29,11 @@ use crate::{Error, Result, sys};
 #[cfg(test)]
 mod tests;
 
+/// How long a worker that has waited for its operations until the deadline may take to let go of what it holds.
+const ENDING_MAX: Duration = Duration::from_secs(1);
+
 /// What was left when a runtime ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Bytes still charged after every task was dropped and everything free was given back.
     pub charged_bytes: u64,
@@ -39,22 +41,51 @@ pub struct Report {
     pub fixed_bytes: u64,
     /// The most bytes that were charged at any time.
     pub peak_bytes: u64,
-    /// Bytes that had to be leaked because operations did not end in time. Bytes that sends share are counted once for each worker.
+    /// Bytes that had to be leaked because operations did not end in time. Bytes that sends share are counted once for each worker. When workers or
+    /// blocking calls did not end in time, at least what is charged beside the fixed parts.
     pub leaked_bytes: u64,
     /// Operations that did not end in time.
     pub in_flight: u64,
+    /// Workers that did not end in time, because a poll or a destructor blocks them. Each keeps its thread, its memory, its sockets and what is in
+    /// flight; when what blocks it returns, it gives them back as it would have.
+    pub blocked_workers: Vec<usize>,
+    /// Calls of [`spawn_blocking`](crate::spawn_blocking), and file operations on epoll, that did not return in time. Each keeps its thread until it
+    /// does.
+    pub blocked_calls: u32,
 }
 
 impl Report {
     /// Whether nothing is left but fixed parts.
     pub fn is_clean(&self) -> bool {
-        self.charged_bytes <= self.fixed_bytes && self.leaked_bytes == 0
+        let all_ended = self.blocked_workers.is_empty() && self.blocked_calls == 0;
+        all_ended && self.charged_bytes <= self.fixed_bytes && self.leaked_bytes == 0
+    }
+}
+
+impl Report {
+    /// A worker has ended.
+    fn add(&mut self, worker: ShutdownReport) {
+        self.leaked_bytes += worker.leaked_bytes;
+        self.in_flight += worker.in_flight as u64;
+    }
+
+    /// What is charged, when all have ended that will.
+    fn measure(&mut self, budget: &Budget) {
+        self.peak_bytes = budget.peak();
+        self.fixed_bytes = budget.charged_by(Kind::Fixed) + budget.charged_by(Kind::Rings);
+        self.charged_bytes = budget.charged();
+        if !self.blocked_workers.is_empty() || self.blocked_calls > 0 {
+            self.leaked_bytes = self.leaked_bytes.max(self.charged_bytes.saturating_sub(self.fixed_bytes));
+        }
     }
 }
 
 impl fmt::Display for Report {
-    /// `memory charged=N fixed=N peak=N leaked=N in_flight=N`, bytes and operations.
+    /// `memory charged=N fixed=N peak=N leaked=N in_flight=N`, bytes and operations. A line before it says who did not end in time, if anybody.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.blocked_workers.is_empty() || self.blocked_calls > 0 {
+            writeln!(f, "did not end: workers={:?} blocking_calls={}", self.blocked_workers, self.blocked_calls)?;
+        }
         write!(
             f,
             "memory charged={} fixed={} peak={} leaked={} in_flight={}",
@@ -76,8 +107,28 @@ pub struct Runtime {
 }
 
 struct WorkerThread {
+    index: usize,
     thread: JoinHandle<()>,
     ended: mpsc::Receiver<ShutdownReport>,
+}
+
+impl WorkerThread {
+    /// Waits until the worker has ended; `None` if it has not in time. Its thread goes on alone then.
+    fn end(self, limit: &sys::TimeLimit) -> Option<ShutdownReport> {
+        match self.ended.recv_timeout(limit.left()) {
+            Ok(report) => {
+                // It has only its last instructions left.
+                drop(self.thread.join());
+                Some(report)
+            }
+            // It panicked where it should not have.
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                drop(self.thread.join());
+                Some(ShutdownReport::default())
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => None,
+        }
+    }
 }
 
 impl Runtime {
@@ -106,7 +157,6 @@ impl Runtime {
         let (end, ended) = mpsc::channel();
         let (builder, selected, shared) = (self.builder.clone(), self.selected, Arc::clone(&self.shared));
         let body = move || {
-            let _stack = stack;
             if builder.pin {
                 sys::pin_to(index);
             }
@@ -119,13 +169,15 @@ impl Runtime {
             };
             let _nobody_waits = ready.send(Ok(()));
             let report = run_worker(&worker, builder.drain_timeout);
+            // Whoever hears of it finds what this thread held uncharged.
+            drop((worker, stack));
             let _nobody_waits = end.send(report);
         };
         let name = format!("plimsoll-{index}");
         let thread = sys::spawn_thread(name, self.builder.worker_stack_bytes, body)
             .map_err(|error| Error::System(error.into()))?;
         is_ready.recv().map_err(|_| Error::Panicked)??;
-        Ok(WorkerThread { thread, ended })
+        Ok(WorkerThread { index, thread, ended })
     }
 
     fn worker(&self) -> &Rc<Worker> {
@@ -193,37 +245,46 @@ impl Runtime {
 
     /// Ends the runtime: drops every task, cancels every operation and waits for the kernel to be done with them, up to the drain timeout.
     /// What is not done by then is leaked and reported.
+    ///
+    /// A poll or a destructor that blocks its worker is waited for until the drain timeout and a second more; then the report names the worker,
+    /// which goes on alone. Nothing that it may still use is taken from it: its memory stays charged and its sockets stay open until it returns,
+    /// or the process ends. So it is for calls of [`spawn_blocking`](crate::spawn_blocking). Destructors of tasks of worker 0 run here, and have no
+    /// time limit.
     pub fn shutdown(mut self) -> Report {
         self.end()
     }
 
     fn end(&mut self) -> Report {
         let Some(worker) = self.worker.take() else { return Report::default() };
-        self.shared.quitting.store(true, Ordering::Release);
-        self.shared.ring_all();
-        let deadline = worker.now() + self.builder.drain_timeout;
-        {
+        let drain = self.builder.drain_timeout;
+        let (deadline, limit) = {
             let _entered = worker.enter();
+            // The last turn may be long ago, and with it the time that the worker knows.
+            let _settling_says_so = worker.exchange(Wait::No, || {});
+            let deadline = worker.now() + drain;
+            let limit = sys::TimeLimit::after(drain.saturating_add(ENDING_MAX));
+            self.shared.quit(deadline);
             settle(&worker);
-        }
-        let mut sums = vec![shut_down_driver(&worker, self.builder.drain_timeout)];
-        let budget = Arc::clone(&self.shared.budget);
+            (deadline, limit)
+        };
+        let mut report = Report::default();
+        report.add(shut_down_driver(&worker, deadline));
         for thread in self.threads.drain(..) {
-            sums.push(thread.ended.recv().unwrap_or_default());
-            drop(thread.thread.join());
+            let index = thread.index;
+            match thread.end(&limit) {
+                Some(sum) => report.add(sum),
+                None => {
+                    tracing::error!(worker = index, "a poll blocks this worker: the runtime ends without it");
+                    report.blocked_workers.push(index);
+                }
+            }
         }
-        let running = self.shared.blocking.shutdown(deadline);
-        if running > 0 {
-            tracing::error!(running, "calls on the blocking pool did not end in time");
-        }
-        let mut report = Report { peak_bytes: budget.peak(), ..Report::default() };
-        for sum in sums {
-            report.leaked_bytes += sum.leaked_bytes;
-            report.in_flight += sum.in_flight as u64;
+        report.blocked_calls = self.shared.blocking.shutdown(deadline);
+        if report.blocked_calls > 0 {
+            tracing::error!(calls = report.blocked_calls, "calls on the blocking pool did not end in time");
         }
         worker.release();
-        report.fixed_bytes = budget.charged_by(Kind::Fixed) + budget.charged_by(Kind::Rings);
-        report.charged_bytes = budget.charged();
+        report.measure(&self.shared.budget);
         worker.signal_place.set(None);
         self.signals = None;
         report
@@ -262,7 +323,7 @@ fn make_worker(index: usize, builder: &Builder, selected: &Selected, shared: &Ar
 /// The loop of a worker with a thread of its own.
 fn run_worker(worker: &Rc<Worker>, drain: Duration) -> ShutdownReport {
     let _entered = worker.enter();
-    while !worker.shared.quitting.load(Ordering::Acquire) {
+    while worker.shared.quits_by().is_none() {
         // A panic that gets here must not end the thread with its connections open and nobody told.
         match catch_unwind(AssertUnwindSafe(|| worker.turn())) {
             Ok(Ok(())) => continue,
@@ -273,7 +334,10 @@ fn run_worker(worker: &Rc<Worker>, drain: Duration) -> ShutdownReport {
         break;
     }
     settle(worker);
-    let report = shut_down_driver(worker, drain);
+    let now = worker.now();
+    // Nobody waits for a worker that comes after the deadline: it has all the time again.
+    let deadline = worker.shared.quits_by().filter(|deadline| *deadline > now).unwrap_or(now + drain);
+    let report = shut_down_driver(worker, deadline);
     worker.release();
     report
 }
@@ -288,8 +352,7 @@ fn settle(worker: &Rc<Worker>) {
     worker.close_inbox();
 }
 
-fn shut_down_driver(worker: &Rc<Worker>, drain: Duration) -> ShutdownReport {
-    let deadline = worker.now() + drain;
+fn shut_down_driver(worker: &Rc<Worker>, deadline: Instant) -> ShutdownReport {
     let report = worker.driver.borrow_mut().shutdown(deadline);
     worker.release();
     report
@@ -423,19 +486,16 @@ impl Simulation {
         if self.ended.replace(true) {
             return Report::default();
         }
-        let mut report = Report { peak_bytes: self.shared.budget.peak(), ..Report::default() };
+        let mut report = Report::default();
         for worker in &self.workers {
             let _entered = worker.enter();
             settle(worker);
         }
         for worker in &self.workers {
-            let sum = shut_down_driver(worker, Duration::from_secs(3_600));
-            report.leaked_bytes += sum.leaked_bytes;
-            report.in_flight += sum.in_flight as u64;
+            let deadline = worker.now() + Duration::from_secs(3_600);
+            report.add(shut_down_driver(worker, deadline));
         }
-        let budget = &self.shared.budget;
-        report.fixed_bytes = budget.charged_by(Kind::Fixed) + budget.charged_by(Kind::Rings);
-        report.charged_bytes = budget.charged();
+        report.measure(&self.shared.budget);
         report
     }
 }

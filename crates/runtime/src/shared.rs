@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use plimsoll_pool::{Budget, DecayConfig};
-use plimsoll_reactor::Blocking;
+use plimsoll_reactor::{Blocking, Instant};
 
 use crate::gauges::{Gauges, Metrics};
 use crate::inbox::Inbox;
@@ -18,8 +18,8 @@ pub(crate) struct Shared {
     pub(crate) gauges: Box<[Gauges]>,
     /// Somebody asked for an orderly stop.
     pub(crate) stopping: AtomicBool,
-    /// Worker threads end their loop.
-    pub(crate) quitting: AtomicBool,
+    /// Once set, worker threads end their loop.
+    pub(crate) quits_by: OnceLock<Instant>,
     pub(crate) stall_limit: Option<Duration>,
     /// When free memory goes back.
     pub(crate) decay: DecayConfig,
@@ -34,6 +34,18 @@ impl Shared {
             tracing::info!("stopping: no new connections, what runs may finish");
         }
         self.ring_all();
+    }
+
+    /// Has every worker thread end its loop. Its operations are waited for until the deadline. The first call counts.
+    pub(crate) fn quit(&self, deadline: Instant) {
+        let set = self.quits_by.set(deadline);
+        debug_assert!(set.is_ok(), "a runtime ends once");
+        self.ring_all();
+    }
+
+    /// Until when operations are waited for, if the runtime ends.
+    pub(crate) fn quits_by(&self) -> Option<Instant> {
+        self.quits_by.get().copied()
     }
 
     pub(crate) fn ring_all(&self) {

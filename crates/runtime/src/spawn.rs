@@ -5,7 +5,6 @@ use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use plimsoll_pool::{Budget, Pool, PoolStats, contained};
@@ -88,7 +87,7 @@ impl Spawner {
         F::Output: Send + 'static,
     {
         let inbox = self.0.inboxes.get(worker).ok_or(Error::Config("no worker has this number"))?;
-        if self.0.quitting.load(Ordering::Acquire) {
+        if self.0.quits_by().is_some() {
             return Err(Error::ShuttingDown);
         }
         let place = Arc::new(Mutex::new(Place::Empty));

@@ -5,6 +5,7 @@
 use core::hash::{BuildHasher, Hasher};
 use core::mem::MaybeUninit;
 use core::num::NonZero;
+use core::time::Duration;
 use std::io;
 use std::thread::JoinHandle;
 
@@ -44,6 +45,22 @@ pub(crate) fn spawn_thread(
     body: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(name).stack_size(stack_bytes).spawn(body)
+}
+
+/// How long a wait for a thread may take.
+#[derive(Debug)]
+pub(crate) struct TimeLimit(Option<std::time::Instant>);
+
+impl TimeLimit {
+    /// So long from now; what is longer than the clock counts is for ever.
+    pub(crate) fn after(duration: Duration) -> Self {
+        Self(std::time::Instant::now().checked_add(duration))
+    }
+
+    /// What is left of it; nothing once it has passed.
+    pub(crate) fn left(&self) -> Duration {
+        self.0.map_or(Duration::MAX, |end| end.saturating_duration_since(std::time::Instant::now()))
+    }
 }
 
 /// Keeps the calling thread on one processor; `false` if the system refuses.

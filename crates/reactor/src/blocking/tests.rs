@@ -204,6 +204,24 @@ fn shutdown_reports_what_still_runs() {
 }
 
 #[test]
+fn a_thread_without_a_job_is_no_call_that_runs() {
+    let budget = Budget::new(MemoryLimit::mib(8));
+    let blocking = Blocking::new(config(3, 10), &budget);
+    let (first, open_first) = gate();
+    let (second, open_second) = gate();
+    take(&blocking, first);
+    take(&blocking, second);
+    eventually("both run", || blocking.queued() == 0);
+    open_first.send(()).expect("the job waits for it");
+    eventually("one is idle", || blocking.shared.lock().idle == 1);
+    // The deadline has passed: only what cannot be waited for is left.
+    assert_eq!(blocking.shutdown(sys::now()), 1);
+    assert_eq!(blocking.threads(), 1);
+    open_second.send(()).expect("the job waits for it");
+    eventually("its stack goes with it", || stacks(&budget) == 0);
+}
+
+#[test]
 fn dropping_the_pool_lets_threads_end() {
     let budget = Budget::new(MemoryLimit::mib(8));
     let blocking = Blocking::new(config(2, 10), &budget);
