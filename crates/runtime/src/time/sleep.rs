@@ -78,6 +78,8 @@ impl Future for Sleep {
                 }
                 None => {
                     this.key = None;
+                    let woken = this.worker.timers.borrow_mut().remove(key);
+                    debug_assert!(woken.is_none(), "it has fired");
                     return Poll::Ready(());
                 }
             }
@@ -183,3 +185,6 @@ impl Interval {
         due
     }
 }
+
+#[cfg(test)]
+mod tests;

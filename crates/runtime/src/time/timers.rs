@@ -48,11 +48,12 @@ impl Timers {
         }
     }
 
-    /// Moves a timer's deadline; `false` if it has fired.
+    /// Moves a timer's deadline; `false` if it has fired, and then it is let go.
     pub(crate) fn reset(&mut self, key: TimerKey, deadline: Instant) -> bool {
         self.0.reset(key, due_ms(deadline))
     }
 
+    /// Lets a timer go, fired or not; the waker, unless it was woken.
     pub(crate) fn remove(&mut self, key: TimerKey) -> Option<Waker> {
         self.0.remove(key)
     }
@@ -69,6 +70,12 @@ impl Timers {
     /// No timer fires before this instant.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.0.next_deadline_ms().map(Instant::from_millis)
+    }
+
+    /// Timers that are set, and those that have fired and were not let go yet.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     pub(crate) fn has_empty_pages(&self) -> bool {

@@ -27,7 +27,11 @@ use core::fmt;
 
 use plimsoll_slab::{Chunk, Key, Slab};
 
-/// The handle of a timer. Fails harmlessly once the timer has fired or was removed.
+/// The handle of a timer, which keeps its place in the table, also when it has fired: until its owner gives the handle to [`Wheel::remove`], or
+/// to a [`Wheel::reset`] that comes too late, and then forgets it.
+///
+/// So no other timer ever has the same handle. The generations of the table alone do not see to that: they begin anew after 2^23 insertions,
+/// and a timer that has fired may be looked at later than that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TimerKey(Key);
 
@@ -47,7 +51,8 @@ pub(crate) struct Wheel<T, C: Chunk> {
 }
 
 struct Timer<T> {
-    value: T,
+    /// `None` once it has fired; it is in no list then.
+    value: Option<T>,
     /// Deadline (48 bits) and the list that the timer is in (16 bits), lowest.
     when: u64,
     /// The next timer of the list; the last has the first.
@@ -63,12 +68,12 @@ impl<T, C: Chunk> Wheel<T, C> {
         Wheel { timers: Slab::new(chunks_max), heads: [NIL; LISTS], occupied: [0; LEVELS], position_ms: now_ms, now_ms }
     }
 
-    /// Timers that are set.
+    /// Timers that are set, and those that have fired and were not let go yet.
     pub(crate) fn len(&self) -> usize {
         self.timers.len()
     }
 
-    /// Whether [`insert`](Wheel::insert) would fail until [`grow`](Wheel::grow) brings a chunk, or a timer goes.
+    /// Whether [`insert`](Wheel::insert) would fail until [`grow`](Wheel::grow) brings a chunk, or a timer is let go.
     pub(crate) fn needs_chunk(&self) -> bool {
         self.timers.len() == self.timers.capacity()
     }
@@ -98,19 +103,16 @@ impl<T, C: Chunk> Wheel<T, C> {
     ///
     /// Gives the value back if the table [needs a chunk](Wheel::needs_chunk).
     pub(crate) fn insert(&mut self, deadline_ms: u64, value: T) -> Result<TimerKey, T> {
-        let timer = Timer { value, when: when(deadline_ms), next: NIL, prev: NIL };
-        match self.timers.insert(timer) {
-            Ok(key) => {
-                self.link(key.index());
-                Ok(TimerKey(key))
-            }
-            Err(timer) => Err(timer.value),
-        }
+        let Some(vacant) = self.timers.vacant() else { return Err(value) };
+        let key = vacant.insert(Timer { value: Some(value), when: when(deadline_ms), next: NIL, prev: NIL });
+        self.link(key.index());
+        Ok(TimerKey(key))
     }
 
-    /// Gives a timer another deadline; `false` if it has fired or was removed. O(1).
+    /// Gives a timer another deadline. If it has fired it is let go instead, and this is `false`: the handle is used up. O(1).
     pub(crate) fn reset(&mut self, key: TimerKey, deadline_ms: u64) -> bool {
-        if !self.timers.contains(key.0) {
+        if self.get_mut(key).is_none() {
+            self.remove(key);
             return false;
         }
         self.unlink(key.0.index());
@@ -119,18 +121,17 @@ impl<T, C: Chunk> Wheel<T, C> {
         true
     }
 
-    /// Removes a timer that has not fired. O(1).
+    /// Lets a timer go; its value, unless it has fired. The handle is used up. O(1).
     pub(crate) fn remove(&mut self, key: TimerKey) -> Option<T> {
-        if !self.timers.contains(key.0) {
-            return None;
+        if self.get_mut(key).is_some() {
+            self.unlink(key.0.index());
         }
-        self.unlink(key.0.index());
-        self.timers.remove(key.0).map(|timer| timer.value)
+        self.timers.remove(key.0)?.value
     }
 
-    /// The value of a timer that has not fired.
+    /// The value of a timer, unless it has fired.
     pub(crate) fn get_mut(&mut self, key: TimerKey) -> Option<&mut T> {
-        self.timers.get_mut(key.0).map(|timer| &mut timer.value)
+        self.timers.get_mut(key.0)?.value.as_mut()
     }
 
     /// A time until which nothing fires, or `None` if no timer is set.
@@ -148,7 +149,7 @@ impl<T, C: Chunk> Wheel<T, C> {
         self.now_ms = self.now_ms.max(now_ms.min(TIME_MAX_MS));
     }
 
-    /// Takes the next timer that is due, earliest first; `None` when all have fired.
+    /// Takes the value of the next timer that is due, earliest first; `None` when all have fired. The timer keeps its place for its owner.
     ///
     /// A caller may stop whenever it likes and go on later. A call costs O(1), and the cascades on the way: at most
     /// six moves for each timer in its life.
@@ -164,17 +165,17 @@ impl<T, C: Chunk> Wheel<T, C> {
             debug_assert!(start_ms >= self.position_ms, "the wheel does not turn back");
             self.position_ms = start_ms;
             if list < SLOTS {
-                return self.take(self.heads[list]);
+                return self.fire(self.heads[list]);
             }
             self.cascade(list);
         }
     }
 
-    /// Removes the timer at an index, with its key.
-    fn take(&mut self, index: u32) -> Option<(TimerKey, T)> {
+    /// Takes the timer at an index out of its list; its value and its key.
+    fn fire(&mut self, index: u32) -> Option<(TimerKey, T)> {
         self.unlink(index);
         let key = self.timers.key_at(index)?;
-        self.timers.remove(key).map(|timer| (TimerKey(key), timer.value))
+        self.timer(index).value.take().map(|value| (TimerKey(key), value))
     }
 
     /// The list that comes next, and when its first timer could be due.

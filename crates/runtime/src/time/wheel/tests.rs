@@ -6,7 +6,7 @@
 //! * timers fire earliest first, those that were late when they were set as if due at the position;
 //! * `pop_expired` gives `None` exactly when nothing is due any more;
 //! * `next_deadline_ms` is never late, and after now when nothing is due;
-//! * the keys of fired and removed timers do nothing, those of set timers reach their value;
+//! * the keys of set timers reach their value; a timer that has fired keeps its place until it is let go; keys that are used up do nothing;
 //! * the lists hold exactly the set timers, each in the list that its deadline has seen from the position.
 
 #![forbid(unsafe_code)]
@@ -25,6 +25,7 @@ enum Op {
     Reset { pick: usize, after_ms: u64 },
     Remove { pick: usize },
     RemoveGone { pick: usize },
+    LetGo { pick: usize, by_reset: bool },
     Advance { by_ms: u64 },
     AdvanceToNext { off_by_one: bool },
     Pop { times: usize },
@@ -47,6 +48,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         4 => (any::<usize>(), span_ms()).prop_map(|(pick, after_ms)| Op::Reset { pick, after_ms }),
         3 => any::<usize>().prop_map(|pick| Op::Remove { pick }),
         1 => any::<usize>().prop_map(|pick| Op::RemoveGone { pick }),
+        4 => (any::<usize>(), any::<bool>()).prop_map(|(pick, by_reset)| Op::LetGo { pick, by_reset }),
         3 => span_ms().prop_map(|by_ms| Op::Advance { by_ms }),
         5 => any::<bool>().prop_map(|off_by_one| Op::AdvanceToNext { off_by_one }),
         4 => (1..5usize).prop_map(|times| Op::Pop { times }),
@@ -67,6 +69,8 @@ struct Set {
 struct Model {
     wheel: Wheel<u64, HeapChunk>,
     set: BTreeMap<u32, (TimerKey, Set)>,
+    /// Not let go yet.
+    fired: Vec<TimerKey>,
     gone: Vec<TimerKey>,
     now_ms: u64,
     position_ms: u64,
@@ -78,6 +82,7 @@ impl Model {
         Model {
             wheel: Wheel::new(start_ms, 3),
             set: BTreeMap::new(),
+            fired: Vec::new(),
             gone: Vec::new(),
             now_ms: start_ms,
             position_ms: start_ms,
@@ -94,6 +99,7 @@ impl Model {
                 if let Some((key, set)) = self.pick(pick) {
                     assert_eq!(self.wheel.remove(key), Some(set.value));
                     self.forget(key);
+                    self.gone.push(key);
                 }
             }
             Op::RemoveGone { pick } if !self.gone.is_empty() => {
@@ -102,6 +108,16 @@ impl Model {
                 assert!(!self.wheel.reset(key, self.now_ms));
             }
             Op::RemoveGone { .. } => {}
+            Op::LetGo { pick, by_reset } if !self.fired.is_empty() => {
+                let key = self.fired.swap_remove(pick % self.fired.len());
+                if by_reset {
+                    assert!(!self.wheel.reset(key, self.now_ms), "too late");
+                } else {
+                    assert_eq!(self.wheel.remove(key), None, "its value was taken");
+                }
+                self.gone.push(key);
+            }
+            Op::LetGo { .. } => {}
             Op::Advance { by_ms } => self.advance(self.now_ms + by_ms),
             Op::AdvanceToNext { off_by_one } => {
                 let next_ms = self.wheel.next_deadline_ms().unwrap_or(self.now_ms);
@@ -125,7 +141,6 @@ impl Model {
 
     fn forget(&mut self, key: TimerKey) {
         self.set.remove(&key.0.index()).expect("it was set");
-        self.gone.push(key);
     }
 
     fn insert(&mut self, deadline_ms: u64) {
@@ -178,17 +193,18 @@ impl Model {
                 assert_eq!(Some(set.fires_ms), earliest, "not the earliest");
                 self.position_ms = set.fires_ms;
                 self.forget(key);
+                self.fired.push(key);
                 true
             }
         }
     }
 
     fn check(&mut self) {
-        assert_eq!(self.wheel.len(), self.set.len());
+        assert_eq!(self.wheel.len(), self.set.len() + self.fired.len());
         for (key, set) in self.set.values() {
             assert_eq!(self.wheel.get_mut(*key).copied(), Some(set.value));
         }
-        for key in &self.gone {
+        for key in self.gone.iter().chain(&self.fired) {
             assert_eq!(self.wheel.get_mut(*key), None);
         }
         let earliest = self.set.values().map(|(_, set)| set.fires_ms).min();
@@ -312,3 +328,23 @@ fn a_clock_that_goes_back_changes_nothing() {
     wheel.insert(100, 1).expect("room");
     assert_eq!(wheel.pop_expired().map(|(_, value)| value), Some(1));
 }
+
+/// A key is told from all others of its place for 2^23 insertions; a timer that has fired is somebody's for longer than that.
+#[test]
+fn a_timer_that_fired_is_never_taken_for_another_one() {
+    let mut wheel = wheel_with_room(0);
+    let kept = wheel.insert(1, 0).expect("room");
+    wheel.advance(1);
+    assert_eq!(wheel.pop_expired(), Some((kept, 0)));
+    for _ in 1..GENERATIONS {
+        let key = wheel.insert(2, 1).expect("room");
+        wheel.remove(key).expect("it has not fired");
+    }
+    let other = wheel.insert(2, 1).expect("room");
+    assert_ne!(other, kept);
+    assert!(wheel.remove(kept).is_none(), "the other one's timer is its own");
+    assert_eq!(wheel.get_mut(other).copied(), Some(1));
+}
+
+/// Insertions into a chunk after which its generations begin anew.
+const GENERATIONS: u32 = 1 << (plimsoll_slab::GENERATION_BITS - 1);
