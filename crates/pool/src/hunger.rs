@@ -140,15 +140,16 @@ impl Hunger {
         if need_bytes == 0 {
             return core::mem::take(&mut seats[at].handed_bytes);
         }
+        drop(seats);
         fence(Ordering::SeqCst);
-        let rings = serve(&mut seats, line, &self.hungry);
+        self.serve(line, Some(flag));
+        let mut seats = self.seats();
+        let Some(at) = seats.iter().position(|seat| Arc::ptr_eq(&seat.flag, flag)) else { return 0 };
         let seat = &mut seats[at];
         let got = core::mem::take(&mut seat.handed_bytes);
         seat.flag.lower();
-        let own = Arc::clone(&seat.ring);
         let richest = if seat.need_bytes > 0 && before == 0 { richest(&seats, at) } else { None };
         drop(seats);
-        rings.ring_but(&own);
         if let Some(ring) = richest {
             ring();
         }
@@ -169,81 +170,52 @@ impl Hunger {
 
     /// Gives credit back: to those who wait longest, then to the line.
     pub(crate) fn give(&self, bytes: u64, line: &Line) {
-        let mut bytes = bytes;
-        if self.hungry.load(Ordering::Relaxed) > 0 {
-            let rings = {
-                let mut seats = self.seats();
-                hand(&mut seats, &mut bytes, &self.hungry)
-            };
-            rings.ring();
-        }
-        line.give(bytes);
+        let mut left = bytes;
+        let mut hand = |need: u64| {
+            let handed = need.min(left);
+            left -= handed;
+            handed
+        };
+        while self.is_any() && self.feed_longest(&mut hand, None) {}
+        line.give(left);
         fence(Ordering::SeqCst);
-        if self.hungry.load(Ordering::Relaxed) > 0 {
-            let rings = serve(&mut self.seats(), line, &self.hungry);
-            rings.ring();
+        self.serve(line, None);
+    }
+
+    /// Hands what the line has to those who wait, the longest first. `own` is the caller's, who need not be told what it has done itself.
+    fn serve(&self, line: &Line, own: Option<&Arc<Flag>>) {
+        while self.is_any() && self.feed_longest(|need| line.take_up_to(need).unwrap_or(0), own) {}
+    }
+
+    /// Gives whoever waits longest what `take` has for its need, and rings it; whether there was somebody and something.
+    ///
+    /// One at a time, so that every doorbell rings before the next worker is looked at, however many wait, and none under the lock.
+    fn feed_longest(&self, take: impl FnOnce(u64) -> u64, own: Option<&Arc<Flag>>) -> bool {
+        let mut seats = self.seats();
+        let Some(seat) = longest(&mut seats) else { return false };
+        let bytes = take(seat.need_bytes);
+        if bytes == 0 {
+            return false;
         }
+        debug_assert!(bytes <= seat.need_bytes, "no more is handed out than is missing");
+        seat.need_bytes -= bytes;
+        seat.handed_bytes += bytes;
+        seat.flag.raise();
+        if seat.need_bytes == 0 {
+            self.hungry.fetch_sub(1, Ordering::SeqCst);
+        }
+        let is_own = own.is_some_and(|own| Arc::ptr_eq(&seat.flag, own));
+        let ring = (!is_own).then(|| Arc::clone(&seat.ring));
+        drop(seats);
+        if let Some(ring) = ring {
+            ring();
+        }
+        true
     }
 
     fn seats(&self) -> MutexGuard<'_, Vec<Seat>> {
         self.seats.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
-}
-
-/// Doorbells to ring after the lock; the longest waiters' first. More than these are rung by the next who gives.
-#[derive(Default)]
-struct Rings([Option<Ring>; 4]);
-
-impl Rings {
-    fn add(&mut self, ring: &Ring) -> bool {
-        let free = self.0.iter_mut().find(|place| place.is_none());
-        free.map(|place| *place = Some(Arc::clone(ring))).is_some()
-    }
-
-    fn ring(self) {
-        self.0.into_iter().flatten().for_each(|ring| ring());
-    }
-
-    /// The caller need not be told what it has done itself.
-    fn ring_but(self, own: &Ring) {
-        self.0.into_iter().flatten().filter(|ring| !Arc::ptr_eq(ring, own)).for_each(|ring| ring());
-    }
-}
-
-/// Hands credit to the seats in the order of their waiting.
-fn hand(seats: &mut [Seat], bytes: &mut u64, hungry: &AtomicU64) -> Rings {
-    let mut rings = Rings::default();
-    while *bytes > 0 {
-        let Some(seat) = longest(seats) else { break };
-        let handed = seat.need_bytes.min(*bytes);
-        *bytes -= handed;
-        if !feed(seat, handed, hungry, &mut rings) {
-            break;
-        }
-    }
-    rings
-}
-
-/// Hands what the line has to the seats in the order of their waiting.
-fn serve(seats: &mut [Seat], line: &Line, hungry: &AtomicU64) -> Rings {
-    let mut rings = Rings::default();
-    while let Some(seat) = longest(seats) {
-        let Some(handed) = line.take_up_to(seat.need_bytes) else { break };
-        if !feed(seat, handed, hungry, &mut rings) {
-            break;
-        }
-    }
-    rings
-}
-
-fn feed(seat: &mut Seat, bytes: u64, hungry: &AtomicU64, rings: &mut Rings) -> bool {
-    seat.need_bytes -= bytes;
-    seat.handed_bytes += bytes;
-    seat.flag.raise();
-    if seat.need_bytes == 0 {
-        hungry.fetch_sub(1, Ordering::SeqCst);
-    }
-    rings.add(&seat.ring)
 }
 
 fn longest(seats: &mut [Seat]) -> Option<&mut Seat> {

@@ -13,7 +13,7 @@ use std::task::Wake;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{MemoryLimit, PageChoice, PoolConfig, SimPages};
+use crate::{Class, MemoryLimit, PageChoice, PoolConfig, SimPages};
 
 /// Counts wakes.
 #[derive(Default)]
@@ -351,6 +351,43 @@ fn credit_and_free_pages_move_to_the_worker_that_waits() {
     let Poll::Ready(Ok(permit)) = poll_once(waits.as_mut()) else { panic!("it is granted") };
     drop((permit, waits, workers));
     assert_eq!((budget.charged(), budget.credited()), (0, 0));
+}
+
+#[test]
+fn every_hungry_worker_is_rung_when_memory_comes_back_at_once() {
+    for hungry in [1, 4, 5, 12] {
+        let budget = Budget::new(MemoryLimit::mib(24));
+        let config = || PoolConfig::default().workers(hungry + 1);
+        let giver = Pool::new(&budget, config()).unwrap();
+        let rings: Vec<_> = (0..hungry).map(|_| Arc::<Count>::default()).collect();
+        let workers = rings.iter().map(|count| {
+            let count = Arc::clone(count);
+            let ring = Arc::new(move || _ = count.0.fetch_add(1, Ordering::Relaxed));
+            Admission::with_doorbell(&Pool::new(&budget, config()).unwrap(), AdmissionConfig::default(), ring).unwrap()
+        });
+        let workers: Vec<Admission> = workers.collect();
+        let held: Vec<Lease> =
+            core::iter::from_fn(|| giver.try_acquire(Class::K128.bytes(), Kind::Buffers).ok()).collect();
+        let footprint = Footprint::new().head(131_072).body(131_072).out(131_072);
+        let mut waits: Vec<_> = workers
+            .iter()
+            .map(|worker| {
+                let tenant = worker.tenant(7, AccountLimits::default()).unwrap();
+                Box::pin(worker.reserve(footprint, Priority::Head, tenant))
+            })
+            .collect();
+        for wait in &mut waits {
+            assert!(poll_once(wait.as_mut()).is_pending(), "another worker has it all");
+        }
+        rings.iter().for_each(|count| count.0.store(0, Ordering::Relaxed));
+        drop(held);
+        giver.release_free(u64::MAX);
+        for (at, (worker, wait)) in workers.iter().zip(&mut waits).enumerate() {
+            assert!(rings[at].0.load(Ordering::Relaxed) > 0, "worker {at} of {hungry} sleeps for ever");
+            worker.tick(1);
+            assert!(matches!(poll_once(wait.as_mut()), Poll::Ready(Ok(_))), "worker {at} of {hungry}");
+        }
+    }
 }
 
 #[test]

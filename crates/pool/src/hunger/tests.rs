@@ -1,24 +1,48 @@
-//! Properties: what is given is not lost and not handed out twice; who waits longest is served first. Under loom, over two workers: in every
-//! interleaving, the hungry one has its credit or is rung for it.
+//! Properties, over any number of workers: what is given is not lost and not handed out twice; who waits longest is served first; for what lies
+//! in its seat a worker was rung, unless it has fetched it. Under loom: in every interleaving, each hungry one has its credit or is rung for it.
 #![cfg_attr(loom, allow(unused_imports))]
 
-#[cfg(loom)]
 use std::sync::atomic::AtomicUsize;
 
 use proptest::prelude::*;
 
 use super::*;
 
+/// A worker: how often it was rung since it last looked, and its flag.
+struct Sleeper {
+    rings: Arc<AtomicUsize>,
+    flag: Arc<Flag>,
+}
+
+impl Sleeper {
+    fn new(hunger: &Hunger) -> Self {
+        let rings = Arc::<AtomicUsize>::default();
+        let rung = Arc::clone(&rings);
+        let ring = Arc::new(move || _ = rung.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+        Self { rings, flag: hunger.join(&Arc::default(), ring) }
+    }
+
+    fn rings(&self) -> usize {
+        self.rings.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
 #[cfg(not(loom))]
 proptest! {
     #[test]
-    fn credit_goes_to_who_waits_longest(limit in 1_u64..10_000, ops in prop::collection::vec((0..3_usize, 0..4_u8, 1..3000_u64), 1..80)) {
+    fn credit_goes_to_who_waits_longest(
+        workers in 1..12_usize,
+        limit in 1_u64..10_000,
+        ops in prop::collection::vec((0..12_usize, 0..4_u8, 1..3000_u64), 1..80),
+    ) {
         let (hunger, line) = (Hunger::default(), Line::new(limit));
-        let flags: Vec<Arc<Flag>> = (0..3).map(|_| hunger.join(&Arc::default(), Arc::new(|| ()))).collect();
-        let mut held = [0_u64; 3];
-        let mut needs = [0_u64; 3];
-        let mut since = [0_u64; 3];
+        let sleepers: Vec<Sleeper> = (0..workers).map(|_| Sleeper::new(&hunger)).collect();
+        let mut held = vec![0_u64; workers];
+        let mut needs = vec![0_u64; workers];
+        let mut since = vec![0_u64; workers];
         for (turn, (worker, what, bytes)) in ops.into_iter().enumerate() {
+            let worker = worker % workers;
+            let sleeper = &sleepers[worker];
             match what {
                 0 => held[worker] += line.take_up_to(bytes).unwrap_or(0),
                 1 => {
@@ -31,56 +55,106 @@ proptest! {
                         since[worker] = turn as u64;
                     }
                     needs[worker] = bytes;
-                    held[worker] += hunger.state(&flags[worker], bytes, since[worker], &line);
+                    held[worker] += hunger.state(&sleeper.flag, bytes, since[worker], &line);
+                    sleeper.rings.store(0, std::sync::atomic::Ordering::Relaxed);
                 }
                 _ => {
                     needs[worker] = 0;
-                    held[worker] += hunger.state(&flags[worker], 0, 0, &line);
+                    held[worker] += hunger.state(&sleeper.flag, 0, 0, &line);
+                    sleeper.rings.store(0, std::sync::atomic::Ordering::Relaxed);
                 }
             }
             let seats: Vec<(u64, u64)> = hunger.seats().iter().map(|seat| (seat.need_bytes, seat.handed_bytes)).collect();
-            for worker in 0..3 {
+            for worker in 0..workers {
                 prop_assert!(seats[worker].0 <= needs[worker]);
                 needs[worker] = seats[worker].0;
-                prop_assert_eq!(flags[worker].is_raised() || seats[worker].1 == 0, true, "who has something is told");
+                let sleeper = &sleepers[worker];
+                prop_assert!(sleeper.flag.is_raised() || seats[worker].1 == 0, "who has something sees it");
+                prop_assert!(sleeper.rings() > 0 || seats[worker].1 == 0, "who has something is rung");
             }
             prop_assert_eq!(held.iter().sum::<u64>() + seats.iter().map(|seat| seat.1).sum::<u64>(), line.credited(), "I1");
             prop_assert!(line.credited() <= limit);
             prop_assert_eq!(hunger.is_any(), needs.iter().any(|need| *need > 0));
             prop_assert!(!hunger.is_any() || line.credited() == limit, "nobody is hungry while the line has credit");
         }
-        for (worker, flag) in flags.iter().enumerate() {
-            hunger.leave(flag, &line);
+        for (worker, sleeper) in sleepers.iter().enumerate() {
+            hunger.leave(&sleeper.flag, &line);
             hunger.give(held[worker], &line);
         }
         prop_assert_eq!(line.credited(), 0);
     }
 }
 
+/// All of them wait when the whole line comes back at once.
+#[cfg(not(loom))]
+#[test]
+fn each_of_many_hungry_workers_is_rung() {
+    for workers in [1, 2, 4, 5, 8, 9, 64, 65, 300] {
+        let (hunger, line) = (Hunger::default(), Line::new(8 * workers));
+        assert_eq!(line.take(8 * workers, 8 * workers), Some(8 * workers));
+        let sleepers: Vec<Sleeper> = (0..workers).map(|_| Sleeper::new(&hunger)).collect();
+        for (since, sleeper) in sleepers.iter().enumerate() {
+            assert_eq!(hunger.state(&sleeper.flag, 7, since as u64, &line), 0, "there is nothing");
+            sleepers.iter().for_each(|sleeper| sleeper.rings.store(0, std::sync::atomic::Ordering::Relaxed));
+        }
+        hunger.give(8 * workers, &line);
+        for sleeper in &sleepers {
+            assert_eq!(sleeper.rings(), 1, "rung once, of {workers}");
+            assert_eq!(hunger.fetch(&sleeper.flag), 7, "what it was rung for, of {workers}");
+        }
+        assert!(!hunger.is_any());
+        assert_eq!(line.credited(), 7 * workers, "the rest is back");
+    }
+}
+
+/// So many have stated their need and sleep; one more states it while the credit of all of them comes back.
+#[cfg(loom)]
+fn credit_reaches_every_hungry_worker(asleep: u64) {
+    loom::model(move || {
+        let bytes = 6 * (asleep + 1) + 2;
+        let line = Arc::new(Line::new(bytes));
+        assert_eq!(line.take(bytes, bytes), Some(bytes));
+        let hunger = Arc::new(Hunger::default());
+        let sleepers: Vec<Sleeper> = (0..asleep).map(|_| Sleeper::new(&hunger)).collect();
+        for (since, sleeper) in sleepers.iter().enumerate() {
+            assert_eq!(hunger.state(&sleeper.flag, 6, since as u64, &line), 0);
+            sleepers.iter().for_each(|sleeper| sleeper.rings.store(0, std::sync::atomic::Ordering::Relaxed));
+        }
+        let last = Sleeper::new(&hunger);
+        let giver = {
+            let (line, hunger) = (Arc::clone(&line), Arc::clone(&hunger));
+            loom::thread::spawn(move || hunger.give(bytes, &line))
+        };
+        let at_once = hunger.state(&last.flag, 6, asleep, &line);
+        giver.join().unwrap();
+        assert!(at_once == 6 || last.rings() > 0, "who sleeps is rung");
+        assert_eq!(at_once + hunger.fetch(&last.flag), 6, "no wake-up is lost");
+        for sleeper in &sleepers {
+            assert!(sleeper.rings() > 0, "who sleeps is rung");
+            assert_eq!(hunger.fetch(&sleeper.flag), 6, "no wake-up is lost");
+        }
+        assert_eq!(line.credited(), 6 * (asleep + 1), "the rest is back");
+        assert!(!hunger.is_any());
+    });
+}
+
 #[cfg(loom)]
 #[test]
 fn loom_credit_reaches_the_hungry_worker() {
-    loom::model(|| {
-        let line = Arc::new(Line::new(8));
-        assert_eq!(line.take(8, 8), Some(8));
-        let hunger = Arc::new(Hunger::default());
-        let rings = Arc::new(AtomicUsize::new(0));
-        let rung = Arc::clone(&rings);
-        let flag =
-            hunger.join(&Arc::default(), Arc::new(move || _ = rung.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));
-        let giver = {
-            let (line, hunger) = (Arc::clone(&line), Arc::clone(&hunger));
-            loom::thread::spawn(move || hunger.give(8, &line))
-        };
-        let at_once = hunger.state(&flag, 6, 1, &line);
-        giver.join().unwrap();
-        let rings = rings.load(std::sync::atomic::Ordering::Relaxed);
-        let later = hunger.fetch(&flag);
-        assert_eq!(at_once + later, 6, "no wake-up is lost");
-        assert!(at_once == 6 || rings > 0, "who sleeps is rung");
-        assert_eq!(line.credited(), 6, "the rest is back");
-        assert!(!hunger.is_any());
-    });
+    credit_reaches_every_hungry_worker(0);
+}
+
+#[cfg(loom)]
+#[test]
+fn loom_credit_reaches_two_hungry_workers() {
+    credit_reaches_every_hungry_worker(1);
+}
+
+/// More than any number of places that a list of doorbells had.
+#[cfg(loom)]
+#[test]
+fn loom_credit_reaches_six_hungry_workers() {
+    credit_reaches_every_hungry_worker(5);
 }
 
 #[cfg(loom)]
