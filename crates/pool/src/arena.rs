@@ -39,7 +39,7 @@ use crate::pages::{PageChoice, Pages, Shadow, Span};
 use crate::pool::Local;
 use crate::remote::{Pushed, RemoteList};
 use crate::segments::BATCH_SPANS;
-use crate::{sys, thread};
+use crate::{poison, sys, thread};
 
 /// Addresses of one pool.
 pub(crate) const REGION_BYTES: usize = 16 * RANGE_BYTES as usize;
@@ -274,6 +274,8 @@ pub(crate) unsafe fn give_back_remote(at: NonNull<u8>, kind: Kind) {
     let home = Home::of(at);
     // SAFETY: I-SLOT: the start of the same slot.
     let slot = unsafe { at.sub(home.before()) };
+    // Not after the push: it is another's then.
+    poison::close(slot, home.class.bytes());
     // SAFETY: I-REGION: the slot is live, until the push.
     let header = unsafe { home.base.cast::<Header>().as_ref() };
     let doorbell = || header.doorbell.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -298,7 +300,9 @@ impl Pages for Arena {
             shadow.commit(step)?;
         }
         // SAFETY: I-RANGE: a step of the pool's own reservation.
-        unsafe { sys::open(self.at(step.class, step.offset), step.bytes as usize) }
+        unsafe { sys::open(self.at(step.class, step.offset), step.bytes as usize)? };
+        poison::close(self.at(step.class, step.offset), step.bytes as usize);
+        Ok(())
     }
 
     fn release(&self, spans: &[Span], gone: &mut dyn FnMut(Span)) {

@@ -74,7 +74,7 @@ impl<T> PoolBox<T> {
     pub fn from_lease(lease: Lease, value: T) -> Self {
         assert_eq!(lease.class(), Self::CLASS, "a lease of the class of the value");
         let kind = lease.kind();
-        let slot = lease.into_raw();
+        let slot = lease.into_raw(size_of::<T>());
         debug_assert!(slot.cast::<T>().is_aligned());
         // SAFETY: I-VALUE: the slot is this function's own, long enough and aligned for `T` by its class.
         unsafe { slot.cast::<T>().write(value) };

@@ -61,6 +61,7 @@ mod limit;
 mod line;
 mod pages;
 mod permit;
+mod poison;
 mod pool;
 mod pressure;
 mod quota;

@@ -15,6 +15,7 @@ use crate::error::{Error, OverBudget, Shortage};
 use crate::kind::Kind;
 use crate::lease::Lease;
 use crate::pages::PageChoice;
+use crate::poison;
 use crate::segments::{Goal, Segments};
 
 mod decay;
@@ -367,7 +368,9 @@ impl Local {
             None => self.find(&mut segments, class)?,
         };
         self.credit.begin_use(kind, class.bytes() as u64);
-        Ok(self.arena.slot(class, slot))
+        let start = self.arena.slot(class, slot);
+        poison::open(start, class.bytes());
+        Ok(start)
     }
 
     /// A slot of the owner's own comes back.
@@ -379,6 +382,7 @@ impl Local {
     #[inline]
     fn put(&self, segments: &mut Segments, class: Class, slot: u32, kind: Kind) {
         self.credit.end_use(kind, class.bytes() as u64);
+        poison::close(self.arena.slot(class, slot), class.bytes());
         segments.push(class, slot, &self.arena);
     }
 

@@ -20,7 +20,8 @@
 //! **I-OWNED**: who pushes a slot owns it alone and gives it up by the push that succeeds; from then on it is the list's, and after a drain
 //! the owner's.
 //!
-//! **I-LINK**: the first word of every slot in the list is an entry or null, written before the push that made the slot visible.
+//! **I-LINK**: the first word of every slot in the list is an entry or null, written before the push that made the slot visible. For the
+//! address sanitizer it is open only while this file looks at it.
 //!
 //! **I-COUNT**: `remaining` is what the owner settled on at closing minus the pushes refused. It is 0 after an operation on it exactly once:
 //! when both the owner has settled and the last lease is gone. Nobody touches the list after their own operation on it, but for the one who
@@ -30,6 +31,7 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
 use crate::kind::Kind;
+use crate::poison;
 use crate::sync::{AtomicI64, AtomicPtr, Ordering};
 
 /// Bits of an entry below the alignment of slots, 64: the kind's, then these.
@@ -71,6 +73,8 @@ pub(crate) unsafe trait Links {
     unsafe fn get(slot: NonNull<u8>) -> *mut u8;
 }
 
+const LINK_BYTES: usize = size_of::<*mut u8>();
+
 /// Links in the first words of the slots.
 #[derive(Debug)]
 pub(crate) struct SlotLinks;
@@ -78,13 +82,18 @@ pub(crate) struct SlotLinks;
 // SAFETY: I-LINK: both use the same word of the slot.
 unsafe impl Links for SlotLinks {
     unsafe fn set(slot: NonNull<u8>, next: *mut u8) {
+        poison::open(slot, LINK_BYTES);
         // SAFETY: I-OWNED: 64 bytes or more, aligned to 64, the caller's.
-        unsafe { slot.cast::<*mut u8>().write(next) }
+        unsafe { slot.cast::<*mut u8>().write(next) };
+        poison::close(slot, LINK_BYTES);
     }
 
     unsafe fn get(slot: NonNull<u8>) -> *mut u8 {
+        poison::open(slot, LINK_BYTES);
         // SAFETY: I-OWNED, and I-LINK: it was written by `set`.
-        unsafe { slot.cast::<*mut u8>().read() }
+        let next = unsafe { slot.cast::<*mut u8>().read() };
+        poison::close(slot, LINK_BYTES);
+        next
     }
 }
 

@@ -130,7 +130,9 @@ pub(super) fn asan() -> Outcome {
     // The tests have run at full length without it; it costs a factor of three.
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("PROPTEST_CASES", "64");
     command.env("LSAN_OPTIONS", format!("suppressions={}:print_suppressions=0", repo::root().join(LEAKS).display()));
-    command.env("RUSTFLAGS", "-Zsanitizer=address").env("CARGO_TARGET_DIR", repo::target_dir().join("asan"));
+    command
+        .env("RUSTFLAGS", "-Zsanitizer=address --cfg plimsoll_asan")
+        .env("CARGO_TARGET_DIR", repo::target_dir().join("asan"));
     finish(&mut command)
 }
 

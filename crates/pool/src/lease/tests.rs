@@ -97,7 +97,7 @@ fn a_raw_lease_keeps_its_slot_and_its_kind() {
     let mut lease = pool.try_copy(&[7; 300], Kind::Tasks).unwrap();
     let slot = lease.as_ptr();
     lease.consume(10);
-    let raw = lease.into_raw();
+    let raw = lease.into_raw(9);
     assert_eq!(raw.as_ptr(), slot, "the start of the slot, not of the view");
     assert_eq!(pool.budget().charged_by(Kind::Tasks), 512);
     // SAFETY: I-SLOT: from `into_raw` above.

@@ -434,7 +434,7 @@ impl<F: Future + 'static> Vacant<F> {
         const { assert!(align_of::<TaskCell<F>>() <= SLOT_ALIGN_MAX, "a future's alignment is at most 4096") };
         let lease = pool.try_acquire(size_of::<TaskCell<F>>(), Kind::Tasks)?;
         debug_assert!(lease.capacity() >= size_of::<TaskCell<F>>(), "I-FIT");
-        let cell: NonNull<Header> = lease.into_raw().cast();
+        let cell: NonNull<Header> = lease.into_raw(size_of::<TaskCell<F>>()).cast();
         debug_assert!(cell.cast::<TaskCell<F>>().is_aligned(), "I-FIT");
         core.references.add(Side::Owner);
         let header = Header {

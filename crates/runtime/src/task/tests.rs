@@ -6,6 +6,8 @@ mod ends;
 mod heap;
 mod model;
 mod order;
+#[cfg(plimsoll_asan)]
+mod poison;
 mod rig;
 mod spares;
 mod threads;
