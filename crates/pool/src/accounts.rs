@@ -31,7 +31,7 @@ pub struct AccountKey(pub(crate) Key);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccountLimits {
-    /// Class bytes of it and all accounts below it at most. No limit of its own by default.
+    /// Class bytes of it and all accounts below it at most. No limit of its own by default, but for 256 GiB, which no account goes beyond.
     pub use_bytes_max: u64,
     /// Accounts directly below it at most: with tenants that are peer addresses, the connections of one address. No limit by default.
     pub children_max: u32,
@@ -122,6 +122,8 @@ const NONE: u32 = u32::MAX;
 const BUCKETS: usize = 512;
 /// Class bytes are multiples of the smallest class.
 const GRAIN_BYTES: u64 = 64;
+/// An account uses no more than its kinds are counted in: 256 GiB less a grain.
+const USE_BYTES_MAX: u64 = u32::MAX as u64 * GRAIN_BYTES;
 const PER_PAGE: usize = 25;
 /// How many accounts a worker has at most.
 const ACCOUNTS_MAX: u32 = 1 << 19;
@@ -164,7 +166,12 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { table: Table::new(ACCOUNTS_MAX), buckets: [NONE; BUCKETS], seed, opened: 0 }
+        Self::with_limit(seed, ACCOUNTS_MAX)
+    }
+
+    /// At most so many accounts.
+    fn with_limit(seed: u64, accounts_max: u32) -> Self {
+        Self { table: Table::new(accounts_max), buckets: [NONE; BUCKETS], seed, opened: 0 }
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -191,8 +198,9 @@ impl Accounts {
             at = account.next;
         }
         let next = self.buckets[bucket];
-        let part = quota.map(|quota| Part::new(quota, limits.use_bytes_max));
-        let use_bytes_max = part.as_ref().map_or(limits.use_bytes_max, Part::use_bytes_max);
+        let own_max = limits.use_bytes_max.min(USE_BYTES_MAX);
+        let part = quota.map(|quota| Part::new(quota, own_max));
+        let use_bytes_max = part.as_ref().map_or(own_max, Part::use_bytes_max);
         let key = self.insert(pool, Account { name, next, part, use_bytes_max, ..Account::new(NONE, limits) })?;
         self.buckets[bucket] = key.0.index;
         Ok(key)
@@ -390,7 +398,7 @@ impl Account {
         Self {
             name: [0; 2],
             used_bytes: 0,
-            use_bytes_max: limits.use_bytes_max,
+            use_bytes_max: limits.use_bytes_max.min(USE_BYTES_MAX),
             part: None,
             opened: 0,
             parent,

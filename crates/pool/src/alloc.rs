@@ -51,12 +51,7 @@ impl<A> Counted<A> {
 /// Bytes of the heap that are allocated now, if a [`Counted`] is the global allocator; else 0.
 #[must_use]
 pub fn heap_bytes() -> u64 {
-    if !HEAP.is_counted() {
-        return 0;
-    }
-    let sum: i64 = HEAP.stripes.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum();
-    // Other threads may be between the two sides of a move.
-    u64::try_from(sum).unwrap_or(0)
+    HEAP.bytes()
 }
 
 /// Threads count on different cache lines, as far as there are as many.
@@ -65,22 +60,31 @@ const STRIPES: usize = 16;
 #[repr(align(128))]
 struct Stripe(AtomicI64);
 
-struct Heap {
+struct Heap<const STRIPES: usize> {
     stripes: [Stripe; STRIPES],
     /// Threads that have counted so far.
     threads: AtomicUsize,
 }
 
-static HEAP: Heap = Heap { stripes: [const { Stripe(AtomicI64::new(0)) }; STRIPES], threads: AtomicUsize::new(0) };
+static HEAP: Heap<STRIPES> = Heap::new();
 
 thread_local! {
     /// This thread's stripe, from 1; 0 before its first count.
     static STRIPE: Cell<usize> = const { Cell::new(0) };
 }
 
-impl Heap {
-    fn is_counted(&self) -> bool {
-        self.threads.load(Ordering::Relaxed) > 0
+impl<const STRIPES: usize> Heap<STRIPES> {
+    const fn new() -> Self {
+        Self { stripes: [const { Stripe(AtomicI64::new(0)) }; STRIPES], threads: AtomicUsize::new(0) }
+    }
+
+    fn bytes(&self) -> u64 {
+        if self.threads.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        let sum: i64 = self.stripes.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum();
+        // Other threads may be between the two sides of a move.
+        u64::try_from(sum).unwrap_or(0)
     }
 
     #[inline]
@@ -133,3 +137,6 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counted<A> {
         moved
     }
 }
+
+#[cfg(test)]
+mod tests;

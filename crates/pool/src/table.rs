@@ -37,7 +37,7 @@ pub(crate) struct Table<T, const PER_PAGE: usize> {
     first_free: u32,
     len: u32,
     len_max: u32,
-    /// Entries of new pages begin with this generation: even, above that of every entry whose page is gone.
+    /// Entries of new pages begin with this generation: even, above that of every entry whose page is gone, as far as 32 bits go.
     epoch: u32,
 }
 
@@ -63,6 +63,13 @@ impl<T, const PER_PAGE: usize> Table<T, PER_PAGE> {
     pub(crate) const fn new(len_max: u32) -> Self {
         const { assert!(size_of::<[Entry<T>; PER_PAGE]>() <= PAGE_BYTES, "the entries of a page fit into a page") };
         Self { pages: Vec::new(), room: None, first_free: NONE, len: 0, len_max, epoch: 0 }
+    }
+
+    /// The same, with generations that begin elsewhere than at 0.
+    #[cfg(test)]
+    fn starting_at(len_max: u32, generation: u32) -> Self {
+        debug_assert!(generation.is_multiple_of(2), "that of a free entry");
+        Self { epoch: generation, ..Self::new(len_max) }
     }
 
     /// How many values there are.
@@ -167,8 +174,10 @@ impl<T, const PER_PAGE: usize> Table<T, PER_PAGE> {
     /// Gives all pages but the first back.
     fn keep_one_page(&mut self) {
         debug_assert_eq!(self.len, 0);
-        let generations = self.pages.iter().flat_map(|page| page.iter()).map(|entry| entry.generation);
-        self.epoch = generations.max().unwrap_or(0).wrapping_add(2);
+        // From where their pages began: generations wrap. The page that stays goes on with its own.
+        let gone = self.pages[1..].iter().flat_map(|page| page.iter());
+        let used = gone.map(|entry| entry.generation.wrapping_sub(self.epoch)).max();
+        self.epoch = self.epoch.wrapping_add(used.unwrap_or(0)).wrapping_add(2);
         self.pages.truncate(1);
         for (at, entry) in self.pages[0].iter_mut().enumerate() {
             entry.next_free = if at + 1 < PER_PAGE { at as u32 + 1 } else { NONE };

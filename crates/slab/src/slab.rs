@@ -308,6 +308,13 @@ impl<T, C: Chunk> Slab<T, C> {
         Iter { slab: self, index: 0, left: self.len }
     }
 
+    /// The next key of a chunk has the generation after this one, as if all before had been given out.
+    #[cfg(test)]
+    pub(crate) fn set_generation(&mut self, chunk: u32, generation: u32) {
+        debug_assert!(generation & 1 == 1, "the generation of a key");
+        self.directory[chunk as usize].generation = generation;
+    }
+
     /// Appends a directory entry without a chunk.
     fn push_hole(&mut self) -> usize {
         let number = self.directory.len();

@@ -72,6 +72,8 @@ struct Model<const PADDING: usize> {
     reached: u32,
     made: u64,
     dropped: Rc<Cell<u64>>,
+    /// Where the generations of a chunk begin, if not at 1.
+    generation: Option<u32>,
 }
 
 impl<const PADDING: usize> Model<PADDING> {
@@ -87,6 +89,7 @@ impl<const PADDING: usize> Model<PADDING> {
             reached: 0,
             made: 0,
             dropped: Rc::default(),
+            generation: None,
         }
     }
 
@@ -177,6 +180,9 @@ impl<const PADDING: usize> Model<PADDING> {
         assert_eq!(self.slab.grow(HeapChunk::new()).is_ok(), place.is_some());
         if let Some(place) = place {
             self.places.insert(place);
+            if let Some(generation) = self.generation.filter(|_| place == self.reached) {
+                self.slab.set_generation(place, generation);
+            }
             self.reached = self.reached.max(place + 1);
         }
     }
@@ -234,6 +240,14 @@ proptest! {
     fn agrees_with_the_model_in_chunks_of_four(ops in ops(200)) {
         prop_assert_eq!(Slab::<Value<950>>::ENTRIES_PER_CHUNK, 4);
         run::<950>(7, &ops);
+    }
+
+    #[test]
+    fn agrees_with_the_model_where_generations_wrap(start in 0..60_u32, ops in ops(200)) {
+        let mut model = Model::<950>::new(7);
+        model.generation = Some(GENERATION_MASK - 2 * start);
+        ops.iter().for_each(|op| model.apply(op));
+        model.finish();
     }
 
     #[test]
@@ -334,17 +348,27 @@ fn a_directory_entry_is_small() {
 
 #[test]
 fn generations_wrap_past_zero() {
-    let mut slab: Slab<u32> = Slab::new(1);
-    slab.grow(HeapChunk::new()).expect("below 1 chunk");
-    let first = slab.insert(0).expect("room");
-    slab.remove(first);
     // A round is 2^23 insertions; the first one past it is the stated limit of stale keys.
-    for _ in 1..1 << 23 {
-        let key = slab.insert(0).expect("room");
-        assert!(key != first && key.generation() & 1 == 1);
-        slab.remove(key);
+    for start in [1, 3, GENERATION_MASK / 2, GENERATION_MASK - 2, GENERATION_MASK] {
+        let mut slab: Slab<u32> = Slab::new(1);
+        slab.grow(HeapChunk::new()).expect("below 1 chunk");
+        slab.set_generation(0, start);
+        let first = slab.insert(0).expect("room");
+        slab.remove(first);
+        let others = |slab: &mut Slab<u32>, count| {
+            for _ in 0..count {
+                let key = slab.insert(0).expect("room");
+                assert!(key != first && key.generation() & 1 == 1);
+                assert!(slab.get(first).is_none() && slab.remove(first).is_none(), "stale");
+                slab.remove(key);
+            }
+        };
+        others(&mut slab, 1_000);
+        // As if all but the last thousand of the round had been given out.
+        slab.set_generation(0, first.generation().wrapping_sub(2 * 1_000) & GENERATION_MASK);
+        others(&mut slab, 999);
+        assert_eq!(slab.insert(0), Ok(first), "after 2^23 insertions, as documented");
     }
-    assert_eq!(slab.insert(0), Ok(first), "after 2^23 insertions, as documented");
     assert_eq!(next_generation(GENERATION_MASK), 1);
 }
 

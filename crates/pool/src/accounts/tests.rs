@@ -150,3 +150,73 @@ fn the_newest_of_the_largest_bucket_is_named() {
     assert_eq!(accounts.stats(small).map(|stats| stats.total_bytes()), Some(4096), "it lives while something is used");
     assert_eq!(accounts.tenant_of(newer), Some(tenant));
 }
+
+/// More names than there are buckets, so that every bucket has a chain.
+#[test]
+fn names_that_share_a_bucket_are_kept_apart() {
+    let pool = Pool::new(&Budget::new(MemoryLimit::mib(4)), PoolConfig::default()).unwrap();
+    let limits = AccountLimits::default();
+    for names in [1, BUCKETS as u128, 3 * BUCKETS as u128 + 1] {
+        let mut accounts = Accounts::new(3);
+        let keys: Vec<AccountKey> =
+            (0..names).map(|name| accounts.tenant(&pool, name << 50, limits, None).unwrap()).collect();
+        assert_eq!(u128::from(accounts.len()), names);
+        for (name, key) in keys.iter().enumerate() {
+            assert_eq!(accounts.tenant(&pool, (name as u128) << 50, limits, None), Ok(*key));
+            accounts.close(*key);
+        }
+        // Every third first, so that the others are reached through chains that lost some.
+        for first in 0..3 {
+            for (name, key) in keys.iter().enumerate().skip(first).step_by(3) {
+                assert!(accounts.stats(*key).is_some(), "{name} of {names} has a handle");
+                accounts.close(*key);
+                assert!(accounts.stats(*key).is_none(), "{name} of {names} has none");
+            }
+            for (name, key) in keys.iter().enumerate().skip(first + 1).filter(|(name, _)| name % 3 > first) {
+                assert_eq!(accounts.tenant(&pool, (name as u128) << 50, limits, None), Ok(*key));
+                accounts.close(*key);
+            }
+        }
+        assert_eq!(accounts.len(), 0);
+    }
+}
+
+#[test]
+fn there_are_no_more_accounts_than_there_may_be() {
+    let pool = Pool::new(&Budget::new(MemoryLimit::mib(4)), PoolConfig::default()).unwrap();
+    let limits = AccountLimits::default();
+    for max in [1, 2, PER_PAGE as u32, PER_PAGE as u32 + 1] {
+        let mut accounts = Accounts::with_limit(1, max);
+        let tenant = accounts.tenant(&pool, 0, limits, None).unwrap();
+        let children: Vec<AccountKey> =
+            (1..max).map(|_| accounts.child(&pool, tenant, limits).expect("there is room")).collect();
+        assert!(matches!(accounts.child(&pool, tenant, limits), Err(AccountError::OverBudget(_))), "{max}");
+        assert!(matches!(accounts.tenant(&pool, 1, limits, None), Err(AccountError::OverBudget(_))), "{max}");
+        assert_eq!(accounts.stats(tenant).map(|stats| stats.children), Some(max - 1), "the refused one is not counted");
+        children.iter().for_each(|key| accounts.close(*key));
+        accounts.close(tenant);
+        assert!(accounts.tenant(&pool, 1, limits, None).is_ok());
+    }
+}
+
+#[test]
+fn no_account_uses_more_than_is_counted() {
+    let pool = Pool::new(&Budget::new(MemoryLimit::mib(4)), PoolConfig::default()).unwrap();
+    let quota = Quota::new(u64::MAX / 2, 1);
+    for quota in [None, Some(&quota)] {
+        let mut accounts = Accounts::new(1);
+        let tenant = accounts.tenant(&pool, 7, AccountLimits::default(), quota).unwrap();
+        let key = accounts.child(&pool, tenant, AccountLimits::default()).unwrap();
+        assert_eq!(accounts.begin_use(key, Kind::Codec, USE_BYTES_MAX - GRAIN_BYTES), Ok(()));
+        let refused = Err(AccountError::Quota { wanted_bytes: 2 * GRAIN_BYTES });
+        assert_eq!(
+            (accounts.allows(key, 2 * GRAIN_BYTES), accounts.begin_use(key, Kind::Codec, 2 * GRAIN_BYTES)),
+            (refused, refused)
+        );
+        assert_eq!(accounts.begin_use(key, Kind::Codec, GRAIN_BYTES), Ok(()));
+        assert!(accounts.begin_use(key, Kind::Buffers, GRAIN_BYTES).is_err(), "all kinds together");
+        assert_eq!(accounts.stats(tenant).unwrap().used_bytes[Kind::Codec.bits()], USE_BYTES_MAX);
+        accounts.end_use(key, Kind::Codec, USE_BYTES_MAX);
+        assert_eq!(accounts.stats(tenant).unwrap().total_bytes(), 0);
+    }
+}

@@ -354,6 +354,31 @@ fn credit_and_free_pages_move_to_the_worker_that_waits() {
 }
 
 #[test]
+fn no_more_wait_than_may() {
+    for waiters_max in [1, 2, 25, 26] {
+        let (admission, tenant) = port(MemoryLimit::mib(2), AdmissionConfig::default().waiters_max(waiters_max));
+        let other = admission.tenant(2, AccountLimits::default()).unwrap();
+        let held: Vec<Permit> =
+            core::iter::from_fn(|| admission.try_reserve(Footprint::one(131_072), tenant).ok()).collect();
+        let wait = |account| Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, account));
+        let mut waiting: Vec<_> = (0..waiters_max).map(|at| wait(if at % 2 == 0 { tenant } else { other })).collect();
+        waiting.iter_mut().for_each(|wait| assert!(poll_once(wait.as_mut()).is_pending()));
+        assert_eq!(admission.waiting(), waiters_max);
+        let mut refused = wait(other);
+        assert!(matches!(poll_once(refused.as_mut()), Poll::Ready(Err(Shed::OverBudget(_)))), "{waiters_max}");
+        waiting.pop();
+        let mut next = wait(other);
+        assert!(poll_once(next.as_mut()).is_pending(), "there is a place again");
+        drop(held);
+        waiting.push(next);
+        for wait in &mut waiting {
+            admission.tick(1);
+            assert!(matches!(poll_once(wait.as_mut()), Poll::Ready(Ok(_))));
+        }
+    }
+}
+
+#[test]
 fn every_hungry_worker_is_rung_when_memory_comes_back_at_once() {
     for hungry in [1, 4, 5, 12] {
         let budget = Budget::new(MemoryLimit::mib(24));

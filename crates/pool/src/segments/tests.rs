@@ -275,19 +275,50 @@ fn many_ranges_are_released_in_several_batches() {
     assert_eq!(pages.resident_bytes(), 0);
 }
 
+/// A source without books: ranges may be large.
+struct Plenty;
+
+impl Pages for Plenty {
+    fn commit(&self, _step: Span) -> Result<(), i32> {
+        Ok(())
+    }
+
+    fn release(&self, spans: &[Span], gone: &mut dyn FnMut(Span)) {
+        spans.iter().for_each(|span| gone(*span));
+    }
+
+    fn occupied(&self, _unit: Span) {}
+
+    fn vacated(&self, _unit: Span) {}
+}
+
+/// Classes whose ranges are filled to their ends here: more steps than a word of a set has bits.
 #[test]
 fn the_end_of_a_range_is_an_error() {
-    let budget = Budget::new(MemoryLimit::gib(64));
-    let (credit, pages) = (Credit::open(&budget, 1), Shadow::new(SimPages::new(1)));
-    let mut segments = Segments::new();
-    let all = (crate::class::RANGE_BYTES / (128 << 10)) as u32;
-    for slot in 0..all {
-        assert_eq!(segments.take_cold(Class::K128, &credit, &pages), Ok(slot));
+    for class in [Class::K20, Class::K64, Class::K128] {
+        let budget = Budget::new(MemoryLimit::gib(64));
+        let credit = Credit::open(&budget, 1);
+        let mut segments = Segments::new();
+        let shape = class.shape();
+        let all = shape.steps_max * shape.slots_per_step;
+        assert!(shape.steps_max > 64 && u64::from(all) <= crate::class::RANGE_BYTES / class.bytes() as u64);
+        for slot in 0..all {
+            assert_eq!(segments.take_cold(class, &credit, &Plenty), Ok(slot));
+        }
+        let over = segments.take_cold(class, &credit, &Plenty).unwrap_err();
+        assert_eq!(over.cause(), Shortage::Addresses);
+        // Alone in the step behind the first 64.
+        let kept = 64 * shape.slots_per_step + 3;
+        (0..all).filter(|slot| *slot != kept).for_each(|slot| segments.push(class, slot, &Plenty));
+        assert_eq!(segments.live(), 1);
+        let free = u64::from(all - 1) * class.bytes() as u64;
+        assert_eq!(segments.releasable_bytes(), free);
+        assert_eq!(segments.release(Goal::AtLeast(u64::MAX), &credit, &Plenty), free);
+        assert_eq!(credit.account().charged(), class.bytes() as u64 + segments.metadata_bytes());
+        for slot in (0..all).filter(|slot| *slot != kept) {
+            assert_eq!(segments.take_cold(class, &credit, &Plenty), Ok(slot), "the lowest that is not resident");
+        }
+        segments.push(class, kept, &Plenty);
+        assert_eq!(segments.pop(class).or_else(|| segments.take_warm(class, &Plenty)), Some(kept));
     }
-    let over = segments.take_cold(Class::K128, &credit, &pages).unwrap_err();
-    assert_eq!(over.cause(), Shortage::Addresses);
-    for slot in 0..all {
-        segments.push(Class::K128, slot, &pages);
-    }
-    assert_eq!(segments.take_warm(Class::K128, &pages), Some(0));
 }

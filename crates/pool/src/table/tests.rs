@@ -9,10 +9,14 @@ use crate::{Budget, MemoryLimit, PoolConfig};
 
 proptest! {
     #[test]
-    fn behaves_as_a_map(ops in prop::collection::vec((any::<bool>(), any::<usize>()), 1..300)) {
+    fn behaves_as_a_map(
+        len_max in 1..61_u32,
+        before_the_wrap in 0..8_u32,
+        ops in prop::collection::vec((any::<bool>(), any::<usize>()), 1..300),
+    ) {
         let budget = Budget::new(MemoryLimit::mib(1));
         let pool = Pool::new(&budget, PoolConfig::default()).unwrap();
-        let mut table: Table<[u64; 30], 15> = Table::new(60);
+        let mut table: Table<[u64; 30], 15> = Table::starting_at(len_max, 0_u32.wrapping_sub(2 * before_the_wrap));
         let mut model: BTreeMap<Key, u64> = BTreeMap::new();
         let mut gone: Vec<Key> = Vec::new();
         for (turn, (adds, pick)) in ops.into_iter().enumerate() {
@@ -23,7 +27,7 @@ proptest! {
                         prop_assert_eq!(table.key_at(key.index), key);
                         prop_assert!(model.insert(key, turn as u64).is_none());
                     }
-                    Err(_) => prop_assert_eq!(model.len(), 60),
+                    Err(_) => prop_assert_eq!(model.len(), len_max as usize),
                 }
             } else if let Some(key) = model.keys().nth(pick % model.len().max(1)).copied() {
                 prop_assert_eq!(table.remove(key).map(|value| value[3]), model.remove(&key));
@@ -73,4 +77,51 @@ fn a_table_grows_at_the_line_by_what_its_worker_has() {
         }
     }
     assert!((100..=105).contains(&pages), "100 pages and their names, but {pages}");
+}
+
+/// Tables that are filled and emptied again and again, until the generations of some entries have wrapped and those of others have not.
+#[test]
+fn a_stale_key_finds_nothing_though_generations_wrap_and_pages_go() {
+    let pool = Pool::new(&Budget::new(MemoryLimit::mib(1)), PoolConfig::default()).unwrap();
+    for before_the_wrap in 0..12_u32 {
+        let mut table: Table<u32, 4> = Table::starting_at(12, 0_u32.wrapping_sub(2 * before_the_wrap));
+        let mut gone = Vec::new();
+        for round in 1..8 {
+            let mut live = Vec::new();
+            for value in 0..12 {
+                table.make_room(&pool).unwrap();
+                live.push(table.insert(value));
+                assert!(
+                    gone.iter().all(|key| table.get(*key).is_none()),
+                    "{before_the_wrap} before the wrap, in round {round}"
+                );
+            }
+            // One entry is used more than the others.
+            for _ in 0..round {
+                let key = live.pop().expect("twelve of them");
+                table.remove(key);
+                gone.push(key);
+                live.push(table.insert(0));
+            }
+            for key in live {
+                assert!(table.remove(key).is_some());
+                gone.push(key);
+            }
+            assert_eq!(table.pages.len(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_table_has_as_many_pages_as_a_lease_has_names() {
+    let pool = Pool::new(&Budget::new(MemoryLimit::mib(80)), PoolConfig::default()).unwrap();
+    let mut table: Table<[u64; 500], 1> = Table::new(u32::MAX);
+    for page in 0..16_384 {
+        assert_eq!(table.make_room(&pool), Ok(()), "page {page}");
+        table.insert([1; 500]);
+    }
+    assert_eq!(table.make_room(&pool).unwrap_err().cause(), crate::Shortage::TooLarge);
+    let first = table.key_at(0);
+    table.remove(first);
+    assert_eq!(table.make_room(&pool), Ok(()), "in place of one that went");
 }
