@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::ci::{self, Step};
 use crate::conformance::{self, Suite};
-use crate::{bench, fuzz, sim, tidy};
+use crate::{bench, fuzz, mutants, sim, tidy};
 
 /// Tasks of this repository.
 #[derive(Debug, Parser)]
@@ -24,6 +24,8 @@ enum Command {
     Tidy,
     /// Every fuzz target for some time (needs nightly and cargo-fuzz)
     Fuzz(FuzzFlags),
+    /// Faults put into the crates whose tests have to find them all (needs cargo-mutants); hours, but for a shard
+    Mutants(MutantsFlags),
     /// The cases of the protocols on our server and others
     Conformance(ConformanceFlags),
     /// The server and its clients in simulated worlds, a seed each
@@ -58,6 +60,16 @@ pub(crate) struct FuzzFlags {
     /// Run this target and no other; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) target: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct MutantsFlags {
+    /// This package and no other; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) package: Vec<String>,
+    /// One of N parts, counted from 0
+    #[arg(long, value_name = "K/N", value_parser = mutants::shard)]
+    pub(crate) shard: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -160,6 +172,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Ci(flags) => ci::run(&flags),
         Command::Tidy => tidy::run(),
         Command::Fuzz(flags) => fuzz::run(&flags),
+        Command::Mutants(flags) => mutants::run(&flags),
         Command::Sim(flags) => sim::run(&flags),
         Command::Conformance(flags) => conformance::run(&flags),
         Command::Bench(flags) => bench::run(&flags),

@@ -14,6 +14,7 @@ mod ci;
 mod cli;
 mod conformance;
 mod fuzz;
+mod mutants;
 mod repo;
 mod sim;
 mod tidy;

@@ -57,6 +57,13 @@ pub(crate) fn cargo_fuzz_missing() -> Option<&'static str> {
     (!succeeds_quietly(&mut command)).then_some("no cargo-fuzz: cargo install cargo-fuzz")
 }
 
+/// What to install when there is no cargo-mutants.
+pub(crate) fn cargo_mutants_missing() -> Option<&'static str> {
+    let mut command = Command::new("cargo-mutants");
+    command.args(["mutants", "--version"]);
+    (!succeeds_quietly(&mut command)).then_some("no cargo-mutants: cargo install cargo-mutants --locked")
+}
+
 /// The second number of the first version in a text: 97 of `rustc 1.97.0-nightly (..)`.
 fn minor_version(text: &str) -> Option<u32> {
     let version = text.split_whitespace().find(|word| word.starts_with("1."))?;

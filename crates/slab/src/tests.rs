@@ -318,6 +318,19 @@ proptest! {
 }
 
 #[test]
+fn a_set_allocates_when_it_must_and_what_it_is_told() {
+    let mut set = Set::new();
+    set.extend_to(1, 64);
+    assert_eq!(set.bytes(), 8);
+    set.extend_to(64, 1000);
+    assert_eq!(set.bytes(), 8, "there was room");
+    set.extend_to(65, 150);
+    assert_eq!(set.bytes(), 24);
+    set.extend_to(400, 150);
+    assert_eq!(set.bytes(), 56, "not less than it needs");
+}
+
+#[test]
 fn as_many_values_as_fit_in_a_page() {
     fn fits<T>(expected: u32) {
         let count = Slab::<T>::ENTRIES_PER_CHUNK;

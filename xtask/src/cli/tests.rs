@@ -28,6 +28,19 @@ fn fuzz_seconds_are_positive() {
 }
 
 #[test]
+fn a_shard_is_one_of_so_many() {
+    let Ok(Command::Mutants(flags)) = parse("mutants --package plimsoll-slab --package plimsoll-pool --shard 7/8")
+    else {
+        panic!("these flags are documented");
+    };
+    assert_eq!(flags.package, ["plimsoll-slab", "plimsoll-pool"]);
+    assert_eq!(flags.shard.as_deref(), Some("7/8"));
+    for wrong in ["8/8", "1", "1/0", "a/8", "-1/8", "1/8/9"] {
+        assert!(parse(&format!("mutants --shard {wrong}")).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn peers_are_a_list_and_rounds_are_positive() {
     let Ok(Command::Bench(flags)) = parse("bench --quick --peers hyper,other --seconds 1") else {
         panic!("these flags are documented");
