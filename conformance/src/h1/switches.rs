@@ -137,6 +137,13 @@ const UPGRADES: &[Case] = &[
     )
     .half_close(),
     case(
+        "9110 8.6",
+        "a body of no bytes, as Java's client sends it, is none",
+        b"GET /upgrade HTTP/1.1\r\nContent-Length: 0\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo/1\r\n\r\nraw",
+        &[Switches(101, "raw")],
+    )
+    .half_close(),
+    case(
         "9112 8",
         "cut in the body before it",
         b"POST /upgrade HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo/1\r\nContent-Length: 5\r\n\r\nabc",
@@ -200,6 +207,13 @@ const TUNNELS: &[Case] = &[
         "what follows the 200, which has no length, goes through, whatever it looks like",
         b"CONNECT open:1 HTTP/1.1\r\nHost: open:1\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
         &[Switches(200, "GET / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n")],
+    )
+    .half_close(),
+    case(
+        "9110 9.3.6",
+        "a length of 0 is no body",
+        b"CONNECT open:1 HTTP/1.1\r\nHost: open:1\r\nContent-Length: 0\r\n\r\nraw",
+        &[Switches(200, "raw")],
     )
     .half_close(),
     case("9110 9.3.6", "nothing follows", b"CONNECT open:1 HTTP/1.1\r\nHost: open:1\r\n\r\n", &[Switches(200, "")])

@@ -162,7 +162,7 @@ pub enum Error {
     WebSocketUpgradeMissing,
     /// Sec-WebSocket-Version is not 13. RFC 6455 4.4; 426.
     WebSocketVersionUnsupported,
-    /// Sec-WebSocket-Key is missing, repeated or not 16 bytes in base64, or the method is not GET. RFC 6455 4.2.1; 400.
+    /// Sec-WebSocket-Key is missing, repeated or not 16 bytes in base64, the method is not GET, or there is a body. RFC 6455 4.2.1; 400.
     WebSocketHandshakeInvalid,
     /// A reserved bit that no extension uses, or a reserved opcode. RFC 6455 5.2; close code 1002.
     WebSocketReserved,
@@ -318,7 +318,9 @@ impl Error {
                 "this is a WebSocket; ask with Upgrade: websocket and Connection: Upgrade"
             }
             Error::WebSocketVersionUnsupported => "only version 13 of WebSocket is spoken here",
-            Error::WebSocketHandshakeInvalid => "the handshake must be a GET with one Sec-WebSocket-Key of 16 bytes",
+            Error::WebSocketHandshakeInvalid => {
+                "the handshake must be a GET without a body, with one Sec-WebSocket-Key of 16 bytes"
+            }
             Error::WebSocketReserved => "a reserved bit or opcode is used",
             Error::WebSocketMaskInvalid => "frames of clients must be masked, frames of servers must not",
             Error::WebSocketLengthInvalid => "the length of a frame is not in its shortest form",

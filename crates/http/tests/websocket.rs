@@ -61,6 +61,25 @@ fn messages_of_all_sizes_come_back() {
 }
 
 #[test]
+fn a_handshake_that_says_it_has_no_body_is_taken() {
+    on_each("length 0", async || {
+        let running = serve(Config::default(), echo_with(WebSocketConfig::default()))?;
+        for path in ["/", "/called"] {
+            // What java.net.http sends, with its first message right behind it.
+            let head = HANDSHAKE.replacen("GET / ", &format!("GET {path} "), 1);
+            let head = head.replacen("\r\n", "\r\nContent-Length: 0\r\n", 1);
+            let opening = [head.as_bytes(), b"\r\n", &text("ahoy")].concat();
+            let answer = talk(running.address, &[&opening], Some(b"\x81\x04ahoy")).await?;
+            assert!(answer.starts_with("HTTP/1.1 101 "), "{path}: {answer}");
+            let with_body = format!("{}\r\n0123", head.replacen("Length: 0", "Length: 4", 1));
+            let answer = talk(running.address, &[with_body.as_bytes()], Some(b"\r\n\r\n")).await?;
+            assert!(answer.starts_with("HTTP/1.1 400 "), "{path}: {answer}");
+        }
+        running.stop().await
+    });
+}
+
+#[test]
 fn what_is_no_handshake_is_told_so() {
     on_each("refusals", async || {
         let config = WebSocketConfig { origin: OriginCheck::SameHost, ..WebSocketConfig::default() };

@@ -19,7 +19,7 @@
 
 use http::{Method, StatusCode};
 
-use super::{BodyOut, Framing, Persistence, RequestHead, ResponseHead};
+use super::{BodyOut, Persistence, RequestHead, ResponseHead};
 use crate::Error;
 
 /// What the client has sent of its request.
@@ -275,8 +275,7 @@ impl Exchange {
     ///
     /// [`Error::StateMisuse`] unless the request side is Idle or Head.
     pub fn head_received(&mut self, head: &RequestHead) -> Result<(), Error> {
-        let has_body = !matches!(head.framing, Framing::None | Framing::Length(0));
-        self.step(Event::HeadReceived { has_body })?;
+        self.step(Event::HeadReceived { has_body: head.framing.has_body() })?;
         if !head.keep_alive {
             self.persistence = Persistence::Close;
         }

@@ -112,7 +112,6 @@ impl FramingFields {
         if is_11 && self.expect == Expect::Other {
             return Err(Error::ExpectationUnknown);
         }
-        let has_body = !matches!(framing, Framing::None | Framing::Length(0));
         Ok(Verdict {
             host: self.host,
             framing,
@@ -121,7 +120,7 @@ impl FramingFields {
                 Wish::KeepAlive => true,
                 Wish::Nothing => is_11,
             },
-            expect_continue: is_11 && has_body && self.expect == Expect::Continue,
+            expect_continue: is_11 && framing.has_body() && self.expect == Expect::Continue,
             upgrade: if is_11 && self.upgrade_named == Mention::Yes { self.upgrade } else { None },
         })
     }

@@ -20,6 +20,14 @@ pub enum Framing {
     Chunked,
 }
 
+impl Framing {
+    /// Whether anything follows the head: no for `Content-Length: 0`, which some clients send with every request. Chunks do, even if none has data.
+    #[must_use]
+    pub const fn has_body(self) -> bool {
+        !matches!(self, Framing::None | Framing::Length(0))
+    }
+}
+
 /// What a request head says, as offsets into the head. Holds no reference, so that the head can move.
 ///
 /// Pair it with the head's bytes and its slots in a [`RequestView`](super::RequestView) to read it.
@@ -162,7 +170,7 @@ fn judge(
     let target = target::parse(&method, target.as_bytes(), usize::from(target_span.at))?;
     let verdict = framing.finish(version)?;
     let is_bodiless = method == Method::CONNECT || method == Method::TRACE;
-    if is_bodiless && !matches!(verdict.framing, Framing::None | Framing::Length(0)) {
+    if is_bodiless && verdict.framing.has_body() {
         return Err(Error::RequestBodyNotAllowed);
     }
     Ok(RequestHead {

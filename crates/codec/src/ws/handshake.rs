@@ -52,7 +52,7 @@ impl<'a> Handshake<'a> {
         if !asks || view.version() != Version::HTTP_11 {
             return Err(Error::WebSocketUpgradeMissing);
         }
-        if *view.method() != Method::GET || view.framing() != crate::h1::Framing::None {
+        if *view.method() != Method::GET || view.framing().has_body() {
             return Err(Error::WebSocketHandshakeInvalid);
         }
         if only_field(view, "sec-websocket-version") != Some(b"13") {

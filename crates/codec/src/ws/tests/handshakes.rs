@@ -34,6 +34,7 @@ fn what_is_missing_or_wrong_is_refused() {
         ("HTTP/1.1", "HTTP/1.0", Error::WebSocketUpgradeMissing),
         ("GET", "POST", Error::WebSocketHandshakeInvalid),
         ("Host: a", "Host: a\r\nContent-Length: 5", Error::WebSocketHandshakeInvalid),
+        ("Host: a", "Host: a\r\nTransfer-Encoding: chunked", Error::WebSocketHandshakeInvalid),
         ("Version: 13", "Version: 8", Error::WebSocketVersionUnsupported),
         ("Sec-WebSocket-Version: 13", "X: y", Error::WebSocketVersionUnsupported),
         ("Sec-WebSocket-Key:", "X:", Error::WebSocketHandshakeInvalid),
@@ -62,6 +63,13 @@ fn names_have_no_case_and_lists_have_lines() {
         assert_eq!(handshake.choose_subprotocol(&["Chat"]), None);
         assert_eq!(handshake.subprotocols().count(), 3);
     });
+}
+
+#[test]
+fn a_body_of_no_bytes_is_none() {
+    // As the WebSocket of java.net.http sends it.
+    let head = GOOD.replace("Host: a", "Content-Length: 0\r\nHost: a");
+    with(&head, |handshake| assert!(handshake.is_ok_and(|handshake| handshake.accept().is_some())));
 }
 
 #[test]
