@@ -50,10 +50,10 @@ const PRELOAD: &str = "</notes>; rel=preload; as=fetch";
 
 /// A browser begins to load the notes while the page is still being made: `curl -v` shows both heads.
 async fn page(mut req: Request) -> Result<Response, Error> {
-    req.inform(Response::new(StatusCode::EARLY_HINTS).header("link", PRELOAD)).await?;
+    req.inform(Response::new(StatusCode::EARLY_HINTS).header("Link", PRELOAD)).await?;
     plimsoll::sleep(Duration::from_millis(50)).await;
     let page = "<pre></pre><script>fetch('/notes').then(r => r.text()).then(t => document.querySelector('pre').append(t))</script>";
-    Ok(Response::new(StatusCode::OK).header("content-type", "text/html").header("link", PRELOAD).body(page))
+    Ok(Response::new(StatusCode::OK).header("Content-Type", "text/html").header("Link", PRELOAD).body(page))
 }
 
 #[plimsoll::main(memory = "64MiB")]

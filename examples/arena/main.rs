@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use plimsoll::Runtime;
 use plimsoll::http::{AccessLog, Counters, Server};
-use plimsoll_examples::{finish, print, runtime_words};
+use plimsoll_examples::{finish, log_to_stderr, print, runtime_words};
 
 use crate::flags::Flags;
 
@@ -71,6 +71,7 @@ async fn serve(flags: &Flags, runtime: &Runtime, log: Option<Arc<AccessLog>>) ->
     let state = State { counters: server.counters(), log };
     items::load();
     let (words, more) = runtime_words(runtime);
+    log_to_stderr();
     let h2c_word = h2c.as_ref().map(|server| format!(" h2c={}", server.local_addr())).unwrap_or_default();
     print(&format!("listening on http://{}{words}{h2c_word}{more}\n", server.local_addr()));
     let h2c = match h2c {

@@ -16,7 +16,7 @@ pub(crate) async fn answer(state: &State) -> Response {
     put_pools(&mut text, &pool_stats().await);
     Response::new(plimsoll::http::StatusCode::OK)
         .body(text.0)
-        .header("content-type", "text/plain; version=0.0.4; charset=utf-8")
+        .header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 }
 
 fn put_budget(text: &mut Text, budget: &Budget) {

@@ -133,7 +133,7 @@ fn unknown(request: &Request) -> Response {
 }
 
 fn not_allowed(allow: &str) -> Response {
-    Response::text("method not allowed\n").with_status(StatusCode::METHOD_NOT_ALLOWED).header("allow", allow)
+    Response::text("method not allowed\n").with_status(StatusCode::METHOD_NOT_ALLOWED).header("Allow", allow)
 }
 
 fn websocket_config() -> WebSocketConfig {
@@ -187,7 +187,7 @@ async fn upload(request: &mut Request) -> Result<Response, Error> {
 async fn echo(request: &mut Request) -> Result<Response, Error> {
     let mut next = request.chunk().await?;
     let content_type = request.header("content-type").unwrap_or(b"application/octet-stream");
-    let head = Response::new(StatusCode::OK).header("content-type", content_type);
+    let head = Response::new(StatusCode::OK).header("Content-Type", content_type);
     let mut out = request.respond(head, request.content_length())?;
     while let Some(chunk) = next {
         out.write(chunk).await?;
@@ -198,7 +198,7 @@ async fn echo(request: &mut Request) -> Result<Response, Error> {
 
 /// Streams `bytes` bytes from one buffer that all answers share.
 async fn blob(request: &mut Request, bytes: u64) -> Result<Response, Error> {
-    let head = Response::new(StatusCode::OK).header("content-type", "application/octet-stream");
+    let head = Response::new(StatusCode::OK).header("Content-Type", "application/octet-stream");
     let mut left = if request.method() == Method::HEAD { 0 } else { bytes };
     let mut out = request.respond(head, Some(bytes))?;
     while left > 0 {

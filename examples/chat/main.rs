@@ -68,7 +68,7 @@ async fn answer(hub: Hub, request: Request) -> Result<Response, Error> {
     match request.path() {
         "/" => Response::new(StatusCode::OK)
             .body(include_str!("page.html"))
-            .try_header("content-type", "text/html; charset=utf-8"),
+            .try_header("Content-Type", "text/html; charset=utf-8"),
         "/ws" => hub.join_websocket(&request),
         "/events" => hub.join_events(request).await,
         _ => Ok(Response::text("not here\n").with_status(StatusCode::NOT_FOUND)),

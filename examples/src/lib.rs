@@ -3,11 +3,14 @@
 //! What the larger ones share is here: the flags that every server has, and how a program speaks to a terminal and to scripts.
 #![forbid(unsafe_code)]
 
+mod log;
+
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
+pub use crate::log::log_to_stderr;
 use clap::Parser;
 use clap::error::ErrorKind;
 use plimsoll::{Builder, DriverChoice, MemoryLimit, Report, Runtime};

@@ -204,6 +204,13 @@ pub enum Error {
     LimitInvalid,
 }
 
+/// Adds the newline to each line.
+macro_rules! lines {
+    ($error:expr, $($of:pat => $text:literal,)*) => {
+        match $error { $($of => concat!($text, "\n"),)* }
+    };
+}
+
 impl Error {
     /// The status code that answers this error: 4xx and 5xx for the peer, 500 for our caller's mistakes.
     #[must_use]
@@ -247,8 +254,14 @@ impl Error {
         }
     }
 
-    const fn text(self) -> &'static str {
-        match self {
+    /// What is wrong, for the person who sees it: a line of text with its newline, to be the body of the answer.
+    ///
+    /// ```
+    /// assert_eq!(plimsoll_codec::Error::HostMissing.line(), "HTTP/1.1 needs a Host field\n");
+    /// ```
+    #[must_use]
+    pub const fn line(self) -> &'static str {
+        lines! { self,
             Error::BareLf => "a line ends with LF instead of CRLF",
             Error::BareCr => "a CR is not followed by LF",
             Error::NulByte => "a head or trailer holds a NUL byte",
@@ -314,20 +327,17 @@ impl Error {
             Error::TrailersUnfinished => "trailers must end the stream",
             Error::HeaderBlockTooLarge => "the compressed header block is over the limit",
             Error::Flood => "too many frames or resets for too little use; send fewer",
-            Error::WebSocketUpgradeMissing => {
-                "this is a WebSocket; ask with Upgrade: websocket and Connection: Upgrade"
-            }
+            Error::WebSocketUpgradeMissing =>
+                "this is a WebSocket; ask with Upgrade: websocket and Connection: Upgrade",
             Error::WebSocketVersionUnsupported => "only version 13 of WebSocket is spoken here",
-            Error::WebSocketHandshakeInvalid => {
-                "the handshake must be a GET without a body, with one Sec-WebSocket-Key of 16 bytes"
-            }
+            Error::WebSocketHandshakeInvalid =>
+                "the handshake must be a GET without a body, with one Sec-WebSocket-Key of 16 bytes",
             Error::WebSocketReserved => "a reserved bit or opcode is used",
             Error::WebSocketMaskInvalid => "frames of clients must be masked, frames of servers must not",
             Error::WebSocketLengthInvalid => "the length of a frame is not in its shortest form",
             Error::WebSocketControlInvalid => "a control frame has at most 125 bytes and no fragments",
-            Error::WebSocketFragmentUnexpected => {
-                "a message must end before the next begins, and begin before it continues"
-            }
+            Error::WebSocketFragmentUnexpected =>
+                "a message must end before the next begins, and begin before it continues",
             Error::WebSocketCloseInvalid => "a close frame is empty or begins with a code that may be sent",
             Error::WebSocketTextInvalid => "a text is not UTF-8",
             Error::WebSocketMessageTooLarge => "the message is over the limit; send less at a time",
@@ -353,7 +363,7 @@ impl std::fmt::Display for Error {
             Fault::PeerUnsupported => "unsupported by us",
             Fault::Caller => "caller error",
         };
-        write!(f, "{whose}: {}", self.text())
+        write!(f, "{whose}: {}", self.line().trim_end())
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use http::StatusCode;
-use plimsoll_codec::h1::ResponseState;
+use http::{Method, StatusCode};
+use plimsoll_codec::h1::{self, ResponseState};
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::{Errno, JoinHandle, SendBytes};
 use plimsoll_slab::Key;
@@ -40,20 +40,22 @@ impl<S: Service> Engine<S> {
     /// Lets go of a connection for which there is no room: with a 503 from static bytes, which needs none, or if an answer is on its way,
     /// after that.
     pub(crate) fn shed(&mut self, key: Key, reason: Shed) {
-        self.core.counters().shed(reason);
+        self.core.shed_for_room(reason);
         let mut table = self.core.table.borrow_mut();
         let sending = table.is_sending(key);
         let Some(place) = table.get_mut(key) else { return };
         let connection = ::core::mem::replace(place, Connection::LINGERING);
         drop(table);
+        let mut answer = h1::error_response(&Method::GET, StatusCode::SERVICE_UNAVAILABLE);
         if let Connection::Active(active) = connection {
             if sending || has_begun(&active) {
                 return self.shed_midway(key, active);
             }
+            answer = h1::error_response(&active.method, StatusCode::SERVICE_UNAVAILABLE);
             self.finish_active(active);
         }
         if !sending {
-            self.turn_away(key, Told::AndWaited);
+            self.turn_away(key, answer, Told::AndWaited);
         }
     }
 
@@ -65,15 +67,16 @@ impl<S: Service> Engine<S> {
         core.counters().refused();
         let are_too_many = core.refused(1) > REFUSED_MAX;
         core.put(key, Connection::Lingering { dropped_bytes: 0, refused: true });
-        self.turn_away(key, if are_too_many { Told::AndClosed } else { Told::AndWaited });
+        let answer = h1::error_response(&Method::GET, StatusCode::SERVICE_UNAVAILABLE);
+        self.turn_away(key, answer, if are_too_many { Told::AndClosed } else { Told::AndWaited });
     }
 
     /// Says from static bytes that there is no room, to a peer that nothing is on its way to, and ends the connection.
-    fn turn_away(&mut self, key: Key, told: Told) {
+    fn turn_away(&mut self, key: Key, answer: &'static [u8], told: Told) {
         let mut table = self.core.table.borrow_mut();
-        let rest = match table.send_now(key, OVERLOADED) {
-            Ok(sent) => &OVERLOADED[sent..],
-            Err(Errno::AGAIN) => OVERLOADED,
+        let rest = match table.send_now(key, answer) {
+            Ok(sent) => &answer[sent..],
+            Err(Errno::AGAIN) => answer,
             Err(_) => {
                 drop(table);
                 return self.close(key);
@@ -245,7 +248,3 @@ const REFUSED_MAX: u32 = 256;
 
 /// Unread bytes that are dropped before a close.
 const UNREAD_BYTES_MAX: usize = 64 * 1024;
-
-/// What a connection is told that there is no room for.
-pub(crate) const OVERLOADED: &[u8] =
-    b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";

@@ -94,6 +94,7 @@ pub(crate) struct Active {
     pub(crate) output: Output,
     /// How the answer's body is delimited, and what is left of it.
     pub(crate) body: BodyEncoder,
+    /// That of the request that is answered; of a head that has not come in full only whether it is HEAD.
     pub(crate) method: Method,
     pub(crate) version: Version,
     /// The handler, while it is pending.

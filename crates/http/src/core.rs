@@ -18,11 +18,11 @@ use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{OverBudget, Pool};
 use plimsoll_slab::Key;
 
-use crate::closing::OVERLOADED;
 use crate::config::Config;
 use crate::connection::{Active, Connection};
 use crate::counters::{Counters, Shed, WorkerCounters};
 use crate::error::Error;
+use crate::failure::Failure;
 use crate::fanout::Members;
 use crate::h2::{self, Scratch};
 use crate::hungry::Hungry;
@@ -30,6 +30,7 @@ use crate::larder::Larder;
 use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
 use crate::receive;
+use crate::refusals::Refusals;
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
 use crate::server::{AccessRecord, LogHook};
 use crate::ticket::Ticket;
@@ -50,8 +51,9 @@ const OUTPUT_SHARE_MIN: usize = 4 * 1024;
 /// Requests that were read ahead, and are not answered with those that came with them, are begun in a turn at most.
 const FOLLOW_UPS_MAX: u32 = 64;
 
-/// What a 503 says besides.
-const RETRY_AFTER: &[u8] = b"retry-after: 1\r\n";
+/// What an answer of the server's own says besides, and a 503.
+const TEXT: &[u8] = b"Content-Type: text/plain; charset=utf-8\r\n";
+const TEXT_AND_RETRY: &[u8] = b"Content-Type: text/plain; charset=utf-8\r\nRetry-After: 1\r\n";
 
 /// The shared part of one worker's server.
 pub(crate) struct Core {
@@ -88,6 +90,7 @@ pub(crate) struct Core {
     pub(crate) hungry: RefCell<Hungry>,
     pub(crate) starving: Cell<bool>,
     pub(crate) larder: Larder,
+    pub(crate) refusals: Refusals,
     /// The connection that waited and was granted room, while it is looked after.
     pub(crate) fed: Cell<Option<Key>>,
     /// Memory for the next turn of the handler of this connection.
@@ -129,6 +132,7 @@ impl Core {
             hungry: RefCell::new(Hungry::new(&pool)),
             starving: Cell::new(false),
             larder: Larder::new(&pool, line_share),
+            refusals: Refusals::default(),
             fed: Cell::new(None),
             kept_for: Cell::new(None),
             kept: RefCell::default(),
@@ -476,6 +480,7 @@ impl Core {
         let is_cut_short = active.exchange.response() == ResponseState::Body && active.upgrade.is_none();
         if !active.closing && (is_whole || is_cut_short) {
             // A second answer, or one that is cut short: the peer can only be told by closing.
+            warn_of_second(response);
             self.abandon(active);
         }
         Ok(())
@@ -484,13 +489,13 @@ impl Core {
     /// The answer of a handler found no room, and cannot wait for it.
     pub(crate) fn answer_no_room(&self, active: &mut Active, over: OverBudget) {
         active.handler = None;
-        self.counters().shed(Shed::Output);
+        self.shed_for_room(Shed::Output);
         tracing::debug!(%over, "a response found no room");
-        self.fail(active, StatusCode::SERVICE_UNAVAILABLE);
+        self.fail(active, Failure::NO_ROOM);
     }
 
     /// Answers with an error in static bytes, if no answer was begun, and closes afterwards.
-    pub(crate) fn fail(&self, active: &mut Active, status: StatusCode) {
+    pub(crate) fn fail(&self, active: &mut Active, failure: impl Into<Failure>) {
         let begun = !matches!(
             active.exchange.response(),
             ResponseState::Idle | ResponseState::Head | ResponseState::SentContinue
@@ -498,29 +503,50 @@ impl Core {
         if begun || active.closing || active.output.has_tail() {
             return self.abandon(active);
         }
-        self.counters().response(status.as_u16());
-        self.log(active, status, 0);
-        if self.write_error(active, status).is_err() {
-            let is_overload = status == StatusCode::SERVICE_UNAVAILABLE;
-            active.output.follow(Body::Static(if is_overload { OVERLOADED } else { h1::error_response(status) }));
-        }
+        let failure = failure.into();
+        self.counters().response(failure.status.as_u16());
+        let sent_bytes = match self.write_failure(active, failure) {
+            Ok(bytes) => bytes,
+            Err(_) => {
+                active.output.follow(Body::Static(h1::error_response(&active.method, failure.status)));
+                if active.method == Method::HEAD { 0 } else { h1::error_line(failure.status).len() as u64 }
+            }
+        };
+        self.log(active, failure.status, sent_bytes);
         active.closing = true;
     }
 
-    /// An answer without a body that closes the connection.
-    fn write_error(&self, active: &mut Active, status: StatusCode) -> Result<(), Error> {
+    /// An answer that closes the connection, and how many bytes its body has.
+    fn write_failure(&self, active: &mut Active, Failure { status, line }: Failure) -> Result<u64, Error> {
         let (_, date) = self.date.get();
-        let head = ResponseHead::new(&Method::GET, Version::HTTP_11, status, BodyLength::Empty)?;
-        active.output.reserve(&self.pool, HEAD_BYTES_MAX)?;
-        let fields = if status == StatusCode::SERVICE_UNAVAILABLE { RETRY_AFTER } else { &[] };
+        let length = BodyLength::Known(line.len() as u64);
+        let head = ResponseHead::new(&active.method, Version::HTTP_11, status, length)?;
+        active.output.reserve(&self.pool, HEAD_BYTES_MAX + TEXT_AND_RETRY.len() + line.len())?;
+        let fields = if status == StatusCode::SERVICE_UNAVAILABLE { TEXT_AND_RETRY } else { TEXT };
         let fields = Fields::assume_checked(fields);
         head.persistence(Persistence::Close).date(&date).fields(fields).encode(&mut active.output)?;
-        Ok(())
+        if head.body() == BodyOut::None {
+            return Ok(0);
+        }
+        active.output.push(line.as_bytes());
+        Ok(line.len() as u64)
     }
 
     /// The answer cannot be completed: what was gathered may still leave, then the connection is closed.
     pub(crate) fn abandon(&self, active: &mut Active) {
         active.closing = true;
+    }
+}
+
+/// Tells of a handler's answer that cannot be sent, as another was begun.
+#[cold]
+pub(crate) fn warn_of_second(response: &Response) {
+    if response.kind() == ResponseKind::Whole {
+        let status = response.status().as_u16();
+        tracing::warn!(
+            status,
+            "a handler answered after it had begun another answer, which ends with its connection or stream"
+        );
     }
 }
 

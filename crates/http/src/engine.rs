@@ -19,6 +19,7 @@ use crate::config::{HalfClose, ProxyProtocol, TcpOptions};
 use crate::connection::{Active, Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
+use crate::failure::Failure;
 use crate::h2::Recalling;
 use crate::output::compacted;
 use crate::peers::host_number;
@@ -40,6 +41,7 @@ pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
             break;
         }
     }
+    engine.core.tell_of_the_last_refusals();
 }
 
 /// So long the events of others may wait for the handlers of bodies that come fast.
@@ -232,7 +234,7 @@ impl<S: Service> Engine<S> {
             let sent = table.send(key, compacted(&core.pool, rest));
             drop(table);
             if sent.is_err() {
-                core.counters().shed(Shed::Output);
+                core.shed_for_room(Shed::Output);
                 self.close(key);
             }
             return;
@@ -338,7 +340,7 @@ impl<S: Service> Engine<S> {
             }
             Some(Connection::Active(active)) if active.is_overdue(now) => {
                 core.counters().shed(Shed::Timeout);
-                core.fail(active, StatusCode::SERVICE_UNAVAILABLE);
+                core.fail(active, Failure::OVERDUE);
                 (active.deadline, active.handler_until) = (Deadline::None, None);
                 core.wait_no_longer(key, active);
                 let handler = take_handler(active);

@@ -39,7 +39,6 @@ use ::core::task::{Context, Poll};
 use ::core::time::Duration;
 use std::rc::Rc;
 
-use http::StatusCode;
 use plimsoll_pool::{AccountKey, AccountLimits, Admission, Footprint, Permit, Priority, Reserve};
 use plimsoll_runtime::{Instant, Sleep, sleep_until};
 use plimsoll_slab::Key;
@@ -49,6 +48,7 @@ use crate::connection::{Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::failure::Failure;
 use crate::hungry::{Place, Want};
 use crate::server::Service;
 
@@ -290,14 +290,14 @@ impl<S: Service> Engine<S> {
         let Some(mut active) = core.take(key) else { return };
         core.sate(key);
         active.hungry = false;
-        core.counters().shed(if active.handler.is_some() { Shed::Output } else { Shed::Body });
+        core.shed_for_room(if active.handler.is_some() { Shed::Output } else { Shed::Body });
         if active.handler.is_none() && !active.output.is_empty() {
             // It has its answers, but for the end of them.
             core.put(key, Connection::Active(active));
             return self.close(key);
         }
         let _failed_before = active.exchange.request_failed();
-        core.fail(&mut active, StatusCode::SERVICE_UNAVAILABLE);
+        core.fail(&mut active, Failure::NO_ROOM);
         (active.deadline, active.handler_until) = (Deadline::None, None);
         [active.writer.take(), active.reader.take()].into_iter().flatten().for_each(|waker| waker.wake());
         let handler = take_handler(&mut active);

@@ -4,18 +4,23 @@ use ::core::fmt;
 
 use bytes::Bytes;
 use http::StatusCode;
+use plimsoll_codec::Fault;
 use plimsoll_codec::h1::{self, BodyLength, Fields, Full, Sink};
 use plimsoll_pool::{PoolBox, TieredBuf};
 use plimsoll_runtime::{Lease, OverBudget, Pool};
 
 use crate::Error;
+use crate::failure::Failure;
 
 /// Bytes of fields that a response keeps inside itself; more go to the pool.
 const FIELDS_INLINE: usize = 96;
 
+/// Why a streamed answer takes nothing more.
+const HAS_BEGUN: Error = Error::Misuse("the answer was streamed: its status and fields were sent before its body");
+
 /// Fields as [`Response::header`] encodes them.
-const TEXT_FIELD: &[u8] = b"content-type: text/plain; charset=utf-8\r\n";
-const JSON_FIELD: &[u8] = b"content-type: application/json\r\n";
+const TEXT_FIELD: &[u8] = b"Content-Type: text/plain; charset=utf-8\r\n";
+const JSON_FIELD: &[u8] = b"Content-Type: application/json\r\n";
 
 /// The body of a response that is known as a whole. Longer ones are streamed: see [`Request::respond`](crate::Request::respond).
 #[derive(Debug, Default)]
@@ -141,35 +146,61 @@ impl Response {
         Self { kind: Kind::Streamed, ..Self::new(StatusCode::OK) }
     }
 
-    /// Sets the status.
+    /// Sets the status. What a streamed answer gave when it was finished has none any more: as [`header`](Self::header) does then.
     pub fn with_status(mut self, status: StatusCode) -> Self {
+        if self.kind == Kind::Streamed {
+            return Self::refused(&HAS_BEGUN, "status");
+        }
         self.status = status;
         self
     }
 
-    /// Sets the body.
+    /// Sets the body. A streamed answer has its own: as [`header`](Self::header) does then.
     pub fn body(mut self, body: impl Into<Body>) -> Self {
+        if self.kind == Kind::Streamed {
+            return Self::refused(&HAS_BEGUN, "body");
+        }
         self.body = body.into();
         self
     }
 
-    /// Adds a field. One that is not allowed, or has no room under the memory line, turns the response into a 500.
+    /// Adds a field. One that is not allowed, or has no room under the memory line, turns the response into a 500. So does one for an answer that was
+    /// streamed: the head has left without it, so the peer is told as of a second answer, by a close or in HTTP/2 a reset.
     pub fn header(self, name: &str, value: impl AsRef<[u8]>) -> Self {
         match self.try_header(name, value) {
             Ok(response) => response,
-            Err(error) => {
-                tracing::error!(%error, name, "a response field was refused");
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR)
-            }
+            Err(error) => Self::refused(&error, name),
         }
+    }
+
+    /// What becomes of a response that was asked for what it cannot say.
+    #[cold]
+    fn refused(error: &Error, what: &str) -> Self {
+        tracing::error!(%error, what, "a part of a response was refused");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     /// Adds a field.
     ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response, StatusCode};
+    ///
+    /// async fn handler(mut req: Request) -> Result<Response, Error> {
+    ///     let out = req.respond(Response::new(StatusCode::OK), None)?;
+    ///     let streamed = out.finish().await?;
+    ///     assert!(matches!(streamed.try_header("x-total", "7"), Err(Error::Misuse(_))), "the head has left");
+    ///     Ok(Response::new(StatusCode::OK))
+    /// }
+    /// ```
+    ///
     /// # Errors
     ///
-    /// [`Error::Peer`] with the codec's reason for a field that is not allowed, [`Error::OverBudget`].
+    /// [`Error::Peer`] with the codec's reason for a field that is not allowed, [`Error::OverBudget`]; [`Error::Misuse`] when the answer was streamed: its
+    /// fields were sent before its body.
     pub fn try_header(mut self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, Error> {
+        if self.kind == Kind::Streamed {
+            return Err(HAS_BEGUN);
+        }
         let value = value.as_ref();
         let pool = if self.fields.as_slice().len() + h1::field_len(name, value) > FIELDS_INLINE {
             Some(plimsoll_runtime::pool())
@@ -284,25 +315,26 @@ impl IntoResponse for StatusCode {
 
 impl IntoResponse for Error {
     /// 400 and the like for what the peer did, 403 for a page of another site, 408 for a peer that was too slow, 413 for a body that is too large, 426
-    /// where it must offer a protocol, 501 for what is not there, 503 at the memory line, else 500.
+    /// where it must offer a protocol, 501 for what is not there, 503 at the memory line, else 500: each with a line of text that says so.
     fn into_response(self) -> Response {
-        let status = match &self {
+        let failure = match self {
             Self::Peer(error) if error.status() == StatusCode::UPGRADE_REQUIRED => {
-                let response = Response::text("this is a WebSocket\n").with_status(StatusCode::UPGRADE_REQUIRED);
-                return response.header("upgrade", "websocket").header("sec-websocket-version", "13");
+                let response = Response::from(Failure::from(error));
+                return response.header("Upgrade", "websocket").header("Sec-WebSocket-Version", "13");
             }
-            Self::Peer(error) => error.status(),
-            Self::OriginRefused => StatusCode::FORBIDDEN,
+            Self::Peer(error) if error.fault() == Fault::Caller => error.status().into(),
+            Self::Peer(error) => error.into(),
+            Self::OriginRefused => StatusCode::FORBIDDEN.into(),
             Self::UpgradeRequired(protocol) => {
-                return Response::new(StatusCode::UPGRADE_REQUIRED).header("upgrade", protocol);
+                return Response::from(Failure::from(StatusCode::UPGRADE_REQUIRED)).header("Upgrade", protocol);
             }
-            Self::Unsupported(_) => StatusCode::NOT_IMPLEMENTED,
-            Self::Gone => StatusCode::REQUEST_TIMEOUT,
-            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::OverBudget(_) => return Response::new(StatusCode::SERVICE_UNAVAILABLE).header("retry-after", "1"),
-            Self::OutputFull | Self::Misuse(_) | Self::Runtime(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Unsupported(_) => StatusCode::NOT_IMPLEMENTED.into(),
+            Self::Gone => StatusCode::REQUEST_TIMEOUT.into(),
+            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE.into(),
+            Self::OverBudget(_) => Failure::NO_ROOM,
+            Self::OutputFull | Self::Misuse(_) | Self::Runtime(_) => StatusCode::INTERNAL_SERVER_ERROR.into(),
         };
-        Response::new(status)
+        failure.into()
     }
 }
 
@@ -324,7 +356,7 @@ mod tests {
         for (made, value) in
             [(Response::text("a"), "text/plain; charset=utf-8"), (Response::json("1"), "application/json")]
         {
-            let with_header = Response::new(StatusCode::OK).header("content-type", value);
+            let with_header = Response::new(StatusCode::OK).header("Content-Type", value);
             assert_eq!(made.fields().as_bytes(), with_header.fields().as_bytes());
             assert_eq!((made.status(), made.length()), (StatusCode::OK, BodyLength::Known(1)));
         }

@@ -350,7 +350,7 @@ impl Service for Routes {
                 }
                 let is_question = method == Method::OPTIONS;
                 let status = if is_question { StatusCode::NO_CONTENT } else { StatusCode::METHOD_NOT_ALLOWED };
-                Response::new(status).header("allow", allow)
+                Response::new(status).header("Allow", allow)
             }
             None => match &mut self.fallback {
                 Some(fallback) => return fallback.start(core, view, slots, ticket),

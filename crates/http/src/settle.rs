@@ -100,10 +100,10 @@ impl<S: Service> Engine<S> {
         self.core.counters().active(-1);
         if receiving.is_err() && sending {
             // Closed when the answer has left.
-            self.core.counters().shed(Shed::Parked);
+            self.core.shed_for_room(Shed::Parked);
             self.core.put(key, Connection::LINGERING);
         } else if receiving.is_err() {
-            self.core.counters().shed(Shed::Parked);
+            self.core.shed_for_room(Shed::Parked);
             self.close(key);
         } else if self.core.is_stopping() && !sending {
             self.close(key);

@@ -209,7 +209,7 @@ impl Request {
 
 /// The head of an answer of events. What a proxy has stored is no news, and one that gathers its answers brings them late.
 pub(crate) fn response() -> Result<Response, Error> {
-    let fields = [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")];
+    let fields = [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no")];
     fields.iter().try_fold(Response::new(StatusCode::OK), |response, (name, value)| response.try_header(name, value))
 }
 

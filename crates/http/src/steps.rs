@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use http::StatusCode;
 use plimsoll_codec::h1::{
     self, BodyDecoder, BodyEvent, Exchange, FieldSlot, Framing, HeadSearch, Next, RequestState, RequestView,
 };
@@ -17,6 +16,7 @@ use crate::connection::{Active, Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::failure::{Failure, method_of};
 use crate::h2::{self, Preface};
 use crate::hungry::Want;
 use crate::patience::Patience;
@@ -262,6 +262,7 @@ impl<S: Service> Engine<S> {
                     Ok(Some(range)) => range,
                     Ok(None) => {
                         active.search = search;
+                        active.method = method_of(bytes);
                         let skipped = active.search.discard_skipped();
                         source.consume(skipped);
                         let has_begun = active.search.started();
@@ -291,6 +292,7 @@ impl<S: Service> Engine<S> {
         };
         let is_scarce = self.core.level() >= Level::Yellow || self.core.is_starving();
         if is_scarce && !self.has_room(key) {
+            active.method = parsed.method.clone();
             return Step::Wait(self.wait_for_room(key, active));
         }
         let before = active.exchange;
@@ -387,8 +389,9 @@ impl<S: Service> Engine<S> {
     ) -> PoolBox<Active> {
         self.note_line(key, &mut active, bytes);
         self.core.counters().shed(Shed::Misbehaviour);
+        active.method = method_of(bytes);
         let _failed_before = active.exchange.request_failed();
-        self.core.fail(&mut active, error.status());
+        self.core.fail(&mut active, error);
         active
     }
 
@@ -401,8 +404,9 @@ impl<S: Service> Engine<S> {
             self.close(key);
             return Step::Closed;
         }
+        active.method = method_of(bytes);
         let _failed_before = active.exchange.request_failed();
-        self.core.fail(&mut active, StatusCode::HTTP_VERSION_NOT_SUPPORTED);
+        self.core.fail(&mut active, Failure::HTTP2_ONLY);
         Step::Wait(active)
     }
 
@@ -434,8 +438,8 @@ impl<S: Service> Engine<S> {
     }
 
     fn no_room(&self, mut active: PoolBox<Active>) -> PoolBox<Active> {
-        self.core.counters().shed(Shed::Body);
-        self.core.fail(&mut active, StatusCode::SERVICE_UNAVAILABLE);
+        self.core.shed_for_room(Shed::Body);
+        self.core.fail(&mut active, Failure::NO_ROOM);
         active
     }
 

@@ -108,7 +108,7 @@ pub(crate) fn to(view: &RequestView<'_>, protocol: &'static str) -> Result<Respo
     if !is_offered {
         return Err(Error::UpgradeRequired(protocol));
     }
-    Response::new(StatusCode::SWITCHING_PROTOCOLS).try_header("upgrade", protocol)
+    Response::new(StatusCode::SWITCHING_PROTOCOLS).try_header("Upgrade", protocol)
 }
 
 /// The answer to a client that asked for a tunnel.

@@ -189,14 +189,14 @@ fn accept(
     let handshake = match Handshake::check(&view) {
         // A stream has no Upgrade to be told of.
         Err(error) if view.method() == Method::CONNECT && error.fault() == Fault::PeerUnsupported => {
-            return Response::new(StatusCode::BAD_REQUEST).try_header("sec-websocket-version", "13");
+            return Response::new(StatusCode::BAD_REQUEST).try_header("Sec-WebSocket-Version", "13");
         }
         checked => checked?,
     };
     let mut response = respond(&handshake, &view, config)?;
     let compression = deflate::agree(core, &handshake, config);
     if let Some(compression) = compression {
-        response = response.try_header("sec-websocket-extensions", compression.to_string())?;
+        response = response.try_header("Sec-WebSocket-Extensions", compression.to_string())?;
     }
     let values = Values::new(config, compression);
     let settings = core.websockets.borrow_mut().shared(&core.pool, values)?;
@@ -250,12 +250,12 @@ fn respond(handshake: &Handshake<'_>, view: &RequestView<'_>, config: &WebSocket
     }
     let mut response = match handshake.accept() {
         Some(accept) => Response::new(StatusCode::SWITCHING_PROTOCOLS)
-            .try_header("upgrade", "websocket")?
-            .try_header("sec-websocket-accept", accept.as_str())?,
+            .try_header("Upgrade", "websocket")?
+            .try_header("Sec-WebSocket-Accept", accept.as_str())?,
         None => Response::new(StatusCode::OK),
     };
     if let Some(subprotocol) = handshake.choose_subprotocol(config.subprotocols) {
-        response = response.try_header("sec-websocket-protocol", subprotocol)?;
+        response = response.try_header("Sec-WebSocket-Protocol", subprotocol)?;
     }
     Ok(response)
 }

@@ -63,7 +63,7 @@ fn a_handler_that_takes_too_long_is_dropped_and_answered_503() {
             }
         })?;
         let (answer, took) = seconds(talk(server.address, &[GET], None)).await?;
-        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nRetry-After: 1\r\n"), "{answer}");
         assert!((3..=6).contains(&took), "took {took} s, lingering included");
         assert_eq!(drops.count(), 1, "its future is gone");
         let quick = b"GET /b HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";

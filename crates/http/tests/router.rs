@@ -83,9 +83,9 @@ fn requests_find_their_routes() {
             assert!(answer.ends_with(&format!("\r\n\r\n{end}")), "{line}: {answer}");
         }
         let refused = ask(address, "POST /users/7", "").await;
-        assert!(refused.contains("\r\nallow: GET, DELETE, HEAD, OPTIONS\r\n"), "{refused}");
+        assert!(refused.contains("\r\nAllow: GET, DELETE, HEAD, OPTIONS\r\n"), "{refused}");
         let asked = ask(address, "OPTIONS /visit", "").await;
-        assert!(asked.contains("\r\nallow: GET, HEAD, OPTIONS\r\n"), "{asked}");
+        assert!(asked.contains("\r\nAllow: GET, HEAD, OPTIONS\r\n"), "{asked}");
         let head = ask(address, "HEAD /users/7", "").await;
         assert!(head.contains("\r\nContent-Length: 3\r\n"), "{head}");
         Spawner::current().stop();

@@ -533,7 +533,7 @@ fn every_answer_has_a_line_in_the_access_log() {
         talk(address, &[b"nonsense\n"], None).await?;
         Spawner::current().stop();
         serving.await.expect("no panic")?;
-        let expected = [("GET /a HTTP/1.1", 200, 2), ("GET /no-host HTTP/1.1", 400, 0), ("nonsense", 400, 0)];
+        let expected = [("GET /a HTTP/1.1", 200, 2), ("GET /no-host HTTP/1.1", 400, 28), ("nonsense", 400, 36)];
         let seen = lines.lock().expect("no panic").clone();
         assert_eq!(seen, expected.map(|(line, status, bytes)| (line.to_owned(), status, bytes)));
         Ok(())

@@ -82,7 +82,7 @@ fn what_was_not_offered_is_answered_with_426() {
             "GET /echo HTTP/1.1\r\nHost: h\r\nUpgrade: echo/1\r\n\r\n",
         ] {
             let answer = talk(server.address, &[&[request, END].concat().into_bytes()], None).await?;
-            assert!(answer.starts_with("HTTP/1.1 426 ") && answer.contains("\r\nupgrade: echo/1\r\n"), "{answer}");
+            assert!(answer.starts_with("HTTP/1.1 426 ") && answer.contains("\r\nUpgrade: echo/1\r\n"), "{answer}");
             assert!(answer.ends_with("/end"), "the connection is kept: {answer}");
         }
         let request = b"GET /echo HTTP/1.0\r\nUpgrade: echo/1\r\nConnection: upgrade\r\n\r\n";

@@ -71,6 +71,6 @@ pub use response::{BodyLength, BodyOut, Persistence, ResponseHead};
 pub use search::{HTTP2_PREFACE, HeadSearch, LEADING_LINES_MAX};
 pub use sink::{Fields, Full, Sink, check_field, field_len, put_field};
 pub use span::{FieldSlot, Span};
-pub use status::{CONTINUE, error_response};
+pub use status::{CONTINUE, error_line, error_response};
 pub use target::TargetForm;
 pub use view::{RequestView, SlotTable};

@@ -85,7 +85,9 @@ impl Hub {
 }
 
 fn full() -> Response {
-    Response::new(StatusCode::SERVICE_UNAVAILABLE).header("retry-after", "5")
+    Response::text("there is no place for another member now; try again in 5 seconds\n")
+        .with_status(StatusCode::SERVICE_UNAVAILABLE)
+        .header("Retry-After", "5")
 }
 
 /// The head of the answer has left.

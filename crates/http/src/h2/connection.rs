@@ -164,7 +164,7 @@ impl<S: Service> Engine<S> {
             if consumed > 0 {
                 http2.since.frame = None;
                 if ::core::mem::take(&mut is_refused) {
-                    core.counters().shed(Shed::Head);
+                    core.shed_for_room(Shed::Head);
                 }
             }
             match event {

@@ -18,6 +18,7 @@ use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::error::Error;
+use crate::failure::Failure;
 use crate::response::{Body, Response};
 
 impl Core {
@@ -249,8 +250,8 @@ impl Core {
         self.with_parts(http2, |parts| match response {
             Some(response) => {
                 if self.answer_stream(parts, stream, response).is_err() {
-                    self.counters().shed(Shed::Output);
-                    self.fail_stream(parts, stream, StatusCode::SERVICE_UNAVAILABLE);
+                    self.shed_for_room(Shed::Output);
+                    self.fail_stream(parts, stream, Failure::NO_ROOM);
                 }
             }
             None => self.fail_stream(parts, stream, StatusCode::INTERNAL_SERVER_ERROR),

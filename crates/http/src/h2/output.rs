@@ -10,9 +10,10 @@ use super::room::{END_BYTES_MAX, UPDATE_BYTES_MAX, make};
 use super::streams::{Ending, Exchange, Incoming, Outgoing, find};
 use super::window::shrink_window;
 use super::{ENCODING_BYTES, Http2, Parts, Scratch};
-use crate::core::Core;
+use crate::core::{Core, warn_of_second};
 use crate::counters::Shed;
 use crate::error::Error;
+use crate::failure::Failure;
 use crate::hungry::Want;
 use crate::output::Output;
 use crate::patience::moved_on;
@@ -254,6 +255,7 @@ impl Core {
         }
         if is_streamed || exchange.response != Outgoing::Head {
             // Cut short, or a second answer: the peer can only be told by a reset.
+            warn_of_second(response);
             self.break_off(parts, stream, ErrorCode::InternalError);
             return Ok(());
         }
@@ -275,27 +277,37 @@ impl Core {
     }
 
     /// Answers with an error, if no answer was begun; else the stream is reset.
-    pub(super) fn fail_stream(&self, parts: &mut Parts<'_>, stream: StreamKey, status: StatusCode) {
-        self.fail_or_reset(parts, stream, status, ErrorCode::InternalError);
+    pub(super) fn fail_stream(&self, parts: &mut Parts<'_>, stream: StreamKey, failure: impl Into<Failure>) {
+        self.fail_or_reset(parts, stream, failure.into(), ErrorCode::InternalError);
     }
 
     /// Answers 503 to a request whose handler never ran. Without room for that the stream is refused: the client may send it again.
     pub(super) fn refuse_stream(&self, parts: &mut Parts<'_>, stream: StreamKey) {
-        self.fail_or_reset(parts, stream, StatusCode::SERVICE_UNAVAILABLE, ErrorCode::RefusedStream);
+        self.fail_or_reset(parts, stream, Failure::NO_ROOM, ErrorCode::RefusedStream);
     }
 
-    fn fail_or_reset(&self, parts: &mut Parts<'_>, stream: StreamKey, status: StatusCode, code: ErrorCode) {
+    fn fail_or_reset(&self, parts: &mut Parts<'_>, stream: StreamKey, failure: Failure, code: ErrorCode) {
         let Some(exchange) = find(parts.exchanges, stream) else { return };
         exchange.running = false;
-        let mut response = Response::new(status);
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            response = response.header("retry-after", "1");
-        }
         let is_due = exchange.response == Outgoing::Head && !exchange.is_reset && !*parts.closing;
-        if is_due && self.put_answer(parts, stream, &mut response, BodyLength::Empty).is_ok() {
+        if is_due && self.put_failure(parts, stream, failure).is_ok() {
             return self.end_if_done(parts, stream);
         }
         self.break_off(parts, stream, code);
+    }
+
+    /// Writes an answer of the server's own: with its line if that leaves at once, which no window and no memory is waited for, else without.
+    fn put_failure(&self, parts: &mut Parts<'_>, stream: StreamKey, failure: Failure) -> Result<(), Error> {
+        let bytes = failure.line.len();
+        let mut whole = Response::from(failure);
+        let room = head_bytes_max(whole.fields()) + FRAME_HEADER_BYTES + bytes;
+        if parts.codec.data_room(stream, bytes, &parts.storage) == bytes
+            && parts.output.reserve(&self.pool, room).is_ok()
+        {
+            let length = whole.length();
+            return self.put_answer(parts, stream, &mut whole, length);
+        }
+        self.put_answer(parts, stream, &mut whole.body(Body::Empty), BodyLength::Empty)
     }
 
     /// Resets a stream whose handler is gone, and frees its slot. Without room to say so, the peer is told later.

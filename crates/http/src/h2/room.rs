@@ -18,7 +18,6 @@
 
 use std::rc::Rc;
 
-use http::StatusCode;
 use plimsoll_codec::h2::{Connection as Codec, FRAME_HEADER_BYTES, Limits, STEP_OUTPUT_BYTES_MAX, StreamKey};
 use plimsoll_pool::Permit;
 use plimsoll_runtime::memory::Level;
@@ -33,6 +32,7 @@ use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::failure::Failure;
 use crate::hungry::Want;
 use crate::output::Output;
 use crate::relief::STALLED_AFTER;
@@ -327,8 +327,8 @@ impl<S: Service> Engine<S> {
                 let handler = exchange.handler.take();
                 handlers.extend(handler.filter(|_| exchange.must_finish == 0));
                 has_given_up = true;
-                core.counters().shed(if of_body { Shed::Body } else { Shed::Output });
-                core.fail_stream(parts, stream, StatusCode::SERVICE_UNAVAILABLE);
+                core.shed_for_room(if of_body { Shed::Body } else { Shed::Output });
+                core.fail_stream(parts, stream, Failure::NO_ROOM);
             }
         });
         for handler in handlers {
@@ -368,7 +368,7 @@ impl<S: Service> Engine<S> {
     /// unless the peer does not take it.
     pub(crate) fn end_without_room(&mut self, key: Key, mut http2: ::plimsoll_pool::PoolBox<Http2>, reason: Shed) {
         if !http2.untold.end {
-            self.core.counters().shed(reason);
+            self.core.shed_for_room(reason);
         }
         let now = plimsoll_runtime::now();
         let is_sending = self.core.table.borrow().is_sending(key);
@@ -397,7 +397,7 @@ impl<S: Service> Engine<S> {
 
     /// The same for one that has not begun: its preface is answered with no more than that.
     pub(super) fn refuse_http2(&mut self, key: Key) {
-        self.core.counters().shed(Shed::Accept);
+        self.core.shed_for_room(Shed::Accept);
         let _gone_or_full = self.core.table.borrow_mut().send_now(key, REFUSAL);
         self.linger_no_longer(key);
     }

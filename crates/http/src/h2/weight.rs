@@ -4,7 +4,6 @@ use ::core::cmp::Reverse;
 use ::core::time::Duration;
 use std::rc::Rc;
 
-use http::StatusCode;
 use plimsoll_codec::h2::{ErrorCode, StreamKey};
 use plimsoll_pool::{Class, PoolBox};
 use plimsoll_runtime::Instant;
@@ -15,6 +14,7 @@ use super::{HTTP2_PARKED_BYTES, Http2, STREAM_BYTES, TABLES_BYTES, Tables};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::failure::Failure;
 use crate::relief::STALLED_AFTER;
 use crate::server::Service;
 
@@ -107,11 +107,11 @@ impl<S: Service> Engine<S> {
                     exchange.starved = false;
                     exchange.wake();
                     handlers.extend(exchange.handler.take());
-                    core.fail_stream(parts, stream, StatusCode::SERVICE_UNAVAILABLE);
+                    core.fail_stream(parts, stream, Failure::NO_ROOM);
                 } else {
                     handlers.extend(core.cut(parts, stream, ErrorCode::EnhanceYourCalm));
                 }
-                core.counters().shed(Shed::Output);
+                core.shed_for_room(Shed::Output);
                 freed += bytes;
             }
         });

@@ -70,7 +70,7 @@ impl<S: Service> Engine<S> {
             match sort {
                 Victim::IncompleteHead => self.shed(key, Shed::Head),
                 Victim::StalledOutput => {
-                    core.counters().shed(Shed::Output);
+                    core.shed_for_room(Shed::Output);
                     self.close(key);
                 }
             }
@@ -154,7 +154,7 @@ impl<S: Service> Engine<S> {
         } else if self.core.is_websocket(key) {
             self.shed_websocket(key);
         } else if is_unread {
-            self.core.counters().shed(Shed::Output);
+            self.core.shed_for_room(Shed::Output);
             self.close(key);
         } else {
             self.shed(key, Shed::Output);

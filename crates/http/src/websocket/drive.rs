@@ -112,7 +112,7 @@ impl<S: Service> Engine<S> {
             return true;
         }
         // It cannot be put back into the socket.
-        core.counters().shed(Shed::Body);
+        core.shed_for_room(Shed::Body);
         wire.fail(&core, &over.into());
         false
     }

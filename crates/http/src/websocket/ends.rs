@@ -39,7 +39,7 @@ impl<S: Service> Engine<S> {
     /// Lets go of a connection: others need its memory.
     pub(crate) fn shed_websocket(&mut self, key: Key) {
         let Some(socket) = self.core.take_websocket(key) else { return };
-        self.core.counters().shed(Shed::Output);
+        self.core.shed_for_room(Shed::Output);
         self.tell_no_room(key, &socket);
         self.lose_websocket(key, socket, WebSocketEnd::NoRoom);
     }

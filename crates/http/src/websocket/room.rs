@@ -155,7 +155,7 @@ impl Wire {
 
     /// Counts that it ends as it has waited for too long.
     pub(super) fn count_starved(&self, core: &Core) {
-        core.counters().shed(if self.flags.has(Flags::STARVED) { Shed::Output } else { Shed::Body });
+        core.shed_for_room(if self.flags.has(Flags::STARVED) { Shed::Output } else { Shed::Body });
     }
 
     /// Whether what found no room can be looked at once more.

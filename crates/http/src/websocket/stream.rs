@@ -77,7 +77,7 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
                 starving.note(stream.socket.borrow().wire.finds_no_room(), has_sent, plimsoll_runtime::now())
             }
             Err(Error::OverBudget(_)) => {
-                core.counters().shed(Shed::Output);
+                core.shed_for_room(Shed::Output);
                 return finish(&stream, WebSocketEnd::NoRoom);
             }
             Err(_) => return finish(&stream, WebSocketEnd::Gone),

@@ -48,7 +48,10 @@ pub(super) fn turn(place: &Place, socket: &mut Socket) {
                 return;
             }
             Err(error) => {
-                core.counters().shed(if matches!(error, Error::Peer(_)) { Shed::Misbehaviour } else { Shed::Body });
+                match error {
+                    Error::Peer(_) => core.counters().shed(Shed::Misbehaviour),
+                    _ => core.shed_for_room(Shed::Body),
+                }
                 wire.fail(core, &error);
             }
         }

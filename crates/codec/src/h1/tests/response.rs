@@ -160,14 +160,20 @@ fn every_status_line_is_well_formed() {
 fn error_responses_close_and_are_complete() {
     for code in 100..1_000 {
         let status = StatusCode::from_u16(code).expect("in range");
-        let answer = std::str::from_utf8(error_response(status)).expect("ASCII");
+        let answer = std::str::from_utf8(error_response(&Method::GET, status)).expect("ASCII");
         let sent: u16 = answer[9..12].parse().expect("digits");
         assert!(sent == code || sent == if (400..500).contains(&code) { 400 } else { 500 }, "{code}: {sent}");
-        assert!(answer.contains("\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"));
+        let (head, line) = answer.split_once("\r\n\r\n").expect("a head");
+        assert!(head.contains("\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"), "{head}");
+        assert!(head.ends_with(&format!("\r\nContent-Length: {}", line.len())), "{answer}");
+        assert_eq!(head.contains("\r\nRetry-After: 1\r\n"), sent == 503);
+        assert_eq!(line, error_line(StatusCode::from_u16(sent).expect("in range")));
+        assert!(line.ends_with('\n') && line.lines().count() == 1, "{line}");
+        assert_eq!(error_response(&Method::HEAD, status), &answer.as_bytes()[..answer.len() - line.len()]);
     }
     for error in [BareLf, RequestLineTooLong, HeadTooLarge, ExpectationUnknown, MethodTooLong, Http2Preface, OutputFull]
     {
-        let answer = error_response(error.status());
+        let answer = error_response(&Method::GET, error.status());
         assert_eq!(answer[9..12], *error.status().as_str().as_bytes(), "{error} has an answer of its own");
     }
 }

@@ -3,7 +3,6 @@
 use ::core::time::Duration;
 use std::rc::Rc;
 
-use http::StatusCode;
 use plimsoll_codec::h2::{ErrorCode, StreamKey};
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::Instant;
@@ -13,6 +12,7 @@ use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::failure::Failure;
 use crate::h2::output::Growing;
 use crate::h2::streams::{Exchange, Incoming};
 use crate::h2::{Http2, Since};
@@ -197,7 +197,7 @@ fn overdue_streams(core: &Core, http2: &mut Http2, now: Instant) {
                 if exchange.must_finish == 0 {
                     core.counters().shed(Shed::Timeout);
                     handlers.extend(exchange.handler.take());
-                    core.fail_stream(parts, stream, StatusCode::SERVICE_UNAVAILABLE);
+                    core.fail_stream(parts, stream, Failure::OVERDUE);
                     continue;
                 }
             }

@@ -65,7 +65,7 @@ impl<S: Service> Engine<S> {
             core.say_farewell(&mut http2);
         }
         let Ok(mut exchange) = exchange else {
-            core.counters().shed(Shed::Head);
+            core.shed_for_room(Shed::Head);
             core.with_parts(&mut http2, |parts| core.break_off(parts, stream, ErrorCode::RefusedStream));
             *place = Some(http2);
             return true;
@@ -90,7 +90,7 @@ impl<S: Service> Engine<S> {
                 }
             }
             Answered::NoRoom => {
-                core.counters().shed(Shed::Body);
+                core.shed_for_room(Shed::Body);
                 core.with_parts(&mut http2, |parts| core.refuse_stream(parts, stream));
             }
         }
