@@ -76,11 +76,14 @@ impl Route {
         }
     }
 
-    fn allows(self, method: &Method) -> bool {
-        match self {
-            Self::Index | Self::Baseline => matches!(*method, Method::GET | Method::HEAD | Method::POST),
-            Self::Upload | Self::Echo => *method == Method::POST,
-            _ => matches!(*method, Method::GET | Method::HEAD),
+    fn allows(self, request: &Request) -> bool {
+        match (self, request.method()) {
+            (Self::Upload | Self::Echo, method) => *method == Method::POST,
+            (_, &Method::GET | &Method::HEAD) => true,
+            (Self::Index | Self::Baseline, &Method::POST) => true,
+            // RFC 8441: how a WebSocket begins on a stream of HTTP/2.
+            (Self::WebSocket, &Method::CONNECT) => is_websocket(request.connect_protocol()),
+            _ => false,
         }
     }
 }
@@ -93,7 +96,7 @@ pub(crate) fn answer(mut request: Request, state: State) -> impl Future<Output =
     let route = Route::of(request.path());
     async move {
         let Some(route) = route else { return Ok(unknown(&request)) };
-        if !route.allows(request.method()) {
+        if !route.allows(&request) {
             return Ok(not_allowed(route.allow()));
         }
         match route {
@@ -130,6 +133,10 @@ fn unknown(request: &Request) -> Response {
         (&Method::CONNECT, _) => not_allowed("GET, HEAD, POST, OPTIONS"),
         _ => Response::text("not found\n").with_status(StatusCode::NOT_FOUND),
     }
+}
+
+fn is_websocket(protocol: Option<&str>) -> bool {
+    protocol.is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket"))
 }
 
 fn not_allowed(allow: &str) -> Response {
@@ -236,7 +243,7 @@ POST /echo                 the body back, as it comes
 GET  /blob/{bytes}         that many bytes, up to 1 TiB, from one shared buffer
 GET  /delay/{ms}           ok, a while later (60000 at most)
 GET  /headers              the request's fields
-GET  /ws                   WebSocket echo
+GET  /ws                   WebSocket echo; on HTTP/2 by extended CONNECT
 GET  /metrics              what the server holds and has done, for Prometheus
 
 HEAD answers as GET does, without the body. OPTIONS * answers 204.

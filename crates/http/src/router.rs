@@ -115,6 +115,23 @@ impl<S: Clone + Send + 'static> Router<S> {
         self.route(Method::POST, path, handler)
     }
 
+    /// Adds a route for WebSockets, whose handler is one of [`Request::serve_websocket`] or [`Request::upgrade_websocket`]: they come as `GET` on HTTP/1.1,
+    /// and as `CONNECT` on streams of HTTP/2 (RFC 8441).
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Message, Request, Response, Router, WebSocketConfig, WebSocketRef};
+    ///
+    /// async fn echo(req: Request) -> Result<Response, Error> {
+    ///     req.serve_websocket(&WebSocketConfig::default(), |socket: &mut WebSocketRef<'_>, message: Message| socket.send(message))
+    /// }
+    ///
+    /// let routes = Router::new().websocket("/ws", echo);
+    /// assert!(routes.check().is_ok());
+    /// ```
+    pub fn websocket<A: 'static>(self, path: &str, handler: impl Handler<S, A>) -> Self {
+        self.route(Method::GET, path, handler.clone()).route(Method::CONNECT, path, handler)
+    }
+
     /// Adds a route for `PUT`.
     pub fn put<A: 'static>(self, path: &str, handler: impl Handler<S, A>) -> Self {
         self.route(Method::PUT, path, handler)

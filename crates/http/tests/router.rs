@@ -9,9 +9,11 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use plimsoll_http::{Error, Request, Response, Router, Server, StatusCode};
+use plimsoll_http::{Error, Message, Request, Response, Router, Server, StatusCode, WebSocketConfig, WebSocketRef};
+use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Spawner, sleep, spawn};
 
+use rig::frames::{Client, END_HEADERS, HEADERS, block, frame};
 use rig::{in_simulation, on_each, talk};
 
 #[derive(Clone)]
@@ -88,6 +90,33 @@ fn requests_find_their_routes() {
         assert!(asked.contains("\r\nAllow: GET, HEAD, OPTIONS\r\n"), "{asked}");
         let head = ask(address, "HEAD /users/7", "").await;
         assert!(head.contains("\r\nContent-Length: 3\r\n"), "{head}");
+        Spawner::current().stop();
+        serving.await.expect("no panic")
+    });
+}
+
+#[test]
+fn a_route_for_websockets_takes_both_forms() {
+    on_each("router of WebSockets", async || {
+        let server = Server::bind("127.0.0.1:0")?;
+        let address = server.local_addr();
+        let echo = async |req: Request| {
+            req.serve_websocket(&WebSocketConfig::default(), |socket: &mut WebSocketRef<'_>, message: Message| {
+                socket.send(message)
+            })
+        };
+        let serving = spawn(server.serve_routes(Router::new().websocket("/", echo)))?;
+        let mut socket = TcpStream::connect(address).await?;
+        socket.send_bytes([rig::websocket::HANDSHAKE, "\r\n"].concat().as_bytes()).await?;
+        let answer = socket.recv().await?.expect("an answer");
+        assert!(answer.starts_with(b"HTTP/1.1 101 "), "{}", answer.escape_ascii());
+        let mut client = Client::connect(address, &[]).await?;
+        let target = [(":scheme", "http"), (":authority", "h"), (":path", "/"), ("sec-websocket-version", "13")];
+        let connect = [&[(":method", "CONNECT"), (":protocol", "websocket")], &target[..]].concat();
+        client.send(&frame(HEADERS, END_HEADERS, 1, &block(&connect))).await?;
+        let head = client.next_of(HEADERS).await?;
+        assert!(head.has_status(200) && !head.ends_stream(), "{head:?}");
+        drop((socket, client));
         Spawner::current().stop();
         serving.await.expect("no panic")
     });
