@@ -6,6 +6,7 @@
 
 mod flags;
 mod items;
+mod legend;
 mod metrics;
 mod routes;
 
@@ -31,9 +32,11 @@ fn main() -> ExitCode {
 }
 
 fn run(flags: &Flags) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let runtime = flags.runtime.builder().build()?;
+    let runtime = flags.runtime.build()?;
     if flags.plan {
-        print(&plimsoll::http::plan(&runtime, routes::ANSWER_BYTES).to_string());
+        let plan = plimsoll::http::plan(&runtime, routes::ANSWER_BYTES);
+        let _closed = std::io::stderr().write_all(legend::of(&plan).as_bytes());
+        print(&plan.to_string());
         return Ok(ExitCode::SUCCESS);
     }
     let log = match &flags.access_log {

@@ -13,12 +13,12 @@ use std::process::ExitCode;
 pub use crate::log::log_to_stderr;
 use clap::Parser;
 use clap::error::ErrorKind;
-use plimsoll::{Builder, DriverChoice, MemoryLimit, Report, Runtime};
+use plimsoll::{DriverChoice, MemoryLimit, Report, Runtime};
 
 /// How large the runtime is, and on what it runs.
 #[derive(Debug, clap::Args)]
 pub struct RuntimeFlags {
-    /// Workers, 1 to 1024 [default: the processors this process may use]
+    /// Workers, 1 to 1024 [default: the processors this process may use, or what half of the line carries]
     #[arg(long, value_name = "N", value_parser = workers)]
     workers: Option<usize>,
     /// The memory line, with the unit B, KiB, MiB or GiB
@@ -30,13 +30,26 @@ pub struct RuntimeFlags {
 }
 
 impl RuntimeFlags {
-    /// The runtime that was asked for; SIGINT and SIGTERM stop it.
-    pub fn builder(&self) -> Builder {
+    /// The runtime that was asked for; SIGINT and SIGTERM stop it. When the line carries fewer workers than there are processors, stderr says so.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::build`](plimsoll::Builder::build).
+    pub fn build(&self) -> plimsoll::Result<Runtime> {
         let builder = Runtime::builder().memory(self.memory).driver(self.driver).signals(true);
-        match self.workers {
+        let runtime = match self.workers {
             Some(workers) => builder.workers(workers),
             None => builder,
         }
+        .build()?;
+        if let Some(processors) = runtime.lowered_from() {
+            let (workers, line) = (runtime.workers(), runtime.budget().limit().as_bytes());
+            let _closed = writeln!(
+                std::io::stderr(),
+                "workers: {workers} for {processors} processors: more would take over half of the memory line of {line} bytes"
+            );
+        }
+        Ok(runtime)
     }
 
     /// Serves on the runtime that was asked for, until it is stopped; at its end the report is written, see [`finish`].
@@ -44,7 +57,7 @@ impl RuntimeFlags {
         &self,
         serve: impl AsyncFnOnce(&Runtime) -> Result<(), Box<dyn std::error::Error>>,
     ) -> Result<ExitCode, Box<dyn std::error::Error>> {
-        let runtime = self.builder().build()?;
+        let runtime = self.build()?;
         let served = runtime.block_on(serve(&runtime));
         let report = runtime.shutdown();
         served?;
@@ -69,10 +82,16 @@ pub fn parse<F: Parser>() -> Parsed<F> {
         Ok(flags) => Parsed::Run(flags),
         Err(error) if error.kind() == ErrorKind::DisplayHelp => Parsed::Help(error.to_string()),
         Err(error) => {
-            // What is wrong may be said in several lines; hints follow after an empty one.
+            // What is wrong may be said in several lines; hints follow after an empty one. Of those, what was probably meant is for the same line.
             let text = error.to_string();
-            let lines: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
-            let line = lines.join(" ");
+            let mut lines = text.lines().map(str::trim);
+            let wrong: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+            let mut line = wrong.join(" ");
+            if let Some(similar) =
+                lines.find_map(|hint| hint.strip_prefix("tip: ").filter(|tip| tip.contains("similar")))
+            {
+                line = format!("{line}; {similar}");
+            }
             Parsed::Wrong(line.strip_prefix("error: ").unwrap_or(&line).to_owned())
         }
     }

@@ -17,13 +17,11 @@ use crate::gauges::Gauges;
 use crate::inbox::Inbox;
 use crate::runtime::{Runtime, Simulation};
 use crate::shared::Shared;
+use crate::workers::{WorkerCount, WorkerNeed};
 use crate::{Error, Result, sys};
 
 /// Workers of a runtime at most.
 pub(crate) const WORKERS_MAX: usize = 1_024;
-
-/// Bytes of line that a worker needs beside its fixed parts, to do anything at all: a few pages of slots, an exchange, a credit quantum.
-const WORKING_BYTES_MIN: u64 = 256 * 1024;
 
 /// The progress reserve of a worker: 128 KiB to grow by and 64 KiB for control output,
 const RESERVE_BYTES: u64 = 192 * 1024;
@@ -34,7 +32,7 @@ const RESERVE_PART: u64 = 16;
 ///
 /// | setting | default |
 /// |---|---|
-/// | workers | the processors this process may use |
+/// | workers | the processors this process may use, or as many as half of the line carries |
 /// | memory | 64 MiB, at most 60 % of a container's limit |
 /// | driver | io_uring where it works, else mio |
 /// | signals | SIGINT and SIGTERM are left alone |
@@ -65,6 +63,8 @@ pub struct Builder {
     pub(crate) container: Container,
     pub(crate) wait_timeout: Duration,
     pub(crate) reserve_bytes: Option<u64>,
+    /// The processors, when the line does not carry a worker for each.
+    pub(crate) lowered_from: Option<usize>,
 }
 
 /// Whose memory limit lowers the line.
@@ -102,12 +102,14 @@ impl Default for Builder {
             container: Container::OfProcess,
             wait_timeout: Duration::from_secs(10),
             reserve_bytes: None,
+            lowered_from: None,
         }
     }
 }
 
 impl Builder {
-    /// How many workers, 1 to 1,024. The first runs on the thread that calls [`Runtime::block_on`], the others on threads of their own.
+    /// How many workers, 1 to 1,024. The first runs on the thread that calls [`Runtime::block_on`], the others on threads of their own. A number that the
+    /// line does not carry is an error; without one there are fewer than processors then, see [`Runtime::lowered_from`].
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
@@ -223,17 +225,23 @@ impl Builder {
     /// # Errors
     ///
     /// [`Error::LineTooLow`], [`Error::Driver`] for a forced driver that is not available, [`Error::Config`] for values out of range.
-    pub fn build(mut self) -> Result<Runtime> {
+    pub fn build(self) -> Result<Runtime> {
+        let processors = sys::available_workers();
+        self.build_on(processors)
+    }
+
+    /// The same on so many processors.
+    pub(crate) fn build_on(mut self, processors: usize) -> Result<Runtime> {
         self.container = Container::Given(self.container.limit());
-        let workers = self.workers.unwrap_or_else(|| sys::available_workers().min(WORKERS_MAX));
-        self.check(workers)?;
+        let processors = processors.min(WORKERS_MAX);
+        self.check(self.workers.unwrap_or(processors))?;
         let selected = select(self.driver)?;
         self.lower_line();
-        match self.clone().start(selected, workers) {
+        match self.clone().start(selected, processors) {
             // One ring worked, but not as many as there are workers: locked memory is short.
             Err(Error::Driver(ReactorError::System { step, errno })) if self.may_fall_back(&selected) => {
                 let mio = select(DriverChoice::Mio)?;
-                self.start(Selected { reason: Some((step, errno)), ..mio }, workers)
+                self.start(Selected { reason: Some((step, errno)), ..mio }, processors)
             }
             started => started,
         }
@@ -258,11 +266,22 @@ impl Builder {
         self.driver == DriverChoice::Auto && selected.kind == DriverKind::Uring
     }
 
-    fn start(self, selected: Selected, workers: usize) -> Result<Runtime> {
-        let needed_bytes = self.fixed_bytes(&selected, workers)? + workers as u64 * WORKING_BYTES_MIN;
-        if needed_bytes > self.memory.as_bytes() {
-            return Err(Error::LineTooLow { needed_bytes, line_bytes: self.memory.as_bytes() });
-        }
+    fn start(mut self, selected: Selected, processors: usize) -> Result<Runtime> {
+        let need = WorkerNeed::new(self.fixed_bytes(&selected)?, self.worker_stack_bytes as u64);
+        let workers = match need.choose(self.workers, processors, self.memory.as_bytes())? {
+            WorkerCount::AsAsked(workers) => workers,
+            WorkerCount::Lowered(workers) => {
+                tracing::warn!(
+                    workers,
+                    processors,
+                    line_bytes = self.memory.as_bytes(),
+                    "fewer workers than processors: more would take over half of the memory line"
+                );
+                self.lowered_from = Some(processors);
+                workers
+            }
+        };
+        self.workers = Some(workers);
         let shared = self.shared(workers, false);
         if let Some(container) = self.container.limit() {
             shared.budget.set_container_bytes(container.bytes);
@@ -287,15 +306,15 @@ impl Builder {
         PoolConfig::default().workers(workers as u32)
     }
 
-    /// What the fixed parts of `workers` workers take, found by making one under a generous line.
-    fn fixed_bytes(&self, selected: &Selected, workers: usize) -> Result<u64> {
+    /// What the fixed parts of a worker take without its stack, found by making one under a generous line.
+    fn fixed_bytes(&self, selected: &Selected) -> Result<u64> {
         let budget = Budget::new(MemoryLimit::gib(4));
-        let pool = Pool::new(&budget, self.pool_config(workers))?;
+        let pool = Pool::new(&budget, self.pool_config(1))?;
         let blocking = Blocking::new(self.blocking, &budget);
         let driver = Driver::new(selected, &self.driver_config, &pool, &blocking)?;
-        let one = budget.charged();
+        let bytes = budget.charged();
         drop(driver);
-        Ok(one * workers as u64 + (workers as u64 - 1) * self.worker_stack_bytes as u64)
+        Ok(bytes)
     }
 
     fn shared(&self, workers: usize, simulated: bool) -> Arc<Shared> {
@@ -329,10 +348,13 @@ impl Builder {
     /// Errors of the start that mean that the line is too low say so.
     pub(crate) fn too_low(&self, error: ReactorError) -> Error {
         match error {
-            ReactorError::OverBudget(over) => Error::LineTooLow {
-                needed_bytes: self.memory.as_bytes() + over.wanted_bytes(),
-                line_bytes: self.memory.as_bytes(),
-            },
+            ReactorError::OverBudget(over) => {
+                let (line_bytes, workers) = (self.memory.as_bytes(), self.workers.unwrap_or(1));
+                let needed_bytes = line_bytes + over.wanted_bytes();
+                let worker_bytes = needed_bytes.div_ceil(workers as u64);
+                let workers_max = (line_bytes / worker_bytes) as usize;
+                Error::LineTooLow { needed_bytes, line_bytes, workers, worker_bytes, workers_max }
+            }
             other => Error::Driver(other),
         }
     }

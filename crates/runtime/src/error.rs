@@ -20,12 +20,18 @@ pub enum Error {
     Shed(Shed),
     /// An account refused.
     Account(AccountError),
-    /// The line is too low to start at all.
+    /// The line is too low to start with so many workers.
     LineTooLow {
-        /// What the fixed parts need, in bytes.
+        /// What they need, in bytes.
         needed_bytes: u64,
         /// What was given, in bytes.
         line_bytes: u64,
+        /// How many there should be.
+        workers: usize,
+        /// What each of them needs, in bytes; the first one less than the others, as it has the stack of its caller.
+        worker_bytes: u64,
+        /// How many the line carries; 0 when it is too low to start at all.
+        workers_max: usize,
     },
     /// A value of the builder is out of range.
     Config(&'static str),
@@ -57,11 +63,17 @@ impl fmt::Display for Error {
             Self::OverBudget(over) => over.fmt(f),
             Self::Shed(shed) => shed.fmt(f),
             Self::Account(error) => error.fmt(f),
-            Self::LineTooLow { needed_bytes, line_bytes } => write!(
-                f,
-                "a memory line of {line_bytes} bytes is too low to start: at least {needed_bytes} bytes ({} KiB) are needed",
-                needed_bytes.div_ceil(1024)
-            ),
+            &Self::LineTooLow { needed_bytes, line_bytes, workers, worker_bytes, workers_max } => {
+                let (kib, plural) = (needed_bytes.div_ceil(1024), if workers == 1 { "" } else { "s" });
+                write!(
+                    f,
+                    "a memory line of {line_bytes} bytes is too low for {workers} worker{plural}: at least {needed_bytes} bytes ({kib} KiB) are needed"
+                )?;
+                match workers_max {
+                    0 => write!(f, ", {worker_bytes} for each: raise the line"),
+                    max => write!(f, ", {worker_bytes} for each; it carries {max}: ask for no more, or raise the line"),
+                }
+            }
             Self::Config(what) => f.write_str(what),
             Self::Driver(error) => error.fmt(f),
             Self::Pool(error) => error.fmt(f),

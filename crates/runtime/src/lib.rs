@@ -59,6 +59,7 @@ mod token;
 mod waiters;
 mod worker;
 pub mod worker_tasks;
+mod workers;
 
 pub use builder::Builder;
 pub use container::ContainerLimit;

@@ -223,6 +223,22 @@ impl Runtime {
         self.shared.inboxes.len()
     }
 
+    /// The processors, if the line does not carry a worker for each of them and nobody asked for a number of workers: there are fewer then.
+    /// Programs had better say so.
+    ///
+    /// ```
+    /// use plimsoll_runtime::{MemoryLimit, Runtime};
+    ///
+    /// let runtime = Runtime::builder().memory(MemoryLimit::mib(2)).build()?;
+    /// if let Some(processors) = runtime.lowered_from() {
+    ///     assert!(runtime.workers() < processors);
+    /// }
+    /// # Ok::<(), plimsoll_runtime::Error>(())
+    /// ```
+    pub fn lowered_from(&self) -> Option<usize> {
+        self.builder.lowered_from
+    }
+
     /// The process's budget.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.shared.budget

@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use socket2::{Domain, Socket, Type};
 
-use crate::process::{Arena, drivers, run};
+use crate::client::Client;
+use crate::process::{Arena, Report, Running, drivers, run};
 
 /// It must end at once with code 2 and one clear line.
 #[track_caller]
@@ -48,6 +49,61 @@ fn a_line_too_low_to_start_says_what_is_needed() {
         let arena = Arena::start(driver, &["--memory", needed, "--workers", "1"]);
         assert!(arena.ready.contains(&format!(" memory={needed}")), "{}", arena.ready);
         arena.stop();
+    }
+}
+
+#[test]
+fn a_flag_that_is_nearly_right_is_suggested() {
+    for (written, meant) in [("--memroy", "--memory"), ("--worker", "--workers"), ("--access-logs", "--access-log")] {
+        refused(&[&format!("{written}=1")], &format!("a similar argument exists: '{meant}'"));
+    }
+}
+
+fn under_64_mib<'a>(driver: &'a str, workers: &'a str) -> [&'a str; 8] {
+    ["--driver", driver, "--listen", "127.0.0.1:0", "--memory", "64MiB", "--workers", workers]
+}
+
+#[test]
+fn more_workers_than_the_line_carries_are_refused_with_what_it_carries() {
+    for driver in drivers() {
+        refused(&under_64_mib(driver, "60"), "too low for 60 workers");
+        refused(&under_64_mib(driver, "60"), "for each; it carries ");
+        let ended = run("arena", &under_64_mib(driver, "60"));
+        let number = |before: &str| -> u64 {
+            let rest =
+                ended.stderr.split(before).nth(1).unwrap_or_else(|| panic!("{before} is not in {}", ended.stderr));
+            rest.split(|byte: char| !byte.is_ascii_digit()).next().and_then(|text| text.parse().ok()).expect("a number")
+        };
+        let (needed, each, most) = (number("at least "), number("are needed, "), number("it carries "));
+        assert!(each * most < 66 << 20 && each * 61 > needed && needed > each * 59, "{}", ended.stderr);
+        refused(&under_64_mib(driver, &(most + 1).to_string()), &format!("it carries {most}:"));
+        let (mut arena, ready) = Running::start("arena", &under_64_mib(driver, &most.to_string()));
+        assert!(ready.contains(&format!(" workers={most} ")), "{ready}");
+        let address = ready.split_once("http://").and_then(|(_, rest)| rest.split(' ').next()).expect("an address");
+        let mut client = Client::connect(address.parse().expect("an address"));
+        assert_eq!(client.get("/pipeline").status, 200, "all of them have what they need to serve");
+        arena.signal("TERM");
+        assert_eq!(arena.wait().code, Some(0));
+    }
+}
+
+#[test]
+fn the_default_number_of_workers_is_lowered_and_stderr_says_so() {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if processors == 1 {
+        println!("skipped: one processor has one worker under any line");
+        return;
+    }
+    for driver in drivers() {
+        let flags = ["--driver", driver, "--listen", "127.0.0.1:0", "--memory", "2MiB"];
+        let (mut arena, ready) = Running::start("arena", &flags);
+        assert!(ready.contains(" workers=1 memory=2097152"), "{ready}");
+        arena.signal("TERM");
+        let ended = arena.wait();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let said = format!("workers: 1 for {processors} processors: more would take over half of the memory line");
+        assert!(ended.stderr.starts_with(&said), "{}", ended.stderr);
+        Report::parse(&ended.stderr);
     }
 }
 
@@ -127,7 +183,15 @@ fn the_plan_is_a_sum() {
     const APART: [&str; 3] = ["http2_parked", "http2_active", "http2_stream"];
     for driver in drivers() {
         let ended = run("arena", &["--plan", "--driver", driver, "--workers", "2", "--memory", "64MiB"]);
-        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+        assert_eq!(ended.code, Some(0));
+        let names = ended.stdout.lines().filter_map(|line| line.split(' ').next());
+        let mut legend = ended.stderr.lines().map(|line| line.split_whitespace().take(2).collect::<Vec<_>>());
+        assert_eq!(legend.next(), Some(vec!["memory", "plan"]), "{}", ended.stderr);
+        for name in names {
+            let unit = if ["parked_max", "active_max"].contains(&name) { "connections" } else { "bytes" };
+            assert_eq!(legend.next(), Some(vec![name, unit]), "the legend has the same order: {}", ended.stderr);
+        }
+        assert_eq!(legend.next(), None);
         let lines: Vec<(&str, u64)> = ended
             .stdout
             .lines()

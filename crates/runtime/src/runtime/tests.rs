@@ -101,13 +101,33 @@ fn a_world_full_of_faults_is_survived() {
 #[test]
 fn a_line_that_is_too_low_says_how_much_is_needed() {
     let low = Runtime::builder().workers(2).memory(MemoryLimit::kib(100)).build();
-    let Err(Error::LineTooLow { needed_bytes, line_bytes }) = low else { panic!("100 KiB are not enough: {low:?}") };
+    let Err(Error::LineTooLow { needed_bytes, line_bytes, workers: 2, workers_max: 0, .. }) = low else {
+        panic!("100 KiB are not enough: {low:?}")
+    };
     assert_eq!(line_bytes, 100 * 1024);
     let enough = Runtime::builder().workers(2).memory(MemoryLimit::bytes(needed_bytes)).build();
     let runtime = enough.expect("what it says is needed is enough");
     let echoed = runtime.block_on(echo_everywhere()).expect("and something can be done");
     assert_eq!(echoed, 2 * 5 * 3_000);
     assert!(runtime.shutdown().is_clean());
+}
+
+#[test]
+fn without_a_number_there_are_as_many_workers_as_the_line_carries() {
+    for driver in [DriverChoice::Mio, DriverChoice::Auto] {
+        let builder = Runtime::builder().driver(driver).memory(MemoryLimit::mib(8));
+        let runtime = builder.clone().build_on(40).expect("it starts with fewer");
+        assert!((2..40).contains(&runtime.workers()), "{}", runtime.workers());
+        assert_eq!(runtime.lowered_from(), Some(40));
+        let echoed = runtime.block_on(echo_everywhere()).expect("something can be done");
+        assert_eq!(echoed, runtime.workers() * 5 * 3_000);
+        assert_eq!(runtime.budget().level(), plimsoll_pool::Level::Calm);
+        assert!(runtime.shutdown().is_clean());
+        let error = builder.workers(40).build_on(2).expect_err("what is asked for is done or refused").to_string();
+        assert!(error.contains("too low for 40 workers") && error.contains("it carries "), "{error}");
+        let enough = Runtime::builder().driver(driver).memory(MemoryLimit::mib(16)).build_on(2).expect("it starts");
+        assert_eq!((enough.workers(), enough.lowered_from()), (2, None));
+    }
 }
 
 #[test]
