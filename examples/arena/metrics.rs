@@ -2,6 +2,7 @@
 
 use std::fmt::{Display, Write};
 
+use plimsoll::Resident;
 use plimsoll::http::{Response, Shed};
 use plimsoll::pool::{Budget, Class, Kind, PoolStats};
 
@@ -13,6 +14,7 @@ pub(crate) async fn answer(state: &State) -> Response {
     put_budget(&mut text, &plimsoll::budget());
     put_server(&mut text, state);
     put_runtime(&mut text);
+    put_process(&mut text);
     put_pools(&mut text, &pool_stats().await);
     Response::new(plimsoll::http::StatusCode::OK)
         .body(text.0)
@@ -75,6 +77,19 @@ fn put_runtime(text: &mut Text) {
     text.gauge("tasks", "Live tasks.", metrics.tasks);
     text.gauge("ops_in_flight", "Operations in flight.", metrics.ops_in_flight);
     text.gauge("fds", "Descriptors that the workers hold.", metrics.fds);
+}
+
+/// What the system says: memory of the process, and pages of files, which grow while more of the program's code is used.
+fn put_process(text: &mut Text) {
+    let Some(resident) = Resident::of_process() else { return };
+    let help = "Resident memory of the process: anonymous is its own, file is pages of the program and of rings.";
+    text.family("process_resident_bytes", "gauge", help);
+    for (kind, bytes) in
+        [("anonymous", resident.anonymous_bytes), ("file", resident.file_bytes), ("shared", resident.shared_bytes)]
+    {
+        text.labelled("process_resident_bytes", "kind", kind, bytes);
+    }
+    text.gauge("process_resident_peak_bytes", "The most that all kinds together ever were.", resident.peak_bytes);
 }
 
 /// The figures of the workers' pools. Each worker reads its own, as pools are not shared; one that has no room for that is left out.

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 pub use crate::log::log_to_stderr;
 use clap::Parser;
 use clap::error::ErrorKind;
-use plimsoll::{DriverChoice, MemoryLimit, Report, Runtime};
+use plimsoll::{DriverChoice, MemoryLimit, Report, Resident, Runtime};
 
 /// How large the runtime is, and on what it runs.
 #[derive(Debug, clap::Args)]
@@ -146,9 +146,13 @@ pub fn print_ready(address: SocketAddr, runtime: &Runtime) {
     print(&format!("listening on http://{address}{words}{more}\n"));
 }
 
-/// Writes the report as the last line of stderr; the exit code says whether anything was left over.
+/// Writes the report as the last line of stderr, and before it what the system says is resident; the exit code says whether anything was left over.
 pub fn finish(report: &Report) -> ExitCode {
-    let _closed = writeln!(std::io::stderr(), "{report}");
+    let mut stderr = std::io::stderr().lock();
+    if let Some(resident) = Resident::of_process() {
+        let _closed = writeln!(stderr, "{resident} (bytes; file: pages of the program, not its memory)");
+    }
+    let _closed = writeln!(stderr, "{report}");
     if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -47,6 +47,7 @@ pub mod net;
 mod operation;
 pub mod plan;
 mod release;
+mod resident;
 mod runtime;
 mod shared;
 pub mod signal;
@@ -69,6 +70,7 @@ pub use plimsoll_pool::{Budget, DecayConfig, Kind, Lease, MemoryLimit, OverBudge
 pub use plimsoll_reactor::{
     DriverChoice, DriverKind, Errno, Instant, ReceiveMode, Received, Selected, SendBytes, SharedBytes,
 };
+pub use resident::Resident;
 pub use runtime::{Report, Runtime, Simulation};
 pub use spawn::{
     RemoteHandle, Spawner, budget, metrics, now, pool, pool_stats, spawn, spawn_blocking, spawn_on, unix_seconds,

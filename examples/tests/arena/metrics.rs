@@ -1,7 +1,8 @@
 //! `/metrics`.
 
 use crate::client::Client;
-use crate::process::{Arena, drivers};
+use crate::process::{Arena, PATIENCE, Report, drivers};
+use crate::release::resident_bytes;
 
 /// The value of a sample.
 #[track_caller]
@@ -20,11 +21,12 @@ fn every_name_is_there() {
         assert!(answer.field("content-type").is_some_and(|kind| kind.starts_with("text/plain; version=0.0.4")));
         let text = answer.text();
         let plain = "budget_bytes budget_peak_bytes budget_level kernel_bytes_estimate window_reserved_bytes accepted_total waiters accepting_held accepting_held_total enobufs_total \
-                     released_bytes_total loop_turns_total completions_total tasks ops_in_flight fds";
+                     released_bytes_total loop_turns_total completions_total tasks ops_in_flight fds process_resident_peak_bytes";
         let mut samples: Vec<String> = plain.split(' ').map(|name| format!("plimsoll_{name}")).collect();
         for (name, label, values) in [
             ("budget_charged_bytes", "kind", "fixed slots tasks buffers codec rings stacks"),
             ("connections", "state", "parked active"),
+            ("process_resident_bytes", "kind", "anonymous file shared"),
             ("requests_total", "protocol", "h1 h2 ws"),
             ("responses_total", "code", "404"),
             ("shed_total", "reason", "parked head output body accept misbehaviour timeout"),
@@ -72,5 +74,48 @@ fn the_values_are_true() {
         assert!(of("loop_turns_total") > 0 && of("completions_total") >= 14);
         // The next connection is charged before it is accepted.
         assert_eq!(of("kernel_bytes_estimate") % 13, 0);
+    }
+}
+
+#[test]
+fn memory_and_pages_of_files_are_told_apart() {
+    const CONNECTIONS: usize = 300;
+    const HEAD_BYTES: usize = 8_000;
+    for driver in drivers() {
+        let mut arena = Arena::start(driver, &["--workers", "1", "--memory", "32MiB"]);
+        let resident = |kind: &str| {
+            let answer = Client::connect(arena.address).get("/metrics");
+            value(answer.text(), &format!("plimsoll_process_resident_bytes{{kind=\"{kind}\"}}"))
+        };
+        let (before, file) = (resident("anonymous"), resident("file"));
+        let head = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Filler: {}", "a".repeat(HEAD_BYTES));
+        let begun: Vec<Client> = (0..CONNECTIONS)
+            .map(|_| {
+                let mut client = Client::connect(arena.address);
+                client.send(head.as_bytes());
+                client
+            })
+            .collect();
+        let held = (CONNECTIONS * HEAD_BYTES) as u64;
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while resident("anonymous") < before + held {
+            assert!(std::time::Instant::now() < deadline, "what is kept of heads is anonymous memory");
+        }
+        assert!(resident("file") < file + held, "and no pages of files");
+        assert_eq!(resident("shared"), 0);
+        let kernel_says = resident_bytes(arena.running.id());
+        assert!(resident("anonymous").abs_diff(kernel_says) < held / 2, "{kernel_says}");
+        drop(begun);
+        arena.running.signal("TERM");
+        let stderr = arena.running.wait().stderr;
+        let line = stderr.lines().rev().nth(1).expect("a line before the report");
+        let figure = |name: &str| -> u64 {
+            let word = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+            word.unwrap_or_else(|| panic!("{name} is not in {line}")).parse().expect("a figure")
+        };
+        assert!(line.starts_with("resident anonymous="), "{stderr}");
+        assert!(figure("anonymous") < before + held, "it is back with the system: {line}");
+        assert!(figure("peak") > held && figure("file") > 0 && figure("shared") == 0, "{line}");
+        Report::parse(&stderr);
     }
 }
