@@ -3,6 +3,8 @@
 //! ```text
 //! cargo run --release --example relay -- --listen 127.0.0.1:9000 --to 127.0.0.1:9100
 //! ```
+//!
+//! With several workers, connections may reach the target in another order than they came in: each worker connects for itself.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! Relays in a simulated world: pairs of peers that send what a seed says, at their own pace, and end their halves in any order.
+//! Relays in a simulated world: pairs of peers that send what a seed says, at their own pace, and end their halves in any order. Some pairs
+//! flood: both peers send more than sockets and relay hold before either reads, so that both directions of the relay wait for room at once.
 //!
 //! In a clean world every byte arrives, in order, and the counts of the relay are those of the peers. In one with faults what arrives is a beginning of
 //! what was sent. In both every relay ends, and nothing is left of it.
@@ -20,6 +21,8 @@ struct Part {
     bytes: usize,
     piece: usize,
     send_pause: Duration,
+    /// Reads nothing before, though it sends.
+    read_after: Duration,
     read_pause: Duration,
     /// Goes away when it has got so many.
     drop_after: Option<usize>,
@@ -33,11 +36,33 @@ impl Part {
             bytes: rng.below(scale + 1) as usize,
             piece: rng.between(1, 9_000) as usize,
             send_pause: pause(rng),
+            read_after: Duration::ZERO,
             read_pause: pause(rng),
             drop_after: (rng.below(10) == 0).then(|| rng.below(20_000) as usize),
         }
     }
+
+    /// One that fills everything between the peers before it reads.
+    fn flood(rng: &mut Rng) -> Self {
+        let bytes = HELD_BYTES_MAX + rng.below(100_000) as usize;
+        Self { bytes, send_pause: Duration::ZERO, read_after: FLOOD_TIME, ..Self::new(rng) }
+    }
+
+    /// Both peers of a pair; every third pair floods.
+    fn pair(rng: &mut Rng) -> [Self; 2] {
+        let make = if rng.below(3) == 0 { Self::flood } else { Self::new };
+        [make(rng), make(rng)]
+    }
+
+    fn is_flood(&self) -> bool {
+        !self.read_after.is_zero()
+    }
 }
+
+/// What the sockets of a direction (four buffers of 64 KiB) and the relay (a lease of 128 KiB) hold at most, and the piece of a peer.
+const HELD_BYTES_MAX: usize = 4 * 65_536 + 131_072 + 9_000;
+/// Enough to fill all that in a world where nothing is lost; below the idle timeout.
+const FLOOD_TIME: Duration = Duration::from_secs(5);
 
 /// Byte `at` of what a peer sends.
 fn pattern(at: usize, seed: usize) -> u8 {
@@ -59,16 +84,16 @@ async fn scenario(world: World, mut rng: Rng) -> String {
     let (near, far) = (front.local_addr(), back.local_addr());
     let (mut pairs, mut moved) = (0, 0);
     for _ in 0..rng.between(1, 6) {
-        let parts = [Part::new(&mut rng), Part::new(&mut rng)];
+        let parts = Part::pair(&mut rng);
         let Some((client, left)) = join(&front, near).await else { continue };
         let Some((right, server)) = join(&back, far).await else { continue };
         let clean = world.is_clean && parts.iter().all(|part| part.drop_after.is_none());
-        let idle = Duration::from_secs(rng.between(2, 20));
+        let idle = parts[0].read_after + Duration::from_secs(rng.between(2, 20));
         let relay: JoinHandle<_> = spawn(Relay::new(left, right).idle_timeout(idle).run()).expect("there is room");
         let ends = [(client, 1, 2), (server, 2, 1)];
         let mut peers = Vec::new();
         for ((stream, own, other), part) in ends.into_iter().zip(&parts) {
-            peers.push(spawn(play(stream, part.clone(), own, other)).expect("there is room"));
+            peers.push(spawn(play(stream, part.clone(), own, other, world)).expect("there is room"));
         }
         let relayed = timeout(Duration::from_secs(600), relay).await.expect("a relay ends").expect("no panic");
         let mut got = Vec::new();
@@ -95,7 +120,7 @@ async fn join(listener: &TcpListener, address: SocketAddr) -> Option<(TcpStream,
 }
 
 /// Sends its part and reads the other's; how many bytes came.
-async fn play(stream: TcpStream, part: Part, own: usize, other: usize) -> usize {
+async fn play(stream: TcpStream, part: Part, own: usize, other: usize, world: World) -> usize {
     let (mut read, mut write) = stream.into_split();
     let (bytes, piece, pause) = (part.bytes, part.piece, part.send_pause);
     let sending = spawn(async move {
@@ -110,6 +135,10 @@ async fn play(stream: TcpStream, part: Part, own: usize, other: usize) -> usize 
         write
     });
     let mut sending = sending.expect("there is room");
+    sleep(part.read_after).await;
+    if part.is_flood() && world.is_clean {
+        assert!(!sending.is_finished(), "both directions are full before one of them is read");
+    }
     let mut at = 0;
     while part.drop_after.is_none_or(|bytes| at < bytes) {
         match timeout(Duration::from_secs(200), read.recv()).await {

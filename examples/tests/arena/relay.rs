@@ -97,6 +97,59 @@ fn every_byte_arrives_and_each_half_ends_by_itself() {
     }
 }
 
+/// Both ends of one connection send until nothing goes in any more, and only then read: each direction of the relay waits for room, and neither for
+/// the other. Either end may be the first to end its half.
+#[test]
+fn both_directions_are_full_at_once_and_each_goes_on() {
+    for driver in drivers() {
+        let relay = Relay::start(driver, &[]);
+        for first in [0, 1] {
+            let (client, server) = relay.open();
+            let ends = [&client, &server];
+            let sent = std::thread::scope(|scope| {
+                ends.map(|end| scope.spawn(|| fill(end))).map(|end| end.join().expect("it fills"))
+            });
+            // The one that has ended its half gets all that the other has sent, and that end; then the other way round.
+            for (ends_half, reads) in [(ends[first], ends[1 - first]), (ends[1 - first], ends[first])] {
+                ends_half.shutdown(Shutdown::Write).expect("our half can be ended");
+                let expected = if std::ptr::eq(reads, &client) { sent[1] } else { sent[0] };
+                assert_eq!(drain(reads), expected, "{driver}: as much as the other end has sent");
+            }
+        }
+        relay.stop();
+    }
+}
+
+/// Sends the pattern until the socket has taken nothing for a while; how many bytes it took.
+fn fill(mut stream: &TcpStream) -> usize {
+    let piece: Vec<u8> = (0..64 * 251).map(|at| (at % 251) as u8).collect();
+    stream.set_write_timeout(Some(FULL_AFTER)).expect("a timeout");
+    let mut sent = 0;
+    loop {
+        match stream.write(&piece[sent % piece.len()..]) {
+            Ok(taken) => sent += taken,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return sent,
+            Err(error) => panic!("after {sent} bytes: {error}"),
+        }
+    }
+}
+
+/// Reads the pattern up to the end; how many bytes came.
+fn drain(mut stream: &TcpStream) -> usize {
+    let (mut got, mut room) = (0, vec![0; 64 * 1024]);
+    loop {
+        let len = stream.read(&mut room).expect("bytes or the end");
+        if len == 0 {
+            return got;
+        }
+        assert!(room[..len].iter().zip(got..).all(|(&byte, at)| byte == (at % 251) as u8), "in order, after {got}");
+        got += len;
+    }
+}
+
+/// A socket that takes nothing for so long counts as full. If it was not, the test has less to show and does not fail.
+const FULL_AFTER: std::time::Duration = std::time::Duration::from_millis(400);
+
 #[test]
 fn an_idle_relay_ends_when_it_is_told_to() {
     for driver in drivers() {
