@@ -37,6 +37,8 @@ const CASES: &[Case] = &[
         "POST / host=a body=0\\r\\n\\r\\nab"
     ),
     refused!(400, "9112 7.1", "seventeen digits", b"00000000000000005\r\nhello\r\n0\r\n\r\n"),
+    refused!(400, "9112 7.1", "2^63: longer than any body", b"8000000000000000\r\nhello"),
+    refused!(400, "9112 7.1", "2^64 - 1", b"ffffffffffffffff\r\nhello"),
     refused!(400, "9112 7.1", "2^64", b"10000000000000000\r\nhello"),
     refused!(400, "9112 7.1", "2^64 + 5: a size that wraps round", b"10000000000000005\r\nhello\r\n0\r\n\r\n"),
     refused!(400, "9112 7.1", "no size", b"\r\nhello\r\n0\r\n\r\n"),

@@ -17,10 +17,10 @@ const CASES: &[Case] = &[
     many("6585 5", "100 field lines", b"GET / HTTP/1.1\r\nHost: a\r\n", b"X: y\r\n", 99, TAKEN),
     many("6585 5", "101 field lines", b"GET / HTTP/1.1\r\nHost: a\r\n", b"X: y\r\n", 100, TOO_LARGE),
     many("6585 5", "1,000 field lines", b"GET / HTTP/1.1\r\nHost: a\r\n", b"a:b\r\n", 1_000, TOO_LARGE),
-    long("6585 5", "trailers of 4,096 bytes", TRAILERS, 4_089, b"\r\n\r\n", TAKEN_TRAILERS),
-    long("6585 5", "trailers of 4,097 bytes", TRAILERS, 4_090, b"\r\n\r\n", TOO_LARGE),
-    long("6585 5", "a trailer that does not end", TRAILERS, 9_000, b"\r\n\r\n", TOO_LARGE),
-    many("6585 5", "101 trailer lines", LAST_CHUNK, b"A:b\r\n", 101, TOO_LARGE),
+    long("9110 15.5.14", "trailers of 4,096 bytes", TRAILERS, 4_089, b"\r\n\r\n", TAKEN_TRAILERS),
+    long("9110 15.5.14", "trailers of 4,097 bytes", TRAILERS, 4_090, b"\r\n\r\n", CONTENT_TOO_LARGE),
+    long("9110 15.5.14", "a trailer that does not end", TRAILERS, 9_000, b"\r\n\r\n", CONTENT_TOO_LARGE),
+    many("9110 15.5.14", "101 trailer lines", LAST_CHUNK, b"A:b\r\n", 101, CONTENT_TOO_LARGE),
     chunks(
         "9112 7.1.1",
         "extensions of 16,384 bytes in a message",
@@ -85,6 +85,7 @@ const TAKEN: &[Answer] = &[Answer::Takes("GET / host=a")];
 const TAKEN_TRAILERS: &[Answer] = &[Answer::Takes("POST / host=a trailers=A=4089 bytes")];
 const TOO_LONG: &[Answer] = &[Answer::Status(414)];
 const TOO_LARGE: &[Answer] = &[Answer::Status(431)];
+const CONTENT_TOO_LARGE: &[Answer] = &[Answer::Status(413)];
 
 const CHUNKED: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
 const LAST_CHUNK: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n";

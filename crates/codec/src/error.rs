@@ -72,7 +72,7 @@ pub enum Error {
     ContentLengthRepeated,
     /// A Content-Length that is not 1*DIGIT. RFC 9110 8.6; 400.
     ContentLengthInvalid,
-    /// A Content-Length over 2^64 - 1. RFC 9110 8.6; 400.
+    /// A Content-Length of 2^63 or more, in HTTP/2 of 2^64 or more. RFC 9110 8.6; 400.
     ContentLengthOverflow,
     /// Any Transfer-Encoding in HTTP/1.0. RFC 9112 6.1; 400.
     TransferEncodingInHttp10,
@@ -92,7 +92,7 @@ pub enum Error {
     ExpectationUnknown,
     /// CONNECT or TRACE with a body. RFC 9110 9.3.6, 9.3.8; 400.
     RequestBodyNotAllowed,
-    /// A chunk size that is empty, longer than 16 digits or not hexadecimal. RFC 9112 7.1; 400.
+    /// A chunk size that is empty, longer than 16 digits, not hexadecimal, or 2^63 or more. RFC 9112 7.1; 400.
     ChunkSizeInvalid,
     /// A chunk extension outside of the grammar. RFC 9112 7.1.1; 400.
     ChunkExtensionInvalid,
@@ -102,7 +102,7 @@ pub enum Error {
     ChunkDataUnterminated,
     /// Far more framing than data. RFC 9112 7.1.1; 400.
     ChunkOverhead,
-    /// The trailer section is longer than `trailer_bytes_max`. RFC 6585 5; 431.
+    /// The trailer section is longer than `trailer_bytes_max`, or has more lines than `fields_max`. RFC 9110 15.5.14; 413.
     TrailersTooLarge,
     /// A trailer that frames, routes or authenticates the message. RFC 9110 6.5.1; 400.
     TrailerForbidden,
@@ -219,9 +219,9 @@ impl Error {
             Error::MethodTooLong | Error::TransferCodingUnsupported => StatusCode::NOT_IMPLEMENTED,
             Error::VersionUnsupported => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
             Error::RequestLineTooLong => StatusCode::URI_TOO_LONG,
-            Error::HeadTooLarge | Error::TooManyFields | Error::TrailersTooLarge => {
-                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
-            }
+            Error::HeadTooLarge | Error::TooManyFields => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            // The head was fine: it is the content that is too large.
+            Error::TrailersTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Error::ExpectationUnknown => StatusCode::EXPECTATION_FAILED,
             Error::WebSocketUpgradeMissing | Error::WebSocketVersionUnsupported => StatusCode::UPGRADE_REQUIRED,
             _ => match self.fault() {
@@ -284,7 +284,7 @@ impl Error {
             Error::ConflictingFraming => "Content-Length and Transfer-Encoding exclude each other",
             Error::ContentLengthRepeated => "Content-Length must be given once",
             Error::ContentLengthInvalid => "Content-Length must be digits only",
-            Error::ContentLengthOverflow => "Content-Length does not fit 64 bits",
+            Error::ContentLengthOverflow => "Content-Length is longer than any body can be",
             Error::TransferEncodingInHttp10 => "HTTP/1.0 has no Transfer-Encoding",
             Error::TransferEncodingInvalid => "Transfer-Encoding must be exactly one chunked",
             Error::TransferCodingUnsupported => "no transfer coding but chunked is supported",
@@ -294,7 +294,7 @@ impl Error {
             Error::ConnectionInvalid => "Connection must be a list of tokens",
             Error::ExpectationUnknown => "the only supported expectation is 100-continue",
             Error::RequestBodyNotAllowed => "a request of this method has no body",
-            Error::ChunkSizeInvalid => "a chunk size must be 1 to 16 hexadecimal digits",
+            Error::ChunkSizeInvalid => "a chunk size must be 1 to 16 hexadecimal digits, and less than 2^63",
             Error::ChunkExtensionInvalid => "a chunk extension is not well formed",
             Error::ChunkExtensionsTooLarge => "too many bytes of chunk extensions",
             Error::ChunkDataUnterminated => "the data of a chunk must be followed by CRLF",

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::examined::examined;
 use super::head::field_line;
 use super::syntax::{is_token_byte, trim};
-use super::{Framing, Limits};
+use super::{BODY_BYTES_CEILING, Framing, Limits};
 use crate::Error;
 
 /// What a call of [`BodyDecoder::decode`] found.
@@ -266,7 +266,11 @@ impl BodyDecoder {
                 }
                 // Sixteen digits fill 64 bits exactly, so nothing is shifted out.
                 debug_assert!(value >> 60 == 0);
-                Ok(State::Size { value: value << 4 | hex_value(byte), digits: digits + 1 })
+                let value = value << 4 | hex_value(byte);
+                if value > BODY_BYTES_CEILING {
+                    return Err(Error::ChunkSizeInvalid);
+                }
+                Ok(State::Size { value, digits: digits + 1 })
             }
             (State::Size { digits: 0, .. }, _) => Err(Error::ChunkSizeInvalid),
             (State::Size { value: size, .. }, b'\r') => Ok(State::SizeLf { size }),
@@ -413,7 +417,7 @@ fn search_section(
             return Ok(Some(at + 2));
         }
         if *lines == lines_max {
-            return Err(Error::TooManyFields);
+            return Err(Error::TrailersTooLarge);
         }
         *lines += 1;
         from = at + 2;

@@ -5,7 +5,7 @@
 use http::Version;
 
 use super::syntax::{is_token, trim};
-use super::{Framing, Span};
+use super::{BODY_BYTES_CEILING, Framing, Span};
 use crate::Error;
 
 /// What the fields of a head said, gathered line by line, judged by [`FramingFields::finish`].
@@ -175,7 +175,8 @@ impl FramingFields {
             return Err(Error::ContentLengthInvalid);
         }
         let add = |sum: u64, digit: &u8| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
-        self.content_length = Some(value.iter().try_fold(0, add).ok_or(Error::ContentLengthOverflow)?);
+        let length = value.iter().try_fold(0, add).filter(|&length| length <= BODY_BYTES_CEILING);
+        self.content_length = Some(length.ok_or(Error::ContentLengthOverflow)?);
         Ok(())
     }
 

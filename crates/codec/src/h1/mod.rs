@@ -30,6 +30,7 @@
 //! | `Expect` and `Upgrade` in HTTP/1.0 | ignored |
 //! | a body with CONNECT or TRACE | refused |
 //! | a CONNECT that is answered with anything but 2xx | the connection is closed: what follows may be meant for the tunnel |
+//! | a Content-Length or a chunk size of 2^63 or more | refused: no body is that long, and nobody waits for its end |
 //! | a chunk extension | checked against the grammar, then dropped |
 //! | white space between a chunk size and CRLF | refused |
 //! | trailers that frame, route or authenticate | refused |
@@ -74,3 +75,6 @@ pub use span::{FieldSlot, Span};
 pub use status::{CONTINUE, error_line, error_response};
 pub use target::TargetForm;
 pub use view::{RequestView, SlotTable};
+
+/// No body, and no chunk of one, is longer: what is announced beyond it is a mistake or an attack, and is not waited for.
+const BODY_BYTES_CEILING: u64 = i64::MAX as u64;
