@@ -4,7 +4,7 @@ use http::{Method, StatusCode, Version};
 use plimsoll_codec::Error;
 use plimsoll_codec::h1::{
     BodyDecoder, BodyEvent, BodyLength, Exchange, FIELDS_CEILING, FieldSlot, Framing, HeadSearch, Limits, Next,
-    RequestView, ResponseHead, ResponseState, parse_head, trailers,
+    RequestState, RequestView, ResponseHead, ResponseState, parse_head, trailers,
 };
 use plimsoll_conformance::answers::{Answered, outcome};
 use plimsoll_conformance::h1::{DRAIN_BYTES_MAX, Framed, cases};
@@ -227,6 +227,9 @@ impl Connection<'_> {
             Some(request) => (request.method.clone(), request.version),
             None => (Method::GET, Version::HTTP_11),
         };
+        if self.exchange.request() == RequestState::Body && self.body.contiguous() > DRAIN_BYTES_MAX as u64 {
+            self.exchange.close_after();
+        }
         let head = ResponseHead::new(&method, version, status, length).expect("a right answer");
         let head = head.persistence(self.exchange.persistence());
         done(self.exchange.head_sent(&head));
@@ -256,9 +259,10 @@ pub(crate) fn check_close(framed: &Framed, answers: &[Answered]) -> Result<(), S
     let finals: Vec<&Answered> = answers.iter().filter(|answer| !answer.is_interim()).collect();
     for (at, answer) in finals.iter().enumerate() {
         let is_last = at + 1 == finals.len();
-        // Closed for what came after the answer, which could not know it.
-        let is_late =
-            framed.input.starts_with(b"POST /early") || framed.case.then == plimsoll_conformance::h1::Then::HalfClose;
+        // Closed for what came after the answer, which could not know it. How long a body will be is known where it has a length.
+        let is_in_chunks = framed.input.windows(7).any(|word| word == b"chunked");
+        let is_late = framed.input.starts_with(b"POST /early") && is_in_chunks
+            || framed.case.then == plimsoll_conformance::h1::Then::HalfClose;
         if answer.says_close != is_last && !(is_last && is_late) {
             return Err(format!(
                 "{}: answer {at} of {}: close is {}",

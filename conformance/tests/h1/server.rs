@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::rc::Rc;
 
 use plimsoll_conformance::answers::{Answered, outcome, read};
-use plimsoll_conformance::h1::{Answer, Framed, Outcome, cases};
+use plimsoll_conformance::h1::{Answer, DRAIN_BYTES_MAX, Framed, Outcome, cases};
 use plimsoll_http::{Config, Error, HalfClose, Http2, Request, Response, Server, StatusCode, Upgraded};
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::net::TcpStream;
@@ -127,6 +127,7 @@ async fn run(pieces: Pieces) -> (Vec<Outcome>, Failures) {
         half_close: HalfClose::Answered,
         head_timeout: PATIENCE,
         body_timeout: PATIENCE,
+        drain_bytes_max: DRAIN_BYTES_MAX as u32,
         ..Config::default()
     };
     let server = Server::bind("127.0.0.1:0").expect("a free port").config(config);

@@ -11,6 +11,7 @@ use plimsoll_slab::Key;
 use crate::connection::{Active, Connection, Deadline};
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::patience;
 use crate::server::Service;
 
 impl<S: Service> Engine<S> {
@@ -31,8 +32,23 @@ impl<S: Service> Engine<S> {
         let _no_room = table.receive(key);
     }
 
-    /// The time of a connection that lingers is over.
+    /// The time of a connection that lingers is over: it is closed, unless the rest of its request still comes, and no more slowly than it must.
     pub(crate) fn linger_no_longer(&mut self, key: Key) {
+        let core = Rc::clone(&self.core);
+        let (time, rate) = (core.config.linger_timeout, core.config.body_bytes_per_second_min);
+        let mut table = core.table.borrow_mut();
+        if let Some(Connection::Lingering { dropped_bytes, dropped_before, refused: false }) = table.get_mut(key)
+            && patience::earns((*dropped_bytes - *dropped_before) as usize, rate, time)
+        {
+            *dropped_before = *dropped_bytes;
+            return table.schedule(key, time);
+        }
+        drop(table);
+        self.close_unread(key);
+    }
+
+    /// Closes a connection with what has come so far dropped, so that the close is no reset.
+    fn close_unread(&mut self, key: Key) {
         self.core.table.borrow_mut().discard_now(key, UNREAD_BYTES_MAX);
         self.close(key);
     }
@@ -66,7 +82,7 @@ impl<S: Service> Engine<S> {
         core.counters().shed(Shed::Accept);
         core.counters().refused();
         let are_too_many = core.refused(1) > REFUSED_MAX;
-        core.put(key, Connection::Lingering { dropped_bytes: 0, refused: true });
+        core.put(key, Connection::Lingering { dropped_bytes: 0, dropped_before: 0, refused: true });
         let answer = h1::error_response(&Method::GET, StatusCode::SERVICE_UNAVAILABLE);
         self.turn_away(key, answer, if are_too_many { Told::AndClosed } else { Told::AndWaited });
     }
@@ -94,7 +110,7 @@ impl<S: Service> Engine<S> {
         match told {
             _ if waits => {}
             Told::AndWaited if rest.is_empty() => self.linger(key),
-            Told::AndWaited | Told::AndClosed => self.linger_no_longer(key),
+            Told::AndWaited | Told::AndClosed => self.close_unread(key),
         }
     }
 

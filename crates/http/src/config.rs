@@ -61,13 +61,16 @@ pub struct Config {
     /// How long a request, an answer or a part of a body may wait for memory, when there is none under the line. Then the peer gets 503 if no
     /// answer was begun, else its connection is closed. Default 10 s.
     pub memory_timeout: Duration,
-    /// How long a connection that is closed on our side may go on sending, so that the peer sees the answer. Default 2 s.
+    /// How long a connection that is closed on our side may go on sending, so that the peer sees the answer; anew for as long as the rest of its
+    /// request comes as fast as a [body](Self::body_bytes_per_second_min) must, up to [`drain_bytes_max`](Self::drain_bytes_max). Default 2 s.
     pub linger_timeout: Duration,
     /// How long exchanges may run on after the stop. Default 10 s.
     pub drain_timeout: Duration,
     /// How old a connection may get: the first answer after that closes it, and one that is parked is closed. `None` for no end. Default `None`.
     pub connection_age_max: Option<Duration>,
-    /// Body bytes that are read and dropped after an answer, to keep the connection, or to let the peer see the answer. Default 64 KiB.
+    /// Bytes of a body that no handler wants and that are read and dropped, to keep the connection or to let the peer see the answer. They hold no
+    /// memory, and must come as fast as [other bodies](Self::body_bytes_per_second_min). An answer to a request with a longer body says `Connection: close`.
+    /// A body in chunks does not say how long it is: it is dropped up to here, and then the connection is closed within it. Default 1 GiB.
     pub drain_bytes_max: u32,
     /// Bytes of a body that [`Request::collect`](crate::Request::collect) takes. Default 2 MiB.
     pub collect_bytes_max: usize,
@@ -177,7 +180,7 @@ impl Default for Config {
             linger_timeout: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(10),
             connection_age_max: None,
-            drain_bytes_max: 64 * 1024,
+            drain_bytes_max: 1 << 30,
             collect_bytes_max: 2 * 1024 * 1024,
             output_bytes_max: OUTPUT_BYTES_CEILING,
             body_receive: AdaptiveSize::new(Class::K4, Class::K128),

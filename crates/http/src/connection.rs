@@ -39,15 +39,15 @@ pub(crate) enum Connection {
     /// Is a WebSocket, parked or not.
     WebSocket(PoolBox<Socket>),
     /// Answered and shut down on our side; what still comes is dropped.
-    /// One that was refused as it came is not counted as a connection.
-    Lingering { dropped_bytes: u32, refused: bool },
+    /// One that was refused as it came is not counted as a connection. How much had been dropped when its time began shows whether the peer still sends.
+    Lingering { dropped_bytes: u32, dropped_before: u32, refused: bool },
     /// Taken out for a moment by the one who works on it.
     Taken,
 }
 
 impl Connection {
     /// Answered, and shut down next.
-    pub(crate) const LINGERING: Self = Self::Lingering { dropped_bytes: 0, refused: false };
+    pub(crate) const LINGERING: Self = Self::Lingering { dropped_bytes: 0, dropped_before: 0, refused: false };
 }
 
 impl Default for Connection {
@@ -236,6 +236,12 @@ impl Active {
     /// Whether the handler has taken too long.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         self.handler_left(now).is_some_and(|left| left.is_zero())
+    }
+
+    /// What is wrong with the request's body, if it is malformed and an answer with this status would not say so.
+    pub(crate) fn malformed_for(&self, status: StatusCode) -> Option<plimsoll_codec::Error> {
+        let tells = status.is_client_error() || status.is_server_error();
+        self.decoder.failure().filter(|_| !tells)
     }
 
     /// Whether nothing of an exchange is left but, perhaps, a send in flight.

@@ -11,7 +11,9 @@ use std::rc::{Rc, Weak};
 
 use http::{Method, StatusCode, Version};
 use plimsoll_codec::date::{self, DATE_BYTES};
-use plimsoll_codec::h1::{self, BodyEncoder, BodyLength, BodyOut, Fields, Persistence, ResponseHead, ResponseState};
+use plimsoll_codec::h1::{
+    self, BodyEncoder, BodyLength, BodyOut, Fields, Persistence, RequestState, ResponseHead, ResponseState,
+};
 use plimsoll_pool::{Permit, PoolBox};
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::Table;
@@ -403,6 +405,9 @@ impl Core {
     /// Writes a response, whole or only its head. One that finds no room is left as it is.
     pub(crate) fn write(&self, active: &mut Active, response: &mut Response, length: BodyLength) -> Result<(), Error> {
         let (_, date) = self.date.get();
+        if active.exchange.request() == RequestState::Body && !self.will_drain(active) {
+            active.exchange.close_after();
+        }
         let head = ResponseHead::new(&active.method, active.version, response.status(), length)?
             .persistence(active.exchange.persistence())
             .date(&date)
@@ -411,6 +416,7 @@ impl Core {
         let copied = if body_bytes <= COPY_BYTES_MAX { body_bytes } else { 0 };
         active.output.reserve(&self.pool, HEAD_BYTES_MAX + response.fields().as_bytes().len() + copied)?;
         active.exchange.head_sent(&head)?;
+        active.output.begin_answer();
         head.encode(&mut active.output)?;
         active.body = BodyEncoder::new(head.body());
         let body = ::core::mem::take(response.body_mut());
@@ -461,6 +467,11 @@ impl Core {
     pub(crate) fn answer(&self, active: &mut Active, response: &mut Response) -> Result<(), OverBudget> {
         let is_due = matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue);
         if !active.closing && response.kind() == ResponseKind::Whole && is_due {
+            if let Some(error) = active.malformed_for(response.status()) {
+                active.handler = None;
+                self.fail(active, error.status());
+                return Ok(());
+            }
             let length = response.length();
             match self.write(active, response, length) {
                 Ok(()) => {}
@@ -474,10 +485,16 @@ impl Core {
             return Ok(());
         }
         active.handler = None;
-        self.log_streamed(active);
         let is_whole = response.kind() == ResponseKind::Whole;
         // What another goes on with is not cut short.
         let is_cut_short = active.exchange.response() == ResponseState::Body && active.upgrade.is_none();
+        if !active.closing
+            && is_cut_short
+            && let Some(error) = active.decoder.failure()
+        {
+            self.fail(active, error.status());
+        }
+        self.log_streamed(active);
         if !active.closing && (is_whole || is_cut_short) {
             // A second answer, or one that is cut short: the peer can only be told by closing.
             warn_of_second(response);
@@ -494,13 +511,14 @@ impl Core {
         self.fail(active, Failure::NO_ROOM);
     }
 
-    /// Answers with an error in static bytes, if no answer was begun, and closes afterwards.
+    /// Answers with an error in static bytes, if nothing of an answer has left, and closes afterwards.
     pub(crate) fn fail(&self, active: &mut Active, failure: impl Into<Failure>) {
-        let begun = !matches!(
-            active.exchange.response(),
-            ResponseState::Idle | ResponseState::Head | ResponseState::SentContinue
-        );
-        if begun || active.closing || active.output.has_tail() {
+        let has_left = match active.exchange.response() {
+            ResponseState::Idle | ResponseState::Head | ResponseState::SentContinue => false,
+            ResponseState::Body => active.closing || !self.take_back(active),
+            ResponseState::Done | ResponseState::Upgraded => true,
+        };
+        if has_left || active.closing || active.output.has_tail() {
             return self.abandon(active);
         }
         let failure = failure.into();
@@ -514,6 +532,15 @@ impl Core {
         };
         self.log(active, failure.status, sent_bytes);
         active.closing = true;
+    }
+
+    /// Takes a streamed answer back that was begun, and of which nothing has left; whether it could be.
+    fn take_back(&self, active: &mut Active) -> bool {
+        let is_back = active.output.take_back();
+        if is_back && let Some(status) = active.status.take() {
+            self.counters().response_taken_back(status.as_u16());
+        }
+        is_back
     }
 
     /// An answer that closes the connection, and how many bytes its body has.

@@ -197,10 +197,10 @@ impl<S: Service> Engine<S> {
             }
             Some(Connection::Http2(http2)) => self.go_on_http2(key, http2, Some(bytes)),
             Some(Connection::WebSocket(socket)) => self.go_on_websocket(key, socket, Some(bytes)),
-            Some(Connection::Lingering { dropped_bytes, refused }) => {
+            Some(Connection::Lingering { dropped_bytes, dropped_before, refused }) => {
                 let dropped_bytes = dropped_bytes.saturating_add(bytes.len() as u32);
                 drop(bytes);
-                self.core.put(key, Connection::Lingering { dropped_bytes, refused });
+                self.core.put(key, Connection::Lingering { dropped_bytes, dropped_before, refused });
                 self.linger_on(key, dropped_bytes);
             }
             Some(Connection::Taken) | None => debug_assert!(false, "a connection is put back before its next event"),

@@ -4,6 +4,7 @@ use ::core::ops::Range;
 
 use plimsoll_codec::h1::{BodyEvent, RequestState};
 use plimsoll_runtime::{Kind, Lease};
+use plimsoll_slab::Key;
 
 use crate::connection::Active;
 use crate::core::Core;
@@ -85,6 +86,27 @@ impl Core {
         })
     }
 
+    /// Whether an answer that was begun may go on: one to a request whose body turned out to be malformed is never completed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gone`] when the connection is being closed, [`Error::Peer`] with what is wrong with the body.
+    pub(crate) fn may_go_on(&self, key: Key, active: &mut Active) -> Result<(), Error> {
+        if active.closing {
+            return Err(Error::Gone);
+        }
+        let Some(error) = active.status.and_then(|status| active.malformed_for(status)) else { return Ok(()) };
+        self.fail(active, error.status());
+        self.list(key, active);
+        Err(Error::Peer(error))
+    }
+
+    /// Whether what nobody has read of a body, as its answer begins, will be read and dropped, so that the connection goes on behind it. The answer's
+    /// head says which it is: a client sends its next request only where it finds a server.
+    pub(crate) fn will_drain(&self, active: &Active) -> bool {
+        least_unread(active).is_ok_and(|bytes| bytes <= u64::from(self.config.drain_bytes_max))
+    }
+
     /// Decodes what was received as far as it goes. The data of all chunks is moved together, unless memory is short: what was moved cannot be put
     /// back.
     ///
@@ -136,6 +158,26 @@ impl Core {
                 return Ok(Gathered { is_over: true, ..found });
             }
         }
+    }
+}
+
+/// So many bytes at least are still to be read of a body: those of a length, or in chunks those that have come or were announced.
+///
+/// # Errors
+///
+/// What is wrong with the part that has come.
+fn least_unread(active: &Active) -> Result<u64, plimsoll_codec::Error> {
+    let mut decoder = active.decoder.clone();
+    let mut input = active.input.as_deref().unwrap_or_default();
+    let mut unread = 0;
+    loop {
+        let decoded = decoder.decode(input)?;
+        match decoded.event {
+            BodyEvent::Data(range) => unread += range.len() as u64,
+            BodyEvent::Trailers(_) => {}
+            BodyEvent::NeedMore | BodyEvent::End => return Ok(decoder.contiguous().saturating_add(unread)),
+        }
+        input = &input[decoded.consumed..];
     }
 }
 

@@ -31,9 +31,26 @@ pub(crate) struct Output {
     end: &'static [u8],
     /// A part of a long body, or what goes before it, has been handed over, and not all of it.
     midway: bool,
+    /// Where the answer that was begun last begins in what is gathered, while nothing of it has been handed over.
+    answer_at: Option<u32>,
 }
 
 impl Output {
+    /// An answer begins behind what is gathered.
+    pub(crate) fn begin_answer(&mut self) {
+        debug_assert!(!self.has_tail(), "nothing is gathered behind a tail");
+        self.answer_at = Some(self.gathered_bytes() as u32);
+    }
+
+    /// Drops the answer that was begun last, if nothing of it has been handed over; whether it is gone.
+    pub(crate) fn take_back(&mut self) -> bool {
+        let Some(at) = self.answer_at.take() else { return false };
+        let Some(lease) = &mut self.gathered else { return false };
+        lease.truncate(at as usize);
+        (self.tail, self.end) = (Body::Empty, &[]);
+        true
+    }
+
     /// Whether nothing waits to be sent.
     pub(crate) fn is_empty(&self) -> bool {
         self.gathered.as_ref().is_none_or(|lease| lease.is_empty()) && !self.has_tail()
@@ -208,6 +225,7 @@ impl Output {
     /// Drops bytes that the socket has taken, of what is first.
     fn consume(&mut self, sent: usize) {
         if let Some(lease) = &mut self.gathered {
+            self.answer_at = self.answer_at.and_then(|at| at.checked_sub(sent as u32));
             lease.consume(sent);
             if lease.is_empty() {
                 self.gathered = None;
@@ -225,6 +243,7 @@ impl Output {
 
     /// Takes what is to be sent next.
     pub(crate) fn next_piece(&mut self, pool: &Pool) -> Result<Option<SendBytes>, OverBudget> {
+        self.answer_at = None;
         let piece = match self.gathered.take() {
             Some(lease) if !lease.is_empty() => Some(SendBytes::Lease(lease)),
             // Room may have been made for what was not written then.

@@ -52,6 +52,11 @@ pub(crate) fn moved_on(since: Instant, bytes: usize, bytes_per_second_min: Optio
     bytes_per_second_min.map_or(now, |rate| now.min(since + share(bytes, rate)))
 }
 
+/// Whether bytes that came within `time` came fast enough.
+pub(crate) fn earns(bytes: usize, bytes_per_second_min: Option<u32>, time: Duration) -> bool {
+    bytes_per_second_min.map_or(bytes > 0, |rate| share(bytes, rate) >= time)
+}
+
 /// What so many bytes earn.
 fn share(bytes: usize, bytes_per_second: u32) -> Duration {
     Duration::from_nanos((bytes as u64).saturating_mul(1_000_000_000) / u64::from(bytes_per_second.max(1)))

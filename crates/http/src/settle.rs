@@ -155,6 +155,9 @@ fn arm(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active, ne
         }
         Next::ReadHead => table.receive(key),
         Next::Drain if active.handler.is_none() => table.receive(key),
+        Next::Close { .. } if active.handler.is_none() && active.exchange.request() == RequestState::Body => {
+            table.receive(key)
+        }
         Next::ReadBody | Next::Drain if active.reader.is_some() => receive_body(core, table, key, active),
         // Most likely it asks for more at once; if it does not, the next look finds that out.
         _ if active.fed => Ok(()),

@@ -143,6 +143,10 @@ impl<S: Service> Engine<S> {
                     self.head(key, active, &mut source)
                 }
                 Next::Drain => self.drain(active, &mut source),
+                // The answer is on its way, to a peer that may take nothing of it before it has sent everything.
+                Next::Close { linger: true } if active.exchange.request() == RequestState::Body && !active.closing => {
+                    self.drain(active, &mut source)
+                }
                 _ => Step::Wait(active),
             };
             match step {

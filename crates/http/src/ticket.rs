@@ -147,6 +147,9 @@ impl Ticket {
             if active.closing {
                 return Err(Error::Gone);
             }
+            if let Some(error) = active.malformed_for(response.status()) {
+                return Err(Error::Peer(error));
+            }
             if !matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue) {
                 return Err(Error::Misuse("the request was answered already"));
             }
@@ -167,9 +170,7 @@ impl Ticket {
         self.core.redeem(self.key);
         let polled = self.core.with(self, |active| {
             let piece = body.as_ref().expect("not polled after it was ready").as_slice().len();
-            if active.closing {
-                return Err(Error::Gone);
-            }
+            self.core.may_go_on(self.key, active)?;
             let discard = active.body.due() == Some(0) && active.method == Method::HEAD;
             if !discard && active.exchange.response() != ResponseState::Body {
                 return Err(Error::Misuse("more bytes than were announced"));
@@ -206,9 +207,7 @@ impl Ticket {
             return self.core.h2_finish(self.key, stream);
         }
         let finished = self.core.with(self, |active| {
-            if active.closing {
-                return Err(Error::Gone);
-            }
+            self.core.may_go_on(self.key, active)?;
             let mut encoder = active.body;
             let Ok(end) = encoder.finish() else {
                 self.core.abandon(active);
@@ -233,9 +232,7 @@ impl Ticket {
             return self.core.h2_poll_finish_with(self.key, stream, cx, trailers);
         }
         let polled = self.core.with(self, |active| {
-            if active.closing {
-                return Err(Error::Gone);
-            }
+            self.core.may_go_on(self.key, active)?;
             let bytes = h1::LAST_CHUNK.len() + trailers.as_bytes().len();
             if !active.output.has_room(bytes, self.core.config.output_bytes_max) {
                 active.writer = Some(cx.waker().clone());

@@ -213,7 +213,8 @@ fn a_body_nobody_reads_is_dropped_and_the_connection_kept() {
 #[test]
 fn an_answer_to_a_body_that_is_too_long_to_be_dropped_arrives() {
     on_each("drain or close", async || {
-        let server = serve(Config::default(), |req: Request| async move {
+        let config = Config { drain_bytes_max: 64 * 1024, ..Config::default() };
+        let server = serve(config, |req: Request| async move {
             if req.path() == "/slow" {
                 sleep(Duration::from_millis(2)).await;
             }
