@@ -107,8 +107,9 @@ pub struct Config {
     pub tcp: TcpOptions,
 }
 
-/// What it means that the peer of an HTTP/1 connection ends its half while a handler runs. A connection that is closed and one that is half closed look
-/// the same until something is sent. An answer that is on its way already is always sent to its end.
+/// What it means that the peer of an HTTP/1 connection ends its half while a handler runs that has not begun its answer. A connection that is closed and
+/// one that is half closed look the same until something is sent. An answer that was begun is always sent to its end: its handler is dropped when the
+/// peer resets the connection, as it does when it was closed and more of the answer comes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HalfClose {

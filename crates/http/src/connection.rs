@@ -14,7 +14,9 @@ use ::core::task::Waker;
 use ::core::time::Duration;
 
 use http::{Method, StatusCode, Version};
-use plimsoll_codec::h1::{BodyDecoder, BodyEncoder, BodyOut, Exchange, Framing, HeadSearch, RequestState};
+use plimsoll_codec::h1::{
+    BodyDecoder, BodyEncoder, BodyOut, Exchange, Framing, HeadSearch, RequestState, ResponseState,
+};
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Instant, JoinHandle, Lease, PoolBox};
 
@@ -80,6 +82,8 @@ pub(crate) enum Deadline {
     Send,
     /// Memory, for what the connection waits for.
     Room,
+    /// Nothing, but it must be looked at whether the peer is still there: nothing else tells.
+    Peer,
 }
 
 /// A connection while it is worked on.
@@ -132,7 +136,7 @@ pub(crate) struct Active {
     pub(crate) batch: u32,
     /// Pieces of work that the handler said must be finished.
     pub(crate) must_finish: u32,
-    /// The peer has ended its half, and waits for its answers: nothing tells whether it is still there.
+    /// The peer has ended its half, and gets the answer that is worked on all the same. Only a reset tells that it has gone away.
     pub(crate) half_closed: bool,
     /// A PROXY header is still to come.
     pub(crate) awaits_proxy: bool,
@@ -242,6 +246,11 @@ impl Active {
     pub(crate) fn malformed_for(&self, status: StatusCode) -> Option<plimsoll_codec::Error> {
         let tells = status.is_client_error() || status.is_server_error();
         self.decoder.failure().filter(|_| !tells)
+    }
+
+    /// Whether something of the answer to the request that is worked on was given, so that it is sent to its end whatever the peer does with its half.
+    pub(crate) fn has_begun_answer(&self) -> bool {
+        matches!(self.exchange.response(), ResponseState::Body | ResponseState::Done)
     }
 
     /// Whether nothing of an exchange is left but, perhaps, a send in flight.

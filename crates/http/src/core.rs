@@ -20,7 +20,7 @@ use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{OverBudget, Pool};
 use plimsoll_slab::Key;
 
-use crate::config::Config;
+use crate::config::{Config, HalfClose};
 use crate::connection::{Active, Connection};
 use crate::counters::{Counters, Shed, WorkerCounters};
 use crate::error::Error;
@@ -319,6 +319,11 @@ impl Core {
     pub(crate) fn parked_timeout(&self, born: u32) -> Duration {
         let part = if self.level() >= Level::Yellow { 4 } else { 1 };
         (self.config.keep_alive_timeout / part).min(self.age_left(born))
+    }
+
+    /// Whether a peer that has ended its half gets the answer that is worked on: one that was begun it always gets.
+    pub(crate) fn outlasts_half_close(&self, active: &Active) -> bool {
+        self.config.half_close == HalfClose::Answered || active.has_begun_answer()
     }
 
     /// How full the process is.

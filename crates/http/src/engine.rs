@@ -15,7 +15,7 @@ use plimsoll_runtime::{Instant, Kind, PoolBox, SendBytes, signal, sleep_until};
 use plimsoll_slab::Key;
 
 use crate::closing::take_handler;
-use crate::config::{HalfClose, ProxyProtocol, TcpOptions};
+use crate::config::{ProxyProtocol, TcpOptions};
 use crate::connection::{Active, Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
@@ -276,13 +276,30 @@ impl<S: Service> Engine<S> {
 
     /// The peer has ended its half while a handler runs, or has gone away.
     fn peer_closed(&mut self, key: Key) {
-        if self.core.config.half_close == HalfClose::Answered
-            && let Some(Connection::Active(active)) = self.core.table.borrow_mut().get_mut(key)
-        {
-            active.half_closed = true;
-            return;
+        let core = Rc::clone(&self.core);
+        let mut table = core.table.borrow_mut();
+        let sending = table.is_sending(key);
+        match table.get_mut(key) {
+            Some(Connection::Active(active)) if core.outlasts_half_close(active) => {
+                active.half_closed = true;
+                drop(table);
+                self.look_after(key);
+            }
+            Some(Connection::Active(active)) if sending || !active.output.is_empty() => {
+                // Answers to requests before this one are on their way.
+                active.closing = true;
+                let handler = take_handler(active);
+                drop(table);
+                if let Some(handler) = handler {
+                    handler.abort();
+                }
+                self.look_after(key);
+            }
+            _ => {
+                drop(table);
+                self.close(key);
+            }
         }
-        self.close(key);
     }
 
     /// The peer has sent all it will send.
@@ -304,7 +321,7 @@ impl<S: Service> Engine<S> {
                 self.ended_websocket(key);
             }
             Some(Connection::Active(active)) => {
-                active.half_closed = core.config.half_close == HalfClose::Answered;
+                active.half_closed = core.outlasts_half_close(active);
                 active.exchange.peer_closed();
                 active.decoder.peer_closed();
                 if let Some(reader) = active.reader.take() {
@@ -353,6 +370,12 @@ impl<S: Service> Engine<S> {
             Some(Connection::Lingering { .. }) if !sending => {
                 drop(table);
                 return self.linger_no_longer(key);
+            }
+            Some(Connection::Active(active)) if active.deadline == Deadline::Peer => {
+                active.deadline = Deadline::None;
+                let is_gone = table.is_gone(key);
+                drop(table);
+                return if is_gone { self.close(key) } else { self.look_after(key) };
             }
             Some(Connection::Active(active)) if active.hungry => {
                 drop(table);

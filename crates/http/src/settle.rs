@@ -1,6 +1,7 @@
 //! The end of each step: send what there is, arm what is waited for, set the deadline.
 
 use ::core::cell::RefMut;
+use ::core::time::Duration;
 use std::rc::Rc;
 
 use plimsoll_codec::h1::{Next, RequestState, ResponseState};
@@ -116,6 +117,11 @@ pub(crate) fn is_batch_full(core: &Core, active: &Active) -> bool {
     active.batch >= core.config.read_ahead_requests_max
 }
 
+/// Whether something was read ahead that was not looked at yet: it is no part of a head.
+fn is_ahead(active: &Active) -> bool {
+    active.input.is_some() && active.exchange.request() == RequestState::Idle
+}
+
 enum After {
     Stay,
     Close,
@@ -137,9 +143,13 @@ fn arm(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active, ne
             table.unwatch(key);
             Ok(())
         }
-        _ if active.hungry => table.watch(key),
-        // Output that the peer does not take stops further reads from it.
-        Next::ReadHead if !active.output.is_empty() => {
+        _ if active.hungry && !active.half_closed => table.watch(key),
+        _ if active.hungry => {
+            table.unwatch(key);
+            Ok(())
+        }
+        // Output that the peer does not take stops further reads from it; and what came before is looked at before the end that may be behind it.
+        Next::ReadHead if !active.output.is_empty() || is_ahead(active) && table.is_sending(key) => {
             table.unwatch(key);
             Ok(())
         }
@@ -185,6 +195,9 @@ fn receive_body(core: &Core, table: &mut Table<Connection>, key: Key, active: &A
     }
 }
 
+/// How often it is looked at whether a peer that has ended its half is still there, while nothing is sent that would tell.
+const PEER_LOOK: Duration = Duration::from_secs(1);
+
 /// Sets the deadline that fits what the connection waits for. One that is set already stands: bytes that come are no reason to wait longer
 /// for others.
 fn schedule(core: &Core, table: &mut Table<Connection>, key: Key, active: &mut Active, sends: bool) {
@@ -193,6 +206,7 @@ fn schedule(core: &Core, table: &mut Table<Connection>, key: Key, active: &mut A
         _ if sends => Deadline::Send,
         _ if active.awaits_proxy => Deadline::Proxy,
         _ if active.reader.is_some() => Deadline::Body,
+        _ if active.handler.is_some() && active.half_closed => Deadline::Peer,
         _ if active.handler.is_some() => Deadline::None,
         RequestState::Head => Deadline::Head,
         // Its turn comes.
@@ -215,6 +229,7 @@ fn schedule(core: &Core, table: &mut Table<Connection>, key: Key, active: &mut A
         Deadline::Proxy => Some(config.proxy_header_timeout),
         Deadline::Send => Some(config.send_timeout),
         Deadline::Room => Some(config.memory_timeout),
+        Deadline::Peer => Some(PEER_LOOK),
     };
     match after.map(|after| active.due_after(after, now)).or_else(|| active.handler_left(now)) {
         Some(after) => table.schedule(key, after),

@@ -195,6 +195,7 @@ impl<S: Service> Engine<S> {
         active.dropped_bytes = 0;
         active.reader = None;
         active.writer = None;
+        active.half_closed = false;
         active.handler_until = None;
         (active.upgrade, active.websocket) = (None, None);
         active.grants = 0;

@@ -174,6 +174,14 @@ impl Backend {
         }
     }
 
+    pub(crate) fn is_gone_now(&mut self, fd: Fd) -> bool {
+        match self {
+            // Hang-up and errors are told whatever is asked for.
+            Self::Uring(_) | Self::Mio(_) => sys::poll_now(fd, 0) != Ok(0),
+            Self::Sim(sim) => sim.is_gone_now(fd),
+        }
+    }
+
     pub(crate) fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
         match self {
             Self::Uring(_) | Self::Mio(_) => sys::local_address(fd),

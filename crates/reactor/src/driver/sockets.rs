@@ -142,6 +142,12 @@ impl Driver {
         self.backend_mut().is_readable_now(fd)
     }
 
+    /// Whether a connection was reset or has failed, or both its halves have ended: told without an operation, and without using an error up. A peer
+    /// that has only ended its half, or was closed in silence, is still there.
+    pub fn is_gone_now(&mut self, fd: Fd) -> bool {
+        self.backend_mut().is_gone_now(fd)
+    }
+
     /// The address a socket is bound to.
     ///
     /// # Errors

@@ -196,6 +196,11 @@ impl Sim {
     }
 
     #[inline(never)]
+    pub(crate) fn is_gone_now(&mut self, fd: Fd) -> bool {
+        self.world.kernel_mut().is_gone_now(fd)
+    }
+
+    #[inline(never)]
     pub(crate) fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
         self.world.kernel().local_address(fd)
     }

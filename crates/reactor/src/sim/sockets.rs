@@ -79,10 +79,15 @@ impl View<'_> {
         Some(errno)
     }
 
+    /// Whether there is a hang-up or an error, which end every poll.
+    fn is_gone(&self) -> bool {
+        let hung_up = self.ended() && self.outward.tail() != Tail::Open;
+        hung_up || self.end.life != Life::Live
+    }
+
     /// Whether a poll for `interest` ends.
     fn is_ready(&self, interest: Interest, low_water: Option<u32>) -> bool {
-        let hung_up = self.ended() && self.outward.tail() != Tail::Open;
-        if hung_up || self.end.life != Life::Live {
+        if self.is_gone() {
             return true;
         }
         match interest {
@@ -400,6 +405,18 @@ impl Kernel {
                 self.view(conn, side).is_ready(Interest::Readable, None)
             }
             Object::Socket(Socket { state, .. }) => !matches!(state, SocketState::Connecting(_)),
+        }
+    }
+
+    pub(crate) fn is_gone_now(&mut self, fd: Fd) -> bool {
+        match self.descriptors.get(fd).map(|descriptor| &descriptor.object) {
+            Some(Object::Socket(Socket { state: SocketState::Connected { conn, side }, .. })) => {
+                let (conn, side) = (*conn, *side);
+                self.view(conn, side).is_gone()
+            }
+            Some(Object::Socket(Socket { state, .. })) => !matches!(state, SocketState::Connecting(_)),
+            Some(Object::Listener(_) | Object::File(_)) => false,
+            None => true,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use plimsoll_reactor::{Op, RECEIVE_BYTES_MAX, SendBytes, Shutdown, SocketOption};
+use plimsoll_reactor::{Interest, Op, RECEIVE_BYTES_MAX, SendBytes, Shutdown, SocketOption};
 
 use crate::bench::{Bench, pattern};
 
@@ -80,6 +80,30 @@ pub(crate) fn send_after_reset(bench: &mut Bench) {
     let again = bench.run(Op::Send { fd: server, bytes: SendBytes::Static(b"anybody?") });
     assert_eq!(again.errno(), libc::EPIPE);
     bench.close(server);
+}
+
+/// The end of the peer's half is none of the connection: that is gone when it is reset, or when our half has ended, too.
+pub(crate) fn gone_after_both_halves(bench: &mut Bench) {
+    for is_reset in [true, false] {
+        let (client, server) = bench.pair();
+        assert!(!bench.driver.is_gone_now(server));
+        assert_eq!(bench.run(Op::Shutdown { fd: client, how: Shutdown::Write }).result, Ok(0));
+        assert_eq!(bench.run(Op::Poll { fd: server, interest: Interest::PeerClosed }).result, Ok(0));
+        assert!(!bench.driver.is_gone_now(server), "it may still be reading");
+        if is_reset {
+            bench.driver.set_option(client, SocketOption::Linger(Some(Duration::ZERO))).expect("an option");
+            bench.close(client);
+            bench.settle();
+        } else {
+            assert_eq!(bench.run(Op::Shutdown { fd: server, how: Shutdown::Write }).result, Ok(0));
+        }
+        assert!(bench.driver.is_gone_now(server), "reset: {is_reset}");
+        assert!(bench.driver.is_gone_now(server), "it is not used up");
+        if !is_reset {
+            bench.close(client);
+        }
+        bench.close(server);
+    }
 }
 
 /// A receive that fills its room exactly says nothing about what comes next.

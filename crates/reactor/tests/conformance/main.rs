@@ -46,7 +46,7 @@ cases! {
     CASES:
     streams: echo, answers_without_an_operation, receives_into_several_leases, addresses, large_transfer, receive_before_data, receive_after_data, receive_into, receive_limit,
         socket_options, shared_bytes;
-    ends: end_of_file, end_behind_data, half_close, reset_seen_by_receive, send_after_reset,
+    ends: end_of_file, end_behind_data, half_close, reset_seen_by_receive, send_after_reset, gone_after_both_halves,
         end_in_the_middle_of_a_full_receive;
     listeners: connection_refused, accept_many_at_once, address_in_use, joined_listeners, several_accepts;
     polls: poll_readable, poll_writable, poll_peer_closed, poll_listener, poll_after_a_partial_receive,

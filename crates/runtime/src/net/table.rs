@@ -375,6 +375,13 @@ impl<C: Default> Table<C> {
         Ok(())
     }
 
+    /// Whether the connection was reset, or has failed otherwise: what a [`watch`](Self::watch) cannot tell any more of a peer that has ended its half. A
+    /// peer that was closed in silence is there until something is sent to it.
+    pub fn is_gone(&self, key: Key) -> bool {
+        let fd = self.entries.get(key).expect(OPEN).fd;
+        self.worker.driver.borrow_mut().is_gone_now(fd)
+    }
+
     /// Takes [`watch`](Self::watch) and [`await_readable`](Self::await_readable) back.
     pub fn unwatch(&mut self, key: Key) {
         let entry = self.entry(key);
