@@ -14,9 +14,10 @@ use core::net::SocketAddr;
 use plimsoll_pool::Lease;
 use plimsoll_slab::Key;
 
+use crate::fd::Number;
 use crate::mio::Mio;
 use crate::net::{ListenOptions, SocketKind, SocketOption};
-use crate::op::{Errno, Fd, Shutdown};
+use crate::op::{Errno, Shutdown};
 use crate::sim::{NodeId, Sim};
 use crate::slots::{Raw, Slots};
 use crate::uring::Uring;
@@ -105,20 +106,20 @@ impl Backend {
         }
     }
 
-    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Fd, Error> {
+    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Number, Error> {
         each!(self, backend => backend.listen(address, options))
     }
 
-    pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Fd, Errno> {
+    pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Number, Errno> {
         each!(self, backend => backend.socket(kind))
     }
 
-    pub(crate) fn accept_now(&mut self, listener: Fd) -> Result<Option<Fd>, Errno> {
+    pub(crate) fn accept_now(&mut self, listener: Number) -> Result<Option<Number>, Errno> {
         each!(self, backend => backend.accept_now(listener))
     }
 
     /// An operation on this descriptor must not be made again: it is about to be closed.
-    pub(crate) fn closes(&mut self, fd: Fd, slots: &mut Slots) {
+    pub(crate) fn closes(&mut self, fd: Number, slots: &mut Slots) {
         match self {
             Self::Uring(uring) => uring.closes(fd, slots),
             // They end what waits when the descriptor is closed.
@@ -126,7 +127,7 @@ impl Backend {
         }
     }
 
-    pub(crate) fn close_now(&mut self, fd: Fd, slots: &mut Slots) {
+    pub(crate) fn close_now(&mut self, fd: Number, slots: &mut Slots) {
         match self {
             Self::Uring(uring) => uring.close_now(fd),
             Self::Mio(mio) => mio.close_now(fd, slots),
@@ -134,21 +135,21 @@ impl Backend {
         }
     }
 
-    pub(crate) fn send_now(&mut self, fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
+    pub(crate) fn send_now(&mut self, fd: Number, bytes: &[u8]) -> Result<usize, Errno> {
         match self {
             Self::Uring(_) | Self::Mio(_) => sys::send(fd, bytes),
             Self::Sim(sim) => sim.send_now(fd, bytes),
         }
     }
 
-    pub(crate) fn shutdown_now(&mut self, fd: Fd, how: Shutdown) -> Result<(), Errno> {
+    pub(crate) fn shutdown_now(&mut self, fd: Number, how: Shutdown) -> Result<(), Errno> {
         match self {
             Self::Uring(_) | Self::Mio(_) => sys::shutdown(fd, how),
             Self::Sim(sim) => sim.shutdown_now(fd, how),
         }
     }
 
-    pub(crate) fn discard_now(&mut self, fd: Fd, bytes_max: usize) -> Result<usize, Errno> {
+    pub(crate) fn discard_now(&mut self, fd: Number, bytes_max: usize) -> Result<usize, Errno> {
         match self {
             Self::Uring(_) | Self::Mio(_) => sys::discard(fd, bytes_max),
             Self::Sim(sim) => sim.discard_now(fd, bytes_max),
@@ -157,7 +158,7 @@ impl Backend {
 
     pub(crate) fn receive_now(
         &mut self,
-        fd: Fd,
+        fd: Number,
         leases: &mut [Option<Lease>],
         bytes_max: usize,
     ) -> Result<usize, Errno> {
@@ -167,14 +168,14 @@ impl Backend {
         }
     }
 
-    pub(crate) fn is_readable_now(&mut self, fd: Fd) -> bool {
+    pub(crate) fn is_readable_now(&mut self, fd: Number) -> bool {
         match self {
             Self::Uring(_) | Self::Mio(_) => sys::poll_now(fd, libc::POLLIN).is_ok_and(|ready| ready != 0),
             Self::Sim(sim) => sim.is_readable_now(fd),
         }
     }
 
-    pub(crate) fn is_gone_now(&mut self, fd: Fd) -> bool {
+    pub(crate) fn is_gone_now(&mut self, fd: Number) -> bool {
         match self {
             // Hang-up and errors are told whatever is asked for.
             Self::Uring(_) | Self::Mio(_) => sys::poll_now(fd, 0) != Ok(0),
@@ -182,21 +183,21 @@ impl Backend {
         }
     }
 
-    pub(crate) fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+    pub(crate) fn local_address(&self, fd: Number) -> Result<SocketAddr, Errno> {
         match self {
             Self::Uring(_) | Self::Mio(_) => sys::local_address(fd),
             Self::Sim(sim) => sim.local_address(fd),
         }
     }
 
-    pub(crate) fn peer_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+    pub(crate) fn peer_address(&self, fd: Number) -> Result<SocketAddr, Errno> {
         match self {
             Self::Uring(_) | Self::Mio(_) => sys::peer_address(fd),
             Self::Sim(sim) => sim.peer_address(fd),
         }
     }
 
-    pub(crate) fn set_option(&mut self, fd: Fd, option: SocketOption) -> Result<(), Errno> {
+    pub(crate) fn set_option(&mut self, fd: Number, option: SocketOption) -> Result<(), Errno> {
         match self {
             Self::Uring(_) | Self::Mio(_) => sys::set_option(fd, option),
             Self::Sim(sim) => sim.set_option(fd, option),

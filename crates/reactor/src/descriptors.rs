@@ -6,7 +6,7 @@
 
 use plimsoll_pool::{Charge, Kind, Lease, OverBudget, Pool};
 
-use crate::Fd;
+use crate::fd::Number;
 
 /// Words of a record, as the table keeps them.
 pub(crate) type Record<const WORDS: usize> = [u32; WORDS];
@@ -37,14 +37,14 @@ impl<const WORDS: usize> Descriptors<WORDS> {
     }
 
     /// What is known of a descriptor; the vacant record if nothing is.
-    pub(crate) fn get(&self, fd: Fd) -> Record<WORDS> {
+    pub(crate) fn get(&self, fd: Number) -> Record<WORDS> {
         let (page, at) = Self::place(fd);
         let Some(memory) = self.pages.get(page).and_then(|page| page.memory.as_ref()) else { return Self::VACANT };
         words(&memory[at..at + Self::RECORD_BYTES])
     }
 
     /// Makes sure that [`set`](Self::set) has room for the descriptor.
-    pub(crate) fn reserve(&mut self, fd: Fd) -> Result<(), OverBudget> {
+    pub(crate) fn reserve(&mut self, fd: Number) -> Result<(), OverBudget> {
         let (page, _) = Self::place(fd);
         if page >= self.pages.len() {
             self.grow_directory(page + 1)?;
@@ -65,7 +65,7 @@ impl<const WORDS: usize> Descriptors<WORDS> {
     /// # Panics
     ///
     /// When the record is not vacant and its room was not reserved.
-    pub(crate) fn set(&mut self, fd: Fd, record: Record<WORDS>) {
+    pub(crate) fn set(&mut self, fd: Number, record: Record<WORDS>) {
         let (page, at) = Self::place(fd);
         let Some(Page { memory: Some(memory), used }) = self.pages.get_mut(page) else {
             assert_eq!(record, Self::VACANT, "room was reserved");
@@ -107,7 +107,7 @@ impl<const WORDS: usize> Descriptors<WORDS> {
     }
 
     /// Which page, and where in it.
-    fn place(fd: Fd) -> (usize, usize) {
+    fn place(fd: Number) -> (usize, usize) {
         let number = fd.raw() as usize;
         (number / Self::RECORDS_PER_PAGE, number % Self::RECORDS_PER_PAGE * Self::RECORD_BYTES)
     }

@@ -21,8 +21,9 @@ use plimsoll_pool::{OverBudget, Pool};
 use plimsoll_slab::Key;
 
 use crate::backend::Backend;
+use crate::fd::Number;
 use crate::mio::Mio;
-use crate::op::{Completion, Errno, Fd, Op, Token};
+use crate::op::{Completion, Errno, Op, Token};
 use crate::sim::{self, Sim};
 use crate::slots::{Finished, Slot, SlotState, Slots};
 use crate::uring::Uring;
@@ -98,15 +99,15 @@ pub struct Counters {
 /// let mut driver = Driver::new(&selected, &DriverConfig::default(), &pool, &blocking)?;
 ///
 /// let listener = driver.listen("127.0.0.1:0".parse()?, &ListenOptions::default())?;
-/// driver.submit(Op::Accept { listener }, Token(7)).map_err(|(over, _)| over)?;
-/// let client = TcpStream::connect(driver.local_address(listener)?)?;
+/// driver.submit(Op::Accept { listener: listener.at() }, Token(7)).map_err(|(over, _)| over)?;
+/// let client = TcpStream::connect(driver.local_address(listener.at())?)?;
 /// let completion = loop {
 ///     driver.enter(Wait::Forever)?;
 ///     if let Some(completion) = driver.reap() { break completion; }
 /// };
 /// assert_eq!(completion.token, Token(7));
 /// let Payload::Fd(accepted) = completion.payload else { panic!("an accept brings a descriptor") };
-/// assert_eq!(driver.peer_address(accepted)?, client.local_addr()?);
+/// assert_eq!(driver.peer_address(accepted.at())?, client.local_addr()?);
 /// driver.close_now(accepted);
 /// driver.close_now(listener);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -245,7 +246,8 @@ impl Driver {
     /// # Panics
     ///
     /// When the bytes of a send, or the spare room of a receive or a read, are empty; when a path does not end with its only NUL.
-    pub fn submit(&mut self, op: Op, token: Token) -> Result<Key, (OverBudget, Op)> {
+    pub fn submit<'fd>(&mut self, op: Op<'fd>, token: Token) -> Result<Key, (OverBudget, Op<'fd>)> {
+        let op = op.detached();
         match &op {
             Op::Send { bytes, .. } => assert!(!bytes.is_empty(), "an empty send"),
             Op::ReceiveInto { lease, .. } | Op::ReadAt { lease, .. } => {
@@ -265,8 +267,8 @@ impl Driver {
         {
             return Err((over, op));
         }
-        if let Op::Close { fd } = op {
-            self.closes(fd);
+        if let Op::Close { fd } = &op {
+            self.closes(fd.number());
         }
         let key = self.slots.insert(&self.pool, op, token)?;
         self.counters.submitted += 1;
@@ -279,7 +281,7 @@ impl Driver {
     }
 
     /// Nothing must be done by this descriptor's number any more, which may soon be another file's.
-    fn closes(&mut self, fd: Fd) {
+    fn closes(&mut self, fd: Number) {
         self.shutdowns.revoke(fd, &mut self.slots);
         if let Some(backend) = &mut self.backend {
             backend.closes(fd, &mut self.slots);

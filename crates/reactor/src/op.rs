@@ -29,75 +29,16 @@
 #![forbid(unsafe_code)]
 
 use core::fmt;
-use std::os::fd::{IntoRawFd, OwnedFd};
 
 use plimsoll_pool::Lease;
 use plimsoll_slab::Key;
 
-use crate::{Received, SharedBytes};
+use crate::fd::Number;
+use crate::{Fd, FdRef, Received, SharedBytes};
 
 /// What the owner of an operation gave along to recognise its completion; the driver does not look into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token(pub u32);
-
-/// A descriptor as the driver knows it: a file descriptor of the process, or of the simulated kernel.
-///
-/// It does not close itself: descriptors are closed through the driver ([`Op::Close`], [`Driver::close_now`](crate::Driver::close_now)),
-/// because operations may be in flight on them. Whoever has closed one must not use it any more, as its number may be another file's by then.
-///
-/// # What is not checked
-///
-/// It is a number that can be copied, so the types do not hold anybody to that: two closes of one `Fd` compile, and the second may hit a file that
-/// was opened in between, by this driver or by other code of the process. In the terms of the standard library, an `Fd` is an owned descriptor by
-/// convention, not by [I/O safety](std::os::fd#io-safety). No memory is read or written through a wrong number: a driver's ring and its doorbell
-/// are never given out as `Fd`, and what an operation reads into or writes from is a lease.
-///
-/// Above this crate the convention has one place each: a socket or file of the runtime keeps its `Fd` to itself and closes it in its drop; a
-/// connection table closes by key, whose generation is gone with the first close. Use those, unless you write a driver's owner yourself.
-///
-/// It comes from a driver, or from an [`OwnedFd`], such as a socket that another process has handed over. There is no way to make one of a
-/// bare number, because the number could be a descriptor that other code owns, such as the driver's own ring:
-///
-/// ```compile_fail,E0624
-/// let ring = plimsoll_reactor::Fd::from_raw(3);
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Fd(i32);
-
-impl From<OwnedFd> for Fd {
-    /// The descriptor is the driver's to close from now on.
-    ///
-    /// ```
-    /// use std::os::fd::{AsRawFd, OwnedFd};
-    ///
-    /// let socket = OwnedFd::from(std::net::UdpSocket::bind("127.0.0.1:0")?);
-    /// let number = socket.as_raw_fd();
-    /// assert_eq!(plimsoll_reactor::Fd::from(socket).raw(), number);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    fn from(owned: OwnedFd) -> Self {
-        Self(owned.into_raw_fd())
-    }
-}
-
-impl Fd {
-    /// The descriptor with this number. Only for numbers that the system, or the simulated kernel, has just handed out to this crate.
-    pub(crate) const fn from_raw(raw: i32) -> Self {
-        assert!(raw >= 0, "a descriptor is not negative");
-        Self(raw)
-    }
-
-    /// Its number.
-    pub const fn raw(self) -> i32 {
-        self.0
-    }
-}
-
-impl fmt::Debug for Fd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "fd{}", self.0)
-    }
-}
 
 /// Which half of a connection to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,11 +114,11 @@ impl SendBytes {
 
 /// One operation. Every variant is answered by exactly one [`Completion`], whose `result` and `payload` are as stated here.
 #[derive(Debug)]
-pub enum Op {
+pub enum Op<'fd> {
     /// Waits for one connection on a listener. `Ok(0)` with [`Payload::Fd`].
     Accept {
         /// A listening socket of [`Driver::listen`](crate::Driver::listen).
-        listener: Fd,
+        listener: FdRef<'fd>,
     },
     /// Receives what is there, at most [`RECEIVE_BYTES_MAX`](crate::RECEIVE_BYTES_MAX), without a buffer of its own while it waits.
     /// `Ok(n)` with [`Payload::Received`]; `Ok(0)` with [`Payload::None`] at end-of-file.
@@ -189,33 +130,33 @@ pub enum Op {
     /// here uses it, and a peer that does so delays itself.
     Receive {
         /// A connected TCP socket.
-        fd: Fd,
+        fd: FdRef<'fd>,
     },
     /// Receives into the spare room of a lease (not empty). `Ok(n)` with the lease, `n` bytes longer; `Ok(0)` at end-of-file.
     ReceiveInto {
         /// A connected socket.
-        fd: Fd,
+        fd: FdRef<'fd>,
         /// Where the bytes go, behind those it shows.
         lease: Lease,
     },
     /// Sends bytes (not empty). `Ok(n)`: the socket took the first `n`, which have been consumed; [`Payload::Sent`] is the rest.
     Send {
         /// A connected socket.
-        fd: Fd,
+        fd: FdRef<'fd>,
         /// What to send.
         bytes: SendBytes,
     },
     /// Connects to the socket address in the lease (see [`Driver::address`](crate::Driver::address)). `Ok(0)`.
     Connect {
         /// A fresh socket of [`Driver::socket`](crate::Driver::socket).
-        fd: Fd,
+        fd: FdRef<'fd>,
         /// The address in the system's form.
         address: Lease,
     },
     /// Ends a half of a connection, or both. `Ok(0)`; `ECANCELED` when the descriptor is closed before it is done, which ends both halves.
     Shutdown {
         /// A connected socket.
-        fd: Fd,
+        fd: FdRef<'fd>,
         /// Which half.
         how: Shutdown,
     },
@@ -229,7 +170,7 @@ pub enum Op {
     /// Waits for readiness. `Ok(0)`.
     Poll {
         /// Any descriptor that can be polled.
-        fd: Fd,
+        fd: FdRef<'fd>,
         /// What to wait for.
         interest: Interest,
     },
@@ -245,14 +186,14 @@ pub enum Op {
     /// Reads a descriptor's metadata (`statx` with an empty path) into a lease of at least 256 spare bytes. `Ok(256)` with the lease.
     Stat {
         /// An open descriptor, `O_PATH` allowed.
-        fd: Fd,
+        fd: FdRef<'fd>,
         /// Where the 256 bytes of `struct statx` go.
         lease: Lease,
     },
     /// Reads at an offset into the spare room of a lease (not empty). `Ok(n)` with the lease, `n` bytes longer; `Ok(0)` at end-of-file.
     ReadAt {
         /// An open file.
-        fd: Fd,
+        fd: FdRef<'fd>,
         /// Where the bytes go.
         lease: Lease,
         /// From the start of the file, in bytes.
@@ -261,7 +202,7 @@ pub enum Op {
     /// Writes the visible bytes of a lease at an offset. `Ok(n)`, may be short; the lease comes back unchanged.
     WriteAt {
         /// An open file.
-        fd: Fd,
+        fd: FdRef<'fd>,
         /// What to write.
         lease: Lease,
         /// From the start of the file, in bytes.
@@ -270,13 +211,13 @@ pub enum Op {
     /// Makes a file's data (and metadata, unless `data_only`) durable. `Ok(0)`.
     Fsync {
         /// An open file.
-        fd: Fd,
+        fd: FdRef<'fd>,
         /// `fdatasync` instead of `fsync`.
         data_only: bool,
     },
 }
 
-impl Op {
+impl<'fd> Op<'fd> {
     /// The operation's name, for messages and traces.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -297,7 +238,7 @@ impl Op {
     }
 
     /// The descriptor it works on, if it has one.
-    pub const fn descriptor(&self) -> Option<Fd> {
+    pub const fn descriptor(&self) -> Option<FdRef<'_>> {
         match self {
             Self::Accept { listener: fd }
             | Self::Receive { fd }
@@ -305,13 +246,38 @@ impl Op {
             | Self::Send { fd, .. }
             | Self::Connect { fd, .. }
             | Self::Shutdown { fd, .. }
-            | Self::Close { fd }
             | Self::Poll { fd, .. }
             | Self::Stat { fd, .. }
             | Self::ReadAt { fd, .. }
             | Self::WriteAt { fd, .. }
             | Self::Fsync { fd, .. } => Some(*fd),
+            Self::Close { fd } => Some(fd.at()),
             Self::Open { .. } => None,
+        }
+    }
+
+    /// The same, for the time that it is in flight.
+    pub(crate) fn number(&self) -> Option<Number> {
+        self.descriptor().map(FdRef::detached)
+    }
+
+    /// The operation as it is in its slot.
+    #[inline]
+    pub(crate) fn detached(self) -> Op<'static> {
+        match self {
+            Self::Accept { listener } => Op::Accept { listener: listener.detached() },
+            Self::Receive { fd } => Op::Receive { fd: fd.detached() },
+            Self::ReceiveInto { fd, lease } => Op::ReceiveInto { fd: fd.detached(), lease },
+            Self::Send { fd, bytes } => Op::Send { fd: fd.detached(), bytes },
+            Self::Connect { fd, address } => Op::Connect { fd: fd.detached(), address },
+            Self::Shutdown { fd, how } => Op::Shutdown { fd: fd.detached(), how },
+            Self::Close { fd } => Op::Close { fd },
+            Self::Poll { fd, interest } => Op::Poll { fd: fd.detached(), interest },
+            Self::Open { path, flags, mode } => Op::Open { path, flags, mode },
+            Self::Stat { fd, lease } => Op::Stat { fd: fd.detached(), lease },
+            Self::ReadAt { fd, lease, offset } => Op::ReadAt { fd: fd.detached(), lease, offset },
+            Self::WriteAt { fd, lease, offset } => Op::WriteAt { fd: fd.detached(), lease, offset },
+            Self::Fsync { fd, data_only } => Op::Fsync { fd: fd.detached(), data_only },
         }
     }
 
@@ -470,4 +436,4 @@ impl From<std::io::Error> for Errno {
     }
 }
 
-const _: () = assert!(size_of::<Op>() <= 32, "an operation fits half a cache line");
+const _: () = assert!(size_of::<Op<'static>>() <= 32, "an operation fits half a cache line");

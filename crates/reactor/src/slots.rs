@@ -12,15 +12,16 @@ use std::collections::BTreeMap;
 use plimsoll_pool::{Kind, Lease, OverBudget, Pool};
 use plimsoll_slab::{Key, Slab};
 
+use crate::fd::Number;
 use crate::op::{Completion, Errno, Op, Payload, SendBytes, Token};
-use crate::{Fd, PoolPage, Received};
+use crate::{PoolPage, Received};
 
 /// Operation slots of one driver at most: 2^22 of them are 180 MiB.
 const CHUNKS_MAX: u32 = 1 << 16;
 
 /// One operation in flight.
 pub(crate) struct Slot {
-    pub(crate) op: Op,
+    pub(crate) op: Op<'static>,
     pub(crate) token: Token,
     pub(crate) state: SlotState,
     /// The next slot of the backend's list that this one is in; in no list until the backend puts it in one.
@@ -101,7 +102,7 @@ pub(crate) enum Finished {
     /// The owner gets it.
     Completed(Completion),
     /// Nobody wanted it; a descriptor that came of it must be closed.
-    Orphan(Option<Fd>),
+    Orphan(Option<Number>),
 }
 
 /// The table.
@@ -119,7 +120,12 @@ impl Slots {
     }
 
     /// Places an operation; it is in flight from now on.
-    pub(crate) fn insert(&mut self, pool: &Pool, op: Op, token: Token) -> Result<Key, (OverBudget, Op)> {
+    pub(crate) fn insert(
+        &mut self,
+        pool: &Pool,
+        op: Op<'static>,
+        token: Token,
+    ) -> Result<Key, (OverBudget, Op<'static>)> {
         let slot = Slot { op, token, state: SlotState::InFlight, link: Link::NONE };
         let slot = match self.table.insert(slot) {
             Ok(key) => return Ok(key),
@@ -197,14 +203,14 @@ impl Slots {
         let Slot { op, token, state, link: _ } = self.table.remove(raw.key)?;
         let opens = matches!(op, Op::Accept { .. } | Op::Open { .. });
         let (result, fd) = match raw.result {
-            Ok(fd) if opens => (Ok(0), Some(Fd::from_raw(fd as i32))),
+            Ok(fd) if opens => (Ok(0), Some(Number::from_raw(fd as i32))),
             other => (other, None),
         };
         if matches!(state, SlotState::Disowned | SlotState::Orphaned) {
             return Some(Finished::Orphan(fd));
         }
         let payload = match op {
-            Op::Accept { .. } | Op::Open { .. } => fd.map_or(Payload::None, Payload::Fd),
+            Op::Accept { .. } | Op::Open { .. } => fd.map_or(Payload::None, |fd| Payload::Fd(fd.owned())),
             Op::Receive { .. } => raw.received.map_or(Payload::None, Payload::Received),
             Op::ReceiveInto { lease, .. } | Op::ReadAt { lease, .. } | Op::Stat { lease, .. } => {
                 Payload::Lease(filled(lease, result))

@@ -39,9 +39,9 @@ enum Reused {
     WithinTheTurn,
 }
 
-fn accepted(driver: &mut Driver, listener: Fd) -> Fd {
+fn accepted(driver: &mut Driver, listener: &Fd) -> Fd {
     loop {
-        if let Some(fd) = driver.accept_now(listener).expect("it accepts") {
+        if let Some(fd) = driver.accept_now(listener.at()).expect("it accepts") {
             return fd;
         }
     }
@@ -50,16 +50,17 @@ fn accepted(driver: &mut Driver, listener: Fd) -> Fd {
 /// Whether the number came back.
 fn scene(driver: &mut Driver, given: Given, closed: Closed, reused: Reused) -> bool {
     let listener = driver.listen("127.0.0.1:0".parse().expect("an address"), &ListenOptions::default()).expect("free");
-    let address = driver.local_address(listener).expect("bound");
+    let address = driver.local_address(listener.at()).expect("bound");
     let mut first_peer = TcpStream::connect(address).expect("it listens");
     let mut second_peer = TcpStream::connect(address).expect("it listens");
     for peer in [&first_peer, &second_peer] {
         peer.set_read_timeout(Some(Duration::from_secs(5))).expect("a plain socket");
     }
-    let first = accepted(driver, listener);
+    let first = accepted(driver, &listener);
+    let number = first.raw();
 
-    driver.submit(Op::Send { fd: first, bytes: SendBytes::Static(b"first") }, Token(1)).expect("room");
-    let shutdown = driver.submit(Op::Shutdown { fd: first, how: Shutdown::Write }, Token(2)).expect("room");
+    driver.submit(Op::Send { fd: first.at(), bytes: SendBytes::Static(b"first") }, Token(1)).expect("room");
+    let shutdown = driver.submit(Op::Shutdown { fd: first.at(), how: Shutdown::Write }, Token(2)).expect("room");
     match given {
         Given::Disowned => driver.disown(shutdown),
         Given::Orphaned => driver.orphan(shutdown),
@@ -70,7 +71,7 @@ fn scene(driver: &mut Driver, given: Given, closed: Closed, reused: Reused) -> b
         while driver.in_flight() > 0 && driver.reap().is_none() {
             driver.enter(Wait::No).expect("the driver works");
         }
-        let again = driver.submit(Op::Shutdown { fd: first, how: Shutdown::Write }, Token(3)).expect("room");
+        let again = driver.submit(Op::Shutdown { fd: first.at(), how: Shutdown::Write }, Token(3)).expect("room");
         match given {
             Given::Disowned => driver.disown(again),
             Given::Orphaned => driver.orphan(again),
@@ -81,10 +82,10 @@ fn scene(driver: &mut Driver, given: Given, closed: Closed, reused: Reused) -> b
         driver.close(first);
     }
     let second = match reused {
-        Reused::BeforeTheTurn => accepted(driver, listener),
+        Reused::BeforeTheTurn => accepted(driver, &listener),
         Reused::WithinTheTurn => {
             driver.enter(Wait::No).expect("the driver works");
-            accepted(driver, listener)
+            accepted(driver, &listener)
         }
     };
     while driver.in_flight() > 0 {
@@ -94,9 +95,9 @@ fn scene(driver: &mut Driver, given: Given, closed: Closed, reused: Reused) -> b
     while driver.reap().is_some() {}
 
     // The second connection works in both directions.
-    driver.submit(Op::Send { fd: second, bytes: SendBytes::Static(b"second") }, Token(4)).expect("room");
+    driver.submit(Op::Send { fd: second.at(), bytes: SendBytes::Static(b"second") }, Token(4)).expect("room");
     second_peer.write_all(b"hello").expect("it is open");
-    driver.submit(Op::Receive { fd: second }, Token(5)).expect("room");
+    driver.submit(Op::Receive { fd: second.at() }, Token(5)).expect("room");
     let mut answers = 0;
     while answers < 2 {
         driver.enter(Wait::Forever).expect("the driver works");
@@ -117,10 +118,11 @@ fn scene(driver: &mut Driver, given: Given, closed: Closed, reused: Reused) -> b
     first_peer.read_to_end(&mut all).expect("an orderly end");
     assert_eq!(all, b"first");
 
+    let is_reused = second.raw() == number;
     for fd in [second, listener] {
         driver.close_now(fd);
     }
-    second == first
+    is_reused
 }
 
 #[test]

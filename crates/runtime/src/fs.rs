@@ -11,7 +11,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use plimsoll_pool::{Kind, Lease};
-use plimsoll_reactor::{Completion, Fd, Op, Payload};
+use plimsoll_reactor::{Completion, Fd, FdRef, Op, Payload};
 
 use crate::operation::Operation;
 use crate::worker::Worker;
@@ -20,7 +20,8 @@ use crate::{Error, Result};
 /// An open file. Dropping it closes it.
 pub struct File {
     worker: Rc<Worker>,
-    fd: Fd,
+    /// Until it is dropped.
+    fd: Option<Fd>,
 }
 
 /// What is known of a file.
@@ -156,13 +157,13 @@ async fn open(path: &Path, flags: i32, mode: u32) -> Result<File> {
     match completion.payload {
         Payload::Fd(fd) => {
             worker.opened();
-            Ok(File { worker, fd })
+            Ok(File { worker, fd: Some(fd) })
         }
         other => unreachable!("an open brings a descriptor, not {other:?}"),
     }
 }
 
-async fn run(worker: &Rc<Worker>, op: Op) -> Result<Completion> {
+async fn run(worker: &Rc<Worker>, op: Op<'_>) -> Result<Completion> {
     let operation = Operation::start(worker, op).map_err(|(over, _op)| over)?;
     Ok(operation.await)
 }
@@ -177,6 +178,10 @@ pub async fn metadata(path: impl AsRef<Path>) -> Result<Metadata> {
 }
 
 impl File {
+    fn fd(&self) -> FdRef<'_> {
+        self.fd.as_ref().expect("it is closed when it is dropped").at()
+    }
+
     /// Opens a file for reading.
     ///
     /// # Errors
@@ -206,7 +211,7 @@ impl File {
     /// When the lease has no spare room.
     pub async fn read_at(&self, lease: Lease, offset: u64) -> Result<(usize, Lease)> {
         assert!(lease.spare_capacity() > 0, "no room to fill");
-        let completion = run(&self.worker, Op::ReadAt { fd: self.fd, lease, offset }).await?;
+        let completion = run(&self.worker, Op::ReadAt { fd: self.fd(), lease, offset }).await?;
         returned(completion)
     }
 
@@ -218,7 +223,7 @@ impl File {
     ///
     /// [`Error::System`] as `pwrite(2)`; the lease is released.
     pub async fn write_at(&self, lease: Lease, offset: u64) -> Result<(usize, Lease)> {
-        let completion = run(&self.worker, Op::WriteAt { fd: self.fd, lease, offset }).await?;
+        let completion = run(&self.worker, Op::WriteAt { fd: self.fd(), lease, offset }).await?;
         returned(completion)
     }
 
@@ -228,7 +233,7 @@ impl File {
     ///
     /// [`Error::System`] as `fsync(2)`.
     pub async fn sync_all(&self) -> Result<()> {
-        run(&self.worker, Op::Fsync { fd: self.fd, data_only: false }).await?.result?;
+        run(&self.worker, Op::Fsync { fd: self.fd(), data_only: false }).await?.result?;
         Ok(())
     }
 
@@ -238,7 +243,7 @@ impl File {
     ///
     /// [`Error::System`] as `fdatasync(2)`.
     pub async fn sync_data(&self) -> Result<()> {
-        run(&self.worker, Op::Fsync { fd: self.fd, data_only: true }).await?.result?;
+        run(&self.worker, Op::Fsync { fd: self.fd(), data_only: true }).await?.result?;
         Ok(())
     }
 
@@ -249,7 +254,7 @@ impl File {
     /// [`Error::System`] as `statx(2)`, [`Error::OverBudget`].
     pub async fn metadata(&self) -> Result<Metadata> {
         let lease = self.worker.pool.try_acquire(256, Kind::Buffers)?;
-        let completion = run(&self.worker, Op::Stat { fd: self.fd, lease }).await?;
+        let completion = run(&self.worker, Op::Stat { fd: self.fd(), lease }).await?;
         let (_, lease) = returned(completion)?;
         Metadata::from_statx(&lease).ok_or(Error::Config("the system's statx is shorter than its interface says"))
     }
@@ -265,12 +270,14 @@ fn returned(completion: Completion) -> Result<(usize, Lease)> {
 
 impl Drop for File {
     fn drop(&mut self) {
-        self.worker.close(self.fd);
+        if let Some(fd) = self.fd.take() {
+            self.worker.close(fd);
+        }
     }
 }
 
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("File").field("fd", &self.fd).finish()
+        f.debug_struct("File").field("fd", &self.fd()).finish()
     }
 }

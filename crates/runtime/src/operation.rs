@@ -21,7 +21,7 @@ pub(crate) struct Operation {
 
 impl Operation {
     /// Starts an operation.
-    pub(crate) fn start(worker: &Rc<Worker>, op: Op) -> Result<Self, (OverBudget, Op)> {
+    pub(crate) fn start<'fd>(worker: &Rc<Worker>, op: Op<'fd>) -> Result<Self, (OverBudget, Op<'fd>)> {
         let keys = worker.start(op)?;
         Ok(Self { worker: Rc::clone(worker), keys: Some(keys) })
     }

@@ -345,7 +345,7 @@ impl Worker {
     }
 
     /// Starts an operation for a waiter; gives the waiter's key and the operation's.
-    pub(crate) fn start(&self, op: Op) -> Result<(Key, Key), (OverBudget, Op)> {
+    pub(crate) fn start<'fd>(&self, op: Op<'fd>) -> Result<(Key, Key), (OverBudget, Op<'fd>)> {
         let waiter = match self.waiters.borrow_mut().insert(&self.pool) {
             Ok(waiter) => waiter,
             Err(over) => return Err((over, op)),

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use plimsoll_pool::{Charge, Kind, OverBudget, Pool};
 use plimsoll_slab::Key;
 
-use crate::op::Fd;
+use crate::fd::Number;
 use crate::slots::Slots;
 
 /// The shutdowns in flight. A backend may make their call after the turn in which they were submitted, by the descriptor's number: when
@@ -14,7 +14,7 @@ use crate::slots::Slots;
 #[derive(Default)]
 pub(super) struct Shutdowns {
     /// Mostly empty, and in the order of their completions.
-    pub(super) keys: VecDeque<(Fd, Key)>,
+    pub(super) keys: VecDeque<(Number, Key)>,
     /// For the memory of `keys`.
     charge: Option<Charge>,
 }
@@ -28,7 +28,7 @@ impl Shutdowns {
         }
         let capacity = (2 * len).max(SHUTDOWNS_MIN);
         // The old memory is charged until the new one has replaced it.
-        let charge = pool.charge(Kind::Slots, (capacity * size_of::<(Fd, Key)>()) as u64)?;
+        let charge = pool.charge(Kind::Slots, (capacity * size_of::<(Number, Key)>()) as u64)?;
         self.keys.reserve_exact(capacity - len);
         self.charge = Some(charge);
         Ok(())
@@ -41,7 +41,7 @@ impl Shutdowns {
     }
 
     /// Makes those of a descriptor end without their call.
-    pub(super) fn revoke(&self, fd: Fd, slots: &mut Slots) {
+    pub(super) fn revoke(&self, fd: Number, slots: &mut Slots) {
         for (_, key) in self.keys.iter().filter(|(of, _)| *of == fd) {
             if let Some(slot) = slots.get_mut(*key) {
                 slot.state = slot.state.cancelled();

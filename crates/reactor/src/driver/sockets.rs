@@ -6,9 +6,10 @@ use core::net::SocketAddr;
 use plimsoll_pool::{Kind, Lease, OverBudget};
 
 use super::Driver;
+use crate::fd::Number;
 use crate::net::{ListenOptions, SocketKind, SocketOption};
-use crate::op::{Errno, Fd, Op, Shutdown, Token};
-use crate::{Error, RECEIVE_LEASES_MAX, sys};
+use crate::op::{Errno, Op, Shutdown, Token};
+use crate::{Error, Fd, FdRef, RECEIVE_LEASES_MAX, sys};
 
 impl Driver {
     /// Binds and listens.
@@ -18,7 +19,7 @@ impl Driver {
     /// [`Error::AddressInUse`] (also when another process shares the port with `SO_REUSEPORT`), [`Error::AddressForbidden`],
     /// [`Error::AddressNotAvailable`], else [`Error::System`].
     pub fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Fd, Error> {
-        self.backend_mut().listen(address, options)
+        Ok(self.backend_mut().listen(address, options)?.owned())
     }
 
     /// A fresh stream socket, to be connected.
@@ -27,7 +28,7 @@ impl Driver {
     ///
     /// What `socket(2)` says.
     pub fn socket(&mut self, kind: SocketKind) -> Result<Fd, Errno> {
-        self.backend_mut().socket(kind)
+        Ok(self.backend_mut().socket(kind)?.owned())
     }
 
     /// A connection that waits on a listener already, without waiting for one.
@@ -35,8 +36,8 @@ impl Driver {
     /// # Errors
     ///
     /// What `accept4(2)` says; see [`Errno::is_transient_accept`].
-    pub fn accept_now(&mut self, listener: Fd) -> Result<Option<Fd>, Errno> {
-        self.backend_mut().accept_now(listener)
+    pub fn accept_now(&mut self, listener: FdRef<'_>) -> Result<Option<Fd>, Errno> {
+        Ok(self.backend_mut().accept_now(listener.detached())?.map(Number::owned))
     }
 
     /// Closes a descriptor through the kernel's queue, or at once if there is no room for the operation.
@@ -48,7 +49,8 @@ impl Driver {
         }
         match self.submit(Op::Close { fd }, Token(u32::MAX)) {
             Ok(key) => self.orphan(key),
-            Err(_) => self.close_now(fd),
+            Err((_, Op::Close { fd })) => self.close_now(fd),
+            Err((_, op)) => unreachable!("a refused close comes back as it was, not as {op:?}"),
         }
     }
 
@@ -56,6 +58,7 @@ impl Driver {
     ///
     /// As [`Op::Close`] says, accepts and receives on it must have been cancelled before.
     pub fn close_now(&mut self, fd: Fd) {
+        let fd = fd.number();
         self.closes(fd);
         match &mut self.backend {
             Some(backend) => backend.close_now(fd, &mut self.slots),
@@ -81,22 +84,22 @@ impl Driver {
     /// let mut driver = Driver::simulated(&world, &DriverConfig::default(), &pool)?;
     /// let listener = driver.listen("127.0.0.1:80".parse()?, &ListenOptions::default())?;
     /// let client = driver.socket(SocketKind::Tcp4)?;
-    /// assert!(!driver.is_readable_now(listener), "nobody waits to be accepted");
+    /// assert!(!driver.is_readable_now(listener.at()), "nobody waits to be accepted");
     /// let address = driver.address("127.0.0.1:80".parse()?)?;
-    /// driver.submit(Op::Connect { fd: client, address }, Token(1)).map_err(|(over, _)| over)?;
+    /// driver.submit(Op::Connect { fd: client.at(), address }, Token(1)).map_err(|(over, _)| over)?;
     /// while driver.reap().is_none() {
     ///     driver.enter(Wait::Forever)?;
     /// }
-    /// assert!(driver.is_readable_now(listener));
-    /// let server = driver.accept_now(listener)?.expect("it is in the queue");
-    /// assert_eq!(driver.send_now(server, b"no room"), Ok(7));
-    /// driver.shutdown_now(server, Shutdown::Write)?;
-    /// assert_eq!(driver.discard_now(server, 1_000), Err(Errno::AGAIN), "the client has sent nothing");
+    /// assert!(driver.is_readable_now(listener.at()));
+    /// let server = driver.accept_now(listener.at())?.expect("it is in the queue");
+    /// assert_eq!(driver.send_now(server.at(), b"no room"), Ok(7));
+    /// driver.shutdown_now(server.at(), Shutdown::Write)?;
+    /// assert_eq!(driver.discard_now(server.at(), 1_000), Err(Errno::AGAIN), "the client has sent nothing");
     /// for fd in [client, server, listener] { driver.close_now(fd); }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn send_now(&mut self, fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
-        self.backend_mut().send_now(fd, bytes)
+    pub fn send_now(&mut self, fd: FdRef<'_>, bytes: &[u8]) -> Result<usize, Errno> {
+        self.backend_mut().send_now(fd.detached(), bytes)
     }
 
     /// Ends a half of a connection, or both, without an operation: for when there is no room for one. No send may be in flight.
@@ -104,8 +107,8 @@ impl Driver {
     /// # Errors
     ///
     /// What `shutdown(2)` says.
-    pub fn shutdown_now(&mut self, fd: Fd, how: Shutdown) -> Result<(), Errno> {
-        self.backend_mut().shutdown_now(fd, how)
+    pub fn shutdown_now(&mut self, fd: FdRef<'_>, how: Shutdown) -> Result<(), Errno> {
+        self.backend_mut().shutdown_now(fd.detached(), how)
     }
 
     /// Drops at most `bytes_max` received bytes that nobody has read, without a buffer; how many there were, 0 at the end of the stream. A
@@ -114,8 +117,8 @@ impl Driver {
     /// # Errors
     ///
     /// What `recv(2)` says; `EAGAIN` when nothing is there.
-    pub fn discard_now(&mut self, fd: Fd, bytes_max: usize) -> Result<usize, Errno> {
-        self.backend_mut().discard_now(fd, bytes_max)
+    pub fn discard_now(&mut self, fd: FdRef<'_>, bytes_max: usize) -> Result<usize, Errno> {
+        self.backend_mut().discard_now(fd.detached(), bytes_max)
     }
 
     /// Receives what is there into the spare rooms of leases, without an operation: each is filled before the next one is begun, with at most
@@ -130,22 +133,27 @@ impl Driver {
     /// # Panics
     ///
     /// When there are more places than [`RECEIVE_LEASES_MAX`], and when there is no room to fill.
-    pub fn receive_now(&mut self, fd: Fd, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno> {
+    pub fn receive_now(
+        &mut self,
+        fd: FdRef<'_>,
+        leases: &mut [Option<Lease>],
+        bytes_max: usize,
+    ) -> Result<usize, Errno> {
         assert!(leases.len() <= RECEIVE_LEASES_MAX, "at most so many leases at a time");
         let is_room = |lease: &Lease| lease.spare_capacity() > 0;
         assert!(bytes_max > 0 && leases.iter().flatten().any(is_room), "no room to fill");
-        self.backend_mut().receive_now(fd, leases, bytes_max)
+        self.backend_mut().receive_now(fd.detached(), leases, bytes_max)
     }
 
     /// Whether there is something to receive, or to accept, right now.
-    pub fn is_readable_now(&mut self, fd: Fd) -> bool {
-        self.backend_mut().is_readable_now(fd)
+    pub fn is_readable_now(&mut self, fd: FdRef<'_>) -> bool {
+        self.backend_mut().is_readable_now(fd.detached())
     }
 
     /// Whether a connection was reset or has failed, or both its halves have ended: told without an operation, and without using an error up. A peer
     /// that has only ended its half, or was closed in silence, is still there.
-    pub fn is_gone_now(&mut self, fd: Fd) -> bool {
-        self.backend_mut().is_gone_now(fd)
+    pub fn is_gone_now(&mut self, fd: FdRef<'_>) -> bool {
+        self.backend_mut().is_gone_now(fd.detached())
     }
 
     /// The address a socket is bound to.
@@ -153,8 +161,8 @@ impl Driver {
     /// # Errors
     ///
     /// What `getsockname(2)` says.
-    pub fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
-        self.backend().local_address(fd)
+    pub fn local_address(&self, fd: FdRef<'_>) -> Result<SocketAddr, Errno> {
+        self.backend().local_address(fd.detached())
     }
 
     /// The address of a socket's peer.
@@ -162,8 +170,8 @@ impl Driver {
     /// # Errors
     ///
     /// What `getpeername(2)` says.
-    pub fn peer_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
-        self.backend().peer_address(fd)
+    pub fn peer_address(&self, fd: FdRef<'_>) -> Result<SocketAddr, Errno> {
+        self.backend().peer_address(fd.detached())
     }
 
     /// Sets a socket option.
@@ -171,8 +179,8 @@ impl Driver {
     /// # Errors
     ///
     /// What `setsockopt(2)` says.
-    pub fn set_option(&mut self, fd: Fd, option: SocketOption) -> Result<(), Errno> {
-        self.backend_mut().set_option(fd, option)
+    pub fn set_option(&mut self, fd: FdRef<'_>, option: SocketOption) -> Result<(), Errno> {
+        self.backend_mut().set_option(fd.detached(), option)
     }
 
     /// A socket address in the system's form, for [`Op::Connect`].

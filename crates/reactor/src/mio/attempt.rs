@@ -6,7 +6,8 @@ use plimsoll_slab::Key;
 use super::files::Started;
 use super::table::Flags;
 use super::{Mio, Tried};
-use crate::op::{Errno, Fd, Interest, Op};
+use crate::fd::Number;
+use crate::op::{Errno, Interest, Op};
 use crate::slots::Slots;
 use crate::sys;
 
@@ -49,7 +50,7 @@ impl Mio {
             }
             Op::Shutdown { fd, how } => Tried::Done(sys::shutdown(*fd, *how).map(|()| 0)),
             Op::Close { fd } => {
-                let fd = *fd;
+                let fd = fd.number();
                 if self.watch.table.get(fd).jobs > 0 {
                     self.watch.wait_for_jobs(slots, key.index(), fd);
                     return Tried::Out;
@@ -68,7 +69,7 @@ impl Mio {
         }
     }
 
-    fn attempt_receive(&mut self, fd: Fd) -> Tried {
+    fn attempt_receive(&mut self, fd: Number) -> Tried {
         let room = self.scratch.room().expect("checked before the operation left its queue");
         let mut bytes = 0;
         let filled = self.scratch.shelf.fill(0, self.scratch.cursor, room, |space| {
@@ -87,7 +88,7 @@ impl Mio {
     }
 
     /// Remembers what a receive call tells about the next one.
-    fn received(&mut self, fd: Fd, result: Result<usize, Errno>, room: usize) -> Tried {
+    fn received(&mut self, fd: Number, result: Result<usize, Errno>, room: usize) -> Tried {
         debug_assert!(room > 0);
         match result {
             Err(Errno(libc::EAGAIN)) => {
@@ -105,7 +106,7 @@ impl Mio {
         }
     }
 
-    fn attempt_connected(&mut self, fd: Fd) -> Tried {
+    fn attempt_connected(&mut self, fd: Number) -> Tried {
         match sys::poll_now(fd, libc::POLLOUT) {
             Ok(0) => return Tried::Wait,
             Ok(_) => {}
@@ -116,7 +117,7 @@ impl Mio {
     }
 
     /// Does what waited for the last file job of a descriptor.
-    pub(super) fn after_jobs(&mut self, slots: &mut Slots, idle: Option<Fd>) {
+    pub(super) fn after_jobs(&mut self, slots: &mut Slots, idle: Option<Number>) {
         let Some(fd) = idle else { return };
         let mut entry = self.watch.table.get(fd);
         if entry.flags.has(Flags::CLOSING) {
@@ -133,7 +134,7 @@ impl Mio {
 }
 
 /// Asks for the state of this moment: it is exact whatever edges came before.
-fn attempt_poll(fd: Fd, interest: Interest) -> Tried {
+fn attempt_poll(fd: Number, interest: Interest) -> Tried {
     let events = match interest {
         Interest::Readable => libc::POLLIN,
         Interest::Writable => libc::POLLOUT,

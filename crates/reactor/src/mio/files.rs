@@ -13,7 +13,8 @@ use super::list::Queue;
 use super::queues::Queues;
 use super::table::Table;
 use crate::blocking::Refused;
-use crate::op::{Errno, Fd, Op};
+use crate::fd::Number;
+use crate::op::{Errno, Op};
 use crate::slots::Slots;
 use crate::{Blocking, Doorbell};
 
@@ -134,7 +135,7 @@ impl Files {
     }
 
     /// The next operation that a job has ended, and its descriptor if that has no more jobs now.
-    pub(super) fn next(&mut self, slots: &mut Slots, table: &mut Table) -> Option<(Done, Option<Fd>)> {
+    pub(super) fn next(&mut self, slots: &mut Slots, table: &mut Table) -> Option<(Done, Option<Number>)> {
         let done = self.done.pop_front()?;
         debug_assert!(self.out > 0);
         self.out -= 1;
@@ -168,7 +169,7 @@ fn errno_of(refused: Refused) -> Errno {
 }
 
 /// The descriptor that a file operation acts on; an open has none yet.
-pub(super) fn descriptor(op: &Op) -> Option<Fd> {
+pub(super) fn descriptor(op: &Op<'static>) -> Option<Number> {
     match op {
         Op::Stat { fd, .. } | Op::ReadAt { fd, .. } | Op::WriteAt { fd, .. } | Op::Fsync { fd, .. } => Some(*fd),
         _ => None,
@@ -187,7 +188,7 @@ fn count(slots: &mut Slots, table: &mut Table, index: u32) -> Result<(), Errno> 
 }
 
 /// Takes [`count`] back; the descriptor if it has no more jobs.
-fn uncount(slots: &mut Slots, table: &mut Table, index: u32) -> Option<Fd> {
+fn uncount(slots: &mut Slots, table: &mut Table, index: u32) -> Option<Number> {
     let slot = slots.at_mut(index).expect("in flight");
     let fd = descriptor(&slot.op)?;
     let mut entry = table.get(fd);

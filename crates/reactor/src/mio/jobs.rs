@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use plimsoll_pool::Lease;
 use plimsoll_slab::Key;
 
-use crate::op::{Errno, Fd, Op};
+use crate::fd::Number;
+use crate::op::{Errno, Op};
 use crate::{Doorbell, sys};
 
 /// The end of a file operation.
@@ -79,10 +80,10 @@ enum JobState {
 /// The call to make.
 enum Call {
     Open { path: Memory, flags: i32, mode: u32 },
-    Stat { fd: Fd, room: Memory },
-    ReadAt { fd: Fd, room: Memory, offset: u64 },
-    WriteAt { fd: Fd, bytes: Memory, offset: u64 },
-    Fsync { fd: Fd, data_only: bool },
+    Stat { fd: Number, room: Memory },
+    ReadAt { fd: Number, room: Memory, offset: u64 },
+    WriteAt { fd: Number, bytes: Memory, offset: u64 },
+    Fsync { fd: Number, data_only: bool },
 }
 
 /// Memory of a lease that an operation in flight holds.
@@ -119,7 +120,7 @@ impl Memory {
 
 impl Job {
     /// The job of a file operation in flight, whose slot must stay until the job has reported.
-    pub(super) fn new(key: Key, op: &mut Op, board: &Arc<Board>) -> Self {
+    pub(super) fn new(key: Key, op: &mut Op<'static>, board: &Arc<Board>) -> Self {
         let call = match op {
             Op::Open { path, flags, mode } => Call::Open { path: Memory::of_visible(path), flags: *flags, mode: *mode },
             Op::Stat { fd, lease } => Call::Stat { fd: *fd, room: Memory::of_spare(lease) },

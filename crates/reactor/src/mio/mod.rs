@@ -47,7 +47,8 @@ use ::mio::{Events, Interest, Poll, Token};
 use plimsoll_pool::{Charge, Kind, Pool};
 use plimsoll_slab::Key;
 
-use crate::op::{Errno, Fd, Op};
+use crate::fd::Number;
+use crate::op::{Errno, Op};
 use crate::received::Shelf;
 use crate::slots::{Raw, Slot, Slots};
 use crate::{
@@ -197,7 +198,7 @@ impl Mio {
             self.after_jobs(slots, idle);
             let opened = matches!(slots.get(done.key), Some(Slot { op: Op::Open { .. }, .. }));
             if opened && let Ok(fd) = done.result {
-                self.watch.forget(Fd::from_raw(fd as i32));
+                self.watch.forget(Number::from_raw(fd as i32));
             }
             return Some(Raw { key: done.key, result: done.result, received: None });
         }
@@ -266,7 +267,7 @@ impl Mio {
             while let Some(raw) = self.next(slots) {
                 told = true;
                 if let (Some(Slot { op: Op::Open { .. }, .. }), Ok(fd)) = (slots.get(raw.key), raw.result) {
-                    let _closed = sys::close(Fd::from_raw(fd as i32));
+                    let _closed = sys::close(Number::from_raw(fd as i32));
                 }
             }
         }
@@ -346,11 +347,10 @@ impl Scratch {
 }
 
 /// The descriptor that an operation may have to wait on, and for what.
-fn awaited(op: &Op) -> Option<(Fd, Direction)> {
+fn awaited(op: &Op<'static>) -> Option<(Number, Direction)> {
     match op {
-        Op::Accept { listener: fd } | Op::Receive { fd } | Op::ReceiveInto { fd, .. } | Op::Close { fd } => {
-            Some((*fd, Direction::Read))
-        }
+        Op::Accept { listener: fd } | Op::Receive { fd } | Op::ReceiveInto { fd, .. } => Some((*fd, Direction::Read)),
+        Op::Close { fd } => Some((fd.number(), Direction::Read)),
         Op::Send { fd, .. } | Op::Connect { fd, .. } => Some((*fd, Direction::Write)),
         Op::Poll { fd, .. } => Some((*fd, Direction::Either)),
         Op::Shutdown { .. }

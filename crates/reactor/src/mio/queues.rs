@@ -5,7 +5,8 @@
 #![forbid(unsafe_code)]
 
 use super::list::Queue;
-use crate::op::{Fd, Op};
+use crate::fd::Number;
+use crate::op::Op;
 use crate::slots::Slots;
 
 /// The queues of a driver. An operation that is queued waits in no other list.
@@ -50,7 +51,7 @@ impl Queues {
     }
 
     /// Ends the operations that are queued for a descriptor which is about to be closed.
-    pub(super) fn closes(&mut self, slots: &mut Slots, fd: Fd) {
+    pub(super) fn closes(&mut self, slots: &mut Slots, fd: Number) {
         if !self.tally.may_have(fd) {
             return;
         }
@@ -148,7 +149,7 @@ impl Tally {
         }
     }
 
-    fn may_have(&self, fd: Fd) -> bool {
+    fn may_have(&self, fd: Number) -> bool {
         self.0[fd.raw() as usize % TALLY_LEN] > 0
     }
 }

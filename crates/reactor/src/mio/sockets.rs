@@ -5,25 +5,26 @@ use core::net::SocketAddr;
 
 use super::Mio;
 use super::table::{Entry, Flags};
+use crate::fd::Number;
 use crate::net::{ListenOptions, SocketKind};
-use crate::op::{Errno, Fd};
+use crate::op::Errno;
 use crate::slots::Slots;
 use crate::{Error, sys};
 
 impl Mio {
-    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Fd, Error> {
+    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Number, Error> {
         let fd = sys::listen(address, options, true)?;
         self.watch.forget(fd);
         Ok(fd)
     }
 
-    pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Fd, Errno> {
+    pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Number, Errno> {
         let fd = sys::socket(kind, true)?;
         self.watch.forget(fd);
         Ok(fd)
     }
 
-    pub(crate) fn accept_now(&mut self, listener: Fd) -> Result<Option<Fd>, Errno> {
+    pub(crate) fn accept_now(&mut self, listener: Number) -> Result<Option<Number>, Errno> {
         let accepted = sys::accept(listener, true)?;
         match accepted {
             Some(fd) => self.watch.forget(fd),
@@ -33,7 +34,7 @@ impl Mio {
     }
 
     /// Closes a descriptor, now or, if the blocking pool still works on it, as soon as that has ended.
-    pub(crate) fn close_now(&mut self, fd: Fd, slots: &mut Slots) {
+    pub(crate) fn close_now(&mut self, fd: Number, slots: &mut Slots) {
         self.watch.closes(slots, fd);
         let entry = self.watch.table.get(fd);
         if entry.jobs > 0 {

@@ -14,8 +14,8 @@
 use plimsoll_pool::{OverBudget, Pool};
 
 use super::list::Waiters;
-use crate::Fd;
 use crate::descriptors::Descriptors;
+use crate::fd::Number;
 
 /// Bytes of an entry: what an open descriptor costs on this driver, beside its operation slot.
 pub(super) const ENTRY_BYTES: usize = 12;
@@ -95,12 +95,12 @@ impl Table {
     }
 
     /// What is known of a descriptor; the vacant entry if nothing is.
-    pub(super) fn get(&self, fd: Fd) -> Entry {
+    pub(super) fn get(&self, fd: Number) -> Entry {
         Entry::from_words(self.0.get(fd))
     }
 
     /// Makes sure that [`set`](Self::set) has room for the descriptor.
-    pub(super) fn reserve(&mut self, fd: Fd) -> Result<(), OverBudget> {
+    pub(super) fn reserve(&mut self, fd: Number) -> Result<(), OverBudget> {
         self.0.reserve(fd)
     }
 
@@ -109,7 +109,7 @@ impl Table {
     /// # Panics
     ///
     /// When the entry is not vacant and its room was not reserved.
-    pub(super) fn set(&mut self, fd: Fd, entry: Entry) {
+    pub(super) fn set(&mut self, fd: Number, entry: Entry) {
         self.0.set(fd, entry.to_words());
     }
 

@@ -16,9 +16,10 @@ use std::sync::{Arc, mpsc};
 use plimsoll_pool::{Budget, Kind, MemoryLimit, Pool, PoolConfig};
 use plimsoll_slab::Key;
 
+use crate::fd::Number;
 use crate::{
-    Blocking, BlockingConfig, Completion, Driver, DriverChoice, DriverConfig, Errno, Fd, Interest, Op, Payload,
-    Received, SendBytes, Token, Wait, select, sys,
+    Blocking, BlockingConfig, Completion, Driver, DriverChoice, DriverConfig, Errno, Interest, Op, Payload, Received,
+    SendBytes, Token, Wait, select, sys,
 };
 
 struct Bench {
@@ -80,11 +81,11 @@ impl Bench {
         }
     }
 
-    fn connection(&mut self) -> (TcpStream, Fd) {
+    fn connection(&mut self) -> (TcpStream, Number) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("a connection");
         let (server, _) = listener.accept().expect("it is there");
-        (client, Fd::from_raw(server.into_raw_fd()))
+        (client, Number::from_raw(server.into_raw_fd()))
     }
 }
 
@@ -126,7 +127,7 @@ fn bytes_from_before_the_registration_are_noticed() {
     client.write_all(b"early").expect("connected");
     let receive = bench.submit(Op::Receive { fd: server });
     assert_eq!(&*bytes_of(bench.completion(receive)), b"early");
-    bench.driver.close_now(server);
+    bench.driver.close_now(server.owned());
 }
 
 #[test]
@@ -146,7 +147,7 @@ fn an_edge_that_nobody_waited_for_is_remembered() {
     bench.quiet();
     let end = bench.submit(Op::Receive { fd: server });
     assert_eq!(bench.completion(end).result, Ok(0));
-    bench.driver.close_now(server);
+    bench.driver.close_now(server.owned());
 }
 
 #[test]
@@ -161,7 +162,7 @@ fn a_second_receive_on_the_same_socket_gets_what_follows() {
     bench.quiet();
     client.write_all(b"two").expect("connected");
     assert_eq!(&*bytes_of(bench.completion(second)), b"two");
-    bench.driver.close_now(server);
+    bench.driver.close_now(server.owned());
 }
 
 /// Their owner should have cancelled them; they end all the same, and never touch the descriptor that gets the number.
@@ -171,7 +172,7 @@ fn closing_under_a_wait_cancels() {
     let (_client, server) = bench.connection();
     let receive = bench.submit(Op::Receive { fd: server });
     bench.quiet();
-    bench.driver.close_now(server);
+    bench.driver.close_now(server.owned());
     let (mut next_client, next) = bench.connection();
     next_client.write_all(b"not for the old one").expect("connected");
     let completion = bench.completion(receive);
@@ -181,7 +182,7 @@ fn closing_under_a_wait_cancels() {
 
     let poll = bench.submit(Op::Poll { fd: next, interest: Interest::PeerClosed });
     bench.quiet();
-    let close = bench.submit(Op::Close { fd: next });
+    let close = bench.submit(Op::Close { fd: next.owned() });
     bench.driver.disown(close);
     assert_eq!(bench.completion(poll).result, Err(Errno::CANCELED));
 }
@@ -197,7 +198,7 @@ fn closing_under_what_is_queued_cancels() {
         let receive = bench.submit(Op::Receive { fd: server });
         bench.quiet();
         client.write_all(b"unheard").expect("connected");
-        let close = by_operation.then(|| bench.submit(Op::Close { fd: server }));
+        let close = by_operation.then(|| bench.submit(Op::Close { fd: server.owned() }));
         // The edge comes, and nobody looks yet.
         bench.driver.enter(Wait::Until(sys::now() + Duration::from_secs(5))).expect("a wait");
         assert!(bench.driver.has_ready());
@@ -206,7 +207,7 @@ fn closing_under_what_is_queued_cancels() {
             let lease = bench.pool.try_acquire(64, Kind::Buffers).expect("the line is wide");
             keys.push(bench.submit(Op::Send { fd: server, bytes: SendBytes::Static(b"unsaid") }));
             keys.push(bench.submit(Op::ReadAt { fd: server, lease, offset: 0 }));
-            bench.driver.close_now(server);
+            bench.driver.close_now(server.owned());
         }
         let goes_on = bench.submit(Op::Send { fd: other, bytes: SendBytes::Static(b"said") });
         let (_next_client, next) = bench.connection();
@@ -227,8 +228,8 @@ fn closing_under_what_is_queued_cancels() {
         let mut rest = Vec::new();
         let _reset = client.read_to_end(&mut rest);
         assert_eq!(rest, b"", "nothing was said");
-        bench.driver.close_now(other);
-        bench.driver.close_now(next);
+        bench.driver.close_now(other.owned());
+        bench.driver.close_now(next.owned());
         bench.quiet();
     }
 }
@@ -240,7 +241,8 @@ fn a_number_that_is_handed_out_is_a_fresh_one() {
     let listener = bench
         .driver
         .listen("127.0.0.1:0".parse().expect("an address"), &crate::ListenOptions::default())
-        .expect("a port");
+        .expect("a port")
+        .number();
     let address = bench.driver.local_address(listener).expect("bound");
     let (_gone, stranger) = bench.connection();
     let receive = bench.submit(Op::Receive { fd: stranger });
@@ -253,12 +255,12 @@ fn a_number_that_is_handed_out_is_a_fresh_one() {
     let accept = bench.submit(Op::Accept { listener });
     let Payload::Fd(accepted) = bench.completion(accept).payload else { panic!("an accept brings a descriptor") };
     let mut client = client.join().expect("no panic");
-    let receive = bench.submit(Op::Receive { fd: accepted });
+    let receive = bench.submit(Op::Receive { fd: accepted.number() });
     bench.quiet();
     client.write_all(b"hello").expect("connected");
     assert_eq!(&*bytes_of(bench.completion(receive)), b"hello");
     bench.driver.close_now(accepted);
-    bench.driver.close_now(listener);
+    bench.driver.close_now(listener.owned());
 }
 
 #[test]
@@ -269,7 +271,7 @@ fn receives_stop_when_the_scratch_buffer_is_lent() {
     for (number, (client, _)) in connections.iter_mut().enumerate() {
         client.write_all(&vec![number as u8; 15_000]).expect("the socket has room");
     }
-    let fds: Vec<Fd> = connections.iter().map(|&(_, fd)| fd).collect();
+    let fds: Vec<Number> = connections.iter().map(|&(_, fd)| fd).collect();
     let keys: Vec<Key> = fds.iter().map(|&fd| bench.submit(Op::Receive { fd })).collect();
     let mut order = Vec::new();
     let mut turns = 0;
@@ -310,7 +312,7 @@ fn receives_stop_when_the_scratch_buffer_is_lent() {
         kept = bytes_of(bench.completion(receive));
     }
     for fd in fds {
-        bench.driver.close_now(fd);
+        bench.driver.close_now(fd.owned());
     }
     drop(bench);
     assert!(kept.ends_with(b"kept"));
@@ -327,7 +329,7 @@ fn file_operations_queue_behind_a_small_pool() {
     let writes: Vec<Key> = (0..100_u8)
         .map(|place| {
             let lease = bench.pool.try_copy(&[place; 10], Kind::Buffers).expect("the line is wide");
-            bench.submit(Op::WriteAt { fd: file, lease, offset: u64::from(place) * 10 })
+            bench.submit(Op::WriteAt { fd: file.number(), lease, offset: u64::from(place) * 10 })
         })
         .collect();
     // One thread and one queue, so the order is that of submission.
@@ -343,7 +345,7 @@ fn file_operations_queue_behind_a_small_pool() {
     let open_gate = bench.hold_thread();
     while bench.blocking.queued() > 0 {}
     assert!(bench.blocking.run(Box::new(|| {})).is_ok());
-    let syncs: Vec<Key> = (0..3).map(|_| bench.submit(Op::Fsync { fd: file, data_only: true })).collect();
+    let syncs: Vec<Key> = (0..3).map(|_| bench.submit(Op::Fsync { fd: file.number(), data_only: true })).collect();
     bench.quiet();
     bench.driver.cancel(syncs[1]);
     assert_eq!(bench.completion(syncs[1]).result, Err(Errno::CANCELED));
@@ -362,7 +364,7 @@ fn closing_waits_for_jobs() {
     let mut bench = Bench::with_blocking(BlockingConfig { threads_max: 1, ..BlockingConfig::default() });
     for at_once in [true, false] {
         let opened = std::fs::File::create(directory.path("file")).expect("a file");
-        let file = Fd::from_raw(opened.into_raw_fd());
+        let file = Number::from_raw(opened.into_raw_fd());
         let link = format!("/proc/self/fd/{}", file.raw());
         let names_ours = || std::fs::read_link(&link).is_ok_and(|path| path == directory.path("file"));
         let open_gate = bench.hold_thread();
@@ -370,9 +372,9 @@ fn closing_waits_for_jobs() {
         let write = bench.submit(Op::WriteAt { fd: file, lease, offset: 0 });
         bench.quiet();
         if at_once {
-            bench.driver.close_now(file);
+            bench.driver.close_now(file.owned());
         } else {
-            bench.driver.close(file);
+            bench.driver.close(file.owned());
         }
         bench.quiet();
         assert!(names_ours(), "the write is still to come");
@@ -426,8 +428,8 @@ fn a_pool_that_is_shut_down_answers() {
 }
 
 impl Completion {
-    fn payload_fd(self) -> Option<Fd> {
-        if let Payload::Fd(fd) = self.payload { Some(fd) } else { None }
+    fn payload_fd(self) -> Option<Number> {
+        if let Payload::Fd(fd) = self.payload { Some(fd.number()) } else { None }
     }
 }
 
@@ -460,7 +462,7 @@ fn what_was_to_be_closed_is_closed_though_the_deadline_is_reached() {
     let mut bench = Bench::new();
     let (mut client, fd) = bench.connection();
     client.set_read_timeout(Some(Duration::from_secs(60))).expect("an option");
-    bench.submit(Op::Close { fd });
+    bench.submit(Op::Close { fd: fd.owned() });
     let report = bench.driver.shutdown(bench.driver.now());
     assert_eq!(report.in_flight, 1);
     assert_eq!(client.read(&mut [0; 1]).expect("no wait for it"), 0, "the peer sees the end");
@@ -491,5 +493,5 @@ fn a_turn_tries_nothing_twice() {
     let mut heard = vec![0; sends * 4];
     client.read_exact(&mut heard).expect("all of it was sent");
     assert_eq!(heard, b"ping".repeat(sends));
-    bench.driver.close_now(server);
+    bench.driver.close_now(server.owned());
 }

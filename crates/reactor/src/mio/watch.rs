@@ -27,7 +27,8 @@ use plimsoll_pool::Pool;
 use super::list::Waiters;
 use super::queues::Queues;
 use super::table::{Entry, Flags, Table};
-use crate::op::{Errno, Fd};
+use crate::fd::Number;
+use crate::op::Errno;
 use crate::slots::Slots;
 
 /// What an operation waits for on its descriptor.
@@ -72,7 +73,13 @@ impl Watch {
     }
 
     /// Has an operation wait that is in no list.
-    pub(super) fn wait(&mut self, slots: &mut Slots, index: u32, fd: Fd, direction: Direction) -> Result<(), Errno> {
+    pub(super) fn wait(
+        &mut self,
+        slots: &mut Slots,
+        index: u32,
+        fd: Number,
+        direction: Direction,
+    ) -> Result<(), Errno> {
         let mut entry = self.register(fd)?;
         let is_readable = entry.flags.has(Flags::READABLE);
         debug_assert!(direction != Direction::Read || !is_readable, "what an edge told of is used up before the next");
@@ -81,13 +88,13 @@ impl Watch {
     }
 
     /// Has a close wait for the file jobs of its descriptor.
-    pub(super) fn wait_for_jobs(&mut self, slots: &mut Slots, index: u32, fd: Fd) {
+    pub(super) fn wait_for_jobs(&mut self, slots: &mut Slots, index: u32, fd: Number) {
         let mut entry = self.table.get(fd);
         assert!(entry.jobs > 0, "something to wait for");
         self.push_waiter(slots, index, fd, Direction::Read, &mut entry);
     }
 
-    fn push_waiter(&mut self, slots: &mut Slots, index: u32, fd: Fd, direction: Direction, entry: &mut Entry) {
+    fn push_waiter(&mut self, slots: &mut Slots, index: u32, fd: Number, direction: Direction, entry: &mut Entry) {
         let waiters = match direction {
             Direction::Read => &mut entry.readers,
             Direction::Write => &mut entry.writers,
@@ -98,7 +105,7 @@ impl Watch {
     }
 
     /// Makes sure that edges of the descriptor are told.
-    fn register(&mut self, fd: Fd) -> Result<Entry, Errno> {
+    fn register(&mut self, fd: Number) -> Result<Entry, Errno> {
         let mut entry = self.table.get(fd);
         if entry.flags.has(Flags::REGISTERED) {
             return Ok(entry);
@@ -132,7 +139,7 @@ impl Watch {
 
     /// Remembers what an event tells, and lets those go on who waited for it.
     pub(super) fn wake(&mut self, slots: &mut Slots, event: &Event) {
-        let fd = Fd::from_raw(event.token().0 as i32);
+        let fd = Number::from_raw(event.token().0 as i32);
         let mut entry = self.table.get(fd);
         if !entry.flags.has(Flags::REGISTERED) {
             return;
@@ -159,36 +166,36 @@ impl Watch {
     }
 
     /// Whether an edge told of something to receive that nobody has used up.
-    pub(super) fn is_readable(&self, fd: Fd) -> bool {
+    pub(super) fn is_readable(&self, fd: Number) -> bool {
         self.table.get(fd).flags.has(Flags::READABLE)
     }
 
     /// A receive or accept has found nothing more.
-    pub(super) fn used_up(&mut self, fd: Fd) {
+    pub(super) fn used_up(&mut self, fd: Number) {
         self.clear(fd, Flags::READABLE.with(Flags::ENDED));
     }
 
     /// A receive brought less than there was room for: there is nothing more, unless the end is there, of which no edge
     /// will tell again.
-    pub(super) fn cut_short(&mut self, fd: Fd) {
+    pub(super) fn cut_short(&mut self, fd: Number) {
         if !self.table.get(fd).flags.has(Flags::ENDED) {
             self.clear(fd, Flags::READABLE);
         }
     }
 
     /// A connect waits: its next try asks how it ended.
-    pub(super) fn connects(&mut self, fd: Fd) {
+    pub(super) fn connects(&mut self, fd: Number) {
         let entry = self.table.get(fd);
         self.table.set(fd, Entry { flags: entry.flags.with(Flags::CONNECTING), ..entry });
     }
 
-    pub(super) fn clear(&mut self, fd: Fd, flags: Flags) {
+    pub(super) fn clear(&mut self, fd: Number, flags: Flags) {
         let entry = self.table.get(fd);
         self.table.set(fd, Entry { flags: entry.flags.without(flags), ..entry });
     }
 
     /// Ends an operation whose cancellation was asked for, if it waits on its descriptor.
-    pub(super) fn cancel(&mut self, slots: &mut Slots, index: u32, fd: Fd, direction: Direction) {
+    pub(super) fn cancel(&mut self, slots: &mut Slots, index: u32, fd: Number, direction: Direction) {
         let mut entry = self.table.get(fd);
         let waiters = match direction {
             Direction::Read => &mut entry.readers,
@@ -202,7 +209,7 @@ impl Watch {
     }
 
     /// A descriptor is about to be closed: what waits on it, or is queued for it, ends.
-    pub(super) fn closes(&mut self, slots: &mut Slots, fd: Fd) {
+    pub(super) fn closes(&mut self, slots: &mut Slots, fd: Number) {
         self.queues.closes(slots, fd);
         let entry = self.table.get(fd);
         if entry == Entry::default() {
@@ -219,7 +226,7 @@ impl Watch {
 
     /// Forgets what is known of a descriptor number that is free, or that the system has just handed out. Operations
     /// that still wait on it will be cancelled: their owner should have done that.
-    pub(super) fn forget(&mut self, fd: Fd) {
+    pub(super) fn forget(&mut self, fd: Number) {
         let entry = self.table.get(fd);
         if entry == Entry::default() {
             return;

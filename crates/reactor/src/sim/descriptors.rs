@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::files::OpenFile;
 use super::listeners::Listener;
 use super::sockets::Socket;
-use crate::{Errno, Fd};
+use crate::Errno;
+use crate::fd::Number;
 
 /// What a descriptor stands for.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ impl Descriptors {
     }
 
     /// Opens the lowest free one.
-    pub(crate) fn open(&mut self, object: Object) -> Result<Fd, Errno> {
+    pub(crate) fn open(&mut self, object: Object) -> Result<Number, Errno> {
         self.check_room()?;
         let raw = self.free.pop_first().unwrap_or_else(|| {
             self.fresh += 1;
@@ -60,24 +61,24 @@ impl Descriptors {
         });
         let before = self.open.insert(raw, Descriptor { object, waiting: Vec::new(), visible_at: [0; 2] });
         assert!(before.is_none(), "a free number is free");
-        Ok(Fd::from_raw(raw))
+        Ok(Number::from_raw(raw))
     }
 
-    pub(crate) fn close(&mut self, fd: Fd) -> Option<Descriptor> {
+    pub(crate) fn close(&mut self, fd: Number) -> Option<Descriptor> {
         let descriptor = self.open.remove(&fd.raw())?;
         self.free.insert(fd.raw());
         Some(descriptor)
     }
 
-    pub(crate) fn get(&self, fd: Fd) -> Option<&Descriptor> {
+    pub(crate) fn get(&self, fd: Number) -> Option<&Descriptor> {
         self.open.get(&fd.raw())
     }
 
-    pub(crate) fn get_mut(&mut self, fd: Fd) -> Option<&mut Descriptor> {
+    pub(crate) fn get_mut(&mut self, fd: Number) -> Option<&mut Descriptor> {
         self.open.get_mut(&fd.raw())
     }
 
-    pub(crate) fn all(&self) -> Vec<Fd> {
-        self.open.keys().map(|&raw| Fd::from_raw(raw)).collect()
+    pub(crate) fn all(&self) -> Vec<Number> {
+        self.open.keys().map(|&raw| Number::from_raw(raw)).collect()
     }
 }

@@ -16,7 +16,8 @@ use super::kernel::Kernel;
 use super::nanos;
 use super::network::{Conn, Holder};
 use super::sockets::SocketState;
-use crate::{Errno, Fd, SocketKind};
+use crate::fd::Number;
+use crate::{Errno, SocketKind};
 
 /// Linux's `tcp_syn_retries` of 6: how often, and how long until it gives up.
 const TRIES_MAX: u32 = 6;
@@ -25,7 +26,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 impl Kernel {
     /// Sends a connection attempt from a socket. The answer comes as the socket's new state.
-    pub(crate) fn dial(&mut self, fd: Fd, kind: SocketKind, remote: SocketAddr) -> Result<u64, Errno> {
+    pub(crate) fn dial(&mut self, fd: Number, kind: SocketKind, remote: SocketAddr) -> Result<u64, Errno> {
         let remote = match (kind, remote) {
             (SocketKind::Tcp4, SocketAddr::V6(_)) => return Err(Errno(libc::EAFNOSUPPORT)),
             (_, remote) => reachable(remote),

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::Fd;
+use crate::fd::Number;
 
 /// Something that happens at a given time. Events whose subject is gone by then do nothing.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// Operations that wait on a descriptor are tried again.
-    Progress(Fd),
+    Progress(Number),
     /// An ended operation becomes visible to its driver.
     Deliver(u64),
     /// A late cancellation takes effect.

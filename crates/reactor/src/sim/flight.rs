@@ -16,8 +16,9 @@ use super::NodeId;
 use super::census::OpKind;
 use super::events::EventKey;
 use super::files::OpenFile;
+use crate::fd::Number;
 use crate::op::{Interest, Op, Shutdown};
-use crate::{Errno, Fd, RECEIVE_BYTES_MAX};
+use crate::{Errno, RECEIVE_BYTES_MAX};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ pub(crate) enum Direction {
 
 impl Verb {
     /// What an operation of a driver asks for, and of which descriptor.
-    pub(crate) fn of(op: &Op) -> (Self, Option<Fd>) {
+    pub(crate) fn of(op: &Op<'static>) -> (Self, Option<Number>) {
         let file = |call| Self::File { file: None, call };
         match op {
             Op::Accept { listener } => (Self::Accept, Some(*listener)),
@@ -71,7 +72,7 @@ impl Verb {
                 (Self::Connect { address: super::sockets::parse_address(address), dial: Dial::Fresh }, Some(*fd))
             }
             Op::Shutdown { fd, how } => (Self::Shutdown(*how), Some(*fd)),
-            Op::Close { fd } => (Self::Close, Some(*fd)),
+            Op::Close { fd } => (Self::Close, Some(fd.number())),
             Op::Poll { fd, interest } => (Self::Poll(*interest), Some(*fd)),
             Op::Open { path, flags, mode } => {
                 let end = path.iter().position(|&byte| byte == 0).unwrap_or(path.len());
@@ -173,7 +174,7 @@ pub(crate) struct Flight {
     pub(crate) node: NodeId,
     pub(crate) key: Key,
     pub(crate) kind: OpKind,
-    pub(crate) fd: Option<Fd>,
+    pub(crate) fd: Option<Number>,
     pub(crate) verb: Verb,
     pub(crate) stage: Stage,
     pub(crate) pause: Pause,

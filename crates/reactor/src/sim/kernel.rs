@@ -20,7 +20,8 @@ use super::network::Network;
 use super::rng::Rng;
 use super::trace::{Entry, Trace, bytes_hash};
 use super::{NodeId, SimConfig, nanos};
-use crate::{Errno, Fd, Instant, Op};
+use crate::fd::Number;
+use crate::{Errno, Instant, Op};
 
 /// Everything there is in a world.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ pub(crate) struct Kernel {
     pub(crate) files: Files,
     flights: BTreeMap<u64, Box<Flight>>,
     /// The descriptor whose waiting operations are being tried.
-    trying: Option<Fd>,
+    trying: Option<Number>,
     flights_total: u64,
 }
 
@@ -108,7 +109,7 @@ impl Kernel {
     }
 
     /// Takes an operation on; it begins when its driver enters.
-    pub(crate) fn start(&mut self, node: NodeId, key: Key, op: &Op) -> u64 {
+    pub(crate) fn start(&mut self, node: NodeId, key: Key, op: &Op<'static>) -> u64 {
         self.flights_total += 1;
         let id = self.flights_total;
         let kind = OpKind::of(op);
@@ -215,7 +216,7 @@ impl Kernel {
     }
 
     /// Something has changed for a descriptor: operations that wait on it will be tried again.
-    pub(crate) fn wake(&mut self, fd: Fd) {
+    pub(crate) fn wake(&mut self, fd: Number) {
         let waits = self.descriptors.get(fd).is_some_and(|descriptor| !descriptor.waiting.is_empty());
         if waits || self.trying == Some(fd) {
             self.events.add(self.now, Event::Progress(fd));
@@ -223,7 +224,7 @@ impl Kernel {
     }
 
     /// Tries the operations that wait on a descriptor, in order; within a direction none overtakes another.
-    fn progress(&mut self, fd: Fd) {
+    fn progress(&mut self, fd: Number) {
         let Some(descriptor) = self.descriptors.get_mut(fd) else { return };
         let waiting = core::mem::take(&mut descriptor.waiting);
         self.trying = Some(fd);
@@ -253,7 +254,7 @@ impl Kernel {
     }
 
     /// Holds an operation up for a while, unless that has happened to it already.
-    pub(crate) fn pause(&mut self, fd: Fd, flight: &mut Flight) -> bool {
+    pub(crate) fn pause(&mut self, fd: Number, flight: &mut Flight) -> bool {
         if flight.pause != Pause::Never {
             return false;
         }
@@ -379,7 +380,7 @@ impl Kernel {
             if let (Stage::Done(Outcome { result: Ok(raw), .. }), OpKind::Accept | OpKind::Open) =
                 (flight.stage, flight.kind)
             {
-                unseen.push(Fd::from_raw(raw as i32));
+                unseen.push(Number::from_raw(raw as i32));
             }
         }
         for fd in unseen {

@@ -9,7 +9,8 @@ use super::faults::Fault;
 use super::kernel::Kernel;
 use super::network::Holder;
 use super::sockets::{Socket, SocketState};
-use crate::{Errno, Error, Fd, ListenOptions, SocketKind};
+use crate::fd::Number;
+use crate::{Errno, Error, ListenOptions, SocketKind};
 
 /// A listening socket.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(crate) struct Listener {
 }
 
 impl Kernel {
-    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Fd, Error> {
+    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Number, Error> {
         assert!((1..=65_535).contains(&options.backlog), "a backlog is 1 to 65,535");
         if !address.ip().is_unspecified() && !self.config.has_address(address.ip()) {
             return Err(Error::AddressNotAvailable(address));
@@ -45,7 +46,7 @@ impl Kernel {
         Ok(fd)
     }
 
-    fn all_share(&self, listeners: &[Fd]) -> bool {
+    fn all_share(&self, listeners: &[Number]) -> bool {
         listeners.iter().all(|&fd| match self.descriptors.get(fd).map(|found| &found.object) {
             Some(Object::Listener(listener)) => listener.reuse_port,
             _ => false,
@@ -53,7 +54,7 @@ impl Kernel {
     }
 
     /// A connection from a listener's queue, `None` if there is none.
-    pub(crate) fn accept(&mut self, fd: Fd) -> Result<Option<Fd>, Errno> {
+    pub(crate) fn accept(&mut self, fd: Number) -> Result<Option<Number>, Errno> {
         let descriptor = self.descriptors.get(fd).ok_or(Errno(libc::EBADF))?;
         let listener = match &descriptor.object {
             Object::Listener(listener) => listener,

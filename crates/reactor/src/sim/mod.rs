@@ -27,13 +27,13 @@
 //! let listener = driver.listen("127.0.0.1:80".parse()?, &ListenOptions::default())?;
 //! let client = driver.socket(SocketKind::Tcp4)?;
 //! let address = driver.address("127.0.0.1:80".parse()?)?;
-//! driver.submit(Op::Connect { fd: client, address }, Token(1)).map_err(|(over, _)| over)?;
+//! driver.submit(Op::Connect { fd: client.at(), address }, Token(1)).map_err(|(over, _)| over)?;
 //! assert_eq!(reap(&mut driver)?.result, Ok(0));
 //!
-//! let server = driver.accept_now(listener)?.expect("the connection is in the queue");
+//! let server = driver.accept_now(listener.at())?.expect("the connection is in the queue");
 //! let bytes = SendBytes::Static(b"hello");
-//! driver.submit(Op::Send { fd: client, bytes }, Token(2)).map_err(|(over, _)| over)?;
-//! driver.submit(Op::Receive { fd: server }, Token(3)).map_err(|(over, _)| over)?;
+//! driver.submit(Op::Send { fd: client.at(), bytes }, Token(2)).map_err(|(over, _)| over)?;
+//! driver.submit(Op::Receive { fd: server.at() }, Token(3)).map_err(|(over, _)| over)?;
 //! assert_eq!((reap(&mut driver)?.token, world.census().completed), (Token(2), 2));
 //! let received = reap(&mut driver)?;
 //! let Payload::Received(bytes) = received.payload else { panic!("a receive brings bytes") };
@@ -105,7 +105,8 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::rc::Rc;
 
-use crate::{Errno, Fd, Instant};
+use crate::fd::Number;
+use crate::{Errno, Instant};
 
 mod census;
 mod clock;
@@ -269,7 +270,7 @@ impl World {
     }
 
     /// Open descriptors, lowest first. A program that closes what it opens ends with none.
-    pub fn descriptors(&self) -> Vec<Fd> {
+    pub fn descriptors(&self) -> Vec<Number> {
         self.kernel().descriptors.all()
     }
 

@@ -14,7 +14,8 @@ use super::kernel::Kernel;
 use super::nanos;
 use super::pipe::{Departure, Pipe, Tail};
 use super::trace::Entry;
-use crate::{Errno, Fd};
+use crate::Errno;
+use crate::fd::Number;
 
 /// All connections of the world.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(crate) struct Network {
     conns: BTreeMap<u64, Conn>,
     conns_total: u64,
     /// Who listens where, in order of listening.
-    pub(crate) listeners: BTreeMap<SocketAddr, Vec<Fd>>,
+    pub(crate) listeners: BTreeMap<SocketAddr, Vec<Number>>,
     /// Client's and server's address of every connection.
     pairs: BTreeSet<(SocketAddr, SocketAddr)>,
     /// The next ephemeral port to try.
@@ -75,9 +76,9 @@ pub(crate) enum Holder {
     /// Nobody yet: the connection attempt is under way.
     Unborn,
     /// A listener's queue.
-    Queue(Fd),
+    Queue(Number),
     /// A socket.
-    Socket(Fd),
+    Socket(Number),
     /// Nobody any more.
     Closed,
 }
@@ -115,7 +116,7 @@ const PORTS: (u16, u16) = (32_768, 60_999);
 pub(crate) const PATIENCE_NS: u64 = 924_600_000_000;
 impl Conn {
     /// A connection that `fd` asks for, from and to these addresses.
-    pub(crate) fn dialing(fd: Fd, pair: (SocketAddr, SocketAddr), latency: u64, buffer: usize, now: u64) -> Self {
+    pub(crate) fn dialing(fd: Number, pair: (SocketAddr, SocketAddr), latency: u64, buffer: usize, now: u64) -> Self {
         let end = |holder, local, peer| End {
             holder,
             local,
@@ -184,7 +185,7 @@ impl Network {
 
     /// The listeners that a connection to `address` reaches: at the address itself, else at the wildcard of its family, else (for IPv4)
     /// at the IPv6 wildcard.
-    pub(crate) fn listeners_at(&self, address: SocketAddr) -> &[Fd] {
+    pub(crate) fn listeners_at(&self, address: SocketAddr) -> &[Number] {
         let port = address.port();
         let any4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
         let any6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));

@@ -9,8 +9,9 @@ use plimsoll_pool::{Lease, Pool};
 use plimsoll_slab::Key;
 
 use super::{NodeId, World};
+use crate::fd::Number;
 use crate::net::{ListenOptions, SocketKind, SocketOption};
-use crate::op::{Errno, Fd, Op, Shutdown};
+use crate::op::{Errno, Op, Shutdown};
 use crate::received::{Received, Shelf};
 use crate::slots::{Raw, SlotState, Slots};
 use crate::{Doorbell, Error, Instant, RECEIVE_BUFFER_BYTES, Wait};
@@ -145,45 +146,45 @@ impl Sim {
     }
 
     #[inline(never)]
-    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Fd, Error> {
+    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Number, Error> {
         self.world.kernel_mut().listen(address, options)
     }
 
     #[inline(never)]
-    pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Fd, Errno> {
+    pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Number, Errno> {
         self.world.kernel_mut().socket(kind)
     }
 
     #[inline(never)]
-    pub(crate) fn accept_now(&mut self, listener: Fd) -> Result<Option<Fd>, Errno> {
+    pub(crate) fn accept_now(&mut self, listener: Number) -> Result<Option<Number>, Errno> {
         self.world.kernel_mut().accept(listener)
     }
 
     #[inline(never)]
-    pub(crate) fn close_now(&mut self, fd: Fd) {
+    pub(crate) fn close_now(&mut self, fd: Number) {
         let closed = self.world.kernel_mut().close(fd);
         debug_assert!(closed.is_ok(), "only open descriptors are closed: {fd:?}");
     }
 
     #[inline(never)]
-    pub(crate) fn send_now(&mut self, fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
+    pub(crate) fn send_now(&mut self, fd: Number, bytes: &[u8]) -> Result<usize, Errno> {
         self.world.kernel_mut().send_now(fd, bytes)
     }
 
     #[inline(never)]
-    pub(crate) fn shutdown_now(&mut self, fd: Fd, how: Shutdown) -> Result<(), Errno> {
+    pub(crate) fn shutdown_now(&mut self, fd: Number, how: Shutdown) -> Result<(), Errno> {
         self.world.kernel_mut().shutdown_now(fd, how)
     }
 
     #[inline(never)]
-    pub(crate) fn discard_now(&mut self, fd: Fd, bytes_max: usize) -> Result<usize, Errno> {
+    pub(crate) fn discard_now(&mut self, fd: Number, bytes_max: usize) -> Result<usize, Errno> {
         self.world.kernel_mut().discard_now(fd, bytes_max)
     }
 
     #[inline(never)]
     pub(crate) fn receive_now(
         &mut self,
-        fd: Fd,
+        fd: Number,
         leases: &mut [Option<Lease>],
         bytes_max: usize,
     ) -> Result<usize, Errno> {
@@ -191,27 +192,27 @@ impl Sim {
     }
 
     #[inline(never)]
-    pub(crate) fn is_readable_now(&mut self, fd: Fd) -> bool {
+    pub(crate) fn is_readable_now(&mut self, fd: Number) -> bool {
         self.world.kernel_mut().is_readable_now(fd)
     }
 
     #[inline(never)]
-    pub(crate) fn is_gone_now(&mut self, fd: Fd) -> bool {
+    pub(crate) fn is_gone_now(&mut self, fd: Number) -> bool {
         self.world.kernel_mut().is_gone_now(fd)
     }
 
     #[inline(never)]
-    pub(crate) fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+    pub(crate) fn local_address(&self, fd: Number) -> Result<SocketAddr, Errno> {
         self.world.kernel().local_address(fd)
     }
 
     #[inline(never)]
-    pub(crate) fn peer_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+    pub(crate) fn peer_address(&self, fd: Number) -> Result<SocketAddr, Errno> {
         self.world.kernel().peer_address(fd)
     }
 
     #[inline(never)]
-    pub(crate) fn set_option(&mut self, fd: Fd, option: SocketOption) -> Result<(), Errno> {
+    pub(crate) fn set_option(&mut self, fd: Number, option: SocketOption) -> Result<(), Errno> {
         self.world.kernel_mut().set_option(fd, option)
     }
 

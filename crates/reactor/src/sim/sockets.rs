@@ -14,8 +14,9 @@ use super::nanos;
 use super::network::{End, Life, PATIENCE_NS, Receiving};
 use super::pipe::{Pipe, Tail};
 use super::trace::{Entry, bytes_hash};
+use crate::fd::Number;
 use crate::op::{Interest, Shutdown};
-use crate::{Errno, Fd, SocketKind, SocketOption, sys};
+use crate::{Errno, SocketKind, SocketOption, sys};
 
 /// A stream socket that does not listen.
 #[derive(Debug)]
@@ -109,14 +110,14 @@ impl Socket {
 }
 
 impl Kernel {
-    pub(crate) fn open(&mut self, object: Object) -> Result<Fd, Errno> {
+    pub(crate) fn open(&mut self, object: Object) -> Result<Number, Errno> {
         let fd = self.descriptors.open(object)?;
         self.record(Entry::Opened(fd));
         Ok(fd)
     }
 
     /// Closes a descriptor; operations that wait on it end.
-    pub(crate) fn close(&mut self, fd: Fd) -> Result<(), Errno> {
+    pub(crate) fn close(&mut self, fd: Number) -> Result<(), Errno> {
         let descriptor = self.descriptors.close(fd).ok_or(Errno(libc::EBADF))?;
         self.record(Entry::Closed(fd));
         match descriptor.object {
@@ -144,7 +145,7 @@ impl Kernel {
         Ok(())
     }
 
-    pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Fd, Errno> {
+    pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Number, Errno> {
         if self.fault(Fault::SocketNoDescriptors) {
             return Err(Errno(libc::EMFILE));
         }
@@ -152,7 +153,7 @@ impl Kernel {
     }
 
     /// Tries an operation that waits on a socket; `None` if it has to wait on.
-    pub(crate) fn attempt(&mut self, fd: Fd, flight: &mut Flight) -> Option<Outcome> {
+    pub(crate) fn attempt(&mut self, fd: Number, flight: &mut Flight) -> Option<Outcome> {
         match flight.pause {
             Pause::Until(at) if at > self.now => return None,
             Pause::Until(_) => flight.pause = Pause::Over,
@@ -199,7 +200,7 @@ impl Kernel {
         }
     }
 
-    fn set_state(&mut self, fd: Fd, state: SocketState) {
+    fn set_state(&mut self, fd: Number, state: SocketState) {
         if let Some(Object::Socket(socket)) = self.descriptors.get_mut(fd).map(|found| &mut found.object) {
             socket.state = state;
         }
@@ -207,7 +208,7 @@ impl Kernel {
 
     fn attempt_connect(
         &mut self,
-        fd: Fd,
+        fd: Number,
         kind: SocketKind,
         state: SocketState,
         address: Option<SocketAddr>,
@@ -243,7 +244,7 @@ impl Kernel {
         View { end: &mut conn.ends[side], inward, outward }
     }
 
-    fn attempt_connected(&mut self, fd: Fd, conn: u64, side: usize, flight: &mut Flight) -> Option<Outcome> {
+    fn attempt_connected(&mut self, fd: Number, conn: u64, side: usize, flight: &mut Flight) -> Option<Outcome> {
         if self.view(conn, side).end.life == Life::Live && self.fault(Fault::Reset) {
             self.reset_both(conn);
         }
@@ -267,7 +268,7 @@ impl Kernel {
 
     fn attempt_receive(
         &mut self,
-        fd: Fd,
+        fd: Number,
         conn: u64,
         side: usize,
         len_max: usize,
@@ -325,7 +326,7 @@ impl Kernel {
     }
 
     /// The connection of a socket, which goes wrong as often as with an operation.
-    fn connection_of(&mut self, fd: Fd) -> Result<(u64, usize), Errno> {
+    fn connection_of(&mut self, fd: Number) -> Result<(u64, usize), Errno> {
         let descriptor = self.descriptors.get(fd).ok_or(Errno(libc::EBADF))?;
         let Object::Socket(socket) = &descriptor.object else { return Err(Errno(libc::ENOTSOCK)) };
         let SocketState::Connected { conn, side } = socket.state else { return Err(Errno(libc::ENOTCONN)) };
@@ -335,19 +336,19 @@ impl Kernel {
         Ok((conn, side))
     }
 
-    pub(crate) fn send_now(&mut self, fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
+    pub(crate) fn send_now(&mut self, fd: Number, bytes: &[u8]) -> Result<usize, Errno> {
         let (conn, side) = self.connection_of(fd)?;
         self.record(Entry::SentNow { fd, bytes: bytes_hash(bytes) });
         let sent = self.push(conn, side, bytes).ok_or(Errno::AGAIN)?.result?;
         Ok(sent as usize)
     }
 
-    pub(crate) fn shutdown_now(&mut self, fd: Fd, how: Shutdown) -> Result<(), Errno> {
+    pub(crate) fn shutdown_now(&mut self, fd: Number, how: Shutdown) -> Result<(), Errno> {
         let (conn, side) = self.connection_of(fd)?;
         self.shut_down(conn, side, how).result.map(|_| ())
     }
 
-    pub(crate) fn discard_now(&mut self, fd: Fd, bytes_max: usize) -> Result<usize, Errno> {
+    pub(crate) fn discard_now(&mut self, fd: Number, bytes_max: usize) -> Result<usize, Errno> {
         let (conn, side) = self.connection_of(fd)?;
         let mut view = self.view(conn, side);
         let len = view.inward.arrived().min(bytes_max);
@@ -366,7 +367,7 @@ impl Kernel {
 
     pub(crate) fn receive_now(
         &mut self,
-        fd: Fd,
+        fd: Number,
         leases: &mut [Option<Lease>],
         bytes_max: usize,
     ) -> Result<usize, Errno> {
@@ -395,7 +396,7 @@ impl Kernel {
         Ok(len)
     }
 
-    pub(crate) fn is_readable_now(&mut self, fd: Fd) -> bool {
+    pub(crate) fn is_readable_now(&mut self, fd: Number) -> bool {
         let Some(descriptor) = self.descriptors.get(fd) else { return true };
         match &descriptor.object {
             Object::Listener(listener) => !listener.queue.is_empty(),
@@ -408,7 +409,7 @@ impl Kernel {
         }
     }
 
-    pub(crate) fn is_gone_now(&mut self, fd: Fd) -> bool {
+    pub(crate) fn is_gone_now(&mut self, fd: Number) -> bool {
         match self.descriptors.get(fd).map(|descriptor| &descriptor.object) {
             Some(Object::Socket(Socket { state: SocketState::Connected { conn, side }, .. })) => {
                 let (conn, side) = (*conn, *side);
@@ -436,7 +437,7 @@ impl Kernel {
         Outcome::new(Ok(0))
     }
 
-    pub(crate) fn local_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+    pub(crate) fn local_address(&self, fd: Number) -> Result<SocketAddr, Errno> {
         let descriptor = self.descriptors.get(fd).ok_or(Errno(libc::EBADF))?;
         match &descriptor.object {
             Object::Listener(listener) => Ok(listener.address),
@@ -449,7 +450,7 @@ impl Kernel {
         }
     }
 
-    pub(crate) fn peer_address(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+    pub(crate) fn peer_address(&self, fd: Number) -> Result<SocketAddr, Errno> {
         let descriptor = self.descriptors.get(fd).ok_or(Errno(libc::EBADF))?;
         match &descriptor.object {
             Object::Listener(_) => Err(Errno(libc::ENOTCONN)),
@@ -469,7 +470,7 @@ impl Kernel {
         }
     }
 
-    pub(crate) fn set_option(&mut self, fd: Fd, option: SocketOption) -> Result<(), Errno> {
+    pub(crate) fn set_option(&mut self, fd: Number, option: SocketOption) -> Result<(), Errno> {
         let descriptor = self.descriptors.get_mut(fd).ok_or(Errno(libc::EBADF))?;
         let socket = match &mut descriptor.object {
             Object::Socket(socket) => socket,
@@ -492,7 +493,7 @@ impl Kernel {
     }
 
     /// Brings what was set on a socket to its connection.
-    pub(crate) fn apply_options(&mut self, fd: Fd) {
+    pub(crate) fn apply_options(&mut self, fd: Number) {
         let Some(Object::Socket(socket)) = self.descriptors.get(fd).map(|found| &found.object) else { return };
         let SocketState::Connected { conn, side } = socket.state else { return };
         let options = socket.options;

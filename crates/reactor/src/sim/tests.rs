@@ -15,6 +15,7 @@ use plimsoll_pool::{Budget, Kind, Lease, MemoryLimit, Pool, PoolConfig};
 use plimsoll_slab::Key;
 
 use super::{SimConfig, World};
+use crate::fd::Number;
 use crate::*;
 
 const LATENCY: Duration = Duration::from_micros(100);
@@ -33,7 +34,7 @@ struct Done {
     token: u32,
     result: Result<u32, i32>,
     bytes: Vec<u8>,
-    fd: Option<Fd>,
+    fd: Option<Number>,
 }
 
 impl core::fmt::Debug for Done {
@@ -80,7 +81,7 @@ impl Bench {
                 Payload::Received(received) => (received.to_vec(), None),
                 Payload::Lease(lease) => (lease.to_vec(), None),
                 Payload::Sent(rest) => (rest.as_slice().to_vec(), None),
-                Payload::Fd(fd) => (Vec::new(), Some(fd)),
+                Payload::Fd(fd) => (Vec::new(), Some(fd.number())),
                 Payload::None => (Vec::new(), None),
             };
             let result = completion.result.map_err(|errno| errno.0);
@@ -112,30 +113,30 @@ impl Bench {
         self.one()
     }
 
-    fn send(&mut self, fd: Fd, bytes: &[u8]) -> Result<u32, i32> {
+    fn send(&mut self, fd: Number, bytes: &[u8]) -> Result<u32, i32> {
         let bytes = SendBytes::Lease(self.bytes(bytes));
         self.run(Op::Send { fd, bytes }).result
     }
 
-    fn receive(&mut self, fd: Fd) -> Result<Vec<u8>, i32> {
+    fn receive(&mut self, fd: Number) -> Result<Vec<u8>, i32> {
         let done = self.run(Op::Receive { fd });
         done.result.map(|_| done.bytes)
     }
 
-    fn listen(&mut self, address: &str) -> Fd {
+    fn listen(&mut self, address: &str) -> Number {
         let address = address.parse().expect("an address");
-        self.driver.listen(address, &ListenOptions::default()).expect("a free address")
+        self.driver.listen(address, &ListenOptions::default()).expect("a free address").number()
     }
 
     /// A connected pair: the client's and the server's socket.
-    fn pair(&mut self) -> (Fd, Fd) {
+    fn pair(&mut self) -> (Number, Number) {
         let listener = self.listen("127.0.0.1:80");
-        let client = self.driver.socket(SocketKind::Tcp4).expect("a socket");
+        let client = self.driver.socket(SocketKind::Tcp4).expect("a socket").number();
         let address = self.address("127.0.0.1:80");
         assert_eq!(self.run(Op::Connect { fd: client, address }).result, Ok(0));
         let server = self.driver.accept_now(listener).expect("accept works").expect("it is in the queue");
-        self.driver.close_now(listener);
-        (client, server)
+        self.driver.close_now(listener.owned());
+        (client, server.number())
     }
 
     fn elapse(&mut self, duration: Duration) -> Vec<Done> {

@@ -9,13 +9,14 @@ use std::collections::VecDeque;
 use super::census::OpKind;
 use super::faults::Fault;
 use super::rng::mix;
-use crate::{Errno, Fd, Instant};
+use crate::fd::Number;
+use crate::{Errno, Instant};
 
 /// One event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Entry {
     /// An operation was handed to the kernel, with the hash of the bytes it came with.
-    Started { op: u64, node: u32, kind: OpKind, fd: Option<Fd>, bytes: u64 },
+    Started { op: u64, node: u32, kind: OpKind, fd: Option<Number>, bytes: u64 },
     /// A completion was taken, with the hash of the bytes it brought.
     Completed { op: u64, node: u32, kind: OpKind, result: Result<u32, Errno>, bytes: u64 },
     /// A cancellation was asked for.
@@ -31,19 +32,19 @@ pub(crate) enum Entry {
     /// A connection's end was killed.
     Killed { conn: u64, side: usize, errno: Errno },
     /// A socket took bytes at once, without an operation: their hash.
-    SentNow { fd: Fd, bytes: u64 },
+    SentNow { fd: Number, bytes: u64 },
     /// A socket gave bytes at once, without an operation: their hash.
-    ReceivedNow { fd: Fd, bytes: u64 },
+    ReceivedNow { fd: Number, bytes: u64 },
     /// A descriptor was opened.
-    Opened(Fd),
+    Opened(Number),
     /// A descriptor was closed.
-    Closed(Fd),
+    Closed(Number),
 }
 
 impl Entry {
     /// What goes into the hash.
     fn words(&self) -> [u64; 6] {
-        let fd_word = |fd: &Option<Fd>| fd.map_or(u64::MAX, |fd| fd.raw() as u64);
+        let fd_word = |fd: &Option<Number>| fd.map_or(u64::MAX, |fd| fd.raw() as u64);
         let result_word = |result: &Result<u32, Errno>| match *result {
             Ok(count) => u64::from(count),
             Err(errno) => (1 << 32) | errno.0 as u64,

@@ -7,7 +7,8 @@ use core::ffi::CStr;
 use core::mem::MaybeUninit;
 
 use super::retry;
-use crate::{Errno, Fd};
+use crate::Errno;
+use crate::fd::Number;
 
 /// Bytes of `struct statx`.
 pub(crate) const STATX_BYTES: usize = size_of::<libc::statx>();
@@ -18,14 +19,14 @@ const _: () = assert!(STATX_BYTES == 256, "fixed by the kernel's interface");
 pub(crate) const STATX_MASK: u32 = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
 
 /// Opens a file, close-on-exec.
-pub(crate) fn open(path: &CStr, flags: i32, mode: u32) -> Result<Fd, Errno> {
+pub(crate) fn open(path: &CStr, flags: i32, mode: u32) -> Result<Number, Errno> {
     // SAFETY: I-SLICE: a string with its NUL.
     let fd = retry(|| unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, mode) } as isize)?;
-    Ok(Fd::from_raw(fd as i32))
+    Ok(Number::from_raw(fd as i32))
 }
 
 /// Writes the descriptor's `struct statx` to the front of `room`; its size.
-pub(crate) fn stat(fd: Fd, room: &mut [MaybeUninit<u8>]) -> Result<usize, Errno> {
+pub(crate) fn stat(fd: Number, room: &mut [MaybeUninit<u8>]) -> Result<usize, Errno> {
     assert!(room.len() >= STATX_BYTES, "room for a struct statx");
     let metadata = room.as_mut_ptr().cast::<libc::statx>();
     // SAFETY: I-SLICE: at least as long as the structure, as asserted; the kernel copies it byte by byte, so alignment
@@ -35,7 +36,7 @@ pub(crate) fn stat(fd: Fd, room: &mut [MaybeUninit<u8>]) -> Result<usize, Errno>
 }
 
 /// Reads at an offset; the first so many bytes of `room` are initialised afterwards, none at end-of-file.
-pub(crate) fn read_at(fd: Fd, room: &mut [MaybeUninit<u8>], offset: u64) -> Result<usize, Errno> {
+pub(crate) fn read_at(fd: Number, room: &mut [MaybeUninit<u8>], offset: u64) -> Result<usize, Errno> {
     let offset = i64::try_from(offset).map_err(|_| Errno(libc::EINVAL))?;
     // SAFETY: I-SLICE.
     let read = retry(|| unsafe { libc::pread64(fd.raw(), room.as_mut_ptr().cast(), room.len(), offset) })?;
@@ -44,7 +45,7 @@ pub(crate) fn read_at(fd: Fd, room: &mut [MaybeUninit<u8>], offset: u64) -> Resu
 }
 
 /// Writes at an offset; how much was written.
-pub(crate) fn write_at(fd: Fd, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+pub(crate) fn write_at(fd: Number, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
     let offset = i64::try_from(offset).map_err(|_| Errno(libc::EINVAL))?;
     // SAFETY: I-SLICE.
     let written = retry(|| unsafe { libc::pwrite64(fd.raw(), bytes.as_ptr().cast(), bytes.len(), offset) })?;
@@ -53,7 +54,7 @@ pub(crate) fn write_at(fd: Fd, bytes: &[u8], offset: u64) -> Result<usize, Errno
 }
 
 /// Makes a file's data durable, and its metadata unless `data_only`.
-pub(crate) fn fsync(fd: Fd, data_only: bool) -> Result<(), Errno> {
+pub(crate) fn fsync(fd: Number, data_only: bool) -> Result<(), Errno> {
     // SAFETY: I-SLICE: no memory is handed over.
     let sync = || unsafe { if data_only { libc::fdatasync(fd.raw()) } else { libc::fsync(fd.raw()) } };
     retry(|| sync() as isize)?;

@@ -2,7 +2,7 @@
 //!
 //! **I-SLICE**: the kernel touches only the memory of the slices handed over, and only within the call.
 //!
-//! **I-NUMBER**: an [`Fd`] is not negative, so it is never the -1 that a borrowed descriptor must not be. Whether it is
+//! **I-NUMBER**: an [`Number`] is not negative, so it is never the -1 that a borrowed descriptor must not be. Whether it is
 //! still open is its owner's business; on a number that is not, every call here answers `EBADF` and touches no memory.
 //!
 //! **I-WRITTEN**: a receive into several rooms that answers `n` has written the first `n` bytes of them, in their order (recvmsg(2), readv(2)).
@@ -17,13 +17,14 @@ use plimsoll_pool::Lease;
 use socket2::{Domain, MaybeUninitSlice, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 
 use super::retry;
-use crate::{Errno, Error, Fd, ListenOptions, Shutdown, SocketKind, SocketOption};
+use crate::fd::Number;
+use crate::{Errno, Error, ListenOptions, Shutdown, SocketKind, SocketOption};
 
 /// Rooms of one receive at most.
 pub(crate) const SCATTERED_MAX: usize = 8;
 
 /// A listening stream socket, close-on-exec. For what the options mean see [`ListenOptions`].
-pub(crate) fn listen(address: SocketAddr, options: &ListenOptions, nonblocking: bool) -> Result<Fd, Error> {
+pub(crate) fn listen(address: SocketAddr, options: &ListenOptions, nonblocking: bool) -> Result<Number, Error> {
     assert!((1..=65_535).contains(&options.backlog), "a backlog of 1 to 65,535");
     let refused = |error: std::io::Error| match Errno::from(error) {
         Errno(libc::EADDRINUSE) => Error::AddressInUse(address),
@@ -45,16 +46,16 @@ pub(crate) fn listen(address: SocketAddr, options: &ListenOptions, nonblocking: 
     }
     let socket = bind(shares).map_err(refused)?;
     socket.listen(options.backlog as i32).map_err(refused)?;
-    Ok(Fd::from_raw(socket.into_raw_fd()))
+    Ok(Number::from_raw(socket.into_raw_fd()))
 }
 
 /// A fresh stream socket, close-on-exec.
-pub(crate) fn socket(kind: SocketKind, nonblocking: bool) -> Result<Fd, Errno> {
+pub(crate) fn socket(kind: SocketKind, nonblocking: bool) -> Result<Number, Errno> {
     let domain = match kind {
         SocketKind::Tcp4 => Domain::IPV4,
         SocketKind::Tcp6 => Domain::IPV6,
     };
-    Ok(Fd::from_raw(stream(domain, nonblocking)?.into_raw_fd()))
+    Ok(Number::from_raw(stream(domain, nonblocking)?.into_raw_fd()))
 }
 
 fn stream(domain: Domain, nonblocking: bool) -> std::io::Result<Socket> {
@@ -64,14 +65,14 @@ fn stream(domain: Domain, nonblocking: bool) -> std::io::Result<Socket> {
 }
 
 /// The next connection that waits on a (non-blocking) listener, close-on-exec; `None` if none does.
-pub(crate) fn accept(listener: Fd, nonblocking: bool) -> Result<Option<Fd>, Errno> {
+pub(crate) fn accept(listener: Number, nonblocking: bool) -> Result<Option<Number>, Errno> {
     let flags = libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
     let no_address = core::ptr::null_mut();
     let no_len = core::ptr::null_mut();
     // SAFETY: I-SLICE: no memory is handed over: the address is not asked for.
     let accept = || unsafe { libc::accept4(listener.raw(), no_address, no_len, flags) };
     match retry(|| accept() as isize) {
-        Ok(fd) => Ok(Some(Fd::from_raw(fd as i32))),
+        Ok(fd) => Ok(Some(Number::from_raw(fd as i32))),
         Err(Errno(libc::EAGAIN)) => Ok(None),
         Err(errno) => Err(errno),
     }
@@ -79,7 +80,7 @@ pub(crate) fn accept(listener: Fd, nonblocking: bool) -> Result<Option<Fd>, Errn
 
 /// Connects to an address in the system's form. `EINPROGRESS` on a non-blocking socket: wait until it is writable, then
 /// ask [`socket_error`].
-pub(crate) fn connect(fd: Fd, address: &[u8]) -> Result<(), Errno> {
+pub(crate) fn connect(fd: Number, address: &[u8]) -> Result<(), Errno> {
     let len = address.len() as libc::socklen_t;
     // SAFETY: I-SLICE: the kernel copies the address, so its alignment does not matter.
     let connect = || unsafe { libc::connect(fd.raw(), address.as_ptr().cast(), len) };
@@ -93,7 +94,7 @@ pub(crate) fn connect(fd: Fd, address: &[u8]) -> Result<(), Errno> {
 }
 
 /// The socket's pending error, which this takes away.
-pub(crate) fn socket_error(fd: Fd) -> Result<(), Errno> {
+pub(crate) fn socket_error(fd: Number) -> Result<(), Errno> {
     match with_socket(fd, Socket::take_error)? {
         None => Ok(()),
         Some(error) => Err(error.into()),
@@ -101,7 +102,7 @@ pub(crate) fn socket_error(fd: Fd) -> Result<(), Errno> {
 }
 
 /// Receives what is there without waiting; `Ok(0)` at end-of-file.
-pub(crate) fn receive(fd: Fd, room: &mut [u8]) -> Result<usize, Errno> {
+pub(crate) fn receive(fd: Number, room: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: I-SLICE.
     let received = retry(|| unsafe { libc::recv(fd.raw(), room.as_mut_ptr().cast(), room.len(), libc::MSG_DONTWAIT) })?;
     debug_assert!(received <= room.len());
@@ -109,7 +110,7 @@ pub(crate) fn receive(fd: Fd, room: &mut [u8]) -> Result<usize, Errno> {
 }
 
 /// Like [`receive`], into fresh memory: the first so many bytes of `room` are initialised afterwards.
-pub(crate) fn receive_into(fd: Fd, room: &mut [MaybeUninit<u8>]) -> Result<usize, Errno> {
+pub(crate) fn receive_into(fd: Number, room: &mut [MaybeUninit<u8>]) -> Result<usize, Errno> {
     // SAFETY: I-SLICE.
     let received = retry(|| unsafe { libc::recv(fd.raw(), room.as_mut_ptr().cast(), room.len(), libc::MSG_DONTWAIT) })?;
     debug_assert!(received <= room.len());
@@ -118,7 +119,7 @@ pub(crate) fn receive_into(fd: Fd, room: &mut [MaybeUninit<u8>]) -> Result<usize
 
 /// Receives what is there without waiting, at most `bytes_max` bytes, into the spare rooms of leases: each is filled before the next one is
 /// begun. How many there were, by which the leases are longer; `Ok(0)` at end-of-file.
-pub(crate) fn receive_scattered(fd: Fd, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno> {
+pub(crate) fn receive_scattered(fd: Number, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno> {
     let mut room_bytes = bytes_max;
     let mut spares = leases.iter_mut().flatten().map(Lease::spare_mut);
     let mut rooms: [MaybeUninitSlice<'_>; SCATTERED_MAX] = core::array::from_fn(|_| {
@@ -148,7 +149,7 @@ pub(crate) fn receive_scattered(fd: Fd, leases: &mut [Option<Lease>], bytes_max:
 }
 
 /// Sends what the socket takes without waiting, and without a SIGPIPE.
-pub(crate) fn send(fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
+pub(crate) fn send(fd: Number, bytes: &[u8]) -> Result<usize, Errno> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: I-SLICE.
     let sent = retry(|| unsafe { libc::send(fd.raw(), bytes.as_ptr().cast(), bytes.len(), flags) })?;
@@ -157,7 +158,7 @@ pub(crate) fn send(fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
 }
 
 /// Drops received bytes without copying them (tcp(7): `MSG_TRUNC`); `Ok(0)` at end-of-file.
-pub(crate) fn discard(fd: Fd, bytes_max: usize) -> Result<usize, Errno> {
+pub(crate) fn discard(fd: Number, bytes_max: usize) -> Result<usize, Errno> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
     // SAFETY: I-SLICE: no memory is handed over: with this flag the kernel writes no byte of a stream.
     let dropped = retry(|| unsafe { libc::recv(fd.raw(), core::ptr::null_mut(), bytes_max, flags) })?;
@@ -166,7 +167,7 @@ pub(crate) fn discard(fd: Fd, bytes_max: usize) -> Result<usize, Errno> {
 }
 
 /// Ends a half of a connection, or both.
-pub(crate) fn shutdown(fd: Fd, how: Shutdown) -> Result<(), Errno> {
+pub(crate) fn shutdown(fd: Number, how: Shutdown) -> Result<(), Errno> {
     let how = match how {
         Shutdown::Read => std::net::Shutdown::Read,
         Shutdown::Write => std::net::Shutdown::Write,
@@ -176,7 +177,7 @@ pub(crate) fn shutdown(fd: Fd, how: Shutdown) -> Result<(), Errno> {
 }
 
 /// Closes a descriptor. Not repeated when interrupted: Linux has closed it by then.
-pub(crate) fn close(fd: Fd) -> Result<(), Errno> {
+pub(crate) fn close(fd: Number) -> Result<(), Errno> {
     // SAFETY: I-NUMBER: the number is given up by its owner here; no memory is handed over.
     match unsafe { libc::close(fd.raw()) } {
         0 => Ok(()),
@@ -188,7 +189,7 @@ pub(crate) fn close(fd: Fd) -> Result<(), Errno> {
 }
 
 /// Which of `events` (`POLLIN`, `POLLOUT`, `POLLRDHUP`), and of hang-up and error, hold right now.
-pub(crate) fn poll_now(fd: Fd, events: i16) -> Result<i16, Errno> {
+pub(crate) fn poll_now(fd: Number, events: i16) -> Result<i16, Errno> {
     let mut entry = libc::pollfd { fd: fd.raw(), events, revents: 0 };
     // SAFETY: I-SLICE: one entry, on this stack frame.
     let ready = retry(|| unsafe { libc::poll(&mut entry, 1, 0) } as isize)?;
@@ -200,12 +201,12 @@ pub(crate) fn poll_now(fd: Fd, events: i16) -> Result<i16, Errno> {
 }
 
 /// The address a socket is bound to.
-pub(crate) fn local_address(fd: Fd) -> Result<SocketAddr, Errno> {
+pub(crate) fn local_address(fd: Number) -> Result<SocketAddr, Errno> {
     with_socket(fd, Socket::local_addr).and_then(internet)
 }
 
 /// The address of a socket's peer.
-pub(crate) fn peer_address(fd: Fd) -> Result<SocketAddr, Errno> {
+pub(crate) fn peer_address(fd: Number) -> Result<SocketAddr, Errno> {
     with_socket(fd, Socket::peer_addr).and_then(internet)
 }
 
@@ -214,7 +215,7 @@ fn internet(address: SockAddr) -> Result<SocketAddr, Errno> {
 }
 
 /// Sets an option.
-pub(crate) fn set_option(fd: Fd, option: SocketOption) -> Result<(), Errno> {
+pub(crate) fn set_option(fd: Number, option: SocketOption) -> Result<(), Errno> {
     with_socket(fd, |socket| match option {
         SocketOption::NoDelay(on) => socket.set_tcp_nodelay(on),
         SocketOption::KeepAlive(None) => socket.set_keepalive(false),
@@ -236,7 +237,7 @@ fn whole_seconds(duration: Duration) -> Duration {
     Duration::from_secs(duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0)))
 }
 
-fn with_socket<R>(fd: Fd, call: impl FnOnce(&Socket) -> std::io::Result<R>) -> Result<R, Errno> {
+fn with_socket<R>(fd: Number, call: impl FnOnce(&Socket) -> std::io::Result<R>) -> Result<R, Errno> {
     // SAFETY: I-NUMBER: not -1, and borrowed for one call.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd.raw()) };
     Ok(call(&SockRef::from(&borrowed))?)

@@ -11,10 +11,11 @@ use std::os::fd::{AsRawFd, IntoRawFd};
 use std::sync::mpsc;
 
 use super::*;
-use crate::{Error, Fd, Instant, ListenOptions, Shutdown, SocketKind, SocketOption};
+use crate::fd::Number;
+use crate::{Error, Instant, ListenOptions, Shutdown, SocketKind, SocketOption};
 
-fn fd_of(socket: &impl AsRawFd) -> Fd {
-    Fd::from_raw(socket.as_raw_fd())
+fn fd_of(socket: &impl AsRawFd) -> Number {
+    Number::from_raw(socket.as_raw_fd())
 }
 
 fn pair() -> (TcpStream, TcpStream) {
@@ -97,7 +98,7 @@ fn accepted_sockets_are_as_asked_for() {
         close(fd).expect("open until now");
     }
     close(listener).expect("open until now");
-    assert_eq!(close(Fd::from_raw(1 << 29)), Err(Errno(libc::EBADF)));
+    assert_eq!(close(Number::from_raw(1 << 29)), Err(Errno(libc::EBADF)));
 }
 
 #[test]
@@ -163,9 +164,9 @@ fn poll_tells_what_holds_now() {
     let mut rest = Vec::new();
     (&server).read_to_end(&mut rest).expect("an end");
     assert_eq!(rest, b"x");
-    let closed = Fd::from_raw(server.into_raw_fd());
+    let closed = Number::from_raw(server.into_raw_fd());
     close(closed).expect("open until now");
-    let second = poll_now(Fd::from_raw(1 << 29), libc::POLLIN);
+    let second = poll_now(Number::from_raw(1 << 29), libc::POLLIN);
     assert_eq!(second, Err(Errno(libc::EBADF)));
 }
 
@@ -181,7 +182,7 @@ fn the_clock_is_the_monotonic_one() {
 #[test]
 fn an_event_is_a_flag() {
     let event = EventFd::new().expect("an eventfd");
-    let fd = Fd::from_raw(event.raw());
+    let fd = Number::from_raw(event.raw());
     assert!(!event.clear());
     assert_eq!(poll_now(fd, libc::POLLIN), Ok(0));
     event.signal();

@@ -9,7 +9,8 @@ use super::late::Late;
 use super::ring::{Patience, Submitted};
 use super::watch::Watches;
 use super::{StarvedCancels, Uring, queue};
-use crate::op::{Fd, Op};
+use crate::fd::Number;
+use crate::op::Op;
 use crate::slots::{Slot, Slots};
 use crate::sys;
 
@@ -27,7 +28,7 @@ impl Uring {
         } else if self.backlog.remove(slots, key.index()) {
             self.ended.push(slots, key.index());
         } else if self.readable.remove(slots, key.index()) {
-            let fd = slots.get(key).and_then(|slot| slot.op.descriptor()).expect("a receive has one");
+            let fd = slots.get(key).and_then(|slot| slot.op.number()).expect("a receive has one");
             self.watches.set_queued(fd, false);
             self.ended.push(slots, key.index());
         } else {
@@ -56,17 +57,17 @@ impl Uring {
 
     /// A descriptor is about to be closed: what waits here for its turn is ended, because it would act on whatever has
     /// the number by then. The owners of what is with the kernel must have asked for its end.
-    pub(crate) fn closes(&mut self, fd: Fd, slots: &mut Slots) {
+    pub(crate) fn closes(&mut self, fd: Number, slots: &mut Slots) {
         let ended = &mut self.ended;
         let may_try = self.watches.is_queued(fd);
         for (waiting, may_be) in [(&mut self.starved, true), (&mut self.backlog, true), (&mut self.readable, may_try)] {
             if may_be && !waiting.is_empty() {
-                let others = |_, slot: &Slot| slot.op.descriptor() != Some(fd);
+                let others = |_, slot: &Slot| slot.op.number() != Some(fd);
                 waiting.retain(slots, others, |slots, index| ended.push(slots, index));
             }
         }
         debug_assert!(
-            !slots.any(|slot| is_made_again(slot) && slot.op.descriptor() == Some(fd)),
+            !slots.any(|slot| is_made_again(slot) && slot.op.number() == Some(fd)),
             "{fd:?} is closed under an accept or a receive: cancel or orphan it before"
         );
         let (watch, waiter) = self.watches.forget(fd);
@@ -80,7 +81,7 @@ impl Uring {
 
     /// Hands over what is queued first: an entry that names the descriptor must not meet another file under its number.
     /// When the kernel does not take it now, the close waits for that.
-    pub(crate) fn close_now(&mut self, fd: Fd) {
+    pub(crate) fn close_now(&mut self, fd: Number) {
         if self.ring.submit() == Ok(Submitted::All) {
             let _closed = sys::close(fd);
         } else {
@@ -137,14 +138,14 @@ impl Uring {
         // No further entry will be handed over, as was said there.
         while let Some(key) = self.backlog.pop(slots) {
             if let Some(Slot { op: Op::Close { fd }, .. }) = slots.get(key) {
-                let _closed = sys::close(*fd);
+                let _closed = sys::close(fd.number());
             }
         }
         self.watches = Watches::new(&self.pool);
     }
 
     /// Has the kernel not watch a descriptor any more, unless a receive waits for that.
-    pub(super) fn unwatch_idle(&mut self, fd: Fd) {
+    pub(super) fn unwatch_idle(&mut self, fd: Number) {
         if let Some(name) = self.watches.forget_idle(fd) {
             self.end_watch(name);
         }
@@ -160,7 +161,7 @@ impl Uring {
 /// Closes the descriptor that a completion brings, which nobody will take.
 pub(super) fn close_opened(completion: &cqueue::Entry) {
     if let (Some((Kind::Opening, _)), Ok(fd)) = (Kind::of(completion.user_data()), u32::try_from(completion.result())) {
-        let _closed = sys::close(Fd::from_raw(fd as i32));
+        let _closed = sys::close(Number::from_raw(fd as i32));
     }
 }
 

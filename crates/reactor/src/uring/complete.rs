@@ -9,7 +9,8 @@ use super::entry::{Form, Kind};
 use super::receive::{Receiver, Scratched, Taken};
 use super::watch::Told;
 use super::{Bell, Uring, queue};
-use crate::op::{Errno, Fd, Interest, Op};
+use crate::fd::Number;
+use crate::op::{Errno, Interest, Op};
 use crate::slots::{Raw, Slot, SlotState, Slots};
 use crate::{Received, sys};
 
@@ -187,7 +188,7 @@ impl Uring {
         }
     }
 
-    fn received(&mut self, fd: Fd, count: u32, taken: Taken, state: SlotState) -> Step {
+    fn received(&mut self, fd: Number, count: u32, taken: Taken, state: SlotState) -> Step {
         match (&mut self.receiver, taken) {
             (_, Taken::Lost) if state != SlotState::Orphaned => Step::Done(Err(Errno(libc::EIO))),
             (Receiver::Poll(_), _) if state != SlotState::InFlight => Step::Done(Err(Errno::CANCELED)),
@@ -216,7 +217,7 @@ impl Uring {
 }
 
 /// What a signal that reached a worker thread of the kernel means for an operation: it is made again.
-fn interrupted(op: &Op) -> Step {
+fn interrupted(op: &Op<'static>) -> Step {
     match op {
         Op::Close { .. } => Step::Done(Ok(0)),
         _ => Step::Call,

@@ -25,7 +25,8 @@ use plimsoll_pool::Lease;
 use plimsoll_slab::Key;
 
 use super::watch::EVENTS;
-use crate::op::{Fd, Interest, Op};
+use crate::fd::Number;
+use crate::op::{Interest, Op};
 use crate::{RECEIVE_BYTES_MAX, sys};
 
 /// A submission queue entry that names only memory which its operation keeps in place: I-ENTRY of
@@ -62,7 +63,7 @@ pub(super) enum Form {
 
 impl Form {
     /// The form in which an operation begins.
-    pub(super) const fn first(op: &Op) -> Self {
+    pub(super) const fn first(op: &Op<'static>) -> Self {
         match op {
             Op::Accept { .. } | Op::Receive { .. } | Op::Poll { .. } => Self::Wait,
             _ => Self::Call,
@@ -100,7 +101,7 @@ impl Kind {
     }
 
     /// What the completion of the call of `op` is about.
-    const fn of_call(op: &Op) -> Self {
+    const fn of_call(op: &Op<'static>) -> Self {
         match op {
             Op::Open { .. } => Self::Opening,
             _ => Self::Operation,
@@ -108,7 +109,7 @@ impl Kind {
     }
 
     /// Which entry of `op` can stay with the kernel: calls of sockets end while they are handed over.
-    const fn of_stay(op: &Op) -> Self {
+    const fn of_stay(op: &Op<'static>) -> Self {
         match awaited(op) {
             Some(_) => Self::Wait,
             None => Self::of_call(op),
@@ -122,14 +123,14 @@ impl Entry {
     /// # Panics
     ///
     /// When it is one that does not wait: of a file, a shutdown or a close.
-    pub(super) fn wait(key: Key, op: &Op) -> Self {
+    pub(super) fn wait(key: Key, op: &Op<'static>) -> Self {
         let (fd, events) = awaited(op).expect("files are not waited for");
         let poll = opcode::PollAdd::new(types::Fd(fd.raw()), events as u32);
         Self(poll.build().user_data(key.pack(Kind::Wait.number())))
     }
 
     /// Makes the call of an operation that is in its slot. `group` is the buffer ring that receives draw from.
-    pub(super) fn call(key: Key, op: &mut Op, group: Option<u16>) -> Self {
+    pub(super) fn call(key: Key, op: &mut Op<'static>, group: Option<u16>) -> Self {
         let user_data = key.pack(Kind::of_call(op).number());
         let entry = match op {
             Op::Accept { .. } | Op::Poll { .. } => unreachable!("made in `next`"),
@@ -171,7 +172,7 @@ impl Entry {
     }
 
     /// Cancels an operation that the kernel has.
-    pub(super) fn cancel(key: Key, op: &Op) -> Self {
+    pub(super) fn cancel(key: Key, op: &Op<'static>) -> Self {
         let target = key.pack(Kind::of_stay(op).number());
         let cancel = opcode::AsyncCancel::new(target).build().user_data(key.pack(Kind::Cancel.number()));
         // Its success shows in the operation's own completion.
@@ -186,7 +187,7 @@ impl Entry {
     }
 
     /// Watches a descriptor until it is told to stop: says when bytes or the end come.
-    pub(super) fn watch(fd: Fd, name: u64) -> Self {
+    pub(super) fn watch(fd: Number, name: u64) -> Self {
         Self(opcode::PollAdd::new(types::Fd(fd.raw()), EVENTS).multi(true).build().user_data(name))
     }
 
@@ -204,7 +205,7 @@ impl Entry {
 
     /// A receive from the ring that waits on a worker thread of the kernel, as no entry of the driver's does.
     #[cfg(test)]
-    pub(super) fn receive_on_worker(key: Key, fd: Fd, group: u16) -> Self {
+    pub(super) fn receive_on_worker(key: Key, fd: Number, group: u16) -> Self {
         let receive = opcode::Recv::new(types::Fd(fd.raw()), ptr::null_mut(), RECEIVE_BYTES_MAX as u32);
         let flags = squeue::Flags::BUFFER_SELECT | squeue::Flags::ASYNC;
         Self(receive.buf_group(group).build().flags(flags).user_data(key.pack(Kind::Operation.number())))
@@ -234,7 +235,7 @@ fn capped(len: usize) -> u32 {
 }
 
 /// What an operation waits for, and where; `None` for those that do not wait. Errors and the end of a connection are told beside it.
-const fn awaited(op: &Op) -> Option<(Fd, libc::c_short)> {
+const fn awaited(op: &Op<'static>) -> Option<(Number, libc::c_short)> {
     match op {
         Op::Accept { listener: fd } | Op::Receive { fd } | Op::ReceiveInto { fd, .. } => Some((*fd, libc::POLLIN)),
         Op::Send { fd, .. } | Op::Connect { fd, .. } => Some((*fd, libc::POLLOUT)),

@@ -6,14 +6,14 @@
 
 use plimsoll_pool::{Charge, Kind, Pool};
 
-use crate::op::Fd;
+use crate::fd::Number;
 
 /// Put off until the queue was handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Late {
     /// The end of the watch with this name.
     EndWatch(u64),
-    Close(Fd),
+    Close(Number),
 }
 
 /// Everything that was put off: mostly nothing.

@@ -55,8 +55,9 @@ use io_uring::cqueue;
 use plimsoll_pool::{Charge, Pool};
 use plimsoll_slab::Key;
 
+use crate::fd::Number;
 use crate::net::{ListenOptions, SocketKind};
-use crate::op::{Errno, Fd, Op};
+use crate::op::{Errno, Op};
 use crate::slots::Slots;
 use crate::{Doorbell, DriverConfig, Error, Instant, ReceiveMode, Wait, sys};
 
@@ -350,16 +351,16 @@ impl Uring {
         self.enobufs_total
     }
 
-    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Fd, Error> {
+    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Number, Error> {
         sys::listen(address, options, true)
     }
 
     /// Not blocking, for [`Op::Connect`].
-    pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Fd, Errno> {
+    pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Number, Errno> {
         sys::socket(kind, true)
     }
 
-    pub(crate) fn accept_now(&mut self, listener: Fd) -> Result<Option<Fd>, Errno> {
+    pub(crate) fn accept_now(&mut self, listener: Number) -> Result<Option<Number>, Errno> {
         sys::accept(listener, false)
     }
 }

@@ -7,6 +7,7 @@ use core::time::Duration;
 use plimsoll_pool::{Budget, Kind, MemoryLimit, Pool, PoolConfig};
 
 use super::ring::kernel_release;
+use crate::fd::Number;
 use crate::{
     Blocking, BlockingConfig, Driver, DriverConfig, DriverKind, Errno, Error, Fd, Instant, ListenOptions, Op, Payload,
     ReceiveMode, Selected, SendBytes, SocketKind, Token, Wait, sys,
@@ -65,15 +66,15 @@ fn failure(error: Error) -> Failure {
 /// A connection to ourselves.
 #[derive(Clone, Copy)]
 struct Connection {
-    client: Fd,
-    server: Fd,
+    client: Number,
+    server: Number,
 }
 
 /// A driver on trial, and what has to be closed afterwards.
 struct Trial {
     driver: Driver,
     deadline: Instant,
-    open: Vec<Fd>,
+    open: Vec<Number>,
 }
 
 impl Trial {
@@ -83,20 +84,27 @@ impl Trial {
             .driver
             .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &ListenOptions::default())
             .map_err(failure)?;
-        self.open.push(listener);
+        let listener = self.keep(listener);
         let address = self.driver.local_address(listener).map_err(step)?;
         let mut connect = |token| -> Result<Connection, Failure> {
             let client = self.driver.socket(SocketKind::Tcp4).map_err(step)?;
-            self.open.push(client);
+            let client = self.keep(client);
             let address = self.driver.address(address).map_err(|_| ("memory", Errno(libc::ENOMEM)))?;
             self.submit(Op::Connect { fd: client, address }, token)?;
             let (_, Payload::None) = self.completion("loopback")? else { return Err(("loopback", WRONG)) };
             self.submit(Op::Accept { listener }, token)?;
             let (_, Payload::Fd(server)) = self.completion("accept")? else { return Err(("accept", WRONG)) };
-            self.open.push(server);
+            let server = self.keep(server);
             Ok(Connection { client, server })
         };
         Ok([connect(Token(0))?, connect(Token(1))?])
+    }
+
+    /// Its number, until it is closed at the end.
+    fn keep(&mut self, fd: Fd) -> Number {
+        let number = fd.number();
+        self.open.push(number);
+        number
     }
 
     /// Two small messages, of which incremental buffers put one right behind the other.
@@ -138,7 +146,7 @@ impl Trial {
         if rest.is_empty() && *echo == *MESSAGES[0] { Ok(()) } else { Err(("send", WRONG)) }
     }
 
-    fn submit(&mut self, op: Op, token: Token) -> Result<(), Failure> {
+    fn submit(&mut self, op: Op<'_>, token: Token) -> Result<(), Failure> {
         self.driver.submit(op, token).map(|_| ()).map_err(|_| ("memory", Errno(libc::ENOMEM)))
     }
 

@@ -9,8 +9,9 @@ use plimsoll_pool::Pool;
 
 use super::group::{Group, Sharing, Span, Verdict};
 use super::ring::Ring;
+use crate::fd::Number;
 use crate::received::Shelf;
-use crate::{Errno, Error, Fd, RECEIVE_BUFFER_BYTES, RECEIVE_BYTES_MAX, ReceiveMode, Received, sys};
+use crate::{Errno, Error, RECEIVE_BUFFER_BYTES, RECEIVE_BYTES_MAX, ReceiveMode, Received, sys};
 
 /// How this driver receives.
 pub(super) enum Receiver {
@@ -180,7 +181,7 @@ impl Scratch {
     }
 
     /// Receives what is there.
-    pub(super) fn receive(&mut self, fd: Fd) -> Result<Scratched, Errno> {
+    pub(super) fn receive(&mut self, fd: Number) -> Result<Scratched, Errno> {
         let Some(shelf) = &self.shelf else { return Ok(Scratched::NoRoom) };
         if RECEIVE_BUFFER_BYTES - self.cursor < SCRATCH_BYTES_MIN {
             let Some(free) = (0..shelf.count()).find(|buffer| shelf.lent(*buffer) == 0) else {

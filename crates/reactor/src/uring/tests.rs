@@ -116,27 +116,27 @@ impl Bench {
     }
 
     /// A connection: our end as a plain socket, the driver's as a descriptor.
-    fn connection(&mut self) -> (TcpStream, Fd) {
-        let listener = self.driver.listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap();
+    fn connection(&mut self) -> (TcpStream, Number) {
+        let listener = self.driver.listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap().number();
         let pair = self.connection_to(listener);
-        self.driver.close_now(listener);
+        self.driver.close_now(listener.owned());
         pair
     }
 
-    fn connections(&mut self, count: usize) -> Vec<(TcpStream, Fd)> {
-        let listener = self.driver.listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap();
+    fn connections(&mut self, count: usize) -> Vec<(TcpStream, Number)> {
+        let listener = self.driver.listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap().number();
         let pairs = (0..count).map(|_| self.connection_to(listener)).collect();
-        self.driver.close_now(listener);
+        self.driver.close_now(listener.owned());
         pairs
     }
 
-    fn connection_to(&mut self, listener: Fd) -> (TcpStream, Fd) {
+    fn connection_to(&mut self, listener: Number) -> (TcpStream, Number) {
         let client = TcpStream::connect(self.driver.local_address(listener).unwrap()).unwrap();
         client.set_nodelay(true).unwrap();
         client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         loop {
             if let Some(fd) = self.driver.accept_now(listener).unwrap() {
-                return (client, fd);
+                return (client, fd.number());
             }
         }
     }
@@ -193,12 +193,12 @@ impl Bench {
         self.lease(&bytes)
     }
 
-    fn open(&mut self, path: &std::path::Path, flags: i32) -> Fd {
+    fn open(&mut self, path: &std::path::Path, flags: i32) -> Number {
         let path = self.path(path);
         let completion = self.run(Op::Open { path, flags, mode: 0o600 });
         assert_eq!(completion.result, Ok(0));
         let Payload::Fd(fd) = completion.payload else { panic!("an open brings a descriptor") };
-        fd
+        fd.number()
     }
 }
 

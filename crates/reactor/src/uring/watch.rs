@@ -14,8 +14,8 @@ use plimsoll_pool::Pool;
 use plimsoll_slab::Key;
 
 use super::entry::Kind;
-use crate::Fd;
 use crate::descriptors::Descriptors;
+use crate::fd::Number;
 
 /// Bytes that a watched descriptor costs, beside its operation slot.
 pub(super) const WATCH_BYTES: usize = 2 * size_of::<u32>();
@@ -77,7 +77,7 @@ impl Watches {
     }
 
     /// A receive, the operation at `index`, begins.
-    pub(super) fn begin(&mut self, fd: Fd, index: u32) -> Begin {
+    pub(super) fn begin(&mut self, fd: Number, index: u32) -> Begin {
         let [state, count] = self.table.get(fd);
         // One at a time waits or tries by this record: that tells a close whether one is queued.
         if state & (WAITER | QUEUED) != 0 {
@@ -97,21 +97,21 @@ impl Watches {
     }
 
     /// The kernel was asked to watch, as [`begin`](Self::begin) said; the operation at `index` waits.
-    pub(super) fn watched(&mut self, fd: Fd, index: u32) {
+    pub(super) fn watched(&mut self, fd: Number, index: u32) {
         self.count = self.count.wrapping_add(1);
         debug_assert_eq!(self.table.get(fd)[0] & (WAITER | QUEUED), 0, "as `begin` has found it");
         self.table.set(fd, [WATCHED | (index + 1), self.count]);
     }
 
     /// The kernel could not be asked to watch, as [`begin`](Self::begin) said.
-    pub(super) fn unwatched(&mut self, fd: Fd) {
+    pub(super) fn unwatched(&mut self, fd: Number) {
         // Gives the page back, if it is of no use.
         self.table.set(fd, self.table.get(fd));
     }
 
     /// What the kernel told of the watch `key`, and whether it goes on watching.
     pub(super) fn told(&mut self, key: Key, events: u32, goes_on: bool) -> Told {
-        let fd = Fd::from_raw(key.index() as i32);
+        let fd = Number::from_raw(key.index() as i32);
         let [mut state, count] = self.table.get(fd);
         if state & WATCHED == 0 || count & GENERATION != key.generation() {
             return Told::Nobody;
@@ -140,7 +140,7 @@ impl Watches {
     }
 
     /// Remembers whether a receive of the descriptor is in the list of those that try, if it is watched.
-    pub(super) fn set_queued(&mut self, fd: Fd, is_queued: bool) {
+    pub(super) fn set_queued(&mut self, fd: Number, is_queued: bool) {
         let [state, count] = self.table.get(fd);
         if state & (WATCHED | QUEUED) != 0 {
             let state = if is_queued { (state | QUEUED) & !UNHEARD } else { state & !QUEUED };
@@ -149,18 +149,18 @@ impl Watches {
     }
 
     /// Whether a receive of the descriptor may be in the list of those that try.
-    pub(super) fn is_queued(&self, fd: Fd) -> bool {
+    pub(super) fn is_queued(&self, fd: Number) -> bool {
         self.table.get(fd)[0] & QUEUED != 0
     }
 
     /// A receive has found nothing.
-    pub(super) fn used_up(&mut self, fd: Fd) {
+    pub(super) fn used_up(&mut self, fd: Number) {
         let [state, count] = self.table.get(fd);
         self.table.set(fd, [state & !(READABLE | ENDED), count]);
     }
 
     /// A receive brought less than there was room for: there is nothing more, unless the end is there.
-    pub(super) fn cut_short(&mut self, fd: Fd) {
+    pub(super) fn cut_short(&mut self, fd: Number) {
         let [state, count] = self.table.get(fd);
         if state & (READABLE | ENDED) == READABLE {
             self.table.set(fd, [state & !READABLE, count]);
@@ -168,7 +168,7 @@ impl Watches {
     }
 
     /// Forgets that the operation at `index` waits; whether it did.
-    pub(super) fn withdraw(&mut self, fd: Fd, index: u32) -> bool {
+    pub(super) fn withdraw(&mut self, fd: Number, index: u32) -> bool {
         let [state, count] = self.table.get(fd);
         let waits = state & WAITER == index + 1;
         if waits {
@@ -183,7 +183,7 @@ impl Watches {
     }
 
     /// Forgets the descriptor unless a receive waits. Gives the name of the watch that has to end.
-    pub(super) fn forget_idle(&mut self, fd: Fd) -> Option<u64> {
+    pub(super) fn forget_idle(&mut self, fd: Number) -> Option<u64> {
         let [state, _] = self.table.get(fd);
         if state & (WAITER | QUEUED) != 0 {
             return None;
@@ -193,7 +193,7 @@ impl Watches {
     }
 
     /// Forgets the descriptor. Gives the name of the watch that has to end, and the operation that waits.
-    pub(super) fn forget(&mut self, fd: Fd) -> (Option<u64>, Option<u32>) {
+    pub(super) fn forget(&mut self, fd: Number) -> (Option<u64>, Option<u32>) {
         let [state, count] = self.table.get(fd);
         if state == 0 {
             return (None, None);
@@ -205,7 +205,7 @@ impl Watches {
 }
 
 /// The user data of a watch.
-fn name(fd: Fd, count: u32) -> u64 {
+fn name(fd: Number, count: u32) -> u64 {
     u64::from(Kind::Watch.number()) << 56 | u64::from(count & GENERATION) << 32 | fd.raw() as u64
 }
 
@@ -218,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    const FD: Fd = Fd::from_raw(700);
+    const FD: Number = Number::from_raw(700);
     const READ: u32 = libc::POLLIN as u32;
 
     fn watches() -> Watches {

@@ -156,7 +156,7 @@ impl Bench {
     }
 
     /// Starts an operation.
-    pub(crate) fn start(&mut self, op: Op) -> Ticket {
+    pub(crate) fn start(&mut self, op: Op<'_>) -> Ticket {
         self.tickets += 1;
         let token = Token(self.tickets);
         let key = self.driver.submit(op, token).map_err(|(over, _)| over).expect("the line is wide");
@@ -178,7 +178,7 @@ impl Bench {
     }
 
     /// Starts an operation and waits for its answer.
-    pub(crate) fn run(&mut self, op: Op) -> Answer {
+    pub(crate) fn run(&mut self, op: Op<'_>) -> Answer {
         let ticket = self.start(op);
         self.answer(ticket)
     }
@@ -242,7 +242,7 @@ impl Bench {
 
     pub(crate) fn listen_with(&mut self, options: &ListenOptions) -> (Fd, SocketAddr) {
         let listener = self.driver.listen("127.0.0.1:0".parse().expect("an address"), options).expect("a port");
-        let address = self.driver.local_address(listener).expect("bound");
+        let address = self.driver.local_address(listener.at()).expect("bound");
         assert_ne!(address.port(), 0);
         (listener, address)
     }
@@ -252,19 +252,20 @@ impl Bench {
         let kind = if to.is_ipv4() { SocketKind::Tcp4 } else { SocketKind::Tcp6 };
         let fd = self.driver.socket(kind).expect("a socket");
         let address = self.driver.address(to).expect("the line is wide");
-        (fd, self.start(Op::Connect { fd, address }))
+        let ticket = self.start(Op::Connect { fd: fd.at(), address });
+        (fd, ticket)
     }
 
     /// A connection: the client's end and the server's.
     pub(crate) fn pair(&mut self) -> (Fd, Fd) {
         let (listener, address) = self.listen();
-        let pair = self.pair_through(listener, address);
+        let pair = self.pair_through(&listener, address);
         self.close(listener);
         pair
     }
 
-    pub(crate) fn pair_through(&mut self, listener: Fd, address: SocketAddr) -> (Fd, Fd) {
-        let accept = self.start(Op::Accept { listener });
+    pub(crate) fn pair_through(&mut self, listener: &Fd, address: SocketAddr) -> (Fd, Fd) {
+        let accept = self.start(Op::Accept { listener: listener.at() });
         let (client, connect) = self.start_connect(address);
         let server = self.answer(accept).descriptor();
         assert_eq!(self.answer(connect).result, Ok(0));
@@ -284,24 +285,24 @@ impl Bench {
         self.pool.try_copy(bytes, Kind::Buffers).expect("the line is wide")
     }
 
-    pub(crate) fn start_send(&mut self, fd: Fd, bytes: &[u8]) -> Ticket {
+    pub(crate) fn start_send(&mut self, fd: &Fd, bytes: &[u8]) -> Ticket {
         let bytes = SendBytes::Lease(self.lease(bytes));
-        self.start(Op::Send { fd, bytes })
+        self.start(Op::Send { fd: fd.at(), bytes })
     }
 
     /// Sends all of a few bytes.
-    pub(crate) fn send_all(&mut self, fd: Fd, bytes: &[u8]) {
+    pub(crate) fn send_all(&mut self, fd: &Fd, bytes: &[u8]) {
         let mut bytes = SendBytes::Lease(self.lease(bytes));
         while !bytes.is_empty() {
-            bytes = self.run(Op::Send { fd, bytes }).ok().rest.expect("a send gives the rest back");
+            bytes = self.run(Op::Send { fd: fd.at(), bytes }).ok().rest.expect("a send gives the rest back");
         }
     }
 
     /// Receives exactly so many bytes.
-    pub(crate) fn receive_exactly(&mut self, fd: Fd, len: usize) -> Vec<u8> {
+    pub(crate) fn receive_exactly(&mut self, fd: &Fd, len: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         while bytes.len() < len {
-            let answer = self.run(Op::Receive { fd }).ok();
+            let answer = self.run(Op::Receive { fd: fd.at() }).ok();
             assert!(!answer.bytes.is_empty(), "the end after {} of {len} bytes", bytes.len());
             bytes.extend_from_slice(&answer.bytes);
         }
@@ -310,7 +311,7 @@ impl Bench {
     }
 
     /// Sends until the socket takes no more; the send that waits, and all that was handed over.
-    pub(crate) fn fill(&mut self, fd: Fd) -> Ticket {
+    pub(crate) fn fill(&mut self, fd: &Fd) -> Ticket {
         let block = vec![0x5a; 128 * 1024];
         for _ in 0..1_000 {
             let send = self.start_send(fd, &block);
@@ -396,7 +397,7 @@ pub(crate) fn pattern(start: usize, len: usize) -> Vec<u8> {
 }
 
 /// An error of the budget would be a mistake of the case.
-pub(crate) fn refused((over, op): (OverBudget, Op)) -> ! {
+pub(crate) fn refused((over, op): (OverBudget, Op<'_>)) -> ! {
     panic!("{} refused: {over}", op.name())
 }
 

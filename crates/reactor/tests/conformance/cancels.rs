@@ -39,10 +39,10 @@ pub(crate) fn full_listener(bench: &mut Bench) -> (Vec<Fd>, SocketAddr) {
 
 pub(crate) fn cancel_accept(bench: &mut Bench) {
     let (listener, address) = bench.listen();
-    let accept = bench.start(Op::Accept { listener });
+    let accept = bench.start(Op::Accept { listener: listener.at() });
     cancel_waiting(bench, accept);
     // The listener is as before.
-    let (client, server) = bench.pair_through(listener, address);
+    let (client, server) = bench.pair_through(&listener, address);
     for fd in [client, server, listener] {
         bench.close(fd);
     }
@@ -50,10 +50,10 @@ pub(crate) fn cancel_accept(bench: &mut Bench) {
 
 pub(crate) fn cancel_receives(bench: &mut Bench) {
     let (client, server) = bench.pair();
-    let receive = bench.start(Op::Receive { fd: server });
+    let receive = bench.start(Op::Receive { fd: server.at() });
     cancel_waiting(bench, receive);
     let lease = bench.room(512);
-    let receive = bench.start(Op::ReceiveInto { fd: server, lease });
+    let receive = bench.start(Op::ReceiveInto { fd: server.at(), lease });
     bench.settle();
     bench.driver.cancel(receive.key);
     let answer = bench.answer(receive);
@@ -65,7 +65,7 @@ pub(crate) fn cancel_receives(bench: &mut Bench) {
 
 pub(crate) fn cancel_send(bench: &mut Bench) {
     let (client, server) = bench.pair();
-    let send = bench.fill(client);
+    let send = bench.fill(&client);
     bench.driver.cancel(send.key);
     let answer = bench.answer(send);
     assert_eq!(answer.errno(), libc::ECANCELED);
@@ -86,10 +86,10 @@ pub(crate) fn cancel_connect(bench: &mut Bench) {
 
 pub(crate) fn cancel_polls(bench: &mut Bench) {
     let (client, server) = bench.pair();
-    let send = bench.fill(client);
-    let polls = [(server, Interest::PeerClosed), (client, Interest::Readable), (client, Interest::Writable)];
+    let send = bench.fill(&client);
+    let polls = [(&server, Interest::PeerClosed), (&client, Interest::Readable), (&client, Interest::Writable)];
     for (fd, interest) in polls {
-        let poll = bench.start(Op::Poll { fd, interest });
+        let poll = bench.start(Op::Poll { fd: fd.at(), interest });
         cancel_waiting(bench, poll);
     }
     bench.driver.cancel(send.key);
@@ -104,10 +104,10 @@ pub(crate) fn cancel_file_operations(bench: &mut Bench) {
     let file = bench.run(Op::Open { path, flags: libc::O_RDWR | libc::O_CREAT, mode: 0o600 }).descriptor();
     let path = bench.path("cancelled");
     let ops = [
-        Op::WriteAt { fd: file, lease: bench.lease(&[1; 4_096]), offset: 0 },
-        Op::ReadAt { fd: file, lease: bench.room(4_096), offset: 0 },
-        Op::Stat { fd: file, lease: bench.room(256) },
-        Op::Fsync { fd: file, data_only: false },
+        Op::WriteAt { fd: file.at(), lease: bench.lease(&[1; 4_096]), offset: 0 },
+        Op::ReadAt { fd: file.at(), lease: bench.room(4_096), offset: 0 },
+        Op::Stat { fd: file.at(), lease: bench.room(256) },
+        Op::Fsync { fd: file.at(), data_only: false },
         Op::Open { path, flags: libc::O_RDONLY, mode: 0 },
     ];
     let tickets = ops.map(|op| bench.start(op));
@@ -126,16 +126,16 @@ pub(crate) fn cancel_file_operations(bench: &mut Bench) {
 
 pub(crate) fn cancel_twice(bench: &mut Bench) {
     let (client, server) = bench.pair();
-    let receive = bench.start(Op::Receive { fd: server });
+    let receive = bench.start(Op::Receive { fd: server.at() });
     bench.driver.cancel(receive.key);
     bench.driver.cancel(receive.key);
     assert_eq!(bench.answer(receive).errno(), libc::ECANCELED);
     bench.driver.cancel(receive.key);
     bench.driver.orphan(receive.key);
     // A key that is gone does nothing to the operation that has its slot now.
-    let next = bench.start(Op::Receive { fd: server });
+    let next = bench.start(Op::Receive { fd: server.at() });
     bench.driver.cancel(receive.key);
-    bench.send_all(client, b"for the next");
+    bench.send_all(&client, b"for the next");
     assert_eq!(bench.answer(next).ok().bytes, b"for the next");
     bench.close(client);
     bench.close(server);
@@ -145,11 +145,11 @@ pub(crate) fn cancel_twice(bench: &mut Bench) {
 pub(crate) fn cancel_loses_no_bytes(bench: &mut Bench) {
     let (client, server) = bench.pair();
     for round in 0..20_u8 {
-        let receive = bench.start(Op::Receive { fd: server });
+        let receive = bench.start(Op::Receive { fd: server.at() });
         if round % 2 == 0 {
             bench.settle();
         }
-        let send = bench.start_send(client, &[round; 3]);
+        let send = bench.start_send(&client, &[round; 3]);
         if round % 3 == 0 {
             bench.settle();
         }
@@ -161,7 +161,7 @@ pub(crate) fn cancel_loses_no_bytes(bench: &mut Bench) {
         }
         assert_eq!(bench.answer(send).result, Ok(3));
         let missing = 3 - heard.len();
-        heard.extend(bench.receive_exactly(server, missing));
+        heard.extend(bench.receive_exactly(&server, missing));
         assert_eq!(heard, [round; 3]);
     }
     bench.close(client);

@@ -12,22 +12,22 @@ pub(crate) fn interleaved_receives(bench: &mut Bench) {
     const CONNECTIONS: usize = 100;
     const ROUNDS: usize = 8;
     let (listener, address) = bench.listen();
-    let pairs: Vec<_> = (0..CONNECTIONS).map(|_| bench.pair_through(listener, address)).collect();
-    let mut streams: HashMap<Fd, Vec<u8>> = pairs.iter().map(|&(_, server)| (server, Vec::new())).collect();
+    let pairs: Vec<_> = (0..CONNECTIONS).map(|_| bench.pair_through(&listener, address)).collect();
+    let mut streams: HashMap<&Fd, Vec<u8>> = pairs.iter().map(|(_, server)| (server, Vec::new())).collect();
     // The sizes make some receives fill the buffer's rest, and their sum is many times the buffer.
     let sent = |connection: usize, round: usize| {
         pattern(connection * 1_000 + round, 400 + (connection * 379 + round * 1_213) % 5_000)
     };
-    let mut receives: HashMap<u32, (Ticket, Fd)> = HashMap::new();
-    for &(_, server) in &pairs {
-        let receive = bench.start(Op::Receive { fd: server });
+    let mut receives: HashMap<u32, (Ticket, &Fd)> = HashMap::new();
+    for (_, server) in &pairs {
+        let receive = bench.start(Op::Receive { fd: server.at() });
         receives.insert(receive.key.index(), (receive, server));
     }
     let mut lent_max = 0;
     for round in 0..ROUNDS {
         let mut expected: usize = 0;
         let mut sends = Vec::new();
-        for (connection, &(client, _)) in pairs.iter().enumerate() {
+        for (connection, (client, _)) in pairs.iter().enumerate() {
             let bytes = sent(connection, round);
             expected += bytes.len();
             sends.push((bench.start_send(client, &bytes), bytes.len()));
@@ -59,7 +59,7 @@ pub(crate) fn interleaved_receives(bench: &mut Bench) {
                 expected -= copy.len();
                 streams.get_mut(&fd).expect("one of ours").extend(copy);
                 drop(received);
-                let receive = bench.start(Op::Receive { fd });
+                let receive = bench.start(Op::Receive { fd: fd.at() });
                 receives.insert(receive.key.index(), (receive, fd));
             }
         }
@@ -82,14 +82,14 @@ pub(crate) fn interleaved_receives(bench: &mut Bench) {
 pub(crate) fn lent_buffers_are_missed(bench: &mut Bench) {
     const CONNECTIONS: usize = 80;
     let (listener, address) = bench.listen();
-    let pairs: Vec<_> = (0..CONNECTIONS).map(|_| bench.pair_through(listener, address)).collect();
+    let pairs: Vec<_> = (0..CONNECTIONS).map(|_| bench.pair_through(&listener, address)).collect();
     let bytes = pattern(3, RECEIVE_BYTES_MAX);
-    for &(client, _) in &pairs {
+    for (client, _) in &pairs {
         bench.send_all(client, &bytes);
     }
     let mut open = CONNECTIONS;
-    for &(_, server) in &pairs {
-        bench.start(Op::Receive { fd: server });
+    for (_, server) in &pairs {
+        bench.start(Op::Receive { fd: server.at() });
     }
     assert!(!bench.driver.is_short_of_buffers(), "nothing is lent");
     let deadline = bench.driver.now() + core::time::Duration::from_secs(20);
@@ -124,15 +124,20 @@ pub(crate) fn descriptor_numbers_reused(bench: &mut Bench) {
     let (listener, address) = bench.listen();
     let mut numbers = HashSet::new();
     for round in 0..30_u8 {
-        let (client, server) = bench.pair_through(listener, address);
-        numbers.extend([client, server]);
-        let receive = bench.start(Op::Receive { fd: server });
+        let (client, server) = bench.pair_through(&listener, address);
+        numbers.extend([client.raw(), server.raw()]);
+        let receive = bench.start(Op::Receive { fd: server.at() });
+        let mut both = vec![server];
         match round % 5 {
             // Closed while it waits, its bytes arriving, its end arriving, after its end, after a plain exchange.
-            0 => bench.driver.orphan(receive.key),
-            1 => {
-                bench.send_all(client, b"never read");
+            0 => {
                 bench.driver.orphan(receive.key);
+                both.push(client);
+            }
+            1 => {
+                bench.send_all(&client, b"never read");
+                bench.driver.orphan(receive.key);
+                both.push(client);
             }
             2 => {
                 bench.driver.close_now(client);
@@ -143,14 +148,14 @@ pub(crate) fn descriptor_numbers_reused(bench: &mut Bench) {
                 assert_eq!(bench.answer(receive).result, Ok(0));
             }
             _ => {
-                bench.send_all(client, &[round]);
+                bench.send_all(&client, &[round]);
                 assert_eq!(bench.answer(receive).ok().bytes, [round]);
+                both.push(client);
             }
         }
         if round % 2 == 0 {
             bench.settle();
         }
-        let both = if matches!(round % 5, 2 | 3) { vec![server] } else { vec![server, client] };
         for fd in both {
             bench.driver.close_now(fd);
         }

@@ -12,25 +12,25 @@ pub(crate) fn drop_in_flight(bench: &mut Bench) {
         let mut driver = bench.another_driver();
         let listener =
             driver.listen("127.0.0.1:0".parse().expect("an address"), &ListenOptions::default()).expect("a port");
-        let to = driver.local_address(listener).expect("bound");
+        let to = driver.local_address(listener.at()).expect("bound");
         let client = driver.socket(SocketKind::Tcp4).expect("a socket");
         let address = driver.address(to).expect("the line is wide");
         let mut submit = |op| driver.submit(op, Token(1)).unwrap_or_else(|over| refused(over));
-        submit(Op::Connect { fd: client, address });
+        submit(Op::Connect { fd: client.at(), address });
         let server = loop {
             driver.enter(Wait::Forever).expect("a wait");
             while driver.reap().is_some() {}
-            if let Some(fd) = driver.accept_now(listener).expect("an accept") {
+            if let Some(fd) = driver.accept_now(listener.at()).expect("an accept") {
                 break fd;
             }
         };
         let path = bench.path("dropped");
         let ops = [
-            Op::Accept { listener },
-            Op::Receive { fd: server },
-            Op::ReceiveInto { fd: client, lease: bench.room(16_384) },
-            Op::Poll { fd: server, interest: Interest::PeerClosed },
-            Op::Send { fd: client, bytes: SendBytes::Lease(bench.lease(&[3; 100_000])) },
+            Op::Accept { listener: listener.at() },
+            Op::Receive { fd: server.at() },
+            Op::ReceiveInto { fd: client.at(), lease: bench.room(16_384) },
+            Op::Poll { fd: server.at(), interest: Interest::PeerClosed },
+            Op::Send { fd: client.at(), bytes: SendBytes::Lease(bench.lease(&[3; 100_000])) },
             Op::Open { path, flags: libc::O_RDWR | libc::O_CREAT, mode: 0o600 },
         ];
         let keys = ops.map(|op| driver.submit(op, Token(2)).unwrap_or_else(|over| refused(over)));

@@ -27,7 +27,7 @@ fn connection_with(bench: &mut Bench, prepare: impl FnOnce(&Socket)) -> (Fd, Tcp
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     prepare(&socket);
     socket.connect(&address.into()).expect("it listens");
-    let ours = bench.run(Op::Accept { listener }).descriptor();
+    let ours = bench.run(Op::Accept { listener: listener.at() }).descriptor();
     bench.close(listener);
     (ours, socket.into())
 }
@@ -35,7 +35,7 @@ fn connection_with(bench: &mut Bench, prepare: impl FnOnce(&Socket)) -> (Fd, Tcp
 /// One that takes little before a send has to wait.
 fn narrow_connection(bench: &mut Bench) -> (Fd, TcpStream) {
     let (ours, peer) = connection_with(bench, |socket| socket.set_recv_buffer_size(4_096).expect("a socket"));
-    bench.driver.set_option(ours, SocketOption::SendBuffer(16_384)).expect("a socket");
+    bench.driver.set_option(ours.at(), SocketOption::SendBuffer(16_384)).expect("a socket");
     (ours, peer)
 }
 
@@ -63,10 +63,10 @@ fn assert_idle(bench: &mut Bench) {
 }
 
 /// Receives until the end.
-fn drain(bench: &mut Bench, fd: Fd) -> Vec<u8> {
+fn drain(bench: &mut Bench, fd: &Fd) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
-        let answer = bench.run(Op::Receive { fd }).ok();
+        let answer = bench.run(Op::Receive { fd: fd.at() }).ok();
         if answer.bytes.is_empty() {
             return bytes;
         }
@@ -88,7 +88,7 @@ pub(crate) fn urgent_byte_under_sends(bench: &mut Bench) {
                 1 => SendBytes::Shared(shared.clone()),
                 _ => SendBytes::Lease(bench.lease(&pattern(0, 60_000))),
             };
-            let send = bench.start(Op::Send { fd: ours, bytes });
+            let send = bench.start(Op::Send { fd: ours.at(), bytes });
             bench.settle();
             if bench.is_waiting(send) {
                 break send;
@@ -134,12 +134,12 @@ pub(crate) fn urgent_byte_under_receives(bench: &mut Bench) {
     for turn in 0..PEERS {
         let (ours, peer) = connection(bench);
         let ticket = match turn % 3 {
-            0 => bench.start(Op::Receive { fd: ours }),
+            0 => bench.start(Op::Receive { fd: ours.at() }),
             1 => {
                 let lease = bench.room(4_000);
-                bench.start(Op::ReceiveInto { fd: ours, lease })
+                bench.start(Op::ReceiveInto { fd: ours.at(), lease })
             }
-            _ => bench.start(Op::Poll { fd: ours, interest: Interest::Readable }),
+            _ => bench.start(Op::Poll { fd: ours.at(), interest: Interest::Readable }),
         };
         bench.settle();
         urgent(&peer);
@@ -154,7 +154,7 @@ pub(crate) fn urgent_byte_under_receives(bench: &mut Bench) {
         match turn % 3 {
             0 => assert_eq!(answer.bytes, b"bytes"),
             1 => assert_eq!(&answer.lease.take().expect("it comes back")[..], b"bytes"),
-            _ => assert_eq!(bench.receive_exactly(ours, 5), b"bytes"),
+            _ => assert_eq!(bench.receive_exactly(&ours, 5), b"bytes"),
         }
         bench.close(ours);
     }
@@ -168,10 +168,10 @@ pub(crate) fn bytes_behind_an_urgent_byte(bench: &mut Bench) {
         if known {
             // A receive before: what is known of the descriptor is that nothing is there.
             peer.write_all(b"first").expect("it is connected");
-            assert_eq!(bench.receive_exactly(ours, 5), b"first");
+            assert_eq!(bench.receive_exactly(&ours, 5), b"first");
         }
         let early = armed.then(|| {
-            let early = bench.start(Op::Receive { fd: ours });
+            let early = bench.start(Op::Receive { fd: ours.at() });
             bench.settle();
             early
         });
@@ -183,8 +183,11 @@ pub(crate) fn bytes_behind_an_urgent_byte(bench: &mut Bench) {
         let mut heard = early.map(|early| bench.answer(early).ok().bytes).unwrap_or_default();
         while !heard.ends_with(b"second") {
             let lease = bench.room(4_000);
-            let answer =
-                bench.run(if is_into { Op::ReceiveInto { fd: ours, lease } } else { Op::Receive { fd: ours } });
+            let answer = bench.run(if is_into {
+                Op::ReceiveInto { fd: ours.at(), lease }
+            } else {
+                Op::Receive { fd: ours.at() }
+            });
             let answer = answer.ok();
             heard.extend_from_slice(&answer.bytes);
             heard.extend_from_slice(&answer.lease.map(|lease| lease.to_vec()).unwrap_or_default());
@@ -193,7 +196,7 @@ pub(crate) fn bytes_behind_an_urgent_byte(bench: &mut Bench) {
         let without: Vec<u8> = heard.iter().copied().filter(|byte| *byte != b'!').collect();
         assert_eq!(&without[..], b"beforebehindthe second");
         drop(peer);
-        assert_eq!(drain(bench, ours), b"");
+        assert_eq!(drain(bench, &ours), b"");
         bench.close(ours);
     }
 }
@@ -204,13 +207,13 @@ pub(crate) fn urgent_byte_under_calls_at_once(bench: &mut Bench) {
     urgent(&peer);
     bench.pass_time();
     let mut leases = [Some(bench.room(4_000))];
-    assert!(!bench.driver.is_readable_now(ours));
-    assert_eq!(bench.driver.receive_now(ours, &mut leases, 4_000), Err(plimsoll_reactor::Errno::AGAIN));
-    assert_eq!(bench.driver.discard_now(ours, 4_000), Err(plimsoll_reactor::Errno::AGAIN));
+    assert!(!bench.driver.is_readable_now(ours.at()));
+    assert_eq!(bench.driver.receive_now(ours.at(), &mut leases, 4_000), Err(plimsoll_reactor::Errno::AGAIN));
+    assert_eq!(bench.driver.discard_now(ours.at(), 4_000), Err(plimsoll_reactor::Errno::AGAIN));
     peer.write_all(b"bytes").expect("it is connected");
-    let poll = bench.start(Op::Poll { fd: ours, interest: Interest::Readable });
+    let poll = bench.start(Op::Poll { fd: ours.at(), interest: Interest::Readable });
     bench.answer(poll).ok();
-    assert_eq!(bench.driver.receive_now(ours, &mut leases, 4_000), Ok(5));
+    assert_eq!(bench.driver.receive_now(ours.at(), &mut leases, 4_000), Ok(5));
     bench.close(ours);
 }
 
@@ -220,9 +223,9 @@ pub(crate) fn zero_window(bench: &mut Bench) {
         let (ours, mut peer) = narrow_connection(bench);
         if turn == 3 {
             let timeout = Duration::from_millis(300);
-            bench.driver.set_option(ours, SocketOption::UserTimeout(timeout)).expect("a socket");
+            bench.driver.set_option(ours.at(), SocketOption::UserTimeout(timeout)).expect("a socket");
         }
-        let waiting = bench.fill(ours);
+        let waiting = bench.fill(&ours);
         match turn {
             0 => {
                 assert_idle(bench);
@@ -254,17 +257,17 @@ pub(crate) fn zero_window(bench: &mut Bench) {
 }
 
 /// What waits while the reset comes.
-fn arm(bench: &mut Bench, ours: Fd, turn: usize) -> Option<Ticket> {
+fn arm(bench: &mut Bench, ours: &Fd, turn: usize) -> Option<Ticket> {
     Some(match turn {
         0 => return None,
-        1 => bench.start(Op::Receive { fd: ours }),
+        1 => bench.start(Op::Receive { fd: ours.at() }),
         2 => {
             let lease = bench.room(4_000);
-            bench.start(Op::ReceiveInto { fd: ours, lease })
+            bench.start(Op::ReceiveInto { fd: ours.at(), lease })
         }
         3 => bench.fill(ours),
-        4 => bench.start(Op::Poll { fd: ours, interest: Interest::Readable }),
-        5 => bench.start(Op::Poll { fd: ours, interest: Interest::PeerClosed }),
+        4 => bench.start(Op::Poll { fd: ours.at(), interest: Interest::Readable }),
+        5 => bench.start(Op::Poll { fd: ours.at(), interest: Interest::PeerClosed }),
         _ => unreachable!("six ways to wait"),
     })
 }
@@ -278,14 +281,14 @@ pub(crate) fn resets(bench: &mut Bench) {
                 "urgent" => urgent(&peer),
                 "unread" if turn != 1 && turn != 2 && turn != 4 => peer.write_all(b"unread").expect("connected"),
                 "we have ended" if turn != 3 => {
-                    bench.run(Op::Shutdown { fd: ours, how: Shutdown::Write }).ok();
+                    bench.run(Op::Shutdown { fd: ours.at(), how: Shutdown::Write }).ok();
                 }
                 "the peer has ended" if turn == 0 || turn == 3 => {
                     peer.shutdown(std::net::Shutdown::Write).expect("connected")
                 }
                 _ => {}
             }
-            let ticket = arm(bench, ours, turn);
+            let ticket = arm(bench, &ours, turn);
             bench.settle();
             reset(peer);
             if let Some(ticket) = ticket {
@@ -301,11 +304,11 @@ pub(crate) fn resets(bench: &mut Bench) {
             }
             // Whatever is tried on it ends.
             let mut answers = 0;
-            while bench.run(Op::Receive { fd: ours }).result.is_ok_and(|bytes| bytes > 0) {
+            while bench.run(Op::Receive { fd: ours.at() }).result.is_ok_and(|bytes| bytes > 0) {
                 answers += 1;
                 assert!(answers < 3, "the end comes");
             }
-            assert!(bench.run(Op::Send { fd: ours, bytes: SendBytes::Static(b"late") }).result.is_err());
+            assert!(bench.run(Op::Send { fd: ours.at(), bytes: SendBytes::Static(b"late") }).result.is_err());
             bench.close(ours);
         }
     }
@@ -322,8 +325,8 @@ pub(crate) fn reset_before_the_accept(bench: &mut Bench) {
     bench.settle();
     for _ in 0..PEERS {
         // Linux hands it over all the same.
-        let ours = bench.run(Op::Accept { listener }).descriptor();
-        assert_eq!(bench.run(Op::Receive { fd: ours }).errno(), libc::ECONNRESET);
+        let ours = bench.run(Op::Accept { listener: listener.at() }).descriptor();
+        assert_eq!(bench.run(Op::Receive { fd: ours.at() }).errno(), libc::ECONNRESET);
         bench.close(ours);
     }
     bench.close(listener);
@@ -360,9 +363,9 @@ pub(crate) fn half_open(bench: &mut Bench) {
 pub(crate) fn simultaneous_close(bench: &mut Bench) {
     for turn in 0..PEERS {
         let (ours, mut peer) = connection(bench);
-        let receive = bench.start(Op::Receive { fd: ours });
-        let send = bench.start_send(ours, b"ours");
-        let end = bench.start(Op::Shutdown { fd: ours, how: Shutdown::Write });
+        let receive = bench.start(Op::Receive { fd: ours.at() });
+        let send = bench.start_send(&ours, b"ours");
+        let end = bench.start(Op::Shutdown { fd: ours.at(), how: Shutdown::Write });
         peer.write_all(b"theirs").expect("connected");
         if turn % 2 == 0 {
             urgent(&peer);
@@ -371,7 +374,7 @@ pub(crate) fn simultaneous_close(bench: &mut Bench) {
         assert_eq!(bench.answer(send).result, Ok(4));
         assert_eq!(bench.answer(end).result, Ok(0));
         let mut heard = bench.answer(receive).ok().bytes;
-        heard.extend(drain(bench, ours));
+        heard.extend(drain(bench, &ours));
         assert_eq!(heard, b"theirs");
         let mut theirs = Vec::new();
         peer.read_to_end(&mut theirs).expect("an orderly end");
@@ -394,15 +397,16 @@ pub(crate) fn tiny_segments(bench: &mut Bench) {
     let mut rest = SendBytes::Lease(bench.lease(&[]));
     let mut sent = 0;
     let mut heard = Vec::new();
-    let mut receive = bench.start(Op::Receive { fd: ours });
+    let mut receive = bench.start(Op::Receive { fd: ours.at() });
     let mut send: Option<Ticket> = None;
     while sent < BYTES || heard.len() < BYTES {
         if send.is_none() && sent < BYTES {
             if rest.is_empty() {
                 rest = SendBytes::Lease(bench.lease(&pattern(7 + sent, (BYTES - sent).min(50_000))));
             }
-            send =
-                Some(bench.start(Op::Send { fd: ours, bytes: core::mem::replace(&mut rest, SendBytes::Static(b"")) }));
+            send = Some(
+                bench.start(Op::Send { fd: ours.at(), bytes: core::mem::replace(&mut rest, SendBytes::Static(b"")) }),
+            );
         }
         bench.turn();
         if let Some(ticket) = send.filter(|ticket| !bench.is_waiting(*ticket)) {
@@ -414,7 +418,7 @@ pub(crate) fn tiny_segments(bench: &mut Bench) {
         if heard.len() < BYTES && !bench.is_waiting(receive) {
             heard.extend(bench.answer(receive).ok().bytes);
             if heard.len() < BYTES {
-                receive = bench.start(Op::Receive { fd: ours });
+                receive = bench.start(Op::Receive { fd: ours.at() });
             }
         }
     }

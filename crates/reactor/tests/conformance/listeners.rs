@@ -16,19 +16,19 @@ pub(crate) fn connection_refused(bench: &mut Bench) {
 pub(crate) fn accept_many_at_once(bench: &mut Bench) {
     const CLIENTS: usize = 64;
     let (listener, address) = bench.listen();
-    assert_eq!(bench.driver.accept_now(listener), Ok(None), "nobody is there");
-    let accept = bench.start(Op::Accept { listener });
+    assert_eq!(bench.driver.accept_now(listener.at()), Ok(None), "nobody is there");
+    let accept = bench.start(Op::Accept { listener: listener.at() });
     let clients: Vec<_> = (0..CLIENTS).map(|_| bench.start_connect(address)).collect();
     let mut servers = vec![bench.answer(accept).descriptor()];
     for &(_, connect) in &clients {
         assert_eq!(bench.answer(connect).result, Ok(0));
     }
-    while let Some(fd) = bench.driver.accept_now(listener).expect("an accept") {
+    while let Some(fd) = bench.driver.accept_now(listener.at()).expect("an accept") {
         servers.push(fd);
     }
     assert_eq!(servers.len(), CLIENTS);
     // The queue is empty, and the next connection is noticed all the same.
-    let accept = bench.start(Op::Accept { listener });
+    let accept = bench.start(Op::Accept { listener: listener.at() });
     bench.settle();
     assert!(bench.is_waiting(accept));
     let (last, connect) = bench.start_connect(address);
@@ -56,7 +56,7 @@ pub(crate) fn joined_listeners(bench: &mut Bench) {
     let (first, address) = bench.listen_with(&ListenOptions { reuse_port: true, ..ListenOptions::default() });
     let joining = ListenOptions { reuse_port: true, join: true, ..ListenOptions::default() };
     let second = bench.driver.listen(address, &joining).expect("it may join");
-    let accepts = [bench.start(Op::Accept { listener: first }), bench.start(Op::Accept { listener: second })];
+    let accepts = [bench.start(Op::Accept { listener: first.at() }), bench.start(Op::Accept { listener: second.at() })];
     let (client, connect) = bench.start_connect(address);
     assert_eq!(bench.answer(connect).result, Ok(0));
     bench.settle();
@@ -73,7 +73,7 @@ pub(crate) fn joined_listeners(bench: &mut Bench) {
 /// Accepts may queue up on one listener; each gets a connection of its own.
 pub(crate) fn several_accepts(bench: &mut Bench) {
     let (listener, address) = bench.listen();
-    let accepts: Vec<_> = (0..3).map(|_| bench.start(Op::Accept { listener })).collect();
+    let accepts: Vec<_> = (0..3).map(|_| bench.start(Op::Accept { listener: listener.at() })).collect();
     bench.settle();
     let clients: Vec<_> = (0..3).map(|_| bench.start_connect(address)).collect();
     let mut open = vec![listener];

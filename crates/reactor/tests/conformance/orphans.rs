@@ -8,23 +8,23 @@ use crate::bench::Bench;
 use crate::cancels::full_listener;
 
 /// Every kind of operation on sockets, with something for it to wait on.
-fn socket_ops(bench: &mut Bench, listener: Fd, fd: Fd) -> Vec<Op> {
+fn socket_ops<'fd>(bench: &mut Bench, listener: &'fd Fd, fd: &'fd Fd) -> Vec<Op<'fd>> {
     vec![
-        Op::Accept { listener },
-        Op::Receive { fd },
-        Op::Poll { fd, interest: Interest::Readable },
-        Op::Poll { fd, interest: Interest::PeerClosed },
-        Op::Poll { fd: listener, interest: Interest::Readable },
-        Op::ReceiveInto { fd, lease: bench.room(4_096) },
+        Op::Accept { listener: listener.at() },
+        Op::Receive { fd: fd.at() },
+        Op::Poll { fd: fd.at(), interest: Interest::Readable },
+        Op::Poll { fd: fd.at(), interest: Interest::PeerClosed },
+        Op::Poll { fd: listener.at(), interest: Interest::Readable },
+        Op::ReceiveInto { fd: fd.at(), lease: bench.room(4_096) },
     ]
 }
 
 pub(crate) fn orphan_at_once(bench: &mut Bench) {
     let (listener, address) = bench.listen();
-    let (client, server) = bench.pair_through(listener, address);
-    let mut ops = socket_ops(bench, listener, server);
-    ops.push(Op::Send { fd: server, bytes: plimsoll_reactor::SendBytes::Lease(bench.lease(b"perhaps")) });
-    ops.push(Op::Shutdown { fd: server, how: Shutdown::Both });
+    let (client, server) = bench.pair_through(&listener, address);
+    let mut ops = socket_ops(bench, &listener, &server);
+    ops.push(Op::Send { fd: server.at(), bytes: plimsoll_reactor::SendBytes::Lease(bench.lease(b"perhaps")) });
+    ops.push(Op::Shutdown { fd: server.at(), how: Shutdown::Both });
     for op in ops {
         let ticket = bench.start(op);
         bench.driver.orphan(ticket.key);
@@ -40,8 +40,8 @@ pub(crate) fn orphan_at_once(bench: &mut Bench) {
 
 pub(crate) fn orphan_while_waiting(bench: &mut Bench) {
     let (listener, address) = bench.listen();
-    let (client, server) = bench.pair_through(listener, address);
-    for op in socket_ops(bench, listener, server) {
+    let (client, server) = bench.pair_through(&listener, address);
+    for op in socket_ops(bench, &listener, &server) {
         let ticket = bench.start(op);
         bench.settle();
         assert!(bench.is_waiting(ticket));
@@ -49,7 +49,7 @@ pub(crate) fn orphan_while_waiting(bench: &mut Bench) {
         bench.settle();
         assert_eq!(bench.driver.in_flight(), 0);
     }
-    let send = bench.fill(client);
+    let send = bench.fill(&client);
     bench.driver.orphan(send.key);
     let (open, full) = full_listener(bench);
     let (fresh, connect) = bench.start_connect(full);
@@ -66,8 +66,8 @@ pub(crate) fn orphan_while_waiting(bench: &mut Bench) {
 pub(crate) fn orphan_when_ready(bench: &mut Bench) {
     for looks in [false, true] {
         let (listener, address) = bench.listen();
-        let (client, server) = bench.pair_through(listener, address);
-        let ops = socket_ops(bench, listener, server);
+        let (client, server) = bench.pair_through(&listener, address);
+        let ops = socket_ops(bench, &listener, &server);
         let tickets: Vec<_> = ops.into_iter().map(|op| bench.start(op)).collect();
         bench.settle();
         assert!(tickets.iter().all(|&ticket| bench.is_waiting(ticket)));
@@ -75,7 +75,7 @@ pub(crate) fn orphan_when_ready(bench: &mut Bench) {
         bench
             .driver
             .submit(
-                Op::Send { fd: client, bytes: plimsoll_reactor::SendBytes::Static(b"too late") },
+                Op::Send { fd: client.at(), bytes: plimsoll_reactor::SendBytes::Static(b"too late") },
                 plimsoll_reactor::Token(0),
             )
             .unwrap_or_else(|refused| crate::bench::refused(refused));
@@ -83,7 +83,7 @@ pub(crate) fn orphan_when_ready(bench: &mut Bench) {
         let address = bench.driver.address(address).expect("the line is wide");
         let connect = bench
             .driver
-            .submit(Op::Connect { fd: connecting, address }, plimsoll_reactor::Token(0))
+            .submit(Op::Connect { fd: connecting.at(), address }, plimsoll_reactor::Token(0))
             .unwrap_or_else(|refused| crate::bench::refused(refused));
         bench.driver.disown(connect);
         if looks {
@@ -100,7 +100,7 @@ pub(crate) fn orphan_when_ready(bench: &mut Bench) {
             }
         }
         // The connection that the orphaned accept may have taken is closed; else it is still in the queue.
-        while let Some(fd) = bench.driver.accept_now(listener).expect("an accept") {
+        while let Some(fd) = bench.driver.accept_now(listener.at()).expect("an accept") {
             bench.driver.close_now(fd);
         }
         for fd in [connecting, client, server, listener] {
@@ -115,10 +115,10 @@ pub(crate) fn orphan_file_operations(bench: &mut Bench) {
     for looks in [0, 1, 5] {
         let path = bench.path("orphaned");
         let ops = [
-            Op::WriteAt { fd: file, lease: bench.lease(&[1; 100_000]), offset: 0 },
-            Op::ReadAt { fd: file, lease: bench.room(100_000), offset: 0 },
-            Op::Stat { fd: file, lease: bench.room(256) },
-            Op::Fsync { fd: file, data_only: true },
+            Op::WriteAt { fd: file.at(), lease: bench.lease(&[1; 100_000]), offset: 0 },
+            Op::ReadAt { fd: file.at(), lease: bench.room(100_000), offset: 0 },
+            Op::Stat { fd: file.at(), lease: bench.room(256) },
+            Op::Fsync { fd: file.at(), data_only: true },
             Op::Open { path, flags: libc::O_RDONLY, mode: 0 },
         ];
         let tickets = ops.map(|op| bench.start(op));
@@ -141,18 +141,18 @@ pub(crate) fn orphan_file_operations(bench: &mut Bench) {
 /// A disowned operation is done, though nobody hears of it.
 pub(crate) fn disown(bench: &mut Bench) {
     let (client, server) = bench.pair();
-    let send = bench.start_send(client, b"from nobody");
+    let send = bench.start_send(&client, b"from nobody");
     bench.driver.disown(send.key);
     bench.settle();
-    let end = bench.start(Op::Shutdown { fd: client, how: Shutdown::Write });
+    let end = bench.start(Op::Shutdown { fd: client.at(), how: Shutdown::Write });
     bench.driver.disown(end.key);
-    assert_eq!(bench.receive_exactly(server, 11), b"from nobody");
-    assert_eq!(bench.run(Op::Receive { fd: server }).result, Ok(0));
+    assert_eq!(bench.receive_exactly(&server, 11), b"from nobody");
+    assert_eq!(bench.run(Op::Receive { fd: server.at() }).result, Ok(0));
     assert_eq!(bench.driver.in_flight(), 0);
     // Given up after all, a disowned operation that waits ends.
-    let receive = bench.start(Op::Poll { fd: server, interest: Interest::PeerClosed });
+    let receive = bench.start(Op::Poll { fd: server.at(), interest: Interest::PeerClosed });
     bench.answer(receive).ok();
-    let receive = bench.start(Op::Receive { fd: client });
+    let receive = bench.start(Op::Receive { fd: client.at() });
     bench.driver.disown(receive.key);
     bench.settle();
     assert_eq!(bench.driver.in_flight(), 1);

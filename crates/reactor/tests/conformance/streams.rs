@@ -11,15 +11,15 @@ use crate::bench::{Bench, pattern};
 pub(crate) fn echo(bench: &mut Bench) {
     let (client, server) = bench.pair();
     for round in 0..3 {
-        let receive = bench.start(Op::Receive { fd: server });
+        let receive = bench.start(Op::Receive { fd: server.at() });
         let question = pattern(round, 300);
-        bench.send_all(client, &question);
+        bench.send_all(&client, &question);
         let heard = bench.answer(receive).ok();
         assert_eq!((heard.result, &heard.bytes), (Ok(300), &question));
-        let sent = bench.run(Op::Send { fd: server, bytes: SendBytes::Static(b"answer") });
+        let sent = bench.run(Op::Send { fd: server.at(), bytes: SendBytes::Static(b"answer") });
         assert_eq!(sent.result, Ok(6));
         assert!(sent.rest.expect("the rest comes back").is_empty());
-        assert_eq!(bench.receive_exactly(client, 6), b"answer");
+        assert_eq!(bench.receive_exactly(&client, 6), b"answer");
     }
     bench.close(client);
     bench.close(server);
@@ -30,19 +30,19 @@ pub(crate) fn shared_bytes(bench: &mut Bench) {
     let pairs = [bench.pair(), bench.pair()];
     let block = pattern(5, 60_000);
     let shared = SharedBytes::new(bench.lease(&block), bench.pool.budget()).expect("the line is wide");
-    let sends = pairs.map(|(_, server)| {
+    let sends = pairs.each_ref().map(|(_, server)| {
         let bytes = SendBytes::Shared(shared.slice(10..60_000));
-        bench.start(Op::Send { fd: server, bytes })
+        bench.start(Op::Send { fd: server.at(), bytes })
     });
     drop(shared);
-    for ((client, server), send) in pairs.into_iter().zip(sends) {
+    for ((client, server), send) in pairs.iter().zip(sends) {
         let mut heard = Vec::new();
         let mut rest = bench.answer(send).ok().rest.expect("the rest comes back");
         while heard.len() < 59_990 {
             let left = rest.as_slice().len();
             heard.extend(bench.receive_exactly(client, 59_990 - left - heard.len()));
             if left > 0 {
-                rest = bench.run(Op::Send { fd: server, bytes: rest }).ok().rest.expect("the rest comes back");
+                rest = bench.run(Op::Send { fd: server.at(), bytes: rest }).ok().rest.expect("the rest comes back");
             }
         }
         assert!(heard == block[10..], "the same bytes");
@@ -56,30 +56,30 @@ pub(crate) fn shared_bytes(bench: &mut Bench) {
 /// What is sent, ended and dropped without an operation is what an operation would have done.
 pub(crate) fn answers_without_an_operation(bench: &mut Bench) {
     let (listener, address) = bench.listen();
-    assert!(!bench.driver.is_readable_now(listener), "nobody waits");
-    let (client, server) = bench.pair_through(listener, address);
-    assert!(!bench.driver.is_readable_now(server), "nothing has come");
-    assert_eq!(bench.driver.discard_now(server, 1_000), Err(Errno::AGAIN));
-    bench.send_all(client, &pattern(0, 3_000));
-    while !bench.driver.is_readable_now(server) {
+    assert!(!bench.driver.is_readable_now(listener.at()), "nobody waits");
+    let (client, server) = bench.pair_through(&listener, address);
+    assert!(!bench.driver.is_readable_now(server.at()), "nothing has come");
+    assert_eq!(bench.driver.discard_now(server.at(), 1_000), Err(Errno::AGAIN));
+    bench.send_all(&client, &pattern(0, 3_000));
+    while !bench.driver.is_readable_now(server.at()) {
         bench.pass_time();
     }
-    assert_eq!(bench.driver.send_now(server, b"no room"), Ok(7));
-    bench.driver.shutdown_now(server, Shutdown::Write).expect("a connected socket");
-    assert_eq!(bench.receive_exactly(client, 7), b"no room");
-    assert_eq!(bench.run(Op::Receive { fd: client }).result, Ok(0), "the end");
+    assert_eq!(bench.driver.send_now(server.at(), b"no room"), Ok(7));
+    bench.driver.shutdown_now(server.at(), Shutdown::Write).expect("a connected socket");
+    assert_eq!(bench.receive_exactly(&client, 7), b"no room");
+    assert_eq!(bench.run(Op::Receive { fd: client.at() }).result, Ok(0), "the end");
     let mut dropped = 0;
     while dropped < 3_000 {
-        match bench.driver.discard_now(server, 1_000) {
+        match bench.driver.discard_now(server.at(), 1_000) {
             Ok(bytes @ 1..=1_000) => dropped += bytes,
             Err(Errno::AGAIN) => bench.pass_time(),
             other => panic!("{other:?} after {dropped} bytes"),
         }
     }
-    assert_eq!(bench.driver.discard_now(server, 1_000), Err(Errno::AGAIN), "all of it");
+    assert_eq!(bench.driver.discard_now(server.at(), 1_000), Err(Errno::AGAIN), "all of it");
     let mut taken = 0;
     let end = loop {
-        match bench.driver.send_now(client, &pattern(0, 100_000)) {
+        match bench.driver.send_now(client.at(), &pattern(0, 100_000)) {
             Ok(bytes) => taken += bytes,
             Err(errno) => break errno,
         }
@@ -88,21 +88,20 @@ pub(crate) fn answers_without_an_operation(bench: &mut Bench) {
     for fd in [client, server, listener] {
         bench.close(fd);
     }
-    assert_eq!(bench.driver.send_now(server, b"x"), Err(Errno(libc::EBADF)));
 }
 
 /// One call fills leases in their order, no further than it may, and passes over places without one.
 pub(crate) fn receives_into_several_leases(bench: &mut Bench) {
     let (client, server) = bench.pair();
     let mut leases = [Some(bench.room(4_096)), None, Some(bench.lease(b"kept")), Some(bench.room(4_096))];
-    assert_eq!(bench.driver.receive_now(server, &mut leases, 1_000), Err(Errno::AGAIN), "nothing has come");
+    assert_eq!(bench.driver.receive_now(server.at(), &mut leases, 1_000), Err(Errno::AGAIN), "nothing has come");
     let rooms: Vec<usize> = leases.iter().flatten().map(|lease| lease.spare_capacity()).collect();
     let sent = pattern(0, rooms.iter().sum::<usize>() - 10);
-    bench.send_all(client, &sent);
+    bench.send_all(&client, &sent);
     let mut received = 0;
     while received < sent.len() {
         let may = (sent.len() - received).min(3_000);
-        match bench.driver.receive_now(server, &mut leases, may) {
+        match bench.driver.receive_now(server.at(), &mut leases, may) {
             Ok(bytes) if (1..=may).contains(&bytes) => received += bytes,
             Err(Errno::AGAIN) => bench.pass_time(),
             other => panic!("{other:?} after {received} bytes"),
@@ -115,10 +114,10 @@ pub(crate) fn receives_into_several_leases(bench: &mut Bench) {
         assert!(second.spare_capacity() == 0 || third.is_empty(), "one after the other");
     }
     assert_eq!(leases[3].as_ref().map(|lease| lease.spare_capacity()), Some(10));
-    let shut = bench.run(Op::Shutdown { fd: client, how: Shutdown::Write });
+    let shut = bench.run(Op::Shutdown { fd: client.at(), how: Shutdown::Write });
     assert_eq!(shut.result, Ok(0));
     let end = loop {
-        match bench.driver.receive_now(server, &mut leases, 1_000) {
+        match bench.driver.receive_now(server.at(), &mut leases, 1_000) {
             Err(Errno::AGAIN) => bench.pass_time(),
             end => break end,
         }
@@ -127,22 +126,20 @@ pub(crate) fn receives_into_several_leases(bench: &mut Bench) {
     for fd in [client, server] {
         bench.close(fd);
     }
-    assert_eq!(bench.driver.receive_now(server, &mut leases, 10), Err(Errno(libc::EBADF)));
 }
 
 pub(crate) fn addresses(bench: &mut Bench) {
     let (listener, address) = bench.listen();
-    let (client, server) = bench.pair_through(listener, address);
-    let local = |bench: &Bench, fd| bench.driver.local_address(fd).expect("a bound socket");
-    let peer = |bench: &Bench, fd| bench.driver.peer_address(fd).expect("a connected socket");
-    assert_eq!(peer(bench, client), address);
-    assert_eq!(local(bench, server), address);
-    assert_eq!(peer(bench, server), local(bench, client));
-    assert_eq!(bench.driver.peer_address(listener).expect_err("it has no peer").0, libc::ENOTCONN);
+    let (client, server) = bench.pair_through(&listener, address);
+    let local = |bench: &Bench, fd: &Fd| bench.driver.local_address(fd.at()).expect("a bound socket");
+    let peer = |bench: &Bench, fd: &Fd| bench.driver.peer_address(fd.at()).expect("a connected socket");
+    assert_eq!(peer(bench, &client), address);
+    assert_eq!(local(bench, &server), address);
+    assert_eq!(peer(bench, &server), local(bench, &client));
+    assert_eq!(bench.driver.peer_address(listener.at()).expect_err("it has no peer").0, libc::ENOTCONN);
     for fd in [client, server, listener] {
         bench.close(fd);
     }
-    assert_eq!(bench.driver.local_address(client).expect_err("it is closed").0, libc::EBADF);
 }
 
 pub(crate) fn large_transfer(bench: &mut Bench) {
@@ -154,7 +151,7 @@ pub(crate) fn large_transfer(bench: &mut Bench) {
         let len = PIECE.min(BYTES - handed);
         let piece = SendBytes::Lease(bench.lease(&pattern(handed, len)));
         handed += len;
-        (len > 0).then(|| bench.start(Op::Send { fd: client, bytes: piece }))
+        (len > 0).then(|| bench.start(Op::Send { fd: client.at(), bytes: piece }))
     };
     let mut blocked = 0;
     let mut received = 0;
@@ -172,14 +169,14 @@ pub(crate) fn large_transfer(bench: &mut Bench) {
             send = if rest.is_empty() {
                 next_piece(bench)
             } else {
-                Some(bench.start(Op::Send { fd: client, bytes: rest }))
+                Some(bench.start(Op::Send { fd: client.at(), bytes: rest }))
             };
         }
         for round in 0..4 {
             if received == BYTES {
                 break;
             }
-            let bytes = receive_some(bench, server, round % 2 == 0);
+            let bytes = receive_some(bench, &server, round % 2 == 0);
             assert!(!bytes.is_empty(), "the end after {received} bytes");
             assert!(bytes == pattern(received, bytes.len()), "wrong bytes at {received}");
             received += bytes.len();
@@ -188,24 +185,24 @@ pub(crate) fn large_transfer(bench: &mut Bench) {
     assert_eq!(received, BYTES);
     assert!(blocked > 0, "the sender had to wait for the receiver");
     bench.close(client);
-    assert_eq!(bench.run(Op::Receive { fd: server }).result, Ok(0));
+    assert_eq!(bench.run(Op::Receive { fd: server.at() }).result, Ok(0));
     bench.close(server);
 }
 
-fn receive_some(bench: &mut Bench, fd: Fd, lent: bool) -> Vec<u8> {
+fn receive_some(bench: &mut Bench, fd: &Fd, lent: bool) -> Vec<u8> {
     if lent {
-        return bench.run(Op::Receive { fd }).ok().bytes;
+        return bench.run(Op::Receive { fd: fd.at() }).ok().bytes;
     }
     let lease = bench.room(64 * 1024);
-    bench.run(Op::ReceiveInto { fd, lease }).ok().lease.expect("the lease comes back").to_vec()
+    bench.run(Op::ReceiveInto { fd: fd.at(), lease }).ok().lease.expect("the lease comes back").to_vec()
 }
 
 pub(crate) fn receive_before_data(bench: &mut Bench) {
     let (client, server) = bench.pair();
-    let receive = bench.start(Op::Receive { fd: server });
+    let receive = bench.start(Op::Receive { fd: server.at() });
     bench.settle();
     assert!(bench.is_waiting(receive));
-    bench.send_all(client, b"late");
+    bench.send_all(&client, b"late");
     assert_eq!(bench.answer(receive).ok().bytes, b"late");
     bench.close(client);
     bench.close(server);
@@ -214,9 +211,9 @@ pub(crate) fn receive_before_data(bench: &mut Bench) {
 pub(crate) fn receive_after_data(bench: &mut Bench) {
     let (client, server) = bench.pair();
     for round in 0..3_usize {
-        bench.send_all(client, &pattern(round, 10));
+        bench.send_all(&client, &pattern(round, 10));
         bench.settle();
-        assert_eq!(bench.receive_exactly(server, 10), pattern(round, 10));
+        assert_eq!(bench.receive_exactly(&server, 10), pattern(round, 10));
     }
     bench.close(client);
     bench.close(server);
@@ -226,21 +223,21 @@ pub(crate) fn receive_into(bench: &mut Bench) {
     let (client, server) = bench.pair();
     let mut lease = bench.room(256);
     assert_eq!(lease.extend(b"head "), 5);
-    let receive = bench.start(Op::ReceiveInto { fd: server, lease });
+    let receive = bench.start(Op::ReceiveInto { fd: server.at(), lease });
     bench.settle();
     assert!(bench.is_waiting(receive));
-    bench.send_all(client, b"and tail");
+    bench.send_all(&client, b"and tail");
     let answer = bench.answer(receive).ok();
     assert_eq!(answer.result, Ok(8));
     assert_eq!(&*answer.lease.expect("the lease comes back"), b"head and tail", "behind what it showed");
 
-    bench.send_all(client, &pattern(0, 1_000));
+    bench.send_all(&client, &pattern(0, 1_000));
     bench.settle();
     let lease = bench.room(256);
     let full = lease.capacity();
-    let answer = bench.run(Op::ReceiveInto { fd: server, lease }).ok();
+    let answer = bench.run(Op::ReceiveInto { fd: server.at(), lease }).ok();
     assert_eq!(answer.result, Ok(full as u32), "no more than there is room for");
-    assert_eq!(bench.receive_exactly(server, 1_000 - full), pattern(full, 1_000 - full), "and the rest afterwards");
+    assert_eq!(bench.receive_exactly(&server, 1_000 - full), pattern(full, 1_000 - full), "and the rest afterwards");
     bench.close(client);
     bench.close(server);
 }
@@ -248,11 +245,11 @@ pub(crate) fn receive_into(bench: &mut Bench) {
 pub(crate) fn receive_limit(bench: &mut Bench) {
     const BYTES: usize = 3 * RECEIVE_BYTES_MAX + 100;
     let (client, server) = bench.pair();
-    let send = bench.start_send(client, &pattern(0, BYTES));
+    let send = bench.start_send(&client, &pattern(0, BYTES));
     bench.settle();
     let mut received = Vec::new();
     while received.len() < BYTES {
-        let answer = bench.run(Op::Receive { fd: server }).ok();
+        let answer = bench.run(Op::Receive { fd: server.at() }).ok();
         assert!(answer.bytes.len() <= RECEIVE_BYTES_MAX, "{} bytes at once", answer.bytes.len());
         received.extend(answer.bytes);
         bench.reap();
@@ -277,10 +274,10 @@ pub(crate) fn socket_options(bench: &mut Bench) {
         SocketOption::UserTimeout(Duration::from_secs(10)),
     ];
     for option in options {
-        bench.driver.set_option(client, option).unwrap_or_else(|errno| panic!("{option:?}: {errno}"));
+        bench.driver.set_option(client.at(), option).unwrap_or_else(|errno| panic!("{option:?}: {errno}"));
     }
-    bench.send_all(client, b"still works");
-    assert_eq!(bench.receive_exactly(server, 11), b"still works");
+    bench.send_all(&client, b"still works");
+    assert_eq!(bench.receive_exactly(&server, 11), b"still works");
     bench.close(client);
     bench.close(server);
 }

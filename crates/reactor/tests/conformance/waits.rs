@@ -13,7 +13,7 @@ pub(crate) fn doorbell_ends_a_wait(bench: &mut Bench) {
         return;
     }
     let (client, server) = bench.pair();
-    let receive = bench.start(Op::Receive { fd: server });
+    let receive = bench.start(Op::Receive { fd: server.at() });
     for _ in 0..3 {
         bench.settle();
         let bell = bench.driver.doorbell().clone();
@@ -53,7 +53,7 @@ pub(crate) fn doorbell_rung_before(bench: &mut Bench) {
 
 pub(crate) fn deadline_passes(bench: &mut Bench) {
     let (client, server) = bench.pair();
-    let receive = bench.start(Op::Receive { fd: server });
+    let receive = bench.start(Op::Receive { fd: server.at() });
     bench.settle();
     for wait in [Duration::from_micros(300), Duration::from_millis(1), Duration::from_millis(40)] {
         let start = bench.driver.now();

@@ -80,9 +80,12 @@ fn serve_one(selected: &Selected) {
     let mut driver = Driver::new(selected, &DriverConfig::default(), &pool, &blocking).expect("it was selected");
     let listener =
         driver.listen("127.0.0.1:0".parse().expect("an address"), &ListenOptions::default()).expect("a port");
-    driver.submit(Op::Accept { listener }, Token(1)).map_err(|(over, _)| over).expect("the line is wide");
+    driver
+        .submit(Op::Accept { listener: listener.at() }, Token(1))
+        .map_err(|(over, _)| over)
+        .expect("the line is wide");
     let client =
-        std::net::TcpStream::connect(driver.local_address(listener).expect("bound")).expect("somebody listens");
+        std::net::TcpStream::connect(driver.local_address(listener.at()).expect("bound")).expect("somebody listens");
     let completion = loop {
         driver.enter(Wait::Forever).expect("a wait");
         if let Some(completion) = driver.reap() {
@@ -90,7 +93,7 @@ fn serve_one(selected: &Selected) {
         }
     };
     let Payload::Fd(accepted) = completion.payload else { panic!("{:?}", completion.result) };
-    assert_eq!(driver.peer_address(accepted).ok(), client.local_addr().ok());
+    assert_eq!(driver.peer_address(accepted.at()).ok(), client.local_addr().ok());
     driver.close_now(accepted);
     driver.close_now(listener);
 }

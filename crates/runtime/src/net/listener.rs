@@ -10,7 +10,7 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 use std::rc::Rc;
 
-use plimsoll_reactor::{Errno, Fd, ListenOptions, Op, Payload};
+use plimsoll_reactor::{Errno, Fd, FdRef, ListenOptions, Op, Payload};
 use plimsoll_slab::Key;
 
 use super::stream::{TcpStream, reserve};
@@ -33,7 +33,8 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// an address that another process listens at is refused all the same.
 pub struct TcpListener {
     worker: Rc<Worker>,
-    fd: Fd,
+    /// Until it is dropped.
+    fd: Option<Fd>,
     address: SocketAddr,
     backlog: u32,
     accepting: RefCell<Accepting>,
@@ -84,8 +85,8 @@ impl TcpListener {
         let fd = worker.driver.borrow_mut().listen(address, &options)?;
         worker.opened();
         let (backlog, accepting) = (options.backlog, RefCell::new(Accepting::Idle));
-        let mut listener = Self { worker, fd, address, backlog, accepting, at_once: Cell::new(0) };
-        let address = listener.worker.driver.borrow().local_address(fd);
+        let mut listener = Self { worker, fd: Some(fd), address, backlog, accepting, at_once: Cell::new(0) };
+        let address = listener.worker.driver.borrow().local_address(listener.fd());
         listener.address = address?;
         Ok(listener)
     }
@@ -100,8 +101,8 @@ impl TcpListener {
         self.address
     }
 
-    pub(super) fn fd(&self) -> Fd {
-        self.fd
+    pub(super) fn fd(&self) -> FdRef<'_> {
+        self.fd.as_ref().expect("it is closed when it is dropped").at()
     }
 
     pub(super) fn worker(&self) -> &Rc<Worker> {
@@ -157,7 +158,7 @@ impl TcpListener {
             Accepting::Armed { waiter, .. } => self.worker.waiters.borrow().is_answered(waiter),
             Accepting::Held(_) => true,
         };
-        is_here || self.worker.driver.borrow_mut().is_readable_now(self.fd)
+        is_here || self.worker.driver.borrow_mut().is_readable_now(self.fd())
     }
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Fd, Errno>> {
@@ -182,13 +183,13 @@ impl TcpListener {
             match self.accepting.replace(Accepting::Idle) {
                 Accepting::Held(fd) => return Poll::Ready(Ok(fd)),
                 Accepting::Idle => {
-                    let now = self.worker.driver.borrow_mut().accept_now(self.fd)?;
+                    let now = self.worker.driver.borrow_mut().accept_now(self.fd())?;
                     if let Some(fd) = now {
                         self.at_once.set(self.at_once.get() + 1);
                         self.worker.opened();
                         return Poll::Ready(Ok(fd));
                     }
-                    let started = self.worker.start(Op::Accept { listener: self.fd });
+                    let started = self.worker.start(Op::Accept { listener: self.fd() });
                     self.at_once.set(0);
                     let Ok((waiter, op)) = started else { return Poll::Ready(Err(Errno::NOBUFS)) };
                     self.accepting.replace(Accepting::Armed { waiter, op });
@@ -401,7 +402,9 @@ impl Drop for TcpListener {
             Accepting::Armed { waiter, op } => self.worker.give_up(waiter, op),
             Accepting::Held(fd) => self.worker.close(fd),
         }
-        self.worker.close(self.fd);
+        if let Some(fd) = self.fd.take() {
+            self.worker.close(fd);
+        }
     }
 }
 

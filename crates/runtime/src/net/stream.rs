@@ -91,8 +91,9 @@ impl Handle {
         act(sockets.get_mut(self.key).expect("a socket lives as long as its handles"))
     }
 
-    fn fd(&self) -> Fd {
-        self.with(|socket| socket.fd)
+    /// Its descriptor's number, to be shown.
+    fn raw(&self) -> i32 {
+        self.with(|socket| socket.fd.raw())
     }
 
     fn second(&self) -> Self {
@@ -224,8 +225,11 @@ impl TcpStream {
             OverBudget::new(CHUNK_BYTES as u64)
         })?;
         let address = worker.driver.borrow().address(address)?;
-        let operation = Operation::start(&worker, Op::Connect { fd, address }).map_err(|(over, _op)| over)?;
-        operation.await.result?;
+        let operation = stream.handle.with(|socket| {
+            let op = Op::Connect { fd: socket.fd.at(), address };
+            Operation::start(&worker, op).map_err(|(over, _op)| over)
+        });
+        operation?.await.result?;
         Ok(stream)
     }
 
@@ -302,7 +306,7 @@ impl TcpStream {
     ///
     /// [`Error::System`].
     pub fn local_addr(&self) -> Result<SocketAddr> {
-        Ok(self.handle.worker.driver.borrow().local_address(self.handle.fd())?)
+        Ok(self.handle.with(|socket| self.handle.worker.driver.borrow().local_address(socket.fd.at()))?)
     }
 
     /// The peer's address.
@@ -311,7 +315,7 @@ impl TcpStream {
     ///
     /// [`Error::System`], such as `ENOTCONN` after a reset.
     pub fn peer_addr(&self) -> Result<SocketAddr> {
-        Ok(self.handle.worker.driver.borrow().peer_address(self.handle.fd())?)
+        Ok(self.handle.with(|socket| self.handle.worker.driver.borrow().peer_address(socket.fd.at()))?)
     }
 
     /// Sets a socket option.
@@ -320,7 +324,7 @@ impl TcpStream {
     ///
     /// [`Error::System`] as `setsockopt(2)`.
     pub fn set_option(&self, option: SocketOption) -> Result<()> {
-        Ok(self.handle.worker.driver.borrow_mut().set_option(self.handle.fd(), option)?)
+        Ok(self.handle.with(|socket| self.handle.worker.driver.borrow_mut().set_option(socket.fd.at(), option))?)
     }
 
     /// Small segments leave at once (`TCP_NODELAY`).
@@ -335,7 +339,7 @@ impl TcpStream {
 
 impl fmt::Debug for TcpStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TcpStream").field("fd", &self.handle.fd()).finish()
+        f.debug_struct("TcpStream").field("fd", &self.handle.raw()).finish()
     }
 }
 
@@ -366,7 +370,7 @@ impl ReadHalf {
 
 impl fmt::Debug for ReadHalf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadHalf").field("fd", &self.handle.fd()).finish()
+        f.debug_struct("ReadHalf").field("fd", &self.handle.raw()).finish()
     }
 }
 
@@ -406,7 +410,7 @@ impl WriteHalf {
 
 impl fmt::Debug for WriteHalf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WriteHalf").field("fd", &self.handle.fd()).finish()
+        f.debug_struct("WriteHalf").field("fd", &self.handle.raw()).finish()
     }
 }
 
@@ -442,13 +446,17 @@ fn poll_recv(handle: &Handle, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>
 
 /// Starts a receive: into a lease of its own when the last one was full and the line allows it.
 fn arm(handle: &Handle) -> Result<Receiving> {
-    let (fd, bulk) = handle.with(|socket| (socket.fd, socket.bulk));
+    let bulk = handle.with(|socket| socket.bulk);
     let lease = if bulk { handle.worker.pool.try_acquire(BULK_BYTES, Kind::Buffers).ok() } else { None };
-    let op = match lease {
-        Some(lease) => Op::ReceiveInto { fd, lease },
-        None => Op::Receive { fd },
-    };
-    let (waiter, op) = handle.worker.start(op).map_err(|(over, _op)| over)?;
+    let started = handle.with(|socket| {
+        let fd = socket.fd.at();
+        let op = match lease {
+            Some(lease) => Op::ReceiveInto { fd, lease },
+            None => Op::Receive { fd },
+        };
+        handle.worker.start(op).map_err(|(over, _op)| over)
+    });
+    let (waiter, op) = started?;
     Ok(Receiving::Armed { waiter, op })
 }
 
@@ -514,8 +522,7 @@ async fn read(handle: &Handle, buffer: &mut [u8]) -> Result<usize> {
 }
 
 async fn send(handle: &Handle, mut bytes: SendBytes) -> Result<()> {
-    let (fd, sending) = handle.with(|socket| (socket.fd, socket.sending));
-    if sending == Sending::Interrupted {
+    if handle.with(|socket| socket.sending) == Sending::Interrupted {
         return Err(Error::SendInterrupted);
     }
     if bytes.is_empty() {
@@ -523,9 +530,13 @@ async fn send(handle: &Handle, mut bytes: SendBytes) -> Result<()> {
     }
     let mut begun = false;
     while !bytes.is_empty() {
-        let operation = match Operation::start(&handle.worker, Op::Send { fd, bytes }) {
+        let started = handle.with(|socket| {
+            let op = Op::Send { fd: socket.fd.at(), bytes };
+            Operation::start(&handle.worker, op).map_err(|(over, _op)| over)
+        });
+        let operation = match started {
             Ok(operation) => operation,
-            Err((over, _op)) => {
+            Err(over) => {
                 // Nothing of it has left: the stream is as it was.
                 if !begun {
                     handle.with(|socket| socket.sending = Sending::Ready);
@@ -555,8 +566,10 @@ async fn send_copy(handle: &Handle, bytes: &[u8]) -> Result<()> {
 }
 
 async fn shutdown_write(handle: &Handle) -> Result<()> {
-    let op = Op::Shutdown { fd: handle.fd(), how: Shutdown::Write };
-    let operation = Operation::start(&handle.worker, op).map_err(|(over, _op)| over)?;
-    operation.await.result?;
+    let operation = handle.with(|socket| {
+        let op = Op::Shutdown { fd: socket.fd.at(), how: Shutdown::Write };
+        Operation::start(&handle.worker, op).map_err(|(over, _op)| over)
+    });
+    operation?.await.result?;
     Ok(())
 }

@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 use plimsoll_pool::{Charge, Kind, Lease, OverBudget};
 use plimsoll_reactor::op::Shutdown;
-use plimsoll_reactor::{Errno, Fd, Interest, Op, Payload, PoolPage, Received, SendBytes, SocketOption};
+use plimsoll_reactor::{Errno, Fd, FdRef, Interest, Op, Payload, PoolPage, Received, SendBytes, SocketOption};
 use plimsoll_slab::{Key, Slab};
 
 use super::{TcpListener, kernel};
@@ -301,6 +301,10 @@ impl<C: Default> Table<C> {
         self.entries.get_mut(key).expect(OPEN)
     }
 
+    fn fd(&self, key: Key) -> FdRef<'_> {
+        self.entries.get(key).expect(OPEN).fd.at()
+    }
+
     fn token(&self, purpose: Purpose, key: Key) -> plimsoll_reactor::Token {
         Target::Table { table: self.id, purpose, index: key.index() }.token()
     }
@@ -365,10 +369,10 @@ impl<C: Default> Table<C> {
         }
     }
 
-    fn arm(&mut self, key: Key, purpose: Purpose, op: impl FnOnce(Fd) -> Op) -> Result<(), OverBudget> {
+    fn arm(&mut self, key: Key, purpose: Purpose, op: impl FnOnce(FdRef<'_>) -> Op<'_>) -> Result<(), OverBudget> {
         self.unwatch(key);
         let token = self.token(purpose, key);
-        let op = op(self.entry(key).fd);
+        let op = op(self.fd(key));
         let submitted = self.worker.driver.borrow_mut().submit(op, token);
         let op = submitted.map_err(|(over, _op)| over)?;
         self.entry(key).inbound = if purpose == Purpose::Watch { Inbound::Watch(op) } else { Inbound::Receive(op) };
@@ -378,8 +382,7 @@ impl<C: Default> Table<C> {
     /// Whether the connection was reset, or has failed otherwise: what a [`watch`](Self::watch) cannot tell any more of a peer that has ended its half. A
     /// peer that was closed in silence is there until something is sent to it.
     pub fn is_gone(&self, key: Key) -> bool {
-        let fd = self.entries.get(key).expect(OPEN).fd;
-        self.worker.driver.borrow_mut().is_gone_now(fd)
+        self.worker.driver.borrow_mut().is_gone_now(self.fd(key))
     }
 
     /// Takes [`watch`](Self::watch) and [`await_readable`](Self::await_readable) back.
@@ -402,7 +405,7 @@ impl<C: Default> Table<C> {
     /// When a send is in flight, or there is nothing to send.
     pub fn send(&mut self, key: Key, bytes: SendBytes) -> Result<(), (OverBudget, SendBytes)> {
         assert!(!self.is_sending(key), "one send at a time");
-        let (fd, token) = (self.entry(key).fd, self.token(Purpose::Send, key));
+        let (fd, token) = (self.fd(key), self.token(Purpose::Send, key));
         let submitted = self.worker.driver.borrow_mut().submit(Op::Send { fd, bytes }, token);
         match submitted {
             Ok(op) => {
@@ -420,7 +423,7 @@ impl<C: Default> Table<C> {
     ///
     /// What `getpeername(2)` says, such as `ENOTCONN` after a reset.
     pub fn peer_address(&mut self, key: Key) -> Result<SocketAddr, Errno> {
-        let fd = self.entry(key).fd;
+        let fd = self.fd(key);
         self.worker.driver.borrow().peer_address(fd)
     }
 
@@ -430,7 +433,7 @@ impl<C: Default> Table<C> {
     ///
     /// What `setsockopt(2)` says.
     pub fn set_option(&mut self, key: Key, option: SocketOption) -> Result<(), Errno> {
-        let fd = self.entry(key).fd;
+        let fd = self.fd(key);
         self.worker.driver.borrow_mut().set_option(fd, option)
     }
 
@@ -446,7 +449,7 @@ impl<C: Default> Table<C> {
     /// When a send is in flight: its bytes come first.
     pub fn send_now(&mut self, key: Key, bytes: &[u8]) -> Result<usize, Errno> {
         assert!(!self.is_sending(key), "one send at a time");
-        let fd = self.entry(key).fd;
+        let fd = self.fd(key);
         self.worker.driver.borrow_mut().send_now(fd, bytes)
     }
 
@@ -454,14 +457,14 @@ impl<C: Default> Table<C> {
     /// overtakes what was sent. Does nothing while a receive is armed, which takes them.
     pub fn discard_now(&mut self, key: Key, bytes_max: usize) {
         if !self.is_receiving(key) {
-            let fd = self.entry(key).fd;
+            let fd = self.fd(key);
             let _nothing_there = self.worker.driver.borrow_mut().discard_now(fd, bytes_max);
         }
     }
 
     /// Ends our half of the connection, after what was sent: at once when there is no room for the operation, which no send may be in flight for.
     pub fn shutdown_write(&mut self, key: Key) {
-        let fd = self.entry(key).fd;
+        let fd = self.fd(key);
         let mut driver = self.worker.driver.borrow_mut();
         match driver.submit(Op::Shutdown { fd, how: Shutdown::Write }, Target::Unknown.token()) {
             Ok(op) => driver.disown(op),
@@ -474,10 +477,8 @@ impl<C: Default> Table<C> {
     /// kernel is done with it.
     pub fn close(&mut self, key: Key) -> C {
         self.timers.cancel(&mut self.entries, key.index());
-        let entry = self.entry(key);
-        let state = core::mem::take(&mut entry.state);
-        let (fd, send) = (entry.fd, entry.send.take());
-        let inbound = match core::mem::replace(&mut entry.inbound, Inbound::None) {
+        let Entry { fd, inbound, send, state, .. } = self.entries.remove(key).expect(OPEN);
+        let inbound = match inbound {
             Inbound::None => None,
             Inbound::Receive(op) | Inbound::Watch(op) | Inbound::Readable(op) => Some(op),
         };
@@ -486,7 +487,6 @@ impl<C: Default> Table<C> {
         }
         self.worker.close(fd);
         kernel::uncharge(&self.worker);
-        self.entries.remove(key);
         self.note_spare_pages();
         state
     }

@@ -21,9 +21,10 @@ use plimsoll_pool::{Budget, MemoryLimit, Pool, PoolConfig};
 use plimsoll_slab::Key;
 use proptest::prelude::*;
 
+use crate::fd::Number;
 use crate::mio::list::{Queue, Waiters};
 use crate::mio::table::{Entry, Flags, Table};
-use crate::op::{Fd, Op, Token};
+use crate::op::{Op, Token};
 use crate::slots::{Raw, Slots};
 
 fn pool() -> (Arc<Budget>, Pool) {
@@ -92,14 +93,14 @@ fn check_lists(steps: Vec<Step>) {
     let mut model: [VecDeque<Key>; LISTS] = Default::default();
     // Of the first ones of each queue, how many belong to the turn.
     let mut turns = [0; QUEUES];
-    let descriptor = |key: Key| Fd::from_raw(key.index() as i32 % DESCRIPTORS);
+    let descriptor = |key: Key| Number::from_raw(key.index() as i32 % DESCRIPTORS);
     for step in steps {
         match step {
             Step::Push(list) => {
-                let Ok(key) = lists.slots.insert(&pool, Op::Close { fd: Fd::from_raw(0) }, Token(0)) else {
+                let Ok(key) = lists.slots.insert(&pool, Op::Close { fd: Number::from_raw(0).owned() }, Token(0)) else {
                     panic!("the line is wide")
                 };
-                lists.slots.get_mut(key).expect("just inserted").op = Op::Close { fd: descriptor(key) };
+                lists.slots.get_mut(key).expect("just inserted").op = Op::Close { fd: descriptor(key).owned() };
                 lists.push(list, key.index());
                 model[list].push_back(key);
             }
@@ -133,7 +134,7 @@ fn check_lists(steps: Vec<Step>) {
                 }
             }
             Step::Close(queue, number) => {
-                let fd = Fd::from_raw(number);
+                let fd = Number::from_raw(number);
                 let mut removed = Vec::new();
                 lists.queues[queue].retain(
                     &mut lists.slots,
@@ -203,21 +204,21 @@ fn check_table(steps: Vec<(i32, Entry)>) {
     let mut table = Table::new(&pool);
     let mut model: HashMap<i32, Entry> = HashMap::new();
     for (number, entry) in steps {
-        let fd = Fd::from_raw(number);
+        let fd = Number::from_raw(number);
         if entry != Entry::default() {
             table.reserve(fd).expect("the line is wide");
         }
         table.set(fd, entry);
         model.insert(number, entry);
         for (&number, &expected) in &model {
-            assert_eq!(table.get(Fd::from_raw(number)), expected, "fd {number}");
+            assert_eq!(table.get(Number::from_raw(number)), expected, "fd {number}");
         }
         let pages: std::collections::HashSet<i32> =
             model.iter().filter(|(_, entry)| **entry != Entry::default()).map(|(number, _)| number / 341).collect();
         assert_eq!(table.pages_held(), pages.len());
     }
     for number in model.into_keys() {
-        table.set(Fd::from_raw(number), Entry::default());
+        table.set(Number::from_raw(number), Entry::default());
     }
     assert_eq!(table.pages_held(), 0);
 }

@@ -48,7 +48,7 @@ fn without_room_for_the_table_a_receive_goes_on_later() {
     let (mut client, server) = Bench::new().connection();
     // The slot table has its page before the line is reached.
     driver
-        .submit(Op::Close { fd: Fd::from_raw(1 << 29) }, Token(1))
+        .submit(Op::Close { fd: Number::from_raw(1 << 29).owned() }, Token(1))
         .map_err(|(over, _)| over)
         .expect("the line is wide");
     let mut memory = hoard(&pool);
@@ -76,7 +76,7 @@ fn without_room_for_the_table_a_receive_goes_on_later() {
     let receive = Op::Receive { fd: doomed };
     driver.submit(receive, Token(5)).map_err(|(over, _)| over).expect("the slot table has room");
     assert!(next(&mut driver, SHORT).is_none());
-    driver.close_now(doomed);
+    driver.close_now(doomed.owned());
     let cancelled = next(&mut driver, LONG).expect("it ends");
     assert_eq!((cancelled.token, cancelled.result), (Token(5), Err(Errno::CANCELED)));
     // With room again, it waits as all do.
@@ -85,20 +85,20 @@ fn without_room_for_the_table_a_receive_goes_on_later() {
     drop(client);
     let end = next(&mut driver, LONG).expect("the peer's end is told");
     assert_eq!((end.token, end.result), (Token(4), Ok(0)));
-    driver.close_now(server);
+    driver.close_now(server.owned());
 }
 
 /// Connects at the line, and gives the line free when `is_freed`, while the connect is under way.
-fn connect_at_the_line(to: core::net::SocketAddr, is_freed: bool) -> (Driver, Fd, Completion) {
+fn connect_at_the_line(to: core::net::SocketAddr, is_freed: bool) -> (Driver, Number, Completion) {
     let budget = Budget::new(MemoryLimit::mib(2));
     let pool = Pool::new(&budget, PoolConfig::default()).expect("the line is wide");
     let blocking = Blocking::new(BlockingConfig::default(), &budget);
     let selected = select(DriverChoice::Mio).expect("always there");
     let mut driver = Driver::new(&selected, &DriverConfig::default(), &pool, &blocking).expect("the line is wide");
     let address = driver.address(to).expect("the line is wide");
-    let fd = driver.socket(SocketKind::Tcp4).expect("a socket");
+    let fd = driver.socket(SocketKind::Tcp4).expect("a socket").number();
     // The slot table has its page before the line is reached.
-    let nowhere = Op::Close { fd: Fd::from_raw(1 << 29) };
+    let nowhere = Op::Close { fd: Number::from_raw(1 << 29).owned() };
     driver.submit(nowhere, Token(1)).map_err(|(over, _)| over).expect("the line is wide");
     let mut memory = hoard(&pool);
     assert_eq!(next(&mut driver, LONG).map(|completion| completion.token), Some(Token(1)));
@@ -123,7 +123,7 @@ fn a_connect_at_the_line_goes_on() {
         peer.write_all(b"welcome").expect("connected");
         driver.submit(Op::Receive { fd }, Token(3)).map_err(|(over, _)| over).expect("room");
         assert_eq!(&*bytes_of(next(&mut driver, LONG).expect("it is received")), b"welcome");
-        driver.close_now(fd);
+        driver.close_now(fd.owned());
     }
 }
 
@@ -133,7 +133,7 @@ fn a_connect_that_fails_at_the_line_says_why() {
     for is_freed in [false, true] {
         let (mut driver, fd, refused) = connect_at_the_line(nobody, is_freed);
         assert_eq!(refused.result, Err(Errno(libc::ECONNREFUSED)), "freed: {is_freed}");
-        driver.close_now(fd);
+        driver.close_now(fd.owned());
     }
 }
 
@@ -163,7 +163,7 @@ fn without_room_in_epoll_a_receive_goes_on_later() {
     };
     assert_eq!((raw.key, raw.result), (key, Ok(24)));
     slots.finish(raw).expect("it was in flight");
-    bench.driver.close_now(fd);
+    bench.driver.close_now(fd.owned());
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn what_finds_no_room_is_tried_less_and_less_until_there_is_some() {
     }
     mio.enter(Wait::No, &mut slots).expect("a look");
     assert_eq!(mio.retry.delay, RETRY_DELAY_MIN);
-    bench.driver.close_now(fd);
+    bench.driver.close_now(fd.owned());
 }
 
 #[test]

@@ -15,17 +15,18 @@ use core::time::Duration;
 use plimsoll_slab::Key;
 
 use super::{Bench, path};
+use crate::fd::Number;
 use crate::sim::rng::Rng;
 use crate::sim::{Census, Faults, SimConfig};
-use crate::{Fd, Interest, ListenOptions, Op, SendBytes, Shutdown, SocketKind, SocketOption, Wait};
+use crate::{Interest, ListenOptions, Op, SendBytes, Shutdown, SocketKind, SocketOption, Wait};
 
 /// A program that does anything.
 struct Chaos {
     bench: Bench,
     rng: Rng,
-    listeners: Vec<Fd>,
-    sockets: Vec<Fd>,
-    files: Vec<Fd>,
+    listeners: Vec<Number>,
+    sockets: Vec<Number>,
+    files: Vec<Number>,
     /// Operations that must still be answered.
     awaited: BTreeMap<u32, Key>,
     tokens: u32,
@@ -42,7 +43,7 @@ impl Chaos {
         for address in &ADDRESSES[1..] {
             let address = address.parse().expect("an address");
             let options = ListenOptions { backlog: 3, ..ListenOptions::default() };
-            listeners.push(bench.driver.listen(address, &options).expect("a free address"));
+            listeners.push(bench.driver.listen(address, &options).expect("a free address").number());
         }
         let rng = Rng::new(!seed);
         Self { bench, rng, listeners, sockets: Vec::new(), files: Vec::new(), awaited: BTreeMap::new(), tokens: 0 }
@@ -52,7 +53,7 @@ impl Chaos {
         (!from.is_empty()).then(|| from[self.rng.below(from.len() as u64) as usize])
     }
 
-    fn any_fd(&mut self) -> Option<Fd> {
+    fn any_fd(&mut self) -> Option<Number> {
         let all = [self.listeners.clone(), self.sockets.clone(), self.files.clone()].concat();
         self.pick(&all)
     }
@@ -63,7 +64,7 @@ impl Chaos {
         self.awaited.insert(self.tokens, key);
     }
 
-    fn socket_op(&mut self, fd: Fd) -> Op {
+    fn socket_op(&mut self, fd: Number) -> Op<'static> {
         match self.rng.below(9) {
             0 | 1 => Op::Receive { fd },
             2 => Op::ReceiveInto { fd, lease: self.bench.lease(1_000) },
@@ -88,7 +89,7 @@ impl Chaos {
         }
     }
 
-    fn file_op(&mut self, fd: Fd) -> Op {
+    fn file_op(&mut self, fd: Number) -> Op<'static> {
         let offset = self.rng.below(6_000);
         match self.rng.below(4) {
             0 => Op::Stat { fd, lease: self.bench.lease(256) },
@@ -103,10 +104,10 @@ impl Chaos {
             0 => {
                 let kind = self.pick(&[SocketKind::Tcp4, SocketKind::Tcp6]).expect("two");
                 if let Ok(fd) = self.bench.driver.socket(kind) {
-                    self.sockets.push(fd);
+                    self.sockets.push(fd.number());
                     let address = self.pick(&ADDRESSES).expect("three");
                     let address = self.bench.address(address);
-                    self.submit(Op::Connect { fd, address });
+                    self.submit(Op::Connect { fd: fd.number(), address });
                 }
             }
             1 | 2 => {
@@ -116,7 +117,7 @@ impl Chaos {
             3 => {
                 let listener = self.pick(&self.listeners.clone()).expect("they stay open");
                 if let Ok(Some(fd)) = self.bench.driver.accept_now(listener) {
-                    self.sockets.push(fd);
+                    self.sockets.push(fd.number());
                 }
             }
             4 => {
@@ -172,9 +173,9 @@ impl Chaos {
             assert!(matches!(self.bench.driver.set_option(fd, linger), Ok(()) | Err(crate::Errno(libc::ENOTSOCK))));
         }
         match self.rng.below(3) {
-            0 => self.bench.driver.close_now(fd),
-            1 => self.bench.driver.close(fd),
-            _ => self.submit(Op::Close { fd }),
+            0 => self.bench.driver.close_now(fd.owned()),
+            1 => self.bench.driver.close(fd.owned()),
+            _ => self.submit(Op::Close { fd: fd.owned() }),
         }
     }
 
@@ -213,7 +214,7 @@ impl Chaos {
         open.sort();
         assert_eq!(open, world.descriptors(), "nothing is open that nobody knows of");
         for fd in open {
-            self.bench.driver.close_now(fd);
+            self.bench.driver.close_now(fd.owned());
         }
         assert_eq!((world.connections(), world.in_flight()), (0, 0));
         while self.bench.driver.release_pages() > 0 {}

@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use super::{Bench, LATENCY, path};
+use crate::fd::Number;
 use crate::sim::{Census, Fault, Faults, OpKind, SimConfig, Step};
 use crate::*;
 
@@ -51,7 +52,7 @@ fn several_nodes_share_the_clock() {
 
     let fd = other.socket(SocketKind::Tcp4).expect("a socket");
     let address = other.address("127.0.0.1:80".parse().expect("an address")).expect("below the line");
-    assert!(other.submit(Op::Connect { fd, address }, Token(2)).is_ok());
+    assert!(other.submit(Op::Connect { fd: fd.number(), address }, Token(2)).is_ok());
     other.enter(Wait::Until(start + Duration::from_secs(1))).expect("it only says that it waits");
     assert_eq!(bench.world.next_event(), Some(start + LATENCY));
     assert_eq!(bench.world.step(), Step::Advanced(start + LATENCY));
@@ -106,7 +107,7 @@ fn an_operation_that_outlives_its_driver_is_leaked_and_reported() {
 #[test]
 fn received_bytes_that_do_not_fit_wait_for_the_next_turn() {
     let mut bench = Bench::clean();
-    let pairs: Vec<(Fd, Fd)> = (0..5).map(|_| bench.pair()).collect();
+    let pairs: Vec<(Number, Number)> = (0..5).map(|_| bench.pair()).collect();
     for (at, &(client, _)) in pairs.iter().enumerate() {
         assert_eq!(bench.send(client, &[at as u8; RECEIVE_BYTES_MAX]), Ok(RECEIVE_BYTES_MAX as u32));
         bench.elapse(Duration::from_secs(1));
@@ -135,8 +136,8 @@ fn received_bytes_that_do_not_fit_wait_for_the_next_turn() {
 fn the_trace_tells_the_last_events() {
     let mut bench = Bench::with(SimConfig { trace_events_max: 3, ..SimConfig::new(1) });
     let (client, server) = bench.pair();
-    bench.driver.close_now(client);
-    bench.driver.close_now(server);
+    bench.driver.close_now(client.owned());
+    bench.driver.close_now(server.owned());
     let lines = bench.world.trace();
     assert_eq!(lines.len(), 3);
     assert!(lines[2].ends_with("closed"), "{lines:?}");

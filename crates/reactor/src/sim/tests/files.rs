@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Bench, path};
+use crate::fd::Number;
 use crate::*;
 
 #[test]
@@ -13,7 +14,7 @@ fn files_are_read_written_and_described() {
         let done = bench.run(Op::Open { path, flags, mode: 0o640 });
         done.result.map(|_| done.fd.expect("an open brings a descriptor"))
     };
-    let errno = |result: Result<Fd, i32>| result.expect_err("it must fail");
+    let errno = |result: Result<Number, i32>| result.expect_err("it must fail");
     assert_eq!(errno(open(&mut bench, "/srv/none", libc::O_RDONLY)), libc::ENOENT);
     assert_eq!(errno(open(&mut bench, "/none/none", libc::O_CREAT | libc::O_WRONLY)), libc::ENOENT);
     assert_eq!(errno(open(&mut bench, "/srv/index.html/x", libc::O_CREAT)), libc::ENOTDIR);
@@ -40,7 +41,7 @@ fn files_are_read_written_and_described() {
     assert_eq!(stat.bytes[28..30], 0o100640_u16.to_ne_bytes(), "stx_mode");
     assert_eq!(stat.bytes[40..48], 8_u64.to_ne_bytes(), "stx_size");
     assert_eq!(size_of::<libc::statx>(), 256);
-    bench.driver.close_now(fd);
+    bench.driver.close_now(fd.owned());
 
     let fd = open(&mut bench, "srv/./new", libc::O_WRONLY | libc::O_TRUNC | libc::O_APPEND).expect("it is there");
     for _ in 0..2 {
@@ -52,6 +53,6 @@ fn files_are_read_written_and_described() {
     assert_eq!(bench.run(Op::ReadAt { fd, lease, offset: 0 }).result, Err(libc::EBADF));
     assert_eq!(bench.receive(fd), Err(libc::ENOTSOCK));
     let lease = bench.bytes(b"x");
-    bench.driver.close_now(fd);
+    bench.driver.close_now(fd.owned());
     assert_eq!(bench.run(Op::WriteAt { fd, lease, offset: 0 }).result, Err(libc::EBADF));
 }

@@ -5,6 +5,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use super::{Bench, Done, LATENCY};
+use crate::fd::Number;
 use crate::sim::{Fault, Faults, SimConfig};
 use crate::*;
 
@@ -13,7 +14,7 @@ fn a_clean_exchange_takes_exactly_its_latencies() {
     let mut bench = Bench::clean();
     let start = bench.world.now();
     let listener = bench.listen("127.0.0.1:8080");
-    let client = bench.driver.socket(SocketKind::Tcp4).expect("a socket");
+    let client = bench.driver.socket(SocketKind::Tcp4).expect("a socket").number();
     let address = bench.address("127.0.0.1:8080");
     bench.submit(1, Op::Accept { listener });
     bench.submit(2, Op::Connect { fd: client, address });
@@ -60,7 +61,7 @@ fn a_clean_exchange_takes_exactly_its_latencies() {
 fn nobody_listening_refuses_after_a_round_trip() {
     let mut bench = Bench::clean();
     let start = bench.world.now();
-    let client = bench.driver.socket(SocketKind::Tcp4).expect("a socket");
+    let client = bench.driver.socket(SocketKind::Tcp4).expect("a socket").number();
     let address = bench.address("127.0.0.1:9");
     assert_eq!(bench.run(Op::Connect { fd: client, address }).result, Err(libc::ECONNREFUSED));
     assert_eq!(bench.world.now(), start + 2 * LATENCY);
@@ -75,9 +76,9 @@ fn nobody_listening_refuses_after_a_round_trip() {
 fn a_full_backlog_makes_the_client_try_again() {
     let mut bench = Bench::clean();
     let options = ListenOptions { backlog: 1, ..ListenOptions::default() };
-    let listener = bench.driver.listen("127.0.0.1:80".parse().expect("an address"), &options).expect("free");
+    let listener = bench.driver.listen("127.0.0.1:80".parse().expect("an address"), &options).expect("free").number();
     for token in 1..=3 {
-        let fd = bench.driver.socket(SocketKind::Tcp4).expect("a socket");
+        let fd = bench.driver.socket(SocketKind::Tcp4).expect("a socket").number();
         let address = bench.address("127.0.0.1:80");
         bench.submit(token, Op::Connect { fd, address });
     }
@@ -93,9 +94,9 @@ fn a_full_backlog_makes_the_client_try_again() {
 fn a_backlog_that_stays_full_times_out() {
     let mut bench = Bench::clean();
     let options = ListenOptions { backlog: 1, ..ListenOptions::default() };
-    bench.driver.listen("127.0.0.1:80".parse().expect("an address"), &options).expect("free");
+    bench.driver.listen("127.0.0.1:80".parse().expect("an address"), &options).expect("free").number();
     for token in 1..=3 {
-        let fd = bench.driver.socket(SocketKind::Tcp4).expect("a socket");
+        let fd = bench.driver.socket(SocketKind::Tcp4).expect("a socket").number();
         let address = bench.address("127.0.0.1:80");
         bench.submit(token, Op::Connect { fd, address });
     }
@@ -123,31 +124,31 @@ fn addresses_ports_and_sharing() {
     let second = listen("0.0.0.0:80", &joins).expect("joined");
     let other = listen("10.0.0.7:81", &plain).expect("free");
     let dual = listen("[::]:0", &plain).expect("free");
-    let port = bench.driver.local_address(dual).expect("bound").port();
+    let port = bench.driver.local_address(dual.number()).expect("bound").port();
     assert!((32_768..=60_999).contains(&port));
-    assert_eq!(bench.driver.local_address(other), Ok("10.0.0.7:81".parse().expect("an address")));
-    assert_eq!(bench.driver.peer_address(other), Err(Errno(libc::ENOTCONN)));
+    assert_eq!(bench.driver.local_address(other.number()), Ok("10.0.0.7:81".parse().expect("an address")));
+    assert_eq!(bench.driver.peer_address(other.number()), Err(Errno(libc::ENOTCONN)));
 
     let mut accepted = [0, 0];
     for _ in 0..32 {
-        let fd = bench.driver.socket(SocketKind::Tcp4).expect("a socket");
+        let fd = bench.driver.socket(SocketKind::Tcp4).expect("a socket").number();
         let address = bench.address("10.0.0.7:80");
         assert_eq!(bench.run(Op::Connect { fd, address }).result, Ok(0));
-        for (at, listener) in [first, second].into_iter().enumerate() {
-            if let Some(server) = bench.driver.accept_now(listener).expect("accept works") {
+        for (at, listener) in [&first, &second].into_iter().enumerate() {
+            if let Some(server) = bench.driver.accept_now(listener.number()).expect("accept works") {
                 accepted[at] += 1;
-                assert_eq!(bench.driver.peer_address(server), bench.driver.local_address(fd));
+                assert_eq!(bench.driver.peer_address(server.number()), bench.driver.local_address(fd));
                 assert_eq!(bench.driver.peer_address(fd), Ok("10.0.0.7:80".parse().expect("an address")));
             }
         }
     }
     assert!(accepted[0] > 5 && accepted[1] > 5 && accepted[0] + accepted[1] == 32, "{accepted:?}");
 
-    let fd = bench.driver.socket(SocketKind::Tcp4).expect("a socket");
+    let fd = bench.driver.socket(SocketKind::Tcp4).expect("a socket").number();
     let address = bench.address(&format!("127.0.0.1:{port}"));
     assert_eq!(bench.run(Op::Connect { fd, address }).result, Ok(0));
-    let server = bench.driver.accept_now(dual).expect("accept works").expect("it is in the queue");
-    let local = bench.driver.local_address(server).expect("connected");
+    let server = bench.driver.accept_now(dual.number()).expect("accept works").expect("it is in the queue");
+    let local = bench.driver.local_address(server.number()).expect("connected");
     assert_eq!(local, format!("[::ffff:127.0.0.1]:{port}").parse().expect("an address"));
 }
 
@@ -193,9 +194,9 @@ fn halves_end_one_by_one() {
     assert_eq!(bench.receive(server), Ok(Vec::new()), "and again");
     assert_eq!(bench.send(server, b"answer"), Ok(6));
     assert_eq!(bench.receive(client), Ok(b"answer".to_vec()));
-    bench.driver.close_now(server);
+    bench.driver.close_now(server.owned());
     assert_eq!(bench.receive(client), Ok(Vec::new()));
-    bench.driver.close_now(client);
+    bench.driver.close_now(client.owned());
     assert_eq!((bench.world.connections(), bench.world.descriptors()), (0, vec![]));
 }
 
@@ -206,21 +207,21 @@ fn closing_with_unread_bytes_or_no_linger_resets() {
     assert_eq!(bench.send(client, b"unread"), Ok(6));
     assert_eq!(bench.send(server, b"readable"), Ok(8));
     bench.elapse(Duration::from_secs(1));
-    bench.driver.close_now(server);
+    bench.driver.close_now(server.owned());
     bench.elapse(Duration::from_secs(1));
     assert_eq!(bench.receive(client), Ok(b"readable".to_vec()), "what had arrived stays");
     assert_eq!(bench.receive(client), Err(libc::ECONNRESET));
     assert_eq!(bench.receive(client), Ok(Vec::new()), "the error is told once");
     assert_eq!(bench.send(client, b"x"), Err(libc::EPIPE));
     assert_eq!(bench.driver.peer_address(client), Err(Errno(libc::ENOTCONN)));
-    bench.driver.close_now(client);
+    bench.driver.close_now(client.owned());
 
     let (client, server) = bench.pair();
     bench.driver.set_option(client, SocketOption::Linger(Some(Duration::ZERO))).expect("a socket");
     bench.submit(1, Op::Receive { fd: server });
-    bench.driver.close(client);
+    bench.driver.close(client.owned());
     assert_eq!(bench.one().result, Err(libc::ECONNRESET));
-    bench.driver.close_now(server);
+    bench.driver.close_now(server.owned());
     assert_eq!((bench.world.connections(), bench.world.descriptors()), (0, vec![]));
 }
 
@@ -228,7 +229,7 @@ fn closing_with_unread_bytes_or_no_linger_resets() {
 fn sending_to_a_closed_end_is_answered_by_a_reset() {
     let mut bench = Bench::clean();
     let (client, server) = bench.pair();
-    bench.driver.close_now(server);
+    bench.driver.close_now(server.owned());
     assert_eq!(bench.receive(client), Ok(Vec::new()));
     assert_eq!(bench.send(client, b"first"), Ok(5), "nobody has told it yet");
     bench.elapse(Duration::from_secs(1));
@@ -241,15 +242,16 @@ fn closing_ends_what_waits_and_numbers_are_used_again() {
     let (client, server) = bench.pair();
     bench.submit(1, Op::Receive { fd: server });
     bench.submit(2, Op::Poll { fd: server, interest: Interest::PeerClosed });
-    bench.submit(3, Op::Close { fd: server });
+    bench.submit(3, Op::Close { fd: server.owned() });
     let mut all = bench.wait();
     all.sort_by_key(|done| done.token);
     let results: Vec<_> = all.iter().map(|done| (done.token, done.result)).collect();
     assert_eq!(results, [(1, Err(libc::ECANCELED)), (2, Err(libc::ECANCELED)), (3, Ok(0))]);
     assert_eq!(bench.run(Op::Receive { fd: server }).result, Err(libc::EBADF));
-    let numbers: Vec<i32> = [client, server].map(Fd::raw).to_vec();
+    let numbers: Vec<i32> = [client, server].map(Number::raw).to_vec();
     assert_eq!(numbers, [4, 5], "the listener was 3");
-    let fresh: Vec<i32> = (0..3).map(|_| bench.driver.socket(SocketKind::Tcp6).expect("a socket").raw()).collect();
+    let fresh: Vec<i32> =
+        (0..3).map(|_| bench.driver.socket(SocketKind::Tcp6).expect("a socket").number().raw()).collect();
     assert_eq!(fresh, [3, 5, 6], "the lowest free number first");
 }
 
@@ -257,10 +259,10 @@ fn closing_ends_what_waits_and_numbers_are_used_again() {
 fn closing_a_listener_resets_its_queue() {
     let mut bench = Bench::clean();
     let listener = bench.listen("127.0.0.1:80");
-    let client = bench.driver.socket(SocketKind::Tcp4).expect("a socket");
+    let client = bench.driver.socket(SocketKind::Tcp4).expect("a socket").number();
     let address = bench.address("127.0.0.1:80");
     assert_eq!(bench.run(Op::Connect { fd: client, address }).result, Ok(0));
-    bench.driver.close_now(listener);
+    bench.driver.close_now(listener.owned());
     assert_eq!(bench.receive(client), Err(libc::ECONNRESET));
     bench.listen("127.0.0.1:80");
 }
@@ -269,10 +271,10 @@ fn closing_a_listener_resets_its_queue() {
 fn calls_on_the_wrong_descriptor() {
     let mut bench = Bench::clean();
     let listener = bench.listen("127.0.0.1:80");
-    let fresh = bench.driver.socket(SocketKind::Tcp4).expect("a socket");
+    let fresh = bench.driver.socket(SocketKind::Tcp4).expect("a socket").number();
     let (client, _server) = {
         let address = bench.address("127.0.0.1:80");
-        let client = bench.driver.socket(SocketKind::Tcp4).expect("a socket");
+        let client = bench.driver.socket(SocketKind::Tcp4).expect("a socket").number();
         assert_eq!(bench.run(Op::Connect { fd: client, address }).result, Ok(0));
         (client, bench.driver.accept_now(listener).expect("accept works"))
     };
@@ -286,19 +288,19 @@ fn calls_on_the_wrong_descriptor() {
     assert_eq!(bench.run(Op::Poll { fd: fresh, interest: Interest::Readable }).result, Ok(0), "hung up");
     let lease = bench.lease(64);
     assert_eq!(bench.run(Op::ReadAt { fd: client, lease, offset: 0 }).result, Err(libc::ESPIPE));
-    assert_eq!(bench.driver.accept_now(Fd::from_raw(99)), Err(Errno(libc::EBADF)));
+    assert_eq!(bench.driver.accept_now(Number::from_raw(99)), Err(Errno(libc::EBADF)));
 }
 
 #[test]
 fn the_descriptor_table_has_an_end() {
     let mut bench = Bench::with(SimConfig { descriptors_max: 2, ..SimConfig::new(1) });
     let listener = bench.listen("127.0.0.1:80");
-    let client = bench.driver.socket(SocketKind::Tcp4).expect("a socket");
+    let client = bench.driver.socket(SocketKind::Tcp4).expect("a socket").number();
     assert_eq!(bench.driver.socket(SocketKind::Tcp4), Err(Errno(libc::EMFILE)));
     let address = bench.address("127.0.0.1:80");
     assert_eq!(bench.run(Op::Connect { fd: client, address }).result, Ok(0));
     assert_eq!(bench.driver.accept_now(listener), Err(Errno(libc::EMFILE)));
-    bench.driver.close_now(client);
+    bench.driver.close_now(client.owned());
     assert!(bench.driver.accept_now(listener).expect("there is room now").is_some(), "it stayed in the queue");
 }
 
@@ -309,7 +311,7 @@ fn a_link_that_is_down_for_ever_times_the_sender_out() {
     for seed in 0..24 {
         let mut bench = Bench::with(SimConfig::new(seed).with_faults(faults.clone()));
         let listener = bench.listen("127.0.0.1:80");
-        let client = bench.driver.socket(SocketKind::Tcp4).expect("a socket");
+        let client = bench.driver.socket(SocketKind::Tcp4).expect("a socket").number();
         let address = bench.address("127.0.0.1:80");
         let start = bench.world.now();
         match bench.run(Op::Connect { fd: client, address }).result {
@@ -325,7 +327,7 @@ fn a_link_that_is_down_for_ever_times_the_sender_out() {
         let start = bench.world.now();
         assert_eq!(bench.send(client, b"hello?"), Ok(6));
         bench.submit(1, Op::Receive { fd: client });
-        bench.submit(2, Op::Receive { fd: server });
+        bench.submit(2, Op::Receive { fd: server.number() });
         let first = bench.one();
         match first.token {
             1 => {
@@ -379,7 +381,7 @@ fn a_reset_does_not_overtake_bytes() {
         let (client, server) = bench.pair();
         bench.driver.set_option(client, SocketOption::Linger(Some(Duration::ZERO))).expect("a socket");
         assert_eq!(bench.send(client, &[5; 1_000]), Ok(1_000));
-        bench.driver.close_now(client);
+        bench.driver.close_now(client.owned());
         bench.elapse(Duration::from_secs(1));
         assert_eq!(bench.receive(server), Ok(vec![5; 1_000]), "seed {seed}: they had left before");
         assert_eq!(bench.receive(server), Err(libc::ECONNRESET));

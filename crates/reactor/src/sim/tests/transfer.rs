@@ -5,13 +5,14 @@
 use core::time::Duration;
 
 use super::{Bench, Done};
+use crate::fd::Number;
 use crate::sim::{Census, Fault, Faults, SimConfig};
-use crate::{Fd, ListenOptions, Op, SendBytes, Shutdown, SocketKind, Wait};
+use crate::{ListenOptions, Op, SendBytes, Shutdown, SocketKind, Wait};
 
 /// One end of the connection, as its program sees it.
 #[derive(Default)]
 struct Peer {
-    fd: Option<Fd>,
+    fd: Option<Number>,
     sent: usize,
     received: Vec<u8>,
     sending: Course,
@@ -77,16 +78,17 @@ fn transfer(seed: u64, faults: Faults, len: usize) -> Transfer {
     let listener = bench
         .driver
         .listen("127.0.0.1:80".parse().expect("an address"), &ListenOptions::default())
-        .expect("a free address");
+        .expect("a free address")
+        .number();
     let client = loop {
         if let Ok(fd) = bench.driver.socket(SocketKind::Tcp4) {
             break fd;
         }
     };
-    peers[0].fd = Some(client);
+    peers[0].fd = Some(client.number());
     let address = bench.address("127.0.0.1:80");
     bench.submit(ACCEPT, Op::Accept { listener });
-    bench.submit(CONNECT, Op::Connect { fd: client, address });
+    bench.submit(CONNECT, Op::Connect { fd: client.number(), address });
     // Nothing happens any more, and so waiting for ever is refused, when all is sent or a link is down for good.
     while bench.driver.enter(Wait::Forever).is_ok() {
         for done in bench.reap() {
@@ -95,13 +97,13 @@ fn transfer(seed: u64, faults: Faults, len: usize) -> Transfer {
     }
     for peer in &peers {
         if let Some(fd) = peer.fd {
-            bench.driver.close_now(fd);
+            bench.driver.close_now(fd.owned());
         }
     }
     Transfer { peers, len, hash: bench.world.trace_hash(), census: bench.world.census() }
 }
 
-fn step(bench: &mut Bench, peers: &mut [Peer; 2], listener: Fd, len: usize, done: Done) {
+fn step(bench: &mut Bench, peers: &mut [Peer; 2], listener: Number, len: usize, done: Done) {
     let side = (done.token % 10) as usize;
     match done.token {
         ACCEPT => match done.fd {

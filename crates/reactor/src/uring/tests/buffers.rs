@@ -19,7 +19,7 @@ fn assert_stream(connection: usize, offset: usize, bytes: &[u8]) {
 /// One connection of a test that streams.
 struct Stream {
     client: TcpStream,
-    fd: Fd,
+    fd: Number,
     sent: usize,
     got: usize,
 }
@@ -77,7 +77,7 @@ fn many_connections_interleave_in_few_buffers_while_bytes_are_held() {
                 held.retain(|held| held.until_round > round);
             }
             for stream in streams {
-                bench.driver.close_now(stream.fd);
+                bench.driver.close_now(stream.fd.owned());
             }
         });
     }
@@ -105,7 +105,7 @@ fn small_messages_of_many_connections_lie_back_to_back() {
         }
         assert_eq!(bench.driver.enobufs_total(), 0);
         drop(answers);
-        connections.iter().for_each(|(_, fd)| bench.driver.close_now(*fd));
+        connections.iter().for_each(|(_, fd)| bench.driver.close_now(fd.owned()));
     });
 }
 
@@ -155,12 +155,12 @@ fn in_a_storm_each_receive_starves_about_once_and_none_is_lost() {
         assert!(starved <= connections.len() as u64 * 11 / 10, "{starved} starved in {turns} turns");
         // For `cargo xtask bench --pool`.
         println!("figure: starved receives, for each {:.3} -", starved as f64 / connections.len() as f64);
-        connections.iter().for_each(|(_, fd)| bench.driver.close_now(*fd));
+        connections.iter().for_each(|(_, fd)| bench.driver.close_now(fd.owned()));
     });
 }
 
 /// Takes every receive buffer there is, through one connection that sends a lot.
-fn take_all_buffers(bench: &mut Bench, greedy: &mut (TcpStream, Fd)) -> Vec<Completion> {
+fn take_all_buffers(bench: &mut Bench, greedy: &mut (TcpStream, Number)) -> Vec<Completion> {
     let mut held = Vec::new();
     greedy.0.write_all(&vec![0xee; 200_000]).unwrap();
     loop {
@@ -219,8 +219,8 @@ fn starved_receives_go_on_in_order_and_can_be_given_up() {
             let completion = bench.run(Op::Receive { fd: connections[index].1 });
             assert_eq!(received(&completion), format!("message {index}").as_bytes());
         }
-        connections.iter().for_each(|(_, fd)| bench.driver.close_now(*fd));
-        bench.driver.close_now(greedy.1);
+        connections.iter().for_each(|(_, fd)| bench.driver.close_now(fd.owned()));
+        bench.driver.close_now(greedy.1.owned());
     });
 }
 
@@ -233,7 +233,7 @@ fn a_starved_receive_does_not_outlive_its_descriptor() {
         client.write_all(b"unheard").unwrap();
         let key = bench.submit(Op::Receive { fd }, 1);
         bench.assert_quiet();
-        bench.driver.close_now(fd);
+        bench.driver.close_now(fd.owned());
         // Now the number is another connection's, whose bytes are not the receive's.
         let (mut other_client, other) = bench.connection();
         other_client.write_all(b"for somebody else").unwrap();
@@ -251,8 +251,8 @@ fn a_starved_receive_does_not_outlive_its_descriptor() {
                 heard = true;
             }
         }
-        bench.driver.close_now(other);
-        bench.driver.close_now(greedy.1);
+        bench.driver.close_now(other.owned());
+        bench.driver.close_now(greedy.1.owned());
     });
 }
 
@@ -263,11 +263,11 @@ fn a_close_under_a_receive_that_was_not_cancelled_is_noticed() {
         let (_client, fd) = bench.connection();
         let key = bench.submit(Op::Receive { fd }, 1);
         bench.settle();
-        let closed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| bench.driver.close_now(fd)));
+        let closed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| bench.driver.close_now(fd.owned())));
         let message = *closed.expect_err("it is a mistake").downcast::<String>().unwrap();
         assert!(message.contains("cancel or orphan it before"), "{message}");
         bench.driver.orphan(key);
-        bench.driver.close(fd);
+        bench.driver.close(fd.owned());
         bench.assert_quiet();
     });
 }
@@ -285,9 +285,9 @@ fn a_peer_sees_the_end_of_a_connection_that_was_watched() {
             bench.settle();
             parked.into_iter().for_each(|key| bench.driver.orphan(key));
             if turn < 2 {
-                bench.driver.close_now(fd);
+                bench.driver.close_now(fd.owned());
             } else {
-                bench.driver.close(fd);
+                bench.driver.close(fd.owned());
             }
             bench.settle();
             let mut rest = Vec::new();
@@ -324,7 +324,7 @@ fn a_receive_after_others_finds_what_came_between() {
         assert_eq!(bench.completion().result, Ok(0));
         bench.submit(Op::Receive { fd }, 9);
         assert_eq!(bench.completion().result, Ok(0), "as often as one asks");
-        bench.driver.close_now(fd);
+        bench.driver.close_now(fd.owned());
         bench.assert_quiet();
     });
 }
@@ -374,7 +374,7 @@ fn bytes_of_receives_that_were_given_up_do_not_shift_the_others() {
         }
         bench.assert_quiet();
         assert_eq!(bench.driver.in_flight(), 0);
-        connections.iter().for_each(|(_, fd)| bench.driver.close_now(*fd));
+        connections.iter().for_each(|(_, fd)| bench.driver.close_now(fd.owned()));
     });
 }
 
@@ -407,11 +407,11 @@ impl Bare {
         None
     }
 
-    fn insert(&mut self, op: Op, token: u32) -> Key {
+    fn insert(&mut self, op: Op<'static>, token: u32) -> Key {
         self.slots.insert(&self.pool, op, Token(token)).unwrap()
     }
 
-    fn receive(&mut self, fd: Fd, token: u32) {
+    fn receive(&mut self, fd: Number, token: u32) {
         let key = self.insert(Op::Receive { fd }, token);
         self.uring.start(key, &mut self.slots);
     }
@@ -489,7 +489,7 @@ fn the_end_of_a_stream_may_come_with_a_buffer() {
 }
 
 /// A bare backend in which a receive on a worker thread of the kernel has taken room that it has not filled.
-fn bare_with_a_worker(bench: &mut Bench, config: &DriverConfig, worker: Fd) -> Option<Bare> {
+fn bare_with_a_worker(bench: &mut Bench, config: &DriverConfig, worker: Number) -> Option<Bare> {
     let uring = bench.backend(ReceiveMode::Incremental, config)?;
     if !uring.receiver.is_shared() {
         return None;
@@ -513,7 +513,7 @@ fn an_overflow_does_not_hide_a_receive_on_a_worker_thread() {
     bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
     connections[1].0.write_all(b"behind the worker's room").unwrap();
     // Many more completions than the 32 for which there is room.
-    let nowhere = Fd::from_raw(1 << 20);
+    let nowhere = Number::from_raw(1 << 20);
     for _ in 0..2 {
         for _ in 0..100 {
             let key = bare.insert(Op::Shutdown { fd: nowhere, how: Shutdown::Both }, 2);

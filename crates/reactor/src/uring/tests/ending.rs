@@ -20,20 +20,20 @@ const STAGES: [Stage; 3] = [Stage::Queued, Stage::Waiting, Stage::Over];
 
 /// A connection on which an operation can be brought to each stage.
 struct Scene {
-    listener: Fd,
+    listener: Number,
     client: TcpStream,
-    fd: Fd,
+    fd: Number,
     late: Option<TcpStream>,
 }
 
 impl Scene {
     fn new(bench: &mut Bench) -> Self {
-        let listener = bench.driver.listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap();
+        let listener = bench.driver.listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap().number();
         let (client, fd) = bench.connection_to(listener);
         Self { listener, client, fd, late: None }
     }
 
-    fn waiting_ops(&self, bench: &Bench) -> Vec<Op> {
+    fn waiting_ops(&self, bench: &Bench) -> Vec<Op<'static>> {
         vec![
             Op::Accept { listener: self.listener },
             Op::Receive { fd: self.fd },
@@ -49,8 +49,8 @@ impl Scene {
     }
 
     fn close(self, bench: &mut Bench) {
-        bench.driver.close_now(self.listener);
-        bench.driver.close_now(self.fd);
+        bench.driver.close_now(self.listener.owned());
+        bench.driver.close_now(self.fd.owned());
     }
 }
 
@@ -94,8 +94,8 @@ fn a_cancelled_operation_has_one_completion_at_every_stage() {
         assert_eq!(completion.key, key);
         let allowed = completion.result == Err(Errno::CANCELED) || (stage == Stage::Over && completion.result.is_ok());
         assert!(allowed, "{stage:?} {completion:?}");
-        if let Payload::Fd(fd) = &completion.payload {
-            bench.driver.close_now(*fd);
+        if let Payload::Fd(fd) = completion.payload {
+            bench.driver.close_now(fd);
         }
     };
     at_every_stage(cancel, |_bench, _scene| {});
@@ -137,7 +137,7 @@ fn leases_come_back_from_cancelled_and_orphaned_operations() {
             bench.assert_settled();
         }
         assert!(bench.budget.charged() <= charged + (1 << 20), "not 25 MiB");
-        bench.driver.close_now(fd);
+        bench.driver.close_now(fd.owned());
     });
 }
 
@@ -180,7 +180,7 @@ fn a_cancel_that_meets_its_operation_between_two_tries_is_made_again() {
             bench.driver.cancel(other);
             let completion = bench.completion();
             assert_eq!(completion.key, other);
-            bench.driver.close_now(fd);
+            bench.driver.close_now(fd.owned());
         }
     });
 }
@@ -192,7 +192,7 @@ fn a_close_is_not_cancelled_by_giving_it_up() {
         let receive = bench.submit(Op::Receive { fd }, 0);
         bench.settle();
         bench.driver.orphan(receive);
-        bench.driver.close(fd);
+        bench.driver.close(fd.owned());
         bench.assert_settled();
         assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
     });
@@ -255,7 +255,7 @@ fn worker_threads_of_the_kernel_write_nothing_after_the_last_completion() {
     let scratch = Scratch::new("workers");
     std::fs::write(&scratch.0, vec![0x55; 8 << 20]).unwrap();
     let file = std::fs::File::open(&scratch.0).unwrap();
-    let fd = Fd::from_raw(std::os::fd::AsRawFd::as_raw_fd(&file));
+    let fd = Number::from_raw(std::os::fd::AsRawFd::as_raw_fd(&file));
     for _ in 0..10 {
         let Some(mut uring) = bench.backend(mode, &DriverConfig::default()) else { return };
         let mut slots = Slots::new();
@@ -360,7 +360,7 @@ fn a_leaked_ring_keeps_no_connection_open() {
         }
         let report = bench.driver.shutdown(Instant::from_nanos(0));
         assert!(report.in_flight >= 1, "something is leaked: {report:?}");
-        bench.driver.close_now(watched);
+        bench.driver.close_now(watched.owned());
         assert_eq!(idle.read(&mut [0; 16]).unwrap(), 0, "the peer sees the end");
         sys::close(fd).unwrap();
     });
@@ -379,7 +379,7 @@ fn a_leaked_ring_keeps_no_connection_open_that_it_was_about_to_watch() {
             bench.settle();
         }
         bench.driver.shutdown(Instant::from_nanos(0));
-        bench.driver.close_now(watched);
+        bench.driver.close_now(watched.owned());
         assert_eq!(idle.read(&mut [0; 16]).unwrap(), 0, "the peer sees the end");
         sys::close(fd).unwrap();
     });

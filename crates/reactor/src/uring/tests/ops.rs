@@ -7,14 +7,14 @@ use crate::net::SocketOption;
 #[test]
 fn accept_brings_a_descriptor_and_leaves_no_connection_behind() {
     in_best_mode(DriverConfig::default(), |bench| {
-        let listener = bench.driver.listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap();
+        let listener = bench.driver.listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap().number();
         bench.submit(Op::Accept { listener }, 1);
         bench.assert_quiet();
         let client = TcpStream::connect(bench.driver.local_address(listener).unwrap()).unwrap();
         let completion = bench.completion();
         assert_eq!((completion.token, completion.result), (Token(1), Ok(0)));
         let Payload::Fd(fd) = completion.payload else { panic!("an accept brings a descriptor") };
-        assert_eq!(bench.driver.peer_address(fd).unwrap(), client.local_addr().unwrap());
+        assert_eq!(bench.driver.peer_address(fd.number()).unwrap(), client.local_addr().unwrap());
 
         // Two waiters and one connection: one of them goes on waiting.
         let waiting = [bench.submit(Op::Accept { listener }, 2), bench.submit(Op::Accept { listener }, 3)];
@@ -27,7 +27,7 @@ fn accept_brings_a_descriptor_and_leaves_no_connection_behind() {
         let cancelled = bench.completion();
         assert_eq!((cancelled.key, cancelled.result), (other, Err(Errno::CANCELED)));
         let Payload::Fd(second_fd) = first.payload else { panic!("an accept brings a descriptor") };
-        for fd in [fd, second_fd, listener] {
+        for fd in [fd, second_fd, listener.owned()] {
             bench.driver.close_now(fd);
         }
     });
@@ -60,7 +60,7 @@ fn receive_brings_bytes_and_end_of_file_in_each_mode() {
         let end = bench.run(Op::Receive { fd });
         assert_eq!(end.result, Ok(0));
         assert!(matches!(end.payload, Payload::None));
-        bench.driver.close_now(fd);
+        bench.driver.close_now(fd.owned());
     });
 }
 
@@ -75,7 +75,7 @@ fn a_reset_is_an_error_of_the_receive() {
         let completion = bench.completion();
         assert_eq!(completion.result, Err(Errno(libc::ECONNRESET)));
         assert!(matches!(completion.payload, Payload::None));
-        bench.driver.close_now(fd);
+        bench.driver.close_now(fd.owned());
     });
 }
 
@@ -95,7 +95,7 @@ fn receive_into_fills_the_room_of_a_lease() {
         let end = bench.run(Op::ReceiveInto { fd, lease });
         assert_eq!(end.result, Ok(0));
         assert!(lease_of(end).is_empty());
-        bench.driver.close_now(fd);
+        bench.driver.close_now(fd.owned());
     });
 }
 
@@ -150,7 +150,7 @@ fn send_consumes_what_the_socket_took() {
             "an error and no signal: {:?}",
             gone.result
         );
-        bench.driver.close_now(fd);
+        bench.driver.close_now(fd.owned());
     });
 }
 
@@ -159,17 +159,17 @@ fn connect_reaches_a_listener_or_says_why_not() {
     in_best_mode(DriverConfig::default(), |bench| {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
-        let fd = bench.driver.socket(SocketKind::Tcp4).unwrap();
+        let fd = bench.driver.socket(SocketKind::Tcp4).unwrap().number();
         let address = bench.driver.address(to).unwrap();
         assert_eq!(bench.run(Op::Connect { fd, address }).result, Ok(0));
         let (_server, from) = listener.accept().unwrap();
         assert_eq!(bench.driver.local_address(fd).unwrap(), from);
-        bench.driver.close_now(fd);
+        bench.driver.close_now(fd.owned());
         drop(listener);
-        let fd = bench.driver.socket(SocketKind::Tcp4).unwrap();
+        let fd = bench.driver.socket(SocketKind::Tcp4).unwrap().number();
         let address = bench.driver.address(to).unwrap();
         assert_eq!(bench.run(Op::Connect { fd, address }).result, Err(Errno(libc::ECONNREFUSED)));
-        bench.driver.close_now(fd);
+        bench.driver.close_now(fd.owned());
     });
 }
 
@@ -186,7 +186,7 @@ fn a_shutdown_comes_after_the_sends_before_it() {
         assert_eq!(text, "last words");
         client.write_all(b"heard").unwrap();
         assert_eq!(received(&bench.run(Op::Receive { fd })), b"heard");
-        bench.driver.close_now(fd);
+        bench.driver.close_now(fd.owned());
         assert_eq!(bench.run(Op::Shutdown { fd, how: Shutdown::Both }).result, Err(Errno(libc::EBADF)));
     });
 }
@@ -195,10 +195,10 @@ fn a_shutdown_comes_after_the_sends_before_it() {
 fn close_closes() {
     in_best_mode(DriverConfig::default(), |bench| {
         let (mut client, fd) = bench.connection();
-        assert_eq!(bench.run(Op::Close { fd }).result, Ok(0));
+        assert_eq!(bench.run(Op::Close { fd: fd.owned() }).result, Ok(0));
         assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
         let (mut client, fd) = bench.connection();
-        bench.driver.close(fd);
+        bench.driver.close(fd.owned());
         bench.settle();
         assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
     });
@@ -219,7 +219,7 @@ fn polls_wait_for_their_event_only() {
         drop(client);
         let completion = bench.completion();
         assert_eq!((completion.key, completion.result), (closed, Ok(0)));
-        bench.driver.close_now(fd);
+        bench.driver.close_now(fd.owned());
     });
 }
 
@@ -247,7 +247,7 @@ fn files_are_written_read_measured_and_synced() {
         assert_eq!(stat.result, Ok(256));
         // `stx_size` is at byte 40.
         assert_eq!(lease_of(stat)[40..48], 15_u64.to_ne_bytes());
-        assert_eq!(bench.run(Op::Close { fd }).result, Ok(0));
+        assert_eq!(bench.run(Op::Close { fd: fd.owned() }).result, Ok(0));
         assert_eq!(scratch.descriptors(), 0);
         let path = bench.path(&scratch.0.with_extension("missing"));
         let missing = bench.run(Op::Open { path, flags: libc::O_RDONLY, mode: 0 });

@@ -26,7 +26,7 @@ fn a_thousand_operations_go_through_a_queue_of_eight() {
             assert!(!core::mem::replace(&mut seen[completion.token.0 as usize], true), "once each");
         }
         assert_eq!(bench.driver.in_flight(), 0);
-        bench.driver.close_now(fd);
+        bench.driver.close_now(fd.owned());
     });
 }
 
@@ -41,7 +41,7 @@ fn a_thousand_cancels_go_through_a_queue_of_eight() {
         for _ in 0..1_000 {
             assert_eq!(bench.completion().result, Err(Errno::CANCELED));
         }
-        bench.driver.close_now(fd);
+        bench.driver.close_now(fd.owned());
     });
 }
 
@@ -61,7 +61,7 @@ fn receives_of_many_connections_go_through_a_queue_of_eight() {
                 assert_eq!(received(&completion), format!("{round} {}", completion.token.0).as_bytes());
             }
         }
-        connections.iter().for_each(|(_, fd)| bench.driver.close_now(*fd));
+        connections.iter().for_each(|(_, fd)| bench.driver.close_now(fd.owned()));
     });
 }
 
@@ -71,7 +71,7 @@ fn completions_that_overflow_are_kept_by_the_kernel() {
     let Some(bench) = Bench::new(mode, &TINY) else { return };
     let Some(mut uring) = bench.backend(mode, &TINY) else { return };
     let mut slots = Slots::new();
-    let nowhere = Fd::from_raw(1 << 20);
+    let nowhere = Number::from_raw(1 << 20);
     for _ in 0..500 {
         let key = slots.insert(&bench.pool, Op::Shutdown { fd: nowhere, how: Shutdown::Both }, Token(0)).unwrap();
         uring.start(key, &mut slots);
@@ -134,7 +134,7 @@ fn a_full_queue_keeps_the_order_of_operations_and_of_cancels() {
         }
     }
     assert_eq!(ended, [keys[0], keys[1], keys[3], keys[4], keys[5]]);
-    bench.driver.close_now(fd);
+    bench.driver.close_now(fd.owned());
 }
 
 #[test]
@@ -165,14 +165,14 @@ impl Bare {
         Some(Self { uring, slots: Slots::new(), pool: bench.pool.clone() })
     }
 
-    fn start(&mut self, op: Op) -> Key {
+    fn start(&mut self, op: Op<'static>) -> Key {
         let key = self.slots.insert(&self.pool, op, Token(0)).unwrap();
         self.uring.start(key, &mut self.slots);
         key
     }
 
     /// As the driver does before it closes a descriptor.
-    fn close(&mut self, fd: Fd) {
+    fn close(&mut self, fd: Number) {
         self.uring.closes(fd, &mut self.slots);
         self.uring.close_now(fd);
     }
@@ -197,7 +197,7 @@ impl Bare {
     /// Fills the submission queue with entries that the kernel does not take.
     fn stop_taking(&mut self) {
         self.uring.ring.takes_nothing = true;
-        let nowhere = Fd::from_raw(1 << 20);
+        let nowhere = Number::from_raw(1 << 20);
         while self.uring.ring.queued() < TINY.entries {
             self.start(Op::Shutdown { fd: nowhere, how: Shutdown::Both });
         }
@@ -245,7 +245,7 @@ fn a_send_behind_a_full_queue_reaches_nobody_else() {
     assert_ne!(fd, other, "the number is not free");
     bare.uring.ring.takes_nothing = false;
     bare.settle();
-    bench.driver.close_now(other);
+    bench.driver.close_now(other.owned());
     let (mut for_client, mut for_stranger) = (Vec::new(), Vec::new());
     client.read_to_end(&mut for_client).unwrap();
     stranger.read_to_end(&mut for_stranger).unwrap();
@@ -412,7 +412,7 @@ proptest! {
         let pool = Pool::new(&budget, PoolConfig::default()).unwrap();
         let mut slots = Slots::new();
         let keys: Vec<Key> = (0..32)
-            .map(|token| slots.insert(&pool, Op::Close { fd: Fd::from_raw(1) }, Token(token)).unwrap())
+            .map(|token| slots.insert(&pool, Op::Close { fd: Number::from_raw(1).owned() }, Token(token)).unwrap())
             .collect();
         let (mut queue, mut model) = (Queue::default(), VecDeque::new());
         for step in steps {
@@ -504,7 +504,7 @@ fn a_leaked_ring_leaves_no_descriptor_open() {
         bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
     }
     bare.stop_taking();
-    bare.start(Op::Close { fd });
+    bare.start(Op::Close { fd: fd.owned() });
     assert_eq!(bare.uring.backlog.len(), 1);
     bare.uring.abandon(&mut bare.slots);
     core::mem::forget(bare);

@@ -16,7 +16,7 @@ fn byte_at(connection: usize, offset: usize) -> u8 {
 
 struct Peer {
     client: TcpStream,
-    fd: Fd,
+    fd: Number,
     sent: usize,
     /// Where the next receive must go on.
     expected: usize,
@@ -28,7 +28,7 @@ struct Soak<'a> {
     bench: &'a mut Bench,
     dice: Dice,
     peers: Vec<Peer>,
-    listener: Fd,
+    listener: Number,
     /// What is in flight and wanted, by key.
     wanted: HashMap<Key, What>,
     held: Vec<Completion>,
@@ -103,7 +103,7 @@ impl Soak<'_> {
         let Some(key) = self.peers[at].receive.filter(|_| !sending) else { return };
         self.bench.driver.orphan(key);
         self.wanted.remove(&key);
-        self.bench.driver.close(self.peers[at].fd);
+        self.bench.driver.close(self.peers[at].fd.owned());
         let (client, fd) = self.bench.connection();
         self.peers[at] = Peer { client, fd, sent: 0, expected: 0, receive: None, answered: 0 };
     }
@@ -170,9 +170,9 @@ impl Soak<'_> {
             let mut answers = vec![0; peer.answered];
             peer.client.read_exact(&mut answers).unwrap();
             assert!(answers.iter().all(|answer| *answer == b'a'));
-            self.bench.driver.close_now(peer.fd);
+            self.bench.driver.close_now(peer.fd.owned());
         }
-        self.bench.driver.close_now(self.listener);
+        self.bench.driver.close_now(self.listener.owned());
     }
 }
 
@@ -184,7 +184,8 @@ fn everything_at_once() {
             let peers = peers
                 .map(|(client, fd)| Peer { client, fd, sent: 0, expected: 0, receive: None, answered: 0 })
                 .collect();
-            let listener = bench.driver.listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap();
+            let listener =
+                bench.driver.listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap().number();
             let mut soak = Soak { bench, dice: Dice(seed), peers, listener, wanted: HashMap::new(), held: Vec::new() };
             for _ in 0..TURNS {
                 for _ in 0..soak.dice.roll(30) {

@@ -111,10 +111,13 @@ impl<C: Default> Table<C> {
         if self.is_held {
             return;
         }
-        let Some(listener) = self.listener.as_ref().map(TcpListener::fd) else { return };
+        if self.listener.is_none() {
+            return;
+        }
         if !self.reserve() {
             return self.pause_accepting();
         }
+        let Some(listener) = self.listener.as_ref().map(TcpListener::fd) else { return };
         let token = Target::Table { table: self.id, purpose: Purpose::Accept, index: 0 }.token();
         let submitted = self.worker.driver.borrow_mut().submit(Op::Accept { listener }, token);
         match submitted {
@@ -218,18 +221,21 @@ impl<C: Default> Table<C> {
         self.accepted_total += 1;
         let link = Link::default();
         let entry = Entry { link, fd, inbound: Inbound::None, send: None, state: C::default() };
-        let added = if self.reserve() { self.entries.insert(entry).ok() } else { None };
+        let added = if self.reserve() { self.entries.insert(entry) } else { Err(entry) }.map_err(|entry| entry.fd);
         self.note_spare_pages();
-        if added.is_none() {
-            self.worker.close(fd);
-            return None;
-        }
+        let key = match added {
+            Ok(key) => key,
+            Err(fd) => {
+                self.worker.close(fd);
+                return None;
+            }
+        };
         // Handed to the connection.
         self.is_next_charged = false;
         if self.config.no_delay {
             // A connection that is gone already fails this; its first receive tells.
-            let _told_later = self.worker.driver.borrow_mut().set_option(fd, SocketOption::NoDelay(true));
+            let _told_later = self.worker.driver.borrow_mut().set_option(self.fd(key), SocketOption::NoDelay(true));
         }
-        added
+        Some(key)
     }
 }

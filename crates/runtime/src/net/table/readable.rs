@@ -26,7 +26,7 @@ impl<C: Default> Table<C> {
         }
         self.unwatch(key);
         let token = self.token(Purpose::Watch, key);
-        let fd = self.entry(key).fd;
+        let fd = self.fd(key);
         let submitted = self.worker.driver.borrow_mut().submit(Op::Poll { fd, interest: Interest::Readable }, token);
         self.entry(key).inbound = Inbound::Readable(submitted.map_err(|(over, _op)| over)?);
         Ok(())
@@ -45,7 +45,7 @@ impl<C: Default> Table<C> {
     /// When a receive is armed or the connection was closed, and when there is no room to fill.
     pub fn receive_now(&mut self, key: Key, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno> {
         assert!(!self.is_receiving(key), "one receive at a time");
-        let fd = self.entry(key).fd;
+        let fd = self.fd(key);
         self.worker.driver.borrow_mut().receive_now(fd, leases, bytes_max)
     }
 
