@@ -89,3 +89,6 @@ impl Footprint {
 const fn clamp(len: usize) -> u32 {
     if len > u32::MAX as usize { u32::MAX } else { len as u32 }
 }
+
+#[cfg(test)]
+mod tests;

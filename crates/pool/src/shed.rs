@@ -50,3 +50,6 @@ pub fn next_step(
         _ => newest_of_the_largest().map(ShedStep::Account),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -220,3 +220,32 @@ fn no_account_uses_more_than_is_counted() {
         assert_eq!(accounts.stats(tenant).unwrap().total_bytes(), 0);
     }
 }
+
+/// Names of every sort: in a row, in either half, few bits apart.
+#[test]
+fn names_are_spread_over_the_buckets_and_by_the_seed() {
+    let names = |of: fn(u64) -> [u64; 2]| (0..4 * BUCKETS as u64).map(of).collect::<Vec<_>>();
+    let sorts = [
+        names(|at| [at, 0]),
+        names(|at| [0, at]),
+        names(|at| [at << 40, at << 20]),
+        names(|at| [at.reverse_bits(), u64::MAX]),
+        names(|at| [at, at]),
+    ];
+    for (sort, names) in sorts.iter().enumerate() {
+        let buckets = [0, 1, u64::MAX, 0x1234_5678_9abc_def0].map(|seed| {
+            let accounts = Accounts::new(seed);
+            let buckets: Vec<usize> = names.iter().map(|name| accounts.bucket_of(*name)).collect();
+            let mut filled = [0_u32; BUCKETS];
+            buckets.iter().for_each(|bucket| filled[*bucket] += 1);
+            // Four on average; as many as 16 in one is a chance of one in a million.
+            assert!(filled.iter().all(|count| *count < 16), "sort {sort}, seed {seed:x}: {:?}", filled.iter().max());
+            assert!(filled.iter().filter(|count| **count == 0).count() < BUCKETS / 20, "sort {sort}, seed {seed:x}");
+            buckets
+        });
+        for other in &buckets[1..] {
+            let same = buckets[0].iter().zip(other).filter(|(one, other)| one == other).count();
+            assert!(same < names.len() / 50, "sort {sort}: {same} are where another seed has them");
+        }
+    }
+}

@@ -67,3 +67,45 @@ fn receives_that_were_capped_do_not_grow_it() {
     (0..10).for_each(|_| size.observe(4096, 4096, true));
     assert_eq!(size.wish(), Class::K16);
 }
+
+#[test]
+fn the_average_is_of_about_eight_receives() {
+    let mut size = AdaptiveSize::new(Class::K4, Class::K128);
+    assert_eq!((size.highest(), size.is_highest()), (Class::K128, false));
+    let mut averages = Vec::new();
+    for received in [4000, 800, 0, 4000] {
+        size.observe(received, 4096, false);
+        averages.push(size.average_bytes);
+    }
+    assert_eq!(averages, [500, 538, 471, 913]);
+    // Half of the new size at least, so that the next receive does not undo the growth.
+    size.raise(5_000);
+    assert_eq!((size.wish(), size.average_bytes), (Class::K8, 4096));
+    size.observe(0, 8192, false);
+    assert_eq!((size.wish(), size.average_bytes), (Class::K8, 3584), "not below two fifths");
+    size.observe(0, 8192, false);
+    assert_eq!((size.wish(), size.average_bytes), (Class::K4, 3136), "3,136 are below 3,276");
+    size.observe(0, 0, true);
+    assert_eq!(size.wish(), Class::K4, "no room says nothing");
+}
+
+#[test]
+fn a_raise_ends_at_what_came_or_at_the_top() {
+    let mut size = AdaptiveSize::new(Class::K8, Class::K32);
+    for (received, wish) in
+        [(1, Class::K8), (8192, Class::K8), (8193, Class::K16), (16_384, Class::K16), (131_072, Class::K32)]
+    {
+        size.raise(received);
+        assert_eq!(size.wish(), wish, "{received}");
+    }
+    assert!(size.is_highest() && size.average_bytes == 16_384);
+    assert_eq!([Class::K4, Class::K128].map(|cap| size.wish_up_to(cap)), [Class::K4, Class::K32]);
+    (0..3).for_each(|_| size.observe(32_768, 32_768, true));
+    assert_eq!(size.wish(), Class::K32);
+}
+
+#[test]
+#[should_panic(expected = "the bounds are in order")]
+fn bounds_are_in_order() {
+    let _ = AdaptiveSize::new(Class::K8, Class::K4);
+}

@@ -37,3 +37,21 @@ fn without_a_container_the_estimate_is_only_shown() {
     assert_eq!(container.kernel_bytes(), 1 << 50);
     container.uncharge(1 << 50);
 }
+
+#[test]
+fn a_small_container_is_taken_for_a_mebibyte() {
+    for (container_bytes, planned) in
+        [(0, 838_860), (1 << 20, 838_860), ((1 << 20) + 100, 838_940), (1_000_000_050, 800_000_040)]
+    {
+        assert_eq!(planned_bytes(container_bytes), planned);
+        let container = Container::unlimited();
+        container.limit(container_bytes, 800_000);
+        let room = planned - 800_000;
+        assert_eq!(container.room_bytes(), room);
+        assert_eq!(container.charge(room + 1).map_err(|over| over.cause()), Err(crate::Shortage::Container));
+        container.charge(room).unwrap();
+        assert!(container.charge(1).is_err() && container.charge(u64::MAX).is_err(), "nor does the sum wrap");
+        container.limit(container_bytes, u64::MAX);
+        assert_eq!((container.room_bytes(), container.kernel_bytes()), (0, room));
+    }
+}
