@@ -7,6 +7,8 @@ use std::sync::atomic::AtomicUsize;
 use proptest::prelude::*;
 
 use super::*;
+use crate::account::Credit;
+use crate::{Budget, MemoryLimit};
 
 /// A worker: how often it was rung since it last looked, and its flag.
 struct Sleeper {
@@ -105,6 +107,62 @@ fn each_of_many_hungry_workers_is_rung() {
         assert!(!hunger.is_any());
         assert_eq!(line.credited(), 7 * workers, "the rest is back");
     }
+}
+
+#[cfg(not(loom))]
+#[test]
+fn who_serves_others_rings_them_and_not_itself() {
+    let (hunger, line) = (Hunger::default(), Line::new(30));
+    let [first, second] = [0; 2].map(|_| Sleeper::new(&hunger));
+    assert_eq!((hunger.state(&first.flag, 10, 1, &line), first.rings(), second.rings()), (10, 0, 0));
+    assert!(!hunger.is_any() && hunger.need_bytes() == 0);
+    assert_eq!(line.take(20, 20), Some(20));
+    assert_eq!(hunger.state(&first.flag, 12, 2, &line), 0);
+    assert_eq!((hunger.is_any(), hunger.need_bytes(), second.rings()), (true, 12, 1), "it may have something to give");
+    assert!(hunger.is_longest(&first.flag) && !hunger.is_longest(&second.flag));
+    // What comes back past the seats is found by the next who needs some, for those first who waited before.
+    line.give(15);
+    assert_eq!(hunger.state(&second.flag, 7, 3, &line), 3);
+    assert_eq!((first.rings(), second.rings()), (2, 1), "fed, and asked for more; its own bell is silent");
+    assert_eq!((hunger.fetch(&first.flag), hunger.fetch(&first.flag)), (12, 0));
+    assert!(hunger.is_longest(&second.flag) && hunger.need_bytes() == 4);
+    // Who leaves takes neither its need nor what lies in its seat along.
+    assert_eq!(hunger.state(&first.flag, 5, 4, &line), 0);
+    hunger.give(6, &line);
+    assert_eq!((first.rings(), hunger.need_bytes()), (3, 3), "4 for the other, which waits longer, 2 for it");
+    hunger.leave(&first.flag, &line);
+    assert!(!hunger.is_any() && hunger.is_longest(&second.flag));
+    assert_eq!((line.credited(), hunger.fetch(&second.flag)), (28, 4));
+    hunger.leave(&first.flag, &line);
+    assert_eq!(line.credited(), 28, "it has left already");
+}
+
+#[cfg(not(loom))]
+#[test]
+fn whoever_has_most_free_memory_is_asked_once() {
+    let budget = Budget::new(MemoryLimit::mib(4));
+    let (hunger, line) = (Hunger::default(), Line::new(0));
+    let rings = [0; 3].map(|_| Arc::<AtomicUsize>::default());
+    let credits = rings.each_ref().map(|_| Credit::open(&budget, 3));
+    let flags: [Arc<Flag>; 3] = core::array::from_fn(|at| {
+        let rung = Arc::clone(&rings[at]);
+        hunger
+            .join(credits[at].account(), Arc::new(move || _ = rung.fetch_add(1, std::sync::atomic::Ordering::Relaxed)))
+    });
+    let rung = || rings.each_ref().map(|rings| rings.load(std::sync::atomic::Ordering::Relaxed));
+    // Free pages of one, unused credit of another, and the hungry one has more than both.
+    credits[0].adopt(9_000);
+    credits[1].adopt(2_000);
+    credits[1].charge(2_000).expect("it has credit");
+    credits[2].adopt(1_500);
+    hunger.state(&flags[0], 10, 1, &line);
+    assert_eq!((rung(), flags[1].is_raised(), flags[2].is_raised()), ([0, 1, 0], true, false));
+    hunger.state(&flags[0], 20, 1, &line);
+    assert_eq!(rung(), [0, 1, 0], "it knows");
+    hunger.state(&flags[0], 0, 0, &line);
+    credits[1].begin_use(crate::Kind::Buffers, 1_000);
+    hunger.state(&flags[0], 10, 2, &line);
+    assert_eq!(rung(), [0, 1, 1], "1,000 free there, 1,500 unused here");
 }
 
 /// So many have stated their need and sleep; one more states it while the credit of all of them comes back.
