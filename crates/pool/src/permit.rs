@@ -68,6 +68,8 @@ impl Permit {
     /// Cancel safe: dropping the future takes the waiter out of the queue, and gives back what it was granted.
     pub fn grow(&mut self, len: usize, priority: Priority) -> Grow<'_> {
         let request = self.admission.request(Footprint::one(len), priority, self.account, self.number);
+        // Its blame ends with the permit's.
+        let request = Request { kind: self.kind, ..request };
         Grow { turn: Turn { admission: self.admission.clone(), state: TurnState::New(request) }, permit: self }
     }
 
@@ -307,3 +309,6 @@ macro_rules! opaque_debug {
 }
 
 opaque_debug!("Reserve" Reserve, "Grow" Grow<'_>, "Acquire" Acquire);
+
+#[cfg(test)]
+mod tests;
