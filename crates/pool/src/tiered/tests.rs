@@ -98,3 +98,28 @@ fn more_than_the_largest_class_is_refused() {
     assert!(!over.is_passing());
     assert_eq!(buf.len(), 131_072);
 }
+
+/// The most and the fewest bytes that may be inline.
+#[test]
+fn bytes_are_inline_up_to_the_last() {
+    let pool = Pool::new(&Budget::new(MemoryLimit::mib(1)), PoolConfig::default()).unwrap();
+    let mut buf = Box::new(TieredBuf::<65_535>::new());
+    buf.extend(&pool, &[1; 65_534]).unwrap();
+    assert!(buf.extend_inline(b"2") && !buf.extend_inline(b"3") && buf.extend_inline(b""));
+    assert_eq!((buf.class(), buf.len()), (None, 65_535));
+    buf.consume(65_000);
+    assert!(buf.extend_inline(&[4; 65_000]), "room at the front counts");
+    assert_eq!((buf.as_slice()[534], buf.as_slice()[535], buf.len()), (b'2', 4, 65_535));
+    buf.extend(&pool, b"5").unwrap();
+    assert_eq!((buf.class(), buf.len()), (Some(Class::K64), 65_536));
+    buf.consume(1);
+    buf.shrink(&pool);
+    assert_eq!((buf.class(), buf.len()), (None, 65_535));
+
+    let mut none = TieredBuf::<0>::new();
+    assert!(none.extend_inline(b"") && !none.extend_inline(b"x"));
+    none.extend(&pool, b"x").unwrap();
+    assert_eq!((none.class(), none.as_slice()), (Some(Class::B64), &b"x"[..]));
+    none.consume(1);
+    assert_eq!(none.class(), None, "nothing is held for nothing");
+}

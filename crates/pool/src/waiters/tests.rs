@@ -22,6 +22,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::accounts::AccountLimits;
+use crate::lanes::CANDIDATES_MAX;
 use crate::{Budget, MemoryLimit, PoolConfig};
 
 /// Numbers instead of memory; the same rules as a worker's credit.
@@ -673,6 +674,27 @@ fn a_large_head_is_passed_for_a_millisecond_at_most() {
     let small = port.enqueue(1, Priority::Output, 4096, 0, u64::MAX);
     assert_eq!(port.pump(), 0);
     assert!(matches!(port.poll(small), Answer::Wait));
+}
+
+#[test]
+fn so_many_are_looked_at_behind_a_large_head() {
+    let pool = pool();
+    // The head is one of those that are looked at; the last of them all fits.
+    for others in 1..CANDIDATES_MAX as u128 + 4 {
+        let mut port = Port::new(&pool, Sea::new(4096, 0), others + 1);
+        port.enqueue(0, Priority::Head, 128 << 10, 0, u64::MAX);
+        for tenant in 1..others {
+            port.enqueue(tenant as usize, Priority::Head, 64 << 10, 0, u64::MAX);
+        }
+        let small = port.enqueue(others as usize, Priority::Head, 4096, 0, u64::MAX);
+        let granted = port.pump();
+        let is_near = others < CANDIDATES_MAX as u128;
+        assert_eq!(
+            (granted, matches!(port.poll(small), Answer::Granted(_))),
+            (usize::from(is_near), is_near),
+            "{others}"
+        );
+    }
 }
 
 #[test]
