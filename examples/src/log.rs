@@ -1,4 +1,4 @@
-//! Warnings and errors as lines on stderr, so many a second at most: what a peer can bring about must not fill a disk.
+//! Errors, and what the HTTP server warns of, as lines on stderr, so many a second at most: what a peer can bring about must not fill a disk.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
@@ -48,7 +48,9 @@ impl Second {
 
 impl Subscriber for Stderr {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN
+        // What the server warns of is about its peers; other warnings are for who looks into the runtime.
+        *metadata.level() == Level::ERROR
+            || *metadata.level() == Level::WARN && metadata.target().starts_with("plimsoll_http")
     }
 
     fn new_span(&self, _span: &Attributes<'_>) -> Id {

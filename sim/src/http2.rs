@@ -13,7 +13,7 @@ use plimsoll::http::codec::hpack::{Decoder, FieldBuf, TABLE_BYTES};
 use plimsoll::net::{TcpStream, WriteHalf};
 use plimsoll::{sleep, spawn, timeout};
 
-use crate::oracle::Verdict;
+use crate::oracle::{Verdict, is_line};
 use crate::plan::Rng;
 use crate::service::body;
 
@@ -99,7 +99,7 @@ impl Plan {
             let is_legal = match stream.status {
                 None => stream.body.is_empty(),
                 Some(200) => ask.due.starts_with(&stream.body) && (!stream.has_ended || all),
-                Some(_) => refused && stream.body.is_empty(),
+                Some(_) => refused && (stream.body.is_empty() || is_line(&stream.body, stream.has_ended)),
             };
             let is_length = stream.length.is_none_or(|length| refused || Some(length) == ask.length);
             if !is_legal || !is_length {

@@ -3,6 +3,7 @@
 //!
 //! * what a client has received is what the requests it sent are answered with: to the last byte in a clean world, a legal beginning of it
 //!   (or an error that closes) in one with faults;
+//! * where the server stops and nothing else fails, no request is lost that a client with a kept connection has sent;
 //! * every connection ends, every handler's future ends, no descriptor and no byte is left, and the counters add up;
 //! * the same seed does the same again, to the byte and the nanosecond: the hashes of both runs' traces are equal.
 //!
@@ -14,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod busy;
 pub mod fanout;
 mod http2;
 pub mod limits;

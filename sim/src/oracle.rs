@@ -33,14 +33,6 @@ impl Expected {
         Self { status, closes: true, ..Self::streamed(Some(0), Vec::new()) }
     }
 
-    /// What is said instead of an error when there is no room to say more; of no other answer.
-    fn static_error(&self) -> String {
-        match self.status {
-            400.. => format!("HTTP/1.1 {}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", self.status),
-            _ => String::new(),
-        }
-    }
-
     /// The head, without the date.
     fn head(&self, closes: bool) -> String {
         let length = match self.framing {
@@ -49,7 +41,7 @@ impl Expected {
             Framing::UntilClose => String::new(),
         };
         let close = if closes { "Connection: close\r\n" } else { "" };
-        let kind = if self.is_text { "content-type: text/plain; charset=utf-8\r\n" } else { "" };
+        let kind = if self.is_text { "Content-Type: text/plain; charset=utf-8\r\n" } else { "" };
         format!("HTTP/1.1 {}\r\n{length}{close}{kind}\r\n", self.status)
     }
 }
@@ -68,8 +60,41 @@ pub enum Verdict {
 /// Statuses with which the server may end a connection for reasons of its own.
 const REFUSALS: [u16; 4] = [400, 408, 500, 503];
 
-/// What a handler answers that finds no room.
-const SHED: &str = "HTTP/1.1 503\r\nContent-Length: 0\r\n\r\n";
+/// An answer of the server's own: a line of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Own {
+    closes: bool,
+    line_bytes: usize,
+}
+
+impl Own {
+    /// Of a head without date and advice. With memory and without, its fields have another order.
+    fn of(head: &str) -> Option<Self> {
+        let (mut closes, mut line_bytes, mut is_text) = (false, None, false);
+        for line in head.lines().skip(1).filter(|line| !line.is_empty()) {
+            match line.split_once(": ")? {
+                ("Connection", "close") => closes = true,
+                ("Content-Type", "text/plain; charset=utf-8") => is_text = true,
+                ("Content-Length", digits) => line_bytes = digits.parse().ok(),
+                _ => return None,
+            }
+        }
+        line_bytes.filter(|_| is_text).map(|line_bytes| Self { closes, line_bytes })
+    }
+
+    /// How much of what follows is its line; `None` if that is none.
+    fn line(self, rest: &[u8]) -> Option<usize> {
+        let used = rest.len().min(self.line_bytes);
+        let is_all = used == self.line_bytes;
+        is_line(&rest[..used], is_all).then_some(used)
+    }
+}
+
+/// Whether it is a line of text, or the beginning of one.
+pub(crate) fn is_line(bytes: &[u8], is_all: bool) -> bool {
+    let text = if is_all { bytes.strip_suffix(b"\n") } else { Some(bytes) };
+    text.is_some_and(|text| text.iter().all(|byte| (b' '..=b'~').contains(byte)))
+}
 
 /// Compares received bytes with the answers that are due. Where memory is short, any of them may be a 503 instead.
 pub(crate) fn judge(received: &[u8], expected: &[Expected], ended: bool, is_short: bool) -> Result<Verdict, String> {
@@ -84,15 +109,29 @@ pub(crate) fn judge(received: &[u8], expected: &[Expected], ended: bool, is_shor
         rest = &rest[head_bytes..];
         // A server that stops says so with any answer; it is the last one then.
         let stops = head == due.head(true) && !due.closes;
-        // An error from static bytes, which needs no memory, has its fields in another order.
-        let is_static = is_short && head == due.static_error();
-        if !stops && !is_static && head != due.head(due.closes) {
-            if is_short && head == SHED {
+        let own = Own::of(&head);
+        if let Some(own) = own.filter(|own| due.status >= 400 && status == due.status && own.closes) {
+            let used = own.line(rest).ok_or_else(|| format!("answer {at} is no line: {}", shown(rest)))?;
+            if used < own.line_bytes {
+                return Ok(Verdict::Cut);
+            }
+            rest = &rest[used..];
+            continue;
+        }
+        if !stops && (due.status >= 400 || head != due.head(due.closes)) {
+            // What a handler answers that finds no room.
+            if let Some(own) = own.filter(|own| is_short && status == 503 && !own.closes) {
                 sheds = true;
+                let used = if due.is_head { Some(0) } else { own.line(rest) };
+                let used = used.ok_or_else(|| format!("answer {at} is no line: {}", shown(rest)))?;
+                if used < own.line_bytes && !due.is_head {
+                    return Ok(Verdict::Cut);
+                }
+                rest = &rest[used..];
                 continue;
             }
-            let closes = head.contains("\r\nConnection: close\r\n") && head.contains("\r\nContent-Length: 0\r\n");
-            if REFUSALS.contains(&status) && status != due.status && closes && rest.is_empty() {
+            let is_last = own.is_some_and(|own| own.closes && own.line(rest) == Some(rest.len()));
+            if REFUSALS.contains(&status) && status != due.status && is_last {
                 return Ok(Verdict::Refused);
             }
             return Err(format!(

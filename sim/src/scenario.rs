@@ -13,6 +13,7 @@ use plimsoll::net::{ReadHalf, TcpStream};
 use plimsoll::sim::{Census, Faults, SimConfig, World};
 use plimsoll::{Runtime, Spawner, sleep, spawn, timeout};
 
+use crate::busy;
 use crate::http2;
 use crate::limits::{self, Limit};
 use crate::oracle::Verdict;
@@ -28,6 +29,8 @@ struct Weather {
     is_clean: bool,
     /// The server is stopped while clients are at it.
     stops_early: bool,
+    /// Clients that lose nothing by that.
+    busy: u64,
     workers: usize,
     clients: u64,
     limit: Option<Limit>,
@@ -44,7 +47,8 @@ impl Weather {
         let workers = if rng.below(4) == 0 { 2 } else { 1 };
         let limit = (rng.below(4) == 0).then(|| rng.pick(&Limit::ALL));
         let clients = rng.between(1, 7).max(limit.map_or(0, Limit::clients_min));
-        Self { faults, is_clean: is_clean && !stops_early, stops_early, workers, clients, limit }
+        let busy = if stops_early && is_clean && limit.is_none() { rng.between(1, 5) } else { 0 };
+        Self { faults, is_clean: is_clean && !stops_early, stops_early, busy, workers, clients, limit }
     }
 
     /// What a client may be denied.
@@ -178,6 +182,14 @@ async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals,
             Ok(client) => clients.push(client),
             Err(error) => assert_eq!(weather.limit, Some(Limit::Memory), "there is room: {error}"),
         }
+    }
+    for _ in 0..weather.busy {
+        let (plan, late) = (busy::Plan::new(&mut rng), Duration::from_micros(rng.below(60_000)));
+        let client = async move {
+            sleep(late).await;
+            busy::client(address, plan).await
+        };
+        clients.push(spawn(Box::pin(client) as BoxedClient).expect("there is room"));
     }
     if weather.stops_early {
         sleep(Duration::from_micros(rng.below(50_000))).await;

@@ -186,32 +186,47 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// No new connections, and no new requests on those that are parked.
+    /// The stop: no new connections, and those that there are end with their next answer, or when none is asked for in the time for that.
     pub(crate) fn begin_stop(&mut self) {
-        let (mut parked, mut http2, mut websockets) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut http2, mut websockets) = (Vec::new(), Vec::new());
         let mut table = self.core.table.borrow_mut();
-        table.stop_accepting();
+        table.refuse_connects();
         let keys: Vec<Key> = table.keys().collect();
         for key in keys {
             let sending = table.is_sending(key);
             match table.get_mut(key) {
-                Some(Connection::Active(active)) => active.exchange.close_after(),
-                Some(Connection::Parked { .. }) if !sending => parked.push(key),
+                // An answer that has begun may have said that the connection stays: the next one says otherwise.
+                Some(Connection::Active(active)) if !is_answered(active) => active.exchange.close_after(),
+                Some(Connection::Parked { .. }) if !sending => table.schedule(key, self.core.stop_idle()),
                 Some(Connection::Http2(_)) => http2.push(key),
                 Some(Connection::WebSocket(_)) => websockets.push(key),
                 _ => {}
             }
         }
         drop(table);
-        for key in parked {
-            self.close(key);
-        }
         for key in http2 {
             self.stop_http2(key);
         }
         for key in websockets {
             self.stop_websocket(key);
         }
+    }
+
+    /// The receive of a parked connection has ended and brought nothing, as the stop asked for it: our half ends, unless something came after all.
+    pub(crate) fn unarmed(&mut self, key: Key) {
+        let mut table = self.core.table.borrow_mut();
+        if table.is_readable_now(key) && table.receive(key).is_ok() {
+            return;
+        }
+        if let Some(place) = table.get_mut(key) {
+            *place = Connection::LINGERING;
+        }
+        drop(table);
+        self.linger(key);
+    }
+
+    pub(crate) fn has_connections(&self) -> bool {
+        !self.core.table.borrow().is_empty()
     }
 
     pub(crate) fn is_drained(&self) -> bool {
@@ -243,6 +258,11 @@ pub(crate) fn take_handler(active: &mut Active) -> Option<JoinHandle<()>> {
         return None;
     }
     handler
+}
+
+/// Whether the head of the answer was written, with what it says about the connection.
+fn is_answered(active: &Active) -> bool {
+    !matches!(active.exchange.response(), ResponseState::Idle | ResponseState::Head | ResponseState::SentContinue)
 }
 
 /// Whether something of an answer was written that the peer has not got yet, or has got a part of.

@@ -66,6 +66,10 @@ pub struct Config {
     pub linger_timeout: Duration,
     /// How long exchanges may run on after the stop. Default 10 s.
     pub drain_timeout: Duration,
+    /// Milliseconds for which a connection without a request stays open after the stop, so that a request which is on its way is answered (with
+    /// `Connection: close`) and not lost. Then its write side is ended, and it lingers for [`linger_timeout`](Self::linger_timeout) at most. At most a day;
+    /// 0 ends it at once. Default 1,000.
+    pub stop_idle_ms: u32,
     /// How old a connection may get: the first answer after that closes it, and one that is parked is closed. `None` for no end. Default `None`.
     pub connection_age_max: Option<Duration>,
     /// Bytes of a body that no handler wants and that are read and dropped, to keep the connection or to let the peer see the answer. They hold no
@@ -180,6 +184,7 @@ impl Default for Config {
             memory_timeout: Duration::from_secs(10),
             linger_timeout: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(10),
+            stop_idle_ms: 1_000,
             connection_age_max: None,
             drain_bytes_max: 1 << 30,
             collect_bytes_max: 2 * 1024 * 1024,
@@ -216,6 +221,10 @@ impl Config {
             (is_wait(self.memory_timeout), "memory_timeout must be more than 0 and at most a day"),
             (is_wait(self.linger_timeout), "linger_timeout must be more than 0 and at most a day"),
             (self.drain_timeout <= TIMEOUT_CEILING, "drain_timeout must be at most a day"),
+            (
+                Duration::from_millis(u64::from(self.stop_idle_ms)) <= TIMEOUT_CEILING,
+                "stop_idle_ms must be at most 86,400,000, a day",
+            ),
             (is_wait(self.proxy_header_timeout), "proxy_header_timeout must be more than 0 and at most a day"),
             (
                 is_some_wait(self.handler_timeout),

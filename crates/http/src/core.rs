@@ -326,6 +326,16 @@ impl Core {
         self.config.half_close == HalfClose::Answered || active.has_begun_answer()
     }
 
+    /// How long a connection of HTTP/1 may be parked: after the stop only for what is on its way.
+    pub(crate) fn idle_timeout(&self, born: u32) -> Duration {
+        if self.is_stopping() { self.stop_idle() } else { self.parked_timeout(born) }
+    }
+
+    /// How long what is on its way at the stop is waited for.
+    pub(crate) fn stop_idle(&self) -> Duration {
+        Duration::from_millis(self.config.stop_idle_ms.into())
+    }
+
     /// How full the process is.
     pub(crate) fn level(&self) -> Level {
         self.level.get()
@@ -376,6 +386,11 @@ impl Core {
         let result = poll();
         self.current.set(None);
         result
+    }
+
+    /// Whether a connection of HTTP/1 is between requests.
+    pub(crate) fn is_parked(&self, key: Key) -> bool {
+        matches!(self.table.borrow().get(key), Some(Connection::Parked { .. }))
     }
 
     /// Takes an active connection out of the table.

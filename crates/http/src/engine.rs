@@ -11,7 +11,7 @@ use std::rc::Rc;
 use http::StatusCode;
 use plimsoll_codec::h1::{HeadSearch, RequestState};
 use plimsoll_runtime::net::{Bytes, Event, SocketOption, Table};
-use plimsoll_runtime::{Instant, Kind, PoolBox, SendBytes, signal, sleep_until};
+use plimsoll_runtime::{Errno, Instant, Kind, PoolBox, SendBytes, signal, sleep, sleep_until};
 use plimsoll_slab::Key;
 
 use crate::closing::take_handler;
@@ -33,9 +33,12 @@ pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
     let mut engine = Engine::new(core, service);
     let mut stopped = ::core::pin::pin!(signal::stopped());
     while !engine.turn_until(stopped.as_mut()).await {}
-    engine.begin_stop();
     let deadline = plimsoll_runtime::now() + engine.core.config.drain_timeout;
     let mut out_of_time = sleep_until(deadline);
+    engine.begin_stop();
+    let mut handshakes = sleep(HANDSHAKES_FOR);
+    while engine.has_connections() && !engine.turn_until(&mut handshakes).await {}
+    engine.core.table.borrow_mut().stop_accepting();
     while !engine.is_drained() {
         if engine.turn_until(&mut out_of_time).await {
             break;
@@ -43,6 +46,10 @@ pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
     }
     engine.core.tell_of_the_last_refusals();
 }
+
+/// So long after the stop connections are still taken in whose handshake had begun, while there are others that are waited for anyway. Their clients may have
+/// sent a request already, which the listener's close would lose.
+const HANDSHAKES_FOR: Duration = Duration::from_millis(100);
 
 /// So long the events of others may wait for the handlers of bodies that come fast.
 const GIVES_WAY_FOR: Duration = Duration::from_millis(5);
@@ -125,6 +132,7 @@ impl<S: Service> Engine<S> {
             Event::PeerClosed(key) if self.core.is_websocket(key) => self.peer_closed_websocket(key),
             Event::Failed(key, _) if self.core.is_websocket(key) => self.lost_websocket(key),
             Event::PeerClosed(key) => self.peer_closed(key),
+            Event::Failed(key, Errno::CANCELED) if self.core.is_parked(key) => self.unarmed(key),
             Event::Failed(key, errno) => self.failed(key, errno),
             Event::Due(key) => self.due(key),
         }
@@ -149,8 +157,7 @@ impl<S: Service> Engine<S> {
             ProxyProtocol::Required => core.config.proxy_header_timeout,
             ProxyProtocol::Off => core.parked_timeout(born),
         };
-        // Taken in from a stopped listener: its request is there already, or is not waited for.
-        table.schedule(key, if core.is_stopping() { core.config.linger_timeout } else { timeout });
+        table.schedule(key, if core.is_stopping() { core.stop_idle() } else { timeout });
         if table.receive(key).is_err() {
             drop(table);
             self.shed(key, Shed::Accept);
@@ -240,9 +247,7 @@ impl<S: Service> Engine<S> {
             return;
         }
         match table.get_mut(key) {
-            Some(&mut Connection::Parked { born, .. }) if !self.core.is_stopping() => {
-                table.schedule(key, core.parked_timeout(born))
-            }
+            Some(&mut Connection::Parked { born, .. }) => table.schedule(key, core.idle_timeout(born)),
             Some(Connection::Active(active)) => {
                 active.progressed(Deadline::Send);
                 if active.output.is_empty() {
@@ -366,6 +371,11 @@ impl<S: Service> Engine<S> {
                     handler.abort();
                 }
                 return self.look_after(key);
+            }
+            Some(Connection::Parked { .. }) if !sending && core.is_stopping() => {
+                // What it brings as it ends is answered, see [`unarmed`](Self::unarmed).
+                table.schedule(key, core.config.linger_timeout);
+                return table.cancel_receive(key);
             }
             Some(Connection::Lingering { .. }) if !sending => {
                 drop(table);

@@ -92,7 +92,7 @@ impl<S: Service> Engine<S> {
         let sending = table.is_sending(key);
         let Active { requests, born, score, .. } = *active;
         let empty_lines = active.search.empty_lines();
-        table.schedule(key, if sending { config.send_timeout } else { self.core.parked_timeout(born) });
+        table.schedule(key, if sending { config.send_timeout } else { self.core.idle_timeout(born) });
         debug_assert!(!active.search.started(), "a head that began is kept");
         *table.get_mut(key).expect("a live connection") = Connection::Parked { requests, born, score, empty_lines };
         let receiving = table.receive(key);
@@ -105,8 +105,6 @@ impl<S: Service> Engine<S> {
             self.core.put(key, Connection::LINGERING);
         } else if receiving.is_err() {
             self.core.shed_for_room(Shed::Parked);
-            self.close(key);
-        } else if self.core.is_stopping() && !sending {
             self.close(key);
         }
     }

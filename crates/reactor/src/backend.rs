@@ -168,6 +168,13 @@ impl Backend {
         }
     }
 
+    pub(crate) fn refuse_connects(&mut self, listener: Number) -> Result<(), Errno> {
+        match self {
+            Self::Uring(_) | Self::Mio(_) => sys::refuse_connects(listener),
+            Self::Sim(sim) => sim.refuse_connects(listener),
+        }
+    }
+
     pub(crate) fn is_readable_now(&mut self, fd: Number) -> bool {
         match self {
             Self::Uring(_) | Self::Mio(_) => sys::poll_now(fd, libc::POLLIN).is_ok_and(|ready| ready != 0),

@@ -51,6 +51,9 @@ impl<S: Service> Engine<S> {
             Ok(mut http2) => {
                 let Http2 { codec, output, .. } = &mut *http2;
                 http2.closing = codec.begin(&mut Growing(output, &core.pool)).is_err();
+                if core.is_stopping() {
+                    core.say_farewell(&mut http2);
+                }
                 self.drive_http2(key, http2, source);
             }
             Err(_) => {

@@ -145,6 +145,16 @@ impl Driver {
         self.backend_mut().receive_now(fd.detached(), leases, bytes_max)
     }
 
+    /// Has a listener take no new connections, for the time before it is closed: closed with connections in its queue it would reset them. Those whose
+    /// handshake has begun still come, and can be accepted. A new one is not answered: its client tries again after a second.
+    ///
+    /// # Errors
+    ///
+    /// What `setsockopt(2)` says to `SO_ATTACH_FILTER`; the listener goes on as before then.
+    pub fn refuse_connects(&mut self, listener: FdRef<'_>) -> Result<(), Errno> {
+        self.backend_mut().refuse_connects(listener.detached())
+    }
+
     /// Whether there is something to receive, or to accept, right now.
     pub fn is_readable_now(&mut self, fd: FdRef<'_>) -> bool {
         self.backend_mut().is_readable_now(fd.detached())

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  dialing --Syn--> somebody listens and has room: queued there --SynAck--> established at both ends
-//!     |       \---> nobody listens: refused        \---> no room: tried again after 1, 2, 4 ... s
+//!     |       \---> nobody listens: refused        \---> no room, or takes none: tried again after 1, 2, 4 ... s
 //!     \-----------> nothing comes back for 127 s: timed out
 //! ```
 #![forbid(unsafe_code)]
@@ -69,7 +69,7 @@ impl Kernel {
         let Some(Object::Listener(listener)) = self.descriptors.get_mut(chosen).map(|found| &mut found.object) else {
             unreachable!("the directory of listeners holds open listeners")
         };
-        if listener.queue.len() > listener.backlog as usize {
+        if listener.refuses || listener.queue.len() > listener.backlog as usize {
             let conn = self.conns_mut(id);
             conn.tries += 1;
             if conn.tries <= TRIES_MAX {

@@ -18,6 +18,8 @@ pub(crate) struct Listener {
     pub(crate) address: SocketAddr,
     pub(crate) backlog: u32,
     reuse_port: bool,
+    /// Handshakes do not begin any more.
+    pub(crate) refuses: bool,
     /// Connections that wait to be accepted.
     pub(crate) queue: VecDeque<u64>,
 }
@@ -39,8 +41,8 @@ impl Kernel {
                 return Err(Error::AddressInUse(address));
             }
         }
-        let listener =
-            Listener { address, backlog: options.backlog, reuse_port: options.reuse_port, queue: VecDeque::new() };
+        let (backlog, reuse_port) = (options.backlog, options.reuse_port);
+        let listener = Listener { address, backlog, reuse_port, refuses: false, queue: VecDeque::new() };
         let fd = self.open(Object::Listener(listener)).map_err(|errno| Error::system("socket", errno))?;
         self.network.listeners.entry(address).or_default().push(fd);
         Ok(fd)
@@ -51,6 +53,14 @@ impl Kernel {
             Some(Object::Listener(listener)) => listener.reuse_port,
             _ => false,
         })
+    }
+
+    /// Has a listener not answer those who connect.
+    pub(crate) fn refuse_connects(&mut self, fd: Number) -> Result<(), Errno> {
+        let descriptor = self.descriptors.get_mut(fd).ok_or(Errno(libc::EBADF))?;
+        let Object::Listener(listener) = &mut descriptor.object else { return Err(Errno(libc::EINVAL)) };
+        listener.refuses = true;
+        Ok(())
     }
 
     /// A connection from a listener's queue, `None` if there is none.

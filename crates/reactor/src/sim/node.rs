@@ -192,6 +192,11 @@ impl Sim {
     }
 
     #[inline(never)]
+    pub(crate) fn refuse_connects(&mut self, listener: Number) -> Result<(), Errno> {
+        self.world.kernel_mut().refuse_connects(listener)
+    }
+
+    #[inline(never)]
     pub(crate) fn is_readable_now(&mut self, fd: Number) -> bool {
         self.world.kernel_mut().is_readable_now(fd)
     }

@@ -34,7 +34,7 @@ pub(crate) use event::EventFd;
 pub(crate) use file::{STATX_BYTES, STATX_MASK, fsync, open, read_at, stat, write_at};
 pub(crate) use net::{
     SCATTERED_MAX, accept, close, connect, discard, listen, local_address, peer_address, poll_now, receive,
-    receive_into, receive_scattered, send, set_option, shutdown, socket, socket_error,
+    receive_into, receive_scattered, refuse_connects, send, set_option, shutdown, socket, socket_error,
 };
 pub(crate) use ring::{RingUpdate, kernel_release, ring_enter, ring_register};
 pub(crate) use thread::{pause, run_on_threads, spawn_thread};

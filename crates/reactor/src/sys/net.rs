@@ -14,7 +14,7 @@ use core::time::Duration;
 use std::os::fd::{BorrowedFd, IntoRawFd};
 
 use plimsoll_pool::Lease;
-use socket2::{Domain, MaybeUninitSlice, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
+use socket2::{Domain, MaybeUninitSlice, Protocol, SockAddr, SockFilter, SockRef, Socket, TcpKeepalive, Type};
 
 use super::retry;
 use crate::fd::Number;
@@ -164,6 +164,22 @@ pub(crate) fn discard(fd: Number, bytes_max: usize) -> Result<usize, Errno> {
     let dropped = retry(|| unsafe { libc::recv(fd.raw(), core::ptr::null_mut(), bytes_max, flags) })?;
     debug_assert!(dropped <= bytes_max);
     Ok(dropped)
+}
+
+/// Has a listener take no further handshakes, while those that have begun may end: a filter drops segments that have SYN and not ACK (RFC 9293 3.1: the
+/// flags are in the byte at 13). Connections that come out of it inherit the filter, which means nothing to them.
+pub(crate) fn refuse_connects(listener: Number) -> Result<(), Errno> {
+    const FLAGS_AT: u32 = 13;
+    const SYN: u32 = 0x02;
+    const ACK: u32 = 0x10;
+    let program = [
+        SockFilter::new((libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16, 0, 0, FLAGS_AT),
+        SockFilter::new((libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16, 0, 0, SYN | ACK),
+        SockFilter::new((libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, 0, 1, SYN),
+        SockFilter::new((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, 0),
+        SockFilter::new((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, u32::MAX),
+    ];
+    with_socket(listener, |socket| socket.attach_filter(&program))
 }
 
 /// Ends a half of a connection, or both.

@@ -153,7 +153,7 @@ impl Http2 {
             // Windows are told again when memory is not short any more.
             after(Some(now).filter(|_| self.holds && idle.is_none()), MEMORY_RETRY, Due::Memory),
             after(memory, config.memory_timeout, Due::LongMemory),
-            after(farewell, config.linger_timeout, Due::Farewell),
+            after(farewell, if core.is_stopping() { core.stop_idle() } else { config.linger_timeout }, Due::Farewell),
         ];
         let streams = self.slots.parts().1.iter().flatten().filter_map(|exchange| stream_due(core, exchange));
         own.into_iter().flatten().chain(streams.map(|until| (until, Due::Stream))).min_by_key(|(until, _)| *until)

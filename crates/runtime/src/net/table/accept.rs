@@ -43,6 +43,16 @@ impl<C: Default> Table<C> {
         self.accepting = if self.listener.is_some() { Accepting::Last } else { Accepting::Off };
     }
 
+    /// Has the listener take no new connections, while those that are on their way are still accepted: for the time before
+    /// [`stop_accepting`](Self::stop_accepting), which would reset one that comes while it closes the listener. It holds for everybody who shares the
+    /// listening socket, such as a child process.
+    pub fn refuse_connects(&mut self) {
+        if let Some(listener) = self.listener.as_ref().map(TcpListener::fd) {
+            // Where there are no filters, connects race the close.
+            let _goes_on_as_before = self.worker.driver.borrow_mut().refuse_connects(listener);
+        }
+    }
+
     /// Stops accepting at once: connections that the kernel holds are refused with the listener.
     pub fn refuse(&mut self) {
         if let Accepting::Armed(key) = self.accepting {

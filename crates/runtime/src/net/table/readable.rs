@@ -49,6 +49,15 @@ impl<C: Default> Table<C> {
         self.worker.driver.borrow_mut().receive_now(fd, leases, bytes_max)
     }
 
+    /// Whether there is something to receive right now, or the end of what the peer sends. Asks the kernel.
+    ///
+    /// # Panics
+    ///
+    /// When the connection was closed.
+    pub fn is_readable_now(&mut self, key: Key) -> bool {
+        self.worker.driver.borrow_mut().is_readable_now(self.fd(key))
+    }
+
     /// Asks for the armed receive to end. It is still armed until it does: as [`Event::Failed`](super::Event::Failed) with `ECANCELED`, or as it would have
     /// anyway, so that no byte is lost. Does nothing when none is armed.
     ///
