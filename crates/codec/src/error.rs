@@ -154,8 +154,6 @@ pub enum Error {
     BodyLengthMismatch,
     /// A second header block that does not end the stream. RFC 9113 8.1; PROTOCOL_ERROR.
     TrailersUnfinished,
-    /// A header block that is larger than the list it may stand for. RFC 9113 10.5.1; ENHANCE_YOUR_CALM.
-    HeaderBlockTooLarge,
     /// More CONTINUATION, empty or control frames, resets or overhead than an honest peer sends. RFC 9113 10.5; ENHANCE_YOUR_CALM.
     Flood,
     /// The request does not ask for an upgrade to WebSocket. RFC 6455 4.2.1; 426.
@@ -325,7 +323,6 @@ impl Error {
             Error::ConnectionField => "fields of HTTP/1 connections are not allowed in HTTP/2",
             Error::BodyLengthMismatch => "Content-Length differs from the length of the body",
             Error::TrailersUnfinished => "trailers must end the stream",
-            Error::HeaderBlockTooLarge => "the compressed header block is over the limit",
             Error::Flood => "too many frames or resets for too little use; send fewer",
             Error::WebSocketUpgradeMissing =>
                 "this is a WebSocket; ask with Upgrade: websocket and Connection: Upgrade",

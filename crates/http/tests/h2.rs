@@ -380,3 +380,56 @@ fn zero_windows_and_endless_blocks_stay_within_the_line() {
 }
 
 static BIG: [u8; 1 << 20] = [b'b'; 1 << 20];
+
+#[test]
+fn a_head_over_a_limit_is_answered_beside_others() {
+    on_each("long heads", async || {
+        let running = serve(Config::default(), |req: Request| async move {
+            sleep(Duration::from_millis(20)).await;
+            Response::text(format!("{}", req.headers().count()))
+        })?;
+        for (fields, value_bytes) in [(1, 16_384), (1, 20_000), (8, 15_000), (500, 60), (3_000, 1)] {
+            let mut client = Client::connect(running.address, &[]).await?;
+            let mut head = block(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "h")]);
+            for _ in 0..fields {
+                let mut length = vec![value_bytes as u8];
+                if value_bytes >= 127 {
+                    let rest = value_bytes - 127;
+                    length = vec![127, rest as u8 | 128, (rest >> 7) as u8 | 128, (rest >> 14) as u8];
+                }
+                head.extend([&[0, 1, b'x'], &length[..], &vec![b'v'; value_bytes]].concat());
+            }
+            // It goes into the table, for the request behind.
+            head.extend(b"\x40\x01k\x01v");
+            let mut frames = Vec::new();
+            for (at, part) in head.chunks(16_384).enumerate() {
+                let last = if (at + 1) * 16_384 >= head.len() { END_HEADERS } else { 0 };
+                let (kind, ends) = if at == 0 { (HEADERS, END_STREAM) } else { (CONTINUATION, 0) };
+                frames.extend(frame(kind, ends | last, 3, part));
+            }
+            let mut next = block(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "h")]);
+            next.extend([0xbe, 0xbe]);
+            frames.extend(frame(HEADERS, END_HEADERS | END_STREAM, 5, &next));
+            client.send(&[get(1, "/"), frames].concat()).await?;
+            let (mut heads, mut bodies) = (Vec::new(), Vec::new());
+            while bodies.len() < 2 {
+                let frame = client.frame().await?.expect("the connection lives");
+                assert!(!matches!(frame.kind, RST_STREAM | GOAWAY), "{frame:?}");
+                match frame.kind {
+                    HEADERS => heads.push((frame.stream, frame.has_status(200), frame.ends_stream())),
+                    DATA => bodies.push((frame.stream, frame.payload)),
+                    _ => {}
+                }
+            }
+            heads.sort_unstable();
+            bodies.sort_unstable();
+            assert_eq!(
+                heads,
+                [(1, true, false), (3, false, true), (5, true, false)],
+                "{fields} of {value_bytes} bytes"
+            );
+            assert_eq!(bodies, [(1, b"0".to_vec()), (5, b"2".to_vec())]);
+        }
+        running.stop().await
+    });
+}

@@ -10,8 +10,8 @@ use plimsoll_http::{Config, Error, Request, Response, Shed, StatusCode};
 use plimsoll_runtime::{Result, now, sleep, timeout};
 
 use rig::frames::{
-    CANCEL, Client, DATA, END_HEADERS, END_STREAM, Frame, HEADERS, PING, RST_STREAM, block, frame, get, is_ended,
-    request, window_update,
+    CANCEL, CONTINUATION, Client, DATA, END_HEADERS, END_STREAM, Frame, HEADERS, PING, RST_STREAM, block, frame, get,
+    is_ended, request, window_update,
 };
 use rig::{in_simulation, serve};
 
@@ -297,6 +297,35 @@ fn a_part_of_a_frame_is_waited_for_no_longer_than_a_head() {
                 break;
             }
             client.send(&ping[at..=at]).await?;
+        }
+        while client.frame().await?.is_some() {}
+        assert!((10..=12).contains(&now().since(start).as_secs()), "{:?}", now().since(start));
+        assert_eq!(server.counters.totals().shed_total[Shed::Timeout as usize], 1);
+        server.stop().await
+    });
+}
+
+#[test]
+fn a_head_over_the_limit_has_no_more_time_than_another() {
+    in_simulation("a long head", async || {
+        let server = serve(Config::default(), |_req| async { Response::text("never") })?;
+        let mut client = Client::connect(server.address, &[]).await?;
+        client.send(&get(1, "/")).await?;
+        client.next_of(DATA).await?;
+        // 65,536 bytes of a value: more than is put together.
+        let mut head = block(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "h")]);
+        head.extend([&[0, 1, b'x', 127, 0x81, 0xff, 3][..], &[b'v'; 60_000]].concat());
+        let start = now();
+        for (at, part) in head[..32_768].chunks(16_384).enumerate() {
+            client.send(&frame(if at == 0 { HEADERS } else { CONTINUATION }, 0, 3, part)).await?;
+        }
+        client.send(&frame(CONTINUATION, END_HEADERS, 3, &head[32_768..49_152])[..9]).await?;
+        // What comes of it a byte at a time buys no time.
+        for byte in &head[32_768..] {
+            if timeout(Duration::from_secs(1), client.frame()).await.is_ok_and(|frame| matches!(frame, Ok(None))) {
+                break;
+            }
+            client.send(&[*byte]).await?;
         }
         while client.frame().await?.is_some() {}
         assert!((10..=12).contains(&now().since(start).as_secs()), "{:?}", now().since(start));

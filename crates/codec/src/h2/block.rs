@@ -1,5 +1,5 @@
 //! Where a header block is. One frame that is whole and plain is decoded where it lies; padding, priority and CONTINUATION take the
-//! longer way, and a block in several frames is put together in scratch memory.
+//! longer way, and a block in several frames is put together in scratch memory. One that has no place there is left to `connection/long.rs`.
 
 use super::Limits;
 use super::event::Failure;
@@ -10,6 +10,8 @@ pub(super) enum Located {
     /// The input ends before the block; so many bytes are needed to know more.
     Need(usize),
     Whole(Found),
+    /// It is longer than what can be put together: where its first fragment is.
+    Long(std::ops::Range<usize>),
 }
 
 pub(super) struct Found {
@@ -71,7 +73,7 @@ pub(super) fn locate(header: FrameHeader, input: &[u8], limits: &Limits) -> Resu
             return Err(Error::Flood.into());
         }
         if found.block_bytes > limits.block_bytes() {
-            return Err(Error::HeaderBlockTooLarge.into());
+            return Ok(Located::Long(found.first));
         }
         found.consumed += FRAME_HEADER_BYTES + next.len;
         if input.len() < found.consumed {

@@ -4,6 +4,7 @@
 mod audit;
 mod data;
 mod headers;
+mod long;
 
 use super::event::{Event, Failure, ResetCause, Step, Storage};
 use super::frame::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, flag, kind};
@@ -72,6 +73,8 @@ pub(super) enum Input {
         padding: u32,
         ends: bool,
     },
+    /// A header block that is too long to be put together.
+    LongBlock(long::LongBlock),
     /// Bytes that nobody wants.
     Skip {
         left: u32,
@@ -246,6 +249,7 @@ impl Connection {
         let step = match self.input {
             Input::Frame | Input::FirstFrame => self.frame(input, storage, out, now_ms),
             Input::Data { stream, left, padding, ends } => Ok(self.data(input, storage, stream, left, padding, ends)),
+            Input::LongBlock(long) => self.long_block(long, input, storage, out, now_ms),
             Input::Skip { left } => Ok(self.skip(input, left)),
             Input::Preface => self.preface(input).map_err(Failure::Connection),
             Input::Failed(error) => return Err(error),
@@ -345,9 +349,12 @@ impl Connection {
         })
     }
 
-    /// Whether this input is no more than a part of a frame, or of a header block, that has to come as a whole.
+    /// Whether this input is no more than a part of a frame, or of a header block, that has to come as a whole. Within a long block it always is.
     #[must_use]
     pub fn is_part_next(&self, input: &[u8]) -> bool {
+        if self.is_in_block() {
+            return true;
+        }
         if input.is_empty() || !self.is_between_frames() {
             return false;
         }

@@ -96,7 +96,7 @@ impl ErrorCode {
             Error::WindowOverflow | Error::WindowExceeded => ErrorCode::FlowControlError,
             Error::StreamClosed => ErrorCode::StreamClosed,
             Error::StreamRefused => ErrorCode::RefusedStream,
-            Error::Flood | Error::HeaderBlockTooLarge => ErrorCode::EnhanceYourCalm,
+            Error::Flood => ErrorCode::EnhanceYourCalm,
             _ => match error.fault() {
                 crate::Fault::Caller => ErrorCode::InternalError,
                 _ => ErrorCode::ProtocolError,

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::h1::FIELDS_CEILING;
+use crate::hpack::discard::PART_BYTES_MAX;
 
 /// Bounds on what a peer may send and make us do. Each method checks one and returns the changed limits.
 ///
@@ -56,7 +57,9 @@ impl Limits {
         check((1..=1_024).contains(&streams), Limits { streams_max: streams, ..self })
     }
 
-    /// Largest header list in bytes, with 32 for each field, 4,096 to 32,768; default 16,384. The compressed block is bounded by it, too.
+    /// Largest header list in bytes, with 32 for each field, 4,096 to 32,768; default 16,384. A request with a
+    /// larger one is answered with 431. So is one whose block is larger in its compressed form, as far as its CONTINUATION frames are
+    /// [allowed](Limits::continuations_max).
     ///
     /// # Errors
     ///
@@ -95,7 +98,7 @@ impl Limits {
         self.streams_max
     }
 
-    /// Most CONTINUATION frames of a header block, up to 64; default 8.
+    /// Most CONTINUATION frames of a header block, up to 64; default 8. One more ends the connection.
     ///
     /// # Errors
     ///
@@ -136,11 +139,16 @@ impl Limits {
     /// Bytes that [`Storage::bytes`](super::Storage::bytes) needs: a header list, and a block that came in several frames.
     #[must_use]
     pub const fn scratch_bytes(&self) -> usize {
-        self.header_list_bytes() + self.block_bytes()
+        self.header_list_bytes() + self.assembly_bytes()
     }
 
     pub(super) const fn header_list_bytes(&self) -> usize {
         self.header_list_bytes_max as usize
+    }
+
+    /// Where blocks are put together, and parts of those that are too long.
+    const fn assembly_bytes(&self) -> usize {
+        if self.block_bytes() > PART_BYTES_MAX { self.block_bytes() } else { PART_BYTES_MAX }
     }
 
     /// A block is hardly ever longer than the list it stands for.

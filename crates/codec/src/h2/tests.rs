@@ -4,6 +4,7 @@
 //! every window after every operation.
 mod held;
 mod limits;
+mod long;
 mod output;
 mod refusals;
 mod requests;

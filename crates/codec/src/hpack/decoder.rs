@@ -20,6 +20,8 @@ pub struct FieldBuf<'a> {
     /// Slots used.
     fields: usize,
     extent: Extent,
+    /// Bytes of fields that were decoded though the list was lost.
+    lost_bytes: usize,
 }
 
 /// Whether the list has outgrown its limits.
@@ -39,13 +41,23 @@ impl<'a> FieldBuf<'a> {
     #[must_use]
     pub fn new(bytes: &'a mut [u8], slots: &'a mut [FieldSlot], list_bytes_max: usize) -> FieldBuf<'a> {
         assert!(bytes.len() >= list_bytes_max && bytes.len() <= usize::from(u16::MAX), "bytes for the whole list");
-        FieldBuf { bytes, slots, marks: None, list_bytes_max, len: 0, fields: 0, extent: Extent::Within }
+        FieldBuf { bytes, slots, marks: None, list_bytes_max, len: 0, fields: 0, extent: Extent::Within, lost_bytes: 0 }
     }
 
     /// The same, with a place for what is known of the fields.
     pub(crate) fn with_marks(self, marks: &'a mut [Mark; FIELDS_CEILING]) -> FieldBuf<'a> {
         debug_assert!(self.slots.len() <= FIELDS_CEILING, "a mark for each slot");
         FieldBuf { marks: Some(marks), ..self }
+    }
+
+    /// The same for a list that is lost from the start.
+    pub(super) fn lost(self) -> FieldBuf<'a> {
+        FieldBuf { extent: Extent::Over, ..self }
+    }
+
+    /// Bytes of fields that were decoded for the table alone, as the list is lost.
+    pub(crate) const fn lost_bytes(&self) -> usize {
+        self.lost_bytes
     }
 
     /// The bytes that the slots point into.
@@ -201,14 +213,28 @@ impl Decoder {
         while let Some(first) = rest.first()
             && first & 0xe0 == 0x20
         {
-            let (size, len) = integer::decode(rest, 5)?;
             size_updates += 1;
-            if size > usize::from(self.table_bytes_max) || size_updates > SIZE_UPDATES_MAX {
+            if size_updates > SIZE_UPDATES_MAX {
                 return Err(Error::HpackSizeUpdateInvalid);
             }
-            self.table.resize(storage, size as u16);
-            rest = &rest[len..];
+            rest = &rest[self.size_update(storage, rest)?..];
         }
+        self.fields(storage, rest, out)
+    }
+
+    /// Takes a size update. Returns how many bytes it had.
+    pub(super) fn size_update(&mut self, storage: &[u8], block: &[u8]) -> Result<usize, Error> {
+        let (size, len) = integer::decode(block, 5)?;
+        if size > usize::from(self.table_bytes_max) {
+            return Err(Error::HpackSizeUpdateInvalid);
+        }
+        self.table.resize(storage, size as u16);
+        Ok(len)
+    }
+
+    /// Decodes whole fields, behind the size updates of a block.
+    pub(super) fn fields(&mut self, storage: &mut [u8], block: &[u8], out: &mut FieldBuf<'_>) -> Result<(), Error> {
+        let mut rest = block;
         while let Some(&first) = rest.first() {
             let len = match first {
                 // An index of one byte, which most are.
@@ -232,8 +258,13 @@ impl Decoder {
         Ok(len)
     }
 
+    /// Drops all entries of the table.
+    pub(super) fn clear(&mut self) {
+        self.table.clear();
+    }
+
     #[inline]
-    fn entry<'s>(&self, storage: &'s [u8], index: usize) -> Result<Entry<'s>, Error> {
+    pub(super) fn entry<'s>(&self, storage: &'s [u8], index: usize) -> Result<Entry<'s>, Error> {
         let entry = match index {
             0..=static_table::LEN => static_table::get(index),
             _ => self.table.get(storage, index - static_table::LEN - 1),
@@ -263,6 +294,9 @@ impl Decoder {
         debug_assert!(admitted || out.is_over());
         match texts.name_len.zip(texts.value_len) {
             Some((name_len, value_len)) => {
+                if !admitted {
+                    out.lost_bytes += name_len + value_len;
+                }
                 let (name, rest) = out.bytes[texts.from..].split_at(name_len);
                 let value = &rest[..value_len];
                 let mark = texts.name.unwrap_or_else(|| Mark::of_name(name)).with_value(value);

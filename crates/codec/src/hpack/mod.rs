@@ -21,6 +21,7 @@
 //! A field that is dropped because the list is over its limit costs no copy: a block of one-byte references to one large entry (an
 //! "HPACK bomb", CVE-2016-6581) is read at the cost of its own bytes.
 mod decoder;
+pub(crate) mod discard;
 mod encoder;
 pub(crate) mod huffman;
 mod integer;

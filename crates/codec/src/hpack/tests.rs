@@ -4,6 +4,7 @@
 //! * Whatever bytes come, the table is never larger than it may be, and its count is true.
 //! * The table is a list of entries, newest first: a model says so after every insertion and change of size.
 mod blocks;
+mod discard;
 mod peer;
 mod vectors;
 

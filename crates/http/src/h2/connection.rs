@@ -105,7 +105,7 @@ impl<S: Service> Engine<S> {
             source = Source::Empty;
         }
         // Whole frames that wait for our output, or for memory, are no fault of the peer.
-        let is_part = turn == Turn::Part || !source.rest().is_empty() && http2.codec.is_part_next(source.rest());
+        let is_part = turn == Turn::Part || http2.codec.is_part_next(source.rest());
         http2.since.frame = if is_part { http2.since.frame.or(Some(now)) } else { None };
         core.adapt(&mut http2);
         core.pump(&mut http2);
@@ -165,7 +165,9 @@ impl<S: Service> Engine<S> {
                 }
             };
             if consumed > 0 {
-                http2.since.frame = None;
+                if !http2.codec.is_in_block() {
+                    http2.since.frame = None;
+                }
                 if ::core::mem::take(&mut is_refused) {
                     core.shed_for_room(Shed::Head);
                 }

@@ -1,10 +1,11 @@
 //! Header blocks: a new stream with its request, trailers of one that is there, and whether a new one is let in.
 
+use super::long::LongBlock;
 use super::{Admission, Connection, Going, Input, need};
 use crate::Error;
 use crate::h1::{FIELDS_CEILING, FieldSlot, Sink};
 use crate::h2::event::{Event, Failure, Step, Storage};
-use crate::h2::frame::{FrameHeader, flag, kind};
+use crate::h2::frame::{FRAME_HEADER_BYTES, FrameHeader, flag, kind};
 use crate::h2::request::{self, Judged};
 use crate::h2::stream::{Receiving, Transition, find, find_free};
 use crate::h2::{ErrorCode, Stream, StreamKey, StreamState, block};
@@ -27,10 +28,15 @@ impl Connection {
         let found = match block::locate(header, input, &self.limits)? {
             block::Located::Need(bytes) => return Ok(need(bytes)),
             block::Located::Whole(found) => found,
+            block::Located::Long(first) => {
+                let padding = FRAME_HEADER_BYTES + header.len - first.end;
+                self.guard.overhead(first.start + padding, now_ms)?;
+                self.input = Input::LongBlock(LongBlock::new(header, first.len(), padding));
+                return Ok(Step { consumed: first.start, event: Event::Progress });
+            }
         };
         let is_new = header.stream > self.last_id;
-        let is_unwanted = is_new && self.admission == Admission::Refuse;
-        let slot = if is_new && !is_unwanted && self.live < self.streams_max {
+        let slot = if is_new && self.admission == Admission::Ask && self.live < self.streams_max {
             find_free(storage.streams, header.stream)
         } else {
             None
@@ -56,27 +62,48 @@ impl Connection {
         self.guard.overhead(found.consumed - found.block_bytes, now_ms)?;
         let self_dependent = found.depends_on == Some(header.stream);
         let event = if is_new {
-            self.admission = Admission::Ask;
-            self.last_id = header.stream;
-            if self.going != Going::Final {
-                self.processed_id = header.stream;
-            }
-            match slot {
-                _ if self.going == Going::Final => Ok(Event::Progress),
-                // Not the peer's fault, so it does not count.
-                _ if is_unwanted => {
-                    self.given_up.note(header.stream);
-                    self.put_reset(header.stream, ErrorCode::RefusedStream, out)?;
-                    Ok(Event::Progress)
-                }
-                None => Err(Failure::Stream(header.stream, Error::StreamRefused)),
-                _ if self_dependent => Err(Failure::Stream(header.stream, Error::SelfDependency)),
-                Some(key) => self.request(key, (list, &marks, block), ends, storage, out, now_ms),
+            match (self.begin_stream(header.stream, out)?, slot) {
+                (Begun::PassedOver, _) => Ok(Event::Progress),
+                (Begun::Served, None) => Err(Failure::Stream(header.stream, Error::StreamRefused)),
+                (Begun::Served, _) if self_dependent => Err(Failure::Stream(header.stream, Error::SelfDependency)),
+                (Begun::Served, Some(key)) => self.request(key, (list, &marks, block), ends, storage, out, now_ms),
             }
         } else {
             self.trailers(header.stream, list, ends, storage)
         };
         event.map(|event| Step { consumed: found.consumed, event })
+    }
+
+    /// A new stream, of which the block is there: whether it is served.
+    pub(super) fn begin_stream<S: Sink + ?Sized>(&mut self, id: u32, out: &mut S) -> Result<Begun, Failure> {
+        debug_assert!(id > self.last_id);
+        let admission = std::mem::replace(&mut self.admission, Admission::Ask);
+        self.last_id = id;
+        if self.going == Going::Final {
+            return Ok(Begun::PassedOver);
+        }
+        self.processed_id = id;
+        if admission == Admission::Refuse {
+            // Not the peer's fault, so it does not count.
+            self.given_up.note(id);
+            self.put_reset(id, ErrorCode::RefusedStream, out)?;
+            return Ok(Begun::PassedOver);
+        }
+        Ok(Begun::Served)
+    }
+
+    /// A request that was understood, but is not wanted: an answer says more than a reset.
+    pub(super) fn refuse<S: Sink + ?Sized>(
+        &mut self,
+        id: u32,
+        error: Error,
+        ends: bool,
+        storage: &mut Storage<'_>,
+        out: &mut S,
+        now_ms: u64,
+    ) -> Result<(), Failure> {
+        self.guard.reset(&self.limits, now_ms)?;
+        self.answer_refused(id, error.status(), ends, storage, out)
     }
 
     fn decode(
@@ -113,9 +140,7 @@ impl Connection {
         let judged = match judged {
             Ok(judged) => judged,
             Err(error @ (Error::HeadTooLarge | Error::ExpectationUnknown | Error::MethodTooLong)) => {
-                // Understood, but not wanted: an answer says more than a reset.
-                self.guard.reset(&self.limits, now_ms)?;
-                self.answer_refused(key.id, error.status(), ends, storage, out)?;
+                self.refuse(key.id, error, ends, storage, out, now_ms)?;
                 return Ok(Event::Progress);
             }
             Err(error) => return Err(Failure::Stream(key.id, error)),
@@ -139,7 +164,13 @@ impl Connection {
     }
 
     /// A header block on a stream that is not new.
-    fn trailers(&mut self, id: u32, list: List, ends: bool, storage: &mut Storage<'_>) -> Result<Event, Failure> {
+    pub(super) fn trailers(
+        &mut self,
+        id: u32,
+        list: List,
+        ends: bool,
+        storage: &mut Storage<'_>,
+    ) -> Result<Event, Failure> {
         let key = find(storage.streams, id);
         let state = key.map_or(StreamState::Closed, |key| storage.streams[usize::from(key.slot)].state);
         let Some(key) = key.filter(|_| state.can_receive()) else {
@@ -190,11 +221,19 @@ impl Connection {
 
 /// What became of a header block.
 #[derive(Debug)]
-enum List {
+pub(super) enum List {
     Fields(usize),
     Over,
     /// It was a request that was judged before.
     Known(Judged),
+}
+
+/// What becomes of a new stream.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Begun {
+    Served,
+    /// Refused, or behind the last that is served.
+    PassedOver,
 }
 
 fn slots<'s>(storage: &'s Storage<'_>, fields: usize) -> &'s [FieldSlot] {
