@@ -31,7 +31,7 @@
 
 mod callgrind;
 mod check;
-mod client;
+pub(crate) mod client;
 mod criterion;
 mod fanout;
 mod figures;
@@ -40,9 +40,9 @@ pub(crate) mod instructions;
 mod loads;
 mod memory;
 mod pairs;
-mod placement;
+pub(crate) mod placement;
 mod pool;
-mod proc;
+pub(crate) mod proc;
 mod process;
 mod record;
 mod relay;

@@ -31,6 +31,8 @@ pub(crate) enum Step {
     Sim,
     /// The fuzz targets over their corpora and seeded random inputs
     Fuzz,
+    /// Two minutes of mixed load and attacks: nothing grows, leaks or miscounts
+    Soak,
     /// What a request costs, and how that has changed: printed, not judged (needs valgrind)
     Instructions,
     /// The crates with unsafe code under the address sanitizer (needs nightly)
@@ -62,6 +64,7 @@ impl Step {
             Step::Loom => steps::loom(),
             Step::Sim => steps::sim(),
             Step::Fuzz => steps::fuzz(),
+            Step::Soak => steps::soak(),
             Step::Instructions => steps::instructions(),
             Step::Asan => steps::asan(),
         }

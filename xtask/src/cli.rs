@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::ci::{self, Step};
 use crate::conformance::{self, Suite};
-use crate::{bench, fuzz, mutants, sim, tidy};
+use crate::{bench, fuzz, mutants, sim, soak, tidy};
 
 /// Tasks of this repository.
 #[derive(Debug, Parser)]
@@ -30,6 +30,8 @@ enum Command {
     Conformance(ConformanceFlags),
     /// The server and its clients in simulated worlds, a seed each
     Sim(SimFlags),
+    /// A mixed load with attacks for a long time: fails on growth, leaks, or counters that do not agree with the clients'
+    Soak(SoakFlags),
     /// Servers side by side on loopback (needs wrk and h2load), or one of the other measurements
     Bench(BenchFlags),
     #[command(hide = true)]
@@ -80,6 +82,19 @@ pub(crate) struct SimFlags {
     /// Passed on: --of server|relay|fanout, --seeds N, --first S, --seed S (one seed, again), --replay-every N, --threads N
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAG")]
     pub(crate) flags: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SoakFlags {
+    /// How long, on both drivers beside each other
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_080))]
+    pub(crate) minutes: u32,
+    /// On this driver and no other; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(soak::DRIVERS))]
+    pub(crate) driver: Vec<String>,
+    /// What the clients do follows from it; another one each time without it
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -174,6 +189,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Fuzz(flags) => fuzz::run(&flags),
         Command::Mutants(flags) => mutants::run(&flags),
         Command::Sim(flags) => sim::run(&flags),
+        Command::Soak(flags) => soak::run(&flags),
         Command::Conformance(flags) => conformance::run(&flags),
         Command::Bench(flags) => bench::run(&flags),
         Command::BenchLoad(flags) => bench::swarm::run(&flags),

@@ -15,8 +15,10 @@ mod cli;
 mod conformance;
 mod fuzz;
 mod mutants;
+mod random;
 mod repo;
 mod sim;
+mod soak;
 mod tidy;
 
 use std::process::ExitCode;

@@ -92,7 +92,7 @@ fn connections(open_files: u64) -> usize {
 }
 
 /// The whole answer, with its head, of a connection that is closed after it.
-pub(super) fn get(server: SocketAddr, path: &str) -> io::Result<String> {
+pub(crate) fn get(server: SocketAddr, path: &str) -> io::Result<String> {
     let mut stream = Connection::open(Ipv4Addr::LOCALHOST, server)?.stream;
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())?;
     let mut answer = String::new();

@@ -10,7 +10,7 @@ use super::proc;
 
 /// Who runs where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Placement {
+pub(crate) enum Placement {
     /// Servers on one core, the load on another.
     Pinned {
         /// The core of the servers.
@@ -113,7 +113,7 @@ pub(super) fn load_average() -> Option<f64> {
 }
 
 /// What to install when a program is missing that places processes.
-pub(super) fn missing() -> Option<&'static str> {
+pub(crate) fn missing() -> Option<&'static str> {
     let all = ["taskset", "setpriv", "prlimit"].iter().all(|program| {
         let mut command = Command::new(program);
         command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -124,7 +124,7 @@ pub(super) fn missing() -> Option<&'static str> {
 
 /// Lets this program and what it starts have so many files open, as far as the hard limit goes. Who needs them asks
 /// afterwards how many there are, so it is no error if it does not work.
-pub(super) fn raise_open_files(wanted: u64) {
+pub(crate) fn raise_open_files(wanted: u64) {
     let Ok(limit) = proc::OpenFiles::now() else { return };
     if limit.soft < wanted {
         let pid = std::process::id().to_string();

@@ -93,7 +93,7 @@ impl Memory {
 }
 
 /// A figure of `status` that is in kB, such as `VmRSS`, in bytes.
-pub(super) fn status_bytes(pid: u32, name: &str) -> io::Result<u64> {
+pub(crate) fn status_bytes(pid: u32, name: &str) -> io::Result<u64> {
     let label = format!("{name}:");
     let kib = kib(&fs::read_to_string(format!("/proc/{pid}/status"))?, &label).ok_or_else(malformed)?;
     kib.checked_mul(1024).ok_or_else(malformed)

@@ -16,9 +16,9 @@
 mod answer;
 mod connection;
 mod engine;
-pub(super) mod guide;
+pub(crate) mod guide;
 pub(super) mod plan;
-pub(super) mod websocket;
+pub(crate) mod websocket;
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ use crate::cli::{EXIT_FAILED, EXIT_OK, SwarmFlags};
 /// What the process says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// A quarter of the time has gone: the window that counts begins.
     Begin(Tally),
     /// Three quarters.
@@ -44,30 +44,30 @@ pub(super) enum Event {
 
 /// What has happened so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     /// Since the start.
-    pub(super) seconds: f64,
+    pub(crate) seconds: f64,
     /// Answered ones.
-    pub(super) requests: u64,
+    pub(crate) requests: u64,
     /// Of bodies.
-    pub(super) sent_bytes: u64,
-    pub(super) opened: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) opened: u64,
     /// Not opened: refused or timed out.
-    pub(super) refused: u64,
+    pub(crate) refused: u64,
     /// Closed by the server before the plan was done.
-    pub(super) closed: u64,
+    pub(crate) closed: u64,
     /// Answered with something else than 200, or with what is no answer; closed then.
-    pub(super) wrong: u64,
+    pub(crate) wrong: u64,
     /// Neither done nor failed when the time was up.
-    pub(super) unfinished: u64,
+    pub(crate) unfinished: u64,
     /// From the request to the end of its answer; none before the end.
-    pub(super) p50_us: Option<f64>,
-    pub(super) p99_us: Option<f64>,
+    pub(crate) p50_us: Option<f64>,
+    pub(crate) p99_us: Option<f64>,
 }
 
 impl Tally {
     /// What must not happen.
-    pub(super) fn errors(&self) -> u64 {
+    pub(crate) fn errors(&self) -> u64 {
         self.refused + self.closed + self.wrong + self.unfinished
     }
 }

@@ -4,8 +4,9 @@ use std::process::Command;
 
 use super::Outcome;
 use crate::bench::instructions;
+use crate::cli::SoakFlags;
 use crate::tidy::workspace::{Role, Workspace};
-use crate::{fuzz, repo, sim, tidy};
+use crate::{fuzz, repo, sim, soak, tidy};
 
 pub(super) fn fmt() -> Outcome {
     match finish(repo::cargo().args(["fmt", "--all", "--check"])) {
@@ -93,6 +94,17 @@ pub(super) fn fuzz() -> Outcome {
     }
 }
 
+/// `cargo xtask soak` runs for longer.
+pub(super) fn soak() -> Outcome {
+    if let Some(install) = soak::missing() {
+        return Outcome::Skipped(install.to_owned());
+    }
+    match soak::soak(&SoakFlags { minutes: SOAK_MINUTES, driver: Vec::new(), seed: None }) {
+        Ok(()) => Outcome::Passed,
+        Err(what) => Outcome::Failed(what),
+    }
+}
+
 /// Another libc or processor moves the counts: a change is for the reader, and only a program that does not run fails.
 pub(super) fn instructions() -> Outcome {
     if let Some(install) = instructions::missing() {
@@ -155,6 +167,8 @@ fn shown(command: &Command) -> String {
     let words = command.get_args().map(|word| format!(" {}", word.to_string_lossy()));
     format!("{}{}{}", variables.collect::<String>(), program.to_string_lossy(), words.collect::<String>())
 }
+
+const SOAK_MINUTES: u32 = 2;
 
 /// The crates with unsafe code: the address sanitizer watches their tests.
 const ASAN_PACKAGES: [&str; 4] = ["plimsoll-slab", "plimsoll-pool", "plimsoll-reactor", "plimsoll-runtime"];

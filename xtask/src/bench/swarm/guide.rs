@@ -12,7 +12,7 @@ use crate::bench::placement::Placement;
 
 /// The process of the clients. It ends with this value.
 #[derive(Debug)]
-pub(in crate::bench) struct Swarm {
+pub(crate) struct Swarm {
     child: Child,
     events: Receiver<Event>,
     deadline: Instant,
@@ -20,7 +20,7 @@ pub(in crate::bench) struct Swarm {
 
 impl Swarm {
     /// Starts the clients of a load, for so many seconds if it is a profile, and with one `part`th of its connections.
-    pub(in crate::bench) fn start(
+    pub(crate) fn start(
         load: &str,
         server: SocketAddr,
         seconds: Option<u32>,
@@ -52,7 +52,7 @@ impl Swarm {
     }
 
     /// What the clients say next; an error if they end before, or take too long.
-    pub(in crate::bench) fn next(&self) -> Result<Event, String> {
+    pub(crate) fn next(&self) -> Result<Event, String> {
         self.events.recv_timeout(self.deadline.saturating_duration_since(Instant::now())).map_err(|error| match error {
             RecvTimeoutError::Timeout => "the clients take too long".to_owned(),
             RecvTimeoutError::Disconnected => "the clients ended before they were done".to_owned(),

@@ -3,13 +3,13 @@
 //! All connections send the same key and the same mask: that costs a server as much as any other, and a floor can know the answer.
 
 /// The request for a WebSocket at this target.
-pub(in crate::bench) fn handshake(target: &str) -> Vec<u8> {
+pub(crate) fn handshake(target: &str) -> Vec<u8> {
     let fields = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n";
     format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}Sec-WebSocket-Key: {KEY}\r\n\r\n").into_bytes()
 }
 
 /// A binary message of so many bytes, masked; below 65,536.
-pub(in crate::bench) fn message(bytes: usize) -> Vec<u8> {
+pub(crate) fn message(bytes: usize) -> Vec<u8> {
     let mut frame = vec![0x82];
     match u8::try_from(bytes) {
         Ok(short @ ..126) => frame.push(0x80 | short),
@@ -24,14 +24,14 @@ pub(in crate::bench) fn message(bytes: usize) -> Vec<u8> {
 }
 
 /// Whether a head is the answer to the handshake.
-pub(in crate::bench) fn is_accepted(head: &[u8]) -> bool {
+pub(crate) fn is_accepted(head: &[u8]) -> bool {
     let head = String::from_utf8_lossy(head).to_ascii_lowercase();
     head.starts_with("http/1.1 101 ")
         && head.contains(&format!("sec-websocket-accept: {ACCEPT}\r\n").to_ascii_lowercase())
 }
 
 /// The head of a whole data frame without a mask, and the length of its payload. `None`: more of it is needed.
-pub(in crate::bench) fn frame(input: &[u8]) -> Result<Option<(usize, u64)>, Unexpected> {
+pub(crate) fn frame(input: &[u8]) -> Result<Option<(usize, u64)>, Unexpected> {
     match *input {
         [first, ..] if first != 0x81 && first != 0x82 => Err(Unexpected),
         [_, len @ ..126, ..] => Ok(Some((2, len.into()))),
@@ -43,7 +43,7 @@ pub(in crate::bench) fn frame(input: &[u8]) -> Result<Option<(usize, u64)>, Unex
 
 /// Something else than a data frame of a server, or one of 64 KiB and more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::bench) struct Unexpected;
+pub(crate) struct Unexpected;
 
 /// The example of RFC 6455 1.3, and its answer.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
