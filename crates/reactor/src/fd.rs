@@ -1,7 +1,9 @@
 //! Descriptors: who owns one may close it, and who borrows one may use it.
 //!
-//! **I-OPEN**: a number that an operation or a call of the system names is that of the file it was meant for: a [`FdRef`] borrows its [`Fd`], which only
-//! a close takes; and what is in flight when its descriptor is closed is not done by the number any more.
+//! **I-OPEN**: a number that an operation or a call of the system names is that of the file it was meant for. Up to its start an operation borrows the
+//! [`Fd`], which only a close takes. What is in flight when its descriptor is closed, and may have to be done later by the number, is found by the close
+//! in a list or a queue and ended, or has the [`Life`] of the descriptor with it, which has ended then. Entries in the kernel's queue are handed over
+//! before the close.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -63,7 +65,7 @@ impl Fd {
     /// Lends the descriptor to an operation or a call.
     #[inline]
     pub const fn at(&self) -> FdRef<'_> {
-        FdRef { raw: self.0, owner: PhantomData }
+        FdRef { raw: self.0.to_ne_bytes(), life: Life::UNNOTED, owner: PhantomData }
     }
 
     /// Its number.
@@ -86,8 +88,31 @@ impl fmt::Debug for Fd {
 /// A descriptor on loan from its [`Fd`]: it can be used and not closed.
 #[derive(Clone, Copy)]
 pub struct FdRef<'fd> {
-    raw: i32,
+    raw: [u8; 4],
+    life: Life,
     owner: PhantomData<&'fd Fd>,
+}
+
+/// Which of the descriptors that have had a number one after the other. For a driver to note in what it has in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Life([u8; 3]);
+
+impl Life {
+    /// It is not noted: nothing will be done by the number after a close.
+    pub(crate) const UNNOTED: Self = Self([0; 3]);
+    /// There was no memory to note it.
+    pub(crate) const UNKNOWN: Self = Self([0xff; 3]);
+
+    pub(crate) const fn new(number: u32) -> Self {
+        debug_assert!(number < 1 << 24, "24 bits");
+        let [a, b, c, _] = number.to_le_bytes();
+        Self([a, b, c])
+    }
+
+    pub(crate) const fn get(self) -> u32 {
+        let Self([a, b, c]) = self;
+        u32::from_le_bytes([a, b, c, 0])
+    }
 }
 
 /// A descriptor inside this crate, where nothing keeps it open but I-OPEN.
@@ -97,25 +122,34 @@ impl Number {
     /// The descriptor with this number. Only for numbers that the system, or the simulated kernel, has handed out.
     pub(crate) const fn from_raw(raw: i32) -> Self {
         assert!(raw >= 0, "a descriptor is not negative");
-        Self { raw, owner: PhantomData }
+        Self { raw: raw.to_ne_bytes(), life: Life::UNNOTED, owner: PhantomData }
     }
 
     /// Makes it somebody's to close: it must be nobody's so far.
     pub(crate) const fn owned(self) -> Fd {
-        Fd(self.raw)
+        Fd(self.raw())
     }
 }
 
 impl FdRef<'_> {
+    pub(crate) const fn life(self) -> Life {
+        self.life
+    }
+
+    pub(crate) fn set_life(&mut self, life: Life) {
+        self.life = life;
+    }
+
     /// Its number.
+    #[inline]
     pub const fn raw(self) -> i32 {
-        self.raw
+        i32::from_ne_bytes(self.raw)
     }
 
     /// The same for what is in flight, which the driver ends with the descriptor.
     #[inline]
     pub(crate) const fn detached(self) -> Number {
-        FdRef { raw: self.raw, owner: PhantomData }
+        FdRef { raw: self.raw, life: self.life, owner: PhantomData }
     }
 }
 
@@ -135,7 +169,7 @@ impl PartialOrd for FdRef<'_> {
 
 impl Ord for FdRef<'_> {
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        self.raw.cmp(&other.raw)
+        self.raw().cmp(&other.raw())
     }
 }
 
@@ -147,6 +181,6 @@ impl Hash for FdRef<'_> {
 
 impl fmt::Debug for FdRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "fd{}", self.raw)
+        write!(f, "fd{}", self.raw())
     }
 }

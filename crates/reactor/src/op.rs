@@ -33,7 +33,7 @@ use core::fmt;
 use plimsoll_pool::Lease;
 use plimsoll_slab::Key;
 
-use crate::fd::Number;
+use crate::fd::{Life, Number};
 use crate::{Fd, FdRef, Received, SharedBytes};
 
 /// What the owner of an operation gave along to recognise its completion; the driver does not look into it.
@@ -160,11 +160,12 @@ pub enum Op<'fd> {
         /// Which half.
         how: Shutdown,
     },
-    /// Closes a descriptor. Accepts and receives in flight on it must have been cancelled or given up before: on io_uring they may be made
-    /// again by the descriptor's number, which may be another file's by then. Builds with debug assertions check that there. What waits
-    /// in the driver itself ends with `ECANCELED` on all drivers. `Ok(0)`.
+    /// Closes a descriptor. What is in flight on it is best cancelled or given up before, accepts and receives in any case, which builds with debug
+    /// assertions check on io_uring: what the kernel has there keeps the file open until it ends. What has still to be done on the descriptor after its
+    /// close, as a send for which there was no room, ends with `ECANCELED` on all drivers: at once, or when it would have gone on; none acts on
+    /// another file that has got the number. `Ok(0)`.
     Close {
-        /// The descriptor; it must not be used again.
+        /// The descriptor.
         fd: Fd,
     },
     /// Waits for readiness. `Ok(0)`.
@@ -259,6 +260,24 @@ impl<'fd> Op<'fd> {
     /// The same, for the time that it is in flight.
     pub(crate) fn number(&self) -> Option<Number> {
         self.descriptor().map(FdRef::detached)
+    }
+
+    /// Notes which life of its descriptor it belongs to. A close is not done by its number later.
+    pub(crate) fn set_life(&mut self, life: Life) {
+        match self {
+            Self::Accept { listener: fd }
+            | Self::Receive { fd }
+            | Self::ReceiveInto { fd, .. }
+            | Self::Send { fd, .. }
+            | Self::Connect { fd, .. }
+            | Self::Shutdown { fd, .. }
+            | Self::Poll { fd, .. }
+            | Self::Stat { fd, .. }
+            | Self::ReadAt { fd, .. }
+            | Self::WriteAt { fd, .. }
+            | Self::Fsync { fd, .. } => fd.set_life(life),
+            Self::Close { .. } | Self::Open { .. } => {}
+        }
     }
 
     /// The operation as it is in its slot.

@@ -8,8 +8,8 @@ use super::entry::{Entry, Kind};
 use super::late::Late;
 use super::ring::{Patience, Submitted};
 use super::watch::Watches;
-use super::{StarvedCancels, Uring, queue};
-use crate::fd::Number;
+use super::{StarvedCancels, UnknownLives, Uring, queue};
+use crate::fd::{Life, Number};
 use crate::op::Op;
 use crate::slots::{Slot, Slots};
 use crate::sys;
@@ -58,6 +58,9 @@ impl Uring {
     /// A descriptor is about to be closed: what waits here for its turn is ended, because it would act on whatever has
     /// the number by then. The owners of what is with the kernel must have asked for its end.
     pub(crate) fn closes(&mut self, fd: Number, slots: &mut Slots) {
+        if self.unknown_lives == UnknownLives::Some {
+            self.revoke_unknown(fd, slots);
+        }
         let ended = &mut self.ended;
         let may_try = self.watches.is_queued(fd);
         for (waiting, may_be) in [(&mut self.starved, true), (&mut self.backlog, true), (&mut self.readable, may_try)] {
@@ -76,6 +79,20 @@ impl Uring {
         }
         if let Some(name) = watch {
             self.end_watch(name);
+        }
+    }
+
+    /// Ends the operations on a descriptor whose life was not noted, by a look at all in flight. At the memory line only.
+    fn revoke_unknown(&mut self, fd: Number, slots: &mut Slots) {
+        self.unknown_lives = UnknownLives::None;
+        for key in slots.keys() {
+            let slot = slots.get_mut(key).expect("just listed");
+            let Some(other) = slot.op.number().filter(|number| number.life() == Life::UNKNOWN) else { continue };
+            if other == fd {
+                slot.state = slot.state.cancelled();
+            } else {
+                self.unknown_lives = UnknownLives::Some;
+            }
         }
     }
 

@@ -115,6 +115,9 @@ impl Uring {
         match step {
             Step::Done(result) => Some(Raw { key, result, received: None }),
             Step::Received(bytes) => Some(Raw { key, result: Ok(bytes.len() as u32), received: Some(bytes) }),
+            Step::Wait | Step::Call if !self.is_wanted(slots.get(key).expect("in flight")) => {
+                Some(Raw { key, result: Err(Errno::CANCELED), received: None })
+            }
             Step::Wait => {
                 self.place(key, Form::Wait, slots);
                 None
@@ -131,6 +134,11 @@ impl Uring {
         }
     }
 
+    /// Whether an operation may be done by its descriptor's number now: its end was not asked for, and the number is no other file's.
+    fn is_wanted(&self, slot: &Slot) -> bool {
+        !slot.state.is_cancelled() && slot.op.number().is_none_or(|fd| self.watches.is_open(fd))
+    }
+
     /// What the end of its wait means for an operation.
     fn waited(&mut self, slot: &Slot, result: Result<u32, Errno>) -> Step {
         if let Err(errno) = result {
@@ -138,7 +146,7 @@ impl Uring {
         }
         match slot.op {
             // The kernel tells the end of a wait for bytes when anything comes, also an urgent byte that is not part of the stream.
-            Op::Poll { fd, interest: Interest::Readable } if !slot.state.is_cancelled() => {
+            Op::Poll { fd, interest: Interest::Readable } if self.is_wanted(slot) => {
                 match sys::poll_now(fd, libc::POLLIN) {
                     Ok(0) => Step::Wait,
                     Ok(_) => Step::Done(Ok(0)),
@@ -146,9 +154,8 @@ impl Uring {
                 }
             }
             Op::Poll { .. } => Step::Done(Ok(0)),
-            // Its descriptor may be closed, and the number another file's.
-            _ if slot.state.is_cancelled() => Step::Done(Err(Errno::CANCELED)),
-            Op::Accept { listener } => match sys::accept(listener, false) {
+            _ if !self.is_wanted(slot) => Step::Done(Err(Errno::CANCELED)),
+            Op::Accept { listener } => match self.accept_now(listener) {
                 Ok(Some(fd)) => Step::Done(Ok(fd.raw() as u32)),
                 Ok(None) => Step::Wait,
                 Err(errno) => Step::Done(Err(errno)),
@@ -176,8 +183,7 @@ impl Uring {
         };
         match &slot.op {
             Op::Receive { fd } => self.received(*fd, count, taken, slot.state),
-            // Its descriptor may be closed, and the number another file's.
-            Op::Connect { .. } | Op::Shutdown { .. } if !is_wanted => Step::Done(Err(Errno::CANCELED)),
+            Op::Connect { .. } | Op::Shutdown { .. } if !self.is_wanted(slot) => Step::Done(Err(Errno::CANCELED)),
             Op::Connect { fd, address } => match sys::connect(*fd, address) {
                 Err(Errno(libc::EINPROGRESS)) => Step::Wait,
                 result => Step::Done(result.map(|()| 0)),

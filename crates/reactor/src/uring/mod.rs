@@ -55,7 +55,7 @@ use io_uring::cqueue;
 use plimsoll_pool::{Charge, Pool};
 use plimsoll_slab::Key;
 
-use crate::fd::Number;
+use crate::fd::{Life, Number};
 use crate::net::{ListenOptions, SocketKind};
 use crate::op::{Errno, Op};
 use crate::slots::Slots;
@@ -70,7 +70,7 @@ use watch::{Begin, Watches};
 
 pub(crate) use probe::probe;
 
-/// Bytes that this driver keeps of a descriptor with receives, beside its operations in flight.
+/// Bytes that this driver keeps of a descriptor with operations, beside those in flight.
 pub const WATCH_BYTES: usize = watch::WATCH_BYTES;
 
 /// The io_uring driver of one worker.
@@ -92,6 +92,7 @@ pub(crate) struct Uring {
     /// Operations that were cancelled while the kernel did not have them.
     ended: Queue,
     starved_cancels: StarvedCancels,
+    unknown_lives: UnknownLives,
     /// What has to be done when the kernel has taken what is queued.
     late: LateList,
     /// Completions that were taken out of the queue because it overflowed, in order, before those in the queue; and the
@@ -116,6 +117,13 @@ enum Bell {
 /// Whether some of the starved receives have been cancelled since the last turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StarvedCancels {
+    None,
+    Some,
+}
+
+/// Whether there may be operations in flight for which there was no memory to note the life of their descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UnknownLives {
     None,
     Some,
 }
@@ -155,6 +163,7 @@ impl Uring {
             tries: 0,
             ended: Queue::default(),
             starved_cancels: StarvedCancels::None,
+            unknown_lives: UnknownLives::None,
             late: LateList::default(),
             spill: VecDeque::new(),
             spill_charge: None,
@@ -167,8 +176,28 @@ impl Uring {
     }
 
     pub(crate) fn start(&mut self, key: Key, slots: &mut Slots) {
-        let form = Form::first(&slots.get(key).expect("placed before it is started").op);
+        let op = &mut slots.get_mut(key).expect("placed before it is started").op;
+        let form = Form::first(op);
+        match op {
+            // It ends the life, and is not done by the number later.
+            Op::Close { .. } => {}
+            // It is found by its descriptor's record.
+            Op::Receive { .. } if self.receiver.group().is_none() => {}
+            _ => self.note_life(op),
+        }
         self.place(key, form, slots);
+    }
+
+    /// Notes which life of its descriptor an operation belongs to, which may be done by the number once more.
+    fn note_life(&mut self, op: &mut Op<'static>) {
+        let Some(fd) = op.number() else { return };
+        match self.watches.life(fd) {
+            Some(life) => op.set_life(life),
+            None => {
+                op.set_life(Life::UNKNOWN);
+                self.unknown_lives = UnknownLives::Some;
+            }
+        }
     }
 
     /// Queues an operation for the kernel, behind those that wait for that already.
@@ -198,7 +227,12 @@ impl Uring {
                     }
                     return is_pushed;
                 }
-                Begin::Alone => return self.ring.push(&Entry::wait(key, &slot.op)),
+                Begin::Alone => {
+                    if fd.life() == Life::UNNOTED {
+                        self.note_life(&mut slot.op);
+                    }
+                    return self.ring.push(&Entry::wait(key, &slot.op));
+                }
             },
             // What comes meanwhile is no news.
             Op::ReceiveInto { fd, .. } => self.unwatch_idle(fd),
@@ -352,16 +386,31 @@ impl Uring {
     }
 
     pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Number, Error> {
-        sys::listen(address, options, true)
+        let fd = sys::listen(address, options, true)?;
+        self.opened(fd);
+        Ok(fd)
     }
 
     /// Not blocking, for [`Op::Connect`].
     pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Number, Errno> {
-        sys::socket(kind, true)
+        let fd = sys::socket(kind, true)?;
+        self.opened(fd);
+        Ok(fd)
     }
 
     pub(crate) fn accept_now(&mut self, listener: Number) -> Result<Option<Number>, Errno> {
-        sys::accept(listener, false)
+        let accepted = sys::accept(listener, false)?;
+        if let Some(fd) = accepted {
+            self.opened(fd);
+        }
+        Ok(accepted)
+    }
+
+    /// The system has handed out this number: what was known of it is of a descriptor that was closed behind the driver's back.
+    pub(super) fn opened(&mut self, fd: Number) {
+        if let (Some(name), _) = self.watches.forget(fd) {
+            self.end_watch(name);
+        }
     }
 }
 

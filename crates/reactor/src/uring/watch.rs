@@ -1,4 +1,5 @@
-//! Who waits for bytes on a descriptor, and the readiness that the kernel told of and nobody has used up.
+//! What is known of a descriptor: who waits for bytes on it, the readiness that the kernel told of and nobody has used up, and which life of its
+//! number this is.
 //!
 //! The kernel watches a descriptor from its first receive until it is closed: one entry that stays, instead of one for each receive. It tells when
 //! something comes, not while something is there; what it told is remembered here. Each of its tells costs a completion, whether a receive is there
@@ -6,8 +7,14 @@
 //!
 //! ```text
 //!   word 0: 24 bits the receive that waits, plus one | 8 bits flags
-//!   word 1: which watch of the descriptor this is, so that what an earlier one told is not believed
+//!   word 1: 24 bits the life of the descriptor | 8 bits which watch of it this is
 //! ```
+//!
+//! A life begins with the first operation of a descriptor and ends with its close. An operation that may be done by the number once more has its
+//! life with it, so that it does not act on another file after a close: I-OPEN of [`fd`](crate::fd). Lives are counted over all descriptors of the driver, in
+//! 24 bits that go round: an operation could be taken for another's only if it was still in flight, uncancelled, on a descriptor that was closed, after exactly
+//! 16,777,214 more descriptors, with the last of them under the same number. A watch is told from earlier ones by its own number and the
+//! lower bits of the life: what an earlier one told would be believed for once, and the receive would find nothing.
 #![forbid(unsafe_code)]
 
 use plimsoll_pool::Pool;
@@ -15,7 +22,7 @@ use plimsoll_slab::Key;
 
 use super::entry::Kind;
 use crate::descriptors::Descriptors;
-use crate::fd::Number;
+use crate::fd::{Life, Number};
 
 /// Bytes that a watched descriptor costs, beside its operation slot.
 pub(super) const WATCH_BYTES: usize = 2 * size_of::<u32>();
@@ -67,18 +74,49 @@ pub(super) enum Told {
 /// The watches of a driver.
 pub(super) struct Watches {
     table: Descriptors<2>,
-    /// Counts watches.
-    count: u32,
+    /// The last life that has begun: 0 to `lives_max`.
+    lives: u32,
+    lives_max: u32,
 }
 
 impl Watches {
     pub(super) fn new(pool: &Pool) -> Self {
-        Self { table: Descriptors::new(pool), count: 0 }
+        Self { table: Descriptors::new(pool), lives: 0, lives_max: LIVES_MAX }
+    }
+
+    /// One whose lives go round sooner.
+    #[cfg(test)]
+    pub(super) fn with_lives_max(pool: &Pool, lives_max: u32) -> Self {
+        Self { lives_max, ..Self::new(pool) }
+    }
+
+    /// The life of an open descriptor; `None` when there is no memory to note it.
+    #[inline]
+    pub(super) fn life(&mut self, fd: Number) -> Option<Life> {
+        let [_, word] = self.table.get(fd);
+        if word & LIFE != 0 {
+            return Some(Life::new(word & LIFE));
+        }
+        self.table.reserve(fd).ok()?;
+        let word = self.next_life();
+        self.table.set(fd, [0, word]);
+        Some(Life::new(word))
+    }
+
+    fn next_life(&mut self) -> u32 {
+        self.lives = if self.lives == self.lives_max { 1 } else { self.lives + 1 };
+        self.lives
+    }
+
+    /// Whether the descriptor has not been closed since its life was noted. Also when it was not: a close finds the operation by other means.
+    #[inline]
+    pub(super) fn is_open(&self, fd: Number) -> bool {
+        matches!(fd.life(), Life::UNNOTED | Life::UNKNOWN) || self.table.get(fd)[1] & LIFE == fd.life().get()
     }
 
     /// A receive, the operation at `index`, begins.
     pub(super) fn begin(&mut self, fd: Number, index: u32) -> Begin {
-        let [state, count] = self.table.get(fd);
+        let [state, word] = self.table.get(fd);
         // One at a time waits or tries by this record: that tells a close whether one is queued.
         if state & (WAITER | QUEUED) != 0 {
             return Begin::Alone;
@@ -87,20 +125,22 @@ impl Watches {
             if self.table.reserve(fd).is_err() {
                 return Begin::Alone;
             }
-            return Begin::Watch(name(fd, self.count.wrapping_add(1)));
+            let word = if word & LIFE == 0 { self.next_life() } else { word.wrapping_add(TURN) };
+            return Begin::Watch(name(fd, word));
         }
         if state & (READABLE | ENDED) != 0 {
             return Begin::Try;
         }
-        self.table.set(fd, [state | (index + 1), count]);
+        self.table.set(fd, [state | (index + 1), word]);
         Begin::Wait
     }
 
     /// The kernel was asked to watch, as [`begin`](Self::begin) said; the operation at `index` waits.
     pub(super) fn watched(&mut self, fd: Number, index: u32) {
-        self.count = self.count.wrapping_add(1);
-        debug_assert_eq!(self.table.get(fd)[0] & (WAITER | QUEUED), 0, "as `begin` has found it");
-        self.table.set(fd, [WATCHED | (index + 1), self.count]);
+        let [state, word] = self.table.get(fd);
+        debug_assert_eq!(state & (WAITER | QUEUED), 0, "as `begin` has found it");
+        let word = if word & LIFE == 0 { self.lives } else { word.wrapping_add(TURN) };
+        self.table.set(fd, [WATCHED | (index + 1), word]);
     }
 
     /// The kernel could not be asked to watch, as [`begin`](Self::begin) said.
@@ -112,14 +152,14 @@ impl Watches {
     /// What the kernel told of the watch `key`, and whether it goes on watching.
     pub(super) fn told(&mut self, key: Key, events: u32, goes_on: bool) -> Told {
         let fd = Number::from_raw(key.index() as i32);
-        let [mut state, count] = self.table.get(fd);
-        if state & WATCHED == 0 || count & GENERATION != key.generation() {
+        let [mut state, word] = self.table.get(fd);
+        if state & WATCHED == 0 || generation(word) != key.generation() {
             return Told::Nobody;
         }
         if state & (WAITER | QUEUED) == 0 && goes_on {
             if state & UNHEARD != 0 {
-                self.table.set(fd, [0, 0]);
-                return Told::TooMuch(name(fd, count));
+                self.table.set(fd, [0, word]);
+                return Told::TooMuch(name(fd, word));
             }
             state |= UNHEARD;
         }
@@ -131,8 +171,8 @@ impl Watches {
             state &= !WATCHED;
         }
         let waiter = state & WAITER;
-        let [state, count] = if goes_on { [state & !WAITER, count] } else { [state & QUEUED, 0] };
-        self.table.set(fd, [state, count]);
+        let state = if goes_on { state & !WAITER } else { state & QUEUED };
+        self.table.set(fd, [state, word]);
         match waiter.checked_sub(1) {
             Some(index) => Told::Waiter(index),
             None => Told::Nobody,
@@ -141,10 +181,10 @@ impl Watches {
 
     /// Remembers whether a receive of the descriptor is in the list of those that try, if it is watched.
     pub(super) fn set_queued(&mut self, fd: Number, is_queued: bool) {
-        let [state, count] = self.table.get(fd);
+        let [state, word] = self.table.get(fd);
         if state & (WATCHED | QUEUED) != 0 {
             let state = if is_queued { (state | QUEUED) & !UNHEARD } else { state & !QUEUED };
-            self.table.set(fd, [state, count]);
+            self.table.set(fd, [state, word]);
         }
     }
 
@@ -155,24 +195,24 @@ impl Watches {
 
     /// A receive has found nothing.
     pub(super) fn used_up(&mut self, fd: Number) {
-        let [state, count] = self.table.get(fd);
-        self.table.set(fd, [state & !(READABLE | ENDED), count]);
+        let [state, word] = self.table.get(fd);
+        self.table.set(fd, [state & !(READABLE | ENDED), word]);
     }
 
     /// A receive brought less than there was room for: there is nothing more, unless the end is there.
     pub(super) fn cut_short(&mut self, fd: Number) {
-        let [state, count] = self.table.get(fd);
+        let [state, word] = self.table.get(fd);
         if state & (READABLE | ENDED) == READABLE {
-            self.table.set(fd, [state & !READABLE, count]);
+            self.table.set(fd, [state & !READABLE, word]);
         }
     }
 
     /// Forgets that the operation at `index` waits; whether it did.
     pub(super) fn withdraw(&mut self, fd: Number, index: u32) -> bool {
-        let [state, count] = self.table.get(fd);
+        let [state, word] = self.table.get(fd);
         let waits = state & WAITER == index + 1;
         if waits {
-            self.table.set(fd, [state & !WAITER, count]);
+            self.table.set(fd, [state & !WAITER, word]);
         }
         waits
     }
@@ -182,35 +222,43 @@ impl Watches {
         self.table.pages_held()
     }
 
-    /// Forgets the descriptor unless a receive waits. Gives the name of the watch that has to end.
+    /// Forgets the watch of an open descriptor unless a receive waits. Gives the name of the watch that has to end.
     pub(super) fn forget_idle(&mut self, fd: Number) -> Option<u64> {
-        let [state, _] = self.table.get(fd);
-        if state & (WAITER | QUEUED) != 0 {
+        let [state, word] = self.table.get(fd);
+        if state & (WAITER | QUEUED) != 0 || state & WATCHED == 0 {
             return None;
         }
-        let (watch, _) = self.forget(fd);
-        watch
+        self.table.set(fd, [0, word]);
+        Some(name(fd, word))
     }
 
-    /// Forgets the descriptor. Gives the name of the watch that has to end, and the operation that waits.
+    /// Forgets a descriptor that is closed, and ends its life. Gives the name of the watch that has to end, and the operation that waits.
     pub(super) fn forget(&mut self, fd: Number) -> (Option<u64>, Option<u32>) {
-        let [state, count] = self.table.get(fd);
-        if state == 0 {
+        let [state, word] = self.table.get(fd);
+        if [state, word] == [0, 0] {
             return (None, None);
         }
         self.table.set(fd, [0, 0]);
-        let watch = (state & WATCHED != 0).then(|| name(fd, count));
+        let watch = (state & WATCHED != 0).then(|| name(fd, word));
         (watch, (state & WAITER).checked_sub(1))
     }
 }
 
 /// The user data of a watch.
-fn name(fd: Number, count: u32) -> u64 {
-    u64::from(Kind::Watch.number()) << 56 | u64::from(count & GENERATION) << 32 | fd.raw() as u64
+fn name(fd: Number, word: u32) -> u64 {
+    u64::from(Kind::Watch.number()) << 56 | u64::from(generation(word)) << 32 | fd.raw() as u64
 }
 
-/// What of the count a key keeps.
-const GENERATION: u32 = (1 << 24) - 1;
+/// What a key keeps of a watch: which of the descriptor's it is, and the lower bits of the life.
+fn generation(word: u32) -> u32 {
+    (word >> 24) << 16 | word & 0xffff
+}
+
+/// The life, in the second word of a record.
+const LIFE: u32 = (1 << 24) - 1;
+/// One more watch, in the second word of a record.
+const TURN: u32 = 1 << 24;
+const LIVES_MAX: u32 = Life::UNKNOWN.get() - 1;
 
 #[cfg(test)]
 mod tests {
@@ -289,9 +337,72 @@ mod tests {
         assert_eq!(watches.told(key, READ, true), Told::Nobody);
         let Told::TooMuch(name) = watches.told(key, READ, true) else { panic!("twice unheard") };
         assert_eq!(Kind::of(name), Some((Kind::Watch, key)));
-        assert_eq!(watches.table.pages_held(), 0);
         assert_eq!(watches.told(key, READ, true), Told::Nobody, "what was under way");
+        assert_ne!(watch(&mut watches, 3), key);
+        watches.forget(FD);
+        assert_eq!(watches.table.pages_held(), 0);
+    }
+
+    /// A descriptor with the life that it has now.
+    fn noted(watches: &mut Watches, fd: Number) -> Number {
+        let mut noted = fd;
+        noted.set_life(watches.life(fd).unwrap());
+        noted
+    }
+
+    #[test]
+    fn a_life_ends_with_its_descriptor_and_with_nothing_else() {
+        let mut watches = watches();
+        let first = noted(&mut watches, FD);
+        assert_eq!(first.life(), watches.life(FD).unwrap());
+        let key = watch(&mut watches, 1);
+        assert_eq!(watches.told(key, READ, true), Told::Waiter(1));
+        assert_eq!(watches.told(key, READ, true), Told::Nobody);
+        assert!(matches!(watches.told(key, READ, true), Told::TooMuch(_)));
+        let key = watch(&mut watches, 2);
+        assert_eq!(watches.told(key, 0, false), Told::Waiter(2));
         watch(&mut watches, 3);
+        assert!(watches.withdraw(FD, 3) && watches.forget_idle(FD).is_some());
+        assert!(watches.is_open(first), "whatever became of its watches");
+        watches.forget(FD);
+        assert!(!watches.is_open(first));
+        let second = noted(&mut watches, FD);
+        assert!(watches.is_open(second) && !watches.is_open(first));
+        assert!(watches.is_open(FD), "not noted");
+    }
+
+    /// Lives go round: an operation is taken for another's after as many as there are, and not before.
+    #[test]
+    fn lives_go_round() {
+        const LIVES: u32 = 3;
+        let pool = Pool::new(&Budget::new(MemoryLimit::mib(8)), PoolConfig::default()).unwrap();
+        let mut watches = Watches::with_lives_max(&pool, LIVES);
+        let first = noted(&mut watches, FD);
+        for turn in 1..3 * LIVES {
+            watches.forget(FD);
+            assert!(!watches.is_open(first), "no life is that of a closed descriptor");
+            // By the first receive, or by another operation.
+            if turn % 2 == 0 {
+                watch(&mut watches, turn);
+            }
+            let other = noted(&mut watches, FD);
+            assert!((1..=LIVES).contains(&other.life().get()));
+            assert_eq!(watches.is_open(first), turn % LIVES == 0, "turn {turn}");
+        }
+    }
+
+    /// What an earlier one of so many watches told is believed for once: the receive finds nothing.
+    #[test]
+    fn watches_of_a_life_go_round() {
+        let mut watches = watches();
+        let life = watches.life(FD).unwrap();
+        let first = watch(&mut watches, 0);
+        for turn in 1..=256 {
+            assert!(watches.withdraw(FD, turn - 1) && watches.forget_idle(FD).is_some());
+            let key = watch(&mut watches, turn);
+            assert_eq!(key == first, turn == 256, "turn {turn}");
+            assert_eq!(watches.life(FD), Some(life));
+        }
     }
 
     #[test]

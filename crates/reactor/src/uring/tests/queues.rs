@@ -253,6 +253,54 @@ fn a_send_behind_a_full_queue_reaches_nobody_else() {
     assert_eq!(for_stranger, b"");
 }
 
+/// Operations that were not given up before their descriptor was closed, without memory to note which life of the number they belong to.
+#[test]
+fn what_waits_on_a_closed_descriptor_reaches_nobody_else_without_memory_either() {
+    let Ok(mode) = probe() else { return };
+    let Some(mut bench) = Bench::new(mode, &TINY) else { return };
+    let (mut client, fd) = bench.connection();
+    let (mut other_client, other) = bench.connection();
+    let Some(mut bare) = Bare::new(&bench, mode) else { return };
+    let warm = bare.start(Op::Shutdown { fd: Number::from_raw(1 << 20), how: Shutdown::Both });
+    bare.give_up(warm);
+    bare.settle();
+    let lease = bench.room(100);
+    let other_lease = bench.room(100);
+    let empty = Pool::new(&Budget::new(MemoryLimit::mib(1)), PoolConfig::default()).unwrap();
+    let mut held = Vec::new();
+    for class in plimsoll_pool::Class::ALL.into_iter().rev() {
+        while let Ok(lease) = empty.try_acquire_class(class, Kind::Buffers) {
+            held.push(lease);
+        }
+    }
+    bare.uring.watches = Watches::new(&empty);
+    let closed = bare.start(Op::ReceiveInto { fd, lease });
+    let stays = bare.start(Op::ReceiveInto { fd: other, lease: other_lease });
+    bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
+    assert!(bare.uring.next(&mut bare.slots).is_none(), "both wait");
+    assert_eq!(bare.uring.unknown_lives, UnknownLives::Some);
+    bare.uring.enter(Wait::No, &mut bare.slots).unwrap();
+    bare.close(fd);
+    assert_eq!(bare.uring.unknown_lives, UnknownLives::Some, "one is left");
+
+    let _reset_or_not = client.write_all(b"late");
+    other_client.write_all(b"for the other").unwrap();
+    let mut ended = Vec::new();
+    let deadline = sys::now() + PATIENCE;
+    while ended.len() < 2 {
+        assert!(sys::now() < deadline);
+        bare.uring.enter(Wait::Until(deadline), &mut bare.slots).unwrap();
+        while let Some(raw) = bare.uring.next(&mut bare.slots) {
+            ended.push((raw.key, raw.result));
+            bare.slots.finish(raw).expect("it was in flight");
+        }
+    }
+    ended.sort_by_key(|(key, _)| *key != closed);
+    assert_eq!(ended, [(closed, Err(Errno::CANCELED)), (stays, Ok(13))]);
+    bare.close(other);
+    assert_eq!(bare.uring.unknown_lives, UnknownLives::None);
+}
+
 #[test]
 fn what_was_put_off_is_done_at_the_end() {
     let Some(mut bench) = Bench::new(ReceiveMode::Poll, &TINY) else { return };
@@ -287,14 +335,16 @@ fn a_watch_that_could_not_be_begun_leaves_no_page() {
     let (mut client, fd) = bench.connection();
     let Some(mut bare) = Bare::new(&bench, ReceiveMode::Poll) else { return };
     bare.stop_taking();
+    // Of what fills the queue.
+    let pages = bare.uring.watches.pages_held();
     bare.start(Op::Receive { fd });
-    assert_eq!((bare.uring.backlog.len(), bare.uring.watches.pages_held()), (1, 0));
+    assert_eq!((bare.uring.backlog.len(), bare.uring.watches.pages_held()), (1, pages));
     client.write_all(b"heard").unwrap();
     bare.uring.ring.takes_nothing = false;
     bare.settle();
-    assert_eq!(bare.uring.watches.pages_held(), 1);
+    assert_eq!(bare.uring.watches.pages_held(), pages + 1);
     bare.close(fd);
-    assert_eq!(bare.uring.watches.pages_held(), 0);
+    assert_eq!(bare.uring.watches.pages_held(), pages);
 }
 
 /// A peer that goes on sending while its handler is slow.
