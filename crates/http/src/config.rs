@@ -67,7 +67,7 @@ pub struct Config {
     /// How long exchanges may run on after the stop. Default 10 s.
     pub drain_timeout: Duration,
     /// Milliseconds for which a connection without a request stays open after the stop, so that a request which is on its way is answered (with
-    /// `Connection: close`) and not lost. Then its write side is ended, and it lingers for [`linger_timeout`](Self::linger_timeout) at most. At most a day;
+    /// `Connection: close`) and not lost; counted anew from each request that comes to its worker meanwhile. Then its write side is ended, and it lingers for [`linger_timeout`](Self::linger_timeout) at most. At most a day;
     /// 0 ends it at once. Default 1,000.
     pub stop_idle_ms: u32,
     /// How old a connection may get: the first answer after that closes it, and one that is parked is closed. `None` for no end. Default `None`.

@@ -17,7 +17,7 @@ use plimsoll_codec::h1::{
 use plimsoll_pool::{Permit, PoolBox};
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::Table;
-use plimsoll_runtime::{OverBudget, Pool};
+use plimsoll_runtime::{Instant, OverBudget, Pool};
 use plimsoll_slab::Key;
 
 use crate::config::{Config, HalfClose};
@@ -78,6 +78,8 @@ pub(crate) struct Core {
     date: Cell<(u64, [u8; DATE_BYTES])>,
     /// The runtime has been asked to stop; as of this turn.
     stopping: Cell<bool>,
+    /// When a request came last after that.
+    asked_at: Cell<Option<Instant>>,
     /// Pieces of work that handlers said must be finished.
     must_finish: Cell<u32>,
     /// Connections that are being refused.
@@ -151,6 +153,7 @@ impl Core {
             current: Cell::new(None),
             date: Cell::new((0, date::format(0))),
             stopping: Cell::new(false),
+            asked_at: Cell::new(None),
             must_finish: Cell::new(0),
             refused: Cell::new(0),
             recheck: Cell::new(false),
@@ -334,6 +337,17 @@ impl Core {
     /// How long what is on its way at the stop is waited for.
     pub(crate) fn stop_idle(&self) -> Duration {
         Duration::from_millis(self.config.stop_idle_ms.into())
+    }
+
+    /// What is left of that since a connection asked for something after the stop: while some do, the turn of others may come, too.
+    pub(crate) fn stop_idle_left(&self) -> Duration {
+        let until = self.asked_at.get().map(|asked| asked + self.stop_idle());
+        until.map_or(Duration::ZERO, |until| until.since(plimsoll_runtime::now()))
+    }
+
+    /// A request came after the stop.
+    pub(crate) fn asked_after_stop(&self) {
+        self.asked_at.set(Some(plimsoll_runtime::now()));
     }
 
     /// How full the process is.

@@ -36,8 +36,10 @@ pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
     let deadline = plimsoll_runtime::now() + engine.core.config.drain_timeout;
     let mut out_of_time = sleep_until(deadline);
     engine.begin_stop();
-    let mut handshakes = sleep(HANDSHAKES_FOR);
-    while engine.has_connections() && !engine.turn_until(&mut handshakes).await {}
+    let mut at_least = sleep(HANDSHAKES_MIN);
+    while !engine.turn_until(&mut at_least).await {}
+    let mut at_most = sleep(HANDSHAKES_MAX);
+    while engine.has_connections() && !engine.turn_until(&mut at_most).await {}
     engine.core.table.borrow_mut().stop_accepting();
     while !engine.is_drained() {
         if engine.turn_until(&mut out_of_time).await {
@@ -47,9 +49,10 @@ pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
     engine.core.tell_of_the_last_refusals();
 }
 
-/// So long after the stop connections are still taken in whose handshake had begun, while there are others that are waited for anyway. Their clients may have
-/// sent a request already, which the listener's close would lose.
-const HANDSHAKES_FOR: Duration = Duration::from_millis(100);
+/// So long after the stop connections are still taken in whose handshake had begun: their clients may have sent a request already, which the close of the
+/// listener would lose. At least: as long as it takes on this machine. At most: while there are others, which are waited for anyway.
+const HANDSHAKES_MIN: Duration = Duration::from_millis(2);
+const HANDSHAKES_MAX: Duration = Duration::from_millis(100);
 
 /// So long the events of others may wait for the handlers of bodies that come fast.
 const GIVES_WAY_FOR: Duration = Duration::from_millis(5);
@@ -373,6 +376,10 @@ impl<S: Service> Engine<S> {
                 return self.look_after(key);
             }
             Some(Connection::Parked { .. }) if !sending && core.is_stopping() => {
+                let left = core.stop_idle_left();
+                if !left.is_zero() {
+                    return table.schedule(key, left);
+                }
                 // What it brings as it ends is answered, see [`unarmed`](Self::unarmed).
                 table.schedule(key, core.config.linger_timeout);
                 return table.cancel_receive(key);

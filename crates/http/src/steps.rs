@@ -360,6 +360,9 @@ impl<S: Service> Engine<S> {
         if is_last {
             active.exchange.close_after();
         }
+        if self.core.is_stopping() {
+            self.core.asked_after_stop();
+        }
         active.method = parsed.method.clone();
         active.version = parsed.version;
         active.sent_bytes = 0;

@@ -6,14 +6,17 @@
 mod rig;
 
 use core::time::Duration;
+use std::io::{Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
 
-use plimsoll_http::{Config, Error, Request, Response, StatusCode};
+use plimsoll_http::{Config, Error, Request, Response, Server, StatusCode};
 use plimsoll_runtime::net::TcpStream;
-use plimsoll_runtime::{Result, Spawner, sleep, spawn, timeout};
+use plimsoll_runtime::{MemoryLimit, Result, Spawner, sleep, spawn, timeout};
 
 use rig::frames::{ACK, Client, DATA, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, SETTINGS, frame, get};
+use rig::threads::{PATIENCE, under_line};
 use rig::{in_simulation, on_each, read, serve};
 
 const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -136,7 +139,9 @@ fn behind_an_answer_that_had_begun_there_is_another() {
 #[test]
 fn who_asks_nothing_is_ended_in_order() {
     on_each("idle at the stop", async || {
-        let server = serve(Config { stop_idle_ms: 0, ..Config::default() }, path)?;
+        let hour = Duration::from_secs(3_600);
+        let config = Config { stop_idle_ms: 0, linger_timeout: hour, drain_timeout: hour, ..Config::default() };
+        let server = serve(config, path)?;
         let mut clients = Vec::new();
         for _ in 0..20 {
             let mut client = TcpStream::connect(server.address).await?;
@@ -147,6 +152,11 @@ fn who_asks_nothing_is_ended_in_order() {
         let stopped = spawn(server.stop())?;
         for mut client in clients {
             assert_eq!(read(&mut client, None).await?, "", "an end of file, no reset");
+            // What it sends all the same is taken: there is no reset behind the end either.
+            for _ in 0..2 {
+                client.send_bytes(GET).await?;
+                sleep(Duration::from_millis(3)).await;
+            }
         }
         stopped.await.expect("no panic")
     });
@@ -174,6 +184,32 @@ fn a_stop_takes_no_longer_than_it_waits_and_lingers() {
             Ok(())
         });
     }
+}
+
+#[test]
+fn while_others_ask_there_is_time_to_ask() {
+    in_simulation("slow clients at the stop", async || {
+        let server = serve(Config::default(), path)?;
+        let mut clients = Vec::new();
+        for _ in 0..6 {
+            let mut client = TcpStream::connect(server.address).await?;
+            client.send_bytes(GET).await?;
+            read(&mut client, Some(b"/a")).await?;
+            clients.push(client);
+        }
+        let mut silent = clients.pop().expect("there are six");
+        let begin = plimsoll_runtime::now();
+        let stopped = spawn(server.stop())?;
+        for mut client in clients {
+            sleep(Duration::from_millis(700)).await;
+            check_last(&last_of(&mut client).await?);
+        }
+        assert_eq!(read(&mut silent, None).await?, "", "in order");
+        let told_ms = (plimsoll_runtime::now() - begin).as_millis();
+        assert!((4_500..5_200).contains(&told_ms), "a second after the last that asked: {told_ms} ms");
+        drop(silent);
+        stopped.await.expect("no panic")
+    });
 }
 
 #[test]
@@ -301,6 +337,45 @@ fn those_who_connect_as_the_listener_closes_are_served_or_not_connected() {
         assert_eq!(read(&mut parked, None).await?, "");
         drop(parked);
         stopped.await.expect("no panic")
+    });
+}
+
+#[test]
+fn who_connects_for_each_request_is_answered_or_refused() {
+    const CLIENTS: usize = 32;
+    const ANSWERS_BEFORE_THE_STOP: u32 = 500;
+    under_line("connects of threads", MemoryLimit::mib(32), async |_runtime| {
+        let server = Server::bind("127.0.0.1:0")?;
+        let (address, stop) = (server.local_addr(), Spawner::current());
+        let clients = move || {
+            let answered = AtomicU32::new(0);
+            let client = || {
+                while let Ok(mut stream) = std::net::TcpStream::connect(address) {
+                    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+                    stream.write_all(b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").expect("it is sent");
+                    let mut answer = String::new();
+                    stream.read_to_string(&mut answer).expect("no reset");
+                    check_last(&answer);
+                    if answered.fetch_add(1, Ordering::Relaxed) == ANSWERS_BEFORE_THE_STOP {
+                        stop.stop();
+                    }
+                }
+            };
+            thread::scope(|scope| {
+                let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
+                clients.into_iter().for_each(|client| client.join().expect("every request is answered"));
+            });
+            answered.into_inner()
+        };
+        let clients = thread::spawn(clients);
+        server.serve(path).await?;
+        // The listener is closed by the turns of this thread.
+        while !clients.is_finished() {
+            sleep(Duration::from_millis(5)).await;
+        }
+        let answered = clients.join().expect("every request is answered");
+        assert!(answered > ANSWERS_BEFORE_THE_STOP, "{answered} were answered");
+        Ok(())
     });
 }
 

@@ -40,6 +40,28 @@ pub(crate) fn accept_many_at_once(bench: &mut Bench) {
     }
 }
 
+/// Who has connected is accepted, who connects later is not answered: until the listener is closed, and then refused.
+pub(crate) fn refused_connects(bench: &mut Bench) {
+    let (listener, address) = bench.listen();
+    let (early, connect) = bench.start_connect(address);
+    assert_eq!(bench.answer(connect).result, Ok(0));
+    bench.driver.refuse_connects(listener).expect("a filter");
+    let (late, connect) = bench.start_connect(address);
+    bench.settle();
+    assert!(bench.is_waiting(connect), "nobody answers it");
+    let server = bench.driver.accept_now(listener).expect("an accept").expect("it waits in the queue");
+    assert_eq!(bench.driver.accept_now(listener), Ok(None), "the other one is not there");
+    // What a connection that came out of it is sent passes the filter.
+    assert_eq!(bench.driver.send_now(early, b"hello"), Ok(5));
+    bench.settle();
+    assert_eq!(bench.driver.discard_now(server, 100), Ok(5));
+    bench.close(listener);
+    assert_eq!(bench.answer(connect).errno(), libc::ECONNREFUSED, "it has tried again");
+    for fd in [early, late, server] {
+        bench.close(fd);
+    }
+}
+
 pub(crate) fn address_in_use(bench: &mut Bench) {
     let (listener, address) = bench.listen_with(&ListenOptions { reuse_port: true, ..ListenOptions::default() });
     for reuse_port in [false, true] {

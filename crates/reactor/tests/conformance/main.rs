@@ -48,7 +48,7 @@ cases! {
         socket_options, shared_bytes;
     ends: end_of_file, end_behind_data, half_close, reset_seen_by_receive, send_after_reset, gone_after_both_halves,
         end_in_the_middle_of_a_full_receive;
-    listeners: connection_refused, accept_many_at_once, address_in_use, joined_listeners, several_accepts;
+    listeners: connection_refused, accept_many_at_once, address_in_use, joined_listeners, refused_connects, several_accepts;
     polls: poll_readable, poll_writable, poll_peer_closed, poll_listener, poll_after_a_partial_receive,
         two_polls_on_one_descriptor;
     cancels: cancel_accept, cancel_receives, cancel_send, cancel_connect, cancel_polls, cancel_file_operations,
