@@ -22,6 +22,7 @@ fn each_value_out_of_range_is_named() {
         ("send_timeout", Config { send_timeout: long, ..base() }),
         ("linger_timeout", Config { linger_timeout: zero, ..base() }),
         ("drain_timeout", Config { drain_timeout: long, ..base() }),
+        ("stop_idle_ms", Config { stop_idle_ms: 86_400_001, ..base() }),
         ("proxy_header_timeout", Config { proxy_header_timeout: zero, ..base() }),
         ("handler_timeout", Config { handler_timeout: Some(zero), ..base() }),
         ("connection_age_max", Config { connection_age_max: Some(zero), ..base() }),
