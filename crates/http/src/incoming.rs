@@ -103,8 +103,13 @@ impl Core {
 
     /// Whether what nobody has read of a body, as its answer begins, will be read and dropped, so that the connection goes on behind it. The answer's
     /// head says which it is: a client sends its next request only where it finds a server.
-    pub(crate) fn will_drain(&self, active: &Active) -> bool {
-        least_unread(active).is_ok_and(|bytes| bytes <= u64::from(self.config.drain_bytes_max))
+    pub(crate) fn will_drain(&self, active: &Active, is_whole: bool) -> bool {
+        // A handler that streams its answer most likely goes on to read.
+        let unread = match active.decoder.remaining() {
+            None if is_whole => least_unread(active),
+            left => Ok(left.unwrap_or_else(|| active.decoder.contiguous())),
+        };
+        unread.is_ok_and(|bytes| bytes <= u64::from(self.config.drain_bytes_max))
     }
 
     /// Decodes what was received as far as it goes. The data of all chunks is moved together, unless memory is short: what was moved cannot be put
@@ -161,7 +166,7 @@ impl Core {
     }
 }
 
-/// So many bytes at least are still to be read of a body: those of a length, or in chunks those that have come or were announced.
+/// So many bytes at least are still to be read of a body in chunks: those that have come or were announced.
 ///
 /// # Errors
 ///

@@ -116,7 +116,9 @@ fn an_answer_to_a_body_over_the_limit_says_close_and_arrives() {
                 format!("POST /{path} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n").into_bytes();
             announced.extend(b"61a81\r\n");
             announced.extend([b'b'; 100_000]);
-            for bytes in [request(path, "", 400_001), announced] {
+            // A handler that streams its answer may go on to read: how long chunks are is not looked at then.
+            let announced = (path != "pieces").then_some(announced);
+            for bytes in announced.into_iter().chain([request(path, "", 400_001)]) {
                 let answer = talk(server.address, &[&bytes], None).await?;
                 assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{path}: {answer}");
                 assert!(answer.contains("\r\nConnection: close\r\n"), "{path}: {answer}");
