@@ -44,7 +44,12 @@ impl<const WORDS: usize> Descriptors<WORDS> {
     }
 
     /// Makes sure that [`set`](Self::set) has room for the descriptor.
+    ///
+    /// # Panics
+    ///
+    /// When it is a simulated one.
     pub(crate) fn reserve(&mut self, fd: Number) -> Result<(), OverBudget> {
+        assert!(fd.raw() >= 0, "a descriptor of a simulated kernel, in use with a driver of the real one");
         let (page, _) = Self::place(fd);
         if page >= self.pages.len() {
             self.grow_directory(page + 1)?;

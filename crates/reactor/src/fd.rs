@@ -68,7 +68,7 @@ impl Fd {
         FdRef { raw: self.0.to_ne_bytes(), life: Life::UNNOTED, owner: PhantomData }
     }
 
-    /// Its number.
+    /// Its number. That of a simulated kernel is negative, so that no call of the system takes it for a file of the process.
     pub const fn raw(&self) -> i32 {
         self.0
     }
@@ -118,10 +118,12 @@ impl Life {
 /// A descriptor inside this crate, where nothing keeps it open but I-OPEN.
 pub(crate) type Number = FdRef<'static>;
 
+/// What is added to the numbers of a simulated kernel: far from all that the system has a meaning for.
+pub(crate) const SIMULATED: i32 = i32::MIN;
+
 impl Number {
     /// The descriptor with this number. Only for numbers that the system, or the simulated kernel, has handed out.
     pub(crate) const fn from_raw(raw: i32) -> Self {
-        assert!(raw >= 0, "a descriptor is not negative");
         Self { raw: raw.to_ne_bytes(), life: Life::UNNOTED, owner: PhantomData }
     }
 
@@ -181,6 +183,7 @@ impl Hash for FdRef<'_> {
 
 impl fmt::Debug for FdRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "fd{}", self.raw())
+        let raw = self.raw();
+        write!(f, "fd{}", if raw < 0 { raw - SIMULATED } else { raw })
     }
 }

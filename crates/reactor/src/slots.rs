@@ -7,6 +7,9 @@
 //! **I-FILLED**: a backend that reports `Ok(n)` for an operation that fills a lease has written (or the kernel has) the first `n` bytes of the
 //! lease's spare room.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use plimsoll_pool::{Kind, Lease, OverBudget, Pool};
@@ -112,7 +115,12 @@ pub(crate) struct Slots {
 
 impl Slots {
     pub(crate) fn new() -> Self {
-        Self { table: Slab::new(CHUNKS_MAX) }
+        Self::with_chunks_max(CHUNKS_MAX)
+    }
+
+    /// A table of at most so many pages.
+    fn with_chunks_max(chunks_max: u32) -> Self {
+        Self { table: Slab::new(chunks_max) }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -11,9 +11,10 @@ use std::sync::{Mutex, PoisonError};
 
 use plimsoll_pool::{Budget, MemoryLimit, Pool, PoolConfig};
 use plimsoll_reactor::op::Shutdown;
+use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_reactor::{
     Blocking, BlockingConfig, Driver, DriverChoice, DriverConfig, Errno, Fd, Interest, ListenOptions, Op, Payload,
-    SendBytes, Token, Wait,
+    SendBytes, SocketKind, SocketOption, Token, Wait,
 };
 
 /// What became of the shutdown before its descriptor was closed.
@@ -228,6 +229,27 @@ fn a_shutdown_never_hits_a_later_connection() {
             }
         }
         reuses
+    });
+}
+
+/// A simulated kernel counts from three, too.
+#[test]
+fn a_simulated_descriptor_is_no_file_of_the_process() {
+    on_each_driver(|driver| {
+        let world = World::new(SimConfig::new(1));
+        let mut simulated =
+            Driver::simulated(&world, &DriverConfig::default(), &driver.pool().clone()).expect("there is room");
+        for _ in 0..64 {
+            let fd = simulated.socket(SocketKind::Tcp4).expect("a socket");
+            assert!(fd.raw() < 0, "{fd:?}");
+            assert_eq!(driver.send_now(fd.at(), b"x"), Err(Errno(libc::EBADF)));
+            assert_eq!(driver.set_option(fd.at(), SocketOption::NoDelay(true)), Err(Errno(libc::EBADF)));
+            assert_eq!(driver.shutdown_now(fd.at(), Shutdown::Both), Err(Errno(libc::EBADF)));
+            assert_eq!(driver.local_address(fd.at()), Err(Errno(libc::EBADF)));
+            assert!(!driver.is_readable_now(fd.at()));
+            simulated.close_now(fd);
+        }
+        1
     });
 }
 

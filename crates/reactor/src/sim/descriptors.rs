@@ -8,7 +8,7 @@ use super::files::OpenFile;
 use super::listeners::Listener;
 use super::sockets::Socket;
 use crate::Errno;
-use crate::fd::Number;
+use crate::fd::{Number, SIMULATED};
 
 /// What a descriptor stands for.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct Descriptors {
 }
 
 /// 0, 1 and 2 are taken in any process.
-const FIRST: i32 = 3;
+const FIRST: i32 = SIMULATED + 3;
 
 impl Descriptors {
     pub(crate) const fn new(max: u32) -> Self {

@@ -254,6 +254,10 @@ fn whole_seconds(duration: Duration) -> Duration {
 }
 
 fn with_socket<R>(fd: Number, call: impl FnOnce(&Socket) -> std::io::Result<R>) -> Result<R, Errno> {
+    if fd.raw() < 0 {
+        // Of a simulated kernel.
+        return Err(Errno(libc::EBADF));
+    }
     // SAFETY: I-NUMBER: not -1, and borrowed for one call.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd.raw()) };
     Ok(call(&SockRef::from(&borrowed))?)

@@ -7,6 +7,7 @@ use plimsoll_pool::Lease;
 
 use super::*;
 use crate::SocketKind;
+use crate::mio::table::Entry;
 use crate::mio::{Mio, RETRY_DELAY_MIN};
 use crate::slots::Slots;
 
@@ -135,6 +136,36 @@ fn a_connect_that_fails_at_the_line_says_why() {
         assert_eq!(refused.result, Err(Errno(libc::ECONNREFUSED)), "freed: {is_freed}");
         driver.close_now(fd.owned());
     }
+}
+
+/// File operations of a descriptor are counted in 16 bits: one more is refused, and there is room again when one has ended.
+#[test]
+fn a_descriptor_has_so_many_file_operations() {
+    let bench = Bench::new();
+    let config = DriverConfig::default();
+    let mut mio = Mio::new(&config, &bench.pool, bench.driver.doorbell(), &bench.blocking).expect("the line is wide");
+    let mut slots = Slots::new();
+    let fd = Number::from_raw(std::fs::File::open("/proc/self/status").expect("it exists").into_raw_fd());
+    mio.watch.table.reserve(fd).expect("the line is wide");
+    let mut results = Vec::new();
+    for jobs in [u16::MAX, u16::MAX - 1] {
+        let entry = mio.watch.table.get(fd);
+        mio.watch.table.set(fd, Entry { jobs, ..entry });
+        let lease = bench.pool.try_acquire(100, Kind::Buffers).expect("the line is wide");
+        let key = slots.insert(&bench.pool, Op::ReadAt { fd, lease, offset: 0 }, Token(1)).expect("the line is wide");
+        mio.start(key, &mut slots);
+        while slots.len() > 0 {
+            mio.enter(Wait::Until(mio.now() + Duration::from_secs(20)), &mut slots).expect("a wait");
+            while let Some(raw) = mio.next(&mut slots) {
+                results.push(raw.result.is_ok());
+                assert!(raw.result.is_ok() || raw.result == Err(Errno::AGAIN), "{:?}", raw.result);
+                slots.finish(raw).expect("it was in flight");
+            }
+        }
+        assert_eq!(mio.watch.table.get(fd).jobs, jobs);
+    }
+    assert_eq!(results, [false, true]);
+    sys::close(fd).expect("it is open");
 }
 
 #[test]

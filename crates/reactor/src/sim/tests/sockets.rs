@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use super::{Bench, Done, LATENCY};
-use crate::fd::Number;
+use crate::fd::{Number, SIMULATED};
 use crate::sim::{Fault, Faults, SimConfig};
 use crate::*;
 
@@ -248,10 +248,10 @@ fn closing_ends_what_waits_and_numbers_are_used_again() {
     let results: Vec<_> = all.iter().map(|done| (done.token, done.result)).collect();
     assert_eq!(results, [(1, Err(libc::ECANCELED)), (2, Err(libc::ECANCELED)), (3, Ok(0))]);
     assert_eq!(bench.run(Op::Receive { fd: server }).result, Err(libc::EBADF));
-    let numbers: Vec<i32> = [client, server].map(Number::raw).to_vec();
+    let numbers: Vec<i32> = [client, server].map(|fd| fd.raw() - SIMULATED).to_vec();
     assert_eq!(numbers, [4, 5], "the listener was 3");
     let fresh: Vec<i32> =
-        (0..3).map(|_| bench.driver.socket(SocketKind::Tcp6).expect("a socket").number().raw()).collect();
+        (0..3).map(|_| bench.driver.socket(SocketKind::Tcp6).expect("a socket").raw() - SIMULATED).collect();
     assert_eq!(fresh, [3, 5, 6], "the lowest free number first");
 }
 

@@ -463,6 +463,35 @@ fn a_receive_on_a_worker_thread_never_shows_bytes_of_another() {
     connections.iter().for_each(|(_, fd)| sys::close(*fd).unwrap());
 }
 
+/// The tail of a ring of buffers has 16 bits.
+#[test]
+fn buffers_are_handed_out_more_often_than_the_ring_counts() {
+    let Some(mut bench) = Bench::new(ReceiveMode::Classic, &DriverConfig::default()) else { return };
+    let mut connections = bench.connections(16);
+    let config = DriverConfig { receive_buffers: 1, ..DriverConfig::default() };
+    let Some(uring) = bench.backend(ReceiveMode::Classic, &config) else { return };
+    let mut bare = Bare { uring, slots: Slots::new(), pool: bench.pool.clone() };
+    let mut received = 0_u32;
+    while received < 70_000 {
+        for (index, (client, fd)) in connections.iter_mut().enumerate() {
+            client.write_all(&received.to_le_bytes()).unwrap();
+            let key = bare.insert(Op::Receive { fd: *fd }, index as u32);
+            bare.uring.start(key, &mut bare.slots);
+        }
+        let mut missing = connections.len();
+        while missing > 0 {
+            bare.uring.enter(Wait::Until(sys::now() + PATIENCE), &mut bare.slots).unwrap();
+            while let Some(raw) = bare.uring.next(&mut bare.slots) {
+                assert_eq!(raw.received.as_deref(), Some(&received.to_le_bytes()[..]), "after {received}");
+                bare.slots.finish(raw).unwrap();
+                missing -= 1;
+            }
+        }
+        received += connections.len() as u32;
+    }
+    connections.iter().for_each(|(_, fd)| sys::close(*fd).unwrap());
+}
+
 #[test]
 fn the_end_of_a_stream_may_come_with_a_buffer() {
     for mode in [ReceiveMode::Incremental, ReceiveMode::Classic] {

@@ -99,6 +99,40 @@ fn receive_into_fills_the_room_of_a_lease() {
     });
 }
 
+/// However many operations of files are in flight.
+#[test]
+fn files_take_a_few_threads_of_the_kernel() {
+    in_best_mode(DriverConfig::default(), |bench| {
+        let path = std::env::temp_dir().join(format!("plimsoll-threads-{}", std::process::id()));
+        std::fs::write(&path, vec![1; 1 << 16]).unwrap();
+        let this = std::fs::read_link("/proc/thread-self").unwrap();
+        let name = format!("iou-wrk-{}", this.file_name().unwrap().display());
+        let threads = || {
+            let all = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+            let names = all.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+            names.filter(|other| other.trim_end() == name).count()
+        };
+        let opened = std::fs::File::options().write(true).open(&path).unwrap();
+        let fd = Number::from_raw(std::os::fd::IntoRawFd::into_raw_fd(opened));
+        let mut seen = 0;
+        for _ in 0..20 {
+            // Syncs always run on such threads.
+            for _ in 0..64 {
+                bench.submit(Op::Fsync { fd, data_only: false }, 0);
+            }
+            bench.driver.enter(Wait::No).unwrap();
+            seen = seen.max(threads());
+            for _ in 0..64 {
+                assert_eq!(bench.completion().result, Ok(0));
+                seen = seen.max(threads());
+            }
+        }
+        assert!((1..=5).contains(&seen), "{seen} threads");
+        bench.driver.close_now(fd.owned());
+        std::fs::remove_file(path).unwrap();
+    });
+}
+
 #[test]
 fn send_consumes_what_the_socket_took() {
     in_best_mode(DriverConfig::default(), |bench| {

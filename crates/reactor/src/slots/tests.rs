@@ -1,0 +1,56 @@
+//! The limits of the table of operations, crossed.
+#![forbid(unsafe_code)]
+
+use plimsoll_pool::{Budget, MemoryLimit, PoolConfig};
+
+use super::*;
+use crate::fd::Number;
+use crate::op::Interest;
+
+fn pool() -> Pool {
+    Pool::new(&Budget::new(MemoryLimit::mib(8)), PoolConfig::default()).unwrap()
+}
+
+fn op() -> Op<'static> {
+    Op::Poll { fd: Number::from_raw(7), interest: Interest::Readable }
+}
+
+fn raw(key: Key) -> Raw {
+    Raw { key, result: Ok(0), received: None }
+}
+
+/// The table is full before the budget is: the operation comes back, nothing more is charged, and there is room again when one has ended.
+#[test]
+fn a_full_table_refuses_and_goes_on() {
+    const CHUNKS: u32 = 2;
+    let pool = pool();
+    let mut slots = Slots::with_chunks_max(CHUNKS);
+    let entries = CHUNKS * Slab::<Slot, PoolPage>::ENTRIES_PER_CHUNK;
+    let keys: Vec<Key> = (0..entries).map(|at| slots.insert(&pool, op(), Token(at)).unwrap()).collect();
+    let mut charged = Vec::new();
+    for _ in 0..3 {
+        let Err((_, Op::Poll { fd, .. })) = slots.insert(&pool, op(), Token(0)) else { panic!("it is full") };
+        assert_eq!(fd.raw(), 7, "as it was");
+        charged.push(pool.budget().charged());
+    }
+    assert_eq!(slots.len(), entries as usize);
+    assert!(
+        charged.iter().all(|bytes| *bytes == charged[0]),
+        "the page that was not taken goes back to the pool: {charged:?}"
+    );
+    let last = *keys.last().unwrap();
+    let Some(Finished::Completed(completion)) = slots.finish(raw(last)) else { panic!("it was in flight") };
+    assert_eq!(completion.token, Token(entries - 1));
+    assert!(slots.finish(raw(last)).is_none(), "once");
+    let again = slots.insert(&pool, op(), Token(9)).unwrap();
+    assert_eq!(again.index(), last.index());
+    assert_ne!(again, last, "of another generation");
+}
+
+#[test]
+fn links_reach_to_their_limit() {
+    for index in [0, 1, 255, 256, 65_535, 65_536, Link::INDEX_END - 1] {
+        assert_eq!(Link::to(index).index(), Some(index));
+    }
+    assert_eq!(Link::NONE.index(), None);
+}
