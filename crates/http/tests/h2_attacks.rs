@@ -229,7 +229,7 @@ fn header_blocks_that_never_end_are_cut_off() {
         vec![
             ("small ones", [begun(), continued(1, 10_000)].concat(), End::Farewell(ENHANCE_YOUR_CALM)),
             ("empty ones", [begun(), continued(0, 10_000)].concat(), End::Farewell(ENHANCE_YOUR_CALM)),
-            ("large ones", [begun(), continued(16_000, 4)].concat(), End::Farewell(ENHANCE_YOUR_CALM)),
+            ("large ones", [begun(), continued(16_000, 9)].concat(), End::Farewell(ENHANCE_YOUR_CALM)),
             ("another frame within", [begun(), frame(PING, 0, 0, &[0; 8])].concat(), End::Farewell(PROTOCOL_ERROR)),
             ("one without a beginning", continued(1, 1), End::Farewell(PROTOCOL_ERROR)),
         ]

@@ -7,13 +7,14 @@ mod rig;
 
 use core::time::Duration;
 
-use plimsoll_http::{Config, Error, Request, Response, StatusCode};
+use plimsoll_http::{Config, Error, Request, Response, Shed, StatusCode};
+use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::memory::Level;
-use plimsoll_runtime::{pool, sleep};
+use plimsoll_runtime::{MemoryLimit, Runtime, pool, sleep};
 
 use rig::frames::{
-    ACK, Client, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PING, RST_STREAM, SETTINGS,
-    WINDOW_UPDATE, block, frame, get, is_ended, request, window_update,
+    ACK, Client, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PING,
+    RST_STREAM, SETTINGS, WINDOW_UPDATE, block, frame, get, is_ended, request, window_update,
 };
 use rig::memory::{fill, fill_but, fill_to};
 use rig::{in_simulation, serve};
@@ -279,4 +280,59 @@ fn who_is_let_go_of_gets_what_is_on_its_way_before_the_farewell() {
         assert_eq!(got.last().map(|frame| frame.kind), Some(GOAWAY), "{} frames", got.len());
         server.stop().await
     });
+}
+
+/// Sends the body back as it comes.
+async fn echo(mut req: Request) -> core::result::Result<Response, Error> {
+    let mut out = req.respond(Response::new(StatusCode::OK), None)?;
+    while let Some(chunk) = req.chunk().await? {
+        out.write(chunk).await?;
+    }
+    out.finish().await
+}
+
+/// The bodies that a connection holds wait for windows; those stand behind more of the bodies, for which there is no memory; and what holds the memory is
+/// the connection itself.
+#[test]
+fn a_connection_whose_windows_wait_behind_its_own_bodies_goes_on() {
+    const PART_BYTES: usize = 16_000;
+    let world = World::new(SimConfig::new(11));
+    let simulation = Runtime::builder().memory(MemoryLimit::mib(4)).simulate(&world).expect("it starts");
+    let ended = simulation.block_on(async {
+        let streams: Vec<u32> = (0..32).map(|at| 2 * at + 1).collect();
+        let server = serve(Config::default(), echo)?;
+        let mut client = Client::connect(server.address, &[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 100]).await?;
+        for stream in &streams {
+            client.send(&[post(*stream), frame(DATA, 0, *stream, &[b'e'; PART_BYTES])].concat()).await?;
+            sleep(Duration::from_millis(1)).await;
+        }
+        let got = client.frames(Duration::from_millis(100)).await?;
+        let echoed: usize = got.iter().filter(|frame| frame.kind == DATA).map(|frame| frame.payload.len()).sum();
+        assert_eq!(echoed, 100 * streams.len(), "a hundred bytes of each answer leave");
+        let parts: Vec<u8> = streams[..14].iter().flat_map(|stream| frame(DATA, 0, *stream, &[b'e'; 1_100])).collect();
+        let windows: Vec<u8> = streams.iter().flat_map(|stream| window_update(*stream, 10_000)).collect();
+        let mut held = fill_but(&[16_384]);
+        client.send(&[parts, window_update(0, 1 << 20), windows].concat()).await?;
+        held.extend(fill(1));
+        // Long before anything is over that has waited for memory.
+        sleep(Duration::from_secs(1)).await;
+        let shed = server.counters.totals().shed_total[Shed::Output as usize];
+        assert!((1..8).contains(&shed), "{shed} streams gave way");
+        // The client needs some, too.
+        drop(held);
+        let got = client.frames(Duration::from_secs(2)).await?;
+        assert!(got.iter().all(|frame| frame.kind != GOAWAY), "it lives");
+        let resets: Vec<_> = got.iter().filter(|frame| frame.kind == RST_STREAM).collect();
+        assert!(resets.iter().all(|reset| reset.error_code() == ENHANCE_YOUR_CALM), "{resets:?}");
+        let goes_on = |stream: u32| {
+            let of_stream = got.iter().filter(|frame| (frame.kind, frame.stream) == (DATA, stream));
+            of_stream.map(|frame| frame.payload.len()).sum::<usize>() == 10_000
+        };
+        let going = streams.iter().filter(|stream| goes_on(**stream)).count();
+        assert_eq!((going, resets.len() as u64), (streams.len() - shed as usize, shed), "all others go on");
+        drop(client);
+        server.stop().await
+    });
+    ended.expect("it ends well");
+    assert!(simulation.shutdown().is_clean());
 }

@@ -56,7 +56,8 @@ use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
 use crate::hungry::Want;
 use crate::output::Output;
 use crate::score::Score;
-use streams::{Exchange, Slots};
+pub(crate) use streams::Exchange;
+use streams::Slots;
 
 /// Bytes of a parked HTTP/2 connection, beside those of every parked connection and what is in its tables of HPACK: the codec's state, with its size class.
 pub const HTTP2_PARKED_BYTES: usize = PoolBox::<Http2>::CLASS.bytes();

@@ -50,6 +50,11 @@ impl Http2 {
         self.next_due(core).map(|(until, _)| until.since(now))
     }
 
+    /// Whether it waits for memory, and so is not read, while it has streams that wait for windows of its peer.
+    pub(crate) fn waits_for_itself(&self) -> bool {
+        self.hunger.wanted > 0 && self.slots.exchanges().iter().flatten().any(|exchange| exchange.waits_for_window())
+    }
+
     /// Whether its peer has had so much time to take something of the output, and took nothing.
     pub(crate) fn is_stalled(&self, now: Instant, after: Duration) -> bool {
         self.since.sending.is_some_and(|since| now.since(since) >= after)
@@ -57,6 +62,11 @@ impl Http2 {
 }
 
 impl Exchange {
+    /// Whether its answer could go on if its peer opened a window.
+    pub(crate) fn waits_for_window(&self) -> bool {
+        self.blocked_since.is_some()
+    }
+
     /// Bytes of the pool that it holds; 0 while its handler must finish.
     fn held_bytes(&self) -> usize {
         if self.must_finish > 0 {
@@ -85,10 +95,16 @@ impl Slots {
 impl<S: Service> Engine<S> {
     /// Lets go of the newest streams of a connection until so many bytes are free; how many are. A request that has come whole and is not answered yet
     /// is told 503, other streams are reset (ENHANCE_YOUR_CALM, RFC 9113 7).
-    pub(crate) fn give_up_streams(&mut self, key: Key, mut http2: PoolBox<Http2>, wanted: u64) -> u64 {
+    pub(crate) fn give_up_streams(
+        &mut self,
+        key: Key,
+        mut http2: PoolBox<Http2>,
+        wanted: u64,
+        may_go: impl Fn(&Exchange) -> bool,
+    ) -> u64 {
         let core = Rc::clone(&self.core);
         let weighed = |(slot, exchange): (usize, &Option<PoolBox<Exchange>>)| {
-            let exchange = exchange.as_ref()?;
+            let exchange = exchange.as_ref().filter(|exchange| may_go(exchange))?;
             let stream = StreamKey { slot: slot as u16, id: exchange.id };
             Some((stream, exchange.held_bytes() as u64)).filter(|(_, bytes)| *bytes > 0)
         };

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::connection::{Connection, Deadline, EXCHANGE_BYTES};
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::h2::Exchange;
 use crate::server::Service;
 
 /// Connections looked at in one turn at most.
@@ -93,7 +94,10 @@ impl<S: Service> Engine<S> {
         let Some(heavy) = self.heaviest() else { return };
         // What the peer does not take first, though it cannot be told: an answer has begun.
         let unread = self.let_go_of_host(heavy, true, &mut excess);
-        let others = self.let_go_of_host(heavy, false, &mut excess);
+        let mut others = self.let_go_of_host(heavy, false, &mut excess);
+        if unread + others == 0 {
+            others = self.free_who_waits_for_itself(wanted);
+        }
         if unread + others == 0 {
             return;
         }
@@ -139,12 +143,33 @@ impl<S: Service> Engine<S> {
         let_go
     }
 
+    /// A connection of HTTP/2 that waits for memory is not read, and so are not the windows that its own streams wait for to give theirs back: it would
+    /// wait for itself until its time is over. The newest of those streams go, of one such connection; how many connections that were.
+    fn free_who_waits_for_itself(&mut self, wanted: u64) -> u32 {
+        let core = Rc::clone(&self.core);
+        let places = core.table.borrow().places();
+        for place in (0..places).rev() {
+            let found = {
+                let table = core.table.borrow();
+                let waits =
+                    |key: &Key| matches!(table.get(*key), Some(Connection::Http2(one)) if one.waits_for_itself());
+                table.key_at(place).filter(waits)
+            };
+            let Some(http2) = found.and_then(|key| core.take_http2(key)) else { continue };
+            let key = found.expect("it was taken");
+            if self.give_up_streams(key, http2, wanted, Exchange::waits_for_window) > 0 {
+                return 1;
+            }
+        }
+        0
+    }
+
     /// Lets go of a connection that holds so many bytes, or of enough of its streams; how many bytes that frees.
     pub(crate) fn let_go_of_one(&mut self, key: Key, is_unread: bool, bytes: u64, excess: u64) -> u64 {
         if let Some(http2) = self.core.take_http2(key) {
             let is_stalled = is_unread && http2.is_stalled(plimsoll_runtime::now(), STALLED_AFTER);
             if !is_stalled && http2.has_exchanges() {
-                return self.give_up_streams(key, http2, excess);
+                return self.give_up_streams(key, http2, excess, |_| true);
             }
             self.end_without_room(key, http2, Shed::Output);
             if is_unread && !is_stalled {
