@@ -12,14 +12,16 @@
 use core::fmt;
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
 
 use plimsoll_pool::{Budget, Charge, Kind, contained};
 
+use crate::sync::{Condvar, JoinHandle, Mutex, MutexGuard, wait_timeout};
 use crate::{Doorbell, Instant, sys};
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 /// Sizes of the blocking pool.
@@ -223,7 +225,7 @@ impl Blocking {
                 }
                 left = Duration::MAX;
             }
-            (state, _) = self.shared.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+            (state, _) = wait_timeout(&self.shared.ended, &self.shared.state, state, left);
         }
         let running = state.running;
         let places = core::mem::take(&mut state.places);
@@ -333,10 +335,10 @@ impl Shared {
                 break;
             }
             state.idle += 1;
-            let (woken, timeout) = self.work.wait_timeout(state, idle_timeout).unwrap_or_else(PoisonError::into_inner);
+            let (woken, timed_out) = wait_timeout(&self.work, &self.state, state, idle_timeout);
             state = woken;
             state.idle -= 1;
-            if timeout.timed_out() && state.queue.is_empty() {
+            if timed_out && state.queue.is_empty() {
                 break;
             }
         }

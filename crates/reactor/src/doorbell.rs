@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::sync::{AtomicBool, Ordering};
 use crate::{Error, sys};
 
 /// A bell that ends the wait of one driver, from any thread, as often as wanted; several rings may be heard as one.
@@ -34,7 +34,8 @@ impl Doorbell {
     pub fn ring(&self) {
         match &*self.0 {
             Bell::Event(event) => event.signal(),
-            Bell::Flag(flag) => flag.store(true, Ordering::Release),
+            // A swap, as what silences it: so there is one order of both, in which no ring comes before a silence that it has not seen.
+            Bell::Flag(flag) => _ = flag.swap(true, Ordering::AcqRel),
         }
     }
 
@@ -65,5 +66,29 @@ impl Doorbell {
             Bell::Event(_) => false,
             Bell::Flag(flag) => flag.load(Ordering::Acquire),
         }
+    }
+}
+
+/// For models of those who ring a bell and those who sleep until it rings, instead of a driver.
+#[cfg(loom)]
+#[doc(hidden)]
+impl Doorbell {
+    /// A bell without a driver.
+    pub fn of_model() -> Self {
+        Self::simulated()
+    }
+
+    /// Sleeps until it is rung, as a driver's wait does.
+    pub fn wait(&self) {
+        // Loom sees to it that a load after a yield makes progress, but not to the same for a swap.
+        while !self.is_rung() {
+            loom::thread::yield_now();
+        }
+        self.silence();
+    }
+
+    /// Whether a wait would have ended at once.
+    pub fn was_rung(&self) -> bool {
+        self.silence()
     }
 }

@@ -28,6 +28,7 @@ mod select;
 mod shared;
 pub mod sim;
 mod slots;
+mod sync;
 mod sys;
 mod time;
 mod uring;

@@ -3,13 +3,13 @@
 
 use core::{fmt, mem};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use plimsoll_pool::contained;
 use plimsoll_reactor::Doorbell;
 
 use crate::Error;
+use crate::sync::{AtomicBool, Mutex, Ordering};
 
 /// Closures from other threads that a worker has not taken yet, at most: it takes all of them once a turn.
 pub(crate) const INBOX_JOBS_MAX: usize = 4_096;
@@ -95,3 +95,6 @@ impl Inbox {
         jobs.as_mut().map(mem::take).unwrap_or_default()
     }
 }
+
+#[cfg(all(test, loom))]
+mod models;

@@ -53,6 +53,7 @@ mod shared;
 pub mod signal;
 mod spawn;
 mod stall;
+mod sync;
 mod sys;
 mod task;
 pub mod time;

@@ -2,9 +2,14 @@
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
-use std::thread::{Builder, JoinHandle};
+#[cfg(not(loom))]
+use std::thread::Builder;
+
+#[cfg(loom)]
+use loom::thread::Builder;
 
 use crate::Errno;
+use crate::sync::JoinHandle;
 
 /// Starts a thread with a stack of `stack_bytes` (rounded up to pages by the system).
 pub(crate) fn spawn_thread(

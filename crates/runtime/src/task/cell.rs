@@ -48,12 +48,10 @@
 #![allow(unsafe_code)]
 
 use core::any::{Any, type_name};
-use core::cell::Cell;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, needs_drop, offset_of};
 use core::pin::Pin;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::AtomicU8;
 use core::task::{Context, Poll, Waker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -64,7 +62,7 @@ use super::count::{Count, Side};
 use super::join::JoinError;
 use super::lists::Links;
 use super::remote::{CoreRef, FINISHED, NOTIFIED, free, raw_waker};
-use super::sync::{AtomicPtr, Ordering};
+use crate::sync::{AtomicPtr, AtomicU8, Cell, Life, Ordering};
 
 /// What a panic carries.
 pub(super) type Payload = Box<dyn Any + Send>;
@@ -116,6 +114,8 @@ pub(super) struct Header {
     phase: Cell<Phase>,
     queue: Cell<Queue>,
     interest: Cell<Interest>,
+    /// Used by whoever has the cell by a hold or a reference, ended when its memory is given back.
+    pub(super) life: Life,
 }
 
 /// What depends on the future's type. All functions want a cell of that type (I-TYPE) on its worker's thread (I-OWNER).
@@ -450,6 +450,7 @@ impl<F: Future + 'static> Vacant<F> {
             phase: Cell::new(Phase::Empty),
             queue: Cell::new(Queue::Out),
             interest: Cell::new(Interest::Detached),
+            life: Life::new(),
         };
         // SAFETY: I-FIT: the slot has room for a cell, and it is ours.
         unsafe { cell.write(header) };

@@ -1,7 +1,6 @@
 //! What a worker's tasks share: its lists, its place for wakes from other threads, its bell.
 #![forbid(unsafe_code)]
 
-use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use super::cell::Header;
 use super::count::{Count, Side};
 use super::inject::Inject;
 use super::lists::{Live, Ready};
+use crate::sync::{Cell, Life, THREAD};
 
 /// Ends a worker's sleep, from any thread.
 pub(crate) type Bell = Arc<dyn Fn() + Send + Sync>;
@@ -40,6 +40,8 @@ pub(super) struct Core {
     pub(super) polls: Cell<u64>,
     /// Tasks started so far.
     tasks: Cell<u64>,
+    /// Used by whoever has a cell, ended with the core.
+    pub(super) life: Life,
 }
 
 impl Core {
@@ -56,12 +58,13 @@ impl Core {
             current: Cell::new(0),
             polls: Cell::new(0),
             tasks: Cell::new(0),
+            life: Life::new(),
         }
     }
 
     /// Whether the caller is on the worker's thread.
     pub(super) fn side(&self) -> Side {
-        if THREAD.get() == self.owner { Side::Owner } else { Side::Other }
+        if THREAD.with(Cell::get) == self.owner { Side::Owner } else { Side::Other }
     }
 
     /// Drops the futures of all tasks, in the order of spawning, and of those that are started meanwhile.
@@ -84,17 +87,16 @@ impl Core {
     }
 }
 
-thread_local! {
-    /// The mark of this thread, or 0 if no worker was ever made on it. Unlike the address of something it is never used again, so that a
-    /// thread which comes after a worker's is not taken for it.
-    static THREAD: Cell<u64> = const { Cell::new(0) };
-}
-
+/// Marks that were given out.
 static THREADS: AtomicU64 = AtomicU64::new(0);
 
+/// The mark of this thread, which has none unless a worker was made on it. Unlike the address of something it is never used again, so that a
+/// thread which comes after a worker's is not taken for it.
 fn claim_thread() -> u64 {
-    if THREAD.get() == 0 {
-        THREAD.set(THREADS.fetch_add(1, Ordering::Relaxed) + 1);
-    }
-    THREAD.get()
+    THREAD.with(|thread| {
+        if thread.get() == 0 {
+            thread.set(THREADS.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+        thread.get()
+    })
 }

@@ -14,9 +14,7 @@
 //! by less than that from the number of references that are alive: only references that are alive in that number can reach a limit.
 #![forbid(unsafe_code)]
 
-use core::cell::Cell;
-
-use super::sync::{AtomicI32, Ordering, fence};
+use crate::sync::{AtomicI32, Cell, Ordering, fence};
 
 /// Where a reference is made or dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

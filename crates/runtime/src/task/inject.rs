@@ -18,7 +18,7 @@
 
 use core::ptr::{self, NonNull};
 
-use super::sync::{AtomicPtr, Ordering};
+use crate::sync::{AtomicPtr, Ordering};
 
 /// What became of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

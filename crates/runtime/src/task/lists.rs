@@ -3,9 +3,8 @@
 //! A list holds its tasks like any other [`Task`] handle does, so this file needs no pointers.
 #![forbid(unsafe_code)]
 
-use core::cell::Cell;
-
 use super::cell::Task;
+use crate::sync::Cell;
 
 /// A task's places in the lists of its worker.
 #[derive(Default)]

@@ -27,7 +27,6 @@ mod join;
 mod lists;
 mod remote;
 mod spare;
-mod sync;
 mod tasks;
 #[cfg(all(test, not(loom)))]
 mod tests;

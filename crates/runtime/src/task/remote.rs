@@ -18,7 +18,7 @@ use super::cell::{Header, Task};
 use super::core::{Bell, Core};
 use super::count::Side;
 use super::inject::Pushed;
-use super::sync::Ordering;
+use crate::sync::Ordering;
 
 /// A wake from another thread is on its way: the cell is on the injection stack, or came off it and was not polled since.
 pub(super) const NOTIFIED: u8 = 1;
@@ -49,7 +49,12 @@ unsafe fn cell_of(data: *const ()) -> NonNull<Header> {
 /// The cell is live.
 unsafe fn side_of(cell: NonNull<Header>) -> Side {
     // SAFETY: I-REF: the caller keeps the cell, and the cell its core; both fields are immutable.
-    unsafe { cell.as_ref().core.as_ref().side() }
+    unsafe {
+        cell.as_ref().life.used();
+        let core = cell.as_ref().core.as_ref();
+        core.life.used();
+        core.side()
+    }
 }
 
 unsafe fn clone(data: *const ()) -> RawWaker {
@@ -141,10 +146,25 @@ pub(super) unsafe fn free(cell: NonNull<Header>, side: Side) {
     // with its handle, the links are empty.
     unsafe {
         let core = cell.as_ref().core;
+        cell.as_ref().life.ended();
         drop(Lease::from_raw(cell.cast(), Kind::Tasks));
+        core.as_ref().life.used();
         if core.as_ref().references.remove(side) {
-            drop(Box::from_raw(core.as_ptr()));
+            end_core(core);
         }
+    }
+}
+
+/// Frees a core.
+///
+/// # Safety
+///
+/// No cell is left, and the worker has let go.
+unsafe fn end_core(core: NonNull<Core>) {
+    // SAFETY: I-REF: the caller is the last to have it, and it came from a box.
+    unsafe {
+        core.as_ref().life.ended();
+        drop(Box::from_raw(core.as_ptr()));
     }
 }
 
@@ -208,7 +228,7 @@ impl Drop for CoreRef {
         let last = self.references.merge();
         if last {
             // SAFETY: I-REF: no cell is left, and the worker ends.
-            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+            unsafe { end_core(self.0) };
         }
     }
 }
