@@ -33,6 +33,8 @@ pub(crate) enum Step {
     Fuzz,
     /// Two minutes of mixed load and attacks: nothing grows, leaks or miscounts
     Soak,
+    /// Clients that others wrote, direct and through proxies (those that are installed)
+    Clients,
     /// What a request costs, and how that has changed: printed, not judged (needs valgrind)
     Instructions,
     /// The crates with unsafe code under the address sanitizer (needs nightly)
@@ -65,6 +67,7 @@ impl Step {
             Step::Sim => steps::sim(),
             Step::Fuzz => steps::fuzz(),
             Step::Soak => steps::soak(),
+            Step::Clients => steps::clients(),
             Step::Instructions => steps::instructions(),
             Step::Asan => steps::asan(),
         }

@@ -176,6 +176,9 @@ pub(crate) struct ConformanceFlags {
     /// Compare with these servers and no others
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
+    /// Run these clients, or those whose names begin so, and no others
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
     /// Write the results into docs/
     #[arg(long)]
     pub(crate) write: bool,

@@ -1,6 +1,8 @@
 //! `cargo xtask conformance`: what the protocols ask for, against our server and others.
 
+mod arena;
 mod autobahn;
+pub(crate) mod clients;
 mod h1;
 mod h2spec;
 
@@ -17,6 +19,8 @@ pub(crate) enum Suite {
     H2spec,
     /// The Autobahn test suite for WebSocket on the arena, with each driver (needs Python 2.7 to build it)
     Autobahn,
+    /// curl and the clients of Go, Python, node and Java, direct and through nginx and haproxy, on the arena with each driver
+    Clients,
 }
 
 /// Runs the suite, or all of them.
@@ -28,6 +32,7 @@ pub(crate) fn run(flags: &ConformanceFlags) -> u8 {
             Suite::H1 => h1::run(flags),
             Suite::H2spec => h2spec::run(),
             Suite::Autobahn => autobahn::run(),
+            Suite::Clients => clients::run(flags),
         })
         .max()
         .unwrap_or(crate::cli::EXIT_OK)

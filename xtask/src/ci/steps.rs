@@ -5,6 +5,7 @@ use std::process::Command;
 use super::Outcome;
 use crate::bench::instructions;
 use crate::cli::SoakFlags;
+use crate::conformance::clients;
 use crate::tidy::workspace::{Role, Workspace};
 use crate::{fuzz, repo, sim, soak, tidy};
 
@@ -101,6 +102,16 @@ pub(super) fn soak() -> Outcome {
     }
     match soak::soak(&SoakFlags { minutes: SOAK_MINUTES, driver: Vec::new(), seed: None }) {
         Ok(()) => Outcome::Passed,
+        Err(what) => Outcome::Failed(what),
+    }
+}
+
+/// Those whose language is installed, through the proxies that are; about two minutes on two processors.
+pub(super) fn clients() -> Outcome {
+    match clients::alternating() {
+        Ok(results) if results.is_empty() => Outcome::Skipped(results.missing.join("; ")),
+        Ok(results) if results.is_good() => Outcome::Passed,
+        Ok(results) => Outcome::Failed(results.summary()),
         Err(what) => Outcome::Failed(what),
     }
 }

@@ -1,10 +1,10 @@
 //! h2spec, the public suite of HTTP/2, against `arena` on each driver.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
+use super::arena::Arena;
 use crate::cli::{EXIT_FAILED, EXIT_MISSING, EXIT_OK};
 use crate::repo;
 
@@ -58,8 +58,10 @@ fn suite() -> Result<PathBuf, String> {
 
 /// The suite's last line, if every case passed.
 fn on_driver(suite: &Path, driver: &str) -> Result<String, String> {
-    let mut arena = Arena::start(driver)?;
-    let output = Command::new(suite).args(["--strict", "-h", "127.0.0.1", "-p", &arena.port]).output();
+    let mut arena = Arena::start(driver, &["--h2c", "127.0.0.1:0"])?;
+    let port =
+        arena.h2c.as_deref().and_then(|address| address.rsplit(':').next()).ok_or("arena has no port for HTTP/2")?;
+    let output = Command::new(suite).args(["--strict", "-h", "127.0.0.1", "-p", port]).output();
     let output = output.map_err(|error| format!("did not start: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let summary = text.lines().rev().find(|line| line.contains(" passed")).unwrap_or("no summary").to_owned();
@@ -68,44 +70,4 @@ fn on_driver(suite: &Path, driver: &str) -> Result<String, String> {
         return Ok(summary);
     }
     Err(format!("{text}\n{summary}"))
-}
-
-/// A server while it runs.
-struct Arena {
-    child: Child,
-    port: String,
-}
-
-impl Arena {
-    fn start(driver: &str) -> Result<Self, String> {
-        let mut command = Command::new(repo::target_dir().join("debug/examples/arena"));
-        command.args(["--listen", "127.0.0.1:0", "--h2c", "127.0.0.1:0", "--workers", "1", "--driver", driver]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        let mut arena = Self { child: child.map_err(|error| format!("arena: {error}"))?, port: String::new() };
-        let mut line = String::new();
-        if let Some(stdout) = arena.child.stdout.take() {
-            let read = BufReader::new(stdout).read_line(&mut line);
-            read.map_err(|error| format!("arena: {error}"))?;
-        }
-        let after = line.split("h2c=127.0.0.1:").nth(1).ok_or("arena is not ready; its last words are above")?;
-        arena.port = after.split_whitespace().next().unwrap_or_default().to_owned();
-        Ok(arena)
-    }
-
-    /// Asks it to stop, and sees that it leaves nothing over.
-    fn stop(&mut self) -> Result<(), String> {
-        let asked = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
-        asked.map_err(|error| format!("kill: {error}"))?;
-        match self.child.wait() {
-            Ok(status) if status.success() => Ok(()),
-            ended => Err(format!("arena ended with {ended:?}")),
-        }
-    }
-}
-
-impl Drop for Arena {
-    fn drop(&mut self) {
-        let _ended_already = self.child.kill();
-        let _reaped_already = self.child.wait();
-    }
 }
