@@ -360,6 +360,19 @@ fn a_directory_entry_is_small() {
 }
 
 #[test]
+fn a_directory_grows_by_doubling() {
+    let mut slab: Slab<Value<950>> = Slab::new(1_000);
+    let mut sizes = vec![slab.directory_bytes()];
+    for _ in 0..100 {
+        assert!(slab.grow(HeapChunk::new()).is_ok());
+        sizes.push(slab.directory_bytes());
+    }
+    sizes.dedup();
+    assert_eq!(sizes.len(), 6, "none, and room for 8, 16, 32, 64 and 128 chunks: {sizes:?}");
+    assert_eq!(*sizes.last().expect("some"), Slab::<Value<950>>::directory_bytes_max(128));
+}
+
+#[test]
 fn generations_wrap_past_zero() {
     // A round is 2^23 insertions; the first one past it is the stated limit of stale keys.
     for start in [1, 3, GENERATION_MASK / 2, GENERATION_MASK - 2, GENERATION_MASK] {

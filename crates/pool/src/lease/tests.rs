@@ -108,6 +108,18 @@ fn a_raw_lease_keeps_its_slot_and_its_kind() {
 }
 
 #[test]
+fn a_lease_is_its_view_however_it_is_seen() {
+    let pool = pool();
+    let mut lease = pool.try_copy(b"GET /", Kind::Buffers).unwrap();
+    lease.consume(4);
+    let seen: &[u8] = lease.as_ref();
+    assert_eq!((seen, &lease[..], seen.as_ptr()), (&b"/"[..], &b"/"[..], lease.as_ptr().cast_const()));
+    lease.as_mut_slice()[0] = b'*';
+    lease[..].reverse();
+    assert_eq!((&lease[..], lease.is_empty()), (&b"*"[..], false));
+}
+
+#[test]
 fn a_fully_consumed_slot_of_the_last_class_is_still_its_own() {
     let pool = pool();
     for class in Class::ALL {
