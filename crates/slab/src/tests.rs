@@ -360,6 +360,24 @@ fn a_directory_entry_is_small() {
 }
 
 #[test]
+fn holes_are_passed_over() {
+    // Every set of holes below one chunk that has values.
+    for holes in 0..16_u32 {
+        let mut slab: Slab<Value<950>> = Slab::new(5);
+        let mut model = Model::<950>::new(5);
+        (0..5).for_each(|_| assert!(slab.grow(HeapChunk::new()).is_ok()));
+        let keys: Vec<Key> = (0..20).map(|_| slab.insert(model.value()).ok().expect("room")).collect();
+        let is_hole = |key: &&Key| holes & 1 << (key.index() / 4) != 0;
+        keys.iter().filter(is_hole).for_each(|key| drop(slab.remove(*key)));
+        let released = core::iter::from_fn(|| slab.release_empty()).count();
+        assert_eq!(released as u32, holes.count_ones());
+        let left: Vec<Key> = keys.iter().filter(|key| !is_hole(key)).copied().collect();
+        assert_eq!(slab.iter().map(|(key, _)| key).collect::<Vec<_>>(), left, "holes {holes:b}");
+        assert_eq!(slab.iter().len(), left.len());
+    }
+}
+
+#[test]
 fn a_directory_grows_by_doubling() {
     let mut slab: Slab<Value<950>> = Slab::new(1_000);
     let mut sizes = vec![slab.directory_bytes()];

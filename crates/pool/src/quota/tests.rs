@@ -140,3 +140,23 @@ impl Worker {
         begun
     }
 }
+
+#[test]
+fn a_part_keeps_two_quanta_more_than_is_used_and_gives_back_what_is_beyond() {
+    let quota = Quota::new(8_000, 1);
+    let mut part = Part::new(&quota, 7_000);
+    for (use_bytes, bytes) in [(1, 1_000), (1_001, 2_000), (2_001, 3_000)] {
+        assert!(part.may_grow(use_bytes) && part.grow(use_bytes));
+        assert_eq!((part.use_bytes_max(), quota.used_bytes()), (bytes, bytes), "by quanta");
+    }
+    for (use_bytes, bytes) in [(1_000, 3_000), (999, 1_999), (0, 0)] {
+        part.shrink(use_bytes);
+        assert_eq!((part.use_bytes_max(), quota.used_bytes()), (bytes, bytes), "used: {use_bytes}");
+    }
+    assert!(!part.may_grow(7_001) && !part.grow(7_001), "the local limit");
+    assert!(part.grow(7_000));
+    let other = Part::new(&quota, u64::MAX);
+    assert!(other.may_grow(1_000) && !other.may_grow(1_001));
+    drop(part);
+    assert!(other.may_grow(8_000) && quota.used_bytes() == 0, "it goes back with the account");
+}
