@@ -34,8 +34,10 @@ good=0
 # At both sides of every boundary.
 sizes='0 1 4095 4096 4097 16383 16384 16385 65535 65536 65537 1048576 5242880'
 # Once an answer begins, nginx sends no more of the request's body: what comes back before it was sent is small.
-case $via in
-    nginx) echo_sizes='0 1 4095 4096 4097 16383 16384 16385 65535 65536 65537' ;;
+# Data that haproxy cannot pass on keeps it from reading the window updates behind them: with HTTP/2 on both sides and both ways full, neither goes on.
+case $via.$client in
+    haproxy-h2.h2) echo_sizes='0 1 4095 4096 4097 16383 16384' ;;
+    nginx.*) echo_sizes='0 1 4095 4096 4097 16383 16384 16385 65535 65536 65537' ;;
     *) echo_sizes=$sizes ;;
 esac
 for size in $sizes 1000 5000 200000; do
@@ -160,10 +162,9 @@ if [ "$via.$client" != nginx.h2 ]; then
     begin expect
     for size in 1 4096 65537 1048576 5242880; do
         flags=(--expect100-timeout 30 --header 'Expect: 100-continue' --data-binary "@$work/$size")
-        case " $echo_sizes " in
-            *" $size "*) ask "echo of $size" 200 "$work/$size" "${flags[@]}" "$base/echo" ;;
-        esac
-        ask "POST /upload of $size" 200 - "${flags[@]}" "$base/upload"
+        # haproxy cuts an answer off if it comes together with the 100, before the body was sent.
+        [ "$via" != direct ] || ask "echo of $size" 200 "$work/$size" "${flags[@]}" "$base/echo"
+        that "POST /upload of $size" "$(fetch "${flags[@]}" "$base/upload" 2>&1)" "$size"
         ask "POST /nothing of $size" 404 - "${flags[@]}" "$base/nothing"
     done
     finish

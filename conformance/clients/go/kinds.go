@@ -81,12 +81,19 @@ func upload(t *target, c *checks) {
 }
 
 func expect(t *target, c *checks) {
-	for _, size := range t.echoSizes(1, 4096, 65537, 1<<20) {
+	for _, size := range []int{1, 4096, 65537, 1 << 20} {
 		for range 3 {
 			body := content(size)
 			request := t.request(context.Background(), "POST", "/echo", bytes.NewReader(body))
 			request.Header.Set("Expect", "100-continue")
-			t.echo(c, request, body)
+			if t.via == "direct" {
+				t.echo(c, request, body)
+			} else {
+				// haproxy cuts an answer off if it comes together with the 100, before the body was sent.
+				request.URL.Path = "/upload"
+				got, err := t.send(request)
+				c.that(err == nil && string(got.body) == strconv.Itoa(size), "upload of %d: %q %v", size, got.body, err)
+			}
 			refused := t.request(context.Background(), "POST", "/nothing", bytes.NewReader(body))
 			refused.Header.Set("Expect", "100-continue")
 			got, err := t.send(refused)

@@ -110,6 +110,10 @@ func (t *target) echoSizes(wanted ...int) []int {
 		// Once an answer begins, it sends no more of the request's body: larger ones may stop in the middle.
 		largest = 65537
 	}
+	if t.via == "haproxy-h2" && t.protocol == 2 {
+		// Data that it cannot pass on keeps it from reading the window updates behind them: with both ways full, neither goes on.
+		largest = 16384
+	}
 	return slices.DeleteFunc(slices.Clone(wanted), func(size int) bool { return size > largest })
 }
 

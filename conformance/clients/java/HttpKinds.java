@@ -176,10 +176,13 @@ final class HttpKinds {
     }
 
     private void expect(Tally checks) throws InterruptedException {
-        for (int size : echoSizes(1, 4096, 65537, 1 << 20)) {
+        for (int size : new int[] {1, 4096, 65537, 1 << 20}) {
             for (int turn = 0; turn < 3; turn++) {
                 byte[] body = Bodies.content(size);
-                ask(checks, to("/echo").expectContinue(true).POST(BodyPublishers.ofByteArray(body)).build(), 200, body);
+                // haproxy cuts an answer off if it comes together with the 100, before the body was sent.
+                boolean isDirect = via.equals("direct");
+                HttpRequest.Builder request = to(isDirect ? "/echo" : "/upload").expectContinue(true);
+                ask(checks, request.POST(BodyPublishers.ofByteArray(body)).build(), 200, isDirect ? body : ("" + size).getBytes());
                 // Older ones wait for ever for a 100 that need not come (JDK-8286171).
                 if (Runtime.version().feature() >= 20) {
                     ask(checks, to("/nothing").expectContinue(true).POST(BodyPublishers.ofByteArray(body)).build(), 404, null);

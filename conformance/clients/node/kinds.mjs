@@ -27,8 +27,12 @@ async function echo(target, checks, body, options = {}) {
 const postEcho = (target, checks) => echo(target, checks, content(1000), { chunked: true });
 
 /// Sizes of bodies that may come back before they were sent. Once an answer begins, nginx sends no more of the request's body: larger ones may
-/// stop in the middle.
-const echoSizes = (target, sizes) => sizes.filter((size) => target.via !== "nginx" || size <= 65537);
+/// stop in the middle. Data that haproxy cannot pass on keeps it from reading the window updates behind them: with HTTP/2 on both sides and both ways
+/// full, neither goes on.
+function echoSizes(target, sizes) {
+  const largest = { nginx: 65537, "haproxy-h2": target.protocol === 2 ? 16384 : Infinity }[target.via] ?? Infinity;
+  return sizes.filter((size) => size <= largest);
+}
 
 /// How many connections the server has taken so far.
 async function accepted(target, checks) {
@@ -100,9 +104,11 @@ export const KINDS = {
 
   async expect(target, checks) {
     const headers = { Expect: "100-continue" };
-    for (const size of echoSizes(target, [1, 4096, 65537, 1 << 20])) {
+    for (const size of [1, 4096, 65537, 1 << 20]) {
       for (let turn = 0; turn < 3; turn += 1) {
-        await echo(target, checks, content(size), { headers });
+        // haproxy cuts an answer off if it comes together with the 100, before the body was sent.
+        if (target.via === "direct") await echo(target, checks, content(size), { headers });
+        else await ask(target, checks, "POST", "/upload", { body: content(size), headers, expected: String(size) });
         await ask(target, checks, "POST", "/nothing", { body: content(size), headers, status: 404 });
         await postEcho(target, checks);
       }

@@ -15,6 +15,9 @@ def echo_sizes(target, sizes):
     """Of bodies that may come back before they were sent."""
     # Once an answer begins, nginx sends no more of the request's body: larger ones may stop in the middle.
     largest = 65537 if target.via == "nginx" else max(sizes)
+    if target.via == "haproxy-h2" and target.protocol == 2:
+        # Data that it cannot pass on keeps it from reading the window updates behind them: with both ways full, neither goes on.
+        largest = 16384
     return [size for size in sizes if size <= largest]
 
 
@@ -102,9 +105,13 @@ async def upload(target, checks):
 
 
 async def expect(target, checks):
-    for size in echo_sizes(target, [1, 4096, 65537, 1 << 20]):
+    for size in [1, 4096, 65537, 1 << 20]:
         for _ in range(3):
-            await echo(target, checks, content(size), headers=[EXPECT])
+            if target.via == "direct":
+                await echo(target, checks, content(size), headers=[EXPECT])
+            else:
+                # haproxy cuts an answer off if it comes together with the 100, before the body was sent.
+                await ask(target, checks, "POST", "/upload", body=content(size), headers=[EXPECT], expected=str(size).encode())
             if size <= target.early_bytes_max:
                 await ask(target, checks, "POST", "/nothing", 404, body=content(size), headers=[EXPECT])
             await post_echo(target, checks)
