@@ -250,6 +250,8 @@ impl Program {
             for name in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
                 command.env_remove(name);
             }
+            // Nothing is written beside the sources.
+            command.env("PYTHONDONTWRITEBYTECODE", "1");
             finish(&mut command)
         });
         let text = |path| fs::read_to_string(path).unwrap_or_default();
