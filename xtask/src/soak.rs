@@ -151,7 +151,7 @@ impl Soak {
             sum(Tally::served),
             sum(|tally| tally.echoes),
             sum(|tally| tally.refused),
-            sum(|tally| tally.let_go),
+            sum(|tally| tally.let_go + tally.cut),
             progress.restarts,
             figures.collect::<String>(),
         )
@@ -160,7 +160,7 @@ impl Soak {
     fn table(&self) -> String {
         let progress = self.progress();
         let mut text = format!(
-            "{:<22} {:>11} {:>9} {:>9} {:>8} {:>8} {:>7} {:>9} {:>11}\n",
+            "{:<22} {:>11} {:>9} {:>9} {:>8} {:>8} {:>7} {:>5} {:>9} {:>11}\n",
             format!("{}, {} cycles", self.driver, progress.cycles),
             "connections",
             "requests",
@@ -168,13 +168,14 @@ impl Soak {
             "echoes",
             "refused",
             "let go",
+            "cut",
             "cancelled",
             "interrupted"
         );
         for kind in Kind::ALL {
             let tally = progress.clients.get(&kind).cloned().unwrap_or_default();
             text.push_str(&format!(
-                "{:<22} {:>11} {:>9} {:>9} {:>8} {:>8} {:>7} {:>9} {:>11}\n",
+                "{:<22} {:>11} {:>9} {:>9} {:>8} {:>8} {:>7} {:>5} {:>9} {:>11}\n",
                 kind.name(),
                 tally.connections,
                 tally.requests,
@@ -182,6 +183,7 @@ impl Soak {
                 tally.echoes,
                 tally.refused,
                 tally.let_go,
+                tally.cut,
                 tally.cancelled,
                 tally.interrupted
             ));

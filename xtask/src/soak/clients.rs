@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::asks::{Ask, Weather};
 use super::http1::{Broken, Connection};
-use super::http2::{REFUSED_STREAM, Session, block, request};
+use super::http2::{ENHANCE_YOUR_CALM, REFUSED_STREAM, Session, block, request};
 use super::ledger::{Fate, Kind, REFUSALS, Tally};
 use crate::bench::swarm::websocket;
 use crate::random::Random;
@@ -67,6 +67,7 @@ impl<'a> Visit<'a> {
             let answer = match connection.answer(ask.is_head()) {
                 Ok(answer) => answer,
                 Err(Broken::Closed) => return self.let_go(asks.len() - at).map(|()| false),
+                Err(Broken::Cut) => return self.cut(ask).map(|()| false),
                 Err(Broken::Wrong(what)) => return Err(format!("{ask}: {what}")),
             };
             self.tally.count(ask.judge(self.weather, answer.status, &answer.body)?);
@@ -83,6 +84,15 @@ impl<'a> Visit<'a> {
             return Err(format!("{count} requests without an answer, and nobody else is there"));
         }
         (0..count).for_each(|_| self.tally.count(Fate::LetGo));
+        Ok(())
+    }
+
+    /// An answer that was begun and has no end.
+    fn cut(&mut self, ask: &Ask) -> Result<(), String> {
+        if self.weather == Weather::Calm {
+            return Err(format!("{ask}: the connection ended within its answer, and nobody else is there"));
+        }
+        self.tally.count(Fate::Cut);
         Ok(())
     }
 
@@ -118,7 +128,7 @@ impl<'a> Visit<'a> {
         self.tally.connections += 1;
         match session.settle() {
             Ok(()) => Ok(Some(session)),
-            Err(Broken::Closed) => self.let_go(1).map(|()| None),
+            Err(Broken::Closed | Broken::Cut) => self.let_go(1).map(|()| None),
             Err(Broken::Wrong(what)) => Err(format!("before SETTINGS: {what}")),
         }
     }
@@ -152,17 +162,10 @@ impl<'a> Visit<'a> {
                 match session.turn() {
                     Ok(()) => {}
                     Err(Broken::Wrong(what)) => return Err(format!("{}: {what}", open[0].ask)),
-                    Err(Broken::Closed) => {
+                    Err(Broken::Closed | Broken::Cut) => {
                         let begun = open.iter().find(|one| session.streams[&one.id].status.is_some());
                         return match begun {
-                            Some(one) => Err(format!(
-                                "{}: the connection ended within its answer, after {} bytes of it and {} of the request, {} streams open, GOAWAY {:?}",
-                                one.ask,
-                                session.streams[&one.id].body.len(),
-                                one.sent,
-                                open.len(),
-                                session.goaway
-                            )),
+                            Some(one) => self.cut(one.ask),
                             None => self.let_go(open.len()),
                         };
                     }
@@ -187,6 +190,7 @@ impl<'a> Visit<'a> {
         let fate = match (stream.status, stream.reset) {
             (Some(status), _) if stream.has_ended => one.ask.judge(self.weather, status, &stream.body).ok(),
             (None, Some(REFUSED_STREAM)) if self.weather == Weather::Storm => Some(Fate::Refused(0)),
+            (_, Some(ENHANCE_YOUR_CALM)) if self.weather == Weather::Storm => Some(Fate::Cut),
             (None, _) if session.goaway.is_some_and(|(last, code)| code == 0 && one.id > last) => Some(Fate::LetGo),
             _ => None,
         };
@@ -209,7 +213,7 @@ impl<'a> Visit<'a> {
                 return Ok(());
             }
             Ok(answer) => return Err(format!("the handshake is answered {}", answer.status)),
-            Err(Broken::Closed) => return self.let_go(1),
+            Err(Broken::Closed | Broken::Cut) => return self.let_go(1),
             Err(Broken::Wrong(what)) => return Err(format!("the handshake: {what}")),
         }
         for _ in 0..=self.random.below(20) {
@@ -242,9 +246,11 @@ impl<'a> Visit<'a> {
         match echo {
             Ok(Echo::Whole) => self.tally.count(Fate::Echoed),
             Ok(Echo::TryLater) if self.weather == Weather::Storm => self.tally.count(Fate::Refused(0)),
-            Err(Broken::Closed) if self.weather == Weather::Storm => self.tally.count(Fate::LetGo),
+            Err(Broken::Closed | Broken::Cut) if self.weather == Weather::Storm => self.tally.count(Fate::LetGo),
             Ok(Echo::TryLater) => return Err("told to try again later, and nobody else is there".to_owned()),
-            Err(Broken::Closed) => return Err("closed without a word, and nobody else is there".to_owned()),
+            Err(Broken::Closed | Broken::Cut) => {
+                return Err("closed without a word, and nobody else is there".to_owned());
+            }
             Err(Broken::Wrong(what)) => return Err(what),
         }
         Ok(matches!(echo, Ok(Echo::Whole)))
@@ -278,7 +284,7 @@ impl<'a> Visit<'a> {
             }
             match session.turn() {
                 Ok(()) => {}
-                Err(Broken::Closed) => return self.let_go(1),
+                Err(Broken::Closed | Broken::Cut) => return self.let_go(1),
                 Err(Broken::Wrong(what)) => return Err(format!("the handshake: {what}")),
             }
         };

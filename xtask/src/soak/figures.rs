@@ -204,6 +204,12 @@ pub(super) fn reconcile(weather: Weather, before: &Metrics, after: &Metrics, tal
             wrong.push(format!("{name} went up by {counted}, and the clients know of {relation} {known}"));
         }
     }
+    let own = tallies.iter().filter(|(kind, _)| **kind != Kind::Relayed);
+    let cuts: u64 = own.map(|(_, tally)| tally.cut).sum();
+    let shed: u64 = after.family("shed_total").map(|(name, _)| since(name)).sum();
+    if shed < cuts {
+        wrong.push(format!("{cuts} answers were cut short, and the server knows of {shed} that it let go of"));
+    }
     wrong
 }
 

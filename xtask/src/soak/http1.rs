@@ -9,7 +9,9 @@ use std::time::Duration;
 pub(super) enum Broken {
     /// The connection ended before its first byte.
     Closed,
-    /// It ended, or went silent, within the answer, or what came is no answer.
+    /// It ended within the answer.
+    Cut,
+    /// It went silent, or what came is no answer.
     Wrong(String),
 }
 
@@ -138,8 +140,8 @@ impl Connection {
     /// Within an answer an end is wrong.
     fn more<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Broken>) -> Result<T, Broken> {
         read(self).map_err(|broken| match broken {
-            Broken::Closed => Broken::Wrong("the connection ended within an answer".to_owned()),
-            wrong => wrong,
+            Broken::Closed => Broken::Cut,
+            other => other,
         })
     }
 
@@ -150,7 +152,7 @@ impl Connection {
         let is_within = !self.buffer.is_empty();
         loop {
             return match self.stream.read(&mut room) {
-                Ok(0) if is_within => Err(Broken::Wrong("the connection ended within an answer".to_owned())),
+                Ok(0) if is_within => Err(Broken::Cut),
                 Ok(0) => Err(Broken::Closed),
                 Ok(len) => {
                     self.buffer.extend_from_slice(&room[..len]);
@@ -160,7 +162,7 @@ impl Connection {
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     Err(Broken::Wrong(format!("nothing came for {} s", PATIENCE.as_secs())))
                 }
-                Err(error) if is_within => Err(Broken::Wrong(format!("within an answer: {error}"))),
+                Err(_) if is_within => Err(Broken::Cut),
                 Err(_) => Err(Broken::Closed),
             };
         }
@@ -222,7 +224,8 @@ mod tests {
             b"HTTP/1.1 200 OK\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         ] {
-            assert!(matches!(read(cut, false)[..], [Err(Broken::Wrong(_))]), "{}", cut.escape_ascii());
+            assert!(matches!(read(cut, false)[..], [Err(Broken::Wrong(_) | Broken::Cut)]), "{}", cut.escape_ascii());
         }
+        assert_eq!(read(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no", false), [Err(Broken::Cut)]);
     }
 }

@@ -23,6 +23,7 @@ pub(super) const END_HEADERS: u8 = 4;
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(super) const CANCEL: u32 = 8;
 pub(super) const REFUSED_STREAM: u32 = 7;
+pub(super) const ENHANCE_YOUR_CALM: u32 = 11;
 const FIRST_WINDOW: i64 = 65_535;
 const FRAME_BYTES_MAX: usize = 16_384;
 

@@ -41,6 +41,8 @@ pub(super) enum Fate {
     Refused(u16),
     /// The connection was closed before anything of the answer: an idle one may be at any time, a new one when there is no room.
     LetGo,
+    /// The server ended it when its answer had begun: to make room, under one of its reasons.
+    Cut,
     /// The client went away in the middle.
     Cancelled,
     /// The relay's target was away, or went away meanwhile.
@@ -59,6 +61,7 @@ pub(super) struct Tally {
     pub(super) echoes: u64,
     pub(super) refused: u64,
     pub(super) let_go: u64,
+    pub(super) cut: u64,
     pub(super) cancelled: u64,
     pub(super) interrupted: u64,
 }
@@ -75,6 +78,7 @@ impl Tally {
             }
             Fate::Echoed => self.echoes += 1,
             Fate::LetGo => self.let_go += 1,
+            Fate::Cut => self.cut += 1,
             Fate::Cancelled => self.cancelled += 1,
             Fate::Interrupted => self.interrupted += 1,
         }
@@ -93,6 +97,7 @@ impl AddAssign<&Tally> for Tally {
         self.echoes += other.echoes;
         self.refused += other.refused;
         self.let_go += other.let_go;
+        self.cut += other.cut;
         self.cancelled += other.cancelled;
         self.interrupted += other.interrupted;
         for (status, count) in &other.answers {

@@ -67,4 +67,7 @@ fn counters_are_compared() {
     assert_eq!(check(Weather::Calm, [105, 95, 1, 54]).len(), 2, "an answer under another status");
     assert_eq!(check(Weather::Storm, [500, 94, 2, 300]), Vec::<String>::new());
     assert_eq!(check(Weather::Storm, [500, 93, 2, 300]).len(), 1, "an answer that nobody counted");
+    let cut = Tallies::from([(Kind::Http1, Tally { cut: 1, ..Tally::default() })]);
+    let wrong = reconcile(Weather::Storm, &before, &metrics(7, [500, 94, 2, 300]), &cut);
+    assert_eq!(wrong, ["1 answers were cut short, and the server knows of 0 that it let go of"]);
 }
