@@ -64,6 +64,8 @@ pub(crate) struct Engine<S: Service> {
     /// A handler has just been given much of a body: it has its turn before there is more for another, which is then received into the same
     /// memory, still in the processor's caches.
     pub(crate) gives_way: bool,
+    /// It has had a turn in this poll of its task. Another one waits for the next: what is there to do may need what the driver has to tell.
+    has_turned: bool,
     /// When all events had been dealt with last. Only then are new connections and deadlines looked at: that is not put off for long.
     drained_at: Instant,
 }
@@ -78,7 +80,14 @@ impl<S: Service> Drop for Engine<S> {
 
 impl<S: Service> Engine<S> {
     pub(crate) fn new(core: Rc<Core>, service: S) -> Self {
-        Self { core, service, relief: Relief::new(), gives_way: false, drained_at: plimsoll_runtime::now() }
+        Self {
+            core,
+            service,
+            relief: Relief::new(),
+            gives_way: false,
+            has_turned: false,
+            drained_at: plimsoll_runtime::now(),
+        }
     }
 
     /// One turn; `true` when `end` came.
@@ -86,6 +95,7 @@ impl<S: Service> Engine<S> {
         let mut end = ::core::pin::pin!(end);
         let core = Rc::clone(&self.core);
         let ended = poll_fn(|cx| {
+            let has_turned = ::core::mem::take(&mut self.has_turned);
             if ::core::mem::take(&mut self.gives_way) {
                 core.end_turn(cx);
                 cx.waker().wake_by_ref();
@@ -97,8 +107,13 @@ impl<S: Service> Engine<S> {
             let listed = core.poll_listed(cx).is_ready();
             let ready = core.table.borrow_mut().poll_ready(cx).is_ready();
             let is_short = core.is_starving() || self.relief.is_awaited();
-            if listed || ready || (is_short && self.relief.poll(&core, cx).is_ready()) {
+            let is_ready = listed || ready || (is_short && self.relief.poll(&core, cx).is_ready());
+            if is_ready && !has_turned {
                 return Poll::Ready(false);
+            }
+            if is_ready {
+                core.look_again();
+                cx.waker().wake_by_ref();
             }
             core.end_turn(cx);
             Poll::Pending
@@ -121,6 +136,7 @@ impl<S: Service> Engine<S> {
             self.look_after(key);
         }
         self.relieve();
+        self.has_turned = true;
         ended
     }
 
