@@ -21,7 +21,7 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) fn start(driver: &'static str) -> Result<Target, String> {
-        let running = spawn(driver, "127.0.0.1:0")?;
+        let running = spawn(driver, LISTEN)?;
         let address = running.address();
         Ok(Target { driver, address, running: Mutex::new(Some(running)), generation: AtomicU64::new(0) })
     }
@@ -74,3 +74,6 @@ fn spawn(driver: &str, listen: &str) -> Result<Running, String> {
     let flags = ["--listen", listen, "--driver", driver, "--workers", "1", "--memory", "16MiB"];
     Running::start("arena", &format!("target {driver}"), &flags.map(str::to_owned))
 }
+
+/// An address of its own: no client's port can be in the way when it comes back.
+const LISTEN: &str = "127.0.0.77:0";
