@@ -25,7 +25,9 @@
 //! thread that has a driver, and one more for pipes and terminals that are used as files. They have a kernel stack (16 KiB) that no budget counts, and
 //! end after 5 s without work. An open of a pipe that nobody writes to keeps one of them until it is cancelled.
 //!
-//! Urgent data (`MSG_OOB`) is not part of the stream, on any driver: a byte that is urgent is dropped, as Linux does by default (tcp(7)).
+//! Urgent data (`MSG_OOB`) is not part of the stream, on any driver: a byte that is urgent is dropped, as Linux does by default (tcp(7)). A receive stops
+//! before it, and on io_uring an [`Op::Receive`] brings what had come behind it together with what comes next, or with the end: to find out
+//! whether there is an urgent byte would cost every receive of every connection a call.
 #![forbid(unsafe_code)]
 
 use core::fmt;

@@ -2,7 +2,7 @@
 //!
 //! **I-SLICE**: the kernel touches only the memory of the slices handed over, and only within the call.
 //!
-//! **I-NUMBER**: an [`Number`] is not negative, so it is never the -1 that a borrowed descriptor must not be. Whether it is
+//! **I-NUMBER**: no [`Number`] is the -1 that a borrowed descriptor must not be: it is not negative, or far below for a simulated kernel. Whether it is
 //! still open is its owner's business; on a number that is not, every call here answers `EBADF` and touches no memory.
 //!
 //! **I-WRITTEN**: a receive into several rooms that answers `n` has written the first `n` bytes of them, in their order (recvmsg(2), readv(2)).

@@ -31,8 +31,7 @@ pub(super) const WATCH_BYTES: usize = 2 * size_of::<u32>();
 const WATCHED: u32 = 1 << 24;
 /// There may be something to receive.
 const READABLE: u32 = 2 << 24;
-/// The peer's half has ended, or there is an error: a receive will see it, and the kernel does not tell of it again. Or there is an urgent byte,
-/// at which receives stop: what is behind it has been told of.
+/// The peer's half has ended, or there is an error: a receive will see it, and the kernel does not tell of it again.
 const ENDED: u32 = 4 << 24;
 /// A receive is in the list of those that try.
 const QUEUED: u32 = 8 << 24;
@@ -40,11 +39,11 @@ const QUEUED: u32 = 8 << 24;
 const UNHEARD: u32 = 16 << 24;
 const WAITER: u32 = WATCHED - 1;
 
-/// What a watch asks for.
-pub(super) const EVENTS: u32 = (libc::POLLIN | libc::POLLRDHUP | libc::POLLPRI) as u32;
+/// What a watch asks for. Not for urgent bytes: the kernel would tell of one with all that comes.
+pub(super) const EVENTS: u32 = (libc::POLLIN | libc::POLLRDHUP) as u32;
 
-/// Events after which a receive that brings less than there was room for may not have brought everything.
-const ENDS: u32 = (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR | libc::POLLPRI) as u32;
+/// Events that tell of an end.
+const ENDS: u32 = (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) as u32;
 
 /// What a receive that begins has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +198,8 @@ impl Watches {
         self.table.set(fd, [state & !(READABLE | ENDED), word]);
     }
 
-    /// A receive brought less than there was room for: there is nothing more, unless the end is there.
+    /// A receive brought less than there was room for: there is nothing more, unless the end is there. What is behind an urgent byte, at which
+    /// receives stop, is received with what comes next.
     pub(super) fn cut_short(&mut self, fd: Number) {
         let [state, word] = self.table.get(fd);
         if state & (READABLE | ENDED) == READABLE {

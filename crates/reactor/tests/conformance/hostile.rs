@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use plimsoll_reactor::op::{Interest, Shutdown};
-use plimsoll_reactor::{Fd, ListenOptions, Op, SendBytes, SharedBytes, SocketOption, Wait};
+use plimsoll_reactor::{DriverKind, Fd, ListenOptions, Op, SendBytes, SharedBytes, SocketOption, Wait};
 use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::bench::{Bench, Ticket, pattern};
@@ -160,7 +160,8 @@ pub(crate) fn urgent_byte_under_receives(bench: &mut Bench) {
     }
 }
 
-/// A receive stops at an urgent byte. What is behind it is there already, and nothing will tell of it.
+/// A receive stops at an urgent byte. What is behind it is there already, but io_uring does not tell a small receive of it until more comes. Nothing is
+/// lost.
 pub(crate) fn bytes_behind_an_urgent_byte(bench: &mut Bench) {
     for turn in 0..6 {
         let (known, armed, is_into) = (turn % 3 > 0, turn % 3 > 1, turn >= 3);
@@ -181,22 +182,26 @@ pub(crate) fn bytes_behind_an_urgent_byte(bench: &mut Bench) {
         urgent(&peer);
         peer.write_all(b"the second").expect("it is connected");
         let mut heard = early.map(|early| bench.answer(early).ok().bytes).unwrap_or_default();
-        while !heard.ends_with(b"second") {
+        // Of two urgent bytes the later one is out of the stream, and the earlier one is not any more (RFC 6093, section 3.1).
+        let without = |heard: &[u8]| heard.iter().copied().filter(|byte| !b"!.".contains(byte)).collect::<Vec<u8>>();
+        while without(&heard) != b"beforebehindthe second" {
             let lease = bench.room(4_000);
-            let answer = bench.run(if is_into {
+            let receive = bench.start(if is_into {
                 Op::ReceiveInto { fd: ours.at(), lease }
             } else {
                 Op::Receive { fd: ours.at() }
             });
-            let answer = answer.ok();
+            bench.settle();
+            if bench.is_waiting(receive) {
+                assert!(!is_into && bench.driver.kind() == DriverKind::Uring, "{heard:?} is not all");
+                peer.write_all(b".").expect("it is connected");
+            }
+            let answer = bench.answer(receive).ok();
             heard.extend_from_slice(&answer.bytes);
             heard.extend_from_slice(&answer.lease.map(|lease| lease.to_vec()).unwrap_or_default());
         }
-        // Of two urgent bytes the later one is out of the stream, and the earlier one is not any more (RFC 6093, section 3.1).
-        let without: Vec<u8> = heard.iter().copied().filter(|byte| *byte != b'!').collect();
-        assert_eq!(&without[..], b"beforebehindthe second");
         drop(peer);
-        assert_eq!(drain(bench, &ours), b"");
+        assert_eq!(without(&drain(bench, &ours)), b"");
         bench.close(ours);
     }
 }
