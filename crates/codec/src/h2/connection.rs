@@ -249,9 +249,9 @@ impl Connection {
         let step = match self.input {
             Input::Frame | Input::FirstFrame => self.frame(input, storage, out, now_ms),
             Input::Data { stream, left, padding, ends } => Ok(self.data(input, storage, stream, left, padding, ends)),
-            Input::LongBlock(long) => self.long_block(long, input, storage, out, now_ms),
             Input::Skip { left } => Ok(self.skip(input, left)),
             Input::Preface => self.preface(input).map_err(Failure::Connection),
+            Input::LongBlock(long) => self.long_block(long, input, storage, out, now_ms),
             Input::Failed(error) => return Err(error),
         };
         let step = match step {
@@ -352,11 +352,8 @@ impl Connection {
     /// Whether this input is no more than a part of a frame, or of a header block, that has to come as a whole. Within a long block it always is.
     #[must_use]
     pub fn is_part_next(&self, input: &[u8]) -> bool {
-        if self.is_in_block() {
-            return true;
-        }
         if input.is_empty() || !self.is_between_frames() {
-            return false;
+            return self.is_in_block();
         }
         let Some(header) = FrameHeader::parse(input) else { return true };
         match header.kind {

@@ -233,6 +233,7 @@ impl Decoder {
     }
 
     /// Decodes whole fields, behind the size updates of a block.
+    #[inline]
     pub(super) fn fields(&mut self, storage: &mut [u8], block: &[u8], out: &mut FieldBuf<'_>) -> Result<(), Error> {
         let mut rest = block;
         while let Some(&first) = rest.first() {

@@ -165,7 +165,7 @@ impl<S: Service> Engine<S> {
                 }
             };
             if consumed > 0 {
-                if !http2.codec.is_in_block() {
+                if http2.since.frame.is_some() && !http2.codec.is_in_block() {
                     http2.since.frame = None;
                 }
                 if ::core::mem::take(&mut is_refused) {

@@ -1,11 +1,10 @@
 //! Header blocks: a new stream with its request, trailers of one that is there, and whether a new one is let in.
 
-use super::long::LongBlock;
 use super::{Admission, Connection, Going, Input, need};
 use crate::Error;
 use crate::h1::{FIELDS_CEILING, FieldSlot, Sink};
 use crate::h2::event::{Event, Failure, Step, Storage};
-use crate::h2::frame::{FRAME_HEADER_BYTES, FrameHeader, flag, kind};
+use crate::h2::frame::{FrameHeader, flag, kind};
 use crate::h2::request::{self, Judged};
 use crate::h2::stream::{Receiving, Transition, find, find_free};
 use crate::h2::{ErrorCode, Stream, StreamKey, StreamState, block};
@@ -28,12 +27,7 @@ impl Connection {
         let found = match block::locate(header, input, &self.limits)? {
             block::Located::Need(bytes) => return Ok(need(bytes)),
             block::Located::Whole(found) => found,
-            block::Located::Long(first) => {
-                let padding = FRAME_HEADER_BYTES + header.len - first.end;
-                self.guard.overhead(first.start + padding, now_ms)?;
-                self.input = Input::LongBlock(LongBlock::new(header, first.len(), padding));
-                return Ok(Step { consumed: first.start, event: Event::Progress });
-            }
+            block::Located::Long(first) => return self.begin_long_block(header, first, now_ms),
         };
         let is_new = header.stream > self.last_id;
         let slot = if is_new && self.admission == Admission::Ask && self.live < self.streams_max {
@@ -75,6 +69,7 @@ impl Connection {
     }
 
     /// A new stream, of which the block is there: whether it is served.
+    #[inline]
     pub(super) fn begin_stream<S: Sink + ?Sized>(&mut self, id: u32, out: &mut S) -> Result<Begun, Failure> {
         debug_assert!(id > self.last_id);
         let admission = std::mem::replace(&mut self.admission, Admission::Ask);

@@ -90,6 +90,23 @@ impl Connection {
         matches!(self.input, Input::LongBlock(_))
     }
 
+    /// A block begins that has no place as a whole: its first fragment is there.
+    #[cold]
+    pub(super) fn begin_long_block(
+        &mut self,
+        header: FrameHeader,
+        first: std::ops::Range<usize>,
+        now_ms: u64,
+    ) -> Result<Step, Failure> {
+        let padding = FRAME_HEADER_BYTES + header.len - first.end;
+        self.guard.overhead(first.start + padding, now_ms)?;
+        self.input = Input::LongBlock(LongBlock::new(header, first.len(), padding));
+        Ok(Step { consumed: first.start, event: Event::Progress })
+    }
+
+    /// Discards what has come of such a block.
+    #[cold]
+    #[inline(never)]
     pub(super) fn long_block<S: Sink + ?Sized>(
         &mut self,
         mut long: LongBlock,
