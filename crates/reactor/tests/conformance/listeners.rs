@@ -45,16 +45,16 @@ pub(crate) fn refused_connects(bench: &mut Bench) {
     let (listener, address) = bench.listen();
     let (early, connect) = bench.start_connect(address);
     assert_eq!(bench.answer(connect).result, Ok(0));
-    bench.driver.refuse_connects(listener).expect("a filter");
+    bench.driver.refuse_connects(listener.at()).expect("a filter");
     let (late, connect) = bench.start_connect(address);
     bench.settle();
     assert!(bench.is_waiting(connect), "nobody answers it");
-    let server = bench.driver.accept_now(listener).expect("an accept").expect("it waits in the queue");
-    assert_eq!(bench.driver.accept_now(listener), Ok(None), "the other one is not there");
+    let server = bench.driver.accept_now(listener.at()).expect("an accept").expect("it waits in the queue");
+    assert_eq!(bench.driver.accept_now(listener.at()), Ok(None), "the other one is not there");
     // What a connection that came out of it is sent passes the filter.
-    assert_eq!(bench.driver.send_now(early, b"hello"), Ok(5));
+    assert_eq!(bench.driver.send_now(early.at(), b"hello"), Ok(5));
     bench.settle();
-    assert_eq!(bench.driver.discard_now(server, 100), Ok(5));
+    assert_eq!(bench.driver.discard_now(server.at(), 100), Ok(5));
     bench.close(listener);
     assert_eq!(bench.answer(connect).errno(), libc::ECONNREFUSED, "it has tried again");
     for fd in [early, late, server] {
