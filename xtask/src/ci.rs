@@ -33,7 +33,7 @@ pub(crate) enum Step {
     Fuzz,
     /// Two minutes of mixed load and attacks: nothing grows, leaks or miscounts
     Soak,
-    /// Clients that others wrote, direct and through proxies (those that are installed)
+    /// Clients that others wrote (those that are installed)
     Clients,
     /// What a request costs, and how that has changed: printed, not judged (needs valgrind)
     Instructions,

@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use http::{Method, StatusCode};
-use plimsoll_codec::h1::{self, ResponseState};
+use plimsoll_codec::h1::{self, RequestState, ResponseState};
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::{Errno, JoinHandle, SendBytes};
 use plimsoll_slab::Key;
 
-use crate::connection::{Active, Connection, Deadline};
+use crate::connection::{Active, Connection, Deadline, Rest};
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::patience;
@@ -18,7 +18,8 @@ impl<S: Service> Engine<S> {
     /// Closes a connection whose answer has been sent, so that the peer sees the answer.
     pub(crate) fn close_gently(&mut self, key: Key) {
         let Some(active) = self.core.take(key) else { return self.close(key) };
-        self.core.put(key, Connection::LINGERING);
+        let rest = if active.exchange.request() == RequestState::Body { Rest::Body } else { Rest::Nothing };
+        self.core.put(key, Connection::lingering(rest));
         self.finish_active(active);
         self.linger(key);
     }
@@ -37,7 +38,8 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let (time, rate) = (core.config.linger_timeout, core.config.body_bytes_per_second_min);
         let mut table = core.table.borrow_mut();
-        if let Some(Connection::Lingering { dropped_bytes, dropped_before, refused: false }) = table.get_mut(key)
+        if let Some(Connection::Lingering { dropped_bytes, dropped_before, rest: Rest::Body }) = table.get_mut(key)
+            && !core.is_stopping()
             && patience::earns((*dropped_bytes - *dropped_before) as usize, rate, time)
         {
             *dropped_before = *dropped_bytes;
@@ -82,7 +84,7 @@ impl<S: Service> Engine<S> {
         core.counters().shed(Shed::Accept);
         core.counters().refused();
         let are_too_many = core.refused(1) > REFUSED_MAX;
-        core.put(key, Connection::Lingering { dropped_bytes: 0, dropped_before: 0, refused: true });
+        core.put(key, Connection::lingering(Rest::Refused));
         let answer = h1::error_response(&Method::GET, StatusCode::SERVICE_UNAVAILABLE);
         self.turn_away(key, answer, if are_too_many { Told::AndClosed } else { Told::AndWaited });
     }
@@ -167,7 +169,7 @@ impl<S: Service> Engine<S> {
         self.core.peers.borrow_mut().closed(key);
         match connection {
             // Was taken out of the count before.
-            Connection::Lingering { refused: true, .. } => {
+            Connection::Lingering { rest: Rest::Refused, .. } => {
                 self.core.refused(-1);
             }
             Connection::Active(active) => {

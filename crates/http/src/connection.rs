@@ -29,6 +29,17 @@ use crate::score::Score;
 use crate::upgrade::Upgrade;
 use crate::websocket::{Opening, Socket};
 
+/// What may still come on a connection that lingers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// Nothing that is worth a wait.
+    Nothing,
+    /// The rest of a body, behind which the client looks for its answer.
+    Body,
+    /// Nothing either: it was refused as it came, and is not counted as a connection.
+    Refused,
+}
+
 /// The server's part of a connection's entry in the table.
 pub(crate) enum Connection {
     /// Between requests: a receive is armed, the last answer may still be on its way out.
@@ -42,14 +53,19 @@ pub(crate) enum Connection {
     WebSocket(PoolBox<Socket>),
     /// Answered and shut down on our side; what still comes is dropped.
     /// One that was refused as it came is not counted as a connection. How much had been dropped when its time began shows whether the peer still sends.
-    Lingering { dropped_bytes: u32, dropped_before: u32, refused: bool },
+    Lingering { dropped_bytes: u32, dropped_before: u32, rest: Rest },
     /// Taken out for a moment by the one who works on it.
     Taken,
 }
 
 impl Connection {
     /// Answered, and shut down next.
-    pub(crate) const LINGERING: Self = Self::Lingering { dropped_bytes: 0, dropped_before: 0, refused: false };
+    pub(crate) const LINGERING: Self = Self::lingering(Rest::Nothing);
+
+    /// Answered, and shut down next, with this to come.
+    pub(crate) const fn lingering(rest: Rest) -> Self {
+        Self::Lingering { dropped_bytes: 0, dropped_before: 0, rest }
+    }
 }
 
 impl Default for Connection {

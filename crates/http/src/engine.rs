@@ -16,7 +16,7 @@ use plimsoll_slab::Key;
 
 use crate::closing::take_handler;
 use crate::config::{ProxyProtocol, TcpOptions};
-use crate::connection::{Active, Connection, Deadline};
+use crate::connection::{Active, Connection, Deadline, Rest};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::failure::Failure;
@@ -54,6 +54,8 @@ pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
 const HANDSHAKES_MIN: Duration = Duration::from_millis(2);
 const HANDSHAKES_MAX: Duration = Duration::from_millis(100);
 
+/// Bytes that are dropped of who sends on though nothing more is asked for.
+const UNASKED_BYTES_MAX: u32 = 64 * 1_024;
 /// So long the events of others may wait for the handlers of bodies that come fast.
 const GIVES_WAY_FOR: Duration = Duration::from_millis(5);
 
@@ -223,18 +225,20 @@ impl<S: Service> Engine<S> {
             }
             Some(Connection::Http2(http2)) => self.go_on_http2(key, http2, Some(bytes)),
             Some(Connection::WebSocket(socket)) => self.go_on_websocket(key, socket, Some(bytes)),
-            Some(Connection::Lingering { dropped_bytes, dropped_before, refused }) => {
+            Some(Connection::Lingering { dropped_bytes, dropped_before, rest }) => {
                 let dropped_bytes = dropped_bytes.saturating_add(bytes.len() as u32);
                 drop(bytes);
-                self.core.put(key, Connection::Lingering { dropped_bytes, dropped_before, refused });
-                self.linger_on(key, dropped_bytes);
+                self.core.put(key, Connection::Lingering { dropped_bytes, dropped_before, rest });
+                self.linger_on(key, dropped_bytes, rest);
             }
             Some(Connection::Taken) | None => debug_assert!(false, "a connection is put back before its next event"),
         }
     }
 
-    fn linger_on(&mut self, key: Key, dropped_bytes: u32) {
-        let too_many = dropped_bytes > self.core.config.drain_bytes_max;
+    fn linger_on(&mut self, key: Key, dropped_bytes: u32, rest: Rest) {
+        let drain_bytes_max = self.core.config.drain_bytes_max;
+        let bytes_max = if rest == Rest::Body { drain_bytes_max } else { drain_bytes_max.min(UNASKED_BYTES_MAX) };
+        let too_many = dropped_bytes > bytes_max;
         if too_many || self.core.table.borrow_mut().receive(key).is_err() {
             self.close(key);
         }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use http::Method;
 use plimsoll_codec::h1::{
     self, BodyDecoder, BodyEvent, Exchange, FieldSlot, Framing, HeadSearch, Next, RequestState, RequestView,
 };
@@ -196,6 +197,7 @@ impl<S: Service> Engine<S> {
         active.reader = None;
         active.writer = None;
         active.half_closed = false;
+        active.method = Method::GET;
         active.handler_until = None;
         (active.upgrade, active.websocket) = (None, None);
         active.grants = 0;

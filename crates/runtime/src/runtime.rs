@@ -273,7 +273,7 @@ impl Runtime {
     fn end(&mut self) -> Report {
         let Some(worker) = self.worker.take() else { return Report::default() };
         let drain = self.builder.drain_timeout;
-        let (deadline, limit) = {
+        let (deadline, own_deadline, limit) = {
             let _entered = worker.enter();
             // The last turn may be long ago, and with it the time that the worker knows.
             let _settling_says_so = worker.exchange(Wait::No, || {});
@@ -281,10 +281,13 @@ impl Runtime {
             let limit = sys::TimeLimit::after(drain.saturating_add(ENDING_MAX));
             self.shared.quit(deadline);
             settle(&worker);
-            (deadline, limit)
+            let _settling_says_so = worker.exchange(Wait::No, || {});
+            let now = worker.now();
+            // As every worker that comes after the deadline.
+            (deadline, if deadline > now { deadline } else { now + drain }, limit)
         };
         let mut report = Report::default();
-        report.add(shut_down_driver(&worker, deadline));
+        report.add(shut_down_driver(&worker, own_deadline));
         for thread in self.threads.drain(..) {
             let index = thread.index;
             match thread.end(&limit) {

@@ -17,15 +17,6 @@ use report::Row;
 use crate::cli::{ConformanceFlags, EXIT_FAILED, EXIT_MISSING, EXIT_OK};
 use crate::repo;
 
-/// Which runs there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
-    /// Every client on every way with every driver.
-    All,
-    /// Direct with every driver, and through each proxy with one of them, in turns.
-    Alternating,
-}
-
 /// What came of the runs.
 #[derive(Debug)]
 pub(crate) struct Results {
@@ -66,7 +57,7 @@ pub(super) fn run(flags: &ConformanceFlags) -> u8 {
             return EXIT_MISSING;
         }
     };
-    let results = match run_all(&clients, Extent::All) {
+    let results = match run_all(&clients, &Via::ALL) {
         Ok(results) => results,
         Err(error) => {
             eprintln!("{error}");
@@ -87,13 +78,13 @@ pub(super) fn run(flags: &ConformanceFlags) -> u8 {
     }
 }
 
-/// Installs all clients, runs them on fewer ways than there are, and prints the table and what is missing. The error is a program of ours that
+/// Installs all clients, runs them without a proxy between, and prints the table and what is missing. The error is a program of ours that
 /// does not build.
-pub(crate) fn alternating() -> Result<Results, String> {
-    run_all(&programs::chosen(&[])?, Extent::Alternating)
+pub(crate) fn direct() -> Result<Results, String> {
+    run_all(&programs::chosen(&[])?, &[Via::Direct])
 }
 
-fn run_all(clients: &[&'static Client], extent: Extent) -> Result<Results, String> {
+fn run_all(clients: &[&'static Client], ways: &[Via]) -> Result<Results, String> {
     let mut missing = Vec::new();
     let mut programs: Vec<Program> = Vec::new();
     for language in Language::ALL {
@@ -104,13 +95,15 @@ fn run_all(clients: &[&'static Client], extent: Extent) -> Result<Results, Strin
             }
         }
     }
-    let vias: Vec<Via> = Via::ALL.into_iter().filter(|via| via.missing().is_none()).collect();
-    missing.extend(bed::missing_proxies());
+    let vias: Vec<Via> = ways.iter().copied().filter(|via| via.missing().is_none()).collect();
+    if vias.len() < ways.len() {
+        missing.extend(bed::missing_proxies());
+    }
     let built = repo::cargo().args(["build", "--locked", "-p", "plimsoll-examples", "--example", "arena"]).status();
     if !built.is_ok_and(|status| status.success()) {
         return Err("arena was not built".to_owned());
     }
-    let lanes = DRIVERS.map(|driver| (driver, planned(clients, &programs, &vias, driver, extent)));
+    let lanes = DRIVERS.map(|driver| (driver, planned(clients, &programs, &vias)));
     let ended: Vec<(Vec<Row>, Option<String>)> = thread::scope(|scope| {
         let lanes = lanes.iter().map(|(driver, runs)| scope.spawn(|| on_driver(driver, runs)));
         // All of them are started before one is awaited.
@@ -137,22 +130,11 @@ fn run_all(clients: &[&'static Client], extent: Extent) -> Result<Results, Strin
 type Planned<'a> = (&'static Client, &'a Program, Via);
 
 /// The runs with a driver, in order.
-fn planned<'a>(
-    clients: &[&'static Client],
-    programs: &'a [Program],
-    vias: &[Via],
-    driver: &str,
-    extent: Extent,
-) -> Vec<Planned<'a>> {
+fn planned<'a>(clients: &[&'static Client], programs: &'a [Program], vias: &[Via]) -> Vec<Planned<'a>> {
     let mut runs = Vec::new();
-    for (number, client) in clients.iter().enumerate() {
+    for client in clients {
         let Some(program) = programs.iter().find(|program| program.language == client.language) else { continue };
-        for via in vias {
-            let turn = DRIVERS[(number + *via as usize) % DRIVERS.len()];
-            if extent == Extent::All || *via == Via::Direct || turn == driver {
-                runs.push((*client, program, *via));
-            }
-        }
+        runs.extend(vias.iter().map(|via| (*client, program, *via)));
     }
     runs
 }

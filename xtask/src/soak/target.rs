@@ -57,9 +57,23 @@ impl Target {
                 None => {}
             }
             thread::sleep(Duration::from_millis(random.below(500) as u64));
-            *running = Some(spawn(self.driver, &self.address.to_string())?);
+            *running = Some(self.spawn_again()?);
             self.generation.fetch_add(1, Ordering::SeqCst);
             restarts += 1;
+        }
+    }
+
+    /// Its port may be held for a moment by what the one before has left to the kernel.
+    fn spawn_again(&self) -> Result<Running, String> {
+        let mut tries = 0;
+        loop {
+            match spawn(self.driver, &self.address.to_string()) {
+                Err(why) if tries < STARTS_MAX && why.contains("in use") => {
+                    tries += 1;
+                    thread::sleep(START_PAUSE);
+                }
+                started => return started,
+            }
         }
     }
 
@@ -75,5 +89,8 @@ fn spawn(driver: &str, listen: &str) -> Result<Running, String> {
     Running::start("arena", &format!("target {driver}"), &flags.map(str::to_owned))
 }
 
+/// It is started again so often when its port is in use, with so long a pause before each try.
+const STARTS_MAX: u32 = 50;
+const START_PAUSE: Duration = Duration::from_millis(200);
 /// An address of its own: no client's port can be in the way when it comes back.
 const LISTEN: &str = "127.0.0.77:0";

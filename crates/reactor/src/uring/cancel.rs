@@ -85,13 +85,19 @@ impl Uring {
     /// Ends the operations on a descriptor whose life was not noted, by a look at all in flight. At the memory line only.
     fn revoke_unknown(&mut self, fd: Number, slots: &mut Slots) {
         self.unknown_lives = UnknownLives::None;
-        for key in slots.keys() {
-            let slot = slots.get_mut(key).expect("just listed");
+        let (mut index, mut left) = (0, slots.len());
+        while left > 0 {
+            let found = slots.key_at(index);
+            index += 1;
+            let Some(key) = found else { continue };
+            left -= 1;
+            let slot = slots.get_mut(key).expect("just found");
             let Some(other) = slot.op.number().filter(|number| number.life() == Life::UNKNOWN) else { continue };
-            if other == fd {
-                slot.state = slot.state.cancelled();
-            } else {
+            if other != fd {
                 self.unknown_lives = UnknownLives::Some;
+            } else if !slot.state.is_cancelled() {
+                slot.state = slot.state.cancelled();
+                self.cancel(key, slots);
             }
         }
     }

@@ -21,6 +21,8 @@ enum Step {
     Received(Received),
     /// Not yet: its descriptor says when.
     Wait,
+    /// Not yet, and the end of the peer's half, which has come, says nothing of when.
+    Stay,
     /// Its call is to be made, again or at last.
     Call,
     /// When there is a buffer.
@@ -84,7 +86,11 @@ impl Uring {
                 return None;
             }
             Kind::Unwatch => return None,
-            Kind::Operation | Kind::Opening | Kind::Wait => debug_assert!(!more, "operations are one-shot"),
+            Kind::Wait if more => {
+                self.stays(key, completion.result(), slots);
+                return None;
+            }
+            Kind::Operation | Kind::Opening | Kind::Wait => debug_assert!(!more, "calls are one-shot"),
         }
         let result = u32::try_from(completion.result()).map_err(|_| Errno(-completion.result()));
         let Some(slot) = slots.get(key) else {
@@ -102,6 +108,14 @@ impl Uring {
         self.finish(key, step, slots)
     }
 
+    /// A wait that stays has told something. When it is what is waited for, it is cancelled, and the call follows its end.
+    fn stays(&mut self, key: Key, events: i32, slots: &mut Slots) {
+        let Some(slot) = slots.get(key) else { return };
+        if can_send(events as u32) && !slot.state.is_cancelled() && !queue::is_listed(slot) {
+            self.cancel(key, slots);
+        }
+    }
+
     /// Tries a receive into the scratch buffer.
     fn receive(&mut self, key: Key, slots: &mut Slots) -> Option<Raw> {
         let slot = slots.get(key).expect("a receive that waits is in flight");
@@ -115,11 +129,17 @@ impl Uring {
         match step {
             Step::Done(result) => Some(Raw { key, result, received: None }),
             Step::Received(bytes) => Some(Raw { key, result: Ok(bytes.len() as u32), received: Some(bytes) }),
-            Step::Wait | Step::Call if !self.is_wanted(slots.get(key).expect("in flight")) => {
+            Step::Wait | Step::Stay | Step::Call | Step::Starve
+                if !self.is_wanted(slots.get(key).expect("in flight")) =>
+            {
                 Some(Raw { key, result: Err(Errno::CANCELED), received: None })
             }
             Step::Wait => {
                 self.place(key, Form::Wait, slots);
+                None
+            }
+            Step::Stay => {
+                self.place(key, Form::Stay, slots);
                 None
             }
             Step::Call => {
@@ -141,9 +161,14 @@ impl Uring {
 
     /// What the end of its wait means for an operation.
     fn waited(&mut self, slot: &Slot, result: Result<u32, Errno>) -> Step {
-        if let Err(errno) = result {
-            return Step::Done(Err(errno));
-        }
+        let events = match result {
+            Ok(events) => events,
+            // A wait that stayed and was ended by `stays`.
+            Err(Errno::CANCELED) if matches!(slot.op, Op::Send { .. }) && !slot.state.is_cancelled() => {
+                return Step::Call;
+            }
+            Err(errno) => return Step::Done(Err(errno)),
+        };
         match slot.op {
             // The kernel tells the end of a wait for bytes when anything comes, also an urgent byte that is not part of the stream.
             Op::Poll { fd, interest: Interest::Readable } if self.is_wanted(slot) => {
@@ -162,6 +187,7 @@ impl Uring {
             },
             Op::Receive { fd } if self.receiver.group().is_none() => self.received(fd, 0, Taken::Nothing, slot.state),
             Op::Connect { fd, .. } => Step::Done(sys::socket_error(fd).map(|()| 0)),
+            Op::Send { .. } if !can_send(events) => Step::Stay,
             _ => Step::Call,
         }
     }
@@ -190,6 +216,10 @@ impl Uring {
             },
             Op::Shutdown { fd, how } => Step::Done(sys::shutdown(*fd, *how).map(|()| 0)),
             Op::Stat { .. } => Step::Done(Ok(sys::STATX_BYTES as u32)),
+            Op::Open { .. } => {
+                self.opened(Number::from_raw(count as i32));
+                Step::Done(Ok(count))
+            }
             _ => Step::Done(Ok(count)),
         }
     }
@@ -220,6 +250,11 @@ impl Uring {
             (Receiver::Ring(_), _) => Step::Done(Ok(count)),
         }
     }
+}
+
+/// Whether what a poll has told is worth a send: there is room, or the send says what has become of the connection.
+fn can_send(events: u32) -> bool {
+    events & (libc::POLLOUT | libc::POLLERR | libc::POLLHUP) as u32 != 0
 }
 
 /// What a signal that reached a worker thread of the kernel means for an operation: it is made again.

@@ -3,8 +3,8 @@
 //! **Nothing on a socket waits inside the kernel but polls.** The kernel waits for a socket with a poll of its own that also asks for urgent data
 //! (`EPOLLPRI`). A peer that sends one urgent byte makes that poll ready at once and for ever; after some tries in vain, or when it has no memory
 //! for the poll, the kernel moves the operation to a worker thread, one for each. So an entry that calls a socket says `MSG_DONTWAIT`, which
-//! makes the kernel answer `EAGAIN` instead, and the operation then waits with an entry of its own, a poll for exactly what it needs: a poll
-//! is never moved to a thread.
+//! makes the kernel answer `EAGAIN` instead, and the operation then waits with an entry of its own, a poll for what it needs: a poll
+//! is never moved to a thread. Beside that, errors and the end of the peer's half end every poll.
 //!
 //! | operation | call | wait | because |
 //! |---|---|---|---|
@@ -57,6 +57,9 @@ pub(super) enum Kind {
 pub(super) enum Form {
     /// As a poll of its descriptor, which says when its call is worth it.
     Wait,
+    /// As a poll that stays until it has said so: of a send to a peer that has ended its half. The kernel always asks for that end too, which
+    /// makes every poll ready at once and for ever; one that stays tells it once.
+    Stay,
     /// As its call, which does not wait.
     Call,
 }
@@ -126,6 +129,17 @@ impl Entry {
     pub(super) fn wait(key: Key, op: &Op<'static>) -> Self {
         let (fd, events) = awaited(op).expect("files are not waited for");
         let poll = opcode::PollAdd::new(types::Fd(fd.raw()), events as u32);
+        Self(poll.build().user_data(key.pack(Kind::Wait.number())))
+    }
+
+    /// The same, until it is cancelled: each change is told, the first one at once.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait).
+    pub(super) fn stay(key: Key, op: &Op<'static>) -> Self {
+        let (fd, events) = awaited(op).expect("files are not waited for");
+        let poll = opcode::PollAdd::new(types::Fd(fd.raw()), events as u32).multi(true);
         Self(poll.build().user_data(key.pack(Kind::Wait.number())))
     }
 

@@ -240,6 +240,7 @@ impl Uring {
         }
         let entry = match form {
             Form::Wait => Entry::wait(key, &slot.op),
+            Form::Stay => Entry::stay(key, &slot.op),
             Form::Call => Entry::call(key, &mut slot.op, self.receiver.group()),
         };
         self.ring.push(&entry)

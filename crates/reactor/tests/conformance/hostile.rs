@@ -222,10 +222,14 @@ pub(crate) fn urgent_byte_under_calls_at_once(bench: &mut Bench) {
     bench.close(ours);
 }
 
-/// A window that shuts and does not open: nothing but the send's own end ends it.
+/// A window that shuts and does not open: nothing but the send's own end ends it. Also of a peer that has ended its half, which the kernel tells
+/// again and again beside what is waited for.
 pub(crate) fn zero_window(bench: &mut Bench) {
-    for turn in 0..4 {
+    for (turn, has_ended) in (0..4).flat_map(|turn| [(turn, false), (turn, true)]) {
         let (ours, mut peer) = narrow_connection(bench);
+        if has_ended {
+            peer.shutdown(std::net::Shutdown::Write).expect("it is connected");
+        }
         if turn == 3 {
             let timeout = Duration::from_millis(300);
             bench.driver.set_option(ours.at(), SocketOption::UserTimeout(timeout)).expect("a socket");

@@ -118,11 +118,16 @@ impl Connection {
         self.last_block = storage.repeat.begin();
         let (scratch, assembly) = storage.bytes.split_at_mut(self.limits.header_list_bytes());
         let bytes_max = assembly.len();
-        let (_, len) = { long }.pass(input, &self.limits, bytes_max, Some(&mut *assembly))?;
+        let mut ahead = long;
+        let (_, len) = ahead.pass(input, &self.limits, bytes_max, Some(&mut *assembly))?;
         let mut discard = long.discard;
         let done = self.decoder.discard(&mut discard, storage.decoder_table, scratch, &assembly[..len])?;
         if done.excess > 0 {
             self.guard.overhead(done.excess, now_ms)?;
+        }
+        if ahead.is_whole() && done.excess == 0 && done.consumed < len {
+            // It ends within a field.
+            return Err(Error::HpackTruncated.into());
         }
         let (consumed, _) = long.pass(input, &self.limits, done.consumed, None)?;
         long.discard = discard;

@@ -127,6 +127,14 @@ fn only_too_many_frames_end_the_connection() {
 }
 
 #[test]
+fn a_long_block_that_ends_within_a_field_ends_the_connection() {
+    for rest in [&b"\0\x01x\x05v"[..], b"\0\x01x", b"\0", b"\x7f"] {
+        let block = [&block(&GET)[..], &long_field(b'a', 40_000), rest].concat();
+        assert_eq!(serve(&in_frames(1, END_STREAM, &block, 16_384)).end, Err(Error::HpackTruncated), "{rest:?}");
+    }
+}
+
+#[test]
 fn what_interrupts_a_long_block_or_cuts_it_ends_the_connection() {
     let block = [&block(&GET)[..], &long_field(b'a', 80_000)].concat();
     let mut whole = in_frames(1, END_STREAM, &block, 16_384);
