@@ -8,7 +8,6 @@ use plimsoll_codec::h1::{BodyLength, ResponseHead};
 
 use crate::Error;
 use crate::core::Core;
-use crate::hungry::Want;
 use crate::response::{Kind, Response};
 use crate::ticket::Ticket;
 
@@ -44,7 +43,7 @@ impl Core {
         response: &Response,
     ) -> Poll<Result<(), Error>> {
         self.redeem(ticket.key);
-        let polled = self.with(ticket, |active| {
+        let polled = self.with_reserve(ticket, |active| {
             if active.closing {
                 return Err(Error::Gone);
             }
@@ -68,10 +67,7 @@ impl Core {
         });
         match polled {
             None => Poll::Ready(Err(Error::Gone)),
-            Some(Err(Error::OverBudget(over))) if ticket.waits_for_room(Want::Output, &over) => {
-                self.with(ticket, |active| active.writer = Some(cx.waker().clone()));
-                Poll::Pending
-            }
+            Some(Err(Error::OverBudget(over))) if ticket.waits_for_output(cx, &over) => Poll::Pending,
             Some(Err(error)) => Poll::Ready(Err(error)),
             Some(Ok(true)) => Poll::Ready(Ok(())),
             Some(Ok(false)) => Poll::Pending,

@@ -56,6 +56,7 @@ mod receive;
 mod refusals;
 mod relief;
 mod request;
+mod reserve;
 mod response;
 #[cfg(feature = "router")]
 mod router;

@@ -108,6 +108,28 @@ impl Output {
         Ok(())
     }
 
+    /// Has what is gathered next go to this lease.
+    pub(crate) fn lend(&mut self, lease: Lease) {
+        debug_assert!(self.is_empty() && lease.is_empty(), "nothing is gathered yet");
+        self.gathered = Some(lease);
+    }
+
+    /// Hands what is gathered to the socket. Gives the lease back when it has taken all of that. No send may be in flight.
+    pub(crate) fn send_now(&mut self, table: &mut Table<Connection>, key: Key) -> Option<Lease> {
+        let mut lease = self.gathered.take()?;
+        while !lease.is_empty() {
+            match table.send_now(key, &lease) {
+                Ok(sent @ 1..) => lease.consume(sent),
+                // One that failed is told by the next operation on it.
+                Ok(_) | Err(_) => {
+                    self.gathered = Some(lease);
+                    return None;
+                }
+            }
+        }
+        Some(lease)
+    }
+
     /// Appends bytes for which room was made.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let lease = self.gathered.as_mut().expect("room was made");

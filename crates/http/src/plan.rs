@@ -6,6 +6,7 @@ use plimsoll_runtime::plan::{Part, Plan, page_share};
 
 use crate::connection::{CONNECTION_BYTES, EXCHANGE_BYTES};
 use crate::h2::{FEW_STREAMS_BYTES, HTTP2_PARKED_BYTES, STREAM_BYTES, TABLES_BYTES};
+use crate::reserve;
 
 /// A head with its field slots, and the answer that is gathered for it: the first class that either takes.
 const HEAD_BYTES: u64 = 1_024;
@@ -31,8 +32,11 @@ const PACKED_TABLES_BYTES: u64 = 512;
 /// ```
 #[must_use]
 pub fn plan(runtime: &Runtime, handler_bytes: usize) -> Plan {
+    let workers = runtime.workers() as u64;
+    let reserve = workers * reserve::bytes(runtime.budget().limit().as_bytes() / workers);
     runtime
         .plan()
+        .with(Part::Fixed, "answer_reserve", reserve)
         .with(Part::Parked, "connection_entry", page_share(CONNECTION_BYTES as u64))
         .with(Part::Active, "exchange", class_bytes(EXCHANGE_BYTES))
         .with(Part::Active, "request_head", HEAD_BYTES)

@@ -180,6 +180,9 @@ impl Drop for Relief {
 impl<S: Service> Engine<S> {
     /// Makes some room, if memory is short, and looks after who has got some.
     pub(crate) fn relieve(&mut self) {
+        if !self.core.reserve.is_full() {
+            self.core.reserve.restock();
+        }
         if !self.core.larder.is_full() {
             self.core.larder.restock();
         }

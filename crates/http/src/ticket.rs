@@ -143,7 +143,7 @@ impl Ticket {
         if let Some(stream) = self.stream {
             return self.core.h2_begin(self.key, stream, &mut response, length);
         }
-        let begun = self.core.with(self, |active| {
+        let begun = self.core.with_reserve(self, |active| {
             if active.closing {
                 return Err(Error::Gone);
             }
@@ -168,7 +168,7 @@ impl Ticket {
             return self.core.h2_poll_write(self.key, stream, cx, body);
         }
         self.core.redeem(self.key);
-        let polled = self.core.with(self, |active| {
+        let polled = self.core.with_reserve(self, |active| {
             let piece = body.as_ref().expect("not polled after it was ready").as_slice().len();
             self.core.may_go_on(self.key, active)?;
             let discard = active.body.due() == Some(0) && active.method == Method::HEAD;
@@ -191,10 +191,7 @@ impl Ticket {
         });
         match polled {
             None => Poll::Ready(Err(Error::Gone)),
-            Some(Err(Error::OverBudget(over))) if self.waits_for_room(Want::Output, &over) => {
-                self.core.with(self, |active| active.writer = Some(cx.waker().clone()));
-                Poll::Pending
-            }
+            Some(Err(Error::OverBudget(over))) if self.waits_for_output(cx, &over) => Poll::Pending,
             Some(Err(error)) => Poll::Ready(Err(error)),
             Some(Ok(Some(()))) => Poll::Ready(Ok(())),
             Some(Ok(None)) => Poll::Pending,
@@ -231,7 +228,7 @@ impl Ticket {
         if let Some(stream) = self.stream {
             return self.core.h2_poll_finish_with(self.key, stream, cx, trailers);
         }
-        let polled = self.core.with(self, |active| {
+        let polled = self.core.with_reserve(self, |active| {
             self.core.may_go_on(self.key, active)?;
             let bytes = h1::LAST_CHUNK.len() + trailers.as_bytes().len();
             if !active.output.has_room(bytes, self.core.config.output_bytes_max) {
@@ -255,6 +252,7 @@ impl Ticket {
         });
         match polled {
             None => Poll::Ready(Err(Error::Gone)),
+            Some(Err(Error::OverBudget(over))) if self.waits_for_output(cx, &over) => Poll::Pending,
             Some(Err(error)) => Poll::Ready(Err(error)),
             Some(Ok(true)) => Poll::Ready(Ok(())),
             Some(Ok(false)) => Poll::Pending,
@@ -338,12 +336,35 @@ impl Ticket {
         if let Some(stream) = self.stream {
             return self.core.h2_answer(self.key, stream, Some(&mut response));
         }
+        if let Some(Err(Error::OverBudget(over))) = self.try_answer(&mut response) {
+            self.answer_no_room(over);
+        }
+    }
+
+    /// Writes an answer; [`Error::OverBudget`] when there is no room for it, and it may be given once more.
+    fn try_answer(&self, response: &mut Response) -> Option<Result<(), Error>> {
+        self.core.with_reserve(self, |active| {
+            self.core.answer(active, response)?;
+            self.core.list(self.key, active);
+            Ok(())
+        })
+    }
+
+    fn answer_no_room(&self, over: OverBudget) {
         self.core.with(self, |active| {
-            if let Err(over) = self.core.answer(active, &mut response) {
-                self.core.answer_no_room(active, over);
-            }
+            self.core.answer_no_room(active, over);
             self.core.list(self.key, active);
         });
+    }
+
+    /// Whether what found no room for its output waits: for the output that is on its way, or for memory. Its handler is woken.
+    pub(crate) fn waits_for_output(&self, cx: &Context<'_>, over: &OverBudget) -> bool {
+        let is_sending = self.core.with(self, |_active| ()).is_some() && self.core.table.borrow().is_sending(self.key);
+        let waits = is_sending || self.waits_for_room(Want::Output, over);
+        if waits {
+            self.core.with(self, |active| active.writer = Some(cx.waker().clone()));
+        }
+        waits
     }
 
     /// The handler is done. Ready when its answer has found room, or will never.
@@ -353,23 +374,11 @@ impl Ticket {
             return self.core.h2_poll_answer(self.key, stream, cx, response);
         }
         self.core.redeem(self.key);
-        let answered = self.core.with(self, |active| {
-            self.core.answer(active, response)?;
-            self.core.list(self.key, active);
-            Ok(())
-        });
-        match answered {
-            Some(Err(over)) if self.waits_for_room(Want::Output, &over) => {
-                self.core.with(self, |active| active.writer = Some(cx.waker().clone()));
+        if let Some(Err(Error::OverBudget(over))) = self.try_answer(response) {
+            if self.waits_for_output(cx, &over) {
                 return Poll::Pending;
             }
-            Some(Err(over)) => {
-                _ = self.core.with(self, |active| {
-                    self.core.answer_no_room(active, over);
-                    self.core.list(self.key, active);
-                })
-            }
-            Some(Ok(())) | None => {}
+            self.answer_no_room(over);
         }
         Poll::Ready(())
     }

@@ -323,7 +323,7 @@ impl Drop for Held {
 /// Informs its client while it holds all memory itself: for a while, or for `/ever`.
 async fn hungry(mut req: Request, given_back: Arc<AtomicU32>) -> Handled {
     let forever = req.path() == "/ever";
-    let response = hint("at the line").header("x-long", "v".repeat(4_000));
+    let response = hint("at the line").header("x-long", "v".repeat(5_000));
     let held = Held { _leases: fill(1), given_back };
     let mut inform = pin!(req.inform(response));
     let early = timeout(Duration::from_millis(20), inform.as_mut()).await;

@@ -87,9 +87,30 @@ async fn answer(mut req: Request, stage: Arc<Stage>) -> Result<Response, Error> 
             }
             Ok(Response::text(vec![b'a'; 16 * 1024]))
         }
+        "/small" => {
+            req.inform(Response::new(StatusCode::EARLY_HINTS)).await?;
+            stage.want(true);
+            while !stage.is_held() {
+                sleep(Duration::from_millis(1)).await;
+            }
+            req.inform(Response::new(StatusCode::EARLY_HINTS)).await?;
+            Ok(Response::text(vec![b's'; 2_000]))
+        }
+        "/small-pieces" => {
+            stage.want(true);
+            while !stage.is_held() {
+                sleep(Duration::from_millis(1)).await;
+            }
+            let mut out = req.respond(Response::new(StatusCode::OK), None)?;
+            for _ in 0..50 {
+                out.write_bytes(vec![b'p'; 3_000].into()).await?;
+            }
+            out.finish().await
+        }
         "/pieces" => {
             let mut out = req.respond(Response::new(StatusCode::OK), None)?;
-            out.write_bytes(vec![b'p'; 9_000].into()).await?;
+            // What comes free when it has left is no room for the others.
+            out.write_bytes(vec![b'p'; 900].into()).await?;
             stage.want(true);
             while !stage.is_held() {
                 sleep(Duration::from_millis(1)).await;
@@ -198,6 +219,22 @@ fn an_answer_waits_until_there_is_room() {
 }
 
 #[test]
+fn small_answers_need_no_memory() {
+    on_each("small answers", &Config::default(), |address, stage| {
+        let mut client = connect(address);
+        let answer = ask(&mut client, &request("/small", 0), &"s".repeat(2_000));
+        assert_eq!(answer.matches("HTTP/1.1 103 ").count(), 2, "{answer}");
+        assert!(answer.contains("HTTP/1.1 200 ") && stage.is_held(), "{answer}");
+    });
+    on_each("small pieces", &Config::default(), |address, stage| {
+        let mut client = connect(address);
+        let answer = ask(&mut client, &request("/small-pieces", 0), "\r\n0\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 ") && stage.is_held(), "{answer:.200}");
+        assert_eq!(answer.matches("ppp").count() * 3, 50 * 3_000);
+    });
+}
+
+#[test]
 fn a_piece_of_an_answer_waits_until_there_is_room() {
     on_each("pieces", &Config::default(), |address, stage| {
         let mut client = connect(address);
@@ -207,7 +244,7 @@ fn a_piece_of_an_answer_waits_until_there_is_room() {
         let answer = read(&mut client, "\r\n0\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n0\r\n\r\n"), "{answer:.200}");
         let body: usize = answer.matches("ppp").count() * 3;
-        assert_eq!(body, 5 * 9_000);
+        assert_eq!(body, 900 + 4 * 9_000);
     });
 }
 

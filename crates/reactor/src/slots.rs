@@ -22,6 +22,9 @@ use crate::{PoolPage, Received};
 /// Operation slots of one driver at most: 2^22 of them are 180 MiB.
 const CHUNKS_MAX: u32 = 1 << 16;
 
+/// Slots that only sends get: what was begun is sent also when there is no page for another operation.
+const SLOTS_FOR_SENDS: usize = 64;
+
 /// One operation in flight.
 pub(crate) struct Slot {
     pub(crate) op: Op<'static>,
@@ -134,11 +137,14 @@ impl Slots {
         op: Op<'static>,
         token: Token,
     ) -> Result<Key, (OverBudget, Op<'static>)> {
-        let slot = Slot { op, token, state: SlotState::InFlight, link: Link::NONE };
-        let slot = match self.table.insert(slot) {
-            Ok(key) => return Ok(key),
-            Err(slot) => slot,
-        };
+        let kept = if matches!(op, Op::Send { .. }) { 0 } else { SLOTS_FOR_SENDS };
+        let mut slot = Slot { op, token, state: SlotState::InFlight, link: Link::NONE };
+        if self.table.len() + kept < self.table.capacity() {
+            slot = match self.table.insert(slot) {
+                Ok(key) => return Ok(key),
+                Err(slot) => slot,
+            };
+        }
         let page = match PoolPage::try_new(pool, Kind::Slots) {
             Ok(page) => page,
             Err(over) => return Err((over, slot.op)),

@@ -1,0 +1,81 @@
+//! The answer reserve: room for the output of exchanges that find none in the pool, kept from the start.
+//!
+//! A head, or a small piece of a body, that finds no room is written into one of these leases and handed to the socket at once. Nearly always the
+//! socket takes all of it, and the lease serves the next answer. What the socket does not take stays in its lease until the peer reads, or is closed
+//! for not reading; the reserve is filled again from the pool.
+//!
+//! ```text
+//!            take                    the socket took all
+//!   kept ----------> written, sent ----------------------> kept
+//!     ^                    |
+//!     | restock            | it did not: the lease stays with the connection's output
+//!     +------ pool <-------+
+//! ```
+
+use ::core::cell::RefCell;
+
+use plimsoll_pool::{Charge, Class, Kind, Lease, Pool};
+
+/// Output up to this many bytes needs no memory of the pool.
+const CLASS: Class = Class::K4;
+/// Bytes of a reserve: this part of a worker's share of the line,
+const SHARE_PART: u64 = 64;
+/// at least so many,
+const RESERVE_BYTES_MIN: u64 = 64 * 1_024;
+/// but never more than this part of a low line.
+const LOW_SHARE_PART: u64 = 8;
+
+/// Bytes of the reserve of a worker with this share of the line.
+pub(crate) fn bytes(line_share: u64) -> u64 {
+    (line_share / SHARE_PART).max(RESERVE_BYTES_MIN).min(line_share / LOW_SHARE_PART)
+}
+
+/// See the module.
+pub(crate) struct AnswerReserve {
+    pool: Pool,
+    /// Never longer than its capacity.
+    leases: RefCell<Vec<Lease>>,
+    _charge: Option<Charge>,
+}
+
+impl AnswerReserve {
+    /// A reserve for a worker with this share of the line, in bytes. Filled as far as there is memory.
+    pub(crate) fn new(pool: &Pool, line_share: u64) -> Self {
+        let count = bytes(line_share) as usize / CLASS.bytes();
+        let charge = pool.charge(Kind::Fixed, (count * size_of::<Lease>()) as u64).ok();
+        let leases = Vec::with_capacity(if charge.is_some() { count } else { 0 });
+        let reserve = Self { pool: pool.clone(), leases: RefCell::new(leases), _charge: charge };
+        reserve.restock();
+        reserve
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        let leases = self.leases.borrow();
+        leases.len() == leases.capacity()
+    }
+
+    /// Puts back what was taken, as far as there is memory.
+    pub(crate) fn restock(&self) {
+        while !self.is_full() {
+            let Ok(lease) = self.pool.try_acquire_class(CLASS, Kind::Fixed) else { break };
+            self.leases.borrow_mut().push(lease);
+        }
+    }
+
+    /// An empty lease of 4 KiB; `None` while all are with peers that do not read.
+    pub(crate) fn take(&self) -> Option<Lease> {
+        self.leases.borrow_mut().pop()
+    }
+
+    /// Takes a lease back.
+    pub(crate) fn put_back(&self, mut lease: Lease) {
+        if lease.class() != CLASS || self.is_full() {
+            return;
+        }
+        lease.clear();
+        self.leases.borrow_mut().push(lease);
+    }
+}
+
+#[cfg(test)]
+mod tests;
