@@ -19,17 +19,25 @@ fn raw(key: Key) -> Raw {
     Raw { key, result: Ok(0), received: None }
 }
 
-/// The table is full before the budget is: the operation comes back, nothing more is charged, and there is room again when one has ended.
+fn send() -> Op<'static> {
+    Op::Send { fd: Number::from_raw(7), bytes: SendBytes::Static(b"an answer") }
+}
+
+/// The table is full before the budget is: the operation comes back, nothing more is charged, and there is room again when one has ended. The last
+/// slots are for sends.
 #[test]
 fn a_full_table_refuses_and_goes_on() {
     const CHUNKS: u32 = 2;
     let pool = pool();
     let mut slots = Slots::with_chunks_max(CHUNKS);
     let entries = CHUNKS * Slab::<Slot, PoolPage>::ENTRIES_PER_CHUNK;
-    let keys: Vec<Key> = (0..entries).map(|at| slots.insert(&pool, op(), Token(at)).unwrap()).collect();
+    let others = entries - SLOTS_FOR_SENDS as u32;
+    let mut keys: Vec<Key> = (0..others).map(|at| slots.insert(&pool, op(), Token(at)).unwrap()).collect();
+    assert!(slots.insert(&pool, op(), Token(0)).is_err(), "what is left is for sends");
+    keys.extend((others..entries).map(|at| slots.insert(&pool, send(), Token(at)).unwrap()));
     let mut charged = Vec::new();
     for _ in 0..3 {
-        let Err((_, Op::Poll { fd, .. })) = slots.insert(&pool, op(), Token(0)) else { panic!("it is full") };
+        let Err((_, Op::Send { fd, .. })) = slots.insert(&pool, send(), Token(0)) else { panic!("it is full") };
         assert_eq!(fd.raw(), 7, "as it was");
         charged.push(pool.budget().charged());
     }
@@ -42,7 +50,7 @@ fn a_full_table_refuses_and_goes_on() {
     let Some(Finished::Completed(completion)) = slots.finish(raw(last)) else { panic!("it was in flight") };
     assert_eq!(completion.token, Token(entries - 1));
     assert!(slots.finish(raw(last)).is_none(), "once");
-    let again = slots.insert(&pool, op(), Token(9)).unwrap();
+    let again = slots.insert(&pool, send(), Token(9)).unwrap();
     assert_eq!(again.index(), last.index());
     assert_ne!(again, last, "of another generation");
 }
