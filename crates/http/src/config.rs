@@ -111,13 +111,14 @@ pub struct Config {
     pub tcp: TcpOptions,
 }
 
-/// What it means that the peer of an HTTP/1 connection ends its half while a handler runs that has not begun its answer. A connection that is closed and
+/// What it means that the peer of a connection ends its half while a handler runs that has not begun its answer. A connection that is closed and
 /// one that is half closed look the same until something is sent. An answer that was begun is always sent to its end: its handler is dropped when the
-/// peer resets the connection, as it does when it was closed and more of the answer comes.
+/// peer resets the connection, as it does when it was closed and more of the answer comes. With HTTP/2 this is decided for each stream, and an answer
+/// goes as far as the windows that the peer gave: it cannot open them any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HalfClose {
-    /// It went away: the handler's future is dropped, the connection closed.
+    /// It went away: the handler's future is dropped, the connection closed when no other answer is on its way.
     #[default]
     Gone,
     /// It has sent all its requests and waits for the answers, as `printf ... | nc` does. Handlers then run on for clients that went away.

@@ -308,6 +308,10 @@ impl<S: Service> Engine<S> {
         let mut table = core.table.borrow_mut();
         let sending = table.is_sending(key);
         match table.get_mut(key) {
+            Some(Connection::Http2(_)) => {
+                drop(table);
+                self.peer_closed_http2(key);
+            }
             Some(Connection::Active(active)) if core.outlasts_half_close(active) => {
                 active.half_closed = true;
                 drop(table);

@@ -194,7 +194,7 @@ fn receive_body(core: &Core, table: &mut Table<Connection>, key: Key, active: &A
 }
 
 /// How often it is looked at whether a peer that has ended its half is still there, while nothing is sent that would tell.
-const PEER_LOOK: Duration = Duration::from_secs(1);
+pub(crate) const PEER_LOOK: Duration = Duration::from_secs(1);
 
 /// Sets the deadline that fits what the connection waits for. One that is set already stands: bytes that come are no reason to wait longer
 /// for others.

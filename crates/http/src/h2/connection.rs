@@ -1,7 +1,8 @@
 //! The engine's side of an HTTP/2 connection: steps through what came, and sends what there is. What requests bring is in `requests`, how long
-//! anything may take in `deadlines`.
+//! anything may take in `deadlines`, what becomes of it when the peer has ended its half in `half`.
 
 mod deadlines;
+mod half;
 mod requests;
 
 use std::rc::Rc;
@@ -23,6 +24,8 @@ use crate::engine::Engine;
 use crate::hungry::Want;
 use crate::server::Service;
 use crate::steps::Source;
+
+pub(super) use half::PeerHalf;
 
 /// Why a turn through the input ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,6 +112,10 @@ impl<S: Service> Engine<S> {
         http2.since.frame = if is_part { http2.since.frame.or(Some(now)) } else { None };
         core.adapt(&mut http2);
         core.pump(&mut http2);
+        if http2.peer.is_ended() && (is_part || source.rest().is_empty()) && !http2.closing {
+            source = Source::Empty;
+            core.end_what_is_stuck(&mut http2);
+        }
         let asks_again = ::core::mem::take(&mut http2.hunger.asks_again);
         if wanted > 0 && http2.hunger.wanted == 0 && (asks_again || http2.has_starved()) {
             http2.hunger.note(Want::Output, wanted as usize);
@@ -238,20 +245,6 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// The peer has sent all it will send: without its frames nothing goes on. What is on its way to it still leaves.
-    pub(crate) fn ended_http2(&mut self, key: Key) {
-        let Some(http2) = self.core.take_http2(key) else { return };
-        self.finish_http2(http2);
-        self.core.put(key, Connection::LINGERING);
-        let mut table = self.core.table.borrow_mut();
-        if table.is_sending(key) {
-            // What was waited for before is not any more.
-            return table.schedule(key, self.core.config.send_timeout);
-        }
-        drop(table);
-        self.close(key);
-    }
-
     /// The server stops: the peer is told in two steps.
     pub(crate) fn stop_http2(&mut self, key: Key) {
         if let Some(mut http2) = self.core.take_http2(key) {
@@ -310,10 +303,10 @@ impl<S: Service> Engine<S> {
         http2.since.memory = if is_hungry { http2.since.memory.or(Some(now)) } else { None };
         // Whole frames that are kept are looked at when the send has left; what comes behind them can wait as long.
         let is_behind = is_sending && http2.input.is_some() && http2.since.frame.is_none();
-        let reads = !http2.closing && !is_hungry && has_room && !is_behind;
+        let reads = !http2.closing && !is_hungry && has_room && !is_behind && !http2.peer.is_ended();
         let armed = match reads {
             true => core.receive_http2(&mut table, key, &mut http2),
-            false if is_sending || http2.closing => {
+            false if is_sending || http2.closing || http2.peer != PeerHalf::Open => {
                 table.unwatch(key);
                 Ok(())
             }

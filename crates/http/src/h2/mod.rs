@@ -43,6 +43,7 @@ mod tunnel;
 mod weight;
 mod window;
 
+use connection::PeerHalf;
 pub(crate) use receive::Recalling;
 pub use tunnel::Tunnel;
 
@@ -84,6 +85,7 @@ pub(crate) struct Http2 {
     untold: Untold,
     /// The level that our SETTINGS are made for.
     offered: Level,
+    peer: PeerHalf,
     /// Closed as soon as the output has left.
     closing: bool,
     /// In the list of connections to be looked after this turn.
@@ -194,6 +196,7 @@ impl Http2 {
             hunger: Hunger::default(),
             untold: Untold { acknowledged: true, ..Untold::default() },
             offered: level,
+            peer: PeerHalf::Open,
             closing: false,
             listed: false,
             counted: true,

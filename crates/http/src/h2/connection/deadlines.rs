@@ -18,6 +18,7 @@ use crate::h2::streams::{Exchange, Incoming};
 use crate::h2::{Http2, Since};
 use crate::patience::Patience;
 use crate::server::Service;
+use crate::settle::PEER_LOOK;
 
 /// How often a connection that waits for memory asks again.
 const MEMORY_RETRY: Duration = Duration::from_millis(250);
@@ -37,6 +38,8 @@ pub(in crate::h2) enum Due {
     Memory,
     LongMemory,
     Farewell,
+    /// Time to look whether a peer that has ended its half is still there.
+    Peer,
     Stream,
 }
 
@@ -74,6 +77,14 @@ impl<S: Service> Engine<S> {
                 http2.since.farewell = None;
                 let Http2 { codec, output, .. } = &mut *http2;
                 http2.closing |= codec.shutdown_finish(&mut Growing(output, &core.pool)).is_err();
+            }
+            Some(Due::Peer) => {
+                if core.table.borrow().is_gone(key) {
+                    core.put(key, Connection::Http2(http2));
+                    return self.close(key);
+                }
+                http2.peer.look(now);
+                return self.settle_http2(key, http2, now);
             }
             Some(Due::Stream) => overdue_streams(&core, &mut http2, now),
             Some(Due::Frame | Due::Settings) => {
@@ -153,6 +164,7 @@ impl Http2 {
             // Windows are told again when memory is not short any more.
             after(Some(now).filter(|_| self.holds && idle.is_none()), MEMORY_RETRY, Due::Memory),
             after(memory, config.memory_timeout, Due::LongMemory),
+            after(self.peer.looked().filter(|_| sending.is_none()), PEER_LOOK, Due::Peer),
             after(farewell, if core.is_stopping() { core.stop_idle() } else { config.linger_timeout }, Due::Farewell),
         ];
         let streams = self.slots.parts().1.iter().flatten().filter_map(|exchange| stream_due(core, exchange));
