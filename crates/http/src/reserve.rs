@@ -22,12 +22,14 @@ const CLASS: Class = Class::K4;
 const SHARE_PART: u64 = 64;
 /// at least so many,
 const RESERVE_BYTES_MIN: u64 = 64 * 1_024;
-/// but never more than this part of a low line.
+/// at most so many under a high line,
+const RESERVE_BYTES_MAX: u64 = 1 << 20;
+/// and never more than this part of a low one.
 const LOW_SHARE_PART: u64 = 8;
 
 /// Bytes of the reserve of a worker with this share of the line.
 pub(crate) fn bytes(line_share: u64) -> u64 {
-    (line_share / SHARE_PART).max(RESERVE_BYTES_MIN).min(line_share / LOW_SHARE_PART)
+    (line_share / SHARE_PART).clamp(RESERVE_BYTES_MIN, RESERVE_BYTES_MAX).min(line_share / LOW_SHARE_PART)
 }
 
 /// See the module.

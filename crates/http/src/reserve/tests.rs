@@ -58,8 +58,9 @@ fn what_is_not_of_the_reserve_or_too_much_goes_to_the_pool() {
 }
 
 #[test]
-fn a_low_line_keeps_little() {
+fn a_low_line_keeps_little_and_no_line_not_too_much() {
     let pool = pool(MemoryLimit::mib(2));
+    assert_eq!(bytes(u64::MAX), 1 << 20);
     assert_eq!(count(&AnswerReserve::new(&pool, 64 << 10)), 2);
     assert_eq!(count(&AnswerReserve::new(&pool, 16 << 10)), 0);
 }
