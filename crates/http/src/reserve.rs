@@ -15,6 +15,12 @@
 use ::core::cell::RefCell;
 
 use plimsoll_pool::{Charge, Class, Kind, Lease, Pool};
+use plimsoll_slab::Key;
+
+use crate::connection::{Active, Connection};
+use crate::core::Core;
+use crate::error::Error;
+use crate::ticket::Ticket;
 
 /// Output up to this many bytes needs no memory of the pool.
 const CLASS: Class = Class::K4;
@@ -76,6 +82,51 @@ impl AnswerReserve {
         }
         lease.clear();
         self.leases.borrow_mut().push(lease);
+    }
+}
+
+impl Core {
+    /// As [`with`](Self::with). Where `act` finds no room, it runs once more with an output of the answer reserve, and what it wrote is handed to the
+    /// socket. Without a lease there, or while output is still on its way, it stays at [`Error::OverBudget`].
+    pub(crate) fn with_reserve<R>(
+        &self,
+        ticket: &Ticket,
+        mut act: impl FnMut(&mut Active) -> Result<R, Error>,
+    ) -> Option<Result<R, Error>> {
+        let over = match self.with(ticket, &mut act)? {
+            Err(Error::OverBudget(over)) => over,
+            done => return Some(done),
+        };
+        let key = ticket.key;
+        let mut active = self.take(key)?;
+        let result = match self.reserve_for(key, &mut active) {
+            Some(lease) => {
+                active.output.lend(lease);
+                let result = act(&mut active);
+                let spare = active.output.send_now(&mut self.table.borrow_mut(), key);
+                if let Some(lease) = spare {
+                    self.reserve.put_back(lease);
+                }
+                result
+            }
+            None => Err(over.into()),
+        };
+        self.put(key, Connection::Active(active));
+        Some(result)
+    }
+
+    /// A lease of the answer reserve for an exchange whose output before that has left.
+    fn reserve_for(&self, key: Key, active: &mut Active) -> Option<Lease> {
+        let mut table = self.table.borrow_mut();
+        if table.is_sending(key) {
+            return None;
+        }
+        if active.output.flush_now(&mut table, key) {
+            return self.reserve.take();
+        }
+        // It waits for the socket then; without room for that, as every output.
+        let _no_room = active.output.flush(&self.pool, &mut table, key);
+        None
     }
 }
 

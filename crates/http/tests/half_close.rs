@@ -144,25 +144,15 @@ fn a_client_that_goes_away_after_its_half_takes_its_handler_along() {
             sleep(Duration::from_millis(30)).await;
             assert_eq!(drops.count(), 0, "{half_close:?}: it may still be reading");
             drop(client);
-            assert_eq!(reach(&drops, 1).await, 1, "{half_close:?}: it was reset");
+            assert_eq!(drops.reach_late(1).await, 1, "{half_close:?}: it was reset");
             // One that was closed in silence answers the next bytes with a reset.
             let mut client = half_closed(&server, &get("ticks")).await?;
             read(&mut client, Some(b"tick")).await?;
             drop(client);
-            assert_eq!(reach(&drops, 2).await, 2, "{half_close:?}: it was closed");
+            assert_eq!(drops.reach_late(2).await, 2, "{half_close:?}: it was closed");
             server.stop().await
         });
     }
-}
-
-/// As [`Drops::reach`], for what takes some seconds at most on an idle machine.
-async fn reach(drops: &Drops, count: usize) -> usize {
-    for _ in 0..20 {
-        if drops.reach(count).await >= count {
-            break;
-        }
-    }
-    drops.count()
 }
 
 /// An hour passes in the simulation only if nothing turns round and round in it.
