@@ -442,8 +442,7 @@ impl Core {
     /// Writes a response, whole or only its head. One that finds no room is left as it is.
     pub(crate) fn write(&self, active: &mut Active, response: &mut Response, length: BodyLength) -> Result<(), Error> {
         let (_, date) = self.date.get();
-        let is_whole = response.length() == length;
-        if active.exchange.request() == RequestState::Body && !self.will_drain(active, is_whole) {
+        if active.exchange.request() == RequestState::Body && !self.will_drain(active, response.length() == length) {
             active.exchange.close_after();
         }
         let head = ResponseHead::new(&active.method, active.version, response.status(), length)?

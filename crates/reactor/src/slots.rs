@@ -202,14 +202,21 @@ impl Slots {
         u64::from(self.table.chunks()) * plimsoll_slab::CHUNK_BYTES as u64
     }
 
+    /// Whether a page could go without which there are still the slots for sends.
     #[inline]
     pub(crate) fn has_empty_page(&self) -> bool {
-        self.table.empty_chunks() > 0
+        self.table.empty_chunks() > 0 && !self.is_short_without_a_page()
     }
 
-    /// Gives back one page that no operation uses.
+    /// Whether what would be free after a page is gone is less than what is kept for sends. In an empty table nothing is kept.
+    fn is_short_without_a_page(&self) -> bool {
+        let used = self.table.len();
+        used > 0 && used + SLOTS_FOR_SENDS + Slab::<Slot, PoolPage>::ENTRIES_PER_CHUNK as usize > self.table.capacity()
+    }
+
+    /// Gives back one page that no operation uses and that is not kept for sends.
     pub(crate) fn release_page(&mut self) -> bool {
-        self.table.release_empty().is_some()
+        self.has_empty_page() && self.table.release_empty().is_some()
     }
 
     /// Frees the slot of an operation whose last completion has come. `None` for a key that is not in flight.

@@ -55,6 +55,28 @@ fn a_full_table_refuses_and_goes_on() {
     assert_ne!(again, last, "of another generation");
 }
 
+/// A page that is unused goes, unless the sends would have too few slots without it: it would be taken again for the next operation.
+#[test]
+fn the_page_kept_for_sends_is_not_spare() {
+    const PAGE_SLOTS: usize = Slab::<Slot, PoolPage>::ENTRIES_PER_CHUNK as usize;
+    let pool = pool();
+    let mut slots = Slots::new();
+    let mut keys: Vec<Key> = (0..=PAGE_SLOTS).map(|_| slots.insert(&pool, op(), Token(0)).unwrap()).collect();
+    assert_eq!(slots.table_bytes(), 2 * plimsoll_slab::CHUNK_BYTES as u64);
+    slots.finish(raw(keys.pop().unwrap())).unwrap();
+    while keys.len() + SLOTS_FOR_SENDS > PAGE_SLOTS {
+        assert!(!slots.has_empty_page() && !slots.release_page(), "with {} in flight", keys.len());
+        slots.finish(raw(keys.pop().unwrap())).unwrap();
+    }
+    assert!(slots.has_empty_page() && slots.release_page());
+    assert!(!slots.has_empty_page() && !slots.release_page(), "some are in flight");
+    for key in keys {
+        slots.finish(raw(key)).unwrap();
+    }
+    assert!(slots.release_page(), "an empty table keeps nothing");
+    assert_eq!(slots.table_bytes(), 0);
+}
+
 #[test]
 fn links_reach_to_their_limit() {
     for index in [0, 1, 255, 256, 65_535, 65_536, Link::INDEX_END - 1] {
