@@ -364,6 +364,10 @@ impl Tunnel<'_> {
             if stream.body.len() >= count {
                 return Ok(stream.body.drain(..count).collect());
             }
+            if stream.reset == Some(ENHANCE_YOUR_CALM) {
+                // The memory was needed for others.
+                return Err(Broken::Cut);
+            }
             if let Some(code) = stream.reset.filter(|code| *code != REFUSED_STREAM) {
                 return Err(Broken::Wrong(format!("the stream is reset with {code}")));
             }
