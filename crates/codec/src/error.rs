@@ -148,6 +148,8 @@ pub enum Error {
     WindowExceeded,
     /// A pseudo-header field that is unknown, repeated, missing, misplaced or malformed. RFC 9113 8.3; PROTOCOL_ERROR.
     PseudoFieldInvalid,
+    /// `host` differs from `:authority`. RFC 9113 8.3.1; PROTOCOL_ERROR.
+    AuthorityConflict,
     /// A field of HTTP/1 connections, or TE other than `trailers`. RFC 9113 8.2.2; PROTOCOL_ERROR.
     ConnectionField,
     /// Content-Length differs from the length of all DATA. RFC 9113 8.1.1; PROTOCOL_ERROR.
@@ -320,6 +322,7 @@ impl Error {
             Error::WindowOverflow => "a window would be larger than 2^31 - 1",
             Error::WindowExceeded => "more data than the window allows",
             Error::PseudoFieldInvalid => "the pseudo-header fields are not as they must be",
+            Error::AuthorityConflict => "host and :authority must be the same",
             Error::ConnectionField => "fields of HTTP/1 connections are not allowed in HTTP/2",
             Error::BodyLengthMismatch => "Content-Length differs from the length of the body",
             Error::TrailersUnfinished => "trailers must end the stream",

@@ -433,3 +433,36 @@ fn a_head_over_a_limit_is_answered_beside_others() {
         running.stop().await
     });
 }
+
+#[test]
+fn a_malformed_authority_or_path_is_answered_beside_others() {
+    on_each("authority", async || {
+        let server = serve(Config::default(), |req: Request| async move {
+            sleep(Duration::from_millis(20)).await;
+            Response::text(req.path().to_owned())
+        })?;
+        let mut client = Client::connect(server.address, &[]).await?;
+        let fields =
+            |authority, path| [(":method", "GET"), (":scheme", "http"), (":path", path), (":authority", authority)];
+        let malformed = |stream, authority, path| {
+            frame(HEADERS, END_HEADERS | END_STREAM, stream, &block(&fields(authority, path)))
+        };
+        client
+            .send(&[get(1, "/kept"), malformed(3, "a[b", "/"), malformed(5, "a", "/a b"), get(7, "/next")].concat())
+            .await?;
+        let (mut bad, mut bodies) = (Vec::new(), Vec::new());
+        while bodies.len() < 2 {
+            let frame = client.frame().await?.expect("the connection lives");
+            assert!(!matches!(frame.kind, RST_STREAM | GOAWAY), "{frame:?}");
+            match frame.kind {
+                HEADERS if frame.has_status(400) && frame.ends_stream() => bad.push(frame.stream),
+                DATA => bodies.push((frame.stream, frame.payload)),
+                _ => {}
+            }
+        }
+        assert_eq!(bad, [3, 5]);
+        assert_eq!(bodies, [(1, b"/kept".to_vec()), (7, b"/next".to_vec())]);
+        drop(client);
+        server.stop().await
+    });
+}

@@ -75,7 +75,8 @@ pub(super) fn judge(bytes: &[u8], slots: &[FieldSlot], marks: &[Mark], ends: boo
             }
         };
         // They come before all others (RFC 9113 8.3).
-        if at != pseudo_fields || span.len == 0 || place.replace(span).is_some() {
+        let is_missing = span.len == 0 && mark.name() != Name::Authority;
+        if at != pseudo_fields || is_missing || place.replace(span).is_some() {
             return Err(Error::PseudoFieldInvalid);
         }
         pseudo_fields += 1;
@@ -87,9 +88,12 @@ pub(super) fn judge(bytes: &[u8], slots: &[FieldSlot], marks: &[Mark], ends: boo
     let method = Method::from_bytes(method).map_err(|_| Error::MethodInvalid)?;
     if let Some(authority) = pseudo.authority {
         // No userinfo, and nothing else than Host says (RFC 9113 8.3.1).
-        let is_same = |host: Span| host.of_head(bytes).eq_ignore_ascii_case(authority.of_head(bytes));
-        if !is_host || !noted.host.is_none_or(is_same) {
+        if !is_host {
             return Err(Error::HostInvalid);
+        }
+        let is_same = |host: Span| host.of_head(bytes).eq_ignore_ascii_case(authority.of_head(bytes));
+        if !noted.host.is_none_or(is_same) {
+            return Err(Error::AuthorityConflict);
         }
     }
     let target = target(bytes, &method, &pseudo)?;

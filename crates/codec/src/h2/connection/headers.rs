@@ -134,7 +134,7 @@ impl Connection {
         };
         let judged = match judged {
             Ok(judged) => judged,
-            Err(error @ (Error::HeadTooLarge | Error::ExpectationUnknown | Error::MethodTooLong)) => {
+            Err(error) if is_answered(error) => {
                 self.refuse(key.id, error, ends, storage, out, now_ms)?;
                 return Ok(Event::Progress);
             }
@@ -229,6 +229,20 @@ pub(super) enum Begun {
     Served,
     /// Refused, or behind the last that is served.
     PassedOver,
+}
+
+/// Whether a request with this fault gets an answer instead of a reset (RFC 9113 8.1.1): its frames and fields are as they must be, only what it asks
+/// for is not understood or not wanted. Somebody on the way may have passed on what its own client sent.
+const fn is_answered(error: Error) -> bool {
+    matches!(
+        error,
+        Error::HeadTooLarge
+            | Error::ExpectationUnknown
+            | Error::MethodTooLong
+            | Error::HostInvalid
+            | Error::TargetInvalid
+            | Error::TargetFormInvalid
+    )
 }
 
 fn slots<'s>(storage: &'s Storage<'_>, fields: usize) -> &'s [FieldSlot] {
