@@ -14,7 +14,9 @@ use plimsoll_http::{Config, Error, Request, Response, StatusCode};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Kind, Lease, Result, now, pool, sleep, timeout};
 
-use rig::frames::{Client, DATA, END_HEADERS, END_STREAM, Frame, HEADERS, RST_STREAM, cancel, frame, get, request};
+use rig::frames::{
+    Client, DATA, END_HEADERS, END_STREAM, Frame, HEADERS, RST_STREAM, WINDOW_UPDATE, cancel, frame, get, request,
+};
 use rig::memory::fill;
 use rig::{in_simulation, on_each, read, serve, talk};
 
@@ -264,6 +266,60 @@ fn a_continue_that_the_handler_sends_is_the_only_one() {
         new.send(&frame(DATA, END_STREAM, 1, b"mast")).await?;
         assert_eq!(new.body(1).await?, b"mast", "the next head is the answer's");
         drop((old, new));
+        server.stop().await
+    });
+}
+
+/// RFC 9110 10.1.1: who has sent some of the body already does not wait, and may take a 100 for the answer.
+#[test]
+fn no_continue_is_sent_when_some_of_the_body_is_there() {
+    on_each("100 is left out", async || {
+        let server = serve(Config::default(), |mut req: Request| async move {
+            let late = req.path() == "/late";
+            let mut body = Vec::new();
+            while let Some(part) = req.chunk().await? {
+                body.extend_from_slice(&part);
+                if late {
+                    sleep(Duration::from_millis(20)).await;
+                }
+            }
+            Ok::<_, Error>(Response::text(body))
+        })?;
+        let expect = [("expect", "100-continue")];
+        for path in ["/", "/late"] {
+            for (first, rest) in [(&b"mast"[..], &b""[..]), (b"m", b"ast")] {
+                let mut old = TcpStream::connect(server.address).await?;
+                let head =
+                    format!("POST {path} HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+                old.send_bytes(&[head.as_bytes(), first].concat()).await?;
+                if !rest.is_empty() {
+                    sleep(Duration::from_millis(5)).await;
+                    old.send_bytes(rest).await?;
+                }
+                let answer = read(&mut old, Some(b"mast")).await?;
+                assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+                let mut new = Client::connect(server.address, &[]).await?;
+                let ends = if rest.is_empty() { END_STREAM } else { 0 };
+                // Windows may come between.
+                let between = [frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 9]), frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 9])];
+                let head = request(1, "POST", path, &expect, 0);
+                new.send(&[head, between.concat(), frame(DATA, ends, 1, first)].concat()).await?;
+                if ends == 0 {
+                    sleep(Duration::from_millis(5)).await;
+                    new.send(&frame(DATA, END_STREAM, 1, rest)).await?;
+                }
+                let head = new.next_of(HEADERS).await?;
+                assert!(head.has_status(200), "{path}: {head:?}");
+                assert_eq!(new.body(1).await?, b"mast");
+            }
+        }
+        // Some of another body is none of this one.
+        let mut new = Client::connect(server.address, &[]).await?;
+        let frames = [request(1, "POST", "/", &[], 0), request(3, "POST", "/", &expect, 0), frame(DATA, 0, 1, b"m")];
+        new.send(&frames.concat()).await?;
+        let interim = new.next_of(HEADERS).await?;
+        assert!(interim.stream == 3 && interim.payload.ends_with(b"\x08\x03100"), "{interim:?}");
+        drop(new);
         server.stop().await
     });
 }

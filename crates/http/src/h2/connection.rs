@@ -187,7 +187,7 @@ impl<S: Service> Engine<S> {
                 Event::NeedOutput => return Turn::Over,
                 Event::Request { stream, head, pseudo_fields, ends } => {
                     source.consume(consumed);
-                    if !self.request_http2(key, place, scratch, stream, (&head, pseudo_fields, ends)) {
+                    if !self.request_http2(key, place, scratch, source, stream, (&head, pseudo_fields, ends)) {
                         return Turn::Closed;
                     }
                     continue;

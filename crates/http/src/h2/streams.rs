@@ -170,6 +170,7 @@ impl Exchange {
 
     /// Adds a part of the request's body behind what waits already.
     pub(super) fn receive(&mut self, core: &Core, bytes: &[u8]) -> Result<(), OverBudget> {
+        self.expects = false;
         let (pool, config) = (&core.pool, &core.config);
         match &mut self.received {
             Some(lease) if lease.spare_capacity() >= bytes.len() => {

@@ -3,7 +3,7 @@
 use super::{Connection, Input, need};
 use crate::Error;
 use crate::h2::event::{Event, Failure, Step, Storage};
-use crate::h2::frame::{FRAME_HEADER_BYTES, FrameHeader, flag};
+use crate::h2::frame::{FRAME_HEADER_BYTES, FrameHeader, flag, kind};
 use crate::h2::stream::{Transition, find, get};
 use crate::h2::{Stream, StreamKey, StreamState};
 
@@ -66,6 +66,19 @@ impl Connection {
                 Err(Failure::Stream(header.stream, error))
             }
         }
+    }
+
+    /// Whether this input, which stands behind the head of a stream, brings a part of its body among its next frames: the peer does not wait for
+    /// `100 (Continue)` then (RFC 9110 10.1.1).
+    #[must_use]
+    pub fn is_body_next(&self, stream: StreamKey, input: &[u8]) -> bool {
+        let mut rest = input;
+        let headers = std::iter::from_fn(|| {
+            let header = FrameHeader::parse(rest)?;
+            rest = rest.get(FRAME_HEADER_BYTES + header.len..).unwrap_or_default();
+            Some(header)
+        });
+        headers.take(FRAMES_AHEAD_MAX).any(|header| header.kind == kind::DATA && header.stream == stream.id)
     }
 
     /// Within a DATA frame.
@@ -132,3 +145,6 @@ fn receive(stream: &mut Stream, data: u32, overhead: u32, ends: bool) -> Result<
     }
     stream.receiving.receive(data, overhead)
 }
+
+/// Frames that are looked at for the beginning of a body: a few, so that many heads in one input do not cost their square.
+const FRAMES_AHEAD_MAX: usize = 8;

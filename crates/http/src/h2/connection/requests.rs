@@ -17,6 +17,7 @@ use crate::h2::streams::{Exchange, Incoming, find};
 use crate::h2::window::shrink_window;
 use crate::h2::{Decoding, Http2};
 use crate::server::{Answered, Service};
+use crate::steps::Source;
 use crate::ticket::Ticket;
 
 impl<S: Service> Engine<S> {
@@ -36,12 +37,13 @@ impl<S: Service> Engine<S> {
         next
     }
 
-    /// Starts the handler of a request. `false` when the connection was closed meanwhile.
+    /// Starts the handler of a request, behind which the source has what came. `false` when the connection was closed meanwhile.
     pub(super) fn request_http2(
         &mut self,
         key: Key,
         place: &mut Option<PoolBox<Http2>>,
         scratch: &Decoding,
+        source: &Source,
         stream: StreamKey,
         (head, pseudo_fields, ends): (&RequestHead, u16, bool),
     ) -> bool {
@@ -70,6 +72,9 @@ impl<S: Service> Engine<S> {
             *place = Some(http2);
             return true;
         };
+        if exchange.expects && http2.codec.is_body_next(stream, source.rest()) {
+            exchange.expects = false;
+        }
         if core.log.is_some() {
             let line = format!("{} {} HTTP/2.0", head.method, view.target());
             exchange.line = core.pool.try_copy(line.as_bytes(), Kind::Buffers).ok();
