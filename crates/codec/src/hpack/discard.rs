@@ -34,7 +34,7 @@ enum Place {
 pub(crate) struct Discarded {
     /// Bytes of the block.
     pub(crate) consumed: usize,
-    /// Bytes that the last field was more than its own in the block account for: references to long names make much work of few bytes.
+    /// Bytes that fields were more than their own in the block account for: references to long names make much work of few bytes.
     pub(crate) excess: usize,
 }
 
@@ -61,7 +61,7 @@ impl Discard {
 }
 
 impl Decoder {
-    /// Discards what it can of the next bytes of a block, up to a field that is in [excess](Discarded::excess). When none is consumed, more are needed, but
+    /// Discards what it can of the next bytes of a block, up to where [`EXCESS_BYTES_MAX`] are in [excess](Discarded::excess). When none is consumed, more are needed, but
     /// never more than [`PART_BYTES_MAX`].
     pub(crate) fn discard(
         &mut self,
@@ -99,7 +99,7 @@ impl Decoder {
                     Next::Whole(len) => {
                         let before = lost.lost_bytes();
                         self.discard_one(discard, storage, &rest[..len], &mut lost)?;
-                        excess = (lost.lost_bytes() - before).saturating_sub(DECODED_RATIO * len + NAME_BYTES_FREE);
+                        excess += (lost.lost_bytes() - before).saturating_sub(DECODED_RATIO * len + NAME_BYTES_FREE);
                         len
                     }
                     Next::Long(len, place) => {
@@ -111,7 +111,7 @@ impl Decoder {
                 },
             };
             rest = &rest[len..];
-            if excess > 0 || rest.is_empty() && discard.place != Place::Value(0) {
+            if excess >= EXCESS_BYTES_MAX || rest.is_empty() && discard.place != Place::Value(0) {
                 break;
             }
         }
@@ -194,6 +194,8 @@ fn whole<T>(decoded: Result<T, Error>) -> Result<Option<T>, Error> {
 /// What may be decoded of a field for each of its bytes: eight fifths with the shortest codes; and for a name by its index.
 const DECODED_RATIO: usize = 2;
 const NAME_BYTES_FREE: usize = 128;
+/// So many bytes in excess are told of before more is discarded: whoever shows the next part of a block may copy it, and should not for each field.
+const EXCESS_BYTES_MAX: usize = 64 * 1_024;
 /// The most that name and value of an entry of the table take in a block: no code has more than 30 bits.
 const ENTRY_ENCODED_BYTES_MAX: usize = TABLE_BYTES * 30 / 8;
 /// The most bytes of a block that have to be there for some of them to be discarded: such an entry, and three integers.

@@ -151,3 +151,21 @@ fn the_longest_entry_is_kept() {
     assert_eq!(discarding.discard(&entry, &[1_000]), Ok(()));
     assert_eq!((discarding.decoder.table_len(), discarding.decoder.table_bytes()), (1, 4_096));
 }
+
+/// References to long names make much work of few bytes: that is told in sums, so that who shows the rest again does not do so for each field.
+#[test]
+fn what_is_in_excess_is_told_in_sums() {
+    let mut discarding = Discarding::new();
+    discarding.discard(&literal(0x40, &[b'n'; 1_000], b"v", false), &[2_000]).expect("it fits the table");
+    let (mut discard, mut scratch) = (Discard::new(), vec![0; TABLE_BYTES]);
+    let block = [0x7e, 1, b'w'].repeat(2_000);
+    let (mut at, mut sum, mut calls) = (0, 0, 0);
+    while at < block.len() {
+        let done = discarding.decoder.discard(&mut discard, &mut discarding.storage, &mut scratch, &block[at..]);
+        let done = done.expect("each is a field");
+        assert!(done.excess < 70_000, "no more is done before it is told");
+        (at, sum, calls) = (at + done.consumed, sum + done.excess, calls + 1);
+    }
+    assert_eq!(sum, 2_000 * (1_001 - 2 * 3 - 128));
+    assert_eq!(calls, sum.div_ceil(64 * 1_024));
+}
