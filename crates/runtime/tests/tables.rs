@@ -143,3 +143,21 @@ fn what_is_due_in_the_far_future_is_not_due_now() {
         Ok(())
     });
 }
+
+#[test]
+fn a_connection_behind_pages_that_were_given_back_has_a_place() {
+    support::on_each("holes", async || {
+        // More than a page of them.
+        let (mut table, clients) = table_of(4_096 / Table::<u64>::ENTRY_BYTES + 1).await?;
+        let last = table.keys().max_by_key(|key| key.index()).expect("there are some");
+        let others: Vec<_> = table.keys().filter(|key| *key != last).collect();
+        for key in others {
+            table.close(key);
+        }
+        table.release_pages();
+        let found: Vec<_> = (0..table.places()).filter_map(|place| table.key_at(place)).collect();
+        assert_eq!(found, [last]);
+        drop((table, clients));
+        Ok(())
+    });
+}

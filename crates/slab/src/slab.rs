@@ -98,6 +98,21 @@ impl<T, C: Chunk> Slab<T, C> {
         self.chunks() as usize * Self::ENTRIES_PER_CHUNK as usize
     }
 
+    /// Every index that lives now is below this one: as [`capacity`](Slab::capacity), with the places whose chunks were given back.
+    ///
+    /// ```
+    /// use plimsoll_slab::{HeapChunk, Slab};
+    ///
+    /// let mut slab = Slab::<u64>::new(2);
+    /// assert_eq!(slab.index_bound(), 0);
+    /// slab.grow(HeapChunk::new()).expect("the first of two");
+    /// assert_eq!(slab.index_bound() as usize, slab.capacity());
+    /// ```
+    #[must_use]
+    pub fn index_bound(&self) -> u32 {
+        self.directory.len() as u32 * Self::ENTRIES_PER_CHUNK
+    }
+
     /// Values that fit in the most chunks that the slab takes: every index is below it.
     #[must_use]
     pub fn capacity_max(&self) -> usize {

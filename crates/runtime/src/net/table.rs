@@ -204,9 +204,9 @@ impl<C: Default> Table<C> {
         self.entries.get(key).map(|entry| &entry.state)
     }
 
-    /// How many places there are; connections take the lowest that is free.
+    /// How many places there are, those included whose page was given back; connections take the lowest that is free.
     pub fn places(&self) -> u32 {
-        self.entries.capacity() as u32
+        self.entries.index_bound()
     }
 
     /// The connection at a place, counted from 0.
