@@ -14,7 +14,7 @@ use clap::Parser;
 use plimsoll::io::{self, Relay};
 use plimsoll::net::{SocketOption, TcpListener, TcpStream};
 use plimsoll::{Runtime, signal, timeout};
-use plimsoll_examples::{RuntimeFlags, address, print, runtime_words};
+use plimsoll_examples::{RuntimeFlags, address, print_started, runtime_words};
 
 /// How long a connection to the other address may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ async fn serve(flags: &Flags, runtime: &Runtime) -> plimsoll::Result<()> {
     let listener = TcpListener::bind(flags.listen)?;
     let (listen, to, idle) = (listener.local_addr(), flags.to, Duration::from_secs(flags.idle));
     let (words, more) = runtime_words(runtime);
-    print(&format!("listening on {listen} to={to}{words}{more}\n"));
+    print_started(&format!("listening on {listen} to={to}{words}{more}\n"), runtime);
     listener.on_every_worker(move |listener| accept(listener, to, idle)).await
 }
 

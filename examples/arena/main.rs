@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use plimsoll::Runtime;
 use plimsoll::http::{AccessLog, Counters, Server};
-use plimsoll_examples::{finish, log_to_stderr, print, runtime_words};
+use plimsoll_examples::{finish, log_to_stderr, print, print_started, runtime_words, say_if_lowered};
 
 use crate::flags::Flags;
 
@@ -34,6 +34,7 @@ fn main() -> ExitCode {
 fn run(flags: &Flags) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let runtime = flags.runtime.build()?;
     if flags.plan {
+        say_if_lowered(&runtime);
         let plan = plimsoll::http::plan(&runtime, routes::ANSWER_BYTES);
         let _closed = std::io::stderr().write_all(legend::of(&plan).as_bytes());
         print(&plan.to_string());
@@ -76,7 +77,7 @@ async fn serve(flags: &Flags, runtime: &Runtime, log: Option<Arc<AccessLog>>) ->
     let (words, more) = runtime_words(runtime);
     log_to_stderr();
     let h2c_word = h2c.as_ref().map(|server| format!(" h2c={}", server.local_addr())).unwrap_or_default();
-    print(&format!("listening on http://{}{words}{h2c_word}{more}\n", server.local_addr()));
+    print_started(&format!("listening on http://{}{words}{h2c_word}{more}\n", server.local_addr()), runtime);
     let h2c = match h2c {
         Some(server) => {
             let state = state.clone();

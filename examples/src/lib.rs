@@ -30,26 +30,18 @@ pub struct RuntimeFlags {
 }
 
 impl RuntimeFlags {
-    /// The runtime that was asked for; SIGINT and SIGTERM stop it. When the line carries fewer workers than there are processors, stderr says so.
+    /// The runtime that was asked for; SIGINT and SIGTERM stop it.
     ///
     /// # Errors
     ///
     /// As [`Builder::build`](plimsoll::Builder::build).
     pub fn build(&self) -> plimsoll::Result<Runtime> {
         let builder = Runtime::builder().memory(self.memory).driver(self.driver).signals(true);
-        let runtime = match self.workers {
+        match self.workers {
             Some(workers) => builder.workers(workers),
             None => builder,
         }
-        .build()?;
-        if let Some(processors) = runtime.lowered_from() {
-            let (workers, line) = (runtime.workers(), runtime.budget().limit().as_bytes());
-            let _closed = writeln!(
-                std::io::stderr(),
-                "workers: {workers} for {processors} processors: more would take over half of the memory line of {line} bytes"
-            );
-        }
-        Ok(runtime)
+        .build()
     }
 
     /// Serves on the runtime that was asked for, until it is stopped; at its end the report is written, see [`finish`].
@@ -143,7 +135,24 @@ pub fn runtime_words(runtime: &Runtime) -> (String, String) {
 /// Prints the ready line of an HTTP server.
 pub fn print_ready(address: SocketAddr, runtime: &Runtime) {
     let (words, more) = runtime_words(runtime);
-    print(&format!("listening on http://{address}{words}{more}\n"));
+    print_started(&format!("listening on http://{address}{words}{more}\n"), runtime);
+}
+
+/// Prints a ready line, and says what is not as might be expected: not before, as a start that fails is one line.
+pub fn print_started(ready: &str, runtime: &Runtime) {
+    say_if_lowered(runtime);
+    print(ready);
+}
+
+/// When the line carries fewer workers than there are processors, stderr says so.
+pub fn say_if_lowered(runtime: &Runtime) {
+    if let Some(processors) = runtime.lowered_from() {
+        let (workers, line) = (runtime.workers(), runtime.budget().limit().as_bytes());
+        let _closed = writeln!(
+            std::io::stderr(),
+            "workers: {workers} for {processors} processors: more would take over half of the memory line of {line} bytes"
+        );
+    }
 }
 
 /// Writes the report as the last line of stderr, and before it what the system says is resident; the exit code says whether anything was left over.

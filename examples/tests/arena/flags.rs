@@ -104,6 +104,10 @@ fn the_default_number_of_workers_is_lowered_and_stderr_says_so() {
         let said = format!("workers: 1 for {processors} processors: more would take over half of the memory line");
         assert!(ended.stderr.starts_with(&said), "{}", ended.stderr);
         Report::parse(&ended.stderr);
+        // A start that fails is one line all the same.
+        let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let in_use = other.local_addr().expect("an address").to_string();
+        refused(&["--driver", driver, "--listen", &in_use, "--memory", "2MiB"], "in use");
     }
 }
 
