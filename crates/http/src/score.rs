@@ -10,18 +10,23 @@ pub(crate) const POINTS_MAX: u8 = 100;
 pub(crate) const WARN_POINTS: u8 = 75;
 /// What an exchange that was completed takes away.
 const REDEEMED_POINTS: u8 = 1;
+const MIB_BITS: u32 = 20;
 
 /// What a peer did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offence {
-    /// A long body that was dropped because no handler wanted it.
-    UnwantedBody,
+    /// A long body of so many bytes that was dropped because no handler wanted it.
+    UnwantedBody { bytes: u32 },
 }
 
 impl Offence {
+    /// For each at least more than an exchange redeems, and for each MiB behind the first one more. One alone, however long, is no reason to close at once.
     const fn points(self) -> u8 {
         match self {
-            Self::UnwantedBody => 2,
+            Self::UnwantedBody { bytes } => {
+                let points = 2 + (bytes >> MIB_BITS).saturating_sub(1);
+                if points < WARN_POINTS as u32 { points as u8 } else { WARN_POINTS }
+            }
         }
     }
 }

@@ -481,8 +481,9 @@ impl<S: Service> Engine<S> {
                 BodyEvent::End => {
                     let received = active.exchange.body_received();
                     debug_assert!(received.is_ok(), "a body was due");
-                    if active.dropped_bytes > UNWANTED_BYTES_FREE {
-                        active.score.offend(Offence::UnwantedBody);
+                    let bytes = active.dropped_bytes;
+                    if bytes > UNWANTED_BYTES_FREE {
+                        active.score.offend(Offence::UnwantedBody { bytes });
                     }
                     return Step::On(active);
                 }

@@ -248,3 +248,39 @@ fn a_connection_lingers_for_as_long_as_the_rest_of_its_request_comes() {
         server.stop().await
     });
 }
+
+/// However small what is asked for, who mostly sends what nobody reads is asked to come again.
+#[test]
+fn bodies_that_nobody_reads_count_by_their_size() {
+    on_each("unread by size", async || {
+        let server = serve(Config::default(), |_: Request| async move { Response::new(StatusCode::NOT_FOUND) })?;
+        let mut honest = TcpStream::connect(server.address).await?;
+        let upload =
+            format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{}", 100 << 10, "x".repeat(100 << 10));
+        for number in 0..20 {
+            honest.send_bytes(upload.as_bytes()).await?;
+            let answer = read(&mut honest, Some(b"\r\n\r\n")).await?;
+            assert!(answer.starts_with("HTTP/1.1 404 ") && !answer.contains("close"), "{number}: {answer}");
+        }
+        let mut wasteful = TcpStream::connect(server.address).await?;
+        let (mut answers, part) = (0, vec![b'x'; 1 << 20]);
+        loop {
+            wasteful
+                .send_bytes(format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n", 8 << 20).as_bytes())
+                .await?;
+            for _ in 0..8 {
+                wasteful.send_bytes(&part).await?;
+            }
+            let answer = read(&mut wasteful, Some(b"\r\n\r\n")).await?;
+            assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+            answers += 1;
+            if answer.contains("Connection: close") {
+                break;
+            }
+        }
+        // Nine points each, of which the next exchange takes one away: at 75 it is the last.
+        assert_eq!(answers, 11);
+        drop((honest, wasteful));
+        server.stop().await
+    });
+}

@@ -393,7 +393,7 @@ impl Core {
         if dropped_bytes <= UNWANTED_BYTES_FREE {
             return parts.score.redeem();
         }
-        let ends = match parts.score.offend(Offence::UnwantedBody) {
+        let ends = match parts.score.offend(Offence::UnwantedBody { bytes: dropped_bytes }) {
             Verdict::Fine => return,
             Verdict::Warn => parts.codec.shutdown_finish(&mut Growing(parts.output, &self.pool)).is_err(),
             Verdict::Cut => {
