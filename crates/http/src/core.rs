@@ -32,7 +32,7 @@ use crate::larder::Larder;
 use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
 use crate::receive;
-use crate::refusals::Refusals;
+use crate::refusals::Seldom;
 use crate::reserve::AnswerReserve;
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
 use crate::server::{AccessRecord, LogHook};
@@ -95,7 +95,8 @@ pub(crate) struct Core {
     pub(crate) hungry: RefCell<Hungry>,
     pub(crate) starving: Cell<bool>,
     pub(crate) larder: Larder,
-    pub(crate) refusals: Refusals,
+    pub(crate) refusals: Seldom,
+    pub(crate) second_answers: Seldom,
     pub(crate) reserve: AnswerReserve,
     /// The connection that waited and was granted room, while it is looked after.
     pub(crate) fed: Cell<Option<Key>>,
@@ -138,7 +139,8 @@ impl Core {
             hungry: RefCell::new(Hungry::new(&pool)),
             starving: Cell::new(false),
             larder: Larder::new(&pool, line_share),
-            refusals: Refusals::default(),
+            refusals: Seldom::default(),
+            second_answers: Seldom::default(),
             reserve: AnswerReserve::new(&pool, line_share),
             fed: Cell::new(None),
             kept_for: Cell::new(None),
@@ -534,7 +536,7 @@ impl Core {
         self.log_streamed(active);
         if !active.closing && (is_whole || is_cut_short) {
             // A second answer, or one that is cut short: the peer can only be told by closing.
-            warn_of_second(response);
+            self.warn_of_second(response);
             self.abandon(active);
         }
         Ok(())
@@ -599,18 +601,6 @@ impl Core {
     /// The answer cannot be completed: what was gathered may still leave, then the connection is closed.
     pub(crate) fn abandon(&self, active: &mut Active) {
         active.closing = true;
-    }
-}
-
-/// Tells of a handler's answer that cannot be sent, as another was begun.
-#[cold]
-pub(crate) fn warn_of_second(response: &Response) {
-    if response.kind() == ResponseKind::Whole {
-        let status = response.status().as_u16();
-        tracing::warn!(
-            status,
-            "a handler answered after it had begun another answer, which ends with its connection or stream"
-        );
     }
 }
 

@@ -10,7 +10,7 @@ use super::room::{END_BYTES_MAX, UPDATE_BYTES_MAX, make};
 use super::streams::{Ending, Exchange, Incoming, Outgoing, find};
 use super::window::shrink_window;
 use super::{ENCODING_BYTES, Http2, Parts, Scratch};
-use crate::core::{Core, warn_of_second};
+use crate::core::Core;
 use crate::counters::Shed;
 use crate::error::Error;
 use crate::failure::Failure;
@@ -255,7 +255,7 @@ impl Core {
         }
         if is_streamed || exchange.response != Outgoing::Head {
             // Cut short, or a second answer: the peer can only be told by a reset.
-            warn_of_second(response);
+            self.warn_of_second(response);
             self.break_off(parts, stream, ErrorCode::InternalError);
             return Ok(());
         }
