@@ -143,6 +143,8 @@ pub(crate) struct Active {
     pub(crate) peer: Option<SocketAddr>,
     /// The status of a streamed answer whose line in the access log is still to be written.
     pub(crate) status: Option<StatusCode>,
+    /// That of one which is still to be counted: it may yet be taken back.
+    pub(crate) uncounted: Option<StatusCode>,
     /// Body bytes of the answer.
     pub(crate) sent_bytes: u64,
     /// When the connection was accepted, see [`Core::age_now`](crate::core::Core::age_now).
@@ -196,6 +198,7 @@ impl Active {
             line: None,
             peer: None,
             status: None,
+            uncounted: None,
             sent_bytes: 0,
             born,
             score,

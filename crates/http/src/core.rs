@@ -459,12 +459,12 @@ impl Core {
         head.encode(&mut active.output)?;
         active.body = BodyEncoder::new(head.body());
         let body = ::core::mem::take(response.body_mut());
-        self.counters().response(response.status().as_u16());
         if body_bytes == 0 && active.exchange.response() == ResponseState::Body {
             // Streamed: how long it is is known at its end.
-            active.status = Some(response.status());
+            (active.status, active.uncounted) = (Some(response.status()), Some(response.status()));
             return Ok(());
         }
+        self.counters().response(response.status().as_u16());
         self.log(active, response.status(), body_bytes as u64);
         if body_bytes == 0 {
             return Ok(());
@@ -493,6 +493,7 @@ impl Core {
 
     /// Writes the line of a streamed answer that is over, complete or not.
     pub(crate) fn log_streamed(&self, active: &mut Active) {
+        self.count_begun(active);
         if let Some(status) = active.status.take() {
             self.log(active, status, active.sent_bytes);
         }
@@ -576,10 +577,17 @@ impl Core {
     /// Takes a streamed answer back that was begun, and of which nothing has left; whether it could be.
     fn take_back(&self, active: &mut Active) -> bool {
         let is_back = active.output.take_back();
-        if is_back && let Some(status) = active.status.take() {
-            self.counters().response_taken_back(status.as_u16());
+        if is_back {
+            (active.status, active.uncounted) = (None, None);
         }
         is_back
+    }
+
+    /// Counts a streamed answer that was begun, as it is not taken back any more: a counter never falls.
+    pub(crate) fn count_begun(&self, active: &mut Active) {
+        if let Some(status) = active.uncounted.take() {
+            self.counters().response(status.as_u16());
+        }
     }
 
     /// An answer that closes the connection, and how many bytes its body has.

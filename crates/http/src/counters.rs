@@ -142,13 +142,6 @@ impl WorkerCounters {
         }
     }
 
-    /// A response that was counted is not sent, and another one is.
-    pub(crate) fn response_taken_back(&self, code: u16) {
-        if let Some(counter) = self.codes.get(usize::from(code.wrapping_sub(CODE_FIRST))) {
-            counter.store(counter.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
-        }
-    }
-
     pub(crate) fn shed(&self, reason: Shed) {
         add(&self.shed[reason as usize], 1);
     }

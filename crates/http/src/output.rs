@@ -51,6 +51,11 @@ impl Output {
         true
     }
 
+    /// Whether the answer that was begun last may still be [taken back](Self::take_back).
+    pub(crate) fn may_take_back(&self) -> bool {
+        self.answer_at.is_some()
+    }
+
     /// Whether nothing waits to be sent.
     pub(crate) fn is_empty(&self) -> bool {
         self.gathered.as_ref().is_none_or(|lease| lease.is_empty()) && !self.has_tail()
@@ -119,7 +124,10 @@ impl Output {
         let mut lease = self.gathered.take()?;
         while !lease.is_empty() {
             match table.send_now(key, &lease) {
-                Ok(sent @ 1..) => lease.consume(sent),
+                Ok(sent @ 1..) => {
+                    self.answer_at = self.answer_at.and_then(|at| at.checked_sub(sent as u32));
+                    lease.consume(sent);
+                }
                 // One that failed is told by the next operation on it.
                 Ok(_) | Err(_) => {
                     self.gathered = Some(lease);

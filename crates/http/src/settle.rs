@@ -33,6 +33,9 @@ impl<S: Service> Engine<S> {
             active.batch = 0;
             core.list(key, &mut active);
         }
+        if active.uncounted.is_some() && !active.output.may_take_back() {
+            core.count_begun(&mut active);
+        }
         let sending = table.is_sending(key);
         let next = active.exchange.next();
         let is_last = matches!(next, Next::Close { .. } | Next::Upgraded) && active.handler.is_none();

@@ -5,8 +5,10 @@
 mod rig;
 
 use core::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use plimsoll_http::{Config, Error, Request, Response, StatusCode};
+use plimsoll_http::{Config, Counters, Error, Request, Response, StatusCode};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Result, sleep};
 
@@ -129,6 +131,47 @@ fn a_malformed_body_is_answered_whatever_the_handler_does() {
         let (_, rest, _) = &malformed()[0];
         let own = talk(server.address, &[format!("POST /own HTTP/1.1\r\nHost: h\r\n{rest}").as_bytes()], None).await?;
         assert!(own.starts_with("HTTP/1.1 422 ") && own.ends_with("mine"), "{own}");
+        server.stop().await
+    });
+}
+
+#[test]
+fn a_counter_of_answers_never_falls() {
+    on_each("counted once", async || {
+        let known: Arc<OnceLock<Counters>> = Arc::default();
+        let (seen, counters) = (Arc::new(AtomicU64::new(0)), Arc::clone(&known));
+        let of_200 =
+            |counters: &Counters| counters.totals().responses_total.iter().find(|of| of.0 == 200).map_or(0, |of| of.1);
+        let seen_there = Arc::clone(&seen);
+        let server = serve(Config::default(), move |mut req: Request| {
+            let (seen, counters) = (Arc::clone(&seen_there), Arc::clone(&counters));
+            async move {
+                let mut out = req.respond(Response::new(StatusCode::OK), None)?;
+                out.write_static(b"begun").await?;
+                seen.fetch_max(of_200(counters.get().expect("set before a client came")), Ordering::Relaxed);
+                while let Some(chunk) = req.chunk().await? {
+                    out.write(chunk).await?;
+                }
+                out.finish().await
+            }
+        })?;
+        known.set(server.counters.clone()).expect("set once");
+        for (what, rest, status) in malformed() {
+            let bytes = format!("POST / HTTP/1.1\r\nHost: h\r\n{rest}");
+            if bytes.len() > 4_096 {
+                continue;
+            }
+            let answer = talk(server.address, &[bytes.as_bytes()], None).await?;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{what}: {answer}");
+            let now = of_200(&server.counters);
+            assert!(now >= seen.load(Ordering::Relaxed), "{what}: {now} after {seen:?}");
+        }
+        // One that has left counts before its end.
+        let mut client = TcpStream::connect(server.address).await?;
+        client.send_bytes(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n").await?;
+        read(&mut client, Some(b"begun")).await?;
+        assert_eq!(of_200(&server.counters), 1);
+        drop(client);
         server.stop().await
     });
 }
