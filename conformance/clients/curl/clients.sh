@@ -40,6 +40,11 @@ case $via.$client in
     nginx.*) echo_sizes='0 1 4095 4096 4097 16383 16384 16385 65535 65536 65537' ;;
     *) echo_sizes=$sizes ;;
 esac
+# An answer may come before such a body was sent. On HTTP/2 nginx resets the stream behind its answer, with NO_ERROR (RFC 9113 8.1), and curl drops the answer.
+case $via.$client in
+    nginx.h2) early_bytes_max=16384 ;;
+    *) early_bytes_max=5242880 ;;
+esac
 for size in $sizes 1000 5000 200000; do
     head -c "$size" /dev/urandom >"$work/$size"
 done
@@ -165,7 +170,7 @@ if [ "$via.$client" != nginx.h2 ]; then
         # haproxy cuts an answer off if it comes together with the 100, before the body was sent.
         [ "$via" != direct ] || ask "echo of $size" 200 "$work/$size" "${flags[@]}" "$base/echo"
         that "POST /upload of $size" "$(fetch "${flags[@]}" "$base/upload" 2>&1)" "$size"
-        ask "POST /nothing of $size" 404 - "${flags[@]}" "$base/nothing"
+        [ "$size" -gt $early_bytes_max ] || ask "POST /nothing of $size" 404 - "${flags[@]}" "$base/nothing"
     done
     finish
 fi
@@ -225,9 +230,7 @@ for turn in 1 2 3; do
     ask 'POST /baseline11' 413 - --data-binary "@$work/5000" "$base/baseline11"
     if [ "$client" = h1 ]; then
         ask 'GET /ws' 426 - "$base/ws"
-        # On HTTP/2 the server may answer with a stream error (RFC 9113 8.1.1), which is 502 to the client of haproxy.
         status=$(fetch --output /dev/null --write-out '%{http_code}' --header 'Host: a[b' "$base/pipeline" 2>&1)
-        [ "$via.$status" != haproxy-h2.502 ] || status=400
         that 'a bad host' "$status" 400
     fi
 done
@@ -261,6 +264,7 @@ finish
 # Answers that come before the body has been sent, and the request that follows in the same process, on the same connection if that is kept.
 begin early
 for size in 1000 65536 65537 200000 1048576 1048576 5242880; do
+    [ "$size" -le $early_bytes_max ] || break
     for flags in '--data-binary' '--header Transfer-Encoding:chunked --data-binary'; do
         # shellcheck disable=SC2086 # The flags are words.
         first=(--header 'Expect:' $flags "@$work/$size" --output /dev/null --write-out '%{http_code} ' "$base/nothing")

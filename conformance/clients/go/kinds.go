@@ -94,10 +94,12 @@ func expect(t *target, c *checks) {
 				got, err := t.send(request)
 				c.that(err == nil && string(got.body) == strconv.Itoa(size), "upload of %d: %q %v", size, got.body, err)
 			}
-			refused := t.request(context.Background(), "POST", "/nothing", bytes.NewReader(body))
-			refused.Header.Set("Expect", "100-continue")
-			got, err := t.send(refused)
-			c.that(err == nil && got.status == 404, "POST /nothing with Expect: %d %v", got.status, err)
+			for range t.earlySizes(size) {
+				refused := t.request(context.Background(), "POST", "/nothing", bytes.NewReader(body))
+				refused.Header.Set("Expect", "100-continue")
+				got, err := t.send(refused)
+				c.that(err == nil && got.status == 404, "POST /nothing with Expect: %d %v", got.status, err)
+			}
 			t.postEcho(c)
 		}
 	}
@@ -193,7 +195,7 @@ func wrong(t *target, c *checks) {
 			request := t.request(context.Background(), "GET", "/pipeline", nil)
 			request.Host = "a[b"
 			refused, err := t.send(request)
-			c.that(err == nil && (refused.status == 400 || refused.status == t.refusal()), "a bad host: %d %v", refused.status, err)
+			c.that(err == nil && refused.status == 400, "a bad host: %d %v", refused.status, err)
 		}
 		t.postEcho(c)
 	}
@@ -230,7 +232,9 @@ func concurrent(t *target, c *checks) {
 			t.postEcho(c)
 			size := 1 + worker*5000 + round
 			t.ask(c, "GET", fmt.Sprintf("/blob/%d", size), nil, 200, strings.Repeat("p", size))
-			t.ask(c, "POST", "/upload", bytes.NewReader(content(size)), 200, strconv.Itoa(size))
+			if !t.isHTTP2ByHaproxy() {
+				t.ask(c, "POST", "/upload", bytes.NewReader(content(size)), 200, strconv.Itoa(size))
+			}
 		}
 	})
 	after := t.accepted(c)
@@ -272,7 +276,7 @@ func cancelled(t *target, c *checks) {
 
 // early is about answers that come before the body has been sent, and about the request that follows on the same client.
 func early(t *target, c *checks) {
-	for _, size := range []int{1000, 65536, 65537, 200000, 1 << 20, 1 << 20, 1 << 20, 5 << 20} {
+	for _, size := range t.earlySizes(1000, 65536, 65537, 200000, 1<<20, 1<<20, 1<<20, 5<<20) {
 		body := content(size)
 		for _, framed := range []io.Reader{bytes.NewReader(body), stream{bytes.NewReader(body)}} {
 			t.ask(c, "POST", "/nothing", framed, 404, any_)

@@ -38,9 +38,10 @@ export class Http {
       };
       if (!headers.Expect) return send();
       request.flushHeaders();
-      request.on("continue", send);
-      // An answer without a 100: the body is not sent.
-      request.on("response", () => request.end());
+      let isSent = false;
+      request.on("continue", () => ((isSent = true), send()));
+      // An answer without a 100: the body is not sent, and what was announced never comes on this connection (RFC 9110 10.1.1).
+      request.on("response", (response) => response.on("end", () => isSent || request.destroy()));
     });
   }
 

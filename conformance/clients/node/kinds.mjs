@@ -34,6 +34,14 @@ function echoSizes(target, sizes) {
   return sizes.filter((size) => size <= largest);
 }
 
+/// With HTTP/2 on both sides, haproxy 2.6 reads neither the client nor the server any more when much goes both ways on many streams, whichever server it is.
+const isHttp2ByHaproxy = (target) => target.via === "haproxy-h2" && target.protocol === 2;
+
+/// Sizes of bodies whose answers may come before they were sent. haproxy 2.6 with HTTP/2 on both sides stops reading the server's connection when its client
+/// has gone from a stream that was answered, while the server still takes the rest of the body: one of a frame is over by then.
+const earlySizes = (target, sizes) =>
+  isHttp2ByHaproxy(target) ? sizes.filter((size) => size <= 16384) : sizes;
+
 /// How many connections the server has taken so far.
 async function accepted(target, checks) {
   const answer = await ask(target, checks, "GET", "/metrics");
@@ -109,7 +117,7 @@ export const KINDS = {
         // haproxy cuts an answer off if it comes together with the 100, before the body was sent.
         if (target.via === "direct") await echo(target, checks, content(size), { headers });
         else await ask(target, checks, "POST", "/upload", { body: content(size), headers, expected: String(size) });
-        await ask(target, checks, "POST", "/nothing", { body: content(size), headers, status: 404 });
+        for (const early of earlySizes(target, [size])) await ask(target, checks, "POST", "/nothing", { body: content(early), headers, status: 404 });
         await postEcho(target, checks);
       }
     }
@@ -184,8 +192,7 @@ export const KINDS = {
         await ask(target, checks, "GET", "/ws", { status: 426 });
         // Refused by the first who sees it.
         const { status } = await target.send("GET", "/pipeline", { headers: { Host: "a[b" } });
-        // On HTTP/2 the server may answer with a stream error (RFC 9113 8.1.1), which is 502 to the client of haproxy.
-        checks.that(status === 400 || (status === 502 && target.via === "haproxy-h2"), `a bad host: ${status}`);
+        checks.that(status === 400, `a bad host: ${status}`);
       }
       await postEcho(target, checks);
     }
@@ -208,7 +215,7 @@ export const KINDS = {
         await ask(target, checks, "GET", "/pipeline", { expected: "ok" });
         await postEcho(target, checks);
         await ask(target, checks, "GET", `/blob/${size}`, { expected: "p".repeat(size) });
-        await ask(target, checks, "POST", "/upload", { body: content(size), expected: String(size) });
+        if (!isHttp2ByHaproxy(target)) await ask(target, checks, "POST", "/upload", { body: content(size), expected: String(size) });
       }
     });
     const after = await accepted(target, checks);
@@ -229,7 +236,7 @@ export const KINDS = {
 
   /// Answers that come before the body has been sent, and the request that follows on the same client.
   async early(target, checks) {
-    for (const size of [1000, 65536, 65537, 200_000, 1 << 20, 1 << 20, 1 << 20, 5 << 20]) {
+    for (const size of earlySizes(target, [1000, 65536, 65537, 200_000, 1 << 20, 1 << 20, 1 << 20, 5 << 20])) {
       for (const [path, status, chunked] of [["/nothing", 404, false], ["/nothing", 404, true], ["/pipeline", 405, false]]) {
         await ask(target, checks, "POST", path, { status, body: content(size), chunked });
         await postEcho(target, checks);
