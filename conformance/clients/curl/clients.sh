@@ -41,8 +41,9 @@ case $via.$client in
     *) echo_sizes=$sizes ;;
 esac
 # An answer may come before such a body was sent. On HTTP/2 nginx resets the stream behind its answer, with NO_ERROR (RFC 9113 8.1), and curl drops the answer.
+# When curl then ends the stream, haproxy 2.6 goes on with the next request on the server's connection of HTTP/1.1, within the body that it has not sent.
 case $via.$client in
-    nginx.h2) early_bytes_max=16384 ;;
+    haproxy-h1.h2 | nginx.h2) early_bytes_max=16384 ;;
     *) early_bytes_max=5242880 ;;
 esac
 for size in $sizes 1000 5000 200000; do
@@ -227,7 +228,7 @@ for turn in 1 2 3; do
     done
     ask 'DELETE /pipeline' 405 - --dump-header "$work/fields" --request DELETE "$base/pipeline"
     that Allow "$(tr -d '\r' <"$work/fields" | sed -n 's/^allow: //Ip')" 'GET, HEAD'
-    ask 'POST /baseline11' 413 - --data-binary "@$work/5000" "$base/baseline11"
+    [ "$via.$client" = nginx.h2 ] || ask 'POST /baseline11' 413 - --data-binary "@$work/5000" "$base/baseline11"
     if [ "$client" = h1 ]; then
         ask 'GET /ws' 426 - "$base/ws"
         status=$(fetch --output /dev/null --write-out '%{http_code}' --header 'Host: a[b' "$base/pipeline" 2>&1)
