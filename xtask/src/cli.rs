@@ -76,7 +76,7 @@ pub(crate) struct MutantsFlags {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SimFlags {
-    /// Instead of worlds: so many random schedules of exchanges that hold memory and wait for more; none may end in a deadlock
+    /// Instead of worlds: so many random schedules of exchanges that wait for memory and hold it; none may deadlock, and nobody wait for ever
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "flags")]
     pub(crate) schedules: Option<u64>,
     /// Passed on: --of server|relay|fanout, --seeds N, --first S, --seed S (one seed, again), --replay-every N, --threads N

@@ -39,28 +39,19 @@ use crate::watermarks::Level;
 /// How an [`Admission`] is made.
 #[derive(Clone, Copy, Debug)]
 pub struct AdmissionConfig {
-    reserve_bytes: u64,
     waiters_max: u32,
     wait_timeout: Duration,
     seed: u64,
 }
 
 impl Default for AdmissionConfig {
-    /// No reserve, 16,384 waiters, 10 s, seed 0.
+    /// 16,384 waiters, 10 s, seed 0.
     fn default() -> Self {
-        Self { reserve_bytes: 0, waiters_max: 16_384, wait_timeout: Duration::from_secs(10), seed: 0 }
+        Self { waiters_max: 16_384, wait_timeout: Duration::from_secs(10), seed: 0 }
     }
 }
 
 impl AdmissionConfig {
-    /// The progress reserve: credit that only the oldest holder that waits may draw on. The largest footprint that an exchange may grow to, and
-    /// 64 KiB for control output, lets every admitted exchange end.
-    #[must_use]
-    pub fn reserve_bytes(mut self, bytes: u64) -> Self {
-        self.reserve_bytes = bytes;
-        self
-    }
-
     /// How many may wait at a time; more are refused.
     #[must_use]
     pub fn waiters_max(mut self, count: u32) -> Self {
@@ -122,8 +113,6 @@ struct Gate {
     config: AdmissionConfig,
     now_ns: Cell<u64>,
     level: Cell<Level>,
-    /// The last permit's number.
-    permits: Cell<u64>,
     /// What the process was told of this worker's waiters.
     told_waiting: Cell<u32>,
     /// Whether this worker has stated a need for credit.
@@ -150,7 +139,7 @@ impl Admission {
     ///
     /// # Errors
     ///
-    /// [`Error::OverBudget`] when the line leaves no room for it, for a page of waiters, or for the progress reserve.
+    /// [`Error::OverBudget`] when the line leaves no room for it or for a page of waiters.
     pub fn new(pool: &Pool, config: AdmissionConfig) -> Result<Self, Error> {
         Self::with_doorbell(pool, config, Arc::new(|| ()))
     }
@@ -164,20 +153,13 @@ impl Admission {
         let fixed = pool.charge(Kind::Fixed, size_of::<Gate>() as u64)?;
         let mut waiters = Waiters::new(config.waiters_max);
         waiters.make_room(pool)?;
-        let credit = pool.credit();
-        credit.set_reserve(config.reserve_bytes);
-        if !refill(pool) {
-            credit.set_reserve(0);
-            return Err(OverBudget::new(config.reserve_bytes).into());
-        }
-        let flag = pool.budget().hunger().join(credit.account(), ring);
+        let flag = pool.budget().hunger().join(pool.credit().account(), ring);
         let gate = Gate {
             desk: RefCell::new(Desk { waiters, accounts: Accounts::new(config.seed) }),
             pool: pool.clone(),
             config,
             now_ns: Cell::new(0),
             level: Cell::new(Level::Calm),
-            permits: Cell::new(0),
             told_waiting: Cell::new(0),
             stated: Cell::new(false),
             observed_ns: Cell::new(0),
@@ -283,7 +265,7 @@ impl Admission {
     ///
     /// [`Shed::OverBudget`] at the line and while somebody waits, [`Shed::Account`].
     pub fn try_reserve(&self, footprint: Footprint, account: AccountKey) -> Result<Permit, Shed> {
-        let request = self.request(footprint, Priority::Head, account, 0);
+        let request = self.request(footprint, Priority::Head, account);
         self.try_now(&request)?
             .map(|set| self.permit(&request, set))
             .ok_or(OverBudget::new(footprint.page_bytes()).into())
@@ -291,7 +273,7 @@ impl Admission {
 
     /// Waits for all buffers of a footprint: fair, with the deadline of the configuration unless another is set.
     pub fn reserve(&self, footprint: Footprint, priority: Priority, account: AccountKey) -> Reserve {
-        Reserve::new(self.clone(), self.request(footprint, priority, account, 0))
+        Reserve::new(self.clone(), self.request(footprint, priority, account))
     }
 
     /// Waits for one buffer of at least `len` bytes, blamed on the account as long as it is held.
@@ -307,9 +289,6 @@ impl Admission {
     pub fn shed_next(&self, candidates: &Candidates) -> Option<ShedStep> {
         let gate = &*self.gate;
         let desk = gate.desk.borrow();
-        if let Some(holder) = desk.waiters.stalled(gate.now_ns.get()) {
-            return Some(ShedStep::Holder(holder));
-        }
         let (since_ns, _) = desk.waiters.head()?;
         if gate.now_ns.get().saturating_sub(since_ns) < HEAD_WAIT_NS_MAX {
             return None;
@@ -317,17 +296,11 @@ impl Admission {
         next_step(candidates, || desk.accounts.newest_of_the_largest())
     }
 
-    pub(crate) fn request(
-        &self,
-        footprint: Footprint,
-        priority: Priority,
-        account: AccountKey,
-        holder: u64,
-    ) -> Request {
+    pub(crate) fn request(&self, footprint: Footprint, priority: Priority, account: AccountKey) -> Request {
         let now_ns = self.gate.now_ns.get();
         let timeout_ns = u64::try_from(self.gate.config.wait_timeout.as_nanos()).unwrap_or(u64::MAX);
         let deadline_ns = now_ns.saturating_add(timeout_ns);
-        Request { footprint, kind: Kind::Buffers, priority, account, holder, now_ns, deadline_ns }
+        Request { footprint, kind: Kind::Buffers, priority, account, now_ns, deadline_ns }
     }
 
     /// A grant without waiting; `None` if it has to be waited for.
@@ -339,7 +312,7 @@ impl Admission {
         if request.footprint.page_bytes() > gate.pool.budget().limit().as_bytes() {
             return Err(OverBudget::new(request.footprint.page_bytes()).into());
         }
-        if desk.waiters.waiting() > 0 || !gate.refill() {
+        if desk.waiters.waiting() > 0 {
             return Ok(None);
         }
         let Ok(set) = gate.take(request.footprint, request.kind, Source::Free) else { return Ok(None) };
@@ -378,32 +351,13 @@ impl Admission {
 
     /// A permit for a set that was granted.
     pub(crate) fn permit(&self, request: &Request, set: Set) -> Permit {
-        let number = self.gate.permits.get() + 1;
-        self.gate.permits.set(number);
-        Permit::new(self.clone(), request, number, set)
+        Permit::new(self.clone(), request, set)
     }
 
-    pub(crate) fn permit_progress(&self, number: u64) {
-        self.gate.desk.borrow_mut().waiters.progress(number, self.gate.now_ns.get());
-    }
-
-    pub(crate) fn permit_ended(&self, number: u64, account: AccountKey, kind: Kind, bytes: u64) {
-        {
-            let Desk { waiters, accounts } = &mut *self.gate.desk.borrow_mut();
-            accounts.end_use(account, kind, bytes);
-            waiters.holder_ended(number);
-        }
+    pub(crate) fn permit_ended(&self, account: AccountKey, kind: Kind, bytes: u64) {
+        self.gate.desk.borrow_mut().accounts.end_use(account, kind, bytes);
         self.pump();
     }
-}
-
-fn refill(pool: &Pool) -> bool {
-    let missing = pool.credit().refill_reserve();
-    if missing == 0 {
-        return true;
-    }
-    pool.release_at_least(missing);
-    pool.credit().refill_reserve() == 0
 }
 
 impl Supply for Gate {
@@ -423,14 +377,10 @@ impl Supply for Gate {
         Ok(set)
     }
 
-    fn refill(&self) -> bool {
-        refill(&self.pool)
-    }
-
     fn earmark(&self, bytes: u64) {
         let credit: &Credit = self.pool.credit();
         if bytes > 0 {
-            let free = credit.earmarkable();
+            let free = credit.unused();
             if free < bytes {
                 self.pool.release_at_least(bytes - free);
             }
@@ -448,7 +398,6 @@ impl Drop for Gate {
         budget.hunger().leave(&self.flag, budget.line());
         credit.set_gathers(false);
         credit.set_earmark(0);
-        credit.set_reserve(0);
         credit.trim();
     }
 }

@@ -92,7 +92,7 @@ pub use lanes::Priority;
 pub use lease::Lease;
 pub use limit::{MemoryLimit, ParseLimitError};
 pub use pages::{PageChoice, SimCounts, SimPages};
-pub use permit::{Acquire, Blamed, Grow, Permit, Reserve};
+pub use permit::{Acquire, Blamed, Permit, Reserve};
 pub use pool::{ClassStats, Closed, Decay, DecayConfig, DecaySpeed, Pool, PoolConfig, PoolStats};
 pub use pressure::Watch;
 pub use quota::Quota;

@@ -11,7 +11,6 @@ use crate::accounts::AccountKey;
 use crate::admission::{Admission, Set};
 use crate::footprint::Footprint;
 use crate::kind::Kind;
-use crate::lanes::Priority;
 use crate::lease::Lease;
 use crate::table::Key;
 use crate::waiters::{Answer, Request, Shed};
@@ -26,15 +25,13 @@ pub struct Permit {
     pieces: Set,
     account: AccountKey,
     kind: Kind,
-    /// In the order of admission, from 1.
-    number: u64,
     blamed_bytes: u64,
 }
 
 impl Permit {
-    pub(crate) fn new(admission: Admission, request: &Request, number: u64, pieces: Set) -> Self {
+    pub(crate) fn new(admission: Admission, request: &Request, pieces: Set) -> Self {
         let blamed_bytes = request.footprint.class_bytes();
-        Self { admission, pieces, account: request.account, kind: request.kind, number, blamed_bytes }
+        Self { admission, pieces, account: request.account, kind: request.kind, blamed_bytes }
     }
 
     /// An empty lease of at least `len` bytes: the smallest that is left. `None` only beyond the footprint.
@@ -60,30 +57,6 @@ impl Permit {
         }
     }
 
-    /// Waits for one more buffer of at least `len` bytes.
-    ///
-    /// An exchange that waits here is a holder: when memory is short, the oldest of them may draw on the progress reserve, and so can end. Whoever
-    /// holds the reserve and neither grows nor reports [`progress`](Self::progress) for a second is shed.
-    ///
-    /// Cancel safe: dropping the future takes the waiter out of the queue, and gives back what it was granted.
-    pub fn grow(&mut self, len: usize, priority: Priority) -> Grow<'_> {
-        let request = self.admission.request(Footprint::one(len), priority, self.account, self.number);
-        // Its blame ends with the permit's.
-        let request = Request { kind: self.kind, ..request };
-        Grow { turn: Turn { admission: self.admission.clone(), state: TurnState::New(request) }, permit: self }
-    }
-
-    /// Says that the exchange got on: its peer took or sent bytes.
-    pub fn progress(&self) {
-        self.admission.permit_progress(self.number);
-    }
-
-    /// Its number in the order of admission on its worker, from 1. [`ShedStep::Holder`](crate::ShedStep::Holder) names it.
-    #[must_use]
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
     /// The account that is blamed.
     #[must_use]
     pub fn account(&self) -> AccountKey {
@@ -106,13 +79,13 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.pieces = [const { None }; Footprint::PARTS];
-        self.admission.permit_ended(self.number, self.account, self.kind, self.blamed_bytes);
+        self.admission.permit_ended(self.account, self.kind, self.blamed_bytes);
     }
 }
 
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit").field("number", &self.number).field("left_bytes", &self.left_bytes()).finish()
+        f.debug_struct("Permit").field("left_bytes", &self.left_bytes()).finish()
     }
 }
 
@@ -206,35 +179,6 @@ impl Future for Reserve {
     }
 }
 
-/// Waits for one more buffer of a permit. From [`Permit::grow`].
-#[must_use = "futures do nothing unless they are polled"]
-pub struct Grow<'a> {
-    turn: Turn,
-    permit: &'a mut Permit,
-}
-
-impl Grow<'_> {
-    /// Until when it may wait, in the time of [`Admission::tick`]. For before the first poll.
-    pub fn deadline(mut self, deadline_ns: u64) -> Self {
-        self.turn.set_deadline(deadline_ns);
-        self
-    }
-}
-
-impl Future for Grow<'_> {
-    type Output = Result<Lease, Shed>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        this.turn.poll(cx).map(|answer| {
-            let (request, set) = answer?;
-            this.permit.blamed_bytes += request.footprint.class_bytes();
-            this.permit.progress();
-            Ok(set.into_iter().flatten().next().expect("one buffer was asked for and granted"))
-        })
-    }
-}
-
 /// Waits for one buffer. From [`Admission::acquire`].
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Acquire(Reserve);
@@ -308,7 +252,7 @@ macro_rules! opaque_debug {
     };
 }
 
-opaque_debug!("Reserve" Reserve, "Grow" Grow<'_>, "Acquire" Acquire);
+opaque_debug!("Reserve" Reserve, "Acquire" Acquire);
 
 #[cfg(test)]
 mod tests;

@@ -18,8 +18,6 @@ pub struct Candidates {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShedStep {
-    /// The exchange whose permit has this [number](crate::Permit::number): it held the progress reserve for a second without progress.
-    Holder(u64),
     /// A parked connection, the one idle for longest.
     Parked,
     /// The newest incomplete head.

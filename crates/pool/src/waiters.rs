@@ -4,7 +4,7 @@
 //!                 enqueue                grant (all of it or nothing)            poll
 //!   (no waiter) ----------> Waiting ---------------------------------> Granted ------> (gone)
 //!                             |                                           |
-//!                             | deadline, quota, stalled                  | deadline: not taken in time
+//!                             | deadline, quota                           | deadline: not taken in time
 //!                             v                                           |
 //!                          Refused <--------------------------------------+
 //!                             | poll
@@ -17,12 +17,6 @@
 //!
 //! **The head.** The lanes say whose turn it is. If that waiter does not fit, it is *blocked*: others that do fit may pass it, 8 times or for
 //! 1 ms. After that, what becomes free is earmarked for it.
-//!
-//! **The reserve.** A waiter may be a *holder*: an exchange that was admitted, holds memory and needs more. When the head is blocked and
-//! holders wait, the oldest of them becomes the one who may draw on the progress reserve, until it ends. While the reserve is not whole, all that
-//! comes back goes there, and only that holder is granted anything: so it can always end, and after it the next.
-//!
-//! **I6**: the reserve is touched only by that holder.
 //!
 //! **I7**: after [`next_grant`](Waiters::next_grant) has said that there is nothing to grant, a non-empty queue means that the supply does not
 //! have what its head needs.
@@ -47,9 +41,6 @@ pub(crate) trait Supply {
     /// All of a footprint, or nothing.
     fn take(&self, footprint: Footprint, kind: Kind, source: Source) -> Result<Self::Grant, OverBudget>;
 
-    /// Makes the reserve whole out of what is free; whether it is.
-    fn refill(&self) -> bool;
-
     /// Keeps what is free, up to as many bytes, for the blocked waiter; 0 ends that.
     fn earmark(&self, bytes: u64);
 }
@@ -60,8 +51,6 @@ pub(crate) trait Supply {
 pub enum Shed {
     /// The deadline passed.
     Deadline,
-    /// It held the progress reserve for a second without progress.
-    Stalled,
     /// A quota or a limit of the account.
     Account(AccountError),
     /// It can never be given, or there is no room to wait: the queue is full, or needs a page that the line refuses.
@@ -72,9 +61,6 @@ impl fmt::Display for Shed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Deadline => f.write_str("no memory came free before the deadline: retry later, or raise the line"),
-            Self::Stalled => {
-                f.write_str("it held the progress reserve without progress: the peer is too slow for a full process")
-            }
             Self::Account(error) => error.fmt(f),
             Self::OverBudget(over) => over.fmt(f),
         }
@@ -99,8 +85,6 @@ impl From<AccountError> for Shed {
 const PASSES_MAX: u8 = 8;
 /// and for at most so long.
 const PASSED_NS_MAX: u64 = 1_000_000;
-/// A holder of the reserve that makes no progress for so long is shed.
-pub(crate) const STALLED_NS: u64 = 1_000_000_000;
 const PER_PAGE: usize = 25;
 
 /// What is waited for.
@@ -110,8 +94,6 @@ pub(crate) struct Request {
     pub(crate) kind: Kind,
     pub(crate) priority: Priority,
     pub(crate) account: AccountKey,
-    /// The number of the permit that grows; 0 for a new one.
-    pub(crate) holder: u64,
     pub(crate) now_ns: u64,
     pub(crate) deadline_ns: u64,
 }
@@ -141,35 +123,13 @@ struct Blocked {
     passed: u8,
 }
 
-/// Who may draw on the reserve.
-#[derive(Clone, Copy, Debug)]
-struct Drawer {
-    holder: u64,
-    progress_ns: u64,
-    /// Where it waits, or `NONE`.
-    waiter: u32,
-    phase: Drawing,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Drawing {
-    /// It was chosen and has taken nothing.
-    Chosen,
-    /// It has taken from the reserve.
-    Drew,
-    /// It has stalled, and its owner was told.
-    Stalled,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Waiters<G> {
     table: Table<Waiter<G>, PER_PAGE>,
     lanes: Lanes,
     waiting: u32,
-    holders_waiting: u32,
     blocked: Option<Blocked>,
-    drawer: Option<Drawer>,
     /// No deadline is earlier.
     earliest_ns: u64,
 }
@@ -195,9 +155,7 @@ impl<G> Waiters<G> {
             table: Table::new(waiters_max),
             lanes: Lanes::new(waiters_max),
             waiting: 0,
-            holders_waiting: 0,
             blocked: None,
-            drawer: None,
             earliest_ns: u64::MAX,
         }
     }
@@ -222,10 +180,6 @@ impl<G> Waiters<G> {
         let lane = self.lanes.push(accounts, &mut self.table, tenant, request.priority, key.index);
         self.table.at_mut(key.index).lane = lane;
         self.waiting += 1;
-        self.holders_waiting += u32::from(request.holder != 0);
-        if let Some(drawer) = self.drawer.as_mut().filter(|drawer| drawer.holder == request.holder) {
-            drawer.waiter = key.index;
-        }
         self.earliest_ns = self.earliest_ns.min(request.deadline_ns);
         Ok(key)
     }
@@ -289,12 +243,8 @@ impl<G> Waiters<G> {
         if self.blocked.is_none() {
             supply.earmark(0);
         }
-        let whole = supply.refill();
         if self.waiting == 0 {
             return None;
-        }
-        if !whole {
-            return self.draw(now_ns, accounts, supply);
         }
         if let Some(blocked) = self.blocked {
             let request = self.table.at(blocked.waiter).request;
@@ -309,31 +259,7 @@ impl<G> Waiters<G> {
                 Err(_) => self.blocked = Some(Blocked { waiter: head, since_ns: now_ns, passed: 0 }),
             }
         }
-        self.draw(now_ns, accounts, supply).or_else(|| self.pass(now_ns, accounts, supply))
-    }
-
-    /// Lets the oldest holder that waits draw on the reserve.
-    fn draw(&mut self, now_ns: u64, accounts: &mut Accounts, supply: &impl Supply<Grant = G>) -> Option<Option<Waker>> {
-        if self.holders_waiting == 0 {
-            return None;
-        }
-        let drawer = match self.drawer {
-            Some(drawer) => drawer,
-            None => {
-                let waiting = self.table.iter().filter(|(_, waiter)| matches!(waiter.state, State::Waiting));
-                let holders = waiting.filter(|(_, waiter)| waiter.request.holder != 0);
-                let (waiter, oldest) = holders.min_by_key(|(_, waiter)| waiter.request.holder)?;
-                Drawer { holder: oldest.request.holder, progress_ns: now_ns, waiter, phase: Drawing::Chosen }
-            }
-        };
-        self.drawer = Some(drawer);
-        if drawer.waiter == NONE {
-            return None;
-        }
-        let request = self.table.at(drawer.waiter).request;
-        let grant = supply.take(request.footprint, request.kind, Source::Reserve).ok()?;
-        self.drawer = Some(Drawer { progress_ns: now_ns, phase: Drawing::Drew, ..drawer });
-        Some(self.assign(accounts, drawer.waiter, grant))
+        self.pass(now_ns, accounts, supply)
     }
 
     /// Lets somebody who fits pass the blocked head, or keeps what is free for it.
@@ -374,82 +300,41 @@ impl<G> Waiters<G> {
     }
 
     fn leave_lane(&mut self, accounts: &mut Accounts, index: u32) {
-        let Waiter { request, lane, .. } = *self.table.at(index);
+        let lane = self.table.at(index).lane;
         self.lanes.remove(accounts, &mut self.table, lane, index);
         self.waiting -= 1;
-        self.holders_waiting -= u32::from(request.holder != 0);
         if self.blocked.is_some_and(|blocked| blocked.waiter == index) {
             self.blocked = None;
         }
-        if let Some(drawer) = self.drawer.as_mut().filter(|drawer| drawer.waiter == index) {
-            drawer.waiter = NONE;
-            if drawer.phase == Drawing::Chosen {
-                self.drawer = None;
-            }
-        }
     }
 
-    /// Notes that a holder got on: memory, or bytes over its connection.
-    pub(crate) fn progress(&mut self, holder: u64, now_ns: u64) {
-        if let Some(drawer) = self.drawer.as_mut().filter(|drawer| drawer.holder == holder) {
-            drawer.progress_ns = now_ns;
-            if drawer.phase == Drawing::Stalled {
-                drawer.phase = Drawing::Drew;
-            }
-        }
-    }
-
-    /// A permit has ended: if it could draw on the reserve, another one may now.
-    pub(crate) fn holder_ended(&mut self, holder: u64) {
-        if self.drawer.is_some_and(|drawer| drawer.holder == holder) {
-            self.drawer = None;
-        }
-    }
-
-    /// The holder of the reserve, if it made no progress for a second.
-    pub(crate) fn stalled(&self, now_ns: u64) -> Option<u64> {
-        let drawer = self.drawer.filter(|drawer| drawer.phase != Drawing::Chosen)?;
-        if self.waiting == 0 || now_ns.saturating_sub(drawer.progress_ns) < STALLED_NS {
-            return None;
-        }
-        Some(drawer.holder)
-    }
-
-    /// Refuses waiters from the one at `from` on whose deadline has passed, and drawers that stalled: the next of them, and where to go on.
+    /// Refuses waiters from the one at `from` on whose deadline has passed: the next of them, and where to go on.
     /// A grant that was not taken by its deadline comes back, so that a future that was forgotten keeps nothing for ever.
     pub(crate) fn next_expired(&mut self, now_ns: u64, from: u32, accounts: &mut Accounts) -> Option<Expired<G>> {
         if from == 0 {
-            let stalls =
-                self.stalled(now_ns).is_some() && self.drawer.is_some_and(|drawer| drawer.phase != Drawing::Stalled);
-            if now_ns < self.earliest_ns && !stalls {
+            if now_ns < self.earliest_ns {
                 return None;
             }
             self.earliest_ns = u64::MAX;
         }
-        let stalled = self.stalled(now_ns);
-        if let Some(drawer) = self.drawer.as_mut().filter(|drawer| stalled == Some(drawer.holder)) {
-            drawer.phase = Drawing::Stalled;
-        }
         let mut earliest_ns = self.earliest_ns;
         let due = self.table.iter_from(from).find_map(|(index, waiter)| {
-            let request = waiter.request;
-            match waiter.state {
-                State::Refused(_) => None,
-                State::Waiting if stalled == Some(request.holder) => Some((index, Shed::Stalled)),
-                _ if request.deadline_ns <= now_ns => Some((index, Shed::Deadline)),
-                _ => {
-                    earliest_ns = earliest_ns.min(request.deadline_ns);
-                    None
-                }
+            if matches!(waiter.state, State::Refused(_)) {
+                return None;
             }
+            if waiter.request.deadline_ns <= now_ns {
+                return Some(index);
+            }
+            earliest_ns = earliest_ns.min(waiter.request.deadline_ns);
+            None
         });
         self.earliest_ns = earliest_ns;
-        let (index, why) = due?;
+        let index = due?;
         if matches!(self.table.at(index).state, State::Waiting) {
             self.leave_lane(accounts, index);
         }
         let waiter = self.table.at_mut(index);
-        let grant = match core::mem::replace(&mut waiter.state, State::Refused(why)) {
+        let grant = match core::mem::replace(&mut waiter.state, State::Refused(Shed::Deadline)) {
             State::Granted(grant) => {
                 let request = waiter.request;
                 accounts.end_use(request.account, request.kind, request.footprint.class_bytes());
@@ -460,12 +345,9 @@ impl<G> Waiters<G> {
         Some(Expired { next: index + 1, waker: waiter.waker.take(), grant })
     }
 
-    /// When something has to be decided though nothing came back: a deadline, the end of passing, a stalled holder.
+    /// When a deadline passes, though nothing comes back.
     pub(crate) fn next_deadline_ns(&self) -> Option<u64> {
-        let draws = self.drawer.filter(|drawer| self.waiting > 0 && drawer.phase == Drawing::Drew);
-        let stalls = draws.map(|drawer| drawer.progress_ns + STALLED_NS);
-        let expires = (self.earliest_ns != u64::MAX).then_some(self.earliest_ns);
-        stalls.into_iter().chain(expires).min()
+        (self.earliest_ns != u64::MAX).then_some(self.earliest_ns)
     }
 
     /// Since when the waiter whose turn it is has waited, and what it needs.

@@ -23,11 +23,6 @@ use crate::{Error, Result, sys};
 /// Workers of a runtime at most.
 pub(crate) const WORKERS_MAX: usize = 1_024;
 
-/// The progress reserve of a worker: 128 KiB to grow by and 64 KiB for control output,
-const RESERVE_BYTES: u64 = 192 * 1024;
-/// but of a low line all workers' reserves together take no more than this part.
-const RESERVE_PART: u64 = 16;
-
 /// The settings of a [`Runtime`]; get one from [`Runtime::builder`].
 ///
 /// | setting | default |
@@ -62,7 +57,6 @@ pub struct Builder {
     pub(crate) decay: DecayConfig,
     pub(crate) container: Container,
     pub(crate) wait_timeout: Duration,
-    pub(crate) reserve_bytes: Option<u64>,
     /// The processors, when the line does not carry a worker for each.
     pub(crate) lowered_from: Option<usize>,
 }
@@ -101,7 +95,6 @@ impl Default for Builder {
             decay: DecayConfig::default(),
             container: Container::OfProcess,
             wait_timeout: Duration::from_secs(10),
-            reserve_bytes: None,
             lowered_from: None,
         }
     }
@@ -194,20 +187,10 @@ impl Builder {
         self
     }
 
-    /// The progress reserve of each worker in bytes: the largest footprint that an exchange may grow to, and 64 KiB for control output.
-    /// Default 192 KiB, and of a low line a sixteenth for all workers. It is not charged, but kept for the oldest exchange that waits.
-    pub fn progress_reserve_bytes(mut self, bytes: u64) -> Self {
-        self.reserve_bytes = Some(bytes);
-        self
-    }
-
     /// The waiting side of a worker's pool.
     pub(crate) fn admission_config(&self, shared: &Shared, index: usize) -> AdmissionConfig {
-        let workers = shared.inboxes.len() as u64;
-        let reserve =
-            self.reserve_bytes.unwrap_or(RESERVE_BYTES.min(self.memory.as_bytes() / (RESERVE_PART * workers)));
         let seed = if shared.simulated { index as u64 } else { sys::random_seed() };
-        AdmissionConfig::default().reserve_bytes(reserve).wait_timeout(self.wait_timeout).seed(seed)
+        AdmissionConfig::default().wait_timeout(self.wait_timeout).seed(seed)
     }
 
     fn check(&self, workers: usize) -> Result<()> {

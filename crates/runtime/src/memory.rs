@@ -11,9 +11,8 @@
 //! let mut permit = memory::reserve(Footprint::new().head(1024).out(4096), Priority::Head, tenant).await?;
 //! let mut out = permit.take(4096).expect("within the footprint: it cannot fail");
 //! out.extend(b"hello");
-//! let more = permit.grow(16_384, Priority::Output).await?;
-//! assert_eq!(memory::account_stats(tenant).map(|stats| stats.total_bytes()), Some(1024 + 4096 + 16_384));
-//! drop((out, more, permit));
+//! assert_eq!(memory::account_stats(tenant).map(|stats| stats.total_bytes()), Some(1024 + 4096));
+//! drop((out, permit));
 //! memory::close_account(tenant);
 //! # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
 //! ```

@@ -1,5 +1,5 @@
-//! Nobody is stuck: 10,000 clients, of which each holds memory and waits for more, all end when every worker has no more than its progress reserve
-//! and the line has room for one footprint a worker.
+//! Nobody is stuck: 10,000 clients, of which each waits for all that it needs at once and holds it for some turns, all end when the line has room for
+//! one footprint a worker.
 //!
 //! It prints how many ended, for `cargo xtask bench --pool`.
 #![forbid(unsafe_code)]
@@ -21,10 +21,9 @@ use plimsoll_runtime::{Error, JoinHandle, MemoryLimit, Runtime, sleep, spawn, sp
 const WORKERS: u32 = 2;
 const CLIENTS: u32 = 10_000;
 const TENANTS: u32 = 4;
-/// What an exchange is admitted with, and what it grows by; the reserve is for as much, and for control output.
-const ADMITTED: Footprint = Footprint::new().head(1_024).out(4_096);
-const GROWTH: usize = 32 << 10;
-const RESERVE_BYTES: u64 = (64 << 10) + 2 * GROWTH as u64;
+/// What an exchange needs.
+const FOOTPRINT: Footprint = Footprint::new().head(1_024).body(BODY).out(4_096);
+const BODY: usize = 32 << 10;
 
 /// Lets tasks wait for a moment, without memory of the pool.
 #[derive(Default)]
@@ -65,32 +64,23 @@ fn unless_crowded<T>(result: Result<T, Error>, ballast: &Ballast) -> Option<Resu
     }
 }
 
-/// One buffer more for an exchange.
-async fn grow(permit: &mut Permit, priority: Priority, ballast: &Ballast) -> Result<Lease, Error> {
-    loop {
-        let grown = permit.grow(GROWTH, priority).await.map_err(Error::from);
-        if let Some(result) = unless_crowded(grown, ballast) {
-            return result;
-        }
-    }
-}
-
-/// An exchange: admitted, it grows twice and ends. Notes how many waited at the same time.
+/// An exchange: it gets all that it needs, gives its parts back one after the other, and ends. Notes how many waited at the same time.
 async fn exchange(tenant: AccountKey, ballast: Ballast, waiting: Rc<Cell<u32>>) -> Result<(), Error> {
-    let mut permit = loop {
-        let admitted = memory::reserve(ADMITTED, Priority::Head, tenant).await;
-        if let Some(result) = unless_crowded(admitted, &ballast) {
+    let mut permit: Permit = loop {
+        let reserved = memory::reserve(FOOTPRINT, Priority::Head, tenant).await;
+        if let Some(result) = unless_crowded(reserved, &ballast) {
             break result?;
         }
     };
     waiting.set(waiting.get().max(memory::admission().waiting()));
+    let body = permit.take(BODY).expect("within the footprint");
     let head = permit.take(1_024).expect("within the footprint");
     yield_now().await;
-    let first = grow(&mut permit, Priority::Body, &ballast).await?;
+    drop(body);
     yield_now().await;
-    let second = grow(&mut permit, Priority::Output, &ballast).await?;
+    assert!(permit.put_back(head).is_ok(), "its place is free");
     yield_now().await;
-    drop((head, first, second));
+    drop(permit);
     Ok(())
 }
 
@@ -134,7 +124,7 @@ async fn half(steps: Arc<Steps>) -> u32 {
         sleep(Duration::from_millis(1)).await;
     }
     steps.done(2).await;
-    let footprint_pages = (ADMITTED.page_bytes() / 4_096) as usize;
+    let footprint_pages = (FOOTPRINT.page_bytes() / 4_096) as usize;
     let left = ballast.borrow().len().saturating_sub(footprint_pages);
     ballast.borrow_mut().truncate(left);
     steps.done(3).await;
@@ -152,12 +142,11 @@ async fn half(steps: Arc<Steps>) -> u32 {
 }
 
 #[test]
-fn ten_thousand_clients_end_with_the_reserve_and_one_footprint_a_worker() {
+fn ten_thousand_clients_end_with_room_for_one_footprint_a_worker() {
     for seed in 0..3 {
         let simulation = Runtime::builder()
             .workers(WORKERS as usize)
             .memory(MemoryLimit::mib(32))
-            .progress_reserve_bytes(RESERVE_BYTES)
             .wait_timeout(Duration::from_secs(3_600))
             .simulate(&World::new(SimConfig::new(seed)))
             .expect("a simulation starts");

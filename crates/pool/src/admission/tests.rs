@@ -43,7 +43,6 @@ enum Op {
     Cancel(usize),
     Take { pick: usize, len: usize },
     PutBack(usize),
-    Grow { pick: usize, len: usize },
     DropLease(usize),
     DropPermit(usize),
     Tick(u64),
@@ -59,7 +58,6 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<usize>().prop_map(Op::Cancel),
         4 => (any::<usize>(), 0_usize..20_000).prop_map(|(pick, len)| Op::Take { pick, len }),
         1 => any::<usize>().prop_map(Op::PutBack),
-        2 => (any::<usize>(), 1_usize..70_000).prop_map(|(pick, len)| Op::Grow { pick, len }),
         3 => any::<usize>().prop_map(Op::DropLease),
         4 => any::<usize>().prop_map(Op::DropPermit),
         4 => (0_u64..2_000_000_000).prop_map(Op::Tick),
@@ -100,15 +98,6 @@ impl Test {
                 let count = self.permits.len();
                 if let Some(lease) = self.leases.pop() {
                     self.leases.extend(self.permits[pick % count].put_back(lease).err());
-                }
-            }
-            Op::Grow { pick, len } if !self.permits.is_empty() => {
-                let count = self.permits.len();
-                let mut grow = pin!(self.permits[pick % count].grow(len, Priority::Body));
-                // Dropped if it has to wait.
-                if let Poll::Ready(Ok(lease)) = poll_once(grow.as_mut()) {
-                    prop_assert!(lease.class().bytes() >= len);
-                    self.leases.push(lease);
                 }
             }
             Op::DropLease(pick) if !self.leases.is_empty() => drop(self.leases.swap_remove(pick % self.leases.len())),
@@ -165,13 +154,13 @@ proptest! {
 
     #[test]
     fn the_line_holds_while_many_wait(
-        limit in 150_000_u64..700_000, reserve in prop_oneof![Just(0_u64), 1_u64..80_000], refuses in any::<bool>(),
+        limit in 150_000_u64..700_000, refuses in any::<bool>(),
         ops in prop::collection::vec(op(), 1..120),
     ) {
         let source = SimPages::new(limit);
         let budget = Budget::new(MemoryLimit::bytes(limit));
         let pool = Pool::new(&budget, PoolConfig::default().pages(PageChoice::Simulated(source.clone()))).unwrap();
-        let admission = Admission::new(&pool, AdmissionConfig::default().reserve_bytes(reserve).wait_timeout(Duration::from_secs(3))).unwrap();
+        let admission = Admission::new(&pool, AdmissionConfig::default().wait_timeout(Duration::from_secs(3))).unwrap();
         let limits = AccountLimits::default().use_bytes_max(QUOTA);
         let tenants = (0..3).map(|name| admission.tenant(name, limits).unwrap()).collect();
         let mut test = Test { admission, tenants, waiting: Vec::new(), permits: Vec::new(), leases: Vec::new(), now_ns: 0 };
@@ -413,34 +402,4 @@ fn every_hungry_worker_is_rung_when_memory_comes_back_at_once() {
             assert!(matches!(poll_once(wait.as_mut()), Poll::Ready(Ok(_))), "worker {at} of {hungry}");
         }
     }
-}
-
-#[test]
-fn exchanges_that_hold_and_wait_all_end() {
-    // The reserve and room for two admitted exchanges; each holds 4 KiB and wants 64 KiB more.
-    let (admission, tenant) = port(MemoryLimit::kib(256), AdmissionConfig::default().reserve_bytes(128 << 10));
-    let admitted: Vec<Permit> =
-        core::iter::from_fn(|| admission.try_reserve(Footprint::one(4096), tenant).ok()).collect();
-    assert!(admitted.len() >= 2);
-    assert!(admission.pool().try_acquire(65_536, Kind::Buffers).is_err(), "I6: the reserve is nobody else's");
-    let mut waited = 0;
-    let mut before: Option<(Lease, Permit)> = None;
-    for mut permit in admitted {
-        let lease = {
-            let mut grow = pin!(permit.grow(65_536, Priority::Body));
-            match poll_once(grow.as_mut()) {
-                Poll::Ready(lease) => lease,
-                Poll::Pending => {
-                    waited += 1;
-                    drop(before.take());
-                    match poll_once(grow.as_mut()) {
-                        Poll::Ready(lease) => lease,
-                        Poll::Pending => panic!("the end of the one before lets it draw"),
-                    }
-                }
-            }
-        };
-        before = Some((lease.expect("nobody is shed"), permit));
-    }
-    assert!(waited > 0, "one at a time");
 }

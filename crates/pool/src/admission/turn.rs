@@ -108,7 +108,7 @@ impl Admission {
         let (hunger, line) = (gate.pool.budget().hunger(), gate.pool.budget().line());
         let (need_bytes, since_ns) = match head {
             Some((since_ns, footprint)) => {
-                let need = footprint.page_bytes() + METADATA_BYTES + credit.missing_reserve();
+                let need = footprint.page_bytes() + METADATA_BYTES;
                 (need.saturating_sub(credit.spare()).max(PAGE_BYTES as u64), since_ns)
             }
             None if !gate.stated.get() => return false,

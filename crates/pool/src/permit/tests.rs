@@ -1,12 +1,12 @@
-//! Properties: a permit gives the smallest lease that fits, and says what is left and what is blamed; blame begins and ends by the permit's kind,
-//! for what it has grown by, too; deadlines and kinds of futures hold, and what was granted is what was asked for.
+//! Properties: a permit gives the smallest lease that fits, and says what is left and what is blamed; blame begins and ends by the permit's kind;
+//! deadlines and kinds of futures hold, and what was granted is what was asked for.
 #![forbid(unsafe_code)]
 
 use core::pin::pin;
 use core::task::Waker;
 
 use super::*;
-use crate::{AccountLimits, AdmissionConfig, Budget, Class, MemoryLimit, Pool, PoolConfig};
+use crate::{AccountLimits, AdmissionConfig, Budget, Class, MemoryLimit, Pool, PoolConfig, Priority};
 
 fn port() -> (Admission, AccountKey) {
     let pool = Pool::new(&Budget::new(MemoryLimit::mib(2)), PoolConfig::default()).unwrap();
@@ -39,7 +39,7 @@ fn the_smallest_lease_that_fits_is_taken() {
     let footprint = Footprint::new().head(20_000).body(100).out(4096);
     let mut permit = now(admission.reserve(footprint, Priority::Head, tenant));
     let all = 20_480 + 128 + 4096;
-    assert_eq!((permit.number(), permit.account(), permit.blamed_bytes(), permit.left_bytes()), (1, tenant, all, all));
+    assert_eq!((permit.account(), permit.blamed_bytes(), permit.left_bytes()), (tenant, all, all));
     assert!(permit.take(20_481).is_none(), "beyond the footprint");
     let mut page = permit.take(129).expect("the page is the smallest with so many");
     assert_eq!((page.class(), permit.left_bytes()), (Class::K4, all - 4096));
@@ -57,7 +57,6 @@ fn the_smallest_lease_that_fits_is_taken() {
     let beside = admission.pool().try_acquire(64, Kind::Buffers).unwrap();
     assert_eq!(permit.put_back(beside).map_err(|lease| lease.class()), Err(Class::B64), "it is full");
     assert_eq!(permit.left_bytes(), all);
-    assert_eq!(now(admission.reserve(footprint, Priority::Head, tenant)).number(), 2);
     drop(permit);
     assert_eq!(used(&admission, tenant), []);
 }
@@ -68,12 +67,10 @@ fn blame_is_by_the_kind_of_the_permit() {
     for kind in Kind::ALL {
         let mut permit = now(admission.reserve(Footprint::one(64), Priority::Head, tenant).kind(kind));
         assert_eq!(used(&admission, tenant), [(kind, 64)]);
-        let more = now(permit.grow(1000, Priority::Body));
-        assert_eq!((more.kind(), more.class()), (kind, Class::B1024), "what it grows by is of its kind, too");
-        assert_eq!((permit.blamed_bytes(), permit.left_bytes()), (64 + 1024, 64));
-        assert_eq!(used(&admission, tenant), [(kind, 64 + 1024)]);
-        drop(more);
-        assert_eq!(used(&admission, tenant), [(kind, 64 + 1024)], "until the permit ends");
+        let lease = permit.take(64).expect("within the footprint");
+        assert_eq!((lease.kind(), permit.blamed_bytes(), permit.left_bytes()), (kind, 64, 0));
+        drop(lease);
+        assert_eq!(used(&admission, tenant), [(kind, 64)], "until the permit ends");
         drop(permit);
         assert_eq!(used(&admission, tenant), []);
     }
@@ -97,30 +94,26 @@ fn a_lease_is_blamed_until_it_is_let_go_of() {
 fn deadlines_are_those_that_were_set() {
     let (admission, tenant) = port();
     admission.tick(100);
-    let mut holder = now(admission.reserve(Footprint::one(131_072), Priority::Head, tenant));
     let _rest: Vec<Permit> =
         core::iter::from_fn(|| admission.try_reserve(Footprint::one(131_072), tenant).ok()).collect();
     let large = Footprint::one(131_072);
     let mut reserve = pin!(admission.reserve(large, Priority::Head, tenant).deadline(500));
     let mut acquire = pin!(admission.acquire(131_072, Priority::Head, tenant).deadline(600));
-    let mut grow = pin!(holder.grow(131_072, Priority::Body).deadline(700));
     let mut cx = Context::from_waker(Waker::noop());
     assert!(reserve.as_mut().poll(&mut cx).is_pending());
     assert!(acquire.as_mut().poll(&mut cx).is_pending());
-    assert!(grow.as_mut().poll(&mut cx).is_pending());
-    assert_eq!(admission.waiting(), 3);
-    for (now_ns, waiting) in [(499, 3), (500, 2), (599, 2), (600, 1), (699, 1), (700, 0)] {
+    assert_eq!(admission.waiting(), 2);
+    for (now_ns, waiting) in [(499, 2), (500, 1), (599, 1), (600, 0)] {
         admission.tick(now_ns);
         assert_eq!(admission.waiting(), waiting, "at {now_ns}");
     }
     assert!(matches!(reserve.as_mut().poll(&mut cx), Poll::Ready(Err(Shed::Deadline))));
     assert!(matches!(acquire.as_mut().poll(&mut cx), Poll::Ready(Err(Shed::Deadline))));
-    assert!(matches!(grow.as_mut().poll(&mut cx), Poll::Ready(Err(Shed::Deadline))));
     // Without one, that of the configuration, from the last tick on.
     let mut wait = pin!(admission.reserve(large, Priority::Head, tenant));
     assert!(wait.as_mut().poll(&mut cx).is_pending());
-    admission.tick(10_000_000_699);
+    admission.tick(10_000_000_599);
     assert_eq!(admission.waiting(), 1);
-    admission.tick(10_000_000_700);
+    admission.tick(10_000_000_600);
     assert_eq!(admission.waiting(), 0);
 }

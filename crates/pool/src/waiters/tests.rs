@@ -1,13 +1,13 @@
 //! Properties of the queue, over a supply that is a few numbers. After every operation:
 //!
-//! * nothing is given that is not there: free, kept and given bytes are always the same sum (overshoot 0), and the reserve is touched only on
-//!   behalf of its one holder (I6);
+//! * nothing is given that is not there: free, kept and given bytes are always the same sum (overshoot 0), and what is kept for the head is given
+//!   to nobody else (I6);
 //! * a non-empty queue means that its head does not fit (I7);
-//! * within a tenant and a priority, the first in is the first out, but for the holder of the reserve;
+//! * within a tenant and a priority, the first in is the first out;
 //! * whoever's deadline has passed is told; grants of those who went away are back.
 //!
-//! And over random schedules of exchanges that hold memory and wait for more: everybody ends. Over tenants: shares are even, and a greedy one
-//! does not make the others wait.
+//! And over random schedules of exchanges that reserve all they need at once, hold it and end: nobody waits in a circle, no wake-up is lost, and
+//! nobody is passed for ever. Over tenants: shares are even, and a greedy one does not make the others wait.
 //!
 //! Some print a figure, for `cargo xtask bench --pool`.
 #![allow(clippy::print_stdout, reason = "figures are for people")]
@@ -29,10 +29,7 @@ use crate::{Budget, MemoryLimit, PoolConfig};
 #[derive(Debug, Default)]
 struct Numbers {
     unused: Cell<u64>,
-    reserve_left: Cell<u64>,
-    reserve: u64,
     earmark: Cell<u64>,
-    draws: Cell<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,6 +41,13 @@ struct Catch {
     bytes: u64,
 }
 
+impl Catch {
+    fn give_back(&mut self, bytes: u64) {
+        self.bytes -= bytes;
+        self.sea.unused.set(self.sea.unused.get() + bytes);
+    }
+}
+
 impl Drop for Catch {
     fn drop(&mut self) {
         self.sea.unused.set(self.sea.unused.get() + self.bytes);
@@ -51,21 +55,16 @@ impl Drop for Catch {
 }
 
 impl Sea {
-    fn new(free: u64, reserve: u64) -> Self {
-        let sea = Numbers { reserve, ..Numbers::default() };
-        sea.unused.set(free + reserve);
-        sea.reserve_left.set(reserve);
-        Self(Rc::new(sea))
+    fn new(free: u64) -> Self {
+        Self(Rc::new(Numbers { unused: Cell::new(free), ..Numbers::default() }))
     }
 
     fn usable(&self, source: Source) -> u64 {
         let sea = &*self.0;
-        let kept = match source {
-            Source::Free => sea.reserve_left.get() + sea.earmark.get(),
-            Source::Earmark => sea.reserve_left.get(),
-            Source::Reserve => sea.earmark.get(),
-        };
-        sea.unused.get() - kept
+        match source {
+            Source::Free => sea.unused.get() - sea.earmark.get(),
+            Source::Earmark => sea.unused.get(),
+        }
     }
 }
 
@@ -78,30 +77,14 @@ impl Supply for Sea {
             return Err(OverBudget::new(bytes));
         }
         sea.unused.set(sea.unused.get() - bytes);
-        match source {
-            Source::Free => {}
-            Source::Earmark => sea.earmark.set(sea.earmark.get().saturating_sub(bytes)),
-            Source::Reserve => {
-                let left = sea.reserve_left.get().min(sea.unused.get() - sea.earmark.get());
-                sea.reserve_left.set(left);
-                sea.draws.set(sea.draws.get() + 1);
-            }
+        if source == Source::Earmark {
+            sea.earmark.set(sea.earmark.get().saturating_sub(bytes));
         }
         Ok(Catch { sea: Rc::clone(&self.0), bytes })
     }
 
-    fn refill(&self) -> bool {
-        let sea = &*self.0;
-        let missing = sea.reserve - sea.reserve_left.get();
-        let usable = sea.unused.get() - sea.reserve_left.get();
-        let filled = missing.min(usable);
-        sea.reserve_left.set(sea.reserve_left.get() + filled);
-        sea.earmark.set(sea.earmark.get().min(usable - filled));
-        filled == missing
-    }
-
     fn earmark(&self, bytes: u64) {
-        self.0.earmark.set(bytes.min(self.0.unused.get() - self.0.reserve_left.get()));
+        self.0.earmark.set(bytes.min(self.0.unused.get()));
     }
 }
 
@@ -123,24 +106,30 @@ impl Port {
         Self { pool: pool.clone(), accounts, waiters: Waiters::new(20_000), sea, tenants, now_ns: 0 }
     }
 
-    fn enqueue(&mut self, tenant: usize, priority: Priority, len: usize, holder: u64, wait_ns: u64) -> Key {
+    fn enqueue(&mut self, tenant: usize, priority: Priority, len: usize, wait_ns: u64) -> Key {
+        self.reserve(tenant, priority, Footprint::one(len), wait_ns)
+    }
+
+    fn reserve(&mut self, tenant: usize, priority: Priority, footprint: Footprint, wait_ns: u64) -> Key {
         let request = Request {
-            footprint: Footprint::one(len),
+            footprint,
             kind: Kind::Buffers,
             priority,
             account: self.tenants[tenant],
-            holder,
             now_ns: self.now_ns,
             deadline_ns: self.now_ns.saturating_add(wait_ns),
         };
         self.waiters.enqueue(&self.pool, &mut self.accounts, request).unwrap()
     }
 
-    /// Grants what can be granted; how many.
+    /// Grants what can be granted, and wakes whom it is told to; how many.
     fn pump(&mut self) -> usize {
         let mut count = 0;
-        while self.waiters.next_grant(self.now_ns, &mut self.accounts, &self.sea).is_some() {
+        while let Some(waker) = self.waiters.next_grant(self.now_ns, &mut self.accounts, &self.sea) {
             count += 1;
+            if let Some(waker) = waker {
+                waker.wake();
+            }
         }
         count
     }
@@ -149,20 +138,14 @@ impl Port {
         let mut from = 0;
         while let Some(expired) = self.waiters.next_expired(self.now_ns, from, &mut self.accounts) {
             from = expired.next;
+            if let Some(waker) = expired.waker {
+                waker.wake();
+            }
         }
     }
 
     fn poll(&mut self, key: Key) -> Answer<Catch> {
         self.waiters.poll(key, Some(Waker::noop().clone())).0
-    }
-
-    /// Grants what can be granted, and wakes whom it is told to.
-    fn pump_and_wake(&mut self) {
-        while let Some(waker) = self.waiters.next_grant(self.now_ns, &mut self.accounts, &self.sea) {
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-        }
     }
 }
 
@@ -172,25 +155,22 @@ fn pool() -> Pool {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Enqueue { tenant: usize, priority: usize, len: usize, holder: u64, wait_ns: u64 },
+    Enqueue { tenant: usize, priority: usize, len: usize, wait_ns: u64 },
     Poll(usize),
     Cancel(usize),
     Free(usize),
-    EndHolder(u64),
     Pass(u64),
 }
 
 fn op() -> impl Strategy<Value = Op> {
     let len = prop_oneof![3 => 1_usize..5000, 1 => 1_usize..131_072];
-    let holder = prop_oneof![2 => Just(0_u64), 1 => 1_u64..5];
     let wait = prop_oneof![1 => 0_u64..3_000_000, 1 => Just(u64::MAX)];
     prop_oneof![
-        6 => (0..3_usize, 0..4_usize, len, holder, wait)
-            .prop_map(|(tenant, priority, len, holder, wait_ns)| Op::Enqueue { tenant, priority, len, holder, wait_ns }),
+        6 => (0..3_usize, 0..4_usize, len, wait)
+            .prop_map(|(tenant, priority, len, wait_ns)| Op::Enqueue { tenant, priority, len, wait_ns }),
         4 => any::<usize>().prop_map(Op::Poll),
         1 => any::<usize>().prop_map(Op::Cancel),
         5 => any::<usize>().prop_map(Op::Free),
-        1 => (1_u64..5).prop_map(Op::EndHolder),
         2 => (0_u64..700_000).prop_map(Op::Pass),
     ]
 }
@@ -201,7 +181,6 @@ struct Known {
     key: Key,
     lane: (usize, usize),
     deadline_ns: u64,
-    holder: u64,
 }
 
 struct Model {
@@ -218,12 +197,11 @@ impl Model {
         matches!(self.port.waiters.table.get(key).map(|waiter| &waiter.state), Some(State::Waiting))
     }
 
-    /// Grants one at a time, each of which is the first of its lane, or the drawer's.
+    /// Grants one at a time, each of which is the first of its lane.
     fn settle(&mut self) -> Result<(), TestCaseError> {
         loop {
             let before: Vec<Key> =
                 self.known.iter().map(|known| known.key).filter(|key| self.is_waiting(*key)).collect();
-            let draws = self.port.sea.0.draws.get();
             let port = &mut self.port;
             if port.waiters.next_grant(port.now_ns, &mut port.accounts, &port.sea).is_none() {
                 break;
@@ -232,10 +210,7 @@ impl Model {
             prop_assert_eq!(told.len(), 1, "one at a time");
             let known = self.known.iter().find(|known| known.key == told[0]).unwrap();
             let lane = self.lanes.get_mut(&known.lane).unwrap();
-            let drew = self.port.sea.0.draws.get() > draws;
-            prop_assert!(drew == (lane[0] != told[0]) || drew, "first in, first out");
-            prop_assert!(!drew || known.holder != 0, "I6");
-            lane.retain(|key| *key != told[0]);
+            prop_assert_eq!(lane.remove(0), told[0], "first in, first out");
         }
         Ok(())
     }
@@ -247,14 +222,10 @@ impl Model {
 
     fn step(&mut self, op: Op) -> Result<(), TestCaseError> {
         match op {
-            Op::Enqueue { tenant, priority, len, holder, wait_ns } => {
-                // A holder waits for one thing at a time.
-                if holder != 0 && self.known.iter().any(|known| known.holder == holder) {
-                    return Ok(());
-                }
-                let key = self.port.enqueue(tenant, Priority::ALL[priority], len, holder, wait_ns);
+            Op::Enqueue { tenant, priority, len, wait_ns } => {
+                let key = self.port.enqueue(tenant, Priority::ALL[priority], len, wait_ns);
                 let deadline_ns = self.port.now_ns.saturating_add(wait_ns);
-                self.known.push(Known { key, lane: (tenant, priority), deadline_ns, holder });
+                self.known.push(Known { key, lane: (tenant, priority), deadline_ns });
                 self.lanes.entry((tenant, priority)).or_default().push(key);
             }
             Op::Poll(pick) => {
@@ -267,7 +238,7 @@ impl Model {
                         self.forget(key);
                     }
                     Answer::Shed(shed) => {
-                        prop_assert!(matches!(shed, Shed::Deadline | Shed::Stalled));
+                        prop_assert!(matches!(shed, Shed::Deadline));
                         self.forget(key);
                     }
                 }
@@ -280,11 +251,6 @@ impl Model {
             }
             Op::Free(pick) if !self.held.is_empty() => drop(self.held.swap_remove(pick % self.held.len())),
             Op::Free(_) => {}
-            Op::EndHolder(holder) => {
-                if !self.known.iter().any(|known| known.holder == holder) {
-                    self.port.waiters.holder_ended(holder);
-                }
-            }
             Op::Pass(ns) => {
                 self.port.now_ns += ns;
                 self.port.expire();
@@ -307,10 +273,9 @@ impl Model {
         });
         let given: u64 = granted.chain(self.held.iter().map(|(_, catch)| catch.bytes)).sum();
         prop_assert_eq!(sea.unused.get() + given, self.total, "nothing is made or lost");
-        prop_assert!(sea.reserve_left.get() + sea.earmark.get() <= sea.unused.get(), "what is kept is there");
-        prop_assert!(sea.reserve_left.get() <= sea.reserve);
+        prop_assert!(sea.earmark.get() <= sea.unused.get(), "what is kept is there");
         prop_assert_eq!(self.port.waiters.waiting() as usize, self.lanes.values().map(Vec::len).sum::<usize>());
-        if self.port.waiters.waiting() > 0 && sea.reserve_left.get() == sea.reserve {
+        if self.port.waiters.waiting() > 0 {
             let (_, footprint) = self.port.waiters.head().expect("the head is known while it waits");
             prop_assert!(self.port.sea.usable(Source::Earmark) < footprint.page_bytes(), "I7");
         }
@@ -323,10 +288,10 @@ proptest! {
 
     #[test]
     fn the_queue_is_fair_and_gives_what_there_is(
-        free in 4096_u64..200_000, reserve in prop_oneof![Just(0), 4096_u64..100_000], ops in prop::collection::vec(op(), 1..150),
+        free in 4096_u64..200_000, ops in prop::collection::vec(op(), 1..150),
     ) {
-        let port = Port::new(&pool(), Sea::new(free, reserve), 3);
-        let mut model = Model { port, known: Vec::new(), lanes: BTreeMap::new(), held: Vec::new(), total: free + reserve };
+        let port = Port::new(&pool(), Sea::new(free), 3);
+        let mut model = Model { port, known: Vec::new(), lanes: BTreeMap::new(), held: Vec::new(), total: free };
         for op in ops {
             model.step(op)?;
             model.settle()?;
@@ -355,28 +320,25 @@ impl Random {
     }
 }
 
-/// What every exchange is admitted with, and what it may grow to beside that.
-const ADMITTED: usize = 5000;
-const GROWTH_MAX: u64 = 64 << 10;
+/// The largest footprint of a schedule; there is room for one at least.
+const LARGEST: Footprint = Footprint::new().head(4096).body(65_536).out(16_384);
+/// So many tenants the clients of a schedule are of.
+const TENANTS: usize = 4;
+/// So often each client of a small schedule ends.
+const ROUNDS: u32 = 2;
+/// So many others are granted at most while one waits in a small schedule; in a million of them it is 100.
+const PASSED_MAX: u64 = 200;
 
-/// An exchange: admitted, it grows a few times and ends.
+/// An exchange: it reserves all that it needs at once, holds it, gives a part back at times, and ends.
 enum Client {
     Out,
-    /// Waits for admission.
-    Arriving(Key),
-    Running {
-        holder: u64,
-        held: Vec<Catch>,
-        grown: u64,
-    },
-    Growing {
-        holder: u64,
-        held: Vec<Catch>,
-        grown: u64,
+    Waiting {
         key: Key,
-        bytes: u64,
+        /// How many grants there were before.
+        grants: u64,
+        has_deadline: bool,
     },
-    Done,
+    Running(Catch),
 }
 
 /// Puts its client among those that can go on.
@@ -391,127 +353,155 @@ impl Wake for Runs {
     }
 }
 
+/// Which clients there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Crowd {
+    /// Few of all sorts, who come back until each has ended some times.
+    Mixed,
+    /// Some who always want more than there is, all of one tenant, priority and size, beside one that wants most, has the last priority, and waits for
+    /// as long as it takes. They come back until each has ended some times.
+    OneLarge(Priority, usize),
+    /// Many, each of which comes until it has ended once.
+    Many,
+}
+
 struct Schedule {
+    crowd: Crowd,
     port: Port,
     clients: Vec<Client>,
+    /// How often each has ended.
+    ended: Vec<u32>,
     wakers: Vec<Waker>,
     runnable: Arc<Mutex<Vec<usize>>>,
     random: Random,
-    holders: u64,
-    done: usize,
+    grants: u64,
 }
 
 impl Schedule {
-    fn new(pool: &Pool, seed: u64, clients: usize, free: u64) -> Self {
+    fn new(pool: &Pool, seed: u64, crowd: Crowd, clients: usize, free: u64) -> Self {
         let runnable = Arc::new(Mutex::new((0..clients).collect()));
         let waker = |client| Arc::new(Runs { client, runnable: Arc::clone(&runnable) }).into();
         Self {
-            port: Port::new(pool, Sea::new(free, GROWTH_MAX), 4),
+            crowd,
+            port: Port::new(pool, Sea::new(free), TENANTS as u128),
             wakers: (0..clients).map(waker).collect(),
             clients: (0..clients).map(|_| Client::Out).collect(),
+            ended: vec![0; clients],
             runnable,
             random: Random(seed),
-            holders: 0,
-            done: 0,
+            grants: 0,
         }
     }
 
-    fn poll(&mut self, at: usize, key: Key) -> Answer<Catch> {
-        self.port.waiters.poll(key, Some(self.wakers[at].clone())).0
+    fn rounds(&self) -> u32 {
+        if self.crowd == Crowd::Many { 1 } else { ROUNDS }
     }
 
-    /// One step of one client; whether anything happened.
-    fn step(&mut self, at: usize) -> bool {
-        let client = core::mem::replace(&mut self.clients[at], Client::Done);
-        let (next, happened) = match client {
-            Client::Out => {
-                let key = self.port.enqueue(at % 4, Priority::Head, ADMITTED, 0, u64::MAX);
-                (Client::Arriving(key), true)
+    /// Whether a client waits for as long as it takes.
+    fn is_patient(&self, at: usize) -> bool {
+        matches!(self.crowd, Crowd::OneLarge(..)) && at == 0
+    }
+
+    /// A client begins to wait.
+    fn come(&mut self, at: usize) -> Client {
+        let (is_patient, random) = (self.is_patient(at), &mut self.random);
+        let (tenant, priority, footprint) = match self.crowd {
+            Crowd::OneLarge(..) if at == 0 => (0, Priority::ALL[Priority::COUNT - 1], LARGEST),
+            Crowd::OneLarge(priority, len) => (1, priority, Footprint::one(len)),
+            Crowd::Mixed | Crowd::Many => {
+                let body = if random.below(3) == 0 { random.below(65_537) as usize } else { 0 };
+                let footprint = Footprint::new().head(random.below(4096) as usize + 1).body(body);
+                let out = random.below(16_385) as usize;
+                let priority = Priority::ALL[random.below(Priority::COUNT as u64) as usize];
+                (at % TENANTS, priority, footprint.out(out))
             }
-            Client::Arriving(key) => match self.poll(at, key) {
-                Answer::Wait => (Client::Arriving(key), false),
-                Answer::Granted(catch) => {
-                    self.holders += 1;
-                    (Client::Running { holder: self.holders, held: vec![catch], grown: 0 }, true)
-                }
-                Answer::Shed(shed) => panic!("nobody is shed: {shed}"),
-            },
-            Client::Running { holder, mut held, grown } => match self.random.below(8) {
-                0 => self.end(holder, held),
-                1 if held.len() > 1 => {
-                    drop(held.pop());
-                    // What it gave back it may not grow by again: the reserve is for as much as it may draw in all.
-                    (Client::Running { holder, held, grown }, true)
-                }
-                _ => {
-                    // Classes are what counts: no more of them together than it may grow to.
-                    let wish = 4096 << self.random.below(5);
-                    let left = GROWTH_MAX - grown;
-                    if left < 4096 {
-                        self.end(holder, held)
-                    } else {
-                        let bytes = if wish <= left { wish } else { 1 << left.ilog2() };
-                        let priority = Priority::ALL[self.random.below(2) as usize];
-                        let key = self.port.enqueue(at % 4, priority, bytes as usize, holder, u64::MAX);
-                        (
-                            Client::Growing {
-                                holder,
-                                held,
-                                grown,
-                                key,
-                                bytes: Footprint::one(bytes as usize).page_bytes(),
-                            },
-                            true,
-                        )
+        };
+        let has_deadline = random.below(4) == 0 && !is_patient;
+        let wait_ns = if has_deadline { random.below(3_000_000) } else { u64::MAX };
+        let key = self.port.reserve(tenant, priority, footprint, wait_ns);
+        Client::Waiting { key, grants: self.grants, has_deadline }
+    }
+
+    /// One step of one client; whether it goes on by itself.
+    fn step(&mut self, at: usize) -> bool {
+        let (next, goes_on) = match core::mem::replace(&mut self.clients[at], Client::Out) {
+            Client::Out => (self.come(at), true),
+            Client::Waiting { key, grants, has_deadline } => {
+                match self.port.waiters.poll(key, Some(self.wakers[at].clone())).0 {
+                    Answer::Wait => (Client::Waiting { key, grants, has_deadline }, false),
+                    Answer::Granted(catch) => (Client::Running(catch), true),
+                    Answer::Shed(shed) => {
+                        assert!(has_deadline && matches!(shed, Shed::Deadline), "nobody else is shed: {shed}");
+                        (Client::Out, true)
                     }
                 }
-            },
-            Client::Growing { holder, mut held, grown, key, bytes } => match self.poll(at, key) {
-                Answer::Wait => (Client::Growing { holder, held, grown, key, bytes }, false),
-                Answer::Granted(catch) => {
-                    held.push(catch);
-                    (Client::Running { holder, held, grown: grown + bytes }, true)
+            }
+            Client::Running(mut catch) => match self.random.below(4) {
+                0 => {
+                    drop(catch);
+                    self.ended[at] += 1;
+                    let comes_back = self.crowd != Crowd::Many || self.ended[at] < self.rounds();
+                    (Client::Out, comes_back)
                 }
-                Answer::Shed(shed) => panic!("nobody is shed: {shed}"),
+                1 => {
+                    catch.give_back(self.random.below(catch.bytes / 4096 + 1) * 4096);
+                    (Client::Running(catch), true)
+                }
+                _ => (Client::Running(catch), true),
             },
-            Client::Done => (Client::Done, false),
         };
         self.clients[at] = next;
-        happened
+        goes_on
     }
 
-    fn end(&mut self, holder: u64, held: Vec<Catch>) -> (Client, bool) {
-        drop(held);
-        self.port.waiters.holder_ended(holder);
-        self.done += 1;
-        (Client::Done, true)
+    /// Looks at a client that waits: how many passed it, and whether it goes away.
+    fn look_at(&mut self, seed: u64, at: usize) {
+        let Client::Waiting { key, grants, .. } = self.clients[at] else { return };
+        let waits = matches!(self.port.waiters.table.get(key).map(|waiter| &waiter.state), Some(State::Waiting));
+        if waits && self.crowd != Crowd::Many {
+            assert!(self.grants - grants <= PASSED_MAX, "schedule {seed}: client {at} is passed for ever");
+        }
+        if self.random.below(16) == 0 && !self.is_patient(at) {
+            drop(self.port.waiters.cancel(&mut self.port.accounts, key));
+            self.clients[at] = Client::Out;
+            let mut runnable = self.runnable.lock().unwrap();
+            if !runnable.contains(&at) {
+                runnable.push(at);
+            }
+        }
     }
 
     /// Only clients that were woken go on, so a wake-up that is lost is a deadlock too. How many ended.
     fn run(mut self, seed: u64) -> usize {
-        let total = self.port.sea.0.unused.get();
-        while self.done < self.clients.len() {
+        let (total, rounds) = (self.port.sea.0.unused.get(), self.rounds());
+        let mut left = self.clients.len();
+        while left > 0 {
             let at = {
                 let mut runnable = self.runnable.lock().unwrap();
-                assert!(
-                    !runnable.is_empty(),
-                    "schedule {seed}: a deadlock with {} of {} done",
-                    self.done,
-                    self.clients.len()
-                );
+                assert!(!runnable.is_empty(), "schedule {seed}: a deadlock with {left} of {} left", self.clients.len());
                 let pick = self.random.below(runnable.len() as u64) as usize;
                 runnable.swap_remove(pick)
             };
-            if self.step(at) && !matches!(self.clients[at], Client::Done) {
+            let before = self.ended[at];
+            if self.step(at) {
                 self.runnable.lock().unwrap().push(at);
             }
+            left -= usize::from(self.ended[at] > before && self.ended[at] == rounds);
             self.port.now_ns += self.random.below(100_000);
-            self.port.pump_and_wake();
+            self.port.expire();
+            self.grants += self.port.pump() as u64;
+            let other = self.random.below(self.clients.len() as u64) as usize;
+            self.look_at(seed, other);
             assert!(self.port.sea.0.unused.get() <= total);
         }
+        for client in core::mem::take(&mut self.clients) {
+            if let Client::Waiting { key, .. } = client {
+                drop(self.port.waiters.cancel(&mut self.port.accounts, key));
+            }
+        }
         assert_eq!(self.port.sea.0.unused.get(), total);
-        assert_eq!(self.port.waiters.waiting(), 0);
-        self.done
+        assert_eq!((self.port.waiters.waiting(), self.port.waiters.table.len()), (0, 0));
+        self.ended.iter().filter(|ended| **ended >= rounds).count()
     }
 }
 
@@ -523,21 +513,24 @@ fn no_schedule_ends_in_a_deadlock() {
     let mut ended = 0_u64;
     for seed in 0..schedules {
         let mut random = Random(seed ^ 0xA5A5);
-        let clients = 2 + random.below(9) as usize;
-        // From room for one admitted exchange beside the reserve to room for some.
-        let free = Footprint::one(ADMITTED).page_bytes() + random.below(6) * 4096;
-        ended += u64::from(Schedule::new(&pool, seed, clients, free).run(seed) == clients);
+        let (crowd, clients) = match random.below(32) as usize {
+            others @ ..Priority::COUNT => (Crowd::OneLarge(Priority::ALL[others], 4096 << random.below(4)), 41),
+            _ => (Crowd::Mixed, 2 + random.below(9) as usize),
+        };
+        // From room for one exchange to room for some.
+        let free = LARGEST.page_bytes() + random.below(6) * 4096;
+        ended += u64::from(Schedule::new(&pool, seed, crowd, clients, free).run(seed) == clients);
     }
     assert_eq!(ended, schedules);
     println!("figure: schedules that ended {ended}.0 -");
 }
 
 #[test]
-fn ten_thousand_clients_end_with_the_reserve_and_one_footprint() {
+fn ten_thousand_clients_end_with_room_for_one_footprint() {
     let pool = pool();
     for (seed, footprints) in [(1, 1), (2, 40)] {
-        let free = Footprint::one(ADMITTED).page_bytes() * footprints;
-        let ended = Schedule::new(&pool, seed, 10_000, free).run(seed);
+        let free = LARGEST.page_bytes() * footprints;
+        let ended = Schedule::new(&pool, seed, Crowd::Many, 10_000, free).run(seed);
         assert_eq!(ended, 10_000);
         println!("figure: clients that ended, model {ended}.0 -");
     }
@@ -546,7 +539,7 @@ fn ten_thousand_clients_end_with_the_reserve_and_one_footprint() {
 /// Tenants that always have some requests under way, for a while of virtual time: grants to each, and how long each of them waited.
 fn serve(depths: &[usize], sizes: &[usize], capacity: u64) -> (Vec<u64>, Vec<Vec<u64>>) {
     let pool = pool();
-    let mut port = Port::new(&pool, Sea::new(capacity, 0), depths.len() as u128);
+    let mut port = Port::new(&pool, Sea::new(capacity), depths.len() as u128);
     let mut waiting: Vec<(usize, Key, u64)> = Vec::new();
     let mut held: Vec<(u64, usize, Catch)> = Vec::new();
     let (mut bytes, mut waits) = (vec![0; depths.len()], vec![Vec::new(); depths.len()]);
@@ -554,7 +547,7 @@ fn serve(depths: &[usize], sizes: &[usize], capacity: u64) -> (Vec<u64>, Vec<Vec
     for turn in 0..30_000_u64 {
         port.now_ns = turn * 10_000;
         for tenant in arrivals.drain(..) {
-            let key = port.enqueue(tenant, Priority::Head, sizes[tenant], 0, u64::MAX);
+            let key = port.enqueue(tenant, Priority::Head, sizes[tenant], u64::MAX);
             waiting.push((tenant, key, turn));
         }
         port.pump();
@@ -620,11 +613,11 @@ fn a_greedy_tenant_does_not_make_the_others_wait() {
 #[test]
 fn output_goes_before_body_before_head_before_accept() {
     let pool = pool();
-    let mut port = Port::new(&pool, Sea::new(0, 0), 1);
+    let mut port = Port::new(&pool, Sea::new(0), 1);
     let mut keys: Vec<(Priority, Key)> = Vec::new();
     for _ in 0..60 {
         for priority in Priority::ALL {
-            keys.push((priority, port.enqueue(0, priority, 4096, 0, u64::MAX)));
+            keys.push((priority, port.enqueue(0, priority, 4096, u64::MAX)));
         }
     }
     let mut granted = [0_u32; Priority::COUNT];
@@ -641,10 +634,10 @@ fn output_goes_before_body_before_head_before_accept() {
 #[test]
 fn a_large_head_is_passed_eight_times_at_most() {
     let pool = pool();
-    let mut port = Port::new(&pool, Sea::new(16 << 10, 0), 2);
-    let large = port.enqueue(0, Priority::Head, 20 << 10, 0, u64::MAX);
+    let mut port = Port::new(&pool, Sea::new(16 << 10), 2);
+    let large = port.enqueue(0, Priority::Head, 20 << 10, u64::MAX);
     port.pump();
-    let small: Vec<Key> = (0..20).map(|_| port.enqueue(1, Priority::Head, 4096, 0, u64::MAX)).collect();
+    let small: Vec<Key> = (0..20).map(|_| port.enqueue(1, Priority::Head, 4096, u64::MAX)).collect();
     let mut passed = 0;
     // Each small one that is granted ends at once.
     for key in small {
@@ -667,11 +660,11 @@ fn a_large_head_is_passed_eight_times_at_most() {
 #[test]
 fn a_large_head_is_passed_for_a_millisecond_at_most() {
     let pool = pool();
-    let mut port = Port::new(&pool, Sea::new(8 << 10, 0), 2);
-    port.enqueue(0, Priority::Head, 20 << 10, 0, u64::MAX);
+    let mut port = Port::new(&pool, Sea::new(8 << 10), 2);
+    port.enqueue(0, Priority::Head, 20 << 10, u64::MAX);
     port.pump();
     port.now_ns = 1_000_000;
-    let small = port.enqueue(1, Priority::Output, 4096, 0, u64::MAX);
+    let small = port.enqueue(1, Priority::Output, 4096, u64::MAX);
     assert_eq!(port.pump(), 0);
     assert!(matches!(port.poll(small), Answer::Wait));
 }
@@ -681,12 +674,12 @@ fn so_many_are_looked_at_behind_a_large_head() {
     let pool = pool();
     // The head is one of those that are looked at; the last of them all fits.
     for others in 1..CANDIDATES_MAX as u128 + 4 {
-        let mut port = Port::new(&pool, Sea::new(4096, 0), others + 1);
-        port.enqueue(0, Priority::Head, 128 << 10, 0, u64::MAX);
+        let mut port = Port::new(&pool, Sea::new(4096), others + 1);
+        port.enqueue(0, Priority::Head, 128 << 10, u64::MAX);
         for tenant in 1..others {
-            port.enqueue(tenant as usize, Priority::Head, 64 << 10, 0, u64::MAX);
+            port.enqueue(tenant as usize, Priority::Head, 64 << 10, u64::MAX);
         }
-        let small = port.enqueue(others as usize, Priority::Head, 4096, 0, u64::MAX);
+        let small = port.enqueue(others as usize, Priority::Head, 4096, u64::MAX);
         let granted = port.pump();
         let is_near = others < CANDIDATES_MAX as u128;
         assert_eq!(
@@ -698,33 +691,11 @@ fn so_many_are_looked_at_behind_a_large_head() {
 }
 
 #[test]
-fn a_drawer_without_progress_is_named_after_a_second() {
-    let pool = pool();
-    let mut port = Port::new(&pool, Sea::new(0, 8192), 1);
-    let first = port.enqueue(0, Priority::Body, 4096, 1, u64::MAX);
-    let second = port.enqueue(0, Priority::Body, 4096, 2, u64::MAX);
-    assert_eq!(port.pump(), 1);
-    let Answer::Granted(held) = port.poll(first) else { panic!("the oldest holder draws") };
-    assert_eq!(port.waiters.next_deadline_ns(), Some(STALLED_NS));
-    port.now_ns = STALLED_NS / 2;
-    port.waiters.progress(1, port.now_ns);
-    port.now_ns = STALLED_NS;
-    assert_eq!(port.waiters.stalled(port.now_ns), None, "it got on");
-    port.now_ns += STALLED_NS / 2;
-    port.expire();
-    assert_eq!((port.waiters.stalled(port.now_ns), port.waiters.next_deadline_ns()), (Some(1), None));
-    drop(held);
-    port.waiters.holder_ended(1);
-    assert_eq!(port.pump(), 1);
-    assert!(matches!(port.poll(second), Answer::Granted(_)));
-}
-
-#[test]
 fn a_grant_that_is_not_taken_in_time_goes_back() {
     let pool = pool();
-    let mut port = Port::new(&pool, Sea::new(4096, 0), 1);
-    let forgotten = port.enqueue(0, Priority::Head, 4096, 0, 5);
-    let next = port.enqueue(0, Priority::Head, 4096, 0, 1000);
+    let mut port = Port::new(&pool, Sea::new(4096), 1);
+    let forgotten = port.enqueue(0, Priority::Head, 4096, 5);
+    let next = port.enqueue(0, Priority::Head, 4096, 1000);
     assert_eq!(port.pump(), 1);
     port.now_ns = 5;
     port.expire();

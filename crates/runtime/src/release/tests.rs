@@ -104,6 +104,11 @@ fn nothing_free_is_kept_while_somebody_waits() {
         let mut leases: Vec<_> = core::iter::from_fn(|| pool.try_acquire(64 << 10, Kind::Buffers).ok()).collect();
         assert!(leases.len() > 100, "{}", leases.len());
         let tenant = memory::tenant(1, AccountLimits::default()).expect("room for an account");
+        // And what the other worker has free.
+        let acquire = || memory::acquire(64 << 10, Priority::Body, tenant);
+        while let Ok(Ok(blamed)) = crate::timeout(Duration::from_millis(1), acquire()).await {
+            leases.push(blamed.into_lease());
+        }
         // Three times 128 KiB at once, of which one lease after another comes free.
         let footprint = Footprint::new().head(128 << 10).body(128 << 10).out(128 << 10);
         let mut waits = Box::pin(memory::reserve(footprint, Priority::Body, tenant));
