@@ -39,7 +39,7 @@ use ::core::task::{Context, Poll};
 use ::core::time::Duration;
 use std::rc::Rc;
 
-use plimsoll_pool::{AccountKey, AccountLimits, Admission, Footprint, Permit, Priority, Reserve};
+use plimsoll_pool::{Admission, Footprint, Permit, Priority, Reserve, TenantKey};
 use plimsoll_runtime::{Instant, Sleep, sleep_until};
 use plimsoll_slab::Key;
 
@@ -70,8 +70,8 @@ const HUNGER_BYTES_MAX: usize = 128 * 1024;
 /// The engine's part in it.
 pub(crate) struct Relief {
     admission: Admission,
-    /// Whom the pool blames for what waits here; without a page for that, nobody waits in the pool.
-    account: Option<AccountKey>,
+    /// As whom connections wait in the pool; without a page for that, nobody does.
+    tenant: Option<TenantKey>,
     /// The waiter of the connection whose turn it is.
     reserve: Option<(Key, Reserve)>,
     /// What it was granted.
@@ -93,10 +93,10 @@ impl Relief {
     pub(crate) fn new() -> Self {
         let admission = plimsoll_runtime::memory::admission();
         // A name that no address has: those have bits set below or are a network's.
-        let account = admission.tenant(u128::MAX, AccountLimits::default()).ok();
+        let tenant = admission.tenant(u128::MAX).ok();
         Self {
             admission,
-            account,
+            tenant,
             reserve: None,
             granted: None,
             since: None,
@@ -145,7 +145,7 @@ impl Relief {
             Want::Request => Priority::Head,
         };
         let footprint = Footprint::one((place.bytes as usize).min(HUNGER_BYTES_MAX));
-        Some((place.key, self.admission.reserve(footprint, priority, self.account?)))
+        Some((place.key, self.admission.reserve(footprint, priority, self.tenant?)))
     }
 
     /// Looks again at this time at the latest.
@@ -171,8 +171,8 @@ impl Relief {
 impl Drop for Relief {
     fn drop(&mut self) {
         (self.reserve, self.granted) = (None, None);
-        if let Some(account) = self.account {
-            self.admission.close_account(account);
+        if let Some(tenant) = self.tenant {
+            self.admission.close_tenant(tenant);
         }
     }
 }

@@ -24,7 +24,7 @@
 //! | [`time`], [`signal`] | timers, the orderly stop |
 //! | [`plan`] | what the fixed parts and each connection will take |
 //! | [`http`] | the HTTP server |
-//! | [`memory`] | waiting for memory, accounts, the level |
+//! | [`memory`] | waiting for memory, the level |
 //! | [`alloc`] | a global allocator that counts |
 //! | [`pool`](mod@pool) | the budget, leases, `TieredBuf`: useful without the rest |
 //! | [`reactor`], [`sim`] | the completion driver, and the simulated world |

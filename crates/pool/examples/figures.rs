@@ -1,4 +1,4 @@
-//! Measures what the pool costs: hot acquire and release, blame, the first touch of a page, giving pages back, frees from another thread, and
+//! Measures what the pool costs: hot acquire and release, the first touch of a page, giving pages back, frees from another thread, and
 //! what is held after a burst and long use.
 //!
 //! Run with `cargo run --release -p plimsoll-pool --example figures`. Every time is the best of several rounds. A line is what was measured, the
@@ -11,10 +11,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plimsoll_pool::{
-    AccountError, AccountLimits, Admission, AdmissionConfig, Budget, Class, Decay, DecayConfig, DecaySpeed, Error,
-    Kind, Lease, MemoryLimit, Pool, PoolConfig,
-};
+use plimsoll_pool::{Budget, Class, Decay, DecayConfig, DecaySpeed, Error, Kind, Lease, MemoryLimit, Pool, PoolConfig};
 
 const ROUNDS: usize = 40;
 
@@ -22,7 +19,6 @@ fn main() -> Result<(), Error> {
     let budget = Budget::new(MemoryLimit::gib(4));
     let pool = Pool::new(&budget, PoolConfig::default())?;
     hot(&pool)?;
-    blame(&pool)?;
     first_touch(&pool);
     release(&pool);
     turns(&pool);
@@ -75,33 +71,6 @@ fn hot(pool: &Pool) -> Result<(), Error> {
     let boxed =
         best(COUNT, || timed(|| (0..COUNT).for_each(|_| drop(black_box(pool.try_boxed([1_u64; 4], Kind::Tasks))))));
     figure("box of 32 bytes and drop", boxed, "ns");
-    Ok(())
-}
-
-/// Noting that an account uses bytes, and that it does not any more, on as many levels of the tree.
-fn blame(pool: &Pool) -> Result<(), Error> {
-    const COUNT: usize = 200_000;
-    let admission = Admission::new(pool, AdmissionConfig::default())?;
-    let limits = || AccountLimits::default().use_bytes_max(1 << 20);
-    let over = |refused: AccountError| match refused {
-        AccountError::OverBudget(over) => Error::OverBudget(over),
-        other => unreachable!("fresh accounts have room: {other}"),
-    };
-    let mut account = admission.tenant(1, limits()).map_err(over)?;
-    for levels in 1..=4 {
-        let pair = best(COUNT, || {
-            timed(|| {
-                for _ in 0..COUNT {
-                    let noted = admission.begin_use(black_box(account), Kind::Buffers, black_box(4096));
-                    assert!(noted.is_ok(), "it is within every quota");
-                    admission.end_use(black_box(account), Kind::Buffers, 4096);
-                }
-            })
-        });
-        let name = ["one level", "two levels", "three levels", "four levels"][levels - 1];
-        figure(format!("use noted and ended, {name}"), pair, "ns");
-        account = admission.account(account, limits()).map_err(over)?;
-    }
     Ok(())
 }
 

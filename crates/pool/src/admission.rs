@@ -4,7 +4,7 @@
 //!   reserve, acquire ----> waiters ----> pool (leases, pages) ----> credit ----> line
 //!        |                    ^
 //!        v                    | what comes back: tick, a dropped permit, credit of other workers
-//!     accounts (blame, quotas)
+//!     tenants (whose turn)
 //! ```
 //!
 //! Nothing here reads a clock. The worker calls [`tick`](Admission::tick) once a turn, before it sleeps, and sleeps no longer than until
@@ -20,19 +20,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::account::{Credit, Source};
-use crate::accounts::{AccountError, AccountKey, AccountLimits, AccountStats, Accounts};
 use crate::budget::{Budget, Charge};
 use crate::error::{Error, OverBudget};
 use crate::footprint::Footprint;
 use crate::hunger::{Flag, Ring};
 use crate::kind::Kind;
-use crate::lanes::Priority;
 use crate::lease::Lease;
 use crate::permit::{Acquire, Permit, Reserve};
 use crate::pool::Pool;
-use crate::quota::Quota;
-use crate::shed::{Candidates, ShedStep, next_step};
+use crate::priority::Priority;
 use crate::table::Key;
+use crate::tenants::{TenantKey, Tenants};
 use crate::waiters::{Answer, Request, Shed, Supply, Waiters};
 use crate::watermarks::Level;
 
@@ -79,11 +77,11 @@ impl AdmissionConfig {
 /// ```
 /// use core::pin::pin;
 /// use core::task::{Context, Poll, Waker};
-/// use plimsoll_pool::{AccountLimits, Admission, AdmissionConfig, Budget, Footprint, MemoryLimit, Pool, PoolConfig, Priority};
+/// use plimsoll_pool::{Admission, AdmissionConfig, Budget, Footprint, MemoryLimit, Pool, PoolConfig, Priority};
 ///
 /// let pool = Pool::new(&Budget::new(MemoryLimit::kib(256)), PoolConfig::default())?;
 /// let admission = Admission::new(&pool, AdmissionConfig::default())?;
-/// let tenant = admission.tenant(7, AccountLimits::default()).expect("there is room");
+/// let tenant = admission.tenant(7)?;
 ///
 /// let footprint = Footprint::new().head(1000).body(131_072);
 /// let mut cx = Context::from_waker(Waker::noop());
@@ -128,11 +126,8 @@ struct Gate {
 #[derive(Debug)]
 struct Desk {
     waiters: Waiters<Set>,
-    accounts: Accounts,
+    tenants: Tenants,
 }
-
-/// A head that has waited so long is a reason to shed something.
-const HEAD_WAIT_NS_MAX: u64 = 250_000_000;
 
 impl Admission {
     /// The waiting side of a pool.
@@ -155,7 +150,7 @@ impl Admission {
         waiters.make_room(pool)?;
         let flag = pool.budget().hunger().join(pool.credit().account(), ring);
         let gate = Gate {
-            desk: RefCell::new(Desk { waiters, accounts: Accounts::new(config.seed) }),
+            desk: RefCell::new(Desk { waiters, tenants: Tenants::new(config.seed) }),
             pool: pool.clone(),
             config,
             now_ns: Cell::new(0),
@@ -195,136 +190,74 @@ impl Admission {
         self.gate.desk.borrow().waiters.waiting()
     }
 
-    /// The account of a tenant on this worker, which is opened if it is new; the limits count only then. Matched by a [`close_account`](Self::close_account).
+    /// The tenant of this name on this worker, which is opened if it is new: among tenants, waiting is fair. Matched by a
+    /// [`close_tenant`](Self::close_tenant).
     ///
-    /// In the HTTP server a tenant is a peer address (of IPv6 its /64).
-    ///
-    /// # Errors
-    ///
-    /// [`AccountError::OverBudget`] when there is no page for a new one.
-    pub fn tenant(&self, name: u128, limits: AccountLimits) -> Result<AccountKey, AccountError> {
-        self.gate.desk.borrow_mut().accounts.tenant(&self.gate.pool, name, limits, None)
-    }
-
-    /// The same with a quota that the tenant's accounts on all workers share: every worker opens its own with a clone of one [`Quota`]. The
-    /// limits count for this worker, beside it.
+    /// A tenant that is closed while it waits goes on waiting, and ends after that. What it was granted beyond its share is remembered until it ends.
     ///
     /// # Errors
     ///
-    /// As [`tenant`](Self::tenant).
-    pub fn tenant_within(&self, name: u128, limits: AccountLimits, quota: &Quota) -> Result<AccountKey, AccountError> {
-        self.gate.desk.borrow_mut().accounts.tenant(&self.gate.pool, name, limits, Some(quota))
+    /// When there is no page for a new one.
+    pub fn tenant(&self, name: u128) -> Result<TenantKey, OverBudget> {
+        self.gate.desk.borrow_mut().tenants.open(&self.gate.pool, name)
     }
 
-    /// A new account below another: a connection below its tenant. Matched by a [`close_account`](Self::close_account).
-    ///
-    /// # Errors
-    ///
-    /// [`AccountError::Children`] when the one above has as many as it may have, [`AccountError::Gone`],
-    /// [`AccountError::OverBudget`].
-    pub fn account(&self, parent: AccountKey, limits: AccountLimits) -> Result<AccountKey, AccountError> {
-        self.gate.desk.borrow_mut().accounts.child(&self.gate.pool, parent, limits)
-    }
-
-    /// Lets go of an account. It ends as soon as nothing below it and nothing of it is used.
-    pub fn close_account(&self, key: AccountKey) {
-        self.gate.desk.borrow_mut().accounts.close(key);
-    }
-
-    /// What an account uses; `None` if it has ended.
-    #[must_use]
-    pub fn account_stats(&self, key: AccountKey) -> Option<AccountStats> {
-        self.gate.desk.borrow().accounts.stats(key)
-    }
-
-    /// How many accounts there are.
-    #[must_use]
-    pub fn accounts(&self) -> u32 {
-        self.gate.desk.borrow().accounts.len()
-    }
-
-    /// Blames an account, and those above it, for class bytes that it holds: for leases that come from the pool itself.
-    ///
-    /// # Errors
-    ///
-    /// [`AccountError::Quota`]; nothing is noted then. [`AccountError::Gone`].
-    #[inline]
-    pub fn begin_use(&self, key: AccountKey, kind: Kind, bytes: u64) -> Result<(), AccountError> {
-        self.gate.desk.borrow_mut().accounts.begin_use(key, kind, bytes)
-    }
-
-    /// Ends what [`begin_use`](Self::begin_use) began.
-    #[inline]
-    pub fn end_use(&self, key: AccountKey, kind: Kind, bytes: u64) {
-        self.gate.desk.borrow_mut().accounts.end_use(key, kind, bytes);
+    /// Lets go of a tenant.
+    pub fn close_tenant(&self, key: TenantKey) {
+        self.gate.desk.borrow_mut().tenants.close(key);
     }
 
     /// All buffers of a footprint or none, now. Does not wait, and passes nobody who does.
     ///
     /// # Errors
     ///
-    /// [`Shed::OverBudget`] at the line and while somebody waits, [`Shed::Account`].
-    pub fn try_reserve(&self, footprint: Footprint, account: AccountKey) -> Result<Permit, Shed> {
-        let request = self.request(footprint, Priority::Head, account);
+    /// [`Shed::OverBudget`] at the line and while somebody waits, [`Shed::Gone`].
+    pub fn try_reserve(&self, footprint: Footprint, tenant: TenantKey) -> Result<Permit, Shed> {
+        let request = self.request(footprint, Priority::Head, tenant);
         self.try_now(&request)?
-            .map(|set| self.permit(&request, set))
+            .map(|set| Permit::new(self.clone(), set))
             .ok_or(OverBudget::new(footprint.page_bytes()).into())
     }
 
     /// Waits for all buffers of a footprint: fair, with the deadline of the configuration unless another is set.
-    pub fn reserve(&self, footprint: Footprint, priority: Priority, account: AccountKey) -> Reserve {
-        Reserve::new(self.clone(), self.request(footprint, priority, account))
+    pub fn reserve(&self, footprint: Footprint, priority: Priority, tenant: TenantKey) -> Reserve {
+        Reserve::new(self.clone(), self.request(footprint, priority, tenant))
     }
 
-    /// Waits for one buffer of at least `len` bytes, blamed on the account as long as it is held.
-    pub fn acquire(&self, len: usize, priority: Priority, account: AccountKey) -> Acquire {
-        Acquire::new(self.reserve(Footprint::one(len), priority, account))
+    /// Waits for one buffer of at least `len` bytes.
+    pub fn acquire(&self, len: usize, priority: Priority, tenant: TenantKey) -> Acquire {
+        Acquire::new(self.reserve(Footprint::one(len.max(1)), priority, tenant))
     }
 
-    /// Whom to shed next, when the waiter at the head has waited for 250 ms; `None` if nobody need be.
-    ///
-    /// The server says what it has of each sort, sheds what it is told to, with a proper answer, calls [`tick`](Self::tick), and asks again
-    /// until there is nothing more to shed.
-    #[must_use]
-    pub fn shed_next(&self, candidates: &Candidates) -> Option<ShedStep> {
-        let gate = &*self.gate;
-        let desk = gate.desk.borrow();
-        let (since_ns, _) = desk.waiters.head()?;
-        if gate.now_ns.get().saturating_sub(since_ns) < HEAD_WAIT_NS_MAX {
-            return None;
-        }
-        next_step(candidates, || desk.accounts.newest_of_the_largest())
-    }
-
-    pub(crate) fn request(&self, footprint: Footprint, priority: Priority, account: AccountKey) -> Request {
+    fn request(&self, footprint: Footprint, priority: Priority, tenant: TenantKey) -> Request {
         let now_ns = self.gate.now_ns.get();
         let timeout_ns = u64::try_from(self.gate.config.wait_timeout.as_nanos()).unwrap_or(u64::MAX);
         let deadline_ns = now_ns.saturating_add(timeout_ns);
-        Request { footprint, kind: Kind::Buffers, priority, account, now_ns, deadline_ns }
+        Request { footprint, kind: Kind::Buffers, priority, tenant, now_ns, deadline_ns }
     }
 
     /// A grant without waiting; `None` if it has to be waited for.
     pub(crate) fn try_now(&self, request: &Request) -> Result<Option<Set>, Shed> {
         let gate = &*self.gate;
-        let mut desk = gate.desk.borrow_mut();
+        let desk = gate.desk.borrow();
         request.footprint.classes()?;
-        desk.accounts.allows(request.account, request.footprint.class_bytes())?;
+        if !desk.tenants.is_there(request.tenant) {
+            return Err(Shed::Gone);
+        }
         if request.footprint.page_bytes() > gate.pool.budget().limit().as_bytes() {
             return Err(OverBudget::new(request.footprint.page_bytes()).into());
         }
         if desk.waiters.waiting() > 0 {
             return Ok(None);
         }
-        let Ok(set) = gate.take(request.footprint, request.kind, Source::Free) else { return Ok(None) };
-        desk.accounts.begin_use(request.account, request.kind, request.footprint.class_bytes())?;
-        Ok(Some(set))
+        Ok(gate.take(request.footprint, request.kind, Source::Free).ok())
     }
 
-    pub(crate) fn enqueue(&self, request: Request) -> Result<Key, Shed> {
+    pub(crate) fn enqueue(&self, request: Request) -> Result<Key, OverBudget> {
         let key = {
-            let Desk { waiters, accounts } = &mut *self.gate.desk.borrow_mut();
+            let Desk { waiters, tenants } = &mut *self.gate.desk.borrow_mut();
             let now_ns = self.gate.now_ns.get();
-            waiters.enqueue(&self.gate.pool, accounts, Request { now_ns, ..request })?
+            waiters.enqueue(&self.gate.pool, tenants, Request { now_ns, ..request })?
         };
         self.pump();
         Ok(key)
@@ -340,23 +273,13 @@ impl Admission {
 
     pub(crate) fn cancel(&self, key: Key) {
         let (grant, waker) = {
-            let Desk { waiters, accounts } = &mut *self.gate.desk.borrow_mut();
-            waiters.cancel(accounts, key)
+            let Desk { waiters, tenants } = &mut *self.gate.desk.borrow_mut();
+            waiters.cancel(tenants, key)
         };
         drop(grant);
         self.pump();
         // Last, as it may panic.
         drop(waker);
-    }
-
-    /// A permit for a set that was granted.
-    pub(crate) fn permit(&self, request: &Request, set: Set) -> Permit {
-        Permit::new(self.clone(), request, set)
-    }
-
-    pub(crate) fn permit_ended(&self, account: AccountKey, kind: Kind, bytes: u64) {
-        self.gate.desk.borrow_mut().accounts.end_use(account, kind, bytes);
-        self.pump();
     }
 }
 

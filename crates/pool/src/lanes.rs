@@ -1,48 +1,20 @@
 //! Whose turn it is among those who wait: weighted over priorities, in turns over tenants, first in first out within a tenant.
 //!
 //! ```text
-//!   Output 8 |  lane of tenant A: w w w        a ring of lanes for each priority;
-//!   Body   4 |  lane of tenant B: w            the front moves on with each grant
-//!   Head   2 |  ...
-//!   Accept 1 |
+//!   Output 4 |  lane of tenant A: w w w        a ring of lanes for each priority;
+//!   Body   2 |  lane of tenant B: w            the front moves on with each grant
+//!   Head   1 |  ...
 //! ```
 //!
 //! The front lane keeps its turn until its share of bytes is used up, and a lane that used more is passed over until the others had theirs. So
 //! both many small requests and few large ones of one tenant cost the others no more than its own share.
 #![forbid(unsafe_code)]
 
-use crate::accounts::{AccountKey, Accounts};
 use crate::error::OverBudget;
 use crate::pool::Pool;
+use crate::priority::Priority;
 use crate::table::Table;
-
-/// What memory is wanted for: the earlier of these, the more of it is granted while all wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Priority {
-    /// Output of an answer that has begun. Weight 8.
-    Output = 0,
-    /// The body of a request that was admitted. Weight 4.
-    Body = 1,
-    /// A new request. Weight 2.
-    Head = 2,
-    /// A new connection. Weight 1.
-    Accept = 3,
-}
-
-impl Priority {
-    /// How many there are.
-    pub const COUNT: usize = 4;
-
-    /// The first to the last.
-    pub const ALL: [Priority; Self::COUNT] = [Self::Output, Self::Body, Self::Head, Self::Accept];
-
-    /// Of so many grants in a row, this priority gets its weight while all four wait: 8, 4, 2, 1 of 15.
-    #[must_use]
-    pub const fn weight(self) -> u32 {
-        8 >> self as u32
-    }
-}
+use crate::tenants::{TenantKey, Tenants};
 
 pub(crate) const NONE: u32 = u32::MAX;
 /// A lane's share of a round.
@@ -54,7 +26,7 @@ pub(crate) const CANDIDATES_MAX: usize = 8;
 /// Who waits for one tenant at one priority.
 #[derive(Debug)]
 struct Lane {
-    tenant: AccountKey,
+    tenant: TenantKey,
     /// Of the share of this round; at most `SHARE_BYTES`, negative for what was granted beyond it.
     left_bytes: i64,
     first: u32,
@@ -92,13 +64,13 @@ impl Lanes {
     /// Adds a waiter at the end of its tenant's lane; gives the lane. Room was made.
     pub(crate) fn push(
         &mut self,
-        accounts: &mut Accounts,
+        tenants: &mut Tenants,
         chain: &mut impl Chain,
-        tenant: AccountKey,
+        tenant: TenantKey,
         priority: Priority,
         waiter: u32,
     ) -> u32 {
-        if let Some(lane) = accounts.lane(tenant, priority as usize) {
+        if let Some(lane) = tenants.lane(tenant, priority) {
             let last = core::mem::replace(&mut self.lanes.at_mut(lane).last, waiter);
             chain.links(last).1 = waiter;
             *chain.links(waiter) = (last, NONE);
@@ -108,7 +80,7 @@ impl Lanes {
         let front = self.fronts[priority as usize];
         let lane = Lane {
             tenant,
-            left_bytes: SHARE_BYTES - i64::from(accounts.debt(tenant)),
+            left_bytes: SHARE_BYTES - i64::from(tenants.debt(tenant)),
             first: waiter,
             last: waiter,
             next: NONE,
@@ -116,7 +88,7 @@ impl Lanes {
             priority,
         };
         let lane = self.lanes.insert(lane).index;
-        accounts.set_lane(tenant, priority as usize, Some(lane));
+        tenants.set_lane(tenant, priority, Some(lane));
         if front == NONE {
             (self.lanes.at_mut(lane).next, self.lanes.at_mut(lane).previous) = (lane, lane);
             self.fronts[priority as usize] = lane;
@@ -141,7 +113,7 @@ impl Lanes {
     }
 
     /// Takes a waiter out, wherever it stands.
-    pub(crate) fn remove(&mut self, accounts: &mut Accounts, chain: &mut impl Chain, lane: u32, waiter: u32) {
+    pub(crate) fn remove(&mut self, tenants: &mut Tenants, chain: &mut impl Chain, lane: u32, waiter: u32) {
         let (previous, next) = *chain.links(waiter);
         match previous {
             NONE => self.lanes.at_mut(lane).first = next,
@@ -152,13 +124,14 @@ impl Lanes {
             next => chain.links(next).0 = previous,
         }
         if self.lanes.at(lane).first == NONE {
-            self.end(accounts, lane);
+            self.end(tenants, lane);
         }
     }
 
-    fn end(&mut self, accounts: &mut Accounts, index: u32) {
+    fn end(&mut self, tenants: &mut Tenants, index: u32) {
         let lane = self.lanes.at(index);
-        let (at, next, tenant, left_bytes) = (lane.priority as usize, lane.next, lane.tenant, lane.left_bytes);
+        let (priority, next, tenant, left_bytes) = (lane.priority, lane.next, lane.tenant, lane.left_bytes);
+        let at = priority as usize;
         if next == index {
             self.fronts[at] = NONE;
         } else {
@@ -168,8 +141,8 @@ impl Lanes {
             }
         }
         self.lanes.remove(self.lanes.key_at(index));
-        accounts.set_debt(tenant, u32::try_from(-left_bytes).unwrap_or(0));
-        accounts.set_lane(tenant, at, None);
+        tenants.set_debt(tenant, u32::try_from(-left_bytes).unwrap_or(0));
+        tenants.set_lane(tenant, priority, None);
     }
 
     /// The waiter whose turn it is.
@@ -227,7 +200,7 @@ impl Lanes {
         self.turns[priority as usize] -= round;
         let front = self.fronts[priority as usize];
         if front != index {
-            // It passed others, or drew on the reserve.
+            // It passed others.
             self.unlink(index);
             self.link_behind_all(index, front);
         } else if is_used_up {

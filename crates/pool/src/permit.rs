@@ -3,11 +3,9 @@
 
 use core::fmt;
 use core::future::Future;
-use core::ops::{Deref, DerefMut};
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use crate::accounts::AccountKey;
 use crate::admission::{Admission, Set};
 use crate::footprint::Footprint;
 use crate::kind::Kind;
@@ -17,21 +15,16 @@ use crate::waiters::{Answer, Request, Shed};
 
 /// The buffers of an exchange, all of them there already: taking one cannot fail.
 ///
-/// The account that it was reserved for is blamed for all of it until the permit is dropped; so the permit outlives the leases that came from
-/// it. Dropping it gives back what was not taken, and grants what became free to whoever waits.
+/// Dropping it gives back what was not taken, and grants what became free to whoever waits.
 #[must_use = "dropping the permit gives its memory back"]
 pub struct Permit {
     admission: Admission,
     pieces: Set,
-    account: AccountKey,
-    kind: Kind,
-    blamed_bytes: u64,
 }
 
 impl Permit {
-    pub(crate) fn new(admission: Admission, request: &Request, pieces: Set) -> Self {
-        let blamed_bytes = request.footprint.class_bytes();
-        Self { admission, pieces, account: request.account, kind: request.kind, blamed_bytes }
+    pub(crate) fn new(admission: Admission, pieces: Set) -> Self {
+        Self { admission, pieces }
     }
 
     /// An empty lease of at least `len` bytes: the smallest that is left. `None` only beyond the footprint.
@@ -57,18 +50,6 @@ impl Permit {
         }
     }
 
-    /// The account that is blamed.
-    #[must_use]
-    pub fn account(&self) -> AccountKey {
-        self.account
-    }
-
-    /// Class bytes that the account is blamed for.
-    #[must_use]
-    pub fn blamed_bytes(&self) -> u64 {
-        self.blamed_bytes
-    }
-
     /// Bytes of the classes that were not taken.
     #[must_use]
     pub fn left_bytes(&self) -> u64 {
@@ -79,7 +60,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.pieces = [const { None }; Footprint::PARTS];
-        self.admission.permit_ended(self.account, self.kind, self.blamed_bytes);
+        self.admission.pump();
     }
 }
 
@@ -97,28 +78,28 @@ struct Turn {
 
 enum TurnState {
     New(Request),
-    Queued(Key, Request),
+    Queued(Key),
     Done,
 }
 
 impl Turn {
-    fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<(Request, Set), Shed>> {
-        let (key, request) = match self.state {
+    fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<Set, Shed>> {
+        let key = match self.state {
             TurnState::New(request) => {
                 self.state = TurnState::Done;
                 if let Some(set) = self.admission.try_now(&request)? {
-                    return Poll::Ready(Ok((request, set)));
+                    return Poll::Ready(Ok(set));
                 }
-                (self.admission.enqueue(request)?, request)
+                self.admission.enqueue(request)?
             }
-            TurnState::Queued(key, request) => (key, request),
+            TurnState::Queued(key) => key,
             TurnState::Done => panic!("polled after it was ready"),
         };
         // Before the waker's own code runs, which may panic: the waiter has its owner then.
-        self.state = TurnState::Queued(key, request);
+        self.state = TurnState::Queued(key);
         let answer = match self.admission.poll(key, cx.waker()) {
             Answer::Wait => return Poll::Pending,
-            Answer::Granted(set) => Ok((request, set)),
+            Answer::Granted(set) => Ok(set),
             Answer::Shed(shed) => Err(shed),
         };
         self.state = TurnState::Done;
@@ -134,7 +115,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let TurnState::Queued(key, _) = self.state {
+        if let TurnState::Queued(key) = self.state {
             self.admission.cancel(key);
         }
     }
@@ -144,7 +125,7 @@ impl Drop for Turn {
 ///
 /// # Errors
 ///
-/// [`Shed`]: the deadline, a quota, or no room to wait.
+/// [`Shed`]: the deadline, or no room to wait.
 ///
 /// Cancel safe: dropping it takes the waiter out of the queue; what it was granted goes to the next.
 #[must_use = "futures do nothing unless they are polled"]
@@ -175,7 +156,7 @@ impl Future for Reserve {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let turn = &mut self.0;
-        turn.poll(cx).map(|answer| answer.map(|(request, set)| turn.admission.permit(&request, set)))
+        turn.poll(cx).map(|answer| answer.map(|set| Permit::new(turn.admission.clone(), set)))
     }
 }
 
@@ -195,50 +176,13 @@ impl Acquire {
 }
 
 impl Future for Acquire {
-    type Output = Result<Blamed, Shed>;
+    type Output = Result<Lease, Shed>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx).map(|permit| {
-            let mut permit = permit?;
-            let lease = permit.take(0).expect("one buffer was asked for and granted");
-            Ok(Blamed { lease, permit })
+        self.0.0.poll(cx).map(|answer| {
+            let set = answer?;
+            Ok(set.into_iter().flatten().next().expect("one buffer was asked for and granted"))
         })
-    }
-}
-
-/// A lease, and the blame of its account for it.
-#[derive(Debug)]
-pub struct Blamed {
-    // In this order they go, so that what became free is there when the permit's end grants it.
-    lease: Lease,
-    permit: Permit,
-}
-
-impl Blamed {
-    /// The lease alone: nobody is blamed for it any more.
-    #[must_use]
-    pub fn into_lease(self) -> Lease {
-        self.lease
-    }
-
-    /// The account that is blamed.
-    #[must_use]
-    pub fn account(&self) -> AccountKey {
-        self.permit.account()
-    }
-}
-
-impl Deref for Blamed {
-    type Target = Lease;
-
-    fn deref(&self) -> &Lease {
-        &self.lease
-    }
-}
-
-impl DerefMut for Blamed {
-    fn deref_mut(&mut self) -> &mut Lease {
-        &mut self.lease
     }
 }
 

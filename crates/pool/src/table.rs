@@ -185,11 +185,6 @@ impl<T, const PER_PAGE: usize> Table<T, PER_PAGE> {
         self.first_free = 0;
     }
 
-    /// All values, by index.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.iter_from(0)
-    }
-
     /// All values from an index on.
     pub(crate) fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &T)> {
         let indices = first..(self.pages.len() * PER_PAGE) as u32;

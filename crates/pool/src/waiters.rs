@@ -4,7 +4,7 @@
 //!                 enqueue                grant (all of it or nothing)            poll
 //!   (no waiter) ----------> Waiting ---------------------------------> Granted ------> (gone)
 //!                             |                                           |
-//!                             | deadline, quota                           | deadline: not taken in time
+//!                             | deadline                                  | deadline: not taken in time
 //!                             v                                           |
 //!                          Refused <--------------------------------------+
 //!                             | poll
@@ -26,13 +26,14 @@ use core::fmt;
 use core::task::Waker;
 
 use crate::account::Source;
-use crate::accounts::{AccountError, AccountKey, Accounts};
 use crate::error::OverBudget;
 use crate::footprint::Footprint;
 use crate::kind::Kind;
-use crate::lanes::{Chain, Lanes, NONE, Priority};
+use crate::lanes::{Chain, Lanes, NONE};
 use crate::pool::Pool;
+use crate::priority::Priority;
 use crate::table::{Key, Table};
+use crate::tenants::{TenantKey, Tenants};
 
 /// Where grants come from.
 pub(crate) trait Supply {
@@ -51,8 +52,8 @@ pub(crate) trait Supply {
 pub enum Shed {
     /// The deadline passed.
     Deadline,
-    /// A quota or a limit of the account.
-    Account(AccountError),
+    /// The tenant was closed before, or was never one of this worker.
+    Gone,
     /// It can never be given, or there is no room to wait: the queue is full, or needs a page that the line refuses.
     OverBudget(OverBudget),
 }
@@ -61,7 +62,7 @@ impl fmt::Display for Shed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Deadline => f.write_str("no memory came free before the deadline: retry later, or raise the line"),
-            Self::Account(error) => error.fmt(f),
+            Self::Gone => f.write_str("the tenant was closed: open it again"),
             Self::OverBudget(over) => over.fmt(f),
         }
     }
@@ -75,17 +76,11 @@ impl From<OverBudget> for Shed {
     }
 }
 
-impl From<AccountError> for Shed {
-    fn from(error: AccountError) -> Self {
-        Self::Account(error)
-    }
-}
-
 /// A blocked head is passed at most so often,
 const PASSES_MAX: u8 = 8;
 /// and for at most so long.
 const PASSED_NS_MAX: u64 = 1_000_000;
-const PER_PAGE: usize = 25;
+pub(crate) const PER_PAGE: usize = 32;
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +88,7 @@ pub(crate) struct Request {
     pub(crate) footprint: Footprint,
     pub(crate) kind: Kind,
     pub(crate) priority: Priority,
-    pub(crate) account: AccountKey,
+    pub(crate) tenant: TenantKey,
     pub(crate) now_ns: u64,
     pub(crate) deadline_ns: u64,
 }
@@ -171,13 +166,13 @@ impl<G> Waiters<G> {
         self.lanes.make_room(pool)
     }
 
-    /// Puts a waiter at the end of its lane.
-    pub(crate) fn enqueue(&mut self, pool: &Pool, accounts: &mut Accounts, request: Request) -> Result<Key, Shed> {
+    /// Puts a waiter at the end of its lane. Its tenant is there.
+    pub(crate) fn enqueue(&mut self, pool: &Pool, tenants: &mut Tenants, request: Request) -> Result<Key, OverBudget> {
+        debug_assert!(tenants.is_there(request.tenant));
         self.make_room(pool)?;
-        let tenant = accounts.tenant_of(request.account).ok_or(AccountError::Gone)?;
         let waiter = Waiter { state: State::Waiting, waker: None, request, lane: NONE, links: (NONE, NONE) };
         let key = self.table.insert(waiter);
-        let lane = self.lanes.push(accounts, &mut self.table, tenant, request.priority, key.index);
+        let lane = self.lanes.push(tenants, &mut self.table, request.tenant, request.priority, key.index);
         self.table.at_mut(key.index).lane = lane;
         self.waiting += 1;
         self.earliest_ns = self.earliest_ns.min(request.deadline_ns);
@@ -215,19 +210,15 @@ impl<G> Waiters<G> {
         removed
     }
 
-    /// Takes a waiter out; a grant that it was assigned comes back, with its blame ended.
-    pub(crate) fn cancel(&mut self, accounts: &mut Accounts, key: Key) -> (Option<G>, Option<Waker>) {
+    /// Takes a waiter out; a grant that it was assigned comes back.
+    pub(crate) fn cancel(&mut self, tenants: &mut Tenants, key: Key) -> (Option<G>, Option<Waker>) {
         let Some(waiter) = self.table.get(key) else { return (None, None) };
         if matches!(waiter.state, State::Waiting) {
-            self.leave_lane(accounts, key.index);
+            self.leave_lane(tenants, key.index);
         }
         let Some(waiter) = self.remove(key) else { return (None, None) };
         let grant = match waiter.state {
-            State::Granted(grant) => {
-                let request = waiter.request;
-                accounts.end_use(request.account, request.kind, request.footprint.class_bytes());
-                Some(grant)
-            }
+            State::Granted(grant) => Some(grant),
             State::Waiting | State::Refused(_) => None,
         };
         (grant, waiter.waker)
@@ -237,7 +228,7 @@ impl<G> Waiters<G> {
     pub(crate) fn next_grant(
         &mut self,
         now_ns: u64,
-        accounts: &mut Accounts,
+        tenants: &mut Tenants,
         supply: &impl Supply<Grant = G>,
     ) -> Option<Option<Waker>> {
         if self.blocked.is_none() {
@@ -249,21 +240,21 @@ impl<G> Waiters<G> {
         if let Some(blocked) = self.blocked {
             let request = self.table.at(blocked.waiter).request;
             if let Ok(grant) = supply.take(request.footprint, request.kind, Source::Earmark) {
-                return Some(self.assign(accounts, blocked.waiter, grant));
+                return Some(self.assign(tenants, blocked.waiter, grant));
             }
         } else {
             let head = self.lanes.head().expect("somebody waits");
             let request = self.table.at(head).request;
             match supply.take(request.footprint, request.kind, Source::Free) {
-                Ok(grant) => return Some(self.assign(accounts, head, grant)),
+                Ok(grant) => return Some(self.assign(tenants, head, grant)),
                 Err(_) => self.blocked = Some(Blocked { waiter: head, since_ns: now_ns, passed: 0 }),
             }
         }
-        self.pass(now_ns, accounts, supply)
+        self.pass(now_ns, tenants, supply)
     }
 
     /// Lets somebody who fits pass the blocked head, or keeps what is free for it.
-    fn pass(&mut self, now_ns: u64, accounts: &mut Accounts, supply: &impl Supply<Grant = G>) -> Option<Option<Waker>> {
+    fn pass(&mut self, now_ns: u64, tenants: &mut Tenants, supply: &impl Supply<Grant = G>) -> Option<Option<Waker>> {
         let blocked = self.blocked?;
         if blocked.passed >= PASSES_MAX || now_ns.saturating_sub(blocked.since_ns) >= PASSED_NS_MAX {
             supply.earmark(self.table.at(blocked.waiter).request.footprint.page_bytes());
@@ -280,28 +271,25 @@ impl<G> Waiters<G> {
                 && let Ok(grant) = supply.take(request.footprint, request.kind, Source::Free)
             {
                 self.blocked = Some(Blocked { passed: blocked.passed + 1, ..blocked });
-                return Some(self.assign(accounts, waiter, grant));
+                return Some(self.assign(tenants, waiter, grant));
             }
         }
         None
     }
 
-    /// Assigns a grant, and blames the waiter's account for it; whom to wake.
-    fn assign(&mut self, accounts: &mut Accounts, index: u32, grant: G) -> Option<Waker> {
+    /// Assigns a grant; whom to wake.
+    fn assign(&mut self, tenants: &mut Tenants, index: u32, grant: G) -> Option<Waker> {
         let Waiter { request, lane, .. } = *self.table.at(index);
         self.lanes.granted(lane, request.footprint.class_bytes());
-        self.leave_lane(accounts, index);
+        self.leave_lane(tenants, index);
         let waiter = self.table.at_mut(index);
-        waiter.state = match accounts.begin_use(request.account, request.kind, request.footprint.class_bytes()) {
-            Ok(()) => State::Granted(grant),
-            Err(error) => State::Refused(error.into()),
-        };
+        waiter.state = State::Granted(grant);
         waiter.waker.take()
     }
 
-    fn leave_lane(&mut self, accounts: &mut Accounts, index: u32) {
+    fn leave_lane(&mut self, tenants: &mut Tenants, index: u32) {
         let lane = self.table.at(index).lane;
-        self.lanes.remove(accounts, &mut self.table, lane, index);
+        self.lanes.remove(tenants, &mut self.table, lane, index);
         self.waiting -= 1;
         if self.blocked.is_some_and(|blocked| blocked.waiter == index) {
             self.blocked = None;
@@ -310,7 +298,7 @@ impl<G> Waiters<G> {
 
     /// Refuses waiters from the one at `from` on whose deadline has passed: the next of them, and where to go on.
     /// A grant that was not taken by its deadline comes back, so that a future that was forgotten keeps nothing for ever.
-    pub(crate) fn next_expired(&mut self, now_ns: u64, from: u32, accounts: &mut Accounts) -> Option<Expired<G>> {
+    pub(crate) fn next_expired(&mut self, now_ns: u64, from: u32, tenants: &mut Tenants) -> Option<Expired<G>> {
         if from == 0 {
             if now_ns < self.earliest_ns {
                 return None;
@@ -331,15 +319,11 @@ impl<G> Waiters<G> {
         self.earliest_ns = earliest_ns;
         let index = due?;
         if matches!(self.table.at(index).state, State::Waiting) {
-            self.leave_lane(accounts, index);
+            self.leave_lane(tenants, index);
         }
         let waiter = self.table.at_mut(index);
         let grant = match core::mem::replace(&mut waiter.state, State::Refused(Shed::Deadline)) {
-            State::Granted(grant) => {
-                let request = waiter.request;
-                accounts.end_use(request.account, request.kind, request.footprint.class_bytes());
-                Some(grant)
-            }
+            State::Granted(grant) => Some(grant),
             State::Waiting | State::Refused(_) => None,
         };
         Some(Expired { next: index + 1, waker: waiter.waker.take(), grant })

@@ -4,7 +4,7 @@
 use core::fmt;
 use std::io;
 
-use plimsoll_pool::{AccountError, Error as PoolError, OverBudget, Shed};
+use plimsoll_pool::{Error as PoolError, OverBudget, Shed};
 use plimsoll_reactor::{Errno, Error as ReactorError};
 
 use crate::inbox::INBOX_JOBS_MAX;
@@ -18,8 +18,6 @@ pub enum Error {
     OverBudget(OverBudget),
     /// Memory that was waited for was not given.
     Shed(Shed),
-    /// An account refused.
-    Account(AccountError),
     /// The line is too low to start with so many workers.
     LineTooLow {
         /// What they need, in bytes.
@@ -62,7 +60,6 @@ impl fmt::Display for Error {
         match self {
             Self::OverBudget(over) => over.fmt(f),
             Self::Shed(shed) => shed.fmt(f),
-            Self::Account(error) => error.fmt(f),
             &Self::LineTooLow { needed_bytes, line_bytes, workers, worker_bytes, workers_max } => {
                 let (kib, plural) = (needed_bytes.div_ceil(1024), if workers == 1 { "" } else { "s" });
                 write!(
@@ -112,17 +109,7 @@ impl From<Shed> for Error {
     fn from(shed: Shed) -> Self {
         match shed {
             Shed::OverBudget(over) => Self::OverBudget(over),
-            Shed::Account(error) => error.into(),
             shed => Self::Shed(shed),
-        }
-    }
-}
-
-impl From<AccountError> for Error {
-    fn from(error: AccountError) -> Self {
-        match error {
-            AccountError::OverBudget(over) => Self::OverBudget(over),
-            error => Self::Account(error),
         }
     }
 }
@@ -152,7 +139,7 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         match error {
             Error::System(errno) => errno.into(),
-            Error::OverBudget(_) | Error::Shed(_) | Error::Account(_) | Error::LineTooLow { .. } => {
+            Error::OverBudget(_) | Error::Shed(_) | Error::LineTooLow { .. } => {
                 Self::new(io::ErrorKind::OutOfMemory, error)
             }
             Error::ConnectionClosed => Self::new(io::ErrorKind::UnexpectedEof, error),

@@ -1,19 +1,18 @@
-//! Waiting for memory, accounts, and the level: the load line as tasks see it.
+//! Waiting for memory, and the level: the load line as tasks see it.
 //!
 //! `spawn`, sockets and the pool refuse at the line at once. What is here waits instead: fair among tenants, with a deadline, and without a
 //! deadlock among those who reserve all that they need as one [`Footprint`].
 //!
 //! ```
-//! use plimsoll_runtime::memory::{self, AccountLimits, Footprint, Priority};
+//! use plimsoll_runtime::memory::{self, Footprint, Priority};
 //!
 //! # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
-//! let tenant = memory::tenant(7, AccountLimits::default().use_bytes_max(1 << 20))?;
+//! let tenant = memory::tenant(7)?;
 //! let mut permit = memory::reserve(Footprint::new().head(1024).out(4096), Priority::Head, tenant).await?;
 //! let mut out = permit.take(4096).expect("within the footprint: it cannot fail");
 //! out.extend(b"hello");
-//! assert_eq!(memory::account_stats(tenant).map(|stats| stats.total_bytes()), Some(1024 + 4096));
 //! drop((out, permit));
-//! memory::close_account(tenant);
+//! memory::close_tenant(tenant);
 //! # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
 //! ```
 #![forbid(unsafe_code)]
@@ -22,11 +21,8 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use futures_core::Stream;
-use plimsoll_pool::Reserve;
-pub use plimsoll_pool::{
-    AccountError, AccountKey, AccountLimits, AccountStats, Admission, Blamed, Candidates, Footprint, Level, Marks,
-    Permit, Priority, Quota, Shed, ShedStep, Transition, Watch,
-};
+pub use plimsoll_pool::{Admission, Footprint, Level, Marks, Permit, Priority, Shed, TenantKey, Transition, Watch};
+use plimsoll_pool::{Lease, Reserve};
 use plimsoll_reactor::Instant;
 
 use crate::Result;
@@ -41,42 +37,18 @@ pub fn admission() -> Admission {
     Worker::current().admission.clone()
 }
 
-/// The account of a tenant on this worker, opened if it is new. Each call is matched by a [`close_account`].
+/// The tenant of this name on this worker, opened if it is new: among tenants, waiting is fair. Each call is matched by a [`close_tenant`].
 ///
 /// # Errors
 ///
 /// [`Error::OverBudget`](crate::Error::OverBudget) when there is no page for it.
-pub fn tenant(name: u128, limits: AccountLimits) -> Result<AccountKey> {
-    Ok(admission().tenant(name, limits)?)
+pub fn tenant(name: u128) -> Result<TenantKey> {
+    Ok(admission().tenant(name)?)
 }
 
-/// The same with a quota that the tenant's accounts on all workers share; without one, the limits are for each worker.
-///
-/// # Errors
-///
-/// As [`tenant`].
-pub fn tenant_within(name: u128, limits: AccountLimits, quota: &Quota) -> Result<AccountKey> {
-    Ok(admission().tenant_within(name, limits, quota)?)
-}
-
-/// A new account below another, matched by a [`close_account`].
-///
-/// # Errors
-///
-/// [`Error::Account`](crate::Error::Account) when the one above has as many as it may have;
-/// [`Error::OverBudget`](crate::Error::OverBudget).
-pub fn account(parent: AccountKey, limits: AccountLimits) -> Result<AccountKey> {
-    Ok(admission().account(parent, limits)?)
-}
-
-/// Lets go of an account. It ends when nothing of it is used.
-pub fn close_account(key: AccountKey) {
-    admission().close_account(key);
-}
-
-/// What an account uses; `None` if it has ended.
-pub fn account_stats(key: AccountKey) -> Option<AccountStats> {
-    admission().account_stats(key)
+/// Lets go of a tenant. It ends when nobody waits for it.
+pub fn close_tenant(key: TenantKey) {
+    admission().close_tenant(key);
 }
 
 /// Waits for all buffers of a footprint, until the runtime's [`wait_timeout`](crate::Builder::wait_timeout).
@@ -85,10 +57,9 @@ pub fn account_stats(key: AccountKey) -> Option<AccountStats> {
 ///
 /// # Errors
 ///
-/// [`Error::Shed`](crate::Error::Shed) at the deadline, [`Error::Account`](crate::Error::Account) for a quota,
-/// [`Error::OverBudget`](crate::Error::OverBudget) when it can never be given or there is no room to wait.
-pub async fn reserve(footprint: Footprint, priority: Priority, account: AccountKey) -> Result<Permit> {
-    Ok(admission().reserve(footprint, priority, account).await?)
+/// [`Error::Shed`](crate::Error::Shed) at the deadline and when the tenant was closed, [`Error::OverBudget`](crate::Error::OverBudget) when it can never be given or there is no room to wait.
+pub async fn reserve(footprint: Footprint, priority: Priority, tenant: TenantKey) -> Result<Permit> {
+    Ok(admission().reserve(footprint, priority, tenant).await?)
 }
 
 /// The same until an instant of [`now`](crate::now).
@@ -100,9 +71,9 @@ pub async fn reserve_until(
     deadline: Instant,
     footprint: Footprint,
     priority: Priority,
-    account: AccountKey,
+    tenant: TenantKey,
 ) -> Result<Permit> {
-    let reserve: Reserve = admission().reserve(footprint, priority, account);
+    let reserve: Reserve = admission().reserve(footprint, priority, tenant);
     Ok(reserve.deadline(deadline.as_nanos()).await?)
 }
 
@@ -118,16 +89,16 @@ pub async fn reserve_until(
 /// As [`reserve`].
 ///
 /// ```
-/// # use plimsoll_runtime::memory::{self, AccountLimits, Priority};
+/// # use plimsoll_runtime::memory::{self, Priority};
 /// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
-/// let tenant = memory::tenant(1, AccountLimits::default())?;
+/// let tenant = memory::tenant(1)?;
 /// let mut buffer = memory::acquire(100_000, Priority::Body, tenant).await?;
 /// assert_eq!(buffer.extend(b"abc"), 3);
-/// # drop(buffer); memory::close_account(tenant);
+/// # drop(buffer); memory::close_tenant(tenant);
 /// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
 /// ```
-pub async fn acquire(len: usize, priority: Priority, account: AccountKey) -> Result<Blamed> {
-    Ok(admission().acquire(len, priority, account).await?)
+pub async fn acquire(len: usize, priority: Priority, tenant: TenantKey) -> Result<Lease> {
+    Ok(admission().acquire(len, priority, tenant).await?)
 }
 
 /// How full the process is, as this worker saw it in this turn: a plain read.

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use plimsoll_pool::{Kind, Lease};
 use plimsoll_reactor::sim::{SimConfig, World};
-use plimsoll_runtime::memory::{self, AccountKey, AccountLimits, Footprint, Permit, Priority};
+use plimsoll_runtime::memory::{self, Footprint, Permit, Priority, TenantKey};
 use plimsoll_runtime::{Error, JoinHandle, MemoryLimit, Runtime, sleep, spawn, spawn_on, yield_now};
 
 const WORKERS: u32 = 2;
@@ -65,7 +65,7 @@ fn unless_crowded<T>(result: Result<T, Error>, ballast: &Ballast) -> Option<Resu
 }
 
 /// An exchange: it gets all that it needs, gives its parts back one after the other, and ends. Notes how many waited at the same time.
-async fn exchange(tenant: AccountKey, ballast: Ballast, waiting: Rc<Cell<u32>>) -> Result<(), Error> {
+async fn exchange(tenant: TenantKey, ballast: Ballast, waiting: Rc<Cell<u32>>) -> Result<(), Error> {
     let mut permit: Permit = loop {
         let reserved = memory::reserve(FOOTPRINT, Priority::Head, tenant).await;
         if let Some(result) = unless_crowded(reserved, &ballast) {
@@ -99,8 +99,7 @@ impl Steps {
 /// One worker's clients; how many ended as they should.
 async fn half(steps: Arc<Steps>) -> u32 {
     let (gate, ballast, waiting) = (Rc::new(Gate::default()), Ballast::default(), Rc::new(Cell::new(0)));
-    let limits = AccountLimits::default();
-    let tenants: Vec<_> = (0..TENANTS).map(|name| memory::tenant(name.into(), limits).expect("a page")).collect();
+    let tenants: Vec<_> = (0..TENANTS).map(|name| memory::tenant(name.into()).expect("a page")).collect();
     let clients: Vec<JoinHandle<Result<(), Error>>> = (0..CLIENTS / WORKERS)
         .map(|client| {
             let (gate, ballast, waiting) = (Rc::clone(&gate), Rc::clone(&ballast), Rc::clone(&waiting));
@@ -137,7 +136,7 @@ async fn half(steps: Arc<Steps>) -> u32 {
         }
     }
     assert!(waiting.get() > CLIENTS / WORKERS * 9 / 10, "{} waited, of {}", waiting.get(), CLIENTS / WORKERS);
-    tenants.into_iter().for_each(memory::close_account);
+    tenants.into_iter().for_each(memory::close_tenant);
     ended
 }
 

@@ -11,7 +11,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::task::Wake;
 
-use plimsoll_runtime::memory::{self, AccountLimits, Footprint, Permit, Priority};
+use plimsoll_runtime::memory::{self, Footprint, Permit, Priority};
 use plimsoll_runtime::net::{Table, TableConfig, TcpListener, TcpStream};
 use plimsoll_runtime::{Error, Result, io, sleep, spawn, spawn_blocking, spawn_on, timeout};
 
@@ -95,7 +95,7 @@ fn work_elsewhere_ends_though_who_waits_for_it_panics() {
 fn memory_is_granted_though_who_waits_for_it_panics() {
     const LARGE: Footprint = Footprint::new().body(128 * 1024);
     support::on_each("memory", async || {
-        let tenant = memory::tenant(1, AccountLimits::default()).map_err(|_| Error::Config("a page"))?;
+        let tenant = memory::tenant(1).map_err(|_| Error::Config("a page"))?;
         let all = || core::iter::from_fn(|| memory::admission().try_reserve(LARGE, tenant).ok());
         let mut held: Vec<Permit> = all().collect();
         let mut waits = Box::pin(memory::reserve(LARGE, Priority::Head, tenant));
@@ -103,7 +103,7 @@ fn memory_is_granted_though_who_waits_for_it_panics() {
         drop(held.pop());
         held.push(timeout(Duration::from_secs(20), waits).await??);
         drop(held);
-        memory::close_account(tenant);
+        memory::close_tenant(tenant);
         Ok(())
     });
 }

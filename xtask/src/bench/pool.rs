@@ -55,12 +55,11 @@ const fn at_least(name: &'static str, bound: f64, unit: &'static str, measure: M
 type Measure = fn(&Bench) -> Result<f64, String>;
 
 /// In the order of the report.
-const TARGETS: [Target; 32] = [
+const TARGETS: [Target; 31] = [
     at_most("acquire and release, hot, 64 B to 20 KiB, slowest", 10.0, "ns", hot),
     at_most("acquire and release, hot, 128 KiB", 10.0, "ns", hot_large),
     at_most("acquire of a page that is not resident, for a fault", 1.15, "x", fault),
     at_most("remote free, both sides, slowest", 90.0, "ns", remote_free),
-    at_most("use noted and ended, a connection and its tenant", 10.0, "ns", blame),
     at_most("giving back in one turn, slowest kind", 200.0, "us", turn_of_giving_back),
     at_most("held for needed after churn, 4 KiB and up", 1.02, "x", churn_of_buffers),
     at_most("held for needed after churn, below 4 KiB", 1.15, "x", churn_of_slots),
@@ -263,10 +262,6 @@ fn fault(bench: &Bench) -> Result<f64, String> {
 
 fn remote_free(bench: &Bench) -> Result<f64, String> {
     bench.largest(|name| name.starts_with("remote free of ") && name.ends_with(", together"))
-}
-
-fn blame(bench: &Bench) -> Result<f64, String> {
-    bench.largest(|name| name == "use noted and ended, two levels")
 }
 
 fn turn_of_giving_back(bench: &Bench) -> Result<f64, String> {

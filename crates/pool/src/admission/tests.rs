@@ -1,6 +1,6 @@
 //! Properties, over a real pool: after every operation nothing is charged beyond the line (overshoot 0), credit holds what is charged and what
-//! is kept, accounts are blamed for what permits hold at least; a permit's leases can be taken without a refusal. In the end everything is
-//! back. Beside that: levels and who is told, sheds, quotas, credit that moves between workers, wake-ups through dropped futures.
+//! is kept; a permit's leases can be taken without a refusal. In the end everything is back. Beside that: levels and who is told, refusals, credit
+//! that moves between workers, wake-ups through dropped futures.
 
 mod wakers;
 
@@ -13,6 +13,7 @@ use std::task::Wake;
 use proptest::prelude::*;
 
 use super::*;
+use crate::waiters::PER_PAGE;
 use crate::{Class, MemoryLimit, PageChoice, PoolConfig, SimPages};
 
 /// Counts wakes.
@@ -29,10 +30,10 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-fn port(limit: MemoryLimit, config: AdmissionConfig) -> (Admission, AccountKey) {
+fn port(limit: MemoryLimit, config: AdmissionConfig) -> (Admission, TenantKey) {
     let pool = Pool::new(&Budget::new(limit), PoolConfig::default()).unwrap();
     let admission = Admission::new(&pool, config).unwrap();
-    let tenant = admission.tenant(1, AccountLimits::default()).unwrap();
+    let tenant = admission.tenant(1).unwrap();
     (admission, tenant)
 }
 
@@ -52,7 +53,7 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     let part = || prop_oneof![1 => Just(0_usize), 2 => 1_usize..1024, 2 => 1_usize..20_000, 1 => 1_usize..131_072];
     prop_oneof![
-        5 => (0..3_usize, part(), part(), part(), 0..4_usize)
+        5 => (0..3_usize, part(), part(), part(), 0..Priority::COUNT)
             .prop_map(|(tenant, head, body, out, priority)| Op::Reserve { tenant, head, body, out, priority }),
         6 => any::<usize>().prop_map(Op::Poll),
         1 => any::<usize>().prop_map(Op::Cancel),
@@ -67,7 +68,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 struct Test {
     admission: Admission,
-    tenants: Vec<AccountKey>,
+    tenants: Vec<TenantKey>,
     waiting: Vec<Pin<Box<Reserve>>>,
     permits: Vec<Permit>,
     leases: Vec<Lease>,
@@ -122,7 +123,6 @@ impl Test {
             match answer {
                 Ok(permit) => self.permits.push(permit),
                 Err(Shed::Deadline) => {}
-                Err(Shed::Account(AccountError::Quota { .. })) => {}
                 Err(Shed::OverBudget(over)) => prop_assert!(over.wanted_bytes() > 0),
                 Err(other) => prop_assert!(false, "{}", other),
             }
@@ -137,17 +137,9 @@ impl Test {
         prop_assert!(pool.credit().spare() <= pool.credit().unused(), "I2, I6");
         prop_assert_eq!(Kind::ALL.iter().map(|kind| budget.charged_by(*kind)).sum::<u64>(), budget.charged());
         prop_assert_eq!(budget.waiting(), u64::from(self.admission.waiting()));
-        for tenant in &self.tenants {
-            let used = self.admission.account_stats(*tenant).map_or(0, |stats| stats.total_bytes());
-            let held =
-                self.permits.iter().filter(|permit| permit.account() == *tenant).map(Permit::blamed_bytes).sum::<u64>();
-            prop_assert!(used >= held && used <= QUOTA, "I5, I9: {} of {}", held, used);
-        }
         Ok(())
     }
 }
-
-const QUOTA: u64 = 300_000;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
@@ -161,8 +153,7 @@ proptest! {
         let budget = Budget::new(MemoryLimit::bytes(limit));
         let pool = Pool::new(&budget, PoolConfig::default().pages(PageChoice::Simulated(source.clone()))).unwrap();
         let admission = Admission::new(&pool, AdmissionConfig::default().wait_timeout(Duration::from_secs(3))).unwrap();
-        let limits = AccountLimits::default().use_bytes_max(QUOTA);
-        let tenants = (0..3).map(|name| admission.tenant(name, limits).unwrap()).collect();
+        let tenants = (0..3).map(|name| admission.tenant(name).unwrap()).collect();
         let mut test = Test { admission, tenants, waiting: Vec::new(), permits: Vec::new(), leases: Vec::new(), now_ns: 0 };
         source.refuse_commits(if refuses { 200 } else { 0 });
         for op in ops {
@@ -175,10 +166,10 @@ proptest! {
         test.permits.clear();
         prop_assert_eq!((test.admission.waiting(), budget.waiting()), (0, 0));
         for tenant in &test.tenants {
-            prop_assert_eq!(test.admission.account_stats(*tenant).map(|stats| stats.total_bytes()), Some(0));
-            test.admission.close_account(*tenant);
+            test.admission.close_tenant(*tenant);
+            let late = test.admission.try_reserve(Footprint::one(1), *tenant);
+            prop_assert!(matches!(late, Err(Shed::Gone)), "nobody waits, so it has ended");
         }
-        prop_assert_eq!(test.admission.accounts(), 0);
         drop(test);
         pool.release_free(u64::MAX);
         pool.trim_credit();
@@ -198,7 +189,6 @@ fn a_permit_gives_what_was_reserved_though_nothing_else_is_left() {
     assert_eq!(permit.take(0).map(|lease| lease.class().bytes()), Some(1024));
     assert_eq!(permit.take(1000).map(|lease| lease.class().bytes()), Some(4096));
     assert!(permit.take(0).is_none());
-    assert_eq!(admission.account_stats(tenant).unwrap().used_bytes[Kind::Buffers.bits()], 65_536 + 4096 + 1024);
 }
 
 #[test]
@@ -241,19 +231,36 @@ fn a_wait_ends_at_its_deadline() {
 #[test]
 fn what_can_never_be_given_is_refused_at_once() {
     let (admission, _) = port(MemoryLimit::kib(256), AdmissionConfig::default());
-    let limits = AccountLimits::default().use_bytes_max(10_000).children_max(1);
-    let small = admission.tenant(2, limits).unwrap();
-    let ready = |footprint| match poll_once(pin!(admission.reserve(footprint, Priority::Head, small))) {
+    let tenant = admission.tenant(2).unwrap();
+    let ready = |footprint| match poll_once(pin!(admission.reserve(footprint, Priority::Head, tenant))) {
         Poll::Ready(Err(shed)) => shed,
         other => panic!("{other:?}"),
     };
     assert!(matches!(ready(Footprint::one(131_073)), Shed::OverBudget(over) if !over.is_passing()));
-    assert!(matches!(ready(Footprint::one(10_001)), Shed::Account(AccountError::Quota { .. })));
-    let child = admission.account(small, AccountLimits::default()).unwrap();
-    assert_eq!(admission.account(small, AccountLimits::default()), Err(AccountError::Children));
-    admission.close_account(child);
-    admission.close_account(small);
-    assert!(matches!(ready(Footprint::one(1)), Shed::Account(AccountError::Gone)));
+    let line = admission.budget().limit().as_bytes() as usize;
+    let beyond = Footprint::new().head(line / 2).body(line / 2).out(1);
+    assert!(matches!(ready(beyond), Shed::OverBudget(over) if over.wanted_bytes() == beyond.page_bytes()));
+    admission.close_tenant(tenant);
+    assert!(matches!(ready(Footprint::one(1)), Shed::Gone));
+}
+
+#[test]
+fn a_tenant_that_is_closed_goes_on_waiting() {
+    let (admission, tenant) = port(MemoryLimit::kib(256), AdmissionConfig::default());
+    let wait = || Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, tenant));
+    let held = admission.try_reserve(Footprint::one(131_072), tenant).unwrap();
+    let mut waits = wait();
+    assert!(poll_once(waits.as_mut()).is_pending());
+    admission.close_tenant(tenant);
+    let mut after = wait();
+    assert!(poll_once(after.as_mut()).is_pending(), "it is there while somebody waits for it");
+    for waits in [waits, after] {
+        assert_eq!(admission.tenant(1), Ok(tenant), "its name leads there");
+        admission.close_tenant(tenant);
+        drop(waits);
+    }
+    assert!(matches!(poll_once(wait().as_mut()), Poll::Ready(Err(Shed::Gone))));
+    drop(held);
 }
 
 #[test]
@@ -291,27 +298,6 @@ fn levels_go_up_and_down_and_watchers_are_told() {
 }
 
 #[test]
-fn the_head_waits_a_quarter_of_a_second_before_anything_is_shed() {
-    let (admission, tenant) = port(MemoryLimit::kib(256), AdmissionConfig::default());
-    let connection = admission.account(tenant, AccountLimits::default()).unwrap();
-    let _held = admission.try_reserve(Footprint::one(131_072), connection).unwrap();
-    let mut waits = Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, tenant));
-    assert!(poll_once(waits.as_mut()).is_pending());
-    let mut candidates = Candidates { parked: 1, incomplete_heads: 1, stalled_outputs: 1 };
-    admission.tick(249_000_000);
-    assert_eq!(admission.shed_next(&candidates), None);
-    assert!(admission.next_deadline().is_some_and(|at| at <= 250_000_000));
-    admission.tick(250_000_000);
-    assert_eq!(admission.shed_next(&candidates), Some(ShedStep::Parked));
-    candidates.parked = 0;
-    assert_eq!(admission.shed_next(&candidates), Some(ShedStep::IncompleteHead));
-    candidates.incomplete_heads = 0;
-    assert_eq!(admission.shed_next(&candidates), Some(ShedStep::StalledOutput));
-    candidates.stalled_outputs = 0;
-    assert_eq!(admission.shed_next(&candidates), Some(ShedStep::Account(connection)));
-}
-
-#[test]
 fn credit_and_free_pages_move_to_the_worker_that_waits() {
     let budget = Budget::new(MemoryLimit::mib(1));
     let rings = [0; 2].map(|_| Arc::<Count>::default());
@@ -321,7 +307,7 @@ fn credit_and_free_pages_move_to_the_worker_that_waits() {
         let ring = Arc::new(move || _ = count.0.fetch_add(1, Ordering::Relaxed));
         Admission::with_doorbell(&pool, AdmissionConfig::default(), ring).unwrap()
     });
-    let tenants = workers.each_ref().map(|worker| worker.tenant(1, AccountLimits::default()).unwrap());
+    let tenants = workers.each_ref().map(|worker| worker.tenant(1).unwrap());
     let rung = |worker: usize| rings[worker].0.load(Ordering::Relaxed);
     // The second worker holds all, then has all of it free.
     let held: Vec<Permit> =
@@ -344,12 +330,12 @@ fn credit_and_free_pages_move_to_the_worker_that_waits() {
 
 #[test]
 fn no_more_wait_than_may() {
-    for waiters_max in [1, 2, 25, 26] {
+    for waiters_max in [1, 2, PER_PAGE as u32, PER_PAGE as u32 + 1] {
         let (admission, tenant) = port(MemoryLimit::mib(2), AdmissionConfig::default().waiters_max(waiters_max));
-        let other = admission.tenant(2, AccountLimits::default()).unwrap();
+        let other = admission.tenant(2).unwrap();
         let held: Vec<Permit> =
             core::iter::from_fn(|| admission.try_reserve(Footprint::one(131_072), tenant).ok()).collect();
-        let wait = |account| Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, account));
+        let wait = |tenant| Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, tenant));
         let mut waiting: Vec<_> = (0..waiters_max).map(|at| wait(if at % 2 == 0 { tenant } else { other })).collect();
         waiting.iter_mut().for_each(|wait| assert!(poll_once(wait.as_mut()).is_pending()));
         assert_eq!(admission.waiting(), waiters_max);
@@ -386,7 +372,7 @@ fn every_hungry_worker_is_rung_when_memory_comes_back_at_once() {
         let mut waits: Vec<_> = workers
             .iter()
             .map(|worker| {
-                let tenant = worker.tenant(7, AccountLimits::default()).unwrap();
+                let tenant = worker.tenant(7).unwrap();
                 Box::pin(worker.reserve(footprint, Priority::Head, tenant))
             })
             .collect();

@@ -1,7 +1,7 @@
 //! What a turn of a worker does for those who wait: refusals, grants, credit asked for and given up, and a look at the level.
 #![forbid(unsafe_code)]
 
-use super::{Admission, Desk, HEAD_WAIT_NS_MAX};
+use super::{Admission, Desk};
 use crate::class::PAGE_BYTES;
 use crate::contain::contained;
 use crate::watermarks::{Level, Transition};
@@ -45,9 +45,7 @@ impl Admission {
         let gate = &*self.gate;
         let desk = gate.desk.borrow();
         let look = gate.unsettled.get().then(|| gate.observed_ns.get() + OBSERVE_NS);
-        let sheds =
-            desk.waiters.head().map(|(since_ns, _)| since_ns + HEAD_WAIT_NS_MAX).filter(|at| *at > gate.now_ns.get());
-        desk.waiters.next_deadline_ns().into_iter().chain(look).chain(sheds).min()
+        desk.waiters.next_deadline_ns().into_iter().chain(look).min()
     }
 
     fn expire(&self) {
@@ -55,8 +53,8 @@ impl Admission {
         let mut from = 0;
         loop {
             let expired = {
-                let Desk { waiters, accounts } = &mut *gate.desk.borrow_mut();
-                waiters.next_expired(gate.now_ns.get(), from, accounts)
+                let Desk { waiters, tenants } = &mut *gate.desk.borrow_mut();
+                waiters.next_expired(gate.now_ns.get(), from, tenants)
             };
             let Some(expired) = expired else { return };
             from = expired.next;
@@ -75,8 +73,8 @@ impl Admission {
         let mut starved = false;
         loop {
             let granted = {
-                let Desk { waiters, accounts } = &mut *gate.desk.borrow_mut();
-                waiters.next_grant(gate.now_ns.get(), accounts, gate)
+                let Desk { waiters, tenants } = &mut *gate.desk.borrow_mut();
+                waiters.next_grant(gate.now_ns.get(), tenants, gate)
             };
             match granted {
                 Some(Some(waker)) => {

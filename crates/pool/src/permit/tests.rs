@@ -1,17 +1,16 @@
-//! Properties: a permit gives the smallest lease that fits, and says what is left and what is blamed; blame begins and ends by the permit's kind;
-//! deadlines and kinds of futures hold, and what was granted is what was asked for.
+//! Properties: a permit gives the smallest lease that fits, and says what is left; deadlines and kinds of futures hold, and what was granted is what was asked for.
 #![forbid(unsafe_code)]
 
 use core::pin::pin;
 use core::task::Waker;
 
 use super::*;
-use crate::{AccountLimits, AdmissionConfig, Budget, Class, MemoryLimit, Pool, PoolConfig, Priority};
+use crate::{AdmissionConfig, Budget, Class, MemoryLimit, Pool, PoolConfig, Priority, TenantKey};
 
-fn port() -> (Admission, AccountKey) {
+fn port() -> (Admission, TenantKey) {
     let pool = Pool::new(&Budget::new(MemoryLimit::mib(2)), PoolConfig::default()).unwrap();
     let admission = Admission::new(&pool, AdmissionConfig::default()).unwrap();
-    let tenant = admission.tenant(1, AccountLimits::default()).unwrap();
+    let tenant = admission.tenant(1).unwrap();
     (admission, tenant)
 }
 
@@ -27,19 +26,13 @@ fn now<T>(future: impl Future<Output = Result<T, Shed>>) -> T {
     }
 }
 
-/// Class bytes that an account uses, by kind, where there are any.
-fn used(admission: &Admission, account: AccountKey) -> Vec<(Kind, u64)> {
-    let stats = admission.account_stats(account).expect("it is open");
-    Kind::ALL.into_iter().map(|kind| (kind, stats.used_bytes[kind as usize])).filter(|(_, bytes)| *bytes > 0).collect()
-}
-
 #[test]
 fn the_smallest_lease_that_fits_is_taken() {
     let (admission, tenant) = port();
     let footprint = Footprint::new().head(20_000).body(100).out(4096);
     let mut permit = now(admission.reserve(footprint, Priority::Head, tenant));
     let all = 20_480 + 128 + 4096;
-    assert_eq!((permit.account(), permit.blamed_bytes(), permit.left_bytes()), (tenant, all, all));
+    assert_eq!(permit.left_bytes(), all);
     assert!(permit.take(20_481).is_none(), "beyond the footprint");
     let mut page = permit.take(129).expect("the page is the smallest with so many");
     assert_eq!((page.class(), permit.left_bytes()), (Class::K4, all - 4096));
@@ -57,37 +50,25 @@ fn the_smallest_lease_that_fits_is_taken() {
     let beside = admission.pool().try_acquire(64, Kind::Buffers).unwrap();
     assert_eq!(permit.put_back(beside).map_err(|lease| lease.class()), Err(Class::B64), "it is full");
     assert_eq!(permit.left_bytes(), all);
-    drop(permit);
-    assert_eq!(used(&admission, tenant), []);
 }
 
 #[test]
-fn blame_is_by_the_kind_of_the_permit() {
+fn leases_are_of_the_kind_of_the_permit() {
     let (admission, tenant) = port();
     for kind in Kind::ALL {
         let mut permit = now(admission.reserve(Footprint::one(64), Priority::Head, tenant).kind(kind));
-        assert_eq!(used(&admission, tenant), [(kind, 64)]);
         let lease = permit.take(64).expect("within the footprint");
-        assert_eq!((lease.kind(), permit.blamed_bytes(), permit.left_bytes()), (kind, 64, 0));
-        drop(lease);
-        assert_eq!(used(&admission, tenant), [(kind, 64)], "until the permit ends");
-        drop(permit);
-        assert_eq!(used(&admission, tenant), []);
+        assert_eq!((lease.kind(), permit.left_bytes()), (kind, 0));
     }
 }
 
 #[test]
-fn a_lease_is_blamed_until_it_is_let_go_of() {
+fn one_buffer_is_as_large_as_was_asked_for() {
     let (admission, tenant) = port();
-    let mut blamed = now(admission.acquire(1000, Priority::Output, tenant));
-    assert_eq!((blamed.account(), blamed.class()), (tenant, Class::B1024));
-    blamed.extend(b"bytes");
-    assert_eq!((&blamed[..], used(&admission, tenant)), (&b"bytes"[..], vec![(Kind::Buffers, 1024)]));
-    let lease = blamed.into_lease();
-    assert_eq!((&lease[..], used(&admission, tenant)), (&b"bytes"[..], vec![]));
-    let blamed = now(admission.acquire(1, Priority::Output, tenant));
-    drop(blamed);
-    assert_eq!(used(&admission, tenant), []);
+    for (len, class) in [(0, Class::B64), (64, Class::B64), (1000, Class::B1024), (131_072, Class::K128)] {
+        let lease = now(admission.acquire(len, Priority::Output, tenant));
+        assert_eq!((lease.class(), lease.kind(), lease.is_empty()), (class, Kind::Buffers, true));
+    }
 }
 
 #[test]

@@ -21,7 +21,6 @@ use std::task::Wake;
 use proptest::prelude::*;
 
 use super::*;
-use crate::accounts::AccountLimits;
 use crate::lanes::CANDIDATES_MAX;
 use crate::{Budget, MemoryLimit, PoolConfig};
 
@@ -88,22 +87,21 @@ impl Supply for Sea {
     }
 }
 
-/// A queue with its accounts, and the pool for their tables.
+/// A queue with its tenants, and the pool for their tables.
 struct Port {
     pool: Pool,
-    accounts: Accounts,
+    tenants: Tenants,
     waiters: Waiters<Catch>,
     sea: Sea,
-    tenants: Vec<AccountKey>,
+    keys: Vec<TenantKey>,
     now_ns: u64,
 }
 
 impl Port {
     fn new(pool: &Pool, sea: Sea, tenants: u128) -> Self {
-        let mut accounts = Accounts::new(3);
-        let open = |name| accounts.tenant(pool, name, AccountLimits::default(), None).unwrap();
-        let tenants = (0..tenants).map(open).collect();
-        Self { pool: pool.clone(), accounts, waiters: Waiters::new(20_000), sea, tenants, now_ns: 0 }
+        let mut named = Tenants::new(3);
+        let keys = (0..tenants).map(|name| named.open(pool, name).unwrap()).collect();
+        Self { pool: pool.clone(), tenants: named, keys, waiters: Waiters::new(20_000), sea, now_ns: 0 }
     }
 
     fn enqueue(&mut self, tenant: usize, priority: Priority, len: usize, wait_ns: u64) -> Key {
@@ -115,17 +113,17 @@ impl Port {
             footprint,
             kind: Kind::Buffers,
             priority,
-            account: self.tenants[tenant],
+            tenant: self.keys[tenant],
             now_ns: self.now_ns,
             deadline_ns: self.now_ns.saturating_add(wait_ns),
         };
-        self.waiters.enqueue(&self.pool, &mut self.accounts, request).unwrap()
+        self.waiters.enqueue(&self.pool, &mut self.tenants, request).unwrap()
     }
 
     /// Grants what can be granted, and wakes whom it is told to; how many.
     fn pump(&mut self) -> usize {
         let mut count = 0;
-        while let Some(waker) = self.waiters.next_grant(self.now_ns, &mut self.accounts, &self.sea) {
+        while let Some(waker) = self.waiters.next_grant(self.now_ns, &mut self.tenants, &self.sea) {
             count += 1;
             if let Some(waker) = waker {
                 waker.wake();
@@ -136,7 +134,7 @@ impl Port {
 
     fn expire(&mut self) {
         let mut from = 0;
-        while let Some(expired) = self.waiters.next_expired(self.now_ns, from, &mut self.accounts) {
+        while let Some(expired) = self.waiters.next_expired(self.now_ns, from, &mut self.tenants) {
             from = expired.next;
             if let Some(waker) = expired.waker {
                 waker.wake();
@@ -166,7 +164,7 @@ fn op() -> impl Strategy<Value = Op> {
     let len = prop_oneof![3 => 1_usize..5000, 1 => 1_usize..131_072];
     let wait = prop_oneof![1 => 0_u64..3_000_000, 1 => Just(u64::MAX)];
     prop_oneof![
-        6 => (0..3_usize, 0..4_usize, len, wait)
+        6 => (0..3_usize, 0..Priority::COUNT, len, wait)
             .prop_map(|(tenant, priority, len, wait_ns)| Op::Enqueue { tenant, priority, len, wait_ns }),
         4 => any::<usize>().prop_map(Op::Poll),
         1 => any::<usize>().prop_map(Op::Cancel),
@@ -188,7 +186,7 @@ struct Model {
     known: Vec<Known>,
     /// Waiting, in order, by tenant and priority.
     lanes: BTreeMap<(usize, usize), Vec<Key>>,
-    held: Vec<(AccountKey, Catch)>,
+    held: Vec<Catch>,
     total: u64,
 }
 
@@ -203,7 +201,7 @@ impl Model {
             let before: Vec<Key> =
                 self.known.iter().map(|known| known.key).filter(|key| self.is_waiting(*key)).collect();
             let port = &mut self.port;
-            if port.waiters.next_grant(port.now_ns, &mut port.accounts, &port.sea).is_none() {
+            if port.waiters.next_grant(port.now_ns, &mut port.tenants, &port.sea).is_none() {
                 break;
             }
             let told: Vec<Key> = before.into_iter().filter(|key| !self.is_waiting(*key)).collect();
@@ -230,11 +228,11 @@ impl Model {
             }
             Op::Poll(pick) => {
                 let Some(known) = self.known.get(pick % self.known.len().max(1)) else { return Ok(()) };
-                let (key, tenant) = (known.key, known.lane.0);
+                let key = known.key;
                 match self.port.poll(key) {
                     Answer::Wait => prop_assert!(self.is_waiting(key)),
                     Answer::Granted(catch) => {
-                        self.held.push((self.port.tenants[tenant], catch));
+                        self.held.push(catch);
                         self.forget(key);
                     }
                     Answer::Shed(shed) => {
@@ -246,7 +244,7 @@ impl Model {
             Op::Cancel(pick) => {
                 let Some(known) = self.known.get(pick % self.known.len().max(1)) else { return Ok(()) };
                 let key = known.key;
-                drop(self.port.waiters.cancel(&mut self.port.accounts, key));
+                drop(self.port.waiters.cancel(&mut self.port.tenants, key));
                 self.forget(key);
             }
             Op::Free(pick) if !self.held.is_empty() => drop(self.held.swap_remove(pick % self.held.len())),
@@ -267,11 +265,11 @@ impl Model {
 
     fn check(&self) -> Result<(), TestCaseError> {
         let sea = &*self.port.sea.0;
-        let granted = self.port.waiters.table.iter().filter_map(|(_, waiter)| match &waiter.state {
+        let granted = self.port.waiters.table.iter_from(0).filter_map(|(_, waiter)| match &waiter.state {
             State::Granted(catch) => Some(catch.bytes),
             _ => None,
         });
-        let given: u64 = granted.chain(self.held.iter().map(|(_, catch)| catch.bytes)).sum();
+        let given: u64 = granted.chain(self.held.iter().map(|catch| catch.bytes)).sum();
         prop_assert_eq!(sea.unused.get() + given, self.total, "nothing is made or lost");
         prop_assert!(sea.earmark.get() <= sea.unused.get(), "what is kept is there");
         prop_assert_eq!(self.port.waiters.waiting() as usize, self.lanes.values().map(Vec::len).sum::<usize>());
@@ -298,7 +296,7 @@ proptest! {
             model.check()?;
         }
         while let Some(known) = model.known.pop() {
-            drop(model.port.waiters.cancel(&mut model.port.accounts, known.key));
+            drop(model.port.waiters.cancel(&mut model.port.tenants, known.key));
         }
         model.held.clear();
         prop_assert_eq!(model.port.sea.0.unused.get(), model.total);
@@ -462,7 +460,7 @@ impl Schedule {
             assert!(self.grants - grants <= PASSED_MAX, "schedule {seed}: client {at} is passed for ever");
         }
         if self.random.below(16) == 0 && !self.is_patient(at) {
-            drop(self.port.waiters.cancel(&mut self.port.accounts, key));
+            drop(self.port.waiters.cancel(&mut self.port.tenants, key));
             self.clients[at] = Client::Out;
             let mut runnable = self.runnable.lock().unwrap();
             if !runnable.contains(&at) {
@@ -496,7 +494,7 @@ impl Schedule {
         }
         for client in core::mem::take(&mut self.clients) {
             if let Client::Waiting { key, .. } = client {
-                drop(self.port.waiters.cancel(&mut self.port.accounts, key));
+                drop(self.port.waiters.cancel(&mut self.port.tenants, key));
             }
         }
         assert_eq!(self.port.sea.0.unused.get(), total);
@@ -611,7 +609,7 @@ fn a_greedy_tenant_does_not_make_the_others_wait() {
 }
 
 #[test]
-fn output_goes_before_body_before_head_before_accept() {
+fn output_goes_before_body_before_head() {
     let pool = pool();
     let mut port = Port::new(&pool, Sea::new(0), 1);
     let mut keys: Vec<(Priority, Key)> = Vec::new();
@@ -621,14 +619,14 @@ fn output_goes_before_body_before_head_before_accept() {
         }
     }
     let mut granted = [0_u32; Priority::COUNT];
-    for _ in 0..60 {
+    for _ in 0..56 {
         port.sea.0.unused.set(4096);
         assert_eq!(port.pump(), 1);
         let at = keys.iter().position(|(_, key)| matches!(port.poll(*key), Answer::Granted(_)));
         let (priority, _) = keys.remove(at.expect("one was granted"));
         granted[priority as usize] += 1;
     }
-    assert_eq!(granted, [32, 16, 8, 4], "by weight");
+    assert_eq!(granted, [32, 16, 8], "by weight");
 }
 
 #[test]

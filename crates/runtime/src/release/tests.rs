@@ -3,7 +3,7 @@
 use plimsoll_pool::{Kind, MemoryLimit};
 use plimsoll_reactor::sim::{SimConfig, World};
 
-use crate::memory::{self, AccountLimits, Footprint, Priority};
+use crate::memory::{self, Footprint, Priority};
 use crate::net::{TcpListener, TcpStream};
 use crate::{Error, Runtime, sleep, spawn, spawn_on};
 
@@ -103,11 +103,11 @@ fn nothing_free_is_kept_while_somebody_waits() {
         let pool = crate::pool();
         let mut leases: Vec<_> = core::iter::from_fn(|| pool.try_acquire(64 << 10, Kind::Buffers).ok()).collect();
         assert!(leases.len() > 100, "{}", leases.len());
-        let tenant = memory::tenant(1, AccountLimits::default()).expect("room for an account");
+        let tenant = memory::tenant(1).expect("room for a tenant");
         // And what the other worker has free.
         let acquire = || memory::acquire(64 << 10, Priority::Body, tenant);
-        while let Ok(Ok(blamed)) = crate::timeout(Duration::from_millis(1), acquire()).await {
-            leases.push(blamed.into_lease());
+        while let Ok(Ok(lease)) = crate::timeout(Duration::from_millis(1), acquire()).await {
+            leases.push(lease);
         }
         // Three times 128 KiB at once, of which one lease after another comes free.
         let footprint = Footprint::new().head(128 << 10).body(128 << 10).out(128 << 10);
@@ -121,7 +121,7 @@ fn nothing_free_is_kept_while_somebody_waits() {
         }
         leases.truncate(leases.len() - 4);
         drop(waits.await.expect("there is room now"));
-        memory::close_account(tenant);
+        memory::close_tenant(tenant);
     });
 }
 
