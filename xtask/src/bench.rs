@@ -27,6 +27,7 @@
 //! | `--instructions` | what a request costs, counted exactly | [`instructions`] |
 //! | `--relay` | relays side by side | [`relay`], with [`pairs`] |
 //! | `--fanout` | one message to many WebSockets | [`fanout`] |
+//! | `--overload` | multiples of what fits | [`overload`] |
 //! | `--pool` | the targets of the memory pool | [`pool`], with [`memory`] and [`client`] |
 
 mod callgrind;
@@ -39,6 +40,7 @@ mod h2load;
 pub(crate) mod instructions;
 mod loads;
 mod memory;
+mod overload;
 mod pairs;
 pub(crate) mod placement;
 mod pool;
@@ -93,7 +95,7 @@ struct Choice {
 impl Choice {
     fn new(flags: &BenchFlags) -> Result<Choice, String> {
         let (profiles, cases) = loads::chosen(&flags.profiles)?;
-        Ok(Choice { servers: servers::chosen(&flags.peers, flags.quick)?, profiles, cases })
+        Ok(Choice { servers: servers::chosen(servers::ALL, &flags.peers, flags.quick)?, profiles, cases })
     }
 
     /// What is asked of a server, and what it has to be able to do for it.
@@ -129,6 +131,9 @@ pub(crate) fn run(flags: &BenchFlags) -> u8 {
     }
     if flags.fanout {
         return fanout::run(&Extent::new(flags), &flags.profiles);
+    }
+    if flags.overload {
+        return overload::run(flags);
     }
     if flags.instructions {
         return instructions::run(flags.update);

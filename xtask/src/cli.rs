@@ -106,7 +106,8 @@ pub(crate) struct BenchFlags {
     /// Measure beside these servers and no others (ours are always there)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
-    /// Measure these profiles and memory cases and no others; with --relay bulk, messages, parked; with --fanout round, slow
+    /// Measure these profiles and memory cases and no others; with --relay bulk, messages, parked; with --fanout round, slow;
+    /// with --overload see below
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) profiles: Vec<String>,
     /// Rounds of each profile [default: 7]
@@ -136,6 +137,9 @@ pub(crate) struct BenchFlags {
     /// Measure fan-out instead: one message to 10,000 WebSockets, its memory and time, and what becomes of slow ones
     #[arg(long, conflicts_with_all = ["peers", "criterion", "instructions", "pool", "relay"])]
     pub(crate) fanout: bool,
+    /// Measure servers under multiples of what fits instead: goodput, refusals, a light client, and whether every handler's end is explained
+    #[arg(long, conflicts_with_all = ["rounds", "merge", "criterion", "instructions", "pool", "relay", "fanout"])]
+    pub(crate) overload: bool,
     /// With --instructions: store the counts as the new baseline
     #[arg(long, requires = "instructions")]
     pub(crate) update: bool,
@@ -145,6 +149,8 @@ const BENCH_HELP: &str = "\
 Profiles: keep-alive-64, keep-alive-512, pipelined-16, short-10, json-50, upload-20m, h2-streams-32, h2-streams-100,
   websocket-512, websocket-4096.
 Memory cases: parked, half-head, slow-readers, uploads, unread-pipelines, burst, websockets.
+Profiles of --overload: sleep, sleep-10, sleep-1000, sleep-new, sleep-h2, sleep-returns, sleep-insists, sleep-8m, compute, compute-new, compute-h2,
+  stream, upload, poll, websocket, tiny; it writes target/bench/overload.json and overload.html. Its --quick is sleep and compute, under two minutes.
 Writes target/bench/report.json and report.html, and a table to stdout; progress goes to stderr.
 Servers are in xtask/src/bench/servers.rs, loads in xtask/src/bench/loads.rs: a line each.
 

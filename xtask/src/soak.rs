@@ -23,7 +23,7 @@ mod child;
 mod clients;
 mod figures;
 mod http1;
-mod http2;
+pub(crate) mod http2;
 mod ledger;
 mod target;
 

@@ -8,11 +8,11 @@
 //! | the plots | [`plot`] |
 //! | the README's figures and plot | [`readme`] |
 
-mod html;
+pub(super) mod html;
 mod plot;
 pub(crate) mod readme;
-mod table;
-mod text;
+pub(super) mod table;
+pub(super) mod text;
 
 pub(super) use html::page;
 pub(super) use text::text;

@@ -34,6 +34,8 @@ enum Http2 {
 enum Program {
     /// An example of this workspace: ours.
     Example(&'static str),
+    /// A program of `plimsoll-benches`: ours, too.
+    Bench(&'static str),
     /// A package of `benches/peers`, which is a workspace of its own, and the crate whose version it shows.
     Peer(&'static str, &'static str),
     /// A program that is installed, from the package of this name; its configuration, which `{dir}/config` is.
@@ -65,6 +67,7 @@ pub(super) enum Ability {
 const ARENA: Program = Program::Example("arena");
 const RELAY: Program = Program::Example("relay");
 const PUSH: Program = Program::Example("push");
+const OVERLOAD: Program = Program::Bench("overload");
 const HYPER: Program = Program::Peer("peer-hyper", "hyper");
 const ADDRESS: &str = "127.0.0.1:{port}";
 
@@ -164,6 +167,24 @@ pub(super) static PUSHERS: &[Server] = &[
     ),
 ];
 
+/// The servers of `--overload`; `{target}` is the memory line of ours, and how many requests the others take at a time.
+pub(super) static OVERLOADED: &[Server] = &[
+    server(
+        "plimsoll-uring",
+        OVERLOAD,
+        "--workers 1 --driver uring --listen 127.0.0.1:{port} --memory {target}",
+        Driver::Uring,
+        &[],
+    ),
+    server(
+        "plimsoll-mio",
+        OVERLOAD,
+        "--workers 1 --driver mio --listen 127.0.0.1:{port} --memory {target}",
+        Driver::Epoll,
+        &[],
+    ),
+];
+
 /// The server that all are compared with.
 pub(super) const BASELINE: &str = "hyper";
 /// The same in HTTP/2, as a program of its own.
@@ -224,7 +245,7 @@ impl Server {
     }
 
     pub(super) fn is_ours(&self) -> bool {
-        matches!(self.program, Program::Example(_))
+        matches!(self.program, Program::Example(_) | Program::Bench(_))
     }
 
     /// Not built here: it may do what it likes with itself.
@@ -246,6 +267,7 @@ impl Server {
     pub(super) fn path(&self) -> PathBuf {
         match self.program {
             Program::Example(name) => repo::target_dir().join("release/examples").join(name),
+            Program::Bench(name) => repo::target_dir().join("release").join(name),
             Program::Peer(name, _) => peers_target_dir().join("release").join(name),
             Program::Installed(name, ..) => installed(name).unwrap_or_else(|| name.into()),
         }
@@ -278,7 +300,7 @@ impl Server {
     /// Which version it is, as far as that can be known.
     pub(super) fn version(&self) -> Option<String> {
         match self.program {
-            Program::Example(_) => None,
+            Program::Example(_) | Program::Bench(_) => None,
             Program::Peer(_, of) => {
                 let lock = fs::read_to_string(repo::root().join("benches/peers/Cargo.lock")).ok()?;
                 locked_version(&lock, of).map(|version| format!("{of} {version}"))
@@ -302,6 +324,7 @@ impl Program {
         cargo.args(["build", "--release", "--locked", "--target-dir"]);
         match self {
             Program::Example(name) => cargo.arg(repo::target_dir()).args(["--example", name]),
+            Program::Bench(name) => cargo.arg(repo::target_dir()).args(["-p", "plimsoll-benches", "--bin", name]),
             Program::Peer(name, _) => {
                 cargo.arg(peers_target_dir()).args(["--manifest-path", "benches/peers/Cargo.toml", "--package", name])
             }
@@ -318,9 +341,9 @@ impl Program {
     }
 }
 
-/// Ours, and of the others those that are named; if none is, all of them, or the few of a quick run. The error names what is unknown.
-pub(super) fn chosen(peers: &[String], quick: bool) -> Result<Vec<&'static Server>, String> {
-    let others = || ALL.iter().filter(|server| !server.is_ours()).map(|server| server.name);
+/// Of these, ours, and of the others those that are named; if none is, all of them, or the few of a quick run. The error names what is unknown.
+pub(super) fn chosen(all: &'static [Server], peers: &[String], quick: bool) -> Result<Vec<&'static Server>, String> {
+    let others = || all.iter().filter(|server| !server.is_ours()).map(|server| server.name);
     if let Some(unknown) = peers.iter().find(|peer| !others().any(|name| name == *peer)) {
         return Err(format!("no peer `{unknown}`; there are {}", others().collect::<Vec<_>>().join(", ")));
     }
@@ -329,7 +352,7 @@ pub(super) fn chosen(peers: &[String], quick: bool) -> Result<Vec<&'static Serve
         [] => !quick || QUICK.contains(&server.name),
         peers => peers.iter().any(|peer| peer == server.name),
     };
-    Ok(ALL.iter().filter(wanted).collect())
+    Ok(all.iter().filter(wanted).collect())
 }
 
 /// Builds what the servers need, each program once, and calls `absent` for those without one. The error is that ours do not build.

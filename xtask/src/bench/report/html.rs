@@ -8,20 +8,26 @@ use crate::bench::record::{CPU, CaseRecord, MIB, ProfileRecord, Record};
 
 /// The page.
 pub(in crate::bench) fn page(record: &Record) -> String {
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Servers side by side</title>\n<style>{STYLE}</style></head><body>\n<h1>Servers side by side</h1>\n"
-    );
-    for line in table::heading(record) {
-        push(&mut page, &format!("<p>{}</p>\n", escaped(&line)));
-    }
+    let mut page = begun("Servers side by side", &table::heading(record));
     for profile in &record.profiles {
         let plot = cpu(profile);
-        section(&mut page, &table::profile_title(profile), &[plot], &table::profile(record, profile));
+        section(&mut page, &table::profile_title(profile), plot::svg(&plot), &table::profile(record, profile));
     }
     for case in &record.memory {
-        section(&mut page, &table::case_title(case), &[peak(case)], &table::case(case));
+        section(&mut page, &table::case_title(case), plot::svg(&peak(case)), &table::case(case));
     }
     page.push_str("</body></html>\n");
+    page
+}
+
+/// A page up to its first section: what it is, and in which circumstances that was found.
+pub(in crate::bench) fn begun(title: &str, heading: &[String]) -> String {
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n<style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n"
+    );
+    for line in heading {
+        push(&mut page, &format!("<p>{}</p>\n", escaped(line)));
+    }
     page
 }
 
@@ -56,11 +62,10 @@ fn peak(case: &CaseRecord) -> Bars {
     }
 }
 
-fn section(page: &mut String, title: &str, plots: &[Bars], table: &Table) {
+/// A table with its title, and a plot if there is one.
+pub(in crate::bench) fn section(page: &mut String, title: &str, svg: Option<String>, table: &Table) {
     push(page, &format!("<h2>{}</h2>\n", escaped(title)));
-    for plot in plots {
-        page.push_str(&plot::svg(plot).unwrap_or_default());
-    }
+    page.push_str(&svg.unwrap_or_default());
     page.push_str("<div><table><tr><th>server</th>");
     for column in &table.columns {
         push(page, &format!("<th>{}</th>", escaped(column)));

@@ -9,25 +9,25 @@ use crate::bench::servers::BASELINE;
 
 /// A table with a row for each server.
 #[derive(Debug)]
-pub(super) struct Table {
-    pub(super) columns: Vec<&'static str>,
-    pub(super) rows: Vec<Row>,
+pub(in crate::bench) struct Table {
+    pub(in crate::bench) columns: Vec<&'static str>,
+    pub(in crate::bench) rows: Vec<Row>,
 }
 
 #[derive(Debug)]
-pub(super) struct Row {
-    pub(super) server: String,
+pub(in crate::bench) struct Row {
+    pub(in crate::bench) server: String,
     /// As many as there are columns.
-    pub(super) cells: Vec<Cell>,
+    pub(in crate::bench) cells: Vec<Cell>,
     /// Why figures are missing.
-    pub(super) note: Option<String>,
+    pub(in crate::bench) note: Option<String>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cell {
-    pub(super) text: String,
+pub(in crate::bench) struct Cell {
+    pub(in crate::bench) text: String,
     /// No server but a floor has a better one.
-    pub(super) is_best: bool,
+    pub(in crate::bench) is_best: bool,
 }
 
 /// How a column is read.

@@ -23,7 +23,7 @@ pub(in crate::bench) fn text(record: &Record) -> String {
 }
 
 /// Columns as wide as their widest cell: the first to the left, the others to the right, notes behind.
-fn aligned(table: &Table) -> String {
+pub(in crate::bench) fn aligned(table: &Table) -> String {
     let head = std::iter::once("server").chain(table.columns.iter().copied()).map(str::to_owned).collect();
     let mut rows: Vec<(Vec<String>, &str)> = vec![(head, "")];
     for row in &table.rows {

@@ -4,7 +4,7 @@ use super::{ALL, Ability, BASELINE, BASELINE_HTTP2, Driver, HAPROXY, NGINX, chos
 
 fn names(peers: &[&str], quick: bool) -> Result<Vec<&'static str>, String> {
     let peers: Vec<String> = peers.iter().map(|&peer| peer.to_owned()).collect();
-    Ok(chosen(&peers, quick)?.iter().map(|server| server.name).collect())
+    Ok(chosen(super::ALL, &peers, quick)?.iter().map(|server| server.name).collect())
 }
 
 #[test]

@@ -1,0 +1,142 @@
+//! What fits: the highest rate at which every request is answered 200, and what a refusal costs when it is exceeded.
+
+use std::time::Duration;
+
+use super::ask::Ask;
+use super::cell::{Bed, LONG, Subject, waking};
+use super::engine::Plan;
+use super::profiles::Profile;
+use super::record::Costs;
+use super::schedule::{Spacing, arrivals, merged};
+use crate::random::Random;
+
+impl Bed<'_> {
+    /// Requests a second that fit. Of those that take long it is how many there may be at once, divided by that time.
+    pub(super) fn fits(&self, subject: &Subject, profile: &Profile) -> Result<f64, String> {
+        let takes = profile.ask.takes();
+        if takes >= LONG {
+            let most = search(FIRST_AT_ONCE, AT_ONCE_MAX, self.precision, |count| {
+                self.all_are_served(subject, profile, f64::from(count) / takes.as_secs_f64() * 2.0, takes / 2)
+            })?;
+            return Ok(f64::from(most) / takes.as_secs_f64());
+        }
+        search(FIRST_RATE, RATE_MAX, self.precision, |rate| {
+            self.all_are_served(subject, profile, f64::from(rate), TRIAL)
+        })
+        .map(f64::from)
+    }
+
+    /// Whether a server that was just started answers all of so many requests a second, in about the time that they take.
+    fn all_are_served(&self, subject: &Subject, profile: &Profile, rate: f64, time: Duration) -> Result<bool, String> {
+        let running = self.start(subject)?;
+        let (takes, span) = (profile.ask.takes(), (Duration::ZERO, time));
+        let plan = Plan {
+            asks: vec![profile.ask.clone()],
+            arrivals: arrivals(0, rate, Spacing::Even, span, &mut Random::new(self.seed)),
+            window: span,
+            patience: LATE_MAX,
+            until: time + takes + LATE_MAX,
+        };
+        let tallies = self.load(&waking(plan, profile), &running)?.tallies;
+        let tally = tallies.first().ok_or("a plan without asks")?;
+        let in_time = tally.served_ms.is_some_and(|ms| ms.p99 <= (takes * 2 + LATE_MAX / 5).as_secs_f64() * 1e3);
+        Ok(tally.served == tally.offered && tally.unsent == 0 && in_time)
+    }
+
+    /// What a refusal costs while all that fits is there, and a small answer while nobody is.
+    pub(super) fn costs(&self, subject: &Subject, profile: &Profile, fits: f64) -> Result<Costs, String> {
+        let wire = profile.ask.wire;
+        let probe = Ask::get("/tiny", 0, wire);
+        let probes = arrivals(0, PROBES, Spacing::Even, (FILLED, PROBED), &mut Random::new(self.seed));
+        let window = (FILLED + LONG, PROBED);
+        let plan = |asks: Vec<Ask>, arrivals| Plan { asks, arrivals, window, patience: LATE_MAX, until: PROBED };
+        let alone = self.load(&plan(vec![probe.clone()], probes.clone()), &self.start(subject)?)?;
+        let answered = alone.tallies.first().map_or(0, |tally| tally.served_in_window);
+        if answered == 0 {
+            return Err("no small request was answered".to_owned());
+        }
+        let get_us = alone.cpu_ns as f64 / 1e3 / answered as f64;
+        // From many addresses, so that the heaviest one is no matter; and some more all the time for those that are let go of.
+        let fill = Ask { addresses: 100, group: 1, ..Ask::get("/sleep/8000", 8_000, wire) };
+        let places = fits * profile.ask.takes().as_secs_f64();
+        let first = arrivals(1, places * FILL, Spacing::Even, (Duration::ZERO, FILLED / 2), &mut Random::new(1));
+        let more = arrivals(1, places * REFILL, Spacing::Even, (FILLED / 2, PROBED), &mut Random::new(1));
+        let arrivals = merged(merged(first, more), probes);
+        let full = self.load(&plan(vec![probe, fill], arrivals), &self.start(subject)?)?;
+        let [probed, filled] = full.tallies[..] else { return Err("a plan without asks".to_owned()) };
+        let refused = (probed.refused_in_window + filled.refused_in_window) as f64;
+        let served = probed.served_in_window as f64;
+        let share = refused / (refused + served).max(1.0);
+        let rest_us = full.cpu_ns as f64 / 1e3 - served * get_us;
+        let refusal_us = (share >= REFUSED_MIN).then(|| rest_us / refused);
+        Ok(Costs { get_us, refusal_us, refused_percent: share * 100.0 })
+    }
+}
+
+/// The largest number for which it is true, to a share of it; each doubles the one before until one fails. The error is the first of the trials'.
+fn search(
+    first: u32,
+    most: u32,
+    precision: f64,
+    mut holds: impl FnMut(u32) -> Result<bool, String>,
+) -> Result<u32, String> {
+    let (mut good, mut bad) = (0, None);
+    let mut next = first;
+    loop {
+        if holds(next)? {
+            good = next;
+        } else {
+            bad = Some(next);
+        }
+        next = match bad {
+            None if good >= most => return Ok(good),
+            None => (good * 2).min(most),
+            Some(bad) if f64::from(bad - good) <= f64::from(bad) * precision || bad - good <= 1 => break,
+            Some(bad) => u32::midpoint(good, bad),
+        };
+    }
+    if good == 0 { Err("not even a few requests were all answered".to_owned()) } else { Ok(good) }
+}
+
+const FIRST_AT_ONCE: u32 = 256;
+const AT_ONCE_MAX: u32 = 16_384;
+const FIRST_RATE: u32 = 64;
+const RATE_MAX: u32 = 32_768;
+/// One trial of a rate.
+const TRIAL: Duration = Duration::from_millis(1_500);
+/// What takes longer than it should by more than that does not fit.
+const LATE_MAX: Duration = Duration::from_millis(1_000);
+/// When all places are taken, and when the measurement of refusals ends.
+const FILLED: Duration = Duration::from_millis(2_000);
+const PROBED: Duration = Duration::from_millis(4_500);
+/// Requests for something small, a second.
+const PROBES: f64 = 1_000.0;
+/// Of the places, so many are asked for a second: in half of `FILLED`, and from then on.
+const FILL: f64 = 1.3;
+const REFILL: f64 = 0.1;
+/// Refusals are measured when so many of those that ask are refused.
+const REFUSED_MIN: f64 = 0.9;
+
+#[cfg(test)]
+mod tests {
+    //! The search finds the edge.
+
+    use super::search;
+
+    #[test]
+    fn the_search_finds_the_edge() {
+        for edge in [1, 2, 99, 100, 101, 1_000, 5_000] {
+            let found = search(64, 4_096, 0.01, |count| Ok(count <= edge)).unwrap();
+            assert!(found <= edge && f64::from(found) >= f64::from(edge.min(4_096)) * 0.98, "{found} for {edge}");
+        }
+        assert_eq!(search(64, 4_096, 0.01, |_| Ok(false)).ok(), None);
+        assert_eq!(search(64, 4_096, 0.01, |_| Err("gone".to_owned())), Err("gone".to_owned()));
+        let mut trials = 0;
+        search(64, 4_096, 0.5, |count| {
+            trials += 1;
+            Ok(count <= 100)
+        })
+        .unwrap();
+        assert_eq!(trials, 2, "a coarse search stops early");
+    }
+}
