@@ -150,7 +150,7 @@ Profiles: keep-alive-64, keep-alive-512, pipelined-16, short-10, json-50, upload
   websocket-512, websocket-4096.
 Memory cases: parked, half-head, slow-readers, uploads, unread-pipelines, burst, websockets.
 Profiles of --overload: sleep, sleep-10, sleep-1000, sleep-new, sleep-h2, sleep-returns, sleep-insists, sleep-8m, compute, compute-new, compute-h2,
-  stream, upload, poll, websocket, tiny; it writes target/bench/overload.json and overload.html. Its --quick is sleep and compute, under two minutes.
+  stream, upload, poll, websocket, tiny; it writes target/bench/overload.json and overload.html. Its --quick is sleep, beside hyper.
 Writes target/bench/report.json and report.html, and a table to stdout; progress goes to stderr.
 Servers are in xtask/src/bench/servers.rs, loads in xtask/src/bench/loads.rs: a line each.
 

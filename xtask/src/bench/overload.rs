@@ -64,7 +64,7 @@ pub(super) fn run(flags: &BenchFlags) -> u8 {
             return EXIT_MISSING;
         }
     };
-    match measure(&profiles, &servers, flags).and_then(|record| conclude(&record)) {
+    match measure(&profiles, &servers, flags) {
         Ok(()) => EXIT_OK,
         Err(what) => {
             eprintln!("{what}");
@@ -73,7 +73,7 @@ pub(super) fn run(flags: &BenchFlags) -> u8 {
     }
 }
 
-fn measure(profiles: &[&'static Profile], servers: &[&'static Server], flags: &BenchFlags) -> Result<Record, String> {
+fn measure(profiles: &[&'static Profile], servers: &[&'static Server], flags: &BenchFlags) -> Result<(), String> {
     let servers = servers::build(servers, |server, why| eprintln!("{} is left out: {why}", server.name))?;
     fs::create_dir_all(super::dir().join("servers")).map_err(|error| error.to_string())?;
     placement::raise_open_files(OPEN_FILES);
@@ -89,16 +89,20 @@ fn measure(profiles: &[&'static Profile], servers: &[&'static Server], flags: &B
     };
     let factors: &[f64] = if flags.quick { &profiles::QUICK_FACTORS } else { &profiles::FACTORS };
     let mut record = Record { machine, seed: SEED, profiles: Vec::new() };
+    print!("{}", report::introduction(&record));
     for profile in profiles {
         let series = servers.iter().map(|server| measure_one(&bed, profile, server, factors));
         record.profiles.push(ProfileRecord {
             name: profile.name.to_owned(),
             what: profile.what.to_owned(),
-            line: profile.line.to_owned(),
+            line: line(profile),
             series: series.collect(),
         });
+        print!("{}", record.profiles.last().map(report::text).unwrap_or_default());
+        // What is there stays when the rest is broken off.
+        write(&record)?;
     }
-    Ok(record)
+    Ok(())
 }
 
 /// One server under one load, at each multiple of what fits.
@@ -125,7 +129,17 @@ fn fill(
     factors: &[f64],
     series: &mut Series,
 ) -> Result<(), String> {
-    let subject = Subject { server, word: profile.line.to_owned() };
+    if let Some(why) = server.cannot(profile.needs()) {
+        return Err(why.to_owned());
+    }
+    let word = if server.is_ours() {
+        line(profile)
+    } else {
+        let limit = if server.is_installed() { INSTALLED_LIMIT } else { bed.limit(server, profile)? };
+        series.limit = Some(limit);
+        limit.to_string()
+    };
+    let subject = Subject { server, word };
     let fits = bed.fits(&subject, profile)?;
     eprintln!("{}: {}: {fits:.0} requests a second fit", profile.name, server.name);
     series.fits = Some(fits);
@@ -146,9 +160,13 @@ fn fill(
     Ok(())
 }
 
-/// Shows the record, and writes it in all forms.
-fn conclude(record: &Record) -> Result<(), String> {
-    print!("{}", report::text(record));
+/// The memory line of ours.
+fn line(profile: &Profile) -> String {
+    format!("{}MiB", profile.line_mib)
+}
+
+/// Writes the record in all forms.
+fn write(record: &Record) -> Result<(), String> {
     let json = serde_json::to_string_pretty(record).map_err(|error| error.to_string())?;
     for (name, text) in [("overload.json", json + "\n"), ("overload.html", report::page(record))] {
         let path = super::dir().join(name);
@@ -160,6 +178,8 @@ fn conclude(record: &Record) -> Result<(), String> {
 
 /// The arrivals follow from it.
 const SEED: u64 = 15;
+/// Of a server that is not built here, for which it cannot be measured what a request needs.
+const INSTALLED_LIMIT: u64 = 512;
 /// Seconds in which goodput is counted, and to which share what fits is known.
 const SECONDS: u32 = 4;
 const PRECISION: f64 = 0.05;

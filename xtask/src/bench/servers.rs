@@ -62,6 +62,8 @@ pub(super) enum Ability {
     WebSocket,
     /// `GET /pipeline` in HTTP/2.
     Http2,
+    /// Those of `--overload` that take their time.
+    Handlers,
 }
 
 const ARENA: Program = Program::Example("arena");
@@ -175,13 +177,24 @@ pub(super) static OVERLOADED: &[Server] = &[
         "--workers 1 --driver uring --listen 127.0.0.1:{port} --memory {target}",
         Driver::Uring,
         &[],
-    ),
+    )
+    .http2(Http2::Too),
     server(
         "plimsoll-mio",
         OVERLOAD,
         "--workers 1 --driver mio --listen 127.0.0.1:{port} --memory {target}",
         Driver::Epoll,
         &[],
+    )
+    .http2(Http2::Too),
+    server(BASELINE, Program::Peer("overload-hyper", "hyper"), FIXED, Driver::Epoll, PLAIN).http2(Http2::Too),
+    server("axum", Program::Peer("overload-axum", "axum"), FIXED, Driver::Epoll, &[]).http2(Http2::Too),
+    server(
+        "nginx",
+        Program::Installed("nginx", "nginx", NGINX_OVERLOAD),
+        "-p {dir} -c {dir}/config",
+        Driver::Epoll,
+        &[(Ability::Handlers, "it has no handlers"), NO_WEBSOCKET],
     ),
 ];
 
@@ -214,6 +227,7 @@ const PROXY: &[(Ability, &str)] = &[
 ];
 
 const NGINX: &str = include_str!("../../../benches/peers/packages/nginx.conf");
+const NGINX_OVERLOAD: &str = include_str!("../../../benches/peers/packages/nginx-overload.conf");
 const H2O: &str = include_str!("../../../benches/peers/packages/h2o.conf");
 const NGINX_STREAM: &str = include_str!("../../../benches/peers/packages/nginx-stream.conf");
 const HAPROXY_TCP: &str = include_str!("../../../benches/peers/packages/haproxy-tcp.cfg");

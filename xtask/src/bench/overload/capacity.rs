@@ -8,30 +8,39 @@ use super::engine::Plan;
 use super::profiles::Profile;
 use super::record::Costs;
 use super::schedule::{Spacing, arrivals, merged};
+use crate::bench::servers::Server;
 use crate::random::Random;
 
 impl Bed<'_> {
     /// Requests a second that fit. Of those that take long it is how many there may be at once, divided by that time.
     pub(super) fn fits(&self, subject: &Subject, profile: &Profile) -> Result<f64, String> {
-        let takes = profile.ask.takes();
+        let (takes, ask) = (profile.ask.takes(), profile.sample());
         if takes >= LONG {
+            let time = ask.takes() / 2;
             let most = search(FIRST_AT_ONCE, AT_ONCE_MAX, self.precision, |count| {
-                self.all_are_served(subject, profile, f64::from(count) / takes.as_secs_f64() * 2.0, takes / 2)
+                self.all_are_served(subject, profile, &ask, f64::from(count) / time.as_secs_f64(), time)
             })?;
             return Ok(f64::from(most) / takes.as_secs_f64());
         }
         search(FIRST_RATE, RATE_MAX, self.precision, |rate| {
-            self.all_are_served(subject, profile, f64::from(rate), TRIAL)
+            self.all_are_served(subject, profile, &ask, f64::from(rate), TRIAL)
         })
         .map(f64::from)
     }
 
     /// Whether a server that was just started answers all of so many requests a second, in about the time that they take.
-    fn all_are_served(&self, subject: &Subject, profile: &Profile, rate: f64, time: Duration) -> Result<bool, String> {
+    fn all_are_served(
+        &self,
+        subject: &Subject,
+        profile: &Profile,
+        ask: &Ask,
+        rate: f64,
+        time: Duration,
+    ) -> Result<bool, String> {
         let running = self.start(subject)?;
-        let (takes, span) = (profile.ask.takes(), (Duration::ZERO, time));
+        let (takes, span) = (ask.takes(), (Duration::ZERO, time));
         let plan = Plan {
-            asks: vec![profile.ask.clone()],
+            asks: vec![ask.clone()],
             arrivals: arrivals(0, rate, Spacing::Even, span, &mut Random::new(self.seed)),
             window: span,
             patience: LATE_MAX,
@@ -41,6 +50,28 @@ impl Bed<'_> {
         let tally = tallies.first().ok_or("a plan without asks")?;
         let in_time = tally.served_ms.is_some_and(|ms| ms.p99 <= (takes * 2 + LATE_MAX / 5).as_secs_f64() * 1e3);
         Ok(tally.served == tally.offered && tally.unsent == 0 && in_time)
+    }
+
+    /// How many requests at a time a server that has no line may take, so that they need as much memory as the line of ours is.
+    pub(super) fn limit(&self, server: &'static Server, profile: &Profile) -> Result<u64, String> {
+        let running = self.start(&Subject { server, word: AT_ONCE_MAX.to_string() })?;
+        let before = running.resident_bytes()?;
+        let span = (Duration::ZERO, LONG);
+        let rate = f64::from(SAMPLE) / LONG.as_secs_f64();
+        let plan = Plan {
+            asks: vec![Ask::get("/sleep/2000", 2_000, profile.ask.wire)],
+            arrivals: arrivals(0, rate, Spacing::Even, span, &mut Random::new(self.seed)),
+            window: span,
+            patience: LATE_MAX,
+            until: FILLED + LATE_MAX * 2,
+        };
+        let tallies = self.load(&plan, &running)?.tallies;
+        let served = tallies.first().map_or(0, |tally| tally.served);
+        let each = running.peak_resident_bytes()?.saturating_sub(before) / served.max(1);
+        if served == 0 || each == 0 {
+            return Err(format!("{served} requests at a time needed no memory that could be seen"));
+        }
+        Ok((profile.line_mib * MIB / each).clamp(1, AT_ONCE_MAX.into()))
     }
 
     /// What a refusal costs while all that fits is there, and a small answer while nobody is.
@@ -83,7 +114,8 @@ fn search(
     let (mut good, mut bad) = (0, None);
     let mut next = first;
     loop {
-        if holds(next)? {
+        // What disturbs a trial makes it fail, and never succeed: so a failure counts when it happens again.
+        if holds(next)? || holds(next)? {
             good = next;
         } else {
             bad = Some(next);
@@ -102,6 +134,9 @@ const FIRST_AT_ONCE: u32 = 256;
 const AT_ONCE_MAX: u32 = 16_384;
 const FIRST_RATE: u32 = 64;
 const RATE_MAX: u32 = 32_768;
+/// So many requests at a time tell what each needs.
+const SAMPLE: u32 = 512;
+const MIB: u64 = 1 << 20;
 /// One trial of a rate.
 const TRIAL: Duration = Duration::from_millis(1_500);
 /// What takes longer than it should by more than that does not fit.
@@ -137,6 +172,12 @@ mod tests {
             Ok(count <= 100)
         })
         .unwrap();
-        assert_eq!(trials, 2, "a coarse search stops early");
+        assert_eq!(trials, 3, "a coarse search stops early, and a failure is looked at twice");
+        let mut trials = 0;
+        let found = search(64, 4_096, 0.01, |_| {
+            trials += 1;
+            Ok(trials % 2 == 0)
+        });
+        assert_eq!(found, Ok(4_096), "one failure is none");
     }
 }

@@ -88,7 +88,7 @@ impl Counts {
 }
 
 /// After the clients have gone.
-const SETTLED_IN: Duration = Duration::from_secs(4);
+const SETTLED_IN: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

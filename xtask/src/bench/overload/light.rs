@@ -82,3 +82,49 @@ const EVERY: Duration = Duration::from_millis(50);
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// Of no group.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 99, 0, 1);
+
+#[cfg(test)]
+mod tests {
+    //! The light client keeps its connection, comes back after a lost one, and counts what failed.
+
+    use std::net::TcpListener;
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn what_failed_is_counted() {
+        static REQUESTS: AtomicUsize = AtomicUsize::new(0);
+        static STOP: AtomicBool = AtomicBool::new(false);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let to = listener.local_addr().unwrap();
+        let server = thread::spawn(move || {
+            let mut connections = 0;
+            while REQUESTS.load(Ordering::SeqCst) < 9 {
+                let (mut stream, from) = listener.accept().unwrap();
+                assert_eq!(from.ip(), ADDRESS);
+                connections += 1;
+                let mut room = [0; 1024];
+                while stream.read(&mut room).is_ok_and(|len| len > 0) {
+                    let number = REQUESTS.fetch_add(1, Ordering::SeqCst);
+                    STOP.store(number >= 8, Ordering::SeqCst);
+                    match number {
+                        // Without a word.
+                        3 => break,
+                        5 => stream.write_all(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n").unwrap(),
+                        _ => stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap(),
+                    }
+                    if number >= 8 {
+                        break;
+                    }
+                }
+            }
+            connections
+        });
+        let light = run(to, &STOP);
+        assert_eq!((light.asked, light.failed, light.refused), (9, 2, 1));
+        assert!(light.ms.is_some());
+        assert_eq!(server.join().unwrap(), 2, "one connection before the lost request, and one after it");
+    }
+}

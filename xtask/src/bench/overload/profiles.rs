@@ -1,17 +1,39 @@
 //! Which loads there are. A new one is a line in [`ALL`].
 
 use super::ask::{Ask, Manner, Wire, Work};
+use crate::bench::servers::Ability;
 
 /// A load that is offered at several multiples of what fits.
 #[derive(Debug)]
 pub(super) struct Profile {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
-    /// The memory line of ours.
-    pub(super) line: &'static str,
+    /// The memory line of ours, in MiB.
+    pub(super) line_mib: u64,
     pub(super) ask: Ask,
     /// Somebody asks for `/wake` as often, so many milliseconds apart.
     pub(super) wake_ms: Option<u64>,
+}
+
+impl Profile {
+    /// Requests that tell how many may be there at once: how long a handler sleeps is no matter for that.
+    pub(super) fn sample(&self) -> Ask {
+        match self.ask.work {
+            Work::Get { ms, .. } if self.ask.kind() == "sleep" && ms > SAMPLE_MS => {
+                Ask { work: Work::Get { target: "/sleep/1000", ms: SAMPLE_MS }, ..self.ask.clone() }
+            }
+            _ => self.ask.clone(),
+        }
+    }
+
+    /// What a server has to be able to do for it.
+    pub(super) fn needs(&self) -> Option<Ability> {
+        match self.ask.work {
+            Work::WebSocket => Some(Ability::WebSocket),
+            TINY => None,
+            Work::Get { .. } | Work::Upload => Some(Ability::Handlers),
+        }
+    }
 }
 
 /// All loads, in the order of the report.
@@ -35,7 +57,7 @@ pub(super) static ALL: &[Profile] = &[
         "as sleep; who is refused comes back after 250 ms",
         Ask { manner: Manner::Insists, ..SLEEP },
     ),
-    Profile { line: "8MiB", ..profile("sleep-8m", "as sleep, under a line of 8 MiB", SLEEP) },
+    Profile { line_mib: 8, ..profile("sleep-8m", "as sleep, under a line of 8 MiB", SLEEP) },
     profile("compute", "handlers that compute for 10 ms, HTTP/1.1 on kept connections, one address", COMPUTE),
     profile("compute-new", "the same, each on a new connection", Ask { wire: Wire::New, ..COMPUTE }),
     profile("compute-h2", "the same on HTTP/2", Ask { wire: Wire::Http2, ..COMPUTE }),
@@ -62,11 +84,12 @@ pub(super) static ALL: &[Profile] = &[
 ];
 
 /// What `--quick` measures.
-pub(super) const QUICK: [&str; 2] = ["sleep", "compute"];
+pub(super) const QUICK: [&str; 1] = ["sleep"];
 /// Multiples of what fits.
 pub(super) const FACTORS: [f64; 6] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0];
 pub(super) const QUICK_FACTORS: [f64; 2] = [1.0, 5.0];
 
+const SAMPLE_MS: u64 = 1_000;
 const SLEEP: Ask = Ask::get("/sleep/2000", 2_000, Wire::Kept);
 const COMPUTE: Ask = Ask::get("/compute/10", 10, Wire::Kept);
 const STREAM: Ask = Ask::get("/stream", 800, Wire::Kept);
@@ -75,7 +98,7 @@ const POLL: Work = Work::Get { target: "/poll", ms: 1_000 };
 const TINY: Work = Work::Get { target: "/tiny", ms: 0 };
 
 const fn profile(name: &'static str, what: &'static str, ask: Ask) -> Profile {
-    Profile { name, what, line: "3MiB", ask, wake_ms: None }
+    Profile { name, what, line_mib: 3, ask, wake_ms: None }
 }
 
 /// Those that are named; if none is, all of them, or the few of a quick run. The error names what is unknown.

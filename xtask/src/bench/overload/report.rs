@@ -7,16 +7,17 @@ use crate::bench::report::html;
 use crate::bench::report::table::{self, Row, Table};
 use crate::bench::report::text::aligned;
 
-/// All tables.
-pub(super) fn text(record: &Record) -> String {
-    let mut text = heading(record).join("\n") + "\n";
-    for profile in &record.profiles {
-        text.push_str(&format!("\n{}\n{}{}", title(profile), aligned(&fits(profile)), aligned(&cells(profile))));
-    }
-    text
+/// In which circumstances it was found.
+pub(super) fn introduction(record: &Record) -> String {
+    heading(record).join("\n") + "\n"
 }
 
-/// The same with plots of goodput over what is offered.
+/// The tables of a load.
+pub(super) fn text(profile: &ProfileRecord) -> String {
+    format!("\n{}\n{}{}", title(profile), aligned(&fits(profile)), aligned(&cells(profile)))
+}
+
+/// All tables, with plots of goodput over what is offered.
 pub(super) fn page(record: &Record) -> String {
     let mut page = html::begun("Servers under more than fits", &heading(record));
     for profile in &record.profiles {

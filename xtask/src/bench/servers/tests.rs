@@ -1,6 +1,9 @@
 //! The table is sound, and names choose from it.
 
-use super::{ALL, Ability, BASELINE, BASELINE_HTTP2, Driver, HAPROXY, NGINX, chosen, fill, locked_version};
+use super::{
+    ALL, Ability, BASELINE, BASELINE_HTTP2, Driver, HAPROXY, NGINX, NGINX_OVERLOAD, OVERLOADED, chosen, fill,
+    locked_version,
+};
 
 fn names(peers: &[&str], quick: bool) -> Result<Vec<&'static str>, String> {
     let peers: Vec<String> = peers.iter().map(|&peer| peer.to_owned()).collect();
@@ -19,6 +22,19 @@ fn names_are_unique_and_every_server_is_told_its_port() {
     for name in [BASELINE, Driver::Uring.floor(), Driver::Epoll.floor()] {
         assert!(ALL.iter().any(|server| server.name == name));
     }
+}
+
+#[test]
+fn servers_of_overload_are_told_their_port_and_how_much_they_take() {
+    for server in OVERLOADED.iter().filter(|server| !server.is_installed()) {
+        let words = server.arguments(4321, "3MiB");
+        assert!(["127.0.0.1:4321", "3MiB"].iter().all(|word| words.contains(&(*word).to_owned())), "{words:?}");
+        assert_eq!(server.cannot(Some(Ability::Handlers)), None, "{}", server.name);
+    }
+    let nginx = OVERLOADED.iter().find(|server| server.is_installed()).unwrap();
+    assert!(nginx.cannot(None).is_none() && nginx.cannot(Some(Ability::Handlers)).is_some());
+    let configuration = fill(NGINX_OVERLOAD, 4321, "some/dir").replace("{target}", "512");
+    assert!(configuration.contains("limit_conn all 512;") && configuration.contains("127.0.0.1:4321"));
 }
 
 #[test]

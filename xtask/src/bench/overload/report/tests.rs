@@ -64,7 +64,7 @@ fn record() -> Record {
 
 #[test]
 fn the_text_has_a_row_for_each_cell_and_server() {
-    let text = text(&record());
+    let text = text(&record().profiles[0]);
     let row = |start: &str| -> Vec<String> {
         let line = text.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start} in {text}"));
         line.split_whitespace().map(str::to_owned).collect()
@@ -79,7 +79,7 @@ fn the_text_has_a_row_for_each_cell_and_server() {
 #[test]
 fn the_differences_are_columns() {
     assert_eq!(cell(1.0).difference, Difference { dropped: 9, unheard: 11, running: 0, unbegun: 0 });
-    let text = text(&record());
+    let text = text(&record().profiles[0]);
     let line = text.lines().find(|line| line.starts_with("plimsoll-uring x1")).unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();
     let (_, columns) = words.split_at(2);
