@@ -69,8 +69,8 @@ impl Member {
             };
             let code = self.received.get(2..4).filter(|_| len >= 2).map(|code| u16::from_be_bytes([code[0], code[1]]));
             let outcome = match (self.stage, code) {
-                (Stage::Closing, _) => Outcome::Served,
                 (_, Some(TRY_AGAIN_LATER)) => Outcome::Refused(None),
+                (Stage::Closing, None | Some(NORMAL)) => Outcome::Served,
                 _ => Outcome::Cut,
             };
             self.over(outcome, effects);
@@ -96,8 +96,10 @@ impl Member {
     pub(super) fn leave(&mut self, out: &mut Vec<u8>) {
         if self.stage == Stage::Staying {
             self.stage = Stage::Closing;
-            // Code 1000, with a mask of zeros.
-            out.extend([CLOSE, 0x80 | 2, 0, 0, 0, 0, 0x03, 0xE8]);
+            out.extend([CLOSE, 0x80 | 2]);
+            // A mask of zeros.
+            out.extend([0; 4]);
+            out.extend(NORMAL.to_be_bytes());
         }
     }
 
@@ -124,5 +126,6 @@ impl Member {
 
 const MESSAGE_BYTES: usize = 16;
 const CLOSE: u8 = 0x88;
-/// Close code 1013.
+/// Close codes.
+const NORMAL: u16 = 1000;
 const TRY_AGAIN_LATER: u16 = 1013;

@@ -114,15 +114,22 @@ fn http2_is_told_apart() {
 fn a_websocket_stays_or_is_told_to_go() {
     let ask = Ask { work: Work::WebSocket, ..TINY };
     let opened = b"HTTP/1.1 101 Switching Protocols\r\n\r\n\x82\x10mmmmmmmmmmmmmmmm";
-    let (mut out, mut effects) = (Vec::new(), Effects::default());
-    let mut talk = Talk::new(&ask, &mut out);
-    talk.begin(attempt(1), &ask, &mut out);
-    talk.feed(opened, &mut out, &mut effects);
-    assert!(effects.stays && !effects.closes && !talk.has_room());
-    talk.leave(&mut out);
-    assert!(out.ends_with(&[0x88, 0x82, 0, 0, 0, 0, 0x03, 0xE8]));
-    talk.feed(&[0x88, 2, 0x03, 0xE8], &mut out, &mut effects);
-    assert_eq!((effects.ended, effects.closes), (vec![(attempt(1), Outcome::Served)], true));
+    // The last is told to go while it leaves.
+    for (close, outcome) in [
+        (&[0x88, 2, 0x03, 0xE8][..], Outcome::Served),
+        (&[0x88, 0], Outcome::Served),
+        (&[0x88, 2, 0x03, 0xF5], Outcome::Refused(None)),
+    ] {
+        let (mut out, mut effects) = (Vec::new(), Effects::default());
+        let mut talk = Talk::new(&ask, &mut out);
+        talk.begin(attempt(1), &ask, &mut out);
+        talk.feed(opened, &mut out, &mut effects);
+        assert!(effects.stays && !effects.closes && !talk.has_room());
+        talk.leave(&mut out);
+        assert!(out.ends_with(&[0x88, 0x82, 0, 0, 0, 0, 0x03, 0xE8]));
+        talk.feed(close, &mut out, &mut effects);
+        assert_eq!((effects.ended, effects.closes), (vec![(attempt(1), outcome)], true));
+    }
     for (more, outcome, closes) in [
         (&[0x88, 2, 0x03, 0xF5][..], Outcome::Refused(None), true),
         (&[0x88, 2, 0x03, 0xE9], Outcome::Cut, true),
