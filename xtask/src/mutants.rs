@@ -2,6 +2,7 @@
 //!
 //! What is left out, and why, is in `.cargo/mutants.toml`.
 
+use std::env;
 use std::process::Command;
 
 use crate::cli::{EXIT_FAILED, EXIT_MISSING, EXIT_OK, MutantsFlags};
@@ -48,15 +49,28 @@ pub(crate) fn run(flags: &MutantsFlags) -> u8 {
 
 fn mutants(package: &str, files: &[&str], shard: Option<&str>) -> Command {
     let mut command = repo::cargo();
-    command.args(["mutants", "--package", package, "--timeout", "240", "--output"]);
+    command.args(["mutants", "--package", package, "--all-features", "--timeout", TIMEOUT_SECONDS, "--output"]);
     command.arg(repo::target_dir().join("mutants").join(package));
     files.iter().for_each(|file| _ = command.args(["--file", file]));
     // A part is then a sample of all files.
     shard.into_iter().for_each(|shard| _ = command.args(["--shard", shard, "--sharding", "round-robin"]));
-    // All tests run for each mutant: without the examples of the documentation and the longest one, and with fewer cases of each.
-    command.args(["--", "--lib", "--", "--skip", "ten_thousand_clients"]);
+    // Without the examples of the documentation and the longest test, and with fewer cases of each. It is enough that one test fails: the
+    // others need not run, nor need the case be made small or kept, and nobody reads a backtrace.
+    command.args(["--", "--lib", "--", "--skip", "ten_thousand_clients", "-Zunstable-options", "--fail-fast"]);
     command.env("PROPTEST_CASES", "64").env("PLIMSOLL_SCHEDULES", "200");
+    command.env("PROPTEST_MAX_SHRINK_ITERS", "0").env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
+    command.env("RUST_BACKTRACE", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
+    // Tests that loop are ended by their processor time and their memory, however busy the machine is with other things, and those that wait
+    // for ever by the clock: cargo-mutants itself would leave them behind. The harness, and only that, takes its unstable option.
+    let limits = format!("timeout --signal=KILL {TEST_SECONDS} prlimit --cpu={CPU_SECONDS} --data={DATA_BYTES}");
+    let runner = format!("env RUSTC_BOOTSTRAP=1 {limits}");
+    command.env(format!("CARGO_TARGET_{}_RUNNER", target()), runner);
     command
+}
+
+/// The machine that we run on, as the names of Cargo's variables have it.
+fn target() -> String {
+    format!("{}_UNKNOWN_LINUX_GNU", env::consts::ARCH).to_uppercase()
 }
 
 /// A shard as cargo-mutants names it: `0/8` is the first of eight.
@@ -67,3 +81,15 @@ pub(crate) fn shard(text: &str) -> Result<String, String> {
         _ => Err("K/N, with K from 0 to N - 1".to_owned()),
     }
 }
+
+/// For a build, or what starts the tests.
+const TIMEOUT_SECONDS: &str = "300";
+
+/// For tests that wait for ever: tens of times what they take by themselves, since a weekly job may run beside others.
+const TEST_SECONDS: u32 = 120;
+
+/// For tests that loop: some times what all tests of a package take.
+const CPU_SECONDS: u32 = 15;
+
+/// For tests that loop and store: more than any test needs.
+const DATA_BYTES: u64 = 4 << 30;

@@ -370,3 +370,6 @@ impl std::fmt::Display for Error {
 impl std::error::Error for Error {}
 
 const _: () = assert!(size_of::<Result<(), Error>>() == 1);
+
+#[cfg(test)]
+mod tests;

@@ -18,3 +18,6 @@ pub fn contained<T>(call: impl FnOnce() -> T) -> Option<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -153,3 +153,6 @@ impl From<OverBudget> for Error {
         Self::OverBudget(over)
     }
 }
+
+#[cfg(test)]
+mod tests;

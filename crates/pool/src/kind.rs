@@ -74,3 +74,6 @@ impl fmt::Display for Kind {
         f.write_str(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests;

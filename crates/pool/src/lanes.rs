@@ -219,3 +219,6 @@ impl Lanes {
         order
     }
 }
+
+#[cfg(test)]
+mod tests;

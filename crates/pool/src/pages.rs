@@ -225,3 +225,6 @@ fn pages_of(span: Span) -> impl Iterator<Item = (Class, u32)> {
 
 /// The number that Linux gives it.
 const ENOMEM: i32 = 12;
+
+#[cfg(test)]
+mod tests;

@@ -173,3 +173,6 @@ impl Drop for Watch {
         drop(forgotten);
     }
 }
+
+#[cfg(test)]
+mod tests;

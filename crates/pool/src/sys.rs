@@ -161,18 +161,19 @@ impl Batching {
 
     fn works(self) -> bool {
         const BYTES: usize = 4096;
-        let Ok(base) = reserve(2 * BYTES) else { return false };
+        const BOTH: usize = 8192;
+        let Ok(base) = reserve(BOTH) else { return false };
         // SAFETY: I-RANGE: a reservation of this function's own, opened before it is touched.
         unsafe {
             let second = base.add(BYTES);
             let mut works = false;
-            if open(base, 2 * BYTES).is_ok() {
+            if open(base, BOTH).is_ok() {
                 base.write(1);
                 second.write(1);
                 let vectors = [base, second].map(|page| libc::iovec { iov_base: page.as_ptr().cast(), iov_len: BYTES });
-                works = self.discard(&vectors) == 2 * BYTES && base.read_volatile() == 0 && second.read_volatile() == 0;
+                works = self.discard(&vectors) == BOTH && base.read_volatile() == 0 && second.read_volatile() == 0;
             }
-            let _ = unmap(base, 2 * BYTES);
+            let _ = unmap(base, BOTH);
             works
         }
     }

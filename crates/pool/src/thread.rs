@@ -29,3 +29,6 @@ pub(crate) fn own() -> u64 {
     debug_assert!(mark() != NOBODY && mark() != ORPHAN);
     mark()
 }
+
+#[cfg(test)]
+mod tests;

@@ -204,9 +204,7 @@ fn diagnose(head: &[u8], error: httparse::Error) -> Error {
         .find_map(Result::err);
     fault.unwrap_or(match error {
         httparse::Error::TooManyHeaders => Error::TooManyFields,
-        httparse::Error::HeaderName => Error::FieldNameInvalid,
-        httparse::Error::HeaderValue => Error::FieldValueInvalid,
-        httparse::Error::Version => Error::VersionInvalid,
+        // Each line was read by our own rules, which are at least as strict.
         _ => Error::RequestLineInvalid,
     })
 }

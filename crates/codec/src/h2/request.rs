@@ -212,7 +212,7 @@ fn target(bytes: &[u8], method: &Method, pseudo: &Pseudo) -> Result<Target, Erro
         if host_and_port(authority.of_head(bytes)) != Some(Port::Given) {
             return Err(Error::TargetInvalid);
         }
-        let path = Span { at: authority.at + authority.len, len: 0 };
+        let path = Span { len: 0, ..authority };
         return Ok(Target { whole: authority, form: TargetForm::Authority, path, query: None });
     }
     // RFC 8441 4: only CONNECT has a protocol.

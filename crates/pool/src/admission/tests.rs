@@ -389,3 +389,35 @@ fn every_hungry_worker_is_rung_when_memory_comes_back_at_once() {
         }
     }
 }
+
+/// Who gathers keeps what comes back; all others give it up. Nobody gathers who misses nothing.
+#[test]
+fn the_worker_that_waits_longest_gathers_and_no_other() {
+    let budget = Budget::new(MemoryLimit::mib(8));
+    let [longer, shorter] = [(); 2].map(|()| {
+        let pool = Pool::new(&budget, PoolConfig::default().workers(2)).unwrap();
+        Admission::new(&pool, AdmissionConfig::default()).unwrap()
+    });
+    let tenants = [&longer, &shorter].map(|worker| worker.tenant(7).unwrap());
+    let gather = || [&longer, &shorter].map(|worker| worker.gate.pool.credit().gathers());
+    let held: Vec<Lease> =
+        core::iter::from_fn(|| longer.pool().try_acquire(Class::K128.bytes(), Kind::Buffers).ok()).collect();
+    let footprint = Footprint::new().head(131_072).body(131_072).out(131_072);
+    assert_eq!(gather(), [false, false]);
+    longer.tick(1);
+    let mut first = Box::pin(longer.reserve(footprint, Priority::Head, tenants[0]));
+    assert!(poll_once(first.as_mut()).is_pending());
+    assert_eq!(gather(), [true, false]);
+    shorter.tick(2);
+    let mut second = Box::pin(shorter.reserve(footprint, Priority::Head, tenants[1]));
+    assert!(poll_once(second.as_mut()).is_pending());
+    assert_eq!(gather(), [true, false]);
+    drop(first);
+    longer.tick(3);
+    shorter.tick(3);
+    assert_eq!(gather(), [false, true]);
+    drop(second);
+    shorter.tick(4);
+    assert_eq!(gather(), [false, false]);
+    drop(held);
+}

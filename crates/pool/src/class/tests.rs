@@ -60,3 +60,13 @@ proptest! {
         prop_assert_eq!(shape.slot_offset(slot) % align, 0);
     }
 }
+
+#[test]
+fn classes_are_shown_by_their_bytes() {
+    let shown = Class::ALL.map(|class| class.to_string());
+    assert!(shown.iter().all(|text| text.parse::<crate::MemoryLimit>().is_ok()), "{shown:?}");
+    assert_eq!(
+        [Class::B64, Class::K4, Class::K20, Class::K128].map(|class| class.to_string()),
+        ["64B", "4KiB", "20KiB", "128KiB"]
+    );
+}

@@ -49,6 +49,16 @@ fn nonsense_is_named() {
 }
 
 #[test]
+fn errors_say_what_to_write() {
+    let text = |text: &str| text.parse::<MemoryLimit>().expect_err("nonsense").to_string();
+    assert_eq!(text(""), "the memory limit is empty: write a number and a unit, as in 64MiB");
+    assert_eq!(text("MiB"), "the memory limit does not begin with a whole number: write it as in 64MiB");
+    assert_eq!(text("64M"), "the memory limit has an unknown unit: use B, KiB, MiB or GiB");
+    assert_eq!(text("17179869184GiB"), "the memory limit does not fit into 64 bits: write a smaller one");
+    assert_eq!(text("0"), "the memory limit is zero: a process needs some memory to run");
+}
+
+#[test]
 fn the_largest_exact_unit_is_shown() {
     assert_eq!(MemoryLimit::mib(1024).to_string(), "1GiB");
     assert_eq!(MemoryLimit::kib(1536).to_string(), "1536KiB");

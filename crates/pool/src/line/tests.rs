@@ -9,13 +9,13 @@ use super::*;
 #[cfg(not(loom))]
 proptest! {
     #[test]
-    fn hands_out_no_more_than_the_limit(limit in 1_u64..1000, ops in prop::collection::vec((any::<bool>(), 0_u64..300, 0_u64..300), 0..100)) {
+    fn hands_out_no_more_than_the_limit(limit in 1_u64..1000, ops in prop::collection::vec((0..3_u8, 0_u64..300, 0_u64..300), 0..100)) {
         let line = Line::new(limit);
         let mut held: Vec<u64> = Vec::new();
         let mut peak = 0;
-        for (take, need, more) in ops {
+        for (op, need, more) in ops {
             let sum: u64 = held.iter().sum();
-            if take {
+            if op == 0 {
                 match line.take(need, need + more) {
                     Some(taken) => {
                         prop_assert!(taken == need + more || (taken == need && sum + need + more > limit));
@@ -23,6 +23,10 @@ proptest! {
                     }
                     None => prop_assert!(sum + need > limit),
                 }
+            } else if op == 1 {
+                let taken = line.take_up_to(need);
+                prop_assert_eq!(taken, Some(need.min(limit - sum)).filter(|taken| *taken > 0));
+                held.extend(taken);
             } else if let Some(bytes) = held.pop() {
                 line.give(bytes);
             }

@@ -99,6 +99,28 @@ fn more_than_the_largest_class_is_refused() {
     assert_eq!(buf.len(), 131_072);
 }
 
+/// What fits behind the rest is put there; the rest moves to the front only if it has to.
+#[test]
+fn bytes_move_only_for_what_does_not_fit_behind_them() {
+    let pool = Pool::new(&Budget::new(MemoryLimit::mib(1)), PoolConfig::default()).unwrap();
+    let mut leased = TieredBuf::<0>::new();
+    leased.extend(&pool, &[1; 60]).unwrap();
+    leased.consume(30);
+    let at = leased.as_slice().as_ptr();
+    assert!(leased.extend_inline(&[2; 4]) && leased.as_slice().as_ptr() == at, "64 bytes");
+    assert!(leased.extend_inline(&[3; 30]) && leased.as_slice().as_ptr() != at);
+    assert!(!leased.extend_inline(b"4"));
+    let mut inline = TieredBuf::<64>::new();
+    assert!(inline.extend_inline(&[1; 60]));
+    inline.consume(30);
+    let at = inline.as_slice().as_ptr();
+    assert!(inline.extend_inline(&[2; 4]) && inline.as_slice().as_ptr() == at);
+    assert!(inline.extend_inline(&[3; 30]) && inline.as_slice().as_ptr() != at);
+    for buf in [leased.as_slice(), inline.as_slice()] {
+        assert_eq!(buf, [&[1; 30][..], &[2; 4], &[3; 30]].concat());
+    }
+}
+
 /// The most and the fewest bytes that may be inline.
 #[test]
 fn bytes_are_inline_up_to_the_last() {

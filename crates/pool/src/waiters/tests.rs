@@ -629,6 +629,27 @@ fn output_goes_before_body_before_head() {
     assert_eq!(granted, [32, 16, 8], "by weight");
 }
 
+/// A tenant whose share is used up to the byte has another one when its turn comes again.
+#[test]
+fn tenants_take_turns_of_one_share() {
+    let pool = pool();
+    let mut port = Port::new(&pool, Sea::new(0), 2);
+    let mut keys: Vec<(usize, Key)> = Vec::new();
+    for _ in 0..12 {
+        for tenant in [0, 1] {
+            keys.push((tenant, port.enqueue(tenant, Priority::Body, 4096, u64::MAX)));
+        }
+    }
+    let mut order = Vec::new();
+    for _ in 0..20 {
+        port.sea.0.unused.set(4096);
+        assert_eq!(port.pump(), 1);
+        let at = keys.iter().position(|(_, key)| matches!(port.poll(*key), Answer::Granted(_)));
+        order.push(keys.remove(at.expect("one was granted")).0);
+    }
+    assert_eq!(order, [0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0], "16 KiB each");
+}
+
 #[test]
 fn a_large_head_is_passed_eight_times_at_most() {
     let pool = pool();
@@ -700,4 +721,13 @@ fn a_grant_that_is_not_taken_in_time_goes_back() {
     assert_eq!(port.pump(), 1);
     assert!(matches!(port.poll(next), Answer::Granted(_)));
     assert!(matches!(port.poll(forgotten), Answer::Shed(Shed::Deadline)));
+}
+
+#[test]
+fn sheds_say_whose_fault_it_is() {
+    let over = OverBudget::new(9);
+    let text = "no memory came free before the deadline: retry later, or raise the line";
+    assert_eq!(Shed::Deadline.to_string(), text);
+    assert_eq!(Shed::from(over), Shed::OverBudget(over));
+    assert_eq!(Shed::from(over).to_string(), over.to_string());
 }

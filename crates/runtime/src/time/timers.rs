@@ -95,3 +95,6 @@ impl Timers {
         while self.0.release_empty().is_some() {}
     }
 }
+
+#[cfg(test)]
+mod tests;

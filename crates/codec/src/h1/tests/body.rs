@@ -139,6 +139,21 @@ fn a_body_that_stops_is_truncated() {
 }
 
 #[test]
+fn a_failure_is_for_ever_and_known() {
+    let mut body = BodyDecoder::new(Framing::Chunked, &Limits::DEFAULT);
+    assert_eq!((body.decode(b"1\r\na").map(|decoded| decoded.consumed), body.failure()), (Ok(4), None));
+    assert_eq!((body.decode(b"\r\ng\r\n"), body.failure()), (Err(ChunkSizeInvalid), Some(ChunkSizeInvalid)));
+    body.peer_closed();
+    assert_eq!((body.decode(b"1\r\na"), body.failure()), (Err(ChunkSizeInvalid), Some(ChunkSizeInvalid)));
+    let mut cut = BodyDecoder::new(Framing::Length(2), &Limits::DEFAULT);
+    cut.peer_closed();
+    assert_eq!((cut.failure(), cut.decode(b"ab")), (Some(Truncated), Err(Truncated)));
+    let mut whole = BodyDecoder::new(Framing::None, &Limits::DEFAULT);
+    whole.peer_closed();
+    assert_eq!((whole.failure(), whole.is_done()), (None, true));
+}
+
+#[test]
 fn no_body_ends_at_once() {
     for framing in [Framing::None, Framing::Length(0)] {
         let mut body = BodyDecoder::new(framing, &Limits::DEFAULT);

@@ -43,6 +43,38 @@ fn whose_fault_a_wrong_length_is() {
     }
 }
 
+#[test]
+fn trailers_end_chunks_and_are_left_out_elsewhere() {
+    let trailers = Fields::check(b"sum: 7\r\n").expect("valid");
+    for (body, last, expected) in [
+        (BodyOut::Chunked, 3, Ok(&b"0\r\nsum: 7\r\n\r\n"[..])),
+        (BodyOut::Length(3), 3, Ok(b"")),
+        (BodyOut::Length(4), 3, Err(BodyTooShort)),
+        (BodyOut::None, 0, Ok(b"")),
+        (BodyOut::UntilClose, 3, Ok(b"")),
+    ] {
+        let (mut body, mut out) = (BodyEncoder::new(body), Vec::new());
+        assert!(body.piece(last).is_ok());
+        let ended = body.finish_with(trailers, &mut out);
+        assert_eq!(ended.map(|()| &out[..]), expected);
+        assert_eq!(body.piece(1).is_ok(), ended.is_err(), "it is not ended twice");
+    }
+}
+
+#[test]
+fn a_body_is_not_ended_by_what_could_not_be_written() {
+    let trailers = Fields::check(b"sum: 7\r\n").expect("valid");
+    let forbidden = Fields::check(b"vary: a\r\n").expect("valid, elsewhere");
+    let mut body = BodyEncoder::new(BodyOut::Chunked);
+    let mut small = [0; 12];
+    assert_eq!(body.finish_with(trailers, &mut &mut small[..]), Err(OutputFull));
+    assert_eq!(body.finish_with(forbidden, &mut Vec::new()), Err(TrailerForbidden));
+    assert!(body.piece(1).is_ok(), "it goes on");
+    let mut out = Vec::new();
+    assert_eq!(body.finish_with(trailers, &mut out), Ok(()));
+    assert_eq!((body.finish(), body.due(), out.len()), (Ok(&b""[..]), Some(0), 13), "once");
+}
+
 proptest! {
     /// What is framed piece by piece, a decoder reads as the same bytes; and a length is met or refused.
     #[test]

@@ -178,6 +178,7 @@ const FIELDS: &[Case] = &[
         Refuses(TransferEncodingInvalid),
     ),
     Case("9112 6.3: no chunked", b"Transfer-Encoding: gzip", Refuses(TransferEncodingInvalid)),
+    Case("9112 6.3: two codings, no chunked", b"Transfer-Encoding: gzip, deflate", Refuses(TransferEncodingInvalid)),
     Case(
         "9112 6.1: another coding under chunked",
         b"Transfer-Encoding: gzip, chunked",
@@ -524,6 +525,22 @@ fn discarded_empty_lines_still_count() {
 }
 
 #[test]
+fn a_search_is_remembered_by_its_empty_lines() {
+    let mut search = HeadSearch::default();
+    assert_eq!((search.search(b"\r\n", &Limits::DEFAULT), search.empty_lines()), (Ok(None), 1));
+    for lines in 0..=LEADING_LINES_MAX {
+        let mut search = HeadSearch::after_empty_lines(lines);
+        assert_eq!((search.empty_lines(), search.started(), search.searched()), (lines, false, 0));
+        let left = usize::from(LEADING_LINES_MAX - lines);
+        assert_eq!(search.search(&b"\r\n".repeat(left), &Limits::DEFAULT), Ok(None));
+        let mut again = search;
+        let head = [&b"\r\n".repeat(left)[..], b"GET / HTTP/1.0\r\n\r\n"].concat();
+        assert_eq!(search.search(&head, &Limits::DEFAULT), Ok(Some(2 * left..2 * left + 18)));
+        assert_eq!(again.search(&b"\r\n".repeat(left + 1), &Limits::DEFAULT), Err(LeadingLines));
+    }
+}
+
+#[test]
 fn parse_head_checks_what_was_not_searched() {
     let mut slots = [FieldSlot::EMPTY; 4];
     let mut parse = |head: &[u8]| parse_head(head, &mut slots, &Limits::DEFAULT).map(|request| request.fields);
@@ -533,6 +550,8 @@ fn parse_head_checks_what_was_not_searched() {
     assert_eq!(parse(b"GET / HTTP/1.0\r\nX: y\n\r\n"), Err(BareLf));
     assert_eq!(parse(b"GET / HTTP/1.0\r\nX: y\r\n\n"), Err(BareLf));
     assert_eq!(parse(b"GET / HTTP/1.0\n\n"), Err(BareLf));
+    assert_eq!(parse(b"GET /\0 HTTP/1.0\r\n\r\n"), Err(NulByte));
+    assert_eq!(parse(b"GET / HTTP/1.0\r\nX: a\rb\r\n\r\n"), Err(BareCr));
     assert!(parse(b"GET / HTTP/1.0\r\n\r\nmore").is_err());
     assert_eq!(parse(b"\r\nGET / HTTP/1.0\r\n\r\n"), Err(MethodInvalid));
     assert_eq!(parse(b"GET / HTTP/1.0\r\na: 1\r\nb: 2\r\nc: 3\r\nd: 4\r\n\r\n"), Ok(4));
@@ -575,6 +594,7 @@ fn a_view_reads_from_wherever_the_head_is() {
     assert_eq!(view.field("y"), None);
     assert_eq!((view.host(), view.query(), view.upgrade()), (Some("a"), None, None));
     assert_eq!(view.fields().map(|(name, _)| name).collect::<Vec<_>>(), ["Host", "X-A", "x-a"]);
+    assert_eq!((view.head(), view.request(), view.fields().len()), (&moved[..], &request, 3));
 }
 
 /// Every case as rule, whole input, expectation.

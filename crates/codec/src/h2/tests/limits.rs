@@ -158,13 +158,50 @@ fn more_data_than_the_window() {
     }
 }
 
+/// The ends of each range are taken and change one limit; what is beyond them is refused.
 #[test]
 fn limits_have_ranges() {
     let limits = Limits::DEFAULT;
-    assert!(limits.streams_max(1_025).is_err() && limits.header_list_bytes_max(4_095).is_err());
-    assert!(
-        limits.fields_max(257).is_err() && limits.window_bytes(1_023).is_err() && limits.continuations_max(65).is_err()
-    );
-    assert!(limits.control_frames_max(7).is_err() && limits.resets_max(0, 1).is_err());
-    assert!(limits.encoder_table_bytes_max(4_097).is_err());
+    for streams_max in [1, 1_024] {
+        assert_eq!(limits.streams_max(streams_max), Ok(Limits { streams_max, ..limits }));
+    }
+    for header_list_bytes_max in [4_096, 32_768] {
+        let expected = Limits { header_list_bytes_max, ..limits };
+        assert_eq!(limits.header_list_bytes_max(header_list_bytes_max), Ok(expected));
+    }
+    for fields_max in [8, 256] {
+        assert_eq!(limits.fields_max(fields_max), Ok(Limits { fields_max, ..limits }));
+    }
+    for window_bytes in [1_024, 1 << 20] {
+        assert_eq!(limits.window_bytes(window_bytes), Ok(Limits { window_bytes, ..limits }));
+    }
+    for continuations_max in [0, 64] {
+        assert_eq!(limits.continuations_max(continuations_max), Ok(Limits { continuations_max, ..limits }));
+    }
+    for control_frames_max in [8, 1_024] {
+        assert_eq!(limits.control_frames_max(control_frames_max), Ok(Limits { control_frames_max, ..limits }));
+    }
+    let resets = Limits { resets_burst: 1, resets_per_second: 2, ..limits };
+    assert_eq!(limits.resets_max(1, 2), Ok(resets));
+    for encoder_table_bytes_max in [0, 4_095] {
+        let expected = Limits { encoder_table_bytes_max, ..limits };
+        assert_eq!(limits.encoder_table_bytes_max(encoder_table_bytes_max), Ok(expected));
+    }
+    let beyond = [
+        limits.streams_max(0),
+        limits.streams_max(1_025),
+        limits.header_list_bytes_max(4_095),
+        limits.header_list_bytes_max(32_769),
+        limits.fields_max(7),
+        limits.fields_max(257),
+        limits.window_bytes(1_023),
+        limits.window_bytes((1 << 20) + 1),
+        limits.continuations_max(65),
+        limits.control_frames_max(7),
+        limits.control_frames_max(1_025),
+        limits.resets_max(0, 1),
+        limits.resets_max(1, 0),
+        limits.encoder_table_bytes_max(4_097),
+    ];
+    assert_eq!(beyond, [Err(Error::LimitInvalid); 14]);
 }

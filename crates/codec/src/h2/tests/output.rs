@@ -97,6 +97,98 @@ fn bodies_wait_for_both_windows_and_the_frame_size() {
 }
 
 #[test]
+fn a_window_that_grows_is_told_and_one_that_shrinks_is_not() {
+    let mut server = Server::new(&[get(1, "")]);
+    let initial = |bytes: u16| frame(4, 0, 0, &[&[0, 4, 0, 0][..], &bytes.to_be_bytes()].concat());
+    let is_shut = |server: &Server| server.held.streams[usize::from(key(1).slot)].is_window_shut();
+    server.events.clear();
+    server.receive(&[initial(0)]);
+    assert!(server.events.is_empty() && is_shut(&server));
+    server.receive(&[initial(1)]);
+    assert!(matches!(server.events[..], [Event::Writable]) && !is_shut(&server));
+    server.receive(&[initial(1)]);
+    assert_eq!(server.events.len(), 1, "the same as before");
+}
+
+#[test]
+fn a_connection_is_idle_between_frames_without_streams() {
+    let mut server = Server::new(&[]);
+    assert!(server.held.connection.is_idle());
+    server.receive(&[frame(77, 0, 0, b"not known")[..12].to_vec()]);
+    assert!(!server.held.connection.is_idle(), "within a frame");
+    let mut server = Server::new(&[get(1, "")]);
+    assert!(!server.held.connection.is_idle(), "with a stream");
+    server.with(|connection, storage, out| connection.forget(key(1), storage, out)).expect("room");
+    assert!(server.held.connection.is_idle());
+}
+
+#[test]
+fn a_request_is_announced_by_the_head_of_its_first_frame() {
+    let server = Server::new(&[get(3, "")]);
+    let is_next = |input: &[u8]| server.held.connection.is_request_next(input);
+    assert!(is_next(&get(5, "")) && is_next(&get(5, "")[..9]));
+    assert!(!is_next(&get(5, "")[..8]), "not known yet");
+    assert!(!is_next(&get(3, "")), "trailers");
+    assert!(!is_next(&frame(2, 0, 5, &[0; 5])) && !is_next(&frame(0, 0, 5, b"")), "another kind");
+    let mut server = Server::new(&[]);
+    server.receive(&[frame(77, 0, 0, &[0; 9])[..12].to_vec()]);
+    assert!(!server.held.connection.is_request_next(&get(5, "")), "within a frame");
+}
+
+#[test]
+fn who_waits_to_send_is_known() {
+    let mut server = Server::new(&[get(1, ""), get(3, "")]);
+    let wait = |server: &mut Server, id, is_waiting| {
+        server.with(|connection, storage, _| connection.set_waiting(key(id), is_waiting, storage));
+        server.held.connection.has_waiting()
+    };
+    assert!(!server.held.connection.has_waiting());
+    assert!(wait(&mut server, 1, true) && wait(&mut server, 1, true) && wait(&mut server, 3, true));
+    assert!(wait(&mut server, 1, false) && !wait(&mut server, 3, false));
+    assert!(!server.held.connection.is_window_shut());
+    for _ in 0..3 {
+        server.data(key(1), 16_384).expect("room");
+    }
+    server.data(key(1), 65_534 - 3 * 16_384).expect("room");
+    assert!(!server.held.connection.is_window_shut());
+    server.data(key(1), 1).expect("room");
+    assert!(server.held.connection.is_window_shut());
+}
+
+#[test]
+fn output_is_needed_when_so_many_control_frames_wait() {
+    let mut server = Server::new(&[]);
+    server.held.connection.output_sent();
+    for number in 1..=64 {
+        assert!(!server.held.connection.needs_output());
+        server.receive(&[frame(6, 0, 0, &[number; 8])]);
+    }
+    assert!(server.held.connection.needs_output());
+    server.held.connection.output_sent();
+    assert!(!server.held.connection.needs_output());
+}
+
+#[test]
+fn a_connection_may_offer_less_from_the_first_settings_on() {
+    let first_settings = |connection: Connection| {
+        let (mut connection, mut out) = (connection, Vec::new());
+        connection.begin(&mut out).expect("room");
+        frames(&out).remove(0).3
+    };
+    let limits = crate::h2::Limits::DEFAULT;
+    let usual = first_settings(Connection::new(&limits));
+    let fewer = first_settings(Connection::new(&limits).offering(7, 2_048));
+    let value = |settings: &[u8], id: u8| {
+        let entry = settings.chunks(6).find(|entry| entry[..2] == [0, id])?;
+        entry[2..].first_chunk().map(|value| u32::from_be_bytes(*value))
+    };
+    assert_eq!((value(&usual, 3), value(&usual, 4)), (Some(128), Some(16_384)));
+    assert_eq!((value(&fewer, 3), value(&fewer, 4)), (Some(7), Some(2_048)));
+    let more = first_settings(Connection::new(&limits).offering(1_000, 1 << 20));
+    assert_eq!(more, usual, "never more than the limits");
+}
+
+#[test]
 fn heads_of_any_length_go_out_in_frames_of_the_usual_size() {
     let mut server = Server::new(&[get(1, "")]);
     let long = format!("x: {}\r\n", "y".repeat(20_000));
@@ -408,6 +500,18 @@ mod bounds {
     use proptest::prelude::*;
 
     use crate::h1::put_field;
+
+    /// Values whose length takes two bytes more in HPACK than in text, and that Huffman would make longer.
+    #[test]
+    fn many_long_values_are_within_the_bound() {
+        let mut lines = Vec::new();
+        (10..50).for_each(|name| put_field(&mut lines, &format!("x-{name}"), &[b'~'; 255]).expect("valid"));
+        let own = super::Fields::check(&lines).expect("checked");
+        let mut server = super::Server::new(&[super::get(1, "")]);
+        server.head(super::key(1), &lines, false).expect("open");
+        let len = server.held.out.len();
+        assert!(len > lines.len() && len <= crate::h2::head_bytes_max(own), "{len} bytes");
+    }
 
     proptest! {
         #[test]

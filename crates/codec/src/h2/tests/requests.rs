@@ -1,8 +1,11 @@
 //! Requests: what is understood, and what is refused with which code.
 
-use super::{GET, block, frame, frames, serve};
+use super::held::Held;
+use super::{GET, PREFACE_AND_SETTINGS, block, frame, frames, serve};
 use crate::Error;
-use crate::h2::{ErrorCode, Priority};
+use crate::h1::RequestView;
+use crate::h2::{ErrorCode, Event, Priority};
+use crate::ws::Handshake;
 
 #[test]
 fn a_request_and_its_answer() {
@@ -124,6 +127,43 @@ fn what_is_valid_though_rare() {
     }
 }
 
+/// Looks at the request with these fields.
+fn view<R>(fields: &[(&str, &str)], look: impl FnOnce(RequestView<'_>) -> R) -> R {
+    let input = [PREFACE_AND_SETTINGS, &frame(1, 4, 1, &block(fields))].concat();
+    let mut used = 0;
+    let mut held = Held::new();
+    held.with(|connection, storage, out| {
+        loop {
+            let step = connection.step(&input[used..], storage, out, 0).expect("valid");
+            used += step.consumed;
+            if let Event::Request { head, pseudo_fields, .. } = step.event {
+                return look(storage.view(&head, pseudo_fields));
+            }
+        }
+    })
+}
+
+/// RFC 8441 5: there is no key to be answered.
+#[test]
+fn a_websocket_on_a_stream() {
+    let handshake = |protocol, version| {
+        let connect = [(":method", "CONNECT"), (":scheme", "http"), (":path", "/c"), (":authority", "a")];
+        let fields = [&connect[..], &[(":protocol", protocol), ("sec-websocket-version", version)]].concat();
+        view(&fields, |view| Handshake::check(&view).map(|handshake| handshake.accept().is_some()))
+    };
+    assert_eq!(handshake("websocket", "13"), Ok(false));
+    assert_eq!(handshake("WebSocket", "13"), Ok(false));
+    assert_eq!(handshake("connect-udp", "13"), Err(Error::WebSocketUpgradeMissing));
+    assert_eq!(handshake("websocket", "8"), Err(Error::WebSocketVersionUnsupported));
+}
+
+#[test]
+fn a_tunnel_has_an_authority_and_no_path() {
+    view(&[(":method", "CONNECT"), (":authority", "a:1")], |view| {
+        assert_eq!((view.target(), view.path(), view.query(), view.host()), ("a:1", "", None, Some("a:1")));
+    });
+}
+
 #[test]
 fn what_is_understood_but_not_wanted_is_answered() {
     let many: Vec<_> = std::iter::repeat_n(("x", "y"), 100).collect();
@@ -232,6 +272,9 @@ fn broken_rules_of_a_stream() {
         (vec![open(&[]), frame(8, 0, 1, &[0x7f, 0xff, 0xff, 0xff])], ErrorCode::FlowControlError),
         (vec![open(&[]), frame(2, 0, 1, &[0; 6])], ErrorCode::FrameSizeError),
         (vec![open(&[]), frame(2, 0, 1, &[0, 0, 0, 1, 1])], ErrorCode::ProtocolError),
+        // The same with the bit of RFC 7540 that says exclusive, in either frame.
+        (vec![open(&[]), frame(2, 0, 1, &[0x80, 0, 0, 1, 1])], ErrorCode::ProtocolError),
+        (vec![frame(1, 4 | 32, 1, &[&[0x80, 0, 0, 1, 1][..], &block(&GET)].concat())], ErrorCode::ProtocolError),
         (vec![open(&[]), frame(0, 1, 1, b""), frame(0, 0, 1, b"x")], ErrorCode::StreamClosed),
     ];
     for (mut input, code) in cases {
@@ -246,6 +289,20 @@ fn broken_rules_of_a_stream() {
 }
 
 #[test]
+fn a_reset_says_what_is_wrong_with_trailers() {
+    for (fields, error) in [
+        (vec![(":path", "/")], "PseudoFieldInvalid"),
+        (vec![("Upper", "x")], "FieldNameInvalid"),
+        (vec![("sp ace", "x")], "FieldNameInvalid"),
+        (vec![("", "x")], "FieldNameInvalid"),
+        (vec![("x", " y")], "FieldValueInvalid"),
+    ] {
+        let served = serve(&[frame(1, 4, 1, &block(&GET)), frame(1, 5, 1, &block(&fields))]);
+        assert_eq!(served.events[1..], [format!("reset 1 Broken({error})")], "{fields:?}");
+    }
+}
+
+#[test]
 fn what_is_not_known_is_passed_over() {
     let served = serve(&[
         frame(77, 0xff, 9, &[1; 1_000]),
@@ -255,6 +312,20 @@ fn what_is_not_known_is_passed_over() {
         frame(1, 5, 1, &block(&GET)),
     ]);
     assert_eq!(served.events, ["peer goes away 0", "request 1 GET / [] true"]);
+}
+
+#[test]
+fn as_many_settings_as_are_looked_at() {
+    assert_eq!(serve(&[frame(4, 0, 0, &[0x7f; 32 * 6])]).end, Ok(()));
+    assert_eq!(serve(&[frame(4, 0, 0, &[0x7f; 33 * 6])]).end, Err(Error::Flood));
+}
+
+#[test]
+fn codes_have_their_numbers() {
+    let codes: Vec<_> = (0..).map_while(ErrorCode::from_number).collect();
+    assert!(codes.iter().enumerate().all(|(number, code)| *code as usize == number));
+    assert_eq!(codes.last(), Some(&ErrorCode::Http11Required));
+    assert_eq!(ErrorCode::from_number(u32::MAX), None);
 }
 
 #[test]

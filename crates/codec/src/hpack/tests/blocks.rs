@@ -91,6 +91,19 @@ fn an_entry_that_is_larger_than_the_table_empties_it() {
     assert_eq!(reader.decoder.table_len(), 0);
 }
 
+/// A request is known again by its block and by the state of the table, so no two tables have the same.
+#[test]
+fn a_table_that_was_emptied_is_another_one() {
+    let mut reader = Reader::new(64);
+    reader.read(&hex("40 01 61 01 62")).expect("valid");
+    let before = reader.decoder.state();
+    let too_large = [&hex("40 01 61 20")[..], &[b'y'; 32]].concat();
+    reader.read(&too_large).expect("valid");
+    reader.read(&hex("40 01 63 01 64")).expect("valid");
+    assert_eq!(reader.decoder.table_len(), 1, "as before");
+    assert_ne!(reader.decoder.state(), before);
+}
+
 /// RFC 7541 4.4: the name of a new entry may be that of one which it evicts.
 #[test]
 fn a_new_entry_may_take_its_name_from_one_that_it_evicts() {
@@ -127,11 +140,39 @@ fn the_encoder_uses_no_more_than_both_sides_want() {
 fn secrets_are_never_indexed() {
     let mut storage = vec![0; 4_096];
     let mut encoder = Encoder::new(4_096);
-    for name in [&b"set-cookie"[..], b"authorization"] {
+    for name in ["set-cookie", "authorization", "proxy-authorization", "cookie", "authentication-info"] {
         let mut block = Vec::new();
-        encoder.field(&mut storage, name, b"secret", Indexing::of(name), &mut block).expect("room");
-        assert_eq!(block[0] & 0xf0, 0x10);
+        let indexing = Indexing::of(name.as_bytes());
+        encoder.field(&mut storage, name.as_bytes(), b"secret", indexing, &mut block).expect("room");
+        assert_eq!(block[0] & 0xf0, 0x10, "{name}");
         assert_eq!(encoder.table_bytes(), 0);
+    }
+}
+
+#[test]
+fn what_many_responses_have_in_common_is_indexed() {
+    for name in [
+        "content-type",
+        "server",
+        "cache-control",
+        "vary",
+        "content-encoding",
+        "accept-ranges",
+        "allow",
+        "alt-svc",
+        "content-language",
+        "strict-transport-security",
+        "content-security-policy",
+        "referrer-policy",
+        "via",
+        "date",
+        "access-control-allow-origin",
+        "x-content-type-options",
+    ] {
+        assert_eq!(Indexing::of(name.as_bytes()), Indexing::Incremental, "{name}");
+    }
+    for name in ["etag", "content-length", "location", "x-request-id", "access-contro", "x-content"] {
+        assert_eq!(Indexing::of(name.as_bytes()), Indexing::Without, "{name}");
     }
 }
 
@@ -271,6 +312,34 @@ fn a_full_output_is_said() {
     let mut short = [0; 3];
     let mut sink = &mut short[..];
     assert!(encoder.field(&mut [0; 4_096], b"etag", b"abc", Indexing::Without, &mut sink).is_err());
+}
+
+#[test]
+fn a_static_name_is_found_at_its_first_entry() {
+    use crate::hpack::static_table::{LEN, find_name, get};
+    let names: Vec<&[u8]> = (1..=LEN).map(|index| get(index).expect("an entry").name()).collect();
+    for name in &names {
+        assert_eq!(find_name(name), names.iter().position(|known| known == name).map(|at| at + 1));
+    }
+    assert_eq!((find_name(b"x"), find_name(b""), find_name(b"Date")), (None, None, None));
+    assert!(get(0).is_none() && get(LEN + 1).is_none());
+}
+
+#[test]
+fn an_encoder_says_how_much_it_packs() {
+    let (mut encoder, mut storage) = (Encoder::new(4_096), [0; 4_096]);
+    assert_eq!(encoder.packed_bytes(), 0);
+    let mut block = Vec::new();
+    encoder.field(&mut storage, b"etag", b"abc", Indexing::Incremental, &mut block).expect("room");
+    // The texts, and eight bytes for where they are.
+    assert_eq!(encoder.packed_bytes(), "etag".len() + "abc".len() + 8);
+    let mut packed = [0; 15];
+    assert_eq!(encoder.pack(&mut storage, &mut packed), 15);
+    storage.fill(0xee);
+    assert_eq!(encoder.unpack(&packed, &mut storage), 15);
+    block.clear();
+    encoder.field(&mut storage, b"etag", b"abc", Indexing::Incremental, &mut block).expect("room");
+    assert_eq!(block, [0xbe], "the entry is there");
 }
 
 #[test]

@@ -96,6 +96,19 @@ fn what_breaks_the_framing_is_refused() {
 }
 
 #[test]
+fn a_connection_is_closed_by_the_close_frame_alone() {
+    let mut decoder = server();
+    for (bytes, is_closed) in [
+        (frame(true, Opcode::Ping, b""), false),
+        (frame(true, Opcode::Close, b"")[..5].to_vec(), false),
+        (frame(true, Opcode::Close, b""), true),
+    ] {
+        let _event = decoder.decode(&mut bytes.clone(), 0).expect("valid");
+        assert_eq!((decoder.is_closed(), decoder.record().is_none()), (is_closed, is_closed), "{bytes:?}");
+    }
+}
+
+#[test]
 fn a_text_fails_at_the_byte_that_makes_it_invalid() {
     let mut bytes = frame(false, Opcode::Text, b"abc\xED\xA0 and a thousand more");
     let mut decoder = server();
@@ -158,6 +171,23 @@ fn a_flood_of_pings_is_cut_off_and_an_honest_peer_is_not() {
     // A ping every second, for a day.
     let mut decoder = server();
     assert!((0..86_400).all(|second| decoder.decode(&mut ping.clone(), second * 1_000).is_ok()));
+}
+
+#[test]
+fn a_peer_does_not_become_better_by_waiting() {
+    let ping = frame(true, Opcode::Ping, b"");
+    let flood = |mut decoder: Decoder| {
+        let sent = (0..100_000).take_while(|_| decoder.decode(&mut ping.clone(), 9_000).is_ok());
+        sent.count()
+    };
+    let whole = flood(server());
+    let mut decoder = server();
+    for _ in 0..whole - 10 {
+        decoder.decode(&mut ping.clone(), 9_000).expect("not yet");
+        let record = decoder.record().expect("between two messages");
+        decoder = Decoder::resume(Role::Server, Limits::DEFAULT, record);
+    }
+    assert_eq!(flood(decoder), 10);
 }
 
 #[test]

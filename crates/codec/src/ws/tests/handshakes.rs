@@ -20,6 +20,8 @@ fn the_example_of_the_rfc() {
     with(GOOD, |handshake| {
         let handshake = handshake.expect("a handshake");
         assert_eq!(handshake.accept().expect("HTTP/1.1").as_str(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(handshake.accept().map(|key| key.to_string()).as_deref(), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+        assert_eq!(crate::ws::client_key(*b"the sample nonce"), *b"dGhlIHNhbXBsZSBub25jZQ==");
         assert_eq!(handshake.origin(), Some(&b"http://a"[..]));
         assert_eq!(handshake.choose_subprotocol(&["chat"]), None);
     });

@@ -67,6 +67,12 @@ fn a_bomb_is_stopped_while_it_runs() {
     assert!(bytes <= 1 << 20, "{bytes}");
 }
 
+/// Four bytes for each of the window, beside what does not depend on it.
+#[test]
+fn a_larger_window_costs_more_of_the_heap() {
+    assert_eq!([9, 10, 15].map(Deflater::heap_bytes), [162, 164, 288].map(|kib| kib << 10));
+}
+
 #[test]
 fn what_is_taken_over_makes_the_next_shorter() {
     let message = b"the same words in every message, which nobody should have to send twice";

@@ -176,3 +176,29 @@ fn an_owner_with_tables_of_its_own_arms_the_timer() {
     bench.sleep_until(deadline);
     assert_eq!(bench.decay.next_deadline(), None, "there was nothing");
 }
+
+/// The ends of each range are taken; what is beyond them is refused for what it is.
+#[test]
+fn times_and_amounts_have_ranges() {
+    let usual = DecayConfig::default();
+    let fast = usual.fast;
+    for good in [
+        usual,
+        DecayConfig { slow: fast, ..usual },
+        DecayConfig { fast: Duration::from_nanos(1), ..usual },
+        DecayConfig { tick_ranges_max: 1, ..usual },
+        DecayConfig { tick_ranges_max: 512, ..usual },
+        DecayConfig { tick_bytes_max: 128 << 10, ..usual },
+    ] {
+        assert_eq!(good.check(), Ok(()), "{good:?}");
+    }
+    for (bad, what) in [
+        (DecayConfig { fast: Duration::ZERO, ..usual }, "`fast`"),
+        (DecayConfig { slow: fast - Duration::from_nanos(1), ..usual }, "`slow`"),
+        (DecayConfig { tick_ranges_max: 0, ..usual }, "512 ranges"),
+        (DecayConfig { tick_ranges_max: 513, ..usual }, "512 ranges"),
+        (DecayConfig { tick_bytes_max: (128 << 10) - 1, ..usual }, "128 KiB"),
+    ] {
+        assert!(bad.check().is_err_and(|text| text.contains(what)), "{bad:?}");
+    }
+}

@@ -59,6 +59,26 @@ proptest! {
     }
 }
 
+/// What the owner does costs no atomic operation but at the balance.
+#[test]
+fn the_owner_counts_in_its_cell_up_to_the_balance() {
+    let parts = |count: &Count| (count.local.get(), count.remote.load(Ordering::Relaxed));
+    let count = Count::new();
+    for local in 1..BALANCE_MAX {
+        count.add(Side::Owner);
+        assert_eq!(parts(&count), (local, OWNED));
+    }
+    count.add(Side::Owner);
+    assert_eq!(parts(&count), (0, OWNED + BALANCE_MAX * ONE));
+    for local in 1..BALANCE_MAX {
+        assert!(!count.remove(Side::Owner));
+        assert_eq!(parts(&count), (-local, OWNED + BALANCE_MAX * ONE));
+    }
+    assert!(!count.remove(Side::Owner));
+    assert_eq!(parts(&count), (0, OWNED));
+    assert!(count.merge());
+}
+
 #[test]
 fn references_that_always_change_sides_reach_no_limit() {
     for (made, dropped) in [(Side::Owner, Side::Other), (Side::Other, Side::Owner)] {

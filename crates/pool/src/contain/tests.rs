@@ -1,0 +1,21 @@
+//! Properties: what a call gives comes back; a panic ends here, also one in dropping what the first one carried.
+#![forbid(unsafe_code)]
+
+use std::panic::panic_any;
+
+use super::contained;
+
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("in a drop");
+    }
+}
+
+#[test]
+fn panics_end_here() {
+    assert_eq!(contained(|| 7), Some(7));
+    assert_eq!(contained(|| -> u32 { panic!("in a call") }), None);
+    assert_eq!(contained(|| -> u32 { panic_any(Bomb) }), None);
+}
