@@ -2,7 +2,8 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,9 +34,22 @@ pub(super) struct Connection {
     taken: usize,
 }
 
+/// Connects. The ports of the loopback are shared with all that runs beside a soak: while none is free, others wait as well.
+pub(super) fn connect(to: SocketAddr) -> std::io::Result<TcpStream> {
+    let start = Instant::now();
+    loop {
+        match TcpStream::connect(to) {
+            Err(error) if error.kind() == ErrorKind::AddrNotAvailable && start.elapsed() < PATIENCE => {
+                thread::sleep(Duration::from_millis(100));
+            }
+            connected => return connected,
+        }
+    }
+}
+
 impl Connection {
     pub(super) fn open(to: SocketAddr) -> std::io::Result<Connection> {
-        let stream = TcpStream::connect(to)?;
+        let stream = connect(to)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use plimsoll_codec::h1::FieldSlot;
 use plimsoll_codec::hpack::{Decoder, FieldBuf, TABLE_BYTES};
 
-use super::http1::{Broken, PATIENCE};
+use super::http1::{Broken, PATIENCE, connect};
 
 pub(crate) const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
@@ -94,7 +94,7 @@ pub(super) struct Session {
 impl Session {
     /// Connects, offers windows of so many bytes, and waits for the server's SETTINGS.
     pub(super) fn open(to: SocketAddr, window: u32) -> std::io::Result<Session> {
-        let mut socket = TcpStream::connect(to)?;
+        let mut socket = connect(to)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(PATIENCE))?;
         socket.set_write_timeout(Some(PATIENCE))?;
