@@ -101,7 +101,10 @@ pub(super) fn judge(bytes: &[u8], slots: &[FieldSlot], marks: &[Mark], ends: boo
     if host.is_none() {
         return Err(Error::HostMissing);
     }
-    let framing = match (ends, noted.length) {
+    // What follows is a tunnel's, not content (RFC 8441 4): haproxy passes on the length with which some clients ask for a WebSocket.
+    let is_tunnel = noted.length == Some(0) && method == Method::CONNECT;
+    let length = if is_tunnel { None } else { noted.length };
+    let framing = match (ends, length) {
         (true, Some(1..)) => return Err(Error::BodyLengthMismatch),
         (true, Some(0)) => Framing::Length(0),
         (true, None) => Framing::None,
@@ -122,7 +125,7 @@ pub(super) fn judge(bytes: &[u8], slots: &[FieldSlot], marks: &[Mark], ends: boo
         expect_continue: !ends && noted.expect_continue == Expect::Continue,
         upgrade: pseudo.protocol,
     };
-    Ok(Judged { head, pseudo_fields, priority: noted.priority, length: noted.length })
+    Ok(Judged { head, pseudo_fields, priority: noted.priority, length })
 }
 
 /// Judges the fields of a trailer section.

@@ -157,6 +157,26 @@ fn a_websocket_on_a_stream() {
     assert_eq!(handshake("websocket", "8"), Err(Error::WebSocketVersionUnsupported));
 }
 
+/// What clients of HTTP/1.1 say of the body of a handshake, and proxies pass on, is not said of what a tunnel carries.
+#[test]
+fn a_tunnel_has_no_length() {
+    let connect = [(":method", "CONNECT"), (":scheme", "http"), (":path", "/c"), (":authority", "a")];
+    let head = block(&[&connect[..], &[(":protocol", "websocket"), ("content-length", "0")]].concat());
+    let served = serve(&[frame(1, 4, 1, &head), frame(0, 0, 1, b"a tunnel's bytes")]);
+    assert_eq!(served.end, Ok(()));
+    assert!(served.events.len() == 2 && served.events[1].starts_with("data 1"), "{:?}", served.events);
+    // Of anything else it is said.
+    let post = block(&[
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/"),
+        (":authority", "a"),
+        ("content-length", "0"),
+    ]);
+    let served = serve(&[frame(1, 4, 1, &post), frame(0, 0, 1, b"a body")]);
+    assert!(frames(&served.output).contains(&(3, 0, 1, vec![0, 0, 0, 1])), "{:?}", frames(&served.output));
+}
+
 #[test]
 fn a_tunnel_has_an_authority_and_no_path() {
     view(&[(":method", "CONNECT"), (":authority", "a:1")], |view| {
