@@ -262,6 +262,10 @@ impl Connection {
         let len = self.encode(storage, |encoder, table, sink| {
             encoder.begin(table, sink)?;
             encoder.status(status, sink)?;
+            if status == StatusCode::SERVICE_UNAVAILABLE {
+                // Not the same to all, so that they do not come again together.
+                encoder.retry_after(1 + (id / 2 % 3) as u8, sink)?;
+            }
             encoder.content_length(0, sink)
         })?;
         self.put_block(id, len, true, storage, out)?;

@@ -230,6 +230,18 @@ impl Encoder {
         sink.put(&digits[from..])
     }
 
+    /// Writes `retry-after` with so many seconds, one digit, which no table keeps.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`].
+    pub fn retry_after<S: Sink + ?Sized>(&self, seconds: u8, sink: &mut S) -> Result<(), Full> {
+        debug_assert!(seconds < 10, "one digit");
+        integer::encode(sink, 0, 4, RETRY_AFTER_INDEX)?;
+        integer::encode(sink, 0, 7, 1)?;
+        sink.put(&[b'0' + seconds])
+    }
+
     /// Writes `date`: whole once a second, as a reference in all other responses of the same second.
     ///
     /// # Errors
@@ -429,6 +441,8 @@ fn compressed<S: Sink + ?Sized>(text: &[u8], sink: &mut S) -> Result<(), Full> {
 /// `:status` in the static table, as a literal that is not indexed.
 const STATUS_INDEX: u8 = 8;
 const CONTENT_LENGTH_INDEX: usize = 28;
+/// The same of `retry-after`.
+const RETRY_AFTER_INDEX: usize = 53;
 /// Longer fields of a program are not remembered, nor are longer blocks.
 const MEMO_FIELDS_BYTES: usize = 96;
 const MEMO_BLOCK_BYTES: usize = 32;

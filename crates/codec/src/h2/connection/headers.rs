@@ -1,5 +1,7 @@
 //! Header blocks: a new stream with its request, trailers of one that is there, and whether a new one is let in.
 
+use http::StatusCode;
+
 use super::{Admission, Connection, Going, Input, need};
 use crate::Error;
 use crate::h1::{FIELDS_CEILING, FieldSlot, Sink};
@@ -7,7 +9,7 @@ use crate::h2::event::{Event, Failure, Step, Storage};
 use crate::h2::frame::{FrameHeader, flag, kind};
 use crate::h2::request::{self, Judged};
 use crate::h2::stream::{Receiving, Transition, find, find_free};
-use crate::h2::{ErrorCode, Stream, StreamKey, StreamState, block};
+use crate::h2::{Stream, StreamKey, StreamState, block};
 use crate::hpack::FieldBuf;
 use crate::hpack::mark::Mark;
 
@@ -56,8 +58,14 @@ impl Connection {
         self.guard.overhead(found.consumed - found.block_bytes, now_ms)?;
         let self_dependent = found.depends_on == Some(header.stream);
         let event = if is_new {
-            match (self.begin_stream(header.stream, out)?, slot) {
+            match (self.begin_stream(header.stream), slot) {
                 (Begun::PassedOver, _) => Ok(Event::Progress),
+                (Begun::Refused, _) => {
+                    // What is on its way on it is not held against the peer.
+                    self.given_up.note(header.stream);
+                    self.answer_refused(header.stream, StatusCode::SERVICE_UNAVAILABLE, ends, storage, out)?;
+                    Ok(Event::Progress)
+                }
                 (Begun::Served, None) => Err(Failure::Stream(header.stream, Error::StreamRefused)),
                 (Begun::Served, _) if self_dependent => Err(Failure::Stream(header.stream, Error::SelfDependency)),
                 (Begun::Served, Some(key)) => self.request(key, (list, &marks, block), ends, storage, out, now_ms),
@@ -70,21 +78,16 @@ impl Connection {
 
     /// A new stream, of which the block is there: whether it is served.
     #[inline]
-    pub(super) fn begin_stream<S: Sink + ?Sized>(&mut self, id: u32, out: &mut S) -> Result<Begun, Failure> {
+    pub(super) fn begin_stream(&mut self, id: u32) -> Begun {
         debug_assert!(id > self.last_id);
         let admission = std::mem::replace(&mut self.admission, Admission::Ask);
         self.last_id = id;
         if self.going == Going::Final {
-            return Ok(Begun::PassedOver);
+            return Begun::PassedOver;
         }
         self.processed_id = id;
-        if admission == Admission::Refuse {
-            // Not the peer's fault, so it does not count.
-            self.given_up.note(id);
-            self.put_reset(id, ErrorCode::RefusedStream, out)?;
-            return Ok(Begun::PassedOver);
-        }
-        Ok(Begun::Served)
+        // One that is refused is not the peer's fault, so it does not count.
+        if admission == Admission::Refuse { Begun::Refused } else { Begun::Served }
     }
 
     /// A request that was understood, but is not wanted: an answer says more than a reset.
@@ -196,7 +199,7 @@ impl Connection {
         Ok(Event::Trailers { stream: key, fields: fields as u16 })
     }
 
-    /// Lets the next stream be refused, after [`Event::NeedStreams`] or when there is no memory for it. The client may send it again.
+    /// Lets the next stream be answered 503 with Retry-After, after [`Event::NeedStreams`] or when there is no memory for it.
     pub fn refuse_next(&mut self) {
         self.admission = Admission::Refuse;
     }
@@ -227,7 +230,9 @@ pub(super) enum List {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Begun {
     Served,
-    /// Refused, or behind the last that is served.
+    /// There is no memory for it.
+    Refused,
+    /// Behind the last that is served.
     PassedOver,
 }
 

@@ -157,7 +157,7 @@ impl Connection {
         if long.stream <= self.last_id {
             return self.trailers(long.stream, List::Over, ends, storage);
         }
-        if self.begin_stream(long.stream, out)? == Begun::Served {
+        if self.begin_stream(long.stream) != Begun::PassedOver {
             self.refuse(long.stream, Error::HeadTooLarge, ends, storage, out, now_ms)?;
         }
         Ok(Event::Progress)

@@ -56,8 +56,11 @@ fn what_was_on_its_way_on_refused_streams_is_not_held_against_the_peer() {
     let ids = || (0..300_u32).map(|number| 2 * number + 1);
     let heads: Vec<u8> = ids().flat_map(post).collect();
     assert_eq!(server.receive(&heads, true), Ok(0));
-    let refused: Vec<_> = ids().map(|id| (id, ErrorCode::RefusedStream as u8)).collect();
+    let refused: Vec<_> = ids().map(|id| (id, ErrorCode::NoError as u8)).collect();
     assert_eq!(server.resets(), refused);
+    let heads: Vec<_> = frames(&server.out).into_iter().filter(|frame| frame.0 == 1).collect();
+    assert!(heads.iter().map(|head| head.2).eq(ids()) && heads.iter().all(|head| head.1 == 5), "each ends its stream");
+    assert_eq!(heads[0].3, [&[8, 3][..], b"503", &[15, 38, 1], b"1", &[15, 13, 1], b"0"].concat());
     server.out.clear();
     // Parts of their bodies, and trailers: more of them than resets may be caused.
     let parts: Vec<u8> = ids().flat_map(|id| frame(0, 0, id, &[b'x'; 100])).collect();
