@@ -6,7 +6,7 @@
 //!
 //! **I4**: bytes are charged before the memory is touched, and uncharged only after it is gone.
 //!
-//! **I6**: of a worker's unused credit, what is earmarked is charged by nobody but the waiter it is kept for.
+//! **I6**: of a worker's unused credit, the reserve is charged for newcomers alone, and what is earmarked for the waiter that it is kept for.
 //!
 //! **I9**: for every kind, the use is the sum over its live slots of their classes' bytes, plus metadata for [`Kind::Fixed`].
 #![forbid(unsafe_code)]
@@ -117,7 +117,11 @@ pub(crate) struct Credit {
     account: Arc<Account>,
     /// How much credit is fetched at a time; at least 1.
     quantum: u64,
-    /// I6: unused credit that is kept for the waiter at the head.
+    /// I6: unused credit that is kept for newcomers; at most `reserve_bytes`.
+    reserve_left: Cell<u64>,
+    /// The size of the reserve.
+    reserve_bytes: Cell<u64>,
+    /// I6: further unused credit, kept for the waiter at the head.
     earmark: Cell<u64>,
     source: Cell<Source>,
     /// Unused credit is gathered for a waiter, and so not given back.
@@ -131,6 +135,8 @@ pub(crate) enum Source {
     Free,
     /// The waiter's at the head.
     Earmark,
+    /// A newcomer's.
+    Reserve,
 }
 
 /// As much credit as that is fetched at a time, at least.
@@ -146,6 +152,8 @@ impl Credit {
             budget: Arc::clone(budget),
             account: budget.open_account(),
             quantum,
+            reserve_left: Cell::new(0),
+            reserve_bytes: Cell::new(0),
             earmark: Cell::new(0),
             source: Cell::new(Source::Free),
             gathers: Cell::new(false),
@@ -174,8 +182,9 @@ impl Credit {
     /// Unused credit that is kept for somebody else than the source.
     fn kept_from(&self, source: Source) -> u64 {
         match source {
-            Source::Free => self.earmark.get(),
-            Source::Earmark => 0,
+            Source::Free => self.reserve_left.get() + self.earmark.get(),
+            Source::Earmark => self.reserve_left.get(),
+            Source::Reserve => self.earmark.get(),
         }
     }
 
@@ -192,13 +201,23 @@ impl Credit {
             account.credit.add(taken);
         }
         account.charged.add(bytes);
-        if source == Source::Earmark {
-            self.earmark.set(self.earmark.get().saturating_sub(bytes));
-        }
-        debug_assert!(self.earmark.get() <= self.unused(), "I6");
+        self.shrink_kept(source, bytes);
         account.charged_peak.set(account.charged_peak.get().max(account.charged.get()));
         debug_assert!(account.charged.get() <= account.credit.get(), "I2");
         Ok(())
+    }
+
+    /// What was charged comes out of what is kept for its source, as far as nothing else was unused.
+    fn shrink_kept(&self, source: Source, bytes: u64) {
+        match source {
+            Source::Free => {}
+            Source::Earmark => self.earmark.set(self.earmark.get().saturating_sub(bytes)),
+            Source::Reserve => {
+                let left = self.reserve_left.get().min(self.unused() - self.earmark.get());
+                self.reserve_left.set(left);
+            }
+        }
+        debug_assert!(self.kept_from(Source::Free) <= self.unused(), "I6");
     }
 
     /// Charges on behalf of `source` while `act` runs.
@@ -209,9 +228,42 @@ impl Credit {
         done
     }
 
+    /// Sets the size of the reserve for newcomers, which is filled by [`refill_reserve`](Self::refill_reserve).
+    pub(crate) fn set_reserve(&self, bytes: u64) {
+        self.reserve_bytes.set(bytes);
+        self.reserve_left.set(self.reserve_left.get().min(bytes));
+    }
+
+    /// Puts unused credit into the reserve, and credit from the line if there is any; how many bytes are missing then.
+    pub(crate) fn refill_reserve(&self) -> u64 {
+        let missing = self.reserve_bytes.get() - self.reserve_left.get();
+        if missing == 0 {
+            return 0;
+        }
+        // The reserve goes before what is earmarked: who waits has waited so far, and newcomers begin little.
+        let usable = self.unused() - self.reserve_left.get();
+        let fetch = missing.saturating_sub(usable);
+        if fetch > 0
+            && let Some(taken) = self.budget.take_credit(fetch, fetch)
+        {
+            self.account.credit.add(taken);
+        }
+        let usable = self.unused() - self.reserve_left.get();
+        let filled = missing.min(usable);
+        self.reserve_left.set(self.reserve_left.get() + filled);
+        self.earmark.set(self.earmark.get().min(usable - filled));
+        debug_assert!(self.kept_from(Source::Free) <= self.unused(), "I6");
+        missing - filled
+    }
+
+    /// What is in the reserve now.
+    pub(crate) fn reserve_left(&self) -> u64 {
+        self.reserve_left.get()
+    }
+
     /// Keeps up to `bytes` of the unused credit for the waiter at the head; 0 ends that.
     pub(crate) fn set_earmark(&self, bytes: u64) {
-        self.earmark.set(bytes.min(self.unused()));
+        self.earmark.set(bytes.min(self.unused() - self.reserve_left.get()));
     }
 
     /// Whether what is unused is kept for somebody who waits.
@@ -226,7 +278,17 @@ impl Credit {
 
     /// Unused credit that is kept for nobody.
     pub(crate) fn spare(&self) -> u64 {
-        self.unused() - self.earmark.get()
+        self.unused() - self.kept_from(Source::Free)
+    }
+
+    /// What an earmark may be made of.
+    pub(crate) fn earmarkable(&self) -> u64 {
+        self.unused() - self.reserve_left.get()
+    }
+
+    /// What the reserve lacks.
+    pub(crate) fn missing_reserve(&self) -> u64 {
+        self.reserve_bytes.get() - self.reserve_left.get()
     }
 
     /// Takes over credit that another worker has given up for this one.

@@ -37,19 +37,27 @@ use crate::watermarks::Level;
 /// How an [`Admission`] is made.
 #[derive(Clone, Copy, Debug)]
 pub struct AdmissionConfig {
+    reserve_bytes: u64,
     waiters_max: u32,
     wait_timeout: Duration,
     seed: u64,
 }
 
 impl Default for AdmissionConfig {
-    /// 16,384 waiters, 10 s, seed 0.
+    /// Nothing kept for newcomers, 16,384 waiters, 10 s, seed 0.
     fn default() -> Self {
-        Self { waiters_max: 16_384, wait_timeout: Duration::from_secs(10), seed: 0 }
+        Self { reserve_bytes: 0, waiters_max: 16_384, wait_timeout: Duration::from_secs(10), seed: 0 }
     }
 }
 
 impl AdmissionConfig {
+    /// Credit that is kept for newcomers: only what [`Pool::for_newcomer`] runs may draw on it. Filled again before anybody who waits is granted something.
+    #[must_use]
+    pub fn reserve_bytes(mut self, bytes: u64) -> Self {
+        self.reserve_bytes = bytes;
+        self
+    }
+
     /// How many may wait at a time; more are refused.
     #[must_use]
     pub fn waiters_max(mut self, count: u32) -> Self {
@@ -134,7 +142,7 @@ impl Admission {
     ///
     /// # Errors
     ///
-    /// [`Error::OverBudget`] when the line leaves no room for it or for a page of waiters.
+    /// [`Error::OverBudget`] when the line leaves no room for it, for a page of waiters or for the reserve.
     pub fn new(pool: &Pool, config: AdmissionConfig) -> Result<Self, Error> {
         Self::with_doorbell(pool, config, Arc::new(|| ()))
     }
@@ -148,6 +156,11 @@ impl Admission {
         let fixed = pool.charge(Kind::Fixed, size_of::<Gate>() as u64)?;
         let mut waiters = Waiters::new(config.waiters_max);
         waiters.make_room(pool)?;
+        pool.credit().set_reserve(config.reserve_bytes);
+        if !refill(pool) {
+            pool.credit().set_reserve(0);
+            return Err(OverBudget::new(config.reserve_bytes).into());
+        }
         let flag = pool.budget().hunger().join(pool.credit().account(), ring);
         let gate = Gate {
             desk: RefCell::new(Desk { waiters, tenants: Tenants::new(config.seed) }),
@@ -283,6 +296,16 @@ impl Admission {
     }
 }
 
+/// Fills the reserve for newcomers; whether it is whole.
+fn refill(pool: &Pool) -> bool {
+    let missing = pool.credit().refill_reserve();
+    if missing == 0 {
+        return true;
+    }
+    pool.release_at_least(missing);
+    pool.credit().refill_reserve() == 0
+}
+
 impl Supply for Gate {
     type Grant = Set;
 
@@ -303,7 +326,7 @@ impl Supply for Gate {
     fn earmark(&self, bytes: u64) {
         let credit: &Credit = self.pool.credit();
         if bytes > 0 {
-            let free = credit.unused();
+            let free = credit.earmarkable();
             if free < bytes {
                 self.pool.release_at_least(bytes - free);
             }
@@ -321,6 +344,7 @@ impl Drop for Gate {
         budget.hunger().leave(&self.flag, budget.line());
         credit.set_gathers(false);
         credit.set_earmark(0);
+        credit.set_reserve(0);
         credit.trim();
     }
 }

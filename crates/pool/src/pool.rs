@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::account::Credit;
+use crate::account::{Credit, Source};
 use crate::arena::{Arena, HEADER_BYTES};
 use crate::boxed::PoolBox;
 use crate::budget::{ArenaEnd, Budget, Charge};
@@ -251,6 +251,24 @@ impl Pool {
             fixed_bytes: FIXED_BYTES + segments.metadata_bytes(),
             released_bytes: segments.released_bytes(),
         }
+    }
+
+    /// Bytes of this pool that are in somebody's hands, by size class: leases, boxes and pages.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        let account = self.local.credit.account();
+        Kind::ALL.iter().map(|kind| account.used(*kind)).sum()
+    }
+
+    /// Runs `act`, which may also draw on what is [kept for newcomers](crate::AdmissionConfig::reserve_bytes).
+    pub fn for_newcomer<R>(&self, act: impl FnOnce() -> R) -> R {
+        self.local.credit.on_behalf(Source::Reserve, act)
+    }
+
+    /// Bytes that are kept for newcomers and not drawn yet.
+    #[must_use]
+    pub fn kept_for_newcomers(&self) -> u64 {
+        self.local.credit.reserve_left()
     }
 
     /// The worker's side of the ledger.

@@ -23,6 +23,11 @@ use crate::{Error, Result, sys};
 /// Workers of a runtime at most.
 pub(crate) const WORKERS_MAX: usize = 1_024;
 
+/// What a worker keeps for newcomers at most,
+const RESERVE_BYTES: u64 = 4 << 20;
+/// and all workers together this part of the line.
+const RESERVE_PART: u64 = 16;
+
 /// The settings of a [`Runtime`]; get one from [`Runtime::builder`].
 ///
 /// | setting | default |
@@ -56,6 +61,7 @@ pub struct Builder {
     pub(crate) drain_timeout: Duration,
     pub(crate) decay: DecayConfig,
     pub(crate) container: Container,
+    pub(crate) reserve_bytes: Option<u64>,
     pub(crate) wait_timeout: Duration,
     /// The processors, when the line does not carry a worker for each.
     pub(crate) lowered_from: Option<usize>,
@@ -94,6 +100,7 @@ impl Default for Builder {
             drain_timeout: Duration::from_secs(10),
             decay: DecayConfig::default(),
             container: Container::OfProcess,
+            reserve_bytes: None,
             wait_timeout: Duration::from_secs(10),
             lowered_from: None,
         }
@@ -187,10 +194,20 @@ impl Builder {
         self
     }
 
+    /// What each worker keeps for newcomers, in bytes: while memory is short, only [`Pool::for_newcomer`] draws on it. Servers begin requests of
+    /// addresses with it that have nothing else that runs. Default a sixteenth of the line for all workers, and 4 MiB for each at most. It is not charged.
+    pub fn newcomer_reserve_bytes(mut self, bytes: u64) -> Self {
+        self.reserve_bytes = Some(bytes);
+        self
+    }
+
     /// The waiting side of a worker's pool.
     pub(crate) fn admission_config(&self, shared: &Shared, index: usize) -> AdmissionConfig {
+        let workers = shared.inboxes.len() as u64;
+        let reserve =
+            self.reserve_bytes.unwrap_or(RESERVE_BYTES.min(self.memory.as_bytes() / (RESERVE_PART * workers)));
         let seed = if shared.simulated { index as u64 } else { sys::random_seed() };
-        AdmissionConfig::default().wait_timeout(self.wait_timeout).seed(seed)
+        AdmissionConfig::default().reserve_bytes(reserve).wait_timeout(self.wait_timeout).seed(seed)
     }
 
     fn check(&self, workers: usize) -> Result<()> {

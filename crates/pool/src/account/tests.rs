@@ -112,6 +112,8 @@ fn the_peak_is_exact_with_one_worker() {
 enum Keep {
     Charge { source: usize, bytes: u64 },
     Uncharge { part: u64 },
+    SetReserve(u64),
+    Refill,
     Earmark(u64),
     Gather(bool),
     Trim,
@@ -121,8 +123,10 @@ enum Keep {
 
 fn keep() -> impl Strategy<Value = Keep> {
     prop_oneof![
-        5 => (0..2_usize, 0..300_000_u64).prop_map(|(source, bytes)| Keep::Charge { source, bytes }),
+        5 => (0..3_usize, 0..300_000_u64).prop_map(|(source, bytes)| Keep::Charge { source, bytes }),
         3 => (1..5_u64).prop_map(|part| Keep::Uncharge { part }),
+        1 => (0..200_000_u64).prop_map(Keep::SetReserve),
+        3 => Just(Keep::Refill),
         3 => (0..300_000_u64).prop_map(Keep::Earmark),
         1 => any::<bool>().prop_map(Keep::Gather),
         1 => Just(Keep::Trim),
@@ -131,25 +135,25 @@ fn keep() -> impl Strategy<Value = Keep> {
     ]
 }
 
-/// Credit, charges and earmark of a moment.
-fn figures(credit: &Credit) -> (u64, u64, u64) {
-    (credit.credit(), credit.account().charged(), credit.earmark.get())
+/// Credit, charges, reserve and earmark of a moment.
+fn figures(credit: &Credit) -> (u64, u64, u64, u64) {
+    (credit.credit(), credit.account().charged(), credit.reserve_left.get(), credit.earmark.get())
 }
 
 /// One step, and what it may have changed.
 fn keep_step(credit: &Credit, op: &Keep, beside: &mut Vec<Charge>) -> Result<(), TestCaseError> {
-    let (held, charged, earmark) = figures(credit);
+    let (held, charged, reserve, earmark) = figures(credit);
     let (unused, free) = (held - charged, credit.budget().limit().as_bytes() - credit.budget().credited());
     match *op {
         Keep::Charge { source, bytes } => {
-            let source = [Source::Free, Source::Earmark][source];
-            let usable = unused - [earmark, 0][source as usize];
+            let source = [Source::Free, Source::Earmark, Source::Reserve][source];
+            let usable = unused - [reserve + earmark, reserve, earmark][source as usize];
             let done = credit.on_behalf(source, || credit.charge(bytes));
             prop_assert_eq!(credit.source.get(), Source::Free, "only while it acts");
             prop_assert_eq!(done.is_ok(), bytes <= usable + free, "exact");
             let now = figures(credit);
             if done.is_err() {
-                prop_assert_eq!(now, (held, charged, earmark));
+                prop_assert_eq!(now, (held, charged, reserve, earmark));
                 return Ok(());
             }
             let taken = if bytes <= usable {
@@ -161,20 +165,38 @@ fn keep_step(credit: &Credit, op: &Keep, beside: &mut Vec<Charge>) -> Result<(),
             };
             prop_assert_eq!((now.0, now.1), (held + taken, charged + bytes), "credit is fetched by quanta");
             let kept = match source {
-                Source::Free => earmark,
-                Source::Earmark => earmark.saturating_sub(bytes),
+                Source::Free => (reserve, earmark),
+                Source::Earmark => (reserve, earmark.saturating_sub(bytes)),
+                Source::Reserve => (reserve.min(now.0 - now.1 - earmark), earmark),
             };
-            prop_assert_eq!(now.2, kept, "I6: of {:?}", source);
+            prop_assert_eq!((now.2, now.3), kept, "I6: of {:?}", source);
         }
         Keep::Uncharge { part } => {
             credit.uncharge(charged / part);
-            let spare = unused + charged / part - earmark;
+            let spare = unused + charged / part - reserve - earmark;
             let left = if spare > 2 * credit.quantum && !credit.gathers() { credit.quantum } else { spare };
             prop_assert_eq!((credit.spare(), credit.account().charged()), (left, charged - charged / part));
         }
+        Keep::SetReserve(bytes) => {
+            credit.set_reserve(bytes);
+            prop_assert_eq!(figures(credit), (held, charged, reserve.min(bytes), earmark));
+            prop_assert_eq!(credit.missing_reserve(), bytes - reserve.min(bytes));
+        }
+        Keep::Refill => {
+            let (missing, usable) = (credit.missing_reserve(), unused - reserve);
+            let fetched = missing.saturating_sub(usable);
+            let fetched = if fetched <= free { fetched } else { 0 };
+            let left = credit.refill_reserve();
+            prop_assert_eq!(left, missing - missing.min(usable + fetched), "all that is unused goes there");
+            let filled = missing - left;
+            let rest = if missing == 0 { earmark } else { earmark.min(usable + fetched - filled) };
+            prop_assert_eq!(figures(credit), (held + fetched, charged, reserve + filled, rest));
+            prop_assert_eq!(credit.missing_reserve(), left);
+        }
         Keep::Earmark(bytes) => {
+            prop_assert_eq!(credit.earmarkable(), unused - reserve);
             credit.set_earmark(bytes);
-            prop_assert_eq!(figures(credit), (held, charged, bytes.min(unused)));
+            prop_assert_eq!(figures(credit), (held, charged, reserve, bytes.min(unused - reserve)));
         }
         Keep::Gather(gathers) => {
             credit.set_gathers(gathers);
@@ -182,7 +204,7 @@ fn keep_step(credit: &Credit, op: &Keep, beside: &mut Vec<Charge>) -> Result<(),
         }
         Keep::Trim => {
             credit.trim();
-            prop_assert_eq!(figures(credit), (charged + earmark, charged, earmark));
+            prop_assert_eq!(figures(credit), (charged + reserve + earmark, charged, reserve, earmark));
         }
         Keep::Beside(bytes) => beside.extend(credit.budget().charge(Kind::Stacks, bytes).ok()),
         Keep::BesideEnds => drop(beside.pop()),
@@ -198,9 +220,9 @@ proptest! {
         let mut beside = Vec::new();
         for op in ops {
             keep_step(&credit, &op, &mut beside)?;
-            let (held, charged, earmark) = figures(&credit);
-            prop_assert!(charged + earmark <= held && budget.credited() <= limit, "I1, I2, I6");
-            prop_assert_eq!(credit.unused(), credit.spare() + earmark);
+            let (held, charged, reserve, earmark) = figures(&credit);
+            prop_assert!(charged + reserve + earmark <= held && budget.credited() <= limit, "I1, I2, I6");
+            prop_assert_eq!(credit.unused(), credit.spare() + reserve + earmark);
             prop_assert_eq!(held + beside.iter().map(Charge::bytes).sum::<u64>(), budget.credited());
             let account = credit.account();
             prop_assert_eq!((account.unused(), account.charged() + account.unused()), (credit.unused(), credit.credit()));

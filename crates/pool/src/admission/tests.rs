@@ -421,3 +421,38 @@ fn the_worker_that_waits_longest_gathers_and_no_other() {
     assert_eq!(gather(), [false, false]);
     drop(held);
 }
+
+#[test]
+fn only_newcomers_draw_on_what_is_kept_for_them_and_it_is_filled_before_others_are_granted() {
+    const KEPT: u64 = 128 << 10;
+    let (admission, tenant) = port(MemoryLimit::kib(1_024), AdmissionConfig::default().reserve_bytes(KEPT));
+    let pool = admission.pool();
+    assert_eq!(pool.kept_for_newcomers(), KEPT);
+    let fill = || {
+        let of = |class| core::iter::from_fn(move || pool.try_acquire_class(class, Kind::Buffers).ok());
+        [Class::K64, Class::K4, Class::B64].into_iter().flat_map(of).collect::<Vec<_>>()
+    };
+    let held = fill();
+    assert_eq!(pool.kept_for_newcomers(), KEPT, "others leave it");
+    let mut drawn = pool.for_newcomer(fill);
+    assert!(drawn.iter().map(|lease| lease.class().bytes() as u64).sum::<u64>() > KEPT / 2, "newcomers draw on it");
+    assert!(pool.kept_for_newcomers() < KEPT / 2);
+    let mut waits = pin!(admission.reserve(Footprint::one(64), Priority::Head, tenant));
+    assert!(poll_once(waits.as_mut()).is_pending());
+    // What comes back is kept again before who waits is granted any.
+    let mut now_ns = 1_000_000;
+    while let Some(lease) = drawn.pop() {
+        drop(lease);
+        now_ns += 1_000_000;
+        admission.tick(now_ns);
+        let is_whole = pool.kept_for_newcomers() == KEPT;
+        assert!(is_whole || poll_once(waits.as_mut()).is_pending(), "{} bytes are kept", pool.kept_for_newcomers());
+        if is_whole {
+            break;
+        }
+    }
+    assert_eq!(pool.kept_for_newcomers(), KEPT, "it is whole again");
+    drop(held);
+    admission.tick(now_ns + 1_000_000);
+    assert!(poll_once(waits.as_mut()).is_ready());
+}

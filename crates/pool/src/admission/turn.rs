@@ -1,7 +1,7 @@
 //! What a turn of a worker does for those who wait: refusals, grants, credit asked for and given up, and a look at the level.
 #![forbid(unsafe_code)]
 
-use super::{Admission, Desk};
+use super::{Admission, Desk, refill};
 use crate::class::PAGE_BYTES;
 use crate::contain::contained;
 use crate::watermarks::{Level, Transition};
@@ -70,6 +70,7 @@ impl Admission {
         let gate = &*self.gate;
         let budget = gate.pool.budget();
         gate.pool.credit().adopt(budget.hunger().fetch(&gate.flag));
+        refill(&gate.pool);
         let mut starved = false;
         loop {
             let granted = {
@@ -106,7 +107,7 @@ impl Admission {
         let (hunger, line) = (gate.pool.budget().hunger(), gate.pool.budget().line());
         let (need_bytes, since_ns) = match head {
             Some((since_ns, footprint)) => {
-                let need = footprint.page_bytes() + METADATA_BYTES;
+                let need = footprint.page_bytes() + METADATA_BYTES + credit.missing_reserve();
                 (need.saturating_sub(credit.spare()).max(PAGE_BYTES as u64), since_ns)
             }
             None if !gate.stated.get() => return false,

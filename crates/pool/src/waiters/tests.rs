@@ -61,6 +61,7 @@ impl Sea {
     fn usable(&self, source: Source) -> u64 {
         let sea = &*self.0;
         match source {
+            Source::Reserve => unreachable!("nobody who waits draws on it"),
             Source::Free => sea.unused.get() - sea.earmark.get(),
             Source::Earmark => sea.unused.get(),
         }

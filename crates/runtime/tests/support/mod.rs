@@ -3,12 +3,17 @@
 #![allow(dead_code, clippy::print_stdout, reason = "no suite uses all of it; a test that could not run says so")]
 
 use plimsoll_reactor::sim::{SimConfig, World};
-use plimsoll_runtime::{DriverChoice, MemoryLimit, Report, Result, Runtime};
+use plimsoll_runtime::{Builder, DriverChoice, MemoryLimit, Report, Result, Runtime};
 
-/// Runtimes of one worker on io_uring (where it works) and on mio, one after the other.
+/// Runtimes of one worker on io_uring (where it works) and on mio, one after the other. Nothing is kept for newcomers: what a test takes is all there is.
 pub(crate) fn real_runtimes(name: &str, line: MemoryLimit) -> impl Iterator<Item = (DriverChoice, Runtime)> {
+    real_runtimes_of(name, Runtime::builder().memory(line).newcomer_reserve_bytes(0))
+}
+
+/// The same with settings.
+pub(crate) fn real_runtimes_of(name: &str, builder: Builder) -> impl Iterator<Item = (DriverChoice, Runtime)> {
     [DriverChoice::Uring, DriverChoice::Mio].into_iter().filter_map(move |choice| {
-        let built = Runtime::builder().workers(1).memory(line).driver(choice).build();
+        let built = builder.clone().workers(1).driver(choice).build();
         if let Err(error) = &built {
             assert_eq!(choice, DriverChoice::Uring, "mio is always there: {error}");
             println!("skipped: {name} on io_uring: {error}");
@@ -54,7 +59,8 @@ pub(crate) fn in_simulation(name: &str, body: impl AsyncFn() -> Result<()>) {
     let world = World::new(SimConfig::new(11));
     let directory = std::env::temp_dir().join("there");
     world.place_file(directory.to_str().expect("a plain path"), Vec::new()).expect("the world is empty");
-    let simulation = Runtime::builder().memory(MemoryLimit::mib(32)).simulate(&world).expect("a simulation starts");
+    let builder = Runtime::builder().memory(MemoryLimit::mib(32)).newcomer_reserve_bytes(0);
+    let simulation = builder.simulate(&world).expect("a simulation starts");
     simulation.block_on(body()).unwrap_or_else(|error| panic!("{name} in the simulation: {error}"));
     census(name, "sim", &simulation.shutdown());
     assert!(world.descriptors().is_empty(), "{name}: descriptors of the simulated kernel: {:?}", world.descriptors());
