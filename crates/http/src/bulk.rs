@@ -4,20 +4,24 @@
 //! takes the leases, has them filled, gives back those that stayed empty, and wakes its handler, which gets one after another.
 
 use plimsoll_codec::h1::RequestState;
-use plimsoll_pool::PoolBox;
+use plimsoll_pool::{Class, PoolBox};
 use plimsoll_runtime::Kind;
-use plimsoll_runtime::net::RECEIVE_LEASES_MAX;
+use plimsoll_runtime::net::{Bytes, RECEIVE_LEASES_MAX};
 use plimsoll_slab::Key;
 
 use crate::connection::{Active, Connection};
 use crate::core::Core;
+use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::hungry::Want;
 use crate::receive::{self, Parts};
 use crate::server::Service;
 
 /// What came of a receive into several leases.
 enum Came {
     Bytes(usize),
+    /// Bytes are there, and there is no room for so many.
+    NoRoom(usize),
     /// Nothing, or nothing is wanted now.
     Nothing,
     /// The peer has sent all it will send.
@@ -42,6 +46,16 @@ impl<S: Service> Engine<S> {
                 self.drive(key, active, None);
             }
             Came::Nothing => self.drive(key, active, None),
+            Came::NoRoom(bytes) => {
+                if core.starve(key, &mut active, Want::Body, bytes).is_err() {
+                    core.counters().shed(Shed::Body);
+                    let _failed_before = active.exchange.request_failed();
+                    if let Some(reader) = active.reader.take() {
+                        reader.wake();
+                    }
+                }
+                self.drive(key, active, None);
+            }
             Came::End => {
                 core.put(key, Connection::Active(active));
                 self.ended(key);
@@ -57,8 +71,11 @@ impl<S: Service> Engine<S> {
 /// Receives as much of a body as it is worth, if its handler waits for it.
 fn receive(core: &Core, key: Key, active: &mut Active) -> Came {
     let waits = active.reader.is_some() && active.exchange.request() == RequestState::Body;
-    if !waits || active.input.is_some() || active.closing || active.hungry {
+    if !waits || active.input.is_some() || active.closing || active.is_queued() {
         return Came::Nothing;
+    }
+    if core.holds_back() {
+        return receive_one(core, key, active);
     }
     let data = active.decoder.contiguous();
     let Some((class, count)) = active.receive.several(data, receive::cap(core.level())) else { return Came::Nothing };
@@ -87,6 +104,29 @@ fn receive(core: &Core, key: Key, active: &mut Active) -> Came {
         }
         Err(plimsoll_runtime::Errno::AGAIN) => Came::Nothing,
         Err(_) => Came::Failed,
+    }
+}
+
+/// Receives into one lease, while memory is short.
+fn receive_one(core: &Core, key: Key, active: &mut Active) -> Came {
+    let class = active.receive.next(active.decoder.remaining(), receive::cap(core.level())).unwrap_or(Class::K4);
+    let Ok(lease) = core.pool.try_acquire_class(class, Kind::Buffers) else { return Came::NoRoom(class.bytes()) };
+    let mut place = [Some(lease)];
+    let received = core.table.borrow_mut().receive_now(key, &mut place, class.bytes());
+    let [lease] = place;
+    match (received, lease) {
+        (Ok(0), _) => Came::End,
+        (Ok(bytes), Some(lease)) => {
+            let bytes_left = active.decoder.remaining().map(|left| left.saturating_sub(bytes as u64));
+            let lease = Bytes::Owned(lease);
+            active.receive.received(&lease, bytes_left, plimsoll_runtime::now());
+            let Bytes::Owned(lease) = lease else { unreachable!("made above") };
+            active.input = Some(lease);
+            Came::Bytes(bytes)
+        }
+        (Ok(_), None) => unreachable!("bytes were received into the lease"),
+        (Err(plimsoll_runtime::Errno::AGAIN), _) => Came::Nothing,
+        (Err(_), _) => Came::Failed,
     }
 }
 

@@ -58,9 +58,18 @@ pub struct Config {
     /// How long the peer may take nothing of an answer: its socket, and in HTTP/2 also its windows, which reset the stream. An answer that waits for its
     /// turn behind others is not held up by them. Default 30 s.
     pub send_timeout: Duration,
-    /// How long a request, an answer or a part of a body may wait for memory, when there is none under the line. Then the peer gets 503 if no
+    /// How long a request may wait to be begun when there is no memory for it under the line. Then the peer gets 503 with Retry-After. Default 1 s.
+    pub admission_timeout: Duration,
+    /// How long an answer or a part of a body may wait for memory, when there is none under the line. Then the peer gets 503 if no
     /// answer was begun, else its connection is closed. Default 10 s.
     pub memory_timeout: Duration,
+    /// How long a request that was begun is protected: it is not let go of for want of memory before. After that it may be, while others wait. Default
+    /// 10 s.
+    pub begun_protection: Duration,
+    /// The progress reserve: bytes that each worker keeps, and lends when an answer or a body that was begun waits for memory and nobody gives any
+    /// back; one piece at a time, and the next when it is whole again. At most 64 KiB, and a quarter of that where a worker's share of the line is below
+    /// 2 MiB; 0 for none. Default 64 KiB.
+    pub progress_reserve_bytes: u32,
     /// How long a connection that is closed on our side may go on sending, so that the peer sees the answer; anew for as long as the rest of its
     /// request comes as fast as a [body](Self::body_bytes_per_second_min) must, up to [`drain_bytes_max`](Self::drain_bytes_max). Default 2 s.
     pub linger_timeout: Duration,
@@ -182,7 +191,10 @@ impl Default for Config {
             body_bytes_per_second_min: Some(1_024),
             handler_timeout: None,
             send_timeout: Duration::from_secs(30),
+            admission_timeout: Duration::from_secs(1),
             memory_timeout: Duration::from_secs(10),
+            begun_protection: Duration::from_secs(10),
+            progress_reserve_bytes: 64 * 1_024,
             linger_timeout: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(10),
             stop_idle_ms: 1_000,
@@ -219,7 +231,10 @@ impl Config {
             (is_wait(self.head_timeout), "head_timeout must be more than 0 and at most a day"),
             (is_wait(self.body_timeout), "body_timeout must be more than 0 and at most a day"),
             (is_wait(self.send_timeout), "send_timeout must be more than 0 and at most a day"),
+            (is_wait(self.admission_timeout), "admission_timeout must be more than 0 and at most a day"),
             (is_wait(self.memory_timeout), "memory_timeout must be more than 0 and at most a day"),
+            (self.begun_protection <= TIMEOUT_CEILING, "begun_protection must be at most a day"),
+            (self.progress_reserve_bytes <= 64 * 1_024, "progress_reserve_bytes must be at most 65,536"),
             (is_wait(self.linger_timeout), "linger_timeout must be more than 0 and at most a day"),
             (self.drain_timeout <= TIMEOUT_CEILING, "drain_timeout must be at most a day"),
             (

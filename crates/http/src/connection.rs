@@ -21,6 +21,7 @@ use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Instant, JoinHandle, Lease, PoolBox};
 
 use crate::config::Config;
+use crate::crowd::Seat;
 use crate::h2::Http2;
 use crate::output::Output;
 use crate::patience::Patience;
@@ -102,6 +103,26 @@ pub(crate) enum Deadline {
     Peer,
 }
 
+/// How an exchange waits for memory.
+///
+/// ```text
+///         no room            granted, or done without
+///  None ----------> Queued ---------------------------> None
+///                     |                                   ^
+///                     | admission_timeout                 | begun all the same, or refused
+///                     +---------------> TimedOut ---------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryWait {
+    None,
+    /// It has a place among those that wait.
+    Queued,
+    /// So has its request, which brings a body, and has as long as a part of that.
+    QueuedUpload,
+    /// Its request has waited for as long as it may: it is begun at once, or refused.
+    TimedOut,
+}
+
 /// A connection while it is worked on.
 pub(crate) struct Active {
     pub(crate) exchange: Exchange,
@@ -159,10 +180,12 @@ pub(crate) struct Active {
     /// A PROXY header is still to come.
     pub(crate) awaits_proxy: bool,
     pub(crate) patience: Patience,
-    /// When the handler's time is up.
-    pub(crate) handler_until: Option<Instant>,
-    /// It found no room, and is in the list of those that wait for it.
-    pub(crate) hungry: bool,
+    /// When the handler was begun that is pending.
+    pub(crate) begun_at: Option<Instant>,
+    /// What its address is blamed for, while memory is short.
+    pub(crate) seat: Option<Seat>,
+    /// How it waits for room that it did not find.
+    pub(crate) memory: MemoryWait,
     /// How often it was granted room for the request that is worked on.
     pub(crate) grants: u8,
     /// Gets the connection after a 101.
@@ -207,8 +230,9 @@ impl Active {
             half_closed: false,
             awaits_proxy: false,
             patience: Patience::default(),
-            handler_until: None,
-            hungry: false,
+            begun_at: None,
+            seat: None,
+            memory: MemoryWait::None,
             grants: 0,
             upgrade: None,
             websocket: None,
@@ -246,19 +270,40 @@ impl Active {
     }
 
     /// What is left until `after` has passed, or the handler's time is up.
-    pub(crate) fn due_after(&self, after: Duration, now: Instant) -> Duration {
-        self.handler_left(now).map_or(after, |left| after.min(left))
+    pub(crate) fn due_after(&self, after: Duration, now: Instant, config: &Config) -> Duration {
+        self.handler_left(now, config).map_or(after, |left| after.min(left))
     }
 
     /// What is left of a running handler's time.
-    pub(crate) fn handler_left(&self, now: Instant) -> Option<Duration> {
-        let until = self.handler_until.filter(|_| self.handler.is_some())?;
-        Some(until.since(now))
+    pub(crate) fn handler_left(&self, now: Instant, config: &Config) -> Option<Duration> {
+        let begun_at = self.begun_at.filter(|_| self.handler.is_some())?;
+        Some(config.handler_timeout?.saturating_sub(now.since(begun_at)))
     }
 
     /// Whether the handler has taken too long.
-    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
-        self.handler_left(now).is_some_and(|left| left.is_zero())
+    pub(crate) fn is_overdue(&self, now: Instant, config: &Config) -> bool {
+        self.handler_left(now, config).is_some_and(|left| left.is_zero())
+    }
+
+    /// Whether its handler runs for longer than what was begun is protected: it may be let go of while others wait for memory.
+    pub(crate) fn is_overstay(&self, now: Instant, config: &Config) -> bool {
+        let begun_at = self.begun_at.filter(|_| self.handler.is_some() && self.must_finish == 0);
+        begun_at.is_some_and(|begun_at| now.since(begun_at) > config.begun_protection)
+    }
+
+    /// Whether it waits for memory.
+    pub(crate) fn is_queued(&self) -> bool {
+        matches!(self.memory, MemoryWait::Queued | MemoryWait::QueuedUpload)
+    }
+
+    /// Whether nothing is there of a body that is still to come.
+    pub(crate) fn wants_body(&self) -> bool {
+        self.exchange.request() == RequestState::Body && self.input.is_none() && !self.closing
+    }
+
+    /// Whether its next request waits to be begun, and nothing else.
+    pub(crate) fn waits_to_begin(&self) -> bool {
+        self.is_queued() && self.handler.is_none() && self.output.is_empty()
     }
 
     /// What is wrong with the request's body, if it is malformed and an answer with this status would not say so.

@@ -14,7 +14,7 @@ use plimsoll_codec::date::{self, DATE_BYTES};
 use plimsoll_codec::h1::{
     self, BodyEncoder, BodyLength, BodyOut, Fields, Persistence, RequestState, ResponseHead, ResponseState,
 };
-use plimsoll_pool::{Permit, PoolBox};
+use plimsoll_pool::PoolBox;
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Instant, OverBudget, Pool};
@@ -23,6 +23,7 @@ use plimsoll_slab::Key;
 use crate::config::{Config, HalfClose};
 use crate::connection::{Active, Connection};
 use crate::counters::{Counters, Shed, WorkerCounters};
+use crate::crowd::Crowd;
 use crate::error::Error;
 use crate::failure::Failure;
 use crate::fanout::Members;
@@ -33,6 +34,7 @@ use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
 use crate::receive;
 use crate::refusals::Seldom;
+use crate::relief::Grant;
 use crate::reserve::AnswerReserve;
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
 use crate::server::{AccessRecord, LogHook};
@@ -56,7 +58,12 @@ const FOLLOW_UPS_MAX: u32 = 64;
 
 /// What an answer of the server's own says besides, and a 503.
 const TEXT: &[u8] = b"Content-Type: text/plain; charset=utf-8\r\n";
-const TEXT_AND_RETRY: &[u8] = b"Content-Type: text/plain; charset=utf-8\r\nRetry-After: 1\r\n";
+/// Not the same to all, so that they do not come again together.
+const TEXT_AND_RETRY: [&[u8]; 3] = [
+    b"Content-Type: text/plain; charset=utf-8\r\nRetry-After: 1\r\n",
+    b"Content-Type: text/plain; charset=utf-8\r\nRetry-After: 2\r\n",
+    b"Content-Type: text/plain; charset=utf-8\r\nRetry-After: 3\r\n",
+];
 
 /// The shared part of one worker's server.
 pub(crate) struct Core {
@@ -89,6 +96,8 @@ pub(crate) struct Core {
     recheck: Cell<bool>,
     /// How full the process is; as of this turn.
     level: Cell<Level>,
+    /// Nobody was found in this turn who could be let go of.
+    pub(crate) has_looked: Cell<bool>,
     /// The place of the table that was looked at last for somebody to let go of.
     looked_at: Cell<u32>,
     /// Who waits for room, and whether anybody does.
@@ -98,11 +107,17 @@ pub(crate) struct Core {
     pub(crate) refusals: Seldom,
     pub(crate) second_answers: Seldom,
     pub(crate) reserve: AnswerReserve,
+    pub(crate) crowd: Crowd,
+    /// Whether it is counted what addresses hold, as of this turn; and at its beginning the free bytes of this worker's share, and what its pool had
+    /// given out.
+    pub(crate) weighed: Cell<bool>,
+    pub(crate) free_bytes: Cell<u64>,
+    pub(crate) used_at: Cell<u64>,
     /// The connection that waited and was granted room, while it is looked after.
     pub(crate) fed: Cell<Option<Key>>,
     /// Memory for the next turn of the handler of this connection.
     pub(crate) kept_for: Cell<Option<Key>>,
-    pub(crate) kept: RefCell<Option<Permit>>,
+    pub(crate) kept: RefCell<Option<Grant>>,
     /// The host that gets nothing more for now.
     pub(crate) heavy: Cell<Option<u64>>,
     /// How much may be gathered for a connection as of this turn.
@@ -141,7 +156,11 @@ impl Core {
             larder: Larder::new(&pool, line_share),
             refusals: Seldom::default(),
             second_answers: Seldom::default(),
-            reserve: AnswerReserve::new(&pool, line_share),
+            reserve: AnswerReserve::new(&pool, line_share, config.progress_reserve_bytes),
+            crowd: Crowd::new(&pool, line_share),
+            weighed: Cell::new(false),
+            free_bytes: Cell::new(line_share / 4),
+            used_at: Cell::new(0),
             fed: Cell::new(None),
             kept_for: Cell::new(None),
             kept: RefCell::default(),
@@ -163,6 +182,7 @@ impl Core {
             refused: Cell::new(0),
             recheck: Cell::new(false),
             level: Cell::default(),
+            has_looked: Cell::new(false),
             looked_at: Cell::new(0),
             log,
             line_share,
@@ -181,6 +201,11 @@ impl Core {
         &self.counters.0[self.worker]
     }
 
+    /// Workers of the server.
+    pub(crate) fn workers(&self) -> u64 {
+        self.counters.0.len() as u64
+    }
+
     /// Whether the runtime has been asked to stop.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.get()
@@ -188,6 +213,7 @@ impl Core {
 
     /// Begins a turn of the engine.
     pub(crate) fn begin_turn(&self) {
+        self.has_looked.set(false);
         self.follow_ups.set(FOLLOW_UPS_MAX);
         self.tick();
     }
@@ -204,6 +230,7 @@ impl Core {
     pub(crate) fn tick(&self) {
         self.stopping.set(plimsoll_runtime::signal::is_stopping());
         self.level.set(self.pool.budget().level());
+        self.weigh();
         self.gather_bytes_max.set(self.share_of_output());
         let seconds = plimsoll_runtime::unix_seconds();
         if self.date.get().0 != seconds {
@@ -378,7 +405,7 @@ impl Core {
 
     /// Whether memory is so short that a connection which has output waiting begins no further request.
     pub(crate) fn holds_back(&self) -> bool {
-        self.level() >= Level::Yellow
+        self.is_weighed()
     }
 
     /// Whether memory is so short that connections end with their next answer.
@@ -439,6 +466,39 @@ impl Core {
             Connection::Active(active) if active.requests == ticket.number => Some(act(active)),
             _ => None,
         }
+    }
+
+    /// Answers 503 to a request that was not begun, from the answer reserve if there is no other room.
+    pub(crate) fn refuse(&self, key: Key, active: &mut Active) -> Result<(), Error> {
+        let (_, date) = self.date.get();
+        let Failure { status, line } = Failure::NO_ROOM;
+        let text_and_retry = TEXT_AND_RETRY[key.index() as usize % TEXT_AND_RETRY.len()];
+        let head = ResponseHead::new(&active.method, active.version, status, BodyLength::Known(line.len() as u64))?
+            .persistence(active.exchange.persistence())
+            .date(&date)
+            .fields(Fields::assume_checked(text_and_retry));
+        let is_lent = match active.output.reserve(&self.pool, HEAD_BYTES_MAX + text_and_retry.len() + line.len()) {
+            Ok(()) => false,
+            Err(over) => {
+                let lease = self.reserve_for(key, active).ok_or(over)?;
+                active.output.lend(lease);
+                true
+            }
+        };
+        active.exchange.head_sent(&head)?;
+        head.encode(&mut active.output)?;
+        active.body = BodyEncoder::new(head.body());
+        self.counters().response(status.as_u16());
+        let body = if head.body() == BodyOut::None { &[] } else { line.as_bytes() };
+        self.log(active, status, body.len() as u64);
+        if !body.is_empty() {
+            active.output.push(body);
+            active.exchange.body_sent()?;
+        }
+        if is_lent && let Some(lease) = active.output.send_now(&mut self.table.borrow_mut(), key) {
+            self.reserve.put_back(lease);
+        }
+        Ok(())
     }
 
     /// Writes a response, whole or only its head. One that finds no room is left as it is.
@@ -595,8 +655,8 @@ impl Core {
         let (_, date) = self.date.get();
         let length = BodyLength::Known(line.len() as u64);
         let head = ResponseHead::new(&active.method, Version::HTTP_11, status, length)?;
-        active.output.reserve(&self.pool, HEAD_BYTES_MAX + TEXT_AND_RETRY.len() + line.len())?;
-        let fields = if status == StatusCode::SERVICE_UNAVAILABLE { TEXT_AND_RETRY } else { TEXT };
+        active.output.reserve(&self.pool, HEAD_BYTES_MAX + TEXT_AND_RETRY[0].len() + line.len())?;
+        let fields = if status == StatusCode::SERVICE_UNAVAILABLE { TEXT_AND_RETRY[0] } else { TEXT };
         let fields = Fields::assume_checked(fields);
         head.persistence(Persistence::Close).date(&date).fields(fields).encode(&mut active.output)?;
         if head.body() == BodyOut::None {

@@ -25,12 +25,22 @@ pub enum Shed {
     Misbehaviour,
     /// The peer took too long, or a handler did.
     Timeout,
+    /// A request that was not begun: too many waited, or it has waited for too long.
+    Queue,
 }
 
 impl Shed {
     /// All reasons.
-    pub const ALL: [Self; 7] =
-        [Self::Parked, Self::Head, Self::Output, Self::Body, Self::Accept, Self::Misbehaviour, Self::Timeout];
+    pub const ALL: [Self; 8] = [
+        Self::Parked,
+        Self::Head,
+        Self::Output,
+        Self::Body,
+        Self::Accept,
+        Self::Misbehaviour,
+        Self::Timeout,
+        Self::Queue,
+    ];
 
     /// The reason's name in metrics.
     pub const fn name(self) -> &'static str {
@@ -42,6 +52,7 @@ impl Shed {
             Self::Accept => "accept",
             Self::Misbehaviour => "misbehaviour",
             Self::Timeout => "timeout",
+            Self::Queue => "queue",
         }
     }
 }

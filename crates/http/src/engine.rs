@@ -144,12 +144,12 @@ impl<S: Service> Engine<S> {
 
     fn step(&mut self, event: Event) {
         match event {
-            Event::Accepted(key) => self.accepted(key),
-            Event::Received(key, bytes) => self.received(key, bytes),
+            Event::Accepted(key) => self.as_newcomer(key, |engine| engine.accepted(key)),
+            Event::Received(key, bytes) => self.as_newcomer(key, |engine| engine.received(key, bytes)),
             Event::Sent(key, rest) => self.sent(key, rest),
             Event::Ended(key) => self.ended(key),
             Event::Readable(key) if self.core.is_websocket(key) => self.readable_websocket(key),
-            Event::Readable(key) => self.readable(key),
+            Event::Readable(key) => self.as_newcomer(key, |engine| engine.readable(key)),
             Event::PeerClosed(key) if self.core.is_websocket(key) => self.peer_closed_websocket(key),
             Event::Failed(key, _) if self.core.is_websocket(key) => self.lost_websocket(key),
             Event::PeerClosed(key) => self.peer_closed(key),
@@ -157,6 +157,15 @@ impl<S: Service> Engine<S> {
             Event::Failed(key, errno) => self.failed(key, errno),
             Event::Due(key) => self.due(key),
         }
+    }
+
+    /// Looks after a connection, with what is kept for newcomers if its address is one.
+    fn as_newcomer(&mut self, key: Key, act: impl FnOnce(&mut Self)) {
+        if !self.core.is_newcomer(key) {
+            return act(self);
+        }
+        let pool = self.core.pool.clone();
+        pool.for_newcomer(|| act(self));
     }
 
     fn accepted(&mut self, key: Key) {
@@ -250,9 +259,9 @@ impl<S: Service> Engine<S> {
         if !rest.is_empty() {
             let timeout = match table.get_mut(key) {
                 // The time that is set is for memory.
-                Some(Connection::Active(active)) if active.hungry => None,
+                Some(Connection::Active(active)) if active.is_queued() => None,
                 Some(Connection::Active(active)) => {
-                    Some(active.due_after(core.config.send_timeout, plimsoll_runtime::now()))
+                    Some(active.due_after(core.config.send_timeout, plimsoll_runtime::now(), &core.config))
                 }
                 Some(Connection::WebSocket(socket)) => Some(socket.send_timeout()),
                 Some(Connection::Http2(http2)) => http2.sent_a_part(&core),
@@ -387,10 +396,10 @@ impl<S: Service> Engine<S> {
                 drop(table);
                 return self.due_websocket(key);
             }
-            Some(Connection::Active(active)) if active.is_overdue(now) => {
+            Some(Connection::Active(active)) if active.is_overdue(now, &core.config) => {
                 core.counters().shed(Shed::Timeout);
                 core.fail(active, Failure::OVERDUE);
-                (active.deadline, active.handler_until) = (Deadline::None, None);
+                (active.deadline, active.begun_at) = (Deadline::None, None);
                 core.wait_no_longer(key, active);
                 let handler = take_handler(active);
                 drop(table);
@@ -418,7 +427,7 @@ impl<S: Service> Engine<S> {
                 drop(table);
                 return if is_gone { self.close(key) } else { self.look_after(key) };
             }
-            Some(Connection::Active(active)) if active.hungry => {
+            Some(Connection::Active(active)) if active.is_queued() => {
                 drop(table);
                 return self.starved(key);
             }

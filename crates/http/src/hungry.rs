@@ -42,7 +42,7 @@ pub(crate) struct Place {
     pub(crate) want: Want,
     /// Bytes that have to be free before it is worth a try.
     pub(crate) bytes: u32,
-    host: u64,
+    pub(crate) host: u64,
     tag: u64,
 }
 
@@ -89,9 +89,9 @@ impl Hungry {
         Ok(())
     }
 
-    /// Whose turn it is. Of places with the same tag, the one that came first.
-    pub(crate) fn first(&self) -> Option<Place> {
-        self.places.iter().min_by_key(|place| place.tag).copied()
+    /// Whose turn it is of those that may be served. Of places with the same tag, the one that came first.
+    pub(crate) fn first(&self, may_be_served: impl Fn(&Place) -> bool) -> Option<Place> {
+        self.places.iter().filter(|place| may_be_served(place)).min_by_key(|place| place.tag).copied()
     }
 
     /// The connection is served.

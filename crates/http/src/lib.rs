@@ -38,6 +38,7 @@ mod config;
 mod connection;
 mod core;
 mod counters;
+mod crowd;
 mod engine;
 mod error;
 mod failure;

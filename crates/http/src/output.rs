@@ -122,6 +122,7 @@ impl Output {
     /// Hands what is gathered to the socket. Gives the lease back when it has taken all of that. No send may be in flight.
     pub(crate) fn send_now(&mut self, table: &mut Table<Connection>, key: Key) -> Option<Lease> {
         let mut lease = self.gathered.take()?;
+        self.answer_at = None;
         while !lease.is_empty() {
             match table.send_now(key, &lease) {
                 Ok(sent @ 1..) => {

@@ -4,6 +4,7 @@ use plimsoll_pool::Class;
 use plimsoll_runtime::Runtime;
 use plimsoll_runtime::plan::{Part, Plan, page_share};
 
+use crate::config::Config;
 use crate::connection::{CONNECTION_BYTES, EXCHANGE_BYTES};
 use crate::h2::{FEW_STREAMS_BYTES, HTTP2_PARKED_BYTES, STREAM_BYTES, TABLES_BYTES};
 use crate::reserve;
@@ -33,10 +34,15 @@ const PACKED_TABLES_BYTES: u64 = 512;
 #[must_use]
 pub fn plan(runtime: &Runtime, handler_bytes: usize) -> Plan {
     let workers = runtime.workers() as u64;
-    let reserve = workers * reserve::bytes(runtime.budget().limit().as_bytes() / workers);
+    let share = runtime.budget().limit().as_bytes() / workers;
     runtime
         .plan()
-        .with(Part::Fixed, "answer_reserve", reserve)
+        .with(Part::Fixed, "answer_reserve", workers * reserve::bytes(share))
+        .with(
+            Part::Fixed,
+            "progress_reserve",
+            workers * reserve::progress_bytes(share, Config::default().progress_reserve_bytes),
+        )
         .with(Part::Parked, "connection_entry", page_share(CONNECTION_BYTES as u64))
         .with(Part::Active, "exchange", class_bytes(EXCHANGE_BYTES))
         .with(Part::Active, "request_head", HEAD_BYTES)

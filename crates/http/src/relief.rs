@@ -18,18 +18,23 @@
 //!           no room                       granted                     found it
 //!   at work --------> hungry, its deadline -------> looked after again ---------> at work
 //!                        |                                |
-//!                        | memory_timeout                 | no room all the same, several times
+//!                        | admission_timeout until it     | no room all the same, several times
+//!                        | is begun, then memory_timeout  |
 //!                        v                                v
 //!                   503 if nothing was answered yet, else a close
 //! ```
 //!
-//! **After 250 ms** in which somebody waited, for memory or to be accepted, the address that holds the most loses the newest of what it has
-//! until the level would fall: connections of HTTP/1.1 and WebSockets, and streams of HTTP/2, whose connection ends only when it has none or its
-//! peer takes nothing. If somebody waits again within a second, because that address began more, it is told 503 when it asks for
-//! more during the next second, and all others are let in meanwhile.
+//! **What was begun is finished**: a handler that runs is not given up for [`begun_protection`](crate::Config::begun_protection). While memory is short,
+//! [`share`] decides who may begin: an address that has nothing that runs draws on what the pool keeps for newcomers, others begin more while they hold at
+//! most four times what is free. What waits and was begun is lent the progress reserve.
 //!
-//! Here is what is done in a turn; [`waiting`] has the places in line, [`victims`] who is let go of.
+//! **After 250 ms** in which somebody waited, for memory or to be accepted, the address that holds the most of what is not protected loses the newest of it
+//! until the level would fall: WebSockets, tunnels, handlers that have run for too long, and streams of HTTP/2 whose peer takes nothing. If somebody
+//! waits again within a second, because that address began more, it is told 503 when it asks for more during the next second.
+//!
+//! Here is what is done in a turn; [`waiting`] has the places in line, [`share`] who may begin, [`victims`] who is let go of.
 
+mod share;
 mod victims;
 mod waiting;
 
@@ -44,15 +49,17 @@ use plimsoll_runtime::{Instant, Sleep, sleep_until};
 use plimsoll_slab::Key;
 
 use crate::closing::take_handler;
-use crate::connection::{Connection, Deadline};
+use crate::connection::{Connection, Deadline, MemoryWait};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::hungry::{Place, Want};
 use crate::server::Service;
+use crate::steps::REQUEST_ROOM_BYTES;
 
 pub(crate) use victims::STALLED_AFTER;
+pub(crate) use waiting::Grant;
 
 /// Somebody who has waited so long is a reason to let go of others,
 const WAIT_MAX: Duration = Duration::from_millis(250);
@@ -73,7 +80,7 @@ pub(crate) struct Relief {
     /// As whom connections wait in the pool; without a page for that, nobody does.
     tenant: Option<TenantKey>,
     /// The waiter of the connection whose turn it is.
-    reserve: Option<(Key, Reserve)>,
+    reserve: Option<(Place, Reserve)>,
     /// What it was granted.
     granted: Option<(Key, Permit)>,
     /// Since when somebody waits.
@@ -126,26 +133,27 @@ impl Relief {
             // One after the other.
             return Poll::Pending;
         }
-        if self.reserve.as_ref().is_none_or(|(key, _)| !core.is_hungry(*key)) {
-            // The one that waited is gone: its waiter goes first, so that the next is the only one.
+        let may_wait = |(place, _): &(Place, Reserve)| core.is_hungry(place.key) && core.may_be_served(place);
+        if !self.reserve.as_ref().is_some_and(may_wait) {
+            // The one that waited is gone, or leaves what is free to others: its waiter goes first, so that the next is the only one.
             self.reserve = None;
             self.reserve = core.first_hungry().and_then(|place| self.reserve(place));
         }
-        let Some((key, reserve)) = &mut self.reserve else { return Poll::Pending };
+        let Some((place, reserve)) = &mut self.reserve else { return Poll::Pending };
         let Poll::Ready(answer) = Pin::new(reserve).poll(cx) else { return Poll::Pending };
-        self.granted = answer.ok().map(|permit| (*key, permit));
+        self.granted = answer.ok().map(|permit| (place.key, permit));
         self.reserve = None;
         if self.granted.is_some() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    fn reserve(&self, place: Place) -> Option<(Key, Reserve)> {
+    fn reserve(&self, place: Place) -> Option<(Place, Reserve)> {
         let priority = match place.want {
             Want::Output => Priority::Output,
             Want::Body => Priority::Body,
             Want::Request => Priority::Head,
         };
         let footprint = Footprint::one((place.bytes as usize).min(HUNGER_BYTES_MAX));
-        Some((place.key, self.admission.reserve(footprint, priority, self.tenant?)))
+        Some((place, self.admission.reserve(footprint, priority, self.tenant?)))
     }
 
     /// Looks again at this time at the latest.
@@ -195,8 +203,9 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let now = plimsoll_runtime::now();
         if let Some((key, permit)) = self.relief.granted.take() {
-            self.feed(key, permit, now);
+            self.feed(key, Grant::Queued(permit), now);
         }
+        self.lend(now);
         if self.relief.kept_until.is_some_and(|until| until <= now) || core.kept_for.get().is_none() {
             self.relief.kept_until = None;
             core.unkeep();
@@ -254,20 +263,51 @@ impl<S: Service> Engine<S> {
         tracing::info!(holds, connections, "the memory level holds accepting back, or lets it go on");
     }
 
+    /// What was begun goes on, though nobody gives anything back; and an address that has nothing yet may begin something.
+    fn lend(&mut self, now: Instant) {
+        let core = Rc::clone(&self.core);
+        if core.kept_for.get().is_none()
+            && let Some(lease) = core.reserve.lend_progress()
+        {
+            match core.first_begun(lease.class().bytes()) {
+                Some(place) => {
+                    self.feed(place.key, Grant::Lent(Some(lease)), now);
+                    core.look_again();
+                }
+                None => core.reserve.repay_progress(lease),
+            }
+        }
+        if core.pool.kept_for_newcomers() >= REQUEST_ROOM_BYTES as u64
+            && let Some(place) = core.first_newcomer()
+        {
+            core.pool.for_newcomer(|| self.feed(place.key, Grant::Lent(None), now));
+            core.look_again();
+        }
+    }
+
     /// There is room for a connection that waited.
-    fn feed(&mut self, key: Key, mut permit: Permit, now: Instant) {
+    fn feed(&mut self, key: Key, mut grant: Grant, now: Instant) {
         let core = Rc::clone(&self.core);
         let Some(mut active) = core.take(key) else {
             core.served(key);
-            if let Some(permit) = self.feed_other(key, permit) {
-                core.keep_for(key, permit);
+            if let Some(grant) = self.feed_other(key, grant) {
+                core.keep_for(key, grant);
                 self.relief.kept_until = Some(now + HELD_STEP);
             }
             return;
         };
         core.served(key);
-        active.hungry = false;
+        active.memory = MemoryWait::None;
         active.grants = active.grants.saturating_add(1);
+        if active.reader.is_some() && active.wants_body() {
+            // Received now, into what was granted.
+            core.put(key, Connection::Active(active));
+            grant.release();
+            core.fed.set(Some(key));
+            self.readable(key);
+            core.fed.set(None);
+            return;
+        }
         let wakers = [active.writer.take(), active.reader.take()];
         let waits_in_handler = wakers.iter().any(Option::is_some);
         if waits_in_handler {
@@ -275,12 +315,12 @@ impl<S: Service> Engine<S> {
         }
         core.put(key, Connection::Active(active));
         if waits_in_handler {
-            core.keep_for(key, permit);
+            core.keep_for(key, grant);
             self.relief.kept_until = Some(now + HELD_STEP);
             wakers.into_iter().flatten().for_each(|waker| waker.wake());
         } else {
             // Free for this one, and granted to the next only when it has taken its part.
-            while permit.take(0).is_some() {}
+            grant.release();
             core.fed.set(Some(key));
             self.look_after(key);
             core.fed.set(None);
@@ -292,7 +332,11 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let Some(mut active) = core.take(key) else { return };
         core.sate(key);
-        active.hungry = false;
+        if active.waits_to_begin() {
+            active.memory = MemoryWait::TimedOut;
+            return self.drive(key, active, None);
+        }
+        active.memory = MemoryWait::None;
         core.shed_for_room(if active.handler.is_some() { Shed::Output } else { Shed::Body });
         if active.handler.is_none() && !active.output.is_empty() {
             // It has its answers, but for the end of them.
@@ -301,7 +345,7 @@ impl<S: Service> Engine<S> {
         }
         let _failed_before = active.exchange.request_failed();
         core.fail(&mut active, Failure::NO_ROOM);
-        (active.deadline, active.handler_until) = (Deadline::None, None);
+        (active.deadline, active.begun_at) = (Deadline::None, None);
         [active.writer.take(), active.reader.take()].into_iter().flatten().for_each(|waker| waker.wake());
         let handler = take_handler(&mut active);
         core.put(key, Connection::Active(active));

@@ -33,6 +33,16 @@ const RESERVE_BYTES_MAX: u64 = 1 << 20;
 /// and never more than this part of a low one.
 const LOW_SHARE_PART: u64 = 8;
 
+/// The progress reserve: one large lease, which is given to the pool when an answer or a body that was begun waits, and nothing comes free. It is made
+/// whole again before the next.
+/// It is [`progress_reserve_bytes`](crate::Config::progress_reserve_bytes) long, and a quarter of that below this share of a worker, in bytes.
+const LOW_SHARE: u64 = 2 << 20;
+
+/// Bytes of the progress reserve of a worker with this share of the line, where a server asks for so many.
+pub(crate) fn progress_bytes(line_share: u64, wanted: u32) -> u64 {
+    u64::from(wanted) / if line_share < LOW_SHARE { 4 } else { 1 }
+}
+
 /// Bytes of the reserve of a worker with this share of the line.
 pub(crate) fn bytes(line_share: u64) -> u64 {
     (line_share / SHARE_PART).clamp(RESERVE_BYTES_MIN, RESERVE_BYTES_MAX).min(line_share / LOW_SHARE_PART)
@@ -41,6 +51,8 @@ pub(crate) fn bytes(line_share: u64) -> u64 {
 /// See the module.
 pub(crate) struct AnswerReserve {
     pool: Pool,
+    progress_class: Option<Class>,
+    progress: RefCell<Option<Lease>>,
     /// Never longer than its capacity.
     leases: RefCell<Vec<Lease>>,
     _charge: Option<Charge>,
@@ -48,25 +60,61 @@ pub(crate) struct AnswerReserve {
 
 impl AnswerReserve {
     /// A reserve for a worker with this share of the line, in bytes. Filled as far as there is memory.
-    pub(crate) fn new(pool: &Pool, line_share: u64) -> Self {
+    pub(crate) fn new(pool: &Pool, line_share: u64, progress_bytes: u32) -> Self {
         let count = bytes(line_share) as usize / CLASS.bytes();
         let charge = pool.charge(Kind::Fixed, (count * size_of::<Lease>()) as u64).ok();
         let leases = Vec::with_capacity(if charge.is_some() { count } else { 0 });
-        let reserve = Self { pool: pool.clone(), leases: RefCell::new(leases), _charge: charge };
+        let progress_bytes = self::progress_bytes(line_share, progress_bytes) as usize;
+        let progress_class = Some(progress_bytes).filter(|bytes| *bytes > 0).and_then(Class::for_len);
+        let reserve = Self {
+            pool: pool.clone(),
+            progress_class,
+            progress: RefCell::default(),
+            leases: RefCell::new(leases),
+            _charge: charge,
+        };
         reserve.restock();
         reserve
     }
 
     pub(crate) fn is_full(&self) -> bool {
+        self.has_all_leases() && (self.has_progress() || self.progress_class.is_none())
+    }
+
+    fn has_all_leases(&self) -> bool {
         let leases = self.leases.borrow();
         leases.len() == leases.capacity()
     }
 
-    /// Puts back what was taken, as far as there is memory.
+    /// Whether the progress reserve is whole.
+    pub(crate) fn has_progress(&self) -> bool {
+        self.progress.borrow().is_some()
+    }
+
+    /// Lends the progress reserve.
+    pub(crate) fn lend_progress(&self) -> Option<Lease> {
+        self.progress.borrow_mut().take()
+    }
+
+    /// Takes it back: nobody needed it.
+    pub(crate) fn repay_progress(&self, lease: Lease) {
+        *self.progress.borrow_mut() = Some(lease);
+    }
+
+    /// Puts back what was taken, as far as there is memory, before anything is kept for newcomers: these are for what was begun.
     pub(crate) fn restock(&self) {
-        while !self.is_full() {
-            let Ok(lease) = self.pool.try_acquire_class(CLASS, Kind::Fixed) else { break };
+        self.pool.for_newcomer(|| self.fill());
+    }
+
+    fn fill(&self) {
+        while !self.has_all_leases() {
+            let Ok(lease) = self.pool.try_acquire_class(CLASS, Kind::Fixed) else { return };
             self.leases.borrow_mut().push(lease);
+        }
+        if !self.has_progress()
+            && let Some(class) = self.progress_class
+        {
+            *self.progress.borrow_mut() = self.pool.try_acquire_class(class, Kind::Fixed).ok();
         }
     }
 
@@ -75,9 +123,14 @@ impl AnswerReserve {
         self.leases.borrow_mut().pop()
     }
 
+    /// The same for so many bytes.
+    pub(crate) fn take_for(&self, bytes: usize) -> Option<Lease> {
+        if bytes <= CLASS.bytes() { self.take() } else { None }
+    }
+
     /// Takes a lease back.
     pub(crate) fn put_back(&self, mut lease: Lease) {
-        if lease.class() != CLASS || self.is_full() {
+        if lease.class() != CLASS || self.has_all_leases() {
             return;
         }
         lease.clear();
@@ -116,7 +169,7 @@ impl Core {
     }
 
     /// A lease of the answer reserve for an exchange whose output before that has left.
-    fn reserve_for(&self, key: Key, active: &mut Active) -> Option<Lease> {
+    pub(crate) fn reserve_for(&self, key: Key, active: &mut Active) -> Option<Lease> {
         let mut table = self.table.borrow_mut();
         if table.is_sending(key) {
             return None;

@@ -10,7 +10,7 @@ use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Kind, OverBudget};
 use plimsoll_slab::Key;
 
-use crate::connection::{Active, Connection, Deadline};
+use crate::connection::{Active, Connection, Deadline, MemoryWait};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
@@ -40,7 +40,7 @@ impl<S: Service> Engine<S> {
         let next = active.exchange.next();
         let is_last = matches!(next, Next::Close { .. } | Next::Upgraded) && active.handler.is_none();
         let ends = active.closing || is_last;
-        if !active.hungry
+        if !active.is_queued()
             && active.output.has_room(COPY_BYTES_MAX, core.config.output_bytes_max)
             && let Some(writer) = active.writer.take()
         {
@@ -68,7 +68,7 @@ impl<S: Service> Engine<S> {
             match flushed.and_then(|()| arm(&core, table, key, &active, next)) {
                 Ok(()) => After::Stay,
                 Err(_) if active.closing => After::Shed,
-                Err(_) if active.hungry => After::Stay,
+                Err(_) if active.is_queued() => After::Stay,
                 Err(over) => After::Starve(over),
             }
         };
@@ -140,12 +140,12 @@ fn arm(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active, ne
             Ok(())
         }
         // What would come has no place.
-        _ if active.hungry && active.handler.is_none() => {
+        _ if active.is_queued() && active.handler.is_none() => {
             table.unwatch(key);
             Ok(())
         }
-        _ if active.hungry && !active.half_closed => table.watch(key),
-        _ if active.hungry => {
+        _ if active.is_queued() && !active.half_closed => table.watch(key),
+        _ if active.is_queued() => {
             table.unwatch(key);
             Ok(())
         }
@@ -185,6 +185,10 @@ fn receive_body(core: &Core, table: &mut Table<Connection>, key: Key, active: &A
     if table.is_receiving(key) {
         return Ok(());
     }
+    if core.holds_back() {
+        // What has no room stays in the socket.
+        return table.await_readable(key);
+    }
     let cap = receive::cap(core.level());
     if active.receive.several(active.decoder.contiguous(), cap).is_some() {
         return table.await_readable(key);
@@ -203,7 +207,7 @@ pub(crate) const PEER_LOOK: Duration = Duration::from_secs(1);
 /// for others.
 fn schedule(core: &Core, table: &mut Table<Connection>, key: Key, active: &mut Active, sends: bool) {
     let deadline = match active.exchange.request() {
-        _ if active.hungry => Deadline::Room,
+        _ if active.is_queued() => Deadline::Room,
         _ if sends => Deadline::Send,
         _ if active.awaits_proxy => Deadline::Proxy,
         _ if active.reader.is_some() => Deadline::Body,
@@ -229,10 +233,13 @@ fn schedule(core: &Core, table: &mut Table<Connection>, key: Key, active: &mut A
         Deadline::Body => Some(active.patience.wait(now)),
         Deadline::Proxy => Some(config.proxy_header_timeout),
         Deadline::Send => Some(config.send_timeout),
+        Deadline::Room if active.waits_to_begin() && active.memory == MemoryWait::Queued => {
+            Some(config.admission_timeout)
+        }
         Deadline::Room => Some(config.memory_timeout),
         Deadline::Peer => Some(PEER_LOOK),
     };
-    match after.map(|after| active.due_after(after, now)).or_else(|| active.handler_left(now)) {
+    match after.map(|after| active.due_after(after, now, config)).or_else(|| active.handler_left(now, config)) {
         Some(after) => table.schedule(key, after),
         None => table.unschedule(key),
     }

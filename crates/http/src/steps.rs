@@ -13,7 +13,7 @@ use plimsoll_runtime::{Kind, Lease, OverBudget};
 use plimsoll_slab::Key;
 
 use crate::config::Http2;
-use crate::connection::{Active, Connection, Deadline};
+use crate::connection::{Active, Connection, Deadline, EXCHANGE_BYTES, MemoryWait};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
@@ -198,7 +198,7 @@ impl<S: Service> Engine<S> {
         active.writer = None;
         active.half_closed = false;
         active.method = Method::GET;
-        active.handler_until = None;
+        (active.begun_at, active.seat) = (None, None);
         (active.upgrade, active.websocket) = (None, None);
         active.grants = 0;
         (active.parts, active.trailers) = (None, None);
@@ -212,7 +212,7 @@ impl<S: Service> Engine<S> {
         let room = !output.has_tail() && output.gathered_bytes() < self.core.gather_bytes_max();
         let is_held_back = is_batch_full(&self.core, active) || self.core.holds_back();
         let waits = is_held_back && (!output.is_empty() || self.core.table.borrow().is_sending(key));
-        room && !waits && !active.closing && !active.hungry
+        room && !waits && !active.closing && !active.is_queued()
     }
 
     /// Looks for the header that says on whose behalf the proxy connects. A connection without one is closed without an answer.
@@ -300,14 +300,23 @@ impl<S: Service> Engine<S> {
         let is_scarce = self.core.level() >= Level::Yellow || self.core.is_starving();
         if is_scarce && !self.has_room(key) {
             active.method = parsed.method.clone();
-            return Step::Wait(self.wait_for_room(key, active));
+            return if self.may_wait_to_begin(key, &mut active, body.is_some()) {
+                Step::Wait(active)
+            } else {
+                let end = found.end;
+                let active = self.refuse_request(key, active, &view, body.is_some());
+                source.consume(end);
+                Step::On(active)
+            };
         }
         let before = active.exchange;
         if self.begin(key, &mut active, &view, body).is_err() {
             return Step::Wait(self.put_off(key, active, before));
         }
+        active.memory = MemoryWait::None;
         let number = active.requests;
         self.core.put(key, Connection::Active(active));
+        let used_before = self.core.used_before();
         let core = Rc::clone(&self.core);
         let answered = self.retried(key, |engine| {
             let ticket = Ticket::new(&core, key, number);
@@ -323,8 +332,8 @@ impl<S: Service> Engine<S> {
             Answered::Ready => {}
             Answered::Pending(handler) => {
                 active.handler = Some(handler);
-                let timeout = core.config.handler_timeout;
-                active.handler_until = timeout.map(|timeout| plimsoll_runtime::now() + timeout);
+                active.begun_at = Some(plimsoll_runtime::now());
+                active.seat = core.take_seat(key, EXCHANGE_BYTES, used_before);
             }
             Answered::NoRoom => return Step::Wait(self.put_off(key, active, before)),
         }
@@ -422,9 +431,13 @@ impl<S: Service> Engine<S> {
 
     /// Whether a request may be begun as far as memory goes: nobody else waits for it, and there is some.
     pub(crate) fn has_room(&mut self, key: Key) -> bool {
-        let overtakes = self.core.is_starving() && self.core.fed.get() != Some(key);
+        let overtakes = self.core.is_starving()
+            && self.core.fed.get() != Some(key)
+            && !self.core.is_newcomer(key)
+            && self.core.first_hungry().is_some();
         let room = |engine: &mut Self| engine.core.pool.try_acquire(REQUEST_ROOM_BYTES, Kind::Buffers).map(drop);
-        !overtakes && !self.core.is_heavy(key) && self.retried(key, room).is_ok()
+        let may_begin = self.core.may_hold_more(key) && !self.core.is_heavy(key);
+        !overtakes && may_begin && self.retried(key, room).is_ok()
     }
 
     /// Has a request wait for room as if it had not been looked at yet.
@@ -438,11 +451,45 @@ impl<S: Service> Engine<S> {
     }
 
     fn wait_for_room(&self, key: Key, mut active: PoolBox<Active>) -> PoolBox<Active> {
-        let refused =
-            self.core.is_heavy(key) || self.core.starve(key, &mut active, Want::Request, REQUEST_ROOM_BYTES).is_err();
-        if refused {
+        if !self.may_wait_to_begin(key, &mut active, false) {
             let _failed_before = active.exchange.request_failed();
             return self.no_room(active);
+        }
+        active
+    }
+
+    /// Whether a request waits for room from now on: for longer if it brings a body. One that has waited does not wait again.
+    fn may_wait_to_begin(&self, key: Key, active: &mut Active, has_body: bool) -> bool {
+        let may_wait = active.memory != MemoryWait::TimedOut && !self.core.is_heavy(key);
+        let waits = may_wait && self.core.starve(key, active, Want::Request, REQUEST_ROOM_BYTES).is_ok();
+        if waits && has_body {
+            active.memory = MemoryWait::QueuedUpload;
+        }
+        waits
+    }
+
+    /// Answers a request for which there is no room, without having begun it. Its connection lives, unless a body would have to be read.
+    fn refuse_request(
+        &self,
+        key: Key,
+        mut active: PoolBox<Active>,
+        view: &RequestView<'_>,
+        has_body: bool,
+    ) -> PoolBox<Active> {
+        let parsed = view.request();
+        let received = active.exchange.head_received(parsed);
+        debug_assert!(received.is_ok(), "a head was due");
+        if has_body {
+            active.exchange.close_after();
+        }
+        self.core.shed_for_room(Shed::Queue);
+        active.memory = MemoryWait::None;
+        active.requests = active.requests.wrapping_add(1);
+        (active.method, active.version, active.sent_bytes) = (parsed.method.clone(), parsed.version, 0);
+        active.decoder = BodyDecoder::new(parsed.framing, &self.core.config.limits);
+        self.note_line(key, &mut active, view.head());
+        if self.core.refuse(key, &mut active).is_err() {
+            self.core.fail(&mut active, Failure::NO_ROOM);
         }
         active
     }

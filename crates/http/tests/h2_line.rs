@@ -91,11 +91,16 @@ async fn send_at_the_line(clients: &mut [Client], bytes: &[u8]) -> Result<Vec<Le
     Ok(held)
 }
 
+/// Nothing is lent to what was begun: without memory it waits.
+fn lends_nothing() -> Config {
+    Config { progress_reserve_bytes: 0, ..Config::default() }
+}
+
 #[test]
 fn what_comes_for_streams_at_the_line_waits_in_the_socket() {
     on_each("bodies at the line", async || {
         let gate = Arc::new(AtomicBool::new(false));
-        let server = serve(Config::default(), gated(&gate))?;
+        let server = serve(lends_nothing(), gated(&gate))?;
         let mut clients = Vec::new();
         for _ in 0..CLIENTS {
             let mut client = Client::connect(server.address, &[]).await?;
@@ -121,7 +126,7 @@ fn what_comes_for_streams_at_the_line_waits_in_the_socket() {
 fn what_comes_for_a_parked_connection_at_the_line_waits_in_the_socket() {
     on_each("requests at the line", async || {
         let gate = Arc::new(AtomicBool::new(true));
-        let server = serve(Config::default(), gated(&gate))?;
+        let server = serve(lends_nothing(), gated(&gate))?;
         let mut clients = Vec::new();
         for _ in 0..CLIENTS {
             let mut client = Client::connect(server.address, &[]).await?;
@@ -148,7 +153,7 @@ fn what_comes_for_a_parked_connection_at_the_line_waits_in_the_socket() {
 fn a_client_that_goes_away_at_the_line_is_forgotten() {
     on_each("gone at the line", async || {
         let gate = Arc::new(AtomicBool::new(false));
-        let server = serve(Config::default(), gated(&gate))?;
+        let server = serve(lends_nothing(), gated(&gate))?;
         let mut client = Client::connect(server.address, &[]).await?;
         client.send(&[request(1, "POST", "/body", &[], 0), get(3, "/quick")].concat()).await?;
         assert_eq!(client.body(3).await?, b"quick");
@@ -210,7 +215,7 @@ fn all_are_served(name: &str, addresses: &'static [(&'static str, usize)]) {
     in_simulation(name, async || {
         let crowds: Arc<Vec<Crowd>> = Arc::new(addresses.iter().map(|_| Crowd::default()).collect());
         let theirs = Arc::clone(&crowds);
-        let config = Config { proxy_protocol: ProxyProtocol::Required, ..Config::default() };
+        let config = Config { proxy_protocol: ProxyProtocol::Required, ..lends_nothing() };
         let server = serve(config, move |req: Request| {
             let crowds = Arc::clone(&theirs);
             async move {
@@ -264,7 +269,7 @@ fn whoever_lost_a_place_in_line_to_another_address_is_served_in_the_end() {
 fn a_body_that_has_found_room_is_not_told_that_there_was_none() {
     in_simulation("only one is told", async || {
         let gate = Arc::new(AtomicBool::new(false));
-        let config = Config { memory_timeout: Duration::from_secs(2), ..Config::default() };
+        let config = Config { memory_timeout: Duration::from_secs(2), ..lends_nothing() };
         let server = serve(config, gated(&gate))?;
         let mut client = Client::connect(server.address, &[]).await?;
         client.send(&[get(1, "/wait/6000"), request(3, "POST", "/body", &[], 0)].concat()).await?;

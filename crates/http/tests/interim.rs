@@ -70,6 +70,11 @@ async fn found<T: Copy + PartialEq>(look: impl Fn() -> T, none: T) -> T {
     look()
 }
 
+/// Nothing is lent to what was begun: without memory it waits.
+fn lends_nothing() -> Config {
+    Config { progress_reserve_bytes: 0, ..Config::default() }
+}
+
 #[test]
 fn they_leave_before_their_answer_and_behind_those_before_it() {
     on_each("order", async || {
@@ -396,7 +401,7 @@ fn they_wait_for_memory() {
     on_each("at the line", async || {
         let count = Arc::new(AtomicU32::new(0));
         let given_back = Arc::clone(&count);
-        let server = serve(Config::default(), move |req| hungry(req, Arc::clone(&given_back)))?;
+        let server = serve(lends_nothing(), move |req| hungry(req, Arc::clone(&given_back)))?;
         let request = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
         let answer = talk(server.address, &[request], None).await?;
         assert!(answer.starts_with("HTTP/1.1 103 Early Hints\r\nx-hint: at the line\r\nx-long: vvv"), "{answer:.200}");
@@ -416,7 +421,7 @@ fn they_wait_for_memory() {
 #[test]
 fn without_memory_for_long_the_request_is_told() {
     on_each("never fed", async || {
-        let config = Config { memory_timeout: Duration::from_millis(300), ..Config::default() };
+        let config = Config { memory_timeout: Duration::from_millis(300), ..lends_nothing() };
         let count = Arc::new(AtomicU32::new(0));
         let given_back = Arc::clone(&count);
         let server = serve(config, move |req| hungry(req, Arc::clone(&given_back)))?;

@@ -16,7 +16,7 @@ use plimsoll_http::{Config, Error, Request, Response, Server, StatusCode};
 use plimsoll_runtime::{Budget, MemoryLimit, plan, sleep, spawn};
 
 use rig::memory::fill;
-use rig::threads::{PATIENCE, connect, serve_until, under_line};
+use rig::threads::{PATIENCE, connect, serve_until, under_line_for_all};
 
 const LINE: MemoryLimit = MemoryLimit::mib(4);
 
@@ -127,7 +127,7 @@ async fn answer(mut req: Request, stage: Arc<Stage>) -> Result<Response, Error> 
 
 /// Runs clients in a thread of their own against a server of each driver.
 fn on_each(name: &str, config: &Config, clients: fn(SocketAddr, &Stage)) {
-    under_line(name, LINE, async |runtime| {
+    under_line_for_all(name, LINE, async |runtime| {
         let (wanted, held) = (AtomicBool::new(false), AtomicBool::new(false));
         let stage = Arc::new(Stage { wanted, held, budget: Arc::clone(runtime.budget()) });
         let holding = spawn(hold(Arc::clone(&stage)))?;
@@ -173,9 +173,14 @@ fn request(path: &str, body: usize) -> Vec<u8> {
     [head.as_bytes(), &vec![b'b'; body]].concat()
 }
 
+/// Nothing is lent to what was begun: without memory it waits.
+fn lends_nothing() -> Config {
+    Config { progress_reserve_bytes: 0, ..Config::default() }
+}
+
 #[test]
 fn a_request_waits_until_there_is_room() {
-    on_each("a request", &Config::default(), |address, stage| {
+    on_each("a request", &lends_nothing(), |address, stage| {
         let mut client = connect(address);
         assert!(ask(&mut client, &request("/", 0), "fine").starts_with("HTTP/1.1 200 "));
         stage.want(true);
@@ -190,7 +195,7 @@ fn a_request_waits_until_there_is_room() {
 
 #[test]
 fn a_request_whose_head_came_in_parts_waits_and_keeps_its_body() {
-    on_each("a head in parts", &Config::default(), |address, stage| {
+    on_each("a head in parts", &lends_nothing(), |address, stage| {
         let mut client = connect(address);
         // In one segment: when the first is answered, the beginning of the second has been looked at.
         let begun = [&request("/", 0)[..], b"POST /body HTTP/1.1\r\nHost: h\r\nConte"].concat();
@@ -208,7 +213,7 @@ fn a_request_whose_head_came_in_parts_waits_and_keeps_its_body() {
 
 #[test]
 fn an_answer_waits_until_there_is_room() {
-    on_each("an answer", &Config::default(), |address, stage| {
+    on_each("an answer", &lends_nothing(), |address, stage| {
         let mut client = connect(address);
         client.write_all(&request("/answer", 0)).expect("it is sent");
         stage.until_red();
@@ -220,13 +225,13 @@ fn an_answer_waits_until_there_is_room() {
 
 #[test]
 fn small_answers_need_no_memory() {
-    on_each("small answers", &Config::default(), |address, stage| {
+    on_each("small answers", &lends_nothing(), |address, stage| {
         let mut client = connect(address);
         let answer = ask(&mut client, &request("/small", 0), &"s".repeat(2_000));
         assert_eq!(answer.matches("HTTP/1.1 103 ").count(), 2, "{answer}");
         assert!(answer.contains("HTTP/1.1 200 ") && stage.is_held(), "{answer}");
     });
-    on_each("small pieces", &Config::default(), |address, stage| {
+    on_each("small pieces", &lends_nothing(), |address, stage| {
         let mut client = connect(address);
         let answer = ask(&mut client, &request("/small-pieces", 0), "\r\n0\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 ") && stage.is_held(), "{answer:.200}");
@@ -236,7 +241,7 @@ fn small_answers_need_no_memory() {
 
 #[test]
 fn a_piece_of_an_answer_waits_until_there_is_room() {
-    on_each("pieces", &Config::default(), |address, stage| {
+    on_each("pieces", &lends_nothing(), |address, stage| {
         let mut client = connect(address);
         client.write_all(&request("/pieces", 0)).expect("it is sent");
         stage.until_red();
@@ -250,7 +255,7 @@ fn a_piece_of_an_answer_waits_until_there_is_room() {
 
 #[test]
 fn connections_wait_outside_while_the_container_has_no_room_for_their_sockets() {
-    under_line("no room for sockets", LINE, async |runtime| {
+    under_line_for_all("no room for sockets", LINE, async |runtime| {
         // With the line, and the 20 % that are for others, there is room for three and a half connections.
         let one = plan::kernel_per_connection(runtime.driver().kind);
         runtime.budget().set_container_bytes((LINE.as_bytes() + 3 * one + one / 2) * 10 / 8);
@@ -276,7 +281,7 @@ fn connections_wait_outside_while_the_container_has_no_room_for_their_sockets() 
 
 #[test]
 fn a_wait_that_is_too_long_ends_with_a_503() {
-    let config = Config { memory_timeout: Duration::from_millis(500), ..Config::default() };
+    let config = Config { memory_timeout: Duration::from_millis(500), ..lends_nothing() };
     on_each("too long a wait", &config, |address, stage| {
         let mut client = connect(address);
         assert!(ask(&mut client, &request("/", 0), "fine").starts_with("HTTP/1.1 200 "));

@@ -70,10 +70,15 @@ async fn fill_late(client: &mut Client) -> Result<Vec<Lease>> {
     Ok(held)
 }
 
+/// Nothing is lent to what was begun: without memory it waits.
+fn lends_nothing() -> Config {
+    Config { progress_reserve_bytes: 0, ..Config::default() }
+}
+
 #[test]
 fn a_message_that_comes_at_the_line_waits() {
     on_each("a short message at the line", async || {
-        let running = start(Config::default())?;
+        let running = start(lends_nothing())?;
         for form in FORMS {
             let mut client = open(running.address, form).await?;
             let held = fill().await;
@@ -93,7 +98,7 @@ fn a_message_that_comes_at_the_line_waits() {
 #[test]
 fn a_long_message_waits_in_its_socket() {
     on_each("a long message at the line", async || {
-        let running = start(Config::default())?;
+        let running = start(lends_nothing())?;
         for form in FORMS {
             let mut client = open(running.address, form).await?;
             let held = fill_late(&mut client).await?;
@@ -110,7 +115,7 @@ fn a_long_message_waits_in_its_socket() {
 #[test]
 fn a_message_that_waits_for_too_long_ends_its_connection_with_a_word() {
     on_each("a message at the line, for too long", async || {
-        let running = start(Config { memory_timeout: Duration::from_millis(500), ..Config::default() })?;
+        let running = start(Config { memory_timeout: Duration::from_millis(500), ..lends_nothing() })?;
         let mut client = open(running.address, "/called").await?;
         let held = fill_late(&mut client).await?;
         say(&mut client, 5_000).await?;
@@ -127,7 +132,7 @@ fn a_message_that_waits_for_too_long_ends_its_connection_with_a_word() {
 #[test]
 fn what_has_no_place_to_wait_in_is_told_so() {
     on_each("too much at the line", async || {
-        let running = start(Config::default())?;
+        let running = start(lends_nothing())?;
         let mut client = open(running.address, "/called").await?;
         let held = fill().await;
         say(&mut client, 5_000).await?;
@@ -143,7 +148,7 @@ fn what_has_no_place_to_wait_in_is_told_so() {
 #[test]
 fn a_peer_that_is_gone_is_noticed_beside_a_message_that_nobody_takes() {
     on_each("a message that is not taken", async || {
-        let running = serve(Config::default(), |request: Request| {
+        let running = serve(lends_nothing(), |request: Request| {
             let config = WebSocketConfig { ping_interval: Some(Duration::from_millis(250)), ..Default::default() };
             core::future::ready(request.upgrade_websocket(&config, |mut socket| async move {
                 sleep(Duration::from_secs(4)).await;

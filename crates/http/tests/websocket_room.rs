@@ -34,6 +34,11 @@ async fn read_all(client: &mut Client) -> Result<(Vec<usize>, Option<(CloseCode,
     }
 }
 
+/// Nothing is lent to what was begun: without memory it waits.
+fn lends_nothing() -> Config {
+    Config { progress_reserve_bytes: 0, ..Config::default() }
+}
+
 #[test]
 fn what_came_before_the_peers_end_reaches_a_slow_task() {
     on_each("a slow task", async || {
@@ -118,7 +123,7 @@ fn late(bytes: usize) -> impl Fn(Request) -> core::future::Ready<core::result::R
 fn a_message_waits_for_memory() {
     in_simulation("a message waits", async || {
         for bytes in [100, 5_000, 100_000] {
-            let running = serve(Config::default(), late(bytes))?;
+            let running = serve(lends_nothing(), late(bytes))?;
             let mut client = Client::open(running.address, "/").await?;
             let held = fill(1);
             sleep(Duration::from_secs(3)).await;
@@ -139,7 +144,7 @@ fn a_message_waits_for_memory() {
 #[test]
 fn a_message_that_waits_for_too_long_ends_its_connection_with_a_word() {
     in_simulation("a message waits in vain", async || {
-        let running = serve(Config::default(), late(100))?;
+        let running = serve(lends_nothing(), late(100))?;
         let mut client = Client::open(running.address, "/").await?;
         let held = fill(1);
         sleep(Duration::from_secs(12)).await;
@@ -405,7 +410,7 @@ fn a_message_that_waited_for_memory_has_the_time_of_a_send_for_the_socket() {
     in_simulation("a full socket after a wait", async || {
         const LONG: usize = 3 << 20;
         for reads in [true, false] {
-            let running = serve(Config::default(), late(LONG))?;
+            let running = serve(lends_nothing(), late(LONG))?;
             let mut client = Client::open(running.address, "/").await?;
             // Room for the message's head, and none for its pieces: the socket is filled without.
             let held = fill_but(&[64, 512, 1_024]);

@@ -146,7 +146,7 @@ impl<S: Service> Engine<S> {
             }
             // A window that came where nothing can be kept is used at once: it needs no memory.
             let is_silent = output.spare_bytes() < STEP_BYTES_MAX && codec.is_silent_next(source.rest());
-            if !is_silent && make(output, hunger, &core.pool, STEP_BYTES_MAX).is_err() {
+            if !is_silent && make(output, hunger, &core, STEP_BYTES_MAX).is_err() {
                 return Turn::Over;
             }
             if !is_refused {
@@ -176,7 +176,7 @@ impl<S: Service> Engine<S> {
                     http2.since.frame = None;
                 }
                 if ::core::mem::take(&mut is_refused) {
-                    core.shed_for_room(Shed::Head);
+                    core.note_refused();
                 }
             }
             match event {
@@ -262,6 +262,14 @@ impl<S: Service> Engine<S> {
         }
         let is_over = http2.codec.live_streams() == 0 && http2.codec.is_going_away();
         let mut table = core.table.borrow_mut();
+        if !core.reserve.is_full() && !table.is_sending(key) && !http2.output.is_empty() {
+            // It may be of the answer reserve, which serves the next when the socket takes all at once.
+            if let Some(lease) = http2.output.send_now(&mut table, key) {
+                core.reserve.put_back(lease);
+                http2.codec.output_sent();
+                core.list_http2(key, &mut http2);
+            }
+        }
         let mut flushed = http2.output.flush(&core.pool, &mut table, key);
         if flushed.is_err() && http2.output.flush_now(&mut table, key) {
             // The socket has taken all of it at once: as after a send.

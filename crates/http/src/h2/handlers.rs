@@ -70,7 +70,7 @@ impl Core {
                 Incoming::Body => {}
             }
             if exchange.expects && exchange.response == Outgoing::Head {
-                if make(parts.output, parts.hunger, &self.pool, head_bytes_max(Fields::NONE)).is_err() {
+                if make(parts.output, parts.hunger, self, head_bytes_max(Fields::NONE)).is_err() {
                     (exchange.reader, exchange.starved) = (Some(cx.waker().clone()), true);
                     return Ok(None);
                 }
@@ -185,7 +185,7 @@ impl Core {
                 return Ok(true);
             }
             let has_left = exchange.rest().is_empty();
-            if !has_left || make(parts.output, parts.hunger, &self.pool, head_bytes_max(trailers)).is_err() {
+            if !has_left || make(parts.output, parts.hunger, self, head_bytes_max(trailers)).is_err() {
                 (exchange.writer, exchange.starved) = (Some(cx.waker().clone()), has_left);
                 return Ok(false);
             }
@@ -281,7 +281,7 @@ impl Core {
             shrink_window(parts.codec, exchange);
             // Without its body it has nothing to send: the end of that would look like the end of a whole answer.
             parts.codec.set_waiting(stream, false, &mut parts.storage);
-            if make(parts.output, parts.hunger, &self.pool, END_BYTES_MAX).is_err() {
+            if make(parts.output, parts.hunger, self, END_BYTES_MAX).is_err() {
                 // Told when its slot is given free.
                 return None;
             }

@@ -40,7 +40,7 @@ impl Core {
                 (exchange.writer, parts.untold.interims) = (Some(cx.waker().clone()), true);
                 return Ok(false);
             }
-            if make(parts.output, parts.hunger, &self.pool, head_bytes_max(response.fields())).is_err() {
+            if make(parts.output, parts.hunger, self, head_bytes_max(response.fields())).is_err() {
                 (exchange.writer, exchange.starved) = (Some(cx.waker().clone()), true);
                 return Ok(false);
             }

@@ -68,7 +68,7 @@ impl Core {
         }
         // Room first: what was encoded cannot be taken back, as the peer's table of HPACK would not be ours any more.
         let with_text = if fits { FRAME_HEADER_BYTES + text_bytes } else { 0 };
-        make(parts.output, parts.hunger, &self.pool, head_bytes_max(fields) + with_text)?;
+        make(parts.output, parts.hunger, self, head_bytes_max(fields) + with_text)?;
         let body = ::core::mem::take(response.body_mut());
         let head = head.fields(response.fields());
         let text = if ends { &[] } else { body.as_slice() };
@@ -141,7 +141,7 @@ impl Core {
         if bytes == 0 && rest > 0 {
             return false;
         }
-        if make(parts.output, parts.hunger, &self.pool, FRAME_HEADER_BYTES + bytes).is_err() {
+        if make(parts.output, parts.hunger, self, FRAME_HEADER_BYTES + bytes).is_err() {
             return false;
         }
         let ends = exchange.finished && bytes == rest;
@@ -233,7 +233,7 @@ impl Core {
         let waiting = ::core::mem::replace(response, Response::streamed());
         match self.pool.try_boxed(waiting, Kind::Codec) {
             Ok(answer) => {
-                (exchange.answer, exchange.handler_until) = (Some(answer), None);
+                (exchange.answer, exchange.begun_at) = (Some(answer), None);
                 *parts.answers += 1;
                 Ok(())
             }
@@ -270,7 +270,7 @@ impl Core {
             }
         }
         if let Some(exchange) = find(parts.exchanges, stream) {
-            exchange.handler_until = None;
+            exchange.begun_at = None;
         }
         self.end_if_done(parts, stream);
         Ok(())
@@ -312,7 +312,7 @@ impl Core {
 
     /// Resets a stream whose handler is gone, and frees its slot. Without room to say so, the peer is told later.
     pub(super) fn break_off(&self, parts: &mut Parts<'_>, stream: StreamKey, code: ErrorCode) {
-        if make(parts.output, parts.hunger, &self.pool, END_BYTES_MAX).is_err() {
+        if make(parts.output, parts.hunger, self, END_BYTES_MAX).is_err() {
             return self.end_later(parts, stream, Ending::Reset(code));
         }
         let mut out = Growing(parts.output, &self.pool);
@@ -365,7 +365,7 @@ impl Core {
     }
 
     pub(super) fn free(&self, parts: &mut Parts<'_>, stream: StreamKey) {
-        if make(parts.output, parts.hunger, &self.pool, END_BYTES_MAX).is_err() {
+        if make(parts.output, parts.hunger, self, END_BYTES_MAX).is_err() {
             return self.end_later(parts, stream, Ending::Free);
         }
         if let Some(exchange) = find(parts.exchanges, stream) {

@@ -13,6 +13,7 @@
 
 use std::rc::{Rc, Weak};
 
+use plimsoll_codec::h1::RequestState;
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::memory::{self, Level};
 use plimsoll_runtime::net::Table;
@@ -70,7 +71,12 @@ impl Core {
         let (places, to) = (table.places(), from.saturating_add(LOOKS_MAX));
         for place in from..places.min(to) {
             let Some(key) = table.key_at(place) else { continue };
-            if matches!(table.get(key), Some(Connection::Http2(_))) && table.is_receiving(key) {
+            let recalls = match table.get(key) {
+                Some(Connection::Http2(_)) => true,
+                Some(Connection::Active(active)) => active.exchange.request() == RequestState::Body,
+                _ => false,
+            };
+            if recalls && table.is_receiving(key) {
                 table.cancel_receive(key);
             }
         }
@@ -102,7 +108,7 @@ impl<S: Service> Engine<S> {
         };
         http2.hunger.unread = true;
         if http2.codec.live_streams() > 0 {
-            http2.hunger.note_over(Want::Output, &over);
+            http2.hunger.note_over(Want::Body, &over);
         } else {
             http2.hunger.note(Want::Request, REQUEST_ROOM_BYTES);
         }
@@ -115,6 +121,11 @@ impl<S: Service> Engine<S> {
             && let Some(http2) = self.core.take_http2(key)
         {
             return self.settle_http2(key, http2, plimsoll_runtime::now());
+        }
+        if errno == Errno::CANCELED
+            && let Some(active) = self.core.take(key)
+        {
+            return self.drive(key, active, None);
         }
         self.close(key);
     }

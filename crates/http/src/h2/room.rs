@@ -4,7 +4,7 @@
 //! happened yet, and
 //!
 //! * an answer, its trailers or an informational response stay with their handler, which is woken when there is room;
-//! * a new stream waits if its connection has no other, and is refused else (REFUSED_STREAM, so that the client may send it again): the frames
+//! * a new stream waits if its connection has no other, and is refused else (503 with Retry-After): the frames
 //!   behind it may be what lets the other streams go on;
 //! * the end of a stream, and windows, are told later; nothing of that stream is kept but its slot;
 //! * no further frame is looked at, as it may want an answer; and while memory is short nothing is received for which there is no place:
@@ -19,9 +19,8 @@
 use std::rc::Rc;
 
 use plimsoll_codec::h2::{Connection as Codec, FRAME_HEADER_BYTES, Limits, STEP_OUTPUT_BYTES_MAX, StreamKey};
-use plimsoll_pool::Permit;
 use plimsoll_runtime::memory::Level;
-use plimsoll_runtime::{Instant, Lease, OverBudget, Pool};
+use plimsoll_runtime::{Instant, Lease, OverBudget};
 use plimsoll_slab::Key;
 
 use super::output::Growing;
@@ -35,7 +34,7 @@ use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::hungry::Want;
 use crate::output::Output;
-use crate::relief::STALLED_AFTER;
+use crate::relief::{Grant, STALLED_AFTER};
 use crate::response::Body;
 use crate::server::Service;
 use crate::steps::Source;
@@ -83,14 +82,33 @@ pub(super) fn offered(level: Level) -> Level {
     level.max(Level::Yellow)
 }
 
-/// Makes room in the output, or has the connection wait for it.
-#[inline]
-pub(super) fn make(output: &mut Output, hunger: &mut Hunger, pool: &Pool, bytes: usize) -> Result<(), OverBudget> {
+/// Makes room in the output, of the answer reserve if the pool has none, or has the connection wait for it.
+#[inline(always)]
+pub(super) fn make(output: &mut Output, hunger: &mut Hunger, core: &Core, bytes: usize) -> Result<(), OverBudget> {
     // Nearly always: several times for each request.
     if output.spare_bytes() >= bytes {
         return Ok(());
     }
-    output.reserve(pool, bytes).inspect_err(|over| hunger.note_over(Want::Output, over))
+    output.reserve(&core.pool, bytes).or_else(|over| lend(output, hunger, core, bytes, over))
+}
+
+/// There is no room in the pool.
+#[cold]
+fn lend(
+    output: &mut Output,
+    hunger: &mut Hunger,
+    core: &Core,
+    bytes: usize,
+    over: OverBudget,
+) -> Result<(), OverBudget> {
+    if output.is_empty()
+        && let Some(lease) = core.reserve.take_for(bytes)
+    {
+        output.lend(lease);
+        return Ok(());
+    }
+    hunger.note_over(Want::Output, &over);
+    Err(over)
 }
 
 impl Hunger {
@@ -168,7 +186,7 @@ impl Core {
 
     /// Tells the peer to open no more streams; without room, later.
     pub(super) fn say_farewell(&self, http2: &mut Http2) {
-        if make(&mut http2.output, &mut http2.hunger, &self.pool, FAREWELL_BYTES_MAX).is_err() {
+        if make(&mut http2.output, &mut http2.hunger, self, FAREWELL_BYTES_MAX).is_err() {
             http2.untold.farewell = true;
             return;
         }
@@ -194,7 +212,7 @@ impl Core {
         *parts.answers -= u16::from(exchange.answer.take().is_some());
         (exchange.running, exchange.held, exchange.is_reset) = (false, false, true);
         (exchange.body, exchange.body_sent, exchange.received) = (Body::Empty, 0, None);
-        (exchange.blocked_since, exchange.drain_until, exchange.handler_until) = (None, None, None);
+        (exchange.blocked_since, exchange.drain_until, exchange.begun_at) = (None, None, None);
         exchange.patience.pause(plimsoll_runtime::now());
         exchange.starved = false;
         exchange.wake();
@@ -216,7 +234,7 @@ impl Core {
 
     /// Ends an answer whose body has left.
     pub(super) fn put_end(&self, parts: &mut Parts<'_>, stream: StreamKey) {
-        if make(parts.output, parts.hunger, &self.pool, FRAME_HEADER_BYTES).is_err() {
+        if make(parts.output, parts.hunger, self, FRAME_HEADER_BYTES).is_err() {
             return self.end_later(parts, stream, Ending::Finish);
         }
         let Some(exchange) = find(parts.exchanges, stream) else { return };
@@ -403,12 +421,12 @@ impl<S: Service> Engine<S> {
     }
 
     /// There is room for a connection that is not of HTTP/1.
-    pub(crate) fn feed_other(&mut self, key: Key, mut permit: Permit) -> Option<Permit> {
+    pub(crate) fn feed_other(&mut self, key: Key, mut grant: Grant) -> Option<Grant> {
         let core = Rc::clone(&self.core);
         if core.wake_fed(key) {
-            return Some(permit);
+            return Some(grant);
         }
-        while permit.take(0).is_some() {}
+        grant.release();
         core.fed.set(Some(key));
         self.look_after(key);
         core.fed.set(None);

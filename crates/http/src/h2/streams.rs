@@ -12,6 +12,7 @@ use plimsoll_runtime::{Instant, JoinHandle, Kind, Lease, OverBudget, Pool};
 
 use super::window::Grown;
 use crate::core::Core;
+use crate::crowd::Seat;
 use crate::patience::Patience;
 use crate::response::{Body, Response};
 
@@ -54,7 +55,10 @@ pub(crate) struct Exchange {
     pub(super) due: Option<u64>,
     /// Pieces of work that the handler said must be finished.
     pub(super) must_finish: u32,
-    pub(super) handler_until: Option<Instant>,
+    /// When the handler was begun that is pending.
+    pub(super) begun_at: Option<Instant>,
+    /// What its address is blamed for, while memory is short.
+    pub(super) seat: Option<Seat>,
     /// Since when the peer's windows let nothing of the body go; bytes that they let go move it on.
     pub(super) blocked_since: Option<Instant>,
     /// How long the handler still waits for the peer.
@@ -128,7 +132,8 @@ impl Exchange {
             body_sent: 0,
             due: None,
             must_finish: 0,
-            handler_until: None,
+            begun_at: None,
+            seat: None,
             blocked_since: None,
             patience: Patience::full(body_timeout),
             window: None,
@@ -151,7 +156,7 @@ impl Exchange {
         (self.running, self.held, self.expects) = (true, false, head.expect_continue);
         (self.is_reset, self.finished, self.ending, self.starved) = (false, false, None, false);
         (self.body_sent, self.due, self.must_finish) = (0, None, 0);
-        (self.handler_until, self.blocked_since, self.drain_until) = (None, None, None);
+        (self.begun_at, self.blocked_since, self.drain_until) = (None, None, None);
         (self.patience, self.taken_bytes) = (Patience::full(body_timeout), 0);
         (self.dropped_bytes, self.peer, self.status, self.sent_bytes) = (0, None, None, 0);
     }
@@ -160,7 +165,7 @@ impl Exchange {
     pub(super) fn clear(&mut self) {
         (self.handler, self.reader, self.writer, self.received, self.answer, self.line) =
             (None, None, None, None, None, None);
-        (self.body, self.window, self.trailers) = (Body::Empty, None, None);
+        (self.body, self.window, self.trailers, self.seat) = (Body::Empty, None, None, None);
     }
 
     /// What is to be sent of the body.

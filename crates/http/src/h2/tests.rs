@@ -120,7 +120,7 @@ fn the_end_of_an_answer_is_not_due_any_more_when_its_peer_has_reset_the_stream()
         find(http2.slots.parts().1, stream).expect("its handler runs").must_finish = 1;
         // All of it has left.
         http2.output = Output::default();
-        let held = fill(1);
+        let held = (fill(1), Vec::from_iter(::core::iter::from_fn(|| core.reserve.take())));
         core.with_parts(&mut http2, |parts| core.put_end(parts, stream));
         assert_eq!(exchange(&mut http2, stream), (Some(Ending::Finish), false), "there is no room for its end");
         assert!(matches!(receive(core, &mut http2, RESET), Event::Reset { .. }));

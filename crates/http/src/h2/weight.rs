@@ -11,8 +11,10 @@ use plimsoll_slab::Key;
 
 use super::streams::{Exchange, Group, Incoming, Outgoing, Slots, find};
 use super::{HTTP2_PARKED_BYTES, Http2, STREAM_BYTES, TABLES_BYTES, Tables};
+use crate::config::Config;
 use crate::core::Core;
 use crate::counters::Shed;
+use crate::crowd::Seat;
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::relief::STALLED_AFTER;
@@ -38,6 +40,21 @@ impl Http2 {
         HTTP2_PARKED_BYTES + tables + slots + input + self.output.held_bytes() + of_streams
     }
 
+    /// Of these, what may be had back while others wait: of streams, what is not protected any more; of a connection without streams, all.
+    pub(crate) fn sheddable_bytes(&self, now: Instant, config: &Config) -> usize {
+        if !self.has_exchanges() {
+            return self.held_bytes();
+        }
+        let exchanges = self.slots.exchanges().iter().flatten();
+        exchanges.filter(|exchange| exchange.may_go(now, config)).map(|exchange| exchange.held_bytes()).sum()
+    }
+
+    /// Where it is counted what running handlers hold.
+    pub(crate) fn running_seats(&mut self) -> impl Iterator<Item = &mut Option<Seat>> {
+        let exchanges = self.slots.parts().1.iter_mut().flatten();
+        exchanges.filter(|exchange| exchange.running).map(|exchange| &mut exchange.seat)
+    }
+
     /// Whether it has streams that are worked on.
     pub(crate) fn has_exchanges(&self) -> bool {
         self.slots.exchanges().iter().any(Option::is_some)
@@ -50,11 +67,6 @@ impl Http2 {
         self.next_due(core).map(|(until, _)| until.since(now))
     }
 
-    /// Whether it waits for memory, and so is not read, while it has streams that wait for windows of its peer.
-    pub(crate) fn waits_for_itself(&self) -> bool {
-        self.hunger.wanted > 0 && self.slots.exchanges().iter().flatten().any(|exchange| exchange.waits_for_window())
-    }
-
     /// Whether its peer has had so much time to take something of the output, and took nothing.
     pub(crate) fn is_stalled(&self, now: Instant, after: Duration) -> bool {
         self.since.sending.is_some_and(|since| now.since(since) >= after)
@@ -62,9 +74,12 @@ impl Http2 {
 }
 
 impl Exchange {
-    /// Whether its answer could go on if its peer opened a window.
-    pub(crate) fn waits_for_window(&self) -> bool {
-        self.blocked_since.is_some()
+    /// Whether it may be let go of while others wait: its handler runs for longer than what was begun is protected, its peer's windows have let nothing
+    /// of its answer go for a while, or it is a tunnel.
+    pub(crate) fn may_go(&self, now: Instant, config: &Config) -> bool {
+        let is_past = |since: Option<Instant>, after| since.is_some_and(|since| now.since(since) > after);
+        let is_overstay = self.running && is_past(self.begun_at, config.begun_protection);
+        self.held || is_overstay || is_past(self.blocked_since, STALLED_AFTER)
     }
 
     /// Bytes of the pool that it holds; 0 while its handler must finish.

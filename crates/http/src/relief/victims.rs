@@ -12,7 +12,6 @@ use crate::config::Config;
 use crate::connection::{Connection, Deadline, EXCHANGE_BYTES};
 use crate::counters::Shed;
 use crate::engine::Engine;
-use crate::h2::Exchange;
 use crate::server::Service;
 
 /// Connections looked at in one turn at most.
@@ -51,10 +50,16 @@ impl<S: Service> Engine<S> {
 
     /// Lets go of some connections, but not of `keep`; whether of any.
     pub(super) fn make_room(&mut self, keep: Option<Key>) -> bool {
-        // A request that waits for room is worth a look at everybody.
+        if keep.is_some() && self.core.has_looked.get() {
+            return false;
+        }
+        // A request that waits for room is worth a look at everybody, once a turn.
         let places = self.core.table.borrow().places();
         let looks = if keep.is_some() { places } else { places.min(LOOKS_MAX) };
-        self.let_go_of(Victim::IncompleteHead, looks, keep) || self.let_go_of(Victim::StalledOutput, looks, keep)
+        let found =
+            self.let_go_of(Victim::IncompleteHead, looks, keep) || self.let_go_of(Victim::StalledOutput, looks, keep);
+        self.core.has_looked.set(keep.is_some() && !found);
+        found
     }
 
     /// Looks at so many places for connections of a sort and lets go of them; whether of any.
@@ -94,10 +99,7 @@ impl<S: Service> Engine<S> {
         let Some(heavy) = self.heaviest() else { return };
         // What the peer does not take first, though it cannot be told: an answer has begun.
         let unread = self.let_go_of_host(heavy, true, &mut excess);
-        let mut others = self.let_go_of_host(heavy, false, &mut excess);
-        if unread + others == 0 {
-            others = self.free_who_waits_for_itself(wanted);
-        }
+        let others = self.let_go_of_host(heavy, false, &mut excess);
         if unread + others == 0 {
             return;
         }
@@ -131,7 +133,7 @@ impl<S: Service> Engine<S> {
                 let table = core.table.borrow();
                 let key = table.key_at(place);
                 let key = key.filter(|key| !spares_hungry || !core.is_hungry(*key));
-                key.map(|key| (key, held_bytes(&table, key), table.is_sending(key)))
+                key.map(|key| (key, held_bytes(&table, key, &core.config), table.is_sending(key)))
             };
             let Some((key, bytes @ 1.., is_unread)) = found else { continue };
             if (only_unread && !is_unread) || core.host_of(key) != host {
@@ -143,33 +145,14 @@ impl<S: Service> Engine<S> {
         let_go
     }
 
-    /// A connection of HTTP/2 that waits for memory is not read, and so are not the windows that its own streams wait for to give theirs back: it would
-    /// wait for itself until its time is over. The newest of those streams go, of one such connection; how many connections that were.
-    fn free_who_waits_for_itself(&mut self, wanted: u64) -> u32 {
-        let core = Rc::clone(&self.core);
-        let places = core.table.borrow().places();
-        for place in (0..places).rev() {
-            let found = {
-                let table = core.table.borrow();
-                let waits =
-                    |key: &Key| matches!(table.get(*key), Some(Connection::Http2(one)) if one.waits_for_itself());
-                table.key_at(place).filter(waits)
-            };
-            let Some(http2) = found.and_then(|key| core.take_http2(key)) else { continue };
-            let key = found.expect("it was taken");
-            if self.give_up_streams(key, http2, wanted, Exchange::waits_for_window) > 0 {
-                return 1;
-            }
-        }
-        0
-    }
-
     /// Lets go of a connection that holds so many bytes, or of enough of its streams; how many bytes that frees.
     pub(crate) fn let_go_of_one(&mut self, key: Key, is_unread: bool, bytes: u64, excess: u64) -> u64 {
         if let Some(http2) = self.core.take_http2(key) {
             let is_stalled = is_unread && http2.is_stalled(plimsoll_runtime::now(), STALLED_AFTER);
             if !is_stalled && http2.has_exchanges() {
-                return self.give_up_streams(key, http2, excess, |_| true);
+                let now = plimsoll_runtime::now();
+                let core = Rc::clone(&self.core);
+                return self.give_up_streams(key, http2, excess, |exchange| exchange.may_go(now, &core.config));
             }
             self.end_without_room(key, http2, Shed::Output);
             if is_unread && !is_stalled {
@@ -195,7 +178,7 @@ impl<S: Service> Engine<S> {
         for place in 0..places {
             let key = core.table.borrow().key_at(place);
             let Some(key) = key else { continue };
-            let mut bytes = held_bytes(&core.table.borrow(), key);
+            let mut bytes = held_bytes(&core.table.borrow(), key, &core.config);
             if bytes == 0 {
                 continue;
             }
@@ -218,12 +201,12 @@ impl<S: Service> Engine<S> {
 }
 
 /// Bytes of the pool that a connection could give back; 0 for one that may not be let go of.
-fn held_bytes(table: &Table<Connection>, key: Key) -> u64 {
+fn held_bytes(table: &Table<Connection>, key: Key, config: &Config) -> u64 {
     let own = match table.get(key) {
-        Some(Connection::Active(active)) if active.must_finish == 0 => {
+        Some(Connection::Active(active)) if active.is_overstay(plimsoll_runtime::now(), config) => {
             EXCHANGE_BYTES + active.input_bytes() + active.output.held_bytes()
         }
-        Some(Connection::Http2(http2)) => http2.held_bytes(),
+        Some(Connection::Http2(http2)) => http2.sheddable_bytes(plimsoll_runtime::now(), config),
         Some(Connection::WebSocket(socket)) => socket.held_bytes(),
         _ => 0,
     };

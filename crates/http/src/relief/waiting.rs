@@ -7,11 +7,28 @@ use plimsoll_runtime::Lease;
 use plimsoll_slab::Key;
 
 use super::HUNGER_BYTES_MAX;
-use crate::connection::{Active, Connection};
+use crate::connection::{Active, Connection, MemoryWait};
 use crate::core::Core;
 use crate::hungry::{Place, TooMany, Want};
 use crate::larder;
 use crate::peers;
+
+/// Memory for one that waited. It is free for that one when it is [released](Self::release), and what waits in the pool gets none before this is dropped.
+pub(crate) enum Grant {
+    /// Of its turn in the pool's queue.
+    Queued(Permit),
+    /// Of the progress reserve, or `None` of what is kept for newcomers.
+    Lent(Option<Lease>),
+}
+
+impl Grant {
+    pub(crate) fn release(&mut self) {
+        match self {
+            Self::Queued(permit) => while permit.take(0).is_some() {},
+            Self::Lent(lease) => drop(lease.take()),
+        }
+    }
+}
 
 impl Core {
     /// Whether anybody waits for room.
@@ -21,7 +38,7 @@ impl Core {
 
     pub(super) fn is_hungry(&self, key: Key) -> bool {
         match self.table.borrow().get(key) {
-            Some(Connection::Active(active)) => active.hungry,
+            Some(Connection::Active(active)) => active.is_queued(),
             Some(Connection::Http2(http2)) => http2.hunger.waits,
             Some(Connection::WebSocket(socket)) => socket.is_hungry(),
             _ => false,
@@ -29,13 +46,34 @@ impl Core {
     }
 
     /// Whose turn it is. Those that are gone meanwhile are forgotten.
-    pub(super) fn first_hungry(&self) -> Option<Place> {
+    pub(crate) fn first_hungry(&self) -> Option<Place> {
         loop {
-            let first = self.hungry.borrow().first()?;
+            let first = self.hungry.borrow().first(|place| self.may_be_served(place))?;
             if self.is_hungry(first.key) {
                 return Some(first);
             }
             self.sate(first.key);
+        }
+    }
+
+    /// Whose turn it is of those that were begun and wait for no more than so many bytes.
+    pub(super) fn first_begun(&self, bytes_max: usize) -> Option<Place> {
+        let is_such = |place: &Place| place.want != Want::Request && place.bytes as usize <= bytes_max;
+        self.hungry.borrow().first(is_such).filter(|place| self.is_hungry(place.key))
+    }
+
+    /// Whose turn it is of those whose address has nothing that runs.
+    pub(super) fn first_newcomer(&self) -> Option<Place> {
+        let is_such = |place: &Place| place.want == Want::Request && self.crowd.held_bytes(place.host) == 0;
+        self.hungry.borrow().first(is_such).filter(|place| self.is_hungry(place.key))
+    }
+
+    /// Whether it may be the turn of who waits at a place: a request whose address holds too much lets others pass.
+    pub(super) fn may_be_served(&self, place: &Place) -> bool {
+        match place.want {
+            _ if !self.is_weighed() => true,
+            Want::Request => self.may_host_hold_more(place.host),
+            Want::Body | Want::Output => true,
         }
     }
 
@@ -48,9 +86,10 @@ impl Core {
 
     /// What an exchange waited for has been done without: its place is not for the next one.
     pub(crate) fn wait_no_longer(&self, key: Key, active: &mut Active) {
-        if ::core::mem::take(&mut active.hungry) {
+        if active.is_queued() {
             self.sate(key);
         }
+        active.memory = MemoryWait::None;
     }
 
     /// Whether a connection has a place among those that wait; another may have taken it.
@@ -77,7 +116,10 @@ impl Core {
     ///
     /// [`TooMany`] wait, or it would be too much.
     pub(crate) fn starve(&self, key: Key, active: &mut Active, want: Want, bytes: usize) -> Result<(), TooMany> {
-        self.starve_as(key, &mut active.hungry, active.grants, want, bytes)
+        let mut waits = active.is_queued();
+        self.starve_as(key, &mut waits, active.grants, want, bytes)?;
+        active.memory = MemoryWait::Queued;
+        Ok(())
     }
 
     /// The same for a connection of any sort: whether it waits, and how often it was granted room already.
@@ -136,9 +178,9 @@ impl Core {
     }
 
     /// Keeps memory for the handler of a connection, until its next turn.
-    pub(super) fn keep_for(&self, key: Key, permit: Permit) {
+    pub(super) fn keep_for(&self, key: Key, grant: Grant) {
         self.kept_for.set(Some(key));
-        let before = self.kept.borrow_mut().replace(permit);
+        let before = self.kept.borrow_mut().replace(grant);
         drop(before);
     }
 
@@ -149,7 +191,7 @@ impl Core {
 
     /// Room for the head of one that waits for memory.
     pub(crate) fn spare_head(&self, key: Key, active: &Active, head: &[u8]) -> Option<Lease> {
-        let may = active.hungry && active.handler.is_none() && self.may_spare(key, larder::PER_HOST_MAX + 1);
+        let may = active.is_queued() && active.handler.is_none() && self.may_spare(key, larder::PER_HOST_MAX + 1);
         if may { self.larder.head(head) } else { None }
     }
 

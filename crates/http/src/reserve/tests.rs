@@ -26,7 +26,7 @@ fn count(reserve: &AnswerReserve) -> usize {
 #[test]
 fn at_the_line_there_is_room_and_it_comes_back() {
     let pool = pool(MemoryLimit::mib(8));
-    let reserve = AnswerReserve::new(&pool, 8 << 20);
+    let reserve = AnswerReserve::new(&pool, 8 << 20, 65_536);
     let all = (8 << 20) / 64 / CLASS.bytes();
     assert_eq!(count(&reserve), all);
     let held = fill(&pool);
@@ -48,7 +48,7 @@ fn at_the_line_there_is_room_and_it_comes_back() {
 #[test]
 fn what_is_not_of_the_reserve_or_too_much_goes_to_the_pool() {
     let pool = pool(MemoryLimit::mib(8));
-    let reserve = AnswerReserve::new(&pool, 1 << 20);
+    let reserve = AnswerReserve::new(&pool, 1 << 20, 65_536);
     let other = pool.try_acquire_class(CLASS, Kind::Buffers).expect("there is room");
     reserve.put_back(other);
     assert_eq!(count(&reserve), 16, "64 KiB at least");
@@ -61,6 +61,6 @@ fn what_is_not_of_the_reserve_or_too_much_goes_to_the_pool() {
 fn a_low_line_keeps_little_and_no_line_not_too_much() {
     let pool = pool(MemoryLimit::mib(2));
     assert_eq!(bytes(u64::MAX), 1 << 20);
-    assert_eq!(count(&AnswerReserve::new(&pool, 64 << 10)), 2);
-    assert_eq!(count(&AnswerReserve::new(&pool, 16 << 10)), 0);
+    assert_eq!(count(&AnswerReserve::new(&pool, 64 << 10, 65_536)), 2);
+    assert_eq!(count(&AnswerReserve::new(&pool, 16 << 10, 65_536)), 0);
 }

@@ -7,16 +7,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread;
 
-use plimsoll_runtime::{MemoryLimit, Result, Runtime, Spawner};
+use plimsoll_runtime::{DriverChoice, MemoryLimit, Result, Runtime, Spawner};
 
-use super::support::real_runtimes;
+use super::support::{real_runtimes, real_runtimes_of};
 
 /// So long a client waits for what must come, and no longer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs a scenario under a line. At its end the line was kept, nobody waits for memory, and nothing is left.
 pub(crate) fn under_line(name: &str, line: MemoryLimit, scenario: impl AsyncFn(&Runtime) -> Result<()>) {
-    for (choice, runtime) in real_runtimes(name, line) {
+    in_line(name, line, real_runtimes_of(name, Runtime::builder().memory(line)), scenario);
+}
+
+/// The same, with nothing that is kept for newcomers: what a test takes is all there is.
+pub(crate) fn under_line_for_all(name: &str, line: MemoryLimit, scenario: impl AsyncFn(&Runtime) -> Result<()>) {
+    in_line(name, line, real_runtimes(name, line), scenario);
+}
+
+fn in_line(
+    name: &str,
+    line: MemoryLimit,
+    runtimes: impl Iterator<Item = (DriverChoice, Runtime)>,
+    scenario: impl AsyncFn(&Runtime) -> Result<()>,
+) {
+    for (choice, runtime) in runtimes {
         runtime.block_on(scenario(&runtime)).unwrap_or_else(|error| panic!("{name} on {choice:?}: {error}"));
         let budget = Arc::clone(runtime.budget());
         assert!(budget.peak() <= line.as_bytes(), "{name} on {choice:?}: {} bytes at the peak", budget.peak());

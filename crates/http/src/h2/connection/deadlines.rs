@@ -175,12 +175,16 @@ impl Http2 {
 /// When a stream's time is up.
 fn stream_due(core: &Core, exchange: &Exchange) -> Option<Instant> {
     let blocked = exchange.blocked_since.map(|since| since + core.config.send_timeout);
-    [blocked, exchange.patience.until(), handler_until(exchange), exchange.drain_until].into_iter().flatten().min()
+    [blocked, exchange.patience.until(), handler_until(core, exchange), exchange.drain_until]
+        .into_iter()
+        .flatten()
+        .min()
 }
 
 /// When a handler's time is up. One that has answered is not timed any more, though its body or its tunnel goes on.
-fn handler_until(exchange: &Exchange) -> Option<Instant> {
-    exchange.handler_until.filter(|_| exchange.running)
+fn handler_until(core: &Core, exchange: &Exchange) -> Option<Instant> {
+    let begun_at = exchange.begun_at.filter(|_| exchange.running)?;
+    Some(begun_at + core.config.handler_timeout?)
 }
 
 /// Ends what takes too long, stream by stream.
@@ -204,8 +208,8 @@ fn overdue_streams(core: &Core, http2: &mut Http2, now: Instant) {
                 core.free(parts, stream);
                 continue;
             }
-            if handler_until(exchange).is_some_and(|until| until <= now) {
-                exchange.handler_until = None;
+            if handler_until(core, exchange).is_some_and(|until| until <= now) {
+                exchange.begun_at = None;
                 if exchange.must_finish == 0 {
                     core.counters().shed(Shed::Timeout);
                     handlers.extend(exchange.handler.take());

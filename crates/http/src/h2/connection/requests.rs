@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::h2::room::NextStream;
 use crate::h2::streams::{Exchange, Incoming, find};
 use crate::h2::window::shrink_window;
-use crate::h2::{Decoding, Http2};
+use crate::h2::{Decoding, Http2, STREAM_BYTES};
 use crate::server::{Answered, Service};
 use crate::steps::Source;
 use crate::ticket::Ticket;
@@ -82,16 +82,18 @@ impl<S: Service> Engine<S> {
         }
         http2.slots.parts().1[usize::from(stream.slot)] = Some(exchange);
         core.put(key, Connection::Http2(http2));
+        let used_before = core.used_before();
         let ticket = Ticket::of_stream(&core, key, stream);
         let answered = core.as_current(key, || self.service.start(&core, &view, slots, ticket));
         let Some(mut http2) = core.take_http2(key) else { return false };
         match answered {
             Answered::Ready => {}
             Answered::Pending(handler) => {
+                let seat = core.take_seat(key, STREAM_BYTES, used_before);
                 if let Some(exchange) = http2.slots.exchange(stream).filter(|exchange| exchange.running) {
                     exchange.handler = Some(handler);
-                    let timeout = core.config.handler_timeout;
-                    exchange.handler_until = timeout.map(|timeout| plimsoll_runtime::now() + timeout);
+                    exchange.begun_at = Some(plimsoll_runtime::now());
+                    exchange.seat = seat;
                 }
             }
             Answered::NoRoom => {
@@ -105,6 +107,12 @@ impl<S: Service> Engine<S> {
 }
 
 impl Core {
+    /// A stream was answered 503 that was not begun.
+    pub(super) fn note_refused(&self) {
+        self.shed_for_room(Shed::Queue);
+        self.counters().response(503);
+    }
+
     /// Keeps the trailers of a request for its handler. Without room they are dropped, as anybody on the way may do (RFC 9110 6.5.1).
     pub(super) fn keep_trailers(&self, http2: &mut Http2, stream: StreamKey, scratch: &mut Decoding, fields: u16) {
         let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..], &mut scratch.repeat);

@@ -1,0 +1,93 @@
+//! Who may begin a request while memory is short: an address that holds much leaves room for others.
+
+use plimsoll_runtime::memory::Level;
+use plimsoll_slab::Key;
+
+use crate::connection::{Connection, EXCHANGE_BYTES};
+use crate::core::Core;
+use crate::crowd::Seat;
+use crate::h2::STREAM_BYTES;
+
+/// An address begins another request while it holds at most so many times what is free.
+const FREE_TIMES: u64 = 4;
+/// A head, and a handler's future with its task.
+const USUAL_BYTES: usize = 1_024;
+
+impl Core {
+    /// Whether it is counted what addresses hold.
+    pub(crate) fn is_weighed(&self) -> bool {
+        self.weighed.get()
+    }
+
+    /// At the beginning of a turn: what is free, and when memory comes to be short, what runs already. The level is that of the last millisecond, the
+    /// worker's own part is exact.
+    pub(crate) fn weigh(&self) {
+        let used = self.pool.used_bytes();
+        self.used_at.set(used);
+        let was_weighed = self.weighed.replace(self.level() > Level::Calm || used > self.line_share / 4 * 3);
+        if !self.is_weighed() {
+            return self.free_bytes.set(self.line_share / 4);
+        }
+        let budget = self.pool.budget();
+        self.free_bytes.set(budget.limit().as_bytes().saturating_sub(budget.in_use()) / self.workers());
+        if was_weighed {
+            return;
+        }
+        let places = self.table.borrow().places();
+        for place in 0..places {
+            let Some(key) = self.table.borrow().key_at(place) else { continue };
+            let host = self.host_of(key);
+            match self.table.borrow_mut().get_mut(key) {
+                Some(Connection::Active(active)) if active.handler.is_some() => {
+                    active.seat = Some(self.seat_of(host, EXCHANGE_BYTES + USUAL_BYTES));
+                }
+                Some(Connection::Http2(http2)) => {
+                    http2.running_seats().for_each(|seat| *seat = Some(self.seat_of(host, STREAM_BYTES + USUAL_BYTES)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What the pool has given out, to see what a request takes that is begun now; 0 while nothing is counted.
+    pub(crate) fn used_before(&self) -> u64 {
+        if self.is_weighed() { self.pool.used_bytes() } else { 0 }
+    }
+
+    /// Counts for its address what a request took that was begun: so many bytes for its exchange, and what has been given out since.
+    pub(crate) fn take_seat(&self, key: Key, exchange_bytes: usize, used_before: u64) -> Option<Seat> {
+        if used_before == 0 {
+            return None;
+        }
+        let bytes = self.pool.used_bytes().saturating_sub(used_before) as usize;
+        Some(self.seat_of(self.host_of(key), exchange_bytes + bytes))
+    }
+
+    fn seat_of(&self, host: u64, bytes: usize) -> Seat {
+        self.crowd.enter(host, bytes)
+    }
+
+    /// Whether a connection's address may begin another request.
+    pub(crate) fn may_hold_more(&self, key: Key) -> bool {
+        if !self.is_weighed() {
+            return true;
+        }
+        self.may_host_hold_more(self.host_of(key))
+    }
+
+    /// The same for an address, while it is counted.
+    pub(crate) fn may_host_hold_more(&self, host: u64) -> bool {
+        self.crowd.held_bytes(host) <= FREE_TIMES * self.free_now()
+    }
+
+    /// Whether a connection's address has nothing that runs, while memory is short: it may draw on what is kept for such.
+    pub(crate) fn is_newcomer(&self, key: Key) -> bool {
+        self.is_weighed() && self.crowd.held_bytes(self.host_of(key)) == 0
+    }
+
+    /// Free bytes of this worker's share; while memory is not short, at least.
+    fn free_now(&self) -> u64 {
+        let taken = self.pool.used_bytes().saturating_sub(self.used_at.get());
+        self.free_bytes.get().saturating_sub(taken)
+    }
+}
