@@ -144,6 +144,7 @@ impl Server {
 
     pub(crate) async fn serve_with<S: Service>(self, service: impl Fn() -> S + Clone + Send + 'static) -> Result<()> {
         self.config.validate()?;
+        tell_of_handlers(service().handler_bytes());
         let parts = (self.config, self.counters, Addresses::default(), self.log);
         self.listener.on_every_worker(move |listener| serve_here(listener, parts.clone(), service())).await
     }
@@ -178,10 +179,30 @@ pub(crate) enum Answered {
     NoRoom,
 }
 
+/// A handler's future that is larger takes more than all the rest of a request.
+const LARGE_HANDLER_BYTES: usize = 16 * 1_024;
+
+/// Says at the start what each handler that waits holds.
+fn tell_of_handlers(handler_bytes: usize) {
+    if handler_bytes > LARGE_HANDLER_BYTES {
+        tracing::warn!(
+            handler_bytes,
+            "each handler that waits holds so much: box what is large in it, and what it calls, or fewer fit the line"
+        );
+    } else {
+        tracing::debug!(handler_bytes, "each handler that waits holds so much");
+    }
+}
+
 /// What answers requests.
 pub(crate) trait Service: 'static {
     /// Starts on a request.
     fn start(&mut self, core: &Rc<Core>, view: &RequestView<'_>, slots: &[FieldSlot], ticket: Ticket) -> Answered;
+
+    /// Bytes of the future of a handler that is not ready at once.
+    fn handler_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// Async handlers. One cell for a handler's future is kept ready, so that one that is ready at once costs no allocation.
@@ -230,6 +251,10 @@ where
                 Answered::Ready
             }
         }
+    }
+
+    fn handler_bytes(&self) -> usize {
+        size_of::<F>()
     }
 }
 

@@ -6,17 +6,22 @@ mod rig;
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use std::sync::Once;
 
 use plimsoll_http::{Config, Error, Request, Response, StatusCode};
 use plimsoll_runtime::net::TcpStream;
+use plimsoll_runtime::sleep;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 
-use rig::{on_each, read, serve};
+use rig::{in_simulation, on_each, read, serve};
 
 static LINES: AtomicU64 = AtomicU64::new(0);
 static ANSWERS: AtomicU64 = AtomicU64::new(0);
+/// The most that a handler was warned to hold.
+static HANDLER_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Counts events about answers that cannot be sent.
 struct Log;
@@ -28,6 +33,9 @@ impl Visit for Answers {
         if field.name() == "answers" {
             LINES.fetch_add(1, Ordering::Relaxed);
             ANSWERS.fetch_add(value, Ordering::Relaxed);
+        }
+        if field.name() == "handler_bytes" {
+            HANDLER_BYTES.fetch_max(value, Ordering::Relaxed);
         }
     }
 
@@ -48,6 +56,9 @@ impl Subscriber for Log {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
+        if *event.metadata().level() > Level::WARN {
+            return;
+        }
         event.record(&mut Answers);
     }
 
@@ -56,10 +67,16 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
+/// Whatever is logged from now on is looked at.
+fn listen() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| tracing::subscriber::set_global_default(Log).expect("the only one"));
+}
+
 /// A handler with a mistake is no reason for a line with each request: the first is told of at once, the others at a rate, and at the end.
 #[test]
 fn answers_that_cannot_be_sent_are_told_of_seldom() {
-    tracing::subscriber::set_global_default(Log).expect("the only one");
+    listen();
     on_each("second answers", async || {
         LINES.store(0, Ordering::Relaxed);
         ANSWERS.store(0, Ordering::Relaxed);
@@ -79,5 +96,29 @@ fn answers_that_cannot_be_sent_are_told_of_seldom() {
         // The time between two lines is ten seconds.
         assert!(lines < 10, "{lines} lines");
         Ok(())
+    });
+}
+
+/// What each handler that waits holds is the largest part of a request, and nobody sees it: the start tells of it.
+#[test]
+fn a_large_handler_is_warned_of() {
+    listen();
+    in_simulation("large handlers", async || {
+        let small = serve(Config::default(), |_req: Request| async {
+            sleep(Duration::from_millis(1)).await;
+            Response::text("small")
+        })?;
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(HANDLER_BYTES.load(Ordering::Relaxed), 0, "nothing to warn of");
+        let large = serve(Config::default(), |_req: Request| async {
+            let table = [7_u8; 20_000];
+            sleep(Duration::from_millis(1)).await;
+            Response::text(table.len().to_string())
+        })?;
+        sleep(Duration::from_millis(1)).await;
+        let bytes = HANDLER_BYTES.load(Ordering::Relaxed);
+        assert!((20_000..100_000).contains(&bytes), "{bytes}");
+        small.stop().await?;
+        large.stop().await
     });
 }
