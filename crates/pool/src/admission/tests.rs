@@ -456,3 +456,15 @@ fn only_newcomers_draw_on_what_is_kept_for_them_and_it_is_filled_before_others_a
     admission.tick(now_ns + 1_000_000);
     assert!(poll_once(waits.as_mut()).is_ready());
 }
+
+#[test]
+fn the_reserve_is_made_whole_out_of_free_pages() {
+    let pool = Pool::new(&Budget::new(MemoryLimit::mib(2)), PoolConfig::default()).unwrap();
+    let mut held: Vec<Lease> =
+        core::iter::from_fn(|| pool.try_acquire(Class::K4.bytes(), Kind::Buffers).ok()).collect();
+    pool.credit().set_reserve(64 << 10);
+    assert!(!refill(&pool) && pool.credit().missing_reserve() > 0, "nothing is free");
+    held.truncate(held.len() - 64);
+    assert!(refill(&pool) && pool.credit().missing_reserve() == 0);
+    pool.credit().set_reserve(0);
+}

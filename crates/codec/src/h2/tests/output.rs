@@ -188,6 +188,31 @@ fn a_connection_may_offer_less_from_the_first_settings_on() {
     assert_eq!(more, usual, "never more than the limits");
 }
 
+/// Both tables go where they are told, and come back.
+#[test]
+fn a_connection_that_waits_needs_no_storage() {
+    // The authority enters the decoder's table, the type the encoder's.
+    let indexed = frame(1, 5, 1, b"\x82\x86\x84\x41\x01a");
+    let mut server = Server::new(&[indexed]);
+    assert_eq!(server.held.connection.packed_bytes(), ":authority".len() + "a".len() + 8);
+    server.head(key(1), b"content-type: text/html\r\n", true).expect("open");
+    let first = server.take_frames();
+    let packed_bytes = ":authority".len() + "a".len() + "content-type".len() + "text/html".len() + 2 * 8;
+    assert_eq!(server.held.connection.packed_bytes(), packed_bytes);
+    let mut packed = vec![0; packed_bytes];
+    let [decoder_table, encoder_table] = &mut server.held.tables;
+    server.held.connection.pack(decoder_table, encoder_table, &mut packed);
+    decoder_table.fill(0xee);
+    encoder_table.fill(0xee);
+    server.held.connection.unpack(&packed, decoder_table, encoder_table);
+    server.events.clear();
+    server.receive(&[frame(1, 5, 3, b"\x82\x86\x84\xbe")]);
+    assert!(matches!(server.events[..], [Event::Request { .. }]), "the reference is known");
+    server.head(key(3), b"content-type: text/html\r\n", true).expect("open");
+    let second = server.take_frames();
+    assert!(second[0].3.len() < first[0].3.len() && second[0].3.contains(&0xbe), "a reference");
+}
+
 #[test]
 fn heads_of_any_length_go_out_in_frames_of_the_usual_size() {
     let mut server = Server::new(&[get(1, "")]);
@@ -224,6 +249,26 @@ fn the_urgent_come_first_and_equals_take_turns() {
         }
     }
     assert_eq!(turns, [9, 9, 3, 5, 7, 3, 5, 1, 1]);
+}
+
+#[test]
+fn a_new_stream_takes_its_turn_behind_those_that_wait() {
+    let mut server = Server::new(&[get(1, "i"), get(3, "i")]);
+    let begin = |server: &mut Server, id| {
+        server.head(key(id), b"", false).expect("open");
+        server.with(|connection, storage, _| connection.set_waiting(key(id), true, storage));
+    };
+    let send = |server: &mut Server| {
+        let next = server.with(|connection, storage, _| connection.next_to_send(storage)).expect("all wait");
+        server.data(next, 1).expect("room");
+        next.id
+    };
+    begin(&mut server, 1);
+    begin(&mut server, 3);
+    assert_eq!([(); 3].map(|()| send(&mut server)), [1, 3, 1]);
+    server.receive(&[get(5, "i")]);
+    begin(&mut server, 5);
+    assert_eq!([(); 4].map(|()| send(&mut server)), [3, 1, 5, 3]);
 }
 
 #[test]

@@ -198,6 +198,7 @@ fn a_part_of_a_frame_is_told_from_a_whole_one() {
     for whole in [frame(6, 0, 0, &[7; 8]), frame(1, 5, 1, &fields), in_two] {
         let parts = (1..whole.len()).filter(|&end| server.connection.is_part_next(&whole[..end]));
         assert_eq!(parts.count(), whole.len() - 1);
+        assert!(!server.connection.is_part_next(&whole));
         assert!(!server.connection.is_part_next(&[&whole[..], &[0]].concat()), "another begins behind it");
     }
     // A body has a time of its own.

@@ -141,6 +141,16 @@ fn what_is_not_well_formed_is_refused_in_parts_too() {
     assert_eq!(Discarding::new().discard(&long, &[7_000]), Ok(()));
 }
 
+/// What a field is decoded to beyond its own bytes is its own, however many come at once.
+#[test]
+fn many_small_fields_are_no_excess() {
+    let (mut discarding, mut discard) = (Discarding::new(), Discard::new());
+    let (block, mut scratch) = (literal(0x40, b"a", b"b", false).repeat(200), vec![0; TABLE_BYTES]);
+    let Discarding { decoder, storage } = &mut discarding;
+    let done = decoder.discard(&mut discard, storage, &mut scratch, &block).expect("well formed");
+    assert_eq!((done.consumed, done.excess), (block.len(), 0));
+}
+
 /// The longest entry that the table can keep, in the longest codes, has to be there as a whole: it is.
 #[test]
 fn the_longest_entry_is_kept() {
