@@ -31,3 +31,18 @@ fn a_step_has_as_many_slots_as_it_says() {
         assert_eq!(segment.count().resident_units, shape.units_per_step);
     }
 }
+
+/// What is charged for a step before it is opened, less what is free after, is what the directory takes then.
+#[test]
+fn metadata_is_charged_to_the_byte() {
+    let mut segment = Segment::new(Class::K128);
+    let free_slots = u64::from(segment.shape.slots_per_step.div_ceil(64)) * 8 + ALLOCATION_BYTES;
+    let mut charged = 0;
+    for steps in 1..=200 {
+        let (before, free) = segment.next_step_bytes().expect("the range is long");
+        segment.open_step();
+        charged = charged + before - free;
+        let directory = segment.steps.capacity() * size_of::<Step>() + segment.sets.capacity() * size_of::<StepSets>();
+        assert_eq!(charged, steps * free_slots + directory as u64 + 2 * ALLOCATION_BYTES, "{steps} steps");
+    }
+}

@@ -556,6 +556,7 @@ mod bounds {
         server.head(super::key(1), &lines, false).expect("open");
         let len = server.held.out.len();
         assert!(len > lines.len() && len <= crate::h2::head_bytes_max(own), "{len} bytes");
+        assert!(crate::h2::head_bytes_max(own) < len + len / 32, "and not far from it");
     }
 
     proptest! {

@@ -314,6 +314,30 @@ fn a_full_output_is_said() {
     assert!(encoder.field(&mut [0; 4_096], b"etag", b"abc", Indexing::Without, &mut sink).is_err());
 }
 
+/// So that one field does not drive out what many responses have in common.
+#[test]
+fn no_field_takes_more_than_a_quarter_of_the_table() {
+    for (value_bytes, is_indexed) in [(1_023, true), (1_024, false)] {
+        let (mut encoder, mut storage) = (Encoder::new(4_096), [0; 4_096]);
+        let value = vec![b'v'; value_bytes];
+        encoder.field(&mut storage, b"x", &value, Indexing::Incremental, &mut Vec::new()).expect("room");
+        assert_eq!(encoder.table_bytes() > 0, is_indexed, "{value_bytes}");
+    }
+}
+
+#[test]
+fn a_status_of_the_static_table_is_one_byte() {
+    for code in 100..1_000 {
+        let mut block = Vec::new();
+        let status = StatusCode::from_u16(code).expect("three digits");
+        Encoder::new(4_096).status(status, &mut block).expect("room");
+        let known = [200, 204, 206, 304, 400, 404, 500].iter().position(|known| *known == code);
+        assert_eq!((block.len() == 1).then(|| block[0]), known.map(|at| 0x88 + at as u8), "{code}");
+        let fields = Reader::new(4_096).read(&block).expect("valid").expect("within the limits");
+        assert_eq!(fields, [(b":status".to_vec(), status.as_str().into())]);
+    }
+}
+
 #[test]
 fn a_static_name_is_found_at_its_first_entry() {
     use crate::hpack::static_table::{LEN, find_name, get};
