@@ -191,6 +191,15 @@ fn a_window_is_not_silent_while_an_update_of_ours_is_due() {
 }
 
 #[test]
+fn streams_that_were_given_up_are_those_from_the_first_to_the_last() {
+    let mut given_up = crate::h2::recent::GivenUp::NONE;
+    assert!([0, 1, u32::MAX].into_iter().all(|id| !given_up.has(id)));
+    given_up.note(9);
+    given_up.note(5);
+    assert_eq!([3, 5, 7, 9, 11].map(|id| given_up.has(id)), [false, true, true, true, false]);
+}
+
+#[test]
 fn a_part_of_a_frame_is_told_from_a_whole_one() {
     let server = begun();
     let fields = block(&GET);

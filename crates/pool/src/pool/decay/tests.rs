@@ -54,6 +54,18 @@ fn budget() -> Arc<Budget> {
 }
 
 #[test]
+fn an_owner_without_free_memory_is_not_woken() {
+    let budget = budget();
+    let mut bench = Bench::new(&budget);
+    let held = bench.take(Class::K4, 1);
+    let asked = bench.decay.tick(&bench.pool, MS, || panic!("nothing is to be done"));
+    assert_eq!((asked, bench.decay.next_deadline()), (0, None));
+    drop(held);
+    bench.tick();
+    assert!(bench.decay.next_deadline().is_some());
+}
+
+#[test]
 fn a_burst_is_gone_after_the_decay_time_though_nothing_happens() {
     let budget = budget();
     let mut bench = Bench::new(&budget);
