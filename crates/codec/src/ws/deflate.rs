@@ -71,8 +71,7 @@ impl Inflater {
             if status == Status::StreamEnd {
                 // A final block may be followed by others (RFC 7692 7.2.3.4). These cannot refer to what was before it: the window ends with it here.
                 self.stream.reset(false);
-            } else if written < piece.len() {
-                // It stops where the input or the room for output ends, or for ever.
+            } else if written < piece.len() && (input.is_empty() || (read == 0 && written == 0)) {
                 return if input.is_empty() { Ok(()) } else { Err(Error::WebSocketDeflateInvalid) };
             }
         }
