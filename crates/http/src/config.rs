@@ -67,7 +67,7 @@ pub struct Config {
     /// 10 s.
     pub begun_protection: Duration,
     /// The progress reserve: bytes that each worker keeps, and lends when an answer or a body that was begun waits for memory and nobody gives any
-    /// back; one piece at a time, and the next when it is whole again. At most 64 KiB, and a quarter of that where a worker's share of the line is below
+    /// back; one piece at a time, and the next when it is whole again. At most 64 KiB, and half of that where a worker's share of the line is below
     /// 2 MiB; 0 for none. Default 64 KiB.
     pub progress_reserve_bytes: u32,
     /// How long a connection that is closed on our side may go on sending, so that the peer sees the answer; anew for as long as the rest of its

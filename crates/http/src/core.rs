@@ -216,6 +216,7 @@ impl Core {
         self.has_looked.set(false);
         self.follow_ups.set(FOLLOW_UPS_MAX);
         self.tick();
+        self.weigh();
     }
 
     /// Whether a request that was read ahead may be begun in this turn: when many connections have more of them, those wait in turns for each
@@ -230,7 +231,6 @@ impl Core {
     pub(crate) fn tick(&self) {
         self.stopping.set(plimsoll_runtime::signal::is_stopping());
         self.level.set(self.pool.budget().level());
-        self.weigh();
         self.gather_bytes_max.set(self.share_of_output());
         let seconds = plimsoll_runtime::unix_seconds();
         if self.date.get().0 != seconds {

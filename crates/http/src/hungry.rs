@@ -111,19 +111,25 @@ impl Hungry {
         self.places.iter().filter(|place| place.host == host).count()
     }
 
-    /// Takes the last place from the host that has the most, if those are more than the places of `host` with one added: what was begun last and
-    /// would be served last.
-    pub(crate) fn displace_for(&mut self, host: u64) -> Option<Key> {
+    /// Takes a place for another: the last of a request that waits to be begun. For such a one itself, that of the host that has the most of them, if
+    /// those are more than the places of `host` with one added. What was begun keeps its place.
+    pub(crate) fn displace_for(&mut self, host: u64, want: Want) -> Option<Key> {
+        let is_request = |place: &&Place| place.want == Want::Request;
+        if want != Want::Request {
+            let key = self.places.iter().filter(is_request).max_by_key(|place| place.tag)?.key;
+            return self.remove(key).map(|place| place.key);
+        }
         let mut hosts = [0; HUNGRY_MAX];
-        let hosts = &mut hosts[..self.places.len()];
-        hosts.iter_mut().zip(&self.places).for_each(|(host, place)| *host = place.host);
+        let requests = self.places.iter().filter(is_request);
+        let count = hosts.iter_mut().zip(requests).map(|(host, place)| *host = place.host).count();
+        let hosts = &mut hosts[..count];
         hosts.sort_unstable();
         let most = hosts.chunk_by(|one, other| one == other).max_by_key(|run| run.len())?;
         if most.len() <= self.count_of(host) + 1 {
             return None;
         }
         let (of, last) = (most[0], |place: &&Place| place.tag);
-        let key = self.places.iter().filter(|place| place.host == of).max_by_key(last)?.key;
+        let key = self.places.iter().filter(is_request).filter(|place| place.host == of).max_by_key(last)?.key;
         self.remove(key).map(|place| place.key)
     }
 

@@ -69,6 +69,8 @@ const WAIT_AGAIN: Duration = Duration::from_millis(50);
 const OPEN_FOR: Duration = Duration::from_millis(50);
 /// How often it is looked whether accepting may go on.
 const HELD_STEP: Duration = Duration::from_millis(10);
+/// How soon something is lent again: one that finds no room all the same is not tried again and again in one moment.
+const LEND_STEP: Duration = Duration::from_millis(1);
 /// How long the address that held the most gets nothing more.
 const HEAVY_FOR: Duration = Duration::from_secs(1);
 /// A connection that was granted room, found none all the same, and would next need more than this, is refused.
@@ -272,16 +274,17 @@ impl<S: Service> Engine<S> {
             match core.first_begun(lease.class().bytes()) {
                 Some(place) => {
                     self.feed(place.key, Grant::Lent(Some(lease)), now);
-                    core.look_again();
+                    self.relief.check_at(now + LEND_STEP);
                 }
                 None => core.reserve.repay_progress(lease),
             }
         }
-        if core.pool.kept_for_newcomers() >= REQUEST_ROOM_BYTES as u64
+        if core.kept_for.get().is_none()
+            && core.pool.kept_for_newcomers() >= REQUEST_ROOM_BYTES as u64
             && let Some(place) = core.first_newcomer()
         {
             core.pool.for_newcomer(|| self.feed(place.key, Grant::Lent(None), now));
-            core.look_again();
+            self.relief.check_at(now + LEND_STEP);
         }
     }
 

@@ -35,12 +35,12 @@ const LOW_SHARE_PART: u64 = 8;
 
 /// The progress reserve: one large lease, which is given to the pool when an answer or a body that was begun waits, and nothing comes free. It is made
 /// whole again before the next.
-/// It is [`progress_reserve_bytes`](crate::Config::progress_reserve_bytes) long, and a quarter of that below this share of a worker, in bytes.
+/// It is [`progress_reserve_bytes`](crate::Config::progress_reserve_bytes) long, and half of that below this share of a worker, in bytes.
 const LOW_SHARE: u64 = 2 << 20;
 
 /// Bytes of the progress reserve of a worker with this share of the line, where a server asks for so many.
 pub(crate) fn progress_bytes(line_share: u64, wanted: u32) -> u64 {
-    u64::from(wanted) / if line_share < LOW_SHARE { 4 } else { 1 }
+    u64::from(wanted) / if line_share < LOW_SHARE { 2 } else { 1 }
 }
 
 /// Bytes of the reserve of a worker with this share of the line.
@@ -51,6 +51,8 @@ pub(crate) fn bytes(line_share: u64) -> u64 {
 /// See the module.
 pub(crate) struct AnswerReserve {
     pool: Pool,
+    /// What is kept for newcomers at the start.
+    newcomers_bytes: u64,
     progress_class: Option<Class>,
     progress: RefCell<Option<Lease>>,
     /// Never longer than its capacity.
@@ -68,6 +70,7 @@ impl AnswerReserve {
         let progress_class = Some(progress_bytes).filter(|bytes| *bytes > 0).and_then(Class::for_len);
         let reserve = Self {
             pool: pool.clone(),
+            newcomers_bytes: pool.kept_for_newcomers(),
             progress_class,
             progress: RefCell::default(),
             leases: RefCell::new(leases),
@@ -101,9 +104,13 @@ impl AnswerReserve {
         *self.progress.borrow_mut() = Some(lease);
     }
 
-    /// Puts back what was taken, as far as there is memory, before anything is kept for newcomers: these are for what was begun.
+    /// Puts back what was taken, as far as there is memory; also out of what is kept for newcomers, but for half of that.
     pub(crate) fn restock(&self) {
-        self.pool.for_newcomer(|| self.fill());
+        if 2 * self.pool.kept_for_newcomers() > self.newcomers_bytes {
+            self.pool.for_newcomer(|| self.fill());
+        } else {
+            self.fill();
+        }
     }
 
     fn fill(&self) {

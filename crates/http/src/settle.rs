@@ -185,7 +185,7 @@ fn receive_body(core: &Core, table: &mut Table<Connection>, key: Key, active: &A
     if table.is_receiving(key) {
         return Ok(());
     }
-    if core.holds_back() {
+    if core.holds_back() && active.input.is_none() {
         // What has no room stays in the socket.
         return table.await_readable(key);
     }

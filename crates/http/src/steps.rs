@@ -431,10 +431,8 @@ impl<S: Service> Engine<S> {
 
     /// Whether a request may be begun as far as memory goes: nobody else waits for it, and there is some.
     pub(crate) fn has_room(&mut self, key: Key) -> bool {
-        let overtakes = self.core.is_starving()
-            && self.core.fed.get() != Some(key)
-            && !self.core.is_newcomer(key)
-            && self.core.first_hungry().is_some();
+        let is_next = self.core.fed.get() == Some(key) || self.core.is_newcomer(key);
+        let overtakes = self.core.is_starving() && !is_next && self.core.is_turn_of_others(key);
         let room = |engine: &mut Self| engine.core.pool.try_acquire(REQUEST_ROOM_BYTES, Kind::Buffers).map(drop);
         let may_begin = self.core.may_hold_more(key) && !self.core.is_heavy(key);
         !overtakes && may_begin && self.retried(key, room).is_ok()

@@ -10,10 +10,12 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use plimsoll_http::{AdaptiveSize, Class, Config, Error, Request, Response};
+use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Result, sleep, spawn, timeout};
 
-use rig::{on_each, read, serve};
+use rig::memory::fill_to;
+use rig::{in_simulation, on_each, read, serve, talk};
 
 /// Receives into several leases as soon as one of 4 KiB was full: in the simulation too, whose windows are small.
 fn small() -> Config {
@@ -187,6 +189,27 @@ fn uploads_share_what_memory_there_is() {
         for client in clients {
             client.await.expect("no client panics")?;
         }
+        server.stop().await
+    });
+}
+
+/// What has come of a trailer section waits for the rest of it, whatever the level, and the worker does not turn in vain meanwhile.
+#[test]
+fn trailers_in_parts_are_awaited_while_memory_is_short() {
+    in_simulation("trailers in parts", async || {
+        let server = serve(Config::default(), |mut req: Request| async move {
+            let mut bytes = 0;
+            while let Some(chunk) = req.chunk().await? {
+                bytes += chunk.len();
+            }
+            Ok::<_, Error>(Response::text(bytes.to_string()))
+        })?;
+        let memory = fill_to(Level::Yellow).await;
+        let head =
+            b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n";
+        let answer = talk(server.address, &[head, b"0\r\nX-S", b": 1\r\nX-T: 2", b"\r\n", b"\r\n"], None).await?;
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\n5"), "{answer}");
+        drop(memory);
         server.stop().await
     });
 }

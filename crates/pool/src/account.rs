@@ -222,10 +222,15 @@ impl Credit {
 
     /// Charges on behalf of `source` while `act` runs.
     pub(crate) fn on_behalf<T>(&self, source: Source, act: impl FnOnce() -> T) -> T {
-        let before = self.source.replace(source);
-        let done = act();
-        self.source.set(before);
-        done
+        /// Puts the source back, also when `act` panics.
+        struct Restore<'a>(&'a Cell<Source>, Source);
+        impl Drop for Restore<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.1);
+            }
+        }
+        let _restore = Restore(&self.source, self.source.replace(source));
+        act()
     }
 
     /// Sets the size of the reserve for newcomers, which is filled by [`refill_reserve`](Self::refill_reserve).

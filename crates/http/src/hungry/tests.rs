@@ -86,19 +86,33 @@ fn the_host_with_the_most_gives_a_place_up_for_another() {
         hungry.add(key(index), host, Want::Request, 1).expect("a place");
     }
     assert!(hungry.is_full());
-    assert_eq!(hungry.displace_for(2), None, "it has the most itself");
+    assert_eq!(hungry.displace_for(2, Want::Request), None, "it has the most itself");
     assert!(hungry.has(key(HUNGRY_MAX as u32 - 1)));
-    assert_eq!(hungry.displace_for(3), Some(key(HUNGRY_MAX as u32 - 1)), "what would be served last");
+    assert_eq!(hungry.displace_for(3, Want::Request), Some(key(HUNGRY_MAX as u32 - 1)), "what would be served last");
     assert!(!hungry.has(key(HUNGRY_MAX as u32 - 1)) && hungry.has(key(0)), "it has lost its place");
     hungry.add(key(1_000), 3, Want::Request, 1).expect("the place that has come free");
-    assert!(hungry.displace_for(1).is_some(), "the smaller one of two is still helped");
+    assert!(hungry.displace_for(1, Want::Request).is_some(), "the smaller one of two is still helped");
     // Where all are alike, nobody goes for a newcomer that would be alike.
     let mut equal = self::hungry();
     for index in 0..HUNGRY_MAX as u32 {
-        equal.add(key(index), u64::from(index), Want::Output, 1).expect("a place");
+        equal.add(key(index), u64::from(index), Want::Request, 1).expect("a place");
     }
-    assert_eq!(equal.displace_for(9_999), None);
-    assert_eq!(self::hungry().displace_for(1), None, "nobody waits");
+    assert_eq!(equal.displace_for(9_999, Want::Request), None);
+    assert_eq!(self::hungry().displace_for(1, Want::Request), None, "nobody waits");
+}
+
+#[test]
+fn what_was_begun_gives_no_place_up_and_gets_that_of_a_request() {
+    let mut hungry = hungry();
+    for index in 0..HUNGRY_MAX as u32 {
+        let want = if index == 7 { Want::Request } else { Want::Body };
+        hungry.add(key(index), 1, want, 1).expect("a place");
+    }
+    assert_eq!(hungry.displace_for(2, Want::Request), None, "one for one is no gain");
+    assert_eq!(hungry.displace_for(2, Want::Output), Some(key(7)), "it was not begun");
+    hungry.add(key(1_000), 2, Want::Output, 1).expect("the place that has come free");
+    assert_eq!(hungry.displace_for(3, Want::Body), None, "all were begun");
+    assert_eq!(hungry.displace_for(3, Want::Request), None);
 }
 
 proptest! {

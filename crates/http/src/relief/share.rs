@@ -24,7 +24,9 @@ impl Core {
     pub(crate) fn weigh(&self) {
         let used = self.pool.used_bytes();
         self.used_at.set(used);
-        let was_weighed = self.weighed.replace(self.level() > Level::Calm || used > self.line_share / 4 * 3);
+        let was_weighed = self.is_weighed();
+        let much = if was_weighed { self.line_share / 5 * 3 } else { self.line_share / 4 * 3 };
+        self.weighed.set(self.level() > Level::Calm || used > much);
         if !self.is_weighed() {
             return self.free_bytes.set(self.line_share / 4);
         }
@@ -36,9 +38,17 @@ impl Core {
         let places = self.table.borrow().places();
         for place in 0..places {
             let Some(key) = self.table.borrow().key_at(place) else { continue };
+            let may_run = match self.table.borrow().get(key) {
+                Some(Connection::Active(active)) => active.handler.is_some(),
+                Some(Connection::Http2(http2)) => http2.has_exchanges(),
+                _ => false,
+            };
+            if !may_run {
+                continue;
+            }
             let host = self.host_of(key);
             match self.table.borrow_mut().get_mut(key) {
-                Some(Connection::Active(active)) if active.handler.is_some() => {
+                Some(Connection::Active(active)) => {
                     active.seat = Some(self.seat_of(host, EXCHANGE_BYTES + USUAL_BYTES));
                 }
                 Some(Connection::Http2(http2)) => {

@@ -45,10 +45,15 @@ impl Core {
         }
     }
 
-    /// Whose turn it is. Those that are gone meanwhile are forgotten.
-    pub(crate) fn first_hungry(&self) -> Option<Place> {
+    /// Whose turn it is.
+    pub(super) fn first_hungry(&self) -> Option<Place> {
+        self.first_of(|place| self.may_be_served(place))
+    }
+
+    /// The first of such places. Those that are gone meanwhile are forgotten.
+    fn first_of(&self, is_such: impl Fn(&Place) -> bool) -> Option<Place> {
         loop {
-            let first = self.hungry.borrow().first(|place| self.may_be_served(place))?;
+            let first = self.hungry.borrow().first(&is_such)?;
             if self.is_hungry(first.key) {
                 return Some(first);
             }
@@ -56,16 +61,23 @@ impl Core {
         }
     }
 
+    /// Whether it is the turn of others than a connection, which is looked after now.
+    pub(crate) fn is_turn_of_others(&self, key: Key) -> bool {
+        let is_own =
+            self.hungry.borrow().first(|place| self.may_be_served(place)).is_some_and(|first| first.key == key);
+        !is_own && self.first_of(|place| place.key != key && self.may_be_served(place)).is_some()
+    }
+
     /// Whose turn it is of those that were begun and wait for no more than so many bytes.
     pub(super) fn first_begun(&self, bytes_max: usize) -> Option<Place> {
         let is_such = |place: &Place| place.want != Want::Request && place.bytes as usize <= bytes_max;
-        self.hungry.borrow().first(is_such).filter(|place| self.is_hungry(place.key))
+        self.first_of(is_such)
     }
 
     /// Whose turn it is of those whose address has nothing that runs.
     pub(super) fn first_newcomer(&self) -> Option<Place> {
         let is_such = |place: &Place| place.want == Want::Request && self.crowd.held_bytes(place.host) == 0;
-        self.hungry.borrow().first(is_such).filter(|place| self.is_hungry(place.key))
+        self.first_of(is_such)
     }
 
     /// Whether it may be the turn of who waits at a place: a request whose address holds too much lets others pass.
@@ -144,7 +156,7 @@ impl Core {
             // Some may be gone.
             hungry.retain(|key| self.is_hungry(key));
             if hungry.is_full() {
-                let displaced = hungry.displace_for(host).ok_or(TooMany)?;
+                let displaced = hungry.displace_for(host, want).ok_or(TooMany)?;
                 // Its time is over.
                 self.table.borrow_mut().schedule(displaced, Duration::ZERO);
             }
