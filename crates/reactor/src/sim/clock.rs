@@ -4,7 +4,8 @@
 //! it: a completion, its doorbell, its deadline, or an advance of the clock that brings one of them. With one node, entering is
 //! waiting, and the clock jumps inside. With several on one thread, entering only says what the node waits for; whoever steps the
 //! nodes calls [`step`](Kernel::step), which names a node that has something to do, or moves the clock when none has. A node that
-//! waits twice with nobody else doing anything in between would wait for ever: the clock moves for it as if it were alone.
+//! waits twice with nobody else doing anything in between would wait for ever: the clock moves for it as if it were alone. A node that
+//! never waits keeps the clock where it is: after so many turns that nothing but a livelock needs them, entering is an error.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -48,7 +49,12 @@ pub(crate) struct Nodes {
     registered: u32,
     /// The node that waited last, if nobody else has done anything since.
     waiting: Option<NodeId>,
+    /// Turns since the clock moved.
+    turns: u64,
 }
+
+/// Turns at one instant after which a program is held to do nothing but wake itself.
+pub(crate) const TURNS_AT_ONE_INSTANT: u64 = 1_000_000;
 
 impl Nodes {
     pub(crate) fn register(&mut self, doorbell: Doorbell) -> NodeId {
@@ -124,6 +130,10 @@ impl Kernel {
     pub(crate) fn enter(&mut self, node: NodeId, wait: Wait, room: usize) -> Result<(), Errno> {
         if self.nodes.waiting != Some(node) {
             self.nodes.waiting = None;
+        }
+        self.nodes.turns += 1;
+        if self.nodes.turns > TURNS_AT_ONE_INSTANT {
+            return Err(Errno(libc::ELOOP));
         }
         self.nodes.get_mut(node).room = room;
         self.begin_submitted(node);
@@ -204,6 +214,7 @@ impl Kernel {
         debug_assert!(at >= self.now, "time does not run backwards");
         if at > self.now {
             self.now = at;
+            self.nodes.turns = 0;
             self.record(Entry::Clock);
         }
         self.run_due();

@@ -96,7 +96,8 @@
 //! # When everybody waits for nothing
 //!
 //! A wait without a deadline in a world in which nothing will ever happen is an error, `EDEADLK` from `enter` or [`Step::Stuck`], so
-//! that a test fails at once instead of hanging.
+//! that a test fails at once instead of hanging. The opposite, tasks that wake one another for ever so that nobody waits and the clock
+//! stands still, is `ELOOP` from `enter` after a million turns at one instant.
 #![forbid(unsafe_code)]
 
 use core::cell::{Ref, RefCell, RefMut};

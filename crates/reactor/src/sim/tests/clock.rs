@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use super::{Bench, LATENCY, path};
+use crate::sim::clock::TURNS_AT_ONE_INSTANT;
 use crate::fd::Number;
 use crate::sim::{Census, Fault, Faults, OpKind, SimConfig, Step};
 use crate::*;
@@ -37,6 +38,19 @@ fn waiting_for_nothing_is_a_deadlock_and_a_doorbell_is_not() {
     assert_eq!(bench.driver.enter(Wait::Forever), Err(Errno(libc::EDEADLK)), "nobody will connect");
     bench.driver.cancel(key);
     assert_eq!(bench.one().result, Err(libc::ECANCELED));
+}
+
+#[test]
+fn a_program_that_never_waits_is_an_error_at_last() {
+    let mut bench = Bench::clean();
+    let turns = |bench: &mut Bench| (0..=TURNS_AT_ONE_INSTANT).find_map(|_| bench.driver.enter(Wait::No).err());
+    for _ in 0..TURNS_AT_ONE_INSTANT {
+        bench.driver.enter(Wait::No).expect("so many are right");
+    }
+    bench.world.advance(Duration::from_nanos(1));
+    assert_eq!(turns(&mut bench), Some(Errno(libc::ELOOP)));
+    bench.world.advance(Duration::from_nanos(1));
+    bench.driver.enter(Wait::No).expect("time went on");
 }
 
 #[test]
