@@ -1,14 +1,16 @@
 //! Limits that a seed makes so tight that its clients reach them, and clients that reach them for certain.
 
 use core::time::Duration;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use plimsoll::http::{Config, Shed, Totals};
+use plimsoll::http::{Config, Server, Shed, Totals};
 use plimsoll::sim::{SimConfig, World};
-use plimsoll::{MemoryLimit, Runtime};
+use plimsoll::time::sleep;
+use plimsoll::{MemoryLimit, Runtime, Spawner, spawn};
 
 use crate::oracle::Verdict;
 use crate::plan::Rng;
+use crate::service;
 
 /// A limit that is reached in a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,13 +102,23 @@ pub(crate) fn memory(limit: Option<Limit>, workers: usize, rng: &mut Rng) -> Mem
     }
 }
 
-/// The smallest lines under which one worker and two start.
+/// The smallest lines under which a server of one worker and of two starts.
 static SMALLEST_KIB: LazyLock<[u64; 2]> = LazyLock::new(|| [1, 2].map(smallest_kib));
 
 fn smallest_kib(workers: usize) -> u64 {
-    let starts = |kib: u64| {
-        let world = World::new(SimConfig::new(1));
-        Runtime::builder().workers(workers).memory(MemoryLimit::kib(kib)).simulate(&world).is_ok()
-    };
-    (1..32 * 1_024).step_by(32).find(|&kib| starts(kib)).unwrap_or(32 * 1_024)
+    (1..32 * 1_024).step_by(32).find(|&kib| starts(workers, MemoryLimit::kib(kib))).unwrap_or(32 * 1_024)
+}
+
+fn starts(workers: usize, line: MemoryLimit) -> bool {
+    let world = World::new(SimConfig::new(1));
+    let Ok(runtime) = Runtime::builder().workers(workers).memory(line).simulate(&world) else { return false };
+    let has_started = runtime.block_on(async {
+        let server = Server::bind("127.0.0.1:80").expect("the address is free");
+        let serving = server.serve(|request| service::answer(request, Arc::default()));
+        let Ok(serving) = spawn(serving) else { return false };
+        sleep(Duration::from_millis(5)).await;
+        Spawner::current().stop();
+        matches!(serving.await, Ok(Ok(())))
+    });
+    has_started && runtime.shutdown().is_clean()
 }
