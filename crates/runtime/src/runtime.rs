@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 
 use plimsoll_pool::{Budget, Kind, PageChoice, Pool, SimPages};
 use plimsoll_reactor::sim::{Step, World};
-use plimsoll_reactor::{Driver, Instant, Selected, ShutdownReport, Wait};
+use plimsoll_reactor::{Driver, Errno, Instant, Selected, ShutdownReport, Wait};
 
 use crate::builder::Builder;
 use crate::container::ContainerLimit;
@@ -442,7 +442,8 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// When the future panics, and when every worker waits for something that will never happen: a deadlock, with the seed in the message.
+    /// When the future panics, when every worker waits for something that will never happen, a deadlock, and when some task is always ready, so that the
+    /// clock stands still; with the seed in the message.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         assert!(Worker::try_current().is_none(), "block_on inside of a runtime: use spawn or await instead");
         let doorbell = self.workers[0].driver.borrow().doorbell().clone();
@@ -477,7 +478,7 @@ impl Simulation {
             return only;
         }
         // All workers are one thread here, so a wake from another worker looks like one of its own and rings no bell.
-        for worker in self.workers.iter().filter(|worker| worker.tasks.has_ready()) {
+        for worker in self.workers.iter().filter(|worker| worker.has_tasks_to_run()) {
             self.shared.inboxes[worker.index].ring();
         }
         loop {
@@ -493,7 +494,15 @@ impl Simulation {
     }
 
     fn stuck(&self, error: &Error) -> ! {
-        panic!("seed {}: nothing can happen any more, but the future is not done: {error}", self.world.seed())
+        let seed = self.world.seed();
+        if let Error::System(errno) = error
+            && *errno == Errno(libc::ELOOP)
+        {
+            panic!(
+                "seed {seed}: after a million turns at one instant some task is still ready: it wakes itself for ever"
+            )
+        }
+        panic!("seed {seed}: nothing can happen any more, but the future is not done: {error}")
     }
 
     /// Drops every task and operation; what is left.

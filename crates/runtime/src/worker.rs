@@ -78,6 +78,8 @@ pub(crate) struct Worker {
     /// Accepting that paused for want of descriptors goes on when this moves.
     fds_closed: Cell<u64>,
     timer_refused: Cell<bool>,
+    /// Its ready tasks wait for the time at which they ask for a timer again.
+    retries_timer: Cell<bool>,
     release: Release,
     inbox: Arc<Inbox>,
     stall: StallDetector,
@@ -125,6 +127,7 @@ impl Worker {
             fds_opened: Cell::new(0),
             fds_closed: Cell::new(0),
             timer_refused: Cell::new(false),
+            retries_timer: Cell::new(false),
             release: Release::new(shared.decay),
             inbox,
         }))
@@ -216,8 +219,14 @@ impl Worker {
         self.timer_refused.get()
     }
 
+    /// Whether it has ready tasks that do not wait for the time at which they ask for a timer again.
+    pub(crate) fn has_tasks_to_run(&self) -> bool {
+        self.tasks.has_ready() && !self.retries_timer.get()
+    }
+
     /// How long this turn may wait.
     pub(crate) fn wait(&self) -> Wait {
+        self.retries_timer.set(self.timer_refused.get());
         if self.timer_refused.replace(false) {
             let retry = self.now() + REFUSED_TIMER_RETRY;
             let deadline = self.next_deadline();

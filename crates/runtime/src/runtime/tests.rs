@@ -1,8 +1,10 @@
 //! Several workers: on threads, and on one thread in a simulated world.
 #![forbid(unsafe_code)]
 
+use core::task::Poll;
 use core::time::Duration;
 
+use plimsoll_pool::{Class, Kind, Lease};
 use plimsoll_reactor::sim::{Faults, SimConfig, World};
 use plimsoll_reactor::{BlockingConfig, DriverConfig};
 
@@ -82,6 +84,38 @@ fn a_deadlock_is_told_and_not_waited_for() {
     let world = World::new(SimConfig::new(3));
     let simulation = Runtime::builder().workers(2).simulate(&world).expect("a simulation starts");
     simulation.block_on(core::future::pending::<()>());
+}
+
+#[test]
+#[should_panic(expected = "it wakes itself for ever")]
+fn a_task_that_never_waits_is_told_and_not_waited_for() {
+    let world = World::new(SimConfig::new(3));
+    let simulation = Runtime::builder().workers(2).simulate(&world).expect("a simulation starts");
+    simulation.block_on(core::future::poll_fn(|cx| {
+        cx.waker().wake_by_ref();
+        Poll::<()>::Pending
+    }));
+}
+
+/// A sleep that finds no room for its timer asks again each millisecond, also in a world of several workers.
+#[test]
+fn the_clock_goes_on_while_there_is_no_room_for_a_timer() {
+    let world = World::new(SimConfig::new(3));
+    let builder = Runtime::builder().workers(2).memory(MemoryLimit::mib(8));
+    let simulation = builder.simulate(&world).expect("a simulation starts");
+    simulation.block_on(async {
+        let sleeping = crate::spawn(async {
+            let (at, pool) = (crate::now(), &crate::worker::Worker::current().pool.clone());
+            let of = |class| core::iter::from_fn(move || pool.try_acquire_class(class, Kind::Buffers).ok());
+            let held: Vec<Lease> = [Class::K128, Class::K4, Class::B64].into_iter().flat_map(of).collect();
+            sleep(Duration::from_micros(10_500)).await;
+            drop(held);
+            crate::now().since(at)
+        });
+        let slept = sleeping.expect("there is room for a task").await.expect("it does not panic");
+        assert!((Duration::from_millis(11)..Duration::from_millis(12)).contains(&slept), "without a timer: {slept:?}");
+    });
+    assert!(simulation.shutdown().is_clean());
 }
 
 #[test]

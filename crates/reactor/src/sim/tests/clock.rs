@@ -4,8 +4,8 @@
 use core::time::Duration;
 
 use super::{Bench, LATENCY, path};
-use crate::sim::clock::TURNS_AT_ONE_INSTANT;
 use crate::fd::Number;
+use crate::sim::clock::TURNS_AT_ONE_INSTANT;
 use crate::sim::{Census, Fault, Faults, OpKind, SimConfig, Step};
 use crate::*;
 
