@@ -63,8 +63,6 @@ fn put_server(text: &mut Text, state: &State) {
         text.labelled("shed_total", "reason", reason.name(), shed);
     }
     text.gauge("waiters", "Work that waits for memory.", plimsoll::budget().waiting());
-    text.gauge("accepting_held", "Workers that hold accepting back because memory is short.", totals.accepting_held);
-    text.counter("accepting_held_total", "Times that a worker held accepting back.", totals.accepting_held_total);
     let lost_lines = state.log.as_ref().map_or(0, |log| log.lost_lines());
     text.counter("access_log_lost_total", "Lines that the access log lost.", lost_lines);
 }

@@ -86,9 +86,7 @@ impl Limit {
             Self::Age | Self::Requests => verdicts.contains(&Verdict::Cut),
             Self::Memory => {
                 let is_told = totals.responses_total.iter().any(|&(status, _)| status == 503);
-                is_told
-                    || totals.accepting_held_total > 0
-                    || [Shed::Parked, Shed::Output, Shed::Body].into_iter().any(shed)
+                is_told || [Shed::Accept, Shed::Parked, Shed::Output, Shed::Body].into_iter().any(shed)
             }
         }
     }

@@ -50,7 +50,7 @@ impl<S: Service> Engine<S> {
     }
 
     /// Closes a connection with what has come so far dropped, so that the close is no reset.
-    fn close_unread(&mut self, key: Key) {
+    pub(crate) fn close_unread(&mut self, key: Key) {
         self.core.table.borrow_mut().discard_now(key, UNREAD_BYTES_MAX);
         self.close(key);
     }
@@ -73,7 +73,7 @@ impl<S: Service> Engine<S> {
             self.finish_active(active);
         }
         if !sending {
-            self.turn_away(key, answer, Told::AndWaited);
+            self.turn_away(key, answer, if self.core.lacks_places() { Told::AndClosed } else { Told::AndWaited });
         }
     }
 

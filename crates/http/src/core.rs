@@ -118,8 +118,6 @@ pub(crate) struct Core {
     /// Memory for the next turn of the handler of this connection.
     pub(crate) kept_for: Cell<Option<Key>>,
     pub(crate) kept: RefCell<Option<Grant>>,
-    /// The host that gets nothing more for now.
-    pub(crate) heavy: Cell<Option<u64>>,
     /// How much may be gathered for a connection as of this turn.
     gather_bytes_max: Cell<usize>,
     /// What is known of peers beside their sockets.
@@ -164,7 +162,6 @@ impl Core {
             fed: Cell::new(None),
             kept_for: Cell::new(None),
             kept: RefCell::default(),
-            heavy: Cell::new(None),
             gather_bytes_max: Cell::new(config.output_bytes_max),
             config,
             pool,
@@ -408,7 +405,7 @@ impl Core {
         self.is_weighed()
     }
 
-    /// Whether memory is so short that connections end with their next answer.
+    /// Whether memory is so short that room is made.
     pub(crate) fn is_short(&self) -> bool {
         self.level() >= Level::Orange
     }

@@ -67,8 +67,6 @@ pub(crate) struct WorkerCounters {
     requests: AtomicU64,
     http2_requests: AtomicU64,
     websockets: AtomicU64,
-    accepting_held: AtomicU64,
-    accepting_held_total: AtomicU64,
     window_reserved_bytes: AtomicU64,
     shed: [AtomicU64; Shed::ALL.len()],
     codes: Box<[AtomicU64]>,
@@ -83,8 +81,6 @@ impl Default for WorkerCounters {
             requests: AtomicU64::new(0),
             http2_requests: AtomicU64::new(0),
             websockets: AtomicU64::new(0),
-            accepting_held: AtomicU64::new(0),
-            accepting_held_total: AtomicU64::new(0),
             window_reserved_bytes: AtomicU64::new(0),
             shed: Default::default(),
             codes: (0..CODES).map(|_| AtomicU64::new(0)).collect(),
@@ -119,11 +115,6 @@ impl WorkerCounters {
     /// Of this worker.
     pub(crate) fn active_now(&self) -> u64 {
         self.active.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn accepting_held(&self, holds: bool) {
-        self.accepting_held.store(u64::from(holds), Ordering::Relaxed);
-        add(&self.accepting_held_total, i64::from(holds));
     }
 
     pub(crate) fn request(&self) {
@@ -178,10 +169,6 @@ pub struct Totals {
     pub http2_requests_total: u64,
     /// WebSockets opened.
     pub websockets_total: u64,
-    /// Workers that hold accepting back now, because memory is short.
-    pub accepting_held: u64,
-    /// How often a worker began to hold accepting back.
-    pub accepting_held_total: u64,
     /// Bytes that are reserved for HTTP/2 windows that were grown.
     pub window_reserved_bytes: u64,
     /// Responses by status code, in ascending order, without those that never happened.
@@ -215,8 +202,6 @@ impl Counters {
             http2_requests_total: sum(&|worker| &worker.http2_requests),
             window_reserved_bytes: sum(&|worker| &worker.window_reserved_bytes),
             websockets_total: sum(&|worker| &worker.websockets),
-            accepting_held: sum(&|worker| &worker.accepting_held),
-            accepting_held_total: sum(&|worker| &worker.accepting_held_total),
             responses_total: (0..CODES).map(code).filter(|(_, count)| *count > 0).collect(),
             shed_total: Shed::ALL.map(|reason| sum(&|worker| &worker.shed[reason as usize])),
         }

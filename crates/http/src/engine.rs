@@ -22,7 +22,6 @@ use crate::counters::Shed;
 use crate::failure::Failure;
 use crate::h2::Recalling;
 use crate::output::compacted;
-use crate::peers::host_number;
 use crate::relief::Relief;
 use crate::score::Score;
 use crate::server::Service;
@@ -145,6 +144,12 @@ impl<S: Service> Engine<S> {
     fn step(&mut self, event: Event) {
         match event {
             Event::Accepted(key) => self.as_newcomer(key, |engine| engine.accepted(key)),
+            Event::TurnedAway => {
+                self.core.counters().accepted();
+                self.core.counters().closed();
+                self.core.counters().response(StatusCode::SERVICE_UNAVAILABLE.as_u16());
+                self.core.shed_for_room(Shed::Accept);
+            }
             Event::Received(key, bytes) => self.as_newcomer(key, |engine| engine.received(key, bytes)),
             Event::Sent(key, rest) => self.sent(key, rest),
             Event::Ended(key) => self.ended(key),
@@ -171,10 +176,12 @@ impl<S: Service> Engine<S> {
     fn accepted(&mut self, key: Key) {
         let core = Rc::clone(&self.core);
         core.counters().accepted();
+        if core.is_weighed() {
+            self.keep_places();
+        }
         let mut table = core.table.borrow_mut();
         let admitted = core.peers.borrow_mut().accepted(key, || table.peer_address(key).ok());
-        let is_heavy = core.heavy.get().is_some_and(|heavy| table_host(&mut table, key) == Some(heavy));
-        if admitted.is_err() || core.is_crowded() || is_heavy {
+        if admitted.is_err() || core.is_crowded() {
             drop(table);
             return self.refuse(key);
         }
@@ -461,11 +468,6 @@ impl<S: Service> Engine<S> {
         core.counters().shed(reason);
         self.close(key);
     }
-}
-
-/// The host of a socket's peer.
-fn table_host(table: &mut Table<Connection>, key: Key) -> Option<u64> {
-    table.peer_address(key).ok().map(|peer| host_number(peer.ip()))
 }
 
 /// Sets what a connection's socket is asked to be. One that is gone already fails this; its first receive tells.

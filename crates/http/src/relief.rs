@@ -4,10 +4,11 @@
 //! |---|---|
 //! | calm | nothing |
 //! | yellow | a connection that is parked now waits a quarter of its time; one that has output waiting begins no further request |
-//! | orange, red | answers close their connections, accepting is held back, and room is made |
+//! | orange, red | room is made; accepting goes on, and who finds no room is told so |
 //!
 //! **Room is made** a little in each turn, and at once when a whole request finds none: incomplete heads go first, with a 503 from static bytes;
-//! when none was found, connections whose peer has taken nothing of its output for a second. The places of the table are looked at from the
+//! when none was found, connections whose peer has taken nothing of its output for a second, and then those that have asked for nothing for a second. The
+//! places of the table are looked at from the
 //! highest to the lowest: low ones are filled first, so the newest tend to be high.
 //!
 //! **Who finds no room waits**, in a fair order over addresses ([`Hungry`](crate::hungry::Hungry)): a request that cannot be begun, an answer or a
@@ -28,9 +29,8 @@
 //! [`share`] decides who may begin: an address that has nothing that runs draws on what the pool keeps for newcomers, others begin more while they hold at
 //! most four times what is free. What waits and was begun is lent the progress reserve.
 //!
-//! **After 250 ms** in which somebody waited, for memory or to be accepted, the address that holds the most of what is not protected loses the newest of it
-//! until the level would fall: WebSockets, tunnels, handlers that have run for too long, and streams of HTTP/2 whose peer takes nothing. If somebody
-//! waits again within a second, because that address began more, it is told 503 when it asks for more during the next second.
+//! **After 250 ms** in which somebody waited, the address that holds the most of what is not protected loses the newest of it
+//! until the level would fall: WebSockets, tunnels, handlers that have run for too long, and streams of HTTP/2 whose peer takes nothing.
 //!
 //! Here is what is done in a turn; [`waiting`] has the places in line, [`share`] who may begin, [`victims`] who is let go of.
 
@@ -63,16 +63,14 @@ pub(crate) use waiting::Grant;
 
 /// Somebody who has waited so long is a reason to let go of others,
 const WAIT_MAX: Duration = Duration::from_millis(250);
-/// and after that, if it was not enough, so long.
+/// and if it was not enough within this time,
+const AGAIN_WITHIN: Duration = Duration::from_secs(1);
+/// one who has waited so long.
 const WAIT_AGAIN: Duration = Duration::from_millis(50);
-/// How long accepting goes on after that, so that nobody waits outside for memory that is not a connection's to give back.
-const OPEN_FOR: Duration = Duration::from_millis(50);
-/// How often it is looked whether accepting may go on.
-const HELD_STEP: Duration = Duration::from_millis(10);
+/// How long memory is kept for a handler that was woken for it.
+const KEPT_FOR: Duration = Duration::from_millis(10);
 /// How soon something is lent again: one that finds no room all the same is not tried again and again in one moment.
 const LEND_STEP: Duration = Duration::from_millis(1);
-/// How long the address that held the most gets nothing more.
-const HEAVY_FOR: Duration = Duration::from_secs(1);
 /// A connection that was granted room, found none all the same, and would next need more than this, is refused.
 const HUNGER_BYTES_MAX: usize = 128 * 1024;
 
@@ -87,12 +85,8 @@ pub(crate) struct Relief {
     granted: Option<(Key, Permit)>,
     /// Since when somebody waits.
     since: Option<Instant>,
-    /// Until when accepting goes on though memory is short.
-    open_until: Option<Instant>,
     /// When somebody large was let go of last.
     let_go_at: Option<Instant>,
-    /// Until when the address that held the most gets nothing more.
-    heavy_until: Option<Instant>,
     /// When what is kept for a handler has been kept for long enough.
     kept_until: Option<Instant>,
     check: Option<Sleep>,
@@ -109,9 +103,7 @@ impl Relief {
             reserve: None,
             granted: None,
             since: None,
-            open_until: None,
             let_go_at: None,
-            heavy_until: None,
             kept_until: None,
             check: None,
         }
@@ -169,7 +161,7 @@ impl Relief {
 
     /// Whether there is anything to do beside what the level asks for.
     fn is_at_work(&self) -> bool {
-        self.since.is_some() || self.granted.is_some() || self.heavy_until.is_some() || self.kept_until.is_some()
+        self.since.is_some() || self.granted.is_some() || self.kept_until.is_some()
     }
 
     /// Whether [`poll`](Self::poll) has anything to wait for.
@@ -196,7 +188,10 @@ impl<S: Service> Engine<S> {
         if !self.core.larder.is_full() {
             self.core.larder.restock();
         }
-        if self.core.is_short() || self.core.is_starving() || self.relief.is_at_work() {
+        if self.core.is_weighed() {
+            self.keep_places();
+        }
+        if self.core.is_weighed() || self.core.is_starving() || self.relief.is_at_work() {
             self.relieve_now();
         }
     }
@@ -212,18 +207,12 @@ impl<S: Service> Engine<S> {
             self.relief.kept_until = None;
             core.unkeep();
         }
-        if self.relief.heavy_until.is_some_and(|until| until <= now) {
-            self.relief.heavy_until = None;
-            core.heavy.set(None);
-        }
         let is_short = core.is_short() || core.is_starving();
         if is_short && self.make_room(None) {
             // There may be more to let go of.
             core.look_again();
         }
-        let is_open = self.relief.open_until.is_some_and(|until| now < until);
-        self.hold_accepting(is_short && !is_open && self.relief.heavy_until.is_none());
-        if is_short {
+        if core.is_starving() {
             self.wait_on(now);
         } else {
             self.relief.since = None;
@@ -235,34 +224,25 @@ impl<S: Service> Engine<S> {
 
     /// Lets go of somebody large when others have waited for long, and sees to it that this is looked at in time.
     fn wait_on(&mut self, now: Instant) {
-        let core = Rc::clone(&self.core);
-        let is_again = self.relief.let_go_at.is_some_and(|at| now.since(at) < HEAVY_FOR);
+        let is_again = self.relief.let_go_at.is_some_and(|at| now.since(at) < AGAIN_WITHIN);
         let wait_max = if is_again { WAIT_AGAIN } else { WAIT_MAX };
         let since = self.relief.since.get_or_insert(now);
         if now.since(*since) >= wait_max {
             *since = now;
-            let is_awaited = core.is_starving() || core.table.borrow().is_awaited();
-            if is_awaited {
-                self.let_go_of_the_largest(now, is_again);
-                // Whoever holds the memory, nobody waits outside for longer: those who find no room are told so.
-                self.relief.open_until = Some(now + OPEN_FOR);
-            }
+            self.let_go_of_the_largest(now);
         }
-        let next = self.relief.since.unwrap_or(now) + wait_max;
-        let is_held = core.table.borrow().is_accepting_held();
-        self.relief.check_at(if is_held { next.min(now + HELD_STEP) } else { next });
+        self.relief.check_at(self.relief.since.unwrap_or(now) + wait_max);
     }
 
-    /// Holds accepting back or lets it go on.
-    fn hold_accepting(&mut self, holds: bool) {
-        let mut table = self.core.table.borrow_mut();
-        if table.is_accepting_held() == holds {
+    /// Keeps room for the next connections: those that find none are told so and closed.
+    pub(crate) fn keep_places(&mut self) {
+        if !self.core.lacks_places() {
             return;
         }
-        table.hold_accepting(holds);
-        self.core.counters().accepting_held(holds);
-        let connections = table.len();
-        tracing::info!(holds, connections, "the memory level holds accepting back, or lets it go on");
+        let _no_room = self.core.reserve_places();
+        if self.core.lacks_places() && self.make_room(None) {
+            self.core.look_again();
+        }
     }
 
     /// What was begun goes on, though nobody gives anything back; and an address that has nothing yet may begin something.
@@ -295,7 +275,7 @@ impl<S: Service> Engine<S> {
             core.served(key);
             if let Some(grant) = self.feed_other(key, grant) {
                 core.keep_for(key, grant);
-                self.relief.kept_until = Some(now + HELD_STEP);
+                self.relief.kept_until = Some(now + KEPT_FOR);
             }
             return;
         };
@@ -319,7 +299,7 @@ impl<S: Service> Engine<S> {
         core.put(key, Connection::Active(active));
         if waits_in_handler {
             core.keep_for(key, grant);
-            self.relief.kept_until = Some(now + HELD_STEP);
+            self.relief.kept_until = Some(now + KEPT_FOR);
             wakers.into_iter().flatten().for_each(|waker| waker.wake());
         } else {
             // Free for this one, and granted to the next only when it has taken its part.

@@ -104,13 +104,14 @@ impl AnswerReserve {
         *self.progress.borrow_mut() = Some(lease);
     }
 
-    /// Puts back what was taken, as far as there is memory; also out of what is kept for newcomers, but for half of that.
+    /// Puts back what was taken, as far as there is memory.
     pub(crate) fn restock(&self) {
-        if 2 * self.pool.kept_for_newcomers() > self.newcomers_bytes {
-            self.pool.for_newcomer(|| self.fill());
-        } else {
-            self.fill();
-        }
+        self.draw(|| self.fill());
+    }
+
+    /// Runs `act`, which may draw on what is kept for newcomers while more than half of that is left.
+    pub(crate) fn draw<R>(&self, act: impl FnOnce() -> R) -> R {
+        if 2 * self.pool.kept_for_newcomers() > self.newcomers_bytes { self.pool.for_newcomer(act) } else { act() }
     }
 
     fn fill(&self) {

@@ -6,8 +6,8 @@ use ::core::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::StatusCode;
-use plimsoll_codec::h1::{FieldSlot, RequestView};
+use http::{Method, StatusCode};
+use plimsoll_codec::h1::{self, FieldSlot, RequestView};
 use plimsoll_pool::contained;
 use plimsoll_runtime::net::{ListenAddress, ListenOptions, Table, TableConfig, TcpListener};
 use plimsoll_runtime::worker_tasks;
@@ -164,7 +164,9 @@ async fn serve_here<S: Service>(
     service: S,
 ) -> Result<()> {
     // What is beyond the configured number is accepted, to be told so.
-    let table = Table::new(listener, TableConfig { no_delay: config.tcp.no_delay, ..TableConfig::default() })?;
+    let turned_away = h1::error_response(&Method::GET, StatusCode::SERVICE_UNAVAILABLE);
+    let no_delay = config.tcp.no_delay;
+    let table = Table::new(listener, TableConfig { no_delay, turned_away, ..TableConfig::default() })?;
     engine::run(Core::new(table, config, counters, addresses, log), service).await;
     Ok(())
 }
@@ -239,7 +241,8 @@ where
             }
         };
         let delivery = Delivery::new(ticket);
-        match worker_tasks::start(spare, || (self.start)(request, delivery)) {
+        // What is kept for newcomers is for the beginning of a request, not for what its handler takes.
+        match core.pool.for_anybody(|| worker_tasks::start(spare, || (self.start)(request, delivery))) {
             Started::Ready((), spare) => {
                 self.spare = Some(spare);
                 Answered::Ready
@@ -265,13 +268,13 @@ impl<H> Service for ReadyHandler<H>
 where
     H: for<'a> Fn(RequestRef<'a>) -> Response + 'static,
 {
-    fn start(&mut self, _core: &Rc<Core>, view: &RequestView<'_>, _slots: &[FieldSlot], ticket: Ticket) -> Answered {
+    fn start(&mut self, core: &Rc<Core>, view: &RequestView<'_>, _slots: &[FieldSlot], ticket: Ticket) -> Answered {
         let delivery = Delivery::new(ticket);
-        match contained(|| (self.0)(*view)) {
+        core.pool.for_anybody(|| match contained(|| (self.0)(*view)) {
             Some(response) => delivery.answer(response),
             // Answered with 500 as the delivery is dropped.
             None => drop(delivery),
-        }
+        });
         Answered::Ready
     }
 }

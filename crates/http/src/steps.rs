@@ -198,7 +198,10 @@ impl<S: Service> Engine<S> {
         active.writer = None;
         active.half_closed = false;
         active.method = Method::GET;
-        (active.begun_at, active.seat) = (None, None);
+        active.begun_at = None;
+        if active.output.is_empty() {
+            active.seat = None;
+        }
         (active.upgrade, active.websocket) = (None, None);
         active.grants = 0;
         (active.parts, active.trailers) = (None, None);
@@ -329,7 +332,9 @@ impl<S: Service> Engine<S> {
         let Some(mut active) = core.take(key) else { return Step::Closed };
         let has_body = body.is_some();
         match answered {
-            Answered::Ready => {}
+            // What it was answered is its address's until it has left.
+            Answered::Ready if active.output.is_empty() => {}
+            Answered::Ready => active.seat = core.take_seat(key, EXCHANGE_BYTES, used_before),
             Answered::Pending(handler) => {
                 active.handler = Some(handler);
                 active.begun_at = Some(plimsoll_runtime::now());
@@ -366,8 +371,7 @@ impl<S: Service> Engine<S> {
         let is_last = self.core.is_stopping()
             || config.requests_max.is_some_and(|max| active.requests >= max)
             || active.score.verdict() != Verdict::Fine
-            || self.core.age_left(active.born).is_zero()
-            || self.core.is_short();
+            || self.core.age_left(active.born).is_zero();
         if is_last {
             active.exchange.close_after();
         }
@@ -434,8 +438,7 @@ impl<S: Service> Engine<S> {
         let is_next = self.core.fed.get() == Some(key) || self.core.is_newcomer(key);
         let overtakes = self.core.is_starving() && !is_next && self.core.is_turn_of_others(key);
         let room = |engine: &mut Self| engine.core.pool.try_acquire(REQUEST_ROOM_BYTES, Kind::Buffers).map(drop);
-        let may_begin = self.core.may_hold_more(key) && !self.core.is_heavy(key);
-        !overtakes && may_begin && self.retried(key, room).is_ok()
+        !overtakes && self.core.may_hold_more(key) && self.retried(key, room).is_ok()
     }
 
     /// Has a request wait for room as if it had not been looked at yet.
@@ -458,7 +461,7 @@ impl<S: Service> Engine<S> {
 
     /// Whether a request waits for room from now on: for longer if it brings a body. One that has waited does not wait again.
     fn may_wait_to_begin(&self, key: Key, active: &mut Active, has_body: bool) -> bool {
-        let may_wait = active.memory != MemoryWait::TimedOut && !self.core.is_heavy(key);
+        let may_wait = active.memory != MemoryWait::TimedOut;
         let waits = may_wait && self.core.starve(key, active, Want::Request, REQUEST_ROOM_BYTES).is_ok();
         if waits && has_body {
             active.memory = MemoryWait::QueuedUpload;
@@ -466,7 +469,8 @@ impl<S: Service> Engine<S> {
         waits
     }
 
-    /// Answers a request for which there is no room, without having begun it. Its connection lives, unless a body would have to be read.
+    /// Answers a request for which there is no room, without having begun it. Its connection lives, unless a body would have to be read or the place is
+    /// needed for the next connection.
     fn refuse_request(
         &self,
         key: Key,
@@ -477,7 +481,7 @@ impl<S: Service> Engine<S> {
         let parsed = view.request();
         let received = active.exchange.head_received(parsed);
         debug_assert!(received.is_ok(), "a head was due");
-        if has_body {
+        if has_body || self.core.lacks_places() {
             active.exchange.close_after();
         }
         self.core.shed_for_room(Shed::Queue);

@@ -249,7 +249,7 @@ impl Credit {
         let usable = self.unused() - self.reserve_left.get();
         let fetch = missing.saturating_sub(usable);
         if fetch > 0
-            && let Some(taken) = self.budget.take_credit(fetch, fetch)
+            && let Some(taken) = self.budget.take_credit(1, fetch)
         {
             self.account.credit.add(taken);
         }

@@ -265,6 +265,11 @@ impl Pool {
         self.local.credit.on_behalf(Source::Reserve, act)
     }
 
+    /// Runs `act` as outside of [`for_newcomer`](Self::for_newcomer).
+    pub fn for_anybody<R>(&self, act: impl FnOnce() -> R) -> R {
+        self.local.credit.on_behalf(Source::Free, act)
+    }
+
     /// Bytes that are kept for newcomers and not drawn yet.
     #[must_use]
     pub fn kept_for_newcomers(&self) -> u64 {

@@ -20,7 +20,7 @@ fn every_name_is_there() {
         let answer = client.get("/metrics");
         assert!(answer.field("content-type").is_some_and(|kind| kind.starts_with("text/plain; version=0.0.4")));
         let text = answer.text();
-        let plain = "budget_bytes budget_peak_bytes budget_level kernel_bytes_estimate window_reserved_bytes accepted_total waiters accepting_held accepting_held_total enobufs_total \
+        let plain = "budget_bytes budget_peak_bytes budget_level kernel_bytes_estimate window_reserved_bytes accepted_total waiters enobufs_total \
                      released_bytes_total loop_turns_total completions_total tasks ops_in_flight fds process_resident_peak_bytes";
         let mut samples: Vec<String> = plain.split(' ').map(|name| format!("plimsoll_{name}")).collect();
         for (name, label, values) in [

@@ -248,7 +248,7 @@ impl Members {
             Happened::Sent(key, rest) => self.sent(key, rest),
             Happened::Due(key) => self.due(key),
             Happened::Ended(key) | Happened::Failed(key, _) => self.close(key),
-            Happened::PeerClosed(_) | Happened::Readable(_) | Happened::Accepted(_) => {
+            Happened::PeerClosed(_) | Happened::Readable(_) | Happened::Accepted(_) | Happened::TurnedAway => {
                 debug_assert!(false, "never asked for")
             }
         }

@@ -318,7 +318,7 @@ impl<S: Service> Engine<S> {
         if self.has_room(key) {
             return NextStream::Begins;
         }
-        if http2.codec.live_streams() == 0 && !self.core.is_heavy(key) {
+        if http2.codec.live_streams() == 0 {
             http2.hunger.note(Want::Request, crate::steps::REQUEST_ROOM_BYTES);
             return NextStream::Waits;
         }

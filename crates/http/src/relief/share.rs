@@ -1,5 +1,6 @@
 //! Who may begin a request while memory is short: an address that holds much leaves room for others.
 
+use plimsoll_runtime::OverBudget;
 use plimsoll_runtime::memory::Level;
 use plimsoll_slab::Key;
 
@@ -10,6 +11,8 @@ use crate::h2::STREAM_BYTES;
 
 /// An address begins another request while it holds at most so many times what is free.
 const FREE_TIMES: u64 = 4;
+/// Room for so many connections is kept while memory is short.
+const PLACES_MIN: usize = 16;
 /// A head, and a handler's future with its task.
 const USUAL_BYTES: usize = 1_024;
 
@@ -57,6 +60,16 @@ impl Core {
                 _ => {}
             }
         }
+    }
+
+    /// Makes room for the next connections, if there is memory for that.
+    pub(super) fn reserve_places(&self) -> Result<(), OverBudget> {
+        self.reserve.draw(|| self.table.borrow_mut().reserve_entries(PLACES_MIN))
+    }
+
+    /// Whether there is hardly room for further connections.
+    pub(crate) fn lacks_places(&self) -> bool {
+        self.table.borrow().vacancies() < PLACES_MIN
     }
 
     /// What the pool has given out, to see what a request takes that is begun now; 0 while nothing is counted.

@@ -7,9 +7,9 @@ use plimsoll_runtime::Instant;
 use plimsoll_runtime::net::Table;
 use plimsoll_slab::Key;
 
-use super::HEAVY_FOR;
 use crate::config::Config;
-use crate::connection::{Connection, Deadline, EXCHANGE_BYTES};
+use crate::connection::{Connection, Deadline, EXCHANGE_BYTES, Rest};
+use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::server::Service;
@@ -22,6 +22,8 @@ const SHED_MAX: u32 = 32;
 const TRIES_MAX: u32 = 4;
 /// Output of which the peer has taken nothing for so long is stalled.
 pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(1);
+/// A connection is idle when it has asked for nothing for so long.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
 /// Addresses that are weighed at a time: one that holds more than this part of all is certainly among them.
 const WEIGHED_MAX: usize = 32;
 /// An address that holds more than this part of a worker's share of the line is large.
@@ -34,6 +36,10 @@ const RELIEVED_PERCENT: u64 = 80;
 enum Victim {
     IncompleteHead,
     StalledOutput,
+    /// Between requests.
+    Idle,
+    /// It has been told all, and its place is needed.
+    Lingering,
 }
 
 impl<S: Service> Engine<S> {
@@ -56,8 +62,8 @@ impl<S: Service> Engine<S> {
         // A request that waits for room is worth a look at everybody, once a turn.
         let places = self.core.table.borrow().places();
         let looks = if keep.is_some() { places } else { places.min(LOOKS_MAX) };
-        let found =
-            self.let_go_of(Victim::IncompleteHead, looks, keep) || self.let_go_of(Victim::StalledOutput, looks, keep);
+        let sorts = [Victim::Lingering, Victim::IncompleteHead, Victim::StalledOutput, Victim::Idle];
+        let found = sorts.into_iter().any(|sort| self.let_go_of(sort, looks, keep));
         self.core.has_looked.set(keep.is_some() && !found);
         found
     }
@@ -70,7 +76,7 @@ impl<S: Service> Engine<S> {
             let found = {
                 let table = core.table.borrow();
                 let key = table.key_at(core.next_look(table.places()));
-                key.filter(|key| Some(*key) != keep && victim(&table, *key, &core.config) == Some(sort))
+                key.filter(|key| Some(*key) != keep && victim(&table, *key, &core) == Some(sort))
             };
             let Some(key) = found else { continue };
             match sort {
@@ -79,6 +85,12 @@ impl<S: Service> Engine<S> {
                     core.shed_for_room(Shed::Output);
                     self.close(key);
                 }
+                Victim::Idle => {
+                    core.shed_for_room(Shed::Parked);
+                    core.put(key, Connection::LINGERING);
+                    self.linger(key);
+                }
+                Victim::Lingering => self.close_unread(key),
             }
             shed += 1;
             if shed == SHED_MAX {
@@ -88,9 +100,8 @@ impl<S: Service> Engine<S> {
         shed > 0
     }
 
-    /// Lets go of the newest of what the address has that holds the most, until the level would fall. When that was done a moment ago, it was not
-    /// enough because more was begun: the address gets nothing more for a while.
-    pub(super) fn let_go_of_the_largest(&mut self, now: Instant, is_again: bool) {
+    /// Lets go of the newest of what the address has that holds the most, until the level would fall.
+    pub(super) fn let_go_of_the_largest(&mut self, now: Instant) {
         let core = Rc::clone(&self.core);
         let budget = core.pool.budget();
         let relieved = budget.limit().as_bytes() / 100 * RELIEVED_PERCENT;
@@ -105,24 +116,14 @@ impl<S: Service> Engine<S> {
         }
         core.look_again();
         self.relief.let_go_at = Some(now);
-        if is_again {
-            core.heavy.set(Some(heavy));
-            self.relief.heavy_until = Some(now + HEAVY_FOR);
-            self.relief.check_at(now + HEAVY_FOR);
-        }
-        tracing::info!(
-            unread,
-            others,
-            is_again,
-            "others waited for memory: the address that holds most lost its newest"
-        );
+        tracing::info!(unread, others, "others waited for memory: the address that holds most lost its newest");
     }
 
     /// Lets go of connections of a host, of those whose output is not taken or of all, until enough bytes are free; how many.
     fn let_go_of_host(&mut self, host: u64, only_unread: bool, excess: &mut u64) -> u32 {
         let core = Rc::clone(&self.core);
         // Those who wait do not give way to others of their own address that wait.
-        let spares_hungry = !core.table.borrow().is_awaited() && core.hungry.borrow().are_all_of(host);
+        let spares_hungry = core.hungry.borrow().are_all_of(host);
         let mut let_go = 0;
         let places = core.table.borrow().places();
         for place in (0..places).rev() {
@@ -214,9 +215,19 @@ fn held_bytes(table: &Table<Connection>, key: Key, config: &Config) -> u64 {
 }
 
 /// Why a connection may be let go of, if it may.
-fn victim(table: &Table<Connection>, key: Key, config: &Config) -> Option<Victim> {
+fn victim(table: &Table<Connection>, key: Key, core: &Core) -> Option<Victim> {
+    let config = &core.config;
     let active = match table.get(key)? {
         Connection::Active(active) => active,
+        Connection::Lingering { rest: Rest::Nothing, .. } if !table.is_sending(key) => {
+            return core.lacks_places().then_some(Victim::Lingering);
+        }
+        Connection::Parked { .. } if !table.is_sending(key) && !core.is_stopping() => {
+            let (left, whole) = (table.scheduled_in(key)?, config.keep_alive_timeout);
+            // It was parked for a quarter of the time if memory was short then. Timers are coarse.
+            let time = if left > whole / 4 + IDLE_AFTER { whole } else { whole / 4 };
+            return (time.saturating_sub(left) >= IDLE_AFTER).then_some(Victim::Idle);
+        }
         Connection::Http2(http2) if table.is_sending(key) && http2.held_bytes() > 0 => {
             return http2.is_stalled(plimsoll_runtime::now(), STALLED_AFTER).then_some(Victim::StalledOutput);
         }

@@ -214,12 +214,6 @@ impl Core {
 
     /// Whether fewer than so many connections of the address wait.
     fn may_spare(&self, key: Key, count: usize) -> bool {
-        let host = self.host_of(key);
-        self.heavy.get() != Some(host) && self.hungry.borrow().count_of(host) < count
-    }
-
-    /// Whether a connection is from the address that holds the most, and gets nothing more for now.
-    pub(crate) fn is_heavy(&self, key: Key) -> bool {
-        self.heavy.get().is_some_and(|heavy| self.host_of(key) == heavy)
+        self.hungry.borrow().count_of(self.host_of(key)) < count
     }
 }

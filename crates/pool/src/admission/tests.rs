@@ -434,6 +434,7 @@ fn only_newcomers_draw_on_what_is_kept_for_them_and_it_is_filled_before_others_a
     };
     let held = fill();
     assert_eq!(pool.kept_for_newcomers(), KEPT, "others leave it");
+    assert!(pool.for_newcomer(|| pool.for_anybody(fill)).is_empty(), "nor does what a newcomer does for others");
     let mut drawn = pool.for_newcomer(fill);
     assert!(drawn.iter().map(|lease| lease.class().bytes() as u64).sum::<u64>() > KEPT / 2, "newcomers draw on it");
     assert!(pool.kept_for_newcomers() < KEPT / 2);

@@ -241,7 +241,9 @@ impl Relays {
             Event::Failed(key, Errno::CANCELED) if self.is_cancelled(key) => self.receive(key),
             Event::Failed(key, errno) => self.finish(key, RelayEnd::Failed(errno)),
             Event::Due(key) => self.due(key),
-            Event::PeerClosed(_) | Event::Readable(_) | Event::Accepted(_) => debug_assert!(false, "never asked for"),
+            Event::PeerClosed(_) | Event::Readable(_) | Event::Accepted(_) | Event::TurnedAway => {
+                debug_assert!(false, "never asked for");
+            }
         }
     }
 

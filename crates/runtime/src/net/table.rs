@@ -70,6 +70,9 @@ enum Inbound {
 pub enum Event {
     /// A new connection; nothing is armed on it yet.
     Accepted(Key),
+    /// A connection was accepted and closed at once: there was no room for it, below the line or among
+    /// [`connections_max`](TableConfig::connections_max).
+    TurnedAway,
     /// Bytes have come; the receive is over.
     Received(Key, Bytes),
     /// The peer has sent all it will send; the receive is over.
@@ -113,12 +116,14 @@ pub struct TableConfig {
     pub connections_max: u32,
     /// `TCP_NODELAY` on every connection.
     pub no_delay: bool,
+    /// Said to a connection that is accepted and closed for want of room, as far as its socket takes it at once; for instance the 503 of HTTP/1.1.
+    pub turned_away: &'static [u8],
 }
 
 impl Default for TableConfig {
     /// As many as fit under the line, without Nagle's delay.
     fn default() -> Self {
-        Self { connections_max: INDEX_MAX, no_delay: true }
+        Self { connections_max: INDEX_MAX, no_delay: true, turned_away: &[] }
     }
 }
 
@@ -132,8 +137,6 @@ pub struct Table<C: Default> {
     sleep: Option<Sleep>,
     listener: Option<TcpListener>,
     accepting: Accepting,
-    /// Accepting is held back.
-    is_held: bool,
     config: TableConfig,
     accepted_total: u64,
     /// The kernel's part of the next connection is charged.
@@ -170,7 +173,6 @@ impl<C: Default> Table<C> {
             sleep: Some(timers::reserved(&worker)),
             accepting: if listener.is_some() { Accepting::Idle } else { Accepting::Off },
             listener,
-            is_held: false,
             config,
             accepted_total: 0,
             is_next_charged: false,
@@ -256,8 +258,8 @@ impl<C: Default> Table<C> {
     )]
     pub fn next(&mut self) -> Option<Event> {
         loop {
-            if let Some(key) = self.next_accepted() {
-                return Some(Event::Accepted(key));
+            if let Some(event) = self.next_accepted() {
+                return Some(event);
             }
             let raw = self.events.queue.borrow_mut().pop_front();
             let Some(raw) = raw else { return self.next_due() };

@@ -25,7 +25,7 @@ impl<S: Service> Engine<S> {
     /// it is whole.
     pub(super) fn admit(&mut self, key: Key, http2: &mut Http2, rest: &[u8]) -> NextStream {
         let core = &self.core;
-        let is_pressed = core.holds_back() || core.is_starving() || core.heavy.get().is_some();
+        let is_pressed = core.holds_back() || core.is_starving();
         http2.codec.admit_next();
         if !is_pressed || !http2.codec.is_request_next(rest) {
             return NextStream::Begins;

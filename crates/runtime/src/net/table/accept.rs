@@ -1,4 +1,5 @@
-//! How a table takes connections in: only into room that is there, many in a row while they wait, and not for a while when nothing is free.
+//! How a table takes connections in: many in a row while they wait. One for which there is no room is accepted and closed at once, so that nobody
+//! waits unheard in the kernel's queue, and not for a while when no descriptor is free.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -15,8 +16,11 @@ use crate::token::{Purpose, Target};
 
 /// Connections accepted in one turn at most.
 const ACCEPTS_MAX: u32 = 256;
-/// How long accepting pauses for want of descriptors or memory, if nothing becomes free before.
+/// How long accepting pauses for want of descriptors, or of room for the accept itself, if nothing becomes free before.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Unread bytes that are dropped before a close.
+const UNREAD_BYTES_MAX: usize = 64 * 1_024;
 
 /// Whether connections are accepted, and how the next one is waited for.
 pub(super) enum Accepting {
@@ -68,32 +72,6 @@ impl<C: Default> Table<C> {
         !matches!(self.accepting, Accepting::Off)
     }
 
-    /// Holds accepting back, or lets it go on: connections wait in the listener's queue meanwhile. One that is being accepted right now may
-    /// still come.
-    pub fn hold_accepting(&mut self, is_held: bool) {
-        if is_held == self.is_held {
-            return;
-        }
-        self.is_held = is_held;
-        match self.accepting {
-            Accepting::Armed(key) if is_held => self.worker.driver.borrow_mut().cancel(key),
-            // To be armed when the table is looked at next, which is at once.
-            _ if !is_held => self.events.look(),
-            _ => {}
-        }
-    }
-
-    /// Whether accepting is held back.
-    pub fn is_accepting_held(&self) -> bool {
-        self.is_held
-    }
-
-    /// Whether a connection waits to be accepted. Asks the kernel.
-    pub fn is_awaited(&self) -> bool {
-        let listener = self.listener.as_ref().map(TcpListener::fd);
-        listener.is_some_and(|listener| self.worker.driver.borrow_mut().is_readable_now(listener))
-    }
-
     /// Makes room for one more connection, under the line and beside it.
     pub(super) fn reserve(&mut self) -> bool {
         if self.entries.len() >= self.config.connections_max as usize {
@@ -110,7 +88,7 @@ impl<C: Default> Table<C> {
         page.is_ok_and(|page| self.entries.grow(page).is_ok())
     }
 
-    /// Arms an accept, if there is room for what it brings.
+    /// Arms an accept. Room for what it brings is made before, if there is any.
     pub(super) fn try_accept(&mut self) {
         if let Accepting::Paused { until, closed } = self.accepting
             && (self.worker.now() >= until || self.worker.fds_closed() != closed)
@@ -118,14 +96,9 @@ impl<C: Default> Table<C> {
             self.accepting = Accepting::Idle;
         }
         let Accepting::Idle = self.accepting else { return };
-        if self.is_held {
-            return;
-        }
-        if self.listener.is_none() {
-            return;
-        }
-        if !self.reserve() {
-            return self.pause_accepting();
+        if self.listener.is_some() {
+            // What finds no room is accepted all the same, and closed.
+            let _has_room = self.reserve();
         }
         let Some(listener) = self.listener.as_ref().map(TcpListener::fd) else { return };
         let token = Target::Table { table: self.id, purpose: Purpose::Accept, index: 0 }.token();
@@ -158,7 +131,7 @@ impl<C: Default> Table<C> {
                 if let Accepting::Armed(_) = self.accepting {
                     self.accepting = Accepting::Burst(ACCEPTS_MAX - 1);
                 }
-                return self.add(fd).map(Event::Accepted);
+                return Some(self.add(fd));
             }
             (Err(errno), _) if needs_pause(errno) && matches!(self.accepting, Accepting::Armed(_)) => {
                 self.pause_accepting()
@@ -173,13 +146,9 @@ impl<C: Default> Table<C> {
     }
 
     /// Another connection that waits already, while a burst lasts.
-    pub(super) fn next_accepted(&mut self) -> Option<Key> {
+    pub(super) fn next_accepted(&mut self) -> Option<Event> {
         loop {
             let left = match self.accepting {
-                Accepting::Burst(_) if self.is_held => {
-                    self.accepting = Accepting::Idle;
-                    return None;
-                }
                 Accepting::Burst(0) => {
                     self.accepting = Accepting::Idle;
                     return None;
@@ -188,14 +157,6 @@ impl<C: Default> Table<C> {
                 Accepting::Last => u32::MAX,
                 _ => return None,
             };
-            if !self.reserve() {
-                match self.accepting {
-                    // There will be no later: what has no room now is refused with the listener.
-                    Accepting::Last => self.refuse(),
-                    _ => self.pause_accepting(),
-                }
-                return None;
-            }
             let listener = self.listener.as_ref().map(TcpListener::fd)?;
             let next = self.worker.driver.borrow_mut().accept_now(listener);
             match next {
@@ -203,9 +164,7 @@ impl<C: Default> Table<C> {
                     if let Accepting::Burst(_) = self.accepting {
                         self.accepting = Accepting::Burst(left - 1);
                     }
-                    if let Some(key) = self.add(fd) {
-                        return Some(key);
-                    }
+                    return Some(self.add(fd));
                 }
                 Err(errno) if errno.is_transient_accept() && !needs_pause(errno) => {}
                 Ok(None) | Err(_) if matches!(self.accepting, Accepting::Last) => {
@@ -225,8 +184,18 @@ impl<C: Default> Table<C> {
         }
     }
 
-    /// Takes a connection in. `None`, and a close, when another table took the room that was reserved.
-    fn add(&mut self, fd: Fd) -> Option<Key> {
+    /// Says why, as far as that goes without memory, and closes. What has come already is dropped before, so that the close is no reset.
+    fn turn_away(&self, fd: Fd) {
+        if !self.config.turned_away.is_empty() {
+            let mut driver = self.worker.driver.borrow_mut();
+            let _peer_is_gone = driver.send_now(fd.at(), self.config.turned_away);
+            let _nothing_there = driver.discard_now(fd.at(), UNREAD_BYTES_MAX);
+        }
+        self.worker.close(fd);
+    }
+
+    /// Takes a connection in, or closes it when there is no room.
+    fn add(&mut self, fd: Fd) -> Event {
         self.worker.opened();
         self.accepted_total += 1;
         let link = Link::default();
@@ -236,8 +205,8 @@ impl<C: Default> Table<C> {
         let key = match added {
             Ok(key) => key,
             Err(fd) => {
-                self.worker.close(fd);
-                return None;
+                self.turn_away(fd);
+                return Event::TurnedAway;
             }
         };
         // Handed to the connection.
@@ -246,6 +215,6 @@ impl<C: Default> Table<C> {
             // A connection that is gone already fails this; its first receive tells.
             let _told_later = self.worker.driver.borrow_mut().set_option(self.fd(key), SocketOption::NoDelay(true));
         }
-        Some(key)
+        Event::Accepted(key)
     }
 }

@@ -48,6 +48,11 @@ impl<C: Default> Table<C> {
         Ok(())
     }
 
+    /// How many connections fit in without more memory for their entries.
+    pub fn vacancies(&self) -> usize {
+        self.entries.capacity() - self.entries.len()
+    }
+
     /// Takes in the connection of a stream on which no operation is in flight, into room that was [made](Self::reserve_entries): one that has
     /// just come from [`release`](Self::release) of another table, or is [quiet](TcpStream::quiesce).
     ///
