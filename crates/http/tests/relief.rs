@@ -135,3 +135,31 @@ fn answers_that_nobody_takes_make_room_for_whole_requests() {
     let report = simulation.shutdown();
     assert!(report.is_clean(), "{report}");
 }
+
+#[test]
+fn connections_that_ask_for_nothing_make_room() {
+    let world = World::new(SimConfig::new(3));
+    let simulation = Runtime::builder().memory(LINE).simulate(&world).expect("a simulation starts");
+    simulation.block_on(async {
+        let server = Server::bind("127.0.0.1:0").expect("a free port");
+        let (address, counters) = (server.local_addr(), server.counters());
+        let serving = spawn(server.serve(|_| async { Response::text("whole") })).expect("there is room");
+        let ask = async |client: &mut TcpStream| {
+            client.send_static(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await.expect("it is sent");
+            client.recv().await.expect("it is answered").is_some_and(|answer| answer.starts_with(b"HTTP/1.1 200 "))
+        };
+        let mut idle = TcpStream::connect(address).await.expect("it is accepted");
+        let mut busy = TcpStream::connect(address).await.expect("it is accepted");
+        assert!(ask(&mut idle).await && ask(&mut busy).await);
+        sleep(Duration::from_millis(1_500)).await;
+        assert!(ask(&mut busy).await);
+        let held = rig::memory::fill_to(memory::Level::Orange).await;
+        assert!(ask(&mut busy).await, "who asks within a second keeps its connection");
+        assert!(idle.recv().await.expect("no reset").is_none(), "it is ended");
+        assert_eq!(counters.totals().shed_total[Shed::Parked as usize], 1);
+        drop((held, idle, busy));
+        Spawner::current().stop();
+        serving.await.expect("it does not panic").expect("it does not fail");
+    });
+    assert!(simulation.shutdown().is_clean());
+}

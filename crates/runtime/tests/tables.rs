@@ -161,3 +161,35 @@ fn a_connection_behind_pages_that_were_given_back_has_a_place() {
         Ok(())
     });
 }
+
+/// The next event of a table.
+async fn next_of(table: &mut Table<u64>) -> Event {
+    loop {
+        if let Some(event) = table.next() {
+            return event;
+        }
+        table.ready().await;
+    }
+}
+
+#[test]
+fn who_finds_no_room_is_told_and_closed() {
+    support::on_each("turned away", async || {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr();
+        let config = TableConfig { connections_max: 1, turned_away: b"full", ..TableConfig::default() };
+        let mut table = Table::<u64>::new(listener, config)?;
+        let _first = TcpStream::connect(address).await?;
+        let Event::Accepted(key) = next_of(&mut table).await else { panic!("there is room for one") };
+        for _ in 0..300 {
+            let mut other = TcpStream::connect(address).await?;
+            assert!(matches!(next_of(&mut table).await, Event::TurnedAway));
+            assert_eq!(other.recv().await?.as_deref(), Some(&b"full"[..]));
+            assert!(other.recv().await?.is_none(), "it is closed");
+        }
+        table.close(key);
+        let _next = TcpStream::connect(address).await?;
+        assert!(matches!(next_of(&mut table).await, Event::Accepted(_)), "there is room again");
+        Ok(())
+    });
+}
