@@ -38,6 +38,8 @@ enum Victim {
     StalledOutput,
     /// Between requests.
     Idle,
+    /// It has not asked for anything yet: what it asks now it would not hear without a word.
+    Fresh,
     /// It has been told all, and its place is needed.
     Lingering,
 }
@@ -62,7 +64,7 @@ impl<S: Service> Engine<S> {
         // A request that waits for room is worth a look at everybody, once a turn.
         let places = self.core.table.borrow().places();
         let looks = if keep.is_some() { places } else { places.min(LOOKS_MAX) };
-        let sorts = [Victim::Lingering, Victim::IncompleteHead, Victim::StalledOutput, Victim::Idle];
+        let sorts = [Victim::Lingering, Victim::IncompleteHead, Victim::StalledOutput, Victim::Idle, Victim::Fresh];
         let found = sorts.into_iter().any(|sort| self.let_go_of(sort, looks, keep));
         self.core.has_looked.set(keep.is_some() && !found);
         found
@@ -85,6 +87,7 @@ impl<S: Service> Engine<S> {
                     core.shed_for_room(Shed::Output);
                     self.close(key);
                 }
+                Victim::Fresh => self.shed(key, Shed::Parked),
                 Victim::Idle => {
                     core.shed_for_room(Shed::Parked);
                     core.put(key, Connection::LINGERING);
@@ -222,11 +225,12 @@ fn victim(table: &Table<Connection>, key: Key, core: &Core) -> Option<Victim> {
         Connection::Lingering { rest: Rest::Nothing, .. } if !table.is_sending(key) => {
             return core.lacks_places().then_some(Victim::Lingering);
         }
-        Connection::Parked { .. } if !table.is_sending(key) && !core.is_stopping() => {
+        Connection::Parked { requests, .. } if !table.is_sending(key) && !core.is_stopping() => {
             let (left, whole) = (table.scheduled_in(key)?, config.keep_alive_timeout);
             // It was parked for a quarter of the time if memory was short then. Timers are coarse.
             let time = if left > whole / 4 + IDLE_AFTER { whole } else { whole / 4 };
-            return (time.saturating_sub(left) >= IDLE_AFTER).then_some(Victim::Idle);
+            let sort = if *requests == 0 { Victim::Fresh } else { Victim::Idle };
+            return (time.saturating_sub(left) >= IDLE_AFTER).then_some(sort);
         }
         Connection::Http2(http2) if table.is_sending(key) && http2.held_bytes() > 0 => {
             return http2.is_stalled(plimsoll_runtime::now(), STALLED_AFTER).then_some(Victim::StalledOutput);
