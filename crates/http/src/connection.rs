@@ -20,6 +20,7 @@ use plimsoll_codec::h1::{
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Instant, JoinHandle, Lease, PoolBox};
 
+use crate::collect::Collected;
 use crate::config::Config;
 use crate::crowd::Seat;
 use crate::h2::Http2;
@@ -184,6 +185,8 @@ pub(crate) struct Active {
     pub(crate) begun_at: Option<Instant>,
     /// What its address is blamed for, while memory is short.
     pub(crate) seat: Option<Seat>,
+    /// Room for the body that its handler collects.
+    pub(crate) collected: Option<PoolBox<Collected>>,
     /// How it waits for room that it did not find.
     pub(crate) memory: MemoryWait,
     /// How often it was granted room for the request that is worked on.
@@ -232,6 +235,7 @@ impl Active {
             patience: Patience::default(),
             begun_at: None,
             seat: None,
+            collected: None,
             memory: MemoryWait::None,
             grants: 0,
             upgrade: None,

@@ -20,6 +20,7 @@ use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Instant, OverBudget, Pool};
 use plimsoll_slab::Key;
 
+use crate::collect::Collectors;
 use crate::config::{Config, HalfClose};
 use crate::connection::{Active, Connection};
 use crate::counters::{Counters, Shed, WorkerCounters};
@@ -108,6 +109,7 @@ pub(crate) struct Core {
     pub(crate) second_answers: Seldom,
     pub(crate) reserve: AnswerReserve,
     pub(crate) crowd: Crowd,
+    pub(crate) collectors: Collectors,
     /// Whether it is counted what addresses hold, as of this turn; and at its beginning the free bytes of this worker's share, and what its pool had
     /// given out.
     pub(crate) weighed: Cell<bool>,
@@ -156,6 +158,7 @@ impl Core {
             second_answers: Seldom::default(),
             reserve: AnswerReserve::new(&pool, line_share, config.progress_reserve_bytes),
             crowd: Crowd::new(&pool, line_share),
+            collectors: Collectors::default(),
             weighed: Cell::new(false),
             free_bytes: Cell::new(line_share / 4),
             used_at: Cell::new(0),

@@ -34,6 +34,7 @@ mod access_log;
 mod body;
 mod bulk;
 mod closing;
+mod collect;
 mod config;
 mod connection;
 mod core;

@@ -131,39 +131,6 @@ impl Request {
         self.ticket.take_trailers().map(Trailers::new)
     }
 
-    /// The whole body, up to the configured limit.
-    ///
-    /// Not cancel safe: what was read is lost.
-    ///
-    /// # Errors
-    ///
-    /// As [`chunk`](Self::chunk), and [`Error::BodyTooLarge`].
-    pub async fn collect(&mut self) -> Result<Vec<u8>, Error> {
-        let bytes_max = self.ticket.collect_bytes_max();
-        self.collect_up_to(bytes_max).await
-    }
-
-    /// The whole body, up to a limit in bytes, on the heap of the program.
-    ///
-    /// Not cancel safe: what was read is lost.
-    ///
-    /// # Errors
-    ///
-    /// As [`chunk`](Self::chunk), and [`Error::BodyTooLarge`].
-    pub async fn collect_up_to(&mut self, bytes_max: usize) -> Result<Vec<u8>, Error> {
-        if self.content_length().is_some_and(|length| length > bytes_max as u64) {
-            return Err(Error::BodyTooLarge { bytes_max });
-        }
-        let mut body = Vec::new();
-        while let Some(chunk) = self.chunk().await? {
-            if body.len() + chunk.len() > bytes_max {
-                return Err(Error::BodyTooLarge { bytes_max });
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Ok(body)
-    }
-
     /// The paths of the server's router.
     #[cfg(feature = "router")]
     pub(crate) fn routes(&self) -> Option<&crate::router::Table> {

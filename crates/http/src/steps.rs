@@ -198,7 +198,7 @@ impl<S: Service> Engine<S> {
         active.writer = None;
         active.half_closed = false;
         active.method = Method::GET;
-        active.begun_at = None;
+        (active.begun_at, active.collected) = (None, None);
         if active.output.is_empty() {
             active.seat = None;
         }

@@ -7,9 +7,11 @@ use std::rc::Rc;
 use http::{Method, StatusCode};
 use plimsoll_codec::h1::{self, BodyLength, Fields, RequestState, ResponseState};
 use plimsoll_codec::h2::StreamKey;
+use plimsoll_pool::PoolBox;
 use plimsoll_runtime::{Lease, OverBudget};
 use plimsoll_slab::Key;
 
+use crate::collect::Collected;
 use crate::connection::Active;
 use crate::core::Core;
 use crate::error::Error;
@@ -75,6 +77,14 @@ impl Ticket {
 
     pub(crate) fn collect_bytes_max(&self) -> usize {
         self.core.config.collect_bytes_max
+    }
+
+    /// Runs `act` on the room for the body that the handler collects, if the exchange is still there.
+    pub(crate) fn with_collected<R>(&self, act: impl FnOnce(&mut Option<PoolBox<Collected>>) -> R) -> Option<R> {
+        match self.stream {
+            Some(stream) => self.core.h2_collected(self.key, stream, act),
+            None => self.core.with(self, |active| act(&mut active.collected)),
+        }
     }
 
     pub(crate) fn interim_responses_max(&self) -> u32 {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use http::{StatusCode, Version};
 use plimsoll_codec::h1::{BodyLength, Fields, ResponseHead, check_trailers};
 use plimsoll_codec::h2::{ErrorCode, FRAME_HEADER_BYTES, StreamKey, block_bytes_max, head_bytes_max};
+use plimsoll_pool::PoolBox;
 use plimsoll_runtime::Lease;
 use plimsoll_slab::Key;
 
@@ -14,6 +15,7 @@ use super::room::{END_BYTES_MAX, make};
 use super::streams::{Incoming, Outgoing, find};
 use super::window::shrink_window;
 use super::{ENCODING_BYTES, Http2, Parts};
+use crate::collect::Collected;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Shed;
@@ -47,6 +49,18 @@ impl Core {
         {
             exchange.must_finish = exchange.must_finish.saturating_add_signed(by);
         }
+    }
+
+    /// Runs `act` on the room for the body that the handler of a stream collects.
+    pub(crate) fn h2_collected<R>(
+        &self,
+        key: Key,
+        stream: StreamKey,
+        act: impl FnOnce(&mut Option<PoolBox<Collected>>) -> R,
+    ) -> Option<R> {
+        let mut table = self.table.borrow_mut();
+        let Some(Connection::Http2(http2)) = table.get_mut(key) else { return None };
+        http2.slots.exchange(stream).map(|exchange| act(&mut exchange.collected))
     }
 
     pub(crate) fn h2_poll_chunk(
@@ -304,7 +318,7 @@ impl Core {
     }
 
     /// Takes an HTTP/2 connection out of the table.
-    pub(crate) fn take_http2(&self, key: Key) -> Option<plimsoll_pool::PoolBox<Http2>> {
+    pub(crate) fn take_http2(&self, key: Key) -> Option<PoolBox<Http2>> {
         let mut table = self.table.borrow_mut();
         let connection = table.get_mut(key)?;
         match ::core::mem::replace(connection, Connection::Taken) {

@@ -11,6 +11,7 @@ use plimsoll_pool::PoolBox;
 use plimsoll_runtime::{Instant, JoinHandle, Kind, Lease, OverBudget, Pool};
 
 use super::window::Grown;
+use crate::collect::Collected;
 use crate::core::Core;
 use crate::crowd::Seat;
 use crate::patience::Patience;
@@ -59,6 +60,8 @@ pub(crate) struct Exchange {
     pub(super) begun_at: Option<Instant>,
     /// What its address is blamed for, while memory is short.
     pub(super) seat: Option<Seat>,
+    /// Room for the body that its handler collects.
+    pub(super) collected: Option<PoolBox<Collected>>,
     /// Since when the peer's windows let nothing of the body go; bytes that they let go move it on.
     pub(super) blocked_since: Option<Instant>,
     /// How long the handler still waits for the peer.
@@ -134,6 +137,7 @@ impl Exchange {
             must_finish: 0,
             begun_at: None,
             seat: None,
+            collected: None,
             blocked_since: None,
             patience: Patience::full(body_timeout),
             window: None,
@@ -165,7 +169,7 @@ impl Exchange {
     pub(super) fn clear(&mut self) {
         (self.handler, self.reader, self.writer, self.received, self.answer, self.line) =
             (None, None, None, None, None, None);
-        (self.body, self.window, self.trailers, self.seat) = (Body::Empty, None, None, None);
+        (self.body, self.window, self.trailers, self.seat, self.collected) = (Body::Empty, None, None, None, None);
     }
 
     /// What is to be sent of the body.

@@ -86,6 +86,11 @@ impl Core {
         Some(self.seat_of(self.host_of(key), exchange_bytes + bytes))
     }
 
+    /// Counts so many bytes for a connection's address, while memory is short.
+    pub(crate) fn seat_while_weighed(&self, key: Key, bytes: usize) -> Option<Seat> {
+        self.is_weighed().then(|| self.seat_of(self.host_of(key), bytes))
+    }
+
     fn seat_of(&self, host: u64, bytes: usize) -> Seat {
         self.crowd.enter(host, bytes)
     }
