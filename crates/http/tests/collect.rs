@@ -1,4 +1,5 @@
-//! A body that is collected has room for all of it before anything of it is read, or its handler is told so while it can still answer; and a request
+//! A body that is collected has room for all of it before anything of it is read, or its handler is told so while it can still answer; so has a message of
+//! a WebSocket, or it is closed with 1013. And a request
 //! that somebody waits for, and that is not admitted, leaves that one waiting and no more.
 
 #![forbid(unsafe_code)]
@@ -15,13 +16,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use plimsoll_http::{Config, Error, Request, Response, Server, Shed};
+use plimsoll_http::codec::ws::{CloseCode, FrameHead, Opcode};
+use plimsoll_http::{Config, Error, Message, Request, Response, Server, Shed, WebSocketConfig, WebSocketRef};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{MemoryLimit, now, pool, sleep, spawn, timeout};
 
 use rig::frames::{Client, DATA, END_HEADERS, END_STREAM, HEADERS, frame, request};
 use rig::memory::{fill, fill_but};
 use rig::threads::{connect, serve_until, under_line};
+use rig::websocket::{self, Got};
 use rig::{Running, in_simulation, on_each, read, serve, talk};
 
 const BODY_BYTES: usize = 2 << 20;
@@ -264,6 +267,83 @@ fn a_long_poll_goes_on_when_what_it_waits_for_is_refused() {
         assert!(answer.ends_with("came"), "{answer}");
         let answer = polling.await.expect("it does not panic");
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        running.stop().await
+    });
+}
+
+/// Answers each message with its length.
+fn lengths(request: Request) -> core::future::Ready<core::result::Result<Response, Error>> {
+    let answer = |socket: &mut WebSocketRef<'_>, message: Message| {
+        socket.send(Message::text(message.as_bytes().len().to_string()))
+    };
+    core::future::ready(request.serve_websocket(&WebSocketConfig::default(), answer))
+}
+
+#[test]
+fn a_message_has_room_for_all_of_it_or_is_refused() {
+    on_each("no room for a message", async || {
+        let running = serve(impatient(), lengths)?;
+        let mut client = websocket::Client::open(running.address, "/").await?;
+        let (held, left) = leave(384 * 1024);
+        // Its head says how long it is, and little of it has come.
+        let head = FrameHead::message(Opcode::Binary, 2 * left as u64).masked(websocket::KEY).encode();
+        client.send(head.as_bytes()).await?;
+        client.send(&[0; 1_000]).await?;
+        let Got::Close(code) = client.next().await? else { panic!("not refused") };
+        assert_eq!(code, Some(CloseCode::TRY_LATER));
+        drop((held, client));
+        running.stop().await
+    });
+}
+
+#[test]
+fn a_fragment_for_which_there_is_no_room_is_not_waited_for() {
+    in_simulation("no room for a fragment", async || {
+        let running = serve(Config::default(), lengths)?;
+        let mut client = websocket::Client::open(running.address, "/").await?;
+        let (held, left) = leave(384 * 1024);
+        let first: &'static [u8] = websocket::frame(false, Opcode::Binary, &[0; 100_000]).leak();
+        client.stream.send_static(first).await?;
+        let asked = now();
+        let head = FrameHead::message(Opcode::Continuation, 2 * left as u64).masked(websocket::KEY).encode();
+        client.send(head.as_bytes()).await?;
+        client.send(&[0; 1_000]).await?;
+        let Got::Close(code) = client.next().await? else { panic!("not refused") };
+        assert_eq!(code, Some(CloseCode::TRY_LATER));
+        assert!(now().since(asked) < Duration::from_secs(1), "others that hold a part may wait, too");
+        drop((held, client));
+        running.stop().await
+    });
+}
+
+#[test]
+fn long_messages_at_once_do_not_wait_for_each_other() {
+    in_simulation("long messages", async || {
+        let running = serve(Config::default(), lengths)?;
+        let mut clients = Vec::new();
+        for _ in 0..4 {
+            clients.push(websocket::Client::open(running.address, "/").await?);
+        }
+        let (held, left) = leave(1_024 * 1_024);
+        // One has room, and two have not.
+        let bytes = left / 5 * 3;
+        let message = websocket::frame(true, Opcode::Binary, &vec![0; bytes]);
+        let message: &'static [u8] = message.leak();
+        let asked = now();
+        let tasks: Vec<_> = clients
+            .into_iter()
+            .map(|mut client| {
+                spawn(async move {
+                    client.stream.send_static(message).await.expect("it is taken");
+                    client.next().await.expect("an answer")
+                })
+            })
+            .collect();
+        for task in tasks {
+            assert_eq!(task?.await.expect("no panic"), Got::Text(bytes.to_string()));
+        }
+        assert!(now().since(asked) < Duration::from_secs(5), "nobody waits in a circle");
+        drop(held);
         running.stop().await
     });
 }

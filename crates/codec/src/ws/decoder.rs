@@ -209,6 +209,15 @@ impl Decoder {
         }
     }
 
+    /// Bytes of the message that are still to come in the frame that is read: after [`Event::Begin`] all of those in its first frame.
+    #[must_use]
+    pub fn payload_left(&self) -> u64 {
+        match self.state {
+            State::Payload { left, .. } => left,
+            State::Head | State::Closed | State::Failed(_) => 0,
+        }
+    }
+
     fn fail(&mut self, error: Error) {
         self.state = State::Failed(error);
     }

@@ -1,12 +1,12 @@
-//! Parts of a message that are put together.
+//! Parts of a message that are put together, in room that was made before.
 
 use plimsoll_pool::{Charge, Class};
 use plimsoll_runtime::{Kind, Lease, OverBudget, Pool};
 
 use crate::Body;
 
-/// Bytes that grow: in the pool as long as a class takes them, on the heap beyond. What they need is charged before, and is at most twice what has
-/// come.
+/// Bytes that grow: in the pool as long as a class takes them, on the heap beyond. What they need is charged before: what a frame says that it brings, or
+/// for what is inflated, at most twice what there is.
 #[derive(Debug, Default)]
 pub(super) struct Assembly(Bytes);
 
@@ -52,41 +52,48 @@ impl Assembly {
         self.0 = Bytes::Pooled(part);
     }
 
-    /// Copies the next part.
-    pub(super) fn push(&mut self, pool: &Pool, part: &[u8]) -> Result<(), OverBudget> {
+    /// Makes room for so many bytes more: all of it or, without room, nothing.
+    pub(super) fn reserve(&mut self, pool: &Pool, more: usize) -> Result<(), OverBudget> {
         match &mut self.0 {
-            Bytes::None => self.0 = Self::begin(pool, part)?,
-            Bytes::Pooled(lease) if lease.spare_capacity() >= part.len() => {
-                let taken = lease.extend(part);
-                debug_assert_eq!(taken, part.len(), "there was room");
-            }
+            Bytes::None => self.0 = Self::with_capacity(pool, more)?,
+            Bytes::Pooled(lease) if lease.spare_capacity() >= more => {}
             Bytes::Pooled(lease) => {
-                let needed = lease.len() + part.len();
+                let needed = lease.len() + more;
                 self.0 = if needed <= LEASE_BYTES_MAX {
                     let mut larger =
                         pool.try_acquire(needed.max(2 * lease.len()).min(LEASE_BYTES_MAX), Kind::Buffers)?;
                     larger.extend(lease);
-                    larger.extend(part);
                     Bytes::Pooled(larger)
                 } else {
                     let mut charged = Charged::with_capacity(pool, needed)?;
                     charged.bytes.extend_from_slice(lease);
-                    charged.bytes.extend_from_slice(part);
                     Bytes::Heap(charged)
                 };
             }
-            Bytes::Heap(charged) => charged.push(part)?,
+            Bytes::Heap(charged) => charged.reserve(more)?,
         }
         Ok(())
     }
 
-    fn begin(pool: &Pool, part: &[u8]) -> Result<Bytes, OverBudget> {
-        if part.len() <= LEASE_BYTES_MAX {
-            return pool.try_copy(part, Kind::Buffers).map(Bytes::Pooled);
+    /// Copies the next part.
+    pub(super) fn push(&mut self, pool: &Pool, part: &[u8]) -> Result<(), OverBudget> {
+        self.reserve(pool, part.len())?;
+        match &mut self.0 {
+            Bytes::None => debug_assert!(part.is_empty(), "room was made"),
+            Bytes::Pooled(lease) => {
+                let taken = lease.extend(part);
+                debug_assert_eq!(taken, part.len(), "room was made");
+            }
+            Bytes::Heap(charged) => charged.bytes.extend_from_slice(part),
         }
-        let mut charged = Charged::with_capacity(pool, part.len())?;
-        charged.bytes.extend_from_slice(part);
-        Ok(Bytes::Heap(charged))
+        Ok(())
+    }
+
+    fn with_capacity(pool: &Pool, bytes: usize) -> Result<Bytes, OverBudget> {
+        if bytes <= LEASE_BYTES_MAX {
+            return pool.try_acquire(bytes, Kind::Buffers).map(Bytes::Pooled);
+        }
+        Charged::with_capacity(pool, bytes).map(Bytes::Heap)
     }
 
     /// All that was put in.
@@ -101,18 +108,17 @@ impl Assembly {
 
 impl Charged {
     fn with_capacity(pool: &Pool, capacity: usize) -> Result<Self, OverBudget> {
-        let charge = pool.budget().charge(Kind::Buffers, capacity as u64)?;
+        let charge = pool.charge(Kind::Buffers, capacity as u64)?;
         Ok(Self { bytes: Vec::with_capacity(capacity), charge })
     }
 
-    fn push(&mut self, part: &[u8]) -> Result<(), OverBudget> {
-        let needed = self.bytes.len() + part.len();
+    fn reserve(&mut self, more: usize) -> Result<(), OverBudget> {
+        let needed = self.bytes.len() + more;
         if needed > self.bytes.capacity() {
             let capacity = needed.max(2 * self.bytes.len());
             self.charge.grow((capacity as u64).saturating_sub(self.charge.bytes()))?;
             self.bytes.reserve_exact(capacity - self.bytes.len());
         }
-        self.bytes.extend_from_slice(part);
         debug_assert!(self.charge.bytes() >= self.bytes.capacity() as u64, "charged before");
         Ok(())
     }

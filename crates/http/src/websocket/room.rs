@@ -4,11 +4,13 @@
 //! |---|---|
 //! | a message of a task, or output | with its task, or in the output |
 //! | an answer to a message, of a handler | the message waits before its handler |
-//! | a part of a message, a pong | in what was received, decoded |
+//! | a message that begins: room for all that its frame says it brings; a pong | in what was received, decoded |
 //! | what comes while memory is short | in the socket: room is made before it is received |
 //! | what a receive brings that was armed before | in what is spared for those in line, up to 1 KiB |
 //!
-//! All wait in the line of [`relief`](crate::relief). What is received waits for [`memory_timeout`](crate::Config::memory_timeout), what is sent for the
+//! Who has a part of a message and finds no room for its next frame does not wait, since others may hold parts and wait, too: it is closed with 1013.
+//!
+//! All others wait in the line of [`relief`](crate::relief). What is received waits for [`memory_timeout`](crate::Config::memory_timeout), what is sent for the
 //! send timeout; then the connection is closed with 1013.
 
 use ::core::time::Duration;
@@ -116,6 +118,8 @@ impl Wire {
     fn wants(&self) -> (Want, usize) {
         match &self.work {
             _ if self.flags.has(Flags::STARVED) => (Want::Output, STARVED_BYTES),
+            // Which is new work, and nothing that the progress reserve helps on.
+            Some(work) if work.waits_for_message() => (Want::Request, (work.wanted_bytes as usize).max(STARVED_BYTES)),
             Some(work) if !self.is_at_rest() => (Want::Body, (work.wanted_bytes as usize).max(STARVED_BYTES)),
             // The work as well, which goes back if it is there.
             _ => (Want::Request, 2 * STARVED_BYTES),

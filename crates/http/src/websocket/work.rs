@@ -137,7 +137,8 @@ impl Work {
             }
         };
         match self.act(core, answers, values, &decoded) {
-            Err(Error::OverBudget(over)) => {
+            // Who holds a part of a message waits for no more of it: others may do the same.
+            Err(Error::OverBudget(over)) if !(self.holds_part() && matches!(decoded.event, Event::Data(_))) => {
                 self.wanted_bytes = u32::try_from(over.wanted_bytes()).unwrap_or(u32::MAX);
                 self.again = Some(decoded);
                 Err(over.into())
@@ -151,11 +152,34 @@ impl Work {
         self.again.is_some() && !self.streams.as_ref().is_some_and(|streams| streams.are_lost())
     }
 
+    /// Whether a message waits to begin: for the room that it says it needs.
+    pub(super) fn waits_for_message(&self) -> bool {
+        self.again.as_ref().is_some_and(|decoded| matches!(decoded.event, Event::Begin { .. }))
+    }
+
+    /// Whether a part of a message that is not compressed is held.
+    fn holds_part(&self) -> bool {
+        !self.is_compressed && !self.assembly.is_empty()
+    }
+
+    /// Makes room for all that a frame brings of a message, unless it has come already.
+    fn reserve_frame(&mut self, core: &Core, used: usize) -> Result<(), OverBudget> {
+        let left = usize::try_from(self.decoder.payload_left()).unwrap_or(usize::MAX);
+        let has_come = self.input.as_ref().map_or(0, |input| input.len() - used);
+        if left <= has_come && self.assembly.is_empty() {
+            return Ok(());
+        }
+        self.assembly.reserve(&core.pool, left)
+    }
+
     /// Does what the front of the input asks for, and uses it up: all of it or, without room, nothing.
     fn act(&mut self, core: &Core, answers: bool, values: &Values, decoded: &Decoded) -> Result<Step, Error> {
         let step = match &decoded.event {
             Event::NeedMore => Step::NeedMore,
             &Event::Begin { is_text, is_compressed } => {
+                if !is_compressed {
+                    self.reserve_frame(core, decoded.consumed)?;
+                }
                 (self.is_text, self.is_compressed) = (is_text, is_compressed);
                 Step::On
             }
@@ -168,6 +192,11 @@ impl Work {
                     lease.consume(range.start);
                     self.assembly.set(lease);
                     return Ok(Step::On);
+                }
+                if self.holds_part() {
+                    let more =
+                        range.len().saturating_add(usize::try_from(self.decoder.payload_left()).unwrap_or(usize::MAX));
+                    self.assembly.reserve(&core.pool, more)?;
                 }
                 self.data(core, range.clone(), values)?;
                 Step::On
