@@ -8,6 +8,8 @@ use plimsoll_pool::{AdaptiveSize, Class};
 use plimsoll_runtime::Error;
 use plimsoll_runtime::net::RECEIVE_LEASES_MAX;
 
+use crate::forwarded::Network;
+
 /// What is gathered is one lease: this much, and another answer of the copied size with its fields.
 const OUTPUT_BYTES_CEILING: usize = 64 * 1024;
 /// Keys of the connection table have 24 bits for the index.
@@ -114,6 +116,12 @@ pub struct Config {
     pub connections_per_address_max: Option<u32>,
     /// Whether connections begin with a PROXY header. Default [`ProxyProtocol::Off`].
     pub proxy_protocol: ProxyProtocol,
+    /// Proxies that are believed when they say, by `Forwarded` (RFC 7239) or `X-Forwarded-For`, for whom a request is: the rightmost address there that is
+    /// none of these. While memory is short that client's share decides who begins next, for each request and each stream of HTTP/2, in the place of the
+    /// peer's; an IPv6 address counts by its /64. What is malformed, hidden or unknown, or not the same in both fields, leaves it at the peer, and so do the limits on
+    /// connections and the access log. The peer is whom a PROXY header says, where there is one. Only for proxies that add the address they got the
+    /// request from. See also [`Request::client_ip`](crate::Request::client_ip). Default none.
+    pub forwarded_from: Vec<Network>,
     /// How long a PROXY header may take from the accept; never extended. Default 5 s.
     pub proxy_header_timeout: Duration,
     /// What the sockets of connections are set to.
@@ -210,6 +218,7 @@ impl Default for Config {
             connections_max: CONNECTIONS_CEILING,
             connections_per_address_max: None,
             proxy_protocol: ProxyProtocol::Off,
+            forwarded_from: Vec::new(),
             proxy_header_timeout: Duration::from_secs(5),
             tcp: TcpOptions::default(),
         }

@@ -44,6 +44,7 @@ mod engine;
 mod error;
 mod failure;
 mod fanout;
+mod forwarded;
 mod h2;
 mod hungry;
 mod incoming;
@@ -82,6 +83,7 @@ pub use error::Error;
 pub use fanout::{
     Hub, HubConfig, HubHandler, HubStats, Incoming, MEMBER_BYTES, Member, MemberId, Post, SlowConsumer, Subscription,
 };
+pub use forwarded::Network;
 pub use h2::{HTTP2_PARKED_BYTES, Tunnel};
 pub use http::{Method, StatusCode, Version, header};
 pub use plan::plan;

@@ -1,4 +1,4 @@
-//! What is known of peers beside their sockets: the address that a PROXY header told, and how many connections an address has. Only where the
+//! What is known of peers beside their sockets: the address that a PROXY header told, for whom a proxy asks, and how many connections an address has. Only where the
 //! configuration asks for one of them is anything kept, and that is charged.
 
 use ::core::net::{IpAddr, SocketAddr};
@@ -85,11 +85,14 @@ struct Peer {
     source: Source,
     /// As what it is counted.
     host: Option<u128>,
+    /// For whom its request is, as a trusted proxy says: see [`host_number`].
+    client: Option<u64>,
 }
 
 /// One worker's peers, by the index of their connection.
 pub(crate) struct Peers {
     has_proxy: bool,
+    has_forwarders: bool,
     connections_max: Option<u32>,
     addresses: Addresses,
     list: Vec<Peer>,
@@ -100,6 +103,7 @@ impl Peers {
     pub(crate) fn new(config: &Config, addresses: Addresses) -> Self {
         Self {
             has_proxy: config.proxy_protocol == ProxyProtocol::Required,
+            has_forwarders: !config.forwarded_from.is_empty(),
             connections_max: config.connections_per_address_max,
             addresses,
             list: Vec::new(),
@@ -109,7 +113,7 @@ impl Peers {
 
     /// Whether anything is kept at all.
     fn is_kept(&self) -> bool {
-        self.has_proxy || self.connections_max.is_some()
+        self.has_proxy || self.has_forwarders || self.connections_max.is_some()
     }
 
     /// A connection was accepted. `socket` is asked for its peer's address if that is needed.
@@ -178,6 +182,18 @@ impl Peers {
             Source::Proxied(address) => Some(address),
             Source::Awaited | Source::Socket => None,
         }
+    }
+
+    /// For whom a connection's request is, from now on; `None` for its peer.
+    pub(crate) fn is_for(&mut self, key: Key, client: Option<u64>) {
+        if let Some(peer) = self.list.get_mut(key.index() as usize) {
+            peer.client = client;
+        }
+    }
+
+    /// For whom it is, if that is not its peer.
+    pub(crate) fn client(&self, key: Key) -> Option<u64> {
+        self.list.get(key.index() as usize)?.client
     }
 
     fn grow(&mut self, len: usize) -> Result<(), Refused> {

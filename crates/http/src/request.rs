@@ -2,19 +2,19 @@
 
 use ::core::fmt;
 use ::core::future::poll_fn;
-use ::core::net::SocketAddr;
+use ::core::net::{IpAddr, SocketAddr};
 
 use http::{Method, Version};
 use plimsoll_codec::h1::{FieldSlot, Framing, RequestHead, RequestView};
 use plimsoll_runtime::{Kind, Lease, OverBudget, Pool};
 
 use crate::body::BodyWriter;
-use crate::interim;
 use crate::ticket::Ticket;
 use crate::trailers::Trailers;
 use crate::upgrade::{self, Upgraded};
 use crate::websocket::{self, WebSocket, WebSocketConfig, WebSocketHandler};
 use crate::{Error, Response};
+use crate::{forwarded, interim};
 
 /// A request, borrowed for the length of one call; see [`Server::serve_ready`](crate::Server::serve_ready).
 pub type RequestRef<'a> = RequestView<'a>;
@@ -110,6 +110,27 @@ impl Request {
     /// [`Error::Gone`] when the connection is no more.
     pub fn peer_addr(&self) -> Result<SocketAddr, Error> {
         self.ticket.peer_addr()
+    }
+
+    /// The address of the client: whom the peer asks for, if that is one of [`Config::forwarded_from`](crate::Config::forwarded_from) and names somebody, else the peer.
+    ///
+    /// ```
+    /// use plimsoll_http::{Config, Error, Request, Response};
+    ///
+    /// async fn whoami(req: Request) -> Result<Response, Error> {
+    ///     Ok(Response::text(req.client_ip()?.to_string()))
+    /// }
+    /// let config = Config { forwarded_from: vec!["10.0.0.0/8".parse()?, "::1".parse()?], ..Config::default() };
+    /// # let _ = (whoami, config); Ok::<(), plimsoll_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`peer_addr`](Self::peer_addr).
+    pub fn client_ip(&self) -> Result<IpAddr, Error> {
+        let peer = self.peer_addr()?.ip();
+        let trusted = &self.ticket.core().config.forwarded_from;
+        Ok(forwarded::client(&self.view(), peer, trusted).unwrap_or(peer))
     }
 
     /// The next part of the body, `None` at its end: what has come of it, in a piece, however the client cut it into chunks. It is received when it is asked for; a peer that waits for `100 Continue` gets it now.

@@ -190,6 +190,7 @@ impl<S: Service> Engine<S> {
 
     fn next_exchange(&self, key: Key, mut active: PoolBox<Active>) -> Step {
         self.core.wait_no_longer(key, &mut active);
+        self.core.forget_client(key);
         let reset = active.exchange.reset();
         debug_assert!(reset.is_ok(), "the exchange asked for it");
         active.search = HeadSearch::default();
@@ -300,6 +301,7 @@ impl<S: Service> Engine<S> {
             Framing::None | Framing::Length(0) => None,
             _ => Some(&bytes[found.end..]),
         };
+        self.core.note_client(key, &view);
         let is_scarce = self.core.level() >= Level::Yellow || self.core.is_starving();
         if is_scarce && !self.has_room(key) {
             active.method = parsed.method.clone();
@@ -437,8 +439,7 @@ impl<S: Service> Engine<S> {
     pub(crate) fn has_room(&mut self, key: Key) -> bool {
         let is_next = self.core.fed.get() == Some(key) || self.core.is_newcomer(key);
         let overtakes = self.core.is_starving() && !is_next && self.core.is_turn_of_others(key);
-        let room = |engine: &mut Self| engine.core.pool.try_acquire(REQUEST_ROOM_BYTES, Kind::Buffers).map(drop);
-        !overtakes && self.core.may_hold_more(key) && self.retried(key, room).is_ok()
+        !overtakes && self.core.may_hold_more(key) && self.retried(key, |engine| engine.core.try_room(key)).is_ok()
     }
 
     /// Has a request wait for room as if it had not been looked at yet.

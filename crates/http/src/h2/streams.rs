@@ -60,6 +60,8 @@ pub(crate) struct Exchange {
     pub(super) begun_at: Option<Instant>,
     /// What its address is blamed for, while memory is short.
     pub(super) seat: Option<Seat>,
+    /// For whom it is, as a trusted proxy says.
+    pub(super) client: Option<u64>,
     /// Room for the body that its handler collects.
     pub(super) collected: Option<PoolBox<Collected>>,
     /// Since when the peer's windows let nothing of the body go; bytes that they let go move it on.
@@ -137,6 +139,7 @@ impl Exchange {
             must_finish: 0,
             begun_at: None,
             seat: None,
+            client: None,
             collected: None,
             blocked_since: None,
             patience: Patience::full(body_timeout),

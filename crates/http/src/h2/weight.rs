@@ -49,10 +49,10 @@ impl Http2 {
         exchanges.filter(|exchange| exchange.may_go(now, config)).map(|exchange| exchange.held_bytes()).sum()
     }
 
-    /// Where it is counted what running handlers hold.
-    pub(crate) fn running_seats(&mut self) -> impl Iterator<Item = &mut Option<Seat>> {
+    /// Where it is counted what running handlers hold, and for whom, if that is not the peer.
+    pub(crate) fn running_seats(&mut self) -> impl Iterator<Item = (Option<u64>, &mut Option<Seat>)> {
         let exchanges = self.slots.parts().1.iter_mut().flatten();
-        exchanges.filter(|exchange| exchange.running).map(|exchange| &mut exchange.seat)
+        exchanges.filter(|exchange| exchange.running).map(|exchange| (exchange.client, &mut exchange.seat))
     }
 
     /// Whether it has streams that are worked on.

@@ -1,13 +1,17 @@
 //! Who may begin a request while memory is short: an address that holds much leaves room for others.
 
-use plimsoll_runtime::OverBudget;
+use plimsoll_codec::h1::RequestView;
 use plimsoll_runtime::memory::Level;
+use plimsoll_runtime::{Kind, OverBudget};
 use plimsoll_slab::Key;
 
 use crate::connection::{Connection, EXCHANGE_BYTES};
 use crate::core::Core;
 use crate::crowd::Seat;
+use crate::forwarded;
 use crate::h2::STREAM_BYTES;
+use crate::peers::host_number;
+use crate::steps::REQUEST_ROOM_BYTES;
 
 /// An address begins another request while it holds at most so many times what is free.
 const FREE_TIMES: u64 = 4;
@@ -55,7 +59,9 @@ impl Core {
                     active.seat = Some(self.seat_of(host, EXCHANGE_BYTES + USUAL_BYTES));
                 }
                 Some(Connection::Http2(http2)) => {
-                    http2.running_seats().for_each(|seat| *seat = Some(self.seat_of(host, STREAM_BYTES + USUAL_BYTES)));
+                    for (client, seat) in http2.running_seats() {
+                        *seat = Some(self.seat_of(client.unwrap_or(host), STREAM_BYTES + USUAL_BYTES));
+                    }
                 }
                 _ => {}
             }
@@ -93,6 +99,32 @@ impl Core {
 
     fn seat_of(&self, host: u64, bytes: usize) -> Seat {
         self.crowd.enter(host, bytes)
+    }
+
+    /// A request has come on a connection: for whom it is, where its peer is a proxy that is believed.
+    pub(crate) fn note_client(&self, key: Key, view: &RequestView<'_>) -> Option<u64> {
+        let trusted = &self.config.forwarded_from;
+        if trusted.is_empty() {
+            return None;
+        }
+        let client = self.peer_address(key).and_then(|peer| forwarded::client(view, peer.ip(), trusted));
+        let client = client.map(host_number);
+        self.peers.borrow_mut().is_for(key, client);
+        client
+    }
+
+    /// That request is over.
+    pub(crate) fn forget_client(&self, key: Key) {
+        if !self.config.forwarded_from.is_empty() {
+            self.peers.borrow_mut().is_for(key, None);
+        }
+    }
+
+    /// Room for the head and a small answer of a connection's request. What is kept for newcomers is not for one from another, though the connection that brought
+    /// it was taken for a newcomer's.
+    pub(crate) fn try_room(&self, key: Key) -> Result<(), OverBudget> {
+        let room = || self.pool.try_acquire(REQUEST_ROOM_BYTES, Kind::Buffers).map(drop);
+        if self.is_weighed() && !self.is_newcomer(key) { self.pool.for_anybody(room) } else { room() }
     }
 
     /// Whether a connection's address may begin another request.

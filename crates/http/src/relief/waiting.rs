@@ -116,8 +116,11 @@ impl Core {
         self.starving.set(!hungry.is_empty());
     }
 
-    /// The host that a connection is from, as memory is shared: of IPv6 its /64.
-    pub(super) fn host_of(&self, key: Key) -> u64 {
+    /// The host that a connection is from, or its request is for, as memory is shared: of IPv6 its /64.
+    pub(crate) fn host_of(&self, key: Key) -> u64 {
+        if let Some(client) = self.peers.borrow().client(key) {
+            return client;
+        }
         // One without an address was reset: it does not wait for long.
         self.peer_address(key).map_or(0, |peer| peers::host_number(peer.ip()))
     }

@@ -80,16 +80,30 @@ impl<S: Service> Engine<S> {
             exchange.line = core.pool.try_copy(line.as_bytes(), Kind::Buffers).ok();
             exchange.peer = core.peer_address(key);
         }
+        exchange.client = core.note_client(key, &view);
+        let client = exchange.client;
         http2.slots.parts().1[usize::from(stream.slot)] = Some(exchange);
+        if client.is_some() && !core.may_begin_for_client(key) {
+            core.forget_client(key);
+            core.shed_for_room(Shed::Queue);
+            core.with_parts(&mut http2, |parts| core.refuse_stream(parts, stream));
+            *place = Some(http2);
+            return true;
+        }
         core.put(key, Connection::Http2(http2));
         let used_before = core.used_before();
         let ticket = Ticket::of_stream(&core, key, stream);
         let answered = core.as_current(key, || self.service.start(&core, &view, slots, ticket));
+        let seat = if matches!(answered, Answered::Pending(_)) {
+            core.take_seat(key, STREAM_BYTES, used_before)
+        } else {
+            None
+        };
+        core.forget_client(key);
         let Some(mut http2) = core.take_http2(key) else { return false };
         match answered {
             Answered::Ready => {}
             Answered::Pending(handler) => {
-                let seat = core.take_seat(key, STREAM_BYTES, used_before);
                 if let Some(exchange) = http2.slots.exchange(stream).filter(|exchange| exchange.running) {
                     exchange.handler = Some(handler);
                     exchange.begun_at = Some(plimsoll_runtime::now());
@@ -107,6 +121,11 @@ impl<S: Service> Engine<S> {
 }
 
 impl Core {
+    /// Whether a stream may be begun for the client that it is for. Before its head was read only the proxy was known.
+    fn may_begin_for_client(&self, key: Key) -> bool {
+        !self.is_weighed() || (self.may_hold_more(key) && !self.is_heavy(key) && self.try_room(key).is_ok())
+    }
+
     /// A stream was answered 503 that was not begun.
     pub(super) fn note_refused(&self) {
         self.shed_for_room(Shed::Queue);
