@@ -122,6 +122,8 @@ pub(crate) enum MemoryWait {
     QueuedUpload,
     /// Its request has waited for as long as it may: it is begun at once, or refused.
     TimedOut,
+    /// Its request is refused, as those before it take too long.
+    Refused,
 }
 
 /// A connection while it is worked on.

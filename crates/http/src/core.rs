@@ -40,6 +40,7 @@ use crate::reserve::AnswerReserve;
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
 use crate::server::{AccessRecord, LogHook};
 use crate::ticket::Ticket;
+use crate::turn::Turns;
 use crate::websocket::KnownSettings;
 
 /// The most that a head takes beside the program's own fields: status line, Date, Content-Length or Transfer-Encoding, Connection.
@@ -105,6 +106,7 @@ pub(crate) struct Core {
     pub(crate) hungry: RefCell<Hungry>,
     pub(crate) starving: Cell<bool>,
     pub(crate) larder: Larder,
+    pub(crate) turns: Turns,
     pub(crate) refusals: Seldom,
     pub(crate) second_answers: Seldom,
     pub(crate) reserve: AnswerReserve,
@@ -154,6 +156,7 @@ impl Core {
             hungry: RefCell::new(Hungry::new(&pool)),
             starving: Cell::new(false),
             larder: Larder::new(&pool, line_share),
+            turns: Turns::new(&pool),
             refusals: Seldom::default(),
             second_answers: Seldom::default(),
             reserve: AnswerReserve::new(&pool, line_share, config.progress_reserve_bytes),
@@ -214,6 +217,7 @@ impl Core {
     /// Begins a turn of the engine.
     pub(crate) fn begin_turn(&self) {
         self.has_looked.set(false);
+        self.turns.begin();
         self.follow_ups.set(FOLLOW_UPS_MAX);
         self.tick();
         self.weigh();

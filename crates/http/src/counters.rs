@@ -27,11 +27,13 @@ pub enum Shed {
     Timeout,
     /// A request that was not begun: too many waited, or it has waited for too long.
     Queue,
+    /// A request that was not begun in time, or while as many handlers ran as may.
+    Cpu,
 }
 
 impl Shed {
     /// All reasons.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Parked,
         Self::Head,
         Self::Output,
@@ -40,6 +42,7 @@ impl Shed {
         Self::Misbehaviour,
         Self::Timeout,
         Self::Queue,
+        Self::Cpu,
     ];
 
     /// The reason's name in metrics.
@@ -53,6 +56,7 @@ impl Shed {
             Self::Misbehaviour => "misbehaviour",
             Self::Timeout => "timeout",
             Self::Queue => "queue",
+            Self::Cpu => "cpu",
         }
     }
 }

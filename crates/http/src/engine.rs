@@ -108,7 +108,8 @@ impl<S: Service> Engine<S> {
             let listed = core.poll_listed(cx).is_ready();
             let ready = core.table.borrow_mut().poll_ready(cx).is_ready();
             let is_short = core.is_starving() || self.relief.is_awaited();
-            let is_ready = listed || ready || (is_short && self.relief.poll(&core, cx).is_ready());
+            let is_ready =
+                listed || ready || core.turns.are_awaited() || (is_short && self.relief.poll(&core, cx).is_ready());
             if is_ready && !has_turned {
                 return Poll::Ready(false);
             }
@@ -129,7 +130,7 @@ impl<S: Service> Engine<S> {
             };
             self.step(event);
             self.gives_way &= plimsoll_runtime::now().since(self.drained_at) < GIVES_WAY_FOR;
-            if self.gives_way {
+            if self.gives_way || core.is_line_of_turns_full() {
                 break;
             }
         }
@@ -137,6 +138,7 @@ impl<S: Service> Engine<S> {
             self.look_after(key);
         }
         self.relieve();
+        self.take_turns();
         self.has_turned = true;
         ended
     }
@@ -165,7 +167,7 @@ impl<S: Service> Engine<S> {
     }
 
     /// Looks after a connection, with what is kept for newcomers if its address is one.
-    fn as_newcomer(&mut self, key: Key, act: impl FnOnce(&mut Self)) {
+    pub(crate) fn as_newcomer(&mut self, key: Key, act: impl FnOnce(&mut Self)) {
         if !self.core.is_newcomer(key) {
             return act(self);
         }

@@ -63,8 +63,13 @@ pub(crate) struct Hungry {
 impl Hungry {
     /// An empty list. Under a line that has no room for it nobody waits: all are refused at once.
     pub(crate) fn new(pool: &Pool) -> Self {
-        let charge = pool.charge(Kind::Fixed, (HUNGRY_MAX * size_of::<Place>()) as u64).ok();
-        let places = Vec::with_capacity(if charge.is_some() { HUNGRY_MAX } else { 0 });
+        Self::with_places(pool, HUNGRY_MAX)
+    }
+
+    /// The same with so many places, at most as many as it usually has.
+    pub(crate) fn with_places(pool: &Pool, places: usize) -> Self {
+        let charge = pool.charge(Kind::Fixed, (places * size_of::<Place>()) as u64).ok();
+        let places = Vec::with_capacity(if charge.is_some() { places } else { 0 });
         Self { places, served: 0, _charge: charge }
     }
 
@@ -92,6 +97,11 @@ impl Hungry {
     /// Whose turn it is of those that may be served. Of places with the same tag, the one that came first.
     pub(crate) fn first(&self, may_be_served: impl Fn(&Place) -> bool) -> Option<Place> {
         self.places.iter().filter(|place| may_be_served(place)).min_by_key(|place| place.tag).copied()
+    }
+
+    /// Whose turn is the last. Of places with the same tag, that of the host for which `weight` says most, and of these the one that came last.
+    pub(crate) fn last(&self, weight: impl Fn(u64) -> u64) -> Option<Place> {
+        self.places.iter().max_by_key(|place| (place.tag, weight(place.host))).copied()
     }
 
     /// The connection is served.

@@ -71,6 +71,7 @@ mod steps;
 mod sys;
 mod ticket;
 mod trailers;
+mod turn;
 mod upgrade;
 mod websocket;
 

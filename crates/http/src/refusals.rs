@@ -21,7 +21,7 @@ pub(crate) struct Seldom {
 
 impl Seldom {
     /// Counts one. How many are to be told of now, if it is time.
-    fn note(&self, now: Instant) -> Option<u64> {
+    pub(crate) fn note(&self, now: Instant) -> Option<u64> {
         self.unsaid.set(self.unsaid.get() + 1);
         let is_time = self.said_at.get().is_none_or(|said| now.since(said) >= LINE_EVERY);
         is_time.then(|| self.take(now)).flatten()

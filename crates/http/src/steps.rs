@@ -136,6 +136,13 @@ impl<S: Service> Engine<S> {
                 Next::Reset => self.next_exchange(key, active),
                 _ if active.awaits_proxy => self.proxy_header(key, active, &mut source),
                 Next::ReadHead if self.may_begin(key, &active) => {
+                    if !source.rest().is_empty()
+                        && active.memory != MemoryWait::Refused
+                        && self.core.waits_for_turn(key)
+                    {
+                        active.listed = true;
+                        break;
+                    }
                     if !has_more && !source.rest().is_empty() && !self.core.may_follow_up(key) {
                         active.listed = true;
                         self.core.list_later(key);
@@ -303,7 +310,7 @@ impl<S: Service> Engine<S> {
         };
         self.core.note_client(key, &view);
         let is_scarce = self.core.level() >= Level::Yellow || self.core.is_starving();
-        if is_scarce && !self.has_room(key) {
+        if active.memory == MemoryWait::Refused || is_scarce && !self.has_room(key) {
             active.method = parsed.method.clone();
             return if self.may_wait_to_begin(key, &mut active, body.is_some()) {
                 Step::Wait(active)
@@ -366,6 +373,7 @@ impl<S: Service> Engine<S> {
         let received = active.exchange.head_received(parsed);
         debug_assert!(received.is_ok(), "a head was due");
         self.core.counters().request();
+        self.core.turns.begun();
         active.requests = active.requests.wrapping_add(1);
         active.must_finish = 0;
         active.batch = active.batch.saturating_add(1);
@@ -462,7 +470,7 @@ impl<S: Service> Engine<S> {
 
     /// Whether a request waits for room from now on: for longer if it brings a body. One that has waited does not wait again.
     fn may_wait_to_begin(&self, key: Key, active: &mut Active, has_body: bool) -> bool {
-        let may_wait = active.memory != MemoryWait::TimedOut;
+        let may_wait = !matches!(active.memory, MemoryWait::TimedOut | MemoryWait::Refused);
         let waits = may_wait && self.core.starve(key, active, Want::Request, REQUEST_ROOM_BYTES).is_ok();
         if waits && has_body {
             active.memory = MemoryWait::QueuedUpload;
@@ -485,7 +493,11 @@ impl<S: Service> Engine<S> {
         if has_body || self.core.lacks_places() {
             active.exchange.close_after();
         }
-        self.core.shed_for_room(Shed::Queue);
+        if active.memory == MemoryWait::Refused {
+            self.core.shed_for_cpu();
+        } else {
+            self.core.shed_for_room(Shed::Queue);
+        }
         active.memory = MemoryWait::None;
         active.requests = active.requests.wrapping_add(1);
         (active.method, active.version, active.sent_bytes) = (parsed.method.clone(), parsed.version, 0);

@@ -74,8 +74,8 @@ pub use plimsoll_reactor::{
 pub use resident::Resident;
 pub use runtime::{Report, Runtime, Simulation};
 pub use spawn::{
-    RemoteHandle, Spawner, budget, metrics, now, pool, pool_stats, spawn, spawn_blocking, spawn_on, unix_seconds,
-    worker_index, workers, yield_now,
+    RemoteHandle, Spawner, budget, coarse_now, metrics, now, pool, pool_stats, spawn, spawn_blocking, spawn_on,
+    unix_seconds, worker_index, workers, yield_now,
 };
 pub use task::{JoinError, JoinHandle, Spare, Started};
 pub use time::{Sleep, interval, sleep, sleep_until, timeout};

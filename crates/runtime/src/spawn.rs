@@ -240,6 +240,29 @@ pub fn now() -> Instant {
     Worker::with_current(|worker| worker.now())
 }
 
+/// The time as it moves within a turn, which [`now`] does not: by a clock that takes a few nanoseconds to read and is as fine as the kernel's tick, 1 to
+/// 10 ms. In a simulation it is [`now`]. Only differences between two of its values mean anything.
+///
+/// ```
+/// use plimsoll_runtime::{Runtime, coarse_now};
+///
+/// let runtime = Runtime::builder().workers(1).build()?;
+/// let took = runtime.block_on(async {
+///     let begun = coarse_now();
+///     std::thread::sleep(std::time::Duration::from_millis(50));
+///     coarse_now().since(begun)
+/// });
+/// assert!(took.as_millis() >= 30, "{took:?}");
+/// # Ok::<(), plimsoll_runtime::Error>(())
+/// ```
+///
+/// # Panics
+///
+/// Outside of a runtime.
+pub fn coarse_now() -> Instant {
+    Worker::with_current(Worker::coarse_now)
+}
+
 /// Seconds since 1970-01-01 in UTC; in a simulation, since the world's start plus a fixed date.
 pub fn unix_seconds() -> u64 {
     /// 2026-01-01: every simulated world begins then.

@@ -13,13 +13,13 @@ mod signals;
 
 pub(crate) use self::signals::{Place as SignalPlace, Signals};
 
-/// Milliseconds of the coarse monotonic clock: a few nanoseconds to read, as fine as the kernel's tick.
-pub(crate) fn coarse_now_ms() -> u64 {
+/// Nanoseconds of the coarse monotonic clock: a few of them to read, as fine as the kernel's tick.
+pub(crate) fn coarse_now_nanos() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: I-PLAIN.
     let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
     debug_assert_eq!(result, 0, "the coarse clock is always there on Linux");
-    time.tv_sec as u64 * 1_000 + time.tv_nsec as u64 / 1_000_000
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Seconds since 1970, for HTTP dates.

@@ -167,6 +167,11 @@ impl Worker {
         self.driver.borrow().now()
     }
 
+    /// The time that moves within a turn, as fine as the kernel's tick; in a simulation, which has no such, that of the turn.
+    pub(crate) fn coarse_now(&self) -> Instant {
+        if self.shared.simulated { self.now() } else { Instant::from_nanos(sys::coarse_now_nanos()) }
+    }
+
     /// The turn of a worker with a thread of its own.
     pub(crate) fn turn(&self) -> Result<(), Error> {
         self.run_ready();
@@ -181,8 +186,8 @@ impl Worker {
         self.tasks.woke();
         self.take_jobs();
         self.take_stop();
-        self.stall.begin(sys::coarse_now_ms);
-        self.tasks.run_observed(POLLS_MAX, |name| self.stall.polled(name, sys::coarse_now_ms));
+        self.stall.begin(self.coarse_now().as_millis());
+        self.tasks.run_observed(POLLS_MAX, |name| self.stall.polled(name, self.coarse_now().as_millis()));
         self.timers.borrow_mut().advance(self.now());
         for _ in 0..TIMERS_MAX {
             let Some(waker) = self.timers.borrow_mut().pop() else { break };

@@ -15,7 +15,7 @@ use plimsoll_runtime::{Instant, JoinHandle};
 use plimsoll_slab::Key;
 
 use super::output::Growing;
-use super::room::{NextStream, STEP_BYTES_MAX, make, offered};
+use super::room::{NextStream, STEP_BYTES_MAX, TurnWait, make, offered};
 use super::streams::Slots;
 use super::{Decoding, Http2};
 use crate::connection::{Active, Connection};
@@ -133,7 +133,7 @@ impl<S: Service> Engine<S> {
     ) -> Turn {
         let core = Rc::clone(&self.core);
         let now_ms = plimsoll_runtime::now().as_millis();
-        let mut is_refused = false;
+        let mut refused = None;
         loop {
             let Some(http2) = place.as_mut() else { return Turn::Closed };
             if http2.closing || !core.has_room(&http2.output) {
@@ -149,11 +149,11 @@ impl<S: Service> Engine<S> {
             if !is_silent && make(output, hunger, &core, STEP_BYTES_MAX).is_err() {
                 return Turn::Over;
             }
-            if !is_refused {
+            if refused.is_none() {
                 match self.admit(key, http2, source.rest()) {
                     NextStream::Begins => {}
                     NextStream::Waits => return Turn::Over,
-                    NextStream::IsRefused => is_refused = true,
+                    NextStream::IsRefused(reason) => refused = Some(reason),
                 }
             }
             let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..], &mut scratch.repeat);
@@ -175,8 +175,8 @@ impl<S: Service> Engine<S> {
                 if http2.since.frame.is_some() && !http2.codec.is_in_block() {
                     http2.since.frame = None;
                 }
-                if ::core::mem::take(&mut is_refused) {
-                    core.note_refused();
+                if let Some(reason) = refused.take() {
+                    core.note_refused(reason);
                 }
             }
             match event {
@@ -208,7 +208,7 @@ impl<S: Service> Engine<S> {
                 }
                 Event::NeedStreams if self.retried(key, |_| http2.slots.grow(&core.pool)).is_err() => {
                     http2.codec.refuse_next();
-                    is_refused = true;
+                    refused = Some(Shed::Queue);
                 }
                 Event::End { stream } | Event::Trailers { stream, .. } => {
                     if let Event::Trailers { fields, .. } = event {
@@ -311,7 +311,12 @@ impl<S: Service> Engine<S> {
         http2.since.memory = if is_hungry { http2.since.memory.or(Some(now)) } else { None };
         // Whole frames that are kept are looked at when the send has left; what comes behind them can wait as long.
         let is_behind = is_sending && http2.input.is_some() && http2.since.frame.is_none();
-        let reads = !http2.closing && !is_hungry && has_room && !is_behind && !http2.peer.is_ended();
+        let reads = !http2.closing
+            && !is_hungry
+            && http2.turn == TurnWait::Own
+            && has_room
+            && !is_behind
+            && !http2.peer.is_ended();
         let armed = match reads {
             true => core.receive_http2(&mut table, key, &mut http2),
             false if is_sending || http2.closing || http2.peer != PeerHalf::Open => {

@@ -57,6 +57,7 @@ use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
 use crate::hungry::Want;
 use crate::output::Output;
 use crate::score::Score;
+pub(crate) use room::TurnWait;
 pub(crate) use streams::Exchange;
 use streams::Slots;
 
@@ -81,6 +82,8 @@ pub(crate) struct Http2 {
     /// Exchanges whose answer or end waits for room in it.
     answers: u16,
     pub(crate) hunger: Hunger,
+    /// How its next request waits for a turn.
+    pub(crate) turn: TurnWait,
     /// What is to be told as soon as there is room.
     untold: Untold,
     /// The level that our SETTINGS are made for.
@@ -194,6 +197,7 @@ impl Http2 {
             output: Output::default(),
             answers: 0,
             hunger: Hunger::default(),
+            turn: TurnWait::default(),
             untold: Untold { acknowledged: true, ..Untold::default() },
             offered: level,
             peer: PeerHalf::Open,

@@ -59,7 +59,19 @@ pub(super) enum NextStream {
     /// Its connection has no other, and waits for room with it.
     Waits,
     /// It is refused as soon as its head is whole.
-    IsRefused,
+    IsRefused(Shed),
+}
+
+/// How the next request of a connection waits for a [turn](crate::turn).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum TurnWait {
+    /// It does not.
+    #[default]
+    Own,
+    /// What came is kept until then.
+    Awaited,
+    /// It is refused, as those before it take too long.
+    Refused,
 }
 
 /// A connection whose first SETTINGS fit the level.
@@ -322,7 +334,7 @@ impl<S: Service> Engine<S> {
             http2.hunger.note(Want::Request, crate::steps::REQUEST_ROOM_BYTES);
             return NextStream::Waits;
         }
-        NextStream::IsRefused
+        NextStream::IsRefused(Shed::Queue)
     }
 
     /// A connection has waited for memory for too long: what waits on it is answered 503 or reset. When that was not possible, it ends.

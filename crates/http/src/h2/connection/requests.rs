@@ -12,7 +12,7 @@ use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
-use crate::h2::room::NextStream;
+use crate::h2::room::{NextStream, TurnWait};
 use crate::h2::streams::{Exchange, Incoming, find};
 use crate::h2::window::shrink_window;
 use crate::h2::{Decoding, Http2, STREAM_BYTES};
@@ -26,12 +26,22 @@ impl<S: Service> Engine<S> {
     pub(super) fn admit(&mut self, key: Key, http2: &mut Http2, rest: &[u8]) -> NextStream {
         let core = &self.core;
         let is_pressed = core.holds_back() || core.is_starving();
+        let may_wait = http2.turn != TurnWait::Own || core.turns.may_be_over();
         http2.codec.admit_next();
-        if !is_pressed || !http2.codec.is_request_next(rest) {
+        if !is_pressed && !may_wait || !http2.codec.is_request_next(rest) {
             return NextStream::Begins;
         }
-        let next = self.next_stream(key, http2);
-        if matches!(next, NextStream::IsRefused) {
+        let next = match http2.turn {
+            TurnWait::Refused => NextStream::IsRefused(Shed::Cpu),
+            _ if may_wait && core.waits_for_turn(key) => {
+                http2.turn = TurnWait::Awaited;
+                return NextStream::Waits;
+            }
+            _ if is_pressed => self.next_stream(key, http2),
+            _ => NextStream::Begins,
+        };
+        http2.turn = TurnWait::Own;
+        if matches!(next, NextStream::IsRefused(_)) {
             http2.codec.refuse_next();
         }
         next
@@ -50,6 +60,7 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let Some(mut http2) = place.take() else { return false };
         core.counters().request_http2();
+        core.turns.begun();
         http2.requests = http2.requests.wrapping_add(1);
         let (view, slots) = request_view(&scratch.bytes, &scratch.slots[..], head, pseudo_fields);
         let exchange = match core.h2_spare.take() {
@@ -123,12 +134,15 @@ impl<S: Service> Engine<S> {
 impl Core {
     /// Whether a stream may be begun for the client that it is for. Before its head was read only the proxy was known.
     fn may_begin_for_client(&self, key: Key) -> bool {
-        !self.is_weighed() || (self.may_hold_more(key) && !self.is_heavy(key) && self.try_room(key).is_ok())
+        !self.is_weighed() || (self.may_hold_more(key) && self.try_room(key).is_ok())
     }
 
     /// A stream was answered 503 that was not begun.
-    pub(super) fn note_refused(&self) {
-        self.shed_for_room(Shed::Queue);
+    pub(super) fn note_refused(&self, reason: Shed) {
+        match reason {
+            Shed::Cpu => self.shed_for_cpu(),
+            reason => self.shed_for_room(reason),
+        }
         self.counters().response(503);
     }
 

@@ -1,0 +1,365 @@
+//! The processor is a line, too: which requests begin in a turn of the engine, which wait for the next, and which hear that there are too many.
+//!
+//! ```text
+//!  readable --> nobody waits, and the turn has lasted for less than 5 ms? --yes--> begun
+//!                  | no                                                             ^
+//!                  v                                                                | its turn: one at least, until 5 ms are over
+//!                waits, its bytes as they came --------------------------------------
+//!                  | the oldest has waited for over 100 ms, for 100 ms, and it is behind those that can be begun in 100 ms
+//!                  v
+//!                503 with Retry-After
+//! ```
+//!
+//! Who waits is served in [turns over addresses](crate::hungry), and refused from the other end: the newest of the address that has most there, and of
+//! several such the one whose handlers took most time of late. So a client with one quick request waits for one handler of each other address at most, and
+//! not for all requests of a crowd.
+//!
+//! The delay is from the turn in which a request was seen to the one in which it is begun. How long it was in the socket before nobody tells. When all
+//! places are taken, the engine leaves its events where they are until the next turn: a burst of quick requests takes no memory for waiting.
+//!
+//! The clock is the coarse one: a few nanoseconds for each request but the first of a turn, and as fine as the kernel's tick.
+
+use ::core::cell::{Cell, RefCell};
+use ::core::time::Duration;
+use std::rc::Rc;
+
+use plimsoll_pool::{Charge, Kind, Pool};
+use plimsoll_runtime::Instant;
+use plimsoll_slab::Key;
+
+use crate::connection::{Connection, MemoryWait};
+use crate::core::Core;
+use crate::counters::Shed;
+use crate::engine::Engine;
+use crate::h2::TurnWait;
+use crate::hungry::{Hungry, Want};
+use crate::refusals::Seldom;
+use crate::server::Service;
+
+/// No request begins in a turn after so long.
+const TURN_MAX: Duration = Duration::from_millis(5);
+/// A request that waits longer to be begun is late,
+const DELAY_MAX: Duration = Duration::from_millis(100);
+/// and when some have been late for so long, the newest are refused.
+const LATE_FOR: Duration = Duration::from_millis(100);
+/// Requests of a worker that wait for a turn at most,
+const PLACES: usize = 128;
+/// and while memory is short: what waits holds its head.
+const PLACES_SHORT: usize = 8;
+/// Addresses that are told apart by the time that their handlers took, at most; a power of two.
+const COLUMNS: usize = 1_024;
+/// What is known of that is half as much after so long.
+const HALVED_AFTER: Duration = Duration::from_secs(1);
+
+/// How far a turn is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Clock {
+    /// No request was begun in it.
+    Fresh,
+    /// The first was begun then.
+    Since(Instant),
+    /// No further request begins in it.
+    Over,
+}
+
+/// See the module.
+pub(crate) struct Turns {
+    clock: Cell<Clock>,
+    /// How many wait.
+    waiting: Cell<usize>,
+    /// The connection whose turn it is.
+    served: Cell<Option<Key>>,
+    line: RefCell<Line>,
+    pub(crate) refusals: Seldom,
+}
+
+/// Those who wait.
+struct Line {
+    places: Hungry,
+    /// When each came, in order.
+    since: Vec<(Key, Instant)>,
+    delay: Delay,
+    rate: Rate,
+    used: Used,
+    _charge: Option<Charge>,
+}
+
+impl Turns {
+    pub(crate) fn new(pool: &Pool) -> Self {
+        let bytes = PLACES * size_of::<(Key, Instant)>() + COLUMNS * size_of::<u32>();
+        let charge = pool.charge(Kind::Fixed, bytes as u64).ok();
+        let places = Hungry::with_places(pool, if charge.is_some() { PLACES } else { 0 });
+        let since = Vec::with_capacity(if charge.is_some() { PLACES } else { 0 });
+        let used = Used::new(if charge.is_some() { COLUMNS } else { 1 });
+        let line = Line { places, since, delay: Delay::Short, rate: Rate::default(), used, _charge: charge };
+        Self {
+            clock: Cell::new(Clock::Fresh),
+            waiting: Cell::new(0),
+            served: Cell::new(None),
+            line: RefCell::new(line),
+            refusals: Seldom::default(),
+        }
+    }
+
+    /// Another turn begins.
+    pub(crate) fn begin(&self) {
+        self.clock.set(Clock::Fresh);
+    }
+
+    /// A request is begun.
+    pub(crate) fn begun(&self) {
+        if self.clock.get() == Clock::Fresh {
+            self.clock.set(Clock::Since(plimsoll_runtime::coarse_now()));
+        }
+    }
+
+    /// Whether the next request may have to wait: one was begun in this turn, or somebody waits.
+    pub(crate) fn may_be_over(&self) -> bool {
+        self.clock.get() != Clock::Fresh || self.waiting.get() > 0
+    }
+
+    /// Whether anybody waits.
+    pub(crate) fn are_awaited(&self) -> bool {
+        self.waiting.get() > 0
+    }
+
+    /// Whether no further request begins in this turn.
+    fn is_over(&self) -> bool {
+        if let Clock::Since(begun) = self.clock.get()
+            && plimsoll_runtime::coarse_now().since(begun) >= TURN_MAX
+        {
+            self.clock.set(Clock::Over);
+        }
+        self.clock.get() == Clock::Over
+    }
+
+    fn remove(&self, key: Key) {
+        let mut line = self.line.borrow_mut();
+        line.places.serve(key);
+        line.since.retain(|(waits, _)| *waits != key);
+        self.waiting.set(line.since.len());
+    }
+}
+
+impl Core {
+    /// Whether a request of a connection waits for a turn; it has a place then, or is looked at again in the next.
+    #[inline]
+    pub(crate) fn waits_for_turn(&self, key: Key) -> bool {
+        self.turns.may_be_over() && self.must_wait_for_turn(key)
+    }
+
+    fn must_wait_for_turn(&self, key: Key) -> bool {
+        let turns = &self.turns;
+        let is_served = turns.served.take() == Some(key);
+        if (is_served || !turns.are_awaited()) && !turns.is_over() {
+            return false;
+        }
+        let mut line = turns.line.borrow_mut();
+        if line.places.has(key) {
+            return true;
+        }
+        if line.places.add(key, self.host_of(key), Want::Request, 0).is_err() {
+            drop(line);
+            self.list_later(key);
+            return true;
+        }
+        line.since.push((key, plimsoll_runtime::now()));
+        turns.waiting.set(line.since.len());
+        true
+    }
+
+    /// Whether no more may wait for a turn: what else came stays where it is.
+    pub(crate) fn is_line_of_turns_full(&self) -> bool {
+        let waiting = self.turns.waiting.get();
+        waiting >= PLACES || waiting >= PLACES_SHORT && self.holds_back()
+    }
+
+    /// Whether a connection still waits for its turn.
+    fn awaits_turn(&self, key: Key) -> bool {
+        match self.table.borrow().get(key) {
+            Some(Connection::Active(active)) => active.listed && active.handler.is_none(),
+            Some(Connection::Http2(http2)) => http2.turn == TurnWait::Awaited,
+            _ => false,
+        }
+    }
+
+    /// Whose turn it is, and of which host; those that are gone meanwhile are forgotten.
+    fn next_turn(&self) -> Option<(Key, u64)> {
+        loop {
+            let first = self.turns.line.borrow().places.first(|_| true)?;
+            self.turns.remove(first.key);
+            if self.awaits_turn(first.key) {
+                self.turns.line.borrow_mut().rate.count(plimsoll_runtime::now());
+                return Some((first.key, first.host));
+            }
+        }
+    }
+
+    /// One that is refused, as those before it take too long.
+    fn next_refused(&self, now: Instant) -> Option<Key> {
+        loop {
+            let mut line = self.turns.line.borrow_mut();
+            let oldest = line.since.first().map(|(key, since)| (*key, now.since(*since)));
+            if let Some((key, _)) = oldest
+                && !self.awaits_turn(key)
+            {
+                drop(line);
+                self.turns.remove(key);
+                continue;
+            }
+            line.delay = line.delay.after(oldest.map_or(Duration::ZERO, |(_, delay)| delay), now);
+            if line.delay != Delay::TooLong || line.since.len() <= line.rate.of_interval(now) {
+                return None;
+            }
+            let newest = line.places.last(|host| line.used.of(host))?.key;
+            line.places.remove(newest);
+            line.since.retain(|(key, _)| *key != newest);
+            self.turns.waiting.set(line.since.len());
+            return Some(newest);
+        }
+    }
+
+    /// Counts a request that was refused as there is too much to do, and says so: the first at once, then once in ten seconds how many there were.
+    pub(crate) fn shed_for_cpu(&self) {
+        self.counters().shed(Shed::Cpu);
+        if let Some(refused) = self.turns.refusals.note(plimsoll_runtime::now()) {
+            tracing::warn!(refused, "requests were not begun in time, or too many handlers run: they were told 503");
+        }
+    }
+}
+
+impl<S: Service> Engine<S> {
+    /// Begins what waited for a turn, for as long as this one lasts, and refuses what has no hope.
+    pub(crate) fn take_turns(&mut self) {
+        if !self.core.turns.are_awaited() {
+            return;
+        }
+        let core = Rc::clone(&self.core);
+        let now = plimsoll_runtime::now();
+        while let Some(key) = core.next_refused(now) {
+            self.refuse_turn(key);
+        }
+        // What memory keeps from beginning costs next to nothing, and is no reason to go on for ever.
+        for _ in 0..PLACES {
+            if core.turns.is_over() {
+                break;
+            }
+            let Some((key, host)) = core.next_turn() else { break };
+            let begun = plimsoll_runtime::coarse_now();
+            core.turns.served.set(Some(key));
+            self.as_newcomer(key, |engine| engine.look_after(key));
+            core.turns.served.set(None);
+            let took = plimsoll_runtime::coarse_now().since(begun);
+            core.turns.line.borrow_mut().used.add(host, took, now);
+        }
+    }
+
+    /// Answers a request that waits for its turn with a 503.
+    fn refuse_turn(&mut self, key: Key) {
+        let core = Rc::clone(&self.core);
+        if let Some(mut http2) = core.take_http2(key) {
+            if http2.turn == TurnWait::Awaited {
+                http2.turn = TurnWait::Refused;
+            }
+            return self.go_on_http2(key, http2, None);
+        }
+        let Some(mut active) = core.take(key) else { return };
+        (active.memory, active.listed) = (MemoryWait::Refused, false);
+        self.drive(key, active, None);
+        if let Some(Connection::Active(active)) = core.table.borrow_mut().get_mut(key)
+            && active.memory == MemoryWait::Refused
+        {
+            // Its head is not whole: what becomes of it is decided when it is.
+            active.memory = MemoryWait::None;
+        }
+    }
+}
+
+/// What the delay of those who wait says (after CoDel: Nichols and Jacobson 2012).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delay {
+    Short,
+    /// Over the limit since then.
+    Long(Instant),
+    /// For so long that the newest are refused.
+    TooLong,
+}
+
+impl Delay {
+    fn after(self, delay: Duration, now: Instant) -> Self {
+        match self {
+            _ if delay <= DELAY_MAX => Self::Short,
+            Self::Short => Self::Long(now),
+            Self::Long(since) if now.since(since) >= LATE_FOR => Self::TooLong,
+            as_before => as_before,
+        }
+    }
+}
+
+/// How many of those who waited are begun in the time that one may wait.
+#[derive(Debug, Default)]
+struct Rate {
+    /// When the interval began that is counted.
+    from: Option<Instant>,
+    begun: usize,
+    /// Begun in the one before.
+    before: usize,
+}
+
+impl Rate {
+    fn count(&mut self, now: Instant) {
+        self.go_on(now);
+        self.begun += 1;
+    }
+
+    fn go_on(&mut self, now: Instant) {
+        let from = *self.from.get_or_insert(now);
+        let elapsed = now.since(from);
+        if elapsed >= DELAY_MAX {
+            self.before = (self.begun as u128 * DELAY_MAX.as_nanos() / elapsed.as_nanos()) as usize;
+            (self.from, self.begun) = (Some(now), 0);
+        }
+    }
+
+    /// At least two, so that one address does not push another out.
+    fn of_interval(&mut self, now: Instant) -> usize {
+        self.go_on(now);
+        self.before.max(self.begun).max(2)
+    }
+}
+
+/// How long the handlers of each address kept the processor of late, of those that had waited for a turn. Addresses that fall together are taken for one.
+#[derive(Debug)]
+struct Used {
+    micros: Box<[u32]>,
+    halved_at: Option<Instant>,
+}
+
+impl Used {
+    fn new(columns: usize) -> Self {
+        Self { micros: vec![0; columns].into_boxed_slice(), halved_at: None }
+    }
+
+    fn column(&self, host: u64) -> usize {
+        // An odd constant spreads neighbouring addresses; the high bits of a product are the good ones.
+        (host.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize & (self.micros.len() - 1)
+    }
+
+    fn add(&mut self, host: u64, took: Duration, now: Instant) {
+        let halved_at = *self.halved_at.get_or_insert(now);
+        if now.since(halved_at) >= HALVED_AFTER {
+            self.micros.iter_mut().for_each(|micros| *micros /= 2);
+            self.halved_at = Some(now);
+        }
+        let column = self.column(host);
+        let took = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
+        self.micros[column] = self.micros[column].saturating_add(took);
+    }
+
+    fn of(&self, host: u64) -> u64 {
+        self.micros[self.column(host)].into()
+    }
+}
+
+#[cfg(test)]
+mod tests;

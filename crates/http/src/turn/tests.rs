@@ -1,0 +1,64 @@
+//! What the delay says, and how many are kept, with a clock of the test's own.
+
+use plimsoll_pool::{Budget, MemoryLimit, PoolConfig};
+
+use super::*;
+
+const fn at_ms(ms: u64) -> Instant {
+    Instant::from_nanos(ms * 1_000_000)
+}
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+#[test]
+fn a_delay_that_stays_long_is_too_long_and_one_short_one_ends_that() {
+    let mut delay = Delay::Short;
+    let mut says = |waited: u64, at: u64| {
+        delay = delay.after(ms(waited), at_ms(at));
+        delay
+    };
+    assert_eq!(says(100, 1_000), Delay::Short, "the limit itself is allowed");
+    assert_eq!(says(101, 1_010), Delay::Long(at_ms(1_010)));
+    assert_eq!(says(250, 1_109), Delay::Long(at_ms(1_010)), "not for long enough");
+    assert_eq!(says(20, 1_109), Delay::Short);
+    assert_eq!(says(101, 1_200), Delay::Long(at_ms(1_200)), "it begins anew");
+    assert_eq!(says(101, 1_300), Delay::TooLong);
+    assert_eq!(says(101, 9_300), Delay::TooLong, "until the delay is short");
+    assert_eq!(says(0, 9_301), Delay::Short);
+}
+
+#[test]
+fn as_many_are_kept_as_are_begun_in_the_time_that_one_may_wait() {
+    let mut rate = Rate::default();
+    assert_eq!(rate.of_interval(at_ms(0)), 2, "two at least");
+    for at in 0..50 {
+        rate.count(at_ms(1_000 + 10 * at));
+        assert!((2..=10).contains(&rate.of_interval(at_ms(1_000 + 10 * at))));
+    }
+    assert_eq!(rate.of_interval(at_ms(1_500)), 10);
+    // Nothing was begun for a second.
+    assert_eq!(rate.of_interval(at_ms(2_500)), 2);
+}
+
+#[test]
+fn of_those_who_wait_as_long_the_address_that_used_most_is_the_last() {
+    let budget = Budget::new(MemoryLimit::mib(2));
+    let pool = Pool::new(&budget, PoolConfig::default()).expect("room for a pool");
+    let mut places = Hungry::with_places(&pool, 8);
+    let mut used = Used::new(COLUMNS);
+    used.add(7, ms(10), at_ms(0));
+    used.add(8, ms(4), at_ms(500));
+    let key = |index: u32| Key::unpack(1 << 32 | u64::from(index)).1;
+    for (index, host) in [(0, 7), (1, 8), (2, 9)] {
+        places.add(key(index), host, Want::Request, 0).expect("a place");
+    }
+    assert_eq!(places.last(|host| used.of(host)).map(|place| place.host), Some(7));
+    // What was long ago counts for less.
+    used.add(9, ms(6), at_ms(1_100));
+    assert_eq!(places.last(|host| used.of(host)).map(|place| place.host), Some(9));
+    // Two of one address are more than one, whatever it used.
+    places.add(key(3), 8, Want::Request, 0).expect("a place");
+    assert_eq!(places.last(|host| used.of(host)).map(|place| place.key), Some(key(3)));
+}
