@@ -111,6 +111,10 @@ pub struct Config {
     /// Connections of all workers together, 1 to 16,777,215; the memory line may allow fewer. One more is told 503 with Retry-After from static
     /// bytes. Default 16,777,215.
     pub connections_max: u32,
+    /// Handlers that run at a time, of all workers together: at least 1. A handler counts from its start until it has answered. One more request waits as one
+    /// does for which there is no memory: for [`admission_timeout`](Self::admission_timeout) at most, in turns over addresses, and then the peer gets 503 with
+    /// Retry-After. Two workers that begin one at the same moment may both: so there may be one more for each further worker. `None` for no limit. Default `None`.
+    pub handlers_in_progress_max: Option<u32>,
     /// Connections of one peer address, of all workers together; at least 1. An IPv6 address counts by its /64. One more is told 503. With a
     /// PROXY header, its source counts. `None` for no limit. Default `None`.
     pub connections_per_address_max: Option<u32>,
@@ -216,6 +220,7 @@ impl Default for Config {
             interim_responses_max: 16,
             requests_max: None,
             connections_max: CONNECTIONS_CEILING,
+            handlers_in_progress_max: None,
             connections_per_address_max: None,
             proxy_protocol: ProxyProtocol::Off,
             forwarded_from: Vec::new(),
@@ -276,6 +281,10 @@ impl Config {
             (
                 (1..=CONNECTIONS_CEILING).contains(&self.connections_max),
                 "connections_max must be between 1 and 16,777,215",
+            ),
+            (
+                self.handlers_in_progress_max != Some(0),
+                "handlers_in_progress_max must be at least 1; None switches it off",
             ),
             (
                 self.connections_per_address_max != Some(0),

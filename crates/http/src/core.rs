@@ -322,6 +322,25 @@ impl Core {
         count
     }
 
+    /// Whether as many handlers run as may.
+    pub(crate) fn has_all_handlers(&self) -> bool {
+        self.config.handlers_in_progress_max.is_some_and(|max| self.counters.handlers() >= u64::from(max))
+    }
+
+    /// Counts a handler that begins or has answered, where there is a limit on them. When it was the last that might, somebody may wait for that.
+    pub(crate) fn count_handler(&self, by: i64) {
+        if self.config.handlers_in_progress_max.is_none() {
+            return;
+        }
+        self.counters().handlers(by);
+        if by < 0 && self.is_starving() {
+            self.recheck.set(true);
+            if let Some(waker) = self.engine.borrow_mut().take() {
+                waker.wake();
+            }
+        }
+    }
+
     /// Whether the server has more connections than it may.
     pub(crate) fn is_crowded(&self) -> bool {
         self.counters.connections() > u64::from(self.config.connections_max)

@@ -67,6 +67,8 @@ impl Shed {
 pub(crate) struct WorkerCounters {
     connections: AtomicU64,
     active: AtomicU64,
+    /// Only where there is a limit on them.
+    handlers: AtomicU64,
     accepted: AtomicU64,
     requests: AtomicU64,
     http2_requests: AtomicU64,
@@ -81,6 +83,7 @@ impl Default for WorkerCounters {
         Self {
             connections: AtomicU64::new(0),
             active: AtomicU64::new(0),
+            handlers: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             http2_requests: AtomicU64::new(0),
@@ -114,6 +117,10 @@ impl WorkerCounters {
 
     pub(crate) fn active(&self, by: i64) {
         add(&self.active, by);
+    }
+
+    pub(crate) fn handlers(&self, by: i64) {
+        add(&self.handlers, by);
     }
 
     /// Of this worker.
@@ -185,6 +192,11 @@ impl Counters {
     /// Connections of all workers, without those that are refused.
     pub(crate) fn connections(&self) -> u64 {
         self.0.iter().map(|worker| worker.connections.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Handlers that run, of all workers, where there is a limit on them.
+    pub(crate) fn handlers(&self) -> u64 {
+        self.0.iter().map(|worker| worker.handlers.load(Ordering::Relaxed)).sum()
     }
 
     pub(crate) fn new(workers: usize) -> Self {

@@ -67,6 +67,8 @@ const WAIT_MAX: Duration = Duration::from_millis(250);
 const AGAIN_WITHIN: Duration = Duration::from_secs(1);
 /// one who has waited so long.
 const WAIT_AGAIN: Duration = Duration::from_millis(50);
+/// How often it is looked whether a handler of another worker has ended.
+const HANDLERS_STEP: Duration = Duration::from_millis(10);
 /// How long memory is kept for a handler that was woken for it.
 const KEPT_FOR: Duration = Duration::from_millis(10);
 /// How soon something is lent again: one that finds no room all the same is not tried again and again in one moment.
@@ -207,15 +209,21 @@ impl<S: Service> Engine<S> {
             self.relief.kept_until = None;
             core.unkeep();
         }
-        let is_short = core.is_short() || core.is_starving();
+        // Who waits for another handler to end does not wait for memory.
+        let awaits_handlers = core.is_starving() && core.has_all_handlers();
+        let is_short = core.is_short() || core.is_starving() && !awaits_handlers;
         if is_short && self.make_room(None) {
             // There may be more to let go of.
             core.look_again();
         }
-        if core.is_starving() {
+        if core.is_starving() && !awaits_handlers {
             self.wait_on(now);
         } else {
             self.relief.since = None;
+        }
+        if awaits_handlers {
+            // Nobody tells when one of another worker has ended.
+            self.relief.check_at(now + HANDLERS_STEP);
         }
         if let Some(until) = self.relief.kept_until {
             self.relief.check_at(until);

@@ -309,7 +309,7 @@ impl<S: Service> Engine<S> {
             _ => Some(&bytes[found.end..]),
         };
         self.core.note_client(key, &view);
-        let is_scarce = self.core.level() >= Level::Yellow || self.core.is_starving();
+        let is_scarce = self.core.level() >= Level::Yellow || self.core.is_starving() || self.core.has_all_handlers();
         if active.memory == MemoryWait::Refused || is_scarce && !self.has_room(key) {
             active.method = parsed.method.clone();
             return if self.may_wait_to_begin(key, &mut active, body.is_some()) {
@@ -443,8 +443,11 @@ impl<S: Service> Engine<S> {
         Step::Wait(active)
     }
 
-    /// Whether a request may be begun as far as memory goes: nobody else waits for it, and there is some.
+    /// Whether a request may be begun as far as memory and other handlers go: nobody else waits for it, and there is some.
     pub(crate) fn has_room(&mut self, key: Key) -> bool {
+        if self.core.has_all_handlers() {
+            return false;
+        }
         let is_next = self.core.fed.get() == Some(key) || self.core.is_newcomer(key);
         let overtakes = self.core.is_starving() && !is_next && self.core.is_turn_of_others(key);
         !overtakes && self.core.may_hold_more(key) && self.retried(key, |engine| engine.core.try_room(key)).is_ok()
@@ -493,7 +496,7 @@ impl<S: Service> Engine<S> {
         if has_body || self.core.lacks_places() {
             active.exchange.close_after();
         }
-        if active.memory == MemoryWait::Refused {
+        if active.memory == MemoryWait::Refused || self.core.has_all_handlers() {
             self.core.shed_for_cpu();
         } else {
             self.core.shed_for_room(Shed::Queue);

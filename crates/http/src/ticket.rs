@@ -404,11 +404,13 @@ pub(crate) struct Delivery {
 
 impl Delivery {
     pub(crate) fn new(ticket: Ticket) -> Self {
+        ticket.core.count_handler(1);
         Self { ticket: Some(ticket) }
     }
 
     pub(crate) fn answer(mut self, response: Response) {
         if let Some(ticket) = self.ticket.take() {
+            ticket.core.count_handler(-1);
             ticket.answer(response);
         }
     }
@@ -419,6 +421,7 @@ impl Delivery {
             if ticket.poll_answer(cx, response).is_pending() {
                 return Poll::Pending;
             }
+            ticket.core.count_handler(-1);
             self.ticket = None;
         }
         Poll::Ready(())
@@ -428,6 +431,7 @@ impl Delivery {
 impl Drop for Delivery {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
+            ticket.core.count_handler(-1);
             if let Some(stream) = ticket.stream {
                 return ticket.core.h2_answer(ticket.key, stream, None);
             }

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use plimsoll_http::{Counters, Request, Response, Server, Shed};
-use plimsoll_runtime::{MemoryLimit, now, spawn, yield_now};
+use plimsoll_http::{Config, Counters, Request, Response, Server, Shed};
+use plimsoll_runtime::{MemoryLimit, now, sleep, spawn, yield_now};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use rig::frames::{ACK, Frame, HEADERS, PREFACE, SETTINGS, frame, get, is_ended};
@@ -223,4 +223,100 @@ fn insist(address: SocketAddr, over: &AtomicBool) -> (u64, u64) {
         }
     }
     (served, refused)
+}
+
+/// What handlers of the next tests see of each other.
+#[derive(Default)]
+struct Running {
+    now: AtomicUsize,
+    most: AtomicUsize,
+    may_end: AtomicBool,
+}
+
+/// Runs until it may end.
+async fn held(running: Arc<Running>) -> Response {
+    let count = running.now.fetch_add(1, Ordering::Relaxed) + 1;
+    running.most.fetch_max(count, Ordering::Relaxed);
+    while !running.may_end.load(Ordering::Acquire) {
+        sleep(Duration::from_millis(2)).await;
+    }
+    running.now.fetch_sub(1, Ordering::Relaxed);
+    Response::text("held")
+}
+
+/// A server whose handlers are held, of which so many may run; what `clients` return, and how many requests were refused for that.
+fn with_handlers_max<T: Send + 'static>(
+    name: &str,
+    config: &Config,
+    clients: impl FnOnce(SocketAddr, Arc<Running>) -> T + Clone + Send + 'static,
+    check: impl Fn(T, u64),
+) {
+    under_line(name, LINE, async |_runtime| {
+        let server = Server::bind("127.0.0.1:0")?.config(config.clone());
+        let (address, counters) = (server.local_addr(), server.counters());
+        let running = Arc::new(Running::default());
+        let (of_server, of_clients, clients) = (Arc::clone(&running), Arc::clone(&running), clients.clone());
+        let serving = server.serve(move |_req: Request| held(Arc::clone(&of_server)));
+        let result = serve_until(serving, move || clients(address, of_clients)).await?;
+        let max = config.handlers_in_progress_max.expect("a limit") as usize;
+        assert_eq!(running.most.load(Ordering::Relaxed), max, "as many ran as may, and no more");
+        check(result, shed(&counters));
+        Ok(())
+    });
+}
+
+/// As many handlers run as may; the others wait for them to end, and all are answered.
+#[test]
+fn who_is_one_handler_too_many_waits() {
+    let config = Config {
+        handlers_in_progress_max: Some(3),
+        admission_timeout: PATIENCE,
+        memory_timeout: PATIENCE,
+        ..Config::default()
+    };
+    let clients = |address: SocketAddr, running: Arc<Running>| {
+        // On connections of HTTP/1.1 and of HTTP/2, each with one request.
+        let streams: Vec<_> = (0..10).map(|_| ask(address, GET)).collect();
+        let of_http2: Vec<_> = (0..4).map(|_| thread::spawn(move || ask_streams(address, 1))).collect();
+        // Longer than anything else takes that might end them: the limit is what they wait for.
+        thread::sleep(Duration::from_millis(300));
+        running.may_end.store(true, Ordering::Release);
+        let mut statuses: Vec<u16> = streams.into_iter().map(|mut stream| answer(&mut stream).0).collect();
+        statuses.extend(of_http2.into_iter().flat_map(|client| client.join().expect("no panic")));
+        statuses
+    };
+    with_handlers_max("handlers that wait for others", &config, clients, |statuses: Vec<u16>, refused| {
+        assert_eq!((statuses, refused), (vec![200; 14], 0));
+    });
+}
+
+/// Handlers that do not end: the others hear 503 when they have waited, on connections that live.
+#[test]
+fn who_waits_too_long_for_a_handler_is_refused() {
+    let config = Config {
+        handlers_in_progress_max: Some(2),
+        admission_timeout: Duration::from_millis(100),
+        ..Config::default()
+    };
+    let clients = |address: SocketAddr, running: Arc<Running>| {
+        let held: Vec<_> = (0..2).map(|_| ask(address, GET)).collect();
+        let start = std::time::Instant::now();
+        while running.now.load(Ordering::Relaxed) < 2 {
+            assert!(start.elapsed() < PATIENCE, "they never begin");
+            thread::sleep(Duration::from_millis(1));
+        }
+        let mut other = ask(address, GET);
+        let (status, head) = answer(&mut other);
+        assert_eq!(status, 503, "{head}");
+        assert!(head.contains("\r\nRetry-After: ") && !head.contains("Connection: close"), "{head}");
+        let of_http2 = ask_streams(address, 1);
+        running.may_end.store(true, Ordering::Release);
+        other.write_all(GET).expect("its connection lives");
+        let mut statuses: Vec<u16> = held.into_iter().map(|mut stream| answer(&mut stream).0).collect();
+        statuses.push(answer(&mut other).0);
+        (statuses, of_http2)
+    };
+    with_handlers_max("handlers that do not end", &config, clients, |(statuses, of_http2), refused| {
+        assert_eq!((statuses, of_http2, refused), (vec![200; 3], vec![503], 2));
+    });
 }

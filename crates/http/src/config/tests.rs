@@ -35,6 +35,7 @@ fn each_value_out_of_range_is_named() {
         ("requests_max", Config { requests_max: Some(0), ..base() }),
         ("connections_max", Config { connections_max: 0, ..base() }),
         ("connections_max", Config { connections_max: 1 << 24, ..base() }),
+        ("handlers_in_progress_max", Config { handlers_in_progress_max: Some(0), ..base() }),
         ("connections_per_address_max", Config { connections_per_address_max: Some(0), ..base() }),
         ("keep_alive_idle", Config { tcp: TcpOptions { keep_alive_idle: Some(zero), ..base().tcp }, ..base() }),
         ("user_timeout", Config { tcp: TcpOptions { user_timeout: Some(zero), ..base().tcp }, ..base() }),

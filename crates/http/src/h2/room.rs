@@ -330,11 +330,13 @@ impl<S: Service> Engine<S> {
         if self.has_room(key) {
             return NextStream::Begins;
         }
-        if http2.codec.live_streams() == 0 {
+        let until = http2.since.memory.map(|since| since + self.core.config.admission_timeout);
+        let has_waited = until.is_some_and(|until| until <= plimsoll_runtime::now());
+        if http2.codec.live_streams() == 0 && !has_waited {
             http2.hunger.note(Want::Request, crate::steps::REQUEST_ROOM_BYTES);
             return NextStream::Waits;
         }
-        NextStream::IsRefused(Shed::Queue)
+        NextStream::IsRefused(if self.core.has_all_handlers() { Shed::Cpu } else { Shed::Queue })
     }
 
     /// A connection has waited for memory for too long: what waits on it is answered 503 or reset. When that was not possible, it ends.

@@ -76,13 +76,17 @@ impl Core {
 
     /// Whose turn it is of those whose address has nothing that runs.
     pub(super) fn first_newcomer(&self) -> Option<Place> {
-        let is_such = |place: &Place| place.want == Want::Request && self.crowd.held_bytes(place.host) == 0;
+        let is_such = |place: &Place| {
+            place.want == Want::Request && !self.has_all_handlers() && self.crowd.held_bytes(place.host) == 0
+        };
         self.first_of(is_such)
     }
 
-    /// Whether it may be the turn of who waits at a place: a request whose address holds too much lets others pass.
+    /// Whether it may be the turn of who waits at a place: a request whose address holds too much lets others pass, and while as many handlers run as may, all
+    /// requests wait.
     pub(super) fn may_be_served(&self, place: &Place) -> bool {
         match place.want {
+            Want::Request if self.has_all_handlers() => false,
             _ if !self.is_weighed() => true,
             Want::Request => self.may_host_hold_more(place.host),
             Want::Body | Want::Output => true,

@@ -154,6 +154,7 @@ impl Http2 {
             return after(sending, config.send_timeout, Due::Socket);
         }
         let now = plimsoll_runtime::now();
+        let idles = self.codec.live_streams() == 0;
         let own = [
             after(frame.filter(|_| unread.is_none()), config.head_timeout, Due::Frame),
             after(settings, config.head_timeout, Due::Settings),
@@ -163,6 +164,8 @@ impl Http2 {
             after(memory.map(|_| now), MEMORY_RETRY, Due::Memory),
             // Windows are told again when memory is not short any more.
             after(Some(now).filter(|_| self.holds && idle.is_none()), MEMORY_RETRY, Due::Memory),
+            // A request that is to be begun waits for as long as one of HTTP/1.1.
+            after(memory.filter(|_| idles), config.admission_timeout, Due::Memory).filter(|(until, _)| *until > now),
             after(memory, config.memory_timeout, Due::LongMemory),
             after(self.peer.looked().filter(|_| sending.is_none()), PEER_LOOK, Due::Peer),
             after(farewell, if core.is_stopping() { core.stop_idle() } else { config.linger_timeout }, Due::Farewell),

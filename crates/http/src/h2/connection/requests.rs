@@ -25,7 +25,7 @@ impl<S: Service> Engine<S> {
     /// it is whole.
     pub(super) fn admit(&mut self, key: Key, http2: &mut Http2, rest: &[u8]) -> NextStream {
         let core = &self.core;
-        let is_pressed = core.holds_back() || core.is_starving();
+        let is_pressed = core.holds_back() || core.is_starving() || core.has_all_handlers();
         let may_wait = http2.turn != TurnWait::Own || core.turns.may_be_over();
         http2.codec.admit_next();
         if !is_pressed && !may_wait || !http2.codec.is_request_next(rest) {
