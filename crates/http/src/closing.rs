@@ -182,6 +182,7 @@ impl<S: Service> Engine<S> {
             }
             Connection::WebSocket(socket) => {
                 self.core.counters().closed();
+                self.core.websocket_left(key);
                 self.finish_websocket(socket);
             }
             _ => self.core.counters().closed(),

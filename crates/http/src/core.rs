@@ -31,6 +31,7 @@ use crate::fanout::Members;
 use crate::h2::{self, Scratch};
 use crate::hungry::Hungry;
 use crate::larder::Larder;
+use crate::lasting::Lasting;
 use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
 use crate::receive;
@@ -112,6 +113,7 @@ pub(crate) struct Core {
     pub(crate) reserve: AnswerReserve,
     pub(crate) crowd: Crowd,
     pub(crate) collectors: Collectors,
+    pub(crate) lasting: Lasting,
     /// Whether it is counted what addresses hold, as of this turn; and at its beginning the free bytes of this worker's share, and what its pool had
     /// given out.
     pub(crate) weighed: Cell<bool>,
@@ -162,6 +164,7 @@ impl Core {
             reserve: AnswerReserve::new(&pool, line_share, config.progress_reserve_bytes),
             crowd: Crowd::new(&pool, line_share),
             collectors: Collectors::default(),
+            lasting: Lasting::default(),
             weighed: Cell::new(false),
             free_bytes: Cell::new(line_share / 4),
             used_at: Cell::new(0),

@@ -1,7 +1,8 @@
 //! What each address holds of a worker's memory while that is short, so that one with much begins nothing more before others do.
 //!
 //! A sketch of two rows of counters (count-min: Cormode and Muthukrishnan, 2005): the bytes of an address are never taken for less than they are, and
-//! rarely for more. Only exchanges whose handlers run while memory is short are counted: each has a [`Seat`], which leaves when it is dropped.
+//! rarely for more. Exchanges are counted whose handlers run while memory is short, and [connections that stay](crate::lasting): each has a
+//! [`Seat`], which leaves when it is dropped, or keeps its columns.
 
 use ::core::cell::Cell;
 use std::rc::Rc;
@@ -22,9 +23,12 @@ pub(crate) struct Crowd {
 /// The bytes of one exchange, counted for its address until this is dropped.
 pub(crate) struct Seat {
     rows: Rc<[Box<[Cell<u32>]>; 2]>,
-    columns: [u16; 2],
+    columns: Columns,
     bytes: u32,
 }
+
+/// Where an address is counted.
+pub(crate) type Columns = [u16; 2];
 
 impl Crowd {
     /// For a worker with this share of the line, in bytes.
@@ -46,13 +50,25 @@ impl Crowd {
 
     /// Counts bytes for an address.
     pub(crate) fn enter(&self, host: u64, bytes: usize) -> Seat {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let seat = Seat { rows: Rc::clone(&self.rows), columns: self.columns(host), bytes };
-        seat.each(|counter| counter.saturating_add(bytes));
-        seat
+        let columns = self.add(host, bytes);
+        Seat { rows: Rc::clone(&self.rows), columns, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
     }
 
-    fn columns(&self, host: u64) -> [u16; 2] {
+    /// The same for one who keeps where it is counted, and [removes](Self::remove) it.
+    pub(crate) fn add(&self, host: u64, bytes: usize) -> Columns {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let columns = self.columns(host);
+        each(&self.rows, columns, |counter| counter.saturating_add(bytes));
+        columns
+    }
+
+    /// Ends what [`add`](Self::add) began.
+    pub(crate) fn remove(&self, columns: Columns, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        each(&self.rows, columns, |counter| counter.saturating_sub(bytes));
+    }
+
+    fn columns(&self, host: u64) -> Columns {
         // Two odd constants spread neighbouring addresses; the high bits of a product are the good ones.
         [0x9E37_79B9_7F4A_7C15_u64, 0xC2B2_AE3D_27D4_EB4F].map(|factor| {
             let spread = host.wrapping_add(1).wrapping_mul(factor);
@@ -61,18 +77,16 @@ impl Crowd {
     }
 }
 
-impl Seat {
-    fn each(&self, change: impl Fn(u32) -> u32) {
-        for (row, column) in self.rows.iter().zip(self.columns) {
-            let counter = &row[usize::from(column)];
-            counter.set(change(counter.get()));
-        }
+fn each(rows: &[Box<[Cell<u32>]>; 2], columns: Columns, change: impl Fn(u32) -> u32) {
+    for (row, column) in rows.iter().zip(columns) {
+        let counter = &row[usize::from(column)];
+        counter.set(change(counter.get()));
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.each(|counter| counter.saturating_sub(self.bytes));
+        each(&self.rows, self.columns, |counter| counter.saturating_sub(self.bytes));
     }
 }
 

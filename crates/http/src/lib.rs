@@ -50,6 +50,7 @@ mod hungry;
 mod incoming;
 mod interim;
 mod larder;
+mod lasting;
 mod output;
 mod patience;
 mod peers;

@@ -13,6 +13,7 @@ use ::core::time::Duration;
 
 use plimsoll_runtime::{Kind, Lease, signal, sleep};
 
+use crate::lasting::{Sort, Stay};
 use crate::response::Body;
 use crate::{BodyWriter, Error, Request, Response, StatusCode};
 
@@ -202,8 +203,9 @@ impl Request {
     ///
     /// As [`respond`](Self::respond).
     pub fn events(&mut self, config: EventsConfig) -> Result<EventWriter, Error> {
+        self.ticket().core().may_stay()?;
         let out = self.respond(response()?, None)?;
-        Ok(EventWriter { out, config })
+        Ok(EventWriter { out, config, _stay: self.ticket().stay(Sort::Events) })
     }
 }
 
@@ -240,6 +242,7 @@ pub(crate) const HEARTBEAT: &[u8] = b":\n\n";
 pub struct EventWriter {
     out: BodyWriter,
     config: EventsConfig,
+    _stay: Stay,
 }
 
 impl EventWriter {

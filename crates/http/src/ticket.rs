@@ -17,6 +17,7 @@ use crate::core::Core;
 use crate::error::Error;
 use crate::hungry::Want;
 use crate::incoming::Decoded;
+use crate::lasting::{Sort, Stay};
 use crate::output::COPY_BYTES_MAX;
 use crate::response::{Body, Kind as ResponseKind, Response};
 use crate::upgrade::Upgrade;
@@ -277,10 +278,17 @@ impl Ticket {
         self.core.with(self, |active| active.trailers.take()).flatten()
     }
 
+    /// The exchange goes on for as long as its peer likes.
+    pub(crate) fn stay(&self, sort: Sort) -> Stay {
+        Stay::new(&self.core, self.key, sort)
+    }
+
     /// A tunnel will use the stream.
-    pub(crate) fn hold_tunnel(&self) -> Result<(), Error> {
+    pub(crate) fn hold_tunnel(&self) -> Result<Stay, Error> {
         let Some(stream) = self.stream else { return Err(Error::Misuse(NO_STREAM)) };
-        self.core.h2_hold(self.key, stream)
+        self.core.may_stay()?;
+        self.core.h2_hold(self.key, stream)?;
+        Ok(self.stay(Sort::Tunnel))
     }
 
     /// Writes the head behind which a tunnel's bytes follow.
@@ -309,6 +317,7 @@ impl Ticket {
 
     /// Says who gets the connection if the answer is a 101.
     pub(crate) fn set_upgrade(&self, upgrade: Upgrade) -> Result<(), Error> {
+        self.core.may_stay()?;
         self.before_upgrade(|active| active.upgrade = Some(upgrade))
     }
 
@@ -335,6 +344,7 @@ impl Ticket {
     /// Writes the head of a streamed answer whose rest is sent by whoever gets the connection.
     pub(crate) fn begin_member(&self, response: Response, upgrade: Upgrade) -> Result<(), Error> {
         debug_assert!(self.stream.is_none(), "a stream has no connection of its own");
+        self.core.may_stay()?;
         self.core.with(self, |active| active.exchange.close_after());
         self.begin(response, None)?;
         self.core.with(self, |active| active.upgrade = Some(upgrade)).ok_or(Error::Gone)

@@ -21,7 +21,9 @@ use plimsoll_slab::Key;
 use crate::connection::{Active, Connection};
 use crate::core::Core;
 use crate::counters::Shed;
+use crate::crowd::Columns;
 use crate::engine::Engine;
+use crate::lasting::Sort;
 use crate::server::Service;
 use crate::{Error, Response};
 
@@ -75,6 +77,7 @@ impl fmt::Debug for Upgraded {
 pub struct Seat {
     pub(crate) core: Rc<Core>,
     host: Option<u128>,
+    columns: Columns,
 }
 
 impl Seat {
@@ -87,6 +90,7 @@ impl Drop for Seat {
     fn drop(&mut self) {
         self.core.counters().closed();
         self.core.peers.borrow().left(self.host);
+        self.core.left(self.columns, Sort::Released);
         self.core.must_finish(-1);
     }
 }
@@ -139,14 +143,17 @@ where
 impl<S: Service> Engine<S> {
     /// The answer has left: the connection is no longer ours.
     pub(crate) fn hand_over(&mut self, key: Key, mut active: PoolBox<Active>, upgrade: Upgrade) {
+        // While it is known from where it is.
+        let columns = self.core.stays(key, Sort::Released);
         let released = self.core.table.borrow_mut().release(key, active.input.take());
         let Ok((_taken, stream)) = released else {
+            self.core.left(columns, Sort::Released);
             self.core.put(key, Connection::Active(active));
             return self.shed(key, Shed::Parked);
         };
         let host = self.core.peers.borrow_mut().released(key);
         self.finish_active(active);
         self.core.must_finish(1);
-        upgrade(stream, Seat { core: Rc::clone(&self.core), host });
+        upgrade(stream, Seat { core: Rc::clone(&self.core), host, columns });
     }
 }

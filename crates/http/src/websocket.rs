@@ -194,6 +194,7 @@ fn accept(
         checked => checked?,
     };
     let mut response = respond(&handshake, &view, config)?;
+    core.may_stay()?;
     let compression = deflate::agree(core, &handshake, config);
     if let Some(compression) = compression {
         response = response.try_header("Sec-WebSocket-Extensions", compression.to_string())?;

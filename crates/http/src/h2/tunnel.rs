@@ -22,6 +22,7 @@ use plimsoll_slab::Key;
 use super::streams::{Outgoing, find};
 use crate::connection::Connection;
 use crate::core::Core;
+use crate::lasting::Stay;
 use crate::response::{Body, Response};
 use crate::ticket::Ticket;
 use crate::{Error, Request};
@@ -32,6 +33,7 @@ use crate::{Error, Request};
 /// bytes that come; a peer that takes nothing for [`Config::send_timeout`](crate::Config::send_timeout) loses it.
 pub struct Tunnel {
     ticket: Ticket,
+    _stay: Stay,
 }
 
 impl Tunnel {
@@ -195,8 +197,8 @@ impl Request {
             return Err(Error::Misuse("a tunnel begins with a 2xx that has no body, and may have one"));
         }
         let ticket = self.ticket().clone();
-        ticket.hold_tunnel()?;
-        start(Tunnel { ticket: ticket.clone() })?;
+        let stay = ticket.hold_tunnel()?;
+        start(Tunnel { ticket: ticket.clone(), _stay: stay })?;
         ticket.begin_tunnel(response)?;
         Ok(Response::streamed())
     }

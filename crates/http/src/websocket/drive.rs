@@ -35,6 +35,7 @@ impl<S: Service> Engine<S> {
         let Opening { mut socket, start } = opening;
         socket.wire.hear();
         core.put(key, Connection::WebSocket(socket));
+        core.websocket_stays(key);
         self.finish_active(active);
         core.counters().websocket();
         let has_started = start.is_none_or(|start| start(WebSocket::new(Place::Table(Rc::clone(&core), key))));
