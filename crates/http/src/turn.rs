@@ -67,8 +67,10 @@ pub(crate) struct Turns {
     clock: Cell<Clock>,
     /// How many wait.
     waiting: Cell<usize>,
-    /// The connection whose turn it is.
+    /// The connection whose turn it is,
     served: Cell<Option<Key>>,
+    /// and while it is looked after, also when its request was begun.
+    served_last: Cell<Option<Key>>,
     line: RefCell<Line>,
     pub(crate) refusals: Seldom,
 }
@@ -96,6 +98,7 @@ impl Turns {
             clock: Cell::new(Clock::Fresh),
             waiting: Cell::new(0),
             served: Cell::new(None),
+            served_last: Cell::new(None),
             line: RefCell::new(line),
             refusals: Seldom::default(),
         }
@@ -158,7 +161,10 @@ impl Core {
         if line.places.has(key) {
             return true;
         }
-        if line.places.add(key, self.host_of(key), Want::Request, 0).is_err() {
+        // Those who have more requests read ahead leave places to what is still in the socket.
+        let is_ahead = turns.served_last.get() == Some(key);
+        let has_place = !is_ahead || turns.waiting.get() < PLACES / 2;
+        if !has_place || line.places.add(key, self.host_of(key), Want::Request, 0).is_err() {
             drop(line);
             self.list_later(key);
             return true;
@@ -247,8 +253,10 @@ impl<S: Service> Engine<S> {
             let Some((key, host)) = core.next_turn() else { break };
             let begun = plimsoll_runtime::coarse_now();
             core.turns.served.set(Some(key));
+            core.turns.served_last.set(Some(key));
             self.as_newcomer(key, |engine| engine.look_after(key));
             core.turns.served.set(None);
+            core.turns.served_last.set(None);
             let took = plimsoll_runtime::coarse_now().since(begun);
             core.turns.line.borrow_mut().used.add(host, took, now);
         }
