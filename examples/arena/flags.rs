@@ -39,7 +39,9 @@ impl Flags {
     pub(crate) fn config(&self) -> Config {
         let defaults = Config::default();
         let body_receive = self.body_buffer.unwrap_or(defaults.body_receive);
-        Config { body_receive, body_receive_leases_max: self.body_buffers, ..defaults }
+        // Whoever looks after the server sees it when it is full, too.
+        let reserved_paths = vec!["/metrics".to_owned()];
+        Config { body_receive, body_receive_leases_max: self.body_buffers, reserved_paths, ..defaults }
     }
 }
 

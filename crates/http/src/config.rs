@@ -115,6 +115,10 @@ pub struct Config {
     /// does for which there is no memory: for [`admission_timeout`](Self::admission_timeout) at most, in turns over addresses, and then the peer gets 503 with
     /// Retry-After. Two workers that begin one at the same moment may both: so there may be one more for each further worker. `None` for no limit. Default `None`.
     pub handlers_in_progress_max: Option<u32>,
+    /// Paths of routes that are always answered, such as `/health`, compared as they come and without a query, whatever the method. Where there are some, each
+    /// worker keeps 64 KiB of the line, and lets four requests for them run beside all others: they wait for no memory, no turn and no other handler, and
+    /// are not refused. Their answers should be small, and given without waiting. See also [`Router::reserved`](crate::Router::reserved). Default none.
+    pub reserved_paths: Vec<String>,
     /// Connections of one peer address, of all workers together; at least 1. An IPv6 address counts by its /64. One more is told 503. With a
     /// PROXY header, its source counts. `None` for no limit. Default `None`.
     pub connections_per_address_max: Option<u32>,
@@ -221,6 +225,7 @@ impl Default for Config {
             requests_max: None,
             connections_max: CONNECTIONS_CEILING,
             handlers_in_progress_max: None,
+            reserved_paths: Vec::new(),
             connections_per_address_max: None,
             proxy_protocol: ProxyProtocol::Off,
             forwarded_from: Vec::new(),

@@ -24,6 +24,7 @@ use crate::collect::Collected;
 use crate::config::Config;
 use crate::crowd::Seat;
 use crate::h2::Http2;
+use crate::marked::Slot;
 use crate::output::Output;
 use crate::patience::Patience;
 use crate::receive::{Parts, Receive};
@@ -189,6 +190,8 @@ pub(crate) struct Active {
     pub(crate) seat: Option<Seat>,
     /// Room for the body that its handler collects.
     pub(crate) collected: Option<PoolBox<Collected>>,
+    /// Its route is marked.
+    pub(crate) slot: Option<Slot>,
     /// How it waits for room that it did not find.
     pub(crate) memory: MemoryWait,
     /// How often it was granted room for the request that is worked on.
@@ -238,6 +241,7 @@ impl Active {
             begun_at: None,
             seat: None,
             collected: None,
+            slot: None,
             memory: MemoryWait::None,
             grants: 0,
             upgrade: None,
@@ -293,7 +297,7 @@ impl Active {
 
     /// Whether its handler runs for longer than what was begun is protected: it may be let go of while others wait for memory.
     pub(crate) fn is_overstay(&self, now: Instant, config: &Config) -> bool {
-        let begun_at = self.begun_at.filter(|_| self.handler.is_some() && self.must_finish == 0);
+        let begun_at = self.begun_at.filter(|_| self.handler.is_some() && self.must_finish == 0 && self.slot.is_none());
         begun_at.is_some_and(|begun_at| now.since(begun_at) > config.begun_protection)
     }
 

@@ -1,8 +1,6 @@
 //! What the engine of a worker and the handlers it started share: the connection table and everything written to it.
 
-#[cfg(feature = "router")]
-use ::core::cell::OnceCell;
-use ::core::cell::{Cell, RefCell};
+use ::core::cell::{Cell, OnceCell, RefCell};
 use ::core::net::SocketAddr;
 use ::core::task::{Context, Poll, Waker};
 use ::core::time::Duration;
@@ -32,6 +30,7 @@ use crate::h2::{self, Scratch};
 use crate::hungry::Hungry;
 use crate::larder::Larder;
 use crate::lasting::Lasting;
+use crate::marked::Slots;
 use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
 use crate::receive;
@@ -108,6 +107,8 @@ pub(crate) struct Core {
     pub(crate) starving: Cell<bool>,
     pub(crate) larder: Larder,
     pub(crate) turns: Turns,
+    /// Where a route is marked.
+    pub(crate) marked: OnceCell<Slots>,
     pub(crate) refusals: Seldom,
     pub(crate) second_answers: Seldom,
     pub(crate) reserve: AnswerReserve,
@@ -159,6 +160,7 @@ impl Core {
             starving: Cell::new(false),
             larder: Larder::new(&pool, line_share),
             turns: Turns::new(&pool),
+            marked: OnceCell::new(),
             refusals: Seldom::default(),
             second_answers: Seldom::default(),
             reserve: AnswerReserve::new(&pool, line_share, config.progress_reserve_bytes),

@@ -30,6 +30,7 @@ use crate::server::Service;
 pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
     let _recalling = Recalling::begin(&core);
     let mut engine = Engine::new(core, service);
+    engine.look_for_marked();
     let mut stopped = ::core::pin::pin!(signal::stopped());
     while !engine.turn_until(stopped.as_mut()).await {}
     let deadline = plimsoll_runtime::now() + engine.core.config.drain_timeout;
@@ -152,10 +153,14 @@ impl<S: Service> Engine<S> {
                 self.core.counters().response(StatusCode::SERVICE_UNAVAILABLE.as_u16());
                 self.core.shed_for_room(Shed::Accept);
             }
+            Event::Received(key, bytes) if self.is_for_marked(key, Some(&bytes)) => {
+                self.as_marked(|engine| engine.received(key, bytes));
+            }
             Event::Received(key, bytes) => self.as_newcomer(key, |engine| engine.received(key, bytes)),
             Event::Sent(key, rest) => self.sent(key, rest),
             Event::Ended(key) => self.ended(key),
             Event::Readable(key) if self.core.is_websocket(key) => self.readable_websocket(key),
+            Event::Readable(key) if self.is_for_marked(key, None) => self.as_marked(|engine| engine.readable(key)),
             Event::Readable(key) => self.as_newcomer(key, |engine| engine.readable(key)),
             Event::PeerClosed(key) if self.core.is_websocket(key) => self.peer_closed_websocket(key),
             Event::Failed(key, _) if self.core.is_websocket(key) => self.lost_websocket(key),

@@ -51,6 +51,7 @@ mod incoming;
 mod interim;
 mod larder;
 mod lasting;
+mod marked;
 mod output;
 mod patience;
 mod peers;

@@ -184,6 +184,9 @@ impl Drop for Relief {
 impl<S: Service> Engine<S> {
     /// Makes some room, if memory is short, and looks after who has got some.
     pub(crate) fn relieve(&mut self) {
+        if let Some(slots) = self.core.marked.get() {
+            slots.restock(&self.core.pool);
+        }
         if !self.core.reserve.is_full() {
             self.core.reserve.restock();
         }

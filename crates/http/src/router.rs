@@ -77,6 +77,8 @@ struct Entry {
     method: Method,
     path: String,
     plan: Box<dyn Plan>,
+    /// Always answered.
+    reserved: bool,
 }
 
 impl Router {
@@ -101,7 +103,7 @@ impl<S: Clone + Send + 'static> Router<S> {
     /// Adds a route. What is wrong with it is said by [`check`](Self::check).
     pub fn route<A: 'static>(mut self, method: Method, path: &str, handler: impl Handler<S, A>) -> Self {
         let plan = Box::new(Planned { handler, state: self.state.clone(), arguments: PhantomData });
-        self.entries.push(Entry { method, path: path.to_owned(), plan });
+        self.entries.push(Entry { method, path: path.to_owned(), plan, reserved: false });
         self
     }
 
@@ -145,6 +147,22 @@ impl<S: Clone + Send + 'static> Router<S> {
     /// Adds a route for `DELETE`.
     pub fn delete<A: 'static>(self, path: &str, handler: impl Handler<S, A>) -> Self {
         self.route(Method::DELETE, path, handler)
+    }
+
+    /// Marks the path of the route that was added last, for all of its methods: it is always answered, as paths in
+    /// [`Config::reserved_paths`](crate::Config::reserved_paths) are. Without a route before it, nothing is marked.
+    ///
+    /// ```
+    /// use plimsoll_http::{Request, Router};
+    ///
+    /// let routes = Router::new().get("/health", async |_req: Request| "ok\n").reserved();
+    /// assert!(routes.check().is_ok());
+    /// ```
+    pub fn reserved(mut self) -> Self {
+        if let Some(entry) = self.entries.last_mut() {
+            entry.reserved = true;
+        }
+        self
     }
 
     /// Adds all routes of another router under a prefix, such as `/api`: its `/` is the prefix itself. Its fallback is not taken over; its state
@@ -296,13 +314,15 @@ pub(crate) struct Table {
     paths: matchit::Router<usize>,
     /// For each path its methods with the number of their route, and the value of `Allow`.
     methods: Vec<(Vec<(Method, usize)>, String)>,
+    /// The marked ones of these.
+    reserved: Vec<usize>,
 }
 
 impl Table {
     fn new(entries: &[Entry]) -> Result<Self, RouteError> {
         let mut seen: Vec<&str> = Vec::new();
-        let mut table = Self { paths: matchit::Router::new(), methods: Vec::new() };
-        for (route, Entry { method, path, .. }) in entries.iter().enumerate() {
+        let mut table = Self { paths: matchit::Router::new(), methods: Vec::new(), reserved: Vec::new() };
+        for (route, Entry { method, path, reserved, .. }) in entries.iter().enumerate() {
             if !path.starts_with('/') {
                 return Err(RouteError::NoSlash { path: path.clone() });
             }
@@ -318,6 +338,9 @@ impl Table {
                 return Err(RouteError::Twice { path: path.clone(), method: method.clone() });
             }
             methods.push((method.clone(), route));
+            if *reserved {
+                table.reserved.push(at);
+            }
         }
         for (methods, allow) in &mut table.methods {
             *allow = allowed(methods);
@@ -327,6 +350,10 @@ impl Table {
 
     fn at(&self, path: &str) -> Option<&(Vec<(Method, usize)>, String)> {
         self.paths.at(path).ok().map(|found| &self.methods[*found.value])
+    }
+
+    fn is_reserved(&self, path: &str) -> bool {
+        self.paths.at(path).is_ok_and(|found| self.reserved.contains(found.value))
     }
 
     fn param<'a>(&'a self, path: &'a str, name: &str) -> Option<&'a str> {
@@ -355,6 +382,14 @@ struct Routes {
 }
 
 impl Service for Routes {
+    fn has_marked(&self) -> bool {
+        !self.table.reserved.is_empty()
+    }
+
+    fn is_marked(&self, path: &str) -> bool {
+        self.table.is_reserved(path)
+    }
+
     fn start(&mut self, core: &Rc<Core>, view: &RequestView<'_>, slots: &[FieldSlot], ticket: Ticket) -> Answered {
         core.routes.get_or_init(|| Rc::clone(&self.table));
         let answer = match self.table.at(view.path()) {

@@ -201,6 +201,16 @@ pub(crate) trait Service: 'static {
     /// Starts on a request.
     fn start(&mut self, core: &Rc<Core>, view: &RequestView<'_>, slots: &[FieldSlot], ticket: Ticket) -> Answered;
 
+    /// Whether some route is [marked](crate::marked).
+    fn has_marked(&self) -> bool {
+        false
+    }
+
+    /// Whether that of a path is.
+    fn is_marked(&self, _path: &str) -> bool {
+        false
+    }
+
     /// Bytes of the future of a handler that is not ready at once.
     fn handler_bytes(&self) -> usize {
         0

@@ -25,6 +25,12 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let mut borrowed = core.table.borrow_mut();
         let table = &mut *borrowed;
+        if core.is_drawn()
+            && !table.is_sending(key)
+            && let Some(lease) = active.output.send_now(table, key)
+        {
+            core.reserve.put_back(lease);
+        }
         let mut flushed = active.output.flush(&core.pool, table, key);
         if flushed.is_err() && active.output.flush_now(table, key) {
             // The socket has taken all of it at once: as after a send.

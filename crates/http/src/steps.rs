@@ -138,6 +138,8 @@ impl<S: Service> Engine<S> {
                 Next::ReadHead if self.may_begin(key, &active) => {
                     if !source.rest().is_empty()
                         && active.memory != MemoryWait::Refused
+                        && self.core.turns.may_be_over()
+                        && !self.begins_marked(source.rest())
                         && self.core.waits_for_turn(key)
                     {
                         active.listed = true;
@@ -206,7 +208,7 @@ impl<S: Service> Engine<S> {
         active.writer = None;
         active.half_closed = false;
         active.method = Method::GET;
-        (active.begun_at, active.collected) = (None, None);
+        (active.begun_at, active.collected, active.slot) = (None, None, None);
         if active.output.is_empty() {
             active.seat = None;
         }
@@ -310,7 +312,11 @@ impl<S: Service> Engine<S> {
         };
         self.core.note_client(key, &view);
         let is_scarce = self.core.level() >= Level::Yellow || self.core.is_starving() || self.core.has_all_handlers();
-        if active.memory == MemoryWait::Refused || is_scarce && !self.has_room(key) {
+        let is_refused = active.memory == MemoryWait::Refused;
+        if self.core.has_marked() && (is_refused || is_scarce) {
+            active.slot = self.marked_slot(view.path());
+        }
+        if active.slot.is_none() && (is_refused || is_scarce && !self.has_room(key)) {
             active.method = parsed.method.clone();
             return if self.may_wait_to_begin(key, &mut active, body.is_some()) {
                 Step::Wait(active)
@@ -326,17 +332,14 @@ impl<S: Service> Engine<S> {
             return Step::Wait(self.put_off(key, active, before));
         }
         active.memory = MemoryWait::None;
-        let number = active.requests;
+        let (number, is_marked) = (active.requests, active.slot.is_some());
         self.core.put(key, Connection::Active(active));
         let used_before = self.core.used_before();
         let core = Rc::clone(&self.core);
-        let answered = self.retried(key, |engine| {
-            let ticket = Ticket::new(&core, key, number);
-            match core.as_current(key, || engine.service.start(&core, &view, slots, ticket)) {
-                Answered::NoRoom => Err(Answered::NoRoom),
-                answered => Ok(answered),
-            }
-        });
+        let answered = match is_marked {
+            true => self.as_marked(|engine| engine.start(key, number, &view, slots)),
+            false => self.retried(key, |engine| engine.start(key, number, &view, slots)),
+        };
         let answered = answered.unwrap_or_else(|no_room| no_room);
         let Some(mut active) = core.take(key) else { return Step::Closed };
         let has_body = body.is_some();
@@ -358,6 +361,22 @@ impl<S: Service> Engine<S> {
             source.consume(found.end);
         }
         Step::On(active)
+    }
+
+    /// Starts the handler of a request; the error is [`Answered::NoRoom`].
+    fn start(
+        &mut self,
+        key: Key,
+        number: u32,
+        view: &RequestView<'_>,
+        slots: &[FieldSlot],
+    ) -> Result<Answered, Answered> {
+        let core = Rc::clone(&self.core);
+        let ticket = Ticket::new(&core, key, number);
+        match core.as_current(key, || self.service.start(&core, view, slots, ticket)) {
+            Answered::NoRoom => Err(Answered::NoRoom),
+            answered => Ok(answered),
+        }
     }
 
     /// Prepares the exchange for its handler. `body` is what has come of the body already.
@@ -445,7 +464,7 @@ impl<S: Service> Engine<S> {
 
     /// Whether a request may be begun as far as memory and other handlers go: nobody else waits for it, and there is some.
     pub(crate) fn has_room(&mut self, key: Key) -> bool {
-        if self.core.has_all_handlers() {
+        if self.core.has_all_handlers() || self.core.is_drawn() {
             return false;
         }
         let is_next = self.core.fed.get() == Some(key) || self.core.is_newcomer(key);

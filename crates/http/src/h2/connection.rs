@@ -133,7 +133,7 @@ impl<S: Service> Engine<S> {
     ) -> Turn {
         let core = Rc::clone(&self.core);
         let now_ms = plimsoll_runtime::now().as_millis();
-        let mut refused = None;
+        let (mut refused, mut doubt) = (None, None);
         loop {
             let Some(http2) = place.as_mut() else { return Turn::Closed };
             if http2.closing || !core.has_room(&http2.output) {
@@ -151,7 +151,7 @@ impl<S: Service> Engine<S> {
             }
             if refused.is_none() {
                 match self.admit(key, http2, source.rest()) {
-                    NextStream::Begins => {}
+                    NextStream::Begins(unless_marked) => doubt = unless_marked,
                     NextStream::Waits => return Turn::Over,
                     NextStream::IsRefused(reason) => refused = Some(reason),
                 }
@@ -187,7 +187,7 @@ impl<S: Service> Engine<S> {
                 Event::NeedOutput => return Turn::Over,
                 Event::Request { stream, head, pseudo_fields, ends } => {
                     source.consume(consumed);
-                    if !self.request_http2(key, place, scratch, source, stream, (&head, pseudo_fields, ends)) {
+                    if !self.request_http2(key, place, scratch, source, stream, (&head, pseudo_fields, ends, doubt)) {
                         return Turn::Closed;
                     }
                     continue;
@@ -262,7 +262,7 @@ impl<S: Service> Engine<S> {
         }
         let is_over = http2.codec.live_streams() == 0 && http2.codec.is_going_away();
         let mut table = core.table.borrow_mut();
-        if !core.reserve.is_full() && !table.is_sending(key) && !http2.output.is_empty() {
+        if (core.is_drawn() || !core.reserve.is_full()) && !table.is_sending(key) && !http2.output.is_empty() {
             // It may be of the answer reserve, which serves the next when the socket takes all at once.
             if let Some(lease) = http2.output.send_now(&mut table, key) {
                 core.reserve.put_back(lease);

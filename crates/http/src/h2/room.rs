@@ -55,7 +55,8 @@ const SMALL_BYTES: usize = 1_024;
 /// What becomes of a stream that is about to begin while memory is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextStream {
-    Begins,
+    /// Or is refused when its head was decoded, unless its route is [marked](crate::marked).
+    Begins(Option<Shed>),
     /// Its connection has no other, and waits for room with it.
     Waits,
     /// It is refused as soon as its head is whole.
@@ -328,7 +329,7 @@ impl<S: Service> Engine<S> {
     /// What becomes of the next stream. Asked when the input begins with one.
     pub(super) fn next_stream(&mut self, key: Key, http2: &mut Http2) -> NextStream {
         if self.has_room(key) {
-            return NextStream::Begins;
+            return NextStream::Begins(None);
         }
         let until = http2.since.memory.map(|since| since + self.core.config.admission_timeout);
         let has_waited = until.is_some_and(|until| until <= plimsoll_runtime::now());

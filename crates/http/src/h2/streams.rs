@@ -14,6 +14,7 @@ use super::window::Grown;
 use crate::collect::Collected;
 use crate::core::Core;
 use crate::crowd::Seat;
+use crate::marked::Slot;
 use crate::patience::Patience;
 use crate::response::{Body, Response};
 
@@ -64,6 +65,8 @@ pub(crate) struct Exchange {
     pub(super) client: Option<u64>,
     /// Room for the body that its handler collects.
     pub(super) collected: Option<PoolBox<Collected>>,
+    /// Its route is marked.
+    pub(super) slot: Option<Slot>,
     /// Since when the peer's windows let nothing of the body go; bytes that they let go move it on.
     pub(super) blocked_since: Option<Instant>,
     /// How long the handler still waits for the peer.
@@ -141,6 +144,7 @@ impl Exchange {
             seat: None,
             client: None,
             collected: None,
+            slot: None,
             blocked_since: None,
             patience: Patience::full(body_timeout),
             window: None,
@@ -173,6 +177,7 @@ impl Exchange {
         (self.handler, self.reader, self.writer, self.received, self.answer, self.line) =
             (None, None, None, None, None, None);
         (self.body, self.window, self.trailers, self.seat, self.collected) = (Body::Empty, None, None, None, None);
+        (self.body, self.window, self.trailers, self.seat, self.slot) = (Body::Empty, None, None, None, None);
     }
 
     /// What is to be sent of the body.

@@ -78,7 +78,7 @@ impl Exchange {
     /// of its answer go for a while, or it is a tunnel.
     pub(crate) fn may_go(&self, now: Instant, config: &Config) -> bool {
         let is_past = |since: Option<Instant>, after| since.is_some_and(|since| now.since(since) > after);
-        let is_overstay = self.running && is_past(self.begun_at, config.begun_protection);
+        let is_overstay = self.running && self.slot.is_none() && is_past(self.begun_at, config.begun_protection);
         self.held || is_overstay || is_past(self.blocked_since, STALLED_AFTER)
     }
 

@@ -29,7 +29,7 @@ impl<S: Service> Engine<S> {
         let may_wait = http2.turn != TurnWait::Own || core.turns.may_be_over();
         http2.codec.admit_next();
         if !is_pressed && !may_wait || !http2.codec.is_request_next(rest) {
-            return NextStream::Begins;
+            return NextStream::Begins(None);
         }
         let next = match http2.turn {
             TurnWait::Refused => NextStream::IsRefused(Shed::Cpu),
@@ -38,16 +38,23 @@ impl<S: Service> Engine<S> {
                 return NextStream::Waits;
             }
             _ if is_pressed => self.next_stream(key, http2),
-            _ => NextStream::Begins,
+            _ => NextStream::Begins(None),
         };
         http2.turn = TurnWait::Own;
-        if matches!(next, NextStream::IsRefused(_)) {
-            http2.codec.refuse_next();
+        match next {
+            NextStream::IsRefused(reason) if self.core.has_marked() => return NextStream::Begins(Some(reason)),
+            NextStream::Waits if self.core.has_marked() => {
+                http2.hunger.wanted = 0;
+                return NextStream::Begins(Some(Shed::Queue));
+            }
+            NextStream::IsRefused(_) => http2.codec.refuse_next(),
+            _ => {}
         }
         next
     }
 
-    /// Starts the handler of a request, behind which the source has what came. `false` when the connection was closed meanwhile.
+    /// Starts the handler of a request, behind which the source has what came; where there is doubt whether it may begin, only if its route is marked.
+    /// `false` when the connection was closed meanwhile.
     pub(super) fn request_http2(
         &mut self,
         key: Key,
@@ -55,23 +62,27 @@ impl<S: Service> Engine<S> {
         scratch: &Decoding,
         source: &Source,
         stream: StreamKey,
-        (head, pseudo_fields, ends): (&RequestHead, u16, bool),
+        (head, pseudo_fields, ends, doubt): (&RequestHead, u16, bool, Option<Shed>),
     ) -> bool {
         let core = Rc::clone(&self.core);
         let Some(mut http2) = place.take() else { return false };
-        core.counters().request_http2();
-        core.turns.begun();
-        http2.requests = http2.requests.wrapping_add(1);
         let (view, slots) = request_view(&scratch.bytes, &scratch.slots[..], head, pseudo_fields);
+        let slot = doubt.and_then(|_| self.marked_slot(view.path()));
+        let (is_marked, is_refused) = (slot.is_some(), doubt.is_some() && slot.is_none());
+        if !is_refused {
+            core.counters().request_http2();
+            core.turns.begun();
+        }
+        http2.requests = http2.requests.wrapping_add(1);
         let exchange = match core.h2_spare.take() {
             Some(mut spare) => {
                 spare.renew(stream, head, ends, core.config.body_timeout);
                 Ok(spare)
             }
-            None => core
-                .pool
-                .try_boxed(Exchange::new(stream, head, ends, core.config.body_timeout), Kind::Codec)
-                .map_err(|(over, _)| over),
+            None => {
+                let fresh = Exchange::new(stream, head, ends, core.config.body_timeout);
+                core.pool.try_boxed(fresh, Kind::Codec).map_err(|(over, _)| over)
+            }
         };
         let is_last = core.config.requests_max.is_some_and(|max| http2.requests >= max);
         if is_last || core.age_left(http2.born).is_zero() {
@@ -83,6 +94,7 @@ impl<S: Service> Engine<S> {
             *place = Some(http2);
             return true;
         };
+        exchange.slot = slot;
         if exchange.expects && http2.codec.is_body_next(stream, source.rest()) {
             exchange.expects = false;
         }
@@ -104,7 +116,12 @@ impl<S: Service> Engine<S> {
         core.put(key, Connection::Http2(http2));
         let used_before = core.used_before();
         let ticket = Ticket::of_stream(&core, key, stream);
-        let answered = core.as_current(key, || self.service.start(&core, &view, slots, ticket));
+        let start = |engine: &mut Self| core.as_current(key, || engine.service.start(&core, &view, slots, ticket));
+        let answered = match is_refused {
+            true => Answered::NoRoom,
+            false if is_marked => self.as_marked(start),
+            false => start(self),
+        };
         let seat = if matches!(answered, Answered::Pending(_)) {
             core.take_seat(key, STREAM_BYTES, used_before)
         } else {
@@ -122,7 +139,7 @@ impl<S: Service> Engine<S> {
                 }
             }
             Answered::NoRoom => {
-                core.shed_for_room(Shed::Body);
+                core.note_shed(doubt.unwrap_or(Shed::Body));
                 core.with_parts(&mut http2, |parts| core.refuse_stream(parts, stream));
             }
         }
@@ -137,12 +154,16 @@ impl Core {
         !self.is_weighed() || (self.may_hold_more(key) && self.try_room(key).is_ok())
     }
 
-    /// A stream was answered 503 that was not begun.
-    pub(super) fn note_refused(&self, reason: Shed) {
+    fn note_shed(&self, reason: Shed) {
         match reason {
             Shed::Cpu => self.shed_for_cpu(),
             reason => self.shed_for_room(reason),
         }
+    }
+
+    /// A stream was answered 503 that was not begun.
+    pub(super) fn note_refused(&self, reason: Shed) {
+        self.note_shed(reason);
         self.counters().response(503);
     }
 
