@@ -106,7 +106,7 @@ impl<S: Service> Engine<S> {
         exchange.client = core.note_client(key, &view);
         let client = exchange.client;
         http2.slots.parts().1[usize::from(stream.slot)] = Some(exchange);
-        if client.is_some() && !core.may_begin_for_client(key) {
+        if client.is_some() && !is_marked && !core.may_begin_for_client(key) {
             core.forget_client(key);
             core.shed_for_room(Shed::Queue);
             core.with_parts(&mut http2, |parts| core.refuse_stream(parts, stream));
