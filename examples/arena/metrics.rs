@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write};
 
 use plimsoll::Resident;
-use plimsoll::http::{Response, Shed};
+use plimsoll::http::{ExchangeEnd, Response, Shed};
 use plimsoll::pool::{Budget, Class, Kind, PoolStats};
 
 use crate::State;
@@ -57,6 +57,11 @@ fn put_server(text: &mut Text, state: &State) {
     text.family("responses_total", "counter", "Responses, by status code.");
     for (code, responses) in &totals.responses_total {
         text.labelled("responses_total", "code", code, *responses);
+    }
+    text.counter("exchanges_begun_total", "Exchanges begun: their handlers were made.", totals.exchanges_begun_total);
+    text.family("exchanges_ended_total", "counter", "How exchanges that were begun have ended.");
+    for (how, ended) in ExchangeEnd::ALL.into_iter().zip(totals.exchanges_ended_total) {
+        text.labelled("exchanges_ended_total", "how", how.name(), ended);
     }
     text.family("shed_total", "counter", "What was let go of early, by reason.");
     for (reason, shed) in Shed::ALL.into_iter().zip(totals.shed_total) {

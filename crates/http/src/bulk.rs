@@ -9,6 +9,7 @@ use plimsoll_runtime::Kind;
 use plimsoll_runtime::net::{Bytes, RECEIVE_LEASES_MAX};
 use plimsoll_slab::Key;
 
+use crate::begun::ExchangeEnd;
 use crate::connection::{Active, Connection};
 use crate::core::Core;
 use crate::counters::Shed;
@@ -48,6 +49,7 @@ impl<S: Service> Engine<S> {
             Came::Nothing => self.drive(key, active, None),
             Came::NoRoom(bytes) => {
                 if core.starve(key, &mut active, Want::Body, bytes).is_err() {
+                    active.course.note(ExchangeEnd::Overstay);
                     core.counters().shed(Shed::Body);
                     let _failed_before = active.exchange.request_failed();
                     if let Some(reader) = active.reader.take() {

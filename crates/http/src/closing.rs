@@ -8,6 +8,7 @@ use plimsoll_pool::PoolBox;
 use plimsoll_runtime::{Errno, JoinHandle, SendBytes};
 use plimsoll_slab::Key;
 
+use crate::begun::ExchangeEnd;
 use crate::connection::{Active, Connection, Deadline, Rest};
 use crate::counters::Shed;
 use crate::engine::Engine;
@@ -20,7 +21,7 @@ impl<S: Service> Engine<S> {
         let Some(active) = self.core.take(key) else { return self.close(key) };
         let rest = if active.exchange.request() == RequestState::Body { Rest::Body } else { Rest::Nothing };
         self.core.put(key, Connection::lingering(rest));
-        self.finish_active(active);
+        self.finish_active(active, ExchangeEnd::Peer);
         self.linger(key);
     }
 
@@ -38,7 +39,7 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let (time, rate) = (core.config.linger_timeout, core.config.body_bytes_per_second_min);
         let mut table = core.table.borrow_mut();
-        if let Some(Connection::Lingering { dropped_bytes, dropped_before, rest: Rest::Body }) = table.get_mut(key)
+        if let Some(Connection::Lingering { dropped_bytes, dropped_before, rest: Rest::Body, .. }) = table.get_mut(key)
             && !core.is_stopping()
             && patience::earns((*dropped_bytes - *dropped_before) as usize, rate, time)
         {
@@ -62,15 +63,18 @@ impl<S: Service> Engine<S> {
         let mut table = self.core.table.borrow_mut();
         let sending = table.is_sending(key);
         let Some(place) = table.get_mut(key) else { return };
-        let connection = ::core::mem::replace(place, Connection::LINGERING);
+        let answered = place.take_answered();
+        let connection = ::core::mem::replace(place, Connection::leaving(answered));
         drop(table);
         let mut answer = h1::error_response(&Method::GET, StatusCode::SERVICE_UNAVAILABLE);
-        if let Connection::Active(active) = connection {
+        if let Connection::Active(mut active) = connection {
+            active.count_over(self.core.counters());
+            active.course.note(ExchangeEnd::Overstay);
             if sending || has_begun(&active) {
                 return self.shed_midway(key, active);
             }
             answer = h1::error_response(&active.method, StatusCode::SERVICE_UNAVAILABLE);
-            self.finish_active(active);
+            self.finish_active(active, ExchangeEnd::Overstay);
         }
         if !sending {
             self.turn_away(key, answer, if self.core.lacks_places() { Told::AndClosed } else { Told::AndWaited });
@@ -125,6 +129,8 @@ impl<S: Service> Engine<S> {
         let flushed = active.output.flush(&self.core.pool, &mut table, key);
         let has_left = flushed.is_err() && active.output.flush_now(&mut table, key);
         let leaves = flushed.is_ok() && table.is_sending(key);
+        let is_empty = active.output.is_empty();
+        active.answered.settle(table.is_sending(key), is_empty, self.core.counters());
         table.schedule(key, self.core.config.send_timeout);
         active.deadline = Deadline::Send;
         if let Some(place) = table.get_mut(key) {
@@ -141,8 +147,11 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    pub(crate) fn finish_active(&self, mut active: PoolBox<Active>) {
+    /// The end of a connection that was worked on, and why: what of its exchanges has not ended yet ends so.
+    pub(crate) fn finish_active(&self, mut active: PoolBox<Active>, why: ExchangeEnd) {
         self.core.counters().active(-1);
+        active.course.end(why, self.core.counters());
+        active.answered.end(why, self.core.counters());
         self.core.log_streamed(&mut active);
         let handler = take_handler(&mut active);
         if active.must_finish > 0 {
@@ -155,14 +164,20 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// Closes a connection at once. A handler that still runs is dropped.
+    /// Closes a connection at once, as its peer has gone. A handler that still runs is dropped.
     pub(crate) fn close(&mut self, key: Key) {
+        self.close_for(key, ExchangeEnd::Peer);
+    }
+
+    /// The same for another reason.
+    pub(crate) fn close_for(&mut self, key: Key, why: ExchangeEnd) {
         let mut table = self.core.table.borrow_mut();
         if table.get(key).is_none() {
             return;
         }
-        let connection = table.close(key);
+        let mut connection = table.close(key);
         drop(table);
+        self.core.counters().exchanges_ended(why, connection.take_answered().into());
         if self.core.is_starving() {
             self.core.sate(key);
         }
@@ -174,11 +189,11 @@ impl<S: Service> Engine<S> {
             }
             Connection::Active(active) => {
                 self.core.counters().closed();
-                self.finish_active(active);
+                self.finish_active(active, why);
             }
             Connection::Http2(http2) => {
                 self.core.counters().closed();
-                self.finish_http2(http2);
+                self.finish_http2(http2, why);
             }
             Connection::WebSocket(socket) => {
                 self.core.counters().closed();
@@ -244,7 +259,7 @@ impl<S: Service> Engine<S> {
         let keys: Vec<Key> = table.keys().collect();
         drop(table);
         for key in keys {
-            self.close(key);
+            self.close_for(key, ExchangeEnd::Stop);
         }
     }
 }

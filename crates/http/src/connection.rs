@@ -21,7 +21,9 @@ use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Instant, JoinHandle, Lease, PoolBox};
 
 use crate::collect::Collected;
+use crate::begun::{Answered, Course};
 use crate::config::Config;
+use crate::counters::WorkerCounters;
 use crate::crowd::Seat;
 use crate::h2::Http2;
 use crate::marked::Slot;
@@ -47,7 +49,8 @@ pub(crate) enum Rest {
 pub(crate) enum Connection {
     /// Between requests: a receive is armed, the last answer may still be on its way out.
     /// Empty lines that came already count for the next head.
-    Parked { requests: u32, born: u32, score: Score, empty_lines: u8 },
+    /// So many exchanges have their answers in the send that is in flight.
+    Parked { requests: u32, born: u32, score: Score, empty_lines: u8, answered: u16 },
     /// A request is being read, worked on or answered.
     Active(PoolBox<Active>),
     /// Speaks HTTP/2, parked or not.
@@ -56,7 +59,8 @@ pub(crate) enum Connection {
     WebSocket(PoolBox<Socket>),
     /// Answered and shut down on our side; what still comes is dropped.
     /// One that was refused as it came is not counted as a connection. How much had been dropped when its time began shows whether the peer still sends.
-    Lingering { dropped_bytes: u32, dropped_before: u32, rest: Rest },
+    /// So many exchanges have their answers in the send that is in flight, as for one that is parked.
+    Lingering { dropped_bytes: u32, dropped_before: u32, rest: Rest, answered: u16 },
     /// Taken out for a moment by the one who works on it.
     Taken,
 }
@@ -65,15 +69,28 @@ impl Connection {
     /// Answered, and shut down next.
     pub(crate) const LINGERING: Self = Self::lingering(Rest::Nothing);
 
+    /// Answered, and shut down when the answers of so many exchanges have left.
+    pub(crate) const fn leaving(answered: u16) -> Self {
+        Self::Lingering { dropped_bytes: 0, dropped_before: 0, rest: Rest::Nothing, answered }
+    }
+
+    /// Exchanges whose answers are in the send that is in flight, of one on which nothing else is worked.
+    pub(crate) fn take_answered(&mut self) -> u16 {
+        match self {
+            Self::Parked { answered, .. } | Self::Lingering { answered, .. } => ::core::mem::take(answered),
+            _ => 0,
+        }
+    }
+
     /// Answered, and shut down next, with this to come.
     pub(crate) const fn lingering(rest: Rest) -> Self {
-        Self::Lingering { dropped_bytes: 0, dropped_before: 0, rest }
+        Self::Lingering { dropped_bytes: 0, dropped_before: 0, rest, answered: 0 }
     }
 }
 
 impl Default for Connection {
     fn default() -> Self {
-        Self::Parked { requests: 0, born: 0, score: Score::default(), empty_lines: 0 }
+        Self::Parked { requests: 0, born: 0, score: Score::default(), empty_lines: 0, answered: 0 }
     }
 }
 
@@ -184,6 +201,9 @@ pub(crate) struct Active {
     /// A PROXY header is still to come.
     pub(crate) awaits_proxy: bool,
     pub(crate) patience: Patience,
+    /// Whether the exchange that is worked on was begun, and those before it whose answers have not left.
+    pub(crate) course: Course,
+    pub(crate) answered: Answered,
     /// When the handler was begun that is pending.
     pub(crate) begun_at: Option<Instant>,
     /// What its address is blamed for, while memory is short.
@@ -238,6 +258,8 @@ impl Active {
             half_closed: false,
             awaits_proxy: false,
             patience: Patience::default(),
+            course: Course::None,
+            answered: Answered::default(),
             begun_at: None,
             seat: None,
             collected: None,
@@ -325,6 +347,19 @@ impl Active {
     /// Whether something of the answer to the request that is worked on was given, so that it is sent to its end whatever the peer does with its half.
     pub(crate) fn has_begun_answer(&self) -> bool {
         matches!(self.exchange.response(), ResponseState::Body | ResponseState::Done)
+    }
+
+    /// Whether its handler is over, and nothing of its answer is written any more: that is whole, or cut short by its handler, or goes on elsewhere.
+    fn is_over(&self) -> bool {
+        let is_written = matches!(self.exchange.response(), ResponseState::Done | ResponseState::Upgraded);
+        self.handler.is_none() && (is_written || self.closing || self.upgrade.is_some())
+    }
+
+    /// Has an exchange that is over wait for the socket only.
+    pub(crate) fn count_over(&mut self, counters: &WorkerCounters) {
+        if self.is_over() {
+            self.answered.add(&mut self.course, counters);
+        }
     }
 
     /// Whether nothing of an exchange is left but, perhaps, a send in flight.

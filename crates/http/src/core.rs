@@ -19,6 +19,7 @@ use plimsoll_runtime::{Instant, OverBudget, Pool};
 use plimsoll_slab::Key;
 
 use crate::collect::Collectors;
+use crate::begun::ExchangeEnd;
 use crate::config::{Config, HalfClose};
 use crate::connection::{Active, Connection};
 use crate::counters::{Counters, Shed, WorkerCounters};
@@ -634,6 +635,7 @@ impl Core {
     /// The answer of a handler found no room, and cannot wait for it.
     pub(crate) fn answer_no_room(&self, active: &mut Active, over: OverBudget) {
         active.handler = None;
+        active.course.note(ExchangeEnd::Overstay);
         self.shed_for_room(Shed::Output);
         tracing::debug!(%over, "a response found no room");
         self.fail(active, Failure::NO_ROOM);

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::begun::ExchangeEnd;
+
 /// The first status code that is counted, and how many there are.
 const CODE_FIRST: u16 = 100;
 const CODES: usize = 500;
@@ -29,11 +31,13 @@ pub enum Shed {
     Queue,
     /// A request that was not begun in time, or while as many handlers ran as may.
     Cpu,
+    /// An exchange after [`begun_protection`](crate::Config::begun_protection), as others waited for memory.
+    Overstay,
 }
 
 impl Shed {
     /// All reasons.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Parked,
         Self::Head,
         Self::Output,
@@ -43,6 +47,7 @@ impl Shed {
         Self::Timeout,
         Self::Queue,
         Self::Cpu,
+        Self::Overstay,
     ];
 
     /// The reason's name in metrics.
@@ -57,6 +62,7 @@ impl Shed {
             Self::Timeout => "timeout",
             Self::Queue => "queue",
             Self::Cpu => "cpu",
+            Self::Overstay => "overstay",
         }
     }
 }
@@ -74,6 +80,8 @@ pub(crate) struct WorkerCounters {
     http2_requests: AtomicU64,
     websockets: AtomicU64,
     window_reserved_bytes: AtomicU64,
+    exchanges_begun: AtomicU64,
+    exchanges_ended: [AtomicU64; ExchangeEnd::ALL.len()],
     shed: [AtomicU64; Shed::ALL.len()],
     codes: Box<[AtomicU64]>,
 }
@@ -89,6 +97,8 @@ impl Default for WorkerCounters {
             http2_requests: AtomicU64::new(0),
             websockets: AtomicU64::new(0),
             window_reserved_bytes: AtomicU64::new(0),
+            exchanges_begun: AtomicU64::new(0),
+            exchanges_ended: Default::default(),
             shed: Default::default(),
             codes: (0..CODES).map(|_| AtomicU64::new(0)).collect(),
         }
@@ -155,6 +165,21 @@ impl WorkerCounters {
         }
     }
 
+    /// The handler of an exchange was made.
+    pub(crate) fn exchange_begun(&self) {
+        add(&self.exchanges_begun, 1);
+    }
+
+    pub(crate) fn exchanges_ended(&self, how: ExchangeEnd, count: u32) {
+        add(&self.exchanges_ended[how as usize], count.into());
+    }
+
+    /// Exchanges of this worker that were begun and have not ended.
+    pub(crate) fn exchanges_now(&self) -> u64 {
+        let ended: u64 = self.exchanges_ended.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        self.exchanges_begun.load(Ordering::Relaxed).wrapping_sub(ended)
+    }
+
     pub(crate) fn shed(&self, reason: Shed) {
         add(&self.shed[reason as usize], 1);
     }
@@ -182,6 +207,11 @@ pub struct Totals {
     pub websockets_total: u64,
     /// Bytes that are reserved for HTTP/2 windows that were grown.
     pub window_reserved_bytes: u64,
+    /// Exchanges begun: their handlers were made. What is not among [`exchanges_ended_total`](Self::exchanges_ended_total) still runs, or its answer is
+    /// on its way.
+    pub exchanges_begun_total: u64,
+    /// How they ended, in the order of [`ExchangeEnd::ALL`]: each once.
+    pub exchanges_ended_total: [u64; ExchangeEnd::ALL.len()],
     /// Responses by status code, in ascending order, without those that never happened.
     pub responses_total: Vec<(u16, u64)>,
     /// What was shed or closed early, in the order of [`Shed::ALL`].
@@ -218,6 +248,8 @@ impl Counters {
             http2_requests_total: sum(&|worker| &worker.http2_requests),
             window_reserved_bytes: sum(&|worker| &worker.window_reserved_bytes),
             websockets_total: sum(&|worker| &worker.websockets),
+            exchanges_begun_total: sum(&|worker| &worker.exchanges_begun),
+            exchanges_ended_total: ExchangeEnd::ALL.map(|how| sum(&|worker| &worker.exchanges_ended[how as usize])),
             responses_total: (0..CODES).map(code).filter(|(_, count)| *count > 0).collect(),
             shed_total: Shed::ALL.map(|reason| sum(&|worker| &worker.shed[reason as usize])),
         }

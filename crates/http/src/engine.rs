@@ -14,6 +14,7 @@ use plimsoll_runtime::net::{Bytes, Event, SocketOption, Table};
 use plimsoll_runtime::{Errno, Instant, Kind, PoolBox, SendBytes, signal, sleep, sleep_until};
 use plimsoll_slab::Key;
 
+use crate::begun::{Answered, ExchangeEnd};
 use crate::closing::take_handler;
 use crate::config::{ProxyProtocol, TcpOptions};
 use crate::connection::{Active, Connection, Deadline, Rest};
@@ -77,6 +78,10 @@ impl<S: Service> Drop for Engine<S> {
     fn drop(&mut self) {
         self.core.unkeep();
         self.close_all();
+        debug_assert!(
+            ::std::thread::panicking() || self.core.counters().exchanges_now() == 0,
+            "what was begun has ended"
+        );
     }
 }
 
@@ -195,7 +200,7 @@ impl<S: Service> Engine<S> {
         set_options(&mut table, key, &core.config.tcp);
         let born = core.age_now();
         if let Some(place) = table.get_mut(key) {
-            *place = Connection::Parked { requests: 0, born, score: Score::default(), empty_lines: 0 };
+            *place = Connection::Parked { requests: 0, born, score: Score::default(), empty_lines: 0, answered: 0 };
         }
         let timeout = match core.config.proxy_protocol {
             ProxyProtocol::Required => core.config.proxy_header_timeout,
@@ -214,12 +219,13 @@ impl<S: Service> Engine<S> {
             table.get_mut(key).map(|connection| ::core::mem::replace(connection, Connection::Taken))
         };
         match taken {
-            Some(Connection::Parked { requests, born, score, empty_lines }) => {
+            Some(Connection::Parked { requests, born, score, empty_lines, answered }) => {
                 let awaits_proxy = self.core.peers.borrow().awaits_proxy(key);
                 let fresh = |engine: &Self| {
                     let config = &engine.core.config;
                     let fresh = Active::new(requests, born, score, config);
                     let mut active = Active { search: HeadSearch::after_empty_lines(empty_lines), ..fresh };
+                    active.answered = Answered::sending(answered);
                     if awaits_proxy {
                         // The time that was set at the accept stands.
                         (active.awaits_proxy, active.deadline) = (true, Deadline::Proxy);
@@ -235,7 +241,10 @@ impl<S: Service> Engine<S> {
                         self.core.counters().active(1);
                         self.drive(key, active, Some(bytes));
                     }
-                    None => self.shed(key, Shed::Head),
+                    None => {
+                        self.core.put(key, Connection::leaving(answered));
+                        self.shed(key, Shed::Head);
+                    }
                 }
             }
             Some(Connection::Active(mut active)) => {
@@ -248,10 +257,10 @@ impl<S: Service> Engine<S> {
             }
             Some(Connection::Http2(http2)) => self.go_on_http2(key, http2, Some(bytes)),
             Some(Connection::WebSocket(socket)) => self.go_on_websocket(key, socket, Some(bytes)),
-            Some(Connection::Lingering { dropped_bytes, dropped_before, rest }) => {
+            Some(Connection::Lingering { dropped_bytes, dropped_before, rest, answered }) => {
                 let dropped_bytes = dropped_bytes.saturating_add(bytes.len() as u32);
                 drop(bytes);
-                self.core.put(key, Connection::Lingering { dropped_bytes, dropped_before, rest });
+                self.core.put(key, Connection::Lingering { dropped_bytes, dropped_before, rest, answered });
                 self.linger_on(key, dropped_bytes, rest);
             }
             Some(Connection::Taken) | None => debug_assert!(false, "a connection is put back before its next event"),
@@ -288,14 +297,18 @@ impl<S: Service> Engine<S> {
             drop(table);
             if sent.is_err() {
                 core.shed_for_room(Shed::Output);
-                self.close(key);
+                self.close_for(key, ExchangeEnd::Overstay);
             }
             return;
         }
+        let answered = table.get_mut(key).map_or(0, Connection::take_answered);
+        core.counters().exchanges_ended(ExchangeEnd::Finished, answered.into());
         match table.get_mut(key) {
             Some(&mut Connection::Parked { born, .. }) => table.schedule(key, core.idle_timeout(born)),
             Some(Connection::Active(active)) => {
                 active.progressed(Deadline::Send);
+                let is_empty = active.output.is_empty();
+                active.answered.settle(false, is_empty, core.counters());
                 if active.output.is_empty() {
                     active.batch = 0;
                 }
@@ -343,6 +356,7 @@ impl<S: Service> Engine<S> {
             Some(Connection::Active(active)) if sending || !active.output.is_empty() => {
                 // Answers to requests before this one are on their way.
                 active.closing = true;
+                active.course.note(ExchangeEnd::Peer);
                 let handler = take_handler(active);
                 drop(table);
                 if let Some(handler) = handler {
@@ -364,7 +378,7 @@ impl<S: Service> Engine<S> {
         let sending = table.is_sending(key);
         match table.get_mut(key) {
             Some(connection @ Connection::Parked { .. }) if sending => {
-                *connection = Connection::LINGERING;
+                *connection = Connection::leaving(connection.take_answered());
             }
             Some(Connection::Lingering { .. }) if sending => {}
             Some(Connection::Http2(_)) => {
@@ -378,6 +392,9 @@ impl<S: Service> Engine<S> {
             Some(Connection::Active(active)) => {
                 active.half_closed = core.outlasts_half_close(active);
                 active.exchange.peer_closed();
+                if active.exchange.request() == RequestState::Error {
+                    active.course.note(ExchangeEnd::Peer);
+                }
                 active.decoder.peer_closed();
                 if let Some(reader) = active.reader.take() {
                     reader.wake();
@@ -412,6 +429,7 @@ impl<S: Service> Engine<S> {
             }
             Some(Connection::Active(active)) if active.is_overdue(now, &core.config) => {
                 core.counters().shed(Shed::Timeout);
+                active.course.note(ExchangeEnd::Timeout);
                 core.fail(active, Failure::OVERDUE);
                 (active.deadline, active.begun_at) = (Deadline::None, None);
                 core.wait_no_longer(key, active);
@@ -457,23 +475,23 @@ impl<S: Service> Engine<S> {
                 return self.look_after(key);
             }
             Some(Connection::Active(active)) if active.reader.is_some() => {
-                // A body that never ends: the handler answers as it likes, then the connection is closed.
                 let _failed_before = active.exchange.request_failed();
                 if let Some(reader) = active.reader.take() {
                     reader.wake();
                 }
                 active.deadline = Deadline::None;
+                active.course.note(ExchangeEnd::Timeout);
                 core.counters().shed(Shed::Timeout);
                 return;
             }
             _ => {
                 drop(table);
-                return self.close(key);
+                return self.close_for(key, ExchangeEnd::Timeout);
             }
         };
         drop(table);
         core.counters().shed(reason);
-        self.close(key);
+        self.close_for(key, ExchangeEnd::Timeout);
     }
 }
 

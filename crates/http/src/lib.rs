@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod access_log;
+mod begun;
 mod body;
 mod bulk;
 mod closing;
@@ -78,6 +79,7 @@ mod upgrade;
 mod websocket;
 
 pub use access_log::AccessLog;
+pub use begun::ExchangeEnd;
 pub use body::BodyWriter;
 pub use config::{Config, HalfClose, Http2, ProxyProtocol, TcpOptions};
 pub use connection::{CONNECTION_BYTES, EXCHANGE_BYTES};

@@ -48,6 +48,7 @@ use plimsoll_pool::{Admission, Footprint, Permit, Priority, Reserve, TenantKey};
 use plimsoll_runtime::{Instant, Sleep, sleep_until};
 use plimsoll_slab::Key;
 
+use crate::begun::ExchangeEnd;
 use crate::closing::take_handler;
 use crate::connection::{Connection, Deadline, MemoryWait};
 use crate::core::Core;
@@ -331,11 +332,12 @@ impl<S: Service> Engine<S> {
             return self.drive(key, active, None);
         }
         active.memory = MemoryWait::None;
+        active.course.note(ExchangeEnd::Timeout);
         core.shed_for_room(if active.handler.is_some() { Shed::Output } else { Shed::Body });
         if active.handler.is_none() && !active.output.is_empty() {
             // It has its answers, but for the end of them.
             core.put(key, Connection::Active(active));
-            return self.close(key);
+            return self.close_for(key, ExchangeEnd::Timeout);
         }
         let _failed_before = active.exchange.request_failed();
         core.fail(&mut active, Failure::NO_ROOM);

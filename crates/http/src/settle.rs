@@ -39,10 +39,13 @@ impl<S: Service> Engine<S> {
             active.batch = 0;
             core.list(key, &mut active);
         }
+        active.count_over(core.counters());
         if active.uncounted.is_some() && !active.output.may_take_back() {
             core.count_begun(&mut active);
         }
         let sending = table.is_sending(key);
+        let is_empty = active.output.is_empty();
+        active.answered.settle(sending, is_empty, core.counters());
         let next = active.exchange.next();
         let is_last = matches!(next, Next::Close { .. } | Next::Upgraded) && active.handler.is_none();
         let ends = active.closing || is_last;
@@ -99,11 +102,13 @@ impl<S: Service> Engine<S> {
         self.core.wait_no_longer(key, &mut active);
         let config = &self.core.config;
         let sending = table.is_sending(key);
-        let Active { requests, born, score, .. } = *active;
+        let Active { requests, born, score, answered, .. } = *active;
+        let answered = answered.in_flight();
         let empty_lines = active.search.empty_lines();
         table.schedule(key, if sending { config.send_timeout } else { self.core.idle_timeout(born) });
         debug_assert!(!active.search.started(), "a head that began is kept");
-        *table.get_mut(key).expect("a live connection") = Connection::Parked { requests, born, score, empty_lines };
+        *table.get_mut(key).expect("a live connection") =
+            Connection::Parked { requests, born, score, empty_lines, answered };
         let receiving = table.receive(key);
         drop(table);
         drop(active);
@@ -111,7 +116,7 @@ impl<S: Service> Engine<S> {
         if receiving.is_err() && sending {
             // Closed when the answer has left.
             self.core.shed_for_room(Shed::Parked);
-            self.core.put(key, Connection::LINGERING);
+            self.core.put(key, Connection::leaving(answered));
         } else if receiving.is_err() {
             self.core.shed_for_room(Shed::Parked);
             self.close(key);

@@ -12,6 +12,7 @@ use plimsoll_runtime::net::Bytes;
 use plimsoll_runtime::{Kind, Lease, OverBudget};
 use plimsoll_slab::Key;
 
+use crate::begun::{Course, ExchangeEnd};
 use crate::config::Http2;
 use crate::connection::{Active, Connection, Deadline, EXCHANGE_BYTES, MemoryWait};
 use crate::core::Core;
@@ -202,6 +203,8 @@ impl<S: Service> Engine<S> {
         self.core.forget_client(key);
         let reset = active.exchange.reset();
         debug_assert!(reset.is_ok(), "the exchange asked for it");
+        let Active { course, answered, .. } = &mut *active;
+        answered.add(course, self.core.counters());
         active.search = HeadSearch::default();
         active.dropped_bytes = 0;
         active.reader = None;
@@ -249,7 +252,7 @@ impl<S: Service> Engine<S> {
             return Step::On(active);
         }
         self.core.put(key, Connection::LINGERING);
-        self.finish_active(active);
+        self.finish_active(active, ExchangeEnd::Peer);
         self.refuse(key);
         Step::Closed
     }
@@ -409,6 +412,7 @@ impl<S: Service> Engine<S> {
         }
         active.method = parsed.method.clone();
         active.version = parsed.version;
+        active.course = Course::Running;
         active.sent_bytes = 0;
         active.decoder = BodyDecoder::new(parsed.framing, &config.limits);
         if let Some(body) = body.filter(|body| !body.is_empty()) {
@@ -475,7 +479,7 @@ impl<S: Service> Engine<S> {
     /// Has a request wait for room as if it had not been looked at yet.
     fn put_off(&self, key: Key, mut active: PoolBox<Active>, before: Exchange) -> PoolBox<Active> {
         self.core.counters().request_put_off();
-        active.exchange = before;
+        (active.exchange, active.course) = (before, Course::None);
         active.requests = active.requests.wrapping_sub(1);
         active.batch = active.batch.saturating_sub(1);
         (active.input, active.line) = (None, None);

@@ -413,8 +413,10 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
+    /// For the handler that is made now.
     pub(crate) fn new(ticket: Ticket) -> Self {
         ticket.core.count_handler(1);
+        ticket.core.counters().exchange_begun();
         Self { ticket: Some(ticket) }
     }
 

@@ -18,6 +18,7 @@ use plimsoll_pool::PoolBox;
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_slab::Key;
 
+use crate::begun::ExchangeEnd;
 use crate::connection::{Active, Connection};
 use crate::core::Core;
 use crate::counters::Shed;
@@ -152,7 +153,7 @@ impl<S: Service> Engine<S> {
             return self.shed(key, Shed::Parked);
         };
         let host = self.core.peers.borrow_mut().released(key);
-        self.finish_active(active);
+        self.finish_active(active, ExchangeEnd::Finished);
         self.core.must_finish(1);
         upgrade(stream, Seat { core: Rc::clone(&self.core), host, columns });
     }

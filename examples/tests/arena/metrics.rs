@@ -20,7 +20,7 @@ fn every_name_is_there() {
         let answer = client.get("/metrics");
         assert!(answer.field("content-type").is_some_and(|kind| kind.starts_with("text/plain; version=0.0.4")));
         let text = answer.text();
-        let plain = "budget_bytes budget_peak_bytes budget_level kernel_bytes_estimate window_reserved_bytes accepted_total waiters enobufs_total \
+        let plain = "budget_bytes budget_peak_bytes budget_level kernel_bytes_estimate window_reserved_bytes accepted_total exchanges_begun_total waiters enobufs_total \
                      released_bytes_total loop_turns_total completions_total tasks ops_in_flight fds process_resident_peak_bytes";
         let mut samples: Vec<String> = plain.split(' ').map(|name| format!("plimsoll_{name}")).collect();
         for (name, label, values) in [
@@ -29,7 +29,8 @@ fn every_name_is_there() {
             ("process_resident_bytes", "kind", "anonymous file shared"),
             ("requests_total", "protocol", "h1 h2 ws"),
             ("responses_total", "code", "404"),
-            ("shed_total", "reason", "parked head output body accept misbehaviour timeout"),
+            ("shed_total", "reason", "parked head output body accept misbehaviour timeout queue overstay"),
+            ("exchanges_ended_total", "how", "finished peer timeout overstay stop"),
             ("leases", "class", "64 128 256 512 1024 4096 8192 16384 20480 32768 65536 131072"),
         ] {
             samples.extend(values.split(' ').map(|value| format!("plimsoll_{name}{{{label}=\"{value}\"}}")));
@@ -68,6 +69,9 @@ fn the_values_are_true() {
         assert!(of("budget_charged_bytes{kind=\"slots\"}") > 0);
         assert_eq!((of("connections{state=\"parked\"}"), of("connections{state=\"active\"}")), (10, 2));
         assert_eq!((of("accepted_total"), of("requests_total{protocol=\"h1\"}")), (12, 14));
+        let ended = ["finished", "peer", "timeout", "overstay", "stop"]
+            .map(|how| of(&format!("exchanges_ended_total{{how=\"{how}\"}}")));
+        assert_eq!((of("exchanges_begun_total"), ended), (14, [12, 0, 0, 0, 0]), "that which waits runs, and this one");
         assert_eq!((of("responses_total{code=\"200\"}"), of("responses_total{code=\"405\"}")), (11, 1));
         assert!(of("leases{class=\"512\"}") >= 2, "an exchange for each active connection");
         assert!(of("ops_in_flight") >= 10 && of("fds") >= 12 && of("tasks") >= 1);

@@ -18,7 +18,9 @@ use super::output::Growing;
 use super::room::{NextStream, STEP_BYTES_MAX, TurnWait, make, offered};
 use super::streams::Slots;
 use super::{Decoding, Http2};
+use crate::begun::ExchangeEnd;
 use crate::connection::{Active, Connection};
+use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::hungry::Want;
@@ -162,12 +164,7 @@ impl<S: Service> Engine<S> {
             let Step { consumed, event } = match step {
                 Ok(step) => step,
                 Err(error) => {
-                    http2.closing = true;
-                    core.counters().shed(if error == CodecError::OutputFull {
-                        Shed::Output
-                    } else {
-                        Shed::Misbehaviour
-                    });
+                    core.end_broken(http2, &error);
                     return Turn::Over;
                 }
             };
@@ -217,7 +214,8 @@ impl<S: Service> Engine<S> {
                     core.end_request(http2, stream);
                 }
                 Event::Reset { stream, .. } => {
-                    let handler = core.with_parts(http2, |parts| core.cut(parts, stream, ErrorCode::Cancel));
+                    let handler =
+                        core.with_parts(http2, |parts| core.cut(parts, stream, (ErrorCode::Cancel, ExchangeEnd::Peer)));
                     abort(handler);
                 }
                 Event::Writable => core.pump(http2),
@@ -238,6 +236,8 @@ impl<S: Service> Engine<S> {
     pub(crate) fn sent_http2(&mut self, key: Key) {
         if let Some(mut http2) = self.core.take_http2(key) {
             http2.since.sending = None;
+            let is_empty = http2.output.is_empty();
+            http2.answered.settle(false, is_empty, self.core.counters());
             if http2.output.is_empty() {
                 http2.codec.output_sent();
             }
@@ -257,7 +257,7 @@ impl<S: Service> Engine<S> {
     pub(super) fn settle_http2(&mut self, key: Key, mut http2: PoolBox<Http2>, now: Instant) {
         let core = Rc::clone(&self.core);
         if http2.closing {
-            abort_all(&mut http2);
+            end_all(&core, &mut http2, ExchangeEnd::Peer);
             (http2.slots, http2.input, http2.hunger.wanted) = (Slots::None, None, 0);
         }
         let is_over = http2.codec.live_streams() == 0 && http2.codec.is_going_away();
@@ -278,6 +278,8 @@ impl<S: Service> Engine<S> {
             core.list_http2(key, &mut http2);
         }
         let is_sending = table.is_sending(key);
+        let is_empty = http2.output.is_empty();
+        http2.answered.settle(is_sending, is_empty, core.counters());
         if http2.untold.end && !is_sending {
             drop(table);
             return self.part_from_http2(key, http2);
@@ -287,13 +289,13 @@ impl<S: Service> Engine<S> {
             if http2.closing {
                 drop(table);
                 core.put(key, Connection::Http2(http2));
-                return self.shed_http2(key, Shed::Output);
+                return self.shed_http2(key, Shed::Output, ExchangeEnd::Overstay);
             }
             http2.hunger.note_over(Want::Output, &over);
         }
         if (http2.closing || is_over) && !is_sending && http2.output.is_empty() {
             drop(table);
-            self.finish_http2(http2);
+            self.finish_http2(http2, ExchangeEnd::Peer);
             core.put(key, Connection::LINGERING);
             return self.linger(key);
         }
@@ -340,17 +342,30 @@ impl<S: Service> Engine<S> {
     }
 
     /// Closes a connection for which there is no room, or no time.
-    fn shed_http2(&mut self, key: Key, reason: Shed) {
+    fn shed_http2(&mut self, key: Key, reason: Shed, why: ExchangeEnd) {
         self.core.counters().shed(reason);
-        self.close(key);
+        self.close_for(key, why);
     }
 
     /// The end of a connection that is not in the table any more.
-    pub(crate) fn finish_http2(&self, mut http2: PoolBox<Http2>) {
+    pub(crate) fn finish_http2(&self, mut http2: PoolBox<Http2>, why: ExchangeEnd) {
         if http2.counted {
             self.core.counters().active(-1);
         }
-        abort_all(&mut http2);
+        end_all(&self.core, &mut http2, why);
+        http2.answered.end(why, self.core.counters());
+    }
+}
+
+impl Core {
+    /// The codec cannot go on: its peer broke the protocol, or there is no room for what it has to say.
+    fn end_broken(&self, http2: &mut Http2, error: &CodecError) {
+        http2.closing = true;
+        if *error != CodecError::OutputFull {
+            return self.counters().shed(Shed::Misbehaviour);
+        }
+        http2.note_all(ExchangeEnd::Overstay);
+        self.counters().shed(Shed::Output);
     }
 }
 
@@ -360,9 +375,10 @@ fn abort(handler: Option<JoinHandle<()>>) {
     }
 }
 
-/// Drops all handlers but those that must finish. The connection is not in the table meanwhile.
-fn abort_all(http2: &mut Http2) {
+/// Ends all exchanges: drops their handlers but those that must finish. The connection is not in the table meanwhile.
+fn end_all(core: &Core, http2: &mut Http2, why: ExchangeEnd) {
     for exchange in http2.slots.parts().1.iter_mut().flatten() {
+        exchange.course.end(why, core.counters());
         let handler = exchange.handler.take();
         abort(handler.filter(|_| exchange.must_finish == 0));
         exchange.wake();

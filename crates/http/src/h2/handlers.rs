@@ -12,10 +12,11 @@ use plimsoll_slab::Key;
 
 use super::output::Growing;
 use super::room::{END_BYTES_MAX, make};
-use super::streams::{Incoming, Outgoing, find};
+use super::streams::{Incoming, Outgoing, find, note};
 use super::window::shrink_window;
 use super::{ENCODING_BYTES, Http2, Parts};
 use crate::collect::Collected;
+use crate::begun::ExchangeEnd;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Shed;
@@ -265,6 +266,7 @@ impl Core {
             Some(response) => {
                 if self.answer_stream(parts, stream, response).is_err() {
                     self.shed_for_room(Shed::Output);
+                    note(parts, stream, ExchangeEnd::Overstay);
                     self.fail_stream(parts, stream, Failure::NO_ROOM);
                 }
             }
@@ -275,14 +277,15 @@ impl Core {
         drop(handler);
     }
 
-    /// Ends a stream before its time. Returns what has to be dropped while the connection is not in the table.
+    /// Ends a stream before its time: what the peer is told, and what is counted. Returns what has to be dropped while the connection is not in the table.
     pub(super) fn cut(
         &self,
         parts: &mut Parts<'_>,
         stream: StreamKey,
-        code: ErrorCode,
+        (code, why): (ErrorCode, ExchangeEnd),
     ) -> Option<plimsoll_runtime::JoinHandle<()>> {
         let exchange = find(parts.exchanges, stream)?;
+        exchange.course.note(why);
         if exchange.must_finish > 0 && exchange.running {
             // Its slot stays taken until it has finished.
             exchange.is_reset = true;

@@ -54,6 +54,7 @@ use plimsoll_pool::PoolBox;
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
 
+use crate::begun::Answered;
 use crate::hungry::Want;
 use crate::output::Output;
 use crate::score::Score;
@@ -81,6 +82,8 @@ pub(crate) struct Http2 {
     output: Output,
     /// Exchanges whose answer or end waits for room in it.
     answers: u16,
+    /// Exchanges whose answers are written and have not left.
+    answered: Answered,
     pub(crate) hunger: Hunger,
     /// How its next request waits for a turn.
     pub(crate) turn: TurnWait,
@@ -178,6 +181,7 @@ struct Parts<'a> {
     exchanges: &'a mut [Option<PoolBox<Exchange>>],
     output: &'a mut Output,
     answers: &'a mut u16,
+    answered: &'a mut Answered,
     hunger: &'a mut Hunger,
     untold: &'a mut Untold,
     closing: &'a mut bool,
@@ -196,6 +200,7 @@ impl Http2 {
             input: None,
             output: Output::default(),
             answers: 0,
+            answered: Answered::default(),
             hunger: Hunger::default(),
             turn: TurnWait::default(),
             untold: Untold { acknowledged: true, ..Untold::default() },
@@ -229,6 +234,7 @@ impl Http2 {
             exchanges,
             output: &mut self.output,
             answers: &mut self.answers,
+            answered: &mut self.answered,
             hunger: &mut self.hunger,
             untold: &mut self.untold,
             closing: &mut self.closing,

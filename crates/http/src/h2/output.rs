@@ -326,6 +326,11 @@ impl Core {
     /// dropped for a while before: a reset could overtake the answer at the peer.
     pub(super) fn end_if_done(&self, parts: &mut Parts<'_>, stream: StreamKey) {
         let Some(exchange) = find(parts.exchanges, stream) else { return };
+        let is_answered =
+            exchange.response == Outgoing::Complete || exchange.held && exchange.response != Outgoing::Head;
+        if !exchange.running && is_answered {
+            parts.answered.add(&mut exchange.course, self.counters());
+        }
         let is_held = exchange.running || exchange.held;
         if is_held || !exchange.is_reset && exchange.response != Outgoing::Complete {
             return;
@@ -376,6 +381,7 @@ impl Core {
             *parts.answers -= u16::from(exchange.answer.is_some()) + u16::from(exchange.ending.is_some());
             let over = parts.exchanges[usize::from(stream.slot)].take();
             if let Some(mut over) = over {
+                parts.answered.add(&mut over.course, self.counters());
                 shrink_window(parts.codec, &mut over);
                 self.judge(parts, over.dropped_bytes);
                 over.clear();

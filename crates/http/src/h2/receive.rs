@@ -21,6 +21,7 @@ use plimsoll_runtime::{Errno, JoinHandle, Kind, OverBudget, spawn, yield_now};
 use plimsoll_slab::Key;
 
 use super::Http2;
+use crate::begun::ExchangeEnd;
 use crate::config;
 use crate::connection::Connection;
 use crate::core::Core;
@@ -127,7 +128,9 @@ impl<S: Service> Engine<S> {
         {
             return self.drive(key, active, None);
         }
-        self.close(key);
+        // What came had no place.
+        let is_for_room = errno == Errno::NOBUFS;
+        self.close_for(key, if is_for_room { ExchangeEnd::Overstay } else { ExchangeEnd::Peer });
     }
 }
 

@@ -27,6 +27,7 @@ use super::output::Growing;
 use super::streams::{Ending, Outgoing, find};
 use super::window::shrink_window;
 use super::{Http2, Hunger, Parts};
+use crate::begun::ExchangeEnd;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Shed;
@@ -356,6 +357,7 @@ impl<S: Service> Engine<S> {
                 let stream = StreamKey { slot: at as u16, id: exchange.id };
                 *parts.answers -= u16::from(exchange.answer.take().is_some());
                 exchange.starved = false;
+                exchange.course.note(ExchangeEnd::Timeout);
                 exchange.wake();
                 let handler = exchange.handler.take();
                 handlers.extend(handler.filter(|_| exchange.must_finish == 0));
@@ -368,6 +370,7 @@ impl<S: Service> Engine<S> {
             handler.abort();
         }
         if !has_given_up {
+            http2.note_all(ExchangeEnd::Timeout);
             return self.end_without_room(key, http2, Shed::Output);
         }
         (http2.since.memory, http2.hunger.wanted) = (None, 0);
@@ -402,6 +405,7 @@ impl<S: Service> Engine<S> {
     pub(crate) fn end_without_room(&mut self, key: Key, mut http2: ::plimsoll_pool::PoolBox<Http2>, reason: Shed) {
         if !http2.untold.end {
             self.core.shed_for_room(reason);
+            http2.note_all(ExchangeEnd::Overstay);
         }
         let now = plimsoll_runtime::now();
         let is_sending = self.core.table.borrow().is_sending(key);
@@ -421,6 +425,7 @@ impl<S: Service> Engine<S> {
         let unused = rest.len();
         let mut table = core.table.borrow_mut();
         if is_known && !table.is_sending(key) && http2.output.flush_now(&mut table, key) {
+            http2.answered.settle(false, true, core.counters());
             let _gone_or_full = table.send_now(key, &words[..FAREWELL_BYTES_MAX - unused]);
         }
         drop(table);

@@ -10,8 +10,10 @@ use plimsoll_codec::h2::{ErrorCode, Stream, StreamKey};
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::{Instant, JoinHandle, Kind, Lease, OverBudget, Pool};
 
+use super::Parts;
 use super::window::Grown;
 use crate::collect::Collected;
+use crate::begun::{Course, ExchangeEnd};
 use crate::core::Core;
 use crate::crowd::Seat;
 use crate::marked::Slot;
@@ -26,6 +28,8 @@ pub(crate) struct Exchange {
     pub(super) response: Outgoing,
     /// Until the handler has answered or gone.
     pub(super) running: bool,
+    /// Whether it was begun and has not ended.
+    pub(super) course: Course,
     /// A tunnel is open on it.
     pub(super) held: bool,
     /// The peer waits for `100 Continue`.
@@ -124,6 +128,7 @@ impl Exchange {
             request: if ends { Incoming::Done } else { Incoming::Body },
             response: Outgoing::Head,
             running: true,
+            course: Course::Running,
             held: false,
             expects: head.expect_continue,
             is_reset: false,
@@ -165,6 +170,8 @@ impl Exchange {
         self.request = if ends { Incoming::Done } else { Incoming::Body };
         self.response = Outgoing::Head;
         (self.running, self.held, self.expects) = (true, false, head.expect_continue);
+        debug_assert_eq!(self.course, Course::None, "the one before has ended");
+        self.course = Course::Running;
         (self.is_reset, self.finished, self.ending, self.starved) = (false, false, None, false);
         (self.body_sent, self.due, self.must_finish) = (0, None, 0);
         (self.begun_at, self.blocked_since, self.drain_until) = (None, None, None);
@@ -292,6 +299,13 @@ impl<const N: usize> Group<N> {
 
     fn parts(&mut self) -> (&mut [Stream], &mut [Option<PoolBox<Exchange>>]) {
         (&mut self.streams, &mut self.exchanges)
+    }
+}
+
+/// Notes why an exchange cannot go on.
+pub(super) fn note(parts: &mut Parts<'_>, stream: StreamKey, why: ExchangeEnd) {
+    if let Some(exchange) = find(parts.exchanges, stream) {
+        exchange.course.note(why);
     }
 }
 

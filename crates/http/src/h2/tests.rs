@@ -16,6 +16,7 @@ use super::output::Growing;
 use super::room::offering;
 use super::streams::{Ending, Exchange, find};
 use super::{Http2, Tables};
+use crate::begun::ExchangeEnd;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::core::Core;
@@ -82,6 +83,7 @@ fn receive(core: &Core, http2: &mut Http2, mut input: &[u8]) -> Event {
         if let Event::Request { stream, head, ends, .. } = &step.event {
             let exchange = Exchange::new(*stream, head, *ends, core.config.body_timeout);
             let exchange = core.pool.try_boxed(exchange, Kind::Codec).map_err(|(over, _)| over).expect("room");
+            core.counters().exchange_begun();
             http2.slots.parts().1[usize::from(stream.slot)] = Some(exchange);
         }
         last = step.event;
@@ -124,7 +126,8 @@ fn the_end_of_an_answer_is_not_due_any_more_when_its_peer_has_reset_the_stream()
         core.with_parts(&mut http2, |parts| core.put_end(parts, stream));
         assert_eq!(exchange(&mut http2, stream), (Some(Ending::Finish), false), "there is no room for its end");
         assert!(matches!(receive(core, &mut http2, RESET), Event::Reset { .. }));
-        let handler = core.with_parts(&mut http2, |parts| core.cut(parts, stream, ErrorCode::Cancel));
+        let handler =
+            core.with_parts(&mut http2, |parts| core.cut(parts, stream, (ErrorCode::Cancel, ExchangeEnd::Peer)));
         assert!(handler.is_none(), "it must finish");
         assert_eq!((exchange(&mut http2, stream), http2.answers), ((None, true), 0));
         drop(held);

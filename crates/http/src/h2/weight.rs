@@ -11,6 +11,7 @@ use plimsoll_slab::Key;
 
 use super::streams::{Exchange, Group, Incoming, Outgoing, Slots, find};
 use super::{HTTP2_PARKED_BYTES, Http2, STREAM_BYTES, TABLES_BYTES, Tables};
+use crate::begun::ExchangeEnd;
 use crate::config::Config;
 use crate::core::Core;
 use crate::counters::Shed;
@@ -60,6 +61,11 @@ impl Http2 {
         self.slots.exchanges().iter().any(Option::is_some)
     }
 
+    /// No exchange of it can go on.
+    pub(super) fn note_all(&mut self, why: ExchangeEnd) {
+        self.slots.parts().1.iter_mut().flatten().for_each(|exchange| exchange.course.note(why));
+    }
+
     /// The socket took a part of what it was given: how long until something is due now.
     pub(crate) fn sent_a_part(&mut self, core: &Core) -> Option<Duration> {
         let now = plimsoll_runtime::now();
@@ -78,8 +84,12 @@ impl Exchange {
     /// of its answer go for a while, or it is a tunnel.
     pub(crate) fn may_go(&self, now: Instant, config: &Config) -> bool {
         let is_past = |since: Option<Instant>, after| since.is_some_and(|since| now.since(since) > after);
-        let is_overstay = self.running && self.slot.is_none() && is_past(self.begun_at, config.begun_protection);
-        self.held || is_overstay || is_past(self.blocked_since, STALLED_AFTER)
+        self.held || self.is_overstay(now, config) || is_past(self.blocked_since, STALLED_AFTER)
+    }
+
+    fn is_overstay(&self, now: Instant, config: &Config) -> bool {
+        let begun_at = self.begun_at.filter(|_| self.running && self.slot.is_none());
+        begun_at.is_some_and(|begun_at| now.since(begun_at) > config.begun_protection)
     }
 
     /// Bytes of the pool that it holds; 0 while its handler must finish.
@@ -118,6 +128,7 @@ impl<S: Service> Engine<S> {
         may_go: impl Fn(&Exchange) -> bool,
     ) -> u64 {
         let core = Rc::clone(&self.core);
+        let now = plimsoll_runtime::now();
         let weighed = |(slot, exchange): (usize, &Option<PoolBox<Exchange>>)| {
             let exchange = exchange.as_ref().filter(|exchange| may_go(exchange))?;
             let stream = StreamKey { slot: slot as u16, id: exchange.id };
@@ -132,6 +143,9 @@ impl<S: Service> Engine<S> {
                     break;
                 }
                 let Some(exchange) = find(parts.exchanges, stream) else { continue };
+                let is_overstay = exchange.is_overstay(now, &core.config);
+                let why = if is_overstay { ExchangeEnd::Overstay } else { ExchangeEnd::Timeout };
+                exchange.course.note(why);
                 let is_told = exchange.request == Incoming::Done && exchange.response == Outgoing::Head;
                 if is_told {
                     *parts.answers -= u16::from(exchange.answer.take().is_some());
@@ -140,9 +154,9 @@ impl<S: Service> Engine<S> {
                     handlers.extend(exchange.handler.take());
                     core.fail_stream(parts, stream, Failure::NO_ROOM);
                 } else {
-                    handlers.extend(core.cut(parts, stream, ErrorCode::EnhanceYourCalm));
+                    handlers.extend(core.cut(parts, stream, (ErrorCode::EnhanceYourCalm, why)));
                 }
-                core.shed_for_room(Shed::Output);
+                core.shed_for_room(if is_overstay { Shed::Overstay } else { Shed::Output });
                 freed += bytes;
             }
         });

@@ -7,6 +7,7 @@ use plimsoll_runtime::Instant;
 use plimsoll_runtime::net::Table;
 use plimsoll_slab::Key;
 
+use crate::begun::ExchangeEnd;
 use crate::config::Config;
 use crate::connection::{Connection, Deadline, EXCHANGE_BYTES, Rest};
 use crate::core::Core;
@@ -85,7 +86,7 @@ impl<S: Service> Engine<S> {
                 Victim::IncompleteHead => self.shed(key, Shed::Head),
                 Victim::StalledOutput => {
                     core.shed_for_room(Shed::Output);
-                    self.close(key);
+                    self.close_for(key, ExchangeEnd::Timeout);
                 }
                 Victim::Fresh => self.shed(key, Shed::Parked),
                 Victim::Idle => {
@@ -166,10 +167,10 @@ impl<S: Service> Engine<S> {
         } else if self.core.is_websocket(key) {
             self.shed_websocket(key);
         } else if is_unread {
-            self.core.shed_for_room(Shed::Output);
-            self.close(key);
+            self.core.shed_for_room(Shed::Overstay);
+            self.close_for(key, ExchangeEnd::Overstay);
         } else {
-            self.shed(key, Shed::Output);
+            self.shed(key, Shed::Overstay);
         }
         bytes
     }

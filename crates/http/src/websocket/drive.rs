@@ -18,6 +18,7 @@ use super::socket::WebSocket;
 use super::turn::{open, turn};
 use super::wire::{Deadline, Flags, Phase, Wire};
 use super::{Consumer, Opening, Socket};
+use crate::begun::ExchangeEnd;
 use crate::connection::{Active, Connection};
 use crate::core::Core;
 use crate::counters::Shed;
@@ -36,7 +37,7 @@ impl<S: Service> Engine<S> {
         socket.wire.hear();
         core.put(key, Connection::WebSocket(socket));
         core.websocket_stays(key);
-        self.finish_active(active);
+        self.finish_active(active, ExchangeEnd::Finished);
         core.counters().websocket();
         let has_started = start.is_none_or(|start| start(WebSocket::new(Place::Table(Rc::clone(&core), key))));
         let Some(mut socket) = core.take_websocket(key) else { return };

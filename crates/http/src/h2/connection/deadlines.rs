@@ -8,6 +8,7 @@ use plimsoll_pool::PoolBox;
 use plimsoll_runtime::Instant;
 use plimsoll_slab::Key;
 
+use crate::begun::ExchangeEnd;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Shed;
@@ -89,11 +90,12 @@ impl<S: Service> Engine<S> {
             Some(Due::Stream) => overdue_streams(&core, &mut http2, now),
             Some(Due::Frame | Due::Settings) => {
                 core.counters().shed(Shed::Timeout);
+                http2.note_all(ExchangeEnd::Timeout);
                 http2.closing = true;
             }
             Some(Due::Socket) => {
                 core.put(key, Connection::Http2(http2));
-                return self.shed_http2(key, Shed::Output);
+                return self.shed_http2(key, Shed::Output, ExchangeEnd::Timeout);
             }
         }
         self.go_on_http2(key, http2, None);
@@ -214,6 +216,7 @@ fn overdue_streams(core: &Core, http2: &mut Http2, now: Instant) {
             if handler_until(core, exchange).is_some_and(|until| until <= now) {
                 exchange.begun_at = None;
                 if exchange.must_finish == 0 {
+                    exchange.course.note(ExchangeEnd::Timeout);
                     core.counters().shed(Shed::Timeout);
                     handlers.extend(exchange.handler.take());
                     core.fail_stream(parts, stream, Failure::OVERDUE);
@@ -222,12 +225,13 @@ fn overdue_streams(core: &Core, http2: &mut Http2, now: Instant) {
             }
             if exchange.blocked_since.is_some_and(|since| since + core.config.send_timeout <= now) {
                 core.counters().shed(Shed::Timeout);
-                handlers.extend(core.cut(parts, stream, ErrorCode::Cancel));
+                handlers.extend(core.cut(parts, stream, (ErrorCode::Cancel, ExchangeEnd::Timeout)));
             } else if exchange.patience.until().is_some_and(|until| until <= now) {
                 // A body that never ends: the handler answers as it likes.
                 core.counters().shed(Shed::Timeout);
                 exchange.patience.pause(now);
                 exchange.request = Incoming::Gone;
+                exchange.course.note(ExchangeEnd::Timeout);
                 exchange.wake_reader();
             }
         }

@@ -5,6 +5,7 @@ use plimsoll_codec::h2::{ErrorCode, StreamKey};
 use plimsoll_runtime::Instant;
 use plimsoll_slab::Key;
 
+use crate::begun::ExchangeEnd;
 use crate::config::HalfClose;
 use crate::connection::Connection;
 use crate::core::Core;
@@ -86,6 +87,7 @@ impl Core {
                     continue;
                 }
                 exchange.request = Incoming::Gone;
+                exchange.course.note(ExchangeEnd::Peer);
                 exchange.patience.pause(plimsoll_runtime::now());
                 shrink_window(parts.codec, exchange);
                 exchange.wake_reader();
@@ -107,7 +109,7 @@ impl Core {
             let are_stuck = all.filter(|(at, exchange)| !stays(*at, exchange) && !is_over(exchange));
             let keys: Vec<_> = are_stuck.map(|(at, exchange)| StreamKey { slot: at as u16, id: exchange.id }).collect();
             for stream in keys {
-                handlers.extend(self.cut(parts, stream, ErrorCode::Cancel));
+                handlers.extend(self.cut(parts, stream, (ErrorCode::Cancel, ExchangeEnd::Peer)));
             }
         });
         for handler in handlers {

@@ -8,6 +8,7 @@ use plimsoll_pool::PoolBox;
 use plimsoll_runtime::{Kind, OverBudget};
 use plimsoll_slab::Key;
 
+use crate::begun::Course;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Shed;
@@ -140,6 +141,9 @@ impl<S: Service> Engine<S> {
             }
             Answered::NoRoom => {
                 core.note_shed(doubt.unwrap_or(Shed::Body));
+                if let Some(exchange) = http2.slots.exchange(stream) {
+                    exchange.course = Course::None;
+                }
                 core.with_parts(&mut http2, |parts| core.refuse_stream(parts, stream));
             }
         }
