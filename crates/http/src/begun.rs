@@ -23,7 +23,7 @@ pub enum ExchangeEnd {
     Finished,
     /// The peer went away, reset the connection or the stream, or broke the protocol.
     Peer,
-    /// The time of a setting was up: for a body, the peer to take output, the handler, or memory.
+    /// The time of a setting was up: for a body, the peer to take output, the handler, or memory; or its peer was too slow while others waited.
     Timeout,
     /// It was let go of for want of memory: after [`begun_protection`](crate::Config::begun_protection), or as bytes that had come found no place.
     Overstay,

@@ -68,6 +68,12 @@ pub struct Config {
     /// How long a request that was begun is protected: it is not let go of for want of memory before. After that it may be, while others wait. Default
     /// 10 s.
     pub begun_protection: Duration,
+    /// How fast a peer must take or send, in bytes a second, while others wait for memory: one that is slower over
+    /// [`slow_span`](Self::slow_span) is let go of, the slowest first. Only time counts in which its socket has output to take, or a handler waits for
+    /// its body. A body that is too slow is told its handler as after [`body_timeout`](Self::body_timeout). 0 switches it off. Default 16 KiB.
+    pub slow_bytes_per_second: u32,
+    /// How long a peer may be slower than [`slow_bytes_per_second`](Self::slow_bytes_per_second) while others wait for memory. Default 4 s.
+    pub slow_span: Duration,
     /// The progress reserve: bytes that each worker keeps, and lends when an answer or a body that was begun waits for memory and nobody gives any
     /// back; one piece at a time, and the next when it is whole again. At most 64 KiB, and half of that where a worker's share of the line is below
     /// 2 MiB; 0 for none. Default 64 KiB.
@@ -210,6 +216,8 @@ impl Default for Config {
             admission_timeout: Duration::from_secs(1),
             memory_timeout: Duration::from_secs(10),
             begun_protection: Duration::from_secs(10),
+            slow_bytes_per_second: 16 * 1_024,
+            slow_span: Duration::from_secs(4),
             progress_reserve_bytes: 64 * 1_024,
             linger_timeout: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(10),
@@ -253,6 +261,7 @@ impl Config {
             (is_wait(self.admission_timeout), "admission_timeout must be more than 0 and at most a day"),
             (is_wait(self.memory_timeout), "memory_timeout must be more than 0 and at most a day"),
             (self.begun_protection <= TIMEOUT_CEILING, "begun_protection must be at most a day"),
+            (is_wait(self.slow_span), "slow_span must be more than 0 and at most a day"),
             (self.progress_reserve_bytes <= 64 * 1_024, "progress_reserve_bytes must be at most 65,536"),
             (is_wait(self.linger_timeout), "linger_timeout must be more than 0 and at most a day"),
             (self.drain_timeout <= TIMEOUT_CEILING, "drain_timeout must be at most a day"),

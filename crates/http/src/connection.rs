@@ -21,7 +21,7 @@ use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Instant, JoinHandle, Lease, PoolBox};
 
 use crate::collect::Collected;
-use crate::begun::{Answered, Course};
+use crate::begun::{Answered, Course, ExchangeEnd};
 use crate::config::Config;
 use crate::counters::WorkerCounters;
 use crate::crowd::Seat;
@@ -281,6 +281,21 @@ impl Active {
     pub(crate) fn input_bytes(&self) -> usize {
         let parts = self.parts.iter().flat_map(|parts| parts.iter().flatten());
         parts.chain(&self.input).map(|lease| lease.class().bytes()).sum()
+    }
+
+    /// Bytes of what was received and is not used yet.
+    pub(crate) fn unread_bytes(&self) -> usize {
+        self.parts.iter().flat_map(|parts| parts.iter().flatten()).chain(&self.input).map(|lease| lease.len()).sum()
+    }
+
+    /// A body comes too slowly, or never: the handler answers as it likes, then the connection is closed.
+    pub(crate) fn give_up_body(&mut self) {
+        let _failed_before = self.exchange.request_failed();
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+        self.deadline = Deadline::None;
+        self.course.note(ExchangeEnd::Timeout);
     }
 
     /// Bytes have come. Those of a body earn some of the time back that is waited for it.

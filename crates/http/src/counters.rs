@@ -33,11 +33,14 @@ pub enum Shed {
     Cpu,
     /// An exchange after [`begun_protection`](crate::Config::begun_protection), as others waited for memory.
     Overstay,
+    /// A peer that took or sent too little, as others waited for memory: less than
+    /// [`slow_bytes_per_second`](crate::Config::slow_bytes_per_second).
+    Slow,
 }
 
 impl Shed {
     /// All reasons.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Parked,
         Self::Head,
         Self::Output,
@@ -48,6 +51,7 @@ impl Shed {
         Self::Queue,
         Self::Cpu,
         Self::Overstay,
+        Self::Slow,
     ];
 
     /// The reason's name in metrics.
@@ -63,6 +67,7 @@ impl Shed {
             Self::Queue => "queue",
             Self::Cpu => "cpu",
             Self::Overstay => "overstay",
+            Self::Slow => "slow",
         }
     }
 }

@@ -87,14 +87,8 @@ impl<S: Service> Drop for Engine<S> {
 
 impl<S: Service> Engine<S> {
     pub(crate) fn new(core: Rc<Core>, service: S) -> Self {
-        Self {
-            core,
-            service,
-            relief: Relief::new(),
-            gives_way: false,
-            has_turned: false,
-            drained_at: plimsoll_runtime::now(),
-        }
+        let relief = Relief::new(&core);
+        Self { core, service, relief, gives_way: false, has_turned: false, drained_at: plimsoll_runtime::now() }
     }
 
     /// One turn; `true` when `end` came.
@@ -142,6 +136,9 @@ impl<S: Service> Engine<S> {
         }
         while let Some(key) = core.next_listed() {
             self.look_after(key);
+            if !self.relief.pace.is_idle() {
+                self.look_at_pace(key, false);
+            }
         }
         self.relieve();
         self.take_turns();
@@ -150,6 +147,8 @@ impl<S: Service> Engine<S> {
     }
 
     fn step(&mut self, event: Event) {
+        let paced = if self.relief.pace.is_idle() { None } else { self.relief.pace.note(&event) };
+        let is_untold = matches!(event, Event::Readable(_));
         match event {
             Event::Accepted(key) => self.as_newcomer(key, |engine| engine.accepted(key)),
             Event::TurnedAway => {
@@ -173,6 +172,9 @@ impl<S: Service> Engine<S> {
             Event::Failed(key, Errno::CANCELED) if self.core.is_parked(key) => self.unarmed(key),
             Event::Failed(key, errno) => self.failed(key, errno),
             Event::Due(key) => self.due(key),
+        }
+        if let Some(key) = paced {
+            self.look_at_pace(key, is_untold);
         }
     }
 
@@ -475,12 +477,7 @@ impl<S: Service> Engine<S> {
                 return self.look_after(key);
             }
             Some(Connection::Active(active)) if active.reader.is_some() => {
-                let _failed_before = active.exchange.request_failed();
-                if let Some(reader) = active.reader.take() {
-                    reader.wake();
-                }
-                active.deadline = Deadline::None;
-                active.course.note(ExchangeEnd::Timeout);
+                active.give_up_body();
                 core.counters().shed(Shed::Timeout);
                 return;
             }

@@ -34,6 +34,7 @@
 //!
 //! Here is what is done in a turn; [`waiting`] has the places in line, [`share`] who may begin, [`victims`] who is let go of.
 
+mod pace;
 mod share;
 mod victims;
 mod waiting;
@@ -59,6 +60,7 @@ use crate::hungry::{Place, Want};
 use crate::server::Service;
 use crate::steps::REQUEST_ROOM_BYTES;
 
+use pace::Pace;
 pub(crate) use victims::STALLED_AFTER;
 pub(crate) use waiting::Grant;
 
@@ -93,10 +95,12 @@ pub(crate) struct Relief {
     /// When what is kept for a handler has been kept for long enough.
     kept_until: Option<Instant>,
     check: Option<Sleep>,
+    /// Who is timed, while memory is short.
+    pub(crate) pace: Pace,
 }
 
 impl Relief {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(core: &Core) -> Self {
         let admission = plimsoll_runtime::memory::admission();
         // A name that no address has: those have bits set below or are a network's.
         let tenant = admission.tenant(u128::MAX).ok();
@@ -109,6 +113,7 @@ impl Relief {
             let_go_at: None,
             kept_until: None,
             check: None,
+            pace: Pace::new(&core.pool, core.line_share),
         }
     }
 
@@ -222,8 +227,10 @@ impl<S: Service> Engine<S> {
         }
         if core.is_starving() && !awaits_handlers {
             self.wait_on(now);
+            self.let_go_of_the_slowest(now);
         } else {
             self.relief.since = None;
+            self.relief.pace.clear();
         }
         if awaits_handlers {
             // Nobody tells when one of another worker has ended.

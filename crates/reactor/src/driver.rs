@@ -222,6 +222,14 @@ impl Driver {
         self.slots.get(key).and_then(|slot| slot.op.lease()).map_or(0, |lease| lease.class().bytes())
     }
 
+    /// Bytes that a send in flight has left, as far as the driver was told; 0 for any other operation.
+    pub fn unsent_bytes(&self, key: Key) -> usize {
+        match self.slots.get(key).map(|slot| &slot.op) {
+            Some(Op::Send { bytes, .. }) => bytes.as_slice().len(),
+            _ => 0,
+        }
+    }
+
     /// What it has done so far.
     pub fn counters(&self) -> Counters {
         self.counters

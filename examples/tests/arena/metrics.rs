@@ -29,7 +29,7 @@ fn every_name_is_there() {
             ("process_resident_bytes", "kind", "anonymous file shared"),
             ("requests_total", "protocol", "h1 h2 ws"),
             ("responses_total", "code", "404"),
-            ("shed_total", "reason", "parked head output body accept misbehaviour timeout queue overstay"),
+            ("shed_total", "reason", "parked head output body accept misbehaviour timeout queue overstay slow"),
             ("exchanges_ended_total", "how", "finished peer timeout overstay stop"),
             ("leases", "class", "64 128 256 512 1024 4096 8192 16384 20480 32768 65536 131072"),
         ] {

@@ -20,6 +20,7 @@ fn each_value_out_of_range_is_named() {
         ("head_timeout", Config { head_timeout: zero, ..base() }),
         ("body_timeout", Config { body_timeout: zero, ..base() }),
         ("send_timeout", Config { send_timeout: long, ..base() }),
+        ("slow_span", Config { slow_span: zero, ..base() }),
         ("linger_timeout", Config { linger_timeout: zero, ..base() }),
         ("drain_timeout", Config { drain_timeout: long, ..base() }),
         ("stop_idle_ms", Config { stop_idle_ms: 86_400_001, ..base() }),

@@ -104,6 +104,56 @@ impl<S: Service> Engine<S> {
         shed > 0
     }
 
+    /// Times peers while others wait, and lets go of the slowest that is too slow.
+    pub(super) fn let_go_of_the_slowest(&mut self, now: Instant) {
+        let core = Rc::clone(&self.core);
+        let pace = &mut self.relief.pace;
+        if !core.is_starving() || core.config.slow_bytes_per_second == 0 {
+            return;
+        }
+        let table = core.table.borrow();
+        let slowest = pace.slowest(&table, now, &core.config);
+        let places = table.places();
+        for _ in 0..places.min(LOOKS_MAX) {
+            if pace.is_full() {
+                break;
+            }
+            if let Some(key) = table.key_at(core.next_look(places)) {
+                pace.add(&table, key, now);
+            }
+        }
+        drop(table);
+        if let Some(key) = slowest {
+            self.let_go_of_slow(key);
+            // There may be more.
+            core.look_again();
+        }
+    }
+
+    fn let_go_of_slow(&mut self, key: Key) {
+        let core = Rc::clone(&self.core);
+        core.shed_for_room(Shed::Slow);
+        let mut table = core.table.borrow_mut();
+        let is_sending = table.is_sending(key);
+        if let Some(Connection::Active(active)) = table.get_mut(key)
+            && !is_sending
+        {
+            return active.give_up_body();
+        }
+        drop(table);
+        self.close_for(key, ExchangeEnd::Timeout);
+    }
+
+    /// Something was done on a connection that may be timed; whether something may have come that no event tells of.
+    pub(crate) fn look_at_pace(&mut self, key: Key, is_untold: bool) {
+        let table = self.core.table.borrow();
+        let unread_bytes = match table.get(key) {
+            Some(Connection::Active(active)) if is_untold => active.unread_bytes(),
+            _ => 0,
+        };
+        self.relief.pace.look(&table, key, plimsoll_runtime::now(), unread_bytes);
+    }
+
     /// Lets go of the newest of what the address has that holds the most, until the level would fall.
     pub(super) fn let_go_of_the_largest(&mut self, now: Instant) {
         let core = Rc::clone(&self.core);

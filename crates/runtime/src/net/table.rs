@@ -331,6 +331,12 @@ impl<C: Default> Table<C> {
         send.map_or(0, |op| self.worker.driver.borrow().held_bytes(op))
     }
 
+    /// Bytes of the send in flight; 0 without one.
+    pub fn unsent_bytes(&self, key: Key) -> usize {
+        let send = self.entries.get(key).expect(OPEN).send;
+        send.map_or(0, |op| self.worker.driver.borrow().unsent_bytes(op))
+    }
+
     /// Arms a receive, unless one is armed: a connection that waits holds no buffer. Ends a [`watch`](Self::watch).
     ///
     /// # Errors
