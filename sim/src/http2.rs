@@ -13,7 +13,7 @@ use plimsoll::http::codec::hpack::{Decoder, FieldBuf, TABLE_BYTES};
 use plimsoll::net::{TcpStream, WriteHalf};
 use plimsoll::{sleep, spawn, timeout};
 
-use crate::oracle::{Verdict, is_line};
+use crate::oracle::{Seen, Verdict, is_line};
 use crate::plan::Rng;
 use crate::service::body;
 
@@ -52,6 +52,8 @@ pub(crate) struct Plan {
     told_after: u32,
     frame_bytes: usize,
     piece_bytes: usize,
+    /// Says behind which address it is, before anything else.
+    introduction: Vec<u8>,
     read_pause: Duration,
     /// It goes away when it has so many bytes.
     drops_after: Option<usize>,
@@ -79,10 +81,21 @@ impl Plan {
             told_after: rng.pick(&[1, window / 2, window]),
             frame_bytes: rng.pick(&[1, 700, 5_000, 16_384]) as usize,
             piece_bytes: rng.pick(&[1, 30, 900, 100_000]) as usize,
+            introduction: Vec::new(),
             read_pause: Duration::from_millis(if rng.below(5) == 0 { rng.between(1, 10) } else { 0 }),
             drops_after: (rng.below(8) == 0).then(|| rng.below(20_000) as usize),
             half_closes: rng.below(6) == 0,
         }
+    }
+
+    /// Whether its exchanges may end because of the client.
+    pub(crate) fn is_at_fault(&self) -> bool {
+        self.drops_after.is_some() || self.half_closes || self.asks.iter().any(|ask| ask.resets_after.is_some())
+    }
+
+    /// Says behind which address it is, before anything else.
+    pub(crate) fn introduce(&mut self, header: &[u8]) {
+        self.introduction = header.to_vec();
     }
 
     /// How many of its requests may be answered when it is gone: all of them, if it leaves before the end.
@@ -91,10 +104,12 @@ impl Plan {
     }
 
     /// Whether what came is what may come.
-    fn judge(&self, got: &Got, is_clean: bool) -> Result<Verdict, String> {
+    fn judge(&self, got: &Got, is_clean: bool, seen: &mut Seen) -> Result<Verdict, String> {
         let (mut verdict, mut is_whole) = (Verdict::Whole, got.is_ended);
         for (ask, stream) in self.asks.iter().zip(&got.streams) {
             let all = stream.status == Some(200) && stream.has_ended && stream.body == ask.due;
+            seen.whole += u64::from(all);
+            seen.midway += u64::from(stream.status == Some(200) && !stream.has_ended);
             let refused = stream.status.is_some_and(|status| REFUSALS.contains(&status));
             let is_legal = match stream.status {
                 None => stream.body.is_empty(),
@@ -285,7 +300,11 @@ impl Session<'_> {
 
     fn begin(&mut self) {
         let window = self.plan.window.to_be_bytes();
-        let hello = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &[&[0, 4], &window[..]].concat())[..]];
+        let hello = [
+            &self.plan.introduction[..],
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            &frame(SETTINGS, 0, 0, &[&[0, 4], &window[..]].concat())[..],
+        ];
         self.queue.borrow_mut().push(&hello.concat());
         for (at, ask) in self.plan.asks.iter().enumerate() {
             let ends = if ask.sends.is_empty() { END_STREAM } else { 0 };
@@ -397,7 +416,12 @@ fn id(at: usize) -> u32 {
 }
 
 /// Runs the plan. How many bytes came, and how it ended.
-pub(crate) async fn talk(address: SocketAddr, plan: &Plan, is_clean: bool) -> Result<(usize, Verdict), String> {
+pub(crate) async fn talk(
+    address: SocketAddr,
+    plan: &Plan,
+    is_clean: bool,
+    seen: &mut Seen,
+) -> Result<(usize, Verdict), String> {
     let got = Got { streams: Vec::new(), bytes: 0, farewell: None, is_ended: false };
     let queue = Rc::new(RefCell::new(Queue::default()));
     let mut session = Session {
@@ -412,10 +436,14 @@ pub(crate) async fn talk(address: SocketAddr, plan: &Plan, is_clean: bool) -> Re
     };
     session.begin();
     let Ok(Ok(socket)) = timeout(Duration::from_secs(20), TcpStream::connect(address)).await else {
-        return plan.judge(&session.got, is_clean).map(|verdict| (0, verdict));
+        return plan.judge(&session.got, is_clean, seen).map(|verdict| (0, verdict));
     };
     let (mut read, to) = socket.into_split();
-    let writer = spawn(write(to, Rc::clone(&queue), plan.piece_bytes, plan.half_closes)).expect("there is room");
+    // The clients live under the same line.
+    let Ok(writer) = spawn(write(to, Rc::clone(&queue), plan.piece_bytes, plan.half_closes)) else {
+        seen.went_away = true;
+        return Ok((0, Verdict::Cut));
+    };
     session.send();
     let reading = async {
         let mut bytes: Vec<u8> = Vec::new();
@@ -444,7 +472,7 @@ pub(crate) async fn talk(address: SocketAddr, plan: &Plan, is_clean: bool) -> Re
                     session.got.is_ended = true;
                     return;
                 }
-                Err(_) => return,
+                Err(error) => return seen.failed(&error),
             }
         }
     };
@@ -452,5 +480,5 @@ pub(crate) async fn talk(address: SocketAddr, plan: &Plan, is_clean: bool) -> Re
     writer.abort();
     drop(writer);
     let bytes = session.got.bytes;
-    plan.judge(&session.got, is_clean).map(|verdict| (bytes, verdict))
+    plan.judge(&session.got, is_clean, seen).map(|verdict| (bytes, verdict))
 }

@@ -1,5 +1,7 @@
 //! Judges what a client received.
 
+use plimsoll::{Errno, Error};
+
 /// How an answer's body is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
@@ -57,6 +59,24 @@ pub enum Verdict {
     Refused,
 }
 
+/// What a client saw of answers with the statuses that their handlers give.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Answers that came whole.
+    pub(crate) whole: u64,
+    /// Those that were cut behind their heads.
+    pub(crate) midway: u64,
+    /// It found no room for what it received, and went away.
+    pub(crate) went_away: bool,
+}
+
+impl Seen {
+    /// A receive failed: clients live under the server's line.
+    pub(crate) fn failed(&mut self, error: &Error) {
+        self.went_away |= matches!(error, Error::OverBudget(_) | Error::Shed(_) | Error::System(Errno::NOBUFS));
+    }
+}
+
 /// Statuses with which the server may end a connection for reasons of its own.
 const REFUSALS: [u16; 4] = [400, 408, 500, 503];
 
@@ -97,7 +117,13 @@ pub(crate) fn is_line(bytes: &[u8], is_all: bool) -> bool {
 }
 
 /// Compares received bytes with the answers that are due. Where memory is short, any of them may be a 503 instead.
-pub(crate) fn judge(received: &[u8], expected: &[Expected], ended: bool, is_short: bool) -> Result<Verdict, String> {
+pub(crate) fn judge(
+    received: &[u8],
+    expected: &[Expected],
+    ended: bool,
+    is_short: bool,
+    seen: &mut Seen,
+) -> Result<Verdict, String> {
     let mut rest = received;
     let mut sheds = false;
     for (at, due) in expected.iter().enumerate() {
@@ -141,6 +167,7 @@ pub(crate) fn judge(received: &[u8], expected: &[Expected], ended: bool, is_shor
             ));
         }
         if due.is_head {
+            seen.whole += 1;
             if stops {
                 return last(rest);
             }
@@ -161,8 +188,10 @@ pub(crate) fn judge(received: &[u8], expected: &[Expected], ended: bool, is_shor
             return Err(format!("answer {at}: {} bytes of body that are not the {} due", body.len(), due.body.len()));
         }
         if !is_whole || body.len() < due.body.len() {
+            seen.midway += 1;
             return Ok(Verdict::Cut);
         }
+        seen.whole += 1;
         rest = &rest[used..];
         if stops {
             return last(rest);

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::limits::Limit;
-use crate::oracle::{self, Expected, Framing, Verdict};
+use crate::oracle::{self, Expected, Framing, Seen, Verdict};
 use crate::service::body;
 
 /// A small generator of numbers: SplitMix64.
@@ -65,6 +65,8 @@ pub(crate) struct Plan {
     pub(crate) end: End,
     expected: Vec<Expected>,
     names: Vec<String>,
+    /// It breaks the protocol.
+    misbehaves: bool,
     /// The limit that it reaches for certain.
     pub(crate) reaches: Option<Limit>,
 }
@@ -81,18 +83,20 @@ impl core::fmt::Debug for Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(rng: &mut Rng) -> Self {
+    /// One whose handlers sleep for some time if it has patience.
+    pub(crate) fn new(rng: &mut Rng, is_patient: bool) -> Self {
         let mut plan = Self {
             pieces: Vec::new(),
             read_pause: Duration::from_millis(if rng.below(4) == 0 { rng.between(1, 20) } else { 0 }),
             end: End::Reads,
             expected: Vec::new(),
             names: Vec::new(),
+            misbehaves: false,
             reaches: None,
         };
         let mut bytes = Vec::new();
         for _ in 0..rng.below(6) {
-            plan.request(rng, &mut bytes, false);
+            plan.request(rng, &mut bytes, false, is_patient);
         }
         match rng.below(10) {
             0 => plan.misbehave(rng, &mut bytes),
@@ -103,7 +107,7 @@ impl Plan {
                 bytes.extend_from_slice(&b"GET /text/0/9 HTTP/1.1\r\nHost: h\r\n"[..rng.between(1, 30) as usize]);
                 plan.expected.push(Expected::error(408));
             }
-            _ => plan.request(rng, &mut bytes, true),
+            _ => plan.request(rng, &mut bytes, true, is_patient),
         }
         plan.end = match rng.below(8) {
             0 => End::DropAfter(rng.below(20_000) as usize),
@@ -114,6 +118,16 @@ impl Plan {
         plan
     }
 
+    /// Whether an exchange of it may end because of the client.
+    pub(crate) fn is_at_fault(&self) -> bool {
+        self.misbehaves || self.end != End::Reads
+    }
+
+    /// Says behind which address it is, before anything else.
+    pub(crate) fn introduce(&mut self, header: &[u8]) {
+        self.pieces.insert(0, (Duration::ZERO, header.to_vec()));
+    }
+
     /// A client that reaches a limit for certain, where one client can.
     pub(crate) fn reaching(limit: Limit, rng: &mut Rng) -> Option<Self> {
         let mut plan = Self {
@@ -122,6 +136,7 @@ impl Plan {
             end: End::Reads,
             expected: Vec::new(),
             names: vec![limit.name().to_owned()],
+            misbehaves: false,
             reaches: Some(limit),
         };
         let get = b"GET /text/0/10 HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -148,7 +163,7 @@ impl Plan {
     }
 
     /// A request; the last one asks for the end of the connection.
-    fn request(&mut self, rng: &mut Rng, bytes: &mut Vec<u8>, is_last: bool) {
+    fn request(&mut self, rng: &mut Rng, bytes: &mut Vec<u8>, is_last: bool, is_patient: bool) {
         let size = rng.pick(&[0, 1, 10, 1_000, 5_000, 16_384, 16_385, 30_000, 100_000]);
         let piece = rng.pick(&[900, 4_000, 16_384, 20_000, 80_000]);
         let sent = rng.pick(&[0, 1, 300, 5_000, 30_000, 100_000]);
@@ -157,7 +172,10 @@ impl Plan {
         let sent = if kind == 7 { sent.min(30_000) } else { sent };
         let (method, path, expected) = match kind {
             0 | 1 => ("GET", format!("/text/0/{size}"), Expected::text(body(size))),
-            2 => ("GET", format!("/text/{}/{size}", rng.between(1, 9)), Expected::text(body(size))),
+            2 => {
+                let sleeps_ms = rng.between(1, if is_patient { 1_500 } else { 9 });
+                ("GET", format!("/text/{sleeps_ms}/{size}"), Expected::text(body(size)))
+            }
             3 => ("GET", format!("/pieces/{piece}/{size}"), Expected::streamed(None, body(size))),
             4 => ("GET", format!("/length/{piece}/{size}"), Expected::streamed(Some(size), body(size))),
             5 => ("POST", "/echo".to_owned(), Expected::streamed(Some(sent), body(sent))),
@@ -206,6 +224,7 @@ impl Plan {
             (b"GET / HTTP/1.1\r\nHost: h\r\nExpect: magic\r\n\r\n", 417),
             (b"POST /count HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\nhello", 400),
         ];
+        self.misbehaves = true;
         let (text, status) = rng.pick(&bad);
         self.names.push(format!("bad input for {status}"));
         bytes.extend_from_slice(text);
@@ -214,8 +233,14 @@ impl Plan {
     }
 
     /// Whether what came is what may come.
-    pub(crate) fn judge(&self, received: &[u8], ended: bool, demand: Demand) -> Result<Verdict, String> {
-        let verdict = oracle::judge(received, &self.expected, ended, demand == Demand::WhatFits)?;
+    pub(crate) fn judge(
+        &self,
+        received: &[u8],
+        ended: bool,
+        demand: Demand,
+        seen: &mut Seen,
+    ) -> Result<Verdict, String> {
+        let verdict = oracle::judge(received, &self.expected, ended, demand == Demand::WhatFits, seen)?;
         // An old connection, and one that has had its requests, ends with an answer before all are there.
         let due = match self.reaches {
             Some(Limit::Age | Limit::Requests) => Verdict::Cut,

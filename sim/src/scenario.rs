@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use plimsoll::http::{AdaptiveSize, Class, Config, Server, Totals};
+use plimsoll::http::{AdaptiveSize, Class, Config, ExchangeEnd, ProxyProtocol, Server, Shed, Totals};
 use plimsoll::net::{ReadHalf, TcpStream};
 use plimsoll::sim::{Census, Faults, SimConfig, World};
 use plimsoll::{Runtime, Spawner, sleep, spawn, timeout};
@@ -16,10 +16,13 @@ use plimsoll::{Runtime, Spawner, sleep, spawn, timeout};
 use crate::busy;
 use crate::http2;
 use crate::limits::{self, Limit};
-use crate::oracle::Verdict;
+use crate::oracle::{Seen, Verdict};
 use crate::plan::{Demand, End, Plan, Rng};
 use crate::service::{self, Tally};
 use crate::websocket;
+
+/// Longer than any exchange of a world takes.
+const LONG: Duration = Duration::from_secs(3_600);
 
 type BoxedClient = Pin<Box<dyn Future<Output = (usize, Verdict)>>>;
 
@@ -34,6 +37,10 @@ struct Weather {
     workers: usize,
     clients: u64,
     limit: Option<Limit>,
+    /// Addresses of clients, if they tell them.
+    addresses: Option<u64>,
+    /// How long what was begun is protected.
+    protection: Duration,
 }
 
 impl Weather {
@@ -46,9 +53,35 @@ impl Weather {
         let stops_early = rng.below(8) == 0;
         let workers = if rng.below(4) == 0 { 2 } else { 1 };
         let limit = (rng.below(4) == 0).then(|| rng.pick(&Limit::ALL));
-        let clients = rng.between(1, 7).max(limit.map_or(0, Limit::clients_min));
+        let clients_max = if limit == Some(Limit::Memory) { 16 } else { 7 };
+        let clients = rng.between(1, clients_max).max(limit.map_or(0, Limit::clients_min));
         let busy = if stops_early && is_clean && limit.is_none() { rng.between(1, 5) } else { 0 };
-        Self { faults, is_clean: is_clean && !stops_early, stops_early, busy, workers, clients, limit }
+        let is_short = limit == Some(Limit::Memory);
+        let addresses = (is_short && rng.below(2) == 0).then(|| rng.between(1, 6));
+        let protection = Duration::from_millis(if is_short { rng.pick(&[200, 1_000]) } else { 0 });
+        let protection = if protection.is_zero() || rng.below(3) == 0 { LONG } else { protection };
+        let is_clean = is_clean && !stops_early;
+        Self { faults, is_clean, stops_early, busy, workers, clients, limit, addresses, protection }
+    }
+
+    fn is_short(&self) -> bool {
+        self.limit == Some(Limit::Memory)
+    }
+
+    /// Whether clients of other protocols are among the others.
+    fn is_mixed(&self) -> bool {
+        self.limit.is_none() || self.is_short()
+    }
+
+    /// Whether all that is due arrives.
+    fn gives_all(&self) -> bool {
+        self.is_clean && !self.is_short()
+    }
+
+    /// With what a client says behind which address it is.
+    fn introduction(&self, rng: &mut Rng) -> Option<String> {
+        let addresses = self.addresses?;
+        Some(format!("PROXY TCP4 10.0.0.{} 127.0.0.1 9 80\r\n", 1 + rng.below(addresses)))
     }
 
     /// What a client may be denied.
@@ -100,7 +133,7 @@ pub fn run(seed: u64) -> Outcome {
         .simulate(&world)
         .expect("a simulation starts");
     let is_clean = weather.is_clean;
-    let tally = Arc::new(Tally::default());
+    let tally = Arc::new(Tally { protection: weather.protection, ..Tally::default() });
     let limit = weather.limit;
     let (totals, results) = runtime.block_on(scenario(weather, rng, Arc::clone(&tally)));
     let report = runtime.shutdown();
@@ -108,6 +141,7 @@ pub fn run(seed: u64) -> Outcome {
     assert_eq!(report.in_flight, 0);
     assert!(world.descriptors().is_empty(), "descriptors are left: {:?}", world.descriptors());
     tally.check(&totals, limit, is_clean);
+    tally.check_ends(&totals, limit, is_clean);
     let received_bytes = results.iter().map(|(bytes, _)| bytes).sum();
     let verdicts: Vec<Verdict> = results.into_iter().map(|(_, verdict)| verdict).collect();
     Outcome {
@@ -120,7 +154,7 @@ pub fn run(seed: u64) -> Outcome {
     }
 }
 
-fn config(rng: &mut Rng, limit: Option<Limit>) -> Config {
+fn config(rng: &mut Rng, weather: &Weather) -> Config {
     let mut config = Config {
         keep_alive_timeout: Duration::from_secs(4),
         head_timeout: Duration::from_secs(2),
@@ -129,16 +163,18 @@ fn config(rng: &mut Rng, limit: Option<Limit>) -> Config {
         // With one size, and a small one, bodies are soon received into several buffers at a time.
         body_receive: rng.pick(&[Config::default().body_receive, AdaptiveSize::new(Class::K4, Class::K4)]),
         output_bytes_max: rng.pick(&[500, 4_096, 17_000, 65_536]),
+        begun_protection: weather.protection,
+        proxy_protocol: if weather.addresses.is_some() { ProxyProtocol::Required } else { ProxyProtocol::Off },
         ..Config::default()
     };
-    if let Some(limit) = limit {
+    if let Some(limit) = weather.limit {
         limit.apply(rng, &mut config);
     }
     config
 }
 
 async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals, Vec<(usize, Verdict)>) {
-    let server = Server::bind("127.0.0.1:80").expect("the address is free").config(config(&mut rng, weather.limit));
+    let server = Server::bind("127.0.0.1:80").expect("the address is free").config(config(&mut rng, &weather));
     let (address, counters) = (server.local_addr(), server.counters());
     let handlers = Arc::clone(&tally);
     let serving =
@@ -147,38 +183,9 @@ async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals,
     sleep(Duration::from_millis(5)).await;
     let mut clients = Vec::new();
     for at in 0..weather.clients {
-        if weather.limit.is_none() && rng.below(4) == 0 {
-            let (plan, late) = (websocket::Plan::new(&mut rng), Duration::from_micros(rng.below(3_000)));
-            let is_clean = weather.is_clean;
-            let client = async move {
-                sleep(late).await;
-                websocket::client(address, plan, is_clean).await
-            };
-            clients.push(spawn(Box::pin(client) as BoxedClient).expect("there is room"));
-            continue;
-        }
-        if weather.limit.is_none() && rng.below(3) == 0 {
-            let (plan, is_clean) = (http2::Plan::new(&mut rng), weather.is_clean);
-            tally.deserted.fetch_add(plan.deserted_max(), Ordering::Relaxed);
-            let late = Duration::from_micros(rng.below(3_000));
-            let client = async move {
-                sleep(late).await;
-                http2::talk(address, &plan, is_clean).await.unwrap_or_else(|what| panic!("{what}\n{plan:?}"))
-            };
-            clients.push(spawn(Box::pin(client) as BoxedClient).expect("there is room"));
-            continue;
-        }
-        let reaching = weather.limit.filter(|_| at == 0).and_then(|limit| Plan::reaching(limit, &mut rng));
-        let plan = reaching.unwrap_or_else(|| Plan::new(&mut rng));
-        let late = Duration::from_micros(rng.below(3_000));
-        let demand = weather.demand(&plan);
-        let client = async move {
-            sleep(late).await;
-            let received = talk(address, &plan).await;
-            let verdict = plan.judge(&received.bytes, received.ended, demand);
-            (received.bytes.len(), verdict.unwrap_or_else(|what| panic!("{what}\n{plan:?}")))
-        };
-        match spawn(Box::pin(client) as BoxedClient) {
+        let (client, is_at_fault) = client(at, &weather, &mut rng, address, &tally);
+        tally.at_fault.fetch_add(is_at_fault.into(), Ordering::Relaxed);
+        match spawn(client) {
             Ok(client) => clients.push(client),
             Err(error) => assert_eq!(weather.limit, Some(Limit::Memory), "there is room: {error}"),
         }
@@ -207,6 +214,53 @@ async fn scenario(weather: Weather, mut rng: Rng, tally: Arc<Tally>) -> (Totals,
     (totals, results)
 }
 
+/// A client of some protocol, and whether it may end its exchanges before the server does.
+fn client(at: u64, weather: &Weather, rng: &mut Rng, address: SocketAddr, tally: &Arc<Tally>) -> (BoxedClient, bool) {
+    let (gives_all, late) = (weather.gives_all(), Duration::from_micros(rng.below(3_000)));
+    let introduction = weather.introduction(rng).unwrap_or_default();
+    let tally = Arc::clone(tally);
+    if weather.is_mixed() && rng.below(4) == 0 {
+        let mut plan = websocket::Plan::new(rng);
+        plan.introduce(introduction.as_bytes());
+        let is_at_fault = plan.is_at_fault();
+        let client = async move {
+            sleep(late).await;
+            let mut seen = Seen::default();
+            let result = websocket::client(address, plan, gives_all, &mut seen).await;
+            tally.saw(seen, is_at_fault);
+            result
+        };
+        return (Box::pin(client), is_at_fault);
+    }
+    if weather.is_mixed() && rng.below(3) == 0 {
+        let mut plan = http2::Plan::new(rng);
+        plan.introduce(introduction.as_bytes());
+        tally.deserted.fetch_add(plan.deserted_max(), Ordering::Relaxed);
+        let is_at_fault = plan.is_at_fault();
+        let client = async move {
+            sleep(late).await;
+            let mut seen = Seen::default();
+            let verdict = http2::talk(address, &plan, gives_all, &mut seen).await;
+            tally.saw(seen, is_at_fault);
+            verdict.unwrap_or_else(|what| panic!("{what}\n{plan:?}"))
+        };
+        return (Box::pin(client), is_at_fault);
+    }
+    let reaching = weather.limit.filter(|_| at == 0).and_then(|limit| Plan::reaching(limit, rng));
+    let mut plan = reaching.unwrap_or_else(|| Plan::new(rng, weather.is_short()));
+    plan.introduce(introduction.as_bytes());
+    let (demand, is_at_fault) = (weather.demand(&plan), plan.is_at_fault());
+    let client = async move {
+        sleep(late).await;
+        let mut seen = Seen::default();
+        let received = talk(address, &plan, &mut seen).await;
+        let verdict = plan.judge(&received.bytes, received.ended, demand, &mut seen);
+        tally.saw(seen, is_at_fault);
+        (received.bytes.len(), verdict.unwrap_or_else(|what| panic!("{what}\n{plan:?}")))
+    };
+    (Box::pin(client), is_at_fault)
+}
+
 /// What a client got.
 struct Got {
     bytes: Vec<u8>,
@@ -214,7 +268,7 @@ struct Got {
     ended: bool,
 }
 
-async fn talk(address: SocketAddr, plan: &Plan) -> Got {
+async fn talk(address: SocketAddr, plan: &Plan, seen: &mut Seen) -> Got {
     let received = Rc::new(RefCell::new(Vec::new()));
     let Ok(Ok(stream)) = timeout(Duration::from_secs(20), TcpStream::connect(address)).await else {
         return Got { bytes: Vec::new(), ended: false };
@@ -235,8 +289,11 @@ async fn talk(address: SocketAddr, plan: &Plan) -> Got {
         core::future::pending::<()>().await;
     });
     // The clients live under the same line.
-    let Ok(writer) = writing else { return Got { bytes: Vec::new(), ended: false } };
-    let reading = read_on(&mut read, plan, Rc::clone(&received));
+    let Ok(writer) = writing else {
+        seen.went_away = true;
+        return Got { bytes: Vec::new(), ended: false };
+    };
+    let reading = read_on(&mut read, plan, Rc::clone(&received), seen);
     let ended = matches!(timeout(Duration::from_secs(120), reading).await, Ok(true));
     writer.abort();
     drop(writer);
@@ -245,13 +302,16 @@ async fn talk(address: SocketAddr, plan: &Plan) -> Got {
 }
 
 /// Reads until the server ends the connection (`true`), or the plan or an error does.
-async fn read_on(read: &mut ReadHalf, plan: &Plan, received: Rc<RefCell<Vec<u8>>>) -> bool {
+async fn read_on(read: &mut ReadHalf, plan: &Plan, received: Rc<RefCell<Vec<u8>>>, seen: &mut Seen) -> bool {
     loop {
         sleep(plan.read_pause).await;
         match read.recv().await {
             Ok(Some(bytes)) => received.borrow_mut().extend_from_slice(&bytes),
             Ok(None) => return true,
-            Err(_) => return false,
+            Err(error) => {
+                seen.failed(&error);
+                return false;
+            }
         }
         if let End::DropAfter(bytes) = plan.end
             && received.borrow().len() >= bytes
@@ -263,6 +323,51 @@ async fn read_on(read: &mut ReadHalf, plan: &Plan, received: Rc<RefCell<Vec<u8>>
 
 /// The figures that a tally and the server's counters must agree in.
 impl Tally {
+    /// A client that is at fault tells nothing about the server.
+    fn saw(&self, seen: Seen, is_at_fault: bool) {
+        self.at_fault.fetch_add(seen.went_away.into(), Ordering::Relaxed);
+        if !is_at_fault && !seen.went_away {
+            self.whole.fetch_add(seen.whole, Ordering::Relaxed);
+            self.midway.fetch_add(seen.midway, Ordering::Relaxed);
+        }
+    }
+
+    /// Each exchange that was begun ends once, for one of the reasons that there may be in this world.
+    fn check_ends(&self, totals: &Totals, limit: Option<Limit>, is_clean: bool) {
+        let is_short = limit == Some(Limit::Memory);
+        let [started, dropped, early, at_fault, whole, midway] =
+            [&self.started, &self.dropped, &self.early, &self.at_fault, &self.whole, &self.midway]
+                .map(|count| count.load(Ordering::Relaxed));
+        let of = |how: ExchangeEnd| totals.exchanges_ended_total[how as usize];
+        let all: u64 = totals.exchanges_ended_total.iter().sum();
+        let what = || format!("{totals:?}, {self:?}");
+        assert_eq!(totals.exchanges_begun_total, started, "what is begun is a handler: {}", what());
+        assert_eq!(totals.exchanges_begun_total, all, "each ends once: {}", what());
+        let cut = all - of(ExchangeEnd::Finished);
+        assert!(dropped <= cut, "a handler that is dropped has not finished: {}", what());
+        let overstay = of(ExchangeEnd::Overstay);
+        // What came on a connection and has no place ends it, whatever was begun there.
+        let has_lost_bytes = totals.shed_total[Shed::Head as usize] > 0;
+        if !has_lost_bytes {
+            assert!(early <= cut - overstay, "what was begun is protected: {}", what());
+            assert!(self.protection < LONG || overstay == 0, "none is so old: {}", what());
+        }
+        assert!(is_short || overstay == 0, "there is room for all: {}", what());
+        if !is_clean {
+            return;
+        }
+        // Handlers may go on when their answers are whole.
+        let given_up = of(ExchangeEnd::Timeout) + overstay;
+        assert!(whole <= of(ExchangeEnd::Finished) + given_up, "a client got what did not finish: {}", what());
+        // Where another limit closes a connection, its client may still send: what nobody reads any more makes a reset, which may overtake an answer.
+        let is_read = is_short || limit.is_none();
+        assert!(!is_read || midway <= given_up, "an answer was cut that nobody gave up: {}", what());
+        if at_fault == 0 {
+            assert_eq!(of(ExchangeEnd::Peer), 0, "no client goes away: {}", what());
+            assert_eq!(of(ExchangeEnd::Stop), 0, "all have their answers before the stop: {}", what());
+        }
+    }
+
     fn check(&self, totals: &Totals, limit: Option<Limit>, is_clean: bool) {
         let [started, answered, dropped, wrong] =
             [&self.started, &self.answered, &self.dropped, &self.wrong].map(|count| count.load(Ordering::Relaxed));

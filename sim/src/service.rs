@@ -22,13 +22,22 @@ pub(crate) struct Tally {
     pub(crate) wrong: AtomicU64,
     /// Requests of HTTP/2 clients that go away at a time of their own.
     pub(crate) deserted: AtomicU64,
+    /// Of these, handlers that had run for less than what is begun is protected for.
+    pub(crate) early: AtomicU64,
+    pub(crate) protection: Duration,
     /// Files that were made.
     pub(crate) files: AtomicU64,
+    /// Clients that may end their exchanges before the server does.
+    pub(crate) at_fault: AtomicU64,
+    /// What clients saw that do not.
+    pub(crate) whole: AtomicU64,
+    pub(crate) midway: AtomicU64,
 }
 
 /// One handler's run.
 struct Pass {
     tally: Arc<Tally>,
+    begun: plimsoll::Instant,
     returned: bool,
 }
 
@@ -36,6 +45,8 @@ impl Drop for Pass {
     fn drop(&mut self) {
         let count = if self.returned { &self.tally.answered } else { &self.tally.dropped };
         count.fetch_add(1, Ordering::Relaxed);
+        let is_early = !self.returned && plimsoll::now().since(self.begun) < self.tally.protection;
+        self.tally.early.fetch_add(is_early.into(), Ordering::Relaxed);
     }
 }
 
@@ -62,7 +73,7 @@ static LONGEST: LazyLock<Vec<u8>> = LazyLock::new(|| (0..BODY_BYTES_MAX).map(pat
 /// Answers `/KIND/NUMBER/NUMBER`.
 pub(crate) async fn answer(mut request: Request, tally: Arc<Tally>) -> Result<Response, Error> {
     tally.started.fetch_add(1, Ordering::Relaxed);
-    let mut pass = Pass { tally, returned: false };
+    let mut pass = Pass { tally, begun: plimsoll::now(), returned: false };
     let answered = dispatch(&mut request, &pass.tally).await;
     if answered.is_err() {
         pass.tally.unheard.fetch_add(1, Ordering::Relaxed);

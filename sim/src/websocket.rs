@@ -8,7 +8,7 @@ use plimsoll::http::{Error, Message, Request, Response, WebSocketConfig, WebSock
 use plimsoll::net::{ReadHalf, TcpStream};
 use plimsoll::{sleep, spawn, timeout};
 
-use crate::oracle::Verdict;
+use crate::oracle::{Seen, Verdict};
 use crate::plan::{Rng, cut};
 use crate::service::body;
 
@@ -116,6 +116,16 @@ impl Plan {
         }
     }
 
+    /// Whether its exchange may end because of the client.
+    pub(crate) fn is_at_fault(&self) -> bool {
+        self.leaves_after.is_some()
+    }
+
+    /// Says behind which address it is, before anything else.
+    pub(crate) fn introduce(&mut self, header: &[u8]) {
+        self.pieces.insert(0, (Duration::ZERO, header.to_vec()));
+    }
+
     /// Whether what came is what may come.
     fn judge(&self, got: &Got, is_clean: bool) -> Result<Verdict, String> {
         if got.is_refused {
@@ -160,12 +170,12 @@ fn frame(rng: &mut Rng, is_final: bool, opcode: Opcode, payload: &[u8], to: &mut
 /// # Panics
 ///
 /// When what it got is not what it may get.
-pub(crate) async fn client(address: SocketAddr, plan: Plan, is_clean: bool) -> (usize, Verdict) {
+pub(crate) async fn client(address: SocketAddr, plan: Plan, is_clean: bool, seen: &mut Seen) -> (usize, Verdict) {
     let mut got = Got::default();
     if let Ok(Ok(stream)) = timeout(Duration::from_secs(20), TcpStream::connect(address)).await {
         let (mut read, mut write) = stream.into_split();
         let pieces = plan.pieces.clone();
-        let writer = spawn(async move {
+        let writing = spawn(async move {
             for (pause, piece) in pieces {
                 sleep(pause).await;
                 if write.send_bytes(&piece).await.is_err() {
@@ -174,9 +184,13 @@ pub(crate) async fn client(address: SocketAddr, plan: Plan, is_clean: bool) -> (
             }
             // Kept open until the reader is done.
             core::future::pending::<()>().await;
-        })
-        .expect("there is room");
-        let reading = read_on(&mut read, &plan, &mut got);
+        });
+        // The clients live under the same line.
+        let Ok(writer) = writing else {
+            seen.went_away = true;
+            return (0, Verdict::Cut);
+        };
+        let reading = read_on(&mut read, &plan, &mut got, seen);
         let ended = matches!(timeout(Duration::from_secs(120), reading).await, Ok(true));
         got.ended = ended;
         writer.abort();
@@ -188,7 +202,7 @@ pub(crate) async fn client(address: SocketAddr, plan: Plan, is_clean: bool) -> (
 }
 
 /// Reads until the server ends the connection (`true`), or the plan or an error does.
-async fn read_on(read: &mut ReadHalf, plan: &Plan, got: &mut Got) -> bool {
+async fn read_on(read: &mut ReadHalf, plan: &Plan, got: &mut Got, seen: &mut Seen) -> bool {
     let limits = Limits { message_bytes_max: u32::MAX, fragments_max: u32::MAX };
     let (mut decoder, mut input, mut message) = (None, Vec::new(), None);
     loop {
@@ -199,11 +213,15 @@ async fn read_on(read: &mut ReadHalf, plan: &Plan, got: &mut Got) -> bool {
                 input.extend_from_slice(&bytes);
             }
             Ok(None) => return true,
-            Err(_) => return false,
+            Err(error) => {
+                seen.failed(&error);
+                return false;
+            }
         }
         if decoder.is_none()
             && let Some(end) = input.windows(4).position(|window| window == b"\r\n\r\n")
         {
+            seen.whole += u64::from(input.starts_with(b"HTTP/1.1 101 "));
             got.is_refused = !input.starts_with(b"HTTP/1.1 101 ");
             input.drain(..end + 4);
             decoder = Some(Decoder::new(Role::Client, limits));
