@@ -3,7 +3,7 @@
 //! The connection waits without a buffer until bytes are there ([`Table::await_readable`](plimsoll_runtime::net::Table::await_readable)). Then it
 //! takes the leases, has them filled, gives back those that stayed empty, and wakes its handler, which gets one after another.
 
-use plimsoll_codec::h1::RequestState;
+use plimsoll_codec::h1::{Next, RequestState};
 use plimsoll_pool::{Class, PoolBox};
 use plimsoll_runtime::Kind;
 use plimsoll_runtime::net::{Bytes, RECEIVE_LEASES_MAX};
@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::hungry::Want;
-use crate::receive::{self, Parts};
+use crate::receive::Parts;
 use crate::server::Service;
 
 /// What came of a receive into several leases.
@@ -33,8 +33,14 @@ enum Came {
 impl<S: Service> Engine<S> {
     /// More of a body is there, as was waited for.
     pub(crate) fn readable(&mut self, key: Key) {
+        if self.core.is_parked(key) {
+            return self.readable_parked(key);
+        }
         let core = &self.core;
         let Some(mut active) = core.take(key) else { return self.readable_http2(key) };
+        if active.handler.is_none() && active.exchange.next() == Next::ReadHead && !active.closing {
+            return if active.is_queued() { self.drive(key, active, None) } else { self.readable_head(key, active) };
+        }
         match receive(core, key, &mut active) {
             Came::Bytes(received) => {
                 active.came(received, &core.config);
@@ -73,14 +79,17 @@ impl<S: Service> Engine<S> {
 /// Receives as much of a body as it is worth, if its handler waits for it.
 fn receive(core: &Core, key: Key, active: &mut Active) -> Came {
     let waits = active.reader.is_some() && active.exchange.request() == RequestState::Body;
-    if !waits || active.input.is_some() || active.closing || active.is_queued() {
+    if !waits || active.closing || active.is_queued() {
         return Came::Nothing;
     }
-    if core.holds_back() {
+    if core.is_filling() {
         return receive_one(core, key, active);
     }
+    if active.input.is_some() {
+        return Came::Nothing;
+    }
     let data = active.decoder.contiguous();
-    let Some((class, count)) = active.receive.several(data, receive::cap(core.level())) else { return Came::Nothing };
+    let Some((class, count)) = core.several_for(active) else { return Came::Nothing };
     let Some(parts) = places(core, active) else { return Came::Nothing };
     debug_assert!(parts.iter().all(Option::is_none), "what was received before is used up");
     let mut taken = 0;
@@ -109,12 +118,15 @@ fn receive(core: &Core, key: Key, active: &mut Active) -> Came {
     }
 }
 
-/// Receives into one lease, while memory is short.
+/// Receives into one lease, while memory is short: behind what was looked at and is no whole part of the body's framing.
 fn receive_one(core: &Core, key: Key, active: &mut Active) -> Came {
-    let class = active.receive.next(active.decoder.remaining(), receive::cap(core.level())).unwrap_or(Class::K4);
-    let Ok(lease) = core.pool.try_acquire_class(class, Kind::Buffers) else { return Came::NoRoom(class.bytes()) };
-    let mut place = [Some(lease)];
-    let received = core.table.borrow_mut().receive_now(key, &mut place, class.bytes());
+    let class = active.receive.next(active.decoder.remaining(), core.body_cap()).unwrap_or(Class::K4);
+    let kept = active.input.as_deref().unwrap_or_default();
+    let wanted = class.bytes().max(2 * kept.len());
+    let Ok(mut lease) = core.pool.try_acquire(wanted, Kind::Buffers) else { return Came::NoRoom(wanted) };
+    lease.extend(kept);
+    let (bytes_max, mut place) = (lease.spare_capacity(), [Some(lease)]);
+    let received = core.table.borrow_mut().receive_now(key, &mut place, bytes_max);
     let [lease] = place;
     match (received, lease) {
         (Ok(0), _) => Came::End,

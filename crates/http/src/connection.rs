@@ -8,6 +8,9 @@
 //!    v                        v  error, stall                           v
 //!  closed                   closed                                    closed
 //! ```
+//!
+//! While memory is short, a parked connection whose next request finds no room is `Unread` until there is some, or until it is refused: the request
+//! stays in the socket ([`unread`](crate::unread)).
 
 use ::core::net::SocketAddr;
 use ::core::task::Waker;
@@ -51,6 +54,8 @@ pub(crate) enum Connection {
     /// Empty lines that came already count for the next head.
     /// So many exchanges have their answers in the send that is in flight.
     Parked { requests: u32, born: u32, score: Score, empty_lines: u8, answered: u16 },
+    /// The same, and bytes are there that have no place: they stay in the socket, and it waits in line.
+    Unread { requests: u32, born: u32, score: Score, empty_lines: u8 },
     /// A request is being read, worked on or answered.
     Active(PoolBox<Active>),
     /// Speaks HTTP/2, parked or not.
@@ -142,6 +147,8 @@ pub(crate) enum MemoryWait {
     TimedOut,
     /// Its request is refused, as those before it take too long.
     Refused,
+    /// It was found that there is room for its request, before that was received.
+    Admitted,
 }
 
 /// A connection while it is worked on.
@@ -275,6 +282,14 @@ impl Active {
     /// The next of what was received of a body.
     pub(crate) fn take_input(&mut self) -> Option<Lease> {
         self.input.take().or_else(|| self.parts.as_mut()?.iter_mut().find_map(Option::take))
+    }
+
+    /// A head is searched on when more of it has come: whether there is room for it is found out then.
+    pub(crate) fn goes_on_with(&mut self, search: HeadSearch) {
+        self.search = search;
+        if self.memory == MemoryWait::Admitted {
+            self.memory = MemoryWait::None;
+        }
     }
 
     /// Bytes of the pool that hold what was received.

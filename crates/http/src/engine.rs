@@ -17,7 +17,7 @@ use plimsoll_slab::Key;
 use crate::begun::{Answered, ExchangeEnd};
 use crate::closing::take_handler;
 use crate::config::{ProxyProtocol, TcpOptions};
-use crate::connection::{Active, Connection, Deadline, Rest};
+use crate::connection::{Active, Connection, Deadline, MemoryWait, Rest};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::failure::Failure;
@@ -169,7 +169,7 @@ impl<S: Service> Engine<S> {
             Event::PeerClosed(key) if self.core.is_websocket(key) => self.peer_closed_websocket(key),
             Event::Failed(key, _) if self.core.is_websocket(key) => self.lost_websocket(key),
             Event::PeerClosed(key) => self.peer_closed(key),
-            Event::Failed(key, Errno::CANCELED) if self.core.is_parked(key) => self.unarmed(key),
+            Event::Failed(key, Errno::CANCELED) if self.core.is_parked(key) => self.recalled(key),
             Event::Failed(key, errno) => self.failed(key, errno),
             Event::Due(key) => self.due(key),
         }
@@ -209,7 +209,7 @@ impl<S: Service> Engine<S> {
             ProxyProtocol::Off => core.parked_timeout(born),
         };
         table.schedule(key, if core.is_stopping() { core.stop_idle() } else { timeout });
-        if table.receive(key).is_err() {
+        if core.await_request(&mut table, key).is_err() {
             drop(table);
             self.shed(key, Shed::Accept);
         }
@@ -221,33 +221,9 @@ impl<S: Service> Engine<S> {
             table.get_mut(key).map(|connection| ::core::mem::replace(connection, Connection::Taken))
         };
         match taken {
-            Some(Connection::Parked { requests, born, score, empty_lines, answered }) => {
-                let awaits_proxy = self.core.peers.borrow().awaits_proxy(key);
-                let fresh = |engine: &Self| {
-                    let config = &engine.core.config;
-                    let fresh = Active::new(requests, born, score, config);
-                    let mut active = Active { search: HeadSearch::after_empty_lines(empty_lines), ..fresh };
-                    active.answered = Answered::sending(answered);
-                    if awaits_proxy {
-                        // The time that was set at the accept stands.
-                        (active.awaits_proxy, active.deadline) = (true, Deadline::Proxy);
-                    }
-                    active
-                };
-                let boxed = self.retried(key, |engine| {
-                    engine.core.pool.try_boxed(fresh(engine), Kind::Codec).map_err(|(over, _active)| over)
-                });
-                let kept = |_over| self.core.spare_exchange(key).map(|lease| PoolBox::from_lease(lease, fresh(self)));
-                match boxed.map_or_else(kept, Some) {
-                    Some(active) => {
-                        self.core.counters().active(1);
-                        self.drive(key, active, Some(bytes));
-                    }
-                    None => {
-                        self.core.put(key, Connection::leaving(answered));
-                        self.shed(key, Shed::Head);
-                    }
-                }
+            Some(parked @ (Connection::Parked { .. } | Connection::Unread { .. })) => {
+                self.core.put(key, parked);
+                self.begin_head(key, bytes, MemoryWait::None);
             }
             Some(Connection::Active(mut active)) => {
                 if active.exchange.request() == RequestState::Body {
@@ -266,6 +242,53 @@ impl<S: Service> Engine<S> {
                 self.linger_on(key, dropped_bytes, rest);
             }
             Some(Connection::Taken) | None => debug_assert!(false, "a connection is put back before its next event"),
+        }
+    }
+
+    /// The first bytes of a request, or of what comes before it, which has waited as it says.
+    pub(crate) fn begin_head(&mut self, key: Key, bytes: Bytes, memory: MemoryWait) {
+        let taken = {
+            let mut table = self.core.table.borrow_mut();
+            table.get_mut(key).map(|connection| ::core::mem::replace(connection, Connection::Taken))
+        };
+        let (waited, requests, born, score, empty_lines, answered) = match taken {
+            Some(Connection::Parked { requests, born, score, empty_lines, answered }) => {
+                (false, requests, born, score, empty_lines, answered)
+            }
+            Some(Connection::Unread { requests, born, score, empty_lines }) => {
+                (true, requests, born, score, empty_lines, 0)
+            }
+            _ => unreachable!("a request begins between requests"),
+        };
+        let awaits_proxy = self.core.peers.borrow().awaits_proxy(key);
+        let fresh = |engine: &Self| {
+            let config = &engine.core.config;
+            let fresh = Active::new(requests, born, score, config);
+            let mut active = Active { search: HeadSearch::after_empty_lines(empty_lines), memory, ..fresh };
+            active.answered = Answered::sending(answered);
+            if awaits_proxy {
+                // The time that was set at the accept stands.
+                (active.awaits_proxy, active.deadline) = (true, if waited { Deadline::None } else { Deadline::Proxy });
+            }
+            active
+        };
+        let boxed = self.retried(key, |engine| {
+            engine.core.pool.try_boxed(fresh(engine), Kind::Codec).map_err(|(over, _active)| over)
+        });
+        let kept = |_over| {
+            let core = &self.core;
+            let spare = if memory == MemoryWait::TimedOut { core.larder.exchange() } else { core.spare_exchange(key) };
+            spare.map(|lease| PoolBox::from_lease(lease, fresh(self)))
+        };
+        match boxed.map_or_else(kept, Some) {
+            Some(active) => {
+                self.core.counters().active(1);
+                self.drive(key, active, Some(bytes));
+            }
+            None => {
+                self.core.put(key, Connection::leaving(answered));
+                self.shed(key, Shed::Head);
+            }
         }
     }
 
@@ -306,7 +329,14 @@ impl<S: Service> Engine<S> {
         let answered = table.get_mut(key).map_or(0, Connection::take_answered);
         core.counters().exchanges_ended(ExchangeEnd::Finished, answered.into());
         match table.get_mut(key) {
-            Some(&mut Connection::Parked { born, .. }) => table.schedule(key, core.idle_timeout(born)),
+            Some(&mut Connection::Parked { born, .. }) => {
+                table.schedule(key, core.idle_timeout(born));
+                if !table.is_receiving(key) && core.await_request(&mut table, key).is_err() {
+                    drop(table);
+                    core.shed_for_room(Shed::Parked);
+                    self.close(key);
+                }
+            }
             Some(Connection::Active(active)) => {
                 active.progressed(Deadline::Send);
                 let is_empty = active.output.is_empty();
@@ -379,7 +409,7 @@ impl<S: Service> Engine<S> {
         let mut table = core.table.borrow_mut();
         let sending = table.is_sending(key);
         match table.get_mut(key) {
-            Some(connection @ Connection::Parked { .. }) if sending => {
+            Some(connection @ (Connection::Parked { .. } | Connection::Unread { .. })) if sending => {
                 *connection = Connection::leaving(connection.take_answered());
             }
             Some(Connection::Lingering { .. }) if sending => {}
@@ -449,7 +479,15 @@ impl<S: Service> Engine<S> {
                 }
                 // What it brings as it ends is answered, see [`unarmed`](Self::unarmed).
                 table.schedule(key, core.config.linger_timeout);
-                return table.cancel_receive(key);
+                if table.is_receiving(key) {
+                    return table.cancel_receive(key);
+                }
+                drop(table);
+                return self.unarmed(key);
+            }
+            Some(Connection::Unread { .. }) => {
+                drop(table);
+                return self.refuse_unread(key);
             }
             Some(Connection::Lingering { .. }) if !sending => {
                 drop(table);

@@ -75,6 +75,7 @@ mod sys;
 mod ticket;
 mod trailers;
 mod turn;
+mod unread;
 mod upgrade;
 mod websocket;
 

@@ -23,6 +23,8 @@ use plimsoll_runtime::net::{Bytes, RECEIVE_BYTES_MAX, RECEIVE_LEASES_MAX};
 use plimsoll_runtime::{Instant, Lease};
 
 use crate::config::Config;
+use crate::connection::Active;
+use crate::core::Core;
 
 /// Wishes do not grow beyond these while memory is short.
 const YELLOW_MAX: Class = Class::K16;
@@ -32,6 +34,9 @@ const FORGET_AFTER: Duration = Duration::from_secs(1);
 
 /// A connection's body is received into this part of a worker's share of the line at a time at most.
 const LINE_PART: u64 = 32;
+
+/// All bodies together are received into this part of it at a time.
+const BODIES_PART: u64 = 4;
 
 /// How many leases of the largest size may be filled at a time under a worker's share of the line.
 pub(crate) fn leases_max(config: &Config, line_share: u64) -> u8 {
@@ -138,12 +143,34 @@ impl Receive {
     }
 }
 
-/// The largest class that a wish may be granted at a level.
-pub(crate) fn cap(level: Level) -> Class {
-    match level {
+/// The largest class that a wish may be granted at a level, and by one of many that receive, which has so many bytes for it.
+pub(crate) fn cap(level: Level, bytes_max: usize) -> Class {
+    let of_level = match level {
         Level::Calm => Class::K128,
         Level::Yellow => YELLOW_MAX,
         Level::Orange | Level::Red => ORANGE_MAX,
+    };
+    let of_share = Class::ALL.into_iter().rev().find(|class| class.bytes() <= bytes_max);
+    of_share.unwrap_or(Class::K4).clamp(Class::K4, of_level)
+}
+
+impl Core {
+    /// Bytes that one connection may receive at a time: what all that are worked on receive together leaves most of the line to others.
+    fn body_bytes_max(&self) -> usize {
+        let active = self.counters().active_now().max(1);
+        usize::try_from(self.line_share / BODIES_PART / active).unwrap_or(usize::MAX)
+    }
+
+    /// The largest class that a part of a body may be received into now.
+    pub(crate) fn body_cap(&self) -> Class {
+        cap(self.level(), self.body_bytes_max())
+    }
+
+    /// The class and the number of leases that the next receive of a connection is worth and may have, if they are several.
+    pub(crate) fn several_for(&self, active: &Active) -> Option<(Class, usize)> {
+        let (class, worth) = active.receive.several(active.decoder.contiguous(), self.body_cap())?;
+        let count = worth.min(self.body_bytes_max() / class.bytes());
+        (count > 1).then_some((class, count))
     }
 }
 

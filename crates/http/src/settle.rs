@@ -16,7 +16,6 @@ use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::hungry::Want;
 use crate::output::COPY_BYTES_MAX;
-use crate::receive;
 use crate::server::Service;
 
 impl<S: Service> Engine<S> {
@@ -109,7 +108,7 @@ impl<S: Service> Engine<S> {
         debug_assert!(!active.search.started(), "a head that began is kept");
         *table.get_mut(key).expect("a live connection") =
             Connection::Parked { requests, born, score, empty_lines, answered };
-        let receiving = table.receive(key);
+        let receiving = self.core.await_request(&mut table, key);
         drop(table);
         drop(active);
         self.core.counters().active(-1);
@@ -150,11 +149,7 @@ fn arm(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active, ne
             table.unwatch(key);
             Ok(())
         }
-        // What would come has no place.
-        _ if active.is_queued() && active.handler.is_none() => {
-            table.unwatch(key);
-            Ok(())
-        }
+        // What would come has no place. One that goes away meanwhile makes way for others.
         _ if active.is_queued() && !active.half_closed => table.watch(key),
         _ if active.is_queued() => {
             table.unwatch(key);
@@ -175,7 +170,7 @@ fn arm(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active, ne
             table.unwatch(key);
             Ok(())
         }
-        Next::ReadHead => table.receive(key),
+        Next::ReadHead => core.await_request(table, key),
         Next::Drain if active.handler.is_none() => table.receive(key),
         Next::Close { .. } if active.handler.is_none() && active.exchange.request() == RequestState::Body => {
             table.receive(key)
@@ -196,15 +191,14 @@ fn receive_body(core: &Core, table: &mut Table<Connection>, key: Key, active: &A
     if table.is_receiving(key) {
         return Ok(());
     }
-    if core.holds_back() && active.input.is_none() {
+    if core.is_filling() {
         // What has no room stays in the socket.
         return table.await_readable(key);
     }
-    let cap = receive::cap(core.level());
-    if active.receive.several(active.decoder.contiguous(), cap).is_some() {
+    if core.several_for(active).is_some() {
         return table.await_readable(key);
     }
-    let class = active.receive.next(active.decoder.remaining(), cap);
+    let class = active.receive.next(active.decoder.remaining(), core.body_cap());
     match class.and_then(|class| core.pool.try_acquire_class(class, Kind::Buffers).ok()) {
         Some(lease) => table.receive_into(key, lease),
         None => table.receive(key),

@@ -7,7 +7,6 @@ use plimsoll_codec::h1::{
     self, BodyDecoder, BodyEvent, Exchange, FieldSlot, Framing, HeadSearch, Next, RequestState, RequestView,
 };
 use plimsoll_pool::PoolBox;
-use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::Bytes;
 use plimsoll_runtime::{Kind, Lease, OverBudget};
 use plimsoll_slab::Key;
@@ -34,6 +33,8 @@ const LOGGED_LINE_BYTES_MAX: usize = 8_192;
 pub(crate) const UNWANTED_BYTES_FREE: u32 = 16 * 1024;
 /// What there must be room for when a request is begun while memory may become short: its head and a small answer.
 pub(crate) const REQUEST_ROOM_BYTES: usize = 8 * 1024;
+/// What fills no more than this part of its lease is moved to a smaller one.
+const SPARSE_PART: usize = 4;
 /// Fields of a head at most, whatever the configuration says.
 const FIELDS_MAX: usize = h1::FIELDS_CEILING;
 /// Fields of nearly every head. The table for them is made for each request; that for the most would be 2 KiB of zeros.
@@ -88,7 +89,10 @@ impl Source {
             Self::Empty => Ok(None),
             Self::Fresh(Bytes::Owned(mut lease), used) => {
                 lease.consume(used);
-                Ok(Some(lease))
+                // While memory is short, what holds little takes little.
+                let is_sparse = core.holds_back() && lease.len() <= lease.class().bytes() / SPARSE_PART;
+                let copy = if is_sparse { core.pool.try_copy(&lease, Kind::Buffers).ok() } else { None };
+                Ok(Some(copy.unwrap_or(lease)))
             }
             Self::Fresh(Bytes::Borrowed(_), _) => match core.pool.try_copy(self.rest(), Kind::Buffers) {
                 Ok(copy) => Ok(Some(copy)),
@@ -119,6 +123,7 @@ impl<S: Service> Engine<S> {
                 self.drive(key, active, None);
             }
             None if self.core.is_websocket(key) => self.look_after_websocket(key),
+            None if self.core.is_unread(key) => self.readable_parked(key),
             None => self.look_after_http2(key),
         }
     }
@@ -174,8 +179,8 @@ impl<S: Service> Engine<S> {
             source = Source::Empty;
             active.parts = None;
         }
-        let kept = source.keep(&self.core).or_else(|source| match self.core.spare_head(key, &active, source.rest()) {
-            Some(head) => Ok(Some(head)),
+        let kept = source.keep(&self.core).or_else(|source| match self.core.spare(key, &active, source.rest()) {
+            Some(spare) => Ok(Some(spare)),
             None => Err(source),
         });
         match kept {
@@ -284,7 +289,7 @@ impl<S: Service> Engine<S> {
                 let found = match search.search(bytes, limits) {
                     Ok(Some(range)) => range,
                     Ok(None) => {
-                        active.search = search;
+                        active.goes_on_with(search);
                         active.method = method_of(bytes);
                         let skipped = active.search.discard_skipped();
                         source.consume(skipped);
@@ -314,12 +319,12 @@ impl<S: Service> Engine<S> {
             _ => Some(&bytes[found.end..]),
         };
         self.core.note_client(key, &view);
-        let is_scarce = self.core.level() >= Level::Yellow || self.core.is_starving() || self.core.has_all_handlers();
         let is_refused = active.memory == MemoryWait::Refused;
-        if self.core.has_marked() && (is_refused || is_scarce) {
+        if self.core.has_marked() && (is_refused || self.core.is_scarce()) {
             active.slot = self.marked_slot(view.path());
         }
-        if active.slot.is_none() && (is_refused || is_scarce && !self.has_room(key)) {
+        let lacks_room = |engine: &mut Self| active.memory != MemoryWait::Admitted && engine.lacks_room(key);
+        if active.slot.is_none() && (is_refused || lacks_room(self)) {
             active.method = parsed.method.clone();
             return if self.may_wait_to_begin(key, &mut active, body.is_some()) {
                 Step::Wait(active)
@@ -332,7 +337,7 @@ impl<S: Service> Engine<S> {
         }
         let before = active.exchange;
         if self.begin(key, &mut active, &view, body).is_err() {
-            return Step::Wait(self.put_off(key, active, before));
+            return Step::Wait(self.put_off(key, active, before, body.is_some()));
         }
         active.memory = MemoryWait::None;
         let (number, is_marked) = (active.requests, active.slot.is_some());
@@ -355,7 +360,7 @@ impl<S: Service> Engine<S> {
                 active.begun_at = Some(plimsoll_runtime::now());
                 active.seat = core.take_seat(key, EXCHANGE_BYTES, used_before);
             }
-            Answered::NoRoom => return Step::Wait(self.put_off(key, active, before)),
+            Answered::NoRoom => return Step::Wait(self.put_off(key, active, before, has_body)),
         }
         if has_body {
             // The handler read from what was kept; what it left is there.
@@ -476,18 +481,19 @@ impl<S: Service> Engine<S> {
         !overtakes && self.core.may_hold_more(key) && self.retried(key, |engine| engine.core.try_room(key)).is_ok()
     }
 
+    /// Whether memory is short and a request may not be begun for that.
+    pub(crate) fn lacks_room(&mut self, key: Key) -> bool {
+        self.core.is_scarce() && !self.has_room(key)
+    }
+
     /// Has a request wait for room as if it had not been looked at yet.
-    fn put_off(&self, key: Key, mut active: PoolBox<Active>, before: Exchange) -> PoolBox<Active> {
+    fn put_off(&self, key: Key, mut active: PoolBox<Active>, before: Exchange, has_body: bool) -> PoolBox<Active> {
         self.core.counters().request_put_off();
         (active.exchange, active.course) = (before, Course::None);
         active.requests = active.requests.wrapping_sub(1);
         active.batch = active.batch.saturating_sub(1);
         (active.input, active.line) = (None, None);
-        self.wait_for_room(key, active)
-    }
-
-    fn wait_for_room(&self, key: Key, mut active: PoolBox<Active>) -> PoolBox<Active> {
-        if !self.may_wait_to_begin(key, &mut active, false) {
+        if !self.may_wait_to_begin(key, &mut active, has_body) {
             let _failed_before = active.exchange.request_failed();
             return self.no_room(active);
         }

@@ -12,7 +12,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use plimsoll_http::{Config, Error, Request, Response, Server, StatusCode};
+use plimsoll_http::{Config, Counters, Error, Request, Response, Server, StatusCode};
 use plimsoll_runtime::{Budget, MemoryLimit, plan, sleep, spawn};
 
 use rig::memory::fill;
@@ -25,6 +25,7 @@ struct Stage {
     wanted: AtomicBool,
     held: AtomicBool,
     budget: Arc<Budget>,
+    counters: Counters,
 }
 
 impl Stage {
@@ -129,9 +130,10 @@ async fn answer(mut req: Request, stage: Arc<Stage>) -> Result<Response, Error> 
 fn on_each(name: &str, config: &Config, clients: fn(SocketAddr, &Stage)) {
     under_line_for_all(name, LINE, async |runtime| {
         let (wanted, held) = (AtomicBool::new(false), AtomicBool::new(false));
-        let stage = Arc::new(Stage { wanted, held, budget: Arc::clone(runtime.budget()) });
-        let holding = spawn(hold(Arc::clone(&stage)))?;
         let server = Server::bind("127.0.0.1:0")?.config(config.clone());
+        let (budget, counters) = (Arc::clone(runtime.budget()), server.counters());
+        let stage = Arc::new(Stage { wanted, held, budget, counters });
+        let holding = spawn(hold(Arc::clone(&stage)))?;
         let (address, theirs) = (server.local_addr(), Release(Arc::clone(&stage)));
         let serving = server.serve(move |req| answer(req, Arc::clone(&stage)));
         serve_until(serving, move || {
@@ -297,5 +299,83 @@ fn a_wait_that_is_too_long_ends_with_a_503() {
         stage.want(false);
         stage.until(|stage| !stage.is_held(), "the memory is free");
         assert!(ask(&mut connect(address), &request("/body", 3_000), "3000").starts_with("HTTP/1.1 200 "));
+    });
+}
+
+/// Requests with heads of 3 KiB, from connections that were parked before, more than there are spare places for.
+#[test]
+fn requests_wait_in_the_socket_for_as_long_as_there_is_no_memory() {
+    let config = Config { admission_timeout: PATIENCE, ..lends_nothing() };
+    on_each("in the socket", &config, |address, stage| {
+        let large = format!("GET / HTTP/1.1\r\nHost: h\r\nX-Filler: {}\r\n\r\n", "f".repeat(3_000));
+        let mut clients: Vec<TcpStream> = (0..40).map(|_| connect(address)).collect();
+        for client in &mut clients {
+            assert!(ask(client, &request("/", 0), "fine").starts_with("HTTP/1.1 200 "));
+        }
+        stage.want(true);
+        stage.until(Stage::is_held, "all memory is held");
+        for client in &mut clients {
+            client.write_all(large.as_bytes()).expect("it is sent");
+        }
+        stage.until_red();
+        stage.want(false);
+        for client in &mut clients {
+            let answer = read(client, "fine");
+            assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("fine"), "{answer}");
+        }
+    });
+}
+
+/// Others are told after `admission_timeout`, and their connections are kept.
+#[test]
+fn an_upload_may_wait_to_be_begun_for_longer_than_other_requests() {
+    let config = Config { admission_timeout: Duration::from_millis(50), memory_timeout: PATIENCE, ..lends_nothing() };
+    on_each("an upload", &config, |address, stage| {
+        let mut clients: Vec<TcpStream> = (0..3).map(|_| connect(address)).collect();
+        for client in &mut clients {
+            assert!(ask(client, &request("/", 0), "fine").starts_with("HTTP/1.1 200 "));
+        }
+        let [uploads, expects, asks] = &mut clients[..] else { unreachable!("there are three") };
+        stage.want(true);
+        stage.until(Stage::is_held, "all memory is held");
+        uploads.write_all(&request("/body", 10_000)).expect("it is sent");
+        let head = b"POST /body HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n";
+        expects.write_all(head).expect("it is sent");
+        stage.until_red();
+        for _ in 0..3 {
+            let refused = ask(asks, &request("/", 0), "in a second\n");
+            assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("\r\nRetry-After: "), "{refused}");
+            assert!(!refused.contains("Connection: close"), "{refused}");
+        }
+        stage.want(false);
+        let answer = read(uploads, "\r\n\r\n10000");
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\n10000"), "{answer}");
+        assert!(read(expects, "\r\n\r\n").starts_with("HTTP/1.1 100 "), "it is told to go on");
+        let answer = ask(expects, b"5\r\nhello\r\n0\r\n\r\n", "\r\n\r\n5");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        assert!(ask(asks, &request("/", 0), "fine").starts_with("HTTP/1.1 200 "));
+    });
+}
+
+#[test]
+fn who_goes_away_while_its_request_waits_is_waited_for_no_longer() {
+    let config = Config { admission_timeout: PATIENCE, memory_timeout: PATIENCE, ..lends_nothing() };
+    on_each("gone away", &config, |address, stage| {
+        let mut clients: Vec<TcpStream> = (0..2).map(|_| connect(address)).collect();
+        for client in &mut clients {
+            assert!(ask(client, &request("/", 0), "fine").starts_with("HTTP/1.1 200 "));
+        }
+        stage.want(true);
+        stage.until(Stage::is_held, "all memory is held");
+        clients[0].write_all(&request("/", 0)).expect("it is sent");
+        clients[1].write_all(&request("/body", 10_000)).expect("it is sent");
+        stage.until_red();
+        drop(clients);
+        let are_gone = |stage: &Stage| {
+            let totals = stage.counters.totals();
+            totals.parked + totals.active == 0
+        };
+        stage.until(are_gone, "the connections are closed while there is no memory");
+        assert!(stage.is_held());
     });
 }

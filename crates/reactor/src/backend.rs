@@ -168,6 +168,13 @@ impl Backend {
         }
     }
 
+    pub(crate) fn peek_now(&mut self, fd: Number, room: &mut [u8]) -> Result<usize, Errno> {
+        match self {
+            Self::Uring(_) | Self::Mio(_) => sys::peek(fd, room),
+            Self::Sim(sim) => sim.peek_now(fd, room),
+        }
+    }
+
     pub(crate) fn refuse_connects(&mut self, listener: Number) -> Result<(), Errno> {
         match self {
             Self::Uring(_) | Self::Mio(_) => sys::refuse_connects(listener),

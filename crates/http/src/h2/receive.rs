@@ -22,7 +22,6 @@ use plimsoll_slab::Key;
 
 use super::Http2;
 use crate::begun::ExchangeEnd;
-use crate::config;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::engine::Engine;
@@ -73,7 +72,7 @@ impl Core {
         for place in from..places.min(to) {
             let Some(key) = table.key_at(place) else { continue };
             let recalls = match table.get(key) {
-                Some(Connection::Http2(_)) => true,
+                Some(Connection::Parked { .. } | Connection::Http2(_)) => true,
                 Some(Connection::Active(active)) => active.exchange.request() == RequestState::Body,
                 _ => false,
             };
@@ -140,13 +139,8 @@ pub(crate) struct Recalling(Option<JoinHandle<()>>);
 impl Recalling {
     /// For the connections of a worker. Without room for it they end at the line when what comes has no place.
     pub(crate) fn begin(core: &Rc<Core>) -> Self {
-        let is_wanted = core.config.http2 != config::Http2::Off;
-        let task = is_wanted.then(|| spawn(recall(Rc::downgrade(core))));
-        Self(
-            task.and_then(|spawned| {
-                spawned.inspect_err(|error| tracing::warn!(%error, "receives are not recalled")).ok()
-            }),
-        )
+        let spawned = spawn(recall(Rc::downgrade(core)));
+        Self(spawned.inspect_err(|error| tracing::warn!(%error, "receives are not recalled")).ok())
     }
 }
 

@@ -86,7 +86,7 @@ fn a_pause_makes_it_forget() {
 
 #[test]
 fn the_cap_falls_with_the_level() {
-    assert_eq!(Level::ALL.map(cap), [Class::K128, Class::K16, Class::K4, Class::K4]);
+    assert_eq!(Level::ALL.map(|level| cap(level, 1 << 20)), [Class::K128, Class::K16, Class::K4, Class::K4]);
 }
 
 #[test]
@@ -162,4 +162,12 @@ fn a_narrow_line_allows_fewer_leases() {
     let small = Config { body_receive: AdaptiveSize::new(Class::K4, Class::K4), ..Config::default() };
     assert_eq!(leases_max(&small, 1 << 20), 8);
     assert_eq!(leases_max(&Config { body_receive_leases_max: 3, ..config }, 1 << 30), 3);
+}
+
+#[test]
+fn the_cap_falls_with_the_bytes_that_one_of_many_may_have() {
+    let caps = [1 << 20, 128 << 10, 127 << 10, 40 << 10, 5 << 10, 100].map(|bytes| cap(Level::Calm, bytes));
+    assert_eq!(caps, [Class::K128, Class::K128, Class::K64, Class::K32, Class::K4, Class::K4]);
+    assert_eq!(cap(Level::Yellow, 8 << 10), Class::K8);
+    assert_eq!(cap(Level::Red, 100), Class::K4);
 }

@@ -135,7 +135,7 @@ fn asked(table: &Table<Connection>, key: Key) -> Option<usize> {
             let wants_body = active.reader.is_some() && active.exchange.request() == RequestState::Body;
             sends().or((wants_body && !active.is_queued()).then_some(0))
         }
-        Connection::Parked { .. } | Connection::Lingering { .. } => sends(),
+        Connection::Parked { .. } | Connection::Lingering { .. } | Connection::Unread { .. } => sends(),
         Connection::Http2(http2) if http2.held_bytes() > 0 => sends(),
         // WebSockets are let go of by what their address holds.
         Connection::Http2(_) | Connection::WebSocket(_) | Connection::Taken => None,

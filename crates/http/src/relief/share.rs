@@ -78,6 +78,16 @@ impl Core {
         self.table.borrow().vacancies() < PLACES_MIN
     }
 
+    /// Whether a request may be begun only after a look at what there is.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.level() >= Level::Yellow || self.is_starving() || self.has_all_handlers()
+    }
+
+    /// Whether memory is so short that nothing is received without a place for it: looked at anew, as a turn may give out much.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.is_weighed() || self.pool.used_bytes() > self.line_share / 4 * 3
+    }
+
     /// What the pool has given out, to see what a request takes that is begun now; 0 while nothing is counted.
     pub(crate) fn used_before(&self) -> u64 {
         if self.is_weighed() { self.pool.used_bytes() } else { 0 }

@@ -2,6 +2,7 @@
 
 use ::core::time::Duration;
 
+use plimsoll_codec::h1::RequestState;
 use plimsoll_pool::Permit;
 use plimsoll_runtime::Lease;
 use plimsoll_slab::Key;
@@ -38,6 +39,7 @@ impl Core {
 
     pub(super) fn is_hungry(&self, key: Key) -> bool {
         match self.table.borrow().get(key) {
+            Some(Connection::Unread { .. }) => true,
             Some(Connection::Active(active)) => active.is_queued(),
             Some(Connection::Http2(http2)) => http2.hunger.waits,
             Some(Connection::WebSocket(socket)) => socket.is_hungry(),
@@ -208,8 +210,22 @@ impl Core {
         if self.may_spare(key, larder::PER_HOST_MAX) { self.larder.exchange() } else { None }
     }
 
+    /// Room for what came of a request and finds none in the pool: of a body that is read, the progress reserve.
+    pub(crate) fn spare(&self, key: Key, active: &Active, bytes: &[u8]) -> Option<Lease> {
+        if active.exchange.request() != RequestState::Body {
+            return self.spare_head(key, active, bytes);
+        }
+        let mut lease = self.reserve.lend_progress()?;
+        if lease.capacity() < bytes.len() {
+            self.reserve.repay_progress(lease);
+            return None;
+        }
+        lease.extend(bytes);
+        Some(lease)
+    }
+
     /// Room for the head of one that waits for memory.
-    pub(crate) fn spare_head(&self, key: Key, active: &Active, head: &[u8]) -> Option<Lease> {
+    fn spare_head(&self, key: Key, active: &Active, head: &[u8]) -> Option<Lease> {
         let may = active.is_queued() && active.handler.is_none() && self.may_spare(key, larder::PER_HOST_MAX + 1);
         if may { self.larder.head(head) } else { None }
     }

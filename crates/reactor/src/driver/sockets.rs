@@ -145,6 +145,20 @@ impl Driver {
         self.backend_mut().receive_now(fd.detached(), leases, bytes_max)
     }
 
+    /// Copies the first of what is there, which stays in the socket: how many bytes; 0 at the end of the stream. No receive may be in flight.
+    ///
+    /// # Errors
+    ///
+    /// What `recv(2)` says; `EAGAIN` when nothing is there.
+    ///
+    /// # Panics
+    ///
+    /// When there is no room to fill.
+    pub fn peek_now(&mut self, fd: FdRef<'_>, room: &mut [u8]) -> Result<usize, Errno> {
+        assert!(!room.is_empty(), "no room to fill");
+        self.backend_mut().peek_now(fd.detached(), room)
+    }
+
     /// Has a listener take no new connections, for the time before it is closed: closed with connections in its queue it would reset them. Those whose
     /// handshake has begun still come, and can be accepted. A new one is not answered: its client tries again after a second.
     ///

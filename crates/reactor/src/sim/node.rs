@@ -192,6 +192,11 @@ impl Sim {
     }
 
     #[inline(never)]
+    pub(crate) fn peek_now(&mut self, fd: Number, room: &mut [u8]) -> Result<usize, Errno> {
+        self.world.kernel_mut().peek_now(fd, room)
+    }
+
+    #[inline(never)]
     pub(crate) fn refuse_connects(&mut self, listener: Number) -> Result<(), Errno> {
         self.world.kernel_mut().refuse_connects(listener)
     }

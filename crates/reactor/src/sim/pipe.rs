@@ -140,6 +140,13 @@ impl Pipe {
         bytes
     }
 
+    /// Copies the first of the arrived bytes; how many.
+    pub(crate) fn peek(&self, room: &mut [u8]) -> usize {
+        let seen = room.len().min(self.arrived);
+        room.iter_mut().zip(self.bytes.range(..seen)).for_each(|(place, byte)| *place = *byte);
+        seen
+    }
+
     /// Everything that has not arrived is lost.
     pub(crate) fn cut(&mut self) {
         self.bytes.truncate(self.arrived);

@@ -396,6 +396,19 @@ impl Kernel {
         Ok(len)
     }
 
+    pub(crate) fn peek_now(&mut self, fd: Number, room: &mut [u8]) -> Result<usize, Errno> {
+        let (conn, side) = self.connection_of(fd)?;
+        let mut view = self.view(conn, side);
+        match view.inward.peek(room) {
+            0 => match view.take_error() {
+                Some(errno) => Err(errno),
+                None if view.ended() => Ok(0),
+                None => Err(Errno::AGAIN),
+            },
+            seen => Ok(seen),
+        }
+    }
+
     pub(crate) fn is_readable_now(&mut self, fd: Number) -> bool {
         let Some(descriptor) = self.descriptors.get(fd) else { return true };
         match &descriptor.object {

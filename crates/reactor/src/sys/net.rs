@@ -109,6 +109,15 @@ pub(crate) fn receive(fd: Number, room: &mut [u8]) -> Result<usize, Errno> {
     Ok(received)
 }
 
+/// Copies what is there without taking it; `Ok(0)` at end-of-file.
+pub(crate) fn peek(fd: Number, room: &mut [u8]) -> Result<usize, Errno> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK;
+    // SAFETY: I-SLICE.
+    let seen = retry(|| unsafe { libc::recv(fd.raw(), room.as_mut_ptr().cast(), room.len(), flags) })?;
+    debug_assert!(seen <= room.len());
+    Ok(seen)
+}
+
 /// Like [`receive`], into fresh memory: the first so many bytes of `room` are initialised afterwards.
 pub(crate) fn receive_into(fd: Number, room: &mut [MaybeUninit<u8>]) -> Result<usize, Errno> {
     // SAFETY: I-SLICE.

@@ -128,6 +128,42 @@ pub(crate) fn receives_into_several_leases(bench: &mut Bench) {
     }
 }
 
+/// What is looked at stays in the socket, as often as it is looked at.
+pub(crate) fn peeks(bench: &mut Bench) {
+    let (client, server) = bench.pair();
+    let mut room = [0; 8];
+    assert_eq!(bench.driver.peek_now(server.at(), &mut room), Err(Errno::AGAIN), "nothing has come");
+    bench.send_all(&client, b"hello, you");
+    while bench.driver.peek_now(server.at(), &mut room) != Ok(8) {
+        bench.pass_time();
+    }
+    assert_eq!(&room, b"hello, y");
+    let mut large = [0; 64];
+    let seen = loop {
+        match bench.driver.peek_now(server.at(), &mut large) {
+            Ok(10) => break 10,
+            Ok(8 | 9) => bench.pass_time(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(&large[..seen], b"hello, you");
+    let mut leases = [Some(bench.room(4_096))];
+    assert_eq!(bench.driver.receive_now(server.at(), &mut leases, 1_000), Ok(10));
+    assert_eq!(bench.driver.peek_now(server.at(), &mut room), Err(Errno::AGAIN), "all of it was received");
+    let shut = bench.run(Op::Shutdown { fd: client.at(), how: Shutdown::Write });
+    assert_eq!(shut.result, Ok(0));
+    let end = loop {
+        match bench.driver.peek_now(server.at(), &mut room) {
+            Err(Errno::AGAIN) => bench.pass_time(),
+            end => break end,
+        }
+    };
+    assert_eq!(end, Ok(0));
+    for fd in [client, server] {
+        bench.close(fd);
+    }
+}
+
 pub(crate) fn addresses(bench: &mut Bench) {
     let (listener, address) = bench.listen();
     let (client, server) = bench.pair_through(&listener, address);

@@ -49,6 +49,21 @@ impl<C: Default> Table<C> {
         self.worker.driver.borrow_mut().receive_now(fd, leases, bytes_max)
     }
 
+    /// Copies the first of what has come, which stays in the socket: how many bytes; 0 when the peer has sent all it will send.
+    ///
+    /// # Errors
+    ///
+    /// What `recv(2)` says; `EAGAIN` when nothing is there now.
+    ///
+    /// # Panics
+    ///
+    /// When a receive is armed or the connection was closed, and when there is no room to fill.
+    pub fn peek_now(&mut self, key: Key, room: &mut [u8]) -> Result<usize, Errno> {
+        assert!(!self.is_receiving(key), "one receive at a time");
+        let fd = self.fd(key);
+        self.worker.driver.borrow_mut().peek_now(fd, room)
+    }
+
     /// Whether there is something to receive right now, or the end of what the peer sends. Asks the kernel.
     ///
     /// # Panics

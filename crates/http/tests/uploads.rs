@@ -1,0 +1,123 @@
+//! Uploads at the line: those who wait hold nothing, those that were begun go on in turns, and each is answered.
+
+#![forbid(unsafe_code)]
+
+mod rig;
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io::{Read, Write};
+use std::thread;
+
+use plimsoll_http::{Config, Error, Request, Response, Server};
+use plimsoll_runtime::memory::Level;
+use plimsoll_runtime::net::TcpStream;
+use plimsoll_runtime::{MemoryLimit, now, sleep, spawn};
+
+use rig::memory::fill_to;
+use rig::threads::{PATIENCE, connect, serve_until, under_line};
+use rig::{in_simulation, read, serve};
+
+/// Together 60 MB, from one address, under a line of 3 MiB.
+const UPLOADS: usize = 60;
+const BODY_BYTES: usize = 1_000_000;
+const LINE: MemoryLimit = MemoryLimit::mib(3);
+
+/// How the body of an upload is sent, and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    Length,
+    Chunked,
+    Expects,
+    /// The handler keeps each piece for a while.
+    ReadSlowly,
+}
+
+const SORTS: [Sort; 4] = [Sort::Length, Sort::Chunked, Sort::Expects, Sort::ReadSlowly];
+
+async fn count(mut req: Request) -> Result<Response, Error> {
+    let is_slow = req.path() == "/slow";
+    let mut bytes = 0;
+    while let Some(piece) = req.chunk().await? {
+        bytes += piece.len();
+        if is_slow {
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+    Ok(Response::text(format!("<{bytes}>")))
+}
+
+/// Sends a body, and reads the answer.
+fn upload(to: SocketAddr, sort: Sort) -> String {
+    let mut stream = connect(to);
+    let (path, fields) = match sort {
+        Sort::Length => ("/", format!("Content-Length: {BODY_BYTES}\r\n")),
+        Sort::Chunked => ("/", "Transfer-Encoding: chunked\r\n".to_owned()),
+        Sort::Expects => ("/", format!("Content-Length: {BODY_BYTES}\r\nExpect: 100-continue\r\n")),
+        Sort::ReadSlowly => ("/slow", format!("Content-Length: {BODY_BYTES}\r\n")),
+    };
+    let head = format!("POST {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{fields}\r\n");
+    let body = vec![b'b'; BODY_BYTES];
+    let mut answer = String::new();
+    stream.write_all(head.as_bytes()).expect("it is sent");
+    if sort == Sort::Expects {
+        const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
+        let mut told = [0; CONTINUE.len()];
+        stream.read_exact(&mut told).expect("it is told to go on");
+        assert_eq!(String::from_utf8_lossy(&told), CONTINUE);
+    }
+    if sort == Sort::Chunked {
+        for piece in body.chunks(7_001) {
+            let framed = [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat();
+            stream.write_all(&framed).expect("it is sent");
+        }
+        stream.write_all(b"0\r\n\r\n").expect("it is sent");
+    } else {
+        stream.write_all(&body).expect("it is sent");
+    }
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn of_more_uploads_at_once_than_fit_each_is_served() {
+    under_line("uploads", LINE, async |_runtime| {
+        // Who is served is no matter of how fast the machine is.
+        let config = Config { memory_timeout: PATIENCE, begun_protection: PATIENCE, ..Config::default() };
+        let server = Server::bind("127.0.0.1:0")?.config(config);
+        let (to, counters) = (server.local_addr(), server.counters());
+        serve_until(server.serve(count), move || {
+            let sorts = SORTS.iter().cycle().take(UPLOADS);
+            let clients: Vec<_> = sorts.map(|sort| (*sort, thread::spawn(move || upload(to, *sort)))).collect();
+            for (sort, client) in clients {
+                let answer = client.join().unwrap_or_else(|_| panic!("{sort:?}: reset"));
+                assert!(answer.starts_with("HTTP/1.1 200 "), "{sort:?}: {answer}");
+                assert!(answer.ends_with(&format!("<{BODY_BYTES}>")), "{sort:?}: {answer}");
+            }
+        })
+        .await?;
+        assert_eq!(counters.totals().shed_total.iter().sum::<u64>(), 0, "nobody was turned away");
+        Ok(())
+    });
+}
+
+/// What is parked while memory is short has no receive that the stop could take back.
+#[test]
+fn who_is_parked_while_memory_is_short_is_served_and_ended_at_the_stop() {
+    in_simulation("parked at the stop", async || {
+        let server = serve(Config::default(), count)?;
+        let memory = fill_to(Level::Yellow).await;
+        let mut client = TcpStream::connect(server.address).await?;
+        for _ in 0..2 {
+            client.send_bytes(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello").await?;
+            assert!(read(&mut client, Some(b"<5>")).await?.starts_with("HTTP/1.1 200 "));
+        }
+        let stopped_at = now();
+        let reading = spawn(async move { client.recv().await })?;
+        let stopped = server.stop().await;
+        assert!(matches!(reading.await.expect("no panic"), Ok(None)), "its end is no reset");
+        assert!(now().since(stopped_at) < Duration::from_secs(5), "nothing was waited for in vain");
+        drop(memory);
+        stopped
+    });
+}
