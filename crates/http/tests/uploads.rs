@@ -18,9 +18,9 @@ use rig::memory::fill_to;
 use rig::threads::{PATIENCE, connect, serve_until, under_line};
 use rig::{in_simulation, read, serve};
 
-/// Together 60 MB, from one address, under a line of 3 MiB.
-const UPLOADS: usize = 60;
-const BODY_BYTES: usize = 1_000_000;
+/// From one address: with 16 KiB for each, they take more than the line.
+const UPLOADS: usize = 200;
+const BODY_BYTES: usize = 300_000;
 const LINE: MemoryLimit = MemoryLimit::mib(3);
 
 /// How the body of an upload is sent, and read.
@@ -36,13 +36,12 @@ enum Sort {
 const SORTS: [Sort; 4] = [Sort::Length, Sort::Chunked, Sort::Expects, Sort::ReadSlowly];
 
 async fn count(mut req: Request) -> Result<Response, Error> {
-    let is_slow = req.path() == "/slow";
+    let pause = Duration::from_millis(if req.path() == "/slow" { 5 } else { 1 });
     let mut bytes = 0;
     while let Some(piece) = req.chunk().await? {
         bytes += piece.len();
-        if is_slow {
-            sleep(Duration::from_millis(5)).await;
-        }
+        // It keeps the piece meanwhile.
+        sleep(pause).await;
     }
     Ok(Response::text(format!("<{bytes}>")))
 }
