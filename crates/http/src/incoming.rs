@@ -121,7 +121,7 @@ impl Core {
     fn gather_data(&self, active: &mut Active, input: &mut Lease) -> Result<Gathered, Error> {
         let mut found = Gathered { data: 0..0, used: 0, is_over: false, is_moved: false };
         loop {
-            if !found.data.is_empty() && self.is_short() {
+            if !found.data.is_empty() && self.is_filling() {
                 return Ok(found);
             }
             let before = active.decoder.clone();
