@@ -23,8 +23,8 @@ use plimsoll_codec::h1::{
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Instant, JoinHandle, Lease, PoolBox};
 
-use crate::collect::Collected;
 use crate::begun::{Answered, Course, ExchangeEnd};
+use crate::collect::Collected;
 use crate::config::Config;
 use crate::counters::WorkerCounters;
 use crate::crowd::Seat;

@@ -18,8 +18,8 @@ use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Instant, OverBudget, Pool};
 use plimsoll_slab::Key;
 
-use crate::collect::Collectors;
 use crate::begun::ExchangeEnd;
+use crate::collect::Collectors;
 use crate::config::{Config, HalfClose};
 use crate::connection::{Active, Connection};
 use crate::counters::{Counters, Shed, WorkerCounters};

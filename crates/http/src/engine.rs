@@ -157,10 +157,12 @@ impl<S: Service> Engine<S> {
                 self.core.counters().response(StatusCode::SERVICE_UNAVAILABLE.as_u16());
                 self.core.shed_for_room(Shed::Accept);
             }
-            Event::Received(key, bytes) if self.is_for_marked(key, Some(&bytes)) => {
-                self.as_marked(|engine| engine.received(key, bytes));
+            Event::Received(key, bytes) => {
+                let draws =
+                    self.core.has_marked() && self.is_for_marked(key, Some(&bytes)) && self.core.draw_for_marked();
+                self.as_newcomer(key, |engine| engine.received(key, bytes));
+                self.core.end_draw(draws);
             }
-            Event::Received(key, bytes) => self.as_newcomer(key, |engine| engine.received(key, bytes)),
             Event::Sent(key, rest) => self.sent(key, rest),
             Event::Ended(key) => self.ended(key),
             Event::Readable(key) if self.core.is_websocket(key) => self.readable_websocket(key),
@@ -222,8 +224,7 @@ impl<S: Service> Engine<S> {
         };
         match taken {
             Some(parked @ (Connection::Parked { .. } | Connection::Unread { .. })) => {
-                self.core.put(key, parked);
-                self.begin_head(key, bytes, MemoryWait::None);
+                self.begin_head(key, parked, bytes, MemoryWait::None);
             }
             Some(Connection::Active(mut active)) => {
                 if active.exchange.request() == RequestState::Body {
@@ -246,21 +247,17 @@ impl<S: Service> Engine<S> {
     }
 
     /// The first bytes of a request, or of what comes before it, which has waited as it says.
-    pub(crate) fn begin_head(&mut self, key: Key, bytes: Bytes, memory: MemoryWait) {
-        let taken = {
-            let mut table = self.core.table.borrow_mut();
-            table.get_mut(key).map(|connection| ::core::mem::replace(connection, Connection::Taken))
-        };
-        let (waited, requests, born, score, empty_lines, answered) = match taken {
-            Some(Connection::Parked { requests, born, score, empty_lines, answered }) => {
+    pub(crate) fn begin_head(&mut self, key: Key, parked: Connection, bytes: Bytes, memory: MemoryWait) {
+        let (waited, requests, born, score, empty_lines, answered) = match parked {
+            Connection::Parked { requests, born, score, empty_lines, answered } => {
                 (false, requests, born, score, empty_lines, answered)
             }
-            Some(Connection::Unread { requests, born, score, empty_lines }) => {
-                (true, requests, born, score, empty_lines, 0)
-            }
+            Connection::Unread { requests, born, score, empty_lines } => (true, requests, born, score, empty_lines, 0),
             _ => unreachable!("a request begins between requests"),
         };
         let awaits_proxy = self.core.peers.borrow().awaits_proxy(key);
+        // For whom it is, is not known yet.
+        let memory = if awaits_proxy && memory == MemoryWait::Admitted { MemoryWait::None } else { memory };
         let fresh = |engine: &Self| {
             let config = &engine.core.config;
             let fresh = Active::new(requests, born, score, config);

@@ -81,6 +81,22 @@ impl Core {
         self.marked.get().is_some()
     }
 
+    /// Frees what is kept, until [`end_draw`](Self::end_draw); `false` where that is done already, or nothing is kept.
+    pub(crate) fn draw_for_marked(&self) -> bool {
+        let Some(slots) = self.marked.get().filter(|slots| !slots.is_drawn.get()) else { return false };
+        slots.is_drawn.set(true);
+        slots.portions.borrow_mut().clear();
+        true
+    }
+
+    /// Takes it back.
+    pub(crate) fn end_draw(&self, draws: bool) {
+        if draws && let Some(slots) = self.marked.get() {
+            slots.is_drawn.set(false);
+            slots.restock(&self.pool);
+        }
+    }
+
     /// Whether a step is made with what is kept: what it wrote is handed to the socket at once.
     pub(crate) fn is_drawn(&self) -> bool {
         self.marked.get().is_some_and(|slots| slots.is_drawn.get())
@@ -97,13 +113,9 @@ impl<S: Service> Engine<S> {
 
     /// Looks after a connection, with what is kept for marked routes.
     pub(crate) fn as_marked<R>(&mut self, act: impl FnOnce(&mut Self) -> R) -> R {
-        let core = Rc::clone(&self.core);
-        let Some(slots) = core.marked.get().filter(|slots| !slots.is_drawn.get()) else { return act(self) };
-        slots.is_drawn.set(true);
-        slots.portions.borrow_mut().clear();
+        let draws = self.core.draw_for_marked();
         let done = act(self);
-        slots.is_drawn.set(false);
-        slots.restock(&core.pool);
+        self.core.end_draw(draws);
         done
     }
 

@@ -145,7 +145,7 @@ impl<S: Service> Engine<S> {
                     if !source.rest().is_empty()
                         && active.memory != MemoryWait::Refused
                         && self.core.turns.may_be_over()
-                        && !self.begins_marked(source.rest())
+                        && !(self.core.has_marked() && self.begins_marked(source.rest()))
                         && self.core.waits_for_turn(key)
                     {
                         active.listed = true;
@@ -318,13 +318,7 @@ impl<S: Service> Engine<S> {
             Framing::None | Framing::Length(0) => None,
             _ => Some(&bytes[found.end..]),
         };
-        self.core.note_client(key, &view);
-        let is_refused = active.memory == MemoryWait::Refused;
-        if self.core.has_marked() && (is_refused || self.core.is_scarce()) {
-            active.slot = self.marked_slot(view.path());
-        }
-        let lacks_room = |engine: &mut Self| active.memory != MemoryWait::Admitted && engine.lacks_room(key);
-        if active.slot.is_none() && (is_refused || lacks_room(self)) {
+        if self.is_kept_out(key, &mut active, &view) {
             active.method = parsed.method.clone();
             return if self.may_wait_to_begin(key, &mut active, body.is_some()) {
                 Step::Wait(active)
@@ -344,10 +338,9 @@ impl<S: Service> Engine<S> {
         self.core.put(key, Connection::Active(active));
         let used_before = self.core.used_before();
         let core = Rc::clone(&self.core);
-        let answered = match is_marked {
-            true => self.as_marked(|engine| engine.start(key, number, &view, slots)),
-            false => self.retried(key, |engine| engine.start(key, number, &view, slots)),
-        };
+        let draws = is_marked && core.draw_for_marked();
+        let answered = self.retried(key, |engine| engine.start(key, number, &view, slots));
+        core.end_draw(draws);
         let answered = answered.unwrap_or_else(|no_room| no_room);
         let Some(mut active) = core.take(key) else { return Step::Closed };
         let has_body = body.is_some();
@@ -369,6 +362,18 @@ impl<S: Service> Engine<S> {
             source.consume(found.end);
         }
         Step::On(active)
+    }
+
+    /// Whether a request may not be begun now: it is refused, or there is no room. One for a marked route may.
+    fn is_kept_out(&mut self, key: Key, active: &mut Active, view: &RequestView<'_>) -> bool {
+        let is_for_client = self.core.note_client(key, view).is_some();
+        let is_refused = active.memory == MemoryWait::Refused;
+        if self.core.has_marked() && (is_refused || self.core.is_scarce()) {
+            active.slot = self.marked_slot(view.path());
+        }
+        // For whom it is was not known before its head was.
+        let is_admitted = active.memory == MemoryWait::Admitted && !is_for_client;
+        active.slot.is_none() && (is_refused || !is_admitted && self.lacks_room(key))
     }
 
     /// Starts the handler of a request; the error is [`Answered::NoRoom`].

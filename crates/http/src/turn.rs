@@ -17,7 +17,8 @@
 //! The delay is from the turn in which a request was seen to the one in which it is begun. How long it was in the socket before nobody tells. When all
 //! places are taken, the engine leaves its events where they are until the next turn: a burst of quick requests takes no memory for waiting.
 //!
-//! The clock is the coarse one: a few nanoseconds for each request but the first of a turn, and as fine as the kernel's tick.
+//! The clock is the coarse one, as fine as the kernel's tick. It is read before each request but the first of a turn, and while they are quick only before
+//! every eighth.
 
 use ::core::cell::{Cell, RefCell};
 use ::core::time::Duration;
@@ -62,9 +63,36 @@ enum Clock {
     Over,
 }
 
+/// When the clock is read: after a turn that was over always, and less often the more requests were quick.
+#[derive(Debug, Default)]
+struct Looks {
+    /// So many requests are begun without a look from now on.
+    left: Cell<u8>,
+    /// So many were last.
+    stride: Cell<u8>,
+}
+
+/// Requests that are begun without a look at the clock, at most.
+const STRIDE_MAX: u8 = 7;
+
+impl Looks {
+    fn are_due(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left == 0
+    }
+
+    fn seen(&self, is_over: bool) {
+        let stride = if is_over { 0 } else { (2 * self.stride.get() + 1).min(STRIDE_MAX) };
+        self.stride.set(stride);
+        self.left.set(stride);
+    }
+}
+
 /// See the module.
 pub(crate) struct Turns {
     clock: Cell<Clock>,
+    looks: Looks,
     /// How many wait.
     waiting: Cell<usize>,
     /// The connection whose turn it is,
@@ -96,6 +124,7 @@ impl Turns {
         let line = Line { places, since, delay: Delay::Short, rate: Rate::default(), used, _charge: charge };
         Self {
             clock: Cell::new(Clock::Fresh),
+            looks: Looks::default(),
             waiting: Cell::new(0),
             served: Cell::new(None),
             served_last: Cell::new(None),
@@ -112,7 +141,7 @@ impl Turns {
     /// A request is begun.
     pub(crate) fn begun(&self) {
         if self.clock.get() == Clock::Fresh {
-            self.clock.set(Clock::Since(plimsoll_runtime::coarse_now()));
+            self.clock.set(Clock::Since(plimsoll_runtime::now()));
         }
     }
 
@@ -127,11 +156,16 @@ impl Turns {
     }
 
     /// Whether no further request begins in this turn.
+    #[inline]
     fn is_over(&self) -> bool {
         if let Clock::Since(begun) = self.clock.get()
-            && plimsoll_runtime::coarse_now().since(begun) >= TURN_MAX
+            && self.looks.are_due()
         {
-            self.clock.set(Clock::Over);
+            let is_over = plimsoll_runtime::coarse_now().since(begun) >= TURN_MAX;
+            self.looks.seen(is_over);
+            if is_over {
+                self.clock.set(Clock::Over);
+            }
         }
         self.clock.get() == Clock::Over
     }
@@ -148,7 +182,11 @@ impl Core {
     /// Whether a request of a connection waits for a turn; it has a place then, or is looked at again in the next.
     #[inline]
     pub(crate) fn waits_for_turn(&self, key: Key) -> bool {
-        self.turns.may_be_over() && self.must_wait_for_turn(key)
+        let turns = &self.turns;
+        match turns.are_awaited() {
+            false => turns.clock.get() != Clock::Fresh && turns.is_over() && self.must_wait_for_turn(key),
+            true => self.must_wait_for_turn(key),
+        }
     }
 
     fn must_wait_for_turn(&self, key: Key) -> bool {

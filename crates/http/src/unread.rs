@@ -18,7 +18,7 @@
 
 use std::rc::Rc;
 
-use plimsoll_codec::h1::{self, FieldSlot, Framing};
+use plimsoll_codec::h1::{self, FieldSlot, Framing, HeadSearch};
 use plimsoll_pool::{Class, PoolBox};
 use plimsoll_runtime::net::{Bytes, Table};
 use plimsoll_runtime::{Errno, Kind, Lease, OverBudget};
@@ -83,8 +83,10 @@ impl<S: Service> Engine<S> {
         }
         let mut slots = [FieldSlot::EMPTY; FIELDS_SEEN];
         let fields = self.core.config.limits.fields().min(FIELDS_SEEN);
-        let head = h1::parse_whole_head(bytes, &mut slots[..fields], &self.core.config.limits);
-        let has_body = head.is_some_and(|(_, head)| !matches!(head.framing, Framing::None | Framing::Length(0)));
+        let limits = &self.core.config.limits;
+        let head = HeadSearch::default().search(bytes, limits).ok().flatten();
+        let head = head.and_then(|range| h1::parse_head(&bytes[range], &mut slots[..fields], limits).ok());
+        let has_body = head.is_some_and(|head| !matches!(head.framing, Framing::None | Framing::Length(0)));
         Seen::Request { has_body }
     }
 
@@ -150,7 +152,10 @@ impl<S: Service> Engine<S> {
     /// Receives the beginning of a request, which has waited as it says.
     fn receive_head(&mut self, key: Key, place: Lease, memory: MemoryWait) {
         match self.receive_into(key, place) {
-            Ok(Some(bytes)) => self.begin_head(key, bytes, memory),
+            Ok(Some(bytes)) => {
+                let parked = self.core.table.borrow_mut().get_mut(key).map(::core::mem::take);
+                self.begin_head(key, parked.unwrap_or_default(), bytes, memory);
+            }
             Ok(None) => self.ended(key),
             Err(Errno::AGAIN) => self.park_again(key),
             Err(_) => self.close(key),
@@ -212,8 +217,7 @@ impl<S: Service> Engine<S> {
         }
         if core.await_request(&mut table, key).is_err() {
             drop(table);
-            core.shed_for_room(Shed::Parked);
-            self.close(key);
+            self.shed(key, Shed::Parked);
         }
     }
 

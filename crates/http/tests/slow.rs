@@ -121,7 +121,7 @@ async fn crowded(address: SocketAddr) -> usize {
     sleep(Duration::from_secs(1)).await;
     // All but what the clients need. What the address holds is more than four times that: it begins nothing more, and waits.
     let spare: Vec<_> =
-        iter::repeat_with(|| plimsoll_runtime::pool().try_acquire(4_096, Kind::Buffers)).take(12).collect();
+        iter::repeat_with(|| plimsoll_runtime::pool().try_acquire(4_096, Kind::Buffers)).take(22).collect();
     let held = fill(1);
     drop(spare);
     let waiting = ask(address, "/sleep").await;

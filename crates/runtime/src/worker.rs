@@ -22,7 +22,7 @@ use crate::net::stream::Socket;
 use crate::net::table::Events;
 use crate::release::{Release, sooner};
 use crate::shared::Shared;
-use crate::stall::StallDetector;
+use crate::stall::{StallDetector, UNKNOWN};
 use crate::sys::SignalPlace;
 use crate::task::Tasks;
 use crate::time::Timers;
@@ -186,8 +186,8 @@ impl Worker {
         self.tasks.woke();
         self.take_jobs();
         self.take_stop();
-        self.stall.begin(self.coarse_now().as_millis());
-        self.tasks.run_observed(POLLS_MAX, |name| self.stall.polled(name, self.coarse_now().as_millis()));
+        self.stall.begin(if self.stall.is_wary() { self.coarse_now().as_millis() } else { UNKNOWN });
+        self.tasks.run_observed(POLLS_MAX, |name| self.stall.polled(name, || self.coarse_now().as_millis()));
         self.timers.borrow_mut().advance(self.now());
         for _ in 0..TIMERS_MAX {
             let Some(waker) = self.timers.borrow_mut().pop() else { break };

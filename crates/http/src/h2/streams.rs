@@ -12,8 +12,8 @@ use plimsoll_runtime::{Instant, JoinHandle, Kind, Lease, OverBudget, Pool};
 
 use super::Parts;
 use super::window::Grown;
-use crate::collect::Collected;
 use crate::begun::{Course, ExchangeEnd};
+use crate::collect::Collected;
 use crate::core::Core;
 use crate::crowd::Seat;
 use crate::marked::Slot;

@@ -79,6 +79,7 @@ impl Core {
     }
 
     /// Whether a request may be begun only after a look at what there is.
+    #[inline]
     pub(crate) fn is_scarce(&self) -> bool {
         self.level() >= Level::Yellow || self.is_starving() || self.has_all_handlers()
     }
@@ -94,12 +95,14 @@ impl Core {
     }
 
     /// Counts for its address what a request took that was begun: so many bytes for its exchange, and what has been given out since.
+    #[inline]
     pub(crate) fn take_seat(&self, key: Key, exchange_bytes: usize, used_before: u64) -> Option<Seat> {
-        if used_before == 0 {
-            return None;
-        }
+        if used_before == 0 { None } else { Some(self.seat_since(key, exchange_bytes, used_before)) }
+    }
+
+    fn seat_since(&self, key: Key, exchange_bytes: usize, used_before: u64) -> Seat {
         let bytes = self.pool.used_bytes().saturating_sub(used_before) as usize;
-        Some(self.seat_of(self.host_of(key), exchange_bytes + bytes))
+        self.seat_of(self.host_of(key), exchange_bytes + bytes)
     }
 
     /// Counts so many bytes for a connection's address, while memory is short.
@@ -112,11 +115,13 @@ impl Core {
     }
 
     /// A request has come on a connection: for whom it is, where its peer is a proxy that is believed.
+    #[inline]
     pub(crate) fn note_client(&self, key: Key, view: &RequestView<'_>) -> Option<u64> {
+        if self.config.forwarded_from.is_empty() { None } else { self.note_forwarded(key, view) }
+    }
+
+    fn note_forwarded(&self, key: Key, view: &RequestView<'_>) -> Option<u64> {
         let trusted = &self.config.forwarded_from;
-        if trusted.is_empty() {
-            return None;
-        }
         let client = self.peer_address(key).and_then(|peer| forwarded::client(view, peer.ip(), trusted));
         let client = client.map(host_number);
         self.peers.borrow_mut().is_for(key, client);

@@ -276,8 +276,12 @@ fn victim(table: &Table<Connection>, key: Key, core: &Core) -> Option<Victim> {
         Connection::Lingering { rest: Rest::Nothing, .. } if !table.is_sending(key) => {
             return core.lacks_places().then_some(Victim::Lingering);
         }
-        Connection::Parked { requests, .. } if !table.is_sending(key) && !core.is_stopping() => {
+        Connection::Parked { requests, born, .. } if !table.is_sending(key) && !core.is_stopping() => {
             let (left, whole) = (table.scheduled_in(key)?, config.keep_alive_timeout);
+            // Where its time is another one, it is not known since when it has it.
+            if core.peers.borrow().awaits_proxy(key) || core.age_left(*born) <= left + IDLE_AFTER {
+                return None;
+            }
             // It was parked for a quarter of the time if memory was short then. Timers are coarse.
             let time = if left > whole / 4 + IDLE_AFTER { whole } else { whole / 4 };
             let sort = if *requests == 0 { Victim::Fresh } else { Victim::Idle };

@@ -45,7 +45,7 @@ fn the_default_is_lowered_to_what_half_of_the_line_carries() {
         let (WorkerCount::AsAsked(workers) | WorkerCount::Lowered(workers)) = chosen;
         assert!(workers == 1 || need.total_bytes(workers) <= line / 2, "{workers} under {line}");
     }
-    assert_eq!(need.choose(None, 40, 64 * MIB).ok(), Some(WorkerCount::Lowered(18)));
+    assert_eq!(need.choose(None, 40, 64 * MIB).ok(), Some(WorkerCount::Lowered(16)));
     assert_eq!(need.choose(None, 40, 256 * MIB).ok(), Some(WorkerCount::AsAsked(40)));
     assert!(matches!(
         need.choose(None, 40, 600_000),

@@ -110,6 +110,9 @@ impl<S: Service> Engine<S> {
         if client.is_some() && !is_marked && !core.may_begin_for_client(key) {
             core.forget_client(key);
             core.shed_for_room(Shed::Queue);
+            if let Some(exchange) = http2.slots.exchange(stream) {
+                exchange.course = Course::None;
+            }
             core.with_parts(&mut http2, |parts| core.refuse_stream(parts, stream));
             *place = Some(http2);
             return true;
