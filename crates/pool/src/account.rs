@@ -248,10 +248,8 @@ impl Credit {
         // The reserve goes before what is earmarked: who waits has waited so far, and newcomers begin little.
         let usable = self.unused() - self.reserve_left.get();
         let fetch = missing.saturating_sub(usable);
-        if fetch > 0
-            && let Some(taken) = self.budget.take_credit(1, fetch)
-        {
-            self.account.credit.add(taken);
+        if fetch > 0 {
+            self.account.credit.add(self.budget.take_credit_up_to(fetch));
         }
         let usable = self.unused() - self.reserve_left.get();
         let filled = missing.min(usable);

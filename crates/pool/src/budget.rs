@@ -278,6 +278,11 @@ impl Budget {
         taken
     }
 
+    /// The same for as much as there is, up to `wish` bytes; 0 if there is nothing.
+    pub(crate) fn take_credit_up_to(&self, wish: u64) -> u64 {
+        self.line.take_up_to(wish).unwrap_or(0)
+    }
+
     pub(crate) fn give_credit(&self, bytes: u64) {
         self.hunger.give(bytes, &self.line);
     }

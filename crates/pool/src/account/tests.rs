@@ -184,8 +184,7 @@ fn keep_step(credit: &Credit, op: &Keep, beside: &mut Vec<Charge>) -> Result<(),
         }
         Keep::Refill => {
             let (missing, usable) = (credit.missing_reserve(), unused - reserve);
-            let fetched = missing.saturating_sub(usable);
-            let fetched = if fetched <= free { fetched } else { 0 };
+            let fetched = missing.saturating_sub(usable).min(free);
             let left = credit.refill_reserve();
             prop_assert_eq!(left, missing - missing.min(usable + fetched), "all that is unused goes there");
             let filled = missing - left;
