@@ -251,8 +251,7 @@ where
             }
         };
         let delivery = Delivery::new(ticket);
-        // What is kept for newcomers is for the beginning of a request, not for what its handler takes.
-        match core.pool.for_anybody(|| worker_tasks::start(spare, || (self.start)(request, delivery))) {
+        match worker_tasks::start(spare, || (self.start)(request, delivery)) {
             Started::Ready((), spare) => {
                 self.spare = Some(spare);
                 Answered::Ready
@@ -278,13 +277,13 @@ impl<H> Service for ReadyHandler<H>
 where
     H: for<'a> Fn(RequestRef<'a>) -> Response + 'static,
 {
-    fn start(&mut self, core: &Rc<Core>, view: &RequestView<'_>, _slots: &[FieldSlot], ticket: Ticket) -> Answered {
+    fn start(&mut self, _core: &Rc<Core>, view: &RequestView<'_>, _slots: &[FieldSlot], ticket: Ticket) -> Answered {
         let delivery = Delivery::new(ticket);
-        core.pool.for_anybody(|| match contained(|| (self.0)(*view)) {
+        match contained(|| (self.0)(*view)) {
             Some(response) => delivery.answer(response),
             // Answered with 500 as the delivery is dropped.
             None => drop(delivery),
-        });
+        }
         Answered::Ready
     }
 }

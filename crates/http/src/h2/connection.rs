@@ -17,7 +17,7 @@ use plimsoll_slab::Key;
 use super::output::Growing;
 use super::room::{NextStream, STEP_BYTES_MAX, TurnWait, make, offered};
 use super::streams::Slots;
-use super::{Decoding, Http2};
+use super::{Decoding, HTTP2_PARKED_BYTES, Http2, TABLES_BYTES};
 use crate::begun::ExchangeEnd;
 use crate::connection::{Active, Connection};
 use crate::core::Core;
@@ -54,6 +54,7 @@ impl<S: Service> Engine<S> {
         });
         match made {
             Ok(mut http2) => {
+                http2.seat = core.seat_while_weighed(key, HTTP2_PARKED_BYTES + TABLES_BYTES);
                 let Http2 { codec, output, .. } = &mut *http2;
                 http2.closing = codec.begin(&mut Growing(output, &core.pool)).is_err();
                 if core.is_stopping() {

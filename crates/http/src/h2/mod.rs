@@ -55,6 +55,7 @@ use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
 
 use crate::begun::Answered;
+use crate::crowd::Seat;
 use crate::hungry::Want;
 use crate::output::Output;
 use crate::score::Score;
@@ -84,6 +85,8 @@ pub(crate) struct Http2 {
     answers: u16,
     /// Exchanges whose answers are written and have not left.
     answered: Answered,
+    /// What it holds beside its streams counts for its address, where it began while memory was short.
+    seat: Option<Seat>,
     pub(crate) hunger: Hunger,
     /// How its next request waits for a turn.
     pub(crate) turn: TurnWait,
@@ -201,6 +204,7 @@ impl Http2 {
             output: Output::default(),
             answers: 0,
             answered: Answered::default(),
+            seat: None,
             hunger: Hunger::default(),
             turn: TurnWait::default(),
             untold: Untold { acknowledged: true, ..Untold::default() },

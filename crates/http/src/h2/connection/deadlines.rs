@@ -91,7 +91,8 @@ impl<S: Service> Engine<S> {
             Some(Due::Frame | Due::Settings) => {
                 core.counters().shed(Shed::Timeout);
                 http2.note_all(ExchangeEnd::Timeout);
-                http2.closing = true;
+                // It is told so, as far as its socket takes it.
+                (http2.closing, http2.untold.end) = (true, true);
             }
             Some(Due::Socket) => {
                 core.put(key, Connection::Http2(http2));
