@@ -43,7 +43,10 @@ impl Connection {
     ) -> Result<(), Error> {
         let Some(slot) = get(storage.streams, stream) else { return Ok(()) };
         match slot.state {
-            StreamState::Closed | StreamState::Free => {
+            StreamState::Closed | StreamState::Reset | StreamState::Free => {
+                if slot.state == StreamState::Closed {
+                    self.guard.completed(&self.limits);
+                }
                 let held = slot.receiving.held;
                 slot.receiving.release(held);
                 self.receiving.release(held);

@@ -2,7 +2,7 @@
 //!
 //! | attack | what stops it |
 //! |---|---|
-//! | rapid reset (CVE-2023-44487), MadeYouReset (CVE-2025-8671) | one bucket of tokens for resets by the peer and by us because of it |
+//! | rapid reset (CVE-2023-44487), MadeYouReset (CVE-2025-8671) | one bucket of tokens for resets by the peer and by us because of it; a stream that both sides complete gives one back, so that a proxy may give up as many requests as it completes |
 //! | ping, settings and reset floods of a peer that does not read (CVE-2019-9512, 9514, 9515) | control frames that wait are counted, then reading stops |
 //! | empty frames (CVE-2019-9518) | so many in a row |
 //! | priority and window-update floods, tiny DATA frames, padding (CVE-2019-9511, 9513, 9517) | overhead against payload |
@@ -47,6 +47,11 @@ impl Guard {
         self.reset_millitokens = (self.reset_millitokens + refill).min(full);
         self.reset_millitokens = self.reset_millitokens.checked_sub(1_000).ok_or(Error::Flood)?;
         Ok(())
+    }
+
+    /// A stream that both sides have completed.
+    pub(super) fn completed(&mut self, limits: &Limits) {
+        self.reset_millitokens = (self.reset_millitokens + 1_000).min(u32::from(limits.resets_burst) * 1_000);
     }
 
     /// A frame that carries nothing and ends nothing.

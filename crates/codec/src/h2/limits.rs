@@ -116,7 +116,7 @@ impl Limits {
         check((8..=1_024).contains(&frames), Limits { control_frames_max: frames, ..self })
     }
 
-    /// Resets that a peer may cause at once, and a second after that; default 100 and 20.
+    /// Resets that a peer may cause at once, and a second after that; default 100 and 20. Each stream that both sides complete allows one more.
     ///
     /// # Errors
     ///

@@ -10,10 +10,10 @@
 //!          v                                                 v
 //!   HalfClosedLocal -- END_STREAM received ---------------> Closed -- forget --> Free
 //!
-//!   RST_STREAM, sent or received: from each of the three to Closed
+//!   RST_STREAM, sent or received: from each of the three to Reset -- forget --> Free
 //! ```
 //!
-//! A closed stream keeps its slot until the caller forgets it: whoever works on it can hold memory for as long as that takes, and a peer
+//! A stream that is over keeps its slot until the caller forgets it: whoever works on it can hold memory for as long as that takes, and a peer
 //! that opens and resets streams must not start more work than there are slots (CVE-2023-44487).
 
 use super::Priority;
@@ -31,8 +31,10 @@ pub enum StreamState {
     HalfClosedRemote,
     /// The response is complete, the request is not.
     HalfClosedLocal,
-    /// Over; nothing can be sent or received.
+    /// Both are complete.
     Closed,
+    /// Ended by a reset, ours or the peer's.
+    Reset,
 }
 
 /// What happens to a stream.
@@ -55,7 +57,7 @@ impl StreamState {
             (StreamState::HalfClosedRemote, Transition::Sent) => Some(StreamState::Closed),
             (StreamState::HalfClosedLocal, Transition::Received) => Some(StreamState::Closed),
             (StreamState::Open | StreamState::HalfClosedRemote | StreamState::HalfClosedLocal, Transition::Reset) => {
-                Some(StreamState::Closed)
+                Some(StreamState::Reset)
             }
             _ => None,
         }
@@ -65,6 +67,12 @@ impl StreamState {
     #[must_use]
     pub const fn can_receive(self) -> bool {
         matches!(self, StreamState::Open | StreamState::HalfClosedLocal)
+    }
+
+    /// Whether nothing can be sent or received any more.
+    #[must_use]
+    pub const fn is_over(self) -> bool {
+        matches!(self, StreamState::Closed | StreamState::Reset)
     }
 
     /// Whether more of the response may be sent.

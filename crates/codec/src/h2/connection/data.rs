@@ -5,7 +5,7 @@ use crate::Error;
 use crate::h2::event::{Event, Failure, Step, Storage};
 use crate::h2::frame::{FRAME_HEADER_BYTES, FrameHeader, flag, kind};
 use crate::h2::stream::{Transition, find, get};
-use crate::h2::{Stream, StreamKey, StreamState};
+use crate::h2::{Stream, StreamKey};
 
 impl Connection {
     /// The header of a DATA frame: every rule is checked before a byte of the data is looked at.
@@ -56,7 +56,7 @@ impl Connection {
                 self.receiving.release(data);
                 let error =
                     refused.map_or(Error::StreamClosed, |(_, refused)| refused.err().unwrap_or(Error::StreamClosed));
-                let is_over = key.is_none_or(|key| storage.streams[usize::from(key.slot)].state == StreamState::Closed);
+                let is_over = key.is_none_or(|key| storage.streams[usize::from(key.slot)].state.is_over());
                 let is_passed_over = is_over && self.is_passed_over(header.stream);
                 if error == Error::StreamClosed && (is_passed_over || self.reset_by_us.has(header.stream)) {
                     // It was on its way when we reset the stream, or said which was the last.

@@ -174,7 +174,7 @@ impl Connection {
         let Some(key) = key.filter(|_| state.can_receive()) else {
             return match state {
                 _ if self.reset_by_us.has(id) => Ok(Event::Progress),
-                StreamState::Closed if self.is_passed_over(id) => Ok(Event::Progress),
+                _ if state.is_over() && self.is_passed_over(id) => Ok(Event::Progress),
                 StreamState::HalfClosedRemote => Err(Failure::Stream(id, Error::StreamClosed)),
                 _ if key.is_some() || self.ended.has(id) => Err(Error::StreamClosed.into()),
                 // Passed over when a higher one was opened, or forgotten long ago.

@@ -49,6 +49,17 @@ fn made_you_reset() {
     }
 }
 
+/// haproxy 2.6 answers each frame with one that was on its way when it reset the stream.
+#[test]
+fn resets_of_ended_streams_are_overhead() {
+    let again = |count| vec![frame(3, 0, 1, &[0, 0, 0, 5]); count];
+    let served = serve(&[vec![open(1), frame(3, 0, 1, &[0, 0, 0, 8])], again(1_000), vec![get(3)]].concat());
+    assert!(served.end.is_ok());
+    assert_eq!(served.events.iter().filter(|event| event.starts_with("reset")).count(), 1);
+    assert!(served.events.last().is_some_and(|event| event.starts_with("request 3")), "{:?}", served.events.last());
+    assert_eq!(serve(&[vec![open(1)], again(30_000)].concat()).end, Err(Error::Flood));
+}
+
 #[test]
 fn resets_are_allowed_again_with_time() {
     let limits = Limits::DEFAULT.resets_max(3, 2).expect("valid");

@@ -322,6 +322,37 @@ fn a_forgotten_stream_is_ended_as_it_deserves() {
     assert_eq!(server.take_frames(), [(8, 0, 0, vec![0, 0, 0x80, 0])]);
 }
 
+/// A proxy's connection carries many clients, some of which give up.
+#[test]
+fn a_peer_may_reset_as_many_streams_as_it_completes() {
+    let mut server = Server::new(&[]);
+    let forget = |server: &mut Server, id| {
+        server.with(|connection, storage, out| connection.forget(key(id), storage, out)).expect("room");
+    };
+    for id in (1..4_000).step_by(4) {
+        server.receive(&[get(id, ""), frame(3, 0, id, &[0, 0, 0, 8]), get(id + 2, "")]);
+        forget(&mut server, id);
+        server.head(key(id + 2), b"", true).expect("open");
+        forget(&mut server, id + 2);
+    }
+    // But no more of them at once than without that.
+    let resets = (4_001..4_600).step_by(2).map(|id| [get(id, ""), frame(3, 0, id, &[0, 0, 0, 8])].concat());
+    let allowed = resets.take_while(|input| {
+        let mut used = 0;
+        loop {
+            let step = server.with(|connection, storage, out| connection.step(&input[used..], storage, out, 0));
+            let Ok(step) = step else { return false };
+            used += step.consumed;
+            match step.event {
+                Event::NeedMore { .. } => return true,
+                Event::Reset { stream, .. } => forget(&mut server, stream.id),
+                _ => {}
+            }
+        }
+    });
+    assert_eq!(allowed.count(), 100);
+}
+
 #[test]
 fn a_reset_stream_keeps_its_slot_until_it_is_forgotten() {
     let mut server = Server::new(&[get(1, ""), frame(3, 0, 1, &[0, 0, 0, 8])]);
