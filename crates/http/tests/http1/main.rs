@@ -1,0 +1,22 @@
+//! Requests, bodies and answers, mostly of HTTP/1.1.
+
+#![forbid(unsafe_code)]
+
+mod answers;
+mod attacks;
+mod bulk;
+mod exchanges;
+mod forwarded;
+mod half_close;
+mod interim;
+mod limits;
+mod malformed;
+#[path = "../rig/mod.rs"]
+mod rig;
+#[cfg(feature = "router")]
+mod router;
+mod server;
+mod slow;
+mod trailers;
+mod unread;
+mod upgrade;

@@ -1,0 +1,15 @@
+//! Servers at the line, with clients in threads of their own.
+
+#![forbid(unsafe_code)]
+
+mod attacks;
+mod begun;
+mod collect;
+mod cpu;
+mod marked;
+mod relief;
+#[path = "../rig/mod.rs"]
+mod rig;
+mod turns;
+mod uploads;
+mod waiting;

@@ -1,0 +1,382 @@
+//! Hubs: what their members get, and what becomes of slow ones. On each driver, and on several workers.
+#![allow(clippy::print_stdout, reason = "a figure beside what is asserted")]
+
+mod client;
+mod slow;
+mod workers;
+
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+
+use crate::rig::memory::{PAGE_BYTES, held_but_pages, held_bytes};
+use crate::rig::websocket::{Got, close, frame, text};
+use crate::rig::{Running, in_simulation, on_each, serve};
+use client::{Listener, assert_closed, open, open_and_say};
+use plimsoll_http::codec::ws::{CloseCode, Opcode};
+use plimsoll_http::{
+    Config, Event, Hub, HubConfig, HubHandler, Incoming, MEMBER_BYTES, Member, MemberId, Request, Response,
+    WebSocketConfig,
+};
+use plimsoll_reactor::OPERATION_BYTES;
+use plimsoll_runtime::{Result, sleep, spawn};
+
+/// A server of a hub: `/ws` and anything else for events.
+pub(crate) fn hub_server(hub: &Hub) -> Result<Running> {
+    let hub = hub.clone();
+    serve(Config::default(), move |request: Request| answer(hub.clone(), request))
+}
+
+async fn answer(hub: Hub, request: Request) -> Result<Response, plimsoll_http::Error> {
+    match request.path() {
+        "/ws" => hub.join_websocket(&request),
+        _ => hub.join_events(request).await,
+    }
+}
+
+/// Waits until a hub has so many members.
+pub(crate) async fn members(hub: &Hub, count: u32) {
+    while hub.stats().members != count {
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[test]
+fn all_get_the_same_in_order() {
+    on_each("same", async || {
+        let hub = Hub::new(HubConfig::default()).expect("room");
+        let running = hub_server(&hub)?;
+        let mut sockets = [open(running.address).await?, open(running.address).await?];
+        let mut listener = Listener::open(running.address).await?;
+        let mut here = hub.subscribe().expect("room");
+        members(&hub, 3).await;
+        for at in 0..50_u64 {
+            let (data, id) = (format!("message {at}\nof 50"), at.to_string());
+            let number = hub.publish(&Event::data(&data).event("m").id(&id)).expect("room");
+            assert_eq!(number, at + 1);
+            if at % 7 == 0 {
+                sleep(Duration::from_millis(1)).await;
+            }
+        }
+        assert_eq!(hub.publish_binary(&[0xFF, 0]).expect("room"), 51);
+        for at in 0..50_u64 {
+            let data = format!("message {at}\nof 50");
+            for socket in &mut sockets {
+                assert_eq!(socket.text().await?, data);
+            }
+            let event = listener.next().await?.expect("an event");
+            assert_eq!(event, format!("event: m\nid: {at}\ndata: message {at}\ndata: of 50\n\n"));
+            let post = here.recv().await.expect("not slow");
+            assert_eq!((post.number(), post.as_text()), (at + 1, Some(data.as_str())));
+        }
+        for socket in &mut sockets {
+            assert_eq!(socket.next().await?, Got::Binary(vec![0xFF, 0]), "for WebSockets alone");
+        }
+        assert_eq!(here.recv().await.expect("not slow").as_bytes(), [0xFF, 0]);
+        let stats = hub.stats();
+        assert_eq!((stats.members, stats.published_total, stats.dropped_total), (3, 51, 0));
+        drop((sockets, listener, here));
+        members(&hub, 0).await;
+        let stats = hub.stats();
+        assert_eq!((stats.sent_total, stats.held_messages, stats.held_bytes), (51 + 51 + 50, 0, 0));
+        running.stop().await
+    });
+}
+
+/// Echoes to the member alone, and notes what happens.
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl Notes {
+    fn note(&self, what: String) {
+        self.0.lock().expect("no panic").push(what);
+    }
+}
+
+impl HubHandler for Notes {
+    fn joined(&self, member: &Member<'_>) {
+        self.note(format!("joined {}", member.id().0));
+        member.send(&Event::data("welcome")).expect("room");
+    }
+
+    fn message(&self, member: &Member<'_>, message: Incoming<'_>) {
+        match message {
+            Incoming::Text("leave") => member.close(CloseCode(4_000)),
+            Incoming::Text("panic") => panic!("asked for"),
+            Incoming::Text("all") => {
+                member.hub().publish(&Event::data("all")).expect("room");
+            }
+            Incoming::Text(text) => member.send(&Event::data(text)).expect("room"),
+            Incoming::Binary(bytes) => self.note(format!("{} bytes", bytes.len())),
+        }
+    }
+
+    fn left(&self, _hub: &Hub, member: MemberId) {
+        self.note(format!("left {}", member.0));
+    }
+}
+
+#[test]
+fn members_are_heard_and_answered() {
+    on_each("heard", async || {
+        let notes = Notes::default();
+        let hub = Hub::with_handler(HubConfig::default(), notes.clone()).expect("room");
+        let running = hub_server(&hub)?;
+        // Said in the same bytes as the handshake.
+        let mut first = open_and_say(running.address, &text("early")).await?;
+        assert_eq!((first.text().await?, first.text().await?), ("welcome".into(), "early".into()));
+        let mut second = open(running.address).await?;
+        assert_eq!(second.text().await?, "welcome");
+        // In fragments, with a ping between them, a byte at a time.
+        let parts = [
+            frame(false, Opcode::Text, b"h\xC3"),
+            frame(true, Opcode::Ping, b"there?"),
+            frame(true, Opcode::Continuation, b"\xA9"),
+            frame(true, Opcode::Text, b""),
+        ];
+        for byte in parts.concat() {
+            second.send(&[byte]).await?;
+        }
+        // An answer to a ping may come before or after what the handler sends.
+        let mut got = Vec::new();
+        for _ in 0..3 {
+            got.push(second.next().await?);
+        }
+        let pong = got.iter().position(|got| *got == Got::Pong(b"there?".to_vec())).expect("a pong");
+        got.remove(pong);
+        assert_eq!(got, [Got::Text("h\u{e9}".into()), Got::Text(String::new())]);
+        let long = "z".repeat(60_000);
+        second.send(&text(&long)).await?;
+        assert_eq!(second.text().await?, long);
+        second.send(&frame(true, Opcode::Binary, &[7; 300])).await?;
+        first.send(&text("all")).await?;
+        assert_eq!((first.text().await?, second.text().await?), ("all".into(), "all".into()));
+        first.send(&[text("leave"), text("unheard")].concat()).await?;
+        assert_closed(&mut first, CloseCode(4_000)).await?;
+        second.send(&close(1_000)).await?;
+        assert_closed(&mut second, CloseCode(1_000)).await?;
+        let mut third = open_and_say(running.address, &text("panic")).await?;
+        assert_eq!(third.text().await?, "welcome");
+        assert_closed(&mut third, CloseCode::UNEXPECTED).await?;
+        drop((first, second, third));
+        members(&hub, 0).await;
+        let mut noted = notes.0.lock().expect("no panic").clone();
+        noted.sort();
+        assert_eq!(noted, ["300 bytes", "joined 1", "joined 2", "joined 3", "left 1", "left 2", "left 3"]);
+        running.stop().await
+    });
+}
+
+#[test]
+fn attacks_are_cut_off_with_their_codes() {
+    on_each("attacks", async || {
+        let hub = Hub::with_handler(HubConfig::default(), Notes::default()).expect("room");
+        let running = hub_server(&hub)?;
+        let mut honest = open(running.address).await?;
+        assert_eq!(honest.text().await?, "welcome");
+        let fragments = [frame(false, Opcode::Binary, b"a"), frame(false, Opcode::Continuation, b"").repeat(200)];
+        let cases = [
+            ("too large", frame(true, Opcode::Binary, &[0; 70_000]), CloseCode::TOO_LARGE),
+            ("unmasked", vec![0x81, 1, b'x'], CloseCode::PROTOCOL),
+            ("text", frame(true, Opcode::Text, b"\xED\xA0\x80"), CloseCode::INVALID),
+            ("fragments", fragments.concat(), CloseCode::POLICY),
+            ("pings", frame(true, Opcode::Ping, b"").repeat(5_000), CloseCode::POLICY),
+        ];
+        for (what, bytes, code) in cases {
+            let before = plimsoll_runtime::budget().charged();
+            let mut client = open(running.address).await?;
+            assert_eq!(client.text().await?, "welcome");
+            let sender = bytes.clone();
+            // The end may come before all was sent.
+            let _gone = client.send(&sender).await;
+            let mut got = client.next().await?;
+            while matches!(got, Got::Pong(_)) {
+                got = client.next().await?;
+            }
+            assert_eq!(got, Got::Close(Some(code)), "{what}");
+            assert!(plimsoll_runtime::budget().charged() < before + (1 << 20), "{what}");
+            honest.send(&text(what)).await?;
+            assert_eq!(honest.text().await?, what);
+        }
+        drop(honest);
+        running.stop().await
+    });
+}
+
+#[test]
+fn a_server_that_stops_says_good_bye() {
+    on_each("stop", async || {
+        let hub = Hub::new(HubConfig::default()).expect("room");
+        let running = hub_server(&hub)?;
+        let mut socket = open(running.address).await?;
+        let mut listener = Listener::open(running.address).await?;
+        members(&hub, 2).await;
+        hub.publish(&Event::data("last")).expect("room");
+        let socket = spawn(async move {
+            let got = (socket.next().await?, socket.next().await?);
+            socket.send(&close(1_001)).await?;
+            Ok::<_, plimsoll_runtime::Error>((got, socket.next().await?))
+        })?;
+        let listener = spawn(async move {
+            let event = listener.next().await?;
+            let end = listener.next().await?;
+            Ok::<_, plimsoll_runtime::Error>((event, end, listener.ended))
+        })?;
+        sleep(Duration::from_millis(20)).await;
+        let counters = running.counters.clone();
+        running.stop().await?;
+        let ((text, close), end) = socket.await.expect("no panic")?;
+        assert_eq!((text, close), (Got::Text("last".into()), Got::Close(Some(CloseCode::GOING_AWAY))));
+        assert!(end.is_over(), "{end:?}");
+        assert_eq!(listener.await.expect("no panic")?, (Some("data: last\n\n".into()), None, true));
+        let totals = counters.totals();
+        assert_eq!((totals.parked, totals.active, hub.stats().members), (0, 0, 0));
+        Ok(())
+    });
+}
+
+/// A minute of silence: asked, and let go of. Streams of events get heartbeats.
+#[test]
+fn the_silent_are_asked_and_then_gone() {
+    in_simulation("keep-alive", async || {
+        let hub = Hub::new(HubConfig::default()).expect("room");
+        let running = hub_server(&hub)?;
+        let mut answers = open(running.address).await?;
+        let mut listener = Listener::open(running.address).await?;
+        for _ in 0..5 {
+            assert_eq!(answers.next().await?, Got::Ping(Vec::new()));
+            answers.send(&frame(true, Opcode::Pong, b"")).await?;
+        }
+        let mut silent = open(running.address).await?;
+        assert_eq!(
+            (silent.next().await?, silent.next().await?),
+            (Got::Ping(Vec::new()), Got::Close(Some(CloseCode::POLICY)))
+        );
+        // A message that never ends, though others are published meanwhile.
+        let mut slow = open_and_say(running.address, &frame(false, Opcode::Text, b"a")).await?;
+        members(&hub, 4).await;
+        let publisher = hub.clone();
+        let publishing = spawn(async move {
+            for _ in 0..40 {
+                sleep(Duration::from_secs(2)).await;
+                publisher.publish(&Event::data("x")).expect("room");
+            }
+        })?;
+        let mut got = slow.next().await?;
+        while got == Got::Ping(Vec::new()) || got == Got::Text("x".into()) {
+            got = slow.next().await?;
+        }
+        assert_eq!(got, Got::Close(Some(CloseCode::POLICY)));
+        publishing.await.expect("no panic");
+        assert_eq!(listener.next().await?.as_deref(), Some("data: x\n\n"), "still there");
+        drop((answers, silent, slow, listener));
+        members(&hub, 0).await;
+        running.stop().await
+    });
+}
+
+#[test]
+fn a_parked_member_is_a_place_in_a_table() {
+    on_each("parked", async || {
+        const MEMBERS: u64 = 256;
+        let hub = Hub::new(HubConfig::default()).expect("room");
+        let running = hub_server(&hub)?;
+        let mut clients = vec![open(running.address).await?];
+        members(&hub, 1).await;
+        let none = held_bytes();
+        for _ in 0..MEMBERS {
+            clients.push(open(running.address).await?);
+        }
+        members(&hub, MEMBERS as u32 + 1).await;
+        sleep(Duration::from_millis(20)).await;
+        let (fresh, fresh_leases) = (held_bytes(), held_but_pages());
+        let each = (fresh - none) / MEMBERS;
+        assert!(each < 384, "{each} bytes for a member of {MEMBER_BYTES} and for the client's stream");
+        // What was said and published leaves nothing behind.
+        for client in &mut clients {
+            client.send(&[frame(true, Opcode::Text, &[b'x'; 3_000]), frame(true, Opcode::Ping, b"p")].concat()).await?;
+            assert_eq!(client.next().await?, Got::Pong(b"p".to_vec()));
+        }
+        hub.publish(&Event::data(&"y".repeat(5_000))).expect("room");
+        for client in &mut clients {
+            assert_eq!(client.text().await?.len(), 5_000);
+        }
+        sleep(Duration::from_millis(20)).await;
+        assert_eq!(held_but_pages(), fresh_leases, "no buffer is left, however small");
+        // Tables keep their pages: that of operations was as long as all members' sends at once, and those of waiters and of timers may each have begun a
+        // page.
+        let sends = ((MEMBERS + 1) * OPERATION_BYTES as u64).next_multiple_of(PAGE_BYTES);
+        let held = held_bytes();
+        assert!(held <= fresh + sends + 2 * PAGE_BYTES, "{held} bytes, {fresh} before, {sends} for sends");
+        println!("{each} bytes for a member, its operation and its client; {MEMBER_BYTES} are the member's");
+        drop(clients);
+        members(&hub, 0).await;
+        running.stop().await
+    });
+}
+
+/// While all of its sends are on their way, a message is in memory once.
+#[test]
+fn a_message_is_in_memory_once() {
+    on_each("one copy", async || {
+        const MEMBERS: u32 = 64;
+        let hub = Hub::new(HubConfig { message_bytes_max: 120_000, ..HubConfig::default() }).expect("room");
+        let running = hub_server(&hub)?;
+        let mut clients = Vec::new();
+        for _ in 0..MEMBERS {
+            clients.push(open(running.address).await?);
+        }
+        members(&hub, MEMBERS).await;
+        sleep(Duration::from_millis(20)).await;
+        plimsoll_runtime::pool().release_free(u64::MAX);
+        let before = plimsoll_runtime::budget().charged();
+        hub.publish(&Event::data(&"m".repeat(100_000))).expect("room");
+        let mut most = 0;
+        for _ in 0..50 {
+            most = most.max(plimsoll_runtime::budget().charged() - before);
+            sleep(Duration::from_millis(1)).await;
+        }
+        let (held, one) = (hub.stats(), 128 << 10);
+        // The operations in flight have pages of their own.
+        assert!(most >= one && most < one + 64 * 1_024, "{most} bytes for a message of 100,000 to {MEMBERS}: {held:?}");
+        assert!(held.held_messages <= 1);
+        for client in &mut clients {
+            assert_eq!(client.text().await?.len(), 100_000);
+        }
+        drop(clients);
+        members(&hub, 0).await;
+        running.stop().await
+    });
+}
+
+#[test]
+fn a_full_hub_and_a_long_message_are_refused() {
+    on_each("limits", async || {
+        let socket = WebSocketConfig::default();
+        let config = HubConfig { members_max: 1, message_bytes_max: 10, websocket: socket, ..HubConfig::default() };
+        let hub = Hub::new(config).expect("room");
+        let running = hub_server(&hub)?;
+        let mut first = open(running.address).await?;
+        members(&hub, 1).await;
+        let second =
+            crate::rig::talk(running.address, &[b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"], None)
+                .await?;
+        assert!(second.starts_with("HTTP/1.1 503 "), "{second}");
+        assert!(hub.publish_binary(&[0; 11]).is_err() && hub.publish_binary(&[1; 10]).is_ok());
+        assert_eq!(first.next().await?, Got::Binary(vec![1; 10]));
+        let head =
+            crate::rig::talk(running.address, &[b"HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"], None)
+                .await?;
+        assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{head}");
+        for wrong in [
+            HubConfig { queue_messages_max: 0, ..config },
+            HubConfig { queue_bytes_max: 20, ..config },
+            HubConfig { message_bytes_max: 1 << 20, ..config },
+            HubConfig { members_max: 0, ..config },
+        ] {
+            assert!(Hub::new(wrong).is_err(), "{wrong:?}");
+        }
+        drop(first);
+        members(&hub, 0).await;
+        running.stop().await
+    });
+}

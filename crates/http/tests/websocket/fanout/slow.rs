@@ -1,0 +1,147 @@
+//! Members that do not read, and members that go away in the middle.
+
+use core::time::Duration;
+
+use plimsoll_http::codec::ws::CloseCode;
+use plimsoll_http::{Event, Hub, HubConfig, SlowConsumer};
+use plimsoll_runtime::{Result, sleep, spawn, yield_now};
+
+use super::client::open;
+use super::{hub_server, members};
+use crate::rig::on_each;
+use crate::rig::websocket::{Client, Got};
+
+/// Publishes numbers until one that does not read has missed some, and some more; another reads all the time. What both got in the end, and how many
+/// there were.
+async fn slow_and_fast(policy: SlowConsumer) -> Result<(Vec<u64>, Got, u64, Hub)> {
+    let config = HubConfig { slow: policy, queue_messages_max: 8, queue_bytes_max: 1 << 20, ..HubConfig::default() };
+    let hub = Hub::new(config).expect("room");
+    let running = hub_server(&hub)?;
+    let mut slow = open(running.address).await?;
+    let mut fast = open(running.address).await?;
+    members(&hub, 2).await;
+    let mut last = 0;
+    let mut more = 20;
+    while more > 0 {
+        let stats = hub.stats();
+        if stats.dropped_total + stats.closed_slow_total > 0 {
+            more -= 1;
+        }
+        last += 1;
+        // About 40 KB: what a socket takes is soon full.
+        hub.publish(&Event::data(&format!("{last:.<40000}"))).expect("room");
+        assert_eq!(fast.text().await?.trim_end_matches('.'), last.to_string(), "one that reads is not held up");
+        assert!(last < 10_000, "{:?}", hub.stats());
+    }
+    let held = hub.stats();
+    assert!(held.held_messages <= 9, "its queue and the one on its way: {held:?}");
+    let stopping = spawn(async move { numbers(&mut slow).await })?;
+    let behind = hub.clone();
+    // What waits for it arrives before the stop.
+    while behind.stats().held_messages > 0 {
+        sleep(Duration::from_millis(1)).await;
+    }
+    drop(fast);
+    running.stop().await?;
+    let (numbers, end) = stopping.await.expect("no panic")?;
+    Ok((numbers, end, last, hub))
+}
+
+/// All texts to the end, without what they are padded with.
+async fn numbers(member: &mut Client) -> Result<(Vec<u64>, Got)> {
+    let mut numbers = Vec::new();
+    loop {
+        match member.next().await? {
+            Got::Text(text) => numbers.push(text.trim_end_matches('.').parse().expect("a number")),
+            Got::Ping(_) => {}
+            end => return Ok((numbers, end)),
+        }
+    }
+}
+
+fn is_ascending(numbers: &[u64]) -> bool {
+    numbers.windows(2).all(|pair| pair[0] < pair[1])
+}
+
+#[test]
+fn the_newest_are_dropped() {
+    on_each("drop newest", async || {
+        let (numbers, end, last, hub) = slow_and_fast(SlowConsumer::DropNewest).await?;
+        let expected: Vec<u64> = (1..=numbers.len() as u64).collect();
+        assert_eq!(numbers, expected, "what it got has no gap, and ends early");
+        let dropped = hub.stats().dropped_total;
+        assert_eq!((numbers.len() as u64 + dropped, dropped > 20), (last, true));
+        assert!(matches!(end, Got::Close(_)), "{end:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn the_oldest_are_dropped() {
+    on_each("drop oldest", async || {
+        let (numbers, end, last, hub) = slow_and_fast(SlowConsumer::DropOldest).await?;
+        assert!(is_ascending(&numbers));
+        let tail = &numbers[numbers.len() - 8..];
+        assert_eq!(tail, (last - 7..=last).collect::<Vec<_>>(), "what waited was the newest");
+        assert_eq!(numbers.len() as u64 + hub.stats().dropped_total, last);
+        assert!(matches!(end, Got::Close(_)), "{end:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn the_slow_are_closed() {
+    on_each("close", async || {
+        let (numbers, end, last, hub) = slow_and_fast(SlowConsumer::Close).await?;
+        assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "without a gap, to the end");
+        assert!((numbers.len() as u64) < last);
+        // Told, when it reads in time.
+        assert!(end == Got::Close(Some(CloseCode::TRY_LATER)) || end.is_over(), "{end:?}");
+        assert_eq!(hub.stats().closed_slow_total, 1);
+        Ok(())
+    });
+}
+
+#[test]
+fn those_that_go_away_take_nothing_with_them() {
+    on_each("disconnects", async || {
+        let hub = Hub::new(HubConfig { queue_messages_max: 1_024, queue_bytes_max: 8 << 20, ..HubConfig::default() })
+            .expect("room");
+        let running = hub_server(&hub)?;
+        let mut staying = Vec::new();
+        let mut leaving = Vec::new();
+        for _ in 0..40 {
+            staying.push(open(running.address).await?);
+            leaving.push(open(running.address).await?);
+        }
+        members(&hub, 80).await;
+        let readers = staying.into_iter().map(|mut client| {
+            spawn(async move {
+                for at in 0..120_u64 {
+                    assert_eq!(client.text().await?.trim_end_matches('.'), at.to_string());
+                }
+                Ok::<_, plimsoll_runtime::Error>(client)
+            })
+        });
+        let readers: Vec<_> = readers.collect::<Result<_>>()?;
+        for at in 0..120_u64 {
+            hub.publish(&Event::data(&format!("{at:.<2000}"))).expect("room");
+            if at % 3 == 0 {
+                leaving.pop();
+                // In the middle of a round, and between two.
+                if at % 2 == 0 {
+                    sleep(Duration::from_micros(200)).await;
+                } else {
+                    yield_now().await;
+                }
+            }
+        }
+        for reader in readers {
+            reader.await.expect("it got all, in order")?;
+        }
+        drop(leaving);
+        members(&hub, 0).await;
+        assert_eq!((hub.stats().held_messages, hub.stats().dropped_total), (0, 0));
+        running.stop().await
+    });
+}

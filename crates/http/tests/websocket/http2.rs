@@ -1,0 +1,269 @@
+//! WebSockets on streams of HTTP/2 (RFC 8441), with a client of our own, on every driver.
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use plimsoll_http::codec::ws::{CloseCode, FrameHead, Opcode};
+use plimsoll_http::{Config, Error, OriginCheck, Request, Response, Shed, WebSocketConfig};
+use plimsoll_runtime::{Result, now, sleep};
+
+use crate::rig::frames::{Client, DATA, END_HEADERS, END_STREAM, HEADERS, WINDOW_UPDATE, block, frame, window_update};
+use crate::rig::memory::fill_but;
+use crate::rig::websocket::{Got, Inbox, KEY, close, decoder, text};
+use crate::rig::{in_simulation, on_each, serve};
+
+/// Echoes for pages of this host, see [`crate::rig::websocket::echo`].
+async fn echo(request: Request) -> Result<Response, Error> {
+    let config = WebSocketConfig { origin: OriginCheck::SameHost, ..WebSocketConfig::default() };
+    crate::rig::websocket::echo(&request, &config)
+}
+
+fn connect(stream: u32, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
+    let mut fields = vec![
+        (":method", "CONNECT"),
+        (":protocol", "websocket"),
+        (":scheme", "http"),
+        (":authority", "h"),
+        (":path", path),
+    ];
+    fields.extend(more);
+    frame(HEADERS, END_HEADERS, stream, &block(&fields))
+}
+
+const VERSION: (&str, &str) = ("sec-websocket-version", "13");
+
+/// A message, or what goes between two, in one frame.
+fn message(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
+    crate::rig::websocket::frame(true, opcode, payload)
+}
+
+/// The client's end of one stream.
+struct End {
+    client: Client,
+    stream: u32,
+    inbox: Inbox,
+    ended: bool,
+    /// Bytes that the server allows: on the stream and on the connection.
+    windows: [usize; 2],
+}
+
+impl End {
+    async fn open(address: core::net::SocketAddr, path: &str) -> Result<Self> {
+        let mut client = Client::connect(address, &[]).await?;
+        client.send(&connect(1, path, &[VERSION])).await?;
+        let head = client.next_of(HEADERS).await?;
+        assert_eq!((head.stream, head.has_status(200), head.ends_stream()), (1, true, false), "{head:?}");
+        let inbox = Inbox::new(decoder(), Vec::new());
+        Ok(Self { client, stream: 1, inbox, ended: false, windows: [16_384, 65_535] })
+    }
+
+    /// In frames of HTTP/2 of so many bytes.
+    async fn send(&mut self, bytes: &[u8], piece: usize) -> Result<()> {
+        for part in bytes.chunks(piece) {
+            while self.windows.into_iter().any(|window| window < part.len()) {
+                self.read().await?;
+            }
+            self.windows = self.windows.map(|window| window - part.len());
+            self.client.send(&frame(DATA, 0, self.stream, part)).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes one frame of HTTP/2.
+    async fn read(&mut self) -> Result<()> {
+        let frame = self.client.frame().await?.expect("the connection stays open");
+        match frame.kind {
+            DATA => {
+                assert_eq!(frame.stream, self.stream);
+                self.inbox.receive(&frame.payload);
+                self.ended = frame.ends_stream();
+                if !frame.payload.is_empty() {
+                    let by = frame.payload.len() as u32;
+                    self.client.send(&window_update(0, by)).await?;
+                    if !self.ended {
+                        self.client.send(&window_update(self.stream, by)).await?;
+                    }
+                }
+            }
+            WINDOW_UPDATE => {
+                self.windows[usize::from(frame.stream == 0)] += frame.increment() as usize;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Result<Got> {
+        loop {
+            if let Some(got) = self.inbox.next() {
+                return Ok(got);
+            }
+            if self.ended {
+                return Ok(Got::End);
+            }
+            self.read().await?;
+        }
+    }
+}
+
+#[test]
+fn messages_come_back_on_a_stream() {
+    on_each("echo on a stream", async || {
+        let running = serve(Config::default(), echo)?;
+        for path in ["/", "/called"] {
+            let mut end = End::open(running.address, path).await?;
+            for bytes in [0, 1, 125, 126, 4_000, 20_000, 66_000, 300_000] {
+                let content: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
+                let frames = message(Opcode::Binary, &content);
+                end.send(&frames, 5_000).await?;
+                assert_eq!(end.next().await?, Got::Binary(content), "{path}: {bytes} bytes");
+            }
+            // A byte at a time, with a ping, beside another request on the same connection.
+            let frames = [message(Opcode::Ping, b"there?"), text("hé")].concat();
+            end.send(&frames, 1).await?;
+            assert_eq!(end.next().await?, Got::Pong(b"there?".to_vec()));
+            assert_eq!(end.next().await?, Got::Text("hé".into()));
+            end.send(&close(4_000), 100).await?;
+            assert_eq!(end.next().await?, Got::Close(Some(CloseCode(4_000))));
+            assert_eq!(end.next().await?, Got::End);
+            end.client.send(&frame(DATA, END_STREAM, 1, b"")).await?;
+        }
+        assert_eq!(running.counters.totals().websockets_total, 2);
+        running.stop().await
+    });
+}
+
+#[test]
+fn what_breaks_the_protocol_is_told_its_code_and_the_rest_is_refused() {
+    on_each("refusals on a stream", async || {
+        let running = serve(Config::default(), echo)?;
+        for path in ["/", "/called"] {
+            for (bytes, code) in [
+                (vec![0x82, 1, b'x'], CloseCode::PROTOCOL),
+                (message(Opcode::Text, b"\xED\xA0\x80"), CloseCode::INVALID),
+                (
+                    FrameHead::message(Opcode::Binary, 1 << 40).masked(KEY).encode().as_bytes().to_vec(),
+                    CloseCode::TOO_LARGE,
+                ),
+            ] {
+                let mut end = End::open(running.address, path).await?;
+                end.send(&bytes, 100).await?;
+                assert_eq!(end.next().await?, Got::Close(Some(code)), "{path}");
+                assert_eq!(end.next().await?, Got::End, "{path}");
+            }
+        }
+        let mut client = Client::connect(running.address, &[]).await?;
+        let evil = ("origin", "http://evil.example");
+        type Case<'a> = (&'a [(&'a str, &'a str)], u16);
+        let cases: [Case<'_>; 3] = [(&[], 400), (&[("sec-websocket-version", "8")], 400), (&[VERSION, evil], 403)];
+        for (at, (fields, status)) in cases.into_iter().enumerate() {
+            client.send(&connect(2 * at as u32 + 1, "/", fields)).await?;
+            let head = client.next_of(HEADERS).await?;
+            assert!(head.has_status(status), "{head:?}");
+        }
+        drop(client);
+        running.stop().await
+    });
+}
+
+/// A silent peer is asked, and let go of; a server that stops says so.
+#[test]
+fn keep_alive_and_stop() {
+    in_simulation("keep-alive on a stream", async || {
+        let running = serve(Config::default(), echo)?;
+        for path in ["/", "/called"] {
+            let mut silent = End::open(running.address, path).await?;
+            assert_eq!(silent.next().await?, Got::Ping(Vec::new()));
+            silent.send(&message(Opcode::Pong, b""), 100).await?;
+            assert_eq!(silent.next().await?, Got::Ping(Vec::new()));
+            assert_eq!(silent.next().await?, Got::Close(Some(CloseCode::POLICY)));
+            assert_eq!(silent.next().await?, Got::End);
+        }
+        let mut end = End::open(running.address, "/").await?;
+        let told = plimsoll_runtime::spawn(async move {
+            let told = end.next().await?;
+            end.send(&close(1_001), 100).await?;
+            Ok::<_, plimsoll_runtime::Error>((told, end.next().await?))
+        })?;
+        running.stop().await?;
+        let told = told.await.expect("no panic")?;
+        assert_eq!(told, (Got::Close(Some(CloseCode::GOING_AWAY)), Got::End));
+        Ok(())
+    });
+}
+
+/// The time for a close is not the peer's to stretch: what it still says does not begin it anew.
+#[test]
+fn a_peer_that_goes_on_talking_does_not_put_off_the_close() {
+    in_simulation("a close that is not answered", async || {
+        let closed = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&closed);
+        let running = serve(Config::default(), move |request: Request| {
+            let closed = Arc::clone(&theirs);
+            async move {
+                request.upgrade_websocket(&WebSocketConfig::default(), |socket| async move {
+                    let _not_answered = socket.close(CloseCode(4_000), "").await;
+                    closed.store(true, Ordering::Relaxed);
+                })
+            }
+        })?;
+        let mut end = End::open(running.address, "/").await?;
+        assert_eq!(end.next().await?, Got::Close(Some(CloseCode(4_000))));
+        let start = now();
+        while !closed.load(Ordering::Relaxed) {
+            assert!(now().since(start) < 4 * WebSocketConfig::default().close_timeout, "it is put off for ever");
+            let _late = end.client.send(&frame(DATA, 0, 1, &message(Opcode::Binary, b"m"))).await;
+            sleep(Duration::from_secs(1)).await;
+        }
+        running.stop().await
+    });
+}
+
+const LONG: usize = 100_000;
+
+/// Sends a long message, for which there is room after so long; for a part of it, at once.
+async fn say_too_much(end: &mut End, time: Duration) -> Result<()> {
+    let held = fill_but(&[16 * 1_024; 7]);
+    let freed = plimsoll_runtime::spawn(async move {
+        sleep(time).await;
+        drop(held);
+    })?;
+    end.send(&message(Opcode::Binary, &[b'm'; LONG]), 2_000).await?;
+    freed.await.expect("no panic");
+    Ok(())
+}
+
+#[test]
+fn a_message_on_a_stream_waits_for_memory() {
+    in_simulation("a message on a stream at the line", async || {
+        let running = serve(Config::default(), echo)?;
+        for path in ["/", "/called"] {
+            let (mut end, start, time) = (End::open(running.address, path).await?, now(), Duration::from_secs(4));
+            say_too_much(&mut end, time).await?;
+            assert_eq!(end.next().await?, Got::Binary(vec![b'm'; LONG]), "{path}");
+            assert!(now().since(start) < time + Duration::from_secs(1), "{path}: it goes on when there is room");
+            // What comes then waits for nothing.
+            end.send(&message(Opcode::Binary, b"more"), 100).await?;
+            assert_eq!(end.next().await?, Got::Binary(b"more".to_vec()), "{path}");
+        }
+        assert_eq!(running.shed(), 0);
+        running.stop().await
+    });
+}
+
+#[test]
+fn a_message_on_a_stream_that_waits_for_too_long_ends_it_with_a_word() {
+    in_simulation("a message on a stream at the line, for too long", async || {
+        let config = Config { memory_timeout: Duration::from_secs(1), ..Config::default() };
+        let running = serve(config, echo)?;
+        for (path, ends) in [("/", 1), ("/called", 2)] {
+            let mut end = End::open(running.address, path).await?;
+            say_too_much(&mut end, Duration::from_secs(4)).await?;
+            assert_eq!(end.next().await?, Got::Close(Some(CloseCode::TRY_LATER)), "{path}");
+            assert_eq!(end.next().await?, Got::End, "{path}");
+            assert_eq!(running.counters.totals().shed_total[Shed::Body as usize], ends, "{path}: it is counted");
+        }
+        running.stop().await
+    });
+}

@@ -1,0 +1,13 @@
+//! WebSockets, event streams and hubs.
+
+#![forbid(unsafe_code)]
+
+mod fanout;
+mod http2;
+mod lasting;
+mod line;
+mod messages;
+#[path = "../rig/mod.rs"]
+mod rig;
+mod room;
+mod sse;
