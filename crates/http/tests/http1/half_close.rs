@@ -2,63 +2,13 @@
 
 use core::time::Duration;
 
-use plimsoll_http::{Body, Config, Error, HalfClose, Request, Response, StatusCode};
+use plimsoll_http::HalfClose;
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Result, now, sleep, timeout};
 
 use crate::rig::drops::Drops;
-use crate::rig::{Running, in_simulation, on_each, read, serve};
-
-static LARGE: [u8; 3_000_000] = [b'x'; 3_000_000];
-
-/// Large answers, and one that is begun and not gone on with.
-fn server(half_close: HalfClose, drops: &Drops) -> Result<Running> {
-    let drops = drops.clone();
-    let config = Config { half_close, ..Config::default() };
-    serve(config, move |mut req: Request| {
-        let guard = drops.guard();
-        async move {
-            let _guard = guard;
-            match req.path() {
-                "/whole" => Ok(Response::new(StatusCode::OK).body(Body::Static(&LARGE))),
-                "/length" | "/chunks" => {
-                    let length = (req.path() == "/length").then_some(LARGE.len() as u64);
-                    let mut out = req.respond(Response::new(StatusCode::OK), length)?;
-                    for piece in LARGE.chunks(60_000) {
-                        out.write_static(piece).await?;
-                    }
-                    out.finish().await
-                }
-                "/pauses" => {
-                    let mut out = req.respond(Response::new(StatusCode::OK), None)?;
-                    for piece in LARGE.chunks(300_000) {
-                        sleep(Duration::from_millis(2)).await;
-                        out.write_static(piece).await?;
-                    }
-                    out.finish().await
-                }
-                "/begun" => {
-                    let mut out = req.respond(Response::new(StatusCode::OK), None)?;
-                    out.write_static(b"begun").await?;
-                    sleep(Duration::from_secs(3_600)).await;
-                    out.finish().await
-                }
-                // Writes on and on, a little each time.
-                "/ticks" => {
-                    let mut out = req.respond(Response::new(StatusCode::OK), None)?;
-                    loop {
-                        out.write_static(b"tick").await?;
-                        sleep(Duration::from_millis(3)).await;
-                    }
-                }
-                _ => {
-                    sleep(Duration::from_secs(3_600)).await;
-                    Ok::<_, Error>(Response::text("late"))
-                }
-            }
-        }
-    })
-}
+use crate::rig::half_closed::{LARGE, server};
+use crate::rig::{Running, in_simulation, on_each, read};
 
 fn get(path: &str) -> Vec<u8> {
     format!("GET /{path} HTTP/1.1\r\nHost: h\r\n\r\n").into_bytes()

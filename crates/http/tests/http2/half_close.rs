@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use plimsoll_http::{Body, Config, Error, HalfClose, Request, Response, StatusCode};
+use plimsoll_http::HalfClose;
 use plimsoll_runtime::{Result, now, sleep};
 
 use crate::rig::drops::Drops;
@@ -11,83 +11,12 @@ use crate::rig::frames::{
     CANCEL, Client, DATA, END_HEADERS, Frame, HEADERS, INITIAL_WINDOW_SIZE, PREFACE, RST_STREAM, SETTINGS, block,
     frame, get, is_ended, request, window_update,
 };
+use crate::rig::half_closed::{LARGE, server};
 use crate::rig::memory::fill_but;
-use crate::rig::{Running, in_simulation, on_each, serve};
+use crate::rig::{Running, in_simulation, on_each};
 
-static LARGE: [u8; 1_000_000] = [b'x'; 1_000_000];
 /// What a connection and, if nothing else is said, its streams may send (RFC 9113 6.9.2).
 const WINDOW: usize = 65_535;
-
-async fn answer(mut req: Request, drops: Drops) -> core::result::Result<Response, Error> {
-    match req.path() {
-        "/whole" => Ok(Response::new(StatusCode::OK).body(Body::Static(&LARGE))),
-        "/length" | "/pauses" => {
-            let length = (req.path() == "/length").then_some(LARGE.len() as u64);
-            let mut out = req.respond(Response::new(StatusCode::OK), length)?;
-            for piece in LARGE.chunks(60_000) {
-                if length.is_none() {
-                    sleep(Duration::from_millis(2)).await;
-                }
-                out.write_static(piece).await?;
-            }
-            out.finish().await
-        }
-        "/begun" => {
-            let mut out = req.respond(Response::new(StatusCode::OK), None)?;
-            out.write_static(b"begun").await?;
-            sleep(Duration::from_secs(3_600)).await;
-            out.finish().await
-        }
-        "/later" => {
-            let mut out = req.respond(Response::new(StatusCode::OK), None)?;
-            out.write_static(b"begun").await?;
-            sleep(Duration::from_secs(1)).await;
-            out.write_static(&LARGE).await?;
-            out.finish().await
-        }
-        // Writes on and on, a little each time.
-        "/ticks" => {
-            let mut out = req.respond(Response::new(StatusCode::OK), None)?;
-            loop {
-                out.write_static(b"tick").await?;
-                sleep(Duration::from_millis(3)).await;
-            }
-        }
-        "/soon" => {
-            sleep(Duration::from_millis(50)).await;
-            Ok(Response::text("soon"))
-        }
-        "/body" => match req.collect().await {
-            Ok(_) => Ok(Response::text("all of it")),
-            Err(error) => {
-                assert!(matches!(error, Error::Gone), "{error}");
-                Ok(Response::new(StatusCode::BAD_REQUEST).body("a part of it"))
-            }
-        },
-        "/tunnel" => req.accept_tunnel(Response::new(StatusCode::OK), |mut tunnel| async move {
-            let _guard = drops.guard();
-            while let Ok(Some(_)) = tunnel.recv().await {}
-            assert!(matches!(tunnel.recv().await, Err(Error::Gone)));
-            assert!(matches!(tunnel.send_static(b"more").await, Err(Error::Gone)));
-        }),
-        _ => {
-            sleep(Duration::from_secs(3_600)).await;
-            Ok::<_, Error>(Response::text("late"))
-        }
-    }
-}
-
-fn server(half_close: HalfClose, drops: &Drops) -> Result<Running> {
-    let drops = drops.clone();
-    let config = Config { half_close, ..Config::default() };
-    serve(config, move |req: Request| {
-        let (guard, drops) = (drops.guard(), drops.clone());
-        async move {
-            let _guard = guard;
-            answer(req, drops).await
-        }
-    })
-}
 
 /// SETTINGS that give streams such a window.
 fn windows(bytes: u32) -> Vec<u8> {

@@ -5,6 +5,7 @@
 
 pub(crate) mod drops;
 pub(crate) mod frames;
+pub(crate) mod half_closed;
 pub(crate) mod honest;
 pub(crate) mod memory;
 pub(crate) mod threads;
