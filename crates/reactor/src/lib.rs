@@ -14,6 +14,8 @@ compile_error!("plimsoll-reactor runs on Linux only: io_uring and epoll are its 
 
 mod backend;
 mod blocking;
+mod choice;
+mod config;
 mod descriptors;
 mod doorbell;
 mod driver;
@@ -23,6 +25,7 @@ mod mio;
 mod net;
 pub mod op;
 mod page;
+mod probe;
 mod received;
 mod select;
 mod shared;
@@ -36,15 +39,17 @@ mod uring;
 pub use crate::mio::READINESS_BYTES;
 pub use crate::uring::WATCH_BYTES;
 pub use blocking::{Blocking, BlockingConfig};
+pub use choice::{DriverChoice, DriverKind, ReceiveMode, Selected};
+pub use config::DriverConfig;
 pub use doorbell::Doorbell;
-pub use driver::{Counters, Driver, DriverConfig, ShutdownReport};
+pub use driver::{Counters, Driver, ShutdownReport};
 pub use error::Error;
 pub use fd::{Fd, FdRef};
 pub use net::{ListenOptions, SocketKind, SocketOption};
 pub use op::{Completion, Errno, Interest, Op, Payload, SendBytes, Shutdown, Token};
 pub use page::PoolPage;
 pub use received::Received;
-pub use select::{DriverChoice, DriverKind, ReceiveMode, Selected, select};
+pub use select::select;
 pub use shared::SharedBytes;
 pub use slots::OPERATION_BYTES;
 pub use time::{Instant, Wait};
@@ -54,6 +59,3 @@ pub const RECEIVE_BYTES_MAX: usize = 16 * 1024;
 
 /// Leases that one [`Driver::receive_now`] fills at most.
 pub const RECEIVE_LEASES_MAX: usize = sys::SCATTERED_MAX;
-
-/// Bytes of one small receive buffer.
-pub(crate) const RECEIVE_BUFFER_BYTES: usize = 64 * 1024;

@@ -15,7 +15,8 @@ use std::rc::Rc;
 
 use plimsoll_pool::{Kind, Lease, OverBudget, Pool};
 
-use crate::RECEIVE_BUFFER_BYTES;
+/// Bytes of one small receive buffer.
+pub(crate) const RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
 
 /// The driver's receive buffers, each of [`RECEIVE_BUFFER_BYTES`], with a count of the ranges lent from each.
 pub(crate) struct Shelf {

@@ -4,6 +4,7 @@
 //! Everything here belongs to one thread; what other threads may touch is in its [`Inbox`].
 #![forbid(unsafe_code)]
 
+use core::any::Any;
 use core::cell::{Cell, RefCell};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
@@ -17,8 +18,7 @@ use plimsoll_slab::{CHUNK_BYTES, Key, Slab};
 
 use crate::gauges::Gauges;
 use crate::inbox::{Inbox, JobEntry};
-use crate::io::Relays;
-use crate::net::stream::Socket;
+use crate::net::socket::Socket;
 use crate::net::table::Events;
 use crate::release::{Release, sooner};
 use crate::shared::Shared;
@@ -68,8 +68,8 @@ pub(crate) struct Worker {
     has_events: Cell<bool>,
     /// Up to the highest one in use: a turn asks all of them several times.
     tables: RefCell<Vec<Option<Rc<Events>>>>,
-    /// The relays of this worker, while their task lives.
-    pub(crate) relays: RefCell<Weak<Relays>>,
+    /// The relays of this worker, while their task lives: the room above knows their type.
+    pub(crate) relays: RefCell<Weak<dyn Any>>,
     stop_wakers: RefCell<Slab<Waker, PoolPage>>,
     stop_seen: Cell<bool>,
     /// Where this worker is told of signals, if it is to act upon them.
@@ -120,7 +120,7 @@ impl Worker {
             sockets: RefCell::new(Slab::new(SOCKET_CHUNKS_MAX)),
             has_events: Cell::new(false),
             tables: RefCell::default(),
-            relays: RefCell::default(),
+            relays: RefCell::new(Weak::<()>::new()),
             stop_wakers: RefCell::new(Slab::new(STOP_CHUNKS_MAX)),
             stop_seen: Cell::new(false),
             signal_place: Cell::new(None),

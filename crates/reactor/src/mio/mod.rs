@@ -49,11 +49,9 @@ use plimsoll_slab::Key;
 
 use crate::fd::Number;
 use crate::op::{Errno, Op};
-use crate::received::Shelf;
+use crate::received::{RECEIVE_BUFFER_BYTES, Shelf};
 use crate::slots::{Raw, Slot, Slots};
-use crate::{
-    Blocking, Doorbell, DriverConfig, Error, Instant, RECEIVE_BUFFER_BYTES, RECEIVE_BYTES_MAX, Received, Wait, sys,
-};
+use crate::{Blocking, Doorbell, DriverConfig, Error, Instant, RECEIVE_BYTES_MAX, Received, Wait, sys};
 
 use files::Files;
 use watch::{Direction, Watch};

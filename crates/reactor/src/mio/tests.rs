@@ -285,10 +285,10 @@ fn receives_stop_when_the_scratch_buffer_is_lent() {
             held.push((number, bytes_of(completion)));
         }
         let lent: usize = held.iter().map(|(_, received)| received.len()).sum();
-        assert!(lent <= crate::RECEIVE_BUFFER_BYTES);
+        assert!(lent <= crate::received::RECEIVE_BUFFER_BYTES);
         if order.len() < CONNECTIONS && lent > 0 {
             assert!(
-                lent + super::SCRATCH_BYTES_MIN > crate::RECEIVE_BUFFER_BYTES || held.len() < CONNECTIONS,
+                lent + super::SCRATCH_BYTES_MIN > crate::received::RECEIVE_BUFFER_BYTES || held.len() < CONNECTIONS,
                 "it is not stopped early"
             );
             assert!(bench.driver.reap().is_none(), "while they are held, none is given");

@@ -11,10 +11,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::census::OpKind;
+use super::config::{NodeId, Step};
 use super::faults::Fault;
 use super::kernel::Kernel;
 use super::trace::Entry;
-use super::{NodeId, Step};
 use crate::{Doorbell, Errno, Instant, Wait};
 
 /// What the kernel knows of a driver.

@@ -9,11 +9,11 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use super::config::nanos;
 use super::descriptors::Object;
 use super::events::Event;
 use super::faults::Fault;
 use super::kernel::Kernel;
-use super::nanos;
 use super::network::{Conn, Holder};
 use super::sockets::SocketState;
 use crate::fd::Number;

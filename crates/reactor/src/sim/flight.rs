@@ -12,8 +12,8 @@ use core::net::SocketAddr;
 
 use plimsoll_slab::Key;
 
-use super::NodeId;
 use super::census::OpKind;
+use super::config::NodeId;
 use super::events::EventKey;
 use super::files::OpenFile;
 use crate::fd::Number;

@@ -1,5 +1,7 @@
 //! The simulated kernel: the life of operations in it, and what its events do.
 //!
+//! It is one state machine. Its parts, by what they are about, are in the files beside this one and act on each other through it.
+//!
 //! **Absence**: nothing in here reads a clock, starts a thread, or iterates over anything whose order is not a function of the seed and
 //! the calls made. A change of state never tries waiting operations on the spot: it schedules [`Event::Progress`], so that no
 //! operation is tried while another one is.
@@ -11,6 +13,7 @@ use plimsoll_slab::Key;
 
 use super::census::{Census, OpKind};
 use super::clock::Nodes;
+use super::config::{NodeId, SimConfig, nanos};
 use super::descriptors::{Descriptors, Object};
 use super::events::{Event, Events};
 use super::faults::Fault;
@@ -19,7 +22,6 @@ use super::flight::{FileCall, Flight, Outcome, Pause, Stage, Verb, Wish, Worker}
 use super::network::Network;
 use super::rng::Rng;
 use super::trace::{Entry, Trace, bytes_hash};
-use super::{NodeId, SimConfig, nanos};
 use crate::fd::Number;
 use crate::{Errno, Instant, Op};
 

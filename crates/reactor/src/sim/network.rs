@@ -8,10 +8,10 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::config::nanos;
 use super::events::{Event, EventKey};
 use super::faults::Fault;
 use super::kernel::Kernel;
-use super::nanos;
 use super::pipe::{Departure, Pipe, Tail};
 use super::trace::Entry;
 use crate::Errno;

@@ -12,9 +12,9 @@ use super::{NodeId, World};
 use crate::fd::Number;
 use crate::net::{ListenOptions, SocketKind, SocketOption};
 use crate::op::{Errno, Op, Shutdown};
-use crate::received::{Received, Shelf};
+use crate::received::{RECEIVE_BUFFER_BYTES, Received, Shelf};
 use crate::slots::{Raw, SlotState, Slots};
-use crate::{Doorbell, Error, Instant, RECEIVE_BUFFER_BYTES, Wait};
+use crate::{Doorbell, Error, Instant, Wait};
 
 /// A driver's place in a world.
 ///

@@ -6,11 +6,11 @@ use core::time::Duration;
 
 use plimsoll_pool::Lease;
 
+use super::config::nanos;
 use super::descriptors::Object;
 use super::faults::Fault;
 use super::flight::{Dial, Flight, Outcome, Pause, Verb};
 use super::kernel::Kernel;
-use super::nanos;
 use super::network::{End, Life, PATIENCE_NS, Receiving};
 use super::pipe::{Pipe, Tail};
 use super::trace::{Entry, bytes_hash};

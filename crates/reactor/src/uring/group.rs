@@ -31,8 +31,8 @@ use io_uring::{cqueue, types};
 use plimsoll_pool::{Kind, Lease, Pool};
 
 use super::ring::Ring;
-use crate::received::Shelf;
-use crate::{Error, RECEIVE_BUFFER_BYTES, RECEIVE_BYTES_MAX, Received};
+use crate::received::{RECEIVE_BUFFER_BYTES, Shelf};
+use crate::{Error, RECEIVE_BYTES_MAX, Received};
 
 /// How receives share buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

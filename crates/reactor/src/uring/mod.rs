@@ -17,7 +17,6 @@
 //! | `receive.rs`, `group.rs` | receive buffers |
 //! | `watch.rs` | descriptors that the kernel watches for receives |
 //! | `queue.rs` | lists through the operation slots |
-//! | `probe.rs` | whether all this works here |
 //!
 //! # Where an operation is
 //!
@@ -40,7 +39,6 @@ mod complete;
 mod entry;
 mod group;
 mod late;
-mod probe;
 mod queue;
 mod receive;
 mod ring;
@@ -68,7 +66,7 @@ use receive::Receiver;
 use ring::{Patience, RETRY_DELAY, Ring, Submitted};
 use watch::{Begin, Watches};
 
-pub(crate) use probe::probe;
+pub(crate) use ring::kernel_release;
 
 /// Bytes that this driver keeps of a descriptor with operations, beside those in flight.
 pub const WATCH_BYTES: usize = watch::WATCH_BYTES;

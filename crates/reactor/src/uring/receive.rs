@@ -10,8 +10,8 @@ use plimsoll_pool::Pool;
 use super::group::{Group, Sharing, Span, Verdict};
 use super::ring::Ring;
 use crate::fd::Number;
-use crate::received::Shelf;
-use crate::{Errno, Error, RECEIVE_BUFFER_BYTES, RECEIVE_BYTES_MAX, ReceiveMode, Received, sys};
+use crate::received::{RECEIVE_BUFFER_BYTES, Shelf};
+use crate::{Errno, Error, RECEIVE_BYTES_MAX, ReceiveMode, Received, sys};
 
 /// How this driver receives.
 pub(super) enum Receiver {

@@ -23,7 +23,7 @@ use io_uring::{Builder, EnterFlags, IoUring, cqueue, squeue, types};
 use plimsoll_pool::{Budget, Charge, Kind};
 
 use super::entry::Entry;
-use crate::driver::ENTRIES_MAX;
+use crate::config::ENTRIES_MAX;
 use crate::{Errno, Error, sys};
 
 /// One io_uring instance. Stays on the thread that made it.
@@ -349,7 +349,7 @@ impl Patience {
 }
 
 /// Major and minor number of the running kernel; zeros if it does not say.
-pub(super) fn kernel_release() -> (u32, u32) {
+pub(crate) fn kernel_release() -> (u32, u32) {
     parse_release(&sys::kernel_release())
 }
 

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use plimsoll_pool::{Budget, Kind, Lease, MemoryLimit, Pool, PoolConfig};
 
 use super::*;
+use crate::probe::{self, probe};
 use crate::{
     Blocking, BlockingConfig, Completion, Driver, DriverKind, Interest, Payload, Selected, SendBytes, Shutdown, Token,
 };

@@ -8,4 +8,3 @@ mod relay;
 mod relays;
 
 pub use relay::{RELAY_BYTES, Relay, RelayEnd, Relayed, drain_relays, open_relays, relay};
-pub(crate) use relays::Relays;

@@ -13,6 +13,7 @@
 //! its own, of the size that [`AdaptiveSize`] wishes, and gives it back if nothing comes for [`BULK_IDLE_MS`].
 #![forbid(unsafe_code)]
 
+use core::any::Any;
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
 use core::task::{Context, Poll, Waker};
@@ -96,8 +97,7 @@ impl Relays {
     /// This worker's; made, with their task, when they are first asked for.
     pub(super) fn current() -> Result<Rc<Self>> {
         let worker = Worker::current();
-        let known = worker.relays.borrow().upgrade();
-        if let Some(relays) = known {
+        if let Some(relays) = Self::of(&worker) {
             return Ok(relays);
         }
         let relays = Rc::new(Self {
@@ -109,13 +109,19 @@ impl Relays {
         });
         let task = Rc::clone(&relays);
         let _detached = spawn(async move { task.run().await })?;
-        worker.relays.replace(Rc::downgrade(&relays));
+        let known: Rc<dyn Any> = Rc::clone(&relays) as _;
+        worker.relays.replace(Rc::downgrade(&known));
         Ok(relays)
     }
 
     /// This worker's, if there were any.
     pub(super) fn existing() -> Option<Rc<Self>> {
-        Worker::current().relays.borrow().upgrade()
+        Self::of(&Worker::current())
+    }
+
+    fn of(worker: &Worker) -> Option<Rc<Self>> {
+        let known = worker.relays.borrow().upgrade()?;
+        known.downcast().ok()
     }
 
     pub(super) fn open(&self) -> usize {

@@ -13,6 +13,7 @@
 
 mod kernel;
 mod listener;
+pub(crate) mod socket;
 pub(crate) mod stream;
 pub(crate) mod table;
 

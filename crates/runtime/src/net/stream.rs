@@ -15,6 +15,7 @@ use plimsoll_reactor::{
 use plimsoll_slab::{CHUNK_BYTES, Key};
 
 use super::kernel;
+use super::socket::{Receiving, Sending, Socket};
 use crate::operation::Operation;
 use crate::worker::Worker;
 use crate::{Error, Result};
@@ -24,51 +25,6 @@ const BULK_BYTES: usize = 64 * 1024;
 
 /// Streams of a worker at most that keep a buffer of io_uring's, of four, because there was no room under the line for a copy.
 const HELD_MAX: usize = 2;
-
-/// What the worker keeps of a stream. One entry for both halves.
-pub(crate) struct Socket {
-    fd: Fd,
-    receiving: Receiving,
-    /// Bytes received that a smaller read left over.
-    rest: Option<Lease>,
-    sending: Sending,
-    /// The last receive filled what it had.
-    bulk: bool,
-    halves: u8,
-}
-
-/// The receive of a stream. It belongs to the stream, not to the future that waits for it.
-enum Receiving {
-    Idle,
-    /// In flight, or answered and not yet taken.
-    Armed {
-        waiter: Key,
-        op: Key,
-    },
-    /// Received, but there was no room under the line to copy it to.
-    Held(Received),
-    /// Received, but dropped, because there was no room and too many buffers were held, or a receive waited for one that nobody looked at: there is
-    /// a hole in the stream.
-    Lost,
-    /// The peer has sent all it will send.
-    Ended,
-}
-
-impl Receiving {
-    fn waiter(&self) -> Option<Key> {
-        match self {
-            Self::Armed { waiter, .. } => Some(*waiter),
-            Self::Idle | Self::Held(_) | Self::Lost | Self::Ended => None,
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Sending {
-    Ready,
-    /// A send is in flight, or was dropped midway.
-    Interrupted,
-}
 
 /// A connection without its stream.
 pub(super) struct Parts {

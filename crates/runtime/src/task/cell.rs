@@ -19,7 +19,7 @@
 //!
 //! Who keeps a cell: on the worker's thread [`Task`] handles, counted in a plain cell ("holds": the lists, the [`Join`], a poll that is
 //! going on); on any thread wakers, counted in a [`Count`]. When the last hold goes, the count is merged, and the last waker gives the
-//! memory back, wherever it is dropped.
+//! memory back, wherever it is dropped. These, the lists and the cell are one idea in five files that import each other.
 //!
 //! # How is this safe?
 //!

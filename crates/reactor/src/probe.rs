@@ -6,8 +6,8 @@ use core::time::Duration;
 
 use plimsoll_pool::{Budget, Kind, MemoryLimit, Pool, PoolConfig};
 
-use super::ring::kernel_release;
 use crate::fd::Number;
+use crate::uring::kernel_release;
 use crate::{
     Blocking, BlockingConfig, Driver, DriverConfig, DriverKind, Errno, Error, Fd, Instant, ListenOptions, Op, Payload,
     ReceiveMode, Selected, SendBytes, SocketKind, Token, Wait, sys,
@@ -42,7 +42,7 @@ pub(crate) fn probe() -> Result<ReceiveMode, Failure> {
 }
 
 /// Runs a driver through the life of two connections.
-pub(super) fn attempt(mode: ReceiveMode) -> Result<(), Failure> {
+pub(crate) fn attempt(mode: ReceiveMode) -> Result<(), Failure> {
     let budget = Budget::new(MemoryLimit::mib(BUDGET_MIB));
     let pool = Pool::new(&budget, PoolConfig::default()).map_err(|_| ("pool", Errno(libc::ENOMEM)))?;
     let blocking = Blocking::new(BlockingConfig::default(), &budget);
