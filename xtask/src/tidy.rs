@@ -4,6 +4,7 @@
 //! tests show it a bad source, which it must find, and a good one, at which it must be silent.
 
 mod config;
+mod imports;
 mod lexer;
 mod manifest;
 mod rules;

@@ -2,6 +2,7 @@
 
 mod assertions;
 mod calls;
+mod circles;
 mod conditions;
 mod layout;
 mod manifests;
@@ -17,7 +18,7 @@ use super::{Finding, Verdict};
 type Rule = fn(&Workspace) -> Verdict;
 
 /// The name of each rule, and the rule.
-pub(super) const ALL: [(&str, Rule); 19] = [
+pub(super) const ALL: [(&str, Rule); 20] = [
     ("file-lines", size::files),
     ("function-lines", size::functions),
     ("unsafe-listed", unsafety::listed),
@@ -27,6 +28,7 @@ pub(super) const ALL: [(&str, Rule); 19] = [
     ("cfg-target-os", conditions::target_os),
     ("one-sys", conditions::one_sys),
     ("dependency-direction", manifests::direction),
+    ("import-circles", circles::circles_of_imports),
     ("manifest-inherits", manifests::inherits),
     ("assertions", assertions::density),
     ("dead-files", layout::dead_files),

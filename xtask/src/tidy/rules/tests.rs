@@ -363,3 +363,23 @@ fn every_rule_has_a_name_of_its_own() {
     let names: std::collections::BTreeSet<_> = ALL.iter().map(|(name, _)| *name).collect();
     assert_eq!(names.len(), ALL.len());
 }
+
+#[test]
+fn large_circles_of_imports_are_found() {
+    let crate_of = |count: usize| {
+        let names: Vec<String> = (0..count).map(|number| format!("m{number}")).collect();
+        let library: String = names.iter().map(|name| format!("mod {name};\n")).collect();
+        let next = |number: usize| format!("//! Doc.\nuse crate::m{}::T;\npub struct T;\n", (number + 1) % count);
+        let files = (0..count).map(|number| (format!("crates/slab/src/m{number}.rs"), next(number)));
+        let mut texts: Vec<(String, String)> = files.collect();
+        texts.push(("crates/slab/Cargo.toml".to_owned(), MANIFEST.to_owned()));
+        texts.push(("crates/slab/src/lib.rs".to_owned(), format!("//! Doc.\n{library}")));
+        texts
+    };
+    let findings = |count| {
+        let texts: Vec<(String, String)> = crate_of(count);
+        findings("import-circles", &texts.iter().map(|(path, text)| (&**path, &**text)).collect::<Vec<_>>())
+    };
+    silent(&findings(config::CIRCLE_FILES_MAX));
+    one(&findings(config::CIRCLE_FILES_MAX + 1), "crates/slab/src/m0.rs:0", "4 files import each other");
+}
