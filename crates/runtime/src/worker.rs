@@ -77,12 +77,20 @@ pub(crate) struct Worker {
     fds_opened: Cell<u64>,
     /// Accepting that paused for want of descriptors goes on when this moves.
     fds_closed: Cell<u64>,
-    timer_refused: Cell<bool>,
-    /// Its ready tasks wait for the time at which they ask for a timer again.
-    retries_timer: Cell<bool>,
+    refused_timer: Cell<RefusedTimer>,
     release: Release,
     inbox: Arc<Inbox>,
     stall: StallDetector,
+}
+
+/// Whether a sleep had no room for its timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RefusedTimer {
+    None,
+    /// In this turn.
+    Refused,
+    /// In the last one, whose wait ends when it asks again.
+    Retried,
 }
 
 impl Worker {
@@ -126,8 +134,7 @@ impl Worker {
             signal_place: Cell::new(None),
             fds_opened: Cell::new(0),
             fds_closed: Cell::new(0),
-            timer_refused: Cell::new(false),
-            retries_timer: Cell::new(false),
+            refused_timer: Cell::new(RefusedTimer::None),
             release: Release::new(shared.decay),
             inbox,
         }))
@@ -217,26 +224,27 @@ impl Worker {
 
     /// A sleep had no room for its timer: it asks again after at most a millisecond.
     pub(crate) fn timer_refused(&self) {
-        self.timer_refused.set(true);
+        self.refused_timer.set(RefusedTimer::Refused);
     }
 
     pub(crate) fn is_timer_refused(&self) -> bool {
-        self.timer_refused.get()
+        self.refused_timer.get() == RefusedTimer::Refused
     }
 
     /// Whether it has ready tasks that do not wait for the time at which they ask for a timer again.
     pub(crate) fn has_tasks_to_run(&self) -> bool {
-        self.tasks.has_ready() && !self.retries_timer.get()
+        self.tasks.has_ready() && self.refused_timer.get() != RefusedTimer::Retried
     }
 
     /// How long this turn may wait.
     pub(crate) fn wait(&self) -> Wait {
-        self.retries_timer.set(self.timer_refused.get());
-        if self.timer_refused.replace(false) {
+        if self.is_timer_refused() {
+            self.refused_timer.set(RefusedTimer::Retried);
             let retry = self.now() + REFUSED_TIMER_RETRY;
             let deadline = self.next_deadline();
             return Wait::Until(deadline.map_or(retry, |deadline| deadline.min(retry)));
         }
+        self.refused_timer.set(RefusedTimer::None);
         let busy = self.tasks.has_ready() || self.inbox.is_pending();
         if busy || !self.tasks.prepare_sleep() {
             return Wait::No;
