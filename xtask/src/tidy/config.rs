@@ -69,6 +69,20 @@ pub(super) const CIRCLES_LEFT: [(&str, usize); 5] = [
     ("crates/runtime", 5),
 ];
 
+/// Fields of a struct that are true or false.
+pub(super) const FLAGS_MAX: usize = 2;
+/// How the names of structs end that may have more: settings are independent of each other.
+pub(super) const FLAGS_OF: [&str; 3] = ["Config", "Options", "Limits"];
+/// Structs that have more still: file, name and how many.
+pub(super) const FLAGS_LEFT: [(&str, &str, usize); 6] = [
+    ("crates/http/src/connection.rs", "Active", 5),
+    ("crates/http/src/core.rs", "Core", 5),
+    ("crates/http/src/h2/mod.rs", "Http2", 4),
+    ("crates/http/src/h2/mod.rs", "Hunger", 3),
+    ("crates/http/src/h2/mod.rs", "Untold", 5),
+    ("crates/http/src/h2/streams.rs", "Exchange", 6),
+];
+
 /// What a published package takes from the workspace.
 pub(super) const INHERITED: [&str; 5] = ["version", "edition", "rust-version", "license", "repository"];
 /// What a package takes from the workspace that is not published.

@@ -4,6 +4,7 @@ mod assertions;
 mod calls;
 mod circles;
 mod conditions;
+mod flags;
 mod layout;
 mod manifests;
 mod naming;
@@ -18,7 +19,7 @@ use super::{Finding, Verdict};
 type Rule = fn(&Workspace) -> Verdict;
 
 /// The name of each rule, and the rule.
-pub(super) const ALL: [(&str, Rule); 20] = [
+pub(super) const ALL: [(&str, Rule); 21] = [
     ("file-lines", size::files),
     ("function-lines", size::functions),
     ("unsafe-listed", unsafety::listed),
@@ -28,6 +29,7 @@ pub(super) const ALL: [(&str, Rule); 20] = [
     ("cfg-target-os", conditions::target_os),
     ("one-sys", conditions::one_sys),
     ("dependency-direction", manifests::direction),
+    ("flags", flags::few),
     ("import-circles", circles::circles_of_imports),
     ("manifest-inherits", manifests::inherits),
     ("assertions", assertions::density),

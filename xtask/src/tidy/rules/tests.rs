@@ -383,3 +383,19 @@ fn large_circles_of_imports_are_found() {
     silent(&findings(config::CIRCLE_FILES_MAX));
     one(&findings(config::CIRCLE_FILES_MAX + 1), "crates/slab/src/m0.rs:0", "4 files import each other");
 }
+
+#[test]
+fn structs_of_many_flags_are_found() {
+    let of = |name: &str, fields: &str| in_slab("flags", &format!("//! Doc.\nstruct {name}<T: Copy> {{ {fields} }}\n"));
+    silent(&of("A", "a: bool, b: Cell<bool>, c: u8, d: Option<bool>, e: fn(bool) -> bool"));
+    one(
+        &of("A", "a: bool, /** d */ pub(crate) b: Cell<bool>, c: Option<()>"),
+        "crates/slab/src/lib.rs:2",
+        "A has 3 flags",
+    );
+    silent(&of("AConfig", "a: bool, b: bool, c: bool"));
+    silent(&in_slab(
+        "flags",
+        "//! Doc.\n#[cfg(test)]\nstruct A { a: bool, b: bool, c: bool }\nstruct B(bool, bool, bool);\n",
+    ));
+}
