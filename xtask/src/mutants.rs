@@ -54,9 +54,11 @@ fn mutants(package: &str, files: &[&str], shard: Option<&str>) -> Command {
     files.iter().for_each(|file| _ = command.args(["--file", file]));
     // A part is then a sample of all files.
     shard.into_iter().for_each(|shard| _ = command.args(["--shard", shard, "--sharding", "round-robin"]));
-    // Without the examples of the documentation and the longest test, and with fewer cases of each. It is enough that one test fails: the
-    // others need not run, nor need the case be made small or kept, and nobody reads a backtrace.
-    command.args(["--", "--lib", "--", "--skip", "ten_thousand_clients", "-Zunstable-options", "--fail-fast"]);
+    // Without the examples of the documentation, the tests in files of their own, which are not built either, and the longest test, and with
+    // fewer cases of each. It is enough that one test fails: the others need not run, nor need the case be made small or kept, and nobody
+    // reads a backtrace.
+    command.arg("--cargo-arg=--lib");
+    command.args(["--", "--", "--skip", "ten_thousand_clients", "-Zunstable-options", "--fail-fast"]);
     command.env("PROPTEST_CASES", "64").env("PLIMSOLL_SCHEDULES", "200");
     command.env("PROPTEST_MAX_SHRINK_ITERS", "0").env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
     command.env("RUST_BACKTRACE", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");

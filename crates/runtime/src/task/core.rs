@@ -100,3 +100,6 @@ fn claim_thread() -> u64 {
         thread.get()
     })
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -109,3 +109,6 @@ fn is_none(link: &Cell<Option<Task>>) -> bool {
     link.set(task);
     none
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -209,13 +209,11 @@ impl Coarse {
     pub(crate) fn next_tick(&self) -> Option<u32> {
         let start = bucket_of(self.position);
         let (word, bit) = (start as usize / 64, start % 64);
-        // The word of the position, from its bit on; the words after it; the word of the position, below its bit.
+        // The word of the position, from its bit on; the words after it; its own again, in which then only bits below are left.
         let at_or_after = self.occupied[word] >> bit << bit;
         let after = (1..self.occupied.len()).map(|n| (word + n) % self.occupied.len());
-        let before = self.occupied[word] ^ at_or_after;
         core::iter::once((word, at_or_after))
-            .chain(after.map(|word| (word, self.occupied[word])))
-            .chain([(word, before)])
+            .chain(after.chain([word]).map(|word| (word, self.occupied[word])))
             .find(|(_, bits)| *bits != 0)
             .map(|(word, bits)| self.visit_tick((word * 64) as u8 + bits.trailing_zeros() as u8))
     }

@@ -137,3 +137,21 @@ fn references_alive_beyond_the_limit_end_the_process() {
 }
 
 const SIGABRT: i32 = 6;
+
+/// One that is dropped without having been made may be the thing's end while others still use it, so debug builds look for it.
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "more references dropped than made")]
+fn the_owner_that_drops_more_than_were_made_is_told_at_the_balance() {
+    let count = Count::new();
+    (0..BALANCE_MAX).for_each(|_| assert!(!count.remove(Side::Owner)));
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "more references dropped than made")]
+fn the_owner_that_lets_go_is_told_of_more_drops_than_references() {
+    let count = Count::new();
+    assert!(!count.remove(Side::Other));
+    let _ = count.merge();
+}

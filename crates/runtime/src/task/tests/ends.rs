@@ -458,6 +458,7 @@ fn handles_and_errors_can_be_printed() {
     assert_eq!(error.to_string(), "the task panicked, a bug in it: with a text");
     assert_eq!(format!("{error:?}"), "Panicked(\"with a text\")");
     assert!(error.is_panic() && !error.is_cancelled());
+    assert!(JoinError::Cancelled.is_cancelled() && !JoinError::Cancelled.is_panic());
     assert!(JoinError::Cancelled.to_string().contains("cancelled"));
     rig.end();
 }

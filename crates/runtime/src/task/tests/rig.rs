@@ -57,11 +57,12 @@ impl Rig {
         cell_bytes(&self.pool)
     }
 
-    /// Drops the worker; every cell must have gone home by then.
+    /// Drops the worker; every cell must have gone home by then, and the core goes with it.
     pub(super) fn end(self) {
-        let Self { tasks, pool, .. } = self;
+        let Self { tasks, pool, rung } = self;
         drop(tasks);
         assert_eq!(cell_bytes(&pool), 0, "a cell is leaked");
+        assert_eq!(Arc::strong_count(&rung), 1, "the core is leaked, and the bell in it");
     }
 }
 

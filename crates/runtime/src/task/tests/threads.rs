@@ -86,6 +86,25 @@ fn a_sleeping_worker_is_rung_once() {
     rig.end();
 }
 
+/// Also one that announced its sleep and was woken by something else, such as a timer: a ring costs a system call.
+#[test]
+fn a_worker_that_is_awake_again_is_not_rung() {
+    let rig = Rig::new();
+    let place = Place::default();
+    let task = rig.spawn(stuck(&place));
+    rig.settle();
+    let waker = place.take();
+    assert!(rig.tasks.prepare_sleep());
+    rig.tasks.woke();
+    thread::scope(|scope| {
+        scope.spawn(|| waker.wake_by_ref());
+    });
+    assert_eq!(rig.rung(), 0);
+    assert_eq!(rig.settle(), 1, "it finds the wake by itself");
+    drop((task, place, waker));
+    rig.end();
+}
+
 #[test]
 fn a_wake_after_the_end_rings_nobody() {
     let rig = Rig::new();
