@@ -134,6 +134,22 @@ fn a_patient_peer_is_not_cut_off() {
     }
 }
 
+#[test]
+fn what_is_free_of_overhead_is_counted_to_the_byte() {
+    for payload in [0, 1, 1_000] {
+        let mut guard = Guard::new(&Limits::DEFAULT);
+        guard.payload(payload);
+        // Twice: both sums begin anew when there was too much.
+        for free in [64 * 1_024 + 8 * payload, 64 * 1_024] {
+            let before = guard.misbehaviour;
+            assert_eq!((guard.overhead(free - 1, 0), guard.overhead(1, 0)), (Ok(()), Ok(())));
+            assert_eq!(guard.misbehaviour, before, "{free} bytes are free");
+            assert_eq!(guard.overhead(1, 0), Ok(()));
+            assert_ne!(guard.misbehaviour, before, "one more is not");
+        }
+    }
+}
+
 /// One byte in each frame, with as much padding as can be.
 #[test]
 fn padding_is_overhead() {

@@ -151,6 +151,17 @@ fn many_small_fields_are_no_excess() {
     assert_eq!((done.consumed, done.excess), (block.len(), 0));
 }
 
+/// The shortest codes make eight bits of five, which is what compression is for.
+#[test]
+fn what_a_code_makes_of_its_bytes_is_no_excess() {
+    let mut discarding = Discarding::new();
+    let (block, mut scratch) = (literal(0x40, b"a", &[b'0'; 4_000], true), vec![0; TABLE_BYTES]);
+    assert!(block.len() < 2_520);
+    let Discarding { decoder, storage } = &mut discarding;
+    let done = decoder.discard(&mut Discard::new(), storage, &mut scratch, &block).expect("well formed");
+    assert_eq!((done.consumed, done.excess), (block.len(), 0));
+}
+
 /// The longest entry that the table can keep, in the longest codes, has to be there as a whole: it is.
 #[test]
 fn the_longest_entry_is_kept() {
