@@ -134,6 +134,8 @@ fn references_alive_beyond_the_limit_end_the_process() {
         let ended = child_leaks(ITSELF, sides, REFERENCES_MAX + 2 * BALANCE_MAX);
         assert_eq!(ended.signal(), Some(SIGABRT), "{sides}: {ended}");
     }
+    // What the owner moves counts at once.
+    assert_eq!(child_leaks(ITSELF, "owner", REFERENCES_MAX).signal(), Some(SIGABRT));
 }
 
 const SIGABRT: i32 = 6;
