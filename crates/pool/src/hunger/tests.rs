@@ -139,6 +139,35 @@ fn who_serves_others_rings_them_and_not_itself() {
 
 #[cfg(not(loom))]
 #[test]
+fn who_leaves_without_a_need_leaves_those_of_the_others() {
+    let (hunger, line) = (Hunger::default(), Line::new(10));
+    let [fed, hungry] = [0; 2].map(|_| Sleeper::new(&hunger));
+    assert_eq!(line.take(10, 10), Some(10));
+    assert_eq!(hunger.state(&hungry.flag, 4, 1, &line), 0);
+    hunger.leave(&fed.flag, &line);
+    assert_eq!((hunger.is_any(), hunger.need_bytes()), (true, 4));
+    hunger.give(10, &line);
+    assert_eq!((hunger.fetch(&hungry.flag), hunger.is_any(), line.credited()), (4, false, 4));
+    hunger.leave(&hungry.flag, &line);
+    assert!(!hunger.is_any());
+}
+
+/// Each look at a seat takes the lock, so whoever has looked does so again only for something new.
+#[cfg(not(loom))]
+#[test]
+fn a_flag_is_down_when_its_worker_has_looked() {
+    let (hunger, line) = (Hunger::default(), Line::new(10));
+    let worker = Sleeper::new(&hunger);
+    assert!(!worker.flag.is_raised());
+    assert_eq!((hunger.state(&worker.flag, 6, 1, &line), worker.flag.is_raised()), (6, false), "what it served itself");
+    assert_eq!((hunger.state(&worker.flag, 6, 2, &line), worker.flag.is_raised()), (4, false));
+    hunger.give(10, &line);
+    assert!(worker.flag.is_raised());
+    assert_eq!((hunger.fetch(&worker.flag), worker.flag.is_raised()), (2, false));
+}
+
+#[cfg(not(loom))]
+#[test]
 fn whoever_has_most_free_memory_is_asked_once() {
     let budget = Budget::new(MemoryLimit::mib(4));
     let (hunger, line) = (Hunger::default(), Line::new(0));
