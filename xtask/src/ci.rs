@@ -43,7 +43,7 @@ pub(crate) enum Step {
 
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Outcome {
+pub(crate) enum Outcome {
     Passed,
     /// Why it could not run here.
     Skipped(String),

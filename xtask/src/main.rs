@@ -9,16 +9,14 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program answers on its streams")]
 
-mod bench;
 mod ci;
 mod cli;
 mod conformance;
 mod fuzz;
 mod mutants;
-mod random;
 mod repo;
+mod runner;
 mod sim;
-mod soak;
 mod tidy;
 
 use std::process::ExitCode;

@@ -8,7 +8,7 @@ use crate::repo;
 /// Runs a sweep, or one seed; the program says what happened.
 pub(crate) fn run(flags: &SimFlags) -> u8 {
     let mut command = match flags.schedules {
-        Some(schedules) => tests("plimsoll-pool", &["--lib"], DEADLOCKS, schedules),
+        Some(schedules) => deadlocks(schedules),
         None => command(&flags.flags),
     };
     match command.status() {
@@ -28,13 +28,13 @@ pub(crate) fn command(flags: &[String]) -> Command {
     command
 }
 
-/// Tests of a package whose names contain `name`, built as the simulation is; they print their figures. Where one goes over schedules, over so many.
-pub(crate) fn tests(package: &str, target: &[&str], name: &str, schedules: u64) -> Command {
+/// The test that goes over so many random schedules, built as the simulation is; it prints its figures.
+fn deadlocks(schedules: u64) -> Command {
     let mut command = repo::cargo();
-    command.args(["test", "--quiet", "--locked", "--profile", "sim", "-p", package]).args(target);
-    command.args(["--", "--nocapture", name]).env("PLIMSOLL_SCHEDULES", schedules.to_string());
+    command.args(["test", "--quiet", "--locked", "--profile", "sim", "-p", "plimsoll-pool", "--lib"]);
+    command.args(["--", "--nocapture", DEADLOCKS]).env("PLIMSOLL_SCHEDULES", schedules.to_string());
     command
 }
 
-/// The test that goes over random schedules.
+/// Its name.
 const DEADLOCKS: &str = "no_schedule_ends_in_a_deadlock";

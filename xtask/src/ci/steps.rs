@@ -3,11 +3,9 @@
 use std::process::Command;
 
 use super::Outcome;
-use crate::bench::instructions;
-use crate::cli::SoakFlags;
 use crate::conformance::clients;
 use crate::tidy::workspace::{Role, Workspace};
-use crate::{fuzz, repo, sim, soak, tidy};
+use crate::{fuzz, repo, runner, sim, tidy};
 
 pub(super) fn fmt() -> Outcome {
     match finish(repo::cargo().args(["fmt", "--all", "--check"])) {
@@ -97,13 +95,7 @@ pub(super) fn fuzz() -> Outcome {
 
 /// `cargo xtask soak` runs for longer.
 pub(super) fn soak() -> Outcome {
-    if let Some(install) = soak::missing() {
-        return Outcome::Skipped(install.to_owned());
-    }
-    match soak::soak(&SoakFlags { minutes: SOAK_MINUTES, driver: Vec::new(), seed: None }) {
-        Ok(()) => Outcome::Passed,
-        Err(what) => Outcome::Failed(what),
-    }
+    runner::step("soak", &["--minutes", SOAK_MINUTES])
 }
 
 /// Those whose language is installed, without a proxy between: under a minute on two processors.
@@ -118,13 +110,7 @@ pub(super) fn clients() -> Outcome {
 
 /// Another libc or processor moves the counts: a change is for the reader, and only a program that does not run fails.
 pub(super) fn instructions() -> Outcome {
-    if let Some(install) = instructions::missing() {
-        return Outcome::Skipped(install.to_owned());
-    }
-    match instructions::report(false) {
-        Ok(()) => Outcome::Passed,
-        Err(what) => Outcome::Failed(what),
-    }
+    runner::step("bench", &["--instructions"])
 }
 
 pub(super) fn asan() -> Outcome {
@@ -179,7 +165,7 @@ fn shown(command: &Command) -> String {
     format!("{}{}{}", variables.collect::<String>(), program.to_string_lossy(), words.collect::<String>())
 }
 
-const SOAK_MINUTES: u32 = 2;
+const SOAK_MINUTES: &str = "2";
 
 /// The crates with unsafe code: the address sanitizer watches their tests.
 const ASAN_PACKAGES: [&str; 4] = ["plimsoll-slab", "plimsoll-pool", "plimsoll-reactor", "plimsoll-runtime"];

@@ -41,20 +41,22 @@ fn a_shard_is_one_of_so_many() {
 }
 
 #[test]
-fn peers_are_a_list_and_rounds_are_positive() {
-    let Ok(Command::Bench(flags)) = parse("bench --quick --peers hyper,other --seconds 1") else {
-        panic!("these flags are documented");
+fn flags_of_the_runner_are_passed_on_its_help_too() {
+    for (line, flags) in [
+        ("bench --quick --peers hyper,other", ["--quick", "--peers", "hyper,other"].as_slice()),
+        ("bench --help", &["--help"]),
+        ("bench -h", &["-h"]),
+        ("bench --pool", &["--pool"]),
+    ] {
+        let Ok(Command::Bench(found)) = parse(line) else { panic!("`{line}` is passed on") };
+        assert_eq!(found.flags, flags);
+    }
+    let Ok(Command::Soak(found)) = parse("soak --minutes 1 --seed 5") else { panic!("it is passed on") };
+    assert_eq!(found.flags, ["--minutes", "1", "--seed", "5"]);
+    let Ok(Command::BenchLoad(found)) = parse("bench-load parked 127.0.0.1:80 --part 10") else {
+        panic!("it is passed on")
     };
-    assert_eq!(flags.peers, ["hyper", "other"]);
-    assert!(flags.quick);
-    assert_eq!((flags.rounds, flags.seconds), (None, Some(1)));
-    let Ok(Command::Bench(flags)) = parse("bench --profiles json-50,parked --merge") else {
-        panic!("these flags are documented");
-    };
-    assert_eq!(flags.profiles, ["json-50", "parked"]);
-    assert!(flags.merge && !flags.readme);
-    assert!(parse("bench --rounds 0").is_err());
-    assert!(parse("bench --seconds 0").is_err());
+    assert_eq!(found.flags, ["parked", "127.0.0.1:80", "--part", "10"]);
 }
 
 #[test]

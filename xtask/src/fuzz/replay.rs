@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::{fs, io};
 
 use super::seeds;
-use crate::random::Random;
 use crate::repo;
 
 /// A fuzz target is a function that panics when something is wrong.
@@ -62,7 +61,7 @@ fn corpus(name: &str) -> io::Result<Vec<Vec<u8>>> {
 
 /// Gives a target the corpus and then `random` inputs made from it.
 fn replay(name: &str, target: Target, corpus: &[Vec<u8>], random: usize) -> Result<(), String> {
-    let mut random_numbers = Random::new(SEED);
+    let mut random_numbers = Random(SEED);
     let made = (0..random).map(|_| random_numbers.input(corpus));
     for input in corpus.iter().cloned().chain(made) {
         if catch_unwind(AssertUnwindSafe(|| target(&input))).is_err() {
@@ -72,7 +71,22 @@ fn replay(name: &str, target: Target, corpus: &[Vec<u8>], random: usize) -> Resu
     Ok(())
 }
 
+/// A xorshift generator; never zero.
+struct Random(u64);
+
 impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A number below `end`; 0 if that is 0.
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() >> 16) as usize % end.max(1)
+    }
+
     /// A quarter is noise; the rest is an input of the corpus with up to four changes.
     fn input(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
         if corpus.is_empty() || self.below(4) == 0 {

@@ -37,7 +37,7 @@ mod criterion;
 mod fanout;
 mod figures;
 mod h2load;
-pub(crate) mod instructions;
+mod instructions;
 mod loads;
 mod memory;
 mod overload;

@@ -68,12 +68,12 @@ pub(super) fn run(update: bool) -> u8 {
 }
 
 /// What to install before anything can be counted.
-pub(crate) fn missing() -> Option<&'static str> {
+pub(super) fn missing() -> Option<&'static str> {
     callgrind::missing()
 }
 
 /// Counts, and prints the change; nothing is judged.
-pub(crate) fn report(update: bool) -> Result<(), String> {
+fn report(update: bool) -> Result<(), String> {
     let costs = count()?;
     let path = repo::root().join(BASELINE);
     let before = Baseline::read(&path)?;

@@ -226,12 +226,12 @@ const PROXY: &[(Ability, &str)] = &[
     NO_WEBSOCKET,
 ];
 
-const NGINX: &str = include_str!("../../../benches/peers/packages/nginx.conf");
-const NGINX_OVERLOAD: &str = include_str!("../../../benches/peers/packages/nginx-overload.conf");
-const H2O: &str = include_str!("../../../benches/peers/packages/h2o.conf");
-const NGINX_STREAM: &str = include_str!("../../../benches/peers/packages/nginx-stream.conf");
-const HAPROXY_TCP: &str = include_str!("../../../benches/peers/packages/haproxy-tcp.cfg");
-const HAPROXY: &str = include_str!("../../../benches/peers/packages/haproxy.cfg");
+const NGINX: &str = include_str!("../../../peers/packages/nginx.conf");
+const NGINX_OVERLOAD: &str = include_str!("../../../peers/packages/nginx-overload.conf");
+const H2O: &str = include_str!("../../../peers/packages/h2o.conf");
+const NGINX_STREAM: &str = include_str!("../../../peers/packages/nginx-stream.conf");
+const HAPROXY_TCP: &str = include_str!("../../../peers/packages/haproxy-tcp.cfg");
+const HAPROXY: &str = include_str!("../../../peers/packages/haproxy.cfg");
 
 const fn server(
     name: &'static str,

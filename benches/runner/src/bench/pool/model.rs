@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 
 use super::figure;
-use crate::sim;
+use crate::repo;
 
 /// Random schedules that are tried.
 pub(super) const SCHEDULES: u64 = 1_000_000;
@@ -13,7 +13,10 @@ pub(super) const SCHEDULES: u64 = 1_000_000;
 pub(super) fn run() -> Result<BTreeMap<String, f64>, String> {
     let mut figures = BTreeMap::new();
     for (package, target, name) in MODELS {
-        let mut command = sim::tests(package, target, name, SCHEDULES);
+        // As `cargo xtask sim` builds them.
+        let mut command = repo::cargo();
+        command.args(["test", "--quiet", "--locked", "--profile", "sim", "-p", package]).args(target);
+        command.args(["--", "--nocapture", name]).env("PLIMSOLL_SCHEDULES", SCHEDULES.to_string());
         let output = command.stderr(Stdio::inherit()).output();
         let output = output.map_err(|error| format!("cargo did not start: {error}"))?;
         let text = String::from_utf8_lossy(&output.stdout);

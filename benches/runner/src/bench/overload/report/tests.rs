@@ -101,7 +101,7 @@ fn the_record_is_the_same_after_a_turn_through_json() {
 
 #[test]
 fn the_document_explains_every_column() {
-    let document = include_str!("../../../../../docs/overload.md");
+    let document = include_str!("../../../../../../docs/overload.md");
     let is_told = |column: &str| document.lines().any(|line| line.starts_with('|') && line.contains(column));
     let missing: Vec<_> = COLUMNS.iter().filter(|column| !is_told(column)).collect();
     assert!(missing.is_empty(), "docs/overload.md does not explain {missing:?}");

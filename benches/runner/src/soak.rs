@@ -53,12 +53,12 @@ pub(crate) fn run(flags: &SoakFlags) -> u8 {
 }
 
 /// What to install first.
-pub(crate) fn missing() -> Option<&'static str> {
+fn missing() -> Option<&'static str> {
     placement::missing()
 }
 
 /// Soaks both drivers beside each other. The error says what is wrong, a line each.
-pub(crate) fn soak(flags: &SoakFlags) -> Result<(), String> {
+fn soak(flags: &SoakFlags) -> Result<(), String> {
     child::build()?;
     placement::raise_open_files(OPEN_FILES);
     let seed = flags.seed.unwrap_or_else(random_seed);
