@@ -21,6 +21,10 @@ pub(crate) enum Step {
     Clippy,
     /// The house rules
     Tidy,
+    /// No word is misspelt (needs typos)
+    Typos,
+    /// Licences and sources of dependencies; duplicates are printed (needs cargo-deny)
+    Deny,
     /// Every test, on every driver, and the examples of the documentation
     Test,
     /// The documentation builds without a warning
@@ -39,6 +43,12 @@ pub(crate) enum Step {
     Instructions,
     /// The crates with unsafe code under the address sanitizer (needs nightly)
     Asan,
+    /// Each feature of what is published alone, none and all (needs cargo-hack)
+    Features,
+    /// What is published builds with the lowest Rust that its manifest names (needs that toolchain)
+    Msrv,
+    /// What is published builds with the lowest versions of its dependencies (needs nightly)
+    MinimalVersions,
 }
 
 /// How a step ended.
@@ -61,6 +71,8 @@ impl Step {
             Step::Fmt => steps::fmt(),
             Step::Clippy => steps::clippy(),
             Step::Tidy => steps::tidy(),
+            Step::Typos => steps::typos(),
+            Step::Deny => steps::deny(),
             Step::Test => steps::test(),
             Step::Doc => steps::doc(),
             Step::Loom => steps::loom(),
@@ -70,6 +82,9 @@ impl Step {
             Step::Clients => steps::clients(),
             Step::Instructions => steps::instructions(),
             Step::Asan => steps::asan(),
+            Step::Features => steps::features(),
+            Step::Msrv => steps::msrv(),
+            Step::MinimalVersions => steps::minimal_versions(),
         }
     }
 }
@@ -117,10 +132,10 @@ fn chosen(flags: &CiFlags) -> Vec<Step> {
 fn summarise(ended: &[(Step, Outcome, Duration)]) -> u8 {
     println!("\n== summary");
     for (step, outcome, took) in ended {
-        println!("{:<12} {:>7.1} s  {outcome}", step.name(), took.as_secs_f64());
+        println!("{:<16} {:>7.1} s  {outcome}", step.name(), took.as_secs_f64());
     }
     let total: Duration = ended.iter().map(|(_, _, took)| *took).sum();
-    println!("{:<12} {:>7.1} s", "total", total.as_secs_f64());
+    println!("{:<16} {:>7.1} s", "total", total.as_secs_f64());
     if ended.iter().any(|(_, outcome, _)| matches!(outcome, Outcome::Failed(_))) { EXIT_FAILED } else { EXIT_OK }
 }
 

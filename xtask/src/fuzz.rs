@@ -11,7 +11,7 @@ use crate::repo;
 
 /// Runs the targets one after the other; stops at the first that fails.
 pub(crate) fn run(flags: &FuzzFlags) -> u8 {
-    if let Some(install) = repo::nightly_missing().or_else(repo::cargo_fuzz_missing) {
+    if let Some(install) = repo::nightly_missing(repo::RUST_VERSION_MIN).or_else(|| repo::subcommand_missing("fuzz")) {
         eprintln!("{install}");
         return EXIT_MISSING;
     }
@@ -48,7 +48,7 @@ fn fuzz(target: &str, seconds: u32) -> Command {
         // A seed that is missing costs the fuzzer some time and nothing else.
         let _unwritten = fs::write(found.join(format!("case-{index}")), seed);
     }
-    let mut command = repo::cargo_nightly();
+    let mut command = repo::cargo_of("nightly");
     command.args(["fuzz", "run", target]).arg(found).arg(replay::corpus_dir(target));
     command.args(["--", &format!("-max_total_time={seconds}"), "-max_len=16384"]);
     command

@@ -18,7 +18,7 @@ const PACKAGES: [(&str, &[&str]); 4] = [
 
 /// Runs the packages one after the other, also after one whose tests have missed something.
 pub(crate) fn run(flags: &MutantsFlags) -> u8 {
-    if let Some(install) = repo::cargo_mutants_missing() {
+    if let Some(install) = repo::subcommand_missing("mutants") {
         eprintln!("{install}");
         return EXIT_MISSING;
     }

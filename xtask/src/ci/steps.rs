@@ -26,6 +26,29 @@ pub(super) fn tidy() -> Outcome {
     }
 }
 
+/// `_typos.toml` says which words are right.
+pub(super) fn typos() -> Outcome {
+    let typos = || Command::new("typos");
+    if !repo::succeeds_quietly(typos().arg("--version")) {
+        return Outcome::Skipped("no typos: cargo install --locked typos-cli".to_owned());
+    }
+    finish(typos().current_dir(repo::root()))
+}
+
+/// `deny.toml` says what may be depended on. Advisories are looked up where their database has been fetched: `cargo deny fetch`.
+pub(super) fn deny() -> Outcome {
+    if let Some(install) = repo::subcommand_missing("deny") {
+        return Outcome::Skipped(install);
+    }
+    let deny = |flags: &[&str]| finish(repo::cargo().args(["deny", "--locked", "--all-features"]).args(flags));
+    match deny(&["check", "--hide-inclusion-graph", "bans", "licenses", "sources"]) {
+        Outcome::Passed if repo::cargo_home().join("advisory-dbs").is_dir() => {
+            deny(&["--offline", "check", "--hide-inclusion-graph", "advisories"])
+        }
+        ended => ended,
+    }
+}
+
 /// Libraries, programs, examples, integration tests and the examples of the documentation.
 pub(super) fn test() -> Outcome {
     finish(repo::cargo().args(["test", "--workspace", "--locked"]))
@@ -117,10 +140,10 @@ pub(super) fn asan() -> Outcome {
     if !cfg!(all(target_arch = "x86_64", target_env = "gnu")) {
         return Outcome::Skipped(format!("only checked on {ASAN_TARGET}"));
     }
-    if let Some(install) = repo::nightly_missing() {
-        return Outcome::Skipped(install.to_owned());
+    if let Some(install) = repo::nightly_missing(repo::RUST_VERSION_MIN) {
+        return Outcome::Skipped(install);
     }
-    let mut command = repo::cargo_nightly();
+    let mut command = repo::cargo_of("nightly");
     command.args([
         "test",
         "--locked",
@@ -143,6 +166,52 @@ pub(super) fn asan() -> Outcome {
         .env("RUSTFLAGS", "-Zsanitizer=address --cfg plimsoll_asan")
         .env("CARGO_TARGET_DIR", repo::target_dir().join("asan"));
     finish(&mut command)
+}
+
+/// Each feature of what is published alone, none, and all: no lint speaks. Dev-dependencies are not built, and so add no feature.
+pub(super) fn features() -> Outcome {
+    if let Some(install) = repo::subcommand_missing("hack") {
+        return Outcome::Skipped(install);
+    }
+    let mut command = repo::cargo();
+    command.args(["hack", "clippy", "--workspace", "--ignore-private", "--each-feature", "--locked"]);
+    finish(command.args(["--", "-D", "warnings"]))
+}
+
+/// What is published builds with the Rust that the manifest names.
+pub(super) fn msrv() -> Outcome {
+    match repo::toolchain_missing(repo::RUST_VERSION_MIN) {
+        Some(install) => Outcome::Skipped(install),
+        None => check_published(&mut repo::cargo_of(repo::RUST_VERSION_MIN), "msrv"),
+    }
+}
+
+/// What is published builds with the lowest versions that its manifests allow, in a lock file of their own.
+pub(super) fn minimal_versions() -> Outcome {
+    if let Some(install) = repo::nightly_missing(LOCKFILE_PATH_FROM) {
+        return Outcome::Skipped(install);
+    }
+    let lock = repo::target_dir().join("minimal-versions/Cargo.lock");
+    let nightly = || {
+        let mut command = repo::cargo_of("nightly");
+        command.arg("--config").arg(format!("resolver.lockfile-path={lock:?}"));
+        command
+    };
+    match finish(nightly().args(["-Z", "direct-minimal-versions", "update", "--quiet"])) {
+        Outcome::Passed => check_published(&mut nightly(), "minimal-versions"),
+        failed => failed,
+    }
+}
+
+/// `check` of the crates that are published, with all features, into a directory of its own.
+fn check_published(cargo: &mut Command, dir: &str) -> Outcome {
+    let workspace = match Workspace::load(&repo::root()) {
+        Ok(workspace) => workspace,
+        Err(error) => return Outcome::Failed(format!("cannot read the manifests: {error}")),
+    };
+    cargo.args(["check", "--locked", "--all-features"]).env("CARGO_TARGET_DIR", repo::target_dir().join(dir));
+    workspace.published().for_each(|package| _ = cargo.args(["-p", &package.name]));
+    finish(cargo)
 }
 
 /// Runs a command whose output the reader sees as it comes.
@@ -169,6 +238,9 @@ const SOAK_MINUTES: &str = "2";
 
 /// The crates with unsafe code: the address sanitizer watches their tests.
 const ASAN_PACKAGES: [&str; 4] = ["plimsoll-slab", "plimsoll-pool", "plimsoll-reactor", "plimsoll-runtime"];
+
+/// The first nightly that is known to leave our own lock file alone when it is told of another.
+const LOCKFILE_PATH_FROM: &str = "1.97";
 
 /// The leaks that are meant.
 pub(super) const LEAKS: &str = "xtask/leaks.txt";

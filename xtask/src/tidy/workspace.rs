@@ -118,6 +118,11 @@ impl Workspace {
         self.packages.iter().find(|package| package.dir == dir)
     }
 
+    /// The packages that users get.
+    pub(crate) fn published(&self) -> impl Iterator<Item = &Package> {
+        self.packages.iter().filter(|package| package.dir.starts_with("crates/"))
+    }
+
     /// The file at this path.
     pub(crate) fn file(&self, path: &str) -> Option<&File> {
         self.files.iter().find(|file| file.path == path)
