@@ -1,4 +1,5 @@
-//! The line being reached and honoured, as a live picture: waves of requests of which each holds 64 KiB for a while, on a server with 16 MiB.
+//! The line being reached and honoured, as a live picture: waves of requests of which each holds 64 KiB for a while, on
+//! a server with 16 MiB.
 //!
 //! What does not fit is answered with 503. Between the waves the memory goes back to the system.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]

@@ -1,4 +1,5 @@
-//! A push server: what is posted goes to everybody who listens, over WebSockets (`/ws`) and server-sent events (`/events`).
+//! A push server: what is posted goes to everybody who listens, over WebSockets (`/ws`) and server-sent events
+//! (`/events`).
 //!
 //! ```text
 //! cargo run --release --example push -- --slow close

@@ -1,10 +1,12 @@
-//! A TCP relay: every connection is joined with one to another address, and costs no buffer and no task while nothing comes.
+//! A TCP relay: every connection is joined with one to another address, and costs no buffer and no task while nothing
+//! comes.
 //!
 //! ```text
 //! cargo run --release --example relay -- --listen 127.0.0.1:9000 --to 127.0.0.1:9100
 //! ```
 //!
-//! With several workers, connections may reach the target in another order than they came in: each worker connects for itself.
+//! With several workers, connections may reach the target in another order than they came in: each worker connects for
+//! itself.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! A small service without a framework: routes by method and path, parameters, shared state, and hints that go before a page.
+//! A small service without a framework: routes by method and path, parameters, shared state, and hints that go before a
+//! page.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::collections::BTreeMap;

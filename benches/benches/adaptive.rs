@@ -1,10 +1,12 @@
-//! What the size of receive buffers is worth: uploads over loopback, received into buffers of a fixed size or of one that adapts.
+//! What the size of receive buffers is worth: uploads over loopback, received into buffers of a fixed size or of one
+//! that adapts.
 //!
 //! ```text
 //! cargo bench -p plimsoll-benches --bench adaptive
 //! ```
 //!
-//! Each figure is one upload on a connection that is kept, from its first byte until the answer, with client and server on threads of their own.
+//! Each figure is one upload on a connection that is kept, from its first byte until the answer, with client and server
+//! on threads of their own.
 #![forbid(unsafe_code)]
 #![expect(missing_docs, reason = "criterion makes undocumented functions")]
 

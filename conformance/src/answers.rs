@@ -57,7 +57,8 @@ pub fn read(bytes: &[u8], is_head: impl Fn(usize) -> bool) -> Result<Vec<Answere
     Ok(answers)
 }
 
-/// What the answers to a case come to: without the answer to the probe, and without interim ones unless the case is about them.
+/// What the answers to a case come to: without the answer to the probe, and without interim ones unless the case is
+/// about them.
 #[must_use]
 pub fn outcome(framed: &Framed, answers: &[Answered]) -> Outcome {
     let mut shown: Vec<&Answered> =

@@ -1,8 +1,9 @@
-//! Our codec beside two others, over the same bytes: httparse, which tokenises our heads too, and kawa, which shares no code with us.
+//! Our codec beside two others, over the same bytes: httparse, which tokenises our heads too, and kawa, which shares no
+//! code with us.
 //!
-//! A request that two readers delimit differently is how requests are smuggled. So: what we take as a request, and another parser takes too,
-//! has for both the same method, target, version, fields, body and end. What we refuse, others may take; the reverse is counted in no way,
-//! because no other parser is as strict.
+//! A request that two readers delimit differently is how requests are smuggled. So: what we take as a request, and
+//! another parser takes too, has for both the same method, target, version, fields, body and end. What we refuse,
+//! others may take; the reverse is counted in no way, because no other parser is as strict.
 
 use kawa::{Block, Buffer, Kawa, Kind, SliceBuffer, StatusLine, Store, Version, h1};
 use plimsoll_codec::fuzz::{BodyEnd, read_body};

@@ -14,8 +14,9 @@
 //!
 //! What comes after a 101 or through a tunnel is given back as it is, until the client closes its half.
 //!
-//! Whether the connection is kept shows in what becomes of a request that follows the case, the [`PROBE`]: it is part of the same
-//! stream of bytes, so a server that loses its place answers it wrongly, and one that repairs an ambiguous message answers it at all.
+//! Whether the connection is kept shows in what becomes of a request that follows the case, the [`PROBE`]: it is part
+//! of the same stream of bytes, so a server that loses its place answers it wrongly, and one that repairs an ambiguous
+//! message answers it at all.
 
 mod chunks;
 mod exchanges;
@@ -66,12 +67,14 @@ pub enum Input {
 /// One answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// 200 with this description of the request: `METHOD path ?query host=HOST body=BODY trailers=NAME=VALUE,...`, the last four where they are
-    /// there. The body and the values are escaped as in Rust's `escape_ascii`, or their length if they have more than [`BODY_SHOWN_BYTES_MAX`] bytes.
+    /// 200 with this description of the request: `METHOD path ?query host=HOST body=BODY trailers=NAME=VALUE,...`, the
+    /// last four where they are there. The body and the values are escaped as in Rust's `escape_ascii`, or their length
+    /// if they have more than [`BODY_SHOWN_BYTES_MAX`] bytes.
     Takes(&'static str),
     /// This status.
     Status(u16),
-    /// This status, which ends HTTP on the connection, and then these bytes, escaped as in Rust's `escape_ascii`: what the client sent behind it.
+    /// This status, which ends HTTP on the connection, and then these bytes, escaped as in Rust's `escape_ascii`: what
+    /// the client sent behind it.
     Switches(u16, &'static str),
 }
 
@@ -135,7 +138,8 @@ impl Framed {
         Outcome { answers: answers.collect(), end: self.case.end }
     }
 
-    /// Whether it is a case for any server, and not one that needs a handler which leaves HTTP or sends interim answers.
+    /// Whether it is a case for any server, and not one that needs a handler which leaves HTTP or sends interim
+    /// answers.
     #[must_use]
     pub fn is_for_any_server(&self) -> bool {
         ![switches::UPGRADE, switches::TUNNEL, interims::HINTS].contains(&self.title)

@@ -7,7 +7,8 @@
 //! | [`differential`] | a fuzz target: our codec beside two other parsers |
 //! | [`table`] | cases and results as Markdown |
 //!
-//! The tests of this package run the cases on the codec and on the whole server; `cargo xtask conformance h1` sends them to other servers.
+//! The tests of this package run the cases on the codec and on the whole server; `cargo xtask conformance h1` sends
+//! them to other servers.
 #![forbid(unsafe_code)]
 
 pub mod answers;

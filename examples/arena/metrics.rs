@@ -82,7 +82,8 @@ fn put_runtime(text: &mut Text) {
     text.gauge("fds", "Descriptors that the workers hold.", metrics.fds);
 }
 
-/// What the system says: memory of the process, and pages of files, which grow while more of the program's code is used.
+/// What the system says: memory of the process, and pages of files, which grow while more of the program's code is
+/// used.
 fn put_process(text: &mut Text) {
     let Some(resident) = Resident::of_process() else { return };
     let help = "Resident memory of the process: anonymous is its own, file is pages of the program and of rings.";
@@ -95,7 +96,8 @@ fn put_process(text: &mut Text) {
     text.gauge("process_resident_peak_bytes", "The most that all kinds together ever were.", resident.peak_bytes);
 }
 
-/// The figures of the workers' pools. Each worker reads its own, as pools are not shared; one that has no room for that is left out.
+/// The figures of the workers' pools. Each worker reads its own, as pools are not shared; one that has no room for that
+/// is left out.
 async fn pool_stats() -> Vec<PoolStats> {
     let asked: Vec<_> = (0..plimsoll::workers())
         .map(|worker| plimsoll::spawn_on(worker, || async { plimsoll::pool().stats() }))

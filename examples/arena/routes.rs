@@ -90,8 +90,8 @@ impl Route {
 
 /// Answers a request.
 ///
-/// Not an `async fn`, and the streaming routes borrow the request: an argument that is moved into a future is there twice, and the task cell of
-/// every waiting handler pays for it.
+/// Not an `async fn`, and the streaming routes borrow the request: an argument that is moved into a future is there
+/// twice, and the task cell of every waiting handler pays for it.
 pub(crate) fn answer(mut request: Request, state: State) -> impl Future<Output = Result<Response, Error>> {
     let route = Route::of(request.path());
     async move {
@@ -189,8 +189,8 @@ async fn upload(request: &mut Request) -> Result<Response, Error> {
     Ok(Response::text(bytes.to_string()))
 }
 
-/// Sends the body back as it comes, as what it came as. Its first part is read before the answer begins: a client that waits for
-/// `100 Continue` would not get it afterwards.
+/// Sends the body back as it comes, as what it came as. Its first part is read before the answer begins: a client that
+/// waits for `100 Continue` would not get it afterwards.
 async fn echo(request: &mut Request) -> Result<Response, Error> {
     let mut next = request.chunk().await?;
     let content_type = request.header("content-type").unwrap_or(b"application/octet-stream");

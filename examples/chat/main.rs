@@ -1,4 +1,5 @@
-//! A chat with its page: one hub for everybody, over WebSockets, and over server-sent events (`curl -N .../events`) for those who only listen.
+//! A chat with its page: one hub for everybody, over WebSockets, and over server-sent events (`curl -N .../events`) for
+//! those who only listen.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,7 +26,8 @@ struct Flags {
     runtime: RuntimeFlags,
 }
 
-/// Who is there. A page sends `{"name":"Ann"}` first, then `{"say":"hello"}`; all get `{"who":["Ann"]}` and `{"name":"Ann","said":"hello"}`.
+/// Who is there. A page sends `{"name":"Ann"}` first, then `{"say":"hello"}`; all get `{"who":["Ann"]}` and
+/// `{"name":"Ann","said":"hello"}`.
 #[derive(Default)]
 struct Room(Mutex<BTreeMap<MemberId, String>>);
 

@@ -1,6 +1,7 @@
 //! Programs that show Plimsoll at work; run one with `cargo run --release --example NAME`.
 //!
-//! What the larger ones share is here: the flags that every server has, and how a program speaks to a terminal and to scripts.
+//! What the larger ones share is here: the flags that every server has, and how a program speaks to a terminal and to
+//! scripts.
 #![forbid(unsafe_code)]
 
 mod log;
@@ -74,7 +75,8 @@ pub fn parse<F: Parser>() -> Parsed<F> {
         Ok(flags) => Parsed::Run(flags),
         Err(error) if error.kind() == ErrorKind::DisplayHelp => Parsed::Help(error.to_string()),
         Err(error) => {
-            // What is wrong may be said in several lines; hints follow after an empty one. Of those, what was probably meant is for the same line.
+            // What is wrong may be said in several lines; hints follow after an empty one. Of those, what was probably
+            // meant is for the same line.
             let text = error.to_string();
             let mut lines = text.lines().map(str::trim);
             let wrong: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
@@ -116,8 +118,8 @@ fn workers(text: &str) -> Result<usize, &'static str> {
     workers.ok_or("the number of workers is between 1 and 1024")
 }
 
-/// How the runtime runs, in `key=value` words for a ready line: ` driver=uring workers=1 memory=67108864`, the reason why it is not io_uring,
-/// and how it receives.
+/// How the runtime runs, in `key=value` words for a ready line: ` driver=uring workers=1 memory=67108864`, the reason
+/// why it is not io_uring, and how it receives.
 pub fn runtime_words(runtime: &Runtime) -> (String, String) {
     let (driver, memory) = (runtime.driver(), runtime.budget().limit().as_bytes());
     let words = format!(" driver={} workers={} memory={memory}", driver.kind, runtime.workers());
@@ -155,7 +157,8 @@ pub fn say_if_lowered(runtime: &Runtime) {
     }
 }
 
-/// Writes the report as the last line of stderr, and before it what the system says is resident; the exit code says whether anything was left over.
+/// Writes the report as the last line of stderr, and before it what the system says is resident; the exit code says
+/// whether anything was left over.
 pub fn finish(report: &Report) -> ExitCode {
     let mut stderr = std::io::stderr().lock();
     if let Some(resident) = Resident::of_process() {

@@ -1,4 +1,5 @@
-//! Errors, and what the HTTP server warns of, as lines on stderr, so many a second at most: what a peer can bring about must not fill a disk.
+//! Errors, and what the HTTP server warns of, as lines on stderr, so many a second at most: what a peer can bring about
+//! must not fill a disk.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
@@ -12,7 +13,8 @@ use tracing::{Event, Level, Metadata, Subscriber};
 /// Lines in a second at most.
 const LINES_MAX: u32 = 10;
 
-/// Writes what goes wrong to stderr, from now on. For programs whose start has succeeded: what it fails with is one line.
+/// Writes what goes wrong to stderr, from now on. For programs whose start has succeeded: what it fails with is one
+/// line.
 pub fn log_to_stderr() {
     let _another_is_set = tracing::subscriber::set_global_default(Stderr::default());
 }
@@ -30,7 +32,8 @@ struct Second {
 }
 
 impl Second {
-    /// Whether there may be another line at this time; how many were left out since the last second began, if it begins one.
+    /// Whether there may be another line at this time; how many were left out since the last second began, if it begins
+    /// one.
     fn take(&mut self, now: Instant) -> Option<u64> {
         if self.began.is_none_or(|began| now.duration_since(began) >= Duration::from_secs(1)) {
             let left_out = self.left_out;

@@ -24,7 +24,8 @@ impl Plan {
     }
 }
 
-/// Asks until it is told that an answer was the last, and connects anew until nobody listens. How many bytes were received.
+/// Asks until it is told that an answer was the last, and connects anew until nobody listens. How many bytes were
+/// received.
 ///
 /// # Panics
 ///

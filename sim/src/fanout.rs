@@ -1,8 +1,9 @@
-//! A hub in a simulated world: WebSockets and streams of events that read at their own pace, go away, or do not read at all, while workers publish.
+//! A hub in a simulated world: WebSockets and streams of events that read at their own pace, go away, or do not read at
+//! all, while workers publish.
 //!
-//! What a member gets is whole messages, in the order of their numbers, and by its hub's policy: without a gap where the slow are closed; the
-//! beginning without a gap where the newest are dropped. In a clean world, one that misses nothing by the hub's own count has all that was
-//! published while it was there. In the end no message is held.
+//! What a member gets is whole messages, in the order of their numbers, and by its hub's policy: without a gap where
+//! the slow are closed; the beginning without a gap where the newest are dropped. In a clean world, one that misses
+//! nothing by the hub's own count has all that was published while it was there. In the end no message is held.
 
 use core::net::SocketAddr;
 use core::time::Duration;

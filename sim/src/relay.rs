@@ -1,8 +1,9 @@
-//! Relays in a simulated world: pairs of peers that send what a seed says, at their own pace, and end their halves in any order. Some pairs
-//! flood: both peers send more than sockets and relay hold before either reads, so that both directions of the relay wait for room at once.
+//! Relays in a simulated world: pairs of peers that send what a seed says, at their own pace, and end their halves in
+//! any order. Some pairs flood: both peers send more than sockets and relay hold before either reads, so that both
+//! directions of the relay wait for room at once.
 //!
-//! In a clean world every byte arrives, in order, and the counts of the relay are those of the peers. In one with faults what arrives is a beginning of
-//! what was sent. In both every relay ends, and nothing is left of it.
+//! In a clean world every byte arrives, in order, and the counts of the relay are those of the peers. In one with
+//! faults what arrives is a beginning of what was sent. In both every relay ends, and nothing is left of it.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -59,7 +60,8 @@ impl Part {
     }
 }
 
-/// What the sockets of a direction (four buffers of 64 KiB) and the relay (a lease of 128 KiB) hold at most, and the piece of a peer.
+/// What the sockets of a direction (four buffers of 64 KiB) and the relay (a lease of 128 KiB) hold at most, and the
+/// piece of a peer.
 const HELD_BYTES_MAX: usize = 4 * 65_536 + 131_072 + 9_000;
 /// Enough to fill all that in a world where nothing is lost; below the idle timeout.
 const FLOOD_TIME: Duration = Duration::from_secs(5);

@@ -359,7 +359,8 @@ impl Tally {
         // Handlers may go on when their answers are whole.
         let given_up = of(ExchangeEnd::Timeout) + overstay;
         assert!(whole <= of(ExchangeEnd::Finished) + given_up, "a client got what did not finish: {}", what());
-        // Where another limit closes a connection, its client may still send: what nobody reads any more makes a reset, which may overtake an answer.
+        // Where another limit closes a connection, its client may still send: what nobody reads any more makes a reset,
+        // which may overtake an answer.
         let is_read = is_short || limit.is_none();
         assert!(!is_read || midway <= given_up, "an answer was cut that nobody gave up: {}", what());
         if at_fault == 0 {
@@ -382,11 +383,13 @@ impl Tally {
             (started..=started + unstarted).contains(&requests),
             "a request is a handler started: {requests}, {started}"
         );
-        // On a connection that breaks, an answer may come too late to be counted. Where nothing fails, only a client breaks one.
+        // On a connection that breaks, an answer may come too late to be counted. Where nothing fails, only a client
+        // breaks one.
         let deserted = self.deserted.load(Ordering::Relaxed);
         let mut unsent = if is_clean { deserted } else { totals.http2_requests_total };
         if limit == Some(Limit::Memory) {
-            // An answer that waits for room when its client goes away, or when the time to drain is over: of each connection one at most.
+            // An answer that waits for room when its client goes away, or when the time to drain is over: of each
+            // connection one at most.
             unsent += totals.accepted_total;
         }
         assert!(responses <= started + shed, "{totals:?} with {started} handlers started");

@@ -31,7 +31,8 @@ enum Command {
     Conformance(ConformanceFlags),
     /// The server and its clients in simulated worlds, a seed each
     Sim(SimFlags),
-    /// A mixed load with attacks for a long time: fails on growth, leaks, or counters that do not agree with the clients'
+    /// A mixed load with attacks for a long time: fails on growth, leaks, or counters that do not agree with the
+    /// clients'
     Soak(RunnerFlags),
     /// Servers side by side on loopback (needs wrk and h2load), or one of the other measurements
     Bench(RunnerFlags),
@@ -77,10 +78,12 @@ pub(crate) struct MutantsFlags {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SimFlags {
-    /// Instead of worlds: so many random schedules of exchanges that wait for memory and hold it; none may deadlock, and nobody wait for ever
+    /// Instead of worlds: so many random schedules of exchanges that wait for memory and hold it; none may deadlock,
+    /// and nobody wait for ever
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "flags")]
     pub(crate) schedules: Option<u64>,
-    /// Passed on: --of server|relay|fanout, --seeds N, --first S, --seed S (one seed, again), --replay-every N, --threads N
+    /// Passed on: --of server|relay|fanout, --seeds N, --first S, --seed S (one seed, again), --replay-every N,
+    /// --threads N
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAG")]
     pub(crate) flags: Vec<String>,
 }

@@ -19,7 +19,8 @@ pub(crate) enum Suite {
     H2spec,
     /// The Autobahn test suite for WebSocket on the arena, with each driver (needs Python 2.7 to build it)
     Autobahn,
-    /// curl and the clients of Go, Python, node and Java, direct and through nginx and haproxy, on the arena with each driver
+    /// curl and the clients of Go, Python, node and Java, direct and through nginx and haproxy, on the arena with each
+    /// driver
     Clients,
 }
 

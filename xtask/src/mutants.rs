@@ -1,4 +1,5 @@
-//! `cargo xtask mutants`: cargo-mutants over the crates whose tests have to find every fault. For a weekly job: a whole run takes hours.
+//! `cargo xtask mutants`: cargo-mutants over the crates whose tests have to find every fault. For a weekly job: a whole
+//! run takes hours.
 //!
 //! What is left out, and why, is in `.cargo/mutants.toml`.
 
@@ -54,16 +55,17 @@ fn mutants(package: &str, files: &[&str], shard: Option<&str>) -> Command {
     files.iter().for_each(|file| _ = command.args(["--file", file]));
     // A part is then a sample of all files.
     shard.into_iter().for_each(|shard| _ = command.args(["--shard", shard, "--sharding", "round-robin"]));
-    // Without the examples of the documentation, the tests in files of their own, which are not built either, and the longest test, and with
-    // fewer cases of each. It is enough that one test fails: the others need not run, nor need the case be made small or kept, and nobody
-    // reads a backtrace.
+    // Without the examples of the documentation, the tests in files of their own, which are not built either, and the
+    // longest test, and with fewer cases of each. It is enough that one test fails: the others need not run, nor need
+    // the case be made small or kept, and nobody reads a backtrace.
     command.arg("--cargo-arg=--lib");
     command.args(["--", "--", "--skip", "ten_thousand_clients", "-Zunstable-options", "--fail-fast"]);
     command.env("PROPTEST_CASES", "64").env("PLIMSOLL_SCHEDULES", "200");
     command.env("PROPTEST_MAX_SHRINK_ITERS", "0").env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
     command.env("RUST_BACKTRACE", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
-    // Tests that loop are ended by their processor time and their memory, however busy the machine is with other things, and those that wait
-    // for ever by the clock: cargo-mutants itself would leave them behind. The harness, and only that, takes its unstable option.
+    // Tests that loop are ended by their processor time and their memory, however busy the machine is with other
+    // things, and those that wait for ever by the clock: cargo-mutants itself would leave them behind. The harness, and
+    // only that, takes its unstable option.
     let limits = format!("timeout --signal=KILL {TEST_SECONDS} prlimit --cpu={CPU_SECONDS} --data={DATA_BYTES}");
     let runner = format!("env RUSTC_BOOTSTRAP=1 {limits}");
     command.env(format!("CARGO_TARGET_{}_RUNNER", target()), runner);

@@ -1,4 +1,5 @@
-//! `cargo xtask bench` and `cargo xtask soak`: built and started, with the flags as they were given. The program is in `benches/runner`.
+//! `cargo xtask bench` and `cargo xtask soak`: built and started, with the flags as they were given. The program is in
+//! `benches/runner`.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};

@@ -1,4 +1,5 @@
-//! `cargo xtask sim`: builds the simulation (optimised, with every assertion) and runs it; or the model of the waiters for memory.
+//! `cargo xtask sim`: builds the simulation (optimised, with every assertion) and runs it; or the model of the waiters
+//! for memory.
 
 use std::process::Command;
 

@@ -1,8 +1,9 @@
 //! `cargo xtask tidy`: the house rules, each with its figure.
 //!
-//! A rule is a function from the [`Workspace`] to a [`Verdict`]; the numbers and names that it needs are in [`config`], and its
-//! tests show it a bad source, which it must find, and a good one, at which it must be silent.
+//! A rule is a function from the [`Workspace`] to a [`Verdict`]; the numbers and names that it needs are in [`config`],
+//! and its tests show it a bad source, which it must find, and a good one, at which it must be silent.
 
+mod commits;
 mod config;
 mod imports;
 mod lexer;

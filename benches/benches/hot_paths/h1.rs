@@ -1,4 +1,5 @@
-//! HTTP/1.1, beside httparse alone: it finds the parts of a head, and decides nothing about framing, hosts or line ends.
+//! HTTP/1.1, beside httparse alone: it finds the parts of a head, and decides nothing about framing, hosts or line
+//! ends.
 
 use std::hint::black_box;
 

@@ -1,7 +1,7 @@
 //! What a request pays, piece by piece, each beside what one would take instead.
 //!
-//! `cargo xtask bench --criterion [NAME]`, where a name is that of a group: `slab`, `pool`, `h1-head`, `h1-chunked`, `timers`, `wakes`,
-//! `spawn`. Times are for one element where the report has a throughput, and for one call else.
+//! `cargo xtask bench --criterion [NAME]`, where a name is that of a group: `slab`, `pool`, `h1-head`, `h1-chunked`,
+//! `timers`, `wakes`, `spawn`. Times are for one element where the report has a throughput, and for one call else.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "the macros of criterion make public items")]
 

@@ -1,4 +1,5 @@
-//! The table of connections and of operations, beside the slab crate, which has no generations: an old key finds the new value there.
+//! The table of connections and of operations, beside the slab crate, which has no generations: an old key finds the
+//! new value there.
 
 use std::hint::black_box;
 

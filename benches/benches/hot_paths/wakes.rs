@@ -1,4 +1,5 @@
-//! From a wake to the poll, beside tokio's runtime. What passes the wakes on is the same on both: tokio's `Notify`, which knows no runtime.
+//! From a wake to the poll, beside tokio's runtime. What passes the wakes on is the same on both: tokio's `Notify`,
+//! which knows no runtime.
 
 use std::rc::Rc;
 

@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: servers side by side, in one run, on loopback.
 //!
-//! A figure means something only beside another one that was measured on the same machine at the same time, so every server runs
-//! for the whole of a profile, and they are loaded in turns: a round is one run of the load for each of them, and the round
-//! after it starts with the next one. Servers have one core, the load has another.
+//! A figure means something only beside another one that was measured on the same machine at the same time, so every
+//! server runs for the whole of a profile, and they are loaded in turns: a round is one run of the load for each of
+//! them, and the round after it starts with the next one. Servers have one core, the load has another.
 //!
 //! | part | file |
 //! |---|---|
@@ -237,8 +237,10 @@ fn dir() -> PathBuf {
     repo::target_dir().join("bench")
 }
 
-/// All servers in about half an hour. What that is worth depends on how quiet the machine is: the report says it, and benches/results/README.md.
+/// All servers in about half an hour. What that is worth depends on how quiet the machine is: the report says it, and
+/// benches/results/README.md.
 const ROUNDS: u32 = 7;
 const SECONDS: u32 = 2;
-/// Files that a server may have open, as far as the hard limit goes: a server sizes its tables by the limit and keeps some free.
+/// Files that a server may have open, as far as the hard limit goes: a server sizes its tables by the limit and keeps
+/// some free.
 const OPEN_FILES: u64 = 10_512;

@@ -16,7 +16,8 @@ struct Runner {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// A mixed load with attacks for a long time: fails on growth, leaks, or counters that do not agree with the clients'
+    /// A mixed load with attacks for a long time: fails on growth, leaks, or counters that do not agree with the
+    /// clients'
     Soak(SoakFlags),
     /// Servers side by side on loopback (needs wrk and h2load), or one of the other measurements
     Bench(BenchFlags),
@@ -40,14 +41,15 @@ pub(crate) struct SoakFlags {
 #[derive(Debug, clap::Args)]
 #[command(after_help = BENCH_HELP)]
 pub(crate) struct BenchFlags {
-    /// Ours, the floors and hyper only, 3 rounds of 1 second, a tenth of the connections in memory cases: under three minutes
+    /// Ours, the floors and hyper only, 3 rounds of 1 second, a tenth of the connections in memory cases: under three
+    /// minutes
     #[arg(long)]
     pub(crate) quick: bool,
     /// Measure beside these servers and no others (ours are always there)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
-    /// Measure these profiles and memory cases and no others; with --relay bulk, messages, parked; with --fanout round, slow;
-    /// with --overload see below
+    /// Measure these profiles and memory cases and no others; with --relay bulk, messages, parked; with --fanout round,
+    /// slow; with --overload see below
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) profiles: Vec<String>,
     /// Rounds of each profile [default: 7]
@@ -77,7 +79,8 @@ pub(crate) struct BenchFlags {
     /// Measure fan-out instead: one message to 10,000 WebSockets, its memory and time, and what becomes of slow ones
     #[arg(long, conflicts_with_all = ["peers", "criterion", "instructions", "pool", "relay"])]
     pub(crate) fanout: bool,
-    /// Measure servers under multiples of what fits instead: goodput, refusals, a light client, and whether every handler's end is explained
+    /// Measure servers under multiples of what fits instead: goodput, refusals, a light client, and whether every
+    /// handler's end is explained
     #[arg(long, conflicts_with_all = ["rounds", "merge", "criterion", "instructions", "pool", "relay", "fanout"])]
     pub(crate) overload: bool,
     /// With --instructions: store the counts as the new baseline

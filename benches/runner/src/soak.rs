@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: a mixed load for a long time, honest clients among attackers, on both drivers under a small line.
+//! `cargo xtask soak`: a mixed load for a long time, honest clients among attackers, on both drivers under a small
+//! line.
 //!
 //! | part | file |
 //! |---|---|
@@ -11,7 +12,8 @@
 //!
 //! It fails when
 //! * an honest client gets something that is not due, or is turned away without a word that the documents name;
-//! * a connection is left when all clients are gone, or more leases, tasks, operations or descriptors are held than after the first cycle;
+//! * a connection is left when all clients are gone, or more leases, tasks, operations or descriptors are held than
+//!   after the first cycle;
 //! * a counter is below what the clients know, or is another than that when they are alone;
 //! * anonymous memory goes on growing;
 //! * a program ends by itself, panics, does not stop, or reports that something is left.

@@ -1,4 +1,5 @@
-//! Connections that leave HTTP: Upgrade (RFC 9110 7.8) and CONNECT (RFC 9110 9.3.6), where the server takes them and where it does not.
+//! Connections that leave HTTP: Upgrade (RFC 9110 7.8) and CONNECT (RFC 9110 9.3.6), where the server takes them and
+//! where it does not.
 
 use super::Answer::{Status, Switches, Takes};
 use super::{Case, Group, case, refused, taken};

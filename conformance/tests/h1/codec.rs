@@ -259,7 +259,8 @@ pub(crate) fn check_close(framed: &Framed, answers: &[Answered]) -> Result<(), S
     let finals: Vec<&Answered> = answers.iter().filter(|answer| !answer.is_interim()).collect();
     for (at, answer) in finals.iter().enumerate() {
         let is_last = at + 1 == finals.len();
-        // Closed for what came after the answer, which could not know it. How long a body will be is known where it has a length.
+        // Closed for what came after the answer, which could not know it. How long a body will be is known where it has
+        // a length.
         let is_in_chunks = framed.input.windows(7).any(|word| word == b"chunked");
         let is_late = framed.input.starts_with(b"POST /early") && is_in_chunks
             || framed.case.then == plimsoll_conformance::h1::Then::HalfClose;

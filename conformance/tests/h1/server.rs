@@ -119,8 +119,8 @@ fn census(report: &Report) {
 
 /// Sends every case on a connection of its own, some at a time.
 async fn run(pieces: Pieces) -> (Vec<Outcome>, Failures) {
-    // The cases are those of a server that speaks HTTP/1.1 alone. Whether a handler has asked for the rest of a body when the client closes its half is
-    // a matter of time, and so would be by default whether it is told or dropped.
+    // The cases are those of a server that speaks HTTP/1.1 alone. Whether a handler has asked for the rest of a body
+    // when the client closes its half is a matter of time, and so would be by default whether it is told or dropped.
     // None is about time: what is sent in pieces takes as long as it takes.
     let config = Config {
         http2: Http2::Off,

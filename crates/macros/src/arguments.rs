@@ -71,8 +71,8 @@ enum Known {
     No(&'static str),
 }
 
-/// Gives each pair to `take`; refuses what is no pair, a key that is there twice and a key that `take` does not know. All errors
-/// are reported, not only the first.
+/// Gives each pair to `take`; refuses what is no pair, a key that is there twice and a key that `take` does not know.
+/// All errors are reported, not only the first.
 fn each(tokens: TokenStream, mut take: impl FnMut(&str, &Expr) -> Result<Known>) -> Result<()> {
     let pairs = Punctuated::<MetaNameValue, Token![,]>::parse_terminated.parse2(tokens)?;
     let mut seen: Vec<String> = Vec::new();

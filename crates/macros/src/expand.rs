@@ -9,8 +9,8 @@
 //! }
 //! ```
 //!
-//! As a function, and not as a block, its result keeps its type for `?` and for the compiler's messages; under its own name, it hides
-//! no other.
+//! As a function, and not as a block, its result keeps its type for `?` and for the compiler's messages; under its own
+//! name, it hides no other.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -19,7 +19,8 @@ use syn::{Error, ItemFn, Result, ReturnType, Visibility};
 
 use crate::arguments::{MainArguments, TestArguments};
 
-/// Expands `#[plimsoll::main]`. An error takes the place of the body, so that the rest of the file is judged as if it were right.
+/// Expands `#[plimsoll::main]`. An error takes the place of the body, so that the rest of the file is judged as if it
+/// were right.
 pub(crate) fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand(TokenStream::new(), item, Output::Returned, |function| {
         let MainArguments { memory, workers, driver } = MainArguments::parse(arguments)?;

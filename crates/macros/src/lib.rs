@@ -1,7 +1,8 @@
-//! The attributes of the `plimsoll` crate: [`main`] starts a runtime and runs an `async fn` on it, [`test`] does so once for every driver.
+//! The attributes of the `plimsoll` crate: [`main`] starts a runtime and runs an `async fn` on it, [`test`] does so
+//! once for every driver.
 //!
-//! The attributes check their arguments when the program is compiled: a key that does not exist, a driver that does not exist
-//! or a memory line that is no size is an error at that argument.
+//! The attributes check their arguments when the program is compiled: a key that does not exist, a driver that does not
+//! exist or a memory line that is no size is an error at that argument.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -33,13 +34,14 @@ use proc_macro::TokenStream;
 /// | `workers` | worker threads, 1 to 1,024 | one for each available core |
 /// | `driver` | `"auto"`, `"uring"` or `"mio"`; a driver that is asked for and missing is an error | `"auto"` |
 ///
-/// The function becomes a synchronous one that returns what the body returns, which must be a `std::process::Termination`. When the runtime
-/// cannot start, it prints one line, `error: ...`, on stderr and exits with code 2.
+/// The function becomes a synchronous one that returns what the body returns, which must be a
+/// `std::process::Termination`. When the runtime cannot start, it prints one line, `error: ...`, on stderr and exits
+/// with code 2.
 ///
 /// # Errors
 ///
-/// It does not compile when the function is not `async`, has parameters or is generic, and when an argument is unknown, given
-/// twice or out of range.
+/// It does not compile when the function is not `async`, has parameters or is generic, and when an argument is unknown,
+/// given twice or out of range.
 #[proc_macro_attribute]
 pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand::main(arguments.into(), item.into()).into()
@@ -62,9 +64,9 @@ pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `drivers` | some of `uring`, `mio` and `sim`, with commas between them | all three |
 /// | `seed` | where the simulation begins, a `u64` | the same one each time |
 ///
-/// The body runs on fresh runtimes one after the other, so it must be able to run more than once. It may return what a test may return; each
-/// run must succeed and leave nothing behind. Where the kernel or the container forbids io_uring, that run is skipped and says so. Other attributes, such as
-/// `#[should_panic]` and `#[ignore]`, stay on the test.
+/// The body runs on fresh runtimes one after the other, so it must be able to run more than once. It may return what a
+/// test may return; each run must succeed and leave nothing behind. Where the kernel or the container forbids io_uring,
+/// that run is skipped and says so. Other attributes, such as `#[should_panic]` and `#[ignore]`, stay on the test.
 ///
 /// # Errors
 ///

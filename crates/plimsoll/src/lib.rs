@@ -1,8 +1,9 @@
 //! Plimsoll is an async runtime with a load line: give the process a number of bytes and it never holds more.
 //!
-//! The mark on a ship's hull says how much it may carry. A Plimsoll runtime has one: buffers, connection slots, tasks, codec state and rings are
-//! charged to a hard budget before their memory is touched. At the line it reads more slowly, accepts later and finishes what it
-//! started; it does not get killed. It runs on io_uring where that works and on epoll elsewhere, with one meaning, and in a deterministic simulation.
+//! The mark on a ship's hull says how much it may carry. A Plimsoll runtime has one: buffers, connection slots, tasks,
+//! codec state and rings are charged to a hard budget before their memory is touched. At the line it reads more slowly,
+//! accepts later and finishes what it started; it does not get killed. It runs on io_uring where that works and on
+//! epoll elsewhere, with one meaning, and in a deterministic simulation.
 //!
 //! ```no_run
 //! use plimsoll::http::{Request, Response, Server};

@@ -98,7 +98,8 @@ impl<T, C: Chunk> Slab<T, C> {
         self.chunks() as usize * Self::ENTRIES_PER_CHUNK as usize
     }
 
-    /// Every index that lives now is below this one: as [`capacity`](Slab::capacity), with the places whose chunks were given back.
+    /// Every index that lives now is below this one: as [`capacity`](Slab::capacity), with the places whose chunks were
+    /// given back.
     ///
     /// ```
     /// use plimsoll_slab::{HeapChunk, Slab};

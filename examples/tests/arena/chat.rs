@@ -122,7 +122,8 @@ fn the_page_works_in_a_browser() {
     chat.stop();
 }
 
-/// What somebody hears who does not see the page: every control has a name, messages and the state are told as they change.
+/// What somebody hears who does not see the page: every control has a name, messages and the state are told as they
+/// change.
 fn is_accessible(page: &mut crate::browser::Page) {
     let tree = page.call("Accessibility.getFullAXTree", &json!({}));
     let nodes = tree["nodes"].as_array().expect("nodes");

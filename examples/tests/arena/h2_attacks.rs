@@ -1,4 +1,5 @@
-//! What attackers of HTTP/2 make the process hold, as the kernel counts it: never more than the line. An honest client is served meanwhile.
+//! What attackers of HTTP/2 make the process hold, as the kernel counts it: never more than the line. An honest client
+//! is served meanwhile.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

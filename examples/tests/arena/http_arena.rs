@@ -1,5 +1,6 @@
-//! What the public suite HttpArena asks of a server of HTTP/1.1 before it measures it: answers that were computed and not remembered, bodies in both
-//! framings, heads that come in pieces, connections that end after ten requests, and large uploads that are counted exactly.
+//! What the public suite HttpArena asks of a server of HTTP/1.1 before it measures it: answers that were computed and
+//! not remembered, bodies in both framings, heads that come in pieces, connections that end after ten requests, and
+//! large uploads that are counted exactly.
 
 use std::io::Write;
 use std::net::TcpStream;

@@ -1,4 +1,5 @@
-//! Starts the example programs as their users do and holds them to what their command lines promise, on every driver that runs here.
+//! Starts the example programs as their users do and holds them to what their command lines promise, on every driver
+//! that runs here.
 #![allow(clippy::print_stdout, reason = "what is skipped is said")]
 
 mod browser;

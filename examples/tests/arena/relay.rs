@@ -97,8 +97,8 @@ fn every_byte_arrives_and_each_half_ends_by_itself() {
     }
 }
 
-/// Both ends of one connection send until nothing goes in any more, and only then read: each direction of the relay waits for room, and neither for
-/// the other. Either end may be the first to end its half.
+/// Both ends of one connection send until nothing goes in any more, and only then read: each direction of the relay
+/// waits for room, and neither for the other. Either end may be the first to end its half.
 #[test]
 fn both_directions_are_full_at_once_and_each_goes_on() {
     for driver in drivers() {

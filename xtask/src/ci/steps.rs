@@ -35,7 +35,8 @@ pub(super) fn typos() -> Outcome {
     finish(typos().current_dir(repo::root()))
 }
 
-/// `deny.toml` says what may be depended on. Advisories are looked up where their database has been fetched: `cargo deny fetch`.
+/// `deny.toml` says what may be depended on. Advisories are looked up where their database has been fetched: `cargo
+/// deny fetch`.
 pub(super) fn deny() -> Outcome {
     if let Some(install) = repo::subcommand_missing("deny") {
         return Outcome::Skipped(install);
@@ -168,7 +169,8 @@ pub(super) fn asan() -> Outcome {
     finish(&mut command)
 }
 
-/// Each feature of what is published alone, none, and all: no lint speaks. Dev-dependencies are not built, and so add no feature.
+/// Each feature of what is published alone, none, and all: no lint speaks. Dev-dependencies are not built, and so add
+/// no feature.
 pub(super) fn features() -> Outcome {
     if let Some(install) = repo::subcommand_missing("hack") {
         return Outcome::Skipped(install);

@@ -10,8 +10,8 @@ use std::{env, fs};
 use crate::cli::{EXIT_FAILED, EXIT_MISSING, EXIT_OK};
 use crate::repo;
 
-/// Runs all cases on both drivers, beside each other: most of the time is the suite's. A case passes if the suite calls it OK or INFORMATIONAL;
-/// NON-STRICT is a failure here.
+/// Runs all cases on both drivers, beside each other: most of the time is the suite's. A case passes if the suite calls
+/// it OK or INFORMATIONAL; NON-STRICT is a failure here.
 pub(crate) fn run() -> u8 {
     let suite = match Suite::find() {
         Ok(suite) => suite,
@@ -76,7 +76,8 @@ impl Suite {
             .arg(&packages)
             .arg(PACKAGE);
         let status = pip.stdin(Stdio::null()).stdout(stdout).stderr(stderr).status().map_err(|error| failed(&error))?;
-        // A folder of packages of several distributions: Python 2.7 wants a file that says so, which pip does not write.
+        // A folder of packages of several distributions: Python 2.7 wants a file that says so, which pip does not
+        // write.
         let marked = fs::write(packages.join("zope/__init__.py"), "");
         marked.map_err(|error| failed(&error))?;
         if status.success() && suite.works() { Ok(suite) } else { Err(failed(&status)) }

@@ -1,7 +1,8 @@
-//! Clients that nobody here wrote, each with a few hundred checked requests, on the arena with each driver: direct, and through proxies.
+//! Clients that nobody here wrote, each with a few hundred checked requests, on the arena with each driver: direct, and
+//! through proxies.
 //!
-//! The programs are in `conformance/clients`, one for each language; what they need is installed into `target/conformance/clients`. Each prints
-//! a line `kind NAME PASSED FAILED` for each kind of request.
+//! The programs are in `conformance/clients`, one for each language; what they need is installed into
+//! `target/conformance/clients`. Each prints a line `kind NAME PASSED FAILED` for each kind of request.
 
 mod bed;
 mod programs;
@@ -78,14 +79,15 @@ pub(super) fn run(flags: &ConformanceFlags) -> u8 {
     }
 }
 
-/// Installs all clients, runs them without a proxy between, and prints the table and what is missing. The error is a program of ours that
-/// does not build.
+/// Installs all clients, runs them without a proxy between, and prints the table and what is missing. The error is a
+/// program of ours that does not build.
 pub(crate) fn direct() -> Result<Results, String> {
     let clients: Vec<_> = programs::chosen(&[])?.into_iter().filter(|client| client.name != WAITS_FOR_ITSELF).collect();
     run_all(&clients, &[Via::Direct])
 }
 
-/// This client now and then waits for a window that it has been given: docs/http2.md says how that was found out. Only the command runs it.
+/// This client now and then waits for a window that it has been given: docs/http2.md says how that was found out. Only
+/// the command runs it.
 const WAITS_FOR_ITSELF: &str = "python-httpx-h2";
 
 fn run_all(clients: &[&'static Client], ways: &[Via]) -> Result<Results, String> {

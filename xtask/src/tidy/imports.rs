@@ -1,9 +1,9 @@
 //! Which file of a crate takes names from which other, and the circles of that.
 //!
-//! A path is followed from module to module, and from a name that a module itself imports to where that comes from, so `use crate::Error` leads to the file in
-//! which `Error` stands and not to the root that exports it again. `mod` declares a child and is no import, and neither is `pub use` of what the file itself
-//! does not use. Names that only tests have do not count, and neither
-//! do methods: an `impl` of a type of another file needs that type's name.
+//! A path is followed from module to module, and from a name that a module itself imports to where that comes from, so
+//! `use crate::Error` leads to the file in which `Error` stands and not to the root that exports it again. `mod`
+//! declares a child and is no import, and neither is `pub use` of what the file itself does not use. Names that only
+//! tests have do not count, and neither do methods: an `impl` of a type of another file needs that type's name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,7 +81,8 @@ impl Imports {
             let to = arrows.entry(path.clone()).or_default();
             let own = self.uses.get(module).into_iter().flatten().filter(|found| !found.is_export);
             let own = own.map(|found| found.path.clone());
-            // Paths in the code belong to the module that is the file, which is close enough for those in inline modules.
+            // Paths in the code belong to the module that is the file, which is close enough for those in inline
+            // modules.
             let is_file = module.is_empty() || self.files.get(&module[..module.len() - 1]) != Some(path);
             let spelled = if is_file { paths(file) } else { Vec::new() };
             for target in own.chain(spelled) {

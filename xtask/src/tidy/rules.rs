@@ -3,6 +3,8 @@
 mod assertions;
 mod calls;
 mod circles;
+mod comments;
+mod commits;
 mod conditions;
 mod flags;
 mod layout;
@@ -19,7 +21,7 @@ use super::{Finding, Verdict};
 type Rule = fn(&Workspace) -> Verdict;
 
 /// The name of each rule, and the rule.
-pub(super) const ALL: [(&str, Rule); 21] = [
+pub(super) const ALL: [(&str, Rule); 23] = [
     ("file-lines", size::files),
     ("function-lines", size::functions),
     ("unsafe-listed", unsafety::listed),
@@ -36,11 +38,13 @@ pub(super) const ALL: [(&str, Rule); 21] = [
     ("dead-files", layout::dead_files),
     ("module-docs", layout::module_docs),
     ("names", naming::names),
+    ("old-words", naming::old_words),
+    ("comment-width", comments::width),
     ("sys-calls", calls::sys_calls),
     ("os-calls", calls::os_calls),
     ("sans-io", calls::sans_io),
-    ("unfinished", calls::unfinished),
     ("machine-paths", paths::machine_paths),
+    ("commit-subjects", commits::subjects),
 ];
 
 #[cfg(test)]

@@ -50,7 +50,8 @@ impl Source {
         Source { tokens, comments, functions, code, test }
     }
 
-    /// Lines of code from `line` to `line_last`, both included and counted from 1. Blank lines, comments and test items do not count.
+    /// Lines of code from `line` to `line_last`, both included and counted from 1. Blank lines, comments and test items
+    /// do not count.
     pub(crate) fn code_lines_in(&self, line: usize, line_last: usize) -> usize {
         let range = line - 1..line_last.min(self.code.len());
         range.filter(|&index| self.code[index] && !self.test[index]).count()

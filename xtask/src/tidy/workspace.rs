@@ -1,9 +1,11 @@
-//! The workspace as the rules see it: every text that they look at, in memory, so that a test can hand in a made-up one.
+//! The workspace as the rules see it: every text that they look at, in memory, so that a test can hand in a made-up
+//! one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::{fs, io};
 
+use super::commits;
 use super::manifest::Manifest;
 use super::source::Source;
 
@@ -14,6 +16,8 @@ pub(crate) struct Workspace {
     pub(crate) files: Vec<File>,
     /// Everything that was read, sources too.
     pub(crate) texts: BTreeMap<String, String>,
+    /// Names and subjects of the commits that are not on main yet.
+    pub(crate) commits: Vec<(String, String)>,
 }
 
 /// A folder with a manifest.
@@ -90,7 +94,7 @@ impl Workspace {
     pub(crate) fn load(root: &Path) -> io::Result<Workspace> {
         let mut texts = BTreeMap::new();
         read_into(root, root, &mut texts)?;
-        Ok(Workspace::from_texts(texts))
+        Ok(Workspace { commits: commits::not_on_main(root), ..Workspace::from_texts(texts) })
     }
 
     /// A workspace of these paths and texts.
@@ -110,7 +114,7 @@ impl Workspace {
             let role = role(path, &package);
             files.push(File { path: path.clone(), package, role, source: Source::parse(text) });
         }
-        Workspace { packages, files, texts }
+        Workspace { packages, files, texts, commits: Vec::new() }
     }
 
     /// The package in this folder.

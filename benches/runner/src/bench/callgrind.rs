@@ -1,9 +1,10 @@
 //! Instructions of a program, counted by callgrind, with the calls that led to each.
 //!
-//! Callgrind writes a cost line for each source line of a function; `fn=` says which function, `fl=`, `fi=` and `fe=` which file the line is
-//! from, which is another one where code was inlined. With `--separate-callers` a function's name is followed by those of its callers,
-//! `malloc'grow'push'main`, so that what a shared function costs can be told apart by who wanted it. Names are given numbers where they
-//! first occur: `fn=(3) main`, and `fn=(3)` from then on. The format is in valgrind's manual, "Callgrind Format Specification".
+//! Callgrind writes a cost line for each source line of a function; `fn=` says which function, `fl=`, `fi=` and `fe=`
+//! which file the line is from, which is another one where code was inlined. With `--separate-callers` a function's
+//! name is followed by those of its callers, `malloc'grow'push'main`, so that what a shared function costs can be told
+//! apart by who wanted it. Names are given numbers where they first occur: `fn=(3) main`, and `fn=(3)` from then on.
+//! The format is in valgrind's manual, "Callgrind Format Specification".
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,7 +37,8 @@ pub(super) fn version() -> String {
     said.map_or_else(|_| "valgrind".to_owned(), |said| String::from_utf8_lossy(&said.stdout).trim().to_owned())
 }
 
-/// Runs a program under callgrind. Its environment is empty: the length of the variables moves its stack, and with it some counts.
+/// Runs a program under callgrind. Its environment is empty: the length of the variables moves its stack, and with it
+/// some counts.
 pub(super) fn count(program: &Path, words: &[&str], out: &Path) -> Result<Counts, String> {
     let mut callgrind = Command::new("valgrind");
     callgrind.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));

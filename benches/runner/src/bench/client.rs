@@ -38,8 +38,8 @@ impl Connection {
         self.receive()
     }
 
-    /// Sends one request with so many bytes of a field that means nothing, in one write: a server that reads once would see the first piece of
-    /// several.
+    /// Sends one request with so many bytes of a field that means nothing, in one write: a server that reads once would
+    /// see the first piece of several.
     pub(super) fn send(&mut self, filler_bytes: usize) -> io::Result<()> {
         let filler =
             if filler_bytes == 0 { String::new() } else { format!("X-Filler: {}\r\n", "x".repeat(filler_bytes)) };

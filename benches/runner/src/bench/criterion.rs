@@ -3,7 +3,8 @@
 use crate::cli::{EXIT_FAILED, EXIT_MISSING, EXIT_OK};
 use crate::repo;
 
-/// Runs the group of this name; an empty name is all of them. Criterion prints the times, and the change since it ran last here.
+/// Runs the group of this name; an empty name is all of them. Criterion prints the times, and the change since it ran
+/// last here.
 pub(super) fn run(name: &str) -> u8 {
     if !name.is_empty() && !GROUPS.contains(&name) {
         eprintln!("no group `{name}`; there are {}", GROUPS.join(", "));

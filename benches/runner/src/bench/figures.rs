@@ -20,7 +20,8 @@ impl Spread {
     }
 }
 
-/// The median of `values[i] / base[i]`: what disturbed a round disturbed both. None if there is no round that both have.
+/// The median of `values[i] / base[i]`: what disturbed a round disturbed both. None if there is no round that both
+/// have.
 pub(super) fn median_ratio(values: impl IntoIterator<Item = f64>, base: impl IntoIterator<Item = f64>) -> Option<f64> {
     let ratios = values.into_iter().zip(base).map(|(value, base)| value / base);
     Spread::of(ratios.filter(|ratio| ratio.is_finite())).map(|ratios| ratios.median)

@@ -1,9 +1,10 @@
-//! `cargo xtask bench --instructions`: what a request costs, in instructions that the processor executes outside the kernel.
+//! `cargo xtask bench --instructions`: what a request costs, in instructions that the processor executes outside the
+//! kernel.
 //!
-//! A program of `benches` sends a fixed set of requests to the codec, and to the server in a simulated world. It runs under callgrind with
-//! two counts of requests, and the difference is the requests' own: starting and ending cancel out. Nothing in it depends on time or chance,
-//! so the counts of one build on one machine are exact; another libc or processor moves them. They are printed beside those of
-//! `benches/instructions.txt`.
+//! A program of `benches` sends a fixed set of requests to the codec, and to the server in a simulated world. It runs
+//! under callgrind with two counts of requests, and the difference is the requests' own: starting and ending cancel
+//! out. Nothing in it depends on time or chance, so the counts of one build on one machine are exact; another libc or
+//! processor moves them. They are printed beside those of `benches/instructions.txt`.
 //!
 //! | part | what is counted there |
 //! |---|---|
@@ -106,7 +107,8 @@ pub(super) fn count() -> Result<Vec<Cost>, String> {
     Ok(costs)
 }
 
-/// In a directory of its own, as the build differs in a flag: under valgrind a program gets too few addresses for an arena of the usual size.
+/// In a directory of its own, as the build differs in a flag: under valgrind a program gets too few addresses for an
+/// arena of the usual size.
 fn build() -> Result<PathBuf, String> {
     let target = repo::target_dir().join("instructions");
     let mut cargo = repo::cargo();
@@ -133,7 +135,8 @@ fn cost(kind: &str, difference: &BTreeMap<Place, i64>, requests: u32) -> Cost {
     cost
 }
 
-/// The part that pays for a place: of the source line, else of the function that it was inlined in, else of the next caller that has one.
+/// The part that pays for a place: of the source line, else of the function that it was inlined in, else of the next
+/// caller that has one.
 fn part(place: &Place) -> Option<&'static str> {
     let is_excluded = |call: &str| EXCLUDED.iter().any(|excluded| call.contains(excluded));
     if place.calls.split('\'').any(is_excluded) {
@@ -149,8 +152,9 @@ fn part(place: &Place) -> Option<&'static str> {
     Some(found.map_or("other", |part| part.name))
 }
 
-/// Whether a place is where bytes are counted: a line of the ledger, or an atomic that was inlined in a function of the pool. On its hot
-/// path the ledger's numbers are the pool's only atomics; where others are counted with them, the budget seems dearer than it is.
+/// Whether a place is where bytes are counted: a line of the ledger, or an atomic that was inlined in a function of the
+/// pool. On its hot path the ledger's numbers are the pool's only atomics; where others are counted with them, the
+/// budget seems dearer than it is.
 fn is_ledger(place: &Place) -> bool {
     let function = place.calls.split('\'').next().unwrap_or_default();
     LEDGER.iter().any(|file| place.file.ends_with(file))

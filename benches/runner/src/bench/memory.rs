@@ -1,4 +1,5 @@
-//! The memory cases: a fresh process of each server, many connections that do one thing, and what that does to its memory.
+//! The memory cases: a fresh process of each server, many connections that do one thing, and what that does to its
+//! memory.
 
 use std::thread;
 use std::time::Duration;

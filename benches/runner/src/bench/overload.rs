@@ -1,9 +1,10 @@
 //! `cargo xtask bench --overload`: servers under more than fits, beside each other.
 //!
-//! First it is found what fits: the highest rate at which every request is answered 200. Then multiples of that are offered, as an open loop: requests
-//! begin when they are due, whether or not earlier ones are answered. Every multiple is a cell of its own, with a server that was started for it, and
-//! beside it a light client of another address asks for something small. In the end the server's own count of its handlers, which drop guards keep,
-//! is compared with what the clients know.
+//! First it is found what fits: the highest rate at which every request is answered 200. Then multiples of that are
+//! offered, as an open loop: requests begin when they are due, whether or not earlier ones are answered. Every multiple
+//! is a cell of its own, with a server that was started for it, and beside it a light client of another address asks
+//! for something small. In the end the server's own count of its handlers, which drop guards keep, is compared with
+//! what the clients know.
 //!
 //! | part | file |
 //! |---|---|

@@ -45,7 +45,8 @@ impl Placement {
         }))
     }
 
-    /// The last core is for the servers, as the first ones have most interrupts; wrk has one that is not its sibling, if there is.
+    /// The last core is for the servers, as the first ones have most interrupts; wrk has one that is not its sibling,
+    /// if there is.
     fn choose(cores: &[usize], siblings: impl Fn(usize) -> Vec<usize>) -> Placement {
         let Some((&server, others)) = cores.split_last() else { return Placement::Unpinned };
         let siblings = siblings(server);

@@ -1,5 +1,6 @@
-//! `cargo xtask bench --pool [NAME]`: the targets of memory, each with what is measured here and now; with a name, those that have it in theirs.
-//! A new one is a line in [`TARGETS`]. `docs/memory.md` has the table of a whole run, and says why what is not met is not.
+//! `cargo xtask bench --pool [NAME]`: the targets of memory, each with what is measured here and now; with a name,
+//! those that have it in theirs. A new one is a line in [`TARGETS`]. `docs/memory.md` has the table of a whole run, and
+//! says why what is not met is not.
 //!
 //! The report says which targets are met. It does not judge: times depend on the machine, and on what else runs there.
 //!

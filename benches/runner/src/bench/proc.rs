@@ -27,7 +27,8 @@ impl CpuTime {
         Ok(CpuTime { threads })
     }
 
-    /// Nanoseconds since an earlier reading. What a thread used that has ended since then is lost; a new one counts in full.
+    /// Nanoseconds since an earlier reading. What a thread used that has ended since then is lost; a new one counts in
+    /// full.
     pub(super) fn since(&self, earlier: &CpuTime) -> u64 {
         let before = |thread| earlier.threads.get(thread).copied().unwrap_or(0);
         self.threads.iter().map(|(thread, now)| now.saturating_sub(before(thread))).sum()
@@ -139,7 +140,8 @@ pub(super) fn core_list(text: &str) -> Option<Vec<usize>> {
 /// What the kernel says of a thread that has ended since its file was opened.
 const ESRCH: i32 = 3;
 
-/// The first field of `schedstat`: nanoseconds on a core. (The others are the time spent waiting for one, and the turns.)
+/// The first field of `schedstat`: nanoseconds on a core. (The others are the time spent waiting for one, and the
+/// turns.)
 fn on_cpu_ns(schedstat: &str) -> Option<u64> {
     schedstat.split_whitespace().next()?.parse().ok()
 }

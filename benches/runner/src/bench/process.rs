@@ -22,8 +22,8 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts a server for requests of a target, on its core and a free port, and waits until it takes connections. The error is what the server
-    /// says last.
+    /// Starts a server for requests of a target, on its core and a free port, and waits until it takes connections. The
+    /// error is what the server says last.
     pub(super) fn start(server: &'static Server, target: &str, placement: &Placement) -> Result<Running, String> {
         let name = server.name;
         let port = free_port().map_err(|error| format!("no free port: {error}"))?;
@@ -132,8 +132,8 @@ impl Drop for Running {
     }
 }
 
-/// A program that changes its user is no longer ended with the one that started it. A shell that waits for the end of its input, which is this
-/// program's end, does that.
+/// A program that changes its user is no longer ended with the one that started it. A shell that waits for the end of
+/// its input, which is this program's end, does that.
 fn guard(pid: u32) -> Option<Child> {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("trap '' INT TERM; read -r _; kill -KILL {pid}")]);
@@ -145,7 +145,8 @@ fn log_path(server: &str) -> PathBuf {
     super::dir().join("servers").join(format!("{server}.stderr"))
 }
 
-/// A port of loopback that nobody has now. Who takes it before the server does makes the server end with its own message.
+/// A port of loopback that nobody has now. Who takes it before the server does makes the server end with its own
+/// message.
 fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

@@ -157,7 +157,8 @@ impl Record {
         serde_json::to_string_pretty(self).map(|text| text + "\n").map_err(|error| error.to_string())
     }
 
-    /// Puts the profiles and cases of a newer run in the place of those of the same name. The error is that the machine is another one.
+    /// Puts the profiles and cases of a newer run in the place of those of the same name. The error is that the machine
+    /// is another one.
     pub(super) fn merge(mut self, newer: Record, order: impl Fn(&str) -> usize) -> Result<Record, String> {
         if self.machine != newer.machine {
             return Err("the report is from another machine or kernel: move it away, or run without --merge".to_owned());
@@ -202,7 +203,8 @@ impl ProfileRecord {
         self.ratio_in(series, base, figure, |_| true)
     }
 
-    /// By how much the ratios differ that even and odd rounds alone would have had, as a share of the ratio: what the rounds are good for.
+    /// By how much the ratios differ that even and odd rounds alone would have had, as a share of the ratio: what the
+    /// rounds are good for.
     pub(super) fn uncertainty(&self, series: &Series, base: &str, figure: Figure) -> Option<f64> {
         let half = |odd: u32| self.ratio_in(series, base, figure, |round| round % 2 == odd);
         let (even, odd) = (half(0)?, half(1)?);

@@ -1,4 +1,5 @@
-//! `cargo xtask bench --relay`: ours beside nginx (stream), haproxy, a tokio copy loop and a bare loop over two sockets.
+//! `cargo xtask bench --relay`: ours beside nginx (stream), haproxy, a tokio copy loop and a bare loop over two
+//! sockets.
 //!
 //! | column | what is done | what is counted |
 //! |---|---|---|

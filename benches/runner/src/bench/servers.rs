@@ -12,7 +12,8 @@ pub(super) struct Server {
     /// As the report calls it.
     pub(super) name: &'static str,
     program: Program,
-    /// Words after the program; `{port}`, `{target}` (of the load's requests) and `{dir}` (a folder of its own) are replaced.
+    /// Words after the program; `{port}`, `{target}` (of the load's requests) and `{dir}` (a folder of its own) are
+    /// replaced.
     arguments: &'static str,
     /// How it waits for the kernel, which decides the floor that it is compared with.
     pub(super) driver: Driver,
@@ -355,7 +356,8 @@ impl Program {
     }
 }
 
-/// Of these, ours, and of the others those that are named; if none is, all of them, or the few of a quick run. The error names what is unknown.
+/// Of these, ours, and of the others those that are named; if none is, all of them, or the few of a quick run. The
+/// error names what is unknown.
 pub(super) fn chosen(all: &'static [Server], peers: &[String], quick: bool) -> Result<Vec<&'static Server>, String> {
     let others = || all.iter().filter(|server| !server.is_ours()).map(|server| server.name);
     if let Some(unknown) = peers.iter().find(|peer| !others().any(|name| name == *peer)) {
@@ -369,7 +371,8 @@ pub(super) fn chosen(all: &'static [Server], peers: &[String], quick: bool) -> R
     Ok(all.iter().filter(wanted).collect())
 }
 
-/// Builds what the servers need, each program once, and calls `absent` for those without one. The error is that ours do not build.
+/// Builds what the servers need, each program once, and calls `absent` for those without one. The error is that ours do
+/// not build.
 pub(super) fn build(
     servers: &[&'static Server],
     mut absent: impl FnMut(&'static Server, String),

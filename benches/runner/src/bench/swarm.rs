@@ -1,8 +1,8 @@
 //! Clients of our own, for what wrk cannot do: connections that end, stay, stall, or do not read.
 //!
-//! They run in a process of their own, which this program starts from itself on the load's core; it is told the name of a load
-//! and says on stdout, a JSON object a line, where it is ([`Event`]). They come from twenty addresses of loopback, as one has too few ports for
-//! many connections, and end in time whatever the server does.
+//! They run in a process of their own, which this program starts from itself on the load's core; it is told the name of
+//! a load and says on stdout, a JSON object a line, where it is ([`Event`]). They come from twenty addresses of
+//! loopback, as one has too few ports for many connections, and end in time whatever the server does.
 //!
 //! | part | file |
 //! |---|---|

@@ -22,8 +22,9 @@ pub(super) struct Run {
     /// The median of the latency, corrected as the next.
     pub(super) p50_us: Option<f64>,
     /// As wrk corrects it: each answer that took more than twice the mean interval of its connection counts again for
-    /// every interval in it, as if requests had come on time. None for a pipeline: wrk times a whole batch but takes the
-    /// interval of one request, so its correction goes below the smallest time and the percentile is wrong, often 0.
+    /// every interval in it, as if requests had come on time. None for a pipeline: wrk times a whole batch but takes
+    /// the interval of one request, so its correction goes below the smallest time and the percentile is wrong, often
+    /// 0.
     pub(super) p99_us: Option<f64>,
     pub(super) errors: Errors,
 }

@@ -1,4 +1,5 @@
-//! Clients that mean no good, or are no clients. Whatever comes back is not looked at: what counts is what is left of the server afterwards.
+//! Clients that mean no good, or are no clients. Whatever comes back is not looked at: what counts is what is left of
+//! the server afterwards.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -74,7 +74,8 @@ impl<'a> Bed<'a> {
         })
     }
 
-    /// Runs cycles until the time is over: one at least. The errors are all that is wrong in the first cycle in which something is.
+    /// Runs cycles until the time is over: one at least. The errors are all that is wrong in the first cycle in which
+    /// something is.
     pub(super) fn run(&mut self, until: Instant) -> Result<(), Vec<String>> {
         loop {
             let storm = STORM.min(until.saturating_duration_since(Instant::now())).max(STORM_MIN);

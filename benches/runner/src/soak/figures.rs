@@ -130,7 +130,8 @@ pub(super) struct Series {
 }
 
 impl Series {
-    /// Takes the next sample, when the program holds no more than after the warm-up. The error is that it does not come to that.
+    /// Takes the next sample, when the program holds no more than after the warm-up. The error is that it does not come
+    /// to that.
     pub(super) fn take(&mut self, running: &Running, observer: Option<&mut Observer>) -> Result<Sample, String> {
         let (deadline, mut observer) = (Instant::now() + PATIENCE, observer);
         // Free pages are given back after two seconds.
@@ -185,8 +186,8 @@ impl Series {
     }
 }
 
-/// Compares what a server counted between two quiet moments with what the clients know: everything is exact when nobody else was there, and a bound
-/// otherwise. The error is a list.
+/// Compares what a server counted between two quiet moments with what the clients know: everything is exact when nobody
+/// else was there, and a bound otherwise. The error is a list.
 pub(super) fn reconcile(weather: Weather, before: &Metrics, after: &Metrics, tallies: &Tallies) -> Vec<String> {
     let is_exact = weather == Weather::Calm;
     let since = |name: &str| after.get(name).saturating_sub(before.get(name));

@@ -34,7 +34,8 @@ pub(super) struct Connection {
     taken: usize,
 }
 
-/// Connects. The ports of the loopback are shared with all that runs beside a soak: while none is free, others wait as well.
+/// Connects. The ports of the loopback are shared with all that runs beside a soak: while none is free, others wait as
+/// well.
 pub(super) fn connect(to: SocketAddr) -> std::io::Result<TcpStream> {
     let start = Instant::now();
     loop {

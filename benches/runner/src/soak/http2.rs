@@ -1,4 +1,5 @@
-//! A client of HTTP/2 with prior knowledge: many streams at once, within both sides' windows. Only the header blocks are read by our codec.
+//! A client of HTTP/2 with prior knowledge: many streams at once, within both sides' windows. Only the header blocks
+//! are read by our codec.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};

@@ -39,7 +39,8 @@ pub(super) enum Fate {
     Echoed,
     /// Turned away in words: 408 or 503, REFUSED_STREAM, WebSocket 1013.
     Refused(u16),
-    /// The connection was closed before anything of the answer: an idle one may be at any time, a new one when there is no room.
+    /// The connection was closed before anything of the answer: an idle one may be at any time, a new one when there is
+    /// no room.
     LetGo,
     /// The server ended it when its answer had begun: to make room, under one of its reasons.
     Cut,

@@ -1,7 +1,9 @@
-//! A fixed number of requests of one kind, for callgrind to count: `counted KIND COUNT`, or `counted --kinds` for their names.
+//! A fixed number of requests of one kind, for callgrind to count: `counted KIND COUNT`, or `counted --kinds` for their
+//! names.
 //!
-//! Everything is decided by a seed: the server runs in a simulated world, its clients in the same worker. Two runs that differ in `COUNT` alone
-//! differ by the instructions of so many requests; starting, connecting and ending cancel out. `cargo xtask bench --instructions` does that.
+//! Everything is decided by a seed: the server runs in a simulated world, its clients in the same worker. Two runs that
+//! differ in `COUNT` alone differ by the instructions of so many requests; starting, connecting and ending cancel out.
+//! `cargo xtask bench --instructions` does that.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the command line")]
 

@@ -65,7 +65,8 @@ pub(crate) fn message() -> Vec<u8> {
 /// What h2load sends before its requests: the preface, SETTINGS, and the acknowledgement of ours.
 pub(crate) const HTTP2_BEGIN: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\0\x04\x01\0\0\0\0";
 
-/// A GET of HTTP/2 as h2load sends it. The first of a connection puts three fields into the table of HPACK, the others refer to them.
+/// A GET of HTTP/2 as h2load sends it. The first of a connection puts three fields into the table of HPACK, the others
+/// refer to them.
 pub(crate) fn http2_get(stream: u32, is_first: bool) -> Vec<u8> {
     const FIRST: &[u8] = b"\x82\x86\x41\x0elocalhost:8080\x44\x09/pipeline\x7a\x15h2load nghttp2/1.52.0";
     let block = if is_first { FIRST } else { b"\x82\x86\xc0\xbf\xbe" };

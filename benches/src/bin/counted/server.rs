@@ -1,7 +1,7 @@
 //! The server in a simulated world, and its clients beside it.
 //!
-//! What clients do is not to be counted: [`client_turn`] is where they are polled, and callgrind is told to look away there. What is
-//! left of them are the completions of their operations, which the worker hands on.
+//! What clients do is not to be counted: [`client_turn`] is where they are polled, and callgrind is told to look away
+//! there. What is left of them are the completions of their operations, which the worker hands on.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -1,11 +1,12 @@
-//! The server that `cargo xtask bench --overload` loads beyond what fits: handlers that sleep, compute, stream, read, poll and talk, each counted from its
-//! begin to its end.
+//! The server that `cargo xtask bench --overload` loads beyond what fits: handlers that sleep, compute, stream, read,
+//! poll and talk, each counted from its begin to its end.
 //!
 //! ```text
 //! cargo run --release -p plimsoll-benches --bin overload -- --listen 127.0.0.1:8080 --memory 8MiB --workers 1
 //! ```
 //!
-//! `/counts` says how many of each kind were begun, ended by themselves and were dropped half way; stderr says it again at the end.
+//! `/counts` says how many of each kind were begun, ended by themselves and were dropped half way; stderr says it again
+//! at the end.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the command line")]
 
@@ -71,7 +72,8 @@ fn serve(flags: &Flags) -> plimsoll::Result<()> {
 
 /// Answers a request.
 ///
-/// Not an `async fn`: an argument that is moved into a future is there twice, and the task cell of every waiting handler pays for it.
+/// Not an `async fn`: an argument that is moved into a future is there twice, and the task cell of every waiting
+/// handler pays for it.
 fn answer(mut request: Request, work: Work) -> impl Future<Output = Result<Response, Error>> {
     let route = Route::of(request.path());
     async move {

@@ -1,5 +1,6 @@
-//! What the server of `cargo xtask bench --overload` and its peers have in common: the routes, and how many handlers of each kind were begun, ended by
-//! themselves, and were dropped half way. Only the standard library is needed: the peers include this file by its path.
+//! What the server of `cargo xtask bench --overload` and its peers have in common: the routes, and how many handlers of
+//! each kind were begun, ended by themselves, and were dropped half way. Only the standard library is needed: the peers
+//! include this file by its path.
 
 use std::future::Future;
 use std::hint::black_box;
@@ -192,7 +193,8 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Finds out how fast this core is, which takes some milliseconds: the best of several tries, as others may disturb.
+    /// Finds out how fast this core is, which takes some milliseconds: the best of several tries, as others may
+    /// disturb.
     pub(crate) fn calibrate() -> Work {
         let try_once = || {
             let began = Instant::now();

@@ -113,7 +113,8 @@ impl Language {
         (!all).then_some(install)
     }
 
-    /// Installs what the program needs, if that is not there. The inner error says what is missing, the outer one that our program does not build.
+    /// Installs what the program needs, if that is not there. The inner error says what is missing, the outer one that
+    /// our program does not build.
     pub(super) fn prepare(self) -> Result<Result<Program, String>, String> {
         if let Some(install) = self.missing() {
             return Ok(Err(install.to_owned()));

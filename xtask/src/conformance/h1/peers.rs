@@ -197,7 +197,8 @@ http {
 }
 ";
 
-/// It reads every body before any handler sees the request. The redirection is its only handler that takes every method.
+/// It reads every body before any handler sees the request. The redirection is its only handler that takes every
+/// method.
 const H2O: &str = "\
 listen:
   host: 127.0.0.1

@@ -28,7 +28,8 @@ pub(crate) enum Difference {
     End,
 }
 
-/// What the difference is. A refusal by another status is a refusal; a connection that is closed without a word is one, too.
+/// What the difference is. A refusal by another status is a refusal; a connection that is closed without a word is one,
+/// too.
 pub(crate) fn difference(framed: &Framed, seen: &Seen) -> Difference {
     let expected = framed.expected();
     let wanted: Vec<u16> = expected

@@ -1,7 +1,7 @@
 //! Calls that belong to one place, or to none.
 
 use super::{Finding, Verdict, Workspace};
-use crate::tidy::config::{SANS_IO_MODULES, SANS_IO_PACKAGE, SYS_CALLS, UNFINISHED};
+use crate::tidy::config::{SANS_IO_MODULES, SANS_IO_PACKAGE, SYS_CALLS};
 use crate::tidy::lexer::TokenKind;
 
 /// Clocks, threads and random hashers are in `sys` files.
@@ -70,16 +70,4 @@ pub(super) fn sans_io(workspace: &Workspace) -> Verdict {
         }
     }
     Verdict { figure: format!("{files} files of {SANS_IO_PACKAGE}"), findings }
-}
-
-/// Nothing that is unfinished lands, in tests neither.
-pub(super) fn unfinished(workspace: &Workspace) -> Verdict {
-    let mut findings = Vec::new();
-    for file in &workspace.files {
-        for name in UNFINISHED {
-            let calls = file.tokens.find_sequence(&[name, "!"]).collect::<Vec<_>>();
-            findings.extend(calls.iter().map(|call| Finding::new(&file.path, call.line, format!("`{name}!`"))));
-        }
-    }
-    Verdict { figure: format!("{} places", findings.len()), findings }
 }

@@ -1,7 +1,9 @@
 //! Names that say something.
 
+use std::collections::BTreeMap;
+
 use super::{Finding, Verdict, Workspace};
-use crate::tidy::config::{MODULE_WORDS, TYPE_WORDS};
+use crate::tidy::config::{MODULE_WORDS, OLD_WORDS, OLD_WORDS_STATED_IN, TYPE_WORDS};
 
 /// No type, module or file has a name from the list of words that say nothing.
 pub(super) fn names(workspace: &Workspace) -> Verdict {
@@ -38,6 +40,51 @@ pub(super) fn names(workspace: &Workspace) -> Verdict {
         }
     }
     Verdict { figure: format!("{count} types and modules"), findings }
+}
+
+/// Words that are given up do not come back. A place that has given one up, too, has to leave the list.
+pub(super) fn old_words(workspace: &Workspace) -> Verdict {
+    let mut findings = Vec::new();
+    let mut left: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for (word, places) in OLD_WORDS {
+        left.extend(places.iter().map(|place| ((word, *place), 0)));
+    }
+    let is_under =
+        |path: &str, place: &str| path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let stated = |path: &str| OLD_WORDS_STATED_IN.iter().any(|place| is_under(path, place));
+    for (path, text) in workspace.texts.iter().filter(|(path, _)| !stated(path)) {
+        for (index, line) in text.lines().enumerate() {
+            for (word, places) in OLD_WORDS.iter().filter(|(word, _)| has_word(line, word)) {
+                match places.iter().find(|place| is_under(path, place)) {
+                    Some(place) => *left.entry((word, place)).or_default() += 1,
+                    None => {
+                        findings.push(Finding::new(path, index + 1, format!("`{word}` is a word that was given up")))
+                    }
+                }
+            }
+        }
+    }
+    for ((word, place), _) in left.iter().filter(|(_, lines)| **lines == 0) {
+        if workspace.texts.keys().any(|path| is_under(path, place)) {
+            findings.push(Finding::new(*place, 0, format!("`{word}` is gone from here: from OLD_WORDS, too, please")));
+        }
+    }
+    Verdict {
+        figure: format!("{} words; {} lines still have one", OLD_WORDS.len(), left.values().sum::<usize>()),
+        findings,
+    }
+}
+
+/// Whether a line has the word, or its plural, by itself or as a part of a name.
+fn has_word(line: &str, word: &str) -> bool {
+    let lower = line.to_ascii_lowercase();
+    lower.match_indices(word).any(|(at, _)| {
+        let (before, rest) = (line[..at].chars().next_back(), &line[at..]);
+        let begins =
+            before.is_none_or(|c| !c.is_alphabetic() || c.is_lowercase() && rest.starts_with(char::is_uppercase));
+        let after = rest[word.len()..].strip_prefix('s').unwrap_or(&rest[word.len()..]);
+        begins && !after.starts_with(char::is_lowercase)
+    })
 }
 
 fn snake_words(name: &str) -> impl Iterator<Item = String> {

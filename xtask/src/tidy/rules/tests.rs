@@ -336,12 +336,90 @@ fn sockets_and_clocks_in_the_codec_are_found() {
 }
 
 #[test]
-fn unfinished_code_is_found_in_tests_too() {
-    for call in ["todo!()", "unimplemented!(\"later\")", "dbg!(x)"] {
-        one(&in_slab("unfinished", &format!("//! Doc.\nfn f() {{ {call} }}\n")), "crates/slab/src/lib.rs:2", "!`");
-        one(&in_slab("unfinished", &format!("#[test]\nfn f() {{ {call} }}\n")), "crates/slab/src/lib.rs:2", "!`");
-        silent(&in_slab("unfinished", &format!("// {call}\nconst A: &str = \"{}\";\n", call.replace('"', "'"))));
+fn words_that_were_given_up_are_found() {
+    for (line, found) in [
+        ("//! A manager of leases.", true),
+        ("struct LeaseManager;", true),
+        ("fn manager_of() {}", true),
+        ("const MANAGERS: u8 = 0;", true),
+        ("//! They managed.", false),
+        ("//! A proactorless world.", false),
+        ("//! It is seated.", false),
+        ("struct Nauseating;", false),
+    ] {
+        let findings = in_slab("old-words", line);
+        let word = |finding: &&String| finding.starts_with("crates/slab/src/lib.rs:1: ");
+        assert_eq!(findings.iter().filter(word).count(), usize::from(found), "{line}: {findings:?}");
     }
+    one(&findings("old-words", &[("docs.md", "one\na Seat\n")]), "docs.md:2", "`seat`");
+    silent(&findings("old-words", &[("CHANGELOG.md", "no larder\n"), ("xtask/src/tidy/config.rs", "larder\n")]));
+}
+
+#[test]
+fn a_place_that_has_given_a_word_up_leaves_the_list() {
+    let all = "//! larder redeem unkeep quench slake sate victim seat untold thirsty farewell hunger hungry\n";
+    silent(&findings("old-words", &[("crates/http/src/lib.rs", all)]));
+    let other = all.replace("larder ", "");
+    one(&findings("old-words", &[("crates/http/src/lib.rs", &other)]), "crates/http:0", "`larder` is gone");
+}
+
+#[test]
+fn wide_comments_are_found() {
+    let at = |max: &str, library: &str| {
+        findings(
+            "comment-width",
+            &[("rustfmt.toml", max), ("crates/slab/Cargo.toml", MANIFEST), ("crates/slab/src/lib.rs", library)],
+        )
+    };
+    let wide = format!("//! {}\nfn f() {{}} // {}\n", "a ".repeat(10), "b".repeat(20));
+    silent(&at("max_width = 33\n", &wide));
+    one(&at("max_width = 32\n", &wide), "crates/slab/src/lib.rs:2", "33 columns, at most 32");
+    assert_eq!(at("max_width = 22\n", &wide).len(), 2);
+    let wide = "b".repeat(120);
+    silent(&at("", &format!("const A: &str = \"{wide}\";\n//! | {wide} | a |\n/// [a]: https://{wide}\n")));
+    one(&at("", &format!("/*\n{wide}\n*/\n")), "crates/slab/src/lib.rs:2", "120 columns, at most 100");
+}
+
+#[test]
+fn a_package_without_wide_comments_leaves_the_list() {
+    let package = config::COMMENT_WIDTH_LATER[0];
+    let texts = |library: &str| {
+        let (manifest, path) = (format!("{package}/Cargo.toml"), format!("{package}/src/lib.rs"));
+        findings("comment-width", &[(&manifest, ""), (&path, library)])
+    };
+    silent(&texts(&format!("//! {}\n", "a".repeat(100))));
+    one(&texts("//! Narrow.\n"), &format!("{package}:0"), "take it off");
+}
+
+#[test]
+fn subjects_of_another_form_are_found() {
+    let findings = |subject: &str| {
+        let mut workspace = Workspace::from_texts(BTreeMap::new());
+        workspace.commits = vec![("abc1234".to_owned(), subject.to_owned())];
+        let (_, rule) = ALL.iter().find(|(name, _)| *name == "commit-subjects").expect("the rule exists");
+        rule(&workspace)
+            .findings
+            .iter()
+            .map(|finding| format!("{}: {}", finding.path, finding.message))
+            .collect::<Vec<_>>()
+    };
+    for good in ["codec: refuse a bare newline", "http, runtime: mend", "benches/runner: move", "ci: x"] {
+        silent(&findings(good));
+    }
+    let long = format!("codec: {}", "a".repeat(66));
+    for (bad, words) in [
+        ("Refuse a bare newline", "is not like"),
+        ("Codec: refuse a bare newline", "is not like"),
+        ("codec: Refuse a bare newline", "is not like"),
+        ("codec: refuse a bare newline.", "is not like"),
+        ("codec,: refuse", "is not like"),
+        (": refuse", "is not like"),
+        ("fixup! codec: refuse", "is not like"),
+        (&long, "has 73 columns, at most 72"),
+    ] {
+        one(&findings(bad), "abc1234", words);
+    }
+    silent(&findings(&long[..72]));
 }
 
 #[test]

@@ -41,7 +41,8 @@ pub(super) fn listed(workspace: &Workspace) -> Verdict {
     Verdict { figure: format!("{} of {sources} files, {tokens} times `unsafe`", list.len()), findings }
 }
 
-/// What has no `unsafe` forbids it, so that the compiler watches it too. A module of tests may leave that to the module around it.
+/// What has no `unsafe` forbids it, so that the compiler watches it too. A module of tests may leave that to the module
+/// around it.
 pub(super) fn forbidden(workspace: &Workspace) -> Verdict {
     let has_unsafe = workspace.files.iter().filter(|file| unsafe_tokens(file).next().is_some());
     let has_unsafe: Vec<&str> = has_unsafe.map(|file| file.path.as_str()).collect();

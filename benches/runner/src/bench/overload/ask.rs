@@ -86,7 +86,8 @@ impl Ask {
         }
     }
 
-    /// After what time a client that was refused comes back, if it does: told so by the server, and for the so manieth time.
+    /// After what time a client that was refused comes back, if it does: told so by the server, and for the so manieth
+    /// time.
     pub(super) fn comes_back(&self, told: Option<u64>, returns: u8) -> Option<Duration> {
         match self.manner {
             _ if returns >= RETURNS_MAX => None,

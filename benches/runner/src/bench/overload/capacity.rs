@@ -28,7 +28,8 @@ impl Bed<'_> {
         .map(f64::from)
     }
 
-    /// Whether a server that was just started answers all of so many requests a second, in about the time that they take.
+    /// Whether a server that was just started answers all of so many requests a second, in about the time that they
+    /// take.
     fn all_are_served(
         &self,
         subject: &Subject,
@@ -48,12 +49,14 @@ impl Bed<'_> {
         };
         let tallies = self.load(&waking(plan, profile), &running)?.tallies;
         let tally = tallies.first().ok_or("a plan without asks")?;
-        // What does not fit makes a queue that grows, and half of all requests wait in it; a machine that is busy with something else makes a few late.
+        // What does not fit makes a queue that grows, and half of all requests wait in it; a machine that is busy with
+        // something else makes a few late.
         let in_time = tally.served_ms.is_some_and(|ms| ms.p50 <= (takes * 2 + QUEUE_MAX).as_secs_f64() * 1e3);
         Ok(tally.served == tally.offered && tally.unsent == 0 && in_time)
     }
 
-    /// How many requests at a time a server that has no line may take, so that they need as much memory as the line of ours is.
+    /// How many requests at a time a server that has no line may take, so that they need as much memory as the line of
+    /// ours is.
     pub(super) fn limit(&self, server: &'static Server, profile: &Profile) -> Result<u64, String> {
         let running = self.start(&Subject { server, word: AT_ONCE_MAX.to_string() })?;
         let before = running.resident_bytes()?;
@@ -88,7 +91,8 @@ impl Bed<'_> {
             return Err("no small request was answered".to_owned());
         }
         let get_us = alone.cpu_ns as f64 / 1e3 / answered as f64;
-        // From many addresses, so that the heaviest one is no matter; and some more all the time for those that are let go of.
+        // From many addresses, so that the heaviest one is no matter; and some more all the time for those that are let
+        // go of.
         let fill = Ask { addresses: 100, group: 1, ..Ask::get("/sleep/8000", 8_000, wire) };
         let places = fits * profile.ask.takes().as_secs_f64();
         let first = arrivals(1, places * FILL, Spacing::Even, (Duration::ZERO, FILLED / 2), &mut Random::new(1));
@@ -105,7 +109,8 @@ impl Bed<'_> {
     }
 }
 
-/// The largest number for which it is true, to a share of it; each doubles the one before until one fails. The error is the first of the trials'.
+/// The largest number for which it is true, to a share of it; each doubles the one before until one fails. The error is
+/// the first of the trials'.
 fn search(
     first: u32,
     most: u32,

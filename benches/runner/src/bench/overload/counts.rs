@@ -24,7 +24,8 @@ pub(super) struct Counts {
 pub(super) struct Difference {
     /// Handlers that were dropped half way although no client of theirs had left.
     pub(super) dropped: u64,
-    /// Handlers that ended by themselves, and whose clients did not get the answer; those that had left are not counted.
+    /// Handlers that ended by themselves, and whose clients did not get the answer; those that had left are not
+    /// counted.
     pub(super) unheard: u64,
     /// Handlers that were begun and have no end.
     pub(super) running: u64,
@@ -33,7 +34,8 @@ pub(super) struct Difference {
 }
 
 impl Counts {
-    /// Asks until no handler of this kind runs any more, and for some time at most. The error is that the server does not answer.
+    /// Asks until no handler of this kind runs any more, and for some time at most. The error is that the server does
+    /// not answer.
     pub(super) fn settled(server: SocketAddr, kind: &str) -> Result<Counts, String> {
         let deadline = Instant::now() + SETTLED_IN;
         loop {

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 pub(super) enum Outcome {
     /// The whole answer came, with status 200; a WebSocket stayed for as long as its client wanted.
     Served,
-    /// It was refused in words: 503, `REFUSED_STREAM`, close code 1013. Perhaps they say after how many seconds to come back.
+    /// It was refused in words: 503, `REFUSED_STREAM`, close code 1013. Perhaps they say after how many seconds to come
+    /// back.
     Refused(Option<u64>),
     /// Another status, or no HTTP at all.
     Wrong,
@@ -54,7 +55,8 @@ pub(super) struct Tally {
     /// From when a request was due to the end of its answer.
     pub(super) served_ms: Option<Percentiles>,
     pub(super) refused_ms: Option<Percentiles>,
-    /// From when a request was due until the client sent it: if that is long, the client was too slow, and the row says little.
+    /// From when a request was due until the client sent it: if that is long, the client was too slow, and the row says
+    /// little.
     pub(super) lag_ms: Option<Percentiles>,
 }
 

@@ -16,14 +16,16 @@ use super::ledger::{Percentiles, micros};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Light {
     pub(super) asked: u64,
-    /// Those that were not answered 200 within [`PATIENCE`], for whatever reason; those that were refused in words among them.
+    /// Those that were not answered 200 within [`PATIENCE`], for whatever reason; those that were refused in words
+    /// among them.
     pub(super) failed: u64,
     pub(super) refused: u64,
     /// Of those that were answered 200, from when they were due.
     pub(super) ms: Option<Percentiles>,
 }
 
-/// Asks until it is told to stop. What was due while it waited for an answer is asked late, and that is part of its time.
+/// Asks until it is told to stop. What was due while it waited for an answer is asked late, and that is part of its
+/// time.
 pub(super) fn run(to: SocketAddr, stop: &AtomicBool) -> Light {
     let (mut light, mut times, mut connection) = (Light::default(), Vec::new(), None);
     let start = Instant::now();

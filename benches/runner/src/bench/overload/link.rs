@@ -97,7 +97,8 @@ pub(super) fn source(group: u8, address: usize) -> Ipv4Addr {
 fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
     let mut tries = 1;
     loop {
-        // Left to the kernel, the search for a port that nobody has takes longer than all else when there are many connections.
+        // Left to the kernel, the search for a port that nobody has takes longer than all else when there are many
+        // connections.
         let port = FIRST_PORT + (NEXT_PORT.fetch_add(1, Ordering::Relaxed) % PORTS) as u16;
         match try_connect((from, port).into(), to) {
             Err(error) if is_taken(&error) && tries < TRIES_MAX => tries += 1,

@@ -1,4 +1,5 @@
-//! When requests begin. They do so whether or not earlier ones are answered: that is an open loop, and what a closed one hides.
+//! When requests begin. They do so whether or not earlier ones are answered: that is an open loop, and what a closed
+//! one hides.
 
 use std::time::Duration;
 

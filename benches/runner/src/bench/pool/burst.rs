@@ -30,7 +30,8 @@ pub(super) fn starved_per_connection(server: &'static Server, placement: &Placem
     Ok((starved()? - before) / connections.len() as f64)
 }
 
-/// A request and its answer on each connection. The server is stopped while the requests are sent, so that it finds all of them at once.
+/// A request and its answer on each connection. The server is stopped while the requests are sent, so that it finds all
+/// of them at once.
 fn all_at_once(running: &Running, connections: &mut [Connection], filler_bytes: usize) -> Result<(), String> {
     signal(running, "-STOP")?;
     let sent = connections.iter_mut().try_for_each(|connection| connection.send(filler_bytes));

@@ -10,7 +10,8 @@ use super::super::servers::Server;
 use super::super::swarm::guide::Swarm;
 use super::super::{client, loads};
 
-/// Per cent of the resident bytes that a burst added at its peak that are gone 3 s after it. The server is not asked for anything meanwhile.
+/// Per cent of the resident bytes that a burst added at its peak that are gone 3 s after it. The server is not asked
+/// for anything meanwhile.
 pub(super) fn percent_back(server: &'static Server, placement: &Placement) -> Result<f64, String> {
     let case = loads::case("active")?;
     let running = Running::start(server, client::PATH, placement)?;

@@ -57,8 +57,8 @@ fn one(case: &loads::Case, server: &'static Server, placement: &Placement) -> Re
     Ok(Flooded { growth: growth as f64 / LOW_LINE_BYTES as f64, slowest_seconds: slowest.as_secs_f64(), turned_away })
 }
 
-/// A client of another address that asks again and again on fresh connections: the longest time to a right answer, however many tries that took,
-/// and how many of them were in vain.
+/// A client of another address that asks again and again on fresh connections: the longest time to a right answer,
+/// however many tries that took, and how many of them were in vain.
 fn honest(server: SocketAddr, over: &AtomicBool) -> (Duration, u32) {
     let (mut slowest, mut in_vain) = (Duration::ZERO, 0);
     while !over.load(Ordering::Relaxed) {

@@ -151,7 +151,8 @@ impl Connection {
         }
     }
 
-    /// Whether the server has neither closed it nor sent anything that nobody asked for. Only for connections that are done.
+    /// Whether the server has neither closed it nor sent anything that nobody asked for. Only for connections that are
+    /// done.
     pub(super) fn is_quiet(&self, plan: &Plan) -> bool {
         match self.stream.peek(&mut [0]) {
             // What is not read waits there, of course.

@@ -104,7 +104,8 @@ impl<'a> Engine<'a> {
         latencies.get((latencies.len() * percent / 100).min(latencies.len().saturating_sub(1))).map(|&us| us.into())
     }
 
-    /// Until all connections are open, or for a while: thousands of them take longer than the time of a round. It counts from here on.
+    /// Until all connections are open, or for a while: thousands of them take longer than the time of a round. It
+    /// counts from here on.
     fn open_all(&mut self) -> io::Result<()> {
         let connections = self.open.len() as u64;
         while self.start.elapsed() < OPENING_MAX && self.tally.opened + self.tally.errors() < connections {

@@ -19,7 +19,8 @@ pub(in crate::bench) struct Plan {
     pub(in crate::bench) requests: u32,
     /// How often each is sent at once; at least 1.
     pub(in crate::bench) pipelined: u32,
-    /// The connection becomes a WebSocket first; its requests are messages with so many bytes, and the answers their echoes.
+    /// The connection becomes a WebSocket first; its requests are messages with so many bytes, and the answers their
+    /// echoes.
     pub(in crate::bench) message_bytes: Option<usize>,
     /// Only the first half of the head is sent, and no answer is expected.
     pub(in crate::bench) half: bool,

@@ -1,6 +1,7 @@
 //! What a client of WebSockets sends, and what it expects.
 //!
-//! All connections send the same key and the same mask: that costs a server as much as any other, and a floor can know the answer.
+//! All connections send the same key and the same mask: that costs a server as much as any other, and a floor can know
+//! the answer.
 
 /// The request for a WebSocket at this target.
 pub(crate) fn handshake(target: &str) -> Vec<u8> {

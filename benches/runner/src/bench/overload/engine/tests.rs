@@ -1,4 +1,5 @@
-//! The clients beside a server that is made for them: what is due is sent whatever comes back, and every request has an end.
+//! The clients beside a server that is made for them: what is due is sent whatever comes back, and every request has an
+//! end.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -13,7 +14,8 @@ use crate::bench::overload::ledger::Tally;
 use crate::bench::overload::schedule::{Spacing, arrivals};
 use crate::random::Random;
 
-/// Answers each request with what is said to its number, or goes away for `None`; how many connections there were is counted.
+/// Answers each request with what is said to its number, or goes away for `None`; how many connections there were is
+/// counted.
 fn server(answer: fn(usize) -> Option<&'static str>) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();

@@ -13,7 +13,8 @@ fn attempt(id: u64) -> Attempt {
     Attempt { id, due: Duration::ZERO, returns: 0 }
 }
 
-/// Begins so many requests, lets the bytes come in pieces and then the end; how they ended, and whether the client closed.
+/// Begins so many requests, lets the bytes come in pieces and then the end; how they ended, and whether the client
+/// closed.
 fn heard(ask: &Ask, requests: u64, bytes: &[u8], piece: usize) -> (Vec<(u64, Outcome)>, bool) {
     let (mut out, mut effects) = (Vec::new(), Effects::default());
     let mut talk = Talk::new(ask, &mut out);

@@ -1,0 +1,50 @@
+//! Comments are as wide as code.
+
+use std::collections::BTreeMap;
+
+use super::{Finding, Verdict, Workspace};
+use crate::tidy::config::COMMENT_WIDTH_LATER;
+use crate::tidy::manifest::Manifest;
+use crate::tidy::workspace::File;
+
+/// No line with a comment is wider than `max_width` of `rustfmt.toml`, which rustfmt leaves alone. Tables and links
+/// cannot be broken.
+pub(super) fn width(workspace: &Workspace) -> Verdict {
+    let max = workspace.texts.get("rustfmt.toml").map_or("", String::as_str);
+    let max = Manifest::parse(max).value("", "max_width").and_then(|value| value.parse().ok()).unwrap_or(WIDTH);
+    let mut later: BTreeMap<&str, usize> = COMMENT_WIDTH_LATER.iter().map(|package| (*package, 0)).collect();
+    let mut findings = Vec::new();
+    for file in &workspace.files {
+        for (line, width) in wide(workspace, file, max) {
+            match later.get_mut(file.package.as_str()) {
+                Some(count) => *count += 1,
+                None => findings.push(Finding::new(
+                    &file.path,
+                    line,
+                    format!("a comment of {width} columns, at most {max}"),
+                )),
+            }
+        }
+    }
+    for package in later.iter().filter(|(dir, count)| **count == 0 && workspace.package(dir).is_some()) {
+        findings.push(Finding::new(*package.0, 0, "no comment is wide any more: take it off COMMENT_WIDTH_LATER"));
+    }
+    let later: Vec<String> = later.iter().map(|(package, count)| format!("{package} {count}")).collect();
+    Verdict { figure: format!("at most {max} columns; lines that are mended later: {}", later.join(", ")), findings }
+}
+
+/// Lines with comments that are wider than `max`, and how wide they are.
+fn wide(workspace: &Workspace, file: &File, max: usize) -> Vec<(usize, usize)> {
+    let lines: Vec<&str> = workspace.texts.get(&file.path).map_or("", String::as_str).lines().collect();
+    let commented = file.comments.iter().flat_map(|comment| comment.line..=comment.line_last);
+    let widths = commented.filter_map(|line| Some((line, lines.get(line - 1)?)));
+    let broken = widths.filter(|(_, text)| !is_unbreakable(text));
+    broken.map(|(line, text)| (line, text.chars().count())).filter(|(_, width)| *width > max).collect()
+}
+
+fn is_unbreakable(line: &str) -> bool {
+    line.trim_start().trim_start_matches(['/', '!', ' ']).starts_with('|') || line.contains("://")
+}
+
+/// That of rustfmt, without a file.
+const WIDTH: usize = 100;
