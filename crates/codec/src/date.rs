@@ -5,8 +5,8 @@ pub const DATE_BYTES: usize = 29;
 
 /// Formats seconds since 1970-01-01 as `Sun, 06 Nov 1994 08:49:37 GMT`.
 ///
-/// From the year 10,000 on (253,402,300,800) the last second of 9999 is given, as the format has four digits for a year. Costs some
-/// tens of nanoseconds: call it once a second and keep the result.
+/// From the year 10,000 on (253,402,300,800) the last second of 9999 is given, as the format has four digits for a
+/// year. Costs some tens of nanoseconds: call it once a second and keep the result.
 ///
 /// ```
 /// use plimsoll_codec::date;
@@ -40,7 +40,8 @@ pub fn format(unix_seconds: u64) -> [u8; DATE_BYTES] {
 
 /// Year, month (1 to 12) and day (1 to 31) of a day since 1970-01-01.
 ///
-/// Counts in years that begin in March, so that a leap day is the last of its year: an era is 400 years or 146,097 days.
+/// Counts in years that begin in March, so that a leap day is the last of its year: an era is 400 years or 146,097
+/// days.
 fn civil(days: u64) -> (u64, u64, u64) {
     // 719,468 days lie between 0000-03-01 and 1970-01-01.
     let since_march = days + 719_468;

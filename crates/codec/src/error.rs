@@ -50,7 +50,8 @@ pub enum Error {
     VersionInvalid,
     /// A version other than HTTP/1.0 and HTTP/1.1. RFC 9110 15.6.6; 505.
     VersionUnsupported,
-    /// The preface of HTTP/2 where only HTTP/1 is spoken; a server that speaks both changes over instead. RFC 9113 3.4; 400.
+    /// The preface of HTTP/2 where only HTTP/1 is spoken; a server that speaks both changes over instead. RFC 9113 3.4;
+    /// 400.
     Http2Preface,
     /// The request line is longer than `request_line_bytes_max`. RFC 9112 3; 414.
     RequestLineTooLong,
@@ -102,7 +103,8 @@ pub enum Error {
     ChunkDataUnterminated,
     /// Far more framing than data. RFC 9112 7.1.1; 400.
     ChunkOverhead,
-    /// The trailer section is longer than `trailer_bytes_max`, or has more lines than `fields_max`. RFC 9110 15.5.14; 413.
+    /// The trailer section is longer than `trailer_bytes_max`, or has more lines than `fields_max`. RFC 9110 15.5.14;
+    /// 413.
     TrailersTooLarge,
     /// A trailer that frames, routes or authenticates the message. RFC 9110 6.5.1; 400.
     TrailerForbidden,
@@ -124,7 +126,8 @@ pub enum Error {
     FrameSizeInvalid,
     /// A frame for a stream on stream 0, or the other way round. RFC 9113 6; PROTOCOL_ERROR.
     FrameOnWrongStream,
-    /// A frame that is not allowed here: a CONTINUATION without HEADERS, another frame before the end of a header block, a push by a client. RFC 9113 6; PROTOCOL_ERROR.
+    /// A frame that is not allowed here: a CONTINUATION without HEADERS, another frame before the end of a header
+    /// block, a push by a client. RFC 9113 6; PROTOCOL_ERROR.
     FrameUnexpected,
     /// More padding than frame. RFC 9113 6.1; PROTOCOL_ERROR.
     PaddingInvalid,
@@ -156,13 +159,15 @@ pub enum Error {
     BodyLengthMismatch,
     /// A second header block that does not end the stream. RFC 9113 8.1; PROTOCOL_ERROR.
     TrailersUnfinished,
-    /// More CONTINUATION, empty or control frames, resets or overhead than an honest peer sends. RFC 9113 10.5; ENHANCE_YOUR_CALM.
+    /// More CONTINUATION, empty or control frames, resets or overhead than an honest peer sends. RFC 9113 10.5;
+    /// ENHANCE_YOUR_CALM.
     Flood,
     /// The request does not ask for an upgrade to WebSocket. RFC 6455 4.2.1; 426.
     WebSocketUpgradeMissing,
     /// Sec-WebSocket-Version is not 13. RFC 6455 4.4; 426.
     WebSocketVersionUnsupported,
-    /// Sec-WebSocket-Key is missing, repeated or not 16 bytes in base64, the method is not GET, or there is a body. RFC 6455 4.2.1; 400.
+    /// Sec-WebSocket-Key is missing, repeated or not 16 bytes in base64, the method is not GET, or there is a body. RFC
+    /// 6455 4.2.1; 400.
     WebSocketHandshakeInvalid,
     /// A reserved bit that no extension uses, or a reserved opcode. RFC 6455 5.2; close code 1002.
     WebSocketReserved,
@@ -196,7 +201,8 @@ pub enum Error {
     BodyTooLong,
     /// Fewer bytes of a body than its head announced. RFC 9112 8; 500.
     BodyTooShort,
-    /// An interim response with a status that is not 1xx, or with 101, which is the last of its exchange. RFC 9110 15.2; 500.
+    /// An interim response with a status that is not 1xx, or with 101, which is the last of its exchange. RFC 9110
+    /// 15.2; 500.
     InterimStatusInvalid,
     /// A method of a state machine was called in a state in which it is not allowed. 500.
     StateMisuse,

@@ -1,8 +1,8 @@
 //! Sans-IO HTTP codecs: bytes in, events with offsets out.
 //!
-//! There is no socket, clock, thread or buffer type in here. The caller owns the bytes; the codec says which of them mean
-//! what, and remembers how far it has looked so that a peer that sends one byte at a time costs no more than one that sends
-//! all at once. Every split of the same input gives the same events and the same errors.
+//! There is no socket, clock, thread or buffer type in here. The caller owns the bytes; the codec says which of them
+//! mean what, and remembers how far it has looked so that a peer that sends one byte at a time costs no more than one
+//! that sends all at once. Every split of the same input gives the same events and the same errors.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -15,8 +15,8 @@
 //! | [`query`] | pairs of a query string, without allocation |
 //!
 //! The codec allocates nothing, with one exception that belongs to [`http::Method`]: a method of 16 to
-//! [`h1::METHOD_BYTES_MAX`] bytes that HTTP does not know is kept in a box. With the feature `deflate`, the compression of
-//! WebSocket keeps its windows on the heap.
+//! [`h1::METHOD_BYTES_MAX`] bytes that HTTP does not know is kept in a box. With the feature `deflate`, the compression
+//! of WebSocket keeps its windows on the heap.
 #![forbid(unsafe_code)]
 
 pub mod date;

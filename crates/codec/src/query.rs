@@ -11,8 +11,8 @@
 //! assert!(query::decode(pairs[1].1).eq(*b"a b!"));
 //! ```
 
-/// The pairs of a query, raw: split at `&`, then each at its first `=`. Empty parts between `&` are left out; a part without
-/// `=` has an empty value.
+/// The pairs of a query, raw: split at `&`, then each at its first `=`. Empty parts between `&` are left out; a part
+/// without `=` has an empty value.
 pub fn pairs<Q: AsRef<[u8]> + ?Sized>(query: &Q) -> impl Iterator<Item = (&[u8], &[u8])> {
     query.as_ref().split(|&byte| byte == b'&').filter(|part| !part.is_empty()).map(|part| {
         match part.iter().position(|&byte| byte == b'=') {
@@ -28,8 +28,8 @@ pub fn value<'q, Q: AsRef<[u8]> + ?Sized>(query: &'q Q, key: &str) -> Option<&'q
     pairs(query).find(|(name, _)| decode(name).eq(key.bytes())).map(|(_, value)| value)
 }
 
-/// The bytes of a raw key or value with percent-encoding undone and `+` read as a space, as forms are encoded. A `%` that two
-/// hexadecimal digits do not follow stands for itself.
+/// The bytes of a raw key or value with percent-encoding undone and `+` read as a space, as forms are encoded. A `%`
+/// that two hexadecimal digits do not follow stands for itself.
 pub fn decode(raw: &[u8]) -> impl Iterator<Item = u8> + Clone {
     let mut rest = raw;
     std::iter::from_fn(move || {

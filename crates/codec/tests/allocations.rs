@@ -1,7 +1,8 @@
-//! No heap allocation for HTTP/2 requests and responses: a client's frames are prepared, then served under a counting allocator.
+//! No heap allocation for HTTP/2 requests and responses: a client's frames are prepared, then served under a counting
+//! allocator.
 //!
-//! **I-COUNT**: the allocator hands every call on to the system's with the arguments it was given, and besides only counts
-//! those of its thread.
+//! **I-COUNT**: the allocator hands every call on to the system's with the arguments it was given, and besides only
+//! counts those of its thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -96,8 +96,8 @@ impl Backend {
         }
     }
 
-    /// It will be leaked. A simulated world must not wait for it any more, a ring must not keep open what it watches, and what was to be closed
-    /// is closed.
+    /// It will be leaked. A simulated world must not wait for it any more, a ring must not keep open what it watches,
+    /// and what was to be closed is closed.
     pub(crate) fn abandon(&mut self, slots: &mut Slots) {
         match self {
             Self::Sim(sim) => sim.retire(),

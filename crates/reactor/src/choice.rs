@@ -71,8 +71,9 @@ pub enum ReceiveMode {
     Incremental,
     /// A provided-buffer ring with one receive per buffer.
     Classic,
-    /// The kernel watches a connection from its first receive to its close and says when bytes are there; they are received into one scratch
-    /// buffer. What [`select`](crate::select) takes where it works: of the three it costs least per message, and no message waits in a shared buffer.
+    /// The kernel watches a connection from its first receive to its close and says when bytes are there; they are
+    /// received into one scratch buffer. What [`select`](crate::select) takes where it works: of the three it costs
+    /// least per message, and no message waits in a shared buffer.
     Poll,
 }
 

@@ -6,7 +6,8 @@ use core::time::Duration;
 /// Sizes of a driver.
 #[derive(Clone, Debug)]
 pub struct DriverConfig {
-    /// Entries of the submission queue, 1 to 16,384, a power of two; the completion queue has four times as many. Default 1,024.
+    /// Entries of the submission queue, 1 to 16,384, a power of two; the completion queue has four times as many.
+    /// Default 1,024.
     pub entries: u32,
     /// Receive buffers of 64 KiB in the small group, 1 to 64, a power of two. Default 4. mio and sim use one.
     pub receive_buffers: u16,

@@ -1,7 +1,7 @@
 //! A table by descriptor number: what a driver remembers per descriptor.
 //!
-//! In pages of the pool that are charged, opened when a first descriptor of theirs comes into use and given back when the last one goes. A record is
-//! a few words long; all zeros is the vacant one.
+//! In pages of the pool that are charged, opened when a first descriptor of theirs comes into use and given back when
+//! the last one goes. A record is a few words long; all zeros is the vacant one.
 #![forbid(unsafe_code)]
 
 use plimsoll_pool::{Charge, Kind, Lease, OverBudget, Pool};

@@ -34,7 +34,8 @@ impl Doorbell {
     pub fn ring(&self) {
         match &*self.0 {
             Bell::Event(event) => event.signal(),
-            // A swap, as what silences it: so there is one order of both, in which no ring comes before a silence that it has not seen.
+            // A swap, as what silences it: so there is one order of both, in which no ring comes before a silence that
+            // it has not seen.
             Bell::Flag(flag) => _ = flag.swap(true, Ordering::AcqRel),
         }
     }
@@ -44,7 +45,8 @@ impl Doorbell {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The number of the eventfd behind it, for writers that may only use system calls, such as signal handlers; `None` in a simulation.
+    /// The number of the eventfd behind it, for writers that may only use system calls, such as signal handlers; `None`
+    /// in a simulation.
     pub fn as_raw(&self) -> Option<i32> {
         match &*self.0 {
             Bell::Event(event) => Some(event.raw()),

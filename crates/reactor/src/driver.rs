@@ -51,7 +51,8 @@ pub struct Counters {
 ///
 /// ```
 /// use plimsoll_pool::{Budget, MemoryLimit, Pool, PoolConfig};
-/// use plimsoll_reactor::{Blocking, BlockingConfig, Driver, DriverChoice, DriverConfig, Op, Token, Wait, ListenOptions, Payload, SocketKind};
+/// use plimsoll_reactor::{Blocking, BlockingConfig, Driver, DriverChoice, DriverConfig, ListenOptions, Op, Payload};
+/// use plimsoll_reactor::{SocketKind, Token, Wait};
 /// use std::net::{SocketAddr, TcpStream};
 ///
 /// let budget = Budget::new(MemoryLimit::mib(8));
@@ -92,7 +93,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`Error::OverBudget`] when its rings and buffers do not fit under the line; [`Error::System`] when the system refuses.
+    /// [`Error::OverBudget`] when its rings and buffers do not fit under the line; [`Error::System`] when the system
+    /// refuses.
     pub fn new(
         selected: &Selected,
         config: &DriverConfig,
@@ -178,8 +180,8 @@ impl Driver {
         self.slots.len()
     }
 
-    /// Bytes of the pool that an operation in flight holds alone: its lease's class. None for a send of [`SharedBytes`](crate::SharedBytes),
-    /// which belong to all that send them.
+    /// Bytes of the pool that an operation in flight holds alone: its lease's class. None for a send of
+    /// [`SharedBytes`](crate::SharedBytes), which belong to all that send them.
     pub fn held_bytes(&self, key: Key) -> usize {
         self.slots.get(key).and_then(|slot| slot.op.lease()).map_or(0, |lease| lease.class().bytes())
     }
@@ -215,7 +217,8 @@ impl Driver {
     ///
     /// # Panics
     ///
-    /// When the bytes of a send, or the spare room of a receive or a read, are empty; when a path does not end with its only NUL.
+    /// When the bytes of a send, or the spare room of a receive or a read, are empty; when a path does not end with its
+    /// only NUL.
     pub fn submit<'fd>(&mut self, op: Op<'fd>, token: Token) -> Result<Key, (OverBudget, Op<'fd>)> {
         let op = op.detached();
         match &op {
@@ -269,7 +272,8 @@ impl Driver {
         backend.cancel(key, &mut self.slots);
     }
 
-    /// Gives an operation up: it is cancelled, and what it holds or brings is disposed of when its last completion comes.
+    /// Gives an operation up: it is cancelled, and what it holds or brings is disposed of when its last completion
+    /// comes.
     ///
     /// A close, once started, is not cancelled.
     pub fn orphan(&mut self, key: Key) {
@@ -334,8 +338,8 @@ impl Driver {
         self.backend().has_ready()
     }
 
-    /// Whether receives wait until [`Received`](crate::Received) bytes are dropped: all room that they could fill is lent. No other completion
-    /// ends that, so whoever keeps such bytes for longer than a turn has to look.
+    /// Whether receives wait until [`Received`](crate::Received) bytes are dropped: all room that they could fill is
+    /// lent. No other completion ends that, so whoever keeps such bytes for longer than a turn has to look.
     pub fn is_short_of_buffers(&self) -> bool {
         self.backend().is_short_of_buffers()
     }

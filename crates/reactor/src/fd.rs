@@ -1,9 +1,10 @@
 //! Descriptors: who owns one may close it, and who borrows one may use it.
 //!
-//! **I-OPEN**: a number that an operation or a call of the system names is that of the file it was meant for. Up to its start an operation borrows the
-//! [`Fd`], which only a close takes. What is in flight when its descriptor is closed, and may have to be done later by the number, is found by the close
-//! in a list or a queue and ended, or has the [`Life`] of the descriptor with it, which has ended then. Entries in the kernel's queue are handed over
-//! before the close.
+//! **I-OPEN**: a number that an operation or a call of the system names is that of the file it was meant for. Up to its
+//! start an operation borrows the [`Fd`], which only a close takes. What is in flight when its descriptor is closed,
+//! and may have to be done later by the number, is found by the close in a list or a queue and ended, or has the
+//! [`Life`] of the descriptor with it, which has ended then. Entries in the kernel's queue are handed over before the
+//! close.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -14,8 +15,9 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 /// An open descriptor, as the driver knows it: a file descriptor of the process, or of the simulated kernel.
 ///
 /// It is owned, like an [`OwnedFd`]: it cannot be copied, and closing it takes it ([`Op::Close`](crate::Op::Close),
-/// [`Driver::close`](crate::Driver::close), [`Driver::close_now`](crate::Driver::close_now)). Operations and calls borrow it with [`at`](Self::at). So a
-/// descriptor is closed once at most, and none is used after its close, when its number may be another file's:
+/// [`Driver::close`](crate::Driver::close), [`Driver::close_now`](crate::Driver::close_now)). Operations and calls
+/// borrow it with [`at`](Self::at). So a descriptor is closed once at most, and none is used after its close, when its
+/// number may be another file's:
 ///
 /// ```compile_fail,E0382
 /// # fn twice(driver: &mut plimsoll_reactor::Driver, fd: plimsoll_reactor::Fd) {
@@ -35,8 +37,9 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 ///
 /// It does not close itself, because that takes a driver: one that is dropped stays open.
 ///
-/// It comes from a driver, or from an [`OwnedFd`], such as a socket that another process has handed over. There is no way to make one of a
-/// bare number, because the number could be a descriptor that other code owns, such as the driver's own ring:
+/// It comes from a driver, or from an [`OwnedFd`], such as a socket that another process has handed over. There is no
+/// way to make one of a bare number, because the number could be a descriptor that other code owns, such as the
+/// driver's own ring:
 ///
 /// ```compile_fail,E0599
 /// let ring = plimsoll_reactor::Fd::from_raw(3);
@@ -68,7 +71,8 @@ impl Fd {
         FdRef { raw: self.0.to_ne_bytes(), life: Life::UNNOTED, owner: PhantomData }
     }
 
-    /// Its number. That of a simulated kernel is negative, so that no call of the system takes it for a file of the process.
+    /// Its number. That of a simulated kernel is negative, so that no call of the system takes it for a file of the
+    /// process.
     pub const fn raw(&self) -> i32 {
         self.0
     }

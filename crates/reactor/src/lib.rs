@@ -1,13 +1,13 @@
-//! The completion driver of Plimsoll: one [`Op`] goes down, one [`Completion`] comes back, on io_uring, on epoll (mio) or in a
-//! deterministic simulation, with one meaning.
+//! The completion driver of Plimsoll: one [`Op`] goes down, one [`Completion`] comes back, on io_uring, on epoll (mio)
+//! or in a deterministic simulation, with one meaning.
 //!
-//! A [`Driver`] belongs to one thread. Its verbs are [`submit`](Driver::submit), [`enter`](Driver::enter) (hand everything to the
-//! kernel and wait, one system call a turn) and [`reap`](Driver::reap); nothing ever calls upward. What the kernel may write to
-//! is held by the driver from `submit` to the last completion, so that dropping the owner of an operation is always safe; see
-//! [`op`] for the life of an operation.
+//! A [`Driver`] belongs to one thread. Its verbs are [`submit`](Driver::submit), [`enter`](Driver::enter) (hand
+//! everything to the kernel and wait, one system call a turn) and [`reap`](Driver::reap); nothing ever calls upward.
+//! What the kernel may write to is held by the driver from `submit` to the last completion, so that dropping the owner
+//! of an operation is always safe; see [`op`] for the life of an operation.
 //!
-//! Received bytes are *borrowed*: [`Received`] shows bytes inside the driver's small receive buffers, to be parsed in place and dropped in
-//! the same turn. A connection that waits for bytes therefore holds no buffer.
+//! Received bytes are *borrowed*: [`Received`] shows bytes inside the driver's small receive buffers, to be parsed in
+//! place and dropped in the same turn. A connection that waits for bytes therefore holds no buffer.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("plimsoll-reactor runs on Linux only: io_uring and epoll are its drivers");

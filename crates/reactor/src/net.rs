@@ -8,8 +8,9 @@ use core::time::Duration;
 pub struct ListenOptions {
     /// Connections the kernel holds for us before they are accepted, 1 to 65,535.
     pub backlog: u32,
-    /// Several listeners of this process share the address (`SO_REUSEPORT`). A probe without it runs first, so that an address that
-    /// another process uses is an error all the same; set `join` on the second and later listeners of the process.
+    /// Several listeners of this process share the address (`SO_REUSEPORT`). A probe without it runs first, so that an
+    /// address that another process uses is an error all the same; set `join` on the second and later listeners of the
+    /// process.
     pub reuse_port: bool,
     /// This listener joins others of the same process: skip the probe.
     pub join: bool,

@@ -19,15 +19,18 @@
 //!
 //! # Threads
 //!
-//! An operation on a socket never takes a thread, on any driver: it waits as an entry of the driver, whatever the peer does. Operations of files may
-//! have to wait for a disk, which no file can be polled for. On epoll they run on the threads of the [`Blocking`](crate::Blocking) pool. On io_uring the
-//! kernel does at once what it can (reads of cached pages, most writes), and the rest on worker threads of its own, `iou-wrk-*`: at most four for each
-//! thread that has a driver, and one more for pipes and terminals that are used as files. They have a kernel stack (16 KiB) that no budget counts, and
-//! end after 5 s without work. An open of a pipe that nobody writes to keeps one of them until it is cancelled.
+//! An operation on a socket never takes a thread, on any driver: it waits as an entry of the driver, whatever the peer
+//! does. Operations of files may have to wait for a disk, which no file can be polled for. On epoll they run on the
+//! threads of the [`Blocking`](crate::Blocking) pool. On io_uring the kernel does at once what it can (reads of cached
+//! pages, most writes), and the rest on worker threads of its own, `iou-wrk-*`: at most four for each thread that has a
+//! driver, and one more for pipes and terminals that are used as files. They have a kernel stack (16 KiB) that no
+//! budget counts, and end after 5 s without work. An open of a pipe that nobody writes to keeps one of them until it is
+//! cancelled.
 //!
-//! Urgent data (`MSG_OOB`) is not part of the stream, on any driver: a byte that is urgent is dropped, as Linux does by default (tcp(7)). A receive stops
-//! before it, and on io_uring an [`Op::Receive`] brings what had come behind it together with what comes next, or with the end: to find out
-//! whether there is an urgent byte would cost every receive of every connection a call.
+//! Urgent data (`MSG_OOB`) is not part of the stream, on any driver: a byte that is urgent is dropped, as Linux does by
+//! default (tcp(7)). A receive stops before it, and on io_uring an [`Op::Receive`] brings what had come behind it
+//! together with what comes next, or with the end: to find out whether there is an urgent byte would cost every receive
+//! of every connection a call.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -114,7 +117,8 @@ impl SendBytes {
     }
 }
 
-/// One operation. Every variant is answered by exactly one [`Completion`], whose `result` and `payload` are as stated here.
+/// One operation. Every variant is answered by exactly one [`Completion`], whose `result` and `payload` are as stated
+/// here.
 #[derive(Debug)]
 pub enum Op<'fd> {
     /// Waits for one connection on a listener. `Ok(0)` with [`Payload::Fd`].
@@ -122,26 +126,29 @@ pub enum Op<'fd> {
         /// A listening socket of [`Driver::listen`](crate::Driver::listen).
         listener: FdRef<'fd>,
     },
-    /// Receives what is there, at most [`RECEIVE_BYTES_MAX`](crate::RECEIVE_BYTES_MAX), without a buffer of its own while it waits.
-    /// `Ok(n)` with [`Payload::Received`]; `Ok(0)` with [`Payload::None`] at end-of-file.
+    /// Receives what is there, at most [`RECEIVE_BYTES_MAX`](crate::RECEIVE_BYTES_MAX), without a buffer of its own
+    /// while it waits. `Ok(n)` with [`Payload::Received`]; `Ok(0)` with [`Payload::None`] at end-of-file.
     ///
-    /// For connected TCP sockets. There, a receive that brings less than it had room for has brought everything, and drivers rely on it: the next
-    /// receive waits for the kernel to tell of more. It does not hold where one call stops before the end of what is there. A datagram is one
-    /// such end, so sockets of datagrams or records need [`Poll`](Self::Poll) and a call of their own; so is, on a stream, the mark of urgent
-    /// data (`MSG_OOB`, RFC 6093 §3): what a peer sends behind one that nobody has read is received with whatever it sends next. No protocol
-    /// here uses it, and a peer that does so delays itself.
+    /// For connected TCP sockets. There, a receive that brings less than it had room for has brought everything, and
+    /// drivers rely on it: the next receive waits for the kernel to tell of more. It does not hold where one call stops
+    /// before the end of what is there. A datagram is one such end, so sockets of datagrams or records need
+    /// [`Poll`](Self::Poll) and a call of their own; so is, on a stream, the mark of urgent data (`MSG_OOB`, RFC 6093
+    /// §3): what a peer sends behind one that nobody has read is received with whatever it sends next. No protocol here
+    /// uses it, and a peer that does so delays itself.
     Receive {
         /// A connected TCP socket.
         fd: FdRef<'fd>,
     },
-    /// Receives into the spare room of a lease (not empty). `Ok(n)` with the lease, `n` bytes longer; `Ok(0)` at end-of-file.
+    /// Receives into the spare room of a lease (not empty). `Ok(n)` with the lease, `n` bytes longer; `Ok(0)` at
+    /// end-of-file.
     ReceiveInto {
         /// A connected socket.
         fd: FdRef<'fd>,
         /// Where the bytes go, behind those it shows.
         lease: Lease,
     },
-    /// Sends bytes (not empty). `Ok(n)`: the socket took the first `n`, which have been consumed; [`Payload::Sent`] is the rest.
+    /// Sends bytes (not empty). `Ok(n)`: the socket took the first `n`, which have been consumed; [`Payload::Sent`] is
+    /// the rest.
     Send {
         /// A connected socket.
         fd: FdRef<'fd>,
@@ -155,17 +162,19 @@ pub enum Op<'fd> {
         /// The address in the system's form.
         address: Lease,
     },
-    /// Ends a half of a connection, or both. `Ok(0)`; `ECANCELED` when the descriptor is closed before it is done, which ends both halves.
+    /// Ends a half of a connection, or both. `Ok(0)`; `ECANCELED` when the descriptor is closed before it is done,
+    /// which ends both halves.
     Shutdown {
         /// A connected socket.
         fd: FdRef<'fd>,
         /// Which half.
         how: Shutdown,
     },
-    /// Closes a descriptor. What is in flight on it is best cancelled or given up before, accepts and receives in any case, which builds with debug
-    /// assertions check on io_uring: what the kernel has there keeps the file open until it ends. What has still to be done on the descriptor after its
-    /// close, as a send for which there was no room, ends with `ECANCELED` on all drivers: at once, or when it would have gone on; none acts on
-    /// another file that has got the number. `Ok(0)`.
+    /// Closes a descriptor. What is in flight on it is best cancelled or given up before, accepts and receives in any
+    /// case, which builds with debug assertions check on io_uring: what the kernel has there keeps the file open until
+    /// it ends. What has still to be done on the descriptor after its close, as a send for which there was no room,
+    /// ends with `ECANCELED` on all drivers: at once, or when it would have gone on; none acts on another file that has
+    /// got the number. `Ok(0)`.
     Close {
         /// The descriptor.
         fd: Fd,
@@ -186,14 +195,16 @@ pub enum Op<'fd> {
         /// Permission bits of a file that is created.
         mode: u32,
     },
-    /// Reads a descriptor's metadata (`statx` with an empty path) into a lease of at least 256 spare bytes. `Ok(256)` with the lease.
+    /// Reads a descriptor's metadata (`statx` with an empty path) into a lease of at least 256 spare bytes. `Ok(256)`
+    /// with the lease.
     Stat {
         /// An open descriptor, `O_PATH` allowed.
         fd: FdRef<'fd>,
         /// Where the 256 bytes of `struct statx` go.
         lease: Lease,
     },
-    /// Reads at an offset into the spare room of a lease (not empty). `Ok(n)` with the lease, `n` bytes longer; `Ok(0)` at end-of-file.
+    /// Reads at an offset into the spare room of a lease (not empty). `Ok(n)` with the lease, `n` bytes longer; `Ok(0)`
+    /// at end-of-file.
     ReadAt {
         /// An open file.
         fd: FdRef<'fd>,

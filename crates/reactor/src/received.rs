@@ -1,11 +1,11 @@
 //! Bytes borrowed from the driver's receive buffers.
 //!
-//! **I-LENT**: the bytes of a [`Received`] were written before it was made and are not written again while it lives: a buffer is handed
-//! to its writer anew (the kernel, or the driver's own receive call) only when its count of lent ranges is zero, and a writer that still has the
-//! buffer writes only behind every range lent from it.
+//! **I-LENT**: the bytes of a [`Received`] were written before it was made and are not written again while it lives: a
+//! buffer is handed to its writer anew (the kernel, or the driver's own receive call) only when its count of lent
+//! ranges is zero, and a writer that still has the buffer writes only behind every range lent from it.
 //!
-//! **I-SHELF**: a shelf owns its buffers' leases, every [`Received`] keeps the shelf alive, and nothing uses the leases' own
-//! views while ranges are lent or the kernel has a buffer.
+//! **I-SHELF**: a shelf owns its buffers' leases, every [`Received`] keeps the shelf alive, and nothing uses the
+//! leases' own views while ranges are lent or the kernel has a buffer.
 
 use core::cell::Cell;
 use core::fmt;
@@ -72,7 +72,8 @@ impl Shelf {
     ///
     /// # Safety
     ///
-    /// I-LENT: the writer of the buffer has finished with `[at, at + len)` and writes there only after the shelf says that nothing is lent.
+    /// I-LENT: the writer of the buffer has finished with `[at, at + len)` and writes there only after the shelf says
+    /// that nothing is lent.
     pub(crate) unsafe fn lend(self: &Rc<Self>, buffer: u16, at: usize, len: usize) -> Received {
         assert!(len > 0 && at + len <= RECEIVE_BUFFER_BYTES, "a lent range is inside its buffer");
         let source = &self.buffers[usize::from(buffer)];
@@ -82,9 +83,11 @@ impl Shelf {
         Received { shelf: Rc::clone(self), start, len: len as u32, buffer }
     }
 
-    /// Runs `receive` on the room of a buffer from `at` on, and lends what it says it has written there (from the front).
+    /// Runs `receive` on the room of a buffer from `at` on, and lends what it says it has written there (from the
+    /// front).
     ///
-    /// For writers that are the driver itself; `at` must lie behind everything lent from the buffer, or nothing be lent.
+    /// For writers that are the driver itself; `at` must lie behind everything lent from the buffer, or nothing be
+    /// lent.
     pub(crate) fn fill<E>(
         self: &Rc<Self>,
         buffer: u16,
@@ -95,7 +98,8 @@ impl Shelf {
         assert!(at < RECEIVE_BUFFER_BYTES, "there is room");
         let len_max = len_max.min(RECEIVE_BUFFER_BYTES - at);
         let source = &self.buffers[usize::from(buffer)];
-        // SAFETY: I-LENT and I-SHELF: initialised memory of the shelf, behind everything that is lent, and nobody else writes to it.
+        // SAFETY: I-LENT and I-SHELF: initialised memory of the shelf, behind everything that is lent, and nobody else
+        // writes to it.
         let room = unsafe { core::slice::from_raw_parts_mut(source.start.add(at).as_ptr(), len_max) };
         let received = receive(room)?;
         assert!(received <= len_max, "no more than there is room for");
@@ -115,8 +119,9 @@ impl fmt::Debug for Shelf {
 
 /// Received bytes, borrowed from the driver until dropped.
 ///
-/// Parse them in place, copy what must survive, and drop it before the worker's turn ends: while it lives, its whole buffer (64 KiB of a
-/// small set shared by all connections of the worker) cannot be filled again. Keeping one for long is safe but slows the worker down.
+/// Parse them in place, copy what must survive, and drop it before the worker's turn ends: while it lives, its whole
+/// buffer (64 KiB of a small set shared by all connections of the worker) cannot be filled again. Keeping one for long
+/// is safe but slows the worker down.
 pub struct Received {
     shelf: Rc<Shelf>,
     start: NonNull<u8>,

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use plimsoll_pool::{Budget, Charge, Kind, Lease, OverBudget};
 
-/// The bytes of a lease, shared: clones read the same memory, on any thread, and it goes back to the pool with the last of them.
+/// The bytes of a lease, shared: clones read the same memory, on any thread, and it goes back to the pool with the last
+/// of them.
 ///
 /// 16 bytes. Charged once: the lease, and the few bytes that count its clones.
 ///

@@ -1,11 +1,11 @@
 //! The table of operations in flight.
 //!
-//! **I-FLIGHT**: from [`Slots::insert`] until [`Slots::finish`] an operation's slot exists and its lease neither moves nor is used by
-//! anybody but the backend; `finish` is called once, for its last completion. Bytes that are shared are only read, by everybody, and
-//! stay for as long as the slot has its clone of them.
+//! **I-FLIGHT**: from [`Slots::insert`] until [`Slots::finish`] an operation's slot exists and its lease neither moves
+//! nor is used by anybody but the backend; `finish` is called once, for its last completion. Bytes that are shared are
+//! only read, by everybody, and stay for as long as the slot has its clone of them.
 //!
-//! **I-FILLED**: a backend that reports `Ok(n)` for an operation that fills a lease has written (or the kernel has) the first `n` bytes of the
-//! lease's spare room.
+//! **I-FILLED**: a backend that reports `Ok(n)` for an operation that fills a lease has written (or the kernel has) the
+//! first `n` bytes of the lease's spare room.
 
 #[cfg(test)]
 mod tests;
@@ -186,7 +186,8 @@ impl Slots {
         self.table.iter().any(|(_, slot)| is_such(slot))
     }
 
-    /// Bytes that operations in flight keep from the pool: of their leases, and once of each message that some of them share.
+    /// Bytes that operations in flight keep from the pool: of their leases, and once of each message that some of them
+    /// share.
     pub(crate) fn held_bytes(&self) -> u64 {
         let leases = self.table.iter().filter_map(|(_, slot)| slot.op.lease());
         let shared = self.table.iter().filter_map(|(_, slot)| match &slot.op {
@@ -208,7 +209,8 @@ impl Slots {
         self.table.empty_chunks() > 0 && !self.is_short_without_a_page()
     }
 
-    /// Whether what would be free after a page is gone is less than what is kept for sends. In an empty table nothing is kept.
+    /// Whether what would be free after a page is gone is less than what is kept for sends. In an empty table nothing
+    /// is kept.
     fn is_short_without_a_page(&self) -> bool {
         let used = self.table.len();
         used > 0 && used + SLOTS_FOR_SENDS + Slab::<Slot, PoolPage>::ENTRIES_PER_CHUNK as usize > self.table.capacity()

@@ -1,5 +1,5 @@
-//! The lock, the condition, the atomics and the handles of threads of what loom checks: its own under `cfg(loom)`, the language's
-//! otherwise.
+//! The lock, the condition, the atomics and the handles of threads of what loom checks: its own under `cfg(loom)`, the
+//! language's otherwise.
 #![forbid(unsafe_code)]
 
 #[cfg(not(loom))]
@@ -37,7 +37,8 @@ mod model {
     use core::time::Duration;
     use std::sync::PoisonError;
 
-    /// As the other one. There is no clock in a model: no time at all passes as soon as others had their turns, any other never.
+    /// As the other one. There is no clock in a model: no time at all passes as soon as others had their turns, any
+    /// other never.
     pub(crate) fn wait_timeout<'a, T>(
         condition: &Condvar,
         lock: &'a Mutex<T>,

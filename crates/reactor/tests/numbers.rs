@@ -1,6 +1,8 @@
-//! A descriptor's number is another file's as soon as it was closed: nothing that is still on its way may act upon it then.
+//! A descriptor's number is another file's as soon as it was closed: nothing that is still on its way may act upon it
+//! then.
 //!
-//! The tests take turns in a process of their own, so that the number which was closed is the next one that the system hands out.
+//! The tests take turns in a process of their own, so that the number which was closed is the next one that the system
+//! hands out.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a test that could not run says so")]
 
@@ -175,7 +177,8 @@ fn waiting_scene(driver: &mut Driver, waiting: Waiting, closed: Closed) -> bool 
     let second = accepted(driver, &listener);
     let is_reused = second.raw() == number;
 
-    // What they waited for comes, and is there for the second connection as well. Whether the first one has ended already, is the driver's.
+    // What they waited for comes, and is there for the second connection as well. Whether the first one has ended
+    // already, is the driver's.
     second_peer.write_all(b"hello").expect("it is open");
     let _may_be_over = first_peer.write_all(b"late");
     first_peer.set_nonblocking(true).expect("a plain socket");

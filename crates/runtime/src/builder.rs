@@ -108,8 +108,9 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// How many workers, 1 to 1,024. The first runs on the thread that calls [`Runtime::block_on`], the others on threads of their own. A number that the
-    /// line does not carry is an error; without one there are fewer than processors then, see [`Runtime::lowered_from`].
+    /// How many workers, 1 to 1,024. The first runs on the thread that calls [`Runtime::block_on`], the others on
+    /// threads of their own. A number that the line does not carry is an error; without one there are fewer than
+    /// processors then, see [`Runtime::lowered_from`].
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
@@ -139,11 +140,13 @@ impl Builder {
         self
     }
 
-    /// Whether SIGINT and SIGTERM stop the runtime in an orderly way; a second one ends the process with code 130. Default no.
+    /// Whether SIGINT and SIGTERM stop the runtime in an orderly way; a second one ends the process with code 130.
+    /// Default no.
     ///
-    /// Up to 16 runtimes of a process can have the signals at a time, and a signal stops all of them. It is a second one when none of them is
-    /// stopped by it, because each got one before. When the last of them has ended, the handlers that were there before are back, unless somebody
-    /// has installed others meanwhile. A runtime that is leaked keeps its place, and the handlers.
+    /// Up to 16 runtimes of a process can have the signals at a time, and a signal stops all of them. It is a second
+    /// one when none of them is stopped by it, because each got one before. When the last of them has ended, the
+    /// handlers that were there before are back, unless somebody has installed others meanwhile. A runtime that is
+    /// leaked keeps its place, and the handlers.
     pub fn signals(mut self, signals: bool) -> Self {
         self.signals = signals;
         self
@@ -161,28 +164,31 @@ impl Builder {
         self
     }
 
-    /// Stack of each worker thread, at least 128 KiB; charged in full. Default 1 MiB. The first worker uses its caller's stack.
+    /// Stack of each worker thread, at least 128 KiB; charged in full. Default 1 MiB. The first worker uses its
+    /// caller's stack.
     pub fn worker_stack_bytes(mut self, bytes: usize) -> Self {
         self.worker_stack_bytes = bytes;
         self
     }
 
-    /// How long the shutdown waits for operations and blocking calls, after all tasks were dropped. Default 10 s. A server has a time of its own
-    /// before that, for the exchanges that run when the stop is asked for. A worker or a blocking call that does not end by then is left behind,
-    /// see [`Runtime::shutdown`].
+    /// How long the shutdown waits for operations and blocking calls, after all tasks were dropped. Default 10 s. A
+    /// server has a time of its own before that, for the exchanges that run when the stop is asked for. A worker or a
+    /// blocking call that does not end by then is left behind, see [`Runtime::shutdown`].
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.drain_timeout = timeout;
         self
     }
 
-    /// The container's memory limit, which lowers the line to 60 % of it. Default: what this process's cgroup says. `None` for a line as it is
-    /// given, whatever the container allows. A simulated runtime's line is always as it is given.
+    /// The container's memory limit, which lowers the line to 60 % of it. Default: what this process's cgroup says.
+    /// `None` for a line as it is given, whatever the container allows. A simulated runtime's line is always as it is
+    /// given.
     pub fn container(mut self, limit: Option<ContainerLimit>) -> Self {
         self.container = Container::Given(limit);
         self
     }
 
-    /// When memory that nobody has used for a while goes back to the system. Default: after 2 s, after 250 ms when the line is near.
+    /// When memory that nobody has used for a while goes back to the system. Default: after 2 s, after 250 ms when the
+    /// line is near.
     pub fn decay(mut self, config: DecayConfig) -> Self {
         self.decay = config;
         self
@@ -194,8 +200,9 @@ impl Builder {
         self
     }
 
-    /// What each worker keeps for newcomers, in bytes: while memory is short, only [`Pool::for_newcomer`] draws on it. Servers begin requests of
-    /// addresses with it that have nothing else that runs. Default a sixteenth of the line for all workers, and 4 MiB for each at most. It is not charged.
+    /// What each worker keeps for newcomers, in bytes: while memory is short, only [`Pool::for_newcomer`] draws on it.
+    /// Servers begin requests of addresses with it that have nothing else that runs. Default a sixteenth of the line
+    /// for all workers, and 4 MiB for each at most. It is not charged.
     pub fn newcomer_reserve_bytes(mut self, bytes: u64) -> Self {
         self.reserve_bytes = Some(bytes);
         self
@@ -224,7 +231,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::LineTooLow`], [`Error::Driver`] for a forced driver that is not available, [`Error::Config`] for values out of range.
+    /// [`Error::LineTooLow`], [`Error::Driver`] for a forced driver that is not available, [`Error::Config`] for values
+    /// out of range.
     pub fn build(self) -> Result<Runtime> {
         let processors = sys::available_workers();
         self.build_on(processors)
@@ -289,8 +297,9 @@ impl Builder {
         Runtime::start(self, selected, shared)
     }
 
-    /// Makes a runtime inside a simulated world: all its workers run on the thread that calls [`Simulation::block_on`], in an order that the
-    /// world's seed decides, in the world's time. One worker, unless [`workers`](Self::workers) said otherwise.
+    /// Makes a runtime inside a simulated world: all its workers run on the thread that calls [`Simulation::block_on`],
+    /// in an order that the world's seed decides, in the world's time. One worker, unless [`workers`](Self::workers)
+    /// said otherwise.
     ///
     /// # Errors
     ///

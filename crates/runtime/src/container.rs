@@ -1,7 +1,7 @@
 //! What a container's memory limit leaves for the line: files of cgroups, version 2 and 1.
 //!
-//! The limit counts all memory of the container: ours, the program's own heap and code, files in the page cache, and what the kernel holds for
-//! sockets. So the line gets a part of it, and connections the kernel's part of another.
+//! The limit counts all memory of the container: ours, the program's own heap and code, files in the page cache, and
+//! what the kernel holds for sockets. So the line gets a part of it, and connections the kernel's part of another.
 //!
 //! Sources: the kernel's documents `admin-guide/cgroup-v2.rst` (`memory.max`) and `admin-guide/cgroup-v1/memory.rst`
 //! (`memory.limit_in_bytes`), cgroups(7).
@@ -68,7 +68,8 @@ fn lowest_limit(root: &Path, line: &str) -> Option<u64> {
         _ => return None,
     };
     let mount = root.join(mount);
-    // Inside of a container the path may be that of the host, which is not there: what is mounted begins at the container's own group then.
+    // Inside of a container the path may be that of the host, which is not there: what is mounted begins at the
+    // container's own group then.
     let ancestors = Path::new(path.trim_start_matches('/')).ancestors();
     ancestors.filter_map(|group| limit_in(&mount.join(group).join(file))).min()
 }

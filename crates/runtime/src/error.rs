@@ -41,7 +41,8 @@ pub enum Error {
     System(Errno),
     /// The peer ended the connection in the middle of the operation.
     ConnectionClosed,
-    /// An earlier send on this connection was dropped midway, so nobody knows how much of it the peer has: only closing makes sense.
+    /// An earlier send on this connection was dropped midway, so nobody knows how much of it the peer has: only closing
+    /// makes sense.
     SendInterrupted,
     /// The operation did not finish in time.
     TimedOut,
@@ -49,7 +50,8 @@ pub enum Error {
     ShuttingDown,
     /// The blocking pool's queue is full; retry later, or allow it more threads.
     BlockingQueueFull,
-    /// 4,096 closures wait for the worker already: it is busy, or blocked. Send the next ones when some of them have run.
+    /// 4,096 closures wait for the worker already: it is busy, or blocked. Send the next ones when some of them have
+    /// run.
     InboxFull,
     /// The closure or task panicked.
     Panicked,

@@ -1,7 +1,8 @@
 //! Files: through io_uring where it runs, else on the blocking pool, with the same calls.
 //!
-//! Buffers are leases: a read fills the spare room of the lease it is given and brings it back. Dropping a future cancels its operation if
-//! it can still be cancelled; the lease stays with the driver until the kernel is done with it.
+//! Buffers are leases: a read fills the spare room of the lease it is given and brings it back. Dropping a future
+//! cancels its operation if it can still be cancelled; the lease stays with the driver until the kernel is done with
+//! it.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -131,7 +132,8 @@ impl OpenOptions {
     ///
     /// # Errors
     ///
-    /// [`Error::System`] as `openat(2)`, [`Error::OverBudget`], [`Error::Config`] when the path holds a NUL or neither reading nor writing was asked for.
+    /// [`Error::System`] as `openat(2)`, [`Error::OverBudget`], [`Error::Config`] when the path holds a NUL or neither
+    /// reading nor writing was asked for.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<File> {
         let access = match (self.read, self.write) {
             (true, true) => libc::O_RDWR,
@@ -200,7 +202,8 @@ impl File {
         OpenOptions::new().write(true).create(true).truncate(true).open(path).await
     }
 
-    /// Reads at an offset into the spare room of a lease. Brings the lease back, longer by what was read; the count 0 is the end of the file.
+    /// Reads at an offset into the spare room of a lease. Brings the lease back, longer by what was read; the count 0
+    /// is the end of the file.
     ///
     /// # Errors
     ///

@@ -1,8 +1,9 @@
-//! The runtime of Plimsoll: workers, tasks, timers and sockets on one thread per core, everything under one memory line.
+//! The runtime of Plimsoll: workers, tasks, timers and sockets on one thread per core, everything under one memory
+//! line.
 //!
-//! Futures are `!Send` and stay on the worker that started them. Every task, connection and buffer is charged to the runtime's
-//! [`Budget`] before its memory is touched; at the line, [`spawn`] answers
-//! [`Error::OverBudget`] and listeners accept later.
+//! Futures are `!Send` and stay on the worker that started them. Every task, connection and buffer is charged to the
+//! runtime's [`Budget`] before its memory is touched; at the line, [`spawn`] answers [`Error::OverBudget`] and
+//! listeners accept later.
 //!
 //! ```
 //! use plimsoll_runtime::{Runtime, MemoryLimit, net::{TcpListener, TcpStream}};

@@ -8,9 +8,9 @@
 //!     +---------------------- wake ---------------^
 //! ```
 //!
-//! One word holds the wake and the sleep, as in `task/inject.rs`: a wake either comes before the sleep is announced, which then fails, or finds the
-//! announcement and rings. The announcement is published to whoever finds it: what the worker did to the bell after its last sleep comes before
-//! the ring.
+//! One word holds the wake and the sleep, as in `task/inject.rs`: a wake either comes before the sleep is announced,
+//! which then fails, or finds the announcement and rings. The announcement is published to whoever finds it: what the
+//! worker did to the bell after its last sleep comes before the ring.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;

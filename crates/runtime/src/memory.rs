@@ -1,7 +1,7 @@
 //! Waiting for memory, and the level: the load line as tasks see it.
 //!
-//! `spawn`, sockets and the pool refuse at the line at once. What is here waits instead: fair among tenants, with a deadline, and without a
-//! deadlock among those who reserve all that they need as one [`Footprint`].
+//! `spawn`, sockets and the pool refuse at the line at once. What is here waits instead: fair among tenants, with a
+//! deadline, and without a deadlock among those who reserve all that they need as one [`Footprint`].
 //!
 //! ```
 //! use plimsoll_runtime::memory::{self, Footprint, Priority};
@@ -37,7 +37,8 @@ pub fn admission() -> Admission {
     Worker::current().admission.clone()
 }
 
-/// The tenant of this name on this worker, opened if it is new: among tenants, waiting is fair. Each call is matched by a [`close_tenant`].
+/// The tenant of this name on this worker, opened if it is new: among tenants, waiting is fair. Each call is matched by
+/// a [`close_tenant`].
 ///
 /// # Errors
 ///
@@ -57,7 +58,8 @@ pub fn close_tenant(key: TenantKey) {
 ///
 /// # Errors
 ///
-/// [`Error::Shed`](crate::Error::Shed) at the deadline and when the tenant was closed, [`Error::OverBudget`](crate::Error::OverBudget) when it can never be given or there is no room to wait.
+/// [`Error::Shed`](crate::Error::Shed) at the deadline and when the tenant was closed,
+/// [`Error::OverBudget`](crate::Error::OverBudget) when it can never be given or there is no room to wait.
 pub async fn reserve(footprint: Footprint, priority: Priority, tenant: TenantKey) -> Result<Permit> {
     Ok(admission().reserve(footprint, priority, tenant).await?)
 }
@@ -79,8 +81,8 @@ pub async fn reserve_until(
 
 /// Waits for one buffer of at least `len` bytes.
 ///
-/// A task that holds some memory and waits here for more can wait for others that do the same, until the deadline; what is needed together is
-/// better [reserved](reserve) together.
+/// A task that holds some memory and waits here for more can wait for others that do the same, until the deadline; what
+/// is needed together is better [reserved](reserve) together.
 ///
 /// Cancel safe, as [`reserve`].
 ///

@@ -39,7 +39,8 @@ pub struct Row {
     pub bytes: u64,
 }
 
-/// A sum with one row for each consumer of memory. Made by [`Runtime::plan`]; servers add [rows](Self::with) of their own.
+/// A sum with one row for each consumer of memory. Made by [`Runtime::plan`]; servers add [rows](Self::with) of their
+/// own.
 ///
 /// Its text is a `name bytes` line for each row, then the sums, then the rows that are [apart](Part::Apart).
 ///
@@ -63,8 +64,8 @@ pub struct Plan {
 }
 
 impl Runtime {
-    /// What the memory of this runtime goes to, as far as it knows: the fixed parts as they are charged now, and what every connection in a
-    /// [`Table`](crate::net::Table) needs beside its entry.
+    /// What the memory of this runtime goes to, as far as it knows: the fixed parts as they are charged now, and what
+    /// every connection in a [`Table`](crate::net::Table) needs beside its entry.
     ///
     /// Ask for it before anything is served: what is charged later counts as fixed, too.
     pub fn plan(&self) -> Plan {
@@ -105,7 +106,8 @@ impl Plan {
         self
     }
 
-    /// The consumers: fixed parts, then those of parked connections, then those of active ones, then those that are apart; each in the order in which they were added.
+    /// The consumers: fixed parts, then those of parked connections, then those of active ones, then those that are
+    /// apart; each in the order in which they were added.
     pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
         let of = |part| self.rows.iter().copied().filter(move |row| row.part == part);
         of(Part::Fixed).chain(of(Part::Parked)).chain(of(Part::Active)).chain(of(Part::Apart))
@@ -182,7 +184,8 @@ impl fmt::Display for Plan {
     }
 }
 
-/// What the kernel holds for a parked connection, about: the socket, its descriptor, and what is armed on it. Measured on Linux 6.18.
+/// What the kernel holds for a parked connection, about: the socket, its descriptor, and what is armed on it. Measured
+/// on Linux 6.18.
 #[must_use]
 pub fn kernel_per_connection(kind: DriverKind) -> u64 {
     KERNEL_SOCKET_BYTES + if kind == DriverKind::Uring { KERNEL_RECEIVE_BYTES } else { KERNEL_EPOLL_BYTES }

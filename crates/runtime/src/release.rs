@@ -1,7 +1,8 @@
 //! Memory goes back while the runtime works or sleeps: the worker's side of the pool's [`Decay`].
 //!
-//! What the pool has free is the pool's to give back. Pages of the worker's own tables that nothing uses go to the pool first: those of operations,
-//! waiters, timers and sockets here, those of connection tables when their owners look at them next.
+//! What the pool has free is the pool's to give back. Pages of the worker's own tables that nothing uses go to the pool
+//! first: those of operations, waiters, timers and sockets here, those of connection tables when their owners look at
+//! them next.
 //!
 //! | level | how long free memory stays |
 //! |---|---|
@@ -9,9 +10,10 @@
 //! | yellow, orange | the same of `fast` |
 //! | red | not at all: somebody waits, here or on another worker |
 //!
-//! What the level is, is asked eight times a second at the default times. Under red nobody has to wait for that: a worker frees what its own waiters
-//! need when they are granted, and what others need in its next turn, for which they ring it (see [`Admission`](plimsoll_pool::Admission)). However
-//! much is free, a turn gives back no more than `tick_bytes_max` and `tick_ranges_max`, about 200 us, and the turns after it the rest.
+//! What the level is, is asked eight times a second at the default times. Under red nobody has to wait for that: a
+//! worker frees what its own waiters need when they are granted, and what others need in its next turn, for which they
+//! ring it (see [`Admission`](plimsoll_pool::Admission)). However much is free, a turn gives back no more than
+//! `tick_bytes_max` and `tick_ranges_max`, about 200 us, and the turns after it the rest.
 #![forbid(unsafe_code)]
 
 use core::cell::{Cell, RefCell};
@@ -38,7 +40,8 @@ impl Release {
         Self { decay: RefCell::new(Decay::new(config)), due: Cell::new(None) }
     }
 
-    /// Gives back what is due, and says how long the worker may sleep then: until more is due, at most as long as it wanted.
+    /// Gives back what is due, and says how long the worker may sleep then: until more is due, at most as long as it
+    /// wanted.
     pub(crate) fn turn(&self, worker: &Worker, wait: Wait) -> Wait {
         let mut decay = self.decay.borrow_mut();
         let now = worker.now();

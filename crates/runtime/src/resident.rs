@@ -5,8 +5,8 @@
 
 use core::fmt;
 
-/// Resident memory of this process, in bytes. Their sum is what is called its RSS, which tells little about a leak: what grows for a while under load
-/// is [`file_bytes`](Self::file_bytes), as more of the program's code is used.
+/// Resident memory of this process, in bytes. Their sum is what is called its RSS, which tells little about a leak:
+/// what grows for a while under load is [`file_bytes`](Self::file_bytes), as more of the program's code is used.
 ///
 /// ```
 /// use plimsoll_runtime::Resident;
@@ -18,11 +18,13 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Resident {
-    /// Memory of the process alone: all that the memory line counts but rings, and what it does not count, as the program's own heap, the first
-    /// thread's stack and changed data of the program. This is where a leak shows, beside what the allocator of the heap keeps of what was freed.
+    /// Memory of the process alone: all that the memory line counts but rings, and what it does not count, as the
+    /// program's own heap, the first thread's stack and changed data of the program. This is where a leak shows, beside
+    /// what the allocator of the heap keeps of what was freed.
     pub anonymous_bytes: u64,
-    /// Pages of files that are mapped: code and constants of the program and its libraries, which the kernel reads when they are used, shares between
-    /// processes and drops when it is short; and the rings of io_uring, which the line counts.
+    /// Pages of files that are mapped: code and constants of the program and its libraries, which the kernel reads when
+    /// they are used, shares between processes and drops when it is short; and the rings of io_uring, which the line
+    /// counts.
     pub file_bytes: u64,
     /// Memory that is shared with other processes. The runtime has none.
     pub shared_bytes: u64,

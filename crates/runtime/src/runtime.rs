@@ -41,16 +41,17 @@ pub struct Report {
     pub fixed_bytes: u64,
     /// The most bytes that were charged at any time.
     pub peak_bytes: u64,
-    /// Bytes that had to be leaked because operations did not end in time. Bytes that sends share are counted once for each worker. When workers or
-    /// blocking calls did not end in time, at least what is charged beside the fixed parts.
+    /// Bytes that had to be leaked because operations did not end in time. Bytes that sends share are counted once for
+    /// each worker. When workers or blocking calls did not end in time, at least what is charged beside the fixed
+    /// parts.
     pub leaked_bytes: u64,
     /// Operations that did not end in time.
     pub in_flight: u64,
-    /// Workers that did not end in time, because a poll or a destructor blocks them. Each keeps its thread, its memory, its sockets and what is in
-    /// flight; when what blocks it returns, it gives them back as it would have.
+    /// Workers that did not end in time, because a poll or a destructor blocks them. Each keeps its thread, its memory,
+    /// its sockets and what is in flight; when what blocks it returns, it gives them back as it would have.
     pub blocked_workers: Vec<usize>,
-    /// Calls of [`spawn_blocking`](crate::spawn_blocking), and file operations on epoll, that did not return in time. Each keeps its thread until it
-    /// does.
+    /// Calls of [`spawn_blocking`](crate::spawn_blocking), and file operations on epoll, that did not return in time.
+    /// Each keeps its thread until it does.
     pub blocked_calls: u32,
 }
 
@@ -81,7 +82,8 @@ impl Report {
 }
 
 impl fmt::Display for Report {
-    /// `memory charged=N fixed=N peak=N leaked=N in_flight=N`, bytes and operations. A line before it says who did not end in time, if anybody.
+    /// `memory charged=N fixed=N peak=N leaked=N in_flight=N`, bytes and operations. A line before it says who did not
+    /// end in time, if anybody.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.blocked_workers.is_empty() || self.blocked_calls > 0 {
             writeln!(f, "did not end: workers={:?} blocking_calls={}", self.blocked_workers, self.blocked_calls)?;
@@ -99,7 +101,8 @@ pub struct Runtime {
     builder: Builder,
     selected: Selected,
     shared: Arc<Shared>,
-    /// This runtime's share of the signals. Given back when everything has ended: until then a second one ends the process.
+    /// This runtime's share of the signals. Given back when everything has ended: until then a second one ends the
+    /// process.
     signals: Option<Signals>,
     /// Worker 0. `None` once shut down.
     worker: Option<Rc<Worker>>,
@@ -223,8 +226,8 @@ impl Runtime {
         self.shared.inboxes.len()
     }
 
-    /// The processors, if the line does not carry a worker for each of them and nobody asked for a number of workers: there are fewer then.
-    /// Programs had better say so.
+    /// The processors, if the line does not carry a worker for each of them and nobody asked for a number of workers:
+    /// there are fewer then. Programs had better say so.
     ///
     /// ```
     /// use plimsoll_runtime::{MemoryLimit, Runtime};
@@ -259,13 +262,13 @@ impl Runtime {
         self.shared.begin_stop();
     }
 
-    /// Ends the runtime: drops every task, cancels every operation and waits for the kernel to be done with them, up to the drain timeout.
-    /// What is not done by then is leaked and reported.
+    /// Ends the runtime: drops every task, cancels every operation and waits for the kernel to be done with them, up to
+    /// the drain timeout. What is not done by then is leaked and reported.
     ///
-    /// A poll or a destructor that blocks its worker is waited for until the drain timeout and a second more; then the report names the worker,
-    /// which goes on alone. Nothing that it may still use is taken from it: its memory stays charged and its sockets stay open until it returns,
-    /// or the process ends. So it is for calls of [`spawn_blocking`](crate::spawn_blocking). Destructors of tasks of worker 0 run here, and have no
-    /// time limit.
+    /// A poll or a destructor that blocks its worker is waited for until the drain timeout and a second more; then the
+    /// report names the worker, which goes on alone. Nothing that it may still use is taken from it: its memory stays
+    /// charged and its sockets stay open until it returns, or the process ends. So it is for calls of
+    /// [`spawn_blocking`](crate::spawn_blocking). Destructors of tasks of worker 0 run here, and have no time limit.
     pub fn shutdown(mut self) -> Report {
         self.end()
     }
@@ -423,7 +426,8 @@ impl Simulation {
         &self.world
     }
 
-    /// Where its workers' pages come from: for counts, and for faults. It checks that no page in use is ever given back.
+    /// Where its workers' pages come from: for counts, and for faults. It checks that no page in use is ever given
+    /// back.
     pub fn pages(&self) -> &SimPages {
         &self.pages
     }
@@ -442,8 +446,8 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// When the future panics, when every worker waits for something that will never happen, a deadlock, and when some task is always ready, so that the
-    /// clock stands still; with the seed in the message.
+    /// When the future panics, when every worker waits for something that will never happen, a deadlock, and when some
+    /// task is always ready, so that the clock stands still; with the seed in the message.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         assert!(Worker::try_current().is_none(), "block_on inside of a runtime: use spawn or await instead");
         let doorbell = self.workers[0].driver.borrow().doorbell().clone();

@@ -1,4 +1,5 @@
-//! The orderly stop: SIGINT and SIGTERM (where the runtime's builder says so), or [`Runtime::stop`](crate::Runtime::stop).
+//! The orderly stop: SIGINT and SIGTERM (where the runtime's builder says so), or
+//! [`Runtime::stop`](crate::Runtime::stop).
 #![forbid(unsafe_code)]
 
 use core::future::Future;

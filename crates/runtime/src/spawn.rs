@@ -38,15 +38,16 @@ pub fn spawn<F: Future + 'static>(future: F) -> Result<JoinHandle<F::Output>> {
     Worker::current().tasks.spawn(future).map_err(|(over, _future)| over.into())
 }
 
-/// Starts a task on another worker (0 to [`workers`] - 1): `make` runs there and makes the future. The handle yields the output.
+/// Starts a task on another worker (0 to [`workers`] - 1): `make` runs there and makes the future. The handle yields
+/// the output.
 ///
 /// Dropping the handle detaches the task.
 ///
 /// # Errors
 ///
-/// [`Error::Config`] for a worker that does not exist, [`Error::InboxFull`] when 4,096 closures wait for it, [`Error::ShuttingDown`] at the
-/// end. The handle's own: [`Error::OverBudget`] when
-/// the worker had no room for the task, [`Error::Panicked`], [`Error::ShuttingDown`].
+/// [`Error::Config`] for a worker that does not exist, [`Error::InboxFull`] when 4,096 closures wait for it,
+/// [`Error::ShuttingDown`] at the end. The handle's own: [`Error::OverBudget`] when the worker had no room for the
+/// task, [`Error::Panicked`], [`Error::ShuttingDown`].
 ///
 /// ```
 /// # plimsoll_runtime::Runtime::builder().workers(2).build()?.block_on(async {
@@ -121,7 +122,8 @@ impl fmt::Debug for Spawner {
     }
 }
 
-/// Runs a call that blocks on a thread of the bounded blocking pool, and waits for its result. In a simulation it runs inline.
+/// Runs a call that blocks on a thread of the bounded blocking pool, and waits for its result. In a simulation it runs
+/// inline.
 ///
 /// Dropping the future does not stop the call; its result is dropped when it ends.
 ///
@@ -240,8 +242,9 @@ pub fn now() -> Instant {
     Worker::with_current(|worker| worker.now())
 }
 
-/// The time as it moves within a turn, which [`now`] does not: by a clock that takes a few nanoseconds to read and is as fine as the kernel's tick, 1 to
-/// 10 ms. In a simulation it is [`now`]. Only differences between two of its values mean anything.
+/// The time as it moves within a turn, which [`now`] does not: by a clock that takes a few nanoseconds to read and is
+/// as fine as the kernel's tick, 1 to 10 ms. In a simulation it is [`now`]. Only differences between two of its values
+/// mean anything.
 ///
 /// ```
 /// use plimsoll_runtime::{Runtime, coarse_now};
@@ -299,8 +302,8 @@ pub fn metrics() -> Metrics {
     Worker::current().shared.metrics()
 }
 
-/// The figures of the workers' pools: this worker's as they are now, the others' as they were when they were last asked for. A worker that was
-/// never asked before is missing; it answers at its next turn.
+/// The figures of the workers' pools: this worker's as they are now, the others' as they were when they were last asked
+/// for. A worker that was never asked before is missing; it answers at its next turn.
 pub fn pool_stats() -> Vec<PoolStats> {
     let here = Worker::current();
     let of = |index: usize| {

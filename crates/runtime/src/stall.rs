@@ -4,13 +4,14 @@
 use core::cell::Cell;
 use core::time::Duration;
 
-/// The polls of a turn end after so long: those that are left have the next one, and between them are timers and what the driver has to tell.
+/// The polls of a turn end after so long: those that are left have the next one, and between them are timers and what
+/// the driver has to tell.
 const POLLS_MS_MAX: u64 = 5;
 
 /// Is told the time by a coarse clock after each poll. A poll that took longer than the limit is named in a warning.
 ///
-/// The clock has the resolution of the kernel's tick (1 to 4 ms), so the figure is that coarse too. Where nobody is to be named, it is read after every eighth
-/// poll while they are quick.
+/// The clock has the resolution of the kernel's tick (1 to 4 ms), so the figure is that coarse too. Where nobody is to
+/// be named, it is read after every eighth poll while they are quick.
 #[derive(Debug)]
 pub(crate) struct StallDetector {
     /// 0: off.

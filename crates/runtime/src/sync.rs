@@ -1,5 +1,5 @@
-//! What loom checks in its model tests, else the language's: the atomics and locks that other threads reach, the cells that they must not reach,
-//! and the mark of a thread.
+//! What loom checks in its model tests, else the language's: the atomics and locks that other threads reach, the cells
+//! that they must not reach, and the mark of a thread.
 #![forbid(unsafe_code)]
 
 pub(crate) use core::sync::atomic::Ordering;
@@ -20,7 +20,8 @@ mod language {
         pub(crate) static THREAD: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// Memory that is used while somebody counts on it: loom checks that every use happens before the end. Nothing otherwise.
+    /// Memory that is used while somebody counts on it: loom checks that every use happens before the end. Nothing
+    /// otherwise.
     #[derive(Debug)]
     pub(crate) struct Life;
 

@@ -1,4 +1,5 @@
-//! Everything this crate asks of the operating system: threads, signals (in `sys/signals.rs`), processor affinity and a coarse clock.
+//! Everything this crate asks of the operating system: threads, signals (in `sys/signals.rs`), processor affinity and a
+//! coarse clock.
 //!
 //! **I-PLAIN**: the call reads and writes nothing but the arguments, which are valid local values.
 

@@ -27,7 +27,8 @@ pub(crate) enum Taken {
     Unknown,
 }
 
-/// The table. Wakers are made and dropped by their owners' code, so they come and go as values: the worker does that while it borrows nothing.
+/// The table. Wakers are made and dropped by their owners' code, so they come and go as values: the worker does that
+/// while it borrows nothing.
 pub(crate) struct Waiters(Slab<Waiter, PoolPage>);
 
 impl Waiters {
@@ -82,8 +83,9 @@ impl Waiters {
         }
     }
 
-    /// Copies the bytes of an answer that nobody has taken, so that the driver has its buffer back: its kind of payload is then that of a
-    /// receive into a lease. `false` when the line leaves no room, and the buffer stays with the answer.
+    /// Copies the bytes of an answer that nobody has taken, so that the driver has its buffer back: its kind of payload
+    /// is then that of a receive into a lease. `false` when the line leaves no room, and the buffer stays with the
+    /// answer.
     pub(crate) fn copy_out(&mut self, index: u32, pool: &Pool) -> bool {
         let Some(Waiter::Done(completion)) = self.0.get_at_mut(index) else { return true };
         let Payload::Received(bytes) = &completion.payload else { return true };
@@ -96,8 +98,8 @@ impl Waiters {
         }
     }
 
-    /// Drops the bytes of an answer that nobody has taken and that could not be copied: from now on it says [`Errno::NOBUFS`], which no driver
-    /// says of a receive.
+    /// Drops the bytes of an answer that nobody has taken and that could not be copied: from now on it says
+    /// [`Errno::NOBUFS`], which no driver says of a receive.
     pub(crate) fn lose_bytes(&mut self, index: u32) {
         if let Some(Waiter::Done(completion)) = self.0.get_at_mut(index)
             && let Payload::Received(_) = completion.payload

@@ -1,7 +1,7 @@
 //! One worker: a thread, its driver, its tasks and its turn.
 //!
-//! A turn is five verbs: run ready tasks, fire timers, submit, wait, reap. Submitting and waiting are one call of the driver.
-//! Everything here belongs to one thread; what other threads may touch is in its [`Inbox`].
+//! A turn is five verbs: run ready tasks, fire timers, submit, wait, reap. Submitting and waiting are one call of the
+//! driver. Everything here belongs to one thread; what other threads may touch is in its [`Inbox`].
 #![forbid(unsafe_code)]
 
 use core::any::Any;
@@ -174,7 +174,8 @@ impl Worker {
         self.driver.borrow().now()
     }
 
-    /// The time that moves within a turn, as fine as the kernel's tick; in a simulation, which has no such, that of the turn.
+    /// The time that moves within a turn, as fine as the kernel's tick; in a simulation, which has no such, that of the
+    /// turn.
     pub(crate) fn coarse_now(&self) -> Instant {
         if self.shared.simulated { self.now() } else { Instant::from_nanos(sys::coarse_now_nanos()) }
     }
@@ -188,7 +189,8 @@ impl Worker {
 
     /// Runs ready tasks and fires timers.
     ///
-    /// A worker that has announced its sleep counts as asleep until here: in a simulation others may have their turns in between.
+    /// A worker that has announced its sleep counts as asleep until here: in a simulation others may have their turns
+    /// in between.
     pub(crate) fn run_ready(&self) {
         self.tasks.woke();
         self.take_jobs();
@@ -259,7 +261,8 @@ impl Worker {
         }
     }
 
-    /// Gives back what is free for long, submits, waits and reaps. Calls `awake` after the wait, before what came of it wakes anybody.
+    /// Gives back what is free for long, submits, waits and reaps. Calls `awake` after the wait, before what came of it
+    /// wakes anybody.
     pub(crate) fn exchange(&self, wait: Wait, awake: impl FnOnce()) -> Result<(), Error> {
         let wait = self.give_buffers_back(wait);
         let wait = self.release.turn(self, wait);
@@ -272,10 +275,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Received bytes are borrowed for a turn. Whoever armed a receive and does not look any more, as after a select, must not keep one of the few
-    /// buffers from everybody else: what is left at the end of the turn is copied. Bytes for which the line leaves no room stay where they are until
-    /// there is some, or until a receive waits for their buffer: then they are lost, the first first, and their stream is told. The same holds for
-    /// what a table's owner has left for some turns.
+    /// Received bytes are borrowed for a turn. Whoever armed a receive and does not look any more, as after a select,
+    /// must not keep one of the few buffers from everybody else: what is left at the end of the turn is copied. Bytes
+    /// for which the line leaves no room stay where they are until there is some, or until a receive waits for their
+    /// buffer: then they are lost, the first first, and their stream is told. The same holds for what a table's owner
+    /// has left for some turns.
     ///
     /// How long the turn may wait then.
     fn give_buffers_back(&self, wait: Wait) -> Wait {

@@ -21,7 +21,8 @@ pub fn spare<F: Future + 'static>() -> Result<Spare<F>, OverBudget> {
     Worker::current().tasks.spare()
 }
 
-/// Makes a future in a cell and polls it once, now. If it is ready, its cell can be used again; else it is a task from now on.
+/// Makes a future in a cell and polls it once, now. If it is ready, its cell can be used again; else it is a task from
+/// now on.
 ///
 /// # Panics
 ///

@@ -3,11 +3,13 @@
 
 use crate::Error;
 
-/// Bytes of line that a worker needs beside its fixed parts, to do anything at all: a few pages of slots, an exchange, a credit quantum.
+/// Bytes of line that a worker needs beside its fixed parts, to do anything at all: a few pages of slots, an exchange,
+/// a credit quantum.
 const WORKING_BYTES_MIN: u64 = 256 * 1024;
 /// What each further worker may hold as credit that another one lacks, or keep for newcomers.
 const CREDIT_BYTES: u64 = 320 * 1024;
-/// Of the line, the part that workers take at most whose number nobody asked for: with more, memory would hardly ever be calm.
+/// Of the line, the part that workers take at most whose number nobody asked for: with more, memory would hardly ever
+/// be calm.
 const DEFAULT_PART: u64 = 2;
 
 /// What workers need of a line.

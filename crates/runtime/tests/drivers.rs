@@ -1,5 +1,5 @@
-//! The runtime's own suite: every test runs on io_uring (where it works), on mio and in the simulation, and ends with a census: no
-//! descriptor, operation, task or byte is left.
+//! The runtime's own suite: every test runs on io_uring (where it works), on mio and in the simulation, and ends with a
+//! census: no descriptor, operation, task or byte is left.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a test that could not run says so")]

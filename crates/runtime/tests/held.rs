@@ -1,4 +1,5 @@
-//! At the memory line streams that cannot copy what they received, or do not look at it, do not stop the worker's other receives.
+//! At the memory line streams that cannot copy what they received, or do not look at it, do not stop the worker's other
+//! receives.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a test that could not run says so")]
 

@@ -1,5 +1,5 @@
-//! Nobody is stuck: 10,000 clients, of which each waits for all that it needs at once and holds it for some turns, all end when the line has room for
-//! one footprint a worker.
+//! Nobody is stuck: 10,000 clients, of which each waits for all that it needs at once and holds it for some turns, all
+//! end when the line has room for one footprint a worker.
 //!
 //! It prints how many ended, for `cargo xtask bench --pool`.
 #![forbid(unsafe_code)]
@@ -53,7 +53,8 @@ impl Gate {
 /// Pages that fill the line.
 type Ballast = Rc<RefCell<Vec<Lease>>>;
 
-/// The result, unless there was no page for one waiter more, which is not what is tested here: then a page of the ballast goes.
+/// The result, unless there was no page for one waiter more, which is not what is tested here: then a page of the
+/// ballast goes.
 fn unless_crowded<T>(result: Result<T, Error>, ballast: &Ballast) -> Option<Result<T, Error>> {
     match result {
         Err(Error::OverBudget(_)) => {
@@ -64,7 +65,8 @@ fn unless_crowded<T>(result: Result<T, Error>, ballast: &Ballast) -> Option<Resu
     }
 }
 
-/// An exchange: it gets all that it needs, gives its parts back one after the other, and ends. Notes how many waited at the same time.
+/// An exchange: it gets all that it needs, gives its parts back one after the other, and ends. Notes how many waited at
+/// the same time.
 async fn exchange(tenant: TenantKey, ballast: Ballast, waiting: Rc<Cell<u32>>) -> Result<(), Error> {
     let mut permit: Permit = loop {
         let reserved = memory::reserve(FOOTPRINT, Priority::Head, tenant).await;

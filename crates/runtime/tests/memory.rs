@@ -1,5 +1,5 @@
-//! Waiting for memory on real drivers and in the simulation: a task waits until another lets go, on its own worker and on another; deadlines pass
-//! in an idle process; a dropped wait leaves nothing; levels are told.
+//! Waiting for memory on real drivers and in the simulation: a task waits until another lets go, on its own worker and
+//! on another; deadlines pass in an idle process; a dropped wait leaves nothing; levels are told.
 #![forbid(unsafe_code)]
 
 use core::future::Future;

@@ -1,8 +1,8 @@
-//! The end of a runtime whose worker, blocking call or destructor does not come back: it has a deadline, names who is late, and takes nothing from
-//! them. What they hold comes home when they return.
+//! The end of a runtime whose worker, blocking call or destructor does not come back: it has a deadline, names who is
+//! late, and takes nothing from them. What they hold comes home when they return.
 //!
-//! What blocks waits for a gate that a test opens when the shutdown has returned. Were there no deadline, the gate would give up after a minute,
-//! and the report would name nobody.
+//! What blocks waits for a gate that a test opens when the shutdown has returned. Were there no deadline, the gate
+//! would give up after a minute, and the report would name nobody.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -219,7 +219,8 @@ fn timer_and_bytes<'a>(
     }
 }
 
-/// The inner runtime's worker waits for something that only the outer worker could do, which is busy ending the inner one.
+/// The inner runtime's worker waits for something that only the outer worker could do, which is busy ending the inner
+/// one.
 #[test]
 fn a_runtime_that_is_dropped_within_another_one_waits_no_longer() {
     on_each_driver(|driver| {
@@ -241,7 +242,8 @@ fn a_runtime_that_is_dropped_within_another_one_waits_no_longer() {
     });
 }
 
-/// A poll that blocks for long, but returns in time, is no failure; nor is a timeout that has passed before the end is asked for.
+/// A poll that blocks for long, but returns in time, is no failure; nor is a timeout that has passed before the end is
+/// asked for.
 #[test]
 fn whoever_comes_in_time_is_waited_for() {
     on_each_driver(|driver| {

@@ -1,5 +1,5 @@
-//! A signal stops every runtime of the process that has the signals, and concerns none that comes later. Each test is a process of its own, which
-//! the signals are sent to.
+//! A signal stops every runtime of the process that has the signals, and concerns none that comes later. Each test is a
+//! process of its own, which the signals are sent to.
 #![forbid(unsafe_code)]
 
 use std::process::{Command, ExitStatus};

@@ -1,4 +1,5 @@
-//! What outlives its runtime, and what other people's code does to a worker: wakers that panic, things that are dropped late.
+//! What outlives its runtime, and what other people's code does to a worker: wakers that panic, things that are dropped
+//! late.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a test that could not run says so")]

@@ -120,8 +120,7 @@ pub(super) const OLD_WORDS: [(&str, &[&str]); 16] = [
 pub(super) const OLD_WORDS_STATED_IN: [&str; 2] = ["CHANGELOG.md", "xtask/src/tidy"];
 
 /// Packages with comments that are wider than code. It is for them to leave the list, not to come to it.
-pub(super) const COMMENT_WIDTH_LATER: [&str; 5] =
-    ["crates/codec", "crates/http", "crates/pool", "crates/reactor", "crates/runtime"];
+pub(super) const COMMENT_WIDTH_LATER: [&str; 2] = ["crates/http", "crates/pool"];
 
 /// Columns of the first line of a commit.
 pub(super) const SUBJECT_COLUMNS_MAX: usize = 72;

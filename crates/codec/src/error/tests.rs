@@ -1,4 +1,5 @@
-//! Properties: whose fault an error is decides how it reads, and its class of status; nothing of the peer's is our caller's, nor the other way round.
+//! Properties: whose fault an error is decides how it reads, and its class of status; nothing of the peer's is our
+//! caller's, nor the other way round.
 
 use super::{Error, Fault};
 

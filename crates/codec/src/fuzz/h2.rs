@@ -1,7 +1,8 @@
 //! HTTP/2: any bytes as frames, and any bytes as a list of what both sides do.
 //!
 //! * However the input is split, the events and the output are the same.
-//! * No byte of a window is lost, whatever is padded, dropped, reset or forgotten; what the peer may send is what it was told.
+//! * No byte of a window is lost, whatever is padded, dropped, reset or forgotten; what the peer may send is what it
+//!   was told.
 //! * The output is whole frames, none of them larger than the peer takes.
 
 use std::collections::BTreeMap;
@@ -396,7 +397,8 @@ impl World {
         Ok(())
     }
 
-    /// When all streams are forgotten and windows are not held, the client has the whole window back, but for what is not worth a frame.
+    /// When all streams are forgotten and windows are not held, the client has the whole window back, but for what is
+    /// not worth a frame.
     fn settle(mut self) {
         let mut storage = self.memory.storage();
         self.connection.hold_windows(false, &mut storage, &mut self.output).expect("room");

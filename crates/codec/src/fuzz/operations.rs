@@ -1,9 +1,11 @@
-//! A connection under any schedule: bytes that come in any portions, a handler that answers whenever and whatever it likes.
+//! A connection under any schedule: bytes that come in any portions, a handler that answers whenever and whatever it
+//! likes.
 //!
 //! The properties:
 //!
 //! * an operation that is not allowed is refused and changes nothing;
-//! * the requests are the first of those that a plain reader finds in the stream, with the same bodies, whatever is answered when;
+//! * the requests are the first of those that a plain reader finds in the stream, with the same bodies, whatever is
+//!   answered when;
 //! * a final answer is sent at most once for each request, and once more for one that failed;
 //! * what is encoded is an answer that httparse reads, with a length or chunks only where a body may be;
 //! * a connection that said `close`, that failed or that was given away reads no further request.

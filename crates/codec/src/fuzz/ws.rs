@@ -64,7 +64,8 @@ pub fn ws_text(data: &[u8]) {
     assert_eq!(checked.is_ok(), whole, "one byte at a time");
 }
 
-/// Any bytes as a message to inflate, and as one to deflate and inflate again. Does nothing without the feature `deflate`.
+/// Any bytes as a message to inflate, and as one to deflate and inflate again. Does nothing without the feature
+/// `deflate`.
 pub fn ws_deflate(data: &[u8]) {
     #[cfg(feature = "deflate")]
     {

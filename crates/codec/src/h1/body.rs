@@ -34,8 +34,8 @@ pub enum BodyEvent {
 
 /// Decodes one request body, delimited by length or in chunks. Can go on after any byte.
 ///
-/// Everything but trailers is consumed as it comes. A trailer section is left unconsumed until it is complete, and never
-/// grows over [`Limits::trailer_bytes`]. Chunk extensions are checked and dropped.
+/// Everything but trailers is consumed as it comes. A trailer section is left unconsumed until it is complete, and
+/// never grows over [`Limits::trailer_bytes`]. Chunk extensions are checked and dropped.
 ///
 /// ```
 /// use plimsoll_codec::h1::{BodyDecoder, BodyEvent, Framing, Limits};
@@ -139,8 +139,8 @@ impl BodyDecoder {
     ///
     /// # Errors
     ///
-    /// Those of [`Fault::Peer`](crate::Fault::Peer) that concern chunks and trailers, see [`Error`]. The decoder gives the same error
-    /// ever after.
+    /// Those of [`Fault::Peer`](crate::Fault::Peer) that concern chunks and trailers, see [`Error`]. The decoder gives
+    /// the same error ever after.
     #[inline]
     pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, Error> {
         match self.state {
@@ -161,8 +161,8 @@ impl BodyDecoder {
         }
     }
 
-    /// Bytes of data that will come before any framing: what can be received straight into a buffer of the body's own. Report them
-    /// with [`BodyDecoder::advance`].
+    /// Bytes of data that will come before any framing: what can be received straight into a buffer of the body's own.
+    /// Report them with [`BodyDecoder::advance`].
     #[must_use]
     pub const fn contiguous(&self) -> u64 {
         match self.state {
@@ -211,7 +211,8 @@ impl BodyDecoder {
         }
     }
 
-    /// Takes note that the peer will send nothing more: a body that is not complete is [`Error::Truncated`] from now on.
+    /// Takes note that the peer will send nothing more: a body that is not complete is [`Error::Truncated`] from now
+    /// on.
     ///
     /// ```
     /// use plimsoll_codec::Error;
@@ -432,8 +433,8 @@ fn hex_value(byte: u8) -> u64 {
     }
 }
 
-/// Fields that frame, route, authenticate or modify a request, or say how to read its content, must come before the body
-/// (RFC 9110 6.5.1).
+/// Fields that frame, route, authenticate or modify a request, or say how to read its content, must come before the
+/// body (RFC 9110 6.5.1).
 pub(crate) fn is_forbidden_trailer(name: &[u8]) -> bool {
     FORBIDDEN_TRAILERS.iter().any(|forbidden| name.eq_ignore_ascii_case(forbidden.as_bytes()))
 }

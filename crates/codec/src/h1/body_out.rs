@@ -5,9 +5,9 @@ use crate::Error;
 
 /// Frames one response body, and keeps the count of it.
 ///
-/// A body that is longer than its Content-Length would be read as the next answer, and one that is shorter would take the next answer for
-/// its end (RFC 9110 8.6, RFC 9112 6.3): neither gets past this. Copy the encoder before a step that may fail, and keep the copy that was
-/// true.
+/// A body that is longer than its Content-Length would be read as the next answer, and one that is shorter would take
+/// the next answer for its end (RFC 9110 8.6, RFC 9112 6.3): neither gets past this. Copy the encoder before a step
+/// that may fail, and keep the copy that was true.
 ///
 /// ```
 /// use plimsoll_codec::Error;
@@ -74,7 +74,8 @@ impl BodyEncoder {
     ///
     /// # Errors
     ///
-    /// [`Error::BodyTooLong`] if fewer are due; [`Error::BodyNotAllowed`] if there is no body, or none any more. Nothing is changed then.
+    /// [`Error::BodyTooLong`] if fewer are due; [`Error::BodyNotAllowed`] if there is no body, or none any more.
+    /// Nothing is changed then.
     pub fn piece(&mut self, bytes: u64) -> Result<Frame, Error> {
         match self.state {
             _ if bytes == 0 => Ok(Frame(None)),
@@ -104,8 +105,8 @@ impl BodyEncoder {
         Ok(end)
     }
 
-    /// Ends the body, and puts what closes it with trailers. Only chunks have a place for them: behind another body they are left out, as anybody
-    /// on the way may do (RFC 9110 6.5.1).
+    /// Ends the body, and puts what closes it with trailers. Only chunks have a place for them: behind another body
+    /// they are left out, as anybody on the way may do (RFC 9110 6.5.1).
     ///
     /// ```
     /// use plimsoll_codec::h1::{BodyEncoder, BodyOut, Fields};
@@ -118,8 +119,8 @@ impl BodyEncoder {
     ///
     /// # Errors
     ///
-    /// As [`finish`](Self::finish) and [`put_last_chunk`](super::put_last_chunk); the trailers are checked in any case. Nothing is changed but, when
-    /// the sink was full, the sink.
+    /// As [`finish`](Self::finish) and [`put_last_chunk`](super::put_last_chunk); the trailers are checked in any case.
+    /// Nothing is changed but, when the sink was full, the sink.
     pub fn finish_with<S: Sink + ?Sized>(&mut self, trailers: Fields<'_>, sink: &mut S) -> Result<(), Error> {
         check_trailers(trailers)?;
         let mut ended = *self;

@@ -76,8 +76,8 @@ pub fn put_last_chunk<S: Sink + ?Sized>(sink: &mut S, trailers: Fields<'_>) -> R
     Ok(())
 }
 
-/// Checks that the fields may come after the body of a response: none that frames, routes, authenticates or controls it, or says how to read its
-/// content (RFC 9110 6.5.1).
+/// Checks that the fields may come after the body of a response: none that frames, routes, authenticates or controls
+/// it, or says how to read its content (RFC 9110 6.5.1).
 ///
 /// ```
 /// use plimsoll_codec::Error;

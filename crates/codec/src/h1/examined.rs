@@ -1,4 +1,5 @@
-//! Counts the bytes that a search looks at, so that tests can say what a slow peer costs. Outside of tests it is nothing.
+//! Counts the bytes that a search looks at, so that tests can say what a slow peer costs. Outside of tests it is
+//! nothing.
 
 /// Takes note of so many bytes.
 #[inline]

@@ -1,7 +1,7 @@
 //! The life of one request and its response on a connection: what may happen next, and whether the connection lives on.
 //!
-//! Two machines, one for each side, and one table of transitions. Nothing else decides about keep-alive, `100 (Continue)`,
-//! draining, closing and changing protocols.
+//! Two machines, one for each side, and one table of transitions. Nothing else decides about keep-alive, `100
+//! (Continue)`, draining, closing and changing protocols.
 //!
 //! ```text
 //! request side                                      response side
@@ -15,7 +15,8 @@
 //!   Done --Reset--> Idle                              Head, SentContinue --InterimSent--> the same
 //! ```
 //!
-//! Body or Done, after the arrow, is Done if there is no body. `Reset` needs both sides to be Done and the connection to persist.
+//! Body or Done, after the arrow, is Done if there is no body. `Reset` needs both sides to be Done and the connection
+//! to persist.
 
 use http::{Method, StatusCode};
 
@@ -104,8 +105,8 @@ pub enum Next {
     Drain,
     /// Both sides are done: [`Exchange::reset`] and read the next head.
     Reset,
-    /// Close. `linger`: the client may still be sending, so shut down our side first and read on for a while, or it will not see the
-    /// answer.
+    /// Close. `linger`: the client may still be sending, so shut down our side first and read on for a while, or it
+    /// will not see the answer.
     Close {
         /// Whether to read on before the connection is closed.
         linger: bool,
@@ -280,7 +281,8 @@ impl Exchange {
             self.persistence = Persistence::Close;
         }
         self.expectation = if head.expect_continue { Expectation::Waiting } else { Expectation::Nothing };
-        // Bytes behind a CONNECT may be meant for the tunnel: where it is not granted, they must not be read as requests.
+        // Bytes behind a CONNECT may be meant for the tunnel: where it is not granted, they must not be read as
+        // requests.
         if head.method == Method::CONNECT {
             self.persistence = Persistence::Close;
         }
@@ -320,7 +322,8 @@ impl Exchange {
 
     /// The client closed its side, and everything it sent was decoded. A complete request is still answered.
     ///
-    /// While requests that were pipelined wait in the buffer, this must wait too: it is about the request that comes last.
+    /// While requests that were pipelined wait in the buffer, this must wait too: it is about the request that comes
+    /// last.
     pub fn peer_closed(&mut self) {
         let step = self.step(Event::PeerClosed);
         debug_assert!(step.is_ok(), "this can happen in every state");
@@ -352,13 +355,13 @@ impl Exchange {
         self.step(Event::ContinueSent)
     }
 
-    /// An interim head was sent: [`ResponseHead::interim`] or, as [`continue_sent`](Exchange::continue_sent) says it too, `100 (Continue)`. There may be any
-    /// number of them before the final head (RFC 9110 15.2). Not to HTTP/1.0.
+    /// An interim head was sent: [`ResponseHead::interim`] or, as [`continue_sent`](Exchange::continue_sent) says it
+    /// too, `100 (Continue)`. There may be any number of them before the final head (RFC 9110 15.2). Not to HTTP/1.0.
     ///
     /// # Errors
     ///
-    /// [`Error::InterimStatusInvalid`] for another head, [`Error::StateMisuse`] if the final head was sent or there is nothing to answer. Nothing is
-    /// changed then.
+    /// [`Error::InterimStatusInvalid`] for another head, [`Error::StateMisuse`] if the final head was sent or there is
+    /// nothing to answer. Nothing is changed then.
     pub fn interim_sent(&mut self, head: &ResponseHead<'_>) -> Result<(), Error> {
         let status = head.status();
         if !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS {
@@ -372,8 +375,8 @@ impl Exchange {
 
     /// What to tell the client about the connection in the head of the answer, as things stand.
     ///
-    /// Close if either side wants it, if the request failed, or if the client still waits for `100 (Continue)`: then nobody can
-    /// tell whether the body will come.
+    /// Close if either side wants it, if the request failed, or if the client still waits for `100 (Continue)`: then
+    /// nobody can tell whether the body will come.
     #[must_use]
     pub fn persistence(&self) -> Persistence {
         match (self.request, self.expectation) {
@@ -382,12 +385,13 @@ impl Exchange {
         }
     }
 
-    /// A final head was sent, or one that changes the protocol. Other interim heads are [told](Exchange::interim_sent) apart.
+    /// A final head was sent, or one that changes the protocol. Other interim heads are [told](Exchange::interim_sent)
+    /// apart.
     ///
     /// # Errors
     ///
-    /// [`Error::StateMisuse`] if no head is due, for an interim status other than 101, and for 101 unless the client asked for
-    /// it and its request is complete.
+    /// [`Error::StateMisuse`] if no head is due, for an interim status other than 101, and for 101 unless the client
+    /// asked for it and its request is complete.
     pub fn head_sent(&mut self, head: &ResponseHead<'_>) -> Result<(), Error> {
         let upgrades = match self.offer {
             Offer::Tunnel => head.status().is_success(),

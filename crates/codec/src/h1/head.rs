@@ -21,7 +21,8 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// Whether anything follows the head: no for `Content-Length: 0`, which some clients send with every request. Chunks do, even if none has data.
+    /// Whether anything follows the head: no for `Content-Length: 0`, which some clients send with every request.
+    /// Chunks do, even if none has data.
     #[must_use]
     pub const fn has_body(self) -> bool {
         !matches!(self, Framing::None | Framing::Length(0))
@@ -68,7 +69,8 @@ pub struct RequestHead {
 ///
 /// # Errors
 ///
-/// Those of [`Fault::Peer`](crate::Fault::Peer) that concern a head, see [`Error`]. [`Error::TooManyFields`] also if `slots` is too short.
+/// Those of [`Fault::Peer`](crate::Fault::Peer) that concern a head, see [`Error`]. [`Error::TooManyFields`] also if
+/// `slots` is too short.
 ///
 /// ```
 /// use plimsoll_codec::h1::{self, FieldSlot, Framing, Limits};
@@ -100,11 +102,11 @@ pub fn parse_head(head: &[u8], slots: &mut [FieldSlot], limits: &Limits) -> Resu
     judge(head, &request, slots, limits)
 }
 
-/// Parses the head that `bytes` begin with, and says how long it is: [`parse_head`] without a search before it, for a head that is there as
-/// a whole, which nearly all are.
+/// Parses the head that `bytes` begin with, and says how long it is: [`parse_head`] without a search before it, for a
+/// head that is there as a whole, which nearly all are.
 ///
-/// `None` if it is not, or is not allowed, or has more fields than there are slots. [`HeadSearch`](super::HeadSearch) and [`parse_head`] tell
-/// which; whatever this takes they take in the same way.
+/// `None` if it is not, or is not allowed, or has more fields than there are slots. [`HeadSearch`](super::HeadSearch)
+/// and [`parse_head`] tell which; whatever this takes they take in the same way.
 ///
 /// ```
 /// use plimsoll_codec::h1::{self, FieldSlot, Limits};
@@ -264,8 +266,8 @@ fn check_bytes(line: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Longest method that is looked at. The longest registered one has 17 bytes; [`Method`] boxes those of 16 and more that it does
-/// not know, so this bounds what a peer can make it allocate.
+/// Longest method that is looked at. The longest registered one has 17 bytes; [`Method`] boxes those of 16 and more
+/// that it does not know, so this bounds what a peer can make it allocate.
 pub const METHOD_BYTES_MAX: usize = 32;
 
 const _: () = assert!(size_of::<RequestHead>() <= 80);

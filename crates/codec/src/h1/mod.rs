@@ -7,16 +7,18 @@
 //!
 //! handler -> ResponseHead, Fields -> Sink
 //!                   |
-//!               BodyOut -> BodyEncoder -> frames       Exchange: what may be read and sent now, and does the connection persist
+//!               BodyOut -> BodyEncoder -> frames
+//!
+//! Exchange: what may be read and sent now, and does the connection persist
 //! ```
 //!
-//! Each part stands alone: a proxy can use the decoder without the state machine, a test client the encoder without the parser. An
-//! example through all states is at [`Exchange`].
+//! Each part stands alone: a proxy can use the decoder without the state machine, a test client the encoder without the
+//! parser. An example through all states is at [`Exchange`].
 //!
 //! # Strict by default
 //!
-//! What two readers could understand in two ways is refused, never repaired: each variant of [`Error`](crate::Error) is one such rule, with the
-//! section it follows and the status that answers it. Where the RFCs leave a choice:
+//! What two readers could understand in two ways is refused, never repaired: each variant of [`Error`](crate::Error) is
+//! one such rule, with the section it follows and the status that answers it. Where the RFCs leave a choice:
 //!
 //! | input | choice |
 //! |---|---|
@@ -37,8 +39,9 @@
 //!
 //! # Splits
 //!
-//! [`HeadSearch`] and [`BodyDecoder`] go on where they stopped. Both look at each byte once, and both give the same results for every split
-//! of the same bytes. What they do not consume must be presented again, at the front of what comes next.
+//! [`HeadSearch`] and [`BodyDecoder`] go on where they stopped. Both look at each byte once, and both give the same
+//! results for every split of the same bytes. What they do not consume must be presented again, at the front of what
+//! comes next.
 mod body;
 mod body_out;
 mod chunk;
@@ -76,5 +79,6 @@ pub use status::{CONTINUE, error_line, error_response};
 pub use target::TargetForm;
 pub use view::{RequestView, SlotTable};
 
-/// No body, and no chunk of one, is longer: what is announced beyond it is a mistake or an attack, and is not waited for.
+/// No body, and no chunk of one, is longer: what is announced beyond it is a mistake or an attack, and is not waited
+/// for.
 const BODY_BYTES_CEILING: u64 = i64::MAX as u64;

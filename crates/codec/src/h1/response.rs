@@ -100,7 +100,8 @@ impl<'a> ResponseHead<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::BodyNotAllowed`] if there is a body, known not to be empty or unknown, for 1xx, 204, 205 or a 2xx answer to CONNECT.
+    /// [`Error::BodyNotAllowed`] if there is a body, known not to be empty or unknown, for 1xx, 204, 205 or a 2xx
+    /// answer to CONNECT.
     pub fn new(method: &Method, version: Version, status: StatusCode, length: BodyLength) -> Result<Self, Error> {
         let is_10 = version < Version::HTTP_11;
         let is_tunnel = *method == Method::CONNECT && status.is_success();
@@ -137,8 +138,8 @@ impl<'a> ResponseHead<'a> {
         Ok(head.persistence(Persistence::KeepAlive))
     }
 
-    /// The head of an interim response (RFC 9110 15.2), such as `103 Early Hints` (RFC 8297): it goes before the final head, says nothing about length
-    /// or connection, and needs no Date. A client of HTTP/1.0 must not get one.
+    /// The head of an interim response (RFC 9110 15.2), such as `103 Early Hints` (RFC 8297): it goes before the final
+    /// head, says nothing about length or connection, and needs no Date. A client of HTTP/1.0 must not get one.
     ///
     /// ```
     /// use http::StatusCode;
@@ -183,8 +184,8 @@ impl<'a> ResponseHead<'a> {
         self
     }
 
-    /// Sets the Date field, see [`date::format`](crate::date::format). Required with a clock for 2xx, 3xx and 4xx (RFC 9110 6.6.1),
-    /// unless the fields have one already.
+    /// Sets the Date field, see [`date::format`](crate::date::format). Required with a clock for 2xx, 3xx and 4xx (RFC
+    /// 9110 6.6.1), unless the fields have one already.
     #[must_use]
     pub const fn date(mut self, date: &'a [u8; DATE_BYTES]) -> Self {
         self.date = Some(date);
@@ -288,8 +289,8 @@ impl<'a> ResponseHead<'a> {
     }
 }
 
-/// The longest of what the codec writes itself: a status line (none has a reason of more than 31 bytes), `Date`, `Content-Length` of 20 digits,
-/// `Connection: close, upgrade`.
+/// The longest of what the codec writes itself: a status line (none has a reason of more than 31 bytes), `Date`,
+/// `Content-Length` of 20 digits, `Connection: close, upgrade`.
 const OWN_LINES_BYTES_MAX: usize = 13 + 31 + 2 + (8 + DATE_BYTES) + (18 + 20) + 28;
 
 /// Counts what it is given.

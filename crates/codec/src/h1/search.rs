@@ -49,8 +49,8 @@ impl HeadSearch {
     /// Looks on for the end of the head in `bytes`, which hold everything received since the end of the previous
     /// message: what earlier calls were given, plus what came since.
     ///
-    /// Returns the range of the head within `bytes`, from the request line to the empty line, or `None` if more bytes are
-    /// needed. The range begins after skipped empty lines.
+    /// Returns the range of the head within `bytes`, from the request line to the empty line, or `None` if more bytes
+    /// are needed. The range begins after skipped empty lines.
     ///
     /// # Errors
     ///
@@ -105,15 +105,16 @@ impl HeadSearch {
         }
     }
 
-    /// Whether a byte of the request line was seen. Empty lines before it do not count, so a connection for which this is
-    /// false is idle.
+    /// Whether a byte of the request line was seen. Empty lines before it do not count, so a connection for which this
+    /// is false is idle.
     #[must_use]
     pub const fn started(&self) -> bool {
         self.searched > self.skipped as u32
     }
 
-    /// Stops expecting the empty lines that were skipped, and says how many bytes they have: the caller drops that many from the
-    /// front of its buffer. So a connection that sent an empty line after its last body needs no buffer while it is idle.
+    /// Stops expecting the empty lines that were skipped, and says how many bytes they have: the caller drops that many
+    /// from the front of its buffer. So a connection that sent an empty line after its last body needs no buffer while
+    /// it is idle.
     ///
     /// ```
     /// use plimsoll_codec::h1::{HeadSearch, Limits};

@@ -107,8 +107,8 @@ impl<'a> Fields<'a> {
 ///
 /// # Errors
 ///
-/// [`Error::ResponseFieldInvalid`] if the name is no token or the value holds CR, LF, NUL or another control byte (a tab is fine),
-/// [`Error::FieldReserved`] if the codec writes fields of this name itself. Nothing is written then.
+/// [`Error::ResponseFieldInvalid`] if the name is no token or the value holds CR, LF, NUL or another control byte (a
+/// tab is fine), [`Error::FieldReserved`] if the codec writes fields of this name itself. Nothing is written then.
 /// [`Error::OutputFull`] if the sink is full; the block ends within a line then.
 pub fn put_field<S: Sink + ?Sized>(sink: &mut S, name: &str, value: &[u8]) -> Result<(), Error> {
     check_field(name.as_bytes(), value)?;

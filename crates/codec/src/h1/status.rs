@@ -51,9 +51,9 @@ macro_rules! statuses {
             }
         }
 
-        /// A whole answer that closes the connection, with the status's [line](error_line) unless the method is HEAD: for errors that must be answered
-        /// when there is no memory for more. A 503 says `Retry-After: 1`. It has no Date: where there is room, encode a
-        /// [`ResponseHead`](super::ResponseHead) instead.
+        /// A whole answer that closes the connection, with the status's [line](error_line) unless the method is HEAD:
+        /// for errors that must be answered when there is no memory for more. A 503 says `Retry-After: 1`. It has no
+        /// Date: where there is room, encode a [`ResponseHead`](super::ResponseHead) instead.
         ///
         /// A status that is not 4xx or 5xx, or not a common one, is answered with 400 or 500, by its class.
         ///

@@ -50,8 +50,8 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
 pub(super) const TOKEN: u8 = 1;
 /// Field values: visible bytes, SP, HTAB and obs-text.
 pub(super) const VALUE: u8 = 2;
-/// Bytes of a path as they come, percent-encoded or not. More than RFC 3986 lists, as browsers send more: what `http::Uri`
-/// takes, ASCII only.
+/// Bytes of a path as they come, percent-encoded or not. More than RFC 3986 lists, as browsers send more: what
+/// `http::Uri` takes, ASCII only.
 pub(super) const PATH: u8 = 4;
 /// [`PATH`] without the percent sign: needs no look at escapes.
 pub(super) const PATH_PLAIN: u8 = 32;

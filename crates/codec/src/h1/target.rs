@@ -122,8 +122,8 @@ pub(crate) enum Port {
     Absent,
 }
 
-/// Checks `uri-host [":" port]`, strictly: no userinfo, path, comma, percent-encoding or empty host; what stands in brackets is an
-/// IPv6 address without a zone; a port is 1 to 5 digits and at most 65,535.
+/// Checks `uri-host [":" port]`, strictly: no userinfo, path, comma, percent-encoding or empty host; what stands in
+/// brackets is an IPv6 address without a zone; a port is 1 to 5 digits and at most 65,535.
 pub(crate) fn host_and_port(bytes: &[u8]) -> Option<Port> {
     let (host_len, port) = match bytes.first()? {
         b'[' => {

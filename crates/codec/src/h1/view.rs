@@ -69,8 +69,8 @@ impl<'a> RequestView<'a> {
     ///
     /// # Panics
     ///
-    /// If there are fewer slots than the request has fields. The other methods panic if the head is shorter than the one that
-    /// was parsed.
+    /// If there are fewer slots than the request has fields. The other methods panic if the head is shorter than the
+    /// one that was parsed.
     #[must_use]
     pub fn new(head: &'a [u8], slots: impl Into<SlotTable<'a>>, request: &'a RequestHead) -> Self {
         let slots = slots.into();

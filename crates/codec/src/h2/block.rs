@@ -1,5 +1,6 @@
-//! Where a header block is. One frame that is whole and plain is decoded where it lies; padding, priority and CONTINUATION take the
-//! longer way, and a block in several frames is put together in scratch memory. One that has no place there is left to `connection/long.rs`.
+//! Where a header block is. One frame that is whole and plain is decoded where it lies; padding, priority and
+//! CONTINUATION take the longer way, and a block in several frames is put together in scratch memory. One that has no
+//! place there is left to `connection/long.rs`.
 
 use super::Limits;
 use super::event::Failure;
@@ -25,7 +26,8 @@ pub(super) struct Found {
     pub(super) depends_on: Option<u32>,
 }
 
-/// Finds the block that begins with this HEADERS frame. All limits are checked as soon as the header of a frame is there.
+/// Finds the block that begins with this HEADERS frame. All limits are checked as soon as the header of a frame is
+/// there.
 pub(super) fn locate(header: FrameHeader, input: &[u8], limits: &Limits) -> Result<Located, Failure> {
     let end = FRAME_HEADER_BYTES + header.len;
     if header.flags & (flag::PADDED | flag::PRIORITY | flag::END_HEADERS) == flag::END_HEADERS {

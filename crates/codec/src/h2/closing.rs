@@ -29,8 +29,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives the slot of a stream free, when nobody works on it any more. A stream that is not over is reset: with NO_ERROR if its response
-    /// is complete, so that the client stops sending the rest of its request (RFC 9113 8.1), else with INTERNAL_ERROR.
+    /// Gives the slot of a stream free, when nobody works on it any more. A stream that is not over is reset: with
+    /// NO_ERROR if its response is complete, so that the client stops sending the rest of its request (RFC 9113 8.1),
+    /// else with INTERNAL_ERROR.
     ///
     /// # Errors
     ///
@@ -65,8 +66,9 @@ impl Connection {
         Ok(self.replenish_connection(out)?)
     }
 
-    /// Begins a shutdown (RFC 9113 6.8): asks the peer to open no more streams, and with a ping when that has reached it. When the ping is
-    /// answered, [`shutdown_finish`](Connection::shutdown_finish) follows by itself; call it after a while if the peer does not answer.
+    /// Begins a shutdown (RFC 9113 6.8): asks the peer to open no more streams, and with a ping when that has reached
+    /// it. When the ping is answered, [`shutdown_finish`](Connection::shutdown_finish) follows by itself; call it after
+    /// a while if the peer does not answer.
     ///
     /// # Errors
     ///
@@ -80,7 +82,8 @@ impl Connection {
         Ok(self.put_control(kind::PING, 0, 0, &SHUTDOWN_PING, out)?)
     }
 
-    /// Tells the peer which stream was the last, and serves no new ones from now on. When all have ended, the connection can be closed.
+    /// Tells the peer which stream was the last, and serves no new ones from now on. When all have ended, the
+    /// connection can be closed.
     ///
     /// # Errors
     ///
@@ -111,7 +114,8 @@ impl Connection {
         }
     }
 
-    /// Whether nothing that comes on a stream that is over is an error: it may have been on its way when we gave the stream up, or behind our last GOAWAY.
+    /// Whether nothing that comes on a stream that is over is an error: it may have been on its way when we gave the
+    /// stream up, or behind our last GOAWAY.
     pub(super) const fn is_passed_over(&self, id: u32) -> bool {
         self.given_up.has(id) || id > self.processed_id
     }

@@ -1,5 +1,6 @@
-//! One connection: what it is, and what is expected next. The frames that carry requests are in `data` and `headers`, control frames in `control`
-//! beside this, output in `send`, our windows in `windows`, resets and farewells in `closing`.
+//! One connection: what it is, and what is expected next. The frames that carry requests are in `data` and `headers`,
+//! control frames in `control` beside this, output in `send`, our windows in `windows`, resets and farewells in
+//! `closing`.
 
 mod audit;
 mod data;
@@ -152,8 +153,8 @@ impl Connection {
         self.decoder.packed_bytes() + self.encoder.packed_bytes()
     }
 
-    /// Moves both tables of HPACK to `to`: a connection that waits needs no storage for them. Nothing but what needs no [`Storage`] may be called before
-    /// [`unpack`](Connection::unpack).
+    /// Moves both tables of HPACK to `to`: a connection that waits needs no storage for them. Nothing but what needs no
+    /// [`Storage`] may be called before [`unpack`](Connection::unpack).
     ///
     /// # Panics
     ///
@@ -178,7 +179,8 @@ impl Connection {
         self.guard.control_frames = 0;
     }
 
-    /// Whether so many control frames wait to be sent that [`Event::NeedOutput`](super::Event::NeedOutput) would come: there is no use in reading on.
+    /// Whether so many control frames wait to be sent that [`Event::NeedOutput`](super::Event::NeedOutput) would come:
+    /// there is no use in reading on.
     #[must_use]
     pub const fn needs_output(&self) -> bool {
         self.guard.control_frames >= self.limits.control_frames_max
@@ -190,13 +192,15 @@ impl Connection {
         self.live
     }
 
-    /// Whether no stream has a slot and the input is between two frames: what a connection has to be to wait without buffers.
+    /// Whether no stream has a slot and the input is between two frames: what a connection has to be to wait without
+    /// buffers.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.live == 0 && self.input == Input::Frame
     }
 
-    /// Whether the next byte of the input begins a frame: without one there is nothing to [step](Connection::step) through.
+    /// Whether the next byte of the input begins a frame: without one there is nothing to [step](Connection::step)
+    /// through.
     #[must_use]
     pub fn is_between_frames(&self) -> bool {
         matches!(self.input, Input::Frame | Input::FirstFrame)
@@ -214,8 +218,8 @@ impl Connection {
         self.going == Going::Final || matches!(self.input, Input::Failed(_))
     }
 
-    /// Our settings are in force: the peer keeps to the new number of streams, those that it opens begin with the new window, and those that began
-    /// before lose or gain the difference (RFC 9113 6.9.2).
+    /// Our settings are in force: the peer keeps to the new number of streams, those that it opens begin with the new
+    /// window, and those that began before lose or gain the difference (RFC 9113 6.9.2).
     pub(super) fn settings_acknowledged(&mut self, storage: &mut Storage<'_>) {
         if !std::mem::replace(&mut self.awaits_ack, false) {
             return;
@@ -228,13 +232,13 @@ impl Connection {
         }
     }
 
-    /// Looks at the input from the first byte that was not consumed, and says what it means. Writes what the protocol asks for to
-    /// `out`, which needs room for [`STEP_OUTPUT_BYTES_MAX`]. `now_ms` is any clock that does not go back.
+    /// Looks at the input from the first byte that was not consumed, and says what it means. Writes what the protocol
+    /// asks for to `out`, which needs room for [`STEP_OUTPUT_BYTES_MAX`]. `now_ms` is any clock that does not go back.
     ///
     /// # Errors
     ///
-    /// When the peer broke a rule for which the connection has to end: GOAWAY was written, send it and close. Every later call gives the
-    /// same error. [`Error::OutputFull`] without the room.
+    /// When the peer broke a rule for which the connection has to end: GOAWAY was written, send it and close. Every
+    /// later call gives the same error. [`Error::OutputFull`] without the room.
     ///
     /// # Panics
     ///
@@ -339,8 +343,8 @@ impl Connection {
         Step { consumed, event: Event::Progress }
     }
 
-    /// Whether this input begins with a whole frame for which a step writes nothing, unless it breaks a rule: a WINDOW_UPDATE, while no update of our own is
-    /// due. It may be stepped through without room in the output.
+    /// Whether this input begins with a whole frame for which a step writes nothing, unless it breaks a rule: a
+    /// WINDOW_UPDATE, while no update of our own is due. It may be stepped through without room in the output.
     #[must_use]
     pub fn is_silent_next(&self, input: &[u8]) -> bool {
         let header = FrameHeader::parse(input).filter(|_| self.input == Input::Frame && !self.owes_update());
@@ -349,7 +353,8 @@ impl Connection {
         })
     }
 
-    /// Whether this input is no more than a part of a frame, or of a header block, that has to come as a whole. Within a long block it always is.
+    /// Whether this input is no more than a part of a frame, or of a header block, that has to come as a whole. Within
+    /// a long block it always is.
     #[must_use]
     pub fn is_part_next(&self, input: &[u8]) -> bool {
         if input.is_empty() || !self.is_between_frames() {

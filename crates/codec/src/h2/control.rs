@@ -174,7 +174,8 @@ impl Connection {
     fn reset_received(&mut self, id: u32, code: u32, storage: &mut Storage<'_>, now_ms: u64) -> Result<Event, Failure> {
         self.ended.note(id);
         let alive = find(storage.streams, id).filter(|key| !storage.streams[usize::from(key.slot)].state.is_over());
-        // One for a stream that has ended undoes no work: it is overhead. Some proxies send one for each frame that was on its way when they gave up.
+        // One for a stream that has ended undoes no work: it is overhead. Some proxies send one for each frame that was
+        // on its way when they gave up.
         let Some(key) = alive else { return Ok(Event::Progress) };
         self.guard.reset(&self.limits, now_ms)?;
         let was_alive = self.close(storage, key);
@@ -187,7 +188,8 @@ impl Connection {
         if id == 0 || id.is_multiple_of(2) {
             return Err(Error::StreamIdInvalid.into());
         }
-        // One for a stream that is to come may be dropped (RFC 9218 7.1), and so is one that is longer than any that says something.
+        // One for a stream that is to come may be dropped (RFC 9218 7.1), and so is one that is longer than any that
+        // says something.
         if let Some(stream) = find(storage.streams, id).and_then(|key| get(storage.streams, key))
             && len <= 4 + PRIORITY_VALUE_BYTES_MAX
         {

@@ -4,8 +4,8 @@ use super::{ErrorCode, Repeat, Stream, StreamKey};
 use crate::Error;
 use crate::h1::{FieldSlot, RequestHead, RequestView};
 
-/// The caller's memory. The first three belong to one connection: the same bytes and slots are passed to every call. The others are
-/// written to and read within a turn, so that one set serves all connections of a worker.
+/// The caller's memory. The first three belong to one connection: the same bytes and slots are passed to every call.
+/// The others are written to and read within a turn, so that one set serves all connections of a worker.
 #[derive(Debug)]
 pub struct Storage<'a> {
     /// Slots of streams. A connection can begin with few and get more, see [`Event::NeedStreams`].
@@ -14,11 +14,13 @@ pub struct Storage<'a> {
     pub decoder_table: &'a mut [u8],
     /// As many bytes as [`Limits::encoder_table_bytes_max`](super::Limits::encoder_table_bytes_max) says.
     pub encoder_table: &'a mut [u8],
-    /// Scratch: [`Limits::scratch_bytes`](super::Limits::scratch_bytes). A request's text is in there until the next call.
+    /// Scratch: [`Limits::scratch_bytes`](super::Limits::scratch_bytes). A request's text is in there until the next
+    /// call.
     pub bytes: &'a mut [u8],
     /// Scratch: as many as a list may have fields. A request's fields are in there until the next call.
     pub slots: &'a mut [FieldSlot],
-    /// Scratch: what is known of the request that is in the other two. Nobody but the codec may write to those in between.
+    /// Scratch: what is known of the request that is in the other two. Nobody but the codec may write to those in
+    /// between.
     pub repeat: &'a mut Repeat,
 }
 
@@ -56,7 +58,8 @@ pub fn request_view<'s>(
 ) -> (RequestView<'s>, &'s [FieldSlot]) {
     let (first, rest) = slots.split_at(usize::from(pseudo_fields));
     let fields = &rest[..usize::from(head.fields)];
-    // The text is as long as the list was, not as the scratch memory: who copies it should not copy that. Its last value ends it.
+    // The text is as long as the list was, not as the scratch memory: who copies it should not copy that. Its last
+    // value ends it.
     let end = fields.last().or(first.last()).map_or(0, |slot| slot.value().range().end);
     debug_assert!(first.iter().chain(fields).all(|slot| slot.value().range().end <= end), "they follow each other");
     let text = &bytes[..end];
@@ -83,7 +86,8 @@ pub enum Event {
         /// Bytes from the first that was not consumed.
         bytes: usize,
     },
-    /// So many control frames wait to be sent that nothing more is read before [`Connection::output_sent`](super::Connection::output_sent).
+    /// So many control frames wait to be sent that nothing more is read before
+    /// [`Connection::output_sent`](super::Connection::output_sent).
     NeedOutput,
     /// A new stream, but no slot. Come back with more slots, or [refuse](super::Connection::refuse_next) it.
     NeedStreams,
@@ -98,8 +102,9 @@ pub enum Event {
         /// No body and no trailers follow.
         ends: bool,
     },
-    /// A part of a body: all that the input has of a DATA frame. Nothing of it is consumed until [`Connection::take_data`](super::Connection::take_data)
-    /// says so: who has nothing reserved for it stops here, and the connection reads no further.
+    /// A part of a body: all that the input has of a DATA frame. Nothing of it is consumed until
+    /// [`Connection::take_data`](super::Connection::take_data) says so: who has nothing reserved for it stops here, and
+    /// the connection reads no further.
     Data {
         /// Its stream.
         stream: StreamKey,

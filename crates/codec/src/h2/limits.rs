@@ -57,9 +57,9 @@ impl Limits {
         check((1..=1_024).contains(&streams), Limits { streams_max: streams, ..self })
     }
 
-    /// Largest header list in bytes, with 32 for each field, 4,096 to 32,768; default 16,384. A request with a
-    /// larger one is answered with 431. So is one whose block is larger in its compressed form, as far as its CONTINUATION frames are
-    /// [allowed](Limits::continuations_max).
+    /// Largest header list in bytes, with 32 for each field, 4,096 to 32,768; default 16,384. A request with a larger
+    /// one is answered with 431. So is one whose block is larger in its compressed form, as far as its CONTINUATION
+    /// frames are [allowed](Limits::continuations_max).
     ///
     /// # Errors
     ///
@@ -116,7 +116,8 @@ impl Limits {
         check((8..=1_024).contains(&frames), Limits { control_frames_max: frames, ..self })
     }
 
-    /// Resets that a peer may cause at once, and a second after that; default 100 and 20. Each stream that both sides complete allows one more.
+    /// Resets that a peer may cause at once, and a second after that; default 100 and 20. Each stream that both sides
+    /// complete allows one more.
     ///
     /// # Errors
     ///
@@ -126,7 +127,8 @@ impl Limits {
         check(burst > 0 && per_second > 0, limits)
     }
 
-    /// Our own table for response fields, up to 4,096 bytes; default 4,096. The caller's storage for it needs as many bytes.
+    /// Our own table for response fields, up to 4,096 bytes; default 4,096. The caller's storage for it needs as many
+    /// bytes.
     ///
     /// # Errors
     ///
@@ -136,7 +138,8 @@ impl Limits {
         check(is_valid, Limits { encoder_table_bytes_max: bytes, ..self })
     }
 
-    /// Bytes that [`Storage::bytes`](super::Storage::bytes) needs: a header list, and a block that came in several frames.
+    /// Bytes that [`Storage::bytes`](super::Storage::bytes) needs: a header list, and a block that came in several
+    /// frames.
     #[must_use]
     pub const fn scratch_bytes(&self) -> usize {
         self.header_list_bytes() + self.assembly_bytes()

@@ -1,7 +1,7 @@
 //! HTTP/2 for a server (RFC 9113, with RFC 8441 and RFC 9218).
 //!
 //! ```text
-//! bytes -> Connection::step -> Event: Request, Data, End, Trailers, Reset      Connection knows frames, streams, windows and limits
+//! bytes -> Connection::step -> Event: Request, Data, End, Trailers, Reset
 //!               |  \
 //!               |   `-> out: SETTINGS, acknowledgements, windows, resets, GOAWAY
 //!               v
@@ -10,17 +10,21 @@
 //! handler -> put_response, put_data_header, put_trailers -> out
 //! ```
 //!
-//! A [`Connection`] is plain data. All that grows with what a peer does is the caller's [`Storage`], so that it can be charged and bounded. A request comes
-//! out as the same [`RequestHead`](crate::h1::RequestHead) and slots as in HTTP/1, and a response is the same
-//! [`ResponseHead`](crate::h1::ResponseHead): a handler need not know which protocol it speaks.
+//! A [`Connection`] is plain data. All that grows with what a peer does is the caller's [`Storage`], so that it can be
+//! charged and bounded. A request comes out as the same [`RequestHead`](crate::h1::RequestHead) and slots as in HTTP/1,
+//! and a response is the same [`ResponseHead`](crate::h1::ResponseHead): a handler need not know which protocol it
+//! speaks.
 //!
 //! # Who waits for whom
 //!
-//! * *The peer's bodies wait for memory.* [`Event::Data`] consumes nothing. A server that has nothing reserved for the bytes does not take them and
-//!   reads no further; it is told how many there are. [`Connection::release`] gives bytes back to the peer's windows,
-//!   [`Connection::hold_windows`] stops that under pressure, [`Connection::grow_window`] is for bulk.
-//! * *Responses wait for windows.* [`Connection::data_room`] says how much may go out, [`Connection::next_to_send`] whose turn it is.
-//! * *Reading waits for output.* After so many control frames that were not sent, [`Event::NeedOutput`] comes until [`Connection::output_sent`].
+//! * *The peer's bodies wait for memory.* [`Event::Data`] consumes nothing. A server that has nothing reserved for the
+//!   bytes does not take them and reads no further; it is told how many there are. [`Connection::release`] gives bytes
+//!   back to the peer's windows, [`Connection::hold_windows`] stops that under pressure, [`Connection::grow_window`] is
+//!   for bulk.
+//! * *Responses wait for windows.* [`Connection::data_room`] says how much may go out, [`Connection::next_to_send`]
+//!   whose turn it is.
+//! * *Reading waits for output.* After so many control frames that were not sent, [`Event::NeedOutput`] comes until
+//!   [`Connection::output_sent`].
 //!
 //! # Example
 //!

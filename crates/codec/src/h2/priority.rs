@@ -16,8 +16,9 @@ impl Priority {
     /// What holds if nothing is said (RFC 9218 4).
     pub const DEFAULT: Priority = Priority { urgency: 3, incremental: false };
 
-    /// Reads the value of a `priority` field or PRIORITY_UPDATE frame. What it does not say or says wrongly is as by default, and
-    /// members that are not known are passed over: a priority is a hint, and no reason to refuse a request.
+    /// Reads the value of a `priority` field or PRIORITY_UPDATE frame. What it does not say or says wrongly is as by
+    /// default, and members that are not known are passed over: a priority is a hint, and no reason to refuse a
+    /// request.
     ///
     /// ```
     /// use plimsoll_codec::h2::Priority;
@@ -48,8 +49,8 @@ impl Default for Priority {
     }
 }
 
-/// Whose turn it is among the streams that have output and window: the most urgent; among those, each incremental one and the first of
-/// the others take turns.
+/// Whose turn it is among the streams that have output and window: the most urgent; among those, each incremental one
+/// and the first of the others take turns.
 pub(super) fn next(streams: &[Stream]) -> Option<StreamKey> {
     let ready = |stream: &Stream| stream.output == Output::Waiting && stream.state.can_send() && stream.send_window > 0;
     let urgency = streams.iter().filter(|stream| ready(stream)).map(|stream| stream.priority.urgency).min()?;

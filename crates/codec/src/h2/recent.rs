@@ -25,8 +25,8 @@ impl<const N: usize> Recent<N> {
     }
 }
 
-/// Streams that we gave up for reasons of our own: all between the first and the last. There may be many at a time while memory is short, and what was on
-/// its way on them is not held against the peer.
+/// Streams that we gave up for reasons of our own: all between the first and the last. There may be many at a time
+/// while memory is short, and what was on its way on them is not held against the peer.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct GivenUp {
     first: u32,

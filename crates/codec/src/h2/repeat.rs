@@ -1,14 +1,15 @@
 //! A request that is, byte for byte, the one before.
 //!
-//! Clients that call one method again and again, or ask for one thing on many streams, send header blocks that are nothing but references into
-//! their table. While the table is as it was, the same block means the same request, and what that was is still in the scratch memory.
+//! Clients that call one method again and again, or ask for one thing on many streams, send header blocks that are
+//! nothing but references into their table. While the table is as it was, the same block means the same request, and
+//! what that was is still in the scratch memory.
 
 use super::Priority;
 use super::request::Judged;
 use crate::h1::RequestHead;
 
-/// Scratch beside that of [`Storage`](super::Storage): what the last header block that was decoded there came to. It is written to and read within a
-/// turn, so that one serves all connections of a worker.
+/// Scratch beside that of [`Storage`](super::Storage): what the last header block that was decoded there came to. It is
+/// written to and read within a turn, so that one serves all connections of a worker.
 #[derive(Debug, Default)]
 pub struct Repeat {
     /// Header blocks that were decoded into the scratch memory.
@@ -29,7 +30,8 @@ struct Last {
 }
 
 impl Repeat {
-    /// A block is decoded into the scratch memory. Returns its number, by which the connection knows that it was its own.
+    /// A block is decoded into the scratch memory. Returns its number, by which the connection knows that it was its
+    /// own.
     pub(super) fn begin(&mut self) -> u64 {
         self.last = None;
         self.decoded += 1;

@@ -101,7 +101,8 @@ pub(super) fn judge(bytes: &[u8], slots: &[FieldSlot], marks: &[Mark], ends: boo
     if host.is_none() {
         return Err(Error::HostMissing);
     }
-    // What follows is a tunnel's, not content (RFC 8441 4): haproxy passes on the length with which some clients ask for a WebSocket.
+    // What follows is a tunnel's, not content (RFC 8441 4): haproxy passes on the length with which some clients ask
+    // for a WebSocket.
     let is_tunnel = noted.length == Some(0) && method == Method::CONNECT;
     let length = if is_tunnel { None } else { noted.length };
     let framing = match (ends, length) {
@@ -177,7 +178,8 @@ impl Noted {
     }
 }
 
-/// What is wrong with a field that is not valid. Pseudo-header fields that are not known, or stand behind others, are wrong as such.
+/// What is wrong with a field that is not valid. Pseudo-header fields that are not known, or stand behind others, are
+/// wrong as such.
 #[cold]
 fn fault(name: &[u8], value: &[u8], may_be_pseudo: bool) -> Error {
     let is_pseudo = may_be_pseudo && name.first() == Some(&b':');
@@ -185,8 +187,8 @@ fn fault(name: &[u8], value: &[u8], may_be_pseudo: bool) -> Error {
     checked.err().unwrap_or(Error::PseudoFieldInvalid)
 }
 
-/// A name in lower case, a value without space around it (RFC 9113 8.2.1). A colon is no part of a token, so that a pseudo-header
-/// field behind the others is refused here, too.
+/// A name in lower case, a value without space around it (RFC 9113 8.2.1). A colon is no part of a token, so that a
+/// pseudo-header field behind the others is refused here, too.
 fn check_field(name: &[u8], value: &[u8]) -> Result<(), Error> {
     if !is_token(name) || name.iter().any(u8::is_ascii_uppercase) {
         let is_pseudo = name.first() == Some(&b':');

@@ -20,9 +20,11 @@ impl Connection {
         Ok(out.put(&settings::ours(&self.limits, self.offer))?)
     }
 
-    /// Tells the peer to have fewer streams, with smaller windows, or more again: never more than the [limits](super::Limits). For times when memory is
-    /// short. It holds as soon as the peer has acknowledged it ([`is_settled`](Connection::is_settled)); then [`hold_windows`](Connection::hold_windows) has to
-    /// be called, as streams that began before may wait for the difference. `false` when it has not acknowledged what it was told last: to be asked again then.
+    /// Tells the peer to have fewer streams, with smaller windows, or more again: never more than the
+    /// [limits](super::Limits). For times when memory is short. It holds as soon as the peer has acknowledged it
+    /// ([`is_settled`](Connection::is_settled)); then [`hold_windows`](Connection::hold_windows) has to be called, as
+    /// streams that began before may wait for the difference. `false` when it has not acknowledged what it was told
+    /// last: to be asked again then.
     ///
     /// # Errors
     ///
@@ -40,14 +42,16 @@ impl Connection {
         Ok(true)
     }
 
-    /// Writes the head of a response, after which DATA and trailers follow unless it `ends` the stream. A 1xx head never does.
+    /// Writes the head of a response, after which DATA and trailers follow unless it `ends` the stream. A 1xx head
+    /// never does.
     ///
     /// It goes to `out` at once, behind what is there, so that all responses of a turn can leave together.
     ///
     /// # Errors
     ///
-    /// [`Error::StreamClosed`] if the stream was reset or is complete: nothing was written. [`Error::HeadTooLarge`] if the fields do not fit the
-    /// scratch memory, [`Error::OutputFull`]; after these two the connection has to be given up, as the peer's table may not be ours any more.
+    /// [`Error::StreamClosed`] if the stream was reset or is complete: nothing was written. [`Error::HeadTooLarge`] if
+    /// the fields do not fit the scratch memory, [`Error::OutputFull`]; after these two the connection has to be given
+    /// up, as the peer's table may not be ours any more.
     pub fn put_response<S: Sink + ?Sized>(
         &mut self,
         stream: StreamKey,
@@ -68,8 +72,9 @@ impl Connection {
         self.put_block(stream.id, len, ends, storage, out)
     }
 
-    /// Writes a whole response, head and body, in one piece, if that can leave at once: no other stream waits to send, and the body fits one frame and
-    /// both windows. Else nothing is written, and the answer is `false`; so it is for an empty body.
+    /// Writes a whole response, head and body, in one piece, if that can leave at once: no other stream waits to send,
+    /// and the body fits one frame and both windows. Else nothing is written, and the answer is `false`; so it is for
+    /// an empty body.
     ///
     /// # Errors
     ///
@@ -177,7 +182,8 @@ impl Connection {
         Ok(())
     }
 
-    /// How many of so many body bytes may go into the next DATA frame: what both windows and the peer's frame size allow, at most 16 KiB.
+    /// How many of so many body bytes may go into the next DATA frame: what both windows and the peer's frame size
+    /// allow, at most 16 KiB.
     #[must_use]
     pub fn data_room(&self, stream: StreamKey, wanted: usize, storage: &Storage<'_>) -> usize {
         let Some(slot) = storage.streams.get(usize::from(stream.slot)).filter(|slot| slot.id == stream.id) else {
@@ -195,8 +201,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// [`Error::StreamClosed`] if the stream was reset or is complete, [`Error::WindowExceeded`] if these are more bytes than allowed: nothing was
-    /// written. [`Error::OutputFull`].
+    /// [`Error::StreamClosed`] if the stream was reset or is complete, [`Error::WindowExceeded`] if these are more
+    /// bytes than allowed: nothing was written. [`Error::OutputFull`].
     pub fn put_data_header<S: Sink + ?Sized>(
         &mut self,
         stream: StreamKey,
@@ -231,8 +237,8 @@ impl Connection {
         }
     }
 
-    /// The stream whose turn it is to send a DATA frame (RFC 9218): the most urgent of those that wait and have a window; among equals, all
-    /// incremental ones and the first other one take turns.
+    /// The stream whose turn it is to send a DATA frame (RFC 9218): the most urgent of those that wait and have a
+    /// window; among equals, all incremental ones and the first other one take turns.
     #[must_use]
     pub fn next_to_send(&self, storage: &Storage<'_>) -> Option<StreamKey> {
         if self.waiting == 0 || self.send_window <= 0 { None } else { priority::next(storage.streams) }
@@ -244,7 +250,8 @@ impl Connection {
         self.waiting > 0
     }
 
-    /// Whether the peer's window for the connection lets nothing of any body go. Each [stream](super::Stream::is_window_shut) has one of its own.
+    /// Whether the peer's window for the connection lets nothing of any body go. Each
+    /// [stream](super::Stream::is_window_shut) has one of its own.
     #[must_use]
     pub const fn is_window_shut(&self) -> bool {
         self.send_window <= 0
@@ -292,7 +299,8 @@ impl Connection {
     }
 }
 
-/// The most that a head with these fields, or trailers, takes in the output: so that room can be made before the tables of HPACK change.
+/// The most that a head with these fields, or trailers, takes in the output: so that room can be made before the tables
+/// of HPACK change.
 #[must_use]
 pub const fn head_bytes_max(fields: Fields<'_>) -> usize {
     let block = block_bytes_max(fields);

@@ -13,8 +13,8 @@
 //!   RST_STREAM, sent or received: from each of the three to Reset -- forget --> Free
 //! ```
 //!
-//! A stream that is over keeps its slot until the caller forgets it: whoever works on it can hold memory for as long as that takes, and a peer
-//! that opens and resets streams must not start more work than there are slots (CVE-2023-44487).
+//! A stream that is over keeps its slot until the caller forgets it: whoever works on it can hold memory for as long as
+//! that takes, and a peer that opens and resets streams must not start more work than there are slots (CVE-2023-44487).
 
 use super::Priority;
 use crate::Error;
@@ -93,7 +93,8 @@ pub struct StreamKey {
 
 /// The slot of a stream: plain data that the caller keeps in a slice, next to what it keeps of the stream itself.
 ///
-/// Longer slices are made by copying the slots and filling up with [`Stream::FREE`]; a stream's index must stay the same.
+/// Longer slices are made by copying the slots and filling up with [`Stream::FREE`]; a stream's index must stay the
+/// same.
 #[derive(Copy, Clone, Debug)]
 pub struct Stream {
     pub(super) id: u32,
@@ -175,7 +176,8 @@ impl Default for Stream {
 
 /// What a peer may send us, of a stream or of the connection.
 ///
-/// `window + held + owed - debt` never changes but by what was granted or taken back, or by SETTINGS: no byte of a window is lost.
+/// `window + held + owed - debt` never changes but by what was granted or taken back, or by SETTINGS: no byte of a
+/// window is lost.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Receiving {
     /// What the peer may send. Can be negative after SETTINGS.

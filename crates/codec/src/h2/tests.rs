@@ -1,7 +1,7 @@
 //! Tests of HTTP/2: requests, what is refused and how, limits, output, and properties.
 //!
-//! The properties are asserted by the functions for fuzzers: every split gives the same, no byte of a window is lost, both sides agree on
-//! every window after every operation.
+//! The properties are asserted by the functions for fuzzers: every split gives the same, no byte of a window is lost,
+//! both sides agree on every window after every operation.
 mod held;
 mod limits;
 mod long;

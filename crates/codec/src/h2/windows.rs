@@ -8,8 +8,8 @@ use crate::Error;
 use crate::h1::{Full, Sink};
 
 impl Connection {
-    /// Bytes of a body are not in memory any more. The peer may send as many, and is told when it is worth a frame, unless windows are
-    /// [held](Connection::hold_windows).
+    /// Bytes of a body are not in memory any more. The peer may send as many, and is told when it is worth a frame,
+    /// unless windows are [held](Connection::hold_windows).
     ///
     /// # Errors
     ///
@@ -29,8 +29,8 @@ impl Connection {
         Ok(self.replenish_connection(out)?)
     }
 
-    /// As [`release`](Connection::release), without room to tell the peer: it is told with the next that is released, or that
-    /// [is not held](Connection::hold_windows).
+    /// As [`release`](Connection::release), without room to tell the peer: it is told with the next that is released,
+    /// or that [is not held](Connection::hold_windows).
     pub fn release_untold(&mut self, stream: StreamKey, bytes: usize, storage: &mut Storage<'_>) {
         if let Some(slot) = get(storage.streams, stream) {
             let released = slot.receiving.release(bytes as u32);
@@ -38,7 +38,8 @@ impl Connection {
         }
     }
 
-    /// Lets a stream's window, and the connection's with it, grow by so many bytes, which the caller has reserved: for a body that comes in bulk.
+    /// Lets a stream's window, and the connection's with it, grow by so many bytes, which the caller has reserved: for
+    /// a body that comes in bulk.
     ///
     /// # Errors
     ///
@@ -56,7 +57,8 @@ impl Connection {
             return Err(Error::WindowOverflow);
         }
         slot.receiving.owed += bytes;
-        // What was taken back and is still open at the peer is given anew: so the window is never larger than all that was granted at a time.
+        // What was taken back and is still open at the peer is given anew: so the window is never larger than all that
+        // was granted at a time.
         let still_open = self.receiving.debt.min(bytes);
         self.receiving.debt -= still_open;
         self.receiving.owed += bytes - still_open;
@@ -64,14 +66,15 @@ impl Connection {
         Ok(self.replenish_connection(out)?)
     }
 
-    /// Takes back so many bytes by which the connection's window was grown: as many that are released are not told. For when a body that came in bulk is
-    /// over.
+    /// Takes back so many bytes by which the connection's window was grown: as many that are released are not told. For
+    /// when a body that came in bulk is over.
     pub fn shrink_window(&mut self, bytes: u32) {
         self.receiving.debt += bytes;
     }
 
-    /// Stops telling the peer that it may send more, or goes on: what was held back is told then. For times without memory. Meanwhile a window is
-    /// told when nearly nothing of it is left and nothing of it is in use, so that a body that was begun comes to its end, bit by bit.
+    /// Stops telling the peer that it may send more, or goes on: what was held back is told then. For times without
+    /// memory. Meanwhile a window is told when nearly nothing of it is left and nothing of it is in use, so that a body
+    /// that was begun comes to its end, bit by bit.
     ///
     /// # Errors
     ///
@@ -125,7 +128,8 @@ impl Connection {
         self.replenishing == Replenishing::Held && !self.receiving.is_used_up(WINDOW_BYTES as u32)
     }
 
-    /// Window updates follow from what we use, not from what the peer asks for: they do not count as its control frames.
+    /// Window updates follow from what we use, not from what the peer asks for: they do not count as its control
+    /// frames.
     fn put_update<S: Sink + ?Sized>(&mut self, id: u32, increment: u32, out: &mut S) -> Result<(), Full> {
         debug_assert!(increment > 0 && increment <= STREAM_ID_MAX);
         out.put(&FrameHeader { len: 4, kind: kind::WINDOW_UPDATE, flags: 0, stream: id }.encode())?;

@@ -33,7 +33,8 @@ enum Extent {
 }
 
 impl<'a> FieldBuf<'a> {
-    /// Empty. At most `list_bytes_max` bytes, counted with 32 more for each field (RFC 9113 6.5.2), and as many fields as slots are taken.
+    /// Empty. At most `list_bytes_max` bytes, counted with 32 more for each field (RFC 9113 6.5.2), and as many fields
+    /// as slots are taken.
     ///
     /// # Panics
     ///
@@ -72,7 +73,8 @@ impl<'a> FieldBuf<'a> {
         &self.slots[..self.fields]
     }
 
-    /// Whether the list was larger than allowed: it is lost then, as RFC 9113 10.5.1 lets a server choose, but the decoder goes on.
+    /// Whether the list was larger than allowed: it is lost then, as RFC 9113 10.5.1 lets a server choose, but the
+    /// decoder goes on.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.extent == Extent::Over
@@ -168,8 +170,9 @@ impl Decoder {
         self.table.packed_bytes()
     }
 
-    /// Moves the dynamic table from its storage to the front of `to`, where it takes [`packed_bytes`](Decoder::packed_bytes): for a connection that
-    /// waits. Nothing may be decoded before [`unpack`](Decoder::unpack). Returns how many bytes that were.
+    /// Moves the dynamic table from its storage to the front of `to`, where it takes
+    /// [`packed_bytes`](Decoder::packed_bytes): for a connection that waits. Nothing may be decoded before
+    /// [`unpack`](Decoder::unpack). Returns how many bytes that were.
     ///
     /// # Panics
     ///
@@ -197,9 +200,9 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// [`Error::HpackTruncated`], [`Error::HpackIndexInvalid`], [`Error::HpackIntegerOverflow`], [`Error::HpackHuffmanInvalid`] and
-    /// [`Error::HpackSizeUpdateInvalid`] are COMPRESSION_ERROR: the table is not the peer's any more, and the connection must end. A list over
-    /// its limits is no error, see [`FieldBuf::is_over`].
+    /// [`Error::HpackTruncated`], [`Error::HpackIndexInvalid`], [`Error::HpackIntegerOverflow`],
+    /// [`Error::HpackHuffmanInvalid`] and [`Error::HpackSizeUpdateInvalid`] are COMPRESSION_ERROR: the table is not the
+    /// peer's any more, and the connection must end. A list over its limits is no error, see [`FieldBuf::is_over`].
     ///
     /// # Panics
     ///
@@ -350,7 +353,8 @@ struct Texts {
     consumed: usize,
 }
 
-/// Reads a string (RFC 7541 5.2). Returns how many bytes of the block it took, and how many of `out`, if they were enough.
+/// Reads a string (RFC 7541 5.2). Returns how many bytes of the block it took, and how many of `out`, if they were
+/// enough.
 #[inline]
 fn string(block: &[u8], out: &mut [u8]) -> Result<(usize, Option<usize>), Error> {
     let is_huffman = block.first().ok_or(Error::HpackTruncated)? & 0x80 != 0;

@@ -1,11 +1,13 @@
 //! Header blocks over every limit, in parts: what they do to the dynamic table is done, and their fields are lost.
 //!
 //! ```text
-//!   Between --a literal that is too long for the table--> Name --its bytes--> ValueLength --> Value --its bytes--> Between
+//!   Between --a literal that is too long for the table--> Name --its bytes--> ValueLength --> Value
+//!                   Value --its bytes--> Between
 //! ```
 //!
-//! A field is decoded when it is there as a whole. One that no table can keep is passed over as it comes, so that no more than
-//! [`PART_BYTES_MAX`] ever have to be there at a time. Of strings that are passed over the Huffman code is not checked.
+//! A field is decoded when it is there as a whole. One that no table can keep is passed over as it comes, so that no
+//! more than [`PART_BYTES_MAX`] ever have to be there at a time. Of strings that are passed over the Huffman code is
+//! not checked.
 
 use super::decoder::{Decoder, FieldBuf, SIZE_UPDATES_MAX};
 use super::{TABLE_BYTES, integer};
@@ -34,7 +36,8 @@ enum Place {
 pub(crate) struct Discarded {
     /// Bytes of the block.
     pub(crate) consumed: usize,
-    /// Bytes that fields were more than their own in the block account for: references to long names make much work of few bytes.
+    /// Bytes that fields were more than their own in the block account for: references to long names make much work of
+    /// few bytes.
     pub(crate) excess: usize,
 }
 
@@ -61,8 +64,8 @@ impl Discard {
 }
 
 impl Decoder {
-    /// Discards what it can of the next bytes of a block, up to where [`EXCESS_BYTES_MAX`] are in [excess](Discarded::excess). When none is consumed, more are needed, but
-    /// never more than [`PART_BYTES_MAX`].
+    /// Discards what it can of the next bytes of a block, up to where [`EXCESS_BYTES_MAX`] are in
+    /// [excess](Discarded::excess). When none is consumed, more are needed, but never more than [`PART_BYTES_MAX`].
     pub(crate) fn discard(
         &mut self,
         discard: &mut Discard,
@@ -191,10 +194,12 @@ fn whole<T>(decoded: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// What may be decoded of a field for each of its bytes: eight fifths with the shortest codes; and for a name by its index.
+/// What may be decoded of a field for each of its bytes: eight fifths with the shortest codes; and for a name by its
+/// index.
 const DECODED_RATIO: usize = 2;
 const NAME_BYTES_FREE: usize = 128;
-/// So many bytes in excess are told of before more is discarded: whoever shows the next part of a block may copy it, and should not for each field.
+/// So many bytes in excess are told of before more is discarded: whoever shows the next part of a block may copy it,
+/// and should not for each field.
 const EXCESS_BYTES_MAX: usize = 64 * 1_024;
 /// The most that name and value of an entry of the table take in a block: no code has more than 30 bits.
 const ENTRY_ENCODED_BYTES_MAX: usize = TABLE_BYTES * 30 / 8;

@@ -49,8 +49,8 @@ impl Indexing {
 
 /// Encodes the header blocks of one connection, in the order in which they are sent.
 ///
-/// Text that enters the table is sent once, and compressed. All other text is sent as it is: a `memcpy` instead of a bit
-/// shifter, for a few bytes more.
+/// Text that enters the table is sent once, and compressed. All other text is sent as it is: a `memcpy` instead of a
+/// bit shifter, for a few bytes more.
 ///
 /// ```
 /// use plimsoll_codec::hpack::{Encoder, Indexing};
@@ -79,8 +79,8 @@ pub struct Encoder {
     memo: Option<Memo>,
 }
 
-/// What the last response's status, date and fields became: the same again, as long as nothing was inserted after it. Most responses of a
-/// connection differ in their length alone.
+/// What the last response's status, date and fields became: the same again, as long as nothing was inserted after it.
+/// Most responses of a connection differ in their length alone.
 #[derive(Copy, Clone, Debug)]
 struct Memo {
     status: StatusCode,
@@ -121,7 +121,8 @@ enum SizeUpdate {
 }
 
 impl Encoder {
-    /// With a dynamic table of at most so many bytes, and never more than [`TABLE_BYTES`]. Less than that is said in the first block.
+    /// With a dynamic table of at most so many bytes, and never more than [`TABLE_BYTES`]. Less than that is said in
+    /// the first block.
     #[must_use]
     pub const fn new(table_bytes_max: u16) -> Encoder {
         let table_bytes_max = if table_bytes_max as usize > TABLE_BYTES { TABLE_BYTES as u16 } else { table_bytes_max };
@@ -339,8 +340,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Writes checked fields, each as its name asks for. Names are put into lower case; fields that only have a meaning for an HTTP/1
-    /// connection are left out (RFC 9113 8.2.2).
+    /// Writes checked fields, each as its name asks for. Names are put into lower case; fields that only have a meaning
+    /// for an HTTP/1 connection are left out (RFC 9113 8.2.2).
     ///
     /// # Errors
     ///

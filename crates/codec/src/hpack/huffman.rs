@@ -1,8 +1,9 @@
 //! The Huffman code of RFC 7541 5.2 and appendix B.
 //!
-//! The code is canonical: among codes of the same length, those of lower symbols come first, and each length goes on where the
-//! shorter ones ended. So the lengths say everything, and the tables are computed from them when the crate is compiled. Decoding looks
-//! at eight bits at a time, which is all that most text needs; longer codes are found by comparing with the first code of each length.
+//! The code is canonical: among codes of the same length, those of lower symbols come first, and each length goes on
+//! where the shorter ones ended. So the lengths say everything, and the tables are computed from them when the crate is
+//! compiled. Decoding looks at eight bits at a time, which is all that most text needs; longer codes are found by
+//! comparing with the first code of each length.
 
 /// Why a string cannot be decoded.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use crate::h1::{Full, Sink};
 
 /// Reads an integer whose first byte has `prefix_bits` bits of it. Returns it and how many bytes it took.
 ///
-/// No integer of a header block means anything above 2^28, so more than four bytes after the prefix are refused, as are those that
-/// say nothing but zeros for longer than that.
+/// No integer of a header block means anything above 2^28, so more than four bytes after the prefix are refused, as are
+/// those that say nothing but zeros for longer than that.
 #[inline]
 pub(super) fn decode(bytes: &[u8], prefix_bits: u32) -> Result<(usize, usize), Error> {
     debug_assert!((1..=8).contains(&prefix_bits));

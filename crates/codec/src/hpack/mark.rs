@@ -1,7 +1,7 @@
 //! What is known of a field without another look at its text: which one it is, and whether it may be there at all.
 //!
-//! A peer puts most of what it says again and again into its table. Such a field is looked at once, when it is put there, and each reference to
-//! it brings along what was found out then.
+//! A peer puts most of what it says again and again into its table. Such a field is looked at once, when it is put
+//! there, and each reference to it brings along what was found out then.
 
 use crate::h1::syntax::{is_field_value, is_token};
 use crate::h1::target::{host_and_port, is_plain_path};

@@ -5,8 +5,8 @@
 //! fields -> Encoder -> Sink
 //! ```
 //!
-//! Nothing is allocated. Both sides keep their dynamic table in bytes that the caller passes to every call: always the same bytes,
-//! as many as the table's size, and nothing else may write to them. They can be moved between two calls.
+//! Nothing is allocated. Both sides keep their dynamic table in bytes that the caller passes to every call: always the
+//! same bytes, as many as the table's size, and nothing else may write to them. They can be moved between two calls.
 //!
 //! # Limits
 //!
@@ -18,8 +18,8 @@
 //! | size updates in a block | [`SIZE_UPDATES_MAX`] | ends the connection |
 //! | size of the encoder's table | [`Encoder::new`] | never: a peer can only ask for less |
 //!
-//! A field that is dropped because the list is over its limit costs no copy: a block of one-byte references to one large entry (an
-//! "HPACK bomb", CVE-2016-6581) is read at the cost of its own bytes.
+//! A field that is dropped because the list is over its limit costs no copy: a block of one-byte references to one
+//! large entry (an "HPACK bomb", CVE-2016-6581) is read at the cost of its own bytes.
 mod decoder;
 pub(crate) mod discard;
 mod encoder;

@@ -5,9 +5,9 @@
 //! 0                                      used                                                  storage.len()
 //! ```
 //!
-//! Names and values grow from the front, descriptors (offset, two lengths and a mark, eight bytes) from the back. When they would meet, the
-//! live part is moved to the ends. There is always room then: an entry is counted with 32 bytes more than its text, and has eight. A name
-//! or value is never cut in two, as it would be in a ring.
+//! Names and values grow from the front, descriptors (offset, two lengths and a mark, eight bytes) from the back. When
+//! they would meet, the live part is moved to the ends. There is always room then: an entry is counted with 32 bytes
+//! more than its text, and has eight. A name or value is never cut in two, as it would be in a ring.
 
 use super::FIELD_OVERHEAD_BYTES;
 use super::mark::Mark;
@@ -170,8 +170,8 @@ impl Table {
         self.size() - self.len() * (FIELD_OVERHEAD_BYTES - DESCRIPTOR_BYTES)
     }
 
-    /// Copies the entries to the front of `to`, as they will be found by [`unpack`](Table::unpack); the storage is not needed until then.
-    /// Returns how many bytes that were.
+    /// Copies the entries to the front of `to`, as they will be found by [`unpack`](Table::unpack); the storage is not
+    /// needed until then. Returns how many bytes that were.
     pub(super) fn pack(&mut self, storage: &mut [u8], to: &mut [u8]) -> usize {
         self.compact(storage);
         let (text, descriptors) = self.parts();

@@ -34,8 +34,8 @@ impl CloseCode {
     /// The server has no room at present (IANA registry).
     pub const TRY_LATER: CloseCode = CloseCode(1_013);
 
-    /// Whether it may stand in a close frame: what RFC 6455 and the IANA registry define for that, libraries (3000 to 3999) and
-    /// applications (4000 to 4999).
+    /// Whether it may stand in a close frame: what RFC 6455 and the IANA registry define for that, libraries (3000 to
+    /// 3999) and applications (4000 to 4999).
     #[must_use]
     pub const fn is_sendable(self) -> bool {
         matches!(self.0, 1_000..=1_003 | 1_007..=1_014 | 3_000..=4_999)

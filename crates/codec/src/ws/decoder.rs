@@ -17,8 +17,8 @@ use crate::misbehaviour::{Misbehaviour, Verdict};
 
 /// Reads what one end of a WebSocket sends.
 ///
-/// A ping, a pong and a frame without payload are free as long as they are few beside the data (8 to 1, and 64 KiB); then each costs a point of
-/// the connection's [`Misbehaviour`].
+/// A ping, a pong and a frame without payload are free as long as they are few beside the data (8 to 1, and 64 KiB);
+/// then each costs a point of the connection's [`Misbehaviour`].
 #[derive(Clone, Debug)]
 pub struct Decoder {
     role: Role,
@@ -31,7 +31,8 @@ pub struct Decoder {
     misbehaviour: Misbehaviour,
 }
 
-/// What a [`Decoder`] knows of its peer between two messages: 16 bytes, which are all that a connection has to keep while it waits.
+/// What a [`Decoder`] knows of its peer between two messages: 16 bytes, which are all that a connection has to keep
+/// while it waits.
 ///
 /// ```
 /// use plimsoll_codec::ws::{Decoder, Limits, PeerRecord, Role};
@@ -182,7 +183,8 @@ impl Decoder {
         matches!(self.state, State::Closed)
     }
 
-    /// Reads the front of `input`, and unmasks it there. `now_ms` is any clock that does not go back. To be called until it needs more.
+    /// Reads the front of `input`, and unmasks it there. `now_ms` is any clock that does not go back. To be called
+    /// until it needs more.
     ///
     /// # Errors
     ///
@@ -209,7 +211,8 @@ impl Decoder {
         }
     }
 
-    /// Bytes of the message that are still to come in the frame that is read: after [`Event::Begin`] all of those in its first frame.
+    /// Bytes of the message that are still to come in the frame that is read: after [`Event::Begin`] all of those in
+    /// its first frame.
     #[must_use]
     pub fn payload_left(&self) -> u64 {
         match self.state {

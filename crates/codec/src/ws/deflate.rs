@@ -1,7 +1,7 @@
 //! permessage-deflate (RFC 7692 7.2): the payload of a message, deflated and inflated.
 //!
-//! A [`Deflater`] holds about 256 KiB on the heap and an [`Inflater`] about 48 KiB with the largest window. Where no window is taken over from
-//! message to message, either may be made for a message and dropped after it.
+//! A [`Deflater`] holds about 256 KiB on the heap and an [`Inflater`] about 48 KiB with the largest window. Where no
+//! window is taken over from message to message, either may be made for a message and dropped after it.
 
 use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
 
@@ -41,11 +41,13 @@ impl Inflater {
         Inflater { stream: Decompress::new(false), takes_over, bytes: 0 }
     }
 
-    /// Inflates the next part of a message and gives it to `put` in pieces of at most 4 KiB. No message is inflated beyond `bytes_max`.
+    /// Inflates the next part of a message and gives it to `put` in pieces of at most 4 KiB. No message is inflated
+    /// beyond `bytes_max`.
     ///
     /// # Errors
     ///
-    /// [`Error::WebSocketMessageTooLarge`] as soon as it is, [`Error::WebSocketDeflateInvalid`], and those of `put`. The connection is then to be closed.
+    /// [`Error::WebSocketMessageTooLarge`] as soon as it is, [`Error::WebSocketDeflateInvalid`], and those of `put`.
+    /// The connection is then to be closed.
     pub fn inflate(
         &mut self,
         mut input: &[u8],
@@ -69,7 +71,8 @@ impl Inflater {
                 put(&piece[..written])?;
             }
             if status == Status::StreamEnd {
-                // A final block may be followed by others (RFC 7692 7.2.3.4). These cannot refer to what was before it: the window ends with it here.
+                // A final block may be followed by others (RFC 7692 7.2.3.4). These cannot refer to what was before it:
+                // the window ends with it here.
                 self.stream.reset(false);
             } else if written < piece.len() && (input.is_empty() || (read == 0 && written == 0)) {
                 return if input.is_empty() { Ok(()) } else { Err(Error::WebSocketDeflateInvalid) };

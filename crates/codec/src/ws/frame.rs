@@ -119,8 +119,8 @@ impl FrameHead {
         head
     }
 
-    /// The head that `input` begins with and how long it is; `None` when more of it is needed. What can be refused is refused with its first
-    /// bytes; fields that depend on the role or on extensions are the caller's to check.
+    /// The head that `input` begins with and how long it is; `None` when more of it is needed. What can be refused is
+    /// refused with its first bytes; fields that depend on the role or on extensions are the caller's to check.
     pub(super) fn parse(input: &[u8]) -> Result<Option<(FrameHead, usize)>, Error> {
         let Some(&first) = input.first() else { return Ok(None) };
         let opcode = Opcode::parse(first & 0x0F).ok_or(Error::WebSocketReserved)?;

@@ -31,13 +31,14 @@ pub struct Handshake<'a> {
 }
 
 impl<'a> Handshake<'a> {
-    /// Checks a request of HTTP/1.1 (RFC 6455 4.2.1), or an extended CONNECT of HTTP/2 (RFC 8441 5), which has no key. Its Origin is the caller's to
-    /// judge: see [`origin`](Self::origin).
+    /// Checks a request of HTTP/1.1 (RFC 6455 4.2.1), or an extended CONNECT of HTTP/2 (RFC 8441 5), which has no key.
+    /// Its Origin is the caller's to judge: see [`origin`](Self::origin).
     ///
     /// # Errors
     ///
-    /// [`Error::WebSocketUpgradeMissing`], [`Error::WebSocketVersionUnsupported`] (to be answered with `Sec-WebSocket-Version: 13`),
-    /// [`Error::WebSocketHandshakeInvalid`]; their [`status`](Error::status) is the answer.
+    /// [`Error::WebSocketUpgradeMissing`], [`Error::WebSocketVersionUnsupported`] (to be answered with
+    /// `Sec-WebSocket-Version: 13`), [`Error::WebSocketHandshakeInvalid`]; their [`status`](Error::status) is the
+    /// answer.
     pub fn check(view: &RequestView<'a>) -> Result<Handshake<'a>, Error> {
         if *view.method() == Method::CONNECT && view.version() == Version::HTTP_2 {
             if !view.upgrade().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket")) {
@@ -63,7 +64,8 @@ impl<'a> Handshake<'a> {
         Ok(Handshake { view: *view, accept: Some(accept_key(key)) })
     }
 
-    /// What `Sec-WebSocket-Accept` says in the answer, a 101; `None` for a stream of HTTP/2, which is answered with 200.
+    /// What `Sec-WebSocket-Accept` says in the answer, a 101; `None` for a stream of HTTP/2, which is answered with
+    /// 200.
     #[must_use]
     pub const fn accept(&self) -> Option<AcceptKey> {
         self.accept
@@ -80,7 +82,8 @@ impl<'a> Handshake<'a> {
         elements(&self.view, "sec-websocket-protocol").filter(|name| is_token(name))
     }
 
-    /// The first of the client's subprotocols that is one of ours. It goes into the answer; if there is none, no such field does.
+    /// The first of the client's subprotocols that is one of ours. It goes into the answer; if there is none, no such
+    /// field does.
     #[must_use]
     pub fn choose_subprotocol<'s>(&self, ours: &[&'s str]) -> Option<&'s str> {
         self.subprotocols().find_map(|name| ours.iter().copied().find(|own| own.as_bytes() == name))

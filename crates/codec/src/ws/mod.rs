@@ -6,8 +6,9 @@
 //!  out:        FrameHead::encode --> 2 to 14 bytes, to be sent before the payload
 //! ```
 //!
-//! The decoder keeps no payload: it unmasks in the caller's buffer and says which bytes of it are data. What it does not consume is to be
-//! given again with more behind it: at most a head, or a control frame, of 139 bytes. However long a frame says it is, nothing is allocated for it.
+//! The decoder keeps no payload: it unmasks in the caller's buffer and says which bytes of it are data. What it does
+//! not consume is to be given again with more behind it: at most a head, or a control frame, of 139 bytes. However long
+//! a frame says it is, nothing is allocated for it.
 //!
 //! ```
 //! use plimsoll_codec::ws::{Decoder, Event, FrameHead, Limits, Opcode, Role};

@@ -57,8 +57,8 @@ impl Compression {
 }
 
 impl Offer {
-    /// Reads one element of `Sec-WebSocket-Extensions`. `None` for another extension, and for an offer that must be declined: with a parameter
-    /// that is unknown, given twice or out of range.
+    /// Reads one element of `Sec-WebSocket-Extensions`. `None` for another extension, and for an offer that must be
+    /// declined: with a parameter that is unknown, given twice or out of range.
     #[must_use]
     pub fn parse(element: &[u8]) -> Option<Offer> {
         let mut parts = element.split(|&byte| byte == b';').map(trim);
@@ -88,8 +88,8 @@ impl Offer {
         Some(offer)
     }
 
-    /// The agreement, if the offer can be taken: within what the client offers, as near to `ours` as it goes. The deflate that is used has no window
-    /// of 256 bytes, so an offer that insists on one is declined.
+    /// The agreement, if the offer can be taken: within what the client offers, as near to `ours` as it goes. The
+    /// deflate that is used has no window of 256 bytes, so an offer that insists on one is declined.
     #[must_use]
     pub fn accept(&self, ours: Compression) -> Option<Compression> {
         let server_window_bits = self.server_max_window_bits.unwrap_or(WINDOW_BITS_MAX).min(ours.server_window_bits);

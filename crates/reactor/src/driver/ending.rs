@@ -11,14 +11,14 @@ use crate::{Instant, Wait};
 pub struct ShutdownReport {
     /// Operations that were still in flight at the deadline.
     pub in_flight: usize,
-    /// Bytes leaked, because the kernel may still read or write them: leases, slots and rings. Bytes that several of the operations share are
-    /// counted once; other drivers that leak sends of the same count them, too.
+    /// Bytes leaked, because the kernel may still read or write them: leases, slots and rings. Bytes that several of
+    /// the operations share are counted once; other drivers that leak sends of the same count them, too.
     pub leaked_bytes: u64,
 }
 
 impl Driver {
-    /// Cancels everything in flight and waits until it has ended, until `deadline` at most. What is still in flight then is leaked, with
-    /// the rings, because the kernel may still write to it. The driver is of no use afterwards.
+    /// Cancels everything in flight and waits until it has ended, until `deadline` at most. What is still in flight
+    /// then is leaked, with the rings, because the kernel may still write to it. The driver is of no use afterwards.
     pub fn shutdown(&mut self, deadline: Instant) -> ShutdownReport {
         let Some(backend) = &mut self.backend else { return ShutdownReport::default() };
         for key in self.slots.keys() {

@@ -9,8 +9,9 @@ use plimsoll_slab::Key;
 use crate::fd::Number;
 use crate::slots::Slots;
 
-/// The shutdowns in flight. A backend may make their call after the turn in which they were submitted, by the descriptor's number: when
-/// that is closed before, it must not, because the number may be another file's. A close ends both halves anyway.
+/// The shutdowns in flight. A backend may make their call after the turn in which they were submitted, by the
+/// descriptor's number: when that is closed before, it must not, because the number may be another file's. A close ends
+/// both halves anyway.
 #[derive(Default)]
 pub(super) struct Shutdowns {
     /// Mostly empty, and in the order of their completions.

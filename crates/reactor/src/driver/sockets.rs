@@ -1,4 +1,5 @@
-//! What is done at once, without waiting: sockets made, accepted, closed, named and set, and what needs no memory for an operation.
+//! What is done at once, without waiting: sockets made, accepted, closed, named and set, and what needs no memory for
+//! an operation.
 #![forbid(unsafe_code)]
 
 use core::net::SocketAddr;
@@ -16,8 +17,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`Error::AddressInUse`] (also when another process shares the port with `SO_REUSEPORT`), [`Error::AddressForbidden`],
-    /// [`Error::AddressNotAvailable`], else [`Error::System`].
+    /// [`Error::AddressInUse`] (also when another process shares the port with `SO_REUSEPORT`),
+    /// [`Error::AddressForbidden`], [`Error::AddressNotAvailable`], else [`Error::System`].
     pub fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Fd, Error> {
         Ok(self.backend_mut().listen(address, options)?.owned())
     }
@@ -42,7 +43,8 @@ impl Driver {
 
     /// Closes a descriptor through the kernel's queue, or at once if there is no room for the operation.
     ///
-    /// After the driver's shutdown, too: what owns a descriptor may be dropped late. Those of a simulated kernel are forgotten then.
+    /// After the driver's shutdown, too: what owns a descriptor may be dropped late. Those of a simulated kernel are
+    /// forgotten then.
     pub fn close(&mut self, fd: Fd) {
         if self.is_shut_down() {
             return self.close_now(fd);
@@ -67,8 +69,8 @@ impl Driver {
         }
     }
 
-    /// Sends as much as the socket takes at once, without an operation: it needs no memory, so it tells a peer that there is none. What the
-    /// peer gets is in order only when no send is in flight on the socket.
+    /// Sends as much as the socket takes at once, without an operation: it needs no memory, so it tells a peer that
+    /// there is none. What the peer gets is in order only when no send is in flight on the socket.
     ///
     /// # Errors
     ///
@@ -102,7 +104,8 @@ impl Driver {
         self.backend_mut().send_now(fd.detached(), bytes)
     }
 
-    /// Ends a half of a connection, or both, without an operation: for when there is no room for one. No send may be in flight.
+    /// Ends a half of a connection, or both, without an operation: for when there is no room for one. No send may be in
+    /// flight.
     ///
     /// # Errors
     ///
@@ -111,8 +114,9 @@ impl Driver {
         self.backend_mut().shutdown_now(fd.detached(), how)
     }
 
-    /// Drops at most `bytes_max` received bytes that nobody has read, without a buffer; how many there were, 0 at the end of the stream. A
-    /// socket that is closed with unread bytes resets the connection, and the peer may lose what it was sent. No receive may be in flight.
+    /// Drops at most `bytes_max` received bytes that nobody has read, without a buffer; how many there were, 0 at the
+    /// end of the stream. A socket that is closed with unread bytes resets the connection, and the peer may lose what
+    /// it was sent. No receive may be in flight.
     ///
     /// # Errors
     ///
@@ -121,10 +125,10 @@ impl Driver {
         self.backend_mut().discard_now(fd.detached(), bytes_max)
     }
 
-    /// Receives what is there into the spare rooms of leases, without an operation: each is filled before the next one is begun, with at most
-    /// `bytes_max` bytes in all; places without a lease count for nothing. How many bytes there were, by which the leases are longer; 0 at the
-    /// end of the stream. A peer that sends much is
-    /// received from with far fewer calls than by one lease at a time. No receive may be in flight.
+    /// Receives what is there into the spare rooms of leases, without an operation: each is filled before the next one
+    /// is begun, with at most `bytes_max` bytes in all; places without a lease count for nothing. How many bytes there
+    /// were, by which the leases are longer; 0 at the end of the stream. A peer that sends much is received from with
+    /// far fewer calls than by one lease at a time. No receive may be in flight.
     ///
     /// # Errors
     ///
@@ -145,7 +149,8 @@ impl Driver {
         self.backend_mut().receive_now(fd.detached(), leases, bytes_max)
     }
 
-    /// Copies the first of what is there, which stays in the socket: how many bytes; 0 at the end of the stream. No receive may be in flight.
+    /// Copies the first of what is there, which stays in the socket: how many bytes; 0 at the end of the stream. No
+    /// receive may be in flight.
     ///
     /// # Errors
     ///
@@ -159,8 +164,9 @@ impl Driver {
         self.backend_mut().peek_now(fd.detached(), room)
     }
 
-    /// Has a listener take no new connections, for the time before it is closed: closed with connections in its queue it would reset them. Those whose
-    /// handshake has begun still come, and can be accepted. A new one is not answered: its client tries again after a second.
+    /// Has a listener take no new connections, for the time before it is closed: closed with connections in its queue
+    /// it would reset them. Those whose handshake has begun still come, and can be accepted. A new one is not answered:
+    /// its client tries again after a second.
     ///
     /// # Errors
     ///
@@ -174,8 +180,8 @@ impl Driver {
         self.backend_mut().is_readable_now(fd.detached())
     }
 
-    /// Whether a connection was reset or has failed, or both its halves have ended: told without an operation, and without using an error up. A peer
-    /// that has only ended its half, or was closed in silence, is still there.
+    /// Whether a connection was reset or has failed, or both its halves have ended: told without an operation, and
+    /// without using an error up. A peer that has only ended its half, or was closed in silence, is still there.
     pub fn is_gone_now(&mut self, fd: FdRef<'_>) -> bool {
         self.backend_mut().is_gone_now(fd.detached())
     }

@@ -1,7 +1,8 @@
 //! Lists of operations that cost no memory: the links lie in the operation slots.
 //!
-//! Every operation in flight on mio is in exactly one place: one of the [queues](super::queues), the file backlog, a wait
-//! list of its descriptor, or with the blocking pool. So one link per slot is enough, and nothing can be queued twice.
+//! Every operation in flight on mio is in exactly one place: one of the [queues](super::queues), the file backlog, a
+//! wait list of its descriptor, or with the blocking pool. So one link per slot is enough, and nothing can be queued
+//! twice.
 #![forbid(unsafe_code)]
 
 use crate::op::Op;

@@ -18,10 +18,10 @@
 //! | `files.rs`, `jobs.rs` | file operations on the blocking pool |
 //!
 //! Calls are made in `next`, in the order of submission, so that sends are gathered in one place and a turn is bounded:
-//! it tries what was queued when it began, nothing twice. What waits for its descriptor or for its turn when that is closed ends
-//! without a call. A receive on a descriptor whose bytes were used up is not
-//! tried: it waits for the edge. On a descriptor that is new to epoll it waits as well: registering costs its call
-//! anyway, and tells of bytes that are there already by the first wait.
+//! it tries what was queued when it began, nothing twice. What waits for its descriptor or for its turn when that is
+//! closed ends without a call. A receive on a descriptor whose bytes were used up is not tried: it waits for the edge.
+//! On a descriptor that is new to epoll it waits as well: registering costs its call anyway, and tells of bytes that
+//! are there already by the first wait.
 //!
 //! Received bytes go into one scratch buffer, back to back, and are lent from there. When less than
 //! [`SCRATCH_BYTES_MIN`] of it is free, receives stay in their queue until everything lent has come back.
@@ -241,7 +241,8 @@ impl Mio {
                         }
                         None
                     }
-                    // A connect is under way all the same. When it is tried again, the call says whether it still is, or how it ended.
+                    // A connect is under way all the same. When it is tried again, the call says whether it still is,
+                    // or how it ended.
                     Err(errno) if is_want_of_room(errno) => {
                         if self.watch.queues.thirsty() == 0 {
                             self.retry.at = self.now + self.retry.delay;
@@ -255,8 +256,9 @@ impl Mio {
         }
     }
 
-    /// It will be leaked, and everything was cancelled. Descriptors that were to be closed, or that were opened for nobody, are closed, but for those
-    /// on which the blocking pool still works: their numbers must not become other files' before it has ended.
+    /// It will be leaked, and everything was cancelled. Descriptors that were to be closed, or that were opened for
+    /// nobody, are closed, but for those on which the blocking pool still works: their numbers must not become other
+    /// files' before it has ended.
     pub(crate) fn abandon(&mut self, slots: &mut Slots) {
         // Closes that waited for the last job go on in the turn after.
         let mut told = true;
@@ -360,8 +362,8 @@ fn awaited(op: &Op<'static>) -> Option<(Number, Direction)> {
     }
 }
 
-/// Whether an operation has no place to wait in: the line is reached, the kernel's memory, or the user's share of epoll's (epoll(7):
-/// `max_user_watches`). That is no fault of the connection.
+/// Whether an operation has no place to wait in: the line is reached, the kernel's memory, or the user's share of
+/// epoll's (epoll(7): `max_user_watches`). That is no fault of the connection.
 fn is_want_of_room(errno: Errno) -> bool {
     matches!(errno, Errno(libc::ENOMEM | libc::ENOSPC))
 }

@@ -1,7 +1,8 @@
 //! Operations whose turn it is: those to be tried, and those that have ended without a try.
 //!
-//! A turn tries what was queued when it began, nothing twice. A close ends what is queued for its descriptor: the try would be a call on the
-//! number, which may be another file's by then. To look for that it walks the queues, and only if something may be there: [`Tally`].
+//! A turn tries what was queued when it began, nothing twice. A close ends what is queued for its descriptor: the try
+//! would be a call on the number, which may be another file's by then. To look for that it walks the queues, and only
+//! if something may be there: [`Tally`].
 #![forbid(unsafe_code)]
 
 use super::list::Queue;
@@ -127,8 +128,8 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// The descriptor whose number an operation would be tried on. A close is not ended by another; that a shutdown is not made after a close is
-    /// seen to for all drivers.
+    /// The descriptor whose number an operation would be tried on. A close is not ended by another; that a shutdown is
+    /// not made after a close is seen to for all drivers.
     fn place(op: &Op) -> Option<usize> {
         match op {
             Op::Close { .. } | Op::Shutdown { .. } => None,

@@ -31,8 +31,8 @@ impl Flags {
     pub(super) const REGISTERED: Self = Self(1);
     /// There may be something to receive or accept: told by an edge, and not used up since.
     pub(super) const READABLE: Self = Self(2);
-    /// The peer's half has ended, or there is an error: a receive will see it, and no further edge tells of it. Or there is an urgent byte, at
-    /// which receives stop: an edge has told of what is behind it.
+    /// The peer's half has ended, or there is an error: a receive will see it, and no further edge tells of it. Or
+    /// there is an urgent byte, at which receives stop: an edge has told of what is behind it.
     pub(super) const ENDED: Self = Self(4);
     /// A connect is on its way.
     pub(super) const CONNECTING: Self = Self(8);

@@ -15,8 +15,8 @@
 //! the number now: that costs them a call in vain, no more, because readiness is a hint here and every call may answer
 //! `EAGAIN`. So there is no call to unregister.
 //!
-//! What is remembered of a number is dropped when this driver closes it and when the system hands it out to this driver.
-//! So a descriptor may be handed to another driver only before anything has waited on it here.
+//! What is remembered of a number is dropped when this driver closes it and when the system hands it out to this
+//! driver. So a descriptor may be handed to another driver only before anything has waited on it here.
 #![forbid(unsafe_code)]
 
 use ::mio::event::Event;

@@ -1,11 +1,12 @@
 //! Nodes (one for each driver) and the clock that they share.
 //!
-//! The clock moves only when every node waits. A node that enters with a wait and finds nothing is **idle** until something is there for
-//! it: a completion, its doorbell, its deadline, or an advance of the clock that brings one of them. With one node, entering is
-//! waiting, and the clock jumps inside. With several on one thread, entering only says what the node waits for; whoever steps the
-//! nodes calls [`step`](Kernel::step), which names a node that has something to do, or moves the clock when none has. A node that
-//! waits twice with nobody else doing anything in between would wait for ever: the clock moves for it as if it were alone. A node that
-//! never waits keeps the clock where it is: after so many turns that nothing but a livelock needs them, entering is an error.
+//! The clock moves only when every node waits. A node that enters with a wait and finds nothing is **idle** until
+//! something is there for it: a completion, its doorbell, its deadline, or an advance of the clock that brings one of
+//! them. With one node, entering is waiting, and the clock jumps inside. With several on one thread, entering only says
+//! what the node waits for; whoever steps the nodes calls [`step`](Kernel::step), which names a node that has something
+//! to do, or moves the clock when none has. A node that waits twice with nobody else doing anything in between would
+//! wait for ever: the clock moves for it as if it were alone. A node that never waits keeps the clock where it is:
+//! after so many turns that nothing but a livelock needs them, entering is an error.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, VecDeque};

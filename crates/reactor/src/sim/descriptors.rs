@@ -1,5 +1,5 @@
-//! The descriptor table: the lowest free number is given out first, as POSIX has it, so that a use after close hits somebody else's
-//! descriptor here as it would there.
+//! The descriptor table: the lowest free number is given out first, as POSIX has it, so that a use after close hits
+//! somebody else's descriptor here as it would there.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};

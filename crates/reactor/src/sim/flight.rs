@@ -1,5 +1,5 @@
-//! An operation as the simulated kernel holds it. It owns its bytes: what a driver's operation sends is copied in when it starts, what
-//! it brings is copied out when its completion is taken.
+//! An operation as the simulated kernel holds it. It owns its bytes: what a driver's operation sends is copied in when
+//! it starts, what it brings is copied out when its completion is taken.
 //!
 //! ```text
 //!  submitted --enter--> waiting (socket operations: tried again whenever something changes) --\

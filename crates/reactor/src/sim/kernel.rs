@@ -1,10 +1,11 @@
 //! The simulated kernel: the life of operations in it, and what its events do.
 //!
-//! It is one state machine. Its parts, by what they are about, are in the files beside this one and act on each other through it.
+//! It is one state machine. Its parts, by what they are about, are in the files beside this one and act on each other
+//! through it.
 //!
-//! **Absence**: nothing in here reads a clock, starts a thread, or iterates over anything whose order is not a function of the seed and
-//! the calls made. A change of state never tries waiting operations on the spot: it schedules [`Event::Progress`], so that no
-//! operation is tried while another one is.
+//! **Absence**: nothing in here reads a clock, starts a thread, or iterates over anything whose order is not a function
+//! of the seed and the calls made. A change of state never tries waiting operations on the spot: it schedules
+//! [`Event::Progress`], so that no operation is tried while another one is.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;

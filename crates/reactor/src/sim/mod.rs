@@ -1,9 +1,10 @@
 //! The simulated kernel: a third backend, in which a seed decides everything.
 //!
 //! A [`World`] is one virtual clock, one network in memory, one file tree and one seed. Drivers made with
-//! [`Driver::simulated`](crate::Driver::simulated) live in it and talk to each other through it, with Linux's answers: bounded
-//! socket buffers, backlogs, half-closed streams, resets, the lowest free descriptor. Nothing in it looks at the real world, so the
-//! same program in a world of the same seed does the same, to the nanosecond and the byte; [`World::trace_hash`] shows it.
+//! [`Driver::simulated`](crate::Driver::simulated) live in it and talk to each other through it, with Linux's answers:
+//! bounded socket buffers, backlogs, half-closed streams, resets, the lowest free descriptor. Nothing in it looks at
+//! the real world, so the same program in a world of the same seed does the same, to the nanosecond and the byte;
+//! [`World::trace_hash`] shows it.
 //!
 //! What can go wrong does, as often as [`Faults`] says, and is counted in a [`Census`].
 //!
@@ -12,7 +13,8 @@
 //! ```
 //! use plimsoll_pool::{Budget, MemoryLimit, Pool, PoolConfig};
 //! use plimsoll_reactor::sim::{SimConfig, World};
-//! use plimsoll_reactor::{Completion, Driver, DriverConfig, ListenOptions, Op, Payload, SendBytes, SocketKind, Token, Wait};
+//! use plimsoll_reactor::{Completion, Driver, DriverConfig, ListenOptions, Op, Payload, SendBytes, SocketKind};
+//! use plimsoll_reactor::{Token, Wait};
 //!
 //! let pool = Pool::new(&Budget::new(MemoryLimit::mib(8)), PoolConfig::default())?;
 //! let world = World::new(SimConfig::new(7));
@@ -47,11 +49,12 @@
 //!
 //! # Several drivers
 //!
-//! All drivers of a world live on one thread, and entering one never blocks the thread. With a single driver the clock jumps inside
-//! [`enter`](crate::Driver::enter). With several, a driver that has to wait returns from `enter` with nothing, and whoever runs them asks
-//! [`World::step`] what to do: run the driver that the seed chooses among those that have something to do, or ask again because the
-//! clock has moved. A driver that waits twice while nobody else does anything is not held up: the clock moves for it as if it were alone,
-//! which is what ends the shutdown of one driver among several.
+//! All drivers of a world live on one thread, and entering one never blocks the thread. With a single driver the clock
+//! jumps inside [`enter`](crate::Driver::enter). With several, a driver that has to wait returns from `enter` with
+//! nothing, and whoever runs them asks [`World::step`] what to do: run the driver that the seed chooses among those
+//! that have something to do, or ask again because the clock has moved. A driver that waits twice while nobody else
+//! does anything is not held up: the clock moves for it as if it were alone, which is what ends the shutdown of one
+//! driver among several.
 //!
 //! ```
 //! # use plimsoll_pool::{Budget, MemoryLimit, Pool, PoolConfig};
@@ -85,19 +88,20 @@
 //!
 //! # When a test fails
 //!
-//! A world that is dropped by a panic prints its seed, its virtual time and its last events (see [`SimConfig::trace_events_max`]). The
-//! same seed, faults and program do the same again.
+//! A world that is dropped by a panic prints its seed, its virtual time and its last events (see
+//! [`SimConfig::trace_events_max`]). The same seed, faults and program do the same again.
 //!
 //! # What is left out
 //!
-//! Bandwidth (only windows and latency limit a stream), keep-alive probes, UDP, removing or renaming files
-//! through operations. A file operation that was cancelled before a worker began it has no effect; the seed decides whether one had.
+//! Bandwidth (only windows and latency limit a stream), keep-alive probes, UDP, removing or renaming files through
+//! operations. A file operation that was cancelled before a worker began it has no effect; the seed decides whether one
+//! had.
 //!
 //! # When everybody waits for nothing
 //!
-//! A wait without a deadline in a world in which nothing will ever happen is an error, `EDEADLK` from `enter` or [`Step::Stuck`], so
-//! that a test fails at once instead of hanging. The opposite, tasks that wake one another for ever so that nobody waits and the clock
-//! stands still, is `ELOOP` from `enter` after a million turns at one instant.
+//! A wait without a deadline in a world in which nothing will ever happen is an error, `EDEADLK` from `enter` or
+//! [`Step::Stuck`], so that a test fails at once instead of hanging. The opposite, tasks that wake one another for ever
+//! so that nobody waits and the clock stands still, is `ELOOP` from `enter` after a million turns at one instant.
 #![forbid(unsafe_code)]
 
 use core::cell::{Ref, RefCell, RefMut};
@@ -169,8 +173,8 @@ impl World {
         Instant::from_nanos(self.kernel().now)
     }
 
-    /// A hash over everything that has happened so far: operations started and ended, with their results, bytes and times, and every
-    /// fault. Two runs of the same program with the same seed have the same at the same point.
+    /// A hash over everything that has happened so far: operations started and ended, with their results, bytes and
+    /// times, and every fault. Two runs of the same program with the same seed have the same at the same point.
     pub fn trace_hash(&self) -> u64 {
         self.kernel().trace.hash()
     }
@@ -205,7 +209,8 @@ impl World {
         self.kernel().nodes.all()
     }
 
-    /// Whether nothing will happen unless a driver does something: no event is to come, no completion waits to be taken.
+    /// Whether nothing will happen unless a driver does something: no event is to come, no completion waits to be
+    /// taken.
     pub fn is_idle(&self) -> bool {
         let kernel = self.kernel();
         kernel.events.next_at().is_none() && !kernel.nodes.any_done()
@@ -216,16 +221,17 @@ impl World {
         self.kernel().next_at().map(Instant::from_nanos)
     }
 
-    /// What to do next with the drivers of this world, when there are several; see the [module](self). Among several that have something
-    /// to do, the seed chooses.
+    /// What to do next with the drivers of this world, when there are several; see the [module](self). Among several
+    /// that have something to do, the seed chooses.
     ///
-    /// A driver has something to do when it has not entered with a wait since it last found something, when a completion waits for it,
-    /// when its doorbell was rung, and when its deadline has come.
+    /// A driver has something to do when it has not entered with a wait since it last found something, when a
+    /// completion waits for it, when its doorbell was rung, and when its deadline has come.
     pub fn step(&self) -> Step {
         self.kernel_mut().step()
     }
 
-    /// Moves the clock by `duration`, whoever waits for what. What happens on the way happens in order; drivers find it when they enter.
+    /// Moves the clock by `duration`, whoever waits for what. What happens on the way happens in order; drivers find it
+    /// when they enter.
     pub fn advance(&self, duration: Duration) {
         let mut kernel = self.kernel_mut();
         let until = kernel.now.saturating_add(nanos(duration));
@@ -241,7 +247,8 @@ impl World {
         self.kernel_mut().rng.below(bound)
     }
 
-    /// Puts a file at a path, and the directories above it; replaces a file that was there. Relative paths start at `/`.
+    /// Puts a file at a path, and the directories above it; replaces a file that was there. Relative paths start at
+    /// `/`.
     ///
     /// # Errors
     ///

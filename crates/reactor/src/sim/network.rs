@@ -1,8 +1,8 @@
 //! Connections: two ends, a pipe in each direction, and the link between them.
 //!
-//! An end is **live** until it is killed, by a reset that arrives or by waiting too long for an acknowledgement. It keeps what had
-//! arrived, tells its error once, and after that end-of-file and `EPIPE`. What one end does reaches the other only over the link, in order,
-//! after the connection's latency; a link that is down for ever swallows it.
+//! An end is **live** until it is killed, by a reset that arrives or by waiting too long for an acknowledgement. It
+//! keeps what had arrived, tells its error once, and after that end-of-file and `EPIPE`. What one end does reaches the
+//! other only over the link, in order, after the connection's latency; a link that is down for ever swallows it.
 #![forbid(unsafe_code)]
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -183,8 +183,8 @@ impl Network {
         None
     }
 
-    /// The listeners that a connection to `address` reaches: at the address itself, else at the wildcard of its family, else (for IPv4)
-    /// at the IPv6 wildcard.
+    /// The listeners that a connection to `address` reaches: at the address itself, else at the wildcard of its family,
+    /// else (for IPv4) at the IPv6 wildcard.
     pub(crate) fn listeners_at(&self, address: SocketAddr) -> &[Number] {
         let port = address.port();
         let any4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));

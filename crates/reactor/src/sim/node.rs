@@ -1,4 +1,5 @@
-//! The backend of a simulated driver: the driver's own half (its receive buffer, its keys), in front of the world's kernel.
+//! The backend of a simulated driver: the driver's own half (its receive buffer, its keys), in front of the world's
+//! kernel.
 #![forbid(unsafe_code)]
 
 use core::net::SocketAddr;
@@ -18,7 +19,8 @@ use crate::{Doorbell, Error, Instant, Wait};
 
 /// A driver's place in a world.
 ///
-/// What the backend calls is not inlined: profiles of programs in a simulated world must tell the world from the program.
+/// What the backend calls is not inlined: profiles of programs in a simulated world must tell the world from the
+/// program.
 #[derive(Debug)]
 pub(crate) struct Sim {
     world: World,

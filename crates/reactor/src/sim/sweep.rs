@@ -73,8 +73,8 @@ struct Sum {
 }
 
 impl Sweep {
-    /// Runs `test` with each seed, until all are done or one panics; the sum of what happened. `progress` is told after each seed how many are
-    /// done, on the thread that did it.
+    /// Runs `test` with each seed, until all are done or one panics; the sum of what happened. `progress` is told after
+    /// each seed how many are done, on the thread that did it.
     ///
     /// # Errors
     ///

@@ -129,8 +129,8 @@ impl Trace {
     }
 }
 
-/// A hash of bytes, eight at a time; 0 for none. Four lanes, so that one multiplication need not wait for another: every byte that a long sweep
-/// moves goes through here.
+/// A hash of bytes, eight at a time; 0 for none. Four lanes, so that one multiplication need not wait for another:
+/// every byte that a long sweep moves goes through here.
 pub(crate) fn bytes_hash(bytes: &[u8]) -> u64 {
     if bytes.is_empty() {
         return 0;

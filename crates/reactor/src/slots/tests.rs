@@ -23,8 +23,8 @@ fn send() -> Op<'static> {
     Op::Send { fd: Number::from_raw(7), bytes: SendBytes::Static(b"an answer") }
 }
 
-/// The table is full before the budget is: the operation comes back, nothing more is charged, and there is room again when one has ended. The last
-/// slots are for sends.
+/// The table is full before the budget is: the operation comes back, nothing more is charged, and there is room again
+/// when one has ended. The last slots are for sends.
 #[test]
 fn a_full_table_refuses_and_goes_on() {
     const CHUNKS: u32 = 2;
@@ -55,7 +55,8 @@ fn a_full_table_refuses_and_goes_on() {
     assert_ne!(again, last, "of another generation");
 }
 
-/// A page that is unused goes, unless the sends would have too few slots without it: it would be taken again for the next operation.
+/// A page that is unused goes, unless the sends would have too few slots without it: it would be taken again for the
+/// next operation.
 #[test]
 fn the_page_kept_for_sends_is_not_spare() {
     const PAGE_SLOTS: usize = Slab::<Slot, PoolPage>::ENTRIES_PER_CHUNK as usize;

@@ -2,10 +2,12 @@
 //!
 //! **I-SLICE**: the kernel touches only the memory of the slices handed over, and only within the call.
 //!
-//! **I-NUMBER**: no [`Number`] is the -1 that a borrowed descriptor must not be: it is not negative, or far below for a simulated kernel. Whether it is
-//! still open is its owner's business; on a number that is not, every call here answers `EBADF` and touches no memory.
+//! **I-NUMBER**: no [`Number`] is the -1 that a borrowed descriptor must not be: it is not negative, or far below for a
+//! simulated kernel. Whether it is still open is its owner's business; on a number that is not, every call here answers
+//! `EBADF` and touches no memory.
 //!
-//! **I-WRITTEN**: a receive into several rooms that answers `n` has written the first `n` bytes of them, in their order (recvmsg(2), readv(2)).
+//! **I-WRITTEN**: a receive into several rooms that answers `n` has written the first `n` bytes of them, in their order
+//! (recvmsg(2), readv(2)).
 #![allow(unsafe_code)]
 
 use core::mem::MaybeUninit;
@@ -126,8 +128,8 @@ pub(crate) fn receive_into(fd: Number, room: &mut [MaybeUninit<u8>]) -> Result<u
     Ok(received)
 }
 
-/// Receives what is there without waiting, at most `bytes_max` bytes, into the spare rooms of leases: each is filled before the next one is
-/// begun. How many there were, by which the leases are longer; `Ok(0)` at end-of-file.
+/// Receives what is there without waiting, at most `bytes_max` bytes, into the spare rooms of leases: each is filled
+/// before the next one is begun. How many there were, by which the leases are longer; `Ok(0)` at end-of-file.
 pub(crate) fn receive_scattered(fd: Number, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno> {
     let mut room_bytes = bytes_max;
     let mut spares = leases.iter_mut().flatten().map(Lease::spare_mut);
@@ -175,8 +177,9 @@ pub(crate) fn discard(fd: Number, bytes_max: usize) -> Result<usize, Errno> {
     Ok(dropped)
 }
 
-/// Has a listener take no further handshakes, while those that have begun may end: a filter drops segments that have SYN and not ACK (RFC 9293 3.1: the
-/// flags are in the byte at 13). Connections that come out of it inherit the filter, which means nothing to them.
+/// Has a listener take no further handshakes, while those that have begun may end: a filter drops segments that have
+/// SYN and not ACK (RFC 9293 3.1: the flags are in the byte at 13). Connections that come out of it inherit the filter,
+/// which means nothing to them.
 pub(crate) fn refuse_connects(listener: Number) -> Result<(), Errno> {
     const FLAGS_AT: u32 = 13;
     const SYN: u32 = 0x02;

@@ -11,7 +11,8 @@ use crate::Errno;
 ///
 /// # Safety
 ///
-/// `argument` is null or points to `argument_bytes` bytes of what `flags` says; what is queued in the ring is valid until it has completed.
+/// `argument` is null or points to `argument_bytes` bytes of what `flags` says; what is queued in the ring is valid
+/// until it has completed.
 pub(crate) unsafe fn ring_enter(
     ring: u32,
     submit: u32,

@@ -82,7 +82,8 @@ impl Uring {
         }
     }
 
-    /// Ends the operations on a descriptor whose life was not noted, by a look at all in flight. At the memory line only.
+    /// Ends the operations on a descriptor whose life was not noted, by a look at all in flight. At the memory line
+    /// only.
     fn revoke_unknown(&mut self, fd: Number, slots: &mut Slots) {
         self.unknown_lives = UnknownLives::None;
         let (mut index, mut left) = (0, slots.len());
@@ -142,8 +143,8 @@ impl Uring {
         }
     }
 
-    /// The ring will be leaked. What it watches would stay open with it, so the watches end, and what else can still be ended. Descriptors that were
-    /// opened meanwhile, or were to be closed, are closed.
+    /// The ring will be leaked. What it watches would stay open with it, so the watches end, and what else can still be
+    /// ended. Descriptors that were opened meanwhile, or were to be closed, are closed.
     pub(crate) fn abandon(&mut self, slots: &mut Slots) {
         // What is queued cannot be taken back, and comes first.
         let _entered = self.ring.enter(Patience::None);

@@ -108,7 +108,8 @@ impl Uring {
         self.finish(key, step, slots)
     }
 
-    /// A wait that stays has told something. When it is what is waited for, it is cancelled, and the call follows its end.
+    /// A wait that stays has told something. When it is what is waited for, it is cancelled, and the call follows its
+    /// end.
     fn stays(&mut self, key: Key, events: i32, slots: &mut Slots) {
         let Some(slot) = slots.get(key) else { return };
         if can_send(events as u32) && !slot.state.is_cancelled() && !queue::is_listed(slot) {
@@ -154,7 +155,8 @@ impl Uring {
         }
     }
 
-    /// Whether an operation may be done by its descriptor's number now: its end was not asked for, and the number is no other file's.
+    /// Whether an operation may be done by its descriptor's number now: its end was not asked for, and the number is no
+    /// other file's.
     fn is_wanted(&self, slot: &Slot) -> bool {
         !slot.state.is_cancelled() && slot.op.number().is_none_or(|fd| self.watches.is_open(fd))
     }
@@ -170,7 +172,8 @@ impl Uring {
             Err(errno) => return Step::Done(Err(errno)),
         };
         match slot.op {
-            // The kernel tells the end of a wait for bytes when anything comes, also an urgent byte that is not part of the stream.
+            // The kernel tells the end of a wait for bytes when anything comes, also an urgent byte that is not part of
+            // the stream.
             Op::Poll { fd, interest: Interest::Readable } if self.is_wanted(slot) => {
                 match sys::poll_now(fd, libc::POLLIN) {
                     Ok(0) => Step::Wait,

@@ -1,10 +1,11 @@
 //! Operations as submission queue entries: one `match` from [`Op`] to the kernel's form.
 //!
-//! **Nothing on a socket waits inside the kernel but polls.** The kernel waits for a socket with a poll of its own that also asks for urgent data
-//! (`EPOLLPRI`). A peer that sends one urgent byte makes that poll ready at once and for ever; after some tries in vain, or when it has no memory
-//! for the poll, the kernel moves the operation to a worker thread, one for each. So an entry that calls a socket says `MSG_DONTWAIT`, which
-//! makes the kernel answer `EAGAIN` instead, and the operation then waits with an entry of its own, a poll for what it needs: a poll
-//! is never moved to a thread. Beside that, errors and the end of the peer's half end every poll.
+//! **Nothing on a socket waits inside the kernel but polls.** The kernel waits for a socket with a poll of its own that
+//! also asks for urgent data (`EPOLLPRI`). A peer that sends one urgent byte makes that poll ready at once and for
+//! ever; after some tries in vain, or when it has no memory for the poll, the kernel moves the operation to a worker
+//! thread, one for each. So an entry that calls a socket says `MSG_DONTWAIT`, which makes the kernel answer `EAGAIN`
+//! instead, and the operation then waits with an entry of its own, a poll for what it needs: a poll is never moved to a
+//! thread. Beside that, errors and the end of the peer's half end every poll.
 //!
 //! | operation | call | wait | because |
 //! |---|---|---|---|
@@ -57,8 +58,8 @@ pub(super) enum Kind {
 pub(super) enum Form {
     /// As a poll of its descriptor, which says when its call is worth it.
     Wait,
-    /// As a poll that stays until it has said so: of a send to a peer that has ended its half. The kernel always asks for that end too, which
-    /// makes every poll ready at once and for ever; one that stays tells it once.
+    /// As a poll that stays until it has said so: of a send to a peer that has ended its half. The kernel always asks
+    /// for that end too, which makes every poll ready at once and for ever; one that stays tells it once.
     Stay,
     /// As its call, which does not wait.
     Call,
@@ -248,7 +249,8 @@ fn capped(len: usize) -> u32 {
     len.min(TRANSFER_BYTES_MAX) as u32
 }
 
-/// What an operation waits for, and where; `None` for those that do not wait. Errors and the end of a connection are told beside it.
+/// What an operation waits for, and where; `None` for those that do not wait. Errors and the end of a connection are
+/// told beside it.
 const fn awaited(op: &Op<'static>) -> Option<(Number, libc::c_short)> {
     match op {
         Op::Accept { listener: fd } | Op::Receive { fd } | Op::ReceiveInto { fd, .. } => Some((*fd, libc::POLLIN)),

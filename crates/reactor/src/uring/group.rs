@@ -255,10 +255,12 @@ impl Group {
         unsafe { self.shelf.lend(span.index / pieces, at, span.len as usize) }
     }
 
-    /// Looks over the completions that nobody has taken yet, first those in `spill`, then those in the queue: would the cursors, moved by all of them, be where the kernel is?
+    /// Looks over the completions that nobody has taken yet, first those in `spill`, then those in the queue: would the
+    /// cursors, moved by all of them, be where the kernel is?
     ///
-    /// They are not when a receive ran on a worker thread of the kernel. Our entries tell the kernel not to wait, so none should. Such a receive
-    /// takes all the room it may fill before it knows how many bytes come, and everything behind it moves.
+    /// They are not when a receive ran on a worker thread of the kernel. Our entries tell the kernel not to wait, so
+    /// none should. Such a receive takes all the room it may fill before it knows how many bytes come, and everything
+    /// behind it moves.
     pub(super) fn audit(&mut self, ring: &mut Ring, spill: &VecDeque<cqueue::Entry>) -> Verdict {
         if self.sharing == Sharing::Classic {
             return Verdict::Sound;

@@ -1,7 +1,9 @@
-//! What has to wait until the kernel has taken the entries that are queued: it takes none when it has no memory for them.
+//! What has to wait until the kernel has taken the entries that are queued: it takes none when it has no memory for
+//! them.
 //!
-//! A watch is ended by an entry behind its own, and a full queue has no room for that. A descriptor is closed when no entry names it any
-//! more: the kernel looks a number up when it takes the entry, and the number would be another file's by then.
+//! A watch is ended by an entry behind its own, and a full queue has no room for that. A descriptor is closed when no
+//! entry names it any more: the kernel looks a number up when it takes the entry, and the number would be another
+//! file's by then.
 #![forbid(unsafe_code)]
 
 use plimsoll_pool::{Charge, Kind, Pool};
@@ -29,8 +31,8 @@ impl LateList {
         self.list.is_empty()
     }
 
-    /// Puts something off. At the line its 16 bytes are not charged: to forget it would cost more, and a descriptor that is closed has just
-    /// given back more than that.
+    /// Puts something off. At the line its 16 bytes are not charged: to forget it would cost more, and a descriptor
+    /// that is closed has just given back more than that.
     pub(super) fn push(&mut self, late: Late, pool: &Pool) {
         let len = self.list.len();
         if len == self.list.capacity() {

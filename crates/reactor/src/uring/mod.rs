@@ -405,7 +405,8 @@ impl Uring {
         Ok(accepted)
     }
 
-    /// The system has handed out this number: what was known of it is of a descriptor that was closed behind the driver's back.
+    /// The system has handed out this number: what was known of it is of a descriptor that was closed behind the
+    /// driver's back.
     pub(super) fn opened(&mut self, fd: Number) {
         if let (Some(name), _) = self.watches.forget(fd) {
             self.end_watch(name);

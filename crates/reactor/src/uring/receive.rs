@@ -106,8 +106,9 @@ impl Receiver {
         span.map_or(Taken::Lost, Taken::Bytes)
     }
 
-    /// Checks the buffers against the completions that nobody has taken yet, those in `spill` and those in the queue; a group that fails is
-    /// replaced by one whose receives do not share buffers, and what its receives have brought is lost.
+    /// Checks the buffers against the completions that nobody has taken yet, those in `spill` and those in the queue; a
+    /// group that fails is replaced by one whose receives do not share buffers, and what its receives have brought is
+    /// lost.
     pub(super) fn audit(&mut self, ring: &mut Ring, spill: &VecDeque<cqueue::Entry>, pool: &Pool, buffers: u16) {
         let Self::Ring(group) = self else { return };
         if group.audit(ring, spill) == Verdict::Sound {

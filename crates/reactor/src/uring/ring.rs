@@ -389,7 +389,8 @@ fn register_descriptor(io: &IoUring) -> Option<u32> {
     }
 }
 
-/// Threads of the kernel at most on which operations of files wait for a disk, for each thread that has a ring. They end after 5 s without work.
+/// Threads of the kernel at most on which operations of files wait for a disk, for each thread that has a ring. They
+/// end after 5 s without work.
 const FILE_THREADS_MAX: u32 = 4;
 /// The same for what is no regular file or block device: pipes and terminals. The kernel knows no limit below one.
 const OTHER_THREADS_MAX: u32 = 1;

@@ -1,20 +1,23 @@
-//! What is known of a descriptor: who waits for bytes on it, the readiness that the kernel told of and nobody has used up, and which life of its
-//! number this is.
+//! What is known of a descriptor: who waits for bytes on it, the readiness that the kernel told of and nobody has used
+//! up, and which life of its number this is.
 //!
-//! The kernel watches a descriptor from its first receive until it is closed: one entry that stays, instead of one for each receive. It tells when
-//! something comes, not while something is there; what it told is remembered here. Each of its tells costs a completion, whether a receive is there
-//! or not: a watch ends early when it has told twice and nobody has begun a receive, and the next receive begins another.
+//! The kernel watches a descriptor from its first receive until it is closed: one entry that stays, instead of one for
+//! each receive. It tells when something comes, not while something is there; what it told is remembered here. Each of
+//! its tells costs a completion, whether a receive is there or not: a watch ends early when it has told twice and
+//! nobody has begun a receive, and the next receive begins another.
 //!
 //! ```text
 //!   word 0: 24 bits the receive that waits, plus one | 8 bits flags
 //!   word 1: 24 bits the life of the descriptor | 8 bits which watch of it this is
 //! ```
 //!
-//! A life begins with the first operation of a descriptor and ends with its close. An operation that may be done by the number once more has its
-//! life with it, so that it does not act on another file after a close: I-OPEN of [`fd`](crate::fd). Lives are counted over all descriptors of the driver, in
-//! 24 bits that go round: an operation could be taken for another's only if it was still in flight, uncancelled, on a descriptor that was closed, after exactly
-//! 16,777,214 more descriptors, with the last of them under the same number. A watch is told from earlier ones by its own number and the
-//! lower bits of the life: what an earlier one told would be believed for once, and the receive would find nothing.
+//! A life begins with the first operation of a descriptor and ends with its close. An operation that may be done by the
+//! number once more has its life with it, so that it does not act on another file after a close: I-OPEN of
+//! [`fd`](crate::fd). Lives are counted over all descriptors of the driver, in 24 bits that go round: an operation
+//! could be taken for another's only if it was still in flight, uncancelled, on a descriptor that was closed, after
+//! exactly 16,777,214 more descriptors, with the last of them under the same number. A watch is told from earlier ones
+//! by its own number and the lower bits of the life: what an earlier one told would be believed for once, and the
+//! receive would find nothing.
 #![forbid(unsafe_code)]
 
 use plimsoll_pool::Pool;
@@ -65,8 +68,8 @@ pub(super) enum Told {
     Waiter(u32),
     /// Nothing: it is remembered, or of an earlier watch.
     Nobody,
-    /// The watch with this name has to end: nobody has taken what came before. The next receive begins a new one, which tells at once of
-    /// what is there.
+    /// The watch with this name has to end: nobody has taken what came before. The next receive begins a new one, which
+    /// tells at once of what is there.
     TooMuch(u64),
 }
 
@@ -107,7 +110,8 @@ impl Watches {
         self.lives
     }
 
-    /// Whether the descriptor has not been closed since its life was noted. Also when it was not: a close finds the operation by other means.
+    /// Whether the descriptor has not been closed since its life was noted. Also when it was not: a close finds the
+    /// operation by other means.
     #[inline]
     pub(super) fn is_open(&self, fd: Number) -> bool {
         matches!(fd.life(), Life::UNNOTED | Life::UNKNOWN) || self.table.get(fd)[1] & LIFE == fd.life().get()
@@ -198,8 +202,8 @@ impl Watches {
         self.table.set(fd, [state & !(READABLE | ENDED), word]);
     }
 
-    /// A receive brought less than there was room for: there is nothing more, unless the end is there. What is behind an urgent byte, at which
-    /// receives stop, is received with what comes next.
+    /// A receive brought less than there was room for: there is nothing more, unless the end is there. What is behind
+    /// an urgent byte, at which receives stop, is received with what comes next.
     pub(super) fn cut_short(&mut self, fd: Number) {
         let [state, word] = self.table.get(fd);
         if state & (READABLE | ENDED) == READABLE {
@@ -232,7 +236,8 @@ impl Watches {
         Some(name(fd, word))
     }
 
-    /// Forgets a descriptor that is closed, and ends its life. Gives the name of the watch that has to end, and the operation that waits.
+    /// Forgets a descriptor that is closed, and ends its life. Gives the name of the watch that has to end, and the
+    /// operation that waits.
     pub(super) fn forget(&mut self, fd: Number) -> (Option<u64>, Option<u32>) {
         let [state, word] = self.table.get(fd);
         if [state, word] == [0, 0] {

@@ -48,7 +48,8 @@ struct Outside {
 
 impl Drop for Outside {
     fn drop(&mut self) {
-        // The last job of a thread holds its driver's bell until it is done: a descriptor that the next bench would count.
+        // The last job of a thread holds its driver's bell until it is done: a descriptor that the next bench would
+        // count.
         self.blocking.shutdown(Instant::from_nanos(u64::MAX));
         let _removed = std::fs::remove_dir_all(&self.directory);
     }

@@ -82,7 +82,8 @@ pub(crate) fn send_after_reset(bench: &mut Bench) {
     bench.close(server);
 }
 
-/// The end of the peer's half is none of the connection: that is gone when it is reset, or when our half has ended, too.
+/// The end of the peer's half is none of the connection: that is gone when it is reset, or when our half has ended,
+/// too.
 pub(crate) fn gone_after_both_halves(bench: &mut Bench) {
     for is_reset in [true, false] {
         let (client, server) = bench.pair();

@@ -1,4 +1,5 @@
-//! Peers that do with TCP what no program of good will does. On the real drivers only: the simulated kernel has no urgent data, windows or segments.
+//! Peers that do with TCP what no program of good will does. On the real drivers only: the simulated kernel has no
+//! urgent data, windows or segments.
 //!
 //! After each case the bench looks for worker threads of the kernel, as after all others.
 #![forbid(unsafe_code)]
@@ -160,8 +161,8 @@ pub(crate) fn urgent_byte_under_receives(bench: &mut Bench) {
     }
 }
 
-/// A receive stops at an urgent byte. What is behind it is there already, but io_uring does not tell a small receive of it until more comes. Nothing is
-/// lost.
+/// A receive stops at an urgent byte. What is behind it is there already, but io_uring does not tell a small receive of
+/// it until more comes. Nothing is lost.
 pub(crate) fn bytes_behind_an_urgent_byte(bench: &mut Bench) {
     for turn in 0..6 {
         let (known, armed, is_into) = (turn % 3 > 0, turn % 3 > 1, turn >= 3);
@@ -182,7 +183,8 @@ pub(crate) fn bytes_behind_an_urgent_byte(bench: &mut Bench) {
         urgent(&peer);
         peer.write_all(b"the second").expect("it is connected");
         let mut heard = early.map(|early| bench.answer(early).ok().bytes).unwrap_or_default();
-        // Of two urgent bytes the later one is out of the stream, and the earlier one is not any more (RFC 6093, section 3.1).
+        // Of two urgent bytes the later one is out of the stream, and the earlier one is not any more (RFC 6093,
+        // section 3.1).
         let without = |heard: &[u8]| heard.iter().copied().filter(|byte| !b"!.".contains(byte)).collect::<Vec<u8>>();
         while without(&heard) != b"beforebehindthe second" {
             let lease = bench.room(4_000);
@@ -222,8 +224,8 @@ pub(crate) fn urgent_byte_under_calls_at_once(bench: &mut Bench) {
     bench.close(ours);
 }
 
-/// A window that shuts and does not open: nothing but the send's own end ends it. Also of a peer that has ended its half, which the kernel tells
-/// again and again beside what is waited for.
+/// A window that shuts and does not open: nothing but the send's own end ends it. Also of a peer that has ended its
+/// half, which the kernel tells again and again beside what is waited for.
 pub(crate) fn zero_window(bench: &mut Bench) {
     for (turn, has_ended) in (0..4).flat_map(|turn| [(turn, false), (turn, true)]) {
         let (ours, mut peer) = narrow_connection(bench);

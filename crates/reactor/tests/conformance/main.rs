@@ -1,4 +1,5 @@
-//! One suite over [`Driver`](plimsoll_reactor::Driver), for every driver there is: io_uring where the system has it, mio, and the simulation.
+//! One suite over [`Driver`](plimsoll_reactor::Driver), for every driver there is: io_uring where the system has it,
+//! mio, and the simulation.
 //!
 //! Client and server are operations of the same driver, so that a case is the same program everywhere. Before and after
 //! each case the bench counts operations in flight, open descriptors and live leases: a case that leaves something
@@ -66,7 +67,8 @@ cases! {
         zero_window, resets, reset_before_the_accept, half_open, simultaneous_close, tiny_segments;
 }
 
-/// Runs cases, each on a fresh bench of the same making, and on a thread of its own: the worker threads that the kernel has made for it end with it.
+/// Runs cases, each on a fresh bench of the same making, and on a thread of its own: the worker threads that the kernel
+/// has made for it end with it.
 fn run_all(_turn: &Turn, cases: &[&[Case]], make: impl Fn() -> Bench + Sync) {
     let only = std::env::var("PLIMSOLL_CASE").ok();
     let cases = cases.iter().copied().flatten();

@@ -1,7 +1,8 @@
 //! The inbox and the doorbell in every interleaving of small programs, as they are, with loom's lock and atomics:
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p plimsoll-runtime --lib loom`.
 //!
-//! * A closure that was sent is found before the worker sleeps, or ends its sleep; it runs once, in the order of one sender.
+//! * A closure that was sent is found before the worker sleeps, or ends its sleep; it runs once, in the order of one
+//!   sender.
 //! * A closure that meets the worker's end runs or is dropped, and is gone when both have ended.
 #![forbid(unsafe_code)]
 

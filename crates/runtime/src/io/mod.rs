@@ -1,7 +1,7 @@
 //! Moving bytes between connections.
 //!
-//! [`relay`] copies in both directions until both peers are done. A relay that waits holds no buffer and no task: two entries of a table,
-//! and two armed receives.
+//! [`relay`] copies in both directions until both peers are done. A relay that waits holds no buffer and no task: two
+//! entries of a table, and two armed receives.
 #![forbid(unsafe_code)]
 
 mod relay;

@@ -17,27 +17,28 @@ use crate::{Result, sleep, timeout};
 /// How often one who waits for the end of all relays looks.
 const DRAIN_STEP: Duration = Duration::from_millis(10);
 
-/// Memory of a relay that waits, both connections together: their entries and their armed receives. The readiness of their descriptors (8
-/// bytes each, on epoll 12) comes on top; the descriptors' own cost is the kernel's.
+/// Memory of a relay that waits, both connections together: their entries and their armed receives. The readiness of
+/// their descriptors (8 bytes each, on epoll 12) comes on top; the descriptors' own cost is the kernel's.
 pub const RELAY_BYTES: usize = 2 * (SIDE_BYTES + plimsoll_reactor::OPERATION_BYTES);
 
 const _: () = assert!(RELAY_BYTES <= 320);
 
-/// Copies bytes between two connections in both directions, until both peers have ended their halves, one of the connections fails, or the
-/// relay was idle for too long.
+/// Copies bytes between two connections in both directions, until both peers have ended their halves, one of the
+/// connections fails, or the relay was idle for too long.
 ///
 /// * The end of one peer's stream ends the other connection's half, and the other direction goes on.
 /// * A direction receives again when the other socket has taken what was received: a slow reader slows its writer down.
 /// * While nothing comes, the relay holds no buffer: [`RELAY_BYTES`] for both connections together.
 ///
-/// Bytes that were received on either stream and not read are sent first. [`Relay`] has an idle timeout, and runs without a task.
+/// Bytes that were received on either stream and not read are sent first. [`Relay`] has an idle timeout, and runs
+/// without a task.
 ///
 /// Dropping the future closes both connections.
 ///
 /// # Errors
 ///
-/// [`Error::OverBudget`](crate::Error::OverBudget) and [`Error::SendInterrupted`](crate::Error::SendInterrupted), before a byte was moved. How
-/// it ended otherwise, [`Relayed::end`] says.
+/// [`Error::OverBudget`](crate::Error::OverBudget) and [`Error::SendInterrupted`](crate::Error::SendInterrupted),
+/// before a byte was moved. How it ended otherwise, [`Relayed::end`] says.
 ///
 /// ```
 /// use plimsoll_runtime::{Runtime, io, net::{TcpListener, TcpStream}};
@@ -106,8 +107,8 @@ impl Relay {
         Self { first, second, idle_timeout: None }
     }
 
-    /// Ends the relay when nothing has moved in either direction for so long; at least 1 ms, to a quarter of a second, never early. None
-    /// by default.
+    /// Ends the relay when nothing has moved in either direction for so long; at least 1 ms, to a quarter of a second,
+    /// never early. None by default.
     pub fn idle_timeout(mut self, idle: Duration) -> Self {
         self.idle_timeout = Some(idle);
         self

@@ -8,9 +8,10 @@
 //!  end the partner's half; when both have ended, close both
 //! ```
 //!
-//! A side receives only while nothing it has sent is under way to its partner: a slow reader slows its writer down, and each direction
-//! holds one buffer at most. A side that waits is armed without a buffer; after a receive that brought much, the next one has a lease of
-//! its own, of the size that [`AdaptiveSize`] wishes, and gives it back if nothing comes for [`BULK_IDLE_MS`].
+//! A side receives only while nothing it has sent is under way to its partner: a slow reader slows its writer down, and
+//! each direction holds one buffer at most. A side that waits is armed without a buffer; after a receive that brought
+//! much, the next one has a lease of its own, of the size that [`AdaptiveSize`] wishes, and gives it back if nothing
+//! comes for [`BULK_IDLE_MS`].
 #![forbid(unsafe_code)]
 
 use core::any::Any;
@@ -298,7 +299,8 @@ impl Relays {
         let is_busy = bytes.len() >= RECEIVE_BYTES_MAX;
         side.inbound = if is_busy { Inbound::Bulk { room_bytes: 0 } } else { Inbound::Small };
         let Some(partner) = side.partner else { return };
-        // A socket has room, nearly always: bytes that lie in the driver's buffers need no other then, and no operation.
+        // A socket has room, nearly always: bytes that lie in the driver's buffers need no other then, and no
+        // operation.
         let taken = match &bytes {
             Bytes::Borrowed(bytes) => table.send_now(partner, bytes),
             Bytes::Owned(_) => Ok(0),
@@ -345,7 +347,8 @@ impl Relays {
         self.receive(partner);
     }
 
-    /// The rest of a send, in the smallest class that it fits: a slow reader shall not hold a large buffer for a few bytes.
+    /// The rest of a send, in the smallest class that it fits: a slow reader shall not hold a large buffer for a few
+    /// bytes.
     fn compact(&self, rest: SendBytes) -> SendBytes {
         match rest {
             SendBytes::Lease(lease) if lease.len() * 4 <= lease.class().bytes() => {

@@ -1,7 +1,8 @@
-//! What the kernel holds for connections, charged to the container's ledger: beside the line, and limited where a cgroup limits the process.
+//! What the kernel holds for connections, charged to the container's ledger: beside the line, and limited where a
+//! cgroup limits the process.
 //!
-//! A connection is charged when it is accepted or made, by an estimate without unread bytes, until it is closed. Streams and entries of tables
-//! hand the charge on with the descriptor.
+//! A connection is charged when it is accepted or made, by an estimate without unread bytes, until it is closed.
+//! Streams and entries of tables hand the charge on with the descriptor.
 #![forbid(unsafe_code)]
 
 use plimsoll_pool::OverBudget;

@@ -29,8 +29,8 @@ const DRAIN: Duration = Duration::from_secs(10);
 
 /// A TCP listener of one worker.
 ///
-/// In a runtime of several workers it is always bound with `SO_REUSEPORT`, so that each worker can have its own at the same address;
-/// an address that another process listens at is refused all the same.
+/// In a runtime of several workers it is always bound with `SO_REUSEPORT`, so that each worker can have its own at the
+/// same address; an address that another process listens at is refused all the same.
 pub struct TcpListener {
     worker: Rc<Worker>,
     /// Until it is dropped.
@@ -58,7 +58,8 @@ impl TcpListener {
     ///
     /// # Errors
     ///
-    /// [`Error::Driver`]: the address is in use, not permitted or not this host's; [`Error::Config`] when it is not an address.
+    /// [`Error::Driver`]: the address is in use, not permitted or not this host's; [`Error::Config`] when it is not an
+    /// address.
     ///
     /// # Panics
     ///
@@ -70,7 +71,8 @@ impl TcpListener {
         Self::bind_with(address.0, ListenOptions::default())
     }
 
-    /// Binds and listens. Where there are several workers, their listeners can share the address, whatever `reuse_port` says.
+    /// Binds and listens. Where there are several workers, their listeners can share the address, whatever `reuse_port`
+    /// says.
     ///
     /// # Errors
     ///
@@ -91,7 +93,8 @@ impl TcpListener {
         Ok(listener)
     }
 
-    /// Another listener at this one's address and with its backlog, for another worker to bind with [`bind_with`](Self::bind_with).
+    /// Another listener at this one's address and with its backlog, for another worker to bind with
+    /// [`bind_with`](Self::bind_with).
     pub fn sibling_options(&self) -> ListenOptions {
         ListenOptions { backlog: self.backlog, reuse_port: true, join: true }
     }
@@ -109,8 +112,9 @@ impl TcpListener {
         &self.worker
     }
 
-    /// Accepts a connection when there is one *and* room under the line for its slot. Errors that pass (`ECONNABORTED`, `EMFILE`, `ENFILE`,
-    /// `ENOMEM`, `ENOBUFS` and the like) are waited out: for want of descriptors until one is closed, 100 ms at most.
+    /// Accepts a connection when there is one *and* room under the line for its slot. Errors that pass (`ECONNABORTED`,
+    /// `EMFILE`, `ENFILE`, `ENOMEM`, `ENOBUFS` and the like) are waited out: for want of descriptors until one is
+    /// closed, 100 ms at most.
     ///
     /// Cancel safe: no connection is lost.
     ///
@@ -199,8 +203,9 @@ impl TcpListener {
         }
     }
 
-    /// Serves connections on every worker of the runtime with a task each, until the runtime is asked to stop; then those that run, and those that
-    /// wait to be accepted, may finish, up to 10 s. A connection is accepted only when the cell of its task is reserved.
+    /// Serves connections on every worker of the runtime with a task each, until the runtime is asked to stop; then
+    /// those that run, and those that wait to be accepted, may finish, up to 10 s. A connection is accepted only when
+    /// the cell of its task is reserved.
     ///
     /// # Errors
     ///
@@ -214,8 +219,8 @@ impl TcpListener {
         self.on_every_worker(move |listener| listener.serve_here(handler.clone())).await
     }
 
-    /// Runs `serve` on every worker of the runtime, with this listener here and with one at the same address on each of the others, until all of
-    /// them have ended or one has failed.
+    /// Runs `serve` on every worker of the runtime, with this listener here and with one at the same address on each of
+    /// the others, until all of them have ended or one has failed.
     ///
     /// Neither a failure nor dropping the future ends the others: they run on, until the runtime is asked to stop.
     ///
@@ -232,8 +237,8 @@ impl TcpListener {
     ///
     /// # Errors
     ///
-    /// The first of any worker: what `serve` fails with, as [`bind`](Self::bind) for the other workers' listeners, and as
-    /// [`spawn_on`](crate::spawn_on).
+    /// The first of any worker: what `serve` fails with, as [`bind`](Self::bind) for the other workers' listeners, and
+    /// as [`spawn_on`](crate::spawn_on).
     pub async fn on_every_worker<S, F>(self, serve: S) -> Result<()>
     where
         S: Fn(Self) -> F + Clone + Send + 'static,
@@ -247,7 +252,8 @@ impl TcpListener {
         if others.is_empty() {
             return serve(self).await;
         }
-        // In a task of their own, the others are asked only when one of them has ended, and not in each turn of this one.
+        // In a task of their own, the others are asked only when one of them has ended, and not in each turn of this
+        // one.
         let others = spawn(first_error(others))?;
         let mut others = pin!(async { others.await.unwrap_or(Err(Error::ShuttingDown)) });
         let mut here = pin!(serve(self));
@@ -282,7 +288,8 @@ impl TcpListener {
             spare = start_one(&self.worker, cell, || serve_one(Rc::clone(&handler), stream, Live::one(&live)));
         }
         let drained_by = crate::now() + DRAIN;
-        // What the kernel holds already is served as well: closing the listener would reset it. An accept in flight is answered by the next turn.
+        // What the kernel holds already is served as well: closing the listener would reset it. An accept in flight is
+        // answered by the next turn.
         sleep(PAUSE_STEP).await;
         // No more than waited when the stop came: others may arrive for ever.
         let mut left = u64::from(self.backlog) + 1;

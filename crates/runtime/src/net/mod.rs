@@ -7,8 +7,9 @@
 //!
 //! # Cancel safety
 //!
-//! A receive belongs to the connection and an accept to the listener: dropping their futures loses nothing. A send that was dropped
-//! before it was done leaves it open how much the peer got, so the stream refuses further sends ([`Error::SendInterrupted`](crate::Error::SendInterrupted)).
+//! A receive belongs to the connection and an accept to the listener: dropping their futures loses nothing. A send that
+//! was dropped before it was done leaves it open how much the peer got, so the stream refuses further sends
+//! ([`Error::SendInterrupted`](crate::Error::SendInterrupted)).
 #![forbid(unsafe_code)]
 
 mod kernel;

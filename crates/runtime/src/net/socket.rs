@@ -27,8 +27,8 @@ pub(super) enum Receiving {
     },
     /// Received, but there was no room under the line to copy it to.
     Held(Received),
-    /// Received, but dropped, because there was no room and too many buffers were held, or a receive waited for one that nobody looked at: there is
-    /// a hole in the stream.
+    /// Received, but dropped, because there was no room and too many buffers were held, or a receive waited for one
+    /// that nobody looked at: there is a hole in the stream.
     Lost,
     /// The peer has sent all it will send.
     Ended,

@@ -23,7 +23,8 @@ use crate::{Error, Result};
 /// What a receive that was full asks for next: a buffer of its own.
 const BULK_BYTES: usize = 64 * 1024;
 
-/// Streams of a worker at most that keep a buffer of io_uring's, of four, because there was no room under the line for a copy.
+/// Streams of a worker at most that keep a buffer of io_uring's, of four, because there was no room under the line for
+/// a copy.
 const HELD_MAX: usize = 2;
 
 /// A connection without its stream.
@@ -89,15 +90,15 @@ pub(super) fn reserve(worker: &Worker) -> Result<(), OverBudget> {
 
 /// A TCP connection, read and written by tasks of its worker.
 ///
-/// Bytes come and go as owned [`Lease`]s of the pool: no copy between the pool and the caller. [`read`](Self::read) copies into a
-/// buffer of the caller's. A stream that waits for bytes holds none. Dropping it closes the connection.
+/// Bytes come and go as owned [`Lease`]s of the pool: no copy between the pool and the caller. [`read`](Self::read)
+/// copies into a buffer of the caller's. A stream that waits for bytes holds none. Dropping it closes the connection.
 pub struct TcpStream {
     handle: Handle,
 }
 
 impl TcpStream {
-    /// A stream over a fresh descriptor, in an entry that was reserved. The descriptor comes back when the container has no room for what the
-    /// kernel holds for it.
+    /// A stream over a fresh descriptor, in an entry that was reserved. The descriptor comes back when the container
+    /// has no room for what the kernel holds for it.
     pub(super) fn from_fd(worker: &Rc<Worker>, fd: Fd) -> Result<Self, Fd> {
         if kernel::charge(worker).is_err() {
             return Err(fd);
@@ -120,13 +121,15 @@ impl TcpStream {
         stream
     }
 
-    /// Waits until no operation is in flight on it, so that a table can [adopt](super::Table::adopt) it. What a receive has brought is kept.
+    /// Waits until no operation is in flight on it, so that a table can [adopt](super::Table::adopt) it. What a receive
+    /// has brought is kept.
     ///
     /// Cancel safe.
     ///
     /// # Errors
     ///
-    /// [`Error::SendInterrupted`] when a send was dropped midway, [`Error::OverBudget`] when bytes of the stream were lost, or what `recv` fails with.
+    /// [`Error::SendInterrupted`] when a send was dropped midway, [`Error::OverBudget`] when bytes of the stream were
+    /// lost, or what `recv` fails with.
     pub async fn quiesce(&mut self) -> Result<()> {
         if self.handle.with(|socket| socket.sending) == Sending::Interrupted {
             return Err(Error::SendInterrupted);
@@ -191,12 +194,14 @@ impl TcpStream {
 
     /// Receives what is there; `None` at the end of the peer's stream.
     ///
-    /// Cancel safe: bytes that arrive while nobody waits are kept for the next call, at the memory line as long as no other receive needs their buffer.
+    /// Cancel safe: bytes that arrive while nobody waits are kept for the next call, at the memory line as long as no
+    /// other receive needs their buffer.
     ///
     /// # Errors
     ///
-    /// [`Error::System`] as `recv(2)`, [`Error::OverBudget`] when there is no room for the bytes. On io_uring two streams of a worker may keep theirs, and the
-    /// next call tries again; otherwise they are lost, because the driver needs its buffers, and all further calls fail: close the connection.
+    /// [`Error::System`] as `recv(2)`, [`Error::OverBudget`] when there is no room for the bytes. On io_uring two
+    /// streams of a worker may keep theirs, and the next call tries again; otherwise they are lost, because the driver
+    /// needs its buffers, and all further calls fail: close the connection.
     pub async fn recv(&mut self) -> Result<Option<Lease>> {
         poll_fn(|cx| poll_recv(&self.handle, cx)).await
     }
@@ -250,7 +255,8 @@ impl TcpStream {
         shutdown_write(&self.handle).await
     }
 
-    /// Splits the stream into halves that two tasks of this worker may own. The connection is closed when both are dropped.
+    /// Splits the stream into halves that two tasks of this worker may own. The connection is closed when both are
+    /// dropped.
     pub fn into_split(self) -> (ReadHalf, WriteHalf) {
         let second = self.handle.second();
         (ReadHalf { handle: self.handle }, WriteHalf { handle: second })

@@ -1,8 +1,8 @@
 //! The connection table: a slot for each connection, and events for the server that steps them.
 //!
-//! A connection in a [`Table`] has no task and no buffer. It has an entry with the server's own state `C` in it, one armed receive, and a link in a
-//! coarse timer. The server takes [`Event`]s and answers with verbs: [`receive`](Table::receive), [`send`](Table::send),
-//! [`schedule`](Table::schedule), [`close`](Table::close).
+//! A connection in a [`Table`] has no task and no buffer. It has an entry with the server's own state `C` in it, one
+//! armed receive, and a link in a coarse timer. The server takes [`Event`]s and answers with verbs:
+//! [`receive`](Table::receive), [`send`](Table::send), [`schedule`](Table::schedule), [`close`](Table::close).
 //!
 //! ```text
 //!            accept                     receive            send
@@ -65,7 +65,8 @@ enum Inbound {
     Readable(Key),
 }
 
-/// What happened on a connection. After [`Failed`](Event::Failed) the connection is good for nothing but [`Table::close`].
+/// What happened on a connection. After [`Failed`](Event::Failed) the connection is good for nothing but
+/// [`Table::close`].
 #[derive(Debug)]
 pub enum Event {
     /// A new connection; nothing is armed on it yet.
@@ -116,7 +117,8 @@ pub struct TableConfig {
     pub connections_max: u32,
     /// `TCP_NODELAY` on every connection.
     pub no_delay: bool,
-    /// Said to a connection that is accepted and closed for want of room, as far as its socket takes it at once; for instance the 503 of HTTP/1.1.
+    /// Said to a connection that is accepted and closed for want of room, as far as its socket takes it at once; for
+    /// instance the 503 of HTTP/1.1.
     pub turned_away: &'static [u8],
 }
 
@@ -153,7 +155,8 @@ impl<C: Default> Table<C> {
     ///
     /// # Errors
     ///
-    /// [`Error::OverBudget`](crate::Error::OverBudget); [`Error::Config`](crate::Error::Config) for more than 16 tables on a worker.
+    /// [`Error::OverBudget`](crate::Error::OverBudget); [`Error::Config`](crate::Error::Config) for more than 16 tables
+    /// on a worker.
     pub fn new(listener: TcpListener, config: TableConfig) -> Result<Self> {
         Self::build(Rc::clone(listener.worker()), Some(listener), config)
     }
@@ -249,9 +252,9 @@ impl<C: Default> Table<C> {
 
     /// The next event, if one is there.
     ///
-    /// Take all of them before anything else is awaited, or soon: the worker first holds back what others wait for while 256 events wait here. When
-    /// the owner has left them for some turns, it goes on without, and bytes in events that are left then may be copied, or at the memory line lost:
-    /// [`Event::Failed`] with `ENOBUFS`.
+    /// Take all of them before anything else is awaited, or soon: the worker first holds back what others wait for
+    /// while 256 events wait here. When the owner has left them for some turns, it goes on without, and bytes in events
+    /// that are left then may be copied, or at the memory line lost: [`Event::Failed`] with `ENOBUFS`.
     #[allow(
         clippy::should_implement_trait,
         reason = "a table is not an iterator: what is next depends on what was done with the last"
@@ -273,7 +276,8 @@ impl<C: Default> Table<C> {
         if raw.purpose == Purpose::Accept {
             return self.accepted(raw.completion);
         }
-        // The connection may have been closed while this was queued, and its place taken. The operation's key tells: it never comes twice.
+        // The connection may have been closed while this was queued, and its place taken. The operation's key tells: it
+        // never comes twice.
         let key = self.entries.key_at(raw.index)?;
         let entry = self.entries.get_mut(key).expect("just found");
         let op = raw.completion.key;
@@ -325,7 +329,8 @@ impl<C: Default> Table<C> {
         self.entries.get(key).expect(OPEN).send.is_some()
     }
 
-    /// Bytes of the pool that the send in flight holds alone; 0 without one, and for bytes that are [shared](SendBytes::Shared) with others.
+    /// Bytes of the pool that the send in flight holds alone; 0 without one, and for bytes that are
+    /// [shared](SendBytes::Shared) with others.
     pub fn sending_bytes(&self, key: Key) -> usize {
         let send = self.entries.get(key).expect(OPEN).send;
         send.map_or(0, |op| self.worker.driver.borrow().held_bytes(op))
@@ -387,8 +392,8 @@ impl<C: Default> Table<C> {
         Ok(())
     }
 
-    /// Whether the connection was reset, or has failed otherwise: what a [`watch`](Self::watch) cannot tell any more of a peer that has ended its half. A
-    /// peer that was closed in silence is there until something is sent to it.
+    /// Whether the connection was reset, or has failed otherwise: what a [`watch`](Self::watch) cannot tell any more of
+    /// a peer that has ended its half. A peer that was closed in silence is there until something is sent to it.
     pub fn is_gone(&self, key: Key) -> bool {
         self.worker.driver.borrow_mut().is_gone_now(self.fd(key))
     }
@@ -445,8 +450,8 @@ impl<C: Default> Table<C> {
         self.worker.driver.borrow_mut().set_option(fd, option)
     }
 
-    /// Sends as much as the socket takes at once, without an operation and so without memory: how an answer reaches a peer for which there is
-    /// no room. How many bytes were taken.
+    /// Sends as much as the socket takes at once, without an operation and so without memory: how an answer reaches a
+    /// peer for which there is no room. How many bytes were taken.
     ///
     /// # Errors
     ///
@@ -461,8 +466,8 @@ impl<C: Default> Table<C> {
         self.worker.driver.borrow_mut().send_now(fd, bytes)
     }
 
-    /// Drops at most `bytes_max` bytes that have come and that nobody has read, without memory, so that a close does not become a reset which
-    /// overtakes what was sent. Does nothing while a receive is armed, which takes them.
+    /// Drops at most `bytes_max` bytes that have come and that nobody has read, without memory, so that a close does
+    /// not become a reset which overtakes what was sent. Does nothing while a receive is armed, which takes them.
     pub fn discard_now(&mut self, key: Key, bytes_max: usize) {
         if !self.is_receiving(key) {
             let fd = self.fd(key);
@@ -470,7 +475,8 @@ impl<C: Default> Table<C> {
         }
     }
 
-    /// Ends our half of the connection, after what was sent: at once when there is no room for the operation, which no send may be in flight for.
+    /// Ends our half of the connection, after what was sent: at once when there is no room for the operation, which no
+    /// send may be in flight for.
     pub fn shutdown_write(&mut self, key: Key) {
         let fd = self.fd(key);
         let mut driver = self.worker.driver.borrow_mut();
@@ -481,8 +487,8 @@ impl<C: Default> Table<C> {
         }
     }
 
-    /// Closes a connection and gives its state back. Operations in flight on it are cancelled, and what they hold is released when the
-    /// kernel is done with it.
+    /// Closes a connection and gives its state back. Operations in flight on it are cancelled, and what they hold is
+    /// released when the kernel is done with it.
     pub fn close(&mut self, key: Key) -> C {
         self.timers.cancel(&mut self.entries, key.index());
         let Entry { fd, inbound, send, state, .. } = self.entries.remove(key).expect(OPEN);

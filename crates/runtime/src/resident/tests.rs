@@ -1,5 +1,5 @@
-//! Properties: each figure comes from its own line, in bytes; memory of our own is counted as anonymous and is gone when it was given back; what is not
-//! understood is nothing and not a wrong figure.
+//! Properties: each figure comes from its own line, in bytes; memory of our own is counted as anonymous and is gone
+//! when it was given back; what is not understood is nothing and not a wrong figure.
 
 use super::Resident;
 

@@ -1,28 +1,32 @@
 //! SIGINT and SIGTERM for the runtimes of a process that want them.
 //!
 //! ```text
-//!  a runtime begins:  it takes a place; unless ours is the handler already, ours is installed and a layer keeps what was there
+//!  a runtime begins:  it takes a place; unless ours is the handler already, ours is installed and a layer
+//!                     keeps what was there
 //!  a signal comes:    every place is marked and woken; if all were marked before, the process ends with code 130
-//!  a runtime ends:    it leaves its layer; the last one puts back what the layer kept, if nobody has installed another handler since
+//!  a runtime ends:    it leaves its layer; the last one puts back what the layer kept, if nobody has installed
+//!                     another handler since
 //! ```
 //!
-//! So a signal is the first for every runtime that was not told of one before, whatever others of the process were told: one that comes after
-//! another, beside one that is stopping, or beside one that was leaked, is stopped in an orderly way by its own first signal.
+//! So a signal is the first for every runtime that was not told of one before, whatever others of the process were
+//! told: one that comes after another, beside one that is stopping, or beside one that was leaked, is stopped in an
+//! orderly way by its own first signal.
 //!
-//! Layers matter when somebody else installs a handler between two runtimes: the second finds it, keeps it in a layer of its own, and puts it
-//! back, whichever of the two ends first. A handler that was installed after ours stays. It may call ours, even when no runtime is left: then
-//! ours does nothing.
+//! Layers matter when somebody else installs a handler between two runtimes: the second finds it, keeps it in a layer
+//! of its own, and puts it back, whichever of the two ends first. A handler that was installed after ours stays. It may
+//! call ours, even when no runtime is left: then ours does nothing.
 //!
-//! A signal that comes while a runtime ends is either told to it, which changes nothing any more, or meets what was put back.
+//! A signal that comes while a runtime ends is either told to it, which changes nothing any more, or meets what was put
+//! back.
 //!
-//! **I-SIGNAL**: the signal handler touches only atomics of this file and `errno`, which it leaves as it found it, and calls only functions
-//! that signal-safety(7) lists (`write`, `_exit`).
+//! **I-SIGNAL**: the signal handler touches only atomics of this file and `errno`, which it leaves as it found it, and
+//! calls only functions that signal-safety(7) lists (`write`, `_exit`).
 //!
-//! **I-ACTION**: `sigaction` reads and writes nothing but the two structures, which are valid local values; what it installs is either our
-//! handler, which lives as long as the program, or what the kernel gave as the action before.
+//! **I-ACTION**: `sigaction` reads and writes nothing but the two structures, which are valid local values; what it
+//! installs is either our handler, which lives as long as the program, or what the kernel gave as the action before.
 //!
-//! **I-BELL**: the eventfd in a place is open. It is put there by the owner of its doorbell, and the doorbell goes only when the place is
-//! empty again and no handler may have read it before.
+//! **I-BELL**: the eventfd in a place is open. It is put there by the owner of its doorbell, and the doorbell goes only
+//! when the place is empty again and no handler may have read it before.
 
 use core::mem::MaybeUninit;
 use std::io;
@@ -121,7 +125,8 @@ fn tell_runtimes() -> Told {
     told
 }
 
-/// A runtime's share of SIGINT and SIGTERM. Dropped, it gives its place back, and the last one the handlers that were there before.
+/// A runtime's share of SIGINT and SIGTERM. Dropped, it gives its place back, and the last one the handlers that were
+/// there before.
 #[derive(Debug)]
 pub(crate) struct Signals {
     index: usize,
@@ -130,8 +135,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// From now on SIGINT and SIGTERM mark the place and ring the bell. `None` when [`SIGNAL_RUNTIMES_MAX`] runtimes have the signals, and for a
-    /// bell without a descriptor.
+    /// From now on SIGINT and SIGTERM mark the place and ring the bell. `None` when [`SIGNAL_RUNTIMES_MAX`] runtimes
+    /// have the signals, and for a bell without a descriptor.
     ///
     /// # Errors
     ///
@@ -182,7 +187,8 @@ fn join(layers: &mut [Vec<Layer>; SIGNALS.len()], index: usize) -> io::Result<()
         let current = action(signal, None)?;
         match layers.last_mut() {
             Some(top) if is_ours(&current) => top.users |= 1 << index,
-            // Without a layer ours is there only if somebody else has put it back: what was before it is not known any more.
+            // Without a layer ours is there only if somebody else has put it back: what was before it is not known any
+            // more.
             _ => {
                 let kept = if is_ours(&current) { default_action() } else { current };
                 layers.push(Layer { kept, users: 1 << index });
@@ -193,7 +199,8 @@ fn join(layers: &mut [Vec<Layer>; SIGNALS.len()], index: usize) -> io::Result<()
     Ok(())
 }
 
-/// Takes the runtime of a place out of its layers; a layer without users goes, and what it kept is put back if ours is still on top.
+/// Takes the runtime of a place out of its layers; a layer without users goes, and what it kept is put back if ours is
+/// still on top.
 fn leave(layers: &mut [Vec<Layer>; SIGNALS.len()], index: usize) {
     for (signal, layers) in SIGNALS.into_iter().zip(layers) {
         let Some(at) = layers.iter().position(|layer| layer.users & 1 << index != 0) else { continue };

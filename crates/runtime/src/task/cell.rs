@@ -15,36 +15,40 @@
 //!    +-- taken, or no handle -------------------------------------------------------+
 //! ```
 //!
-//! A task that is cancelled while it runs is STOPPING until its poll ends; if that poll completes it, the output counts.
+//! A task that is cancelled while it runs is STOPPING until its poll ends; if that poll completes it, the output
+//! counts.
 //!
-//! Who keeps a cell: on the worker's thread [`Task`] handles, counted in a plain cell ("holds": the lists, the [`Join`], a poll that is
-//! going on); on any thread wakers, counted in a [`Count`]. When the last hold goes, the count is merged, and the last waker gives the
-//! memory back, wherever it is dropped. These, the lists and the cell are one idea in five files that import each other.
+//! Who keeps a cell: on the worker's thread [`Task`] handles, counted in a plain cell ("holds": the lists, the
+//! [`Join`], a poll that is going on); on any thread wakers, counted in a [`Count`]. When the last hold goes, the count
+//! is merged, and the last waker gives the memory back, wherever it is dropped. These, the lists and the cell are one
+//! idea in five files that import each other.
 //!
 //! # How is this safe?
 //!
-//! **I-OWNER**: the place and every field of a header or core that is neither atomic nor immutable are touched only on the worker's thread.
-//! `Task`, `Vacant`, `Join` and `CoreRef` hold pointers and are thus `!Send`; the functions of the waker compare thread marks first.
+//! **I-OWNER**: the place and every field of a header or core that is neither atomic nor immutable are touched only on
+//! the worker's thread. `Task`, `Vacant`, `Join` and `CoreRef` hold pointers and are thus `!Send`; the functions of the
+//! waker compare thread marks first.
 //!
-//! **I-REF**: a `Task` is one hold of its cell, a waker or an entry of the injection stack one reference of its [`Count`]. A cell's memory
-//! is valid while any of them exists and is given back once, by whoever ends the last. A live task has a hold; one without holds gets none.
-//! A cell is one reference of its core, in the same way.
+//! **I-REF**: a `Task` is one hold of its cell, a waker or an entry of the injection stack one reference of its
+//! [`Count`]. A cell's memory is valid while any of them exists and is given back once, by whoever ends the last. A
+//! live task has a hold; one without holds gets none. A cell is one reference of its core, in the same way.
 //!
-//! **I-CONTENT**: what lies in the place follows from the phase. Empty, Cancelled: nothing. Idle: the future. Done: the output. Panicked: the
-//! payload. Running, Stopping: it belongs to the one function that set Running, or Stopping after Idle, and nobody else touches it.
-//! Phases are set by this file only, and before code of others runs.
+//! **I-CONTENT**: what lies in the place follows from the phase. Empty, Cancelled: nothing. Idle: the future. Done: the
+//! output. Panicked: the payload. Running, Stopping: it belongs to the one function that set Running, or Stopping after
+//! Idle, and nobody else touches it. Phases are set by this file only, and before code of others runs.
 //!
-//! **I-PIN**: a future does not move from being written into the place to being dropped there, and it is dropped once, before the place is
-//! used again.
+//! **I-PIN**: a future does not move from being written into the place to being dropped there, and it is dropped once,
+//! before the place is used again.
 //!
-//! **I-TYPE**: a cell is made for one type of future, by `Vacant::new`. Its vtable and the type parameters of its `Vacant` and `Join` are
-//! that type's.
+//! **I-TYPE**: a cell is made for one type of future, by `Vacant::new`. Its vtable and the type parameters of its
+//! `Vacant` and `Join` are that type's.
 //!
-//! **I-QUEUED**: a header's `link` belongs to the thread whose wake set NOTIFIED, then to the stack, then to the worker that took the
-//! stack. Only the worker clears NOTIFIED, after it took the cell off, so a cell is pushed at most once at a time.
+//! **I-QUEUED**: a header's `link` belongs to the thread whose wake set NOTIFIED, then to the stack, then to the worker
+//! that took the stack. Only the worker clears NOTIFIED, after it took the cell off, so a cell is pushed at most once
+//! at a time.
 //!
-//! **I-FIT**: the lease is at least as long as the cell. A slot is aligned to its class's size up to 4096, and no class is smaller than
-//! the cell's alignment, because a size is a multiple of it.
+//! **I-FIT**: the lease is at least as long as the cell. A slot is aligned to its class's size up to 4096, and no class
+//! is smaller than the cell's alignment, because a size is a multiple of it.
 #![allow(unsafe_code)]
 
 use core::any::{Any, type_name};
@@ -220,7 +224,8 @@ impl<F: Future> TaskCell<F> {
 ///
 /// The cell is live (I-REF).
 unsafe fn place(task: NonNull<Header>) -> NonNull<()> {
-    // SAFETY: I-REF: it can be read; I-TYPE: the offset is that of the cell's own type, so the result is in the cell too.
+    // SAFETY: I-REF: it can be read; I-TYPE: the offset is that of the cell's own type, so the result is in the cell
+    // too.
     unsafe { task.cast::<()>().byte_add(task.as_ref().vtable.place_offset) }
 }
 
@@ -238,8 +243,8 @@ impl Task {
         unsafe { self.header().core.as_ref() }
     }
 
-    /// A hold of a cell whose task is alive, `None` of one whose future is gone. The latter may have no holds any more, and must not get
-    /// new ones: its references are merged.
+    /// A hold of a cell whose task is alive, `None` of one whose future is gone. The latter may have no holds any more,
+    /// and must not get new ones: its references are merged.
     ///
     /// # Safety
     ///
@@ -275,7 +280,8 @@ impl Task {
             return false;
         }
         header.phase.set(Phase::Running);
-        // SAFETY: I-OWNER, I-TYPE: the cell's own vtable; I-CONTENT: it was Idle, so the future is there, and Running makes it this poll's.
+        // SAFETY: I-OWNER, I-TYPE: the cell's own vtable; I-CONTENT: it was Idle, so the future is there, and Running
+        // makes it this poll's.
         let polled = self.with_waker(|cx| unsafe { (header.vtable.poll)(self.0, cx) });
         match (polled, header.phase.get()) {
             (Polled::Pending, Phase::Stopping) => self.stop(),
@@ -286,7 +292,8 @@ impl Task {
         true
     }
 
-    /// Takes note that the task is off the ready list. What other threads did before their wakes is visible from here on.
+    /// Takes note that the task is off the ready list. What other threads did before their wakes is visible from here
+    /// on.
     pub(super) fn leave_queue(&self) {
         if self.header().queue.replace(Queue::Out) == Queue::ReadyNotified {
             // I-QUEUED: it is not on the injection stack, or the queue would not say so.
@@ -309,7 +316,8 @@ impl Task {
     /// Drops the future of a task that is Stopping and does not run.
     fn stop(&self) {
         debug_assert_eq!(self.header().phase.get(), Phase::Stopping, "set before code of others runs");
-        // SAFETY: I-OWNER, I-TYPE: the cell's own vtable; I-CONTENT: the caller set Stopping or ended the poll, so the future is its own.
+        // SAFETY: I-OWNER, I-TYPE: the cell's own vtable; I-CONTENT: the caller set Stopping or ended the poll, so the
+        // future is its own.
         unsafe { (self.header().vtable.drop_future)(self.0) };
         self.finish(Phase::Cancelled);
     }
@@ -338,7 +346,8 @@ impl Task {
             Phase::Cancelled => header.phase.set(Phase::Empty),
             Phase::Done => {
                 header.phase.set(Phase::Empty);
-                // SAFETY: I-OWNER, I-TYPE: the cell's own vtable; I-CONTENT: it was Done, and nobody else sees that any more.
+                // SAFETY: I-OWNER, I-TYPE: the cell's own vtable; I-CONTENT: it was Done, and nobody else sees that any
+                // more.
                 unsafe { (header.vtable.drop_output)(self.0) };
             }
             Phase::Panicked => {

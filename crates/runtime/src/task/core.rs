@@ -24,7 +24,8 @@ pub(super) enum Stage {
 
 /// The part of a worker that its cells point to. It lives until the worker and every cell are gone.
 ///
-/// Other threads touch `owner`, `bell`, `inject` and `references`, which are immutable or atomic; the rest belongs to the worker's thread.
+/// Other threads touch `owner`, `bell`, `inject` and `references`, which are immutable or atomic; the rest belongs to
+/// the worker's thread.
 pub(super) struct Core {
     /// The mark of the worker's thread, never 0.
     owner: u64,
@@ -90,8 +91,8 @@ impl Core {
 /// Marks that were given out.
 static THREADS: AtomicU64 = AtomicU64::new(0);
 
-/// The mark of this thread, which has none unless a worker was made on it. Unlike the address of something it is never used again, so that a
-/// thread which comes after a worker's is not taken for it.
+/// The mark of this thread, which has none unless a worker was made on it. Unlike the address of something it is never
+/// used again, so that a thread which comes after a worker's is not taken for it.
 fn claim_thread() -> u64 {
     THREAD.with(|thread| {
         if thread.get() == 0 {

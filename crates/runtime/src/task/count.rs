@@ -1,17 +1,19 @@
 //! A count of references that is cheap for the thread that owns the thing, and right for all others.
 //!
-//! The owner counts in a plain cell, the others in an atomic; either part may be negative, because a reference made on one side may be
-//! dropped on the other. Only the sum means something, so while the owner holds the thing too, nobody frees it. When the owner lets go it
-//! adds its part to the atomic one ([`Count::merge`]); from then on there is one count, and whoever takes it to zero is the last.
+//! The owner counts in a plain cell, the others in an atomic; either part may be negative, because a reference made on
+//! one side may be dropped on the other. Only the sum means something, so while the owner holds the thing too, nobody
+//! frees it. When the owner lets go it adds its part to the atomic one ([`Count::merge`]); from then on there is one
+//! count, and whoever takes it to zero is the last.
 //!
 //! ```text
 //!  owned:   references = local + remote >> 1      remote is odd      only merge() can find "last"
 //!  merged:  references = remote >> 1              remote is even     the drop that reaches 0 is last
 //! ```
 //!
-//! References that are always made on one side and dropped on the other move the two parts apart though hardly one is alive. The owner moves
-//! its part to the atomic one whenever it gets as large as [`BALANCE_MAX`]. So the plain part is smaller than that, and the atomic one differs
-//! by less than that from the number of references that are alive: only references that are alive in that number can reach a limit.
+//! References that are always made on one side and dropped on the other move the two parts apart though hardly one is
+//! alive. The owner moves its part to the atomic one whenever it gets as large as [`BALANCE_MAX`]. So the plain part is
+//! smaller than that, and the atomic one differs by less than that from the number of references that are alive: only
+//! references that are alive in that number can reach a limit.
 #![forbid(unsafe_code)]
 
 use crate::sync::{AtomicI32, Cell, Ordering, fence};
@@ -28,8 +30,8 @@ pub(super) enum Side {
 /// References to a thing, without the owner's own.
 #[derive(Debug)]
 pub(super) struct Count {
-    /// References made on the owner's thread minus those dropped there, since they were last moved to `remote`: between -[`BALANCE_MAX`] and
-    /// [`BALANCE_MAX`], both excluded. Touched by the owner alone; meaningless once merged.
+    /// References made on the owner's thread minus those dropped there, since they were last moved to `remote`: between
+    /// -[`BALANCE_MAX`] and [`BALANCE_MAX`], both excluded. Touched by the owner alone; meaningless once merged.
     local: Cell<i32>,
     /// The same for all other threads and what the owner has moved here, times two, plus [`OWNED`].
     remote: AtomicI32,
@@ -55,8 +57,8 @@ impl Count {
         }
     }
 
-    /// Uncounts a reference; whether it was the last of all, the owner's included. Everything that other threads did with theirs has
-    /// happened before a `true`.
+    /// Uncounts a reference; whether it was the last of all, the owner's included. Everything that other threads did
+    /// with theirs has happened before a `true`.
     #[must_use]
     pub(super) fn remove(&self, side: Side) -> bool {
         if self.is_local(side) {
@@ -74,12 +76,15 @@ impl Count {
         last
     }
 
-    /// Moves the owner's part to the atomic one, so that neither drifts further from the number of references that are alive.
+    /// Moves the owner's part to the atomic one, so that neither drifts further from the number of references that are
+    /// alive.
     ///
-    /// Relaxed is enough. The mark stays, so nobody frees until [`merge`](Self::merge) publishes what the owner has done; and a
-    /// read-modify-write goes on with the release sequences of the drops before it, so whoever acquires later acquires those as well.
+    /// Relaxed is enough. The mark stays, so nobody frees until [`merge`](Self::merge) publishes what the owner has
+    /// done; and a read-modify-write goes on with the release sequences of the drops before it, so whoever acquires
+    /// later acquires those as well.
     ///
-    /// The sum afterwards is exact at this point of the atomic's order: what made a reference comes before what drops it, on either side.
+    /// The sum afterwards is exact at this point of the atomic's order: what made a reference comes before what drops
+    /// it, on either side.
     #[cold]
     #[inline(never)]
     fn settle(&self) {
@@ -106,15 +111,17 @@ impl Count {
 
     /// Whether there are no references, asked by the owner before it lets go.
     ///
-    /// The load may be old, but never older than what has happened before it: it belongs to a consistent cut in which the owner is at this
-    /// point. A sum of zero in such a cut means that no reference exists in it, held or on its way, and so none can come after it.
+    /// The load may be old, but never older than what has happened before it: it belongs to a consistent cut in which
+    /// the owner is at this point. A sum of zero in such a cut means that no reference exists in it, held or on its
+    /// way, and so none can come after it.
     pub(super) fn is_unshared(&self) -> bool {
         let remote = self.remote.load(Ordering::Acquire);
         debug_assert!(remote & OWNED != 0, "asked by the owner");
         self.local.get() + (remote >> 1) == 0
     }
 
-    /// Whether `side` counts in the plain cell. Only the owner clears the mark, so on its own thread a relaxed load is exact.
+    /// Whether `side` counts in the plain cell. Only the owner clears the mark, so on its own thread a relaxed load is
+    /// exact.
     fn is_local(&self, side: Side) -> bool {
         side == Side::Owner && self.remote.load(Ordering::Relaxed) & OWNED != 0
     }

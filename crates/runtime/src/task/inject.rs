@@ -9,9 +9,9 @@
 //!        +------------------------- take ---------------------------+        close: CLOSED, for ever
 //! ```
 //!
-//! Because one word holds both, a push either comes before the worker announced its sleep, which then fails, or it finds the announcement
-//! and rings: there is no order of two loads and two stores to get right. The push that finds SLEEPING replaces it, so a sleep is ended by
-//! one ring however many wakes come.
+//! Because one word holds both, a push either comes before the worker announced its sleep, which then fails, or it
+//! finds the announcement and rings: there is no order of two loads and two stores to get right. The push that finds
+//! SLEEPING replaces it, so a sleep is ended by one ring however many wakes come.
 //!
 //! This file only passes pointers around; what they point to is its user's business (`cell.rs`).
 #![forbid(unsafe_code)]

@@ -11,13 +11,13 @@ use super::cell::Join;
 
 /// The result of a task: a future of what the task's own future returns.
 ///
-/// Dropping the handle detaches the task: it runs on, and its output is dropped when it ends. The output of a task that has ended waits in
-/// the handle. A handle stays on the worker of its task.
+/// Dropping the handle detaches the task: it runs on, and its output is dropped when it ends. The output of a task that
+/// has ended waits in the handle. A handle stays on the worker of its task.
 ///
 /// # Cancel safety
 ///
-/// Awaiting `&mut handle` and giving up loses nothing: the handle can be awaited again. Awaiting the handle by value and giving up detaches
-/// the task.
+/// Awaiting `&mut handle` and giving up loses nothing: the handle can be awaited again. Awaiting the handle by value
+/// and giving up detaches the task.
 ///
 /// # Panics
 ///
@@ -42,11 +42,12 @@ impl<T> JoinHandle<T> {
         Self(join)
     }
 
-    /// Drops the task's future: at once, or if this is called from within the task's own poll, right after that poll, unless the poll
-    /// completes it. The handle then yields [`JoinError::Cancelled`]. Nothing happens to a task that has ended, or the second time.
+    /// Drops the task's future: at once, or if this is called from within the task's own poll, right after that poll,
+    /// unless the poll completes it. The handle then yields [`JoinError::Cancelled`]. Nothing happens to a task that
+    /// has ended, or the second time.
     ///
-    /// A panic of the future's drop is contained. The memory goes home when the handle and all wakers are gone, and if the task was ready to
-    /// be polled, in the worker's next turn.
+    /// A panic of the future's drop is contained. The memory goes home when the handle and all wakers are gone, and if
+    /// the task was ready to be polled, in the worker's next turn.
     pub fn abort(&self) {
         self.0.cancel();
     }

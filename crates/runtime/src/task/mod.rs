@@ -11,8 +11,8 @@
 //! | `tasks.rs` | [`Tasks`]: starting, running, closing |
 //! | `join.rs`, `spare.rs` | [`JoinHandle`]; [`Spare`] and [`Started`] |
 //!
-//! The waking of a sleeping worker is one atomic word, see `inject.rs`. Nothing here allocates on the heap after [`Tasks::new`], except that a
-//! panic's payload is a box.
+//! The waking of a sleeping worker is one atomic word, see `inject.rs`. Nothing here allocates on the heap after
+//! [`Tasks::new`], except that a panic's payload is a box.
 // Forbidding it here would forbid it to the two files that are made of it.
 #![deny(unsafe_code)]
 

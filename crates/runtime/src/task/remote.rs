@@ -1,8 +1,10 @@
-//! The part of a cell's life that happens on any thread: its waker, the way of a wake to the worker, and giving the memory back.
+//! The part of a cell's life that happens on any thread: its waker, the way of a wake to the worker, and giving the
+//! memory back.
 //!
 //! ```text
 //!  wake on the worker's thread:   schedule -> ready list
-//!  wake elsewhere:                NOTIFIED set first? -> injection stack -> (the worker sleeps? -> bell) ... receive -> ready list
+//!  wake elsewhere:                NOTIFIED set first? -> injection stack -> (the worker sleeps? -> bell)
+//!                                 ... receive -> ready list
 //! ```
 //!
 //! The invariants that the blocks here cite are stated in `cell.rs`; the pointer in a waker is one reference (I-REF).
@@ -20,12 +22,14 @@ use super::count::Side;
 use super::inject::Pushed;
 use crate::sync::Ordering;
 
-/// A wake from another thread is on its way: the cell is on the injection stack, or came off it and was not polled since.
+/// A wake from another thread is on its way: the cell is on the injection stack, or came off it and was not polled
+/// since.
 pub(super) const NOTIFIED: u8 = 1;
 /// The future is gone: wakes from other threads have nothing to do.
 pub(super) const FINISHED: u8 = 2;
 
-/// A waker for the cell. Whoever makes it a [`Waker`](core::task::Waker) that is dropped has counted a reference for it.
+/// A waker for the cell. Whoever makes it a [`Waker`](core::task::Waker) that is dropped has counted a reference for
+/// it.
 pub(super) fn raw_waker(cell: NonNull<Header>) -> RawWaker {
     RawWaker::new(cell.as_ptr().cast_const().cast(), &WAKER)
 }
@@ -67,8 +71,8 @@ unsafe fn clone(data: *const ()) -> RawWaker {
 }
 
 unsafe fn wake(data: *const ()) {
-    // The reference is kept until the bell has been rung: a worker that was awake anyway could end with its core meanwhile.
-    // SAFETY: I-REF: as the two functions' own.
+    // The reference is kept until the bell has been rung: a worker that was awake anyway could end with its core
+    // meanwhile. SAFETY: I-REF: as the two functions' own.
     unsafe {
         wake_by_ref(data);
         drop_waker(data);
@@ -76,7 +80,8 @@ unsafe fn wake(data: *const ()) {
 }
 
 unsafe fn wake_by_ref(data: *const ()) {
-    // SAFETY: I-REF: the waker keeps the cell; I-OWNER: the branch for the worker's thread is taken on that thread only.
+    // SAFETY: I-REF: the waker keeps the cell; I-OWNER: the branch for the worker's thread is taken on that thread
+    // only.
     unsafe {
         let cell = cell_of(data);
         match side_of(cell) {
@@ -106,7 +111,8 @@ unsafe fn drop_waker(data: *const ()) {
 unsafe fn notify(cell: NonNull<Header>) {
     // SAFETY: I-REF: the caller keeps the cell.
     let header = unsafe { cell.as_ref() };
-    // The bit is written even if it is set: what this thread did before must be visible to the poll that the earlier wake causes.
+    // The bit is written even if it is set: what this thread did before must be visible to the poll that the earlier
+    // wake causes.
     if header.notify.fetch_or(NOTIFIED, Ordering::Release) != 0 {
         return;
     }
@@ -128,7 +134,8 @@ unsafe fn notify(cell: NonNull<Header>) {
 ///
 /// The reference is the caller's, and `side` is this thread's.
 unsafe fn release(cell: NonNull<Header>, side: Side) {
-    // SAFETY: I-REF: the reference keeps the cell until it is uncounted, and if it was the last, nobody else has the cell.
+    // SAFETY: I-REF: the reference keeps the cell until it is uncounted, and if it was the last, nobody else has the
+    // cell.
     unsafe {
         if cell.as_ref().wakers.remove(side) {
             free(cell, side);
@@ -142,8 +149,8 @@ unsafe fn release(cell: NonNull<Header>, side: Side) {
 ///
 /// No hold and no reference is left; `side` is this thread's.
 pub(super) unsafe fn free(cell: NonNull<Header>, side: Side) {
-    // SAFETY: I-REF: the last user of the cell is the caller. The header owns nothing any more that would have to be dropped: a joiner goes
-    // with its handle, the links are empty.
+    // SAFETY: I-REF: the last user of the cell is the caller. The header owns nothing any more that would have to be
+    // dropped: a joiner goes with its handle, the links are empty.
     unsafe {
         let core = cell.as_ref().core;
         cell.as_ref().life.ended();
@@ -201,8 +208,8 @@ impl CoreRef {
             oldest = cell.as_ptr();
         }
         while let Some(cell) = NonNull::new(oldest) {
-            // SAFETY: I-REF: the entry's reference is released when it has been looked at; I-QUEUED: NOTIFIED is still set when the link is
-            // read; I-OWNER: this is the worker.
+            // SAFETY: I-REF: the entry's reference is released when it has been looked at; I-QUEUED: NOTIFIED is still
+            // set when the link is read; I-OWNER: this is the worker.
             unsafe {
                 oldest = cell.as_ref().link.load(Ordering::Relaxed);
                 if let Some(task) = Task::alive(cell) {

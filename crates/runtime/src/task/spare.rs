@@ -10,7 +10,8 @@ use super::join::JoinHandle;
 
 /// A cell that is charged and waits for a future of type `F`.
 ///
-/// A server has one before it takes a request, so that starting the handler cannot be refused. Dropping it gives its memory back.
+/// A server has one before it takes a request, so that starting the handler cannot be refused. Dropping it gives its
+/// memory back.
 pub struct Spare<F: Future>(pub(super) Vacant<F>);
 
 impl<F: Future> fmt::Debug for Spare<F> {
@@ -23,11 +24,13 @@ impl<F: Future> fmt::Debug for Spare<F> {
 pub enum Started<F: Future> {
     /// It was ready at its first poll; the cell, or a fresh one, is ready for the next.
     Ready(F::Output, Spare<F>),
-    /// It was ready, but wakers of it are left, so its cell cannot be used again, and the memory line has no room for another.
+    /// It was ready, but wakers of it are left, so its cell cannot be used again, and the memory line has no room for
+    /// another.
     ReadyNoSpare(F::Output),
     /// It is an ordinary task from now on.
     Pending(JoinHandle<F::Output>),
-    /// It panicked, in the making or in its first poll; with what the panic carried, and a cell as for the other outcomes.
+    /// It panicked, in the making or in its first poll; with what the panic carried, and a cell as for the other
+    /// outcomes.
     Panicked(Box<dyn Any + Send + 'static>, Option<Spare<F>>),
 }
 

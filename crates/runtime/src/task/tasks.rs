@@ -24,7 +24,8 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// No tasks, for a worker on this thread. `bell` is called by other threads, when they wake a task while the worker sleeps.
+    /// No tasks, for a worker on this thread. `bell` is called by other threads, when they wake a task while the worker
+    /// sleeps.
     pub(crate) fn new(pool: &Pool, bell: Bell) -> Self {
         Self { core: CoreRef::new(bell), pool: pool.clone() }
     }
@@ -33,7 +34,8 @@ impl Tasks {
     ///
     /// # Errors
     ///
-    /// The future, when the cell has no room under the memory line, or would be larger than the largest class (128 KiB).
+    /// The future, when the cell has no room under the memory line, or would be larger than the largest class (128
+    /// KiB).
     pub(crate) fn spawn<F: Future + 'static>(&self, future: F) -> Result<JoinHandle<F::Output>, (OverBudget, F)> {
         let vacant = match Vacant::new(&self.pool, &self.core) {
             Ok(vacant) => vacant,
@@ -51,7 +53,8 @@ impl Tasks {
         Vacant::new(&self.pool, &self.core).map(Spare)
     }
 
-    /// Makes a future in the cell and polls it once, on the spot. If it is ready, nothing is queued, counted or allocated.
+    /// Makes a future in the cell and polls it once, on the spot. If it is ready, nothing is queued, counted or
+    /// allocated.
     pub(crate) fn start<F: Future + 'static>(&self, spare: Spare<F>, make: impl FnOnce() -> F) -> Started<F> {
         match spare.0.begin(make) {
             Begun::Ready(output, vacant) => match self.renew(vacant) {
@@ -71,16 +74,18 @@ impl Tasks {
         self.spare().ok()
     }
 
-    /// Polls ready tasks, the longest waiting first, and `polls_max` times at most. A task that wakes itself goes to the back.
+    /// Polls ready tasks, the longest waiting first, and `polls_max` times at most. A task that wakes itself goes to
+    /// the back.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn run(&self, polls_max: usize) -> usize {
         self.run_observed(polls_max, |_| false)
     }
 
-    /// Polls ready tasks, the longest waiting first, and `polls_max` times at most. A task that wakes itself goes to the back.
+    /// Polls ready tasks, the longest waiting first, and `polls_max` times at most. A task that wakes itself goes to
+    /// the back.
     ///
-    /// `stalled` is called after each poll with the name of the future's type; when it says `true`, the rest waits for the next call.
-    /// Returns how many polls there were: 0 within a poll.
+    /// `stalled` is called after each poll with the name of the future's type; when it says `true`, the rest waits for
+    /// the next call. Returns how many polls there were: 0 within a poll.
     pub(crate) fn run_observed(&self, polls_max: usize, mut stalled: impl FnMut(&'static str) -> bool) -> usize {
         if self.current().is_some() {
             // A task that is being polled must not come off the list: it would lose a wake.
@@ -105,8 +110,8 @@ impl Tasks {
         !self.core.ready.is_empty() || !self.core.inject.is_empty()
     }
 
-    /// Announces that the worker is about to sleep: from now until [`woke`](Self::woke) the first wake from another thread rings the bell.
-    /// `false` when a task is ready; then nothing is announced.
+    /// Announces that the worker is about to sleep: from now until [`woke`](Self::woke) the first wake from another
+    /// thread rings the bell. `false` when a task is ready; then nothing is announced.
     pub(crate) fn prepare_sleep(&self) -> bool {
         self.core.ready.is_empty() && self.core.inject.prepare_sleep()
     }
@@ -131,9 +136,10 @@ impl Tasks {
         NonZero::new(self.core.current.get()).map(TaskId)
     }
 
-    /// Drops the future of every live task, in the order of spawning. Whoever joins gets [`JoinError::Cancelled`](super::JoinError::Cancelled); a task that is being
-    /// polled ends after its poll. Panics are contained. Tasks that are started from now on end at once in the same way, and wakes do
-    /// nothing. Cells stay until their last handle or waker goes.
+    /// Drops the future of every live task, in the order of spawning. Whoever joins gets
+    /// [`JoinError::Cancelled`](super::JoinError::Cancelled); a task that is being polled ends after its poll. Panics
+    /// are contained. Tasks that are started from now on end at once in the same way, and wakes do nothing. Cells stay
+    /// until their last handle or waker goes.
     pub(crate) fn close(&self) {
         if self.core.stage.get() != Stage::Closing {
             self.core.receive_last();

@@ -1,4 +1,5 @@
-//! Tests of the task cells and their executor, but for `tests/interleavings.rs`, which takes the place of all of them under `--cfg loom`.
+//! Tests of the task cells and their executor, but for `tests/interleavings.rs`, which takes the place of all of them
+//! under `--cfg loom`.
 //!
 //! The model test and what it checks: `tests/model.rs`. Other threads: `tests/threads.rs`.
 

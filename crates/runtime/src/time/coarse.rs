@@ -209,7 +209,8 @@ impl Coarse {
     pub(crate) fn next_tick(&self) -> Option<u32> {
         let start = bucket_of(self.position);
         let (word, bit) = (start as usize / 64, start % 64);
-        // The word of the position, from its bit on; the words after it; its own again, in which then only bits below are left.
+        // The word of the position, from its bit on; the words after it; its own again, in which then only bits below
+        // are left.
         let at_or_after = self.occupied[word] >> bit << bit;
         let after = (1..self.occupied.len()).map(|n| (word + n) % self.occupied.len());
         core::iter::once((word, at_or_after))

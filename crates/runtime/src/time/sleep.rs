@@ -40,8 +40,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// The future of [`sleep`].
 ///
-/// A timer needs a few bytes of the pool. At the memory line, where even a page for timers is refused, the future asks again
-/// each millisecond instead of failing; the worker's turns are as slow meanwhile.
+/// A timer needs a few bytes of the pool. At the memory line, where even a page for timers is refused, the future asks
+/// again each millisecond instead of failing; the worker's turns are as slow meanwhile.
 pub struct Sleep {
     worker: Rc<Worker>,
     deadline: Instant,

@@ -12,7 +12,8 @@ use super::{TimerKey, Wheel};
 /// Timers of one worker at most, in pages.
 const CHUNKS_MAX: u32 = 1 << 15;
 
-/// The timers of one worker. Wakers are made and dropped by their owners' code, so they come and go as values: nothing is borrowed then.
+/// The timers of one worker. Wakers are made and dropped by their owners' code, so they come and go as values: nothing
+/// is borrowed then.
 pub(crate) struct Timers(Wheel<Waker, PoolPage>);
 
 /// The first whole millisecond at or after an instant: a timer never fires early.

@@ -27,11 +27,11 @@ use core::fmt;
 
 use plimsoll_slab::{Chunk, Key, Slab};
 
-/// The handle of a timer, which keeps its place in the table, also when it has fired: until its owner gives the handle to [`Wheel::remove`], or
-/// to a [`Wheel::reset`] that comes too late, and then forgets it.
+/// The handle of a timer, which keeps its place in the table, also when it has fired: until its owner gives the handle
+/// to [`Wheel::remove`], or to a [`Wheel::reset`] that comes too late, and then forgets it.
 ///
-/// So no other timer ever has the same handle. The generations of the table alone do not see to that: they begin anew after 2^23 insertions,
-/// and a timer that has fired may be looked at later than that.
+/// So no other timer ever has the same handle. The generations of the table alone do not see to that: they begin anew
+/// after 2^23 insertions, and a timer that has fired may be looked at later than that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TimerKey(Key);
 
@@ -109,7 +109,8 @@ impl<T, C: Chunk> Wheel<T, C> {
         Ok(TimerKey(key))
     }
 
-    /// Gives a timer another deadline. If it has fired it is let go instead, and this is `false`: the handle is used up. O(1).
+    /// Gives a timer another deadline. If it has fired it is let go instead, and this is `false`: the handle is used
+    /// up. O(1).
     pub(crate) fn reset(&mut self, key: TimerKey, deadline_ms: u64) -> bool {
         if self.get_mut(key).is_none() {
             self.remove(key);
@@ -149,7 +150,8 @@ impl<T, C: Chunk> Wheel<T, C> {
         self.now_ms = self.now_ms.max(now_ms.min(TIME_MAX_MS));
     }
 
-    /// Takes the value of the next timer that is due, earliest first; `None` when all have fired. The timer keeps its place for its owner.
+    /// Takes the value of the next timer that is due, earliest first; `None` when all have fired. The timer keeps its
+    /// place for its owner.
     ///
     /// A caller may stop whenever it likes and go on later. A call costs O(1), and the cascades on the way: at most
     /// six moves for each timer in its life.

@@ -2,7 +2,8 @@
 //!
 //! * What is said to be needed is enough, and a byte less is not.
 //! * So many workers as a line is said to carry are accepted, and one more is not.
-//! * What nobody asked for is never an error while one worker fits, and takes at most half of the line unless it is one.
+//! * What nobody asked for is never an error while one worker fits, and takes at most half of the line unless it is
+//!   one.
 
 use super::{WorkerCount, WorkerNeed};
 use crate::Error;

@@ -1,11 +1,12 @@
-//! Runs a test on io_uring (where it works), on mio and in the simulation, and counts what is left at its end. The suites of the HTTP crate include
-//! this file, too.
+//! Runs a test on io_uring (where it works), on mio and in the simulation, and counts what is left at its end. The
+//! suites of the HTTP crate include this file, too.
 #![allow(dead_code, clippy::print_stdout, reason = "no suite uses all of it; a test that could not run says so")]
 
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::{Builder, DriverChoice, MemoryLimit, Report, Result, Runtime};
 
-/// Runtimes of one worker on io_uring (where it works) and on mio, one after the other. Nothing is kept for newcomers: what a test takes is all there is.
+/// Runtimes of one worker on io_uring (where it works) and on mio, one after the other. Nothing is kept for newcomers:
+/// what a test takes is all there is.
 pub(crate) fn real_runtimes(name: &str, line: MemoryLimit) -> impl Iterator<Item = (DriverChoice, Runtime)> {
     real_runtimes_of(name, Runtime::builder().memory(line).newcomer_reserve_bytes(0))
 }

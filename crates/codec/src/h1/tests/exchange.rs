@@ -1,7 +1,7 @@
 //! The state machine against a model, and against the whole table.
 //!
-//! Properties: every pair of states and event is either in the table or refused without a change; every state that can be reached says
-//! what to do; a connection is used again only if both sides are done and both want it.
+//! Properties: every pair of states and event is either in the table or refused without a change; every state that can
+//! be reached says what to do; a connection is used again only if both sides are done and both want it.
 
 use http::{Method, StatusCode, Version};
 use proptest::prelude::*;
@@ -43,8 +43,8 @@ const RESPONSE_STATES: [ResponseState; 6] = [
     ResponseState::Upgraded,
 ];
 
-/// Events as letters: h started, R r head with and without body, b body, f failed, c closed, 1 continue, S s head sent with and
-/// without body, e body sent, u upgraded, n reset, i interim.
+/// Events as letters: h started, R r head with and without body, b body, f failed, c closed, 1 continue, S s head sent
+/// with and without body, e body sent, u upgraded, n reset, i interim.
 const LETTERS: &str = "hRrbfc1SseUni";
 
 /// A column for each event; `.` is refused, a letter is the state after it.

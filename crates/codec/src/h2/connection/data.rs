@@ -68,8 +68,8 @@ impl Connection {
         }
     }
 
-    /// Whether this input, which stands behind the head of a stream, brings a part of its body among its next frames: the peer does not wait for
-    /// `100 (Continue)` then (RFC 9110 10.1.1).
+    /// Whether this input, which stands behind the head of a stream, brings a part of its body among its next frames:
+    /// the peer does not wait for `100 (Continue)` then (RFC 9110 10.1.1).
     #[must_use]
     pub fn is_body_next(&self, stream: StreamKey, input: &[u8]) -> bool {
         let mut rest = input;
@@ -119,8 +119,9 @@ impl Connection {
         Step { consumed: padding as usize, event }
     }
 
-    /// Takes bytes of the last [`Event::Data`]: so many of the input are consumed. Can be fewer than there are; what is left is
-    /// presented again. Give them back with [`release`](Connection::release) when they are not in memory any more.
+    /// Takes bytes of the last [`Event::Data`]: so many of the input are consumed. Can be fewer than there are; what is
+    /// left is presented again. Give them back with [`release`](Connection::release) when they are not in memory any
+    /// more.
     ///
     /// # Panics
     ///
@@ -146,5 +147,6 @@ fn receive(stream: &mut Stream, data: u32, overhead: u32, ends: bool) -> Result<
     stream.receiving.receive(data, overhead)
 }
 
-/// Frames that are looked at for the beginning of a body: a few, so that many heads in one input do not cost their square.
+/// Frames that are looked at for the beginning of a body: a few, so that many heads in one input do not cost their
+/// square.
 const FRAMES_AHEAD_MAX: usize = 8;

@@ -199,12 +199,14 @@ impl Connection {
         Ok(Event::Trailers { stream: key, fields: fields as u16 })
     }
 
-    /// Lets the next stream be answered 503 with Retry-After, after [`Event::NeedStreams`] or when there is no memory for it.
+    /// Lets the next stream be answered 503 with Retry-After, after [`Event::NeedStreams`] or when there is no memory
+    /// for it.
     pub fn refuse_next(&mut self) {
         self.admission = Admission::Refuse;
     }
 
-    /// Takes [`refuse_next`](Self::refuse_next) back: there is memory again, and the next stream has not come as a whole.
+    /// Takes [`refuse_next`](Self::refuse_next) back: there is memory again, and the next stream has not come as a
+    /// whole.
     pub fn admit_next(&mut self) {
         self.admission = Admission::Ask;
     }
@@ -236,8 +238,9 @@ pub(super) enum Begun {
     PassedOver,
 }
 
-/// Whether a request with this fault gets an answer instead of a reset (RFC 9113 8.1.1): its frames and fields are as they must be, only what it asks
-/// for is not understood or not wanted. Somebody on the way may have passed on what its own client sent.
+/// Whether a request with this fault gets an answer instead of a reset (RFC 9113 8.1.1): its frames and fields are as
+/// they must be, only what it asks for is not understood or not wanted. Somebody on the way may have passed on what its
+/// own client sent.
 const fn is_answered(error: Error) -> bool {
     matches!(
         error,

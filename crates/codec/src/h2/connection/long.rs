@@ -1,5 +1,6 @@
-//! Header blocks that are too long to be put together: they are discarded as they come, frame by frame, so that the table of HPACK stays true. A request
-//! gets its answer at the end of its block. How many frames such a block may have is limited as for others.
+//! Header blocks that are too long to be put together: they are discarded as they come, frame by frame, so that the
+//! table of HPACK stays true. A request gets its answer at the end of its block. How many frames such a block may have
+//! is limited as for others.
 
 use super::headers::{Begun, List};
 use super::{Connection, Input, need};
@@ -45,8 +46,8 @@ impl LongBlock {
         self.is_last_frame() && self.left == 0
     }
 
-    /// Passes over so many bytes of the block, and the headers of its frames. Copies them to the front of `out`, if they fit. Returns how many of the
-    /// input and of the block there were, at most so many.
+    /// Passes over so many bytes of the block, and the headers of its frames. Copies them to the front of `out`, if
+    /// they fit. Returns how many of the input and of the block there were, at most so many.
     fn pass(
         &mut self,
         input: &[u8],
@@ -84,7 +85,8 @@ impl LongBlock {
 }
 
 impl Connection {
-    /// Whether the input is within a header block that is too long to be put together: what comes belongs to a head, however little is left of it.
+    /// Whether the input is within a header block that is too long to be put together: what comes belongs to a head,
+    /// however little is left of it.
     #[must_use]
     pub const fn is_in_block(&self) -> bool {
         matches!(self.input, Input::LongBlock(_))

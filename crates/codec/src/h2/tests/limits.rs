@@ -100,8 +100,8 @@ fn empty_frames() {
     }
 }
 
-/// CVE-2019-9512, 9515, 9511 and 9513: pings, settings, windows, priorities without a use. First a peer that does not read has to; then
-/// it is told to go; then it is cut off.
+/// CVE-2019-9512, 9515, 9511 and 9513: pings, settings, windows, priorities without a use. First a peer that does not
+/// read has to; then it is told to go; then it is cut off.
 #[test]
 fn floods_of_control_frames() {
     let patterns = [

@@ -1,4 +1,5 @@
-//! Heads and trailers over the limits: they are answered on their stream, and the connection goes on with true tables. Only too many frames end it.
+//! Heads and trailers over the limits: they are answered on their stream, and the connection goes on with true tables.
+//! Only too many frames end it.
 
 use super::{GET, block, frame, frames, serve};
 use crate::Error;

@@ -1,4 +1,5 @@
-//! Streams that are refused or cut for want of memory, what is on its way on them, and what is said to be the last stream.
+//! Streams that are refused or cut for want of memory, what is on its way on them, and what is said to be the last
+//! stream.
 
 use super::held::Held;
 use super::{GET, PREFACE_AND_SETTINGS, block, frame, frames};

@@ -196,7 +196,8 @@ fn what_is_understood_but_not_wanted_is_answered() {
     }
 }
 
-/// A proxy passes such values on as its client sent them: the client learns what is wrong, and the others of the connection nothing.
+/// A proxy passes such values on as its client sent them: the client learns what is wrong, and the others of the
+/// connection nothing.
 #[test]
 fn an_authority_or_a_path_that_is_malformed_is_answered() {
     let of = |authority: &'static str, path: &'static str| {

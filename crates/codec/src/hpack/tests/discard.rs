@@ -1,4 +1,5 @@
-//! A block that is discarded in parts does to the table what it does as a whole, however it is cut, and needs no more than so many bytes at a time.
+//! A block that is discarded in parts does to the table what it does as a whole, however it is cut, and needs no more
+//! than so many bytes at a time.
 
 use proptest::prelude::*;
 
@@ -173,7 +174,8 @@ fn the_longest_entry_is_kept() {
     assert_eq!((discarding.decoder.table_len(), discarding.decoder.table_bytes()), (1, 4_096));
 }
 
-/// References to long names make much work of few bytes: that is told in sums, so that who shows the rest again does not do so for each field.
+/// References to long names make much work of few bytes: that is told in sums, so that who shows the rest again does
+/// not do so for each field.
 #[test]
 fn what_is_in_excess_is_told_in_sums() {
     let mut discarding = Discarding::new();

@@ -1,7 +1,7 @@
 //! Frames: what is taken, what is refused and with which code, however it is split.
 //!
-//! Properties: any split of any frames tells the same; a mask applied in parts is the mask applied at once, at any offset; a text in parts is judged as
-//! the whole is; what is encoded is decoded as it was.
+//! Properties: any split of any frames tells the same; a mask applied in parts is the mask applied at once, at any
+//! offset; a text in parts is judged as the whole is; what is encoded is decoded as it was.
 
 use proptest::prelude::*;
 
@@ -133,7 +133,8 @@ fn close_codes() {
     assert_eq!(told(&frame(true, Opcode::Close, b"")), [Told::Close(None, Vec::new())]);
 }
 
-/// A frame that says that it is long is refused for its head alone, and one that is allowed costs nothing before its bytes come.
+/// A frame that says that it is long is refused for its head alone, and one that is allowed costs nothing before its
+/// bytes come.
 #[test]
 fn the_length_is_not_believed() {
     let head = |bytes| FrameHead::message(Opcode::Binary, bytes).masked(KEY).encode().as_bytes().to_vec();

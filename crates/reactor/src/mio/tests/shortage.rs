@@ -1,4 +1,5 @@
-//! Operations that find no place to wait in: the line is reached, or epoll has no room. That is no fault of their connections.
+//! Operations that find no place to wait in: the line is reached, or epoll has no room. That is no fault of their
+//! connections.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -38,7 +39,8 @@ fn next(driver: &mut Driver, patience: Duration) -> Option<Completion> {
 const LONG: Duration = Duration::from_secs(5);
 const SHORT: Duration = Duration::from_millis(20);
 
-/// The line is no fault of the connection: what finds no memory to wait in is tried again, and asks for no turn in between.
+/// The line is no fault of the connection: what finds no memory to wait in is tried again, and asks for no turn in
+/// between.
 #[test]
 fn without_room_for_the_table_a_receive_goes_on_later() {
     let budget = Budget::new(MemoryLimit::mib(2));
@@ -138,7 +140,8 @@ fn a_connect_that_fails_at_the_line_says_why() {
     }
 }
 
-/// File operations of a descriptor are counted in 16 bits: one more is refused, and there is room again when one has ended.
+/// File operations of a descriptor are counted in 16 bits: one more is refused, and there is room again when one has
+/// ended.
 #[test]
 fn a_descriptor_has_so_many_file_operations() {
     let bench = Bench::new();

@@ -1,4 +1,5 @@
-//! Random programs: every operation on any descriptor, cancelled, orphaned and closed at any time, under all faults. Properties:
+//! Random programs: every operation on any descriptor, cancelled, orphaned and closed at any time, under all faults.
+//! Properties:
 //!
 //! * every operation has exactly one completion, unless it was orphaned;
 //! * in the end no slot, no descriptor, no connection and no byte of a lease is left;

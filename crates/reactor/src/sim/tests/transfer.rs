@@ -1,5 +1,5 @@
-//! Bytes are conserved: what an end receives is a prefix of what the other has sent, under all faults, and all of it when nothing has
-//! failed.
+//! Bytes are conserved: what an end receives is a prefix of what the other has sent, under all faults, and all of it
+//! when nothing has failed.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;

@@ -67,7 +67,8 @@ fn bring(bench: &mut Bench, scene: &mut Scene, op: Op, stage: Stage) -> Key {
     key
 }
 
-/// Brings each operation that can wait to each stage, and has it ended there. Afterwards nothing more comes, and nothing is in flight.
+/// Brings each operation that can wait to each stage, and has it ended there. Afterwards nothing more comes, and
+/// nothing is in flight.
 fn at_every_stage(end: impl Fn(&mut Bench, Key, Stage), then: impl Fn(&mut Bench, &mut Scene)) {
     in_each_mode(DriverConfig::default(), |bench| {
         for stage in STAGES {

@@ -253,7 +253,8 @@ fn a_send_behind_a_full_queue_reaches_nobody_else() {
     assert_eq!(for_stranger, b"");
 }
 
-/// Operations that were not given up before their descriptor was closed, without memory to note which life of the number they belong to.
+/// Operations that were not given up before their descriptor was closed, without memory to note which life of the
+/// number they belong to.
 #[test]
 fn what_waits_on_a_closed_descriptor_reaches_nobody_else_without_memory_either() {
     let Ok(mode) = probe() else { return };

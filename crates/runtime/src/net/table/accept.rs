@@ -1,5 +1,5 @@
-//! How a table takes connections in: many in a row while they wait. One for which there is no room is accepted and closed at once, so that nobody
-//! waits unheard in the kernel's queue, and not for a while when no descriptor is free.
+//! How a table takes connections in: many in a row while they wait. One for which there is no room is accepted and
+//! closed at once, so that nobody waits unheard in the kernel's queue, and not for a while when no descriptor is free.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -47,9 +47,9 @@ impl<C: Default> Table<C> {
         self.accepting = if self.listener.is_some() { Accepting::Last } else { Accepting::Off };
     }
 
-    /// Has the listener take no new connections, while those that are on their way are still accepted: for the time before
-    /// [`stop_accepting`](Self::stop_accepting), which would reset one that comes while it closes the listener. It holds for everybody who shares the
-    /// listening socket, such as a child process.
+    /// Has the listener take no new connections, while those that are on their way are still accepted: for the time
+    /// before [`stop_accepting`](Self::stop_accepting), which would reset one that comes while it closes the listener.
+    /// It holds for everybody who shares the listening socket, such as a child process.
     pub fn refuse_connects(&mut self) {
         if let Some(listener) = self.listener.as_ref().map(TcpListener::fd) {
             // Where there are no filters, connects race the close.
@@ -184,7 +184,8 @@ impl<C: Default> Table<C> {
         }
     }
 
-    /// Says why, as far as that goes without memory, and closes. What has come already is dropped before, so that the close is no reset.
+    /// Says why, as far as that goes without memory, and closes. What has come already is dropped before, so that the
+    /// close is no reset.
     fn turn_away(&self, fd: Fd) {
         if !self.config.turned_away.is_empty() {
             let mut driver = self.worker.driver.borrow_mut();

@@ -53,8 +53,9 @@ impl<C: Default> Table<C> {
         self.entries.capacity() - self.entries.len()
     }
 
-    /// Takes in the connection of a stream on which no operation is in flight, into room that was [made](Self::reserve_entries): one that has
-    /// just come from [`release`](Self::release) of another table, or is [quiet](TcpStream::quiesce).
+    /// Takes in the connection of a stream on which no operation is in flight, into room that was
+    /// [made](Self::reserve_entries): one that has just come from [`release`](Self::release) of another table, or is
+    /// [quiet](TcpStream::quiesce).
     ///
     /// ```
     /// use plimsoll_runtime::net::{Event, Table, TableConfig, TcpListener, TcpStream};

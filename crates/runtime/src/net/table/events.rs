@@ -11,13 +11,14 @@ use plimsoll_reactor::{Completion, Driver, Errno, Payload};
 
 use crate::token::Purpose;
 
-/// Completions that wait for the table at most; when they are as many, the worker reaps no further until they are taken. Unless the table's owner
-/// waits for something else, which may be one of those that are not reaped: see [`IDLE_TURNS_MAX`].
+/// Completions that wait for the table at most; when they are as many, the worker reaps no further until they are
+/// taken. Unless the table's owner waits for something else, which may be one of those that are not reaped: see
+/// [`IDLE_TURNS_MAX`].
 pub(super) const EVENTS_MAX: usize = 256;
 
-/// After so many turns in a row in which the owner has taken no completion though there are some, the worker does not wait for it any more. It reaps
-/// on, and the queue grows; no further than there are operations in flight, whose slots come free with that. And received bytes are copied out of
-/// the driver's buffers when a receive waits for one.
+/// After so many turns in a row in which the owner has taken no completion though there are some, the worker does not
+/// wait for it any more. It reaps on, and the queue grows; no further than there are operations in flight, whose slots
+/// come free with that. And received bytes are copied out of the driver's buffers when a receive waits for one.
 const IDLE_TURNS_MAX: u8 = 4;
 
 /// Completions on their way to a table.
@@ -84,8 +85,9 @@ impl Events {
         false
     }
 
-    /// Copies received bytes that the owner, which is idle, has left in the driver's buffers, as receives wait for those. Bytes for which the line
-    /// leaves no room are lost, until there is a buffer, and their connection is told. Whether bytes were left in buffers.
+    /// Copies received bytes that the owner, which is idle, has left in the driver's buffers, as receives wait for
+    /// those. Bytes for which the line leaves no room are lost, until there is a buffer, and their connection is told.
+    /// Whether bytes were left in buffers.
     pub(crate) fn give_buffers_back(&self, pool: &Pool, driver: &Driver) -> bool {
         let mut left = false;
         for raw in self.queue.borrow_mut().iter_mut() {
@@ -143,8 +145,8 @@ impl Events {
         }
     }
 
-    /// Doubles the room. At the line that is not charged: a completion that is forgotten is a connection that hangs, and its operation has just
-    /// given back a slot, which is about as large.
+    /// Doubles the room. At the line that is not charged: a completion that is forgotten is a connection that hangs,
+    /// and its operation has just given back a slot, which is about as large.
     #[cold]
     fn add_places(&self, queue: &mut VecDeque<RawEvent>, pool: &Pool) {
         debug_assert!(self.is_idle(), "the worker looks before it reaps");

@@ -9,8 +9,9 @@ use super::{Inbound, OPEN, Table};
 use crate::token::Purpose;
 
 impl<C: Default> Table<C> {
-    /// Asks to be told, by [`Event::Readable`](super::Event::Readable), when there is something for [`receive_now`](Self::receive_now), or the end
-    /// of what the peer sends. Ends a [`watch`](Self::watch); a receive that is armed later ends this.
+    /// Asks to be told, by [`Event::Readable`](super::Event::Readable), when there is something for
+    /// [`receive_now`](Self::receive_now), or the end of what the peer sends. Ends a [`watch`](Self::watch); a receive
+    /// that is armed later ends this.
     ///
     /// # Errors
     ///
@@ -33,8 +34,9 @@ impl<C: Default> Table<C> {
     }
 
     /// Receives what is there, at most `bytes_max` bytes, into the spare rooms of at most
-    /// [`RECEIVE_LEASES_MAX`](crate::net::RECEIVE_LEASES_MAX) leases: each is filled before the next one is begun. How many bytes there were; 0
-    /// when the peer has sent all it will send. It is one call of the system, however many leases there are.
+    /// [`RECEIVE_LEASES_MAX`](crate::net::RECEIVE_LEASES_MAX) leases: each is filled before the next one is begun. How
+    /// many bytes there were; 0 when the peer has sent all it will send. It is one call of the system, however many
+    /// leases there are.
     ///
     /// # Errors
     ///
@@ -49,7 +51,8 @@ impl<C: Default> Table<C> {
         self.worker.driver.borrow_mut().receive_now(fd, leases, bytes_max)
     }
 
-    /// Copies the first of what has come, which stays in the socket: how many bytes; 0 when the peer has sent all it will send.
+    /// Copies the first of what has come, which stays in the socket: how many bytes; 0 when the peer has sent all it
+    /// will send.
     ///
     /// # Errors
     ///
@@ -73,8 +76,8 @@ impl<C: Default> Table<C> {
         self.worker.driver.borrow_mut().is_readable_now(self.fd(key))
     }
 
-    /// Asks for the armed receive to end. It is still armed until it does: as [`Event::Failed`](super::Event::Failed) with `ECANCELED`, or as it would have
-    /// anyway, so that no byte is lost. Does nothing when none is armed.
+    /// Asks for the armed receive to end. It is still armed until it does: as [`Event::Failed`](super::Event::Failed)
+    /// with `ECANCELED`, or as it would have anyway, so that no byte is lost. Does nothing when none is armed.
     ///
     /// ```
     /// use plimsoll_runtime::Errno;

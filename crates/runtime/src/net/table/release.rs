@@ -9,13 +9,13 @@ use crate::net::TcpStream;
 use crate::{Error, Result};
 
 impl<C: Default> Table<C> {
-    /// Takes a connection out of the table, as a stream of the task that asks. `unread` is what was received and belongs to the stream: its first
-    /// receive gives it.
+    /// Takes a connection out of the table, as a stream of the task that asks. `unread` is what was received and
+    /// belongs to the stream: its first receive gives it.
     ///
     /// # Errors
     ///
-    /// [`Error::OverBudget`] when the stream has no room, [`Error::SendInterrupted`] while a receive is armed or a send is in flight. The
-    /// connection then stays where it is, and `unread` is lost.
+    /// [`Error::OverBudget`] when the stream has no room, [`Error::SendInterrupted`] while a receive is armed or a send
+    /// is in flight. The connection then stays where it is, and `unread` is lost.
     ///
     /// # Panics
     ///

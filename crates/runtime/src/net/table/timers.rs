@@ -18,7 +18,8 @@ use crate::worker::Worker;
 /// When the table's timer fires if nothing else sets it: never, in practice.
 const RESERVED: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// The worker's timer for a new table. It has room from the start: at the line, a wait that finds none asks to be polled each turn.
+/// The worker's timer for a new table. It has room from the start: at the line, a wait that finds none asks to be
+/// polled each turn.
 pub(super) fn reserved(worker: &Worker) -> Sleep {
     let mut sleep = sleep_until(worker.now() + RESERVED);
     let _is_far = Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop()));
@@ -42,9 +43,9 @@ impl<C> Links for Slab<Entry<C>, PoolPage> {
 }
 
 impl<C: Default> Table<C> {
-    /// Asks for [`Event::Due`] after a duration, to a quarter of a second, never early; what is later than the 34th year of the worker's clock, never
-    /// at all. It replaces what was asked before; a deadline
-    /// that is put off costs one store.
+    /// Asks for [`Event::Due`] after a duration, to a quarter of a second, never early; what is later than the 34th
+    /// year of the worker's clock, never at all. It replaces what was asked before; a deadline that is put off costs
+    /// one store.
     pub fn schedule(&mut self, key: Key, after: Duration) {
         debug_assert!(self.entries.contains(key), "a live connection");
         let deadline = tick(self.worker.now() + after) + 1;
@@ -57,8 +58,8 @@ impl<C: Default> Table<C> {
         self.timers.cancel(&mut self.entries, key.index());
     }
 
-    /// The time until what [`schedule`](Self::schedule) asked for, to a quarter of a second; `None` if nothing is asked for, or the
-    /// connection was closed.
+    /// The time until what [`schedule`](Self::schedule) asked for, to a quarter of a second; `None` if nothing is asked
+    /// for, or the connection was closed.
     pub fn scheduled_in(&self, key: Key) -> Option<Duration> {
         let due = self.entries.get(key)?.link.deadline_tick()?;
         let ticks = due.saturating_sub(tick(self.worker.now()));

@@ -1,7 +1,7 @@
 //! Whose handler is installed when, and to whom a signal is news.
 //!
-//! Handlers belong to the process: these tests take turns, and no other test of this program has the signals. Signals are raised only while
-//! something is installed that takes them.
+//! Handlers belong to the process: these tests take turns, and no other test of this program has the signals. Signals
+//! are raised only while something is installed that takes them.
 //!
 //! **I-ACTION** of the module, for handlers of the tests: functions that live as long as the program.
 

@@ -5,7 +5,8 @@
 //! * neither part is further from the number of references that are alive than the balance allows;
 //! * however many references are made, only those that are alive count towards the limit; beyond it the process ends.
 //!
-//! Both limits are small in tests. Threads: `../tests/threads.rs`, and every interleaving of a few: `../tests/interleavings.rs`.
+//! Both limits are small in tests. Threads: `../tests/threads.rs`, and every interleaving of a few:
+//! `../tests/interleavings.rs`.
 #![forbid(unsafe_code)]
 
 use std::os::unix::process::ExitStatusExt;
@@ -140,7 +141,8 @@ fn references_alive_beyond_the_limit_end_the_process() {
 
 const SIGABRT: i32 = 6;
 
-/// One that is dropped without having been made may be the thing's end while others still use it, so debug builds look for it.
+/// One that is dropped without having been made may be the thing's end while others still use it, so debug builds look
+/// for it.
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "more references dropped than made")]

@@ -1,9 +1,10 @@
-//! Tasks, their wakers and their cells in every interleaving of small programs, as they are, with loom's atomics and cells:
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p plimsoll-runtime --lib loom`.
+//! Tasks, their wakers and their cells in every interleaving of small programs, as they are, with loom's atomics and
+//! cells: `RUSTFLAGS="--cfg loom" cargo test --release -p plimsoll-runtime --lib loom`.
 //!
 //! * A wake from another thread is either seen by the worker before it sleeps, or rings, and rings once for a sleep.
 //! * What came before a wake is seen by a poll after it.
-//! * A cell is given back once, by whoever is the last to have it, after everything that others did with theirs; so is the core of the worker.
+//! * A cell is given back once, by whoever is the last to have it, after everything that others did with theirs; so is
+//!   the core of the worker.
 //! * What belongs to the worker's thread is touched there only: loom watches every cell of a header and of a core.
 //!
 //! The pool is the real one, too, with loom's atomics.
@@ -60,7 +61,8 @@ impl Worker {
         self.tasks.run_observed(usize::MAX, |_| false);
     }
 
-    /// Turns until `done`, and sleeps when nothing is ready. A wake that is lost is a sleep without an end, which loom reports.
+    /// Turns until `done`, and sleeps when nothing is ready. A wake that is lost is a sleep without an end, which loom
+    /// reports.
     fn run_until(&self, done: impl Fn() -> bool) {
         loop {
             self.run();

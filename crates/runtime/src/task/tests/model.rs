@@ -347,7 +347,8 @@ impl Model {
         self.clear_ready();
     }
 
-    /// A new task in the cell of one that was ready at once. If that one woke itself, its place in the list is the new one's.
+    /// A new task in the cell of one that was ready at once. If that one woke itself, its place in the list is the new
+    /// one's.
     fn inherit(&mut self, before: usize, task: usize) {
         let queued = core::mem::replace(&mut self.tasks[before].queued, Queued::Out);
         self.tasks[task].queued = queued;

@@ -1,8 +1,8 @@
-//! Properties, each in a child process that does what it must not and has to die of it: under the address sanitizer, the cell of a task is not
-//! touched after its memory was given back, on whichever thread that was, nor behind its end.
+//! Properties, each in a child process that does what it must not and has to die of it: under the address sanitizer,
+//! the cell of a task is not touched after its memory was given back, on whichever thread that was, nor behind its end.
 //!
-//! **I-MEANT**: the address is that of a cell that was there; its page is mapped as long as the pool lives, and the child ends at the access
-//! that it means.
+//! **I-MEANT**: the address is that of a cell that was there; its page is mapped as long as the pool lives, and the
+//! child ends at the access that it means.
 #![allow(unsafe_code)]
 
 use core::mem::ManuallyDrop;

@@ -393,7 +393,8 @@ fn a_spare_whose_waker_is_elsewhere_is_replaced() {
 /// As many as would reach the limit of a count in tests, were they alive.
 const MANY: usize = 3 << 16;
 
-/// Nothing here is alive for long: clones of a waker that are made here and dropped elsewhere, and the cells of tasks whose last waker is.
+/// Nothing here is alive for long: clones of a waker that are made here and dropped elsewhere, and the cells of tasks
+/// whose last waker is.
 #[test]
 fn wakers_and_cells_that_go_elsewhere_reach_no_limit() {
     let rig = Rig::new();

@@ -6,7 +6,8 @@
 //! * timers fire earliest first, those that were late when they were set as if due at the position;
 //! * `pop_expired` gives `None` exactly when nothing is due any more;
 //! * `next_deadline_ms` is never late, and after now when nothing is due;
-//! * the keys of set timers reach their value; a timer that has fired keeps its place until it is let go; keys that are used up do nothing;
+//! * the keys of set timers reach their value; a timer that has fired keeps its place until it is let go; keys that are
+//!   used up do nothing;
 //! * the lists hold exactly the set timers, each in the list that its deadline has seen from the position.
 
 #![forbid(unsafe_code)]
@@ -329,7 +330,8 @@ fn a_clock_that_goes_back_changes_nothing() {
     assert_eq!(wheel.pop_expired().map(|(_, value)| value), Some(1));
 }
 
-/// A key is told from all others of its place for 2^23 insertions; a timer that has fired is somebody's for longer than that.
+/// A key is told from all others of its place for 2^23 insertions; a timer that has fired is somebody's for longer than
+/// that.
 #[test]
 fn a_timer_that_fired_is_never_taken_for_another_one() {
     let mut wheel = wheel_with_room(0);
