@@ -4,7 +4,7 @@
 //! takes the leases, has them filled, gives back those that stayed empty, and wakes its handler, which gets one after another.
 
 use plimsoll_codec::h1::{Next, RequestState};
-use plimsoll_pool::{Class, PoolBox};
+use plimsoll_pool::{Class, PoolBox, Priority};
 use plimsoll_runtime::Kind;
 use plimsoll_runtime::net::{Bytes, RECEIVE_LEASES_MAX};
 use plimsoll_slab::Key;
@@ -14,7 +14,6 @@ use crate::connection::{Active, Connection};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
-use crate::hungry::Want;
 use crate::receive::Parts;
 use crate::server::Service;
 
@@ -54,7 +53,7 @@ impl<S: Service> Engine<S> {
             }
             Came::Nothing => self.drive(key, active, None),
             Came::NoRoom(bytes) => {
-                if core.starve(key, &mut active, Want::Body, bytes).is_err() {
+                if core.starve(key, &mut active, Priority::Body, bytes).is_err() {
                     active.course.note(ExchangeEnd::Overstay);
                     core.counters().shed(Shed::Body);
                     let _failed_before = active.exchange.request_failed();

@@ -12,7 +12,7 @@ use plimsoll_codec::date::{self, DATE_BYTES};
 use plimsoll_codec::h1::{
     self, BodyEncoder, BodyLength, BodyOut, Fields, Persistence, RequestState, ResponseHead, ResponseState,
 };
-use plimsoll_pool::PoolBox;
+use plimsoll_pool::{PoolBox, Queue};
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Instant, OverBudget, Pool};
@@ -28,7 +28,6 @@ use crate::error::Error;
 use crate::failure::Failure;
 use crate::fanout::Members;
 use crate::h2::{self, Scratch};
-use crate::hungry::Hungry;
 use crate::larder::Larder;
 use crate::lasting::Lasting;
 use crate::marked::Slots;
@@ -36,7 +35,7 @@ use crate::output::COPY_BYTES_MAX;
 use crate::peers::{Addresses, Peers};
 use crate::receive;
 use crate::refusals::Seldom;
-use crate::relief::Grant;
+use crate::relief::{Grant, PLACES, Waits};
 use crate::reserve::AnswerReserve;
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
 use crate::server::{AccessRecord, LogHook};
@@ -104,7 +103,7 @@ pub(crate) struct Core {
     /// The place of the table that was looked at last for somebody to let go of.
     looked_at: Cell<u32>,
     /// Who waits for room, and whether anybody does.
-    pub(crate) hungry: RefCell<Hungry>,
+    pub(crate) hungry: RefCell<Queue<Waits>>,
     pub(crate) starving: Cell<bool>,
     pub(crate) larder: Larder,
     pub(crate) turns: Turns,
@@ -157,7 +156,7 @@ impl Core {
         Rc::new(Self {
             table: RefCell::new(table),
             peers: RefCell::new(Peers::new(&config, addresses)),
-            hungry: RefCell::new(Hungry::new(&pool)),
+            hungry: RefCell::new(Queue::new(&pool, PLACES, PLACES)),
             starving: Cell::new(false),
             larder: Larder::new(&pool, line_share),
             turns: Turns::new(&pool),

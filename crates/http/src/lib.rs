@@ -47,7 +47,6 @@ mod failure;
 mod fanout;
 mod forwarded;
 mod h2;
-mod hungry;
 mod incoming;
 mod interim;
 mod larder;

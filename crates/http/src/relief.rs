@@ -11,7 +11,7 @@
 //! places of the table are looked at from the
 //! highest to the lowest: low ones are filled first, so the newest tend to be high.
 //!
-//! **Who finds no room waits**, in a fair order over addresses ([`Hungry`](crate::hungry::Hungry)): a request that cannot be begun, an answer or a
+//! **Who finds no room waits**, in a fair order over addresses ([`Queue`](plimsoll_pool::Queue)): a request that cannot be begun, an answer or a
 //! piece of it, a part of a body. The one whose turn it is has a waiter among those of the pool, so that memory which comes free anywhere in the process
 //! is kept for it. Its connection is looked after when that is granted, before anything else can take it.
 //!
@@ -45,7 +45,7 @@ use ::core::task::{Context, Poll};
 use ::core::time::Duration;
 use std::rc::Rc;
 
-use plimsoll_pool::{Admission, Footprint, Permit, Priority, Reserve, TenantKey};
+use plimsoll_pool::{Admission, Footprint, Permit, Place, Reserve};
 use plimsoll_runtime::{Instant, Sleep, sleep_until};
 use plimsoll_slab::Key;
 
@@ -56,13 +56,12 @@ use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::failure::Failure;
-use crate::hungry::{Place, Want};
 use crate::server::Service;
 use crate::steps::REQUEST_ROOM_BYTES;
 
 use pace::Pace;
 pub(crate) use victims::STALLED_AFTER;
-pub(crate) use waiting::Grant;
+pub(crate) use waiting::{Grant, PLACES, Waits};
 
 /// Somebody who has waited so long is a reason to let go of others,
 const WAIT_MAX: Duration = Duration::from_millis(250);
@@ -76,16 +75,16 @@ const HANDLERS_STEP: Duration = Duration::from_millis(10);
 const KEPT_FOR: Duration = Duration::from_millis(10);
 /// How soon something is lent again: one that finds no room all the same is not tried again and again in one moment.
 const LEND_STEP: Duration = Duration::from_millis(1);
+/// As whom connections wait in the pool, beside the tasks of the program.
+const NAME: u64 = u64::MAX;
 /// A connection that was granted room, found none all the same, and would next need more than this, is refused.
 const HUNGER_BYTES_MAX: usize = 128 * 1024;
 
 /// The engine's part in it.
 pub(crate) struct Relief {
     admission: Admission,
-    /// As whom connections wait in the pool; without a page for that, nobody does.
-    tenant: Option<TenantKey>,
     /// The waiter of the connection whose turn it is.
-    reserve: Option<(Place, Reserve)>,
+    reserve: Option<(Place<Waits>, Reserve)>,
     /// What it was granted.
     granted: Option<(Key, Permit)>,
     /// Since when somebody waits.
@@ -101,12 +100,8 @@ pub(crate) struct Relief {
 
 impl Relief {
     pub(crate) fn new(core: &Core) -> Self {
-        let admission = plimsoll_runtime::memory::admission();
-        // A name that no address has: those have bits set below or are a network's.
-        let tenant = admission.tenant(u128::MAX).ok();
         Self {
-            admission,
-            tenant,
+            admission: plimsoll_runtime::memory::admission(),
             reserve: None,
             granted: None,
             since: None,
@@ -135,27 +130,23 @@ impl Relief {
             // One after the other.
             return Poll::Pending;
         }
-        let may_wait = |(place, _): &(Place, Reserve)| core.is_hungry(place.key) && core.may_be_served(place);
+        let may_wait =
+            |(place, _): &(Place<Waits>, Reserve)| core.is_hungry(place.item().key) && core.may_be_served(place);
         if !self.reserve.as_ref().is_some_and(may_wait) {
             // The one that waited is gone, or leaves what is free to others: its waiter goes first, so that the next is the only one.
             self.reserve = None;
-            self.reserve = core.first_hungry().and_then(|place| self.reserve(place));
+            self.reserve = core.first_hungry().map(|place| self.reserve(place));
         }
         let Some((place, reserve)) = &mut self.reserve else { return Poll::Pending };
         let Poll::Ready(answer) = Pin::new(reserve).poll(cx) else { return Poll::Pending };
-        self.granted = answer.ok().map(|permit| (place.key, permit));
+        self.granted = answer.ok().map(|permit| (place.item().key, permit));
         self.reserve = None;
         if self.granted.is_some() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    fn reserve(&self, place: Place) -> Option<(Place, Reserve)> {
-        let priority = match place.want {
-            Want::Output => Priority::Output,
-            Want::Body => Priority::Body,
-            Want::Request => Priority::Head,
-        };
-        let footprint = Footprint::one((place.bytes as usize).min(HUNGER_BYTES_MAX));
-        Some((place, self.admission.reserve(footprint, priority, self.tenant?)))
+    fn reserve(&self, place: Place<Waits>) -> (Place<Waits>, Reserve) {
+        let footprint = Footprint::one((place.item().bytes as usize).min(HUNGER_BYTES_MAX));
+        (place, self.admission.reserve(footprint, place.priority(), NAME))
     }
 
     /// Looks again at this time at the latest.
@@ -175,15 +166,6 @@ impl Relief {
     /// Whether [`poll`](Self::poll) has anything to wait for.
     pub(crate) fn is_awaited(&self) -> bool {
         self.check.is_some() || self.granted.is_some() || self.reserve.is_some()
-    }
-}
-
-impl Drop for Relief {
-    fn drop(&mut self) {
-        (self.reserve, self.granted) = (None, None);
-        if let Some(tenant) = self.tenant {
-            self.admission.close_tenant(tenant);
-        }
     }
 }
 
@@ -272,7 +254,7 @@ impl<S: Service> Engine<S> {
         {
             match core.first_begun(lease.class().bytes()) {
                 Some(place) => {
-                    self.feed(place.key, Grant::Lent(Some(lease)), now);
+                    self.feed(place.item().key, Grant::Lent(Some(lease)), now);
                     self.relief.check_at(now + LEND_STEP);
                 }
                 None => core.reserve.repay_progress(lease),
@@ -282,7 +264,7 @@ impl<S: Service> Engine<S> {
             && core.pool.kept_for_newcomers() >= REQUEST_ROOM_BYTES as u64
             && let Some(place) = core.first_newcomer()
         {
-            core.pool.for_newcomer(|| self.feed(place.key, Grant::Lent(None), now));
+            core.pool.for_newcomer(|| self.feed(place.item().key, Grant::Lent(None), now));
             self.relief.check_at(now + LEND_STEP);
         }
     }

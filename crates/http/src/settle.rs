@@ -5,7 +5,7 @@ use ::core::time::Duration;
 use std::rc::Rc;
 
 use plimsoll_codec::h1::{Next, RequestState, ResponseState};
-use plimsoll_pool::PoolBox;
+use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Kind, OverBudget};
 use plimsoll_slab::Key;
@@ -14,7 +14,6 @@ use crate::connection::{Active, Connection, Deadline, MemoryWait};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
-use crate::hungry::Want;
 use crate::output::COPY_BYTES_MAX;
 use crate::server::Service;
 
@@ -89,7 +88,7 @@ impl<S: Service> Engine<S> {
             After::Shed => self.shed(key, Shed::Output),
             After::Starve(over) => {
                 let bytes = usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX);
-                if !core.starve_in_table(key, Want::Output, bytes) {
+                if !core.starve_in_table(key, Priority::Output, bytes) {
                     self.shed(key, Shed::Output);
                 }
             }

@@ -6,7 +6,7 @@ use http::Method;
 use plimsoll_codec::h1::{
     self, BodyDecoder, BodyEvent, Exchange, FieldSlot, Framing, HeadSearch, Next, RequestState, RequestView,
 };
-use plimsoll_pool::PoolBox;
+use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::net::Bytes;
 use plimsoll_runtime::{Kind, Lease, OverBudget};
 use plimsoll_slab::Key;
@@ -19,7 +19,6 @@ use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::failure::{Failure, method_of};
 use crate::h2::{self, Preface};
-use crate::hungry::Want;
 use crate::patience::Patience;
 use crate::proxy;
 use crate::score::{Offence, Verdict};
@@ -508,7 +507,7 @@ impl<S: Service> Engine<S> {
     /// Whether a request waits for room from now on: for longer if it brings a body. One that has waited does not wait again.
     fn may_wait_to_begin(&self, key: Key, active: &mut Active, has_body: bool) -> bool {
         let may_wait = !matches!(active.memory, MemoryWait::TimedOut | MemoryWait::Refused);
-        let waits = may_wait && self.core.starve(key, active, Want::Request, REQUEST_ROOM_BYTES).is_ok();
+        let waits = may_wait && self.core.starve(key, active, Priority::Head, REQUEST_ROOM_BYTES).is_ok();
         if waits && has_body {
             active.memory = MemoryWait::QueuedUpload;
         }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use http::{Method, StatusCode};
 use plimsoll_codec::h1::{self, BodyLength, Fields, RequestState, ResponseState};
 use plimsoll_codec::h2::StreamKey;
-use plimsoll_pool::PoolBox;
+use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::{Lease, OverBudget};
 use plimsoll_slab::Key;
 
@@ -15,7 +15,6 @@ use crate::collect::Collected;
 use crate::connection::Active;
 use crate::core::Core;
 use crate::error::Error;
-use crate::hungry::Want;
 use crate::incoming::Decoded;
 use crate::lasting::{Sort, Stay};
 use crate::output::COPY_BYTES_MAX;
@@ -128,7 +127,7 @@ impl Ticket {
         });
         match polled {
             None => Poll::Ready(Err(Error::Gone)),
-            Some(Err(Error::OverBudget(over))) if self.waits_for_room(Want::Body, &over) => {
+            Some(Err(Error::OverBudget(over))) if self.waits_for_room(Priority::Body, &over) => {
                 self.core.with(self, |active| active.reader = Some(cx.waker().clone()));
                 Poll::Pending
             }
@@ -139,7 +138,7 @@ impl Ticket {
     }
 
     /// Whether the exchange waits for room now; its handler is woken when there is some, or when it has waited for too long.
-    pub(crate) fn waits_for_room(&self, want: Want, over: &OverBudget) -> bool {
+    pub(crate) fn waits_for_room(&self, want: Priority, over: &OverBudget) -> bool {
         let is_ours = self.core.with(self, |_active| ()).is_some();
         is_ours && self.core.starve_in_table(self.key, want, usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX))
     }
@@ -380,7 +379,7 @@ impl Ticket {
     /// Whether what found no room for its output waits: for the output that is on its way, or for memory. Its handler is woken.
     pub(crate) fn waits_for_output(&self, cx: &Context<'_>, over: &OverBudget) -> bool {
         let is_sending = self.core.with(self, |_active| ()).is_some() && self.core.table.borrow().is_sending(self.key);
-        let waits = is_sending || self.waits_for_room(Want::Output, over);
+        let waits = is_sending || self.waits_for_room(Priority::Output, over);
         if waits {
             self.core.with(self, |active| active.writer = Some(cx.waker().clone()));
         }

@@ -10,7 +10,7 @@
 //!                503 with Retry-After
 //! ```
 //!
-//! Who waits is served in [turns over addresses](crate::hungry), and refused from the other end: the newest of the address that has most there, and of
+//! Who waits is served in [turns over addresses](Queue), and refused from the other end: the newest of the address that has most there, and of
 //! several such the one whose handlers took most time of late. So a client with one quick request waits for one handler of each other address at most, and
 //! not for all requests of a crowd.
 //!
@@ -24,7 +24,7 @@ use ::core::cell::{Cell, RefCell};
 use ::core::time::Duration;
 use std::rc::Rc;
 
-use plimsoll_pool::{Charge, Kind, Pool};
+use plimsoll_pool::{Charge, Kind, PlaceKey, Pool, Priority, Queue};
 use plimsoll_runtime::Instant;
 use plimsoll_slab::Key;
 
@@ -33,7 +33,6 @@ use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::h2::TurnWait;
-use crate::hungry::{Hungry, Want};
 use crate::refusals::Seldom;
 use crate::server::Service;
 
@@ -105,9 +104,8 @@ pub(crate) struct Turns {
 
 /// Those who wait.
 struct Line {
-    places: Hungry,
-    /// When each came, in order.
-    since: Vec<(Key, Instant)>,
+    /// Since when each waits.
+    places: Queue<(Key, Instant)>,
     delay: Delay,
     rate: Rate,
     used: Used,
@@ -116,12 +114,10 @@ struct Line {
 
 impl Turns {
     pub(crate) fn new(pool: &Pool) -> Self {
-        let bytes = PLACES * size_of::<(Key, Instant)>() + COLUMNS * size_of::<u32>();
-        let charge = pool.charge(Kind::Fixed, bytes as u64).ok();
-        let places = Hungry::with_places(pool, if charge.is_some() { PLACES } else { 0 });
-        let since = Vec::with_capacity(if charge.is_some() { PLACES } else { 0 });
+        let charge = pool.charge(Kind::Fixed, (COLUMNS * size_of::<u32>()) as u64).ok();
+        let places = Queue::new(pool, PLACES, PLACES);
         let used = Used::new(if charge.is_some() { COLUMNS } else { 1 });
-        let line = Line { places, since, delay: Delay::Short, rate: Rate::default(), used, _charge: charge };
+        let line = Line { places, delay: Delay::Short, rate: Rate::default(), used, _charge: charge };
         Self {
             clock: Cell::new(Clock::Fresh),
             looks: Looks::default(),
@@ -170,11 +166,10 @@ impl Turns {
         self.clock.get() == Clock::Over
     }
 
-    fn remove(&self, key: Key) {
+    fn serve(&self, place: PlaceKey) {
         let mut line = self.line.borrow_mut();
-        line.places.serve(key);
-        line.since.retain(|(waits, _)| *waits != key);
-        self.waiting.set(line.since.len());
+        line.places.serve(place);
+        self.waiting.set(line.places.len());
     }
 }
 
@@ -196,19 +191,19 @@ impl Core {
             return false;
         }
         let mut line = turns.line.borrow_mut();
-        if line.places.has(key) {
+        if line.places.iter().any(|place| place.item().0 == key) {
             return true;
         }
         // Those who have more requests read ahead leave places to what is still in the socket.
         let is_ahead = turns.served_last.get() == Some(key);
         let has_place = !is_ahead || turns.waiting.get() < PLACES / 2;
-        if !has_place || line.places.add(key, self.host_of(key), Want::Request, 0).is_err() {
+        let waits = (key, plimsoll_runtime::now());
+        if !has_place || line.places.add(self.host_of(key), Priority::Head, 1, waits).is_err() {
             drop(line);
             self.list_later(key);
             return true;
         }
-        line.since.push((key, plimsoll_runtime::now()));
-        turns.waiting.set(line.since.len());
+        turns.waiting.set(line.places.len());
         true
     }
 
@@ -230,11 +225,12 @@ impl Core {
     /// Whose turn it is, and of which host; those that are gone meanwhile are forgotten.
     fn next_turn(&self) -> Option<(Key, u64)> {
         loop {
-            let first = self.turns.line.borrow().places.first(|_| true)?;
-            self.turns.remove(first.key);
-            if self.awaits_turn(first.key) {
+            let first = self.turns.line.borrow().places.first(|_| true).copied()?;
+            self.turns.serve(first.key());
+            let key = first.item().0;
+            if self.awaits_turn(key) {
                 self.turns.line.borrow_mut().rate.count(plimsoll_runtime::now());
-                return Some((first.key, first.host));
+                return Some((key, first.name()));
             }
         }
     }
@@ -243,22 +239,21 @@ impl Core {
     fn next_refused(&self, now: Instant) -> Option<Key> {
         loop {
             let mut line = self.turns.line.borrow_mut();
-            let oldest = line.since.first().map(|(key, since)| (*key, now.since(*since)));
-            if let Some((key, _)) = oldest
-                && !self.awaits_turn(key)
+            let oldest = line.places.iter().min_by_key(|place| place.item().1).copied();
+            if let Some(place) = oldest
+                && !self.awaits_turn(place.item().0)
             {
                 drop(line);
-                self.turns.remove(key);
+                self.turns.serve(place.key());
                 continue;
             }
-            line.delay = line.delay.after(oldest.map_or(Duration::ZERO, |(_, delay)| delay), now);
-            if line.delay != Delay::TooLong || line.since.len() <= line.rate.of_interval(now) {
+            line.delay = line.delay.after(oldest.map_or(Duration::ZERO, |place| now.since(place.item().1)), now);
+            if line.delay != Delay::TooLong || line.places.len() <= line.rate.of_interval(now) {
                 return None;
             }
-            let newest = line.places.last(|host| line.used.of(host))?.key;
-            line.places.remove(newest);
-            line.since.retain(|(key, _)| *key != newest);
-            self.turns.waiting.set(line.since.len());
+            let newest = line.places.last(|host| line.used.of(host))?.key();
+            let (newest, _since) = line.places.remove(newest)?;
+            self.turns.waiting.set(line.places.len());
             return Some(newest);
         }
     }

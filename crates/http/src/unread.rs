@@ -19,7 +19,7 @@
 use std::rc::Rc;
 
 use plimsoll_codec::h1::{self, FieldSlot, Framing, HeadSearch};
-use plimsoll_pool::{Class, PoolBox};
+use plimsoll_pool::{Class, PoolBox, Priority};
 use plimsoll_runtime::net::{Bytes, Table};
 use plimsoll_runtime::{Errno, Kind, Lease, OverBudget};
 use plimsoll_slab::Key;
@@ -30,7 +30,6 @@ use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::h2::{self, Preface};
-use crate::hungry::Want;
 use crate::proxy;
 use crate::server::Service;
 use crate::steps::REQUEST_ROOM_BYTES;
@@ -111,7 +110,7 @@ impl<S: Service> Engine<S> {
             },
         };
         let mut waits = false;
-        if core.starve_as(key, &mut waits, 0, Want::Request, REQUEST_ROOM_BYTES).is_err() {
+        if core.starve_as(key, &mut waits, 0, Priority::Head, REQUEST_ROOM_BYTES).is_err() {
             return self.refuse_unread(key);
         }
         let mut table = core.table.borrow_mut();

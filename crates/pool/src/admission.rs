@@ -4,7 +4,7 @@
 //!   reserve, acquire ----> waiters ----> pool (leases, pages) ----> credit ----> line
 //!        |                    ^
 //!        v                    | what comes back: tick, a dropped permit, credit of other workers
-//!     tenants (whose turn)
+//!      queue (whose turn)
 //! ```
 //!
 //! Nothing here reads a clock. The worker calls [`tick`](Admission::tick) once a turn, before it sleeps, and sleeps no longer than until
@@ -29,9 +29,8 @@ use crate::lease::Lease;
 use crate::permit::{Acquire, Permit, Reserve};
 use crate::pool::Pool;
 use crate::priority::Priority;
-use crate::table::Key;
-use crate::tenants::{TenantKey, Tenants};
-use crate::waiters::{Answer, Request, Shed, Supply, Waiters};
+use crate::queue::PlaceKey;
+use crate::waiters::{Answer, Request, Supply, Waiters};
 use crate::watermarks::Level;
 
 /// How an [`Admission`] is made.
@@ -40,13 +39,12 @@ pub struct AdmissionConfig {
     reserve_bytes: u64,
     waiters_max: u32,
     wait_timeout: Duration,
-    seed: u64,
 }
 
 impl Default for AdmissionConfig {
-    /// Nothing kept for newcomers, 16,384 waiters, 10 s, seed 0.
+    /// Nothing kept for newcomers, 16,384 waiters, 10 s.
     fn default() -> Self {
-        Self { reserve_bytes: 0, waiters_max: 16_384, wait_timeout: Duration::from_secs(10), seed: 0 }
+        Self { reserve_bytes: 0, waiters_max: 16_384, wait_timeout: Duration::from_secs(10) }
     }
 }
 
@@ -71,13 +69,6 @@ impl AdmissionConfig {
         self.wait_timeout = timeout;
         self
     }
-
-    /// Hashes tenants' names, so that peers cannot choose names that collide: random in production, fixed in a simulation.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
 }
 
 /// The waiting side of one worker's pool. Clones are handles of the same one; it stays on its thread.
@@ -89,13 +80,12 @@ impl AdmissionConfig {
 ///
 /// let pool = Pool::new(&Budget::new(MemoryLimit::kib(256)), PoolConfig::default())?;
 /// let admission = Admission::new(&pool, AdmissionConfig::default())?;
-/// let tenant = admission.tenant(7)?;
 ///
 /// let footprint = Footprint::new().head(1000).body(131_072);
 /// let mut cx = Context::from_waker(Waker::noop());
-/// let mut first = pin!(admission.reserve(footprint, Priority::Head, tenant));
+/// let mut first = pin!(admission.reserve(footprint, Priority::Head, 7));
 /// let Poll::Ready(Ok(mut permit)) = first.as_mut().poll(&mut cx) else { panic!("there is room") };
-/// let mut second = pin!(admission.reserve(footprint, Priority::Head, tenant));
+/// let mut second = pin!(admission.reserve(footprint, Priority::Head, 7));
 /// assert!(second.as_mut().poll(&mut cx).is_pending(), "256 KiB are not enough for two");
 ///
 /// let body = permit.take(100_000).expect("within the footprint: it cannot fail");
@@ -114,7 +104,7 @@ pub(crate) type Set = [Option<Lease>; Footprint::PARTS];
 
 #[derive(Debug)]
 struct Gate {
-    desk: RefCell<Desk>,
+    waiters: RefCell<Waiters<Set>>,
     pool: Pool,
     config: AdmissionConfig,
     now_ns: Cell<u64>,
@@ -129,12 +119,6 @@ struct Gate {
     flag: Arc<Flag>,
     /// For this value itself.
     _fixed: Charge,
-}
-
-#[derive(Debug)]
-struct Desk {
-    waiters: Waiters<Set>,
-    tenants: Tenants,
 }
 
 impl Admission {
@@ -154,8 +138,7 @@ impl Admission {
     /// As [`new`](Self::new).
     pub fn with_doorbell(pool: &Pool, config: AdmissionConfig, ring: Ring) -> Result<Self, Error> {
         let fixed = pool.charge(Kind::Fixed, size_of::<Gate>() as u64)?;
-        let mut waiters = Waiters::new(config.waiters_max);
-        waiters.make_room(pool)?;
+        let waiters = Waiters::new(pool, config.waiters_max)?;
         pool.credit().set_reserve(config.reserve_bytes);
         if !refill(pool) {
             pool.credit().set_reserve(0);
@@ -163,7 +146,7 @@ impl Admission {
         }
         let flag = pool.budget().hunger().join(pool.credit().account(), ring);
         let gate = Gate {
-            desk: RefCell::new(Desk { waiters, tenants: Tenants::new(config.seed) }),
+            waiters: RefCell::new(waiters),
             pool: pool.clone(),
             config,
             now_ns: Cell::new(0),
@@ -200,95 +183,63 @@ impl Admission {
     /// How many wait on this worker.
     #[must_use]
     pub fn waiting(&self) -> u32 {
-        self.gate.desk.borrow().waiters.waiting()
-    }
-
-    /// The tenant of this name on this worker, which is opened if it is new: among tenants, waiting is fair. Matched by a
-    /// [`close_tenant`](Self::close_tenant).
-    ///
-    /// A tenant that is closed while it waits goes on waiting, and ends after that. What it was granted beyond its share is remembered until it ends.
-    ///
-    /// # Errors
-    ///
-    /// When there is no page for a new one.
-    pub fn tenant(&self, name: u128) -> Result<TenantKey, OverBudget> {
-        self.gate.desk.borrow_mut().tenants.open(&self.gate.pool, name)
-    }
-
-    /// Lets go of a tenant.
-    pub fn close_tenant(&self, key: TenantKey) {
-        self.gate.desk.borrow_mut().tenants.close(key);
+        self.gate.waiters.borrow().waiting()
     }
 
     /// All buffers of a footprint or none, now. Does not wait, and passes nobody who does.
     ///
     /// # Errors
     ///
-    /// [`Shed::OverBudget`] at the line and while somebody waits, [`Shed::Gone`].
-    pub fn try_reserve(&self, footprint: Footprint, tenant: TenantKey) -> Result<Permit, Shed> {
-        let request = self.request(footprint, Priority::Head, tenant);
-        self.try_now(&request)?
-            .map(|set| Permit::new(self.clone(), set))
-            .ok_or(OverBudget::new(footprint.page_bytes()).into())
+    /// [`OverBudget`] at the line and while somebody waits.
+    pub fn try_reserve(&self, footprint: Footprint) -> Result<Permit, OverBudget> {
+        let set = self.try_now(footprint, Kind::Buffers)?;
+        set.map(|set| Permit::new(self.clone(), set)).ok_or(OverBudget::new(footprint.page_bytes()))
     }
 
-    /// Waits for all buffers of a footprint: fair, with the deadline of the configuration unless another is set.
-    pub fn reserve(&self, footprint: Footprint, priority: Priority, tenant: TenantKey) -> Reserve {
-        Reserve::new(self.clone(), self.request(footprint, priority, tenant))
+    /// Waits for all buffers of a footprint: in turns over `name`s, of peers' addresses say, with the deadline of the configuration unless another is set.
+    pub fn reserve(&self, footprint: Footprint, priority: Priority, name: u64) -> Reserve {
+        Reserve::new(self.clone(), self.request(footprint, priority, name))
     }
 
     /// Waits for one buffer of at least `len` bytes.
-    pub fn acquire(&self, len: usize, priority: Priority, tenant: TenantKey) -> Acquire {
-        Acquire::new(self.reserve(Footprint::one(len.max(1)), priority, tenant))
+    pub fn acquire(&self, len: usize, priority: Priority, name: u64) -> Acquire {
+        Acquire::new(self.reserve(Footprint::one(len.max(1)), priority, name))
     }
 
-    fn request(&self, footprint: Footprint, priority: Priority, tenant: TenantKey) -> Request {
+    fn request(&self, footprint: Footprint, priority: Priority, name: u64) -> Request {
         let now_ns = self.gate.now_ns.get();
         let timeout_ns = u64::try_from(self.gate.config.wait_timeout.as_nanos()).unwrap_or(u64::MAX);
         let deadline_ns = now_ns.saturating_add(timeout_ns);
-        Request { footprint, kind: Kind::Buffers, priority, tenant, now_ns, deadline_ns }
+        Request { footprint, kind: Kind::Buffers, priority, name, now_ns, deadline_ns }
     }
 
     /// A grant without waiting; `None` if it has to be waited for.
-    pub(crate) fn try_now(&self, request: &Request) -> Result<Option<Set>, Shed> {
+    pub(crate) fn try_now(&self, footprint: Footprint, kind: Kind) -> Result<Option<Set>, OverBudget> {
         let gate = &*self.gate;
-        let desk = gate.desk.borrow();
-        request.footprint.classes()?;
-        if !desk.tenants.is_there(request.tenant) {
-            return Err(Shed::Gone);
+        footprint.classes()?;
+        if footprint.page_bytes() > gate.pool.budget().limit().as_bytes() {
+            return Err(OverBudget::new(footprint.page_bytes()));
         }
-        if request.footprint.page_bytes() > gate.pool.budget().limit().as_bytes() {
-            return Err(OverBudget::new(request.footprint.page_bytes()).into());
-        }
-        if desk.waiters.waiting() > 0 {
-            return Ok(None);
-        }
-        Ok(gate.take(request.footprint, request.kind, Source::Free).ok())
+        Ok(if self.waiting() > 0 { None } else { gate.take(footprint, kind, Source::Free).ok() })
     }
 
-    pub(crate) fn enqueue(&self, request: Request) -> Result<Key, OverBudget> {
-        let key = {
-            let Desk { waiters, tenants } = &mut *self.gate.desk.borrow_mut();
-            let now_ns = self.gate.now_ns.get();
-            waiters.enqueue(&self.gate.pool, tenants, Request { now_ns, ..request })?
-        };
+    pub(crate) fn enqueue(&self, request: Request) -> Result<PlaceKey, OverBudget> {
+        let now_ns = self.gate.now_ns.get();
+        let key = self.gate.waiters.borrow_mut().enqueue(Request { now_ns, ..request })?;
         self.pump();
         Ok(key)
     }
 
-    pub(crate) fn poll(&self, key: Key, waker: &Waker) -> Answer<Set> {
-        let is_wanted = self.gate.desk.borrow().waiters.wants(key, waker);
+    pub(crate) fn poll(&self, key: PlaceKey, waker: &Waker) -> Answer<Set> {
+        let is_wanted = self.gate.waiters.borrow().wants(key, waker);
         // Wakers are made and dropped by their owners' code: while nothing is borrowed.
         let waker = is_wanted.then(|| waker.clone());
-        let (answer, _outdated) = self.gate.desk.borrow_mut().waiters.poll(key, waker);
+        let (answer, _outdated) = self.gate.waiters.borrow_mut().poll(key, waker);
         answer
     }
 
-    pub(crate) fn cancel(&self, key: Key) {
-        let (grant, waker) = {
-            let Desk { waiters, tenants } = &mut *self.gate.desk.borrow_mut();
-            waiters.cancel(tenants, key)
-        };
+    pub(crate) fn cancel(&self, key: PlaceKey) {
+        let (grant, waker) = self.gate.waiters.borrow_mut().cancel(key);
         drop(grant);
         self.pump();
         // Last, as it may panic.

@@ -10,7 +10,7 @@ use crate::admission::{Admission, Set};
 use crate::footprint::Footprint;
 use crate::kind::Kind;
 use crate::lease::Lease;
-use crate::table::Key;
+use crate::queue::PlaceKey;
 use crate::waiters::{Answer, Request, Shed};
 
 /// The buffers of an exchange, all of them there already: taking one cannot fail.
@@ -78,7 +78,7 @@ struct Turn {
 
 enum TurnState {
     New(Request),
-    Queued(Key),
+    Queued(PlaceKey),
     Done,
 }
 
@@ -87,7 +87,7 @@ impl Turn {
         let key = match self.state {
             TurnState::New(request) => {
                 self.state = TurnState::Done;
-                if let Some(set) = self.admission.try_now(&request)? {
+                if let Some(set) = self.admission.try_now(request.footprint, request.kind)? {
                     return Poll::Ready(Ok(set));
                 }
                 self.admission.enqueue(request)?

@@ -5,11 +5,11 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Priority {
-    /// Output of an answer that has begun. Weight 4.
+    /// Output of an answer that has begun. Of 7 bytes, 4.
     Output = 0,
-    /// The body of a request that was admitted. Weight 2.
+    /// The body of a request that was admitted. Of 7 bytes, 2.
     Body = 1,
-    /// A new request. Weight 1.
+    /// A new request. Of 7 bytes, 1.
     Head = 2,
 }
 
@@ -20,9 +20,8 @@ impl Priority {
     /// The first to the last.
     pub const ALL: [Priority; Self::COUNT] = [Self::Output, Self::Body, Self::Head];
 
-    /// Of so many grants in a row, this priority gets its weight while all three wait: 4, 2, 1 of 7.
-    #[must_use]
-    pub const fn weight(self) -> u32 {
-        4 >> self as u32
+    /// How much more a byte costs than one of output.
+    pub(crate) const fn cost(self) -> u64 {
+        1 << self as u32
     }
 }

@@ -15,8 +15,8 @@
 //! This is safe code without a clock, a thread or memory of its own: a [`Supply`] gives or refuses, the caller says what time it is, and wakes
 //! whom it is told to wake, after the borrow has ended. A grant is assigned before its waiter is woken, so nobody can take it away in between.
 //!
-//! **The head.** The lanes say whose turn it is. If that waiter does not fit, it is *blocked*: others that do fit may pass it, 8 times or for
-//! 1 ms. After that, what becomes free is earmarked for it.
+//! **The head.** The [queue](crate::queue) says whose turn it is. If that waiter does not fit, it is *blocked*: others that need less may pass it, 8 times
+//! or for 1 ms. After that, what becomes free is earmarked for it.
 //!
 //! **I7**: after [`next_grant`](Waiters::next_grant) has said that there is nothing to grant, a non-empty queue means that the supply does not
 //! have what its head needs.
@@ -26,14 +26,14 @@ use core::fmt;
 use core::task::Waker;
 
 use crate::account::Source;
+use crate::class::PAGE_BYTES;
 use crate::error::OverBudget;
 use crate::footprint::Footprint;
 use crate::kind::Kind;
-use crate::lanes::{Chain, Lanes, NONE};
+use crate::lease::Lease;
 use crate::pool::Pool;
 use crate::priority::Priority;
-use crate::table::{Key, Table};
-use crate::tenants::{TenantKey, Tenants};
+use crate::queue::{Place, PlaceKey, Queue};
 
 /// Where grants come from.
 pub(crate) trait Supply {
@@ -52,8 +52,6 @@ pub(crate) trait Supply {
 pub enum Shed {
     /// The deadline passed.
     Deadline,
-    /// The tenant was closed before, or was never one of this worker.
-    Gone,
     /// It can never be given, or there is no room to wait: the queue is full, or needs a page that the line refuses.
     OverBudget(OverBudget),
 }
@@ -62,7 +60,6 @@ impl fmt::Display for Shed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Deadline => f.write_str("no memory came free before the deadline: retry later, or raise the line"),
-            Self::Gone => f.write_str("the tenant was closed: open it again"),
             Self::OverBudget(over) => over.fmt(f),
         }
     }
@@ -80,15 +77,16 @@ impl From<OverBudget> for Shed {
 const PASSES_MAX: u8 = 8;
 /// and for at most so long.
 const PASSED_NS_MAX: u64 = 1_000_000;
-pub(crate) const PER_PAGE: usize = 32;
-
+/// Waiters that are looked at behind a blocked one, at most.
+const CANDIDATES_MAX: usize = 32;
 /// What is waited for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) footprint: Footprint,
     pub(crate) kind: Kind,
     pub(crate) priority: Priority,
-    pub(crate) tenant: TenantKey,
+    /// Among whom waiting is fair.
+    pub(crate) name: u64,
     pub(crate) now_ns: u64,
     pub(crate) deadline_ns: u64,
 }
@@ -105,15 +103,19 @@ struct Waiter<G> {
     state: State<G>,
     waker: Option<Waker>,
     request: Request,
-    lane: u32,
-    /// Within the lane.
-    links: (u32, u32),
+}
+
+impl<G> Waiter<G> {
+    fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting)
+    }
 }
 
 /// The head that does not fit.
 #[derive(Clone, Copy, Debug)]
 struct Blocked {
-    waiter: u32,
+    waiter: PlaceKey,
+    request: Request,
     since_ns: u64,
     passed: u8,
 }
@@ -121,8 +123,8 @@ struct Blocked {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Waiters<G> {
-    table: Table<Waiter<G>, PER_PAGE>,
-    lanes: Lanes,
+    /// Those who wait, and those who were answered and do not know it yet.
+    queue: Queue<Waiter<G>>,
     waiting: u32,
     blocked: Option<Blocked>,
     /// No deadline is earlier.
@@ -137,22 +139,13 @@ pub(crate) enum Answer<G> {
     Shed(Shed),
 }
 
-impl<G> Chain for Table<Waiter<G>, PER_PAGE> {
-    fn links(&mut self, waiter: u32) -> &mut (u32, u32) {
-        &mut self.at_mut(waiter).links
-    }
-}
-
 impl<G> Waiters<G> {
-    /// An empty queue that takes no more than `waiters_max` waiters.
-    pub(crate) fn new(waiters_max: u32) -> Self {
-        Self {
-            table: Table::new(waiters_max),
-            lanes: Lanes::new(waiters_max),
-            waiting: 0,
-            blocked: None,
-            earliest_ns: u64::MAX,
-        }
+    /// An empty queue that takes no more than `waiters_max` waiters, with room for some of them from the start.
+    pub(crate) fn new(pool: &Pool, waiters_max: u32) -> Result<Self, OverBudget> {
+        let of_page = (PAGE_BYTES - size_of::<Lease>()) / size_of::<Place<Waiter<G>>>();
+        let mut queue = Queue::new(pool, of_page, waiters_max as usize);
+        queue.make_room()?;
+        Ok(Self { queue, waiting: 0, blocked: None, earliest_ns: u64::MAX })
     }
 
     /// How many wait.
@@ -160,173 +153,150 @@ impl<G> Waiters<G> {
         self.waiting
     }
 
-    /// Room for one more waiter, so that one finds it when memory is short.
-    pub(crate) fn make_room(&mut self, pool: &Pool) -> Result<(), OverBudget> {
-        self.table.make_room(pool)?;
-        self.lanes.make_room(pool)
-    }
-
-    /// Puts a waiter at the end of its lane. Its tenant is there.
-    pub(crate) fn enqueue(&mut self, pool: &Pool, tenants: &mut Tenants, request: Request) -> Result<Key, OverBudget> {
-        debug_assert!(tenants.is_there(request.tenant));
-        self.make_room(pool)?;
-        let waiter = Waiter { state: State::Waiting, waker: None, request, lane: NONE, links: (NONE, NONE) };
-        let key = self.table.insert(waiter);
-        let lane = self.lanes.push(tenants, &mut self.table, request.tenant, request.priority, key.index);
-        self.table.at_mut(key.index).lane = lane;
+    /// Puts a waiter behind all others of its name.
+    pub(crate) fn enqueue(&mut self, request: Request) -> Result<PlaceKey, OverBudget> {
+        self.queue.make_room()?;
+        let waiter = Waiter { state: State::Waiting, waker: None, request };
+        let key = self.queue.add(request.name, request.priority, request.footprint.page_bytes(), waiter);
+        let key = key.ok().expect("room was made");
         self.waiting += 1;
         self.earliest_ns = self.earliest_ns.min(request.deadline_ns);
         Ok(key)
     }
 
+    fn waiter(&self, key: PlaceKey) -> &Waiter<G> {
+        self.queue.get(key).expect("a waiter is polled until it is told, and not after").item()
+    }
+
     /// Whether a waiter has to wait, and would be told by another waker than this.
-    pub(crate) fn wants(&self, key: Key, waker: &Waker) -> bool {
-        let waiter = self.table.get(key).expect("a waiter is polled until it is told, and not after");
+    pub(crate) fn wants(&self, key: PlaceKey, waker: &Waker) -> bool {
+        let waiter = self.waiter(key);
         let is_known = waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker));
-        matches!(waiter.state, State::Waiting) && !is_known
+        waiter.is_waiting() && !is_known
     }
 
     /// What became of a waiter; it is gone once it is told anything but to wait. The waker is for one that [`wants`](Self::wants) it. The one that it
     /// replaces, or that nobody needs, comes back, to be dropped outside.
-    pub(crate) fn poll(&mut self, key: Key, waker: Option<Waker>) -> (Answer<G>, Option<Waker>) {
-        let waiter = self.table.get_mut(key).expect("a waiter is polled until it is told, and not after");
-        if matches!(waiter.state, State::Waiting) {
-            let outdated = if waker.is_some() { core::mem::replace(&mut waiter.waker, waker) } else { None };
+    pub(crate) fn poll(&mut self, key: PlaceKey, waker: Option<Waker>) -> (Answer<G>, Option<Waker>) {
+        if self.waiter(key).is_waiting() {
+            let outdated = waker.and_then(|waker| self.queue.item_mut(key)?.waker.replace(waker));
             return (Answer::Wait, outdated);
         }
-        let removed = self.remove(key);
-        match removed.map(|waiter| waiter.state) {
+        match self.remove(key).map(|waiter| waiter.state) {
             Some(State::Granted(grant)) => (Answer::Granted(grant), waker),
             Some(State::Refused(shed)) => (Answer::Shed(shed), waker),
-            Some(State::Waiting) | None => unreachable!("matched above"),
+            Some(State::Waiting) | None => unreachable!("looked at above"),
         }
     }
 
-    fn remove(&mut self, key: Key) -> Option<Waiter<G>> {
-        let removed = self.table.remove(key);
-        if self.table.len() == 0 {
+    fn remove(&mut self, key: PlaceKey) -> Option<Waiter<G>> {
+        let removed = self.queue.remove(key);
+        if self.queue.is_empty() {
             self.earliest_ns = u64::MAX;
         }
         removed
     }
 
     /// Takes a waiter out; a grant that it was assigned comes back.
-    pub(crate) fn cancel(&mut self, tenants: &mut Tenants, key: Key) -> (Option<G>, Option<Waker>) {
-        let Some(waiter) = self.table.get(key) else { return (None, None) };
-        if matches!(waiter.state, State::Waiting) {
-            self.leave_lane(tenants, key.index);
-        }
+    pub(crate) fn cancel(&mut self, key: PlaceKey) -> (Option<G>, Option<Waker>) {
         let Some(waiter) = self.remove(key) else { return (None, None) };
-        let grant = match waiter.state {
-            State::Granted(grant) => Some(grant),
-            State::Waiting | State::Refused(_) => None,
-        };
-        (grant, waiter.waker)
+        match waiter.state {
+            State::Granted(grant) => (Some(grant), waiter.waker),
+            State::Refused(_) => (None, waiter.waker),
+            State::Waiting => {
+                self.waits_no_longer(key);
+                (None, waiter.waker)
+            }
+        }
     }
 
     /// Assigns the next grant; the waker of its waiter, if it has polled. `None`: nothing can be granted (I7).
-    pub(crate) fn next_grant(
-        &mut self,
-        now_ns: u64,
-        tenants: &mut Tenants,
-        supply: &impl Supply<Grant = G>,
-    ) -> Option<Option<Waker>> {
+    pub(crate) fn next_grant(&mut self, now_ns: u64, supply: &impl Supply<Grant = G>) -> Option<Option<Waker>> {
         if self.blocked.is_none() {
             supply.earmark(0);
         }
         if self.waiting == 0 {
             return None;
         }
-        if let Some(blocked) = self.blocked {
-            let request = self.table.at(blocked.waiter).request;
-            if let Ok(grant) = supply.take(request.footprint, request.kind, Source::Earmark) {
-                return Some(self.assign(tenants, blocked.waiter, grant));
+        let (waiter, request, source) = match self.blocked {
+            Some(blocked) => (blocked.waiter, blocked.request, Source::Earmark),
+            None => {
+                let head = self.queue.first(|place| place.item().is_waiting()).expect("somebody waits");
+                (head.key(), head.item().request, Source::Free)
             }
-        } else {
-            let head = self.lanes.head().expect("somebody waits");
-            let request = self.table.at(head).request;
-            match supply.take(request.footprint, request.kind, Source::Free) {
-                Ok(grant) => return Some(self.assign(tenants, head, grant)),
-                Err(_) => self.blocked = Some(Blocked { waiter: head, since_ns: now_ns, passed: 0 }),
-            }
+        };
+        if let Ok(grant) = supply.take(request.footprint, request.kind, source) {
+            return Some(self.assign(waiter, grant));
         }
-        self.pass(now_ns, tenants, supply)
-    }
-
-    /// Lets somebody who fits pass the blocked head, or keeps what is free for it.
-    fn pass(&mut self, now_ns: u64, tenants: &mut Tenants, supply: &impl Supply<Grant = G>) -> Option<Option<Waker>> {
-        let blocked = self.blocked?;
+        let blocked = self.blocked.get_or_insert(Blocked { waiter, request, since_ns: now_ns, passed: 0 });
         if blocked.passed >= PASSES_MAX || now_ns.saturating_sub(blocked.since_ns) >= PASSED_NS_MAX {
-            supply.earmark(self.table.at(blocked.waiter).request.footprint.page_bytes());
+            supply.earmark(request.footprint.page_bytes());
             return None;
         }
-        let needs = self.table.at(blocked.waiter).request.footprint.class_bytes();
-        for waiter in self.lanes.candidates() {
-            if waiter == NONE || waiter == blocked.waiter {
-                continue;
+        self.pass(request.footprint.page_bytes(), supply)
+    }
+
+    /// Lets one who fits pass the blocked head. What needs as much as one who does not fit would not either.
+    fn pass(&mut self, mut below_bytes: u64, supply: &impl Supply<Grant = G>) -> Option<Option<Waker>> {
+        let mut candidates = self.queue.iter().filter(|place| place.item().is_waiting()).take(CANDIDATES_MAX);
+        let (key, grant) = candidates.find_map(|place| {
+            let Request { footprint, kind, .. } = place.item().request;
+            if footprint.page_bytes() >= below_bytes {
+                return None;
             }
-            let request = self.table.at(waiter).request;
-            // What needs as much would be blocked too.
-            if request.footprint.class_bytes() < needs
-                && let Ok(grant) = supply.take(request.footprint, request.kind, Source::Free)
-            {
-                self.blocked = Some(Blocked { passed: blocked.passed + 1, ..blocked });
-                return Some(self.assign(tenants, waiter, grant));
-            }
-        }
-        None
+            let grant = supply.take(footprint, kind, Source::Free);
+            below_bytes = footprint.page_bytes();
+            Some((place.key(), grant.ok()?))
+        })?;
+        self.blocked = self.blocked.map(|blocked| Blocked { passed: blocked.passed + 1, ..blocked });
+        Some(self.assign(key, grant))
     }
 
     /// Assigns a grant; whom to wake.
-    fn assign(&mut self, tenants: &mut Tenants, index: u32, grant: G) -> Option<Waker> {
-        let Waiter { request, lane, .. } = *self.table.at(index);
-        self.lanes.granted(lane, request.footprint.class_bytes());
-        self.leave_lane(tenants, index);
-        let waiter = self.table.at_mut(index);
+    fn assign(&mut self, key: PlaceKey, grant: G) -> Option<Waker> {
+        self.queue.pass(key);
+        self.waits_no_longer(key);
+        let waiter = self.queue.item_mut(key)?;
         waiter.state = State::Granted(grant);
         waiter.waker.take()
     }
 
-    fn leave_lane(&mut self, tenants: &mut Tenants, index: u32) {
-        let lane = self.table.at(index).lane;
-        self.lanes.remove(tenants, &mut self.table, lane, index);
+    fn waits_no_longer(&mut self, key: PlaceKey) {
         self.waiting -= 1;
-        if self.blocked.is_some_and(|blocked| blocked.waiter == index) {
-            self.blocked = None;
-        }
+        self.blocked = self.blocked.filter(|blocked| blocked.waiter != key);
     }
 
-    /// Refuses waiters from the one at `from` on whose deadline has passed: the next of them, and where to go on.
+    /// Refuses the next waiter on whose deadline has passed, of those behind another one.
     /// A grant that was not taken by its deadline comes back, so that a future that was forgotten keeps nothing for ever.
-    pub(crate) fn next_expired(&mut self, now_ns: u64, from: u32, tenants: &mut Tenants) -> Option<Expired<G>> {
-        if from == 0 {
+    pub(crate) fn next_expired(&mut self, now_ns: u64, behind: Option<PlaceKey>) -> Option<Expired<G>> {
+        if behind.is_none() {
             if now_ns < self.earliest_ns {
                 return None;
             }
             self.earliest_ns = u64::MAX;
         }
+        let mut unanswered =
+            self.queue.iter_behind(behind).filter(|place| !matches!(place.item().state, State::Refused(_)));
         let mut earliest_ns = self.earliest_ns;
-        let due = self.table.iter_from(from).find_map(|(index, waiter)| {
-            if matches!(waiter.state, State::Refused(_)) {
-                return None;
+        let due = unanswered.find_map(|place| {
+            let deadline_ns = place.item().request.deadline_ns;
+            if deadline_ns <= now_ns {
+                return Some(place.key());
             }
-            if waiter.request.deadline_ns <= now_ns {
-                return Some(index);
-            }
-            earliest_ns = earliest_ns.min(waiter.request.deadline_ns);
+            earliest_ns = earliest_ns.min(deadline_ns);
             None
         });
         self.earliest_ns = earliest_ns;
-        let index = due?;
-        if matches!(self.table.at(index).state, State::Waiting) {
-            self.leave_lane(tenants, index);
+        let key = due?;
+        if self.waiter(key).is_waiting() {
+            self.waits_no_longer(key);
         }
-        let waiter = self.table.at_mut(index);
+        let waiter = self.queue.item_mut(key)?;
         let grant = match core::mem::replace(&mut waiter.state, State::Refused(Shed::Deadline)) {
             State::Granted(grant) => Some(grant),
             State::Waiting | State::Refused(_) => None,
         };
-        Some(Expired { next: index + 1, waker: waiter.waker.take(), grant })
+        Some(Expired { key, waker: waiter.waker.take(), grant })
     }
 
     /// When a deadline passes, though nothing comes back.
@@ -336,15 +306,14 @@ impl<G> Waiters<G> {
 
     /// Since when the waiter whose turn it is has waited, and what it needs.
     pub(crate) fn head(&self) -> Option<(u64, Footprint)> {
-        let request = self.table.at(self.blocked?.waiter).request;
-        Some((request.now_ns, request.footprint))
+        self.blocked.map(|blocked| (blocked.request.now_ns, blocked.request.footprint))
     }
 }
 
 /// A waiter that was refused.
 #[derive(Debug)]
 pub(crate) struct Expired<G> {
-    pub(crate) next: u32,
+    pub(crate) key: PlaceKey,
     pub(crate) waker: Option<Waker>,
     pub(crate) grant: Option<G>,
 }

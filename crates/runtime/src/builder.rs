@@ -209,12 +209,11 @@ impl Builder {
     }
 
     /// The waiting side of a worker's pool.
-    pub(crate) fn admission_config(&self, shared: &Shared, index: usize) -> AdmissionConfig {
+    pub(crate) fn admission_config(&self, shared: &Shared) -> AdmissionConfig {
         let workers = shared.inboxes.len() as u64;
         let reserve =
             self.reserve_bytes.unwrap_or(RESERVE_BYTES.min(self.memory.as_bytes() / (RESERVE_PART * workers)));
-        let seed = if shared.simulated { index as u64 } else { sys::random_seed() };
-        AdmissionConfig::default().reserve_bytes(reserve).wait_timeout(self.wait_timeout).seed(seed)
+        AdmissionConfig::default().reserve_bytes(reserve).wait_timeout(self.wait_timeout)
     }
 
     fn check(&self, workers: usize) -> Result<()> {

@@ -1,18 +1,17 @@
 //! Waiting for memory, and the level: the load line as tasks see it.
 //!
-//! `spawn`, sockets and the pool refuse at the line at once. What is here waits instead: fair among tenants, with a
-//! deadline, and without a deadlock among those who reserve all that they need as one [`Footprint`].
+//! `spawn`, sockets and the pool refuse at the line at once. What is here waits instead: in turns over names (peers'
+//! addresses, say), with a deadline, and without a deadlock among those who reserve all that they need as one
+//! [`Footprint`].
 //!
 //! ```
 //! use plimsoll_runtime::memory::{self, Footprint, Priority};
 //!
 //! # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
-//! let tenant = memory::tenant(7)?;
-//! let mut permit = memory::reserve(Footprint::new().head(1024).out(4096), Priority::Head, tenant).await?;
+//! let mut permit = memory::reserve(Footprint::new().head(1024).out(4096), Priority::Head, 7).await?;
 //! let mut out = permit.take(4096).expect("within the footprint: it cannot fail");
 //! out.extend(b"hello");
 //! drop((out, permit));
-//! memory::close_tenant(tenant);
 //! # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
 //! ```
 #![forbid(unsafe_code)]
@@ -21,7 +20,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use futures_core::Stream;
-pub use plimsoll_pool::{Admission, Footprint, Level, Marks, Permit, Priority, Shed, TenantKey, Transition, Watch};
+pub use plimsoll_pool::{Admission, Footprint, Level, Marks, Permit, Priority, Shed, Transition, Watch};
 use plimsoll_pool::{Lease, Reserve};
 use plimsoll_reactor::Instant;
 
@@ -37,31 +36,17 @@ pub fn admission() -> Admission {
     Worker::current().admission.clone()
 }
 
-/// The tenant of this name on this worker, opened if it is new: among tenants, waiting is fair. Each call is matched by
-/// a [`close_tenant`].
-///
-/// # Errors
-///
-/// [`Error::OverBudget`](crate::Error::OverBudget) when there is no page for it.
-pub fn tenant(name: u128) -> Result<TenantKey> {
-    Ok(admission().tenant(name)?)
-}
-
-/// Lets go of a tenant. It ends when nobody waits for it.
-pub fn close_tenant(key: TenantKey) {
-    admission().close_tenant(key);
-}
-
-/// Waits for all buffers of a footprint, until the runtime's [`wait_timeout`](crate::Builder::wait_timeout).
+/// Waits for all buffers of a footprint, until the runtime's [`wait_timeout`](crate::Builder::wait_timeout). Of what
+/// comes free, each name gets an even share of the bytes, whatever each of them asks for.
 ///
 /// Cancel safe: dropping the future takes the waiter out of the queue; what it was granted goes to the next.
 ///
 /// # Errors
 ///
-/// [`Error::Shed`](crate::Error::Shed) at the deadline and when the tenant was closed,
-/// [`Error::OverBudget`](crate::Error::OverBudget) when it can never be given or there is no room to wait.
-pub async fn reserve(footprint: Footprint, priority: Priority, tenant: TenantKey) -> Result<Permit> {
-    Ok(admission().reserve(footprint, priority, tenant).await?)
+/// [`Error::Shed`](crate::Error::Shed) at the deadline, [`Error::OverBudget`](crate::Error::OverBudget) when it can
+/// never be given or there is no room to wait.
+pub async fn reserve(footprint: Footprint, priority: Priority, name: u64) -> Result<Permit> {
+    Ok(admission().reserve(footprint, priority, name).await?)
 }
 
 /// The same until an instant of [`now`](crate::now).
@@ -69,13 +54,8 @@ pub async fn reserve(footprint: Footprint, priority: Priority, tenant: TenantKey
 /// # Errors
 ///
 /// As [`reserve`].
-pub async fn reserve_until(
-    deadline: Instant,
-    footprint: Footprint,
-    priority: Priority,
-    tenant: TenantKey,
-) -> Result<Permit> {
-    let reserve: Reserve = admission().reserve(footprint, priority, tenant);
+pub async fn reserve_until(deadline: Instant, footprint: Footprint, priority: Priority, name: u64) -> Result<Permit> {
+    let reserve: Reserve = admission().reserve(footprint, priority, name);
     Ok(reserve.deadline(deadline.as_nanos()).await?)
 }
 
@@ -93,14 +73,13 @@ pub async fn reserve_until(
 /// ```
 /// # use plimsoll_runtime::memory::{self, Priority};
 /// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
-/// let tenant = memory::tenant(1)?;
-/// let mut buffer = memory::acquire(100_000, Priority::Body, tenant).await?;
+/// let mut buffer = memory::acquire(100_000, Priority::Body, 7).await?;
 /// assert_eq!(buffer.extend(b"abc"), 3);
-/// # drop(buffer); memory::close_tenant(tenant);
+/// # drop(buffer);
 /// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
 /// ```
-pub async fn acquire(len: usize, priority: Priority, tenant: TenantKey) -> Result<Lease> {
-    Ok(admission().acquire(len, priority, tenant).await?)
+pub async fn acquire(len: usize, priority: Priority, name: u64) -> Result<Lease> {
+    Ok(admission().acquire(len, priority, name).await?)
 }
 
 /// How full the process is, as this worker saw it in this turn: a plain read.

@@ -338,7 +338,7 @@ fn make_worker(index: usize, builder: &Builder, selected: &Selected, shared: &Ar
     let pool = Pool::new(&shared.budget, builder.pool_config(shared.inboxes.len()))?;
     let driver = Driver::new(selected, &builder.driver_config, &pool, &shared.blocking)
         .map_err(|error| builder.too_low(error))?;
-    let config = builder.admission_config(shared, index);
+    let config = builder.admission_config(shared);
     Worker::new(index, shared, pool, driver, config).map_err(|error| builder.too_low_for_pool(error))
 }
 
@@ -414,7 +414,7 @@ impl Simulation {
             let pool = Pool::new(&shared.budget, config)?;
             let driver =
                 Driver::simulated(world, &builder.driver_config, &pool).map_err(|error| builder.too_low(error))?;
-            let config = builder.admission_config(&shared, index);
+            let config = builder.admission_config(&shared);
             let worker = Worker::new(index, &shared, pool, driver, config);
             workers.push(worker.map_err(|error| builder.too_low_for_pool(error))?);
         }

@@ -3,7 +3,6 @@
 //!
 //! **I-PLAIN**: the call reads and writes nothing but the arguments, which are valid local values.
 
-use core::hash::{BuildHasher, Hasher};
 use core::mem::MaybeUninit;
 use core::num::NonZero;
 use core::time::Duration;
@@ -27,11 +26,6 @@ pub(crate) fn coarse_now_nanos() -> u64 {
 pub(crate) fn unix_seconds() -> u64 {
     let now = std::time::SystemTime::now();
     now.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-/// A number that peers cannot guess.
-pub(crate) fn random_seed() -> u64 {
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
 
 /// Processors this process may use; a cgroup's quota counts.

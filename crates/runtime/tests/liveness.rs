@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use plimsoll_pool::{Kind, Lease};
 use plimsoll_reactor::sim::{SimConfig, World};
-use plimsoll_runtime::memory::{self, Footprint, Permit, Priority, TenantKey};
+use plimsoll_runtime::memory::{self, Footprint, Permit, Priority};
 use plimsoll_runtime::{Error, JoinHandle, MemoryLimit, Runtime, sleep, spawn, spawn_on, yield_now};
 
 const WORKERS: u32 = 2;
 const CLIENTS: u32 = 10_000;
-const TENANTS: u32 = 4;
+const NAMES: u32 = 4;
 /// What an exchange needs.
 const FOOTPRINT: Footprint = Footprint::new().head(1_024).body(BODY).out(4_096);
 const BODY: usize = 32 << 10;
@@ -67,9 +67,9 @@ fn unless_crowded<T>(result: Result<T, Error>, ballast: &Ballast) -> Option<Resu
 
 /// An exchange: it gets all that it needs, gives its parts back one after the other, and ends. Notes how many waited at
 /// the same time.
-async fn exchange(tenant: TenantKey, ballast: Ballast, waiting: Rc<Cell<u32>>) -> Result<(), Error> {
+async fn exchange(name: u64, ballast: Ballast, waiting: Rc<Cell<u32>>) -> Result<(), Error> {
     let mut permit: Permit = loop {
-        let reserved = memory::reserve(FOOTPRINT, Priority::Head, tenant).await;
+        let reserved = memory::reserve(FOOTPRINT, Priority::Head, name).await;
         if let Some(result) = unless_crowded(reserved, &ballast) {
             break result?;
         }
@@ -101,14 +101,13 @@ impl Steps {
 /// One worker's clients; how many ended as they should.
 async fn half(steps: Arc<Steps>) -> u32 {
     let (gate, ballast, waiting) = (Rc::new(Gate::default()), Ballast::default(), Rc::new(Cell::new(0)));
-    let tenants: Vec<_> = (0..TENANTS).map(|name| memory::tenant(name.into()).expect("a page")).collect();
     let clients: Vec<JoinHandle<Result<(), Error>>> = (0..CLIENTS / WORKERS)
         .map(|client| {
             let (gate, ballast, waiting) = (Rc::clone(&gate), Rc::clone(&ballast), Rc::clone(&waiting));
-            let tenant = tenants[(client % TENANTS) as usize];
+            let name = u64::from(client % NAMES);
             let client = async move {
                 gate.passed().await;
-                exchange(tenant, ballast, waiting).await
+                exchange(name, ballast, waiting).await
             };
             spawn(client).expect("the line has room for the tasks")
         })
@@ -138,7 +137,6 @@ async fn half(steps: Arc<Steps>) -> u32 {
         }
     }
     assert!(waiting.get() > CLIENTS / WORKERS * 9 / 10, "{} waited, of {}", waiting.get(), CLIENTS / WORKERS);
-    tenants.into_iter().for_each(memory::close_tenant);
     ended
 }
 

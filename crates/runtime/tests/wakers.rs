@@ -95,15 +95,13 @@ fn work_elsewhere_ends_though_who_waits_for_it_panics() {
 fn memory_is_granted_though_who_waits_for_it_panics() {
     const LARGE: Footprint = Footprint::new().body(128 * 1024);
     support::on_each("memory", async || {
-        let tenant = memory::tenant(1).map_err(|_| Error::Config("a page"))?;
-        let all = || core::iter::from_fn(|| memory::admission().try_reserve(LARGE, tenant).ok());
+        let all = || core::iter::from_fn(|| memory::admission().try_reserve(LARGE).ok());
         let mut held: Vec<Permit> = all().collect();
-        let mut waits = Box::pin(memory::reserve(LARGE, Priority::Head, tenant));
+        let mut waits = Box::pin(memory::reserve(LARGE, Priority::Head, 1));
         assert!(poll_with_a_bomb(waits.as_mut()).is_pending());
         drop(held.pop());
         held.push(timeout(Duration::from_secs(20), waits).await??);
         drop(held);
-        memory::close_tenant(tenant);
         Ok(())
     });
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use plimsoll_codec::Error as CodecError;
 use plimsoll_codec::h2::{ErrorCode, Event, Step};
-use plimsoll_pool::PoolBox;
+use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Instant, JoinHandle};
 use plimsoll_slab::Key;
@@ -23,7 +23,6 @@ use crate::connection::{Active, Connection};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
-use crate::hungry::Want;
 use crate::server::Service;
 use crate::steps::Source;
 
@@ -90,7 +89,7 @@ impl<S: Service> Engine<S> {
         if http2.needs_tables(source.rest())
             && let Err(over) = self.retried(key, |_| http2.open_tables(&core.pool))
         {
-            http2.hunger.note_over(Want::Request, &over);
+            http2.hunger.note_over(Priority::Head, &over);
             return self.stay_http2(key, http2, source, now);
         }
         core.adapt(&mut http2);
@@ -121,7 +120,7 @@ impl<S: Service> Engine<S> {
         }
         let asks_again = ::core::mem::take(&mut http2.hunger.asks_again);
         if wanted > 0 && http2.hunger.wanted == 0 && (asks_again || http2.has_starved()) {
-            http2.hunger.note(Want::Output, wanted as usize);
+            http2.hunger.note(Priority::Output, wanted as usize);
         }
         self.stay_http2(key, http2, source, now);
     }
@@ -194,7 +193,7 @@ impl<S: Service> Engine<S> {
                     source.consume(consumed);
                     let part = &source.rest()[..bytes];
                     if let Err(over) = self.retried(key, |_| core.take_data(http2, stream, part)) {
-                        http2.hunger.note_over(Want::Body, &over);
+                        http2.hunger.note_over(Priority::Body, &over);
                         http2.hunger.stream = Some(stream);
                         return Turn::Over;
                     }
@@ -292,7 +291,7 @@ impl<S: Service> Engine<S> {
                 core.put(key, Connection::Http2(http2));
                 return self.shed_http2(key, Shed::Output, ExchangeEnd::Overstay);
             }
-            http2.hunger.note_over(Want::Output, &over);
+            http2.hunger.note_over(Priority::Output, &over);
         }
         if (http2.closing || is_over) && !is_sending && http2.output.is_empty() {
             drop(table);
@@ -329,7 +328,7 @@ impl<S: Service> Engine<S> {
             false => table.watch(key),
         };
         if let Err(over) = armed {
-            http2.hunger.note_over(Want::Output, &over);
+            http2.hunger.note_over(Priority::Output, &over);
             http2.since.memory = http2.since.memory.or(Some(now));
         }
         http2.note_waits(now, reads);

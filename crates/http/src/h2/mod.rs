@@ -50,13 +50,12 @@ pub use tunnel::Tunnel;
 use plimsoll_codec::h1::{FIELDS_CEILING, FieldSlot, HTTP2_PREFACE};
 use plimsoll_codec::h2::{Connection as Codec, Limits, Repeat, Storage, StreamKey};
 use plimsoll_codec::hpack::TABLE_BYTES;
-use plimsoll_pool::PoolBox;
+use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
 
 use crate::begun::Answered;
 use crate::crowd::Seat;
-use crate::hungry::Want;
 use crate::output::Output;
 use crate::score::Score;
 pub(crate) use room::TurnWait;
@@ -115,7 +114,7 @@ pub(crate) struct Http2 {
 pub(crate) struct Hunger {
     /// For how many bytes there was no room; 0 if there was for all.
     wanted: u32,
-    want: Option<Want>,
+    want: Option<Priority>,
     /// Among those that wait.
     pub(crate) waits: bool,
     /// Handlers that found no room were woken to try again, and have not said yet whether they found some.

@@ -4,6 +4,7 @@ use http::{StatusCode, Version};
 use plimsoll_codec::Error as CodecError;
 use plimsoll_codec::h1::{BodyLength, BodyOut, Full, ResponseHead, Sink};
 use plimsoll_codec::h2::{ErrorCode, FRAME_HEADER_BYTES, StreamKey, block_bytes_max, head_bytes_max};
+use plimsoll_pool::Priority;
 use plimsoll_runtime::{Kind, OverBudget, Pool};
 
 use super::room::{END_BYTES_MAX, UPDATE_BYTES_MAX, make};
@@ -14,7 +15,6 @@ use crate::core::Core;
 use crate::counters::Shed;
 use crate::error::Error;
 use crate::failure::Failure;
-use crate::hungry::Want;
 use crate::output::Output;
 use crate::patience::moved_on;
 use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
@@ -240,7 +240,7 @@ impl Core {
             Err((over, waiting)) => {
                 (*response, exchange.running) = (waiting, true);
                 // Its handler waits in line, and is woken from there.
-                parts.hunger.note_over(Want::Output, &over);
+                parts.hunger.note_over(Priority::Output, &over);
                 Err(over)
             }
         }

@@ -14,7 +14,7 @@
 use std::rc::{Rc, Weak};
 
 use plimsoll_codec::h1::RequestState;
-use plimsoll_pool::PoolBox;
+use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::memory::{self, Level};
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Errno, JoinHandle, Kind, OverBudget, spawn, yield_now};
@@ -25,7 +25,6 @@ use crate::begun::ExchangeEnd;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::engine::Engine;
-use crate::hungry::Want;
 use crate::server::Service;
 use crate::steps::REQUEST_ROOM_BYTES;
 
@@ -108,9 +107,9 @@ impl<S: Service> Engine<S> {
         };
         http2.hunger.unread = true;
         if http2.codec.live_streams() > 0 {
-            http2.hunger.note_over(Want::Body, &over);
+            http2.hunger.note_over(Priority::Body, &over);
         } else {
-            http2.hunger.note(Want::Request, REQUEST_ROOM_BYTES);
+            http2.hunger.note(Priority::Head, REQUEST_ROOM_BYTES);
         }
         self.settle_http2(key, http2, plimsoll_runtime::now());
     }

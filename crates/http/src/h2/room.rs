@@ -19,6 +19,7 @@
 use std::rc::Rc;
 
 use plimsoll_codec::h2::{Connection as Codec, FRAME_HEADER_BYTES, Limits, STEP_OUTPUT_BYTES_MAX, StreamKey};
+use plimsoll_pool::Priority;
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Instant, Lease, OverBudget};
 use plimsoll_slab::Key;
@@ -33,7 +34,6 @@ use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::failure::Failure;
-use crate::hungry::Want;
 use crate::output::Output;
 use crate::relief::{Grant, STALLED_AFTER};
 use crate::response::Body;
@@ -121,20 +121,20 @@ fn lend(
         output.lend(lease);
         return Ok(());
     }
-    hunger.note_over(Want::Output, &over);
+    hunger.note_over(Priority::Output, &over);
     Err(over)
 }
 
 impl Hunger {
     /// Something found no room for so many bytes. Output matters most: it is what was begun.
-    pub(super) fn note(&mut self, want: Want, bytes: usize) {
+    pub(super) fn note(&mut self, want: Priority, bytes: usize) {
         self.wanted = self.wanted.max(u32::try_from(bytes).unwrap_or(u32::MAX)).max(1);
-        if self.want.is_none() || want == Want::Output {
+        if self.want.is_none() || want == Priority::Output {
             self.want = Some(want);
         }
     }
 
-    pub(super) fn note_over(&mut self, want: Want, over: &OverBudget) {
+    pub(super) fn note_over(&mut self, want: Priority, over: &OverBudget) {
         self.note(want, usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX));
     }
 }
@@ -175,7 +175,7 @@ impl Core {
         let windows = (usize::from(http2.codec.live_streams()) + 1) * UPDATE_BYTES_MAX;
         if let Err(over) = http2.output.reserve(&self.pool, windows + OFFER_BYTES + FAREWELL_BYTES_MAX) {
             if !is_told {
-                http2.hunger.note_over(Want::Output, &over);
+                http2.hunger.note_over(Priority::Output, &over);
             }
             return;
         }
@@ -284,7 +284,7 @@ impl Core {
         if http2.since.memory.is_none() {
             return;
         }
-        if http2.hunger.waits && !self.hungry.borrow().has(key) {
+        if http2.hunger.waits && !self.has_place(key) {
             // Displaced by one of another address: it is one of too many now.
             http2.hunger.waits = false;
         }
@@ -296,7 +296,7 @@ impl Core {
     pub(super) fn keep_in_line(&self, key: Key, http2: &mut Http2, frames: &[u8]) -> Option<Lease> {
         if http2.hunger.wanted == 0 {
             // A part of a frame. The rest of it finds no room either.
-            http2.hunger.note(Want::Request, frames.len());
+            http2.hunger.note(Priority::Head, frames.len());
         }
         let kept = self.spare_frames(key, frames)?;
         self.starve_http2(key, http2);
@@ -335,7 +335,7 @@ impl<S: Service> Engine<S> {
         let until = http2.since.memory.map(|since| since + self.core.config.admission_timeout);
         let has_waited = until.is_some_and(|until| until <= plimsoll_runtime::now());
         if http2.codec.live_streams() == 0 && !has_waited {
-            http2.hunger.note(Want::Request, crate::steps::REQUEST_ROOM_BYTES);
+            http2.hunger.note(Priority::Head, crate::steps::REQUEST_ROOM_BYTES);
             return NextStream::Waits;
         }
         NextStream::IsRefused(if self.core.has_all_handlers() { Shed::Cpu } else { Shed::Queue })

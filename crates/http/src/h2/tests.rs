@@ -5,7 +5,7 @@ use std::rc::Rc;
 use http::StatusCode;
 use plimsoll_codec::h1::{BodyLength, FieldSlot, RequestView};
 use plimsoll_codec::h2::{ErrorCode, Event, StreamKey};
-use plimsoll_pool::{Kind, PoolBox};
+use plimsoll_pool::{Kind, PoolBox, Priority};
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::net::{Event as TableEvent, Table, TableConfig, TcpListener, TcpStream};
@@ -22,7 +22,6 @@ use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Counters;
 use crate::engine::Engine;
-use crate::hungry::Want;
 use crate::larder::PER_HOST_MAX;
 use crate::output::Output;
 use crate::peers::Addresses;
@@ -167,7 +166,7 @@ fn one_that_ends_when_its_send_has_left_frees_nothing_before_and_waits_for_nothi
         let now = plimsoll_runtime::now();
         for (key, is_unread) in keys.iter().zip([true, false]) {
             let mut http2 = connection(core);
-            http2.hunger.note(Want::Request, 8_192);
+            http2.hunger.note(Priority::Head, 8_192);
             (http2.since.memory, http2.since.idle) = (Some(now), Some(now));
             if is_unread {
                 http2.output.flush(&core.pool, &mut core.table.borrow_mut(), *key).expect("room");

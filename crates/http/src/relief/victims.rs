@@ -159,7 +159,7 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let budget = core.pool.budget();
         let relieved = budget.limit().as_bytes() / 100 * RELIEVED_PERCENT;
-        let wanted = core.first_hungry().map_or(0, |place| u64::from(place.bytes));
+        let wanted = core.first_hungry().map_or(0, |place| u64::from(place.item().bytes));
         let mut excess = budget.in_use().saturating_sub(relieved).max(wanted);
         let Some(heavy) = self.heaviest() else { return };
         // What the peer does not take first, though it cannot be told: an answer has begun.
@@ -177,7 +177,7 @@ impl<S: Service> Engine<S> {
     fn let_go_of_host(&mut self, host: u64, only_unread: bool, excess: &mut u64) -> u32 {
         let core = Rc::clone(&self.core);
         // Those who wait do not give way to others of their own address that wait.
-        let spares_hungry = core.hungry.borrow().are_all_of(host);
+        let spares_hungry = core.hungry.borrow().iter().all(|place| place.name() == host);
         let mut let_go = 0;
         let places = core.table.borrow().places();
         for place in (0..places).rev() {

@@ -3,16 +3,30 @@
 use ::core::time::Duration;
 
 use plimsoll_codec::h1::RequestState;
-use plimsoll_pool::Permit;
+use plimsoll_pool::{Permit, Place, PlaceKey, Priority};
 use plimsoll_runtime::Lease;
 use plimsoll_slab::Key;
 
 use super::HUNGER_BYTES_MAX;
 use crate::connection::{Active, Connection, MemoryWait};
 use crate::core::Core;
-use crate::hungry::{Place, TooMany, Want};
 use crate::larder;
 use crate::peers;
+
+/// Connections of a worker that wait for room at most; more are refused.
+pub(crate) const PLACES: usize = 512;
+
+/// A connection that waits for room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    pub(crate) key: Key,
+    /// Bytes that have to be free before it is worth a try.
+    pub(crate) bytes: u32,
+}
+
+/// There is no place: too many wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooMany;
 
 /// Memory for one that waited. It is free for that one when it is [released](Self::release), and what waits in the pool gets none before this is dropped.
 pub(crate) enum Grant {
@@ -48,58 +62,63 @@ impl Core {
     }
 
     /// Whose turn it is.
-    pub(super) fn first_hungry(&self) -> Option<Place> {
+    pub(super) fn first_hungry(&self) -> Option<Place<Waits>> {
         self.first_of(|place| self.may_be_served(place))
     }
 
     /// The first of such places. Those that are gone meanwhile are forgotten.
-    fn first_of(&self, is_such: impl Fn(&Place) -> bool) -> Option<Place> {
+    fn first_of(&self, is_such: impl Fn(&Place<Waits>) -> bool) -> Option<Place<Waits>> {
         loop {
-            let first = self.hungry.borrow().first(&is_such)?;
-            if self.is_hungry(first.key) {
+            let first = self.hungry.borrow().first(&is_such).copied()?;
+            if self.is_hungry(first.item().key) {
                 return Some(first);
             }
-            self.sate(first.key);
+            self.sate(first.item().key);
         }
+    }
+
+    /// The place of a connection.
+    fn place_of(&self, key: Key) -> Option<PlaceKey> {
+        self.hungry.borrow().first(|place| place.item().key == key).map(Place::key)
     }
 
     /// Whether it is the turn of others than a connection, which is looked after now.
     pub(crate) fn is_turn_of_others(&self, key: Key) -> bool {
         let is_own =
-            self.hungry.borrow().first(|place| self.may_be_served(place)).is_some_and(|first| first.key == key);
-        !is_own && self.first_of(|place| place.key != key && self.may_be_served(place)).is_some()
+            self.hungry.borrow().first(|place| self.may_be_served(place)).is_some_and(|first| first.item().key == key);
+        !is_own && self.first_of(|place| place.item().key != key && self.may_be_served(place)).is_some()
     }
 
     /// Whose turn it is of those that were begun and wait for no more than so many bytes.
-    pub(super) fn first_begun(&self, bytes_max: usize) -> Option<Place> {
-        let is_such = |place: &Place| place.want != Want::Request && place.bytes as usize <= bytes_max;
-        self.first_of(is_such)
+    pub(super) fn first_begun(&self, bytes_max: usize) -> Option<Place<Waits>> {
+        self.first_of(|place| place.priority() != Priority::Head && place.item().bytes as usize <= bytes_max)
     }
 
     /// Whose turn it is of those whose address has nothing that runs.
-    pub(super) fn first_newcomer(&self) -> Option<Place> {
-        let is_such = |place: &Place| {
-            place.want == Want::Request && !self.has_all_handlers() && self.crowd.held_bytes(place.host) == 0
-        };
-        self.first_of(is_such)
+    pub(super) fn first_newcomer(&self) -> Option<Place<Waits>> {
+        self.first_of(|place| {
+            place.priority() == Priority::Head && !self.has_all_handlers() && self.crowd.held_bytes(place.name()) == 0
+        })
     }
 
     /// Whether it may be the turn of who waits at a place: a request whose address holds too much lets others pass, and while as many handlers run as may, all
     /// requests wait.
-    pub(super) fn may_be_served(&self, place: &Place) -> bool {
-        match place.want {
-            Want::Request if self.has_all_handlers() => false,
+    pub(super) fn may_be_served(&self, place: &Place<Waits>) -> bool {
+        match place.priority() {
+            Priority::Head if self.has_all_handlers() => false,
             _ if !self.is_weighed() => true,
-            Want::Request => self.may_host_hold_more(place.host),
-            Want::Body | Want::Output => true,
+            Priority::Head => self.may_host_hold_more(place.name()),
+            Priority::Body | Priority::Output => true,
         }
     }
 
     /// A connection does not wait for room any more.
     pub(crate) fn sate(&self, key: Key) {
-        let mut hungry = self.hungry.borrow_mut();
-        hungry.remove(key);
-        self.starving.set(!hungry.is_empty());
+        if let Some(place) = self.place_of(key) {
+            let mut hungry = self.hungry.borrow_mut();
+            hungry.remove(place);
+            self.starving.set(!hungry.is_empty());
+        }
     }
 
     /// What an exchange waited for has been done without: its place is not for the next one.
@@ -112,14 +131,16 @@ impl Core {
 
     /// Whether a connection has a place among those that wait; another may have taken it.
     pub(crate) fn has_place(&self, key: Key) -> bool {
-        self.hungry.borrow().has(key)
+        self.place_of(key).is_some()
     }
 
     /// A connection gets what it waited for.
     pub(super) fn served(&self, key: Key) {
-        let mut hungry = self.hungry.borrow_mut();
-        hungry.serve(key);
-        self.starving.set(!hungry.is_empty());
+        if let Some(place) = self.place_of(key) {
+            let mut hungry = self.hungry.borrow_mut();
+            hungry.serve(place);
+            self.starving.set(!hungry.is_empty());
+        }
     }
 
     /// The host that a connection is from, or its request is for, as memory is shared: of IPv6 its /64.
@@ -136,7 +157,7 @@ impl Core {
     /// # Errors
     ///
     /// [`TooMany`] wait, or it would be too much.
-    pub(crate) fn starve(&self, key: Key, active: &mut Active, want: Want, bytes: usize) -> Result<(), TooMany> {
+    pub(crate) fn starve(&self, key: Key, active: &mut Active, want: Priority, bytes: usize) -> Result<(), TooMany> {
         let mut waits = active.is_queued();
         self.starve_as(key, &mut waits, active.grants, want, bytes)?;
         active.memory = MemoryWait::Queued;
@@ -149,7 +170,7 @@ impl Core {
         key: Key,
         waits: &mut bool,
         grants: u8,
-        want: Want,
+        want: Priority,
         bytes: usize,
     ) -> Result<(), TooMany> {
         if *waits {
@@ -159,25 +180,27 @@ impl Core {
         if bytes > HUNGER_BYTES_MAX {
             return Err(TooMany);
         }
-        let host = self.host_of(key);
+        let (host, waits_for) = (self.host_of(key), Waits { key, bytes: bytes as u32 });
         let mut hungry = self.hungry.borrow_mut();
-        if hungry.add(key, host, want, bytes).is_err() {
+        debug_assert!(hungry.iter().all(|place| place.item().key != key), "a connection waits once");
+        if hungry.is_full() {
             // Some may be gone.
-            hungry.retain(|key| self.is_hungry(key));
-            if hungry.is_full() {
-                let displaced = hungry.displace_for(host, want).ok_or(TooMany)?;
-                // Its time is over.
-                self.table.borrow_mut().schedule(displaced, Duration::ZERO);
-            }
-            hungry.add(key, host, want, bytes)?;
+            hungry.retain(|waits| self.is_hungry(waits.key));
         }
+        if hungry.is_full() {
+            let displaced = *hungry.displaced_by(host, want).ok_or(TooMany)?;
+            hungry.remove(displaced.key());
+            // Its time is over.
+            self.table.borrow_mut().schedule(displaced.item().key, Duration::ZERO);
+        }
+        hungry.add(host, want, 1, waits_for).map_err(|_| TooMany)?;
         *waits = true;
         self.starving.set(true);
         Ok(())
     }
 
     /// The same for one that is in the table, and that the engine does not look after right now. Whether it waits.
-    pub(crate) fn starve_in_table(&self, key: Key, want: Want, bytes: usize) -> bool {
+    pub(crate) fn starve_in_table(&self, key: Key, want: Priority, bytes: usize) -> bool {
         let Some(mut active) = self.take(key) else { return false };
         let waits = self.starve(key, &mut active, want, bytes).is_ok();
         self.list(key, &mut active);

@@ -46,19 +46,18 @@ fn as_many_are_kept_as_are_begun_in_the_time_that_one_may_wait() {
 fn of_those_who_wait_as_long_the_address_that_used_most_is_the_last() {
     let budget = Budget::new(MemoryLimit::mib(2));
     let pool = Pool::new(&budget, PoolConfig::default()).expect("room for a pool");
-    let mut places = Hungry::with_places(&pool, 8);
+    let mut places = Queue::new(&pool, 8, 8);
     let mut used = Used::new(COLUMNS);
     used.add(7, ms(10), at_ms(0));
     used.add(8, ms(4), at_ms(500));
-    let key = |index: u32| Key::unpack(1 << 32 | u64::from(index)).1;
-    for (index, host) in [(0, 7), (1, 8), (2, 9)] {
-        places.add(key(index), host, Want::Request, 0).expect("a place");
+    for host in [7, 8, 9] {
+        places.add(host, Priority::Head, 1, ()).expect("a place");
     }
-    assert_eq!(places.last(|host| used.of(host)).map(|place| place.host), Some(7));
+    assert_eq!(places.last(|host| used.of(host)).map(|place| place.name()), Some(7));
     // What was long ago counts for less.
     used.add(9, ms(6), at_ms(1_100));
-    assert_eq!(places.last(|host| used.of(host)).map(|place| place.host), Some(9));
+    assert_eq!(places.last(|host| used.of(host)).map(|place| place.name()), Some(9));
     // Two of one address are more than one, whatever it used.
-    places.add(key(3), 8, Want::Request, 0).expect("a place");
-    assert_eq!(places.last(|host| used.of(host)).map(|place| place.key), Some(key(3)));
+    let second = places.add(8, Priority::Head, 1, ()).expect("a place");
+    assert_eq!(places.last(|host| used.of(host)).map(|place| place.key()), Some(second));
 }

@@ -16,7 +16,7 @@
 use ::core::time::Duration;
 use std::rc::Rc;
 
-use plimsoll_pool::PoolBox;
+use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::Errno;
 use plimsoll_runtime::net::Bytes;
 use plimsoll_slab::Key;
@@ -29,7 +29,6 @@ use crate::connection::{Active, Connection};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
-use crate::hungry::Want;
 use crate::server::Service;
 use crate::{larder, output};
 
@@ -115,14 +114,14 @@ impl Wire {
     }
 
     /// What it waits for room for, and how much.
-    fn wants(&self) -> (Want, usize) {
+    fn wants(&self) -> (Priority, usize) {
         match &self.work {
-            _ if self.flags.has(Flags::STARVED) => (Want::Output, STARVED_BYTES),
+            _ if self.flags.has(Flags::STARVED) => (Priority::Output, STARVED_BYTES),
             // Which is new work, and nothing that the progress reserve helps on.
-            Some(work) if work.waits_for_message() => (Want::Request, (work.wanted_bytes as usize).max(STARVED_BYTES)),
-            Some(work) if !self.is_at_rest() => (Want::Body, (work.wanted_bytes as usize).max(STARVED_BYTES)),
+            Some(work) if work.waits_for_message() => (Priority::Head, (work.wanted_bytes as usize).max(STARVED_BYTES)),
+            Some(work) if !self.is_at_rest() => (Priority::Body, (work.wanted_bytes as usize).max(STARVED_BYTES)),
             // The work as well, which goes back if it is there.
-            _ => (Want::Request, 2 * STARVED_BYTES),
+            _ => (Priority::Head, 2 * STARVED_BYTES),
         }
     }
 

@@ -13,7 +13,7 @@ use std::task::Wake;
 use proptest::prelude::*;
 
 use super::*;
-use crate::waiters::PER_PAGE;
+use crate::waiters::Shed;
 use crate::{Class, MemoryLimit, PageChoice, PoolConfig, SimPages};
 
 /// Counts wakes.
@@ -30,16 +30,14 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-fn port(limit: MemoryLimit, config: AdmissionConfig) -> (Admission, TenantKey) {
+fn port(limit: MemoryLimit, config: AdmissionConfig) -> Admission {
     let pool = Pool::new(&Budget::new(limit), PoolConfig::default()).unwrap();
-    let admission = Admission::new(&pool, config).unwrap();
-    let tenant = admission.tenant(1).unwrap();
-    (admission, tenant)
+    Admission::new(&pool, config).unwrap()
 }
 
 #[derive(Clone, Debug)]
 enum Op {
-    Reserve { tenant: usize, head: usize, body: usize, out: usize, priority: usize },
+    Reserve { name: u64, head: usize, body: usize, out: usize, priority: usize },
     Poll(usize),
     Cancel(usize),
     Take { pick: usize, len: usize },
@@ -53,8 +51,8 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     let part = || prop_oneof![1 => Just(0_usize), 2 => 1_usize..1024, 2 => 1_usize..20_000, 1 => 1_usize..131_072];
     prop_oneof![
-        5 => (0..3_usize, part(), part(), part(), 0..Priority::COUNT)
-            .prop_map(|(tenant, head, body, out, priority)| Op::Reserve { tenant, head, body, out, priority }),
+        5 => (0..3_u64, part(), part(), part(), 0..Priority::COUNT)
+            .prop_map(|(name, head, body, out, priority)| Op::Reserve { name, head, body, out, priority }),
         6 => any::<usize>().prop_map(Op::Poll),
         1 => any::<usize>().prop_map(Op::Cancel),
         4 => (any::<usize>(), 0_usize..20_000).prop_map(|(pick, len)| Op::Take { pick, len }),
@@ -68,7 +66,6 @@ fn op() -> impl Strategy<Value = Op> {
 
 struct Test {
     admission: Admission,
-    tenants: Vec<TenantKey>,
     waiting: Vec<Pin<Box<Reserve>>>,
     permits: Vec<Permit>,
     leases: Vec<Lease>,
@@ -78,9 +75,9 @@ struct Test {
 impl Test {
     fn step(&mut self, op: Op) -> Result<(), TestCaseError> {
         match op {
-            Op::Reserve { tenant, head, body, out, priority } => {
+            Op::Reserve { name, head, body, out, priority } => {
                 let footprint = Footprint::new().head(head).body(body).out(out);
-                let reserve = self.admission.reserve(footprint, Priority::ALL[priority], self.tenants[tenant]);
+                let reserve = self.admission.reserve(footprint, Priority::ALL[priority], name);
                 self.waiting.push(Box::pin(reserve));
                 self.poll(self.waiting.len() - 1)?;
             }
@@ -124,7 +121,6 @@ impl Test {
                 Ok(permit) => self.permits.push(permit),
                 Err(Shed::Deadline) => {}
                 Err(Shed::OverBudget(over)) => prop_assert!(over.wanted_bytes() > 0),
-                Err(other) => prop_assert!(false, "{}", other),
             }
         }
         Ok(())
@@ -153,8 +149,7 @@ proptest! {
         let budget = Budget::new(MemoryLimit::bytes(limit));
         let pool = Pool::new(&budget, PoolConfig::default().pages(PageChoice::Simulated(source.clone()))).unwrap();
         let admission = Admission::new(&pool, AdmissionConfig::default().wait_timeout(Duration::from_secs(3))).unwrap();
-        let tenants = (0..3).map(|name| admission.tenant(name).unwrap()).collect();
-        let mut test = Test { admission, tenants, waiting: Vec::new(), permits: Vec::new(), leases: Vec::new(), now_ns: 0 };
+        let mut test = Test { admission, waiting: Vec::new(), permits: Vec::new(), leases: Vec::new(), now_ns: 0 };
         source.refuse_commits(if refuses { 200 } else { 0 });
         for op in ops {
             test.step(op)?;
@@ -165,11 +160,6 @@ proptest! {
         test.leases.clear();
         test.permits.clear();
         prop_assert_eq!((test.admission.waiting(), budget.waiting()), (0, 0));
-        for tenant in &test.tenants {
-            test.admission.close_tenant(*tenant);
-            let late = test.admission.try_reserve(Footprint::one(1), *tenant);
-            prop_assert!(matches!(late, Err(Shed::Gone)), "nobody waits, so it has ended");
-        }
         drop(test);
         pool.release_free(u64::MAX);
         pool.trim_credit();
@@ -180,9 +170,9 @@ proptest! {
 
 #[test]
 fn a_permit_gives_what_was_reserved_though_nothing_else_is_left() {
-    let (admission, tenant) = port(MemoryLimit::kib(256), AdmissionConfig::default());
+    let admission = port(MemoryLimit::kib(256), AdmissionConfig::default());
     let footprint = Footprint::new().head(1000).body(60_000).out(4096);
-    let mut permit = admission.try_reserve(footprint, tenant).unwrap();
+    let mut permit = admission.try_reserve(footprint).unwrap();
     let beside: Vec<Lease> = core::iter::from_fn(|| admission.pool().try_acquire(64, Kind::Buffers).ok()).collect();
     assert!(!beside.is_empty());
     assert_eq!(permit.take(60_000).map(|lease| lease.class().bytes()), Some(65_536));
@@ -193,8 +183,8 @@ fn a_permit_gives_what_was_reserved_though_nothing_else_is_left() {
 
 #[test]
 fn a_dropped_future_gives_its_grant_to_the_next() {
-    let (admission, tenant) = port(MemoryLimit::kib(256), AdmissionConfig::default());
-    let reserve = || Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, tenant));
+    let admission = port(MemoryLimit::kib(256), AdmissionConfig::default());
+    let reserve = || Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, 1));
     let mut first = reserve();
     let Poll::Ready(Ok(permit)) = poll_once(first.as_mut()) else { panic!("there is room") };
     let counts = [0; 2].map(|_| Arc::<Count>::default());
@@ -213,11 +203,10 @@ fn a_dropped_future_gives_its_grant_to_the_next() {
 
 #[test]
 fn a_wait_ends_at_its_deadline() {
-    let (admission, tenant) =
-        port(MemoryLimit::kib(256), AdmissionConfig::default().wait_timeout(Duration::from_nanos(700)));
-    let _held = admission.try_reserve(Footprint::one(131_072), tenant).unwrap();
-    let mut late = Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, tenant));
-    let mut later = Box::pin(admission.acquire(131_072, Priority::Head, tenant).deadline(900));
+    let admission = port(MemoryLimit::kib(256), AdmissionConfig::default().wait_timeout(Duration::from_nanos(700)));
+    let _held = admission.try_reserve(Footprint::one(131_072)).unwrap();
+    let mut late = Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, 1));
+    let mut later = Box::pin(admission.acquire(131_072, Priority::Head, 1).deadline(900));
     assert!(poll_once(late.as_mut()).is_pending() && poll_once(later.as_mut()).is_pending());
     admission.tick(100);
     assert_eq!(admission.next_deadline(), Some(700));
@@ -230,9 +219,8 @@ fn a_wait_ends_at_its_deadline() {
 
 #[test]
 fn what_can_never_be_given_is_refused_at_once() {
-    let (admission, _) = port(MemoryLimit::kib(256), AdmissionConfig::default());
-    let tenant = admission.tenant(2).unwrap();
-    let ready = |footprint| match poll_once(pin!(admission.reserve(footprint, Priority::Head, tenant))) {
+    let admission = port(MemoryLimit::kib(256), AdmissionConfig::default());
+    let ready = |footprint| match poll_once(pin!(admission.reserve(footprint, Priority::Head, 1))) {
         Poll::Ready(Err(shed)) => shed,
         other => panic!("{other:?}"),
     };
@@ -240,32 +228,11 @@ fn what_can_never_be_given_is_refused_at_once() {
     let line = admission.budget().limit().as_bytes() as usize;
     let beyond = Footprint::new().head(line / 2).body(line / 2).out(1);
     assert!(matches!(ready(beyond), Shed::OverBudget(over) if over.wanted_bytes() == beyond.page_bytes()));
-    admission.close_tenant(tenant);
-    assert!(matches!(ready(Footprint::one(1)), Shed::Gone));
-}
-
-#[test]
-fn a_tenant_that_is_closed_goes_on_waiting() {
-    let (admission, tenant) = port(MemoryLimit::kib(256), AdmissionConfig::default());
-    let wait = || Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, tenant));
-    let held = admission.try_reserve(Footprint::one(131_072), tenant).unwrap();
-    let mut waits = wait();
-    assert!(poll_once(waits.as_mut()).is_pending());
-    admission.close_tenant(tenant);
-    let mut after = wait();
-    assert!(poll_once(after.as_mut()).is_pending(), "it is there while somebody waits for it");
-    for waits in [waits, after] {
-        assert_eq!(admission.tenant(1), Ok(tenant), "its name leads there");
-        admission.close_tenant(tenant);
-        drop(waits);
-    }
-    assert!(matches!(poll_once(wait().as_mut()), Poll::Ready(Err(Shed::Gone))));
-    drop(held);
 }
 
 #[test]
 fn levels_go_up_and_down_and_watchers_are_told() {
-    let (admission, tenant) = port(MemoryLimit::mib(1), AdmissionConfig::default());
+    let admission = port(MemoryLimit::mib(1), AdmissionConfig::default());
     let budget = Arc::clone(admission.budget());
     let mut watch = budget.watch();
     let told = Arc::<Count>::default();
@@ -277,19 +244,18 @@ fn levels_go_up_and_down_and_watchers_are_told() {
     };
     assert_eq!(tick(), None);
     assert!(watch.poll_changed(&mut Context::from_waker(&waker)).is_pending());
-    let mut held: Vec<Permit> =
-        (0..6).map(|_| admission.try_reserve(Footprint::one(131_072), tenant).unwrap()).collect();
+    let mut held: Vec<Permit> = (0..6).map(|_| admission.try_reserve(Footprint::one(131_072)).unwrap()).collect();
     let up = tick().expect("786 KiB of 1,024 are more than 75 %");
     assert_eq!(
         (up.from, up.to, admission.level(), told.0.load(Ordering::Relaxed)),
         (Level::Calm, Level::Yellow, Level::Yellow, 1)
     );
     assert_eq!(watch.poll_changed(&mut Context::from_waker(&waker)), Poll::Ready(Level::Yellow));
-    let mut waits = Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, tenant));
-    held.push(admission.try_reserve(Footprint::one(131_072), tenant).unwrap());
+    let mut waits = Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, 1));
+    held.push(admission.try_reserve(Footprint::one(131_072)).unwrap());
     assert!(poll_once(waits.as_mut()).is_pending());
     assert_eq!(tick().map(|transition| transition.to), Some(Level::Red));
-    assert!(admission.try_reserve(Footprint::one(64), tenant).is_err(), "nobody passes those who wait");
+    assert!(admission.try_reserve(Footprint::one(64)).is_err(), "nobody passes those who wait");
     held.clear();
     assert!(matches!(poll_once(waits.as_mut()), Poll::Ready(Ok(_))));
     assert_eq!(tick().map(|transition| transition.to), Some(Level::Calm), "free pages do not count");
@@ -307,14 +273,12 @@ fn credit_and_free_pages_move_to_the_worker_that_waits() {
         let ring = Arc::new(move || _ = count.0.fetch_add(1, Ordering::Relaxed));
         Admission::with_doorbell(&pool, AdmissionConfig::default(), ring).unwrap()
     });
-    let tenants = workers.each_ref().map(|worker| worker.tenant(1).unwrap());
     let rung = |worker: usize| rings[worker].0.load(Ordering::Relaxed);
     // The second worker holds all, then has all of it free.
-    let held: Vec<Permit> =
-        core::iter::from_fn(|| workers[1].try_reserve(Footprint::one(131_072), tenants[1]).ok()).collect();
+    let held: Vec<Permit> = core::iter::from_fn(|| workers[1].try_reserve(Footprint::one(131_072)).ok()).collect();
     assert!(held.len() >= 6);
     drop(held);
-    let mut waits = Box::pin(workers[0].reserve(Footprint::one(131_072), Priority::Head, tenants[0]));
+    let mut waits = Box::pin(workers[0].reserve(Footprint::one(131_072), Priority::Head, 1));
     let woken = Arc::<Count>::default();
     assert!(waits.as_mut().poll(&mut Context::from_waker(&Arc::clone(&woken).into())).is_pending());
     assert_eq!((rung(0), rung(1)), (0, 1), "the one with free memory is asked");
@@ -330,19 +294,17 @@ fn credit_and_free_pages_move_to_the_worker_that_waits() {
 
 #[test]
 fn no_more_wait_than_may() {
-    for waiters_max in [1, 2, PER_PAGE as u32, PER_PAGE as u32 + 1] {
-        let (admission, tenant) = port(MemoryLimit::mib(2), AdmissionConfig::default().waiters_max(waiters_max));
-        let other = admission.tenant(2).unwrap();
-        let held: Vec<Permit> =
-            core::iter::from_fn(|| admission.try_reserve(Footprint::one(131_072), tenant).ok()).collect();
-        let wait = |tenant| Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, tenant));
-        let mut waiting: Vec<_> = (0..waiters_max).map(|at| wait(if at % 2 == 0 { tenant } else { other })).collect();
+    for waiters_max in [1, 2, 30, 65] {
+        let admission = port(MemoryLimit::mib(2), AdmissionConfig::default().waiters_max(waiters_max));
+        let held: Vec<Permit> = core::iter::from_fn(|| admission.try_reserve(Footprint::one(131_072)).ok()).collect();
+        let wait = |name| Box::pin(admission.reserve(Footprint::one(131_072), Priority::Head, name));
+        let mut waiting: Vec<_> = (0..waiters_max).map(|at| wait(u64::from(at % 2))).collect();
         waiting.iter_mut().for_each(|wait| assert!(poll_once(wait.as_mut()).is_pending()));
         assert_eq!(admission.waiting(), waiters_max);
-        let mut refused = wait(other);
+        let mut refused = wait(1);
         assert!(matches!(poll_once(refused.as_mut()), Poll::Ready(Err(Shed::OverBudget(_)))), "{waiters_max}");
         waiting.pop();
-        let mut next = wait(other);
+        let mut next = wait(1);
         assert!(poll_once(next.as_mut()).is_pending(), "there is a place again");
         drop(held);
         waiting.push(next);
@@ -369,13 +331,8 @@ fn every_hungry_worker_is_rung_when_memory_comes_back_at_once() {
         let held: Vec<Lease> =
             core::iter::from_fn(|| giver.try_acquire(Class::K128.bytes(), Kind::Buffers).ok()).collect();
         let footprint = Footprint::new().head(131_072).body(131_072).out(131_072);
-        let mut waits: Vec<_> = workers
-            .iter()
-            .map(|worker| {
-                let tenant = worker.tenant(7).unwrap();
-                Box::pin(worker.reserve(footprint, Priority::Head, tenant))
-            })
-            .collect();
+        let mut waits: Vec<_> =
+            workers.iter().map(|worker| Box::pin(worker.reserve(footprint, Priority::Head, 1))).collect();
         for wait in &mut waits {
             assert!(poll_once(wait.as_mut()).is_pending(), "another worker has it all");
         }
@@ -398,18 +355,17 @@ fn the_worker_that_waits_longest_gathers_and_no_other() {
         let pool = Pool::new(&budget, PoolConfig::default().workers(2)).unwrap();
         Admission::new(&pool, AdmissionConfig::default()).unwrap()
     });
-    let tenants = [&longer, &shorter].map(|worker| worker.tenant(7).unwrap());
     let gather = || [&longer, &shorter].map(|worker| worker.gate.pool.credit().gathers());
     let held: Vec<Lease> =
         core::iter::from_fn(|| longer.pool().try_acquire(Class::K128.bytes(), Kind::Buffers).ok()).collect();
     let footprint = Footprint::new().head(131_072).body(131_072).out(131_072);
     assert_eq!(gather(), [false, false]);
     longer.tick(1);
-    let mut first = Box::pin(longer.reserve(footprint, Priority::Head, tenants[0]));
+    let mut first = Box::pin(longer.reserve(footprint, Priority::Head, 1));
     assert!(poll_once(first.as_mut()).is_pending());
     assert_eq!(gather(), [true, false]);
     shorter.tick(2);
-    let mut second = Box::pin(shorter.reserve(footprint, Priority::Head, tenants[1]));
+    let mut second = Box::pin(shorter.reserve(footprint, Priority::Head, 1));
     assert!(poll_once(second.as_mut()).is_pending());
     assert_eq!(gather(), [true, false]);
     drop(first);
@@ -425,7 +381,7 @@ fn the_worker_that_waits_longest_gathers_and_no_other() {
 #[test]
 fn only_newcomers_draw_on_what_is_kept_for_them_and_it_is_filled_before_others_are_granted() {
     const KEPT: u64 = 128 << 10;
-    let (admission, tenant) = port(MemoryLimit::kib(1_024), AdmissionConfig::default().reserve_bytes(KEPT));
+    let admission = port(MemoryLimit::kib(1_024), AdmissionConfig::default().reserve_bytes(KEPT));
     let pool = admission.pool();
     assert_eq!(pool.kept_for_newcomers(), KEPT);
     let fill = || {
@@ -438,7 +394,7 @@ fn only_newcomers_draw_on_what_is_kept_for_them_and_it_is_filled_before_others_a
     let mut drawn = pool.for_newcomer(fill);
     assert!(drawn.iter().map(|lease| lease.class().bytes() as u64).sum::<u64>() > KEPT / 2, "newcomers draw on it");
     assert!(pool.kept_for_newcomers() < KEPT / 2);
-    let mut waits = pin!(admission.reserve(Footprint::one(64), Priority::Head, tenant));
+    let mut waits = pin!(admission.reserve(Footprint::one(64), Priority::Head, 1));
     assert!(poll_once(waits.as_mut()).is_pending());
     // What comes back is kept again before who waits is granted any.
     let mut now_ns = 1_000_000;

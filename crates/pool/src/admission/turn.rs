@@ -1,7 +1,7 @@
 //! What a turn of a worker does for those who wait: refusals, grants, credit asked for and given up, and a look at the level.
 #![forbid(unsafe_code)]
 
-use super::{Admission, Desk, refill};
+use super::{Admission, refill};
 use crate::class::PAGE_BYTES;
 use crate::contain::contained;
 use crate::watermarks::{Level, Transition};
@@ -29,7 +29,7 @@ impl Admission {
             && gate.level.get() == Level::Calm
             && budget.is_surely_calm()
             && !budget.hunger().is_any()
-            && gate.desk.borrow().waiters.next_deadline_ns().is_none_or(|at| at > now_ns)
+            && gate.waiters.borrow().next_deadline_ns().is_none_or(|at| at > now_ns)
         {
             return None;
         }
@@ -43,21 +43,17 @@ impl Admission {
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         let gate = &*self.gate;
-        let desk = gate.desk.borrow();
         let look = gate.unsettled.get().then(|| gate.observed_ns.get() + OBSERVE_NS);
-        desk.waiters.next_deadline_ns().into_iter().chain(look).min()
+        gate.waiters.borrow().next_deadline_ns().into_iter().chain(look).min()
     }
 
     fn expire(&self) {
         let gate = &*self.gate;
-        let mut from = 0;
+        let mut last = None;
         loop {
-            let expired = {
-                let Desk { waiters, tenants } = &mut *gate.desk.borrow_mut();
-                waiters.next_expired(gate.now_ns.get(), from, tenants)
-            };
+            let expired = gate.waiters.borrow_mut().next_expired(gate.now_ns.get(), last);
             let Some(expired) = expired else { return };
-            from = expired.next;
+            last = Some(expired.key);
             drop(expired.grant);
             if let Some(waker) = expired.waker {
                 contained(|| waker.wake());
@@ -73,10 +69,7 @@ impl Admission {
         refill(&gate.pool);
         let mut starved = false;
         loop {
-            let granted = {
-                let Desk { waiters, tenants } = &mut *gate.desk.borrow_mut();
-                waiters.next_grant(gate.now_ns.get(), tenants, gate)
-            };
+            let granted = gate.waiters.borrow_mut().next_grant(gate.now_ns.get(), gate);
             match granted {
                 Some(Some(waker)) => {
                     contained(|| waker.wake());
@@ -102,7 +95,7 @@ impl Admission {
     /// States what the head misses, so that credit of other workers comes here; whether some came at once.
     fn starve(&self) -> bool {
         let gate = &*self.gate;
-        let head = gate.desk.borrow().waiters.head();
+        let head = gate.waiters.borrow().head();
         let credit = gate.pool.credit();
         let (hunger, line) = (gate.pool.budget().hunger(), gate.pool.budget().line());
         let (need_bytes, since_ns) = match head {

@@ -5,13 +5,11 @@ use core::pin::pin;
 use core::task::Waker;
 
 use super::*;
-use crate::{AdmissionConfig, Budget, Class, MemoryLimit, Pool, PoolConfig, Priority, TenantKey};
+use crate::{AdmissionConfig, Budget, Class, MemoryLimit, Pool, PoolConfig, Priority};
 
-fn port() -> (Admission, TenantKey) {
+fn port() -> Admission {
     let pool = Pool::new(&Budget::new(MemoryLimit::mib(2)), PoolConfig::default()).unwrap();
-    let admission = Admission::new(&pool, AdmissionConfig::default()).unwrap();
-    let tenant = admission.tenant(1).unwrap();
-    (admission, tenant)
+    Admission::new(&pool, AdmissionConfig::default()).unwrap()
 }
 
 fn poll<T>(future: impl Future<Output = T>) -> Poll<T> {
@@ -28,9 +26,9 @@ fn now<T>(future: impl Future<Output = Result<T, Shed>>) -> T {
 
 #[test]
 fn the_smallest_lease_that_fits_is_taken() {
-    let (admission, tenant) = port();
+    let admission = port();
     let footprint = Footprint::new().head(20_000).body(100).out(4096);
-    let mut permit = now(admission.reserve(footprint, Priority::Head, tenant));
+    let mut permit = now(admission.reserve(footprint, Priority::Head, 1));
     let all = 20_480 + 128 + 4096;
     assert_eq!(permit.left_bytes(), all);
     assert!(permit.take(20_481).is_none(), "beyond the footprint");
@@ -54,9 +52,9 @@ fn the_smallest_lease_that_fits_is_taken() {
 
 #[test]
 fn leases_are_of_the_kind_of_the_permit() {
-    let (admission, tenant) = port();
+    let admission = port();
     for kind in Kind::ALL {
-        let mut permit = now(admission.reserve(Footprint::one(64), Priority::Head, tenant).kind(kind));
+        let mut permit = now(admission.reserve(Footprint::one(64), Priority::Head, 1).kind(kind));
         let lease = permit.take(64).expect("within the footprint");
         assert_eq!((lease.kind(), permit.left_bytes()), (kind, 0));
     }
@@ -64,22 +62,21 @@ fn leases_are_of_the_kind_of_the_permit() {
 
 #[test]
 fn one_buffer_is_as_large_as_was_asked_for() {
-    let (admission, tenant) = port();
+    let admission = port();
     for (len, class) in [(0, Class::B64), (64, Class::B64), (1000, Class::B1024), (131_072, Class::K128)] {
-        let lease = now(admission.acquire(len, Priority::Output, tenant));
+        let lease = now(admission.acquire(len, Priority::Output, 1));
         assert_eq!((lease.class(), lease.kind(), lease.is_empty()), (class, Kind::Buffers, true));
     }
 }
 
 #[test]
 fn deadlines_are_those_that_were_set() {
-    let (admission, tenant) = port();
+    let admission = port();
     admission.tick(100);
-    let _rest: Vec<Permit> =
-        core::iter::from_fn(|| admission.try_reserve(Footprint::one(131_072), tenant).ok()).collect();
+    let _rest: Vec<Permit> = core::iter::from_fn(|| admission.try_reserve(Footprint::one(131_072)).ok()).collect();
     let large = Footprint::one(131_072);
-    let mut reserve = pin!(admission.reserve(large, Priority::Head, tenant).deadline(500));
-    let mut acquire = pin!(admission.acquire(131_072, Priority::Head, tenant).deadline(600));
+    let mut reserve = pin!(admission.reserve(large, Priority::Head, 1).deadline(500));
+    let mut acquire = pin!(admission.acquire(131_072, Priority::Head, 1).deadline(600));
     let mut cx = Context::from_waker(Waker::noop());
     assert!(reserve.as_mut().poll(&mut cx).is_pending());
     assert!(acquire.as_mut().poll(&mut cx).is_pending());
@@ -91,7 +88,7 @@ fn deadlines_are_those_that_were_set() {
     assert!(matches!(reserve.as_mut().poll(&mut cx), Poll::Ready(Err(Shed::Deadline))));
     assert!(matches!(acquire.as_mut().poll(&mut cx), Poll::Ready(Err(Shed::Deadline))));
     // Without one, that of the configuration, from the last tick on.
-    let mut wait = pin!(admission.reserve(large, Priority::Head, tenant));
+    let mut wait = pin!(admission.reserve(large, Priority::Head, 1));
     assert!(wait.as_mut().poll(&mut cx).is_pending());
     admission.tick(10_000_000_599);
     assert_eq!(admission.waiting(), 1);

@@ -3,7 +3,7 @@
 //! * nothing is given that is not there: free, kept and given bytes are always the same sum (overshoot 0), and what is kept for the head is given
 //!   to nobody else (I6);
 //! * a non-empty queue means that its head does not fit (I7);
-//! * within a tenant and a priority, the first in is the first out;
+//! * within a tenant and a priority, the first in is the first out, unless a smaller one passes the head;
 //! * whoever's deadline has passed is told; grants of those who went away are back.
 //!
 //! And over random schedules of exchanges that reserve all they need at once, hold it and end: nobody waits in a circle, no wake-up is lost, and
@@ -21,7 +21,6 @@ use std::task::Wake;
 use proptest::prelude::*;
 
 use super::*;
-use crate::lanes::CANDIDATES_MAX;
 use crate::{Budget, MemoryLimit, PoolConfig};
 
 /// Numbers instead of memory; the same rules as a worker's credit.
@@ -88,43 +87,38 @@ impl Supply for Sea {
     }
 }
 
-/// A queue with its tenants, and the pool for their tables.
+/// A queue, and what it gives out.
 struct Port {
-    pool: Pool,
-    tenants: Tenants,
     waiters: Waiters<Catch>,
     sea: Sea,
-    keys: Vec<TenantKey>,
     now_ns: u64,
 }
 
 impl Port {
-    fn new(pool: &Pool, sea: Sea, tenants: u128) -> Self {
-        let mut named = Tenants::new(3);
-        let keys = (0..tenants).map(|name| named.open(pool, name).unwrap()).collect();
-        Self { pool: pool.clone(), tenants: named, keys, waiters: Waiters::new(20_000), sea, now_ns: 0 }
+    fn new(pool: &Pool, sea: Sea) -> Self {
+        Self { waiters: Waiters::new(pool, 20_000).unwrap(), sea, now_ns: 0 }
     }
 
-    fn enqueue(&mut self, tenant: usize, priority: Priority, len: usize, wait_ns: u64) -> Key {
+    fn enqueue(&mut self, tenant: usize, priority: Priority, len: usize, wait_ns: u64) -> PlaceKey {
         self.reserve(tenant, priority, Footprint::one(len), wait_ns)
     }
 
-    fn reserve(&mut self, tenant: usize, priority: Priority, footprint: Footprint, wait_ns: u64) -> Key {
+    fn reserve(&mut self, tenant: usize, priority: Priority, footprint: Footprint, wait_ns: u64) -> PlaceKey {
         let request = Request {
             footprint,
             kind: Kind::Buffers,
             priority,
-            tenant: self.keys[tenant],
+            name: tenant as u64,
             now_ns: self.now_ns,
             deadline_ns: self.now_ns.saturating_add(wait_ns),
         };
-        self.waiters.enqueue(&self.pool, &mut self.tenants, request).unwrap()
+        self.waiters.enqueue(request).unwrap()
     }
 
     /// Grants what can be granted, and wakes whom it is told to; how many.
     fn pump(&mut self) -> usize {
         let mut count = 0;
-        while let Some(waker) = self.waiters.next_grant(self.now_ns, &mut self.tenants, &self.sea) {
+        while let Some(waker) = self.waiters.next_grant(self.now_ns, &self.sea) {
             count += 1;
             if let Some(waker) = waker {
                 waker.wake();
@@ -134,16 +128,16 @@ impl Port {
     }
 
     fn expire(&mut self) {
-        let mut from = 0;
-        while let Some(expired) = self.waiters.next_expired(self.now_ns, from, &mut self.tenants) {
-            from = expired.next;
+        let mut last = None;
+        while let Some(expired) = self.waiters.next_expired(self.now_ns, last) {
+            last = Some(expired.key);
             if let Some(waker) = expired.waker {
                 waker.wake();
             }
         }
     }
 
-    fn poll(&mut self, key: Key) -> Answer<Catch> {
+    fn poll(&mut self, key: PlaceKey) -> Answer<Catch> {
         self.waiters.poll(key, Some(Waker::noop().clone())).0
     }
 }
@@ -177,7 +171,7 @@ fn op() -> impl Strategy<Value = Op> {
 /// What the test knows of a waiter that was not told yet.
 #[derive(Debug)]
 struct Known {
-    key: Key,
+    key: PlaceKey,
     lane: (usize, usize),
     deadline_ns: u64,
 }
@@ -186,35 +180,38 @@ struct Model {
     port: Port,
     known: Vec<Known>,
     /// Waiting, in order, by tenant and priority.
-    lanes: BTreeMap<(usize, usize), Vec<Key>>,
+    lanes: BTreeMap<(usize, usize), Vec<PlaceKey>>,
     held: Vec<Catch>,
     total: u64,
 }
 
 impl Model {
-    fn is_waiting(&self, key: Key) -> bool {
-        matches!(self.port.waiters.table.get(key).map(|waiter| &waiter.state), Some(State::Waiting))
+    fn is_waiting(&self, key: PlaceKey) -> bool {
+        matches!(self.port.waiters.queue.get(key).map(|place| &place.item().state), Some(State::Waiting))
     }
 
     /// Grants one at a time, each of which is the first of its lane.
     fn settle(&mut self) -> Result<(), TestCaseError> {
         loop {
-            let before: Vec<Key> =
+            let before: Vec<PlaceKey> =
                 self.known.iter().map(|known| known.key).filter(|key| self.is_waiting(*key)).collect();
+            let blocked = self.port.waiters.blocked.map(|blocked| blocked.waiter);
             let port = &mut self.port;
-            if port.waiters.next_grant(port.now_ns, &mut port.tenants, &port.sea).is_none() {
+            if port.waiters.next_grant(port.now_ns, &port.sea).is_none() {
                 break;
             }
-            let told: Vec<Key> = before.into_iter().filter(|key| !self.is_waiting(*key)).collect();
+            let told: Vec<PlaceKey> = before.into_iter().filter(|key| !self.is_waiting(*key)).collect();
             prop_assert_eq!(told.len(), 1, "one at a time");
             let known = self.known.iter().find(|known| known.key == told[0]).unwrap();
             let lane = self.lanes.get_mut(&known.lane).unwrap();
-            prop_assert_eq!(lane.remove(0), told[0], "first in, first out");
+            let has_passed = self.port.waiters.blocked.is_some() && blocked != Some(told[0]);
+            prop_assert!(lane[0] == told[0] || has_passed, "first in, first out");
+            lane.retain(|key| *key != told[0]);
         }
         Ok(())
     }
 
-    fn forget(&mut self, key: Key) {
+    fn forget(&mut self, key: PlaceKey) {
         self.known.retain(|known| known.key != key);
         self.lanes.values_mut().for_each(|lane| lane.retain(|other| *other != key));
     }
@@ -245,7 +242,7 @@ impl Model {
             Op::Cancel(pick) => {
                 let Some(known) = self.known.get(pick % self.known.len().max(1)) else { return Ok(()) };
                 let key = known.key;
-                drop(self.port.waiters.cancel(&mut self.port.tenants, key));
+                drop(self.port.waiters.cancel(key));
                 self.forget(key);
             }
             Op::Free(pick) if !self.held.is_empty() => drop(self.held.swap_remove(pick % self.held.len())),
@@ -256,8 +253,8 @@ impl Model {
                 for known in self.known.iter().filter(|known| known.deadline_ns <= self.port.now_ns) {
                     prop_assert!(!self.is_waiting(known.key), "who is late is told");
                 }
-                let table = &self.port.waiters.table;
-                let waits = |key: &Key| matches!(table.get(*key).map(|waiter| &waiter.state), Some(State::Waiting));
+                let queue = &self.port.waiters.queue;
+                let waits = |key: &PlaceKey| queue.get(*key).is_some_and(|place| place.item().is_waiting());
                 self.lanes.values_mut().for_each(|lane| lane.retain(waits));
             }
         }
@@ -266,7 +263,7 @@ impl Model {
 
     fn check(&self) -> Result<(), TestCaseError> {
         let sea = &*self.port.sea.0;
-        let granted = self.port.waiters.table.iter_from(0).filter_map(|(_, waiter)| match &waiter.state {
+        let granted = self.port.waiters.queue.iter().filter_map(|place| match &place.item().state {
             State::Granted(catch) => Some(catch.bytes),
             _ => None,
         });
@@ -289,7 +286,7 @@ proptest! {
     fn the_queue_is_fair_and_gives_what_there_is(
         free in 4096_u64..200_000, ops in prop::collection::vec(op(), 1..150),
     ) {
-        let port = Port::new(&pool(), Sea::new(free), 3);
+        let port = Port::new(&pool(), Sea::new(free));
         let mut model = Model { port, known: Vec::new(), lanes: BTreeMap::new(), held: Vec::new(), total: free };
         for op in ops {
             model.step(op)?;
@@ -297,11 +294,11 @@ proptest! {
             model.check()?;
         }
         while let Some(known) = model.known.pop() {
-            drop(model.port.waiters.cancel(&mut model.port.tenants, known.key));
+            drop(model.port.waiters.cancel(known.key));
         }
         model.held.clear();
         prop_assert_eq!(model.port.sea.0.unused.get(), model.total);
-        prop_assert_eq!((model.port.waiters.table.len(), model.port.waiters.waiting()), (0, 0));
+        prop_assert_eq!((model.port.waiters.queue.len(), model.port.waiters.waiting()), (0, 0));
     }
 }
 
@@ -332,7 +329,7 @@ const PASSED_MAX: u64 = 200;
 enum Client {
     Out,
     Waiting {
-        key: Key,
+        key: PlaceKey,
         /// How many grants there were before.
         grants: u64,
         has_deadline: bool,
@@ -382,7 +379,7 @@ impl Schedule {
         let waker = |client| Arc::new(Runs { client, runnable: Arc::clone(&runnable) }).into();
         Self {
             crowd,
-            port: Port::new(pool, Sea::new(free), TENANTS as u128),
+            port: Port::new(pool, Sea::new(free)),
             wakers: (0..clients).map(waker).collect(),
             clients: (0..clients).map(|_| Client::Out).collect(),
             ended: vec![0; clients],
@@ -456,12 +453,12 @@ impl Schedule {
     /// Looks at a client that waits: how many passed it, and whether it goes away.
     fn look_at(&mut self, seed: u64, at: usize) {
         let Client::Waiting { key, grants, .. } = self.clients[at] else { return };
-        let waits = matches!(self.port.waiters.table.get(key).map(|waiter| &waiter.state), Some(State::Waiting));
+        let waits = matches!(self.port.waiters.queue.get(key).map(|place| &place.item().state), Some(State::Waiting));
         if waits && self.crowd != Crowd::Many {
             assert!(self.grants - grants <= PASSED_MAX, "schedule {seed}: client {at} is passed for ever");
         }
         if self.random.below(16) == 0 && !self.is_patient(at) {
-            drop(self.port.waiters.cancel(&mut self.port.tenants, key));
+            drop(self.port.waiters.cancel(key));
             self.clients[at] = Client::Out;
             let mut runnable = self.runnable.lock().unwrap();
             if !runnable.contains(&at) {
@@ -495,11 +492,11 @@ impl Schedule {
         }
         for client in core::mem::take(&mut self.clients) {
             if let Client::Waiting { key, .. } = client {
-                drop(self.port.waiters.cancel(&mut self.port.tenants, key));
+                drop(self.port.waiters.cancel(key));
             }
         }
         assert_eq!(self.port.sea.0.unused.get(), total);
-        assert_eq!((self.port.waiters.waiting(), self.port.waiters.table.len()), (0, 0));
+        assert_eq!((self.port.waiters.waiting(), self.port.waiters.queue.len()), (0, 0));
         self.ended.iter().filter(|ended| **ended >= rounds).count()
     }
 }
@@ -538,8 +535,8 @@ fn ten_thousand_clients_end_with_room_for_one_footprint() {
 /// Tenants that always have some requests under way, for a while of virtual time: grants to each, and how long each of them waited.
 fn serve(depths: &[usize], sizes: &[usize], capacity: u64) -> (Vec<u64>, Vec<Vec<u64>>) {
     let pool = pool();
-    let mut port = Port::new(&pool, Sea::new(capacity), depths.len() as u128);
-    let mut waiting: Vec<(usize, Key, u64)> = Vec::new();
+    let mut port = Port::new(&pool, Sea::new(capacity));
+    let mut waiting: Vec<(usize, PlaceKey, u64)> = Vec::new();
     let mut held: Vec<(u64, usize, Catch)> = Vec::new();
     let (mut bytes, mut waits) = (vec![0; depths.len()], vec![Vec::new(); depths.len()]);
     let mut arrivals: Vec<usize> = depths.iter().enumerate().flat_map(|(tenant, depth)| vec![tenant; *depth]).collect();
@@ -612,8 +609,8 @@ fn a_greedy_tenant_does_not_make_the_others_wait() {
 #[test]
 fn output_goes_before_body_before_head() {
     let pool = pool();
-    let mut port = Port::new(&pool, Sea::new(0), 1);
-    let mut keys: Vec<(Priority, Key)> = Vec::new();
+    let mut port = Port::new(&pool, Sea::new(0));
+    let mut keys: Vec<(Priority, PlaceKey)> = Vec::new();
     for _ in 0..60 {
         for priority in Priority::ALL {
             keys.push((priority, port.enqueue(0, priority, 4096, u64::MAX)));
@@ -627,37 +624,17 @@ fn output_goes_before_body_before_head() {
         let (priority, _) = keys.remove(at.expect("one was granted"));
         granted[priority as usize] += 1;
     }
-    assert_eq!(granted, [32, 16, 8], "by weight");
-}
-
-/// A tenant whose share is used up to the byte has another one when its turn comes again.
-#[test]
-fn tenants_take_turns_of_one_share() {
-    let pool = pool();
-    let mut port = Port::new(&pool, Sea::new(0), 2);
-    let mut keys: Vec<(usize, Key)> = Vec::new();
-    for _ in 0..12 {
-        for tenant in [0, 1] {
-            keys.push((tenant, port.enqueue(tenant, Priority::Body, 4096, u64::MAX)));
-        }
-    }
-    let mut order = Vec::new();
-    for _ in 0..20 {
-        port.sea.0.unused.set(4096);
-        assert_eq!(port.pump(), 1);
-        let at = keys.iter().position(|(_, key)| matches!(port.poll(*key), Answer::Granted(_)));
-        order.push(keys.remove(at.expect("one was granted")).0);
-    }
-    assert_eq!(order, [0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0], "16 KiB each");
+    let is_near = |(granted, share): (&u32, u32)| granted.abs_diff(share) <= 1;
+    assert!(granted.iter().zip([32, 16, 8]).all(is_near), "by weight: {granted:?}");
 }
 
 #[test]
 fn a_large_head_is_passed_eight_times_at_most() {
     let pool = pool();
-    let mut port = Port::new(&pool, Sea::new(16 << 10), 2);
+    let mut port = Port::new(&pool, Sea::new(16 << 10));
     let large = port.enqueue(0, Priority::Head, 20 << 10, u64::MAX);
     port.pump();
-    let small: Vec<Key> = (0..20).map(|_| port.enqueue(1, Priority::Head, 4096, u64::MAX)).collect();
+    let small: Vec<PlaceKey> = (0..20).map(|_| port.enqueue(1, Priority::Head, 4096, u64::MAX)).collect();
     let mut passed = 0;
     // Each small one that is granted ends at once.
     for key in small {
@@ -680,7 +657,7 @@ fn a_large_head_is_passed_eight_times_at_most() {
 #[test]
 fn a_large_head_is_passed_for_a_millisecond_at_most() {
     let pool = pool();
-    let mut port = Port::new(&pool, Sea::new(8 << 10), 2);
+    let mut port = Port::new(&pool, Sea::new(8 << 10));
     port.enqueue(0, Priority::Head, 20 << 10, u64::MAX);
     port.pump();
     port.now_ns = 1_000_000;
@@ -693,27 +670,22 @@ fn a_large_head_is_passed_for_a_millisecond_at_most() {
 fn so_many_are_looked_at_behind_a_large_head() {
     let pool = pool();
     // The head is one of those that are looked at; the last of them all fits.
-    for others in 1..CANDIDATES_MAX as u128 + 4 {
-        let mut port = Port::new(&pool, Sea::new(4096), others + 1);
-        port.enqueue(0, Priority::Head, 128 << 10, u64::MAX);
-        for tenant in 1..others {
-            port.enqueue(tenant as usize, Priority::Head, 64 << 10, u64::MAX);
+    for others in [1, CANDIDATES_MAX - 1, CANDIDATES_MAX, CANDIDATES_MAX + 4] {
+        let mut port = Port::new(&pool, Sea::new(4096));
+        for tenant in 0..others {
+            port.enqueue(tenant, Priority::Head, 64 << 10, u64::MAX);
         }
-        let small = port.enqueue(others as usize, Priority::Head, 4096, u64::MAX);
-        let granted = port.pump();
-        let is_near = others < CANDIDATES_MAX as u128;
-        assert_eq!(
-            (granted, matches!(port.poll(small), Answer::Granted(_))),
-            (usize::from(is_near), is_near),
-            "{others}"
-        );
+        let small = port.enqueue(0, Priority::Head, 4096, u64::MAX);
+        let is_near = others < CANDIDATES_MAX;
+        assert_eq!(port.pump(), usize::from(is_near), "{others}");
+        assert_eq!(matches!(port.poll(small), Answer::Granted(_)), is_near, "{others}");
     }
 }
 
 #[test]
 fn a_grant_that_is_not_taken_in_time_goes_back() {
     let pool = pool();
-    let mut port = Port::new(&pool, Sea::new(4096), 1);
+    let mut port = Port::new(&pool, Sea::new(4096));
     let forgotten = port.enqueue(0, Priority::Head, 4096, 5);
     let next = port.enqueue(0, Priority::Head, 4096, 1000);
     assert_eq!(port.pump(), 1);

@@ -103,15 +103,14 @@ fn nothing_free_is_kept_while_somebody_waits() {
         let pool = crate::pool();
         let mut leases: Vec<_> = core::iter::from_fn(|| pool.try_acquire(64 << 10, Kind::Buffers).ok()).collect();
         assert!(leases.len() > 100, "{}", leases.len());
-        let tenant = memory::tenant(1).expect("room for a tenant");
         // And what the other worker has free.
-        let acquire = || memory::acquire(64 << 10, Priority::Body, tenant);
+        let acquire = || memory::acquire(64 << 10, Priority::Body, 1);
         while let Ok(Ok(lease)) = crate::timeout(Duration::from_millis(1), acquire()).await {
             leases.push(lease);
         }
         // Three times 128 KiB at once, of which one lease after another comes free.
         let footprint = Footprint::new().head(128 << 10).body(128 << 10).out(128 << 10);
-        let mut waits = Box::pin(memory::reserve(footprint, Priority::Body, tenant));
+        let mut waits = Box::pin(memory::reserve(footprint, Priority::Body, 1));
         for freed in 1..=4 {
             drop(leases.pop());
             let granted = crate::timeout(Duration::from_millis(130), waits.as_mut()).await;
@@ -121,7 +120,6 @@ fn nothing_free_is_kept_while_somebody_waits() {
         }
         leases.truncate(leases.len() - 4);
         drop(waits.await.expect("there is room now"));
-        memory::close_tenant(tenant);
     });
 }
 
