@@ -36,11 +36,13 @@ pub enum Shed {
     /// A peer that took or sent too little, as others waited for memory: less than
     /// [`slow_bytes_per_second`](crate::Config::slow_bytes_per_second).
     Slow,
+    /// A WebSocket, a member of a hub, a stream of events or a connection that left HTTP, which was told to end as others waited for memory.
+    Lasting,
 }
 
 impl Shed {
     /// All reasons.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Parked,
         Self::Head,
         Self::Output,
@@ -52,6 +54,7 @@ impl Shed {
         Self::Cpu,
         Self::Overstay,
         Self::Slow,
+        Self::Lasting,
     ];
 
     /// The reason's name in metrics.
@@ -68,6 +71,7 @@ impl Shed {
             Self::Cpu => "cpu",
             Self::Overstay => "overstay",
             Self::Slow => "slow",
+            Self::Lasting => "lasting",
         }
     }
 }

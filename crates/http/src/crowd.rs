@@ -43,7 +43,12 @@ impl Crowd {
 
     /// Bytes of an address: at least what it holds.
     pub(crate) fn held_bytes(&self, host: u64) -> u64 {
-        let counters = self.rows.iter().zip(self.columns(host));
+        self.held_in(self.columns(host))
+    }
+
+    /// The same for one that is counted there.
+    pub(crate) fn held_in(&self, columns: Columns) -> u64 {
+        let counters = self.rows.iter().zip(columns);
         let least = counters.map(|(row, column)| row[usize::from(column)].get()).min();
         u64::from(least.unwrap_or(0))
     }
@@ -56,10 +61,15 @@ impl Crowd {
 
     /// The same for one who keeps where it is counted, and [removes](Self::remove) it.
     pub(crate) fn add(&self, host: u64, bytes: usize) -> Columns {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let columns = self.columns(host);
-        each(&self.rows, columns, |counter| counter.saturating_add(bytes));
+        self.add_to(columns, bytes);
         columns
+    }
+
+    /// The same for one whose columns are known.
+    pub(crate) fn add_to(&self, columns: Columns, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        each(&self.rows, columns, |counter| counter.saturating_add(bytes));
     }
 
     /// Ends what [`add`](Self::add) began.
@@ -68,7 +78,8 @@ impl Crowd {
         each(&self.rows, columns, |counter| counter.saturating_sub(bytes));
     }
 
-    fn columns(&self, host: u64) -> Columns {
+    /// Where an address is counted.
+    pub(crate) fn columns(&self, host: u64) -> Columns {
         // Two odd constants spread neighbouring addresses; the high bits of a product are the good ones.
         [0x9E37_79B9_7F4A_7C15_u64, 0xC2B2_AE3D_27D4_EB4F].map(|factor| {
             let spread = host.wrapping_add(1).wrapping_mul(factor);

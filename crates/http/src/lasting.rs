@@ -1,12 +1,22 @@
 //! Connections that stay: WebSockets, members of hubs, streams of events, connections that left HTTP, and tunnels. They end when their peers like, so they are a class
 //! of their own: while memory is short, one more begins only while all of them hold at most three quarters of a worker's share. And what they hold counts
 //! for their address, as what handlers hold does: one with many of them is no newcomer.
+//!
+//! When others have waited for memory for a while, the newest of the address that holds most are told to end ([`relief`](crate::relief)). WebSockets and
+//! members of hubs are found in their tables; the others are in a list of those that can be told:
+//!
+//! ```text
+//!         told              its handler has not ended it within a second
+//!  Open --------> Told(when) -------------------------------------------> Ended (a stream of events, by the server)
+//! ```
+
+mod list;
 
 use ::core::cell::{Cell, RefCell};
 use ::core::fmt;
+use ::core::task::{Context, Poll};
 use std::rc::Rc;
 
-use plimsoll_pool::{Charge, Kind};
 use plimsoll_runtime::OverBudget;
 use plimsoll_slab::Key;
 
@@ -15,17 +25,17 @@ use crate::core::Core;
 use crate::counters::Shed;
 use crate::crowd::Columns;
 use crate::h2::STREAM_BYTES;
+use crate::ticket::Ticket;
 use crate::websocket::WEBSOCKET_TASK_BYTES;
+use list::{Listed, Number, Stays};
+pub(crate) use list::{Listing, Stage};
 
 /// A handler's or a task's own part, which is not known.
 const USUAL_BYTES: usize = 1_024;
 /// The armed receive and the readiness of a connection.
 const ARMED_BYTES: usize = 48;
 /// A WebSocket in the table, while nothing happens on it.
-const WEBSOCKET_BYTES: usize = CONNECTION_BYTES + ARMED_BYTES + WEBSOCKET_TASK_BYTES;
-/// What is added to the list of WebSockets at a time.
-const LISTED_AT_ONCE: usize = 256;
-
+pub(crate) const WEBSOCKET_BYTES: usize = CONNECTION_BYTES + ARMED_BYTES + WEBSOCKET_TASK_BYTES;
 /// What stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
@@ -38,13 +48,18 @@ pub(crate) enum Sort {
 }
 
 impl Sort {
-    const fn bytes(self) -> usize {
+    pub(crate) const fn bytes(self) -> usize {
         match self {
             Self::Released => ARMED_BYTES + 512,
             Self::Tunnel => STREAM_BYTES + USUAL_BYTES,
             // With its head.
             Self::Events => EXCHANGE_BYTES + 2 * USUAL_BYTES,
         }
+    }
+
+    /// Whether it counts for its address by itself. A handler that runs does so already.
+    const fn is_counted(self) -> bool {
+        !matches!(self, Self::Events)
     }
 }
 
@@ -53,16 +68,16 @@ impl Sort {
 pub(crate) struct Lasting {
     bytes: Cell<u64>,
     /// Where each WebSocket of the table is counted, by the index of its connection: it has no room for that itself.
-    websockets: RefCell<Listed>,
-}
-
-#[derive(Default)]
-struct Listed {
-    places: Vec<Option<Columns>>,
-    charge: Option<Charge>,
+    websockets: RefCell<Listed<Columns>>,
+    stays: RefCell<Stays>,
 }
 
 impl Lasting {
+    /// Bytes with which those that there are count.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.get()
+    }
+
     fn enter(&self, bytes: usize) {
         self.bytes.set(self.bytes.get() + bytes as u64);
     }
@@ -73,35 +88,43 @@ impl Lasting {
     }
 }
 
-/// One that stays, for as long as it does.
+/// One that stays, for as long as it does. Small: it is in the future of its handler, twice where that ends it.
 pub(crate) struct Stay {
     core: Rc<Core>,
+    /// In the list. Without room there it is not counted for its address, and cannot be told to end.
+    at: Option<Number>,
     sort: Sort,
-    columns: Option<Columns>,
 }
 
 impl Stay {
-    /// Of a connection's request, which it counts for. A handler that runs does so already.
-    pub(crate) fn new(core: &Rc<Core>, key: Key, sort: Sort) -> Self {
-        let columns = match sort {
-            Sort::Events => {
-                core.lasting.enter(sort.bytes());
-                None
-            }
-            Sort::Released | Sort::Tunnel => Some(core.stays(key, sort)),
-        };
-        Self { core: Rc::clone(core), sort, columns }
+    /// Of the exchange that a ticket is for.
+    pub(crate) fn new(core: &Rc<Core>, ticket: &Ticket, sort: Sort) -> Self {
+        core.lasting.enter(sort.bytes());
+        let columns = core.crowd.columns(core.host_of(ticket.key));
+        let at = core.list_stay(sort, columns, Some(ticket));
+        if at.is_some() && sort.is_counted() {
+            core.crowd.add_to(columns, sort.bytes());
+        }
+        Self { core: Rc::clone(core), at, sort }
+    }
+
+    /// Ready when it is to end, as others wait for memory.
+    pub(crate) fn poll_told(&self, cx: &Context<'_>) -> Poll<()> {
+        self.at.map_or(Poll::Pending, |at| self.core.poll_told(at, cx))
     }
 }
 
 impl Drop for Stay {
     fn drop(&mut self) {
-        match self.columns {
-            Some(columns) => self.core.left(columns, self.sort),
-            None => self.core.lasting.leave(self.sort.bytes()),
+        self.core.lasting.leave(self.sort.bytes());
+        let columns = self.at.map(|at| self.core.unlist_stay(at));
+        if let Some(columns) = columns.filter(|_| self.sort.is_counted()) {
+            self.core.crowd.remove(columns, self.sort.bytes());
         }
     }
 }
+
+const _: () = assert!(size_of::<Stay>() <= 16, "a handler's future has room for it");
 
 impl fmt::Debug for Stay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -139,28 +162,25 @@ impl Core {
     /// A connection of the table has become a WebSocket.
     pub(crate) fn websocket_stays(&self, key: Key) {
         self.lasting.enter(WEBSOCKET_BYTES);
-        let at = key.index() as usize;
-        let mut listed = self.lasting.websockets.borrow_mut();
-        let Listed { places, charge } = &mut *listed;
-        if at >= places.len() {
-            let len = (at + 1).next_multiple_of(LISTED_AT_ONCE).max(places.len() / 4 * 5);
-            let bytes = (len * size_of::<Option<Columns>>()) as u64;
-            // Without room for the list it is not counted for its address.
-            let Ok(larger) = self.pool.charge(Kind::Slots, bytes) else { return };
-            places.reserve_exact(len - places.len());
-            places.resize(len, None);
-            *charge = Some(larger);
+        let columns = self.crowd.columns(self.host_of(key));
+        // Without room for the list it is not counted for its address.
+        let is_listed = self.lasting.websockets.borrow_mut().put(&self.pool, key.index() as usize, columns);
+        if is_listed {
+            self.crowd.add_to(columns, WEBSOCKET_BYTES);
         }
-        let before = places[at].replace(self.crowd.add(self.host_of(key), WEBSOCKET_BYTES));
-        debug_assert!(before.is_none(), "a connection is one WebSocket");
     }
 
     /// A WebSocket has left the table.
     pub(crate) fn websocket_left(&self, key: Key) {
         self.lasting.leave(WEBSOCKET_BYTES);
-        let columns = self.lasting.websockets.borrow_mut().places.get_mut(key.index() as usize).and_then(Option::take);
+        let columns = self.lasting.websockets.borrow_mut().take(key.index() as usize);
         if let Some(columns) = columns {
             self.crowd.remove(columns, WEBSOCKET_BYTES);
         }
+    }
+
+    /// Where a WebSocket of the table is counted.
+    pub(crate) fn websocket_columns(&self, key: Key) -> Option<Columns> {
+        self.lasting.websockets.borrow().get(key.index() as usize).copied()
     }
 }

@@ -29,13 +29,15 @@
 //! [`share`] decides who may begin: an address that has nothing that runs draws on what the pool keeps for newcomers, others begin more while they hold at
 //! most four times what is free. What waits and was begun is lent the progress reserve.
 //!
-//! **After 250 ms** in which somebody waited, the address that holds the most of what is not protected loses the newest of it
+//! **After 250 ms** in which somebody waited, the newest of the [connections that stay](crate::lasting) are told to end, of the address that holds
+//! most; and if these hold little, the address that holds the most of what is not protected loses the newest of it
 //! until the level would fall: WebSockets, tunnels, handlers that have run for too long, and streams of HTTP/2 whose peer takes nothing.
 //!
-//! Here is what is done in a turn; [`waiting`] has the places in line, [`share`] who may begin, [`victims`] who is let go of.
+//! Here is what is done in a turn; [`waiting`] has the places in line, [`share`] who may begin, [`told`] who is told to end, [`victims`] who is let go of.
 
 mod pace;
 mod share;
+mod told;
 mod victims;
 mod waiting;
 
@@ -91,6 +93,8 @@ pub(crate) struct Relief {
     since: Option<Instant>,
     /// When somebody large was let go of last.
     let_go_at: Option<Instant>,
+    /// When connections that stay were told to end last, and what they should hold together when those have.
+    told: Option<(Instant, u64)>,
     /// When what is kept for a handler has been kept for long enough.
     kept_until: Option<Instant>,
     check: Option<Sleep>,
@@ -106,6 +110,7 @@ impl Relief {
             granted: None,
             since: None,
             let_go_at: None,
+            told: None,
             kept_until: None,
             check: None,
             pace: Pace::new(&core.pool, core.line_share),
@@ -160,7 +165,7 @@ impl Relief {
 
     /// Whether there is anything to do beside what the level asks for.
     fn is_at_work(&self) -> bool {
-        self.since.is_some() || self.granted.is_some() || self.kept_until.is_some()
+        self.since.is_some() || self.granted.is_some() || self.kept_until.is_some() || self.told.is_some()
     }
 
     /// Whether [`poll`](Self::poll) has anything to wait for.
@@ -214,6 +219,7 @@ impl<S: Service> Engine<S> {
             self.relief.since = None;
             self.relief.pace.clear();
         }
+        self.look_at_told(now);
         if awaits_handlers {
             // Nobody tells when one of another worker has ended.
             self.relief.check_at(now + HANDLERS_STEP);
@@ -230,7 +236,9 @@ impl<S: Service> Engine<S> {
         let since = self.relief.since.get_or_insert(now);
         if now.since(*since) >= wait_max {
             *since = now;
-            self.let_go_of_the_largest(now);
+            if !self.tell_the_lasting(now) {
+                self.let_go_of_the_largest(now);
+            }
         }
         self.relief.check_at(self.relief.since.unwrap_or(now) + wait_max);
     }

@@ -205,7 +205,7 @@ impl Request {
     pub fn events(&mut self, config: EventsConfig) -> Result<EventWriter, Error> {
         self.ticket().core().may_stay()?;
         let out = self.respond(response()?, None)?;
-        Ok(EventWriter { out, config, _stay: self.ticket().stay(Sort::Events) })
+        Ok(EventWriter { out, config, stay: self.ticket().stay(Sort::Events) })
     }
 }
 
@@ -230,7 +230,7 @@ pub(crate) const HEARTBEAT: &[u8] = b":\n\n";
 ///     // A browser that comes back says which event it saw last.
 ///     let mut at: u64 = req.last_event_id().and_then(|id| id.parse().ok()).unwrap_or(0);
 ///     let mut events = req.events(EventsConfig::default())?;
-///     // Heartbeats while nothing happens, and `None` when the server stops.
+///     // Heartbeats while nothing happens, and `None` when the answer is to end.
 ///     while events.wait(plimsoll_runtime::sleep(Duration::from_secs(1))).await?.is_some() {
 ///         at += 1;
 ///         events.send(&Event::data("tick\ntock").event("clock").id(&at.to_string())).await?;
@@ -242,7 +242,7 @@ pub(crate) const HEARTBEAT: &[u8] = b":\n\n";
 pub struct EventWriter {
     out: BodyWriter,
     config: EventsConfig,
-    _stay: Stay,
+    stay: Stay,
 }
 
 impl EventWriter {
@@ -286,8 +286,9 @@ impl EventWriter {
         self.write(Body::from(comment)).await
     }
 
-    /// Waits for something, with a heartbeat as often as nothing else was sent for the configured time. `None` when the server stops:
-    /// [`finish`](Self::finish) then, and the stop does not have to wait for this answer.
+    /// Waits for something, with a heartbeat as often as nothing else was sent for the configured time. `None` when the server stops, or when others wait
+    /// for memory that this answer takes: [`finish`](Self::finish) then. A stop does not have to wait for this answer, and its client gets a whole one, and
+    /// connects again. For want of memory the server itself ends one that goes on for another second, and drops its handler.
     ///
     /// Cancel safe if the future is, but while a heartbeat waits for the socket.
     ///
@@ -303,7 +304,7 @@ impl EventWriter {
                 if let Poll::Ready(value) = what.as_mut().poll(cx) {
                     return Poll::Ready(Came::Value(value));
                 }
-                if stopped.as_mut().poll(cx).is_ready() {
+                if stopped.as_mut().poll(cx).is_ready() || self.stay.poll_told(cx).is_ready() {
                     return Poll::Ready(Came::Stop);
                 }
                 match silent.as_mut().as_pin_mut() {

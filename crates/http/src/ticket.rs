@@ -8,9 +8,10 @@ use http::{Method, StatusCode};
 use plimsoll_codec::h1::{self, BodyLength, Fields, RequestState, ResponseState};
 use plimsoll_codec::h2::StreamKey;
 use plimsoll_pool::{PoolBox, Priority};
-use plimsoll_runtime::{Lease, OverBudget};
+use plimsoll_runtime::{JoinHandle, Lease, OverBudget};
 use plimsoll_slab::Key;
 
+use crate::closing::take_handler;
 use crate::collect::Collected;
 use crate::connection::Active;
 use crate::core::Core;
@@ -29,7 +30,7 @@ pub(crate) struct Ticket {
     /// The number of the request among those of its connection.
     pub(crate) number: u32,
     /// Its stream, in HTTP/2.
-    stream: Option<StreamKey>,
+    pub(crate) stream: Option<StreamKey>,
 }
 
 impl Clone for Ticket {
@@ -233,6 +234,18 @@ impl Ticket {
         finished.unwrap_or(Err(Error::Gone))
     }
 
+    /// The handler of an exchange whose answer is whole, so that it can be dropped: it has nothing more to say.
+    pub(crate) fn take_answered_handler(&self) -> Option<JoinHandle<()>> {
+        if let Some(stream) = self.stream {
+            return self.core.h2_take_answered(self.key, stream);
+        }
+        let take = |active: &mut Active| match active.exchange.response() {
+            ResponseState::Done => take_handler(active),
+            _ => None,
+        };
+        self.core.with(self, take).flatten()
+    }
+
     /// Ends an answer's body with trailers, as soon as there is room for them behind it.
     pub(crate) fn poll_finish_with(&self, cx: &mut Context<'_>, trailers: Fields<'_>) -> Poll<Result<(), Error>> {
         if let Some(stream) = self.stream {
@@ -279,7 +292,7 @@ impl Ticket {
 
     /// The exchange goes on for as long as its peer likes.
     pub(crate) fn stay(&self, sort: Sort) -> Stay {
-        Stay::new(&self.core, self.key, sort)
+        Stay::new(&self.core, self, sort)
     }
 
     /// A tunnel will use the stream.

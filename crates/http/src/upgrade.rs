@@ -8,8 +8,9 @@
 //! the server's stop waits for it (up to [`Config::drain_timeout`](crate::Config::drain_timeout)); the server's deadlines are over for it.
 
 use ::core::fmt;
-use ::core::future::Future;
+use ::core::future::{Future, poll_fn};
 use ::core::ops::{Deref, DerefMut};
+use ::core::task::Poll;
 use std::rc::Rc;
 
 use http::{Method, StatusCode, Version};
@@ -24,7 +25,7 @@ use crate::core::Core;
 use crate::counters::Shed;
 use crate::crowd::Columns;
 use crate::engine::Engine;
-use crate::lasting::Sort;
+use crate::lasting::{Listing, Sort};
 use crate::server::Service;
 use crate::{Error, Response};
 
@@ -38,6 +39,7 @@ pub(crate) type Upgrade = Box<dyn FnOnce(TcpStream, Seat)>;
 pub struct Upgraded {
     stream: TcpStream,
     seat: Seat,
+    listing: Option<Listing>,
 }
 
 impl Upgraded {
@@ -50,6 +52,25 @@ impl Upgraded {
     /// [`signal::stopped`](plimsoll_runtime::signal::stopped).
     pub fn is_stopping(&self) -> bool {
         self.seat.is_stopping()
+    }
+
+    /// Ready when others wait for memory, and of what connections that stay hold this one is to be given back first: end it as its protocol ends. Nothing else
+    /// ends it. One that is split by [`into_parts`](Self::into_parts) is not asked.
+    ///
+    /// Cancel safe.
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response};
+    ///
+    /// async fn line(req: Request) -> Result<Response, Error> {
+    ///     req.upgrade("lines/1", |mut peer| async move {
+    ///         peer.told_to_end().await;
+    ///         let _gone = peer.send_static(b"bye: memory is short\n").await;
+    ///     })
+    /// }
+    /// ```
+    pub async fn told_to_end(&self) {
+        poll_fn(|cx| self.listing.as_ref().map_or(Poll::Pending, |listing| listing.poll_told(cx))).await;
     }
 }
 
@@ -84,6 +105,11 @@ pub struct Seat {
 impl Seat {
     pub(crate) fn is_stopping(&self) -> bool {
         self.core.is_stopping()
+    }
+
+    /// Where it counts for its address.
+    pub(crate) fn columns(&self) -> Columns {
+        self.columns
     }
 }
 
@@ -135,7 +161,8 @@ where
     F: Future<Output = ()> + 'static,
 {
     Box::new(move |stream, seat| {
-        if plimsoll_runtime::spawn(run(Upgraded { stream, seat })).is_err() {
+        let listing = Listing::new(&seat.core, Sort::Released, seat.columns);
+        if plimsoll_runtime::spawn(run(Upgraded { stream, seat, listing })).is_err() {
             tracing::warn!("no room for the task of a connection that left HTTP: it is closed");
         }
     })

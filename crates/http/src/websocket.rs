@@ -55,6 +55,7 @@ mod turn;
 mod wire;
 mod work;
 
+pub(crate) use control::static_close;
 #[cfg(feature = "deflate")]
 pub(crate) use deflate::SharedStreams;
 pub use handler::{WebSocketEnd, WebSocketHandler, WebSocketRef, WebSocketSender};

@@ -7,9 +7,30 @@ use plimsoll_slab::Key;
 use super::Hub;
 use super::members::{Members, Shape, Stage};
 use super::queue::Pushed;
+use crate::crowd::Columns;
 use crate::sse::HEARTBEAT;
+use crate::websocket::static_close;
 
 impl Members {
+    /// Members that have not been asked to leave, from the last place on: the newest tend to be there.
+    pub(crate) fn each_open(&self, mut act: impl FnMut(Key, Columns) -> bool) {
+        let table = self.table.borrow();
+        for place in (0..table.places()).rev() {
+            let Some((key, place)) = table.key_at(place).and_then(|key| Some((key, table.get(key)?))) else { continue };
+            if matches!(place.stage, Stage::Open | Stage::Asked)
+                && let Some(columns) = place.columns()
+                && !act(key, columns)
+            {
+                return;
+            }
+        }
+    }
+
+    /// Asks a member to leave, as others wait for memory: a WebSocket with 1013, a stream of events with its end.
+    pub(crate) fn give_way(&self, key: Key) {
+        self.begin_close(key, Some(CloseCode::TRY_LATER));
+    }
+
     /// Asks a member to leave: it is told once what is on its way has left. What waits for it is dropped.
     pub(super) fn begin_close(&self, key: Key, code: Option<CloseCode>) {
         let Some(hub) = self.hub_of(key) else { return };
@@ -34,11 +55,21 @@ impl Members {
         let Some(place) = table.get_mut(key) else { return };
         place.stage = Stage::Left;
         let end = match place.shape {
-            Shape::WebSocket => close_frame(&self.pool, code).map(|lease| Some(SendBytes::Lease(lease))),
+            Shape::WebSocket => match static_close(code) {
+                Some(bytes) => Ok(Some(SendBytes::Static(bytes))),
+                None => close_frame(&self.pool, code).map(|lease| Some(SendBytes::Lease(lease))),
+            },
             Shape::Chunks => Ok(Some(SendBytes::Static(LAST_CHUNK))),
             Shape::Plain => Ok(None),
         };
         let said = match end {
+            // Without room for an operation: all of it at once, as nothing is on its way.
+            Ok(Some(SendBytes::Static(bytes))) => match self.send(&mut table, key, hub, SendBytes::Static(bytes)) {
+                Err(over) => {
+                    table.send_now(key, bytes).ok().filter(|sent| *sent == bytes.len()).map(|_| false).ok_or(over)
+                }
+                Ok(()) => Ok(true),
+            },
             Ok(Some(bytes)) => self.send(&mut table, key, hub, bytes).map(|()| true),
             Ok(None) => Ok(false),
             Err(over) => Err(over),

@@ -32,6 +32,7 @@ use super::queue::{Pushed, Queue, SlowConsumer};
 use super::roster::{Joined, Takes};
 use super::{Hub, HubHandler, Post};
 use crate::Error;
+use crate::crowd::Columns;
 use crate::sse::Event;
 use crate::upgrade::Seat;
 
@@ -104,6 +105,11 @@ impl Place {
     fn drop_first(&mut self) {
         let _first = self.queue.as_mut().and_then(|queue| queue.pop());
         self.queue.take_if(|queue| queue.is_empty());
+    }
+
+    /// Where it counts for its address.
+    pub(super) fn columns(&self) -> Option<Columns> {
+        self.seat.as_ref().map(Seat::columns)
     }
 
     /// Whether something waits to be sent.

@@ -7,12 +7,12 @@ use http::{StatusCode, Version};
 use plimsoll_codec::h1::{BodyLength, Fields, ResponseHead, check_trailers};
 use plimsoll_codec::h2::{ErrorCode, FRAME_HEADER_BYTES, StreamKey, block_bytes_max, head_bytes_max};
 use plimsoll_pool::PoolBox;
-use plimsoll_runtime::Lease;
+use plimsoll_runtime::{JoinHandle, Lease};
 use plimsoll_slab::Key;
 
 use super::output::Growing;
 use super::room::{END_BYTES_MAX, make};
-use super::streams::{Incoming, Outgoing, find, note};
+use super::streams::{Exchange, Incoming, Outgoing, find, note};
 use super::window::shrink_window;
 use super::{ENCODING_BYTES, Http2, Parts};
 use crate::begun::ExchangeEnd;
@@ -175,6 +175,21 @@ impl Core {
         })
     }
 
+    /// The handler of a stream whose answer is whole: the exchange is over without it.
+    pub(crate) fn h2_take_answered(&self, key: Key, stream: StreamKey) -> Option<JoinHandle<()>> {
+        let taken = self.on_stream(key, stream, |parts| {
+            let exchange = find(parts.exchanges, stream);
+            let is_over =
+                |exchange: &&mut Exchange| exchange.response == Outgoing::Complete && exchange.must_finish == 0;
+            let Some(exchange) = exchange.filter(is_over) else { return Ok(None) };
+            exchange.running = false;
+            let handler = exchange.handler.take();
+            self.end_if_done(parts, stream);
+            Ok(handler)
+        });
+        taken.ok().flatten()
+    }
+
     /// Ends an answer with trailers, when its body has left and there is room for them.
     pub(crate) fn h2_poll_finish_with(
         &self,
@@ -283,7 +298,7 @@ impl Core {
         parts: &mut Parts<'_>,
         stream: StreamKey,
         (code, why): (ErrorCode, ExchangeEnd),
-    ) -> Option<plimsoll_runtime::JoinHandle<()>> {
+    ) -> Option<JoinHandle<()>> {
         let exchange = find(parts.exchanges, stream)?;
         exchange.course.note(why);
         if exchange.must_finish > 0 && exchange.running {

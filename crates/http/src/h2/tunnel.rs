@@ -33,7 +33,7 @@ use crate::{Error, Request};
 /// bytes that come; a peer that takes nothing for [`Config::send_timeout`](crate::Config::send_timeout) loses it.
 pub struct Tunnel {
     ticket: Ticket,
-    _stay: Stay,
+    stay: Stay,
 }
 
 impl Tunnel {
@@ -60,6 +60,18 @@ impl Tunnel {
     /// As [`recv`](Self::recv), for futures written by hand. The waker of the last call is woken.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
         self.ticket.poll_chunk(cx)
+    }
+
+    /// Ready when others wait for memory, and of what connections that stay hold this one is to be given back first: end it as its protocol ends. If it
+    /// goes on, its stream may be reset.
+    ///
+    /// Cancel safe.
+    pub async fn told_to_end(&self) {
+        poll_fn(|cx| self.poll_told(cx)).await;
+    }
+
+    pub(crate) fn poll_told(&self, cx: &Context<'_>) -> Poll<()> {
+        self.stay.poll_told(cx)
     }
 
     /// Sends the bytes of a lease: waits until those of the call before have left within the peer's windows, and takes these.
@@ -198,7 +210,7 @@ impl Request {
         }
         let ticket = self.ticket().clone();
         let stay = ticket.hold_tunnel()?;
-        start(Tunnel { ticket: ticket.clone(), _stay: stay })?;
+        start(Tunnel { ticket: ticket.clone(), stay })?;
         ticket.begin_tunnel(response)?;
         Ok(Response::streamed())
     }

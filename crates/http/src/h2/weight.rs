@@ -143,6 +143,10 @@ impl<S: Service> Engine<S> {
                     break;
                 }
                 let Some(exchange) = find(parts.exchanges, stream) else { continue };
+                if exchange.blocked_since.is_none() && core.gives_way(key, Some(stream), now) {
+                    freed += bytes;
+                    continue;
+                }
                 let is_overstay = exchange.is_overstay(now, &core.config);
                 let why = if is_overstay { ExchangeEnd::Overstay } else { ExchangeEnd::Timeout };
                 exchange.course.note(why);

@@ -28,7 +28,7 @@ const IDLE_AFTER: Duration = Duration::from_secs(1);
 /// Addresses that are weighed at a time: one that holds more than this part of all is certainly among them.
 const WEIGHED_MAX: usize = 32;
 /// An address that holds more than this part of a worker's share of the line is large.
-const LARGE_PART: u64 = 16;
+pub(super) const LARGE_PART: u64 = 16;
 /// The level falls from orange when less than this part of the line is in use.
 const RELIEVED_PERCENT: u64 = 80;
 
@@ -170,6 +170,8 @@ impl<S: Service> Engine<S> {
         }
         core.look_again();
         self.relief.let_go_at = Some(now);
+        // There may be streams of events among them, which end later.
+        self.relief.told.get_or_insert((now, u64::MAX));
         tracing::info!(unread, others, "others waited for memory: the address that holds most lost its newest");
     }
 
@@ -216,6 +218,8 @@ impl<S: Service> Engine<S> {
             }
         } else if self.core.is_websocket(key) {
             self.shed_websocket(key);
+        } else if self.core.gives_way(key, None, plimsoll_runtime::now()) {
+            // It ends as it should, and soon.
         } else if is_unread {
             self.core.shed_for_room(Shed::Overstay);
             self.close_for(key, ExchangeEnd::Overstay);

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use plimsoll_codec::ws::CloseCode;
 use plimsoll_pool::PoolBox;
+use plimsoll_runtime::OverBudget;
 use plimsoll_slab::Key;
 
 use super::control::static_close;
@@ -15,7 +16,15 @@ use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::relief::STALLED_AFTER;
 use crate::server::Service;
+
+impl Socket {
+    /// Whether neither side has said that it closes.
+    pub(crate) fn is_open(&self) -> bool {
+        self.wire.is_open()
+    }
+}
 
 impl<S: Service> Engine<S> {
     /// The peer has ended its half while nothing was received from it. What came before that is still to be received and taken: then a receive tells
@@ -36,12 +45,21 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// Lets go of a connection: others need its memory.
+    /// Lets go of a connection, as others need its memory: its peer is told, and has the usual time to close. One that takes nothing has none.
     pub(crate) fn shed_websocket(&mut self, key: Key) {
-        let Some(socket) = self.core.take_websocket(key) else { return };
-        self.core.shed_for_room(Shed::Output);
-        self.tell_no_room(key, &socket);
-        self.lose_websocket(key, socket, WebSocketEnd::NoRoom);
+        let Some(mut socket) = self.core.take_websocket(key) else { return };
+        self.core.shed_for_room(Shed::Lasting);
+        let left = {
+            let table = self.core.table.borrow();
+            table.scheduled_in(key).filter(|_| table.is_sending(key))
+        };
+        let is_stalled = left.is_some_and(|left| socket.is_stalled(left, STALLED_AFTER));
+        if is_stalled || !socket.wire.is_open() {
+            self.tell_no_room(key, &socket);
+            return self.lose_websocket(key, socket, WebSocketEnd::NoRoom);
+        }
+        give_way(&self.core, &mut socket.wire);
+        self.go_on_websocket(key, socket, None);
     }
 
     /// The peer has sent all it will send: what is on its way to it still leaves.
@@ -117,6 +135,14 @@ pub(super) fn tell_closed(mut handler: Box<dyn WebSocketHandler>, end: WebSocket
         drop(handler);
         Ok(())
     });
+}
+
+/// Others need its memory. What it waited for itself it does without.
+pub(super) fn give_way(core: &Core, wire: &mut Wire) {
+    if wire.is_open() {
+        wire.quench();
+        wire.fail(core, &OverBudget::new(0).into());
+    }
 }
 
 pub(super) fn go_away(core: &Core, wire: &mut Wire) {

@@ -12,7 +12,7 @@ use plimsoll_runtime::net::Bytes;
 use plimsoll_runtime::{Instant, Lease, OverBudget, SendBytes, signal, sleep, timeout};
 
 use super::deadlines::{Due, overdue};
-use super::ends::{go_away, tell_closed};
+use super::ends::{give_way, go_away, tell_closed};
 use super::handler::WebSocketEnd;
 use super::place::{Place, Stream};
 use super::room::STARVED_RETRY;
@@ -51,13 +51,15 @@ enum Waited {
     Listed,
     Elapsed,
     Stopping,
+    /// Others wait for memory.
+    Told,
 }
 
 /// Steps the WebSocket until it is over.
 async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
     let (place, core) = (Place::Stream(Rc::clone(&stream)), &stream.core);
     open(&place, &mut stream.socket.borrow_mut());
-    let (mut tells_stop, mut is_finished) = (true, false);
+    let (mut tells_stop, mut tells_end, mut is_finished) = (true, true, false);
     let mut starving = Starving::default();
     let mut until = None;
     // Received, and no room for it.
@@ -94,7 +96,7 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             stream.socket.borrow_mut().wire.phase = Phase::Lingering { dropped_kib: 0 };
             continue;
         }
-        let waited = wait(&stream, &mut tunnel, reads, due, tells_stop).await;
+        let waited = wait(&stream, &mut tunnel, reads, due, (tells_stop, tells_end)).await;
         let (now, is_starved) = (plimsoll_runtime::now(), stream.socket.borrow().wire.finds_no_room());
         starving.note(is_starved, false, now);
         match waited {
@@ -112,6 +114,11 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             Waited::Stopping => {
                 tells_stop = false;
                 go_away(core, &mut stream.socket.borrow_mut().wire);
+            }
+            Waited::Told => {
+                tells_end = false;
+                give_way(core, &mut stream.socket.borrow_mut().wire);
+                continue;
             }
         }
         if is_starved && starving.is_due(now) {
@@ -241,7 +248,14 @@ fn look(stream: &Stream, core: &Core, starving: &Starving, until: &mut Option<In
     (reads, due)
 }
 
-async fn wait(stream: &Stream, tunnel: &mut Tunnel, reads: bool, due: Option<Duration>, tells_stop: bool) -> Waited {
+/// What comes next; of a stop, and of others who wait for memory, only where they are asked for.
+async fn wait(
+    stream: &Stream,
+    tunnel: &mut Tunnel,
+    reads: bool,
+    due: Option<Duration>,
+    (tells_stop, tells_end): (bool, bool),
+) -> Waited {
     let mut stopped = pin!(signal::stopped());
     let mut elapsed = pin!(due.map(sleep));
     poll_fn(|cx| {
@@ -253,6 +267,9 @@ async fn wait(stream: &Stream, tunnel: &mut Tunnel, reads: bool, due: Option<Dur
         }
         if tells_stop && stopped.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Waited::Stopping);
+        }
+        if tells_end && tunnel.poll_told(cx).is_ready() {
+            return Poll::Ready(Waited::Told);
         }
         match elapsed.as_mut().as_pin_mut() {
             Some(elapsed) => elapsed.poll(cx).map(|()| Waited::Elapsed),

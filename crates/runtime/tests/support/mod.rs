@@ -33,14 +33,23 @@ pub(crate) fn on_each_with_files(name: &str, body: impl AsyncFn() -> Result<()>)
     on_each_with_threads(name, FILE_THREADS_MAX, body);
 }
 
+/// Runs a test on each driver, under another line than the usual one.
+pub(crate) fn on_each_under(name: &str, line: MemoryLimit, body: impl AsyncFn() -> Result<()>) {
+    on_each_of(name, line, 0, body);
+}
+
 fn on_each_with_threads(name: &str, kernel_threads_max: usize, body: impl AsyncFn() -> Result<()>) {
-    for (choice, runtime) in real_runtimes(name, MemoryLimit::mib(32)) {
+    on_each_of(name, USUAL_LINE, kernel_threads_max, body);
+}
+
+fn on_each_of(name: &str, line: MemoryLimit, kernel_threads_max: usize, body: impl AsyncFn() -> Result<()>) {
+    for (choice, runtime) in real_runtimes(name, line) {
         runtime.block_on(body()).unwrap_or_else(|error| panic!("{name} on {choice:?}: {error}"));
         census(name, &format!("{choice:?}"), &runtime.shutdown());
         let threads = kernel_threads();
         assert!(threads <= kernel_threads_max, "{name} on {choice:?}: {threads} worker threads of the kernel");
     }
-    in_simulation(name, body);
+    in_simulation_under(name, line, body);
 }
 
 /// Worker threads that the kernel has made for the rings of this thread: it names them after the thread.
@@ -52,15 +61,20 @@ pub(crate) fn kernel_threads() -> usize {
     names.filter(|other| other.trim_end() == name).count()
 }
 
+const USUAL_LINE: MemoryLimit = MemoryLimit::mib(32);
 /// Worker threads of the kernel at most for the files of one worker, and for pipes and terminals that are used as such.
 const FILE_THREADS_MAX: usize = 5;
 
 /// Runs a test in the simulation alone: for those that wait for long.
 pub(crate) fn in_simulation(name: &str, body: impl AsyncFn() -> Result<()>) {
+    in_simulation_under(name, USUAL_LINE, body);
+}
+
+fn in_simulation_under(name: &str, line: MemoryLimit, body: impl AsyncFn() -> Result<()>) {
     let world = World::new(SimConfig::new(11));
     let directory = std::env::temp_dir().join("there");
     world.place_file(directory.to_str().expect("a plain path"), Vec::new()).expect("the world is empty");
-    let builder = Runtime::builder().memory(MemoryLimit::mib(32)).newcomer_reserve_bytes(0);
+    let builder = Runtime::builder().memory(line).newcomer_reserve_bytes(0);
     let simulation = builder.simulate(&world).expect("a simulation starts");
     simulation.block_on(body()).unwrap_or_else(|error| panic!("{name} in the simulation: {error}"));
     census(name, "sim", &simulation.shutdown());
