@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use plimsoll::http::{AdaptiveSize, Class, Config, ExchangeEnd, ProxyProtocol, Server, Shed, Totals};
+use plimsoll::http::{AdaptiveSize, Class, Config, ExchangeEnd, ProxyProtocol, Server, Totals};
 use plimsoll::net::{ReadHalf, TcpStream};
 use plimsoll::sim::{Census, Faults, SimConfig, World};
 use plimsoll::{Runtime, Spawner, sleep, spawn, timeout};
@@ -346,12 +346,8 @@ impl Tally {
         let cut = all - of(ExchangeEnd::Finished);
         assert!(dropped <= cut, "a handler that is dropped has not finished: {}", what());
         let overstay = of(ExchangeEnd::Overstay);
-        // What came on a connection and has no place ends it, whatever was begun there.
-        let has_lost_bytes = totals.shed_total[Shed::Head as usize] > 0;
-        if !has_lost_bytes {
-            assert!(early <= cut - overstay, "what was begun is protected: {}", what());
-            assert!(self.protection < LONG || overstay == 0, "none is so old: {}", what());
-        }
+        assert!(early <= cut - overstay, "what was begun is protected: {}", what());
+        assert!(self.protection < LONG || overstay == 0, "none is so old: {}", what());
         assert!(is_short || overstay == 0, "there is room for all: {}", what());
         if !is_clean {
             return;

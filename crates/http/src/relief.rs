@@ -6,7 +6,7 @@
 //! | yellow | a connection that is parked now waits a quarter of its time; one that has output waiting begins no further request |
 //! | orange, red | room is made; accepting goes on, and who finds no room is told so |
 //!
-//! **Room is made** a little in each turn, and at once when a whole request finds none: incomplete heads go first, with a 503 from static bytes;
+//! **Room is made** a little in each turn, and at once when a whole request finds none: [incomplete heads](heads) go first, with a 503 from static bytes;
 //! when none was found, connections whose peer has taken nothing of its output for a second, and then those that have asked for nothing for a second. The
 //! places of the table are looked at from the
 //! highest to the lowest: low ones are filled first, so the newest tend to be high.
@@ -35,6 +35,8 @@
 //!
 //! Here is what is done in a turn; [`waiting`] has the places in line, [`share`] who may begin, [`told`] who is told to end, [`victims`] who is let go of.
 
+mod heads;
+mod landed;
 mod pace;
 mod share;
 mod told;

@@ -49,13 +49,23 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    pub(crate) fn join(core: &Core, kept: Option<Lease>, fresh: Option<Bytes>) -> Result<Self, OverBudget> {
+    /// `has_begun` says whether something was begun on their connection.
+    #[inline]
+    pub(crate) fn join(
+        core: &Core,
+        kept: Option<Lease>,
+        fresh: Option<Bytes>,
+        has_begun: impl FnOnce() -> bool,
+    ) -> Result<Self, OverBudget> {
         let Some(mut kept) = kept else {
             return Ok(fresh.map_or(Self::Empty, |bytes| Self::Fresh(bytes, 0)));
         };
         let Some(fresh) = fresh else { return Ok(Self::Kept(kept)) };
         if kept.spare_capacity() < fresh.len() {
-            let mut larger = core.pool.try_acquire(kept.len() + fresh.len(), Kind::Buffers)?;
+            let bytes = kept.len() + fresh.len();
+            let larger = core.pool.try_acquire(bytes, Kind::Buffers);
+            let spare = |over| has_begun().then(|| core.spare_landed(bytes)).flatten().ok_or(over);
+            let mut larger = larger.or_else(spare)?;
             larger.extend(&kept);
             kept = larger;
         }
@@ -130,7 +140,8 @@ impl<S: Service> Engine<S> {
     /// Goes on with a connection as far as it can.
     pub(crate) fn drive(&mut self, key: Key, mut active: PoolBox<Active>, fresh: Option<Bytes>) {
         let has_more = fresh.is_some();
-        let Ok(mut source) = Source::join(&self.core, active.input.take(), fresh) else {
+        let kept = active.input.take();
+        let Ok(mut source) = Source::join(&self.core, kept, fresh, || active.handler.is_some()) else {
             self.core.put(key, Connection::Active(active));
             return self.shed(key, Shed::Head);
         };
@@ -178,9 +189,10 @@ impl<S: Service> Engine<S> {
             source = Source::Empty;
             active.parts = None;
         }
-        let kept = source.keep(&self.core).or_else(|source| match self.core.spare(key, &active, source.rest()) {
-            Some(spare) => Ok(Some(spare)),
-            None => Err(source),
+        let kept = source.keep(&self.core).or_else(|source| {
+            let spare = self.core.spare(key, &active, source.rest());
+            let spare = spare.or_else(|| self.core.keep_landed(source.rest(), active.handler.is_some()));
+            spare.map_or(Err(source), |spare| Ok(Some(spare)))
         });
         match kept {
             Ok(kept) => active.input = kept,

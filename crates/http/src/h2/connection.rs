@@ -75,7 +75,8 @@ impl<S: Service> Engine<S> {
         mut http2: PoolBox<Http2>,
         fresh: Option<plimsoll_runtime::net::Bytes>,
     ) {
-        match Source::join(&self.core, http2.input.take(), fresh) {
+        let kept = http2.input.take();
+        match Source::join(&self.core, kept, fresh, || http2.has_exchanges()) {
             Ok(source) => self.drive_http2(key, http2, source),
             Err(_) => self.end_without_room(key, http2, Shed::Head),
         }

@@ -386,16 +386,17 @@ impl<S: Service> Engine<S> {
         now: Instant,
     ) {
         let core = Rc::clone(&self.core);
-        let kept = source.keep(&core).or_else(|source| match core.keep_in_line(key, &mut http2, source.rest()) {
-            Some(frames) => Ok(Some(frames)),
-            None => Err(source),
+        let kept = source.keep(&core).or_else(|source| {
+            let spare = core.keep_in_line(key, &mut http2, source.rest());
+            let spare = spare.or_else(|| core.keep_landed(source.rest(), http2.has_exchanges()));
+            spare.map_or(Err(source), |frames| Ok(Some(frames)))
         });
         match kept {
             Ok(kept) => {
                 http2.input = kept;
                 self.settle_http2(key, http2, now);
             }
-            // What came cannot be kept: it is lost, and with it the connection.
+            // What came cannot be kept: it is lost, and with it the connection. Nothing was begun there.
             Err(_) => self.end_without_room(key, http2, Shed::Head),
         }
     }

@@ -16,15 +16,17 @@ use crate::engine::Engine;
 use crate::server::Service;
 
 /// Connections looked at in one turn at most.
-const LOOKS_MAX: u32 = 512;
+pub(super) const LOOKS_MAX: u32 = 512;
 /// Connections let go of in one turn at most.
-const SHED_MAX: u32 = 32;
+pub(super) const SHED_MAX: u32 = 32;
 /// How often a request that finds no room is tried again after room was made.
 const TRIES_MAX: u32 = 4;
 /// Output of which the peer has taken nothing for so long is stalled.
 pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(1);
 /// A connection is idle when it has asked for nothing for so long.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
+/// A head that is incomplete has so long when others want its room.
+const YOUNG_FOR: Duration = Duration::from_secs(1);
 /// Addresses that are weighed at a time: one that holds more than this part of all is certainly among them.
 const WEIGHED_MAX: usize = 32;
 /// An address that holds more than this part of a worker's share of the line is large.
@@ -34,8 +36,10 @@ const RELIEVED_PERCENT: u64 = 80;
 
 /// Why a connection may be let go of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Victim {
+pub(super) enum Victim {
     IncompleteHead,
+    /// It had hardly time to end.
+    YoungHead,
     StalledOutput,
     /// Between requests.
     Idle,
@@ -67,6 +71,8 @@ impl<S: Service> Engine<S> {
         let looks = if keep.is_some() { places } else { places.min(LOOKS_MAX) };
         let sorts = [Victim::Lingering, Victim::IncompleteHead, Victim::StalledOutput, Victim::Idle, Victim::Fresh];
         let found = sorts.into_iter().any(|sort| self.let_go_of(sort, looks, keep));
+        let is_wanted = keep.is_some() || self.core.is_starving() || self.core.lacks_places();
+        let found = found || is_wanted && self.let_go_of_young_heads(keep);
         self.core.has_looked.set(keep.is_some() && !found);
         found
     }
@@ -83,7 +89,7 @@ impl<S: Service> Engine<S> {
             };
             let Some(key) = found else { continue };
             match sort {
-                Victim::IncompleteHead => self.shed(key, Shed::Head),
+                Victim::IncompleteHead | Victim::YoungHead => self.shed(key, Shed::Head),
                 Victim::StalledOutput => {
                     core.shed_for_room(Shed::Output);
                     self.close_for(key, ExchangeEnd::Timeout);
@@ -273,7 +279,7 @@ fn held_bytes(table: &Table<Connection>, key: Key, config: &Config) -> u64 {
 }
 
 /// Why a connection may be let go of, if it may.
-fn victim(table: &Table<Connection>, key: Key, core: &Core) -> Option<Victim> {
+pub(super) fn victim(table: &Table<Connection>, key: Key, core: &Core) -> Option<Victim> {
     let config = &core.config;
     let active = match table.get(key)? {
         Connection::Active(active) => active,
@@ -301,7 +307,11 @@ fn victim(table: &Table<Connection>, key: Key, core: &Core) -> Option<Victim> {
         _ => return None,
     };
     match active.deadline {
-        Deadline::Head if active.handler.is_none() && !table.is_sending(key) => Some(Victim::IncompleteHead),
+        Deadline::Head if active.handler.is_none() && !table.is_sending(key) => {
+            let left = table.scheduled_in(key)?;
+            let is_young = config.head_timeout.saturating_sub(left) < YOUNG_FOR;
+            Some(if is_young { Victim::YoungHead } else { Victim::IncompleteHead })
+        }
         Deadline::Send if table.is_sending(key) && active.must_finish == 0 => {
             let left = table.scheduled_in(key)?;
             (config.send_timeout.saturating_sub(left) >= STALLED_AFTER).then_some(Victim::StalledOutput)
