@@ -5,6 +5,7 @@
 mod attacks;
 mod deadlines;
 mod half_close;
+mod landed;
 mod line;
 mod memory;
 mod pressure;

@@ -6,6 +6,7 @@ mod attacks;
 mod begun;
 mod collect;
 mod cpu;
+mod half_heads;
 mod marked;
 mod relief;
 #[path = "../rig/mod.rs"]

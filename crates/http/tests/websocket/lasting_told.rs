@@ -1,9 +1,5 @@
 //! Connections that stay are told to end when others have waited for memory: the newest of the address that holds most, each in the words of its protocol.
 
-#![forbid(unsafe_code)]
-
-mod rig;
-
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::sync::Arc;
@@ -17,9 +13,9 @@ use plimsoll_http::{
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Lease, MemoryLimit, Result, pool, sleep};
 
-use rig::frames;
-use rig::websocket::{Client, Got, read_head};
-use rig::{Running, on_each_under, serve};
+use crate::rig::frames;
+use crate::rig::websocket::{Client, Got, read_head};
+use crate::rig::{Running, on_each_under, serve};
 
 const LINE: MemoryLimit = MemoryLimit::kib(1_536);
 
@@ -109,7 +105,7 @@ fn start(seen: &Arc<Seen>) -> Result<Running> {
 
 /// Takes all memory.
 fn fill() -> Vec<Lease> {
-    let mut held = rig::memory::fill(1);
+    let mut held = crate::rig::memory::fill(1);
     held.extend(pool().try_acquire(64, plimsoll_runtime::Kind::Buffers));
     held
 }
@@ -118,7 +114,7 @@ fn fill() -> Vec<Lease> {
 async fn want(running: &Running, more: Duration) -> Result<u64> {
     let mut waiting = TcpStream::connect(running.address).await?;
     waiting.send_static(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await?;
-    rig::read(&mut waiting, Some(b"fine")).await?;
+    crate::rig::read(&mut waiting, Some(b"fine")).await?;
     let held = fill();
     waiting.send_static(b"GET /waits HTTP/1.1\r\nHost: h\r\n\r\n").await?;
     let told = || running.counters.totals().shed_total[Shed::Lasting as usize];
@@ -130,7 +126,10 @@ async fn want(running: &Running, more: Duration) -> Result<u64> {
     }
     sleep(more).await;
     drop(held);
-    assert!(rig::read(&mut waiting, Some(b"fine")).await?.starts_with("HTTP/1.1 200 "), "it has waited, and is served");
+    assert!(
+        crate::rig::read(&mut waiting, Some(b"fine")).await?.starts_with("HTTP/1.1 200 "),
+        "it has waited, and is served"
+    );
     Ok(told())
 }
 
@@ -145,7 +144,7 @@ fn assert_finished(running: &Running) {
 
 /// A WebSocket that is open: a message comes back.
 async fn say(client: &mut Client) -> Result<()> {
-    client.send(&rig::websocket::frame(true, Opcode::Binary, b"there?")).await?;
+    client.send(&crate::rig::websocket::frame(true, Opcode::Binary, b"there?")).await?;
     assert_eq!(client.next().await?, Got::Binary(b"there?".to_vec()));
     Ok(())
 }
@@ -168,7 +167,7 @@ async fn websockets(path: &'static str, count: usize) -> Result<()> {
     for (at, client) in clients.iter_mut().enumerate() {
         if at >= count - told {
             assert_eq!(client.next().await?, Got::Close(Some(CloseCode::TRY_LATER)), "{at} of {count}, {told} told");
-            client.send(&rig::websocket::close(1_013)).await?;
+            client.send(&crate::rig::websocket::close(1_013)).await?;
             assert_eq!(client.next().await?, Got::End, "in an orderly way");
         } else if at % 50 == 0 && path != "/hub" {
             say(client).await?;
@@ -208,7 +207,7 @@ async fn open_events(address: SocketAddr, path: &str, first: Option<&[u8]>) -> R
     let mut stream = TcpStream::connect(address).await?;
     stream.send_bytes(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).await?;
     match first {
-        Some(first) => assert!(rig::read(&mut stream, Some(first)).await?.starts_with("HTTP/1.1 200 ")),
+        Some(first) => assert!(crate::rig::read(&mut stream, Some(first)).await?.starts_with("HTTP/1.1 200 ")),
         None => drop(read_head(&mut stream, "200").await?),
     }
     Ok(stream)
@@ -227,7 +226,7 @@ async fn streams_of_events(path: &'static str, count: usize, more: Duration) -> 
     assert!((1..count as u64).contains(&told), "{told} of {count}");
     for client in clients.iter_mut().rev().take(told as usize) {
         // All that still comes is the last chunk.
-        assert_eq!(rig::read(client, Some(b"0\r\n\r\n")).await?, "0\r\n\r\n");
+        assert_eq!(crate::rig::read(client, Some(b"0\r\n\r\n")).await?, "0\r\n\r\n");
     }
     assert_finished(&running);
     drop(clients);
@@ -276,7 +275,7 @@ fn what_left_http_is_asked_to_end() {
         let told = want(&running, Duration::ZERO).await? as usize;
         assert!((1..clients.len()).contains(&told), "{told}");
         for client in clients.iter_mut().rev().take(told) {
-            assert_eq!(rig::read(client, None).await?, "bye");
+            assert_eq!(crate::rig::read(client, None).await?, "bye");
         }
         assert_finished(&running);
         drop(clients);

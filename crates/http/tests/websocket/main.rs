@@ -5,6 +5,7 @@
 mod fanout;
 mod http2;
 mod lasting;
+mod lasting_told;
 mod line;
 mod messages;
 #[path = "../rig/mod.rs"]

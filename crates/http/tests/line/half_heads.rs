@@ -1,9 +1,5 @@
 //! Heads that have not come whole, while memory is short: a slow client has a second, and a flood of them from one address takes no room from others.
 
-#![forbid(unsafe_code)]
-
-mod rig;
-
 use core::net::SocketAddr;
 use core::time::Duration;
 
@@ -12,7 +8,7 @@ use plimsoll_http::{Config, Response, Shed};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{MemoryLimit, Result, now, sleep};
 
-use rig::{Running, on_each_under, serve};
+use crate::rig::{Running, on_each_under, serve};
 
 const LINE: MemoryLimit = MemoryLimit::mib(3);
 /// Heads of one address.
@@ -59,7 +55,7 @@ async fn besieged(wait: Duration) -> Result<Option<(String, u64, String)>> {
     // Its operation has a place from then on.
     other.send_static(PROXY).await?;
     sleep(Duration::from_millis(5)).await;
-    let mut held = rig::memory::fill(1);
+    let mut held = crate::rig::memory::fill(1);
     while other.send_static(WHOLE).await.is_err() {
         // Another has it: what it needs is free again.
         held.pop().expect("it needs little");
@@ -74,12 +70,12 @@ async fn besieged(wait: Duration) -> Result<Option<(String, u64, String)>> {
     let count = shed();
     let is_in_time = now().since(begun) < Duration::from_millis(900);
     drop(held);
-    let whole = rig::read(&mut other, None).await?;
+    let whole = crate::rig::read(&mut other, None).await?;
     let mut ends = String::new();
     for client in &mut slow {
         // One that was told does not go on.
         let _told_and_closed = client.send_static(END).await;
-        ends += rig::read(client, None).await.unwrap_or_default().lines().next().unwrap_or("lost");
+        ends += crate::rig::read(client, None).await.unwrap_or_default().lines().next().unwrap_or("lost");
         ends += ";";
     }
     drop((slow, flood));

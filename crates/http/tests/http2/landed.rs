@@ -1,17 +1,13 @@
 //! Bytes that come on a connection with begun exchanges when all memory has just been taken: they find a place, and what was begun is finished.
 
-#![forbid(unsafe_code)]
-
-mod rig;
-
 use core::time::Duration;
 
 use plimsoll_http::{Error, ExchangeEnd, Request, Response, Shed};
 use plimsoll_runtime::sleep;
 
-use rig::frames::{self, DATA, END_STREAM};
-use rig::memory::fill;
-use rig::{on_each, serve};
+use crate::rig::frames::{self, DATA, END_STREAM};
+use crate::rig::memory::fill;
+use crate::rig::{on_each, serve};
 
 const FIRST: &[u8] = &[b'u'; 10];
 const REST: [u8; 8_000] = [b'u'; 8_000];
