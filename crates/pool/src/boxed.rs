@@ -71,6 +71,7 @@ impl<T> PoolBox<T> {
     ///
     /// When the lease is of another class than [`CLASS`](Self::CLASS).
     #[must_use]
+    #[inline]
     pub fn from_lease(lease: Lease, value: T) -> Self {
         assert_eq!(lease.class(), Self::CLASS, "a lease of the class of the value");
         let kind = lease.kind();
