@@ -250,7 +250,7 @@ impl Connection {
         out: &mut S,
         now_ms: u64,
     ) -> Result<Step, Error> {
-        let step = match self.input {
+        let mut step = match self.input {
             Input::Frame | Input::FirstFrame => self.frame(input, storage, out, now_ms),
             Input::Data { stream, left, padding, ends } => Ok(self.data(input, storage, stream, left, padding, ends)),
             Input::Skip { left } => Ok(self.skip(input, left)),
@@ -258,25 +258,22 @@ impl Connection {
             Input::LongBlock(long) => self.long_block(long, input, storage, out, now_ms),
             Input::Failed(error) => return Err(error),
         };
-        let step = match step {
-            Err(Failure::Stream(id, error)) => self.break_stream(id, error, storage, out, now_ms).map(|event| {
+        if let Err(Failure::Stream(id, error)) = step {
+            step = self.break_stream(id, error, storage, out, now_ms).map(|event| {
                 let consumed = self.failed_frame_bytes(input);
                 Step { consumed, event }
-            }),
-            other => other,
-        };
-        let step = step.and_then(|step| {
-            self.replenish_connection(out)?;
-            self.warn(out)?;
-            Ok(step)
-        });
-        match step {
-            Ok(step) => {
-                debug_assert!(step.consumed <= input.len());
-                Ok(step)
-            }
-            Err(Failure::Connection(error) | Failure::Stream(_, error)) => Err(self.fail(error, out)),
+            });
         }
+        // The step is not moved on the way: it is as long as a head.
+        if step.is_ok()
+            && let Err(full) = self.replenish_connection(out).and_then(|()| self.warn(out))
+        {
+            step = Err(full.into());
+        }
+        debug_assert!(step.as_ref().map_or(0, |step| step.consumed) <= input.len());
+        step.map_err(|failure| match failure {
+            Failure::Connection(error) | Failure::Stream(_, error) => self.fail(error, out),
+        })
     }
 
     fn preface(&mut self, input: &[u8]) -> Result<Step, Error> {
