@@ -91,15 +91,16 @@ impl Answered {
     }
 
     /// An exchange is over, and its answer is written if it was not cut.
+    #[inline]
     pub(crate) fn add(&mut self, course: &mut Course, counters: &WorkerCounters) {
-        match ::core::mem::take(course) {
-            Course::None => {}
-            Course::Running => {
-                debug_assert!(self.gathered < u16::MAX, "each has bytes in the output");
-                self.gathered += 1;
-            }
-            Course::Cut(why) => counters.exchanges_ended(why, 1),
+        if *course == Course::None {
+            return;
         }
+        if let Course::Cut(why) = ::core::mem::take(course) {
+            return counters.exchanges_ended(why, 1);
+        }
+        debug_assert!(self.gathered < u16::MAX, "each has bytes in the output");
+        self.gathered += 1;
     }
 
     /// Output was handed to the socket, or the socket has taken some: whether a send is in flight now, and all that was gathered is in it or has left.

@@ -370,8 +370,7 @@ impl Active {
 
     /// What is wrong with the request's body, if it is malformed and an answer with this status would not say so.
     pub(crate) fn malformed_for(&self, status: StatusCode) -> Option<plimsoll_codec::Error> {
-        let tells = |_: &plimsoll_codec::Error| status.is_client_error() || status.is_server_error();
-        self.decoder.failure().filter(|error| !tells(error))
+        self.decoder.failure().filter(|_| !status.is_client_error() && !status.is_server_error())
     }
 
     /// Whether something of the answer to the request that is worked on was given, so that it is sent to its end whatever the peer does with its half.

@@ -6,6 +6,7 @@ use ::core::task::{Context, Poll, Waker};
 use ::core::time::Duration;
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 use http::{Method, StatusCode, Version};
 use plimsoll_codec::date::{self, DATE_BYTES};
@@ -73,7 +74,8 @@ pub(crate) struct Core {
     pub(crate) config: Config,
     pub(crate) pool: Pool,
     counters: Counters,
-    worker: usize,
+    /// Those of this worker.
+    counted: Arc<WorkerCounters>,
     /// The worker's share of the line, in bytes.
     pub(crate) line_share: u64,
     /// Connections that a handler has changed and the engine must look after.
@@ -142,6 +144,12 @@ pub(crate) struct Core {
     pub(crate) routes: OnceCell<Rc<crate::router::Table>>,
 }
 
+/// Drops a connection in whose place another was put: nearly always there is none.
+#[cold]
+fn drop_before(connection: Connection) {
+    drop(connection);
+}
+
 impl Core {
     pub(crate) fn new(
         table: Table<Connection>,
@@ -176,8 +184,8 @@ impl Core {
             gather_bytes_max: Cell::new(config.output_bytes_max),
             config,
             pool,
+            counted: Arc::clone(&counters.0[plimsoll_runtime::worker_index()]),
             counters,
-            worker: plimsoll_runtime::worker_index(),
             listed: RefCell::default(),
             later: RefCell::default(),
             follow_ups: Cell::new(0),
@@ -206,7 +214,7 @@ impl Core {
     }
 
     pub(crate) fn counters(&self) -> &WorkerCounters {
-        &self.counters.0[self.worker]
+        &self.counted
     }
 
     /// Workers of the server.
@@ -286,21 +294,24 @@ impl Core {
 
     /// Has the engine look after a connection, unless it does so anyway.
     pub(crate) fn list(&self, key: Key, active: &mut Active) {
-        if !active.listed && self.enlist(key) {
-            active.listed = true;
-        }
+        active.listed = active.listed || self.enlist(key);
     }
 
     /// Has the engine look after a connection. `false` when it does so anyway.
+    #[inline]
     pub(crate) fn enlist(&self, key: Key) -> bool {
-        if self.current.get() == Some(key) {
-            return false;
+        let is_current = self.current.get() == Some(key);
+        if !is_current {
+            self.enlist_other(key);
         }
+        !is_current
+    }
+
+    fn enlist_other(&self, key: Key) {
         self.listed.borrow_mut().push_back(key);
         if let Some(waker) = self.engine.borrow_mut().take() {
             waker.wake();
         }
-        true
     }
 
     /// The Date field's value.
@@ -376,6 +387,12 @@ impl Core {
         let Some(age_max) = self.config.connection_age_max else { return Duration::MAX };
         let age = u64::from(self.age_now().wrapping_sub(born)) * AGE_UNIT_MS;
         age_max.saturating_sub(Duration::from_millis(age))
+    }
+
+    /// Whether a connection that was accepted at `born` has lived for as long as one may.
+    #[inline]
+    pub(crate) fn is_too_old(&self, born: u32) -> bool {
+        self.config.connection_age_max.is_some() && self.age_left(born).is_zero()
     }
 
     /// How long a connection may be parked.
@@ -482,8 +499,11 @@ impl Core {
 
     /// Puts a connection back.
     pub(crate) fn put(&self, key: Key, connection: Connection) {
-        if let Some(place) = self.table.borrow_mut().get_mut(key) {
-            *place = connection;
+        let mut table = self.table.borrow_mut();
+        let Some(place) = table.get_mut(key) else { return };
+        let before = ::core::mem::replace(place, connection);
+        if !matches!(before, Connection::Taken) {
+            drop_before(before);
         }
     }
 
@@ -546,7 +566,6 @@ impl Core {
         active.output.begin_answer();
         head.encode(&mut active.output)?;
         active.body = BodyEncoder::new(head.body());
-        let body = ::core::mem::take(response.body_mut());
         if body_bytes == 0 && active.exchange.response() == ResponseState::Body {
             // Streamed: how long it is is known at its end.
             (active.status, active.uncounted) = (Some(response.status()), Some(response.status()));
@@ -559,8 +578,8 @@ impl Core {
         }
         active.sent_bytes = body_bytes as u64;
         match copied {
-            0 => active.output.follow(body),
-            _ => active.output.push(body.as_slice()),
+            0 => active.output.follow(::core::mem::take(response.body_mut())),
+            _ => active.output.push(response.body_mut().as_slice()),
         }
         active.exchange.body_sent()?;
         Ok(())

@@ -196,7 +196,7 @@ impl WorkerCounters {
 
 /// The counters of a server: clone it before [`Server::serve`](crate::Server::serve) and read it from anywhere.
 #[derive(Clone, Debug)]
-pub struct Counters(pub(crate) Arc<[WorkerCounters]>);
+pub struct Counters(pub(crate) Arc<[Arc<WorkerCounters>]>);
 
 /// Sums over all workers of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -239,7 +239,7 @@ impl Counters {
     }
 
     pub(crate) fn new(workers: usize) -> Self {
-        Self((0..workers).map(|_| WorkerCounters::default()).collect())
+        Self((0..workers).map(|_| Arc::default()).collect())
     }
 
     /// Sums over all workers, as they are now.

@@ -129,7 +129,7 @@ impl<S: Service> Engine<S> {
                 break;
             };
             self.step(event);
-            self.gives_way &= plimsoll_runtime::now().since(self.drained_at) < GIVES_WAY_FOR;
+            self.gives_way = self.gives_way && plimsoll_runtime::now().since(self.drained_at) < GIVES_WAY_FOR;
             if self.gives_way || core.is_line_of_turns_full() {
                 break;
             }
@@ -157,9 +157,9 @@ impl<S: Service> Engine<S> {
                 self.core.counters().response(StatusCode::SERVICE_UNAVAILABLE.as_u16());
                 self.core.shed_for_room(Shed::Accept);
             }
+            Event::Received(key, bytes) if self.core.is_calm() => self.received(key, bytes),
             Event::Received(key, bytes) => {
-                let draws =
-                    self.core.has_marked() && self.is_for_marked(key, Some(&bytes)) && self.core.draw_for_marked();
+                let draws = self.is_for_marked(key, Some(&bytes)) && self.core.draw_for_marked();
                 self.as_newcomer(key, |engine| engine.received(key, bytes));
                 self.core.end_draw(draws);
             }
@@ -258,35 +258,26 @@ impl<S: Service> Engine<S> {
         let awaits_proxy = self.core.peers.borrow().awaits_proxy(key);
         // For whom it is, is not known yet.
         let memory = if awaits_proxy && memory == MemoryWait::Admitted { MemoryWait::None } else { memory };
-        let fresh = |engine: &Self| {
-            let config = &engine.core.config;
-            let fresh = Active::new(requests, born, score, config);
-            let mut active = Active { search: HeadSearch::after_empty_lines(empty_lines), memory, ..fresh };
-            active.answered = Answered::sending(answered);
-            if awaits_proxy {
-                // The time that was set at the accept stands.
-                (active.awaits_proxy, active.deadline) = (true, if waited { Deadline::None } else { Deadline::Proxy });
-            }
-            active
-        };
-        let boxed = self.retried(key, |engine| {
-            engine.core.pool.try_boxed(fresh(engine), Kind::Codec).map_err(|(over, _active)| over)
+        let class = PoolBox::<Active>::CLASS;
+        let found = self.retried(key, |engine| engine.core.pool.try_acquire_class(class, Kind::Codec));
+        let core = &self.core;
+        let place = found.ok().or_else(|| match memory {
+            MemoryWait::TimedOut => core.larder.exchange(),
+            _ => core.spare_exchange(key),
         });
-        let kept = |_over| {
-            let core = &self.core;
-            let spare = if memory == MemoryWait::TimedOut { core.larder.exchange() } else { core.spare_exchange(key) };
-            spare.map(|lease| PoolBox::from_lease(lease, fresh(self)))
+        let Some(place) = place else {
+            self.core.put(key, Connection::leaving(answered));
+            return self.shed(key, Shed::Head);
         };
-        match boxed.map_or_else(kept, Some) {
-            Some(active) => {
-                self.core.counters().active(1);
-                self.drive(key, active, Some(bytes));
-            }
-            None => {
-                self.core.put(key, Connection::leaving(answered));
-                self.shed(key, Shed::Head);
-            }
+        let mut active = PoolBox::from_lease(place, Active::new(requests, born, score, &core.config));
+        active.search = HeadSearch::after_empty_lines(empty_lines);
+        (active.memory, active.answered) = (memory, Answered::sending(answered));
+        if awaits_proxy {
+            // The time that was set at the accept stands.
+            (active.awaits_proxy, active.deadline) = (true, if waited { Deadline::None } else { Deadline::Proxy });
         }
+        core.counters().active(1);
+        self.drive(key, active, Some(bytes));
     }
 
     fn linger_on(&mut self, key: Key, dropped_bytes: u32, rest: Rest) {

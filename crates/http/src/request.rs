@@ -16,6 +16,9 @@ use crate::websocket::{self, WebSocket, WebSocketConfig, WebSocketHandler};
 use crate::{Error, Response};
 use crate::{forwarded, interim};
 
+/// Slots of fields that are copied at once.
+const SLOTS_AT_ONCE: usize = 16;
+
 /// A request, borrowed for the length of one call; see [`Server::serve_ready`](crate::Server::serve_ready).
 pub type RequestRef<'a> = RequestView<'a>;
 
@@ -33,23 +36,31 @@ pub struct Request {
 }
 
 impl Request {
-    pub(crate) fn new(
-        pool: &Pool,
-        view: &RequestView<'_>,
-        slots: &[FieldSlot],
-        ticket: Ticket,
-    ) -> Result<Self, OverBudget> {
+    /// With what [`keep_head`](Self::keep_head) has kept of the same head.
+    pub(crate) fn new(kept: Lease, view: &RequestView<'_>, ticket: Ticket) -> Self {
+        let (head_bytes, parsed) = (view.head().len() as u16, view.request().clone());
+        Self { head: kept, head_bytes, interims: 0, parsed, ticket }
+    }
+
+    /// Copies a head and where its fields are.
+    pub(crate) fn keep_head(pool: &Pool, view: &RequestView<'_>, slots: &[FieldSlot]) -> Result<Lease, OverBudget> {
         let head = view.head();
         let padded = head.len().next_multiple_of(8);
-        let bytes = padded + 8 * slots.len();
-        let mut lease = pool.try_acquire(bytes, Kind::Buffers)?;
+        let mut lease = pool.try_acquire(padded + 8 * slots.len(), Kind::Buffers)?;
         lease.extend(head);
-        lease.extend(&[0; 8][..padded - head.len()]);
+        // Several at once: each copy into the lease is a look at where it ends.
+        let (mut bytes, mut filled) = ([0; 8 * SLOTS_AT_ONCE], padded - head.len());
         for slot in slots {
-            lease.extend(&slot.to_bytes());
+            if filled + 8 > bytes.len() {
+                lease.extend(&bytes[..filled]);
+                filled = 0;
+            }
+            bytes[filled..filled + 8].copy_from_slice(&slot.to_bytes());
+            filled += 8;
         }
-        debug_assert_eq!(lease.len(), bytes, "the lease was made to fit");
-        Ok(Self { head: lease, head_bytes: head.len() as u16, interims: 0, parsed: view.request().clone(), ticket })
+        lease.extend(&bytes[..filled]);
+        debug_assert_eq!(lease.len(), padded + 8 * slots.len(), "the lease was made to fit");
+        Ok(lease)
     }
 
     pub(crate) fn ticket(&self) -> &Ticket {

@@ -154,26 +154,37 @@ impl Core {
         ticket: &Ticket,
         mut act: impl FnMut(&mut Active) -> Result<R, Error>,
     ) -> Option<Result<R, Error>> {
-        let over = match self.with(ticket, &mut act)? {
-            Err(Error::OverBudget(over)) => over,
-            done => return Some(done),
-        };
-        let key = ticket.key;
-        let mut active = self.take(key)?;
-        let result = match self.reserve_for(key, &mut active) {
-            Some(lease) => {
-                active.output.lend(lease);
-                let result = act(&mut active);
-                let spare = active.output.send_now(&mut self.table.borrow_mut(), key);
-                if let Some(lease) = spare {
-                    self.reserve.put_back(lease);
-                }
-                result
+        let mut is_lent = false;
+        loop {
+            let result = self.with(ticket, &mut act)?;
+            if is_lent {
+                self.send_lent(ticket.key);
+            } else if matches!(result, Err(Error::OverBudget(_))) && self.lend(ticket.key) {
+                is_lent = true;
+                continue;
             }
-            None => Err(over.into()),
-        };
+            return Some(result);
+        }
+    }
+
+    /// Gives an exchange an output of the answer reserve; `false` if there is none for it.
+    #[cold]
+    fn lend(&self, key: Key) -> bool {
+        let Some(mut active) = self.take(key) else { return false };
+        let lent = self.reserve_for(key, &mut active).map(|lease| active.output.lend(lease));
         self.put(key, Connection::Active(active));
-        Some(result)
+        lent.is_some()
+    }
+
+    /// Hands what was written to it to the socket.
+    #[cold]
+    fn send_lent(&self, key: Key) {
+        let Some(mut active) = self.take(key) else { return };
+        let spare = active.output.send_now(&mut self.table.borrow_mut(), key);
+        if let Some(lease) = spare {
+            self.reserve.put_back(lease);
+        }
+        self.put(key, Connection::Active(active));
     }
 
     /// A lease of the answer reserve for an exchange whose output before that has left.

@@ -15,7 +15,7 @@ use plimsoll_runtime::Result;
 use crate::core::Core;
 use crate::request::Request;
 use crate::response::{IntoResponse, Response};
-use crate::server::{Answered, Handlers, Server, Service};
+use crate::server::{Answered, Handlers, NoRoom, Server, Service};
 use crate::ticket::{Delivery, Ticket};
 
 /// Which handler answers which method and path.
@@ -390,7 +390,13 @@ impl Service for Routes {
         self.table.is_reserved(path)
     }
 
-    fn start(&mut self, core: &Rc<Core>, view: &RequestView<'_>, slots: &[FieldSlot], ticket: Ticket) -> Answered {
+    fn start(
+        &mut self,
+        core: &Rc<Core>,
+        view: &RequestView<'_>,
+        slots: &[FieldSlot],
+        ticket: Ticket,
+    ) -> Result<Answered, NoRoom> {
         core.routes.get_or_init(|| Rc::clone(&self.table));
         let answer = match self.table.at(view.path()) {
             Some((methods, allow)) => {
@@ -410,7 +416,7 @@ impl Service for Routes {
             },
         };
         Delivery::new(ticket).answer(answer);
-        Answered::Ready
+        Ok(Answered::Ready)
     }
 }
 

@@ -177,9 +177,10 @@ pub(crate) enum Answered {
     Ready,
     /// It will come.
     Pending(JoinHandle<()>),
-    /// There was no room to start the handler.
-    NoRoom,
 }
+
+/// There was no room to start the handler.
+pub(crate) struct NoRoom;
 
 /// A handler's future that is larger takes more than all the rest of a request.
 const LARGE_HANDLER_BYTES: usize = 16 * 1_024;
@@ -199,7 +200,13 @@ fn tell_of_handlers(handler_bytes: usize) {
 /// What answers requests.
 pub(crate) trait Service: 'static {
     /// Starts on a request.
-    fn start(&mut self, core: &Rc<Core>, view: &RequestView<'_>, slots: &[FieldSlot], ticket: Ticket) -> Answered;
+    fn start(
+        &mut self,
+        core: &Rc<Core>,
+        view: &RequestView<'_>,
+        slots: &[FieldSlot],
+        ticket: Ticket,
+    ) -> Result<Answered, NoRoom>;
 
     /// Whether some route is [marked](crate::marked).
     fn has_marked(&self) -> bool {
@@ -238,20 +245,24 @@ where
     M: Fn(Request, Delivery) -> F + 'static,
     F: Future<Output = ()> + 'static,
 {
-    fn start(&mut self, core: &Rc<Core>, view: &RequestView<'_>, slots: &[FieldSlot], ticket: Ticket) -> Answered {
+    fn start(
+        &mut self,
+        core: &Rc<Core>,
+        view: &RequestView<'_>,
+        slots: &[FieldSlot],
+        ticket: Ticket,
+    ) -> Result<Answered, NoRoom> {
         let spare = match self.spare.take().map_or_else(worker_tasks::spare, Ok) {
             Ok(spare) => spare,
-            Err(_) => return Answered::NoRoom,
+            Err(_) => return Err(NoRoom),
         };
-        let request = match Request::new(&core.pool, view, slots, ticket.clone()) {
-            Ok(request) => request,
-            Err(_) => {
-                self.spare = Some(spare);
-                return Answered::NoRoom;
-            }
+        let Ok(head) = Request::keep_head(&core.pool, view, slots) else {
+            self.spare = Some(spare);
+            return Err(NoRoom);
         };
-        let delivery = Delivery::new(ticket);
-        match worker_tasks::start(spare, || (self.start)(request, delivery)) {
+        // The request is made where the handler's future is: it is not moved there.
+        let make = || (self.start)(Request::new(head, view, ticket.clone()), Delivery::new(ticket));
+        Ok(match worker_tasks::start(spare, make) {
             Started::Ready((), spare) => {
                 self.spare = Some(spare);
                 Answered::Ready
@@ -262,7 +273,7 @@ where
                 self.spare = spare;
                 Answered::Ready
             }
-        }
+        })
     }
 
     fn handler_bytes(&self) -> usize {
@@ -277,14 +288,20 @@ impl<H> Service for ReadyHandler<H>
 where
     H: for<'a> Fn(RequestRef<'a>) -> Response + 'static,
 {
-    fn start(&mut self, _core: &Rc<Core>, view: &RequestView<'_>, _slots: &[FieldSlot], ticket: Ticket) -> Answered {
+    fn start(
+        &mut self,
+        _core: &Rc<Core>,
+        view: &RequestView<'_>,
+        _slots: &[FieldSlot],
+        ticket: Ticket,
+    ) -> Result<Answered, NoRoom> {
         let delivery = Delivery::new(ticket);
         match contained(|| (self.0)(*view)) {
             Some(response) => delivery.answer(response),
             // Answered with 500 as the delivery is dropped.
             None => drop(delivery),
         }
-        Answered::Ready
+        Ok(Answered::Ready)
     }
 }
 

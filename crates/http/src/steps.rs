@@ -1,10 +1,10 @@
 //! Steps of a connection through its requests: heads, handlers, bodies that nobody reads.
 
-use std::rc::Rc;
+use ::core::ops::Range;
 
 use http::Method;
 use plimsoll_codec::h1::{
-    self, BodyDecoder, BodyEvent, Exchange, FieldSlot, Framing, HeadSearch, Next, RequestState, RequestView,
+    self, BodyDecoder, BodyEvent, Exchange, FieldSlot, HeadSearch, Next, RequestState, RequestView,
 };
 use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::net::Bytes;
@@ -22,7 +22,7 @@ use crate::h2::{self, Preface};
 use crate::patience::Patience;
 use crate::proxy;
 use crate::score::{Offence, Verdict};
-use crate::server::{Answered, Service};
+use crate::server::{Answered, NoRoom, Service};
 use crate::settle::is_batch_full;
 use crate::ticket::Ticket;
 
@@ -112,7 +112,7 @@ impl Source {
     }
 }
 
-/// What became of a step, and the connection unless it was closed.
+/// What became of a step that may end the connection; the connection, unless it did.
 enum Step {
     /// Go on.
     On(PoolBox<Active>),
@@ -145,35 +145,37 @@ impl<S: Service> Engine<S> {
             self.core.put(key, Connection::Active(active));
             return self.shed(key, Shed::Head);
         };
-        loop {
+        // A handler that has answered may still read the body, or do something else.
+        while active.handler.is_none() {
+            if active.exchange.reset().is_ok() {
+                self.next_exchange(key, &mut active);
+            }
             let step = match active.exchange.next() {
-                // A handler that has answered may still read the body, or do something else.
-                _ if active.handler.is_some() => Step::Wait(active),
-                Next::Reset => self.next_exchange(key, active),
                 _ if active.awaits_proxy => self.proxy_header(key, active, &mut source),
-                Next::ReadHead if self.may_begin(key, &active) => {
-                    if !source.rest().is_empty()
-                        && active.memory != MemoryWait::Refused
-                        && self.core.turns.may_be_over()
-                        && !(self.core.has_marked() && self.begins_marked(source.rest()))
-                        && self.core.waits_for_turn(key)
-                    {
+                Next::ReadHead if !source.rest().is_empty() && self.may_begin(key, &active) => {
+                    if !self.core.turns.is_free() && self.waits_for_turn(key, &active, source.rest()) {
                         active.listed = true;
                         break;
                     }
-                    if !has_more && !source.rest().is_empty() && !self.core.may_follow_up(key) {
+                    if !has_more && !self.core.may_follow_up(key) {
                         active.listed = true;
                         self.core.list_later(key);
                         break;
                     }
                     self.head(key, active, &mut source)
                 }
-                Next::Drain => self.drain(active, &mut source),
+                Next::Drain => match self.drain(&mut active, &mut source) {
+                    true => Step::On(active),
+                    false => break,
+                },
                 // The answer is on its way, to a peer that may take nothing of it before it has sent everything.
                 Next::Close { linger: true } if active.exchange.request() == RequestState::Body && !active.closing => {
-                    self.drain(active, &mut source)
+                    match self.drain(&mut active, &mut source) {
+                        true => Step::On(active),
+                        false => break,
+                    }
                 }
-                _ => Step::Wait(active),
+                _ => break,
             };
             match step {
                 Step::On(back) => active = back,
@@ -214,13 +216,11 @@ impl<S: Service> Engine<S> {
         self.settle(key, active);
     }
 
-    fn next_exchange(&self, key: Key, mut active: PoolBox<Active>) -> Step {
-        self.core.wait_no_longer(key, &mut active);
+    /// All of an exchange is answered, and the next begins.
+    fn next_exchange(&self, key: Key, active: &mut Active) {
+        self.core.wait_no_longer(key, active);
         self.core.forget_client(key);
-        let reset = active.exchange.reset();
-        debug_assert!(reset.is_ok(), "the exchange asked for it");
-        let Active { course, answered, .. } = &mut *active;
-        answered.add(course, self.core.counters());
+        active.answered.add(&mut active.course, self.core.counters());
         active.search = HeadSearch::default();
         active.dropped_bytes = 0;
         active.reader = None;
@@ -235,7 +235,14 @@ impl<S: Service> Engine<S> {
         active.grants = 0;
         (active.parts, active.trailers) = (None, None);
         active.score.redeem();
-        Step::On(active)
+    }
+
+    /// Whether the request that came waits for its turn. One that is refused does not, nor one for a marked route.
+    #[cold]
+    fn waits_for_turn(&self, key: Key, active: &Active, came: &[u8]) -> bool {
+        active.memory != MemoryWait::Refused
+            && !(self.core.has_marked() && self.begins_marked(came))
+            && self.core.waits_for_turn(key)
     }
 
     /// Whether another request may be begun: there is room for its answer.
@@ -273,43 +280,30 @@ impl<S: Service> Engine<S> {
         Step::Closed
     }
 
-    /// Looks for a head and starts its handler.
+    /// Looks for a head in what came and starts its handler.
     fn head(&mut self, key: Key, mut active: PoolBox<Active>, source: &mut Source) -> Step {
         let limits = &self.core.config.limits;
         let bytes = source.rest();
-        if bytes.is_empty() {
-            return Step::Wait(active);
-        }
         if active.requests == 0 && self.core.config.http2 != Http2::Off {
             match (h2::preface(bytes), self.core.config.http2) {
                 (Preface::Whole, _) => return Step::Http2(active),
-                (Preface::Part, _) => return Step::Wait(begun(active)),
+                (Preface::Part, _) => {
+                    begin_head(&mut active);
+                    return Step::Wait(active);
+                }
                 (Preface::Other, Http2::Only) => return self.refuse_http1(key, active, bytes),
                 (Preface::Other, _) => {}
             }
         }
-        let (mut usual, mut all) = ([FieldSlot::EMPTY; FIELDS_USUAL], None);
+        let (mut usual, mut all, mut searched) = ([FieldSlot::EMPTY; FIELDS_USUAL], None, None);
         let mut slots = &mut usual[..limits.fields().min(FIELDS_USUAL)];
         // A head that has come in pieces was searched before, and is searched on.
         let whole = if active.search.started() { None } else { h1::parse_whole_head(bytes, slots, limits) };
-        let (found, parsed) = match whole {
-            Some((len, parsed)) => (0..len, parsed),
+        let (found, parsed) = match &whole {
+            Some((len, parsed)) => (0..*len, parsed),
             None => {
-                // What was found is forgotten until the request begins: one that waits for room is searched once more.
-                let mut search = active.search;
-                let found = match search.search(bytes, limits) {
-                    Ok(Some(range)) => range,
-                    Ok(None) => {
-                        active.goes_on_with(search);
-                        active.method = method_of(bytes);
-                        let skipped = active.search.discard_skipped();
-                        source.consume(skipped);
-                        let has_begun = active.search.started();
-                        return Step::Wait(if has_begun { begun(active) } else { active });
-                    }
-                    Err(error) => return Step::Wait(self.misbehaved(key, active, bytes, error)),
-                };
-                let head = &bytes[found.clone()];
+                let Some(found) = self.search_head(key, &mut active, source) else { return Step::Wait(active) };
+                let head = &source.rest()[found.clone()];
                 let mut parsed = h1::parse_head(head, slots, limits);
                 if parsed.is_err() && limits.fields() > FIELDS_USUAL {
                     // Perhaps it only has more fields than most.
@@ -317,54 +311,55 @@ impl<S: Service> Engine<S> {
                     parsed = h1::parse_head(head, slots, limits);
                 }
                 match parsed {
-                    Ok(parsed) => (found, parsed),
-                    Err(error) => return Step::Wait(self.misbehaved(key, active, bytes, error)),
+                    Ok(parsed) => (found, &*searched.insert(parsed)),
+                    Err(error) => {
+                        self.misbehaved(key, &mut active, source.rest(), error);
+                        return Step::Wait(active);
+                    }
                 }
             }
         };
-        let head = &bytes[found.clone()];
+        let bytes = source.rest();
         let slots = &slots[..usize::from(parsed.fields)];
-        let view = RequestView::new(head, slots, &parsed);
-        let body = match parsed.framing {
-            Framing::None | Framing::Length(0) => None,
-            _ => Some(&bytes[found.end..]),
-        };
+        let view = RequestView::new(&bytes[found.clone()], slots, parsed);
+        let body = if parsed.framing.has_body() { Some(&bytes[found.end..]) } else { None };
+        let has_body = body.is_some();
         if self.is_kept_out(key, &mut active, &view) {
             active.method = parsed.method.clone();
-            return if self.may_wait_to_begin(key, &mut active, body.is_some()) {
-                Step::Wait(active)
-            } else {
-                let end = found.end;
-                let active = self.refuse_request(key, active, &view, body.is_some());
-                source.consume(end);
-                Step::On(active)
-            };
+            if self.may_wait_to_begin(key, &mut active, has_body) {
+                return Step::Wait(active);
+            }
+            self.refuse_request(key, &mut active, &view, has_body);
+            source.consume(found.end);
+            return Step::On(active);
         }
         let before = active.exchange;
         if self.begin(key, &mut active, &view, body).is_err() {
-            return Step::Wait(self.put_off(key, active, before, body.is_some()));
+            self.put_off(key, &mut active, before, has_body);
+            return Step::Wait(active);
         }
         active.memory = MemoryWait::None;
         let (number, is_marked) = (active.requests, active.slot.is_some());
         self.core.put(key, Connection::Active(active));
         let used_before = self.core.used_before();
-        let core = Rc::clone(&self.core);
-        let draws = is_marked && core.draw_for_marked();
-        let answered = self.retried(key, |engine| engine.start(key, number, &view, slots));
-        core.end_draw(draws);
-        let answered = answered.unwrap_or_else(|no_room| no_room);
-        let Some(mut active) = core.take(key) else { return Step::Closed };
-        let has_body = body.is_some();
+        let draws = is_marked && self.core.draw_for_marked();
+        let answered = self.retried(key, |engine| engine.start(&view, slots, Ticket::new(&engine.core, key, number)));
+        self.core.end_draw(draws);
+        let Some(mut active) = self.core.take(key) else { return Step::Closed };
         match answered {
-            // What it was answered is its address's until it has left.
-            Answered::Ready if active.output.is_empty() => {}
-            Answered::Ready => active.seat = core.take_seat(key, EXCHANGE_BYTES, used_before),
-            Answered::Pending(handler) => {
+            Ok(Answered::Ready) => {}
+            Ok(Answered::Pending(handler)) => {
                 active.handler = Some(handler);
                 active.begun_at = Some(plimsoll_runtime::now());
-                active.seat = core.take_seat(key, EXCHANGE_BYTES, used_before);
             }
-            Answered::NoRoom => return Step::Wait(self.put_off(key, active, before, has_body)),
+            Err(NoRoom) => {
+                self.put_off(key, &mut active, before, has_body);
+                return Step::Wait(active);
+            }
+        }
+        // What it was answered is its address's until it has left.
+        if (used_before > 0 || active.seat.is_some()) && (active.handler.is_some() || !active.output.is_empty()) {
+            active.seat = self.core.take_seat(key, EXCHANGE_BYTES, used_before);
         }
         if has_body {
             // The handler read from what was kept; what it left is there.
@@ -375,32 +370,49 @@ impl<S: Service> Engine<S> {
         Step::On(active)
     }
 
+    /// Looks for a head that is not known to be there as a whole: where it is. What is found is forgotten until the request begins: one that waits for
+    /// room is searched once more.
+    fn search_head(&self, key: Key, active: &mut Active, source: &mut Source) -> Option<Range<usize>> {
+        let (bytes, mut search) = (source.rest(), active.search);
+        match search.search(bytes, &self.core.config.limits) {
+            Ok(Some(found)) => return Some(found),
+            Ok(None) => {
+                active.goes_on_with(search);
+                active.method = method_of(bytes);
+                source.consume(active.search.discard_skipped());
+                if active.search.started() {
+                    begin_head(active);
+                }
+            }
+            Err(error) => self.misbehaved(key, active, bytes, error),
+        }
+        None
+    }
+
     /// Whether a request may not be begun now: it is refused, or there is no room. One for a marked route may.
     fn is_kept_out(&mut self, key: Key, active: &mut Active, view: &RequestView<'_>) -> bool {
         let is_for_client = self.core.note_client(key, view).is_some();
         let is_refused = active.memory == MemoryWait::Refused;
-        if self.core.has_marked() && (is_refused || self.core.is_scarce()) {
+        if !is_refused && !self.core.is_scarce() {
+            return false;
+        }
+        if self.core.has_marked() {
             active.slot = self.marked_slot(view.path());
         }
         // For whom it is was not known before its head was.
         let is_admitted = active.memory == MemoryWait::Admitted && !is_for_client;
-        active.slot.is_none() && (is_refused || !is_admitted && self.lacks_room(key))
+        active.slot.is_none() && (is_refused || !is_admitted && !self.has_room(key))
     }
 
-    /// Starts the handler of a request; the error is [`Answered::NoRoom`].
-    fn start(
+    /// Starts the handler of a request.
+    pub(crate) fn start(
         &mut self,
-        key: Key,
-        number: u32,
         view: &RequestView<'_>,
         slots: &[FieldSlot],
-    ) -> Result<Answered, Answered> {
-        let core = Rc::clone(&self.core);
-        let ticket = Ticket::new(&core, key, number);
-        match core.as_current(key, || self.service.start(&core, view, slots, ticket)) {
-            Answered::NoRoom => Err(Answered::NoRoom),
-            answered => Ok(answered),
-        }
+        ticket: Ticket,
+    ) -> Result<Answered, NoRoom> {
+        let Self { core, service, .. } = self;
+        core.as_current(ticket.key, || service.start(core, view, slots, ticket))
     }
 
     /// Prepares the exchange for its handler. `body` is what has come of the body already.
@@ -424,7 +436,7 @@ impl<S: Service> Engine<S> {
         let is_last = self.core.is_stopping()
             || config.requests_max.is_some_and(|max| active.requests >= max)
             || active.score.verdict() != Verdict::Fine
-            || self.core.age_left(active.born).is_zero();
+            || self.core.is_too_old(active.born);
         if is_last {
             active.exchange.close_after();
         }
@@ -443,11 +455,16 @@ impl<S: Service> Engine<S> {
         Ok(())
     }
 
-    /// Keeps the request line for the access log: what was sent up to its end, or so much of it as a log has use for.
+    /// Keeps the request line for the access log, if there is one.
+    #[inline]
     fn note_line(&self, key: Key, active: &mut Active, bytes: &[u8]) {
-        if self.core.log.is_none() {
-            return;
+        if self.core.log.is_some() {
+            self.keep_line(key, active, bytes);
         }
+    }
+
+    /// What was sent up to the end of the line, or so much of it as a log has use for.
+    fn keep_line(&self, key: Key, active: &mut Active, bytes: &[u8]) {
         let line = bytes.split(|&byte| byte == b'\r' || byte == b'\n').next().unwrap_or_default();
         let line = &line[..line.len().min(LOGGED_LINE_BYTES_MAX)];
         active.line = self.core.pool.try_copy(line, Kind::Buffers).ok();
@@ -457,19 +474,12 @@ impl<S: Service> Engine<S> {
     }
 
     /// The peer broke the protocol in a head that begins with `bytes`.
-    fn misbehaved(
-        &self,
-        key: Key,
-        mut active: PoolBox<Active>,
-        bytes: &[u8],
-        error: plimsoll_codec::Error,
-    ) -> PoolBox<Active> {
-        self.note_line(key, &mut active, bytes);
+    fn misbehaved(&self, key: Key, active: &mut Active, bytes: &[u8], error: plimsoll_codec::Error) {
+        self.note_line(key, active, bytes);
         self.core.counters().shed(Shed::Misbehaviour);
         active.method = method_of(bytes);
         let _failed_before = active.exchange.request_failed();
-        self.core.fail(&mut active, error);
-        active
+        self.core.fail(active, error);
     }
 
     /// A listener for HTTP/2 alone was sent something else: only who speaks HTTP/1 understands an answer.
@@ -503,17 +513,17 @@ impl<S: Service> Engine<S> {
     }
 
     /// Has a request wait for room as if it had not been looked at yet.
-    fn put_off(&self, key: Key, mut active: PoolBox<Active>, before: Exchange, has_body: bool) -> PoolBox<Active> {
+    fn put_off(&self, key: Key, active: &mut Active, before: Exchange, has_body: bool) {
         self.core.counters().request_put_off();
         (active.exchange, active.course) = (before, Course::None);
         active.requests = active.requests.wrapping_sub(1);
         active.batch = active.batch.saturating_sub(1);
         (active.input, active.line) = (None, None);
-        if !self.may_wait_to_begin(key, &mut active, has_body) {
+        if !self.may_wait_to_begin(key, active, has_body) {
             let _failed_before = active.exchange.request_failed();
-            return self.no_room(active);
+            self.core.shed_for_room(Shed::Body);
+            self.core.fail(active, Failure::NO_ROOM);
         }
-        active
     }
 
     /// Whether a request waits for room from now on: for longer if it brings a body. One that has waited does not wait again.
@@ -528,13 +538,7 @@ impl<S: Service> Engine<S> {
 
     /// Answers a request for which there is no room, without having begun it. Its connection lives, unless a body would have to be read or the place is
     /// needed for the next connection.
-    fn refuse_request(
-        &self,
-        key: Key,
-        mut active: PoolBox<Active>,
-        view: &RequestView<'_>,
-        has_body: bool,
-    ) -> PoolBox<Active> {
+    fn refuse_request(&self, key: Key, active: &mut Active, view: &RequestView<'_>, has_body: bool) {
         let parsed = view.request();
         let received = active.exchange.head_received(parsed);
         debug_assert!(received.is_ok(), "a head was due");
@@ -550,27 +554,20 @@ impl<S: Service> Engine<S> {
         active.requests = active.requests.wrapping_add(1);
         (active.method, active.version, active.sent_bytes) = (parsed.method.clone(), parsed.version, 0);
         active.decoder = BodyDecoder::new(parsed.framing, &self.core.config.limits);
-        self.note_line(key, &mut active, view.head());
-        if self.core.refuse(key, &mut active).is_err() {
-            self.core.fail(&mut active, Failure::NO_ROOM);
+        self.note_line(key, active, view.head());
+        if self.core.refuse(key, active).is_err() {
+            self.core.fail(active, Failure::NO_ROOM);
         }
-        active
     }
 
-    fn no_room(&self, mut active: PoolBox<Active>) -> PoolBox<Active> {
-        self.core.shed_for_room(Shed::Body);
-        self.core.fail(&mut active, Failure::NO_ROOM);
-        active
-    }
-
-    /// Drops a body that nobody reads any more.
-    fn drain(&self, mut active: PoolBox<Active>, source: &mut Source) -> Step {
+    /// Drops a body that nobody reads any more; whether all of it.
+    fn drain(&self, active: &mut Active, source: &mut Source) -> bool {
         loop {
             let decoded = match active.decoder.decode(source.rest()) {
                 Ok(decoded) => decoded,
                 Err(_) => {
                     active.closing = true;
-                    return Step::Wait(active);
+                    return false;
                 }
             };
             source.consume(decoded.consumed);
@@ -579,14 +576,14 @@ impl<S: Service> Engine<S> {
                     active.dropped_bytes = active.dropped_bytes.saturating_add(range.len() as u32);
                     if active.dropped_bytes > self.core.config.drain_bytes_max {
                         active.closing = true;
-                        return Step::Wait(active);
+                        return false;
                     }
                 }
                 BodyEvent::Trailers(_) => {}
                 BodyEvent::NeedMore => match active.take_input() {
                     // Received together with what was looked at, and all of it data.
                     Some(part) => *source = Source::Kept(part),
-                    None => return Step::Wait(active),
+                    None => return false,
                 },
                 BodyEvent::End => {
                     let received = active.exchange.body_received();
@@ -595,7 +592,7 @@ impl<S: Service> Engine<S> {
                     if bytes > UNWANTED_BYTES_FREE {
                         active.score.offend(Offence::UnwantedBody { bytes });
                     }
-                    return Step::On(active);
+                    return true;
                 }
             }
         }
@@ -603,10 +600,9 @@ impl<S: Service> Engine<S> {
 }
 
 /// The first bytes of a head are there: it has a limited time from now on.
-fn begun(mut active: PoolBox<Active>) -> PoolBox<Active> {
+fn begin_head(active: &mut Active) {
     if active.exchange.request() == RequestState::Idle {
         let started = active.exchange.head_started();
         debug_assert!(started.is_ok(), "the request side was idle");
     }
-    active
 }

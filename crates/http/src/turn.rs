@@ -76,15 +76,19 @@ const STRIDE_MAX: u8 = 7;
 
 impl Looks {
     fn are_due(&self) -> bool {
-        let left = self.left.get();
-        self.left.set(left.saturating_sub(1));
-        left == 0
+        self.left.get() == 0
     }
 
+    /// A request was begun.
+    fn begun(&self) {
+        self.left.set(self.left.get().saturating_sub(1));
+    }
+
+    /// The clock was read, for the request that is begun next if the turn is not over.
     fn seen(&self, is_over: bool) {
         let stride = if is_over { 0 } else { (2 * self.stride.get() + 1).min(STRIDE_MAX) };
         self.stride.set(stride);
-        self.left.set(stride);
+        self.left.set(if is_over { 0 } else { stride + 1 });
     }
 }
 
@@ -135,15 +139,18 @@ impl Turns {
     }
 
     /// A request is begun.
+    #[inline]
     pub(crate) fn begun(&self) {
-        if self.clock.get() == Clock::Fresh {
-            self.clock.set(Clock::Since(plimsoll_runtime::now()));
+        match self.clock.get() {
+            Clock::Fresh => self.clock.set(Clock::Since(plimsoll_runtime::now())),
+            _ => self.looks.begun(),
         }
     }
 
-    /// Whether the next request may have to wait: one was begun in this turn, or somebody waits.
-    pub(crate) fn may_be_over(&self) -> bool {
-        self.clock.get() != Clock::Fresh || self.waiting.get() > 0
+    /// Whether the next request begins without a look at the clock: nobody waits, and it is the first of its turn or those before it were quick.
+    #[inline]
+    pub(crate) fn is_free(&self) -> bool {
+        !self.are_awaited() && (!self.looks.are_due() || self.clock.get() == Clock::Fresh)
     }
 
     /// Whether anybody waits.
@@ -152,7 +159,6 @@ impl Turns {
     }
 
     /// Whether no further request begins in this turn.
-    #[inline]
     fn is_over(&self) -> bool {
         if let Clock::Since(begun) = self.clock.get()
             && self.looks.are_due()
@@ -177,17 +183,16 @@ impl Core {
     /// Whether a request of a connection waits for a turn; it has a place then, or is looked at again in the next.
     #[inline]
     pub(crate) fn waits_for_turn(&self, key: Key) -> bool {
-        let turns = &self.turns;
-        match turns.are_awaited() {
-            false => turns.clock.get() != Clock::Fresh && turns.is_over() && self.must_wait_for_turn(key),
-            true => self.must_wait_for_turn(key),
-        }
+        !self.turns.is_free() && self.must_wait_for_turn(key)
     }
 
+    #[cold]
     fn must_wait_for_turn(&self, key: Key) -> bool {
         let turns = &self.turns;
-        let is_served = turns.served.take() == Some(key);
-        if (is_served || !turns.are_awaited()) && !turns.is_over() {
+        if !turns.are_awaited() && !turns.is_over() {
+            return false;
+        }
+        if turns.served.take() == Some(key) && !turns.is_over() {
             return false;
         }
         let mut line = turns.line.borrow_mut();
@@ -269,10 +274,14 @@ impl Core {
 
 impl<S: Service> Engine<S> {
     /// Begins what waited for a turn, for as long as this one lasts, and refuses what has no hope.
+    #[inline]
     pub(crate) fn take_turns(&mut self) {
-        if !self.core.turns.are_awaited() {
-            return;
+        if self.core.turns.are_awaited() {
+            self.take_turns_now();
         }
+    }
+
+    fn take_turns_now(&mut self) {
         let core = Rc::clone(&self.core);
         let now = plimsoll_runtime::now();
         while let Some(key) = core.next_refused(now) {

@@ -143,17 +143,20 @@ impl<S: Service> Engine<S> {
                 return Turn::Over;
             }
             let Http2 { codec, output, hunger, .. } = &mut **http2;
-            if source.rest().is_empty() && codec.is_between_frames() {
+            let rest = source.rest();
+            if rest.is_empty() && codec.is_between_frames() {
                 // Nothing to do is no reason to ask for room.
                 return Turn::Over;
             }
             // A window that came where nothing can be kept is used at once: it needs no memory.
-            let is_silent = output.spare_bytes() < STEP_BYTES_MAX && codec.is_silent_next(source.rest());
-            if !is_silent && make(output, hunger, &core, STEP_BYTES_MAX).is_err() {
+            if output.spare_bytes() < STEP_BYTES_MAX
+                && !codec.is_silent_next(rest)
+                && make(output, hunger, &core, STEP_BYTES_MAX).is_err()
+            {
                 return Turn::Over;
             }
             if refused.is_none() {
-                match self.admit(key, http2, source.rest()) {
+                match self.admit(key, http2, rest) {
                     NextStream::Begins(unless_marked) => doubt = unless_marked,
                     NextStream::Waits => return Turn::Over,
                     NextStream::IsRefused(reason) => refused = Some(reason),
@@ -161,11 +164,11 @@ impl<S: Service> Engine<S> {
             }
             let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..], &mut scratch.repeat);
             let mut storage = parts.storage;
-            let step = parts.codec.step(source.rest(), &mut storage, &mut Growing(parts.output, &core.pool), now_ms);
-            let Step { consumed, event } = match step {
-                Ok(step) => step,
+            let step = parts.codec.step(rest, &mut storage, &mut Growing(parts.output, &core.pool), now_ms);
+            let (consumed, event) = match &step {
+                Ok(Step { consumed, event }) => (*consumed, event),
                 Err(error) => {
-                    core.end_broken(http2, &error);
+                    core.end_broken(http2, error);
                     return Turn::Over;
                 }
             };
@@ -177,15 +180,15 @@ impl<S: Service> Engine<S> {
                     core.note_refused(reason);
                 }
             }
-            match event {
+            match *event {
                 Event::NeedMore { .. } => {
                     source.consume(consumed);
                     return if source.rest().is_empty() { Turn::Over } else { Turn::Part };
                 }
                 Event::NeedOutput => return Turn::Over,
-                Event::Request { stream, head, pseudo_fields, ends } => {
+                Event::Request { stream, ref head, pseudo_fields, ends } => {
                     source.consume(consumed);
-                    if !self.request_http2(key, place, scratch, source, stream, (&head, pseudo_fields, ends, doubt)) {
+                    if !self.request_http2(key, place, scratch, source, stream, (head, pseudo_fields, ends, doubt)) {
                         return Turn::Closed;
                     }
                     continue;
@@ -209,7 +212,7 @@ impl<S: Service> Engine<S> {
                     refused = Some(Shed::Queue);
                 }
                 Event::End { stream } | Event::Trailers { stream, .. } => {
-                    if let Event::Trailers { fields, .. } = event {
+                    if let Event::Trailers { fields, .. } = *event {
                         core.keep_trailers(http2, stream, scratch, fields);
                     }
                     core.end_request(http2, stream);

@@ -181,10 +181,10 @@ impl Exchange {
 
     /// Gives back what it holds.
     pub(super) fn clear(&mut self) {
-        (self.handler, self.reader, self.writer, self.received, self.answer, self.line) =
-            (None, None, None, None, None, None);
-        (self.body, self.window, self.trailers, self.seat, self.collected) = (Body::Empty, None, None, None, None);
-        (self.body, self.window, self.trailers, self.seat, self.slot) = (Body::Empty, None, None, None, None);
+        debug_assert!(self.reader.is_none() && self.writer.is_none(), "who waited was woken");
+        (self.handler, self.received, self.answer, self.line) = (None, None, None, None);
+        (self.body, self.window, self.trailers) = (Body::Empty, None, None);
+        (self.seat, self.collected, self.slot) = (None, None, None);
     }
 
     /// What is to be sent of the body.
@@ -271,7 +271,8 @@ impl Slots {
         find(self.parts().1, stream)
     }
 
-    /// Makes more slots; those that there are keep their places.
+    /// Makes more slots; those that there are keep their places. Not inlined: the largest group would be on the stack of each turn.
+    #[inline(never)]
     pub(super) fn grow(&mut self, pool: &Pool) -> Result<(), OverBudget> {
         let grown = match self {
             Self::None => Self::Few(Group::of(self, pool)?),

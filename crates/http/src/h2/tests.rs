@@ -26,7 +26,7 @@ use crate::larder::PER_HOST_MAX;
 use crate::output::Output;
 use crate::peers::Addresses;
 use crate::response::Response;
-use crate::server::{Answered, Service};
+use crate::server::{Answered, NoRoom, Service};
 use crate::ticket::Ticket;
 use memory::fill;
 
@@ -95,7 +95,7 @@ fn receive(core: &Core, http2: &mut Http2, mut input: &[u8]) -> Event {
 struct Nobody;
 
 impl Service for Nobody {
-    fn start(&mut self, _: &Rc<Core>, _: &RequestView<'_>, _: &[FieldSlot], _: Ticket) -> Answered {
+    fn start(&mut self, _: &Rc<Core>, _: &RequestView<'_>, _: &[FieldSlot], _: Ticket) -> Result<Answered, NoRoom> {
         unreachable!("there is no request")
     }
 }

@@ -39,9 +39,14 @@ impl Core {
         }
         let budget = self.pool.budget();
         self.free_bytes.set(budget.limit().as_bytes().saturating_sub(budget.in_use()) / self.workers());
-        if was_weighed {
-            return;
+        if !was_weighed {
+            self.weigh_what_runs();
         }
+    }
+
+    /// Memory comes to be short: what each address holds already.
+    #[cold]
+    fn weigh_what_runs(&self) {
         let places = self.table.borrow().places();
         for place in 0..places {
             let Some(key) = self.table.borrow().key_at(place) else { continue };
@@ -76,6 +81,12 @@ impl Core {
     /// Whether there is hardly room for further connections.
     pub(crate) fn lacks_places(&self) -> bool {
         self.table.borrow().vacancies() < PLACES_MIN
+    }
+
+    /// Whether memory is not short, and nobody waits for it.
+    #[inline]
+    pub(crate) fn is_calm(&self) -> bool {
+        !self.is_weighed() && !self.is_starving()
     }
 
     /// Whether a request may be begun only after a look at what there is.

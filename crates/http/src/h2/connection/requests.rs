@@ -17,7 +17,7 @@ use crate::h2::room::{NextStream, TurnWait};
 use crate::h2::streams::{Exchange, Incoming, find};
 use crate::h2::window::shrink_window;
 use crate::h2::{Decoding, Http2, STREAM_BYTES};
-use crate::server::{Answered, Service};
+use crate::server::{Answered, NoRoom, Service};
 use crate::steps::Source;
 use crate::ticket::Ticket;
 
@@ -27,7 +27,7 @@ impl<S: Service> Engine<S> {
     pub(super) fn admit(&mut self, key: Key, http2: &mut Http2, rest: &[u8]) -> NextStream {
         let core = &self.core;
         let is_pressed = core.holds_back() || core.is_starving() || core.has_all_handlers();
-        let may_wait = http2.turn != TurnWait::Own || core.turns.may_be_over();
+        let may_wait = http2.turn != TurnWait::Own || !core.turns.is_free();
         http2.codec.admit_next();
         if !is_pressed && !may_wait || !http2.codec.is_request_next(rest) {
             return NextStream::Begins(None);
@@ -86,7 +86,7 @@ impl<S: Service> Engine<S> {
             }
         };
         let is_last = core.config.requests_max.is_some_and(|max| http2.requests >= max);
-        if is_last || core.age_left(http2.born).is_zero() {
+        if is_last || core.is_too_old(http2.born) {
             core.say_farewell(&mut http2);
         }
         let Ok(mut exchange) = exchange else {
@@ -119,14 +119,13 @@ impl<S: Service> Engine<S> {
         }
         core.put(key, Connection::Http2(http2));
         let used_before = core.used_before();
-        let ticket = Ticket::of_stream(&core, key, stream);
-        let start = |engine: &mut Self| core.as_current(key, || engine.service.start(&core, &view, slots, ticket));
+        let draws = is_marked && core.draw_for_marked();
         let answered = match is_refused {
-            true => Answered::NoRoom,
-            false if is_marked => self.as_marked(start),
-            false => start(self),
+            true => Err(NoRoom),
+            false => self.start(&view, slots, Ticket::of_stream(&core, key, stream)),
         };
-        let seat = if matches!(answered, Answered::Pending(_)) {
+        core.end_draw(draws);
+        let seat = if matches!(answered, Ok(Answered::Pending(_))) {
             core.take_seat(key, STREAM_BYTES, used_before)
         } else {
             None
@@ -134,15 +133,15 @@ impl<S: Service> Engine<S> {
         core.forget_client(key);
         let Some(mut http2) = core.take_http2(key) else { return false };
         match answered {
-            Answered::Ready => {}
-            Answered::Pending(handler) => {
+            Ok(Answered::Ready) => {}
+            Ok(Answered::Pending(handler)) => {
                 if let Some(exchange) = http2.slots.exchange(stream).filter(|exchange| exchange.running) {
                     exchange.handler = Some(handler);
                     exchange.begun_at = Some(plimsoll_runtime::now());
                     exchange.seat = seat;
                 }
             }
-            Answered::NoRoom => {
+            Err(NoRoom) => {
                 core.note_shed(doubt.unwrap_or(Shed::Body));
                 if let Some(exchange) = http2.slots.exchange(stream) {
                     exchange.course = Course::None;
