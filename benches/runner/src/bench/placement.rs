@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use procfs::{Current, Meminfo};
 use serde::{Deserialize, Serialize};
 
 use super::proc;
@@ -100,7 +101,7 @@ impl Placement {
         Ok(Machine {
             kernel: read("/proc/sys/kernel/osrelease").split('-').next().unwrap_or_default().trim().to_owned(),
             cpu: model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, model)| model.to_owned()),
-            memory_mib: proc::kib(&read("/proc/meminfo"), "MemTotal:").unwrap_or_default() / 1024,
+            memory_mib: Meminfo::current().map_or(0, |memory| memory.mem_total >> 20),
             cores: cores()?.len(),
             server_core,
             load_core,

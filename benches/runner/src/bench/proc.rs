@@ -1,26 +1,26 @@
 //! What the kernel says about a process, in `/proc`.
 
 use std::collections::BTreeMap;
-use std::{fs, io};
+
+use procfs::process::{ClearRefs, LimitValue, Process, Status};
+use procfs::{ProcError, ProcResult};
 
 /// Time on a core, for each thread of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CpuTime {
     /// Nanoseconds by thread.
-    threads: BTreeMap<u32, u64>,
+    threads: BTreeMap<i32, u64>,
 }
 
 impl CpuTime {
     /// Of a process now. Threads of the kernel that work for its rings are among its threads.
-    pub(super) fn of(pid: u32) -> io::Result<CpuTime> {
+    pub(super) fn of(pid: u32) -> ProcResult<CpuTime> {
         let mut threads = BTreeMap::new();
-        for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
-            let entry = entry?;
-            let thread = entry.file_name().to_str().and_then(|name| name.parse().ok()).ok_or_else(malformed)?;
-            match fs::read_to_string(entry.path().join("schedstat")) {
-                Ok(text) => drop(threads.insert(thread, on_cpu_ns(&text).ok_or_else(malformed)?)),
+        for task in process(pid)?.tasks()? {
+            match task.and_then(|task| Ok((task.tid, task.schedstat()?.sum_exec_runtime))) {
+                Ok((thread, on_cpu_ns)) => drop(threads.insert(thread, on_cpu_ns)),
                 // A thread may end between the listing and this.
-                Err(error) if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH) => {}
+                Err(ProcError::NotFound(_)) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -44,14 +44,9 @@ pub(super) struct Ticks {
 
 impl Ticks {
     /// Of a process now, all threads together, and those that have ended.
-    pub(super) fn of(pid: u32) -> io::Result<Ticks> {
-        Ticks::parse(&fs::read_to_string(format!("/proc/{pid}/stat"))?).ok_or_else(malformed)
-    }
-
-    /// From the text of `stat`; the name in brackets may hold anything.
-    fn parse(stat: &str) -> Option<Ticks> {
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-        Some(Ticks { user: fields.next()?.parse().ok()?, kernel: fields.next()?.parse().ok()? })
+    pub(super) fn of(pid: u32) -> ProcResult<Ticks> {
+        let stat = process(pid)?.stat()?;
+        Ok(Ticks { user: stat.utime, kernel: stat.stime })
     }
 
     /// The share of the kernel since an earlier reading, 0 to 1; none if there was no tick.
@@ -77,32 +72,26 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Of a process now.
-    pub(super) fn of(pid: u32) -> io::Result<Memory> {
-        let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
-        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let bytes = |text, label| kib(text, label)?.checked_mul(1024);
-        let read = || {
-            Some(Memory {
-                rss_bytes: bytes(&rollup, "Rss:")?,
-                peak_rss_bytes: bytes(&status, "VmHWM:")?,
-                pss_bytes: bytes(&rollup, "Pss:")?,
-                anonymous_bytes: bytes(&rollup, "Anonymous:")?,
-            })
-        };
-        read().ok_or_else(malformed)
+    pub(super) fn of(pid: u32) -> ProcResult<Memory> {
+        let rollup = process(pid)?.smaps_rollup()?.memory_map_rollup;
+        let bytes = |name| rollup.0.first().and_then(|sum| sum.extension.map.get(name).copied()).ok_or(ABSENT);
+        Ok(Memory {
+            rss_bytes: bytes("Rss")?,
+            peak_rss_bytes: status_bytes(pid, |status| status.vmhwm)?,
+            pss_bytes: bytes("Pss")?,
+            anonymous_bytes: bytes("Anonymous")?,
+        })
     }
 }
 
-/// A figure of `status` that is in kB, such as `VmRSS`, in bytes.
-pub(crate) fn status_bytes(pid: u32, name: &str) -> io::Result<u64> {
-    let label = format!("{name}:");
-    let kib = kib(&fs::read_to_string(format!("/proc/{pid}/status"))?, &label).ok_or_else(malformed)?;
-    kib.checked_mul(1024).ok_or_else(malformed)
+/// A figure of `status` that is in KiB, in bytes.
+pub(crate) fn status_bytes(pid: u32, kib: impl Fn(&Status) -> Option<u64>) -> ProcResult<u64> {
+    kib(&process(pid)?.status()?).and_then(|kib| kib.checked_mul(1024)).ok_or(ABSENT)
 }
 
-/// Makes `VmHWM` of a process what `VmRSS` is: see proc(5), `clear_refs`.
-pub(super) fn reset_peak(pid: u32) -> io::Result<()> {
-    fs::write(format!("/proc/{pid}/clear_refs"), "5")
+/// Makes `VmHWM` of a process what `VmRSS` is.
+pub(super) fn reset_peak(pid: u32) -> ProcResult<()> {
+    process(pid)?.clear_refs(ClearRefs::PeakRSS)
 }
 
 /// How many files a process may have open.
@@ -115,15 +104,10 @@ pub(super) struct OpenFiles {
 
 impl OpenFiles {
     /// Of this process.
-    pub(super) fn now() -> io::Result<OpenFiles> {
-        OpenFiles::parse(&fs::read_to_string("/proc/self/limits")?).ok_or_else(malformed)
-    }
-
-    /// From the text of `limits`.
-    fn parse(limits: &str) -> Option<OpenFiles> {
-        let number = |word: &str| if word == "unlimited" { Some(u64::MAX) } else { word.parse().ok() };
-        let mut words = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?.split_whitespace();
-        Some(OpenFiles { soft: number(words.next()?)?, hard: number(words.next()?)? })
+    pub(super) fn now() -> ProcResult<OpenFiles> {
+        let limit = Process::myself()?.limits()?.max_open_files;
+        let number = |limit| if let LimitValue::Value(number) = limit { number } else { u64::MAX };
+        Ok(OpenFiles { soft: number(limit.soft_limit), hard: number(limit.hard_limit) })
     }
 }
 
@@ -137,24 +121,12 @@ pub(super) fn core_list(text: &str) -> Option<Vec<usize>> {
     Some(cores)
 }
 
-/// What the kernel says of a thread that has ended since its file was opened.
-const ESRCH: i32 = 3;
-
-/// The first field of `schedstat`: nanoseconds on a core. (The others are the time spent waiting for one, and the
-/// turns.)
-fn on_cpu_ns(schedstat: &str) -> Option<u64> {
-    schedstat.split_whitespace().next()?.parse().ok()
+fn process(pid: u32) -> ProcResult<Process> {
+    Process::new(pid as i32)
 }
 
-/// The number of a line such as `Anonymous: 12 kB`.
-pub(super) fn kib(text: &str, label: &str) -> Option<u64> {
-    let value = text.lines().find_map(|line| line.strip_prefix(label))?;
-    value.trim().strip_suffix("kB")?.trim_end().parse().ok()
-}
-
-fn malformed() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "not in the form that is known here")
-}
+/// A kernel that does not say it.
+const ABSENT: ProcError = ProcError::Incomplete(None);
 
 #[cfg(test)]
 mod tests;

@@ -81,12 +81,14 @@ impl Running {
 
     /// Bytes that are resident now.
     pub(super) fn resident_bytes(&self) -> Result<u64, String> {
-        proc::status_bytes(self.child.id(), "VmRSS").map_err(|error| format!("{}: {error}", self.server.name))
+        proc::status_bytes(self.child.id(), |status| status.vmrss)
+            .map_err(|error| format!("{}: {error}", self.server.name))
     }
 
     /// The most bytes that were resident at once since the start, or since the last [`reset_peak`](Self::reset_peak).
     pub(super) fn peak_resident_bytes(&self) -> Result<u64, String> {
-        proc::status_bytes(self.child.id(), "VmHWM").map_err(|error| format!("{}: {error}", self.server.name))
+        proc::status_bytes(self.child.id(), |status| status.vmhwm)
+            .map_err(|error| format!("{}: {error}", self.server.name))
     }
 
     /// The peak is what is resident now.

@@ -117,7 +117,8 @@ impl Sample {
     }
 
     fn of(running: &Running) -> Result<Sample, String> {
-        let anonymous = proc::status_bytes(running.id(), "RssAnon").map_err(|error| format!("RssAnon: {error}"))?;
+        let anonymous =
+            proc::status_bytes(running.id(), |status| status.rssanon).map_err(|error| format!("RssAnon: {error}"))?;
         Ok(Sample { anonymous_bytes: anonymous, descriptors: child::descriptors(running.id())? })
     }
 }
