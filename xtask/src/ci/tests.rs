@@ -58,3 +58,11 @@ fn each_leak_that_is_meant_names_a_function_that_there_is() {
         );
     }
 }
+
+#[test]
+fn the_documents_name_the_lowest_rust() {
+    let read = |name: &str| fs::read_to_string(repo::root().join(name)).expect("the document is there");
+    let lowest = repo::RUST_VERSION_MIN;
+    assert!(read("README.md").contains(&format!("Rust {lowest} or newer")));
+    assert!(read("CONTRIBUTING.md").contains(&format!("rustup toolchain install {lowest} ")));
+}
