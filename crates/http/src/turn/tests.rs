@@ -61,3 +61,23 @@ fn of_those_who_wait_as_long_the_address_that_used_most_is_the_last() {
     let second = places.add(8, Priority::Head, 1, ()).expect("a place");
     assert_eq!(places.last(|host| used.of(host)).map(|place| place.key()), Some(second));
 }
+
+#[test]
+fn while_requests_are_quick_the_clock_is_read_before_every_eighth() {
+    let looks = Looks::default();
+    let reads = |requests: u32, is_over: bool| -> Vec<u32> {
+        let is_read = |_: &u32| {
+            let is_due = looks.are_due();
+            if is_due {
+                looks.seen(is_over);
+            }
+            looks.begun();
+            is_due
+        };
+        (0..requests).filter(is_read).collect()
+    };
+    assert_eq!(reads(32, false), [0, 2, 6, 14, 22, 30]);
+    let after = reads(14, true);
+    assert_eq!(after, [6, 7, 8, 9, 10, 11, 12, 13], "each, from the first that is late");
+    assert_eq!(reads(7, false), [0, 2, 6], "and less often as they are quick again");
+}
