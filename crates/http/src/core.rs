@@ -29,7 +29,6 @@ use crate::error::Error;
 use crate::failure::Failure;
 use crate::fanout::Members;
 use crate::h2::{self, Scratch};
-use crate::larder::Larder;
 use crate::lasting::Lasting;
 use crate::marked::Slots;
 use crate::output::COPY_BYTES_MAX;
@@ -107,7 +106,6 @@ pub(crate) struct Core {
     /// Who waits for room, and whether anybody does.
     pub(crate) hungry: RefCell<Queue<Waits>>,
     pub(crate) starving: Cell<bool>,
-    pub(crate) larder: Larder,
     pub(crate) turns: Turns,
     /// Where a route is marked.
     pub(crate) marked: OnceCell<Slots>,
@@ -166,7 +164,6 @@ impl Core {
             peers: RefCell::new(Peers::new(&config, addresses)),
             hungry: RefCell::new(Queue::new(&pool, PLACES, PLACES)),
             starving: Cell::new(false),
-            larder: Larder::new(&pool, line_share),
             turns: Turns::new(&pool),
             marked: OnceCell::new(),
             refusals: Seldom::default(),

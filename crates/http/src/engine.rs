@@ -261,9 +261,9 @@ impl<S: Service> Engine<S> {
         let class = PoolBox::<Active>::CLASS;
         let found = self.retried(key, |engine| engine.core.pool.try_acquire_class(class, Kind::Codec));
         let core = &self.core;
-        let place = found.ok().or_else(|| match memory {
-            MemoryWait::TimedOut => core.larder.exchange(),
-            _ => core.spare_exchange(key),
+        let place = found.ok().or_else(|| {
+            let act = || core.pool.try_acquire_class(class, Kind::Codec);
+            if memory == MemoryWait::TimedOut { core.reserve.spare(act) } else { core.spared(key, act) }
         });
         let Some(place) = place else {
             self.core.put(key, Connection::leaving(answered));

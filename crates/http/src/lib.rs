@@ -49,7 +49,6 @@ mod forwarded;
 mod h2;
 mod incoming;
 mod interim;
-mod larder;
 mod lasting;
 mod marked;
 mod output;

@@ -65,6 +65,8 @@ use crate::steps::REQUEST_ROOM_BYTES;
 
 use pace::Pace;
 pub(crate) use victims::STALLED_AFTER;
+#[cfg(test)]
+pub(crate) use waiting::SPARED_OF_HOST;
 pub(crate) use waiting::{Grant, PLACES, Waits};
 
 /// Somebody who has waited so long is a reason to let go of others,
@@ -184,9 +186,6 @@ impl<S: Service> Engine<S> {
         }
         if !self.core.reserve.is_full() {
             self.core.reserve.restock();
-        }
-        if !self.core.larder.is_full() {
-            self.core.larder.restock();
         }
         if self.core.is_weighed() {
             self.keep_places();

@@ -114,6 +114,23 @@ impl AnswerReserve {
         if 2 * self.pool.kept_for_newcomers() > self.newcomers_bytes { self.pool.for_newcomer(act) } else { act() }
     }
 
+    /// Does what needs a little room and found none: with what is kept for newcomers, or else in the place of leases, of two at most.
+    pub(crate) fn spare<T, E>(&self, mut act: impl FnMut() -> Result<T, E>) -> Option<T> {
+        for _ in 0..2 {
+            if let Ok(done) = self.draw(&mut act) {
+                return Some(done);
+            }
+            drop(self.take_spare()?);
+        }
+        act().ok()
+    }
+
+    /// A lease that is not for an answer: half of them stay for those.
+    pub(crate) fn take_spare(&self) -> Option<Lease> {
+        let mut leases = self.leases.borrow_mut();
+        if 2 * leases.len() > leases.capacity() { leases.pop() } else { None }
+    }
+
     fn fill(&self) {
         while !self.has_all_leases() {
             let Ok(lease) = self.pool.try_acquire_class(CLASS, Kind::Fixed) else { return };

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! When memory comes to be short, receives that were armed before are recalled, so that they are waits, too. That is told once a millisecond at most:
-//! for what comes meanwhile, and finds the line reached already, there is what the [larder](crate::larder) spares, and else the connection ends.
+//! for what comes meanwhile, and finds the line reached already, there is a little of what is kept for newcomers and for answers, and else the connection ends.
 
 use std::rc::{Rc, Weak};
 

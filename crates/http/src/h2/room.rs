@@ -298,7 +298,8 @@ impl Core {
             // A part of a frame. The rest of it finds no room either.
             http2.hunger.note(Priority::Head, frames.len());
         }
-        let kept = self.spare_frames(key, frames)?;
+        let mut kept = self.spare_lease(key, frames.len())?;
+        kept.extend(frames);
         self.starve_http2(key, http2);
         http2.hunger.waits.then_some(kept)
     }

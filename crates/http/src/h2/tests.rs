@@ -22,9 +22,9 @@ use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Counters;
 use crate::engine::Engine;
-use crate::larder::PER_HOST_MAX;
 use crate::output::Output;
 use crate::peers::Addresses;
+use crate::relief::SPARED_OF_HOST;
 use crate::response::Response;
 use crate::server::{Answered, NoRoom, Service};
 use crate::ticket::Ticket;
@@ -141,7 +141,7 @@ fn the_end_of_an_answer_is_not_due_any_more_when_its_peer_has_reset_the_stream()
 
 #[test]
 fn what_is_spared_is_for_those_with_a_place_in_line() {
-    with_connections(PER_HOST_MAX + 2, |core, keys| {
+    with_connections(SPARED_OF_HOST + 2, |core, keys| {
         let mut connections: Vec<_> = keys.iter().map(|_| connection(core)).collect();
         let held = fill(1);
         // The beginning of a frame, which came before the line was seen.
@@ -150,7 +150,7 @@ fn what_is_spared_is_for_those_with_a_place_in_line() {
             .zip(&mut connections)
             .map(|(key, http2)| core.keep_in_line(*key, http2, &BEGIN[24..29]))
             .collect();
-        assert_eq!(kept.iter().flatten().count(), PER_HOST_MAX, "as many as may wait so");
+        assert_eq!(kept.iter().flatten().count(), SPARED_OF_HOST, "as many as may wait so");
         for (key, kept) in keys.iter().zip(&kept) {
             assert_eq!(core.has_place(*key), kept.is_some());
         }

@@ -1,20 +1,24 @@
-//! Connections that found no room: their places in line, what is kept for them, and what the larder spares them.
+//! Connections that found no room: their places in line, what is kept for them, and what is spared for them.
 
 use ::core::time::Duration;
 
 use plimsoll_codec::h1::RequestState;
 use plimsoll_pool::{Permit, Place, PlaceKey, Priority};
-use plimsoll_runtime::Lease;
+use plimsoll_runtime::{Kind, Lease};
 use plimsoll_slab::Key;
 
 use super::HUNGER_BYTES_MAX;
 use crate::connection::{Active, Connection, MemoryWait};
 use crate::core::Core;
-use crate::larder;
 use crate::peers;
 
 /// Connections of a worker that wait for room at most; more are refused.
 pub(crate) const PLACES: usize = 512;
+
+/// So many connections of an address may wait with what they were spared,
+pub(crate) const SPARED_OF_HOST: usize = 4;
+/// at most so much for each.
+const SPARED_BYTES: usize = 1_024;
 
 /// A connection that waits for room.
 #[derive(Clone, Copy, Debug)]
@@ -228,15 +232,13 @@ impl Core {
         drop(before);
     }
 
-    /// Room for the exchange of a connection that was parked, or for the work of a WebSocket, for which there is no memory.
-    pub(crate) fn spare_exchange(&self, key: Key) -> Option<Lease> {
-        if self.may_spare(key, larder::PER_HOST_MAX) { self.larder.exchange() } else { None }
-    }
-
     /// Room for what came of a request and finds none in the pool: of a body that is read, the progress reserve.
     pub(crate) fn spare(&self, key: Key, active: &Active, bytes: &[u8]) -> Option<Lease> {
         if active.exchange.request() != RequestState::Body {
-            return self.spare_head(key, active, bytes);
+            let waits = active.is_queued() && active.handler.is_none();
+            let mut lease = if waits { self.spare_lease(key, bytes.len())? } else { return None };
+            lease.extend(bytes);
+            return Some(lease);
         }
         let mut lease = self.reserve.lend_progress()?;
         if lease.capacity() < bytes.len() {
@@ -247,19 +249,23 @@ impl Core {
         Some(lease)
     }
 
-    /// Room for the head of one that waits for memory.
-    fn spare_head(&self, key: Key, active: &Active, head: &[u8]) -> Option<Lease> {
-        let may = active.is_queued() && active.handler.is_none() && self.may_spare(key, larder::PER_HOST_MAX + 1);
-        if may { self.larder.head(head) } else { None }
+    /// Room for a little that came on a connection, which waits for memory with it.
+    pub(crate) fn spare_lease(&self, key: Key, bytes: usize) -> Option<Lease> {
+        if bytes > SPARED_BYTES || !self.may_spare(key) {
+            return None;
+        }
+        let lease = self.reserve.draw(|| self.pool.try_acquire(bytes, Kind::Buffers)).ok();
+        lease.or_else(|| self.reserve.take_spare())
     }
 
-    /// Room for what came on a connection of HTTP/2 or on a WebSocket, which waits for memory with it.
-    pub(crate) fn spare_frames(&self, key: Key, frames: &[u8]) -> Option<Lease> {
-        if self.may_spare(key, larder::PER_HOST_MAX) { self.larder.head(frames) } else { None }
+    /// Does what needs a little room for a connection, with what is [kept](crate::reserve).
+    pub(crate) fn spared<T, E>(&self, key: Key, act: impl FnMut() -> Result<T, E>) -> Option<T> {
+        if self.may_spare(key) { self.reserve.spare(act) } else { None }
     }
 
-    /// Whether fewer than so many connections of the address wait.
-    fn may_spare(&self, key: Key, count: usize) -> bool {
-        self.hungry.borrow().count_of(self.host_of(key)) < count
+    /// Whether few others of the address wait.
+    fn may_spare(&self, key: Key) -> bool {
+        let (host, hungry) = (self.host_of(key), self.hungry.borrow());
+        hungry.iter().filter(|place| place.name() == host && place.item().key != key).count() < SPARED_OF_HOST
     }
 }

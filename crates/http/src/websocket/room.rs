@@ -23,14 +23,13 @@ use plimsoll_slab::Key;
 
 use super::handler::WebSocketEnd;
 use super::wire::{Flags, Phase, QUARTER_MS, Wire, quarters};
-use super::work::Work;
 use super::{Consumer, Socket};
-use crate::connection::{Active, Connection};
+use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::output;
 use crate::server::Service;
-use crate::{larder, output};
 
 /// When it is looked again for room that was not enough, or for which too many wait.
 pub(super) const STARVED_RETRY: Duration = Duration::from_millis(250);
@@ -38,11 +37,6 @@ pub(super) const STARVED_RETRY: Duration = Duration::from_millis(250);
 const STARVED_BYTES: usize = 4 * 1_024;
 /// What is received at a time while memory is short.
 const RECEIVE_BYTES: usize = 4 * 1_024 - 256;
-
-const _: () = assert!(
-    PoolBox::<Work>::CLASS.bytes() == PoolBox::<Active>::CLASS.bytes(),
-    "what is spared for an exchange is room for the work of a message"
-);
 
 impl<S: Service> Engine<S> {
     /// There is something to receive, as was waited for while memory is short.
@@ -197,17 +191,14 @@ impl Core {
 
     /// Keeps what came on a WebSocket, for which there is no memory, in what is spared for those that wait in line; whether there was some.
     pub(super) fn spare_input(&self, key: Key, wire: &mut Wire, fresh: Bytes) -> bool {
-        let rest_bytes = wire.work.as_ref().and_then(|work| work.input.as_ref()).map_or(0, |input| input.len());
-        let is_kept = rest_bytes == 0 && matches!(fresh, Bytes::Owned(_));
-        if !is_kept && rest_bytes + fresh.len() > larder::HEAD_BYTES {
+        if self.spared(key, || wire.work(&self.pool).map(drop)).is_none() {
             return false;
-        }
-        if wire.work.is_none() {
-            wire.work = self.spare_exchange(key).map(|lease| PoolBox::from_lease(lease, wire.fresh_work()));
         }
         let Some(work) = &mut wire.work else { return false };
         let Err((_, fresh)) = work.take(&self.pool, fresh) else { return true };
-        let Some(mut lease) = self.spare_frames(key, work.input.as_deref().unwrap_or_default()) else { return false };
+        let rest = work.input.as_deref().unwrap_or_default();
+        let Some(mut lease) = self.spare_lease(key, rest.len() + fresh.len()) else { return false };
+        lease.extend(rest);
         lease.extend(&fresh);
         work.input = Some(lease);
         true
