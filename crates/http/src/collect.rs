@@ -13,16 +13,17 @@
 //! Who waits here holds nothing of what it waits for, and who holds something of a body does not wait for more: so nobody waits in a circle. The room is
 //! that of the line as everybody has it, not of the progress reserve, which lends a piece for what is on its way at most.
 //!
-//! Those who wait are served in the order in which they came, but short bodies pass.
+//! Those who wait are served in [turns over addresses](Queue), by bytes, but short bodies pass long ones. Only the first of each looks whether there is room.
 
-use ::core::cell::{Cell, RefCell};
-use ::core::future::poll_fn;
+use ::core::cell::RefCell;
+use ::core::future::{Future, poll_fn};
+use ::core::pin::pin;
+use ::core::task::{Poll, Waker};
 use ::core::time::Duration;
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use plimsoll_pool::{Charge, Class};
-use plimsoll_runtime::{Kind, Lease, OverBudget, now, sleep_until};
+use plimsoll_pool::{Charge, Class, Place as QueuePlace, PlaceKey, Pool, Priority, Queue};
+use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, now, sleep_until};
 
 use crate::core::Core;
 use crate::counters::Shed;
@@ -35,8 +36,11 @@ const SHORT_BYTES: usize = 16 * 1_024;
 /// A body without a length grows by so much at a time: by half of what there is, between these.
 const STEP_BYTES_MIN: usize = 16 * 1_024;
 const STEP_BYTES_MAX: usize = 256 * 1_024;
-/// How soon it is looked again whether there is room.
+/// How soon the first looks again whether there is room.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// Handlers of a worker that may wait from the start, and at most, as far as there is memory for their places.
+const PLACES: usize = 64;
+const PLACES_MAX: usize = 1_024;
 
 /// The room of a body that is collected, or was, until its exchange is over.
 pub(crate) struct Collected {
@@ -66,35 +70,79 @@ impl Room {
     }
 }
 
-/// Those of a worker who wait for the room of a body, by when they came.
-#[derive(Default)]
-pub(crate) struct Collectors {
-    waiting: RefCell<BTreeSet<u64>>,
-    came: Cell<u64>,
+/// Those of a worker who wait for the room of a body.
+pub(crate) struct Collectors(RefCell<Queue<Waits>>);
+
+struct Waits {
+    is_short: bool,
+    waker: Option<Waker>,
+}
+
+impl Collectors {
+    pub(crate) fn new(pool: &Pool) -> Self {
+        Self(RefCell::new(Queue::new(pool, PLACES, PLACES_MAX)))
+    }
+
+    /// Who is the first of those with short bodies, or of the others.
+    fn first(&self, is_short: bool) -> Option<PlaceKey> {
+        self.0.borrow().first(|place| place.item().is_short == is_short).map(QueuePlace::key)
+    }
 }
 
 /// A place among them.
 struct Place {
     core: Rc<Core>,
-    number: u64,
+    key: PlaceKey,
+    is_short: bool,
 }
 
 impl Place {
-    fn new(core: &Rc<Core>) -> Self {
-        let number = core.collectors.came.get();
-        core.collectors.came.set(number + 1);
-        core.collectors.waiting.borrow_mut().insert(number);
-        Self { core: Rc::clone(core), number }
+    /// `None`: too many wait.
+    fn new(core: &Rc<Core>, host: u64, bytes: usize) -> Option<Self> {
+        let is_short = bytes <= SHORT_BYTES;
+        let waits = Waits { is_short, waker: None };
+        let key = core.collectors.0.borrow_mut().add(host, Priority::Body, bytes as u64, waits).ok()?;
+        Some(Self { core: Rc::clone(core), key, is_short })
     }
 
     fn is_first(&self) -> bool {
-        self.core.collectors.waiting.borrow().first() == Some(&self.number)
+        self.core.collectors.first(self.is_short) == Some(self.key)
+    }
+
+    /// It has found room: those who come later stand behind it.
+    fn serve(&self) {
+        self.core.collectors.0.borrow_mut().pass(self.key);
+    }
+
+    /// Waits until it is the first, or for a moment if it is that already; not for longer than until the deadline.
+    async fn wait(&self, deadline: Instant) {
+        let is_first = self.is_first();
+        let until = if is_first { deadline.min(now() + LOOK_AGAIN) } else { deadline };
+        let mut time = pin!(sleep_until(until));
+        poll_fn(|cx| {
+            if !is_first && self.is_first() {
+                return Poll::Ready(());
+            }
+            // Wakers are made and dropped by their owners' code: while nothing is borrowed.
+            let waker = cx.waker().clone();
+            let before =
+                self.core.collectors.0.borrow_mut().item_mut(self.key).and_then(|waits| waits.waker.replace(waker));
+            drop(before);
+            time.as_mut().poll(cx)
+        })
+        .await;
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.core.collectors.waiting.borrow_mut().remove(&self.number);
+        let gone = self.core.collectors.0.borrow_mut().remove(self.key);
+        let next = self.core.collectors.first(self.is_short);
+        let waker = next.and_then(|key| self.core.collectors.0.borrow_mut().item_mut(key)?.waker.take());
+        drop(gone);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 }
 
@@ -114,22 +162,29 @@ impl Ticket {
     /// Keeps room for a whole body; waits for it.
     async fn await_room(&self, bytes: usize) -> Result<(), Error> {
         let core = self.core();
-        let is_short = bytes <= SHORT_BYTES;
-        let mut place = (!is_short && !core.collectors.waiting.borrow().is_empty()).then(|| Place::new(core));
         let deadline = now() + core.config.memory_timeout;
         let can_ever = bytes as u64 <= core.pool.budget().limit().as_bytes();
+        let is_next = core.collectors.first(bytes <= SHORT_BYTES).is_none();
+        let mut place: Option<Place> = None;
         loop {
-            let is_first = is_short || place.as_ref().is_none_or(Place::is_first);
-            let over = match if is_first { self.keep_room(bytes) } else { Err(OverBudget::new(bytes as u64).into()) } {
+            let may_try = place.as_ref().map_or(is_next, Place::is_first);
+            let over = match if may_try { self.keep_room(bytes) } else { Err(OverBudget::new(bytes as u64).into()) } {
                 Err(Error::OverBudget(over)) => over,
-                done => return done,
+                done => {
+                    place.iter().for_each(Place::serve);
+                    return done;
+                }
             };
-            if !can_ever || now() >= deadline {
-                core.shed_for_room(Shed::Body);
-                return Err(over.into());
+            if place.is_none() && can_ever {
+                place = Place::new(core, core.host_of(self.key), bytes);
             }
-            place.get_or_insert_with(|| Place::new(core));
-            sleep_until((now() + LOOK_AGAIN).min(deadline)).await;
+            match &place {
+                Some(place) if now() < deadline => place.wait(deadline).await,
+                _ => {
+                    core.shed_for_room(Shed::Body);
+                    return Err(over.into());
+                }
+            }
         }
     }
 

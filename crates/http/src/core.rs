@@ -170,7 +170,7 @@ impl Core {
             second_answers: Seldom::default(),
             reserve: AnswerReserve::new(&pool, line_share, config.progress_reserve_bytes),
             crowd: Crowd::new(&pool, line_share),
-            collectors: Collectors::default(),
+            collectors: Collectors::new(&pool),
             lasting: Lasting::default(),
             weighed: Cell::new(false),
             free_bytes: Cell::new(line_share / 4),

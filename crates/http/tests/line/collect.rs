@@ -9,8 +9,8 @@ use core::time::Duration;
 use std::cell::{Cell, RefCell};
 use std::io::{Read, Write};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use plimsoll_http::codec::ws::{CloseCode, FrameHead, Opcode};
@@ -195,6 +195,60 @@ fn it_waits_for_its_room() {
         client.send_static(body.clone().leak()).await?;
         let answer = read(&mut client, None).await?;
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with(&body.len().to_string()), "{answer:?}");
+        running.stop().await
+    });
+}
+
+/// The one that came last is of another client than those before it.
+#[test]
+fn bodies_of_one_client_leave_turns_to_another() {
+    in_simulation("turns", async || {
+        let config = Config { forwarded_from: vec!["127.0.0.0/8".parse().expect("a network")], ..Config::default() };
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let collected = Arc::clone(&order);
+        let running = serve(config, move |mut req: Request| {
+            let collected = Arc::clone(&collected);
+            async move {
+                let length = req.collect().await?.len();
+                collected.lock().expect("nobody panics").push(req.path().to_owned());
+                Ok::<_, Error>(Response::text(length.to_string()))
+            }
+        })?;
+        let (names, mut clients) = (["/a", "/a", "/a", "/a", "/b"], Vec::new());
+        for _ in names {
+            clients.push(TcpStream::connect(running.address).await?);
+        }
+        sleep(Duration::from_millis(20)).await;
+        let (mut held, left) = leave(512 * 1024);
+        let body: &'static [u8] = vec![b'b'; 2 * left].leak();
+        for (name, client) in names.into_iter().zip(&mut clients) {
+            let from = if name == "/a" { 1 } else { 2 };
+            let head = format!(
+                "POST {name} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX-Forwarded-For: 192.0.2.{from}\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            );
+            client.send_bytes(head.as_bytes()).await?;
+            sleep(Duration::from_millis(20)).await;
+        }
+        assert!(order.lock().expect("nobody panics").is_empty(), "all wait");
+        // Room for one at a time.
+        let mut freed = 0;
+        while freed < left * 3 / 2 {
+            freed += held.remove(0).class().bytes();
+        }
+        let sending = clients.into_iter().map(|mut client| {
+            spawn(async move {
+                client.send_static(body).await.expect("it is sent");
+                read(&mut client, None).await.expect("an answer")
+            })
+        });
+        for sending in sending.collect::<Vec<_>>() {
+            let answer = sending?.await.expect("it does not panic");
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer:?}");
+        }
+        let order = order.lock().expect("nobody panics").concat();
+        assert_eq!(order, "/a/b/a/a/a");
+        drop(held);
         running.stop().await
     });
 }
