@@ -30,6 +30,7 @@ use crate::counters::WorkerCounters;
 use crate::crowd::Seat;
 use crate::h2::Http2;
 use crate::marked::Slot;
+use crate::memory_wait::MemoryWait;
 use crate::output::Output;
 use crate::patience::Patience;
 use crate::receive::{Parts, Receive};
@@ -127,30 +128,6 @@ pub(crate) enum Deadline {
     Peer,
 }
 
-/// How an exchange waits for memory.
-///
-/// ```text
-///         no room            granted, or done without
-///  None ----------> Queued ---------------------------> None
-///                     |                                   ^
-///                     | admission_timeout                 | begun all the same, or refused
-///                     +---------------> TimedOut ---------+
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MemoryWait {
-    None,
-    /// It has a place among those that wait.
-    Queued,
-    /// So has its request, which brings a body, and has as long as a part of that.
-    QueuedUpload,
-    /// Its request has waited for as long as it may: it is begun at once, or refused.
-    TimedOut,
-    /// Its request is refused, as those before it take too long.
-    Refused,
-    /// It was found that there is room for its request, before that was received.
-    Admitted,
-}
-
 /// A connection while it is worked on.
 pub(crate) struct Active {
     pub(crate) exchange: Exchange,
@@ -221,8 +198,6 @@ pub(crate) struct Active {
     pub(crate) slot: Option<Slot>,
     /// How it waits for room that it did not find.
     pub(crate) memory: MemoryWait,
-    /// How often it was granted room for the request that is worked on.
-    pub(crate) grants: u8,
     /// Gets the connection after a 101.
     pub(crate) upgrade: Option<Upgrade>,
     /// The fields that came after the body, until the handler asks for them.
@@ -272,7 +247,6 @@ impl Active {
             collected: None,
             slot: None,
             memory: MemoryWait::None,
-            grants: 0,
             upgrade: None,
             websocket: None,
             trailers: None,
@@ -355,7 +329,7 @@ impl Active {
 
     /// Whether it waits for memory.
     pub(crate) fn is_queued(&self) -> bool {
-        matches!(self.memory, MemoryWait::Queued | MemoryWait::QueuedUpload)
+        self.memory.is_queued()
     }
 
     /// Whether nothing is there of a body that is still to come.

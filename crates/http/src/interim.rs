@@ -61,7 +61,8 @@ impl Core {
             }
             active.output.reserve(&self.pool, bytes)?;
             head.encode(&mut active.output)?;
-            (active.exchange, active.grants) = (exchange, 0);
+            active.exchange = exchange;
+            active.memory.get_on();
             self.list(ticket.key, active);
             Ok(true)
         });

@@ -51,6 +51,7 @@ mod incoming;
 mod interim;
 mod lasting;
 mod marked;
+mod memory_wait;
 mod output;
 mod patience;
 mod peers;

@@ -55,11 +55,12 @@ use plimsoll_slab::Key;
 
 use crate::begun::ExchangeEnd;
 use crate::closing::take_handler;
-use crate::connection::{Connection, Deadline, MemoryWait};
+use crate::connection::{Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::failure::Failure;
+use crate::memory_wait::MemoryWait;
 use crate::server::Service;
 use crate::steps::REQUEST_ROOM_BYTES;
 
@@ -290,8 +291,7 @@ impl<S: Service> Engine<S> {
             return;
         };
         core.served(key);
-        active.memory = MemoryWait::None;
-        active.grants = active.grants.saturating_add(1);
+        active.memory.grant();
         if active.reader.is_some() && active.wants_body() {
             // Received now, into what was granted.
             core.put(key, Connection::Active(active));

@@ -10,10 +10,11 @@ use plimsoll_runtime::net::Table;
 use plimsoll_runtime::{Kind, OverBudget};
 use plimsoll_slab::Key;
 
-use crate::connection::{Active, Connection, Deadline, MemoryWait};
+use crate::connection::{Active, Connection, Deadline};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::memory_wait::MemoryWait;
 use crate::output::COPY_BYTES_MAX;
 use crate::server::Service;
 
@@ -237,7 +238,7 @@ fn schedule(core: &Core, table: &mut Table<Connection>, key: Key, active: &mut A
         Deadline::Body => Some(active.patience.wait(now)),
         Deadline::Proxy => Some(config.proxy_header_timeout),
         Deadline::Send => Some(config.send_timeout),
-        Deadline::Room if active.waits_to_begin() && active.memory == MemoryWait::Queued => {
+        Deadline::Room if active.waits_to_begin() && matches!(active.memory, MemoryWait::Queued { .. }) => {
             Some(config.admission_timeout)
         }
         Deadline::Room => Some(config.memory_timeout),

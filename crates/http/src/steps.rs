@@ -13,12 +13,13 @@ use plimsoll_slab::Key;
 
 use crate::begun::{Course, ExchangeEnd};
 use crate::config::Http2;
-use crate::connection::{Active, Connection, Deadline, EXCHANGE_BYTES, MemoryWait};
+use crate::connection::{Active, Connection, Deadline, EXCHANGE_BYTES};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::failure::{Failure, method_of};
 use crate::h2::{self, Preface};
+use crate::memory_wait::MemoryWait;
 use crate::patience::Patience;
 use crate::proxy;
 use crate::score::{Offence, Verdict};
@@ -232,7 +233,6 @@ impl<S: Service> Engine<S> {
             active.seat = None;
         }
         (active.upgrade, active.websocket) = (None, None);
-        active.grants = 0;
         (active.parts, active.trailers) = (None, None);
         active.score.redeem();
     }
@@ -531,7 +531,7 @@ impl<S: Service> Engine<S> {
         let may_wait = !matches!(active.memory, MemoryWait::TimedOut | MemoryWait::Refused);
         let waits = may_wait && self.core.starve(key, active, Priority::Head, REQUEST_ROOM_BYTES).is_ok();
         if waits && has_body {
-            active.memory = MemoryWait::QueuedUpload;
+            active.memory.expect_body();
         }
         waits
     }

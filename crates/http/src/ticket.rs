@@ -112,7 +112,7 @@ impl Ticket {
             }
             match self.core.decode(active)? {
                 Decoded::Data(lease) => {
-                    active.grants = 0;
+                    active.memory.get_on();
                     return Ok(Some(Some(lease)));
                 }
                 Decoded::End => return Ok(Some(None)),
@@ -194,7 +194,7 @@ impl Ticket {
             }
             if !discard {
                 self.core.put_piece(active, body.as_mut().expect("checked above"))?;
-                active.grants = 0;
+                active.memory.get_on();
                 self.core.list(self.key, active);
             }
             *body = None;

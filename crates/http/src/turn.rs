@@ -28,11 +28,12 @@ use plimsoll_pool::{Charge, Kind, PlaceKey, Pool, Priority, Queue};
 use plimsoll_runtime::Instant;
 use plimsoll_slab::Key;
 
-use crate::connection::{Connection, MemoryWait};
+use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::h2::TurnWait;
+use crate::memory_wait::MemoryWait;
 use crate::refusals::Seldom;
 use crate::server::Service;
 

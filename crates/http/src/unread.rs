@@ -25,11 +25,12 @@ use plimsoll_runtime::{Errno, Kind, Lease, OverBudget};
 use plimsoll_slab::Key;
 
 use crate::config::{HalfClose, Http2};
-use crate::connection::{Active, Connection, MemoryWait};
+use crate::connection::{Active, Connection};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::h2::{self, Preface};
+use crate::memory_wait::MemoryWait;
 use crate::proxy;
 use crate::server::Service;
 use crate::steps::REQUEST_ROOM_BYTES;
@@ -109,8 +110,8 @@ impl<S: Service> Engine<S> {
                 None => false,
             },
         };
-        let mut waits = false;
-        if core.starve_as(key, &mut waits, 0, Priority::Head, REQUEST_ROOM_BYTES).is_err() {
+        let mut wait = MemoryWait::None;
+        if core.starve_as(key, &mut wait, Priority::Head, REQUEST_ROOM_BYTES).is_err() {
             return self.refuse_unread(key);
         }
         let mut table = core.table.borrow_mut();

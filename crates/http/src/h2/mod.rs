@@ -56,6 +56,7 @@ use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
 
 use crate::begun::Answered;
 use crate::crowd::Seat;
+use crate::memory_wait::MemoryWait;
 use crate::output::Output;
 use crate::score::Score;
 pub(crate) use room::TurnWait;
@@ -115,12 +116,9 @@ pub(crate) struct Hunger {
     /// For how many bytes there was no room; 0 if there was for all.
     wanted: u32,
     want: Option<Priority>,
-    /// Among those that wait.
-    pub(crate) waits: bool,
+    pub(crate) memory: MemoryWait,
     /// Handlers that found no room were woken to try again, and have not said yet whether they found some.
     asks_again: bool,
-    /// How often it was granted room and found none all the same.
-    grants: u8,
     /// The stream whose body found no room.
     stream: Option<StreamKey>,
     /// What came has no place, and stays in the socket.

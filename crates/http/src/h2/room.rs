@@ -268,14 +268,14 @@ impl Core {
     pub(super) fn starve_http2(&self, key: Key, http2: &mut Http2) {
         let hunger = &mut http2.hunger;
         let Some(want) = hunger.want.filter(|_| hunger.wanted > 0) else {
-            if ::core::mem::take(hunger).waits {
+            if ::core::mem::take(hunger).memory.is_queued() {
                 self.sate(key);
             }
             return;
         };
         let bytes = (hunger.wanted as usize).max(SMALL_BYTES);
         // One of too many asks again after a while.
-        let _one_of_too_many = self.starve_as(key, &mut hunger.waits, hunger.grants, want, bytes);
+        let _one_of_too_many = self.starve_as(key, &mut hunger.memory, want, bytes);
     }
 
     /// Has the handlers of a connection that has waited for a while try again, though it was granted nothing: it may be one of too many, and then
@@ -284,9 +284,9 @@ impl Core {
         if http2.since.memory.is_none() {
             return;
         }
-        if http2.hunger.waits && !self.has_place(key) {
+        if http2.hunger.memory.is_queued() && !self.has_place(key) {
             // Displaced by one of another address: it is one of too many now.
-            http2.hunger.waits = false;
+            http2.hunger.memory.lose_place();
         }
         http2.hunger.asks_again = http2.wake_starved();
     }
@@ -301,7 +301,7 @@ impl Core {
         let mut kept = self.spare_lease(key, frames.len())?;
         kept.extend(frames);
         self.starve_http2(key, http2);
-        http2.hunger.waits.then_some(kept)
+        http2.hunger.memory.is_queued().then_some(kept)
     }
 
     /// A connection that is not of HTTP/1 got room; whether a handler or a task of it takes it.
@@ -309,8 +309,8 @@ impl Core {
         let mut table = self.table.borrow_mut();
         match table.get_mut(key) {
             Some(Connection::Http2(http2)) => {
-                (http2.hunger.waits, http2.hunger.wanted, http2.since.memory) = (false, 0, None);
-                http2.hunger.grants = http2.hunger.grants.saturating_add(1);
+                (http2.hunger.wanted, http2.since.memory) = (0, None);
+                http2.hunger.memory.grant();
                 let are_any = http2.wake_starved();
                 self.list_http2(key, http2);
                 are_any

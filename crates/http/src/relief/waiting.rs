@@ -8,8 +8,9 @@ use plimsoll_runtime::{Kind, Lease};
 use plimsoll_slab::Key;
 
 use super::HUNGER_BYTES_MAX;
-use crate::connection::{Active, Connection, MemoryWait};
+use crate::connection::{Active, Connection};
 use crate::core::Core;
+use crate::memory_wait::MemoryWait;
 use crate::peers;
 
 /// Connections of a worker that wait for room at most; more are refused.
@@ -59,7 +60,7 @@ impl Core {
         match self.table.borrow().get(key) {
             Some(Connection::Unread { .. }) => true,
             Some(Connection::Active(active)) => active.is_queued(),
-            Some(Connection::Http2(http2)) => http2.hunger.waits,
+            Some(Connection::Http2(http2)) => http2.hunger.memory.is_queued(),
             Some(Connection::WebSocket(socket)) => socket.is_hungry(),
             _ => false,
         }
@@ -162,25 +163,21 @@ impl Core {
     ///
     /// [`TooMany`] wait, or it would be too much.
     pub(crate) fn starve(&self, key: Key, active: &mut Active, want: Priority, bytes: usize) -> Result<(), TooMany> {
-        let mut waits = active.is_queued();
-        self.starve_as(key, &mut waits, active.grants, want, bytes)?;
-        active.memory = MemoryWait::Queued;
-        Ok(())
+        self.starve_as(key, &mut active.memory, want, bytes)
     }
 
-    /// The same for a connection of any sort: whether it waits, and how often it was granted room already.
+    /// The same for a connection of any sort.
     pub(crate) fn starve_as(
         &self,
         key: Key,
-        waits: &mut bool,
-        grants: u8,
+        wait: &mut MemoryWait,
         want: Priority,
         bytes: usize,
     ) -> Result<(), TooMany> {
-        if *waits {
+        if wait.is_queued() {
             return Ok(());
         }
-        let bytes = bytes.min(HUNGER_BYTES_MAX) << grants.min(8);
+        let bytes = bytes.min(HUNGER_BYTES_MAX) << wait.grants().min(8);
         if bytes > HUNGER_BYTES_MAX {
             return Err(TooMany);
         }
@@ -198,7 +195,7 @@ impl Core {
             self.table.borrow_mut().schedule(displaced.item().key, Duration::ZERO);
         }
         hungry.add(host, want, 1, waits_for).map_err(|_| TooMany)?;
-        *waits = true;
+        wait.enqueue();
         self.starving.set(true);
         Ok(())
     }

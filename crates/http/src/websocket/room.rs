@@ -28,6 +28,7 @@ use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::memory_wait::MemoryWait;
 use crate::output;
 use crate::server::Service;
 
@@ -85,10 +86,9 @@ pub(super) fn starve(core: &Core, key: Key, wire: &mut Wire) {
             wire.starved_at = (quarters(plimsoll_runtime::now()) as u16).max(1);
         }
         // One of too many looks again after a while, as one does that found no room in its turn, however much was free then.
-        let mut waits = wire.flags.has(Flags::HUNGRY);
-        let (want, bytes) = wire.wants();
-        if core.starve_as(key, &mut waits, wire.grants(), want, bytes).is_ok() {
-            wire.flags.put(Flags::HUNGRY, waits);
+        let (mut wait, (want, bytes)) = (wire.memory_wait(), wire.wants());
+        if core.starve_as(key, &mut wait, want, bytes).is_ok() {
+            wire.flags.put(Flags::HUNGRY, wait.is_queued());
         }
         return;
     }
@@ -117,6 +117,12 @@ impl Wire {
             // The work as well, which goes back if it is there.
             _ => (Priority::Head, 2 * STARVED_BYTES),
         }
+    }
+
+    /// How it waits: kept in two flags, as a parked WebSocket has no byte to spare.
+    fn memory_wait(&self) -> MemoryWait {
+        let grants = self.grants();
+        if self.flags.has(Flags::HUNGRY) { MemoryWait::Queued { grants } } else { MemoryWait::Granted { grants } }
     }
 
     /// How often it was granted room, and found too little. Only a part of a message has a place to count that in; what else finds too little in its
