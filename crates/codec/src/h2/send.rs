@@ -257,6 +257,13 @@ impl Connection {
         self.send_window <= 0
     }
 
+    /// Whether the window that the peer has for the connection lets nothing of any body come. Each [stream](super::Stream::is_receive_window_shut) has one of
+    /// its own.
+    #[must_use]
+    pub const fn is_receive_window_shut(&self) -> bool {
+        self.receiving.window <= 0
+    }
+
     /// An answer without a body to a request that gets no slot.
     pub(super) fn answer_refused<S: Sink + ?Sized>(
         &mut self,

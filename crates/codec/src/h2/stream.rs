@@ -137,6 +137,12 @@ impl Stream {
         self.send_window <= 0
     }
 
+    /// Whether the window that the peer has for it lets nothing of the request's body come.
+    #[must_use]
+    pub const fn is_receive_window_shut(&self) -> bool {
+        self.receiving.window <= 0
+    }
+
     /// Where it is.
     #[must_use]
     pub const fn state(&self) -> StreamState {

@@ -30,6 +30,7 @@
 //! `Request::open_tunnel` lets another protocol wrap the tunnel before the task begins: its closure gets the tunnel, and the answer leaves when that
 //! succeeds. The body's time limits do not hold for a tunnel: its peer may be silent for as long as the protocol over it allows.
 
+mod asked;
 mod connection;
 mod handlers;
 mod interim;

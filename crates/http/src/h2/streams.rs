@@ -256,6 +256,16 @@ impl Slots {
         }
     }
 
+    pub(super) fn streams(&self) -> &[Stream] {
+        match self {
+            Self::None => &[],
+            Self::Few(group) => &group.streams,
+            Self::Some(group) => &group.streams,
+            Self::Many(group) => &group.streams,
+            Self::Most(group) => &group.streams,
+        }
+    }
+
     pub(super) fn exchanges(&self) -> &[Option<PoolBox<Exchange>>] {
         match self {
             Self::None => &[],

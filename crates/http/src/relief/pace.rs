@@ -98,7 +98,8 @@ impl Pace {
         }
     }
 
-    /// Forgets those that are gone or were fast enough for the span; the slowest of the others for which that is over.
+    /// Forgets those that are gone or were fast enough for the span; the slowest of the others for which that is over. What is asked of that one afterwards, such as
+    /// to take an answer that says so, is timed anew.
     pub(crate) fn slowest(&mut self, table: &Table<Connection>, now: Instant, config: &Config) -> Option<Key> {
         let rate_min = u64::from(config.slow_bytes_per_second);
         self.timed.retain_mut(|timed| {
@@ -108,8 +109,10 @@ impl Pace {
             }
             is_there && (timed.asked < config.slow_span || timed.bytes_per_second() < rate_min)
         });
-        let of_span = |timed: &&Timed| timed.asked >= config.slow_span && timed.since.is_some();
-        self.timed.iter().filter(of_span).min_by_key(|timed| timed.bytes_per_second()).map(|timed| timed.key)
+        let is_of_span = |timed: &Timed| timed.asked >= config.slow_span && timed.since.is_some();
+        let of_span = self.timed.iter().enumerate().filter(|(_, timed)| is_of_span(timed));
+        let (at, _) = of_span.min_by_key(|(_, timed)| timed.bytes_per_second())?;
+        Some(self.timed.swap_remove(at).key)
     }
 
     /// Begins to time a connection, if something is asked of its peer and there is a place.
@@ -136,8 +139,11 @@ fn asked(table: &Table<Connection>, key: Key) -> Option<usize> {
             sends().or((wants_body && !active.is_queued()).then_some(0))
         }
         Connection::Parked { .. } | Connection::Lingering { .. } | Connection::Unread { .. } => sends(),
-        Connection::Http2(http2) if http2.held_bytes() > 0 => sends(),
-        // WebSockets are let go of by what their address holds.
-        Connection::Http2(_) | Connection::WebSocket(_) | Connection::Taken => None,
+        Connection::Http2(http2) => {
+            let sends = if http2.held_bytes() > 0 { sends() } else { None };
+            sends.or_else(|| http2.asks_for_body().then_some(0))
+        }
+        // WebSockets are told to end.
+        Connection::WebSocket(_) | Connection::Taken => None,
     }
 }

@@ -146,6 +146,11 @@ impl<S: Service> Engine<S> {
         {
             return active.give_up_body();
         }
+        if let Some(Connection::Http2(http2)) = table.get_mut(key)
+            && !is_sending
+        {
+            return http2.give_up_bodies(plimsoll_runtime::now());
+        }
         drop(table);
         self.close_for(key, ExchangeEnd::Timeout);
     }

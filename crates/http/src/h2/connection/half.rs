@@ -40,7 +40,7 @@ impl PeerHalf {
         }
     }
 
-    pub(super) fn is_ended(self) -> bool {
+    pub(in crate::h2) fn is_ended(self) -> bool {
         matches!(self, Self::Ended(_))
     }
 }
