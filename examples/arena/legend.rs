@@ -36,7 +36,7 @@ fn meaning(part: Part) -> &'static str {
         Part::Fixed => "held from the start, by all workers together",
         Part::Parked => "held for every connection",
         Part::Active => "held for a connection while it is worked on, on top",
-        Part::Apart => "held for a connection of HTTP/2, or each of its streams, on top; in none of the sums",
+        Part::Apart => "held for what its name says, such as a connection of HTTP/2, on top; in none of the sums",
     }
 }
 

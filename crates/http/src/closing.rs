@@ -197,7 +197,7 @@ impl<S: Service> Engine<S> {
             }
             Connection::WebSocket(socket) => {
                 self.core.counters().closed();
-                self.core.websocket_left(key);
+                self.core.websocket_left(key, socket.sort());
                 self.finish_websocket(socket);
             }
             _ => self.core.counters().closed(),

@@ -79,6 +79,11 @@ struct Waits {
 }
 
 impl Collectors {
+    /// Bytes of an empty list.
+    pub(crate) const fn bytes() -> u64 {
+        Queue::<Waits>::bytes(PLACES)
+    }
+
     pub(crate) fn new(pool: &Pool) -> Self {
         Self(RefCell::new(Queue::new(pool, PLACES, PLACES_MAX)))
     }

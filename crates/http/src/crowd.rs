@@ -31,11 +31,20 @@ pub(crate) struct Seat {
 pub(crate) type Columns = [u16; 2];
 
 impl Crowd {
+    fn wanted(line_share: u64) -> usize {
+        let fit = (line_share / SHARE_PART / (2 * size_of::<u32>()) as u64).max(1);
+        COLUMNS.min(1 << fit.ilog2())
+    }
+
+    /// Bytes of the counters of a worker with this share of the line, in bytes.
+    pub(crate) fn bytes(line_share: u64) -> u64 {
+        (2 * Self::wanted(line_share) * size_of::<u32>()) as u64
+    }
+
     /// For a worker with this share of the line, in bytes.
     pub(crate) fn new(pool: &Pool, line_share: u64) -> Self {
-        let fit = (line_share / SHARE_PART / (2 * size_of::<u32>()) as u64).max(1);
-        let wanted = COLUMNS.min(1 << fit.ilog2());
-        let charge = pool.charge(Kind::Fixed, (2 * wanted * size_of::<u32>()) as u64).ok();
+        let wanted = Self::wanted(line_share);
+        let charge = pool.charge(Kind::Fixed, Self::bytes(line_share)).ok();
         let columns = if charge.is_some() { wanted } else { 1 };
         let row = || vec![Cell::new(0); columns].into_boxed_slice();
         Self { rows: Rc::new([row(), row()]), _charge: charge }

@@ -88,6 +88,7 @@ impl<S: Service> Drop for Engine<S> {
 
 impl<S: Service> Engine<S> {
     pub(crate) fn new(core: Rc<Core>, service: S) -> Self {
+        core.lasting.know_handlers(service.handler_bytes());
         let relief = Relief::new(&core);
         Self { core, service, relief, gives_way: false, has_turned: false, drained_at: plimsoll_runtime::now() }
     }

@@ -24,22 +24,37 @@ use crate::connection::{CONNECTION_BYTES, EXCHANGE_BYTES};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::crowd::Columns;
+use crate::fanout::MEMBER_BYTES;
 use crate::h2::STREAM_BYTES;
+use crate::plan;
 use crate::ticket::Ticket;
-use crate::websocket::WEBSOCKET_TASK_BYTES;
+use crate::websocket::{WEBSOCKET_PARKED_BYTES, WEBSOCKET_TASK_BYTES};
 use list::{Listed, Number, Stays};
 pub(crate) use list::{Listing, Stage};
 
-/// A handler's or a task's own part, which is not known.
-const USUAL_BYTES: usize = 1_024;
+/// What a task holds that is not known, with its cell, at least.
+const TASK_BYTES: usize = plan::TASK_BYTES;
+/// A request's head, which its handler may keep.
+const HEAD_BYTES: usize = 256;
 /// The armed receive and the readiness of a connection.
 const ARMED_BYTES: usize = 48;
-/// A WebSocket in the table, while nothing happens on it.
-pub(crate) const WEBSOCKET_BYTES: usize = CONNECTION_BYTES + ARMED_BYTES + WEBSOCKET_TASK_BYTES;
+/// The same of a stream of HTTP/2: with a WebSocket on it, more than a connection's.
+const TUNNEL_TASK_BYTES: usize = 1_024;
+/// A connection that a task has: its socket.
+const SOCKET_BYTES: usize = 128;
+/// Said of one that finds no room: what it would take is not known yet.
+const WANTED_BYTES: u64 = 1_024;
+
 /// What stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
-    /// A member of a hub, or a connection that a task has.
+    /// A WebSocket of the table, with a handler that is called.
+    Called,
+    /// The same with a task.
+    Awaited,
+    /// A member of a hub.
+    Member,
+    /// A connection that a task has.
     Released,
     /// A stream of HTTP/2 that a task has.
     Tunnel,
@@ -48,15 +63,6 @@ pub(crate) enum Sort {
 }
 
 impl Sort {
-    pub(crate) const fn bytes(self) -> usize {
-        match self {
-            Self::Released => ARMED_BYTES + 512,
-            Self::Tunnel => STREAM_BYTES + USUAL_BYTES,
-            // With its head.
-            Self::Events => EXCHANGE_BYTES + 2 * USUAL_BYTES,
-        }
-    }
-
     /// Whether it counts for its address by itself. A handler that runs does so already.
     const fn is_counted(self) -> bool {
         !matches!(self, Self::Events)
@@ -67,6 +73,8 @@ impl Sort {
 #[derive(Default)]
 pub(crate) struct Lasting {
     bytes: Cell<u64>,
+    /// Of a handler that waits, with its cell.
+    handler_bytes: Cell<usize>,
     /// Where each WebSocket of the table is counted, by the index of its connection: it has no room for that itself.
     websockets: RefCell<Listed<Columns>>,
     stays: RefCell<Stays>,
@@ -78,13 +86,31 @@ impl Lasting {
         self.bytes.get()
     }
 
-    fn enter(&self, bytes: usize) {
-        self.bytes.set(self.bytes.get() + bytes as u64);
+    /// Before anything stays: how large the futures of handlers are.
+    pub(crate) fn know_handlers(&self, handler_bytes: usize) {
+        self.handler_bytes.set(plan::class_bytes(handler_bytes + plan::TASK_BYTES) as usize);
     }
 
-    fn leave(&self, bytes: usize) {
-        debug_assert!(self.bytes.get() >= bytes as u64, "it has entered");
-        self.bytes.set(self.bytes.get().saturating_sub(bytes as u64));
+    /// With how many bytes one of a sort counts: what it holds while nothing happens on it.
+    pub(crate) fn bytes_of(&self, sort: Sort) -> usize {
+        match sort {
+            Sort::Called => CONNECTION_BYTES + ARMED_BYTES + WEBSOCKET_PARKED_BYTES,
+            Sort::Awaited => CONNECTION_BYTES + ARMED_BYTES + WEBSOCKET_TASK_BYTES + TASK_BYTES,
+            Sort::Member => MEMBER_BYTES + ARMED_BYTES,
+            Sort::Released => SOCKET_BYTES + ARMED_BYTES + TASK_BYTES,
+            Sort::Tunnel => STREAM_BYTES + TUNNEL_TASK_BYTES,
+            Sort::Events => CONNECTION_BYTES + ARMED_BYTES + EXCHANGE_BYTES + HEAD_BYTES + self.handler_bytes.get(),
+        }
+    }
+
+    fn enter(&self, sort: Sort) {
+        self.bytes.set(self.bytes.get() + self.bytes_of(sort) as u64);
+    }
+
+    fn leave(&self, sort: Sort) {
+        let bytes = self.bytes_of(sort) as u64;
+        debug_assert!(self.bytes.get() >= bytes, "it has entered");
+        self.bytes.set(self.bytes.get().saturating_sub(bytes));
     }
 }
 
@@ -99,11 +125,11 @@ pub(crate) struct Stay {
 impl Stay {
     /// Of the exchange that a ticket is for.
     pub(crate) fn new(core: &Rc<Core>, ticket: &Ticket, sort: Sort) -> Self {
-        core.lasting.enter(sort.bytes());
+        core.lasting.enter(sort);
         let columns = core.crowd.columns(core.host_of(ticket.key));
         let at = core.list_stay(sort, columns, Some(ticket));
         if at.is_some() && sort.is_counted() {
-            core.crowd.add_to(columns, sort.bytes());
+            core.crowd.add_to(columns, core.lasting.bytes_of(sort));
         }
         Self { core: Rc::clone(core), at, sort }
     }
@@ -116,10 +142,10 @@ impl Stay {
 
 impl Drop for Stay {
     fn drop(&mut self) {
-        self.core.lasting.leave(self.sort.bytes());
+        self.core.lasting.leave(self.sort);
         let columns = self.at.map(|at| self.core.unlist_stay(at));
         if let Some(columns) = columns.filter(|_| self.sort.is_counted()) {
-            self.core.crowd.remove(columns, self.sort.bytes());
+            self.core.crowd.remove(columns, self.core.lasting.bytes_of(self.sort));
         }
     }
 }
@@ -144,38 +170,45 @@ impl Core {
             return Ok(());
         }
         self.shed_for_room(Shed::Queue);
-        Err(OverBudget::new(USUAL_BYTES as u64))
+        Err(OverBudget::new(WANTED_BYTES))
     }
 
     /// One of a connection's stays, and counts for its address: where, is for [`left`](Self::left).
     pub(crate) fn stays(&self, key: Key, sort: Sort) -> Columns {
-        self.lasting.enter(sort.bytes());
-        self.crowd.add(self.host_of(key), sort.bytes())
+        self.lasting.enter(sort);
+        self.crowd.add(self.host_of(key), self.lasting.bytes_of(sort))
     }
 
     /// It is over.
     pub(crate) fn left(&self, columns: Columns, sort: Sort) {
-        self.lasting.leave(sort.bytes());
-        self.crowd.remove(columns, sort.bytes());
+        self.lasting.leave(sort);
+        self.crowd.remove(columns, self.lasting.bytes_of(sort));
     }
 
-    /// A connection of the table has become a WebSocket.
-    pub(crate) fn websocket_stays(&self, key: Key) {
-        self.lasting.enter(WEBSOCKET_BYTES);
+    /// What left the table as one sort turns out to be another.
+    pub(crate) fn stays_as(&self, columns: Columns, from: Sort, to: Sort) {
+        self.left(columns, from);
+        self.lasting.enter(to);
+        self.crowd.add_to(columns, self.lasting.bytes_of(to));
+    }
+
+    /// A connection of the table has become a WebSocket of a sort.
+    pub(crate) fn websocket_stays(&self, key: Key, sort: Sort) {
+        self.lasting.enter(sort);
         let columns = self.crowd.columns(self.host_of(key));
         // Without room for the list it is not counted for its address.
         let is_listed = self.lasting.websockets.borrow_mut().put(&self.pool, key.index() as usize, columns);
         if is_listed {
-            self.crowd.add_to(columns, WEBSOCKET_BYTES);
+            self.crowd.add_to(columns, self.lasting.bytes_of(sort));
         }
     }
 
     /// A WebSocket has left the table.
-    pub(crate) fn websocket_left(&self, key: Key) {
-        self.lasting.leave(WEBSOCKET_BYTES);
+    pub(crate) fn websocket_left(&self, key: Key, sort: Sort) {
+        self.lasting.leave(sort);
         let columns = self.lasting.websockets.borrow_mut().take(key.index() as usize);
         if let Some(columns) = columns {
-            self.crowd.remove(columns, WEBSOCKET_BYTES);
+            self.crowd.remove(columns, self.lasting.bytes_of(sort));
         }
     }
 

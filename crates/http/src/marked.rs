@@ -45,6 +45,9 @@ pub(crate) struct Slots {
 pub(crate) struct Slot(Rc<Cell<u8>>);
 
 impl Slots {
+    /// Bytes that a worker keeps.
+    pub(crate) const BYTES: u64 = (PORTIONS * PORTION.bytes()) as u64;
+
     pub(crate) fn new() -> Self {
         let portions = RefCell::new(Vec::with_capacity(PORTIONS));
         Self { free: Rc::new(Cell::new(SLOTS)), portions, is_drawn: Cell::new(false) }

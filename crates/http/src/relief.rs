@@ -64,7 +64,7 @@ use crate::memory_wait::MemoryWait;
 use crate::server::Service;
 use crate::steps::REQUEST_ROOM_BYTES;
 
-use pace::Pace;
+pub(crate) use pace::Pace;
 pub(crate) use victims::STALLED_AFTER;
 #[cfg(test)]
 pub(crate) use waiting::SPARED_OF_HOST;

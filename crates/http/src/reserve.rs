@@ -48,6 +48,11 @@ pub(crate) fn bytes(line_share: u64) -> u64 {
     (line_share / SHARE_PART).clamp(RESERVE_BYTES_MIN, RESERVE_BYTES_MAX).min(line_share / LOW_SHARE_PART)
 }
 
+/// Bytes of the list of a reserve's leases.
+pub(crate) fn list_bytes(line_share: u64) -> u64 {
+    bytes(line_share) / CLASS.bytes() as u64 * size_of::<Lease>() as u64
+}
+
 /// See the module.
 pub(crate) struct AnswerReserve {
     pool: Pool,
@@ -64,7 +69,7 @@ impl AnswerReserve {
     /// A reserve for a worker with this share of the line, in bytes. Filled as far as there is memory.
     pub(crate) fn new(pool: &Pool, line_share: u64, progress_bytes: u32) -> Self {
         let count = bytes(line_share) as usize / CLASS.bytes();
-        let charge = pool.charge(Kind::Fixed, (count * size_of::<Lease>()) as u64).ok();
+        let charge = pool.charge(Kind::Fixed, list_bytes(line_share)).ok();
         let leases = Vec::with_capacity(if charge.is_some() { count } else { 0 });
         let progress_bytes = self::progress_bytes(line_share, progress_bytes) as usize;
         let progress_class = Some(progress_bytes).filter(|bytes| *bytes > 0).and_then(Class::for_len);

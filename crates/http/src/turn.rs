@@ -118,8 +118,15 @@ struct Line {
 }
 
 impl Turns {
+    const USED_BYTES: u64 = (COLUMNS * size_of::<u32>()) as u64;
+
+    /// Bytes of the lists of a worker.
+    pub(crate) const fn bytes() -> u64 {
+        Self::USED_BYTES + Queue::<(Key, Instant)>::bytes(PLACES)
+    }
+
     pub(crate) fn new(pool: &Pool) -> Self {
-        let charge = pool.charge(Kind::Fixed, (COLUMNS * size_of::<u32>()) as u64).ok();
+        let charge = pool.charge(Kind::Fixed, Self::USED_BYTES).ok();
         let places = Queue::new(pool, PLACES, PLACES);
         let used = Used::new(if charge.is_some() { COLUMNS } else { 1 });
         let line = Line { places, delay: Delay::Short, rate: Rate::default(), used, _charge: charge };

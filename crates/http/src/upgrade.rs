@@ -100,11 +100,18 @@ pub struct Seat {
     pub(crate) core: Rc<Core>,
     host: Option<u128>,
     columns: Columns,
+    sort: Sort,
 }
 
 impl Seat {
     pub(crate) fn is_stopping(&self) -> bool {
         self.core.is_stopping()
+    }
+
+    /// The connection is a member of a hub, and has no task.
+    pub(crate) fn becomes_member(&mut self) {
+        self.core.stays_as(self.columns, self.sort, Sort::Member);
+        self.sort = Sort::Member;
     }
 
     /// Where it counts for its address.
@@ -117,7 +124,7 @@ impl Drop for Seat {
     fn drop(&mut self) {
         self.core.counters().closed();
         self.core.peers.borrow().left(self.host);
-        self.core.left(self.columns, Sort::Released);
+        self.core.left(self.columns, self.sort);
         self.core.must_finish(-1);
     }
 }
@@ -182,6 +189,6 @@ impl<S: Service> Engine<S> {
         let host = self.core.peers.borrow_mut().released(key);
         self.finish_active(active, ExchangeEnd::Finished);
         self.core.must_finish(1);
-        upgrade(stream, Seat { core: Rc::clone(&self.core), host, columns });
+        upgrade(stream, Seat { core: Rc::clone(&self.core), host, columns, sort: Sort::Released });
     }
 }

@@ -109,9 +109,15 @@ impl<T> Queue<T> {
     #[must_use]
     pub fn new(pool: &Pool, places: usize, places_max: usize) -> Self {
         let step = places.clamp(1, places_max.max(1));
-        let first = pool.charge(Kind::Fixed, step_bytes::<T>(step) as u64).ok();
+        let first = pool.charge(Kind::Fixed, Self::bytes(step)).ok();
         let places = VecDeque::with_capacity(if first.is_some() { step } else { 0 });
         Self { pool: pool.clone(), places, step, places_max, first, more: Vec::new(), served: 0, came: 0 }
+    }
+
+    /// Bytes that are charged for so many places.
+    #[must_use]
+    pub const fn bytes(places: usize) -> u64 {
+        step_bytes::<T>(places) as u64
     }
 
     /// How many wait.
@@ -263,7 +269,7 @@ impl<T> Queue<T> {
 }
 
 /// Bytes of so many places, and of what stands for them.
-fn step_bytes<T>(places: usize) -> usize {
+const fn step_bytes<T>(places: usize) -> usize {
     places * size_of::<Place<T>>() + size_of::<Lease>()
 }
 

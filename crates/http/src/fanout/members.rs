@@ -261,7 +261,14 @@ impl Members {
     }
 
     /// Takes a connection in.
-    pub(super) fn join(self: &Rc<Self>, hub: &Hub, stream: TcpStream, seat: Seat, shape: Shape) -> Result<(), Error> {
+    pub(super) fn join(
+        self: &Rc<Self>,
+        hub: &Hub,
+        stream: TcpStream,
+        mut seat: Seat,
+        shape: Shape,
+    ) -> Result<(), Error> {
+        seat.becomes_member();
         self.table.borrow_mut().reserve_entries(1)?;
         self.open_room(hub)?;
         let shared = &*hub.0;

@@ -55,10 +55,19 @@ impl Timed {
 }
 
 impl Pace {
+    fn count(line_share: u64) -> usize {
+        (line_share / SHARE_BYTES).min(TIMED_MAX) as usize
+    }
+
+    /// Bytes of the list of a worker with this share of the line, in bytes.
+    pub(crate) fn bytes(line_share: u64) -> u64 {
+        (Self::count(line_share) * size_of::<Timed>()) as u64
+    }
+
     /// For a worker with this share of the line, in bytes. Without room for it nobody is timed.
     pub(crate) fn new(pool: &Pool, line_share: u64) -> Self {
-        let count = (line_share / SHARE_BYTES).min(TIMED_MAX) as usize;
-        let charge = pool.charge(Kind::Fixed, (count * size_of::<Timed>()) as u64).ok();
+        let count = Self::count(line_share);
+        let charge = pool.charge(Kind::Fixed, Self::bytes(line_share)).ok();
         Self { timed: Vec::with_capacity(if charge.is_some() { count } else { 0 }), _charge: charge }
     }
 

@@ -17,7 +17,7 @@ use crate::core::Core;
 use crate::counters::Shed;
 use crate::crowd::Columns;
 use crate::engine::Engine;
-use crate::lasting::{Sort, Stage, WEBSOCKET_BYTES};
+use crate::lasting::{Sort, Stage};
 use crate::server::Service;
 
 /// Who was told has so long to end: a handler of a stream of events, before the server ends it.
@@ -118,7 +118,7 @@ impl Core {
                 && socket.is_open()
                 && let Some(columns) = self.websocket_columns(key)
             {
-                goes_on = act(Lasting::Socket(key), columns, WEBSOCKET_BYTES);
+                goes_on = act(Lasting::Socket(key), columns, self.lasting.bytes_of(socket.sort()));
             }
             if !goes_on {
                 return;
@@ -128,12 +128,12 @@ impl Core {
         let members = self.fanout.borrow().upgrade();
         if let Some(members) = members {
             members.each_open(|key, columns| {
-                goes_on = act(Lasting::Member(key), columns, Sort::Released.bytes());
+                goes_on = act(Lasting::Member(key), columns, self.lasting.bytes_of(Sort::Member));
                 goes_on
             });
         }
         if goes_on {
-            self.untold_stays(|at, columns, sort| act(Lasting::Listed(at), columns, sort.bytes()));
+            self.untold_stays(|at, columns, sort| act(Lasting::Listed(at), columns, self.lasting.bytes_of(sort)));
         }
     }
 

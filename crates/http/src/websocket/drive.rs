@@ -35,8 +35,9 @@ impl<S: Service> Engine<S> {
         let kept = active.input.take();
         let Opening { mut socket, start } = opening;
         socket.wire.hear();
+        let sort = socket.sort();
         core.put(key, Connection::WebSocket(socket));
-        core.websocket_stays(key);
+        core.websocket_stays(key, sort);
         self.finish_active(active, ExchangeEnd::Finished);
         core.counters().websocket();
         let has_started = start.is_none_or(|start| start(WebSocket::new(Place::Table(Rc::clone(&core), key))));

@@ -16,10 +16,19 @@ use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
+use crate::lasting::Sort;
 use crate::relief::STALLED_AFTER;
 use crate::server::Service;
 
 impl Socket {
+    /// As what it is counted.
+    pub(crate) fn sort(&self) -> Sort {
+        match self.consumer {
+            Consumer::Handler(_) => Sort::Called,
+            Consumer::Task(_) => Sort::Awaited,
+        }
+    }
+
     /// Whether neither side has said that it closes.
     pub(crate) fn is_open(&self) -> bool {
         self.wire.is_open()

@@ -190,7 +190,7 @@ async fn websockets(path: &'static str, count: usize) -> Result<()> {
 
 #[test]
 fn a_websocket_with_a_handler_hears_1013() {
-    on_each_under("called", LINE, async || websockets("/called", 500).await);
+    on_each_under("called", LINE, async || websockets("/called", 700).await);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_websocket_with_a_task_hears_1013() {
 
 #[test]
 fn a_member_of_a_hub_hears_1013() {
-    on_each_under("hub", LINE, async || websockets("/hub", 220).await);
+    on_each_under("hub", LINE, async || websockets("/hub", 500).await);
 }
 
 async fn open_events(address: SocketAddr, path: &str, first: Option<&[u8]>) -> Result<TcpStream> {
@@ -256,7 +256,7 @@ fn a_stream_of_events_whose_handler_does_not_listen_gets_its_end() {
 #[test]
 fn a_stream_of_events_of_a_hub_gets_its_end() {
     on_each_under("events of a hub", LINE, async || {
-        streams_of_events("/hub-events", 220, Duration::ZERO).await.map(drop)
+        streams_of_events("/hub-events", 500, Duration::ZERO).await.map(drop)
     });
 }
 
@@ -265,7 +265,7 @@ fn what_left_http_is_asked_to_end() {
     on_each_under("upgrade", LINE, async || {
         let running = start(&Arc::default())?;
         let mut clients = Vec::new();
-        for _ in 0..220 {
+        for _ in 0..300 {
             let mut stream = TcpStream::connect(running.address).await?;
             let head = b"GET /upgrade HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: wait/1\r\n\r\n";
             stream.send_static(head).await?;

@@ -151,6 +151,9 @@ impl<C: Default> Table<C> {
     /// Bytes of a connection's entry, its share of the table's bookkeeping included.
     pub const ENTRY_BYTES: usize = size_of::<Entry<C>>() + 4;
 
+    /// Bytes of a table's queue of events, which is there from the start.
+    pub const QUEUE_BYTES: usize = EVENTS_MAX * size_of::<RawEvent>();
+
     /// A table that accepts from a listener.
     ///
     /// # Errors
@@ -162,8 +165,7 @@ impl<C: Default> Table<C> {
     }
 
     fn build(worker: Rc<Worker>, listener: Option<TcpListener>, config: TableConfig) -> Result<Self> {
-        let bytes = (EVENTS_MAX * size_of::<RawEvent>()) as u64;
-        let charge = plimsoll_pool::Budget::charge(worker.pool.budget(), Kind::Fixed, bytes)?;
+        let charge = plimsoll_pool::Budget::charge(worker.pool.budget(), Kind::Fixed, Self::QUEUE_BYTES as u64)?;
         let events = Events::new();
         let id = worker.add_table(&events)?;
         let per_chunk = Slab::<Entry<C>, PoolPage>::ENTRIES_PER_CHUNK;
