@@ -142,7 +142,8 @@ impl<S: Service> Engine<S> {
     pub(crate) fn drive(&mut self, key: Key, mut active: PoolBox<Active>, fresh: Option<Bytes>) {
         let has_more = fresh.is_some();
         let kept = active.input.take();
-        let Ok(mut source) = Source::join(&self.core, kept, fresh, || active.handler.is_some()) else {
+        let is_body = active.exchange.request() == RequestState::Body;
+        let Ok(mut source) = Source::join(&self.core, kept, fresh, || is_body && active.handler.is_some()) else {
             self.core.put(key, Connection::Active(active));
             return self.shed(key, Shed::Head);
         };
@@ -194,7 +195,6 @@ impl<S: Service> Engine<S> {
         }
         let kept = source.keep(&self.core).or_else(|source| {
             let spare = self.core.spare(key, &active, source.rest());
-            let spare = spare.or_else(|| self.core.keep_landed(source.rest(), active.handler.is_some()));
             spare.map_or(Err(source), |spare| Ok(Some(spare)))
         });
         match kept {

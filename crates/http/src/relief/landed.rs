@@ -6,12 +6,12 @@ use plimsoll_runtime::{Kind, Lease};
 use crate::core::Core;
 
 impl Core {
-    /// Room for so many bytes of a connection on which something was begun, of what is kept for other ends: for newcomers, whose requests are not begun yet;
-    /// to be lent; and for answers. Each is filled again before it serves that end.
+    /// Room for so many bytes of a connection on which something was begun, of what is kept for other ends: to be lent; for newcomers, of which half
+    /// is left to them; and for answers. Each is filled again as there is memory.
     #[cold]
     pub(crate) fn spare_landed(&self, bytes: usize) -> Option<Lease> {
-        let of_newcomers = || self.pool.for_newcomer(|| self.pool.try_acquire(bytes, Kind::Buffers)).ok();
-        of_newcomers().or_else(|| self.lend_landed(bytes)).or_else(|| self.reserve.take_for(bytes))
+        let of_newcomers = || self.reserve.draw(|| self.pool.try_acquire(bytes, Kind::Buffers)).ok();
+        self.lend_landed(bytes).or_else(of_newcomers).or_else(|| self.reserve.take_for(bytes))
     }
 
     /// The same, with these bytes in it, where something was begun.
