@@ -73,6 +73,33 @@ mod threads {
         assert_eq!(list.drain(|_, kind| assert_eq!(kind, Kind::Codec)), 2);
         assert_eq!(list.drain(|_, _| {}), 0);
     }
+
+    #[test]
+    fn a_look_that_finds_nothing_leaves_the_owner_hungry() {
+        let list = RemoteList::<SlotLinks>::new();
+        let slot = Slot([0; 8]);
+        assert_eq!(list.set_hungry(true, |_, _| {}), 0);
+        assert_eq!((list.drain(|_, _| {}), list.drain(|_, _| {})), (0, 0));
+        // SAFETY: I-OWNED: a slot of this test's own.
+        let pushed = unsafe { list.push(NonNull::from(&slot).cast(), Kind::Codec, || Some(7)) };
+        assert_eq!(pushed, Pushed::Queued(Some(7)));
+        assert_eq!(list.drain(|_, _| {}), 1);
+    }
+
+    /// However many slots come before the owner says how many there are.
+    #[test]
+    fn whoever_is_last_of_a_closed_list_is_told() {
+        for before in 0..=3 {
+            let list = RemoteList::<SlotLinks>::new();
+            let slots = [const { Slot([0; 8]) }; 3];
+            assert_eq!(list.close(|_, _| {}), 0);
+            // SAFETY: I-OWNED: a slot of this test's own.
+            let push = |at: usize| unsafe { list.push(NonNull::from(&slots[at]).cast(), Kind::Codec, || Some(7)) };
+            (0..before).for_each(|at| assert_eq!(push(at), Pushed::Closed { last: false }));
+            assert_eq!(list.settle(3), before == 3, "{before} came before");
+            (before..3).for_each(|at| assert_eq!(push(at), Pushed::Closed { last: at == 2 }, "{before} came before"));
+        }
+    }
 }
 
 #[cfg(loom)]
