@@ -266,6 +266,17 @@ const FIELDS: &[Case] = &[
         b"Expect: x\r\nExpect: 100-continue\r\nContent-Length: 1",
         Refuses(ExpectationUnknown),
     ),
+    // Names as long as those that mean something.
+    Case("9110 5.1: 4 letters are no Host", b"From: a@b", Takes("None keep")),
+    Case("9110 5.1: 6 letters are no Expect", b"Cookie: a=b", Takes("None keep")),
+    Case(
+        "9110 5.1: 7 letters are no Upgrade",
+        b"Trailer: sum\r\nConnection: upgrade\r\nUpgrade: websocket",
+        Takes("None keep upgrade=websocket"),
+    ),
+    Case("9110 5.1: 10 letters are no Connection", b"User-Agent: close", Takes("None keep")),
+    Case("9110 5.1: 14 letters are no length", b"Accept-Charset: 5", Takes("None keep")),
+    Case("9110 5.1: 17 letters are no coding", b"If-Modified-Since: chunked", Takes("None keep")),
 ];
 
 /// Values of Host in HTTP/1.1.
