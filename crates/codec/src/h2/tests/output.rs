@@ -406,6 +406,28 @@ fn held_windows_are_told_later() {
     assert_eq!(grown, Err(Error::WindowOverflow));
 }
 
+/// Of a stream's window and of the connection's either may be the one that would be too large (RFC 9113 6.9.1).
+#[test]
+fn windows_grow_to_the_largest_and_no_further() {
+    let open = |id| frame(1, 4, id, &block(&GET));
+    let mut server = Server::new(&[frame(4, 1, 0, &[]), open(1), open(3)]);
+    server.take_frames();
+    let grow = |server: &mut Server, id, bytes| {
+        let grown = server.with(|connection, storage, out| connection.grow_window(key(id), bytes, storage, out));
+        (grown, server.take_frames().into_iter().map(|frame| (frame.2, frame.3)).collect::<Vec<_>>())
+    };
+    let most = i32::MAX as u32 - 65_535;
+    assert_eq!(grow(&mut server, 1, most + 1), (Err(Error::WindowOverflow), vec![]));
+    let increment = most.to_be_bytes().to_vec();
+    assert_eq!(grow(&mut server, 1, most), (Ok(()), vec![(1, increment.clone()), (0, increment)]));
+    assert_eq!(grow(&mut server, 3, 1), (Err(Error::WindowOverflow), vec![]), "the connection's");
+    server.held.connection.shrink_window(1_000_000);
+    let left = 65_535 - 16_384;
+    assert_eq!(grow(&mut server, 1, left + 1), (Err(Error::WindowOverflow), vec![]), "the stream's");
+    let told = (1, left.to_be_bytes().to_vec());
+    assert_eq!(grow(&mut server, 1, left), (Ok(()), vec![told]), "the connection's is open still");
+}
+
 #[test]
 fn a_shutdown_in_two_steps() {
     let mut server = Server::new(&[get(1, "")]);
