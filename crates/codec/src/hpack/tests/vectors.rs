@@ -25,6 +25,23 @@ fn integers_c_1() {
     }
 }
 
+/// RFC 7541 5.1: also the value that is all ones in the prefix, which says that more follows, and the last and first of each length.
+#[test]
+fn integers_come_back_from_every_prefix() {
+    for prefix_bits in 1..=8 {
+        let mask = (1 << prefix_bits) - 1;
+        let before = !(mask as u8);
+        let borders =
+            [(mask - 1, 1), (mask, 2), (mask + 127, 2), (mask + 128, 3), (mask + 16_383, 3), (mask + 16_384, 4)];
+        for (value, len) in borders {
+            let mut written = Vec::new();
+            integer::encode(&mut written, before, prefix_bits, value).expect("room");
+            assert_eq!((written.len(), written[0] & before), (len, before), "{value} in {prefix_bits} bits");
+            assert_eq!(integer::decode(&written, prefix_bits), Ok((value, len)));
+        }
+    }
+}
+
 #[test]
 fn fields_c_2() {
     check(
