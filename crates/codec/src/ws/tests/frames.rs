@@ -63,6 +63,19 @@ fn control_frames_may_come_within_a_message() {
     assert_eq!(told(&frames.concat()), expected);
 }
 
+/// RFC 6455 5.5: up to 125 bytes.
+#[test]
+fn the_longest_control_frames_are_taken() {
+    let longest = [b'p'; 125];
+    let (reason, code) = (&longest[..123], CloseCode::NORMAL);
+    let close = [&code.0.to_be_bytes(), reason].concat();
+    let frames = [(Opcode::Ping, &longest[..]), (Opcode::Pong, &longest), (Opcode::Close, &close)];
+    let bytes = frames.map(|(opcode, payload)| frame(true, opcode, payload)).concat();
+    let expected =
+        [Told::Ping(longest.to_vec()), Told::Pong(longest.to_vec()), Told::Close(Some(code), reason.to_vec())];
+    assert_eq!(told(&bytes), expected);
+}
+
 #[test]
 fn what_breaks_the_framing_is_refused() {
     let long = [0; 126];
