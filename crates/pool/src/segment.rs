@@ -251,11 +251,8 @@ impl Segment {
         if self.steps.len().is_multiple_of(64) {
             self.sets.push(StepSets::default());
         }
-        let slots = self.shape.slots_per_step;
-        let mut free = vec![u64::MAX; slots.div_ceil(64) as usize].into_boxed_slice();
-        if !slots.is_multiple_of(64) {
-            free[word(slots)] = low_bits(slots % 64);
-        }
+        // Bits beyond the slots are of no unit, so nobody looks at them.
+        let free = vec![u64::MAX; self.shape.slots_per_step.div_ceil(64) as usize].into_boxed_slice();
         let cold = Units::first(self.shape.units_per_step);
         self.steps.push(Step { warm: Units::EMPTY, cold, empty: Units::EMPTY, free });
         self.update_sets(self.steps.len() as u32 - 1);

@@ -1,4 +1,4 @@
-//! Properties: a slot is freed once; the last word of a step's free slots has no bits beyond them. The model is in `segments`.
+//! Properties: a slot is freed once; a step has its slots and no more; metadata is charged for, and grows by half. The model is in `segments`.
 
 use super::*;
 use crate::pages::{Shadow, SimPages};
@@ -45,4 +45,18 @@ fn metadata_is_charged_to_the_byte() {
         let directory = segment.steps.capacity() * size_of::<Step>() + segment.sets.capacity() * size_of::<StepSets>();
         assert_eq!(charged, steps * free_slots + directory as u64 + 2 * ALLOCATION_BYTES, "{steps} steps");
     }
+}
+
+/// By half, so that an entry is copied a few times however many there are, and to no more than the range has steps.
+#[test]
+fn a_directory_grows_by_half_up_to_the_range() {
+    let mut segment = Segment::new(Class::K128);
+    let mut capacities = vec![];
+    while segment.next_step_bytes().is_some() {
+        segment.open_step();
+        capacities.push(segment.steps.capacity());
+    }
+    capacities.dedup();
+    assert_eq!(capacities[..7], [2, 4, 6, 9, 13, 19, 28]);
+    assert_eq!(*capacities.last().unwrap(), segment.shape.steps_max as usize);
 }
