@@ -60,3 +60,20 @@ fn a_directory_grows_by_half_up_to_the_range() {
     assert_eq!(capacities[..7], [2, 4, 6, 9, 13, 19, 28]);
     assert_eq!(*capacities.last().unwrap(), segment.shape.steps_max as usize);
 }
+
+/// Surplus and idle units are different ones: who takes an empty unit takes one of those that are idle.
+#[test]
+fn no_unit_is_surplus_twice() {
+    let (mut segment, pages) = opened(Class::K128);
+    let slots = [(); 4].map(|()| segment.take_cold(&pages).unwrap());
+    slots[..2].iter().for_each(|slot| segment.push(*slot, &pages));
+    segment.begin_epoch(&pages);
+    segment.begin_epoch(&pages);
+    assert_eq!((segment.count().empty_units, segment.surplus_units()), (2, 2), "empty for an epoch");
+    slots[2..].iter().for_each(|slot| segment.push(*slot, &pages));
+    segment.begin_epoch(&pages);
+    assert_eq!((segment.count().empty_units, segment.surplus_units()), (4, 2));
+    segment.take_warm(&pages).unwrap();
+    segment.begin_epoch(&pages);
+    assert_eq!((segment.count().empty_units, segment.surplus_units()), (3, 3), "all that are left");
+}
