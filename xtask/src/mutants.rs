@@ -3,8 +3,8 @@
 //!
 //! What is left out, and why, is in `.cargo/mutants.toml`.
 
-use std::env;
 use std::process::Command;
+use std::{env, fs};
 
 use crate::cli::{EXIT_FAILED, EXIT_MISSING, EXIT_OK, MutantsFlags};
 use crate::repo;
@@ -26,6 +26,12 @@ pub(crate) fn run(flags: &MutantsFlags) -> u8 {
     if let Some(unknown) = flags.package.iter().find(|name| !PACKAGES.iter().any(|(known, _)| known == name)) {
         eprintln!("mutants are not made of `{unknown}`, but of {}", PACKAGES.map(|(name, _)| name).join(", "));
         return EXIT_MISSING;
+    }
+    // cargo-mutants makes the last part of its path only.
+    let outputs = repo::target_dir().join("mutants");
+    if let Err(error) = fs::create_dir_all(&outputs) {
+        eprintln!("{}: {error}", outputs.display());
+        return EXIT_FAILED;
     }
     let mut worst = EXIT_OK;
     for (package, files) in PACKAGES {
