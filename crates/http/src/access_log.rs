@@ -1,6 +1,7 @@
 //! The access log: a line for each request in common log format, written by a thread of its own.
 //!
-//! Workers append to a bounded buffer and never wait for the disk. When the disk does not keep up, or fails, lines are lost, and counted.
+//! Workers append to a bounded buffer and never wait for the disk. When the disk does not keep up, or fails, lines are
+//! lost, and counted.
 
 use ::core::time::Duration;
 use std::fs::{File, OpenOptions};
@@ -83,7 +84,8 @@ enum State {
 }
 
 impl AccessLog {
-    /// Appends to the file at `path`, which is made if it is not there. Two buffers of 256 KiB and the writer's stack are charged to the budget.
+    /// Appends to the file at `path`, which is made if it is not there. Two buffers of 256 KiB and the writer's stack
+    /// are charged to the budget.
     ///
     /// # Errors
     ///

@@ -9,8 +9,9 @@
 //!                     Cut(why) ---------------------------------> why
 //! ```
 //!
-//! An exchange has its [`Course`] while it is worked on. From then on it is one of those that its connection counts in [`Answered`]: of answers to
-//! requests that came together nothing is known but how many are on their way. The first reason that is noted stays: what follows from it is no other.
+//! An exchange has its [`Course`] while it is worked on. From then on it is one of those that its connection counts in
+//! [`Answered`]: of answers to requests that came together nothing is known but how many are on their way. The first
+//! reason that is noted stays: what follows from it is no other.
 
 use crate::counters::WorkerCounters;
 
@@ -19,11 +20,13 @@ use crate::counters::WorkerCounters;
 #[repr(u8)]
 #[non_exhaustive]
 pub enum ExchangeEnd {
-    /// Its handler is over, and the socket has taken all of its answer. So ends an answer, too, that its handler cut short.
+    /// Its handler is over, and the socket has taken all of its answer. So ends an answer, too, that its handler cut
+    /// short.
     Finished,
     /// The peer went away, reset the connection or the stream, or broke the protocol.
     Peer,
-    /// The time of a setting was up: for a body, the peer to take output, the handler, or memory; or its peer was too slow while others waited.
+    /// The time of a setting was up: for a body, the peer to take output, the handler, or memory; or its peer was too
+    /// slow while others waited.
     Timeout,
     /// It was let go of for want of memory, after [`begun_protection`](crate::Config::begun_protection).
     Overstay,
@@ -75,7 +78,8 @@ impl Course {
     }
 }
 
-/// Exchanges of a connection whose answers are written and not taken by the socket yet. Each of those has some bytes in an output of 64 KiB.
+/// Exchanges of a connection whose answers are written and not taken by the socket yet. Each of those has some bytes in
+/// an output of 64 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answered {
     /// Their last bytes wait in the output.
@@ -103,7 +107,8 @@ impl Answered {
         self.gathered += 1;
     }
 
-    /// Output was handed to the socket, or the socket has taken some: whether a send is in flight now, and all that was gathered is in it or has left.
+    /// Output was handed to the socket, or the socket has taken some: whether a send is in flight now, and all that was
+    /// gathered is in it or has left.
     #[inline]
     pub(crate) fn settle(&mut self, is_sending: bool, is_output_empty: bool, counters: &WorkerCounters) {
         if *self == Self::default() {

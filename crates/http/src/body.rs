@@ -11,9 +11,11 @@ use crate::response::Body;
 use crate::ticket::Ticket;
 use crate::{Error, Response, trailers};
 
-/// Writes the body of an answer piece by piece, as fast as the peer takes it. See [`Request::respond`](crate::Request::respond).
+/// Writes the body of an answer piece by piece, as fast as the peer takes it. See
+/// [`Request::respond`](crate::Request::respond).
 ///
-/// Dropped before [`finish`](Self::finish), it leaves the answer cut short: the connection is closed, or in HTTP/2 the stream reset, so that the peer can tell.
+/// Dropped before [`finish`](Self::finish), it leaves the answer cut short: the connection is closed, or in HTTP/2 the
+/// stream reset, so that the peer can tell.
 pub struct BodyWriter {
     ticket: Ticket,
 }
@@ -76,9 +78,10 @@ impl BodyWriter {
 
     /// Ends the body, and sends fields after it (RFC 9110 6.5). The handler returns what this gives.
     ///
-    /// HTTP/2 has a place for them behind every body, HTTP/1.1 only behind one whose length was not announced. Behind another one, and in answers to
-    /// HTTP/1.0 and to HEAD, they are left out, and anybody on the way may drop them: nothing may depend on them. A client that would like to have
-    /// them says `TE: trailers`, and a field `Trailer` in the head tells it which to expect.
+    /// HTTP/2 has a place for them behind every body, HTTP/1.1 only behind one whose length was not announced. Behind
+    /// another one, and in answers to HTTP/1.0 and to HEAD, they are left out, and anybody on the way may drop them:
+    /// nothing may depend on them. A client that would like to have them says `TE: trailers`, and a field `Trailer` in
+    /// the head tells it which to expect.
     ///
     /// ```
     /// use plimsoll_http::{Error, Request, Response, StatusCode};
@@ -98,8 +101,9 @@ impl BodyWriter {
     ///
     /// # Errors
     ///
-    /// As [`finish`](Self::finish); [`Error::Peer`] with the codec's reason for a field that is not allowed at all (CR, LF, NUL, a name that is no
-    /// token), or not after a body (`Content-Length`, `Set-Cookie`, ...): the answer is cut short then. [`Error::Misuse`] on HTTP/2 for more than 15 KiB.
+    /// As [`finish`](Self::finish); [`Error::Peer`] with the codec's reason for a field that is not allowed at all (CR,
+    /// LF, NUL, a name that is no token), or not after a body (`Content-Length`, `Set-Cookie`, ...): the answer is cut
+    /// short then. [`Error::Misuse`] on HTTP/2 for more than 15 KiB.
     pub async fn finish_with_trailers(self, trailers: &[(&str, &[u8])]) -> Result<Response, Error> {
         if trailers.is_empty() {
             return self.finish().await;

@@ -1,7 +1,8 @@
 //! Bodies that come faster than they are looked at: several leases are filled by one call.
 //!
-//! The connection waits without a buffer until bytes are there ([`Table::await_readable`](plimsoll_runtime::net::Table::await_readable)). Then it
-//! takes the leases, has them filled, gives back those that stayed empty, and wakes its handler, which gets one after another.
+//! The connection waits without a buffer until bytes are there
+//! ([`Table::await_readable`](plimsoll_runtime::net::Table::await_readable)). Then it takes the leases, has them
+//! filled, gives back those that stayed empty, and wakes its handler, which gets one after another.
 
 use plimsoll_codec::h1::{Next, RequestState};
 use plimsoll_pool::{Class, PoolBox, Priority};
@@ -117,7 +118,8 @@ fn receive(core: &Core, key: Key, active: &mut Active) -> Came {
     }
 }
 
-/// Receives into one lease, while memory is short: behind what was looked at and is no whole part of the body's framing.
+/// Receives into one lease, while memory is short: behind what was looked at and is no whole part of the body's
+/// framing.
 fn receive_one(core: &Core, key: Key, active: &mut Active) -> Came {
     let class = active.receive.next(active.decoder.remaining(), core.body_cap()).unwrap_or(Class::K4);
     let kept = active.input.as_deref().unwrap_or_default();

@@ -25,8 +25,9 @@ impl<S: Service> Engine<S> {
         self.linger(key);
     }
 
-    /// Shuts our half down, and reads on until the peer has closed its own, or for a while: bytes that nobody read would make the kernel
-    /// answer with a reset, which can overtake what we sent. Without room to read, it only waits for that while.
+    /// Shuts our half down, and reads on until the peer has closed its own, or for a while: bytes that nobody read
+    /// would make the kernel answer with a reset, which can overtake what we sent. Without room to read, it only waits
+    /// for that while.
     pub(crate) fn linger(&mut self, key: Key) {
         let mut table = self.core.table.borrow_mut();
         table.shutdown_write(key);
@@ -34,7 +35,8 @@ impl<S: Service> Engine<S> {
         let _no_room = table.receive(key);
     }
 
-    /// The time of a connection that lingers is over: it is closed, unless the rest of its request still comes, and no more slowly than it must.
+    /// The time of a connection that lingers is over: it is closed, unless the rest of its request still comes, and no
+    /// more slowly than it must.
     pub(crate) fn linger_no_longer(&mut self, key: Key) {
         let core = Rc::clone(&self.core);
         let (time, rate) = (core.config.linger_timeout, core.config.body_bytes_per_second_min);
@@ -56,8 +58,8 @@ impl<S: Service> Engine<S> {
         self.close(key);
     }
 
-    /// Lets go of a connection for which there is no room: with a 503 from static bytes, which needs none, or if an answer is on its way,
-    /// after that.
+    /// Lets go of a connection for which there is no room: with a 503 from static bytes, which needs none, or if an
+    /// answer is on its way, after that.
     pub(crate) fn shed(&mut self, key: Key, reason: Shed) {
         self.core.shed_for_room(reason);
         let mut table = self.core.table.borrow_mut();
@@ -81,8 +83,8 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// Lets go of a connection that is one too many: with a 503 from static bytes. When so many are told already that to wait for them would be the
-    /// attack, it is closed at once.
+    /// Lets go of a connection that is one too many: with a 503 from static bytes. When so many are told already that
+    /// to wait for them would be the attack, it is closed at once.
     pub(crate) fn refuse(&mut self, key: Key) {
         let core = Rc::clone(&self.core);
         core.counters().shed(Shed::Accept);
@@ -204,7 +206,8 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// The stop: no new connections, and those that there are end with their next answer, or when none is asked for in the time for that.
+    /// The stop: no new connections, and those that there are end with their next answer, or when none is asked for in
+    /// the time for that.
     pub(crate) fn begin_stop(&mut self) {
         let (mut http2, mut websockets) = (Vec::new(), Vec::new());
         let mut table = self.core.table.borrow_mut();
@@ -230,7 +233,8 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// The receive of a parked connection has ended and brought nothing, as the stop asked for it: our half ends, unless something came after all.
+    /// The receive of a parked connection has ended and brought nothing, as the stop asked for it: our half ends,
+    /// unless something came after all.
     pub(crate) fn unarmed(&mut self, key: Key) {
         let mut table = self.core.table.borrow_mut();
         if table.is_readable_now(key) && table.receive(key).is_ok() {

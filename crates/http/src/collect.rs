@@ -10,10 +10,12 @@
 //!     +--> OverBudget
 //! ```
 //!
-//! Who waits here holds nothing of what it waits for, and who holds something of a body does not wait for more: so nobody waits in a circle. The room is
-//! that of the line as everybody has it, not of the progress reserve, which lends a piece for what is on its way at most.
+//! Who waits here holds nothing of what it waits for, and who holds something of a body does not wait for more: so
+//! nobody waits in a circle. The room is that of the line as everybody has it, not of the progress reserve, which lends
+//! a piece for what is on its way at most.
 //!
-//! Those who wait are served in [turns over addresses](Queue), by bytes, but short bodies pass long ones. Only the first of each looks whether there is room.
+//! Those who wait are served in [turns over addresses](Queue), by bytes, but short bodies pass long ones. Only the
+//! first of each looks whether there is room.
 
 use ::core::cell::RefCell;
 use ::core::future::{Future, poll_fn};
@@ -234,15 +236,16 @@ impl Request {
     /// }
     /// ```
     ///
-    /// Room for it is kept under the memory line, from before anything is read until the exchange is over: all of it for a body whose length is known. Such a
-    /// body waits for the room for at most [`memory_timeout`](crate::Config::memory_timeout). One in chunks grows by steps and waits for none of them.
+    /// Room for it is kept under the memory line, from before anything is read until the exchange is over: all of it
+    /// for a body whose length is known. Such a body waits for the room for at most
+    /// [`memory_timeout`](crate::Config::memory_timeout). One in chunks grows by steps and waits for none of them.
     ///
     /// Not cancel safe: what was read is lost.
     ///
     /// # Errors
     ///
-    /// As [`chunk`](Self::chunk), and [`Error::BodyTooLarge`]; [`Error::OverBudget`] also when there is no room for all of it. No answer was begun then,
-    /// and the error becomes one: 503.
+    /// As [`chunk`](Self::chunk), and [`Error::BodyTooLarge`]; [`Error::OverBudget`] also when there is no room for all
+    /// of it. No answer was begun then, and the error becomes one: 503.
     pub async fn collect(&mut self) -> Result<Vec<u8>, Error> {
         let bytes_max = self.ticket().collect_bytes_max();
         self.collect_up_to(bytes_max).await

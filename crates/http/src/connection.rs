@@ -9,8 +9,8 @@
 //!  closed                   closed                                    closed
 //! ```
 //!
-//! While memory is short, a parked connection whose next request finds no room is `Unread` until there is some, or until it is refused: the request
-//! stays in the socket ([`unread`](crate::unread)).
+//! While memory is short, a parked connection whose next request finds no room is `Unread` until there is some, or
+//! until it is refused: the request stays in the socket ([`unread`](crate::unread)).
 
 use ::core::net::SocketAddr;
 use ::core::task::Waker;
@@ -63,9 +63,9 @@ pub(crate) enum Connection {
     Http2(PoolBox<Http2>),
     /// Is a WebSocket, parked or not.
     WebSocket(PoolBox<Socket>),
-    /// Answered and shut down on our side; what still comes is dropped.
-    /// One that was refused as it came is not counted as a connection. How much had been dropped when its time began shows whether the peer still sends.
-    /// So many exchanges have their answers in the send that is in flight, as for one that is parked.
+    /// Answered and shut down on our side; what still comes is dropped. One that was refused as it came is not counted
+    /// as a connection. How much had been dropped when its time began shows whether the peer still sends. So many
+    /// exchanges have their answers in the send that is in flight, as for one that is parked.
     Lingering { dropped_bytes: u32, dropped_before: u32, rest: Rest, answered: u16 },
     /// Taken out for a moment by the one who works on it.
     Taken,
@@ -159,7 +159,8 @@ pub(crate) struct Active {
     pub(crate) closing: bool,
     /// The deadline that is set.
     pub(crate) deadline: Deadline,
-    /// Bytes have come for the reader, which was woken and has not had its turn yet: it is not known what is waited for next.
+    /// Bytes have come for the reader, which was woken and has not had its turn yet: it is not known what is waited for
+    /// next.
     pub(crate) fed: bool,
     /// In the list of connections to be looked after this turn.
     pub(crate) listed: bool,
@@ -180,7 +181,8 @@ pub(crate) struct Active {
     pub(crate) batch: u32,
     /// Pieces of work that the handler said must be finished.
     pub(crate) must_finish: u32,
-    /// The peer has ended its half, and gets the answer that is worked on all the same. Only a reset tells that it has gone away.
+    /// The peer has ended its half, and gets the answer that is worked on all the same. Only a reset tells that it has
+    /// gone away.
     pub(crate) half_closed: bool,
     /// A PROXY header is still to come.
     pub(crate) awaits_proxy: bool,
@@ -321,7 +323,8 @@ impl Active {
         self.handler_left(now, config).is_some_and(|left| left.is_zero())
     }
 
-    /// Whether its handler runs for longer than what was begun is protected: it may be let go of while others wait for memory.
+    /// Whether its handler runs for longer than what was begun is protected: it may be let go of while others wait for
+    /// memory.
     pub(crate) fn is_overstay(&self, now: Instant, config: &Config) -> bool {
         let begun_at = self.begun_at.filter(|_| self.handler.is_some() && self.must_finish == 0 && self.slot.is_none());
         begun_at.is_some_and(|begun_at| now.since(begun_at) > config.begun_protection)
@@ -347,12 +350,14 @@ impl Active {
         self.decoder.failure().filter(|_| !status.is_client_error() && !status.is_server_error())
     }
 
-    /// Whether something of the answer to the request that is worked on was given, so that it is sent to its end whatever the peer does with its half.
+    /// Whether something of the answer to the request that is worked on was given, so that it is sent to its end
+    /// whatever the peer does with its half.
     pub(crate) fn has_begun_answer(&self) -> bool {
         matches!(self.exchange.response(), ResponseState::Body | ResponseState::Done)
     }
 
-    /// Whether its handler is over, and nothing of its answer is written any more: that is whole, or cut short by its handler, or goes on elsewhere.
+    /// Whether its handler is over, and nothing of its answer is written any more: that is whole, or cut short by its
+    /// handler, or goes on elsewhere.
     fn is_over(&self) -> bool {
         let is_written = matches!(self.exchange.response(), ResponseState::Done | ResponseState::Upgraded);
         self.handler.is_none() && (is_written || self.closing || self.upgrade.is_some())

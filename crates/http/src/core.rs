@@ -43,7 +43,8 @@ use crate::ticket::Ticket;
 use crate::turn::Turns;
 use crate::websocket::KnownSettings;
 
-/// The most that a head takes beside the program's own fields: status line, Date, Content-Length or Transfer-Encoding, Connection.
+/// The most that a head takes beside the program's own fields: status line, Date, Content-Length or Transfer-Encoding,
+/// Connection.
 const HEAD_BYTES_MAX: usize = 224;
 
 /// The unit of [`Core::age_now`].
@@ -115,8 +116,8 @@ pub(crate) struct Core {
     pub(crate) crowd: Crowd,
     pub(crate) collectors: Collectors,
     pub(crate) lasting: Lasting,
-    /// Whether it is counted what addresses hold, as of this turn; and at its beginning the free bytes of this worker's share, and what its pool had
-    /// given out.
+    /// Whether it is counted what addresses hold, as of this turn; and at its beginning the free bytes of this worker's
+    /// share, and what its pool had given out.
     pub(crate) weighed: Cell<bool>,
     pub(crate) free_bytes: Cell<u64>,
     pub(crate) used_at: Cell<u64>,
@@ -233,8 +234,8 @@ impl Core {
         self.weigh();
     }
 
-    /// Whether a request that was read ahead may be begun in this turn: when many connections have more of them, those wait in turns for each
-    /// other, and not everybody else for them.
+    /// Whether a request that was read ahead may be begun in this turn: when many connections have more of them, those
+    /// wait in turns for each other, and not everybody else for them.
     pub(crate) fn may_follow_up(&self, key: Key) -> bool {
         let left = self.follow_ups.get();
         self.follow_ups.set(left.saturating_sub(1));
@@ -340,7 +341,8 @@ impl Core {
         self.config.handlers_in_progress_max.is_some_and(|max| self.counters.handlers() >= u64::from(max))
     }
 
-    /// Counts a handler that begins or has answered, where there is a limit on them. When it was the last that might, somebody may wait for that.
+    /// Counts a handler that begins or has answered, where there is a limit on them. When it was the last that might,
+    /// somebody may wait for that.
     pub(crate) fn count_handler(&self, by: i64) {
         if self.config.handlers_in_progress_max.is_none() {
             return;
@@ -413,7 +415,8 @@ impl Core {
         Duration::from_millis(self.config.stop_idle_ms.into())
     }
 
-    /// What is left of that since a connection asked for something after the stop: while some do, the turn of others may come, too.
+    /// What is left of that since a connection asked for something after the stop: while some do, the turn of others
+    /// may come, too.
     pub(crate) fn stop_idle_left(&self) -> Duration {
         let until = self.asked_at.get().map(|asked| asked + self.stop_idle());
         until.map_or(Duration::ZERO, |until| until.since(plimsoll_runtime::now()))
@@ -429,8 +432,8 @@ impl Core {
         self.level.get()
     }
 
-    /// How much may be gathered for a connection before the socket must take some: less when there are many, so that the answers to requests
-    /// read ahead neither fill the line nor keep a worker from other connections for long.
+    /// How much may be gathered for a connection before the socket must take some: less when there are many, so that
+    /// the answers to requests read ahead neither fill the line nor keep a worker from other connections for long.
     pub(crate) fn gather_bytes_max(&self) -> usize {
         self.gather_bytes_max.get()
     }

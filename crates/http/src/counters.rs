@@ -36,7 +36,8 @@ pub enum Shed {
     /// A peer that took or sent too little, as others waited for memory: less than
     /// [`slow_bytes_per_second`](crate::Config::slow_bytes_per_second).
     Slow,
-    /// A WebSocket, a member of a hub, a stream of events or a connection that left HTTP, which was told to end as others waited for memory.
+    /// A WebSocket, a member of a hub, a stream of events or a connection that left HTTP, which was told to end as
+    /// others waited for memory.
     Lasting,
 }
 
@@ -216,8 +217,8 @@ pub struct Totals {
     pub websockets_total: u64,
     /// Bytes that are reserved for HTTP/2 windows that were grown.
     pub window_reserved_bytes: u64,
-    /// Exchanges begun: their handlers were made. What is not among [`exchanges_ended_total`](Self::exchanges_ended_total) still runs, or its answer is
-    /// on its way.
+    /// Exchanges begun: their handlers were made. What is not among
+    /// [`exchanges_ended_total`](Self::exchanges_ended_total) still runs, or its answer is on its way.
     pub exchanges_begun_total: u64,
     /// How they ended, in the order of [`ExchangeEnd::ALL`]: each once.
     pub exchanges_ended_total: [u64; ExchangeEnd::ALL.len()],

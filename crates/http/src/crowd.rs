@@ -1,8 +1,10 @@
-//! What each address holds of a worker's memory while that is short, so that one with much begins nothing more before others do.
+//! What each address holds of a worker's memory while that is short, so that one with much begins nothing more before
+//! others do.
 //!
-//! A sketch of two rows of counters (count-min: Cormode and Muthukrishnan, 2005): the bytes of an address are never taken for less than they are, and
-//! rarely for more. Exchanges are counted whose handlers run while memory is short, and [connections that stay](crate::lasting): each has a
-//! [`Seat`], which leaves when it is dropped, or keeps its columns.
+//! A sketch of two rows of counters (count-min: Cormode and Muthukrishnan, 2005): the bytes of an address are never
+//! taken for less than they are, and rarely for more. Exchanges are counted whose handlers run while memory is short,
+//! and [connections that stay](crate::lasting): each has a [`Seat`], which leaves when it is dropped, or keeps its
+//! columns.
 
 use ::core::cell::Cell;
 use std::rc::Rc;

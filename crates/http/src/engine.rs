@@ -1,7 +1,8 @@
 //! The server of one worker: takes the table's events and steps each connection's state.
 //!
-//! Nothing waits in here. A step ends when the connection needs something that is not there: more bytes, room in the socket, or its handler. Each
-//! of these comes back as an event of the table, or as an entry in the list that handlers write to.
+//! Nothing waits in here. A step ends when the connection needs something that is not there: more bytes, room in the
+//! socket, or its handler. Each of these comes back as an event of the table, or as an entry in the list that handlers
+//! write to.
 
 use ::core::future::{Future, poll_fn};
 use ::core::task::Poll;
@@ -51,8 +52,9 @@ pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
     engine.core.tell_of_the_last_refusals();
 }
 
-/// So long after the stop connections are still taken in whose handshake had begun: their clients may have sent a request already, which the close of the
-/// listener would lose. At least: as long as it takes on this machine. At most: while there are others, which are waited for anyway.
+/// So long after the stop connections are still taken in whose handshake had begun: their clients may have sent a
+/// request already, which the close of the listener would lose. At least: as long as it takes on this machine. At most:
+/// while there are others, which are waited for anyway.
 const HANDSHAKES_MIN: Duration = Duration::from_millis(2);
 const HANDSHAKES_MAX: Duration = Duration::from_millis(100);
 
@@ -65,16 +67,19 @@ pub(crate) struct Engine<S: Service> {
     pub(crate) core: Rc<Core>,
     pub(crate) service: S,
     pub(crate) relief: Relief,
-    /// A handler has just been given much of a body: it has its turn before there is more for another, which is then received into the same
-    /// memory, still in the processor's caches.
+    /// A handler has just been given much of a body: it has its turn before there is more for another, which is then
+    /// received into the same memory, still in the processor's caches.
     pub(crate) gives_way: bool,
-    /// It has had a turn in this poll of its task. Another one waits for the next: what is there to do may need what the driver has to tell.
+    /// It has had a turn in this poll of its task. Another one waits for the next: what is there to do may need what
+    /// the driver has to tell.
     has_turned: bool,
-    /// When all events had been dealt with last. Only then are new connections and deadlines looked at: that is not put off for long.
+    /// When all events had been dealt with last. Only then are new connections and deadlines looked at: that is not put
+    /// off for long.
     drained_at: Instant,
 }
 
-/// A handler that still runs keeps the table alive, so connections are not closed by dropping that: nobody would take its events any more.
+/// A handler that still runs keeps the table alive, so connections are not closed by dropping that: nobody would take
+/// its events any more.
 impl<S: Service> Drop for Engine<S> {
     fn drop(&mut self) {
         self.core.unkeep();

@@ -8,7 +8,8 @@ use plimsoll_runtime::OverBudget;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// What the codec refuses; its [`fault`](plimsoll_codec::Error::fault) says whether the peer broke the protocol or the program did.
+    /// What the codec refuses; its [`fault`](plimsoll_codec::Error::fault) says whether the peer broke the protocol or
+    /// the program did.
     Peer(plimsoll_codec::Error),
     /// The peer went away, or took too long.
     Gone,
@@ -19,7 +20,8 @@ pub enum Error {
     },
     /// A page of another site asked for a WebSocket; see [`OriginCheck`](crate::OriginCheck).
     OriginRefused,
-    /// So much waits for the peer already that this was not taken; see [`WebSocketRef::send`](crate::WebSocketRef::send).
+    /// So much waits for the peer already that this was not taken; see
+    /// [`WebSocketRef::send`](crate::WebSocketRef::send).
     OutputFull,
     /// The client did not offer to speak this protocol; see [`Request::upgrade`](crate::Request::upgrade).
     UpgradeRequired(&'static str),
@@ -27,7 +29,8 @@ pub enum Error {
     Unsupported(&'static str),
     /// The memory line leaves no room.
     OverBudget(OverBudget),
-    /// The handler used the call when it makes no sense: it has answered already, or wrote more or less than it announced.
+    /// The handler used the call when it makes no sense: it has answered already, or wrote more or less than it
+    /// announced.
     Misuse(&'static str),
     /// The runtime failed.
     Runtime(plimsoll_runtime::Error),

@@ -52,7 +52,8 @@ impl From<Failure> for Response {
     }
 }
 
-/// The method of a request whose head was not taken, or has not come in full: what matters is whether its answer has a body.
+/// The method of a request whose head was not taken, or has not come in full: what matters is whether its answer has a
+/// body.
 pub(crate) fn method_of(bytes: &[u8]) -> Method {
     let line = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).map_or(&[][..], |at| &bytes[at..]);
     if line.starts_with(b"HEAD ") { Method::HEAD } else { Method::GET }

@@ -1,8 +1,9 @@
 //! Whom a request is for, as proxies say it: `Forwarded` (RFC 7239) and `X-Forwarded-For`.
 //!
-//! Each proxy adds whom it got the request from at the right end. So the rightmost address that is no trusted proxy's own is the client; what is left of it anybody
-//! may have written. Where all are trusted, the leftmost is the client. What is hidden (`_name`), unknown or malformed there names nobody, and so do two fields
-//! that name different clients: a proxy that writes one of them may pass on what a client wrote into the other.
+//! Each proxy adds whom it got the request from at the right end. So the rightmost address that is no trusted proxy's
+//! own is the client; what is left of it anybody may have written. Where all are trusted, the leftmost is the client.
+//! What is hidden (`_name`), unknown or malformed there names nobody, and so do two fields that name different clients:
+//! a proxy that writes one of them may pass on what a client wrote into the other.
 
 use ::core::fmt;
 use ::core::net::{IpAddr, Ipv6Addr, SocketAddr};

@@ -86,7 +86,8 @@ impl Core {
         })
     }
 
-    /// Whether an answer that was begun may go on: one to a request whose body turned out to be malformed is never completed.
+    /// Whether an answer that was begun may go on: one to a request whose body turned out to be malformed is never
+    /// completed.
     ///
     /// # Errors
     ///
@@ -101,8 +102,9 @@ impl Core {
         Err(Error::Peer(error))
     }
 
-    /// Whether what nobody has read of a body, as its answer begins, will be read and dropped, so that the connection goes on behind it. The answer's
-    /// head says which it is: a client sends its next request only where it finds a server.
+    /// Whether what nobody has read of a body, as its answer begins, will be read and dropped, so that the connection
+    /// goes on behind it. The answer's head says which it is: a client sends its next request only where it finds a
+    /// server.
     pub(crate) fn will_drain(&self, active: &Active, is_whole: bool) -> bool {
         // A handler that streams its answer most likely goes on to read.
         let unread = match active.decoder.remaining() {
@@ -112,8 +114,8 @@ impl Core {
         unread.is_ok_and(|bytes| bytes <= u64::from(self.config.drain_bytes_max))
     }
 
-    /// Decodes what was received as far as it goes. The data of all chunks is moved together, unless memory is short: what was moved cannot be put
-    /// back.
+    /// Decodes what was received as far as it goes. The data of all chunks is moved together, unless memory is short:
+    /// what was moved cannot be put back.
     ///
     /// # Errors
     ///

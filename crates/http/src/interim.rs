@@ -1,5 +1,5 @@
-//! Informational responses (RFC 9110 15.2), which a handler sends before its answer: what they may be, and how they leave over HTTP/1.1. Those of
-//! HTTP/2 are in [`h2`](crate::h2).
+//! Informational responses (RFC 9110 15.2), which a handler sends before its answer: what they may be, and how they
+//! leave over HTTP/1.1. Those of HTTP/2 are in [`h2`](crate::h2).
 
 use ::core::task::{Context, Poll};
 
@@ -11,7 +11,8 @@ use crate::core::Core;
 use crate::response::{Kind, Response};
 use crate::ticket::Ticket;
 
-/// Bytes of fields of an informational response at most, in HTTP/1.1 as in HTTP/2, whose compression has room for no more.
+/// Bytes of fields of an informational response at most, in HTTP/1.1 as in HTTP/2, whose compression has room for no
+/// more.
 pub(crate) const FIELDS_BYTES_MAX: usize = 15 * 1_024;
 
 /// Whether a response is one that may go before the answer.
@@ -35,7 +36,8 @@ pub(crate) fn check(response: &Response) -> Result<(), Error> {
 pub(crate) const TOO_LATE: &str = "an informational response goes before the answer, which was begun";
 
 impl Core {
-    /// Writes an informational response of HTTP/1, as soon as there is room for it behind what waits for the socket. HTTP/1.0 does not know them.
+    /// Writes an informational response of HTTP/1, as soon as there is room for it behind what waits for the socket.
+    /// HTTP/1.0 does not know them.
     pub(crate) fn poll_inform(
         &self,
         ticket: &Ticket,

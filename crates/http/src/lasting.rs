@@ -1,9 +1,11 @@
-//! Connections that stay: WebSockets, members of hubs, streams of events, connections that left HTTP, and tunnels. They end when their peers like, so they are a class
-//! of their own: while memory is short, one more begins only while all of them hold at most three quarters of a worker's share. And what they hold counts
-//! for their address, as what handlers hold does: one with many of them is no newcomer.
+//! Connections that stay: WebSockets, members of hubs, streams of events, connections that left HTTP, and tunnels. They
+//! end when their peers like, so they are a class of their own: while memory is short, one more begins only while all
+//! of them hold at most three quarters of a worker's share. And what they hold counts for their address, as what
+//! handlers hold does: one with many of them is no newcomer.
 //!
-//! When others have waited for memory for a while, the newest of the address that holds most are told to end ([`relief`](crate::relief)). WebSockets and
-//! members of hubs are found in their tables; the others are in a list of those that can be told:
+//! When others have waited for memory for a while, the newest of the address that holds most are told to end
+//! ([`relief`](crate::relief)). WebSockets and members of hubs are found in their tables; the others are in a list of
+//! those that can be told:
 //!
 //! ```text
 //!         told              its handler has not ended it within a second
@@ -163,7 +165,8 @@ impl Core {
     ///
     /// # Errors
     ///
-    /// [`OverBudget`] while memory is short and those that there are hold three quarters of the worker's share: it is refused before it begins.
+    /// [`OverBudget`] while memory is short and those that there are hold three quarters of the worker's share: it is
+    /// refused before it begins.
     pub(crate) fn may_stay(&self) -> Result<(), OverBudget> {
         let most = self.line_share / 4 * 3;
         if !self.is_weighed() || self.lasting.bytes.get() < most {

@@ -1,8 +1,8 @@
 //! The HTTP server of Plimsoll: plain async functions as handlers, every byte under the runtime's memory line.
 //!
-//! A connection that is parked between requests has no future and no buffer: it is an entry in the worker's connection table
-//! ([`plimsoll_runtime::net::Table`]). While a request is worked on it has an exchange in the pool, and it is parked again when the last byte of
-//! the answer has been handed to the socket.
+//! A connection that is parked between requests has no future and no buffer: it is an entry in the worker's connection
+//! table ([`plimsoll_runtime::net::Table`]). While a request is worked on it has an exchange in the pool, and it is
+//! parked again when the last byte of the answer has been handed to the socket.
 //!
 //! ```
 //! use plimsoll_http::{Request, Response, Server};

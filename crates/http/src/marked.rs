@@ -1,19 +1,21 @@
 //! Routes that are always answered: what they need is kept for them.
 //!
-//! Where a route is marked (by [`Router::reserved`](crate::Router::reserved) or [`Config::reserved_paths`](crate::Config::reserved_paths)), each worker
-//! keeps [`PORTIONS`] leases from the start, and lets [`SLOTS`] requests for such routes run at a time beside all others. They wait for nobody:
-//! not for memory, a turn or another handler to end.
+//! Where a route is marked (by [`Router::reserved`](crate::Router::reserved) or
+//! [`Config::reserved_paths`](crate::Config::reserved_paths)), each worker keeps [`PORTIONS`] leases from the start,
+//! and lets [`SLOTS`] requests for such routes run at a time beside all others. They wait for nobody: not for memory, a
+//! turn or another handler to end.
 //!
 //! ```text
 //!            a request comes that finds no room     its answer is with the socket
 //!   leases ---------------------------------> free ------------------------------> leases
 //! ```
 //!
-//! That is one step of the engine, within which nobody else takes anything: so what was free for the request is kept again. What a handler holds that is
-//! not ready at once, or the socket does not take, is missing until it comes free; at the end of that turn it is kept again.
+//! That is one step of the engine, within which nobody else takes anything: so what was free for the request is kept
+//! again. What a handler holds that is not ready at once, or the socket does not take, is missing until it comes free;
+//! at the end of that turn it is kept again.
 //!
-//! On HTTP/2 the path of a request is known when its head is decoded, which cannot be undone. So a stream that would wait for memory is decoded, and
-//! refused if its route is not marked.
+//! On HTTP/2 the path of a request is known when its head is decoded, which cannot be undone. So a stream that would
+//! wait for memory is decoded, and refused if its route is not marked.
 
 use ::core::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -133,8 +135,8 @@ impl<S: Service> Engine<S> {
         self.core.marked.get().is_some_and(Slots::are_free) && path_of(bytes).is_some_and(|path| self.is_marked(path))
     }
 
-    /// Whether what came for a connection may draw on what is kept: it begins with such a request, or with what only the decoder of HTTP/2 can tell, on a
-    /// connection that keeps nothing of it if it is none.
+    /// Whether what came for a connection may draw on what is kept: it begins with such a request, or with what only
+    /// the decoder of HTTP/2 can tell, on a connection that keeps nothing of it if it is none.
     pub(crate) fn is_for_marked(&mut self, key: Key, bytes: Option<&[u8]>) -> bool {
         if !self.core.has_marked() || !self.core.holds_back() && !self.core.is_starving() {
             return false;

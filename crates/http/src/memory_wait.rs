@@ -1,17 +1,19 @@
-//! How a connection waits for memory: one of HTTP/1.1 with its exchange, one of HTTP/2 with all its streams, a WebSocket.
+//! How a connection waits for memory: one of HTTP/1.1 with its exchange, one of HTTP/2 with all its streams, a
+//! WebSocket.
 //!
 //! ```text
 //!        no room              its turn: there was room            none all the same
-//!  None ---------> Queued ------------------------------> Granted ----------------> Queued, for twice as much each time
-//!   ^                | |                                     |
+//!  None ---------> Queued ------------------------------> Granted ----------------> Queued, for twice as
+//!   ^                | |                                     |                       much each time
 //!   |  done without  | | its time is over                    | got on
 //!   +----------------+ v                                     v
 //!   ^               TimedOut: begun at once, or refused     None
 //!   +--------------------+
 //! ```
 //!
-//! Who is [`Queued`](MemoryWait::Queued) has a place in the [queue](crate::relief), and holds nothing of what it waits for. A request of HTTP/1.1 that was not begun may also be
-//! [`Admitted`](MemoryWait::Admitted), when there was room before it was received, and [`Refused`](MemoryWait::Refused), which is not for want of memory.
+//! Who is [`Queued`](MemoryWait::Queued) has a place in the [queue](crate::relief), and holds nothing of what it waits
+//! for. A request of HTTP/1.1 that was not begun may also be [`Admitted`](MemoryWait::Admitted), when there was room
+//! before it was received, and [`Refused`](MemoryWait::Refused), which is not for want of memory.
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -87,7 +87,8 @@ impl Output {
         self.gathered.as_ref().map_or(0, |lease| lease.spare_capacity())
     }
 
-    /// Whether a piece of so many bytes may be gathered. One that is larger than all the room may be, when nothing else is there.
+    /// Whether a piece of so many bytes may be gathered. One that is larger than all the room may be, when nothing else
+    /// is there.
     pub(crate) fn has_room(&self, bytes: usize, bytes_max: usize) -> bool {
         let gathered = self.gathered_bytes();
         !self.has_tail() && (gathered == 0 || gathered + bytes <= bytes_max)
@@ -119,7 +120,8 @@ impl Output {
         self.gathered = Some(lease);
     }
 
-    /// Hands what is gathered to the socket. Gives the lease back when it has taken all of that. No send may be in flight.
+    /// Hands what is gathered to the socket. Gives the lease back when it has taken all of that. No send may be in
+    /// flight.
     pub(crate) fn send_now(&mut self, table: &mut Table<Connection>, key: Key) -> Option<Lease> {
         let mut lease = self.gathered.take()?;
         self.answer_at = None;
@@ -156,7 +158,8 @@ impl Output {
         Ok(())
     }
 
-    /// Appends the last chunk, behind a long body if there is one. It needs no memory: what was begun can always be ended.
+    /// Appends the last chunk, behind a long body if there is one. It needs no memory: what was begun can always be
+    /// ended.
     pub(crate) fn append_last(&mut self, last: &'static [u8]) {
         if self.end == CHUNK_END {
             debug_assert_eq!(last, &CHUNK_END_AND_LAST[CHUNK_END.len()..], "there is one last chunk");
@@ -172,7 +175,8 @@ impl Output {
         }
     }
 
-    /// Appends a piece of a body between what goes before and behind it: all of it or, when there is no room, nothing. What was appended is taken.
+    /// Appends a piece of a body between what goes before and behind it: all of it or, when there is no room, nothing.
+    /// What was appended is taken.
     pub(crate) fn append_piece(
         &mut self,
         pool: &Pool,
@@ -233,7 +237,8 @@ impl Output {
         }
     }
 
-    /// Hands as much to the socket as it takes at once, which needs no memory; whether nothing is left. No send may be in flight.
+    /// Hands as much to the socket as it takes at once, which needs no memory; whether nothing is left. No send may be
+    /// in flight.
     pub(crate) fn flush_now(&mut self, table: &mut Table<Connection>, key: Key) -> bool {
         loop {
             let gathered = self.gathered.as_deref().unwrap_or_default();
@@ -311,7 +316,8 @@ impl Output {
     }
 }
 
-/// What a short send has left, in a smaller lease if that is half as large at most: the peer takes nothing more for now, perhaps for long.
+/// What a short send has left, in a smaller lease if that is half as large at most: the peer takes nothing more for
+/// now, perhaps for long.
 pub(crate) fn compacted(pool: &Pool, rest: SendBytes) -> SendBytes {
     match rest {
         SendBytes::Lease(lease) => SendBytes::Lease(smaller(pool, lease)),

@@ -4,8 +4,9 @@ use ::core::time::Duration;
 
 use plimsoll_runtime::Instant;
 
-/// A leaky bucket of waiting time. Waiting empties it, each byte that comes fills it up by its share of a second, and it is never fuller than
-/// at the start. So a peer that is silent empties it once, and one that sends too slowly empties it in the end, however it spreads its bytes.
+/// A leaky bucket of waiting time. Waiting empties it, each byte that comes fills it up by its share of a second, and
+/// it is never fuller than at the start. So a peer that is silent empties it once, and one that sends too slowly
+/// empties it in the end, however it spreads its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Patience {
     left: Duration,
@@ -47,7 +48,8 @@ impl Patience {
     }
 }
 
-/// The same for a wait of which only the beginning is kept: when it began, now that so many bytes have moved. It never lies in the future.
+/// The same for a wait of which only the beginning is kept: when it began, now that so many bytes have moved. It never
+/// lies in the future.
 pub(crate) fn moved_on(since: Instant, bytes: usize, bytes_per_second_min: Option<u32>, now: Instant) -> Instant {
     bytes_per_second_min.map_or(now, |rate| now.min(since + share(bytes, rate)))
 }

@@ -1,5 +1,6 @@
-//! What is known of peers beside their sockets: the address that a PROXY header told, for whom a proxy asks, and how many connections an address has. Only where the
-//! configuration asks for one of them is anything kept, and that is charged.
+//! What is known of peers beside their sockets: the address that a PROXY header told, for whom a proxy asks, and how
+//! many connections an address has. Only where the configuration asks for one of them is anything kept, and that is
+//! charged.
 
 use ::core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;

@@ -22,14 +22,16 @@ const OUTPUT_BYTES: u64 = 1_024;
 /// What a task's cell holds beside the handler's future: its header, its output and the way back to the connection.
 pub(crate) const TASK_BYTES: usize = 256;
 
-/// What the tables of HPACK of a parked connection hold with most clients: some fields of requests, and of responses the date and a type.
+/// What the tables of HPACK of a parked connection hold with most clients: some fields of requests, and of responses
+/// the date and a type.
 const PACKED_TABLES_BYTES: u64 = 512;
 
 /// The plan of a runtime that is about to serve HTTP, with handlers whose futures have `handler_bytes`.
 ///
-/// An active exchange is counted with a head and an answer of 1 KiB each; longer ones take more as they come. Connections of HTTP/2 are apart:
-/// what a parked one holds beside its entry, with tables of HPACK of 512 bytes (at most 8 KiB), what one with streams holds more, and each stream. So are what
-/// all workers keep if some route is marked, and with how many bytes each connection that stays is counted among those.
+/// An active exchange is counted with a head and an answer of 1 KiB each; longer ones take more as they come.
+/// Connections of HTTP/2 are apart: what a parked one holds beside its entry, with tables of HPACK of 512 bytes (at
+/// most 8 KiB), what one with streams holds more, and each stream. So are what all workers keep if some route is
+/// marked, and with how many bytes each connection that stays is counted among those.
 ///
 /// ```
 /// use plimsoll_runtime::{MemoryLimit, Runtime};

@@ -1,7 +1,8 @@
 //! The PROXY protocol, versions 1 and 2 (HAProxy's `proxy-protocol.txt`): bytes in, the client's address out.
 //!
-//! Strict: one space between words, decimal ports without leading zeros, canonical addresses, a TLV section that adds up, a checksum that is right
-//! where there is one. A header is complete or awaited; it never needs more than [`HEADER_BYTES_MAX`] bytes.
+//! Strict: one space between words, decimal ports without leading zeros, canonical addresses, a TLV section that adds
+//! up, a checksum that is right where there is one. A header is complete or awaited; it never needs more than
+//! [`HEADER_BYTES_MAX`] bytes.
 
 use ::core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -23,7 +24,8 @@ const TLV_CRC32C: u8 = 0x03;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// Reads a header at the start of `bytes`: where the connection comes from, and how many bytes the header has. `None` if it is not complete.
+/// Reads a header at the start of `bytes`: where the connection comes from, and how many bytes the header has. `None`
+/// if it is not complete.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Source, usize)>, Malformed> {
     let begins = |signature: &[u8]| {
         let shared = signature.len().min(bytes.len());
@@ -157,7 +159,8 @@ fn check_tlvs(header: &[u8], mut rest: &[u8]) -> Result<(), Malformed> {
     if rest.is_empty() { Ok(()) } else { Err(Malformed) }
 }
 
-/// CRC-32C (Castagnoli) of `bytes`, with the bytes in `zeroed` taken as 0. Bit by bit: at most [`HEADER_BYTES_MAX`] bytes, once a connection.
+/// CRC-32C (Castagnoli) of `bytes`, with the bytes in `zeroed` taken as 0. Bit by bit: at most [`HEADER_BYTES_MAX`]
+/// bytes, once a connection.
 fn crc32c(bytes: &[u8], zeroed: ::core::ops::Range<usize>) -> u32 {
     let mut crc = u32::MAX;
     for (at, &byte) in bytes.iter().enumerate() {

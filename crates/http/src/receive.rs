@@ -1,4 +1,5 @@
-//! How a body is received: in the driver's shared buffers while little comes, else into leases whose size follows what comes.
+//! How a body is received: in the driver's shared buffers while little comes, else into leases whose size follows what
+//! comes.
 //!
 //! ```text
 //!            a receive was full                       a receive brought less than half of its room
@@ -9,11 +10,12 @@
 //!                               several at a time: 2, 4, 8 leases
 //! ```
 //!
-//! A lease is armed only where more is likely to be there already: it is filled at once, and hardly ever waits in the kernel for a slow peer.
-//! Several leases are never armed: they are taken when bytes are known to be there, and filled by one call.
+//! A lease is armed only where more is likely to be there already: it is filled at once, and hardly ever waits in the
+//! kernel for a slow peer. Several leases are never armed: they are taken when bytes are known to be there, and filled
+//! by one call.
 //!
-//! What a byte costs depends on how many come with a call: each receive makes the kernel tell the peer of the room in its window, and, on a
-//! loopback device, do the peer's sending too. `docs/uploads.md` has the figures.
+//! What a byte costs depends on how many come with a call: each receive makes the kernel tell the peer of the room in
+//! its window, and, on a loopback device, do the peer's sending too. `docs/uploads.md` has the figures.
 
 use ::core::time::Duration;
 
@@ -114,15 +116,17 @@ impl Receive {
         self.at = now;
     }
 
-    /// Takes note of bytes in a shared buffer. How much room there was is the driver's affair: full is what would have filled a lease, or the
-    /// most that such a receive ever brings. Without the latter, a wish above that could not be had again after one receive that brought little.
+    /// Takes note of bytes in a shared buffer. How much room there was is the driver's affair: full is what would have
+    /// filled a lease, or the most that such a receive ever brings. Without the latter, a wish above that could not be
+    /// had again after one receive that brought little.
     fn came_shared(&mut self, received: usize) {
         let full = self.size.wish().bytes().min(RECEIVE_BYTES_MAX);
         self.size.raise(received);
         self.from = if received >= full { Source::Own } else { Source::Shared };
     }
 
-    /// The class and the number of leases that the next receive is worth, if they are several; with `data` bytes to come before any framing.
+    /// The class and the number of leases that the next receive is worth, if they are several; with `data` bytes to
+    /// come before any framing.
     pub(crate) fn several(&self, data: u64, cap: Class) -> Option<(Class, usize)> {
         let class = self.size.wish();
         if self.from == Source::Shared || self.leases < 2 || !self.size.is_highest() || class > cap {
@@ -132,7 +136,8 @@ impl Receive {
         (filled > 1).then_some((class, filled))
     }
 
-    /// The class of the lease that the next receive is worth, with `left` bytes to come; `None` for the driver's shared buffers.
+    /// The class of the lease that the next receive is worth, with `left` bytes to come; `None` for the driver's shared
+    /// buffers.
     pub(crate) fn next(&self, left: Option<u64>, cap: Class) -> Option<Class> {
         if self.from == Source::Shared {
             return None;
@@ -143,7 +148,8 @@ impl Receive {
     }
 }
 
-/// The largest class that a wish may be granted at a level, and by one of many that receive, which has so many bytes for it.
+/// The largest class that a wish may be granted at a level, and by one of many that receive, which has so many bytes
+/// for it.
 pub(crate) fn cap(level: Level, bytes_max: usize) -> Class {
     let of_level = match level {
         Level::Calm => Class::K128,
@@ -155,7 +161,8 @@ pub(crate) fn cap(level: Level, bytes_max: usize) -> Class {
 }
 
 impl Core {
-    /// Bytes that one connection may receive at a time: what all that are worked on receive together leaves most of the line to others.
+    /// Bytes that one connection may receive at a time: what all that are worked on receive together leaves most of the
+    /// line to others.
     fn body_bytes_max(&self) -> usize {
         let active = self.counters().active_now().max(1);
         usize::try_from(self.line_share / BODIES_PART / active).unwrap_or(usize::MAX)
@@ -166,7 +173,8 @@ impl Core {
         cap(self.level(), self.body_bytes_max())
     }
 
-    /// The class and the number of leases that the next receive of a connection is worth and may have, if they are several.
+    /// The class and the number of leases that the next receive of a connection is worth and may have, if they are
+    /// several.
     pub(crate) fn several_for(&self, active: &Active) -> Option<(Class, usize)> {
         let (class, worth) = active.receive.several(active.decoder.contiguous(), self.body_cap())?;
         let count = worth.min(self.body_bytes_max() / class.bytes());

@@ -34,7 +34,8 @@ impl Seldom {
 }
 
 impl Core {
-    /// Counts a request, an answer or a connection that found no room, and says so: the first at once, then once in ten seconds how many there were.
+    /// Counts a request, an answer or a connection that found no room, and says so: the first at once, then once in ten
+    /// seconds how many there were.
     pub(crate) fn shed_for_room(&self, reason: Shed) {
         self.counters().shed(reason);
         if let Some(refused) = self.refusals.note(plimsoll_runtime::now()) {
@@ -42,7 +43,8 @@ impl Core {
         }
     }
 
-    /// Tells of a handler's answer that cannot be sent, as another was begun: of the first at once, then once in ten seconds of how many there were.
+    /// Tells of a handler's answer that cannot be sent, as another was begun: of the first at once, then once in ten
+    /// seconds of how many there were.
     #[cold]
     pub(crate) fn warn_of_second(&self, response: &Response) {
         if response.kind() != Kind::Whole {

@@ -6,14 +6,15 @@
 //! | yellow | a connection that is parked now waits a quarter of its time; one that has output waiting begins no further request |
 //! | orange, red | room is made; accepting goes on, and who finds no room is told so |
 //!
-//! **Room is made** a little in each turn, and at once when a whole request finds none: [incomplete heads](heads) go first, with a 503 from static bytes;
-//! when none was found, connections whose peer has taken nothing of its output for a second, and then those that have asked for nothing for a second. The
-//! places of the table are looked at from the
+//! **Room is made** a little in each turn, and at once when a whole request finds none: [incomplete heads](heads) go
+//! first, with a 503 from static bytes; when none was found, connections whose peer has taken nothing of its output for
+//! a second, and then those that have asked for nothing for a second. The places of the table are looked at from the
 //! highest to the lowest: low ones are filled first, so the newest tend to be high.
 //!
-//! **Who finds no room waits**, in a fair order over addresses ([`Queue`](plimsoll_pool::Queue)): a request that cannot be begun, an answer or a
-//! piece of it, a part of a body. The one whose turn it is has a waiter among those of the pool, so that memory which comes free anywhere in the process
-//! is kept for it. Its connection is looked after when that is granted, before anything else can take it.
+//! **Who finds no room waits**, in a fair order over addresses ([`Queue`](plimsoll_pool::Queue)): a request that cannot
+//! be begun, an answer or a piece of it, a part of a body. The one whose turn it is has a waiter among those of the
+//! pool, so that memory which comes free anywhere in the process is kept for it. Its connection is looked after when
+//! that is granted, before anything else can take it.
 //!
 //! ```text
 //!           no room                       granted                     found it
@@ -25,15 +26,18 @@
 //!                   503 if nothing was answered yet, else a close
 //! ```
 //!
-//! **What was begun is finished**: a handler that runs is not given up for [`begun_protection`](crate::Config::begun_protection). While memory is short,
-//! [`share`] decides who may begin: an address that has nothing that runs draws on what the pool keeps for newcomers, others begin more while they hold at
+//! **What was begun is finished**: a handler that runs is not given up for
+//! [`begun_protection`](crate::Config::begun_protection). While memory is short, [`share`] decides who may begin: an
+//! address that has nothing that runs draws on what the pool keeps for newcomers, others begin more while they hold at
 //! most four times what is free. What waits and was begun is lent the progress reserve.
 //!
-//! **After 250 ms** in which somebody waited, the newest of the [connections that stay](crate::lasting) are told to end, of the address that holds
-//! most; and if these hold little, the address that holds the most of what is not protected loses the newest of it
-//! until the level would fall: WebSockets, tunnels, handlers that have run for too long, and streams of HTTP/2 whose peer takes nothing.
+//! **After 250 ms** in which somebody waited, the newest of the [connections that stay](crate::lasting) are told to
+//! end, of the address that holds most; and if these hold little, the address that holds the most of what is not
+//! protected loses the newest of it until the level would fall: WebSockets, tunnels, handlers that have run for too
+//! long, and streams of HTTP/2 whose peer takes nothing.
 //!
-//! Here is what is done in a turn; [`waiting`] has the places in line, [`share`] who may begin, [`told`] who is told to end, [`victims`] who is let go of.
+//! Here is what is done in a turn; [`waiting`] has the places in line, [`share`] who may begin, [`told`] who is told to
+//! end, [`victims`] who is let go of.
 
 mod heads;
 mod landed;
@@ -143,7 +147,8 @@ impl Relief {
         let may_wait =
             |(place, _): &(Place<Waits>, Reserve)| core.is_hungry(place.item().key) && core.may_be_served(place);
         if !self.reserve.as_ref().is_some_and(may_wait) {
-            // The one that waited is gone, or leaves what is free to others: its waiter goes first, so that the next is the only one.
+            // The one that waited is gone, or leaves what is free to others: its waiter goes first, so that the next is
+            // the only one.
             self.reserve = None;
             self.reserve = core.first_hungry().map(|place| self.reserve(place));
         }
@@ -256,7 +261,8 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// What was begun goes on, though nobody gives anything back; and an address that has nothing yet may begin something.
+    /// What was begun goes on, though nobody gives anything back; and an address that has nothing yet may begin
+    /// something.
     fn lend(&mut self, now: Instant) {
         let core = Rc::clone(&self.core);
         if core.kept_for.get().is_none()

@@ -123,7 +123,8 @@ impl Request {
         self.ticket.peer_addr()
     }
 
-    /// The address of the client: whom the peer asks for, if that is one of [`Config::forwarded_from`](crate::Config::forwarded_from) and names somebody, else the peer.
+    /// The address of the client: whom the peer asks for, if that is one of
+    /// [`Config::forwarded_from`](crate::Config::forwarded_from) and names somebody, else the peer.
     ///
     /// ```
     /// use plimsoll_http::{Config, Error, Request, Response};
@@ -144,20 +145,21 @@ impl Request {
         Ok(forwarded::client(&self.view(), peer, trusted).unwrap_or(peer))
     }
 
-    /// The next part of the body, `None` at its end: what has come of it, in a piece, however the client cut it into chunks. It is received when it is asked for; a peer that waits for `100 Continue` gets it now.
+    /// The next part of the body, `None` at its end: what has come of it, in a piece, however the client cut it into
+    /// chunks. It is received when it is asked for; a peer that waits for `100 Continue` gets it now.
     ///
     /// Cancel safe.
     ///
     /// # Errors
     ///
-    /// [`Error::Peer`] for a body that breaks the protocol or is cut short, [`Error::Gone`] when nothing comes for too long,
-    /// [`Error::OverBudget`] when there is no room for it.
+    /// [`Error::Peer`] for a body that breaks the protocol or is cut short, [`Error::Gone`] when nothing comes for too
+    /// long, [`Error::OverBudget`] when there is no room for it.
     pub async fn chunk(&mut self) -> Result<Option<Lease>, Error> {
         poll_fn(|cx| self.ticket.poll_chunk(cx)).await
     }
 
-    /// The fields that came after the body, once; `None` where there were none. Ask when [`chunk`](Self::chunk) has said `None`, or the body was
-    /// collected: before that they may not be there yet. They are at most
+    /// The fields that came after the body, once; `None` where there were none. Ask when [`chunk`](Self::chunk) has
+    /// said `None`, or the body was collected: before that they may not be there yet. They are at most
     /// [`Limits::trailer_bytes`](crate::codec::h1::Limits::trailer_bytes) long.
     pub fn trailers(&mut self) -> Option<Trailers> {
         self.ticket.take_trailers().map(Trailers::new)
@@ -169,8 +171,8 @@ impl Request {
         self.ticket.routes()
     }
 
-    /// Says that what follows must be finished even if the client goes away, for as long as the returned value lives. Else a handler's future is
-    /// dropped at its next await when its client goes away.
+    /// Says that what follows must be finished even if the client goes away, for as long as the returned value lives.
+    /// Else a handler's future is dropped at its next await when its client goes away.
     ///
     /// ```
     /// use plimsoll_http::{Error, Request, Response};
@@ -188,8 +190,9 @@ impl Request {
         MustFinish(self.ticket.clone())
     }
 
-    /// Answers with a WebSocket (RFC 6455). After the returned response has left, `run` gets the connection, in a task of its own; the handler is over
-    /// then. What is not a handshake becomes a 426 or a 400, a page of another site a 403.
+    /// Answers with a WebSocket (RFC 6455). After the returned response has left, `run` gets the connection, in a task
+    /// of its own; the handler is over then. What is not a handshake becomes a 426 or a 400, a page of another site a
+    /// 403.
     ///
     /// ```
     /// use plimsoll_http::{Error, Request, Response, WebSocketConfig};
@@ -207,8 +210,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Peer`] for what is not a handshake, [`Error::OriginRefused`], [`Error::Gone`] when the request was answered or its peer went away,
-    /// [`Error::OverBudget`] when there is no room for the WebSocket.
+    /// [`Error::Peer`] for what is not a handshake, [`Error::OriginRefused`], [`Error::Gone`] when the request was
+    /// answered or its peer went away, [`Error::OverBudget`] when there is no room for the WebSocket.
     pub fn upgrade_websocket<F>(
         &self,
         config: &WebSocketConfig,
@@ -220,20 +223,22 @@ impl Request {
         websocket::accept_task(self, config, run)
     }
 
-    /// As [`upgrade_websocket`](Self::upgrade_websocket), without a task: `handler` is called with each message. A connection that waits costs its
-    /// entry and [`WEBSOCKET_PARKED_BYTES`](crate::WEBSOCKET_PARKED_BYTES).
+    /// As [`upgrade_websocket`](Self::upgrade_websocket), without a task: `handler` is called with each message. A
+    /// connection that waits costs its entry and [`WEBSOCKET_PARKED_BYTES`](crate::WEBSOCKET_PARKED_BYTES).
     ///
     /// ```
     /// use plimsoll_http::{Error, Message, Request, Response, WebSocketConfig, WebSocketRef};
     ///
     /// async fn echo(req: Request) -> Result<Response, Error> {
-    ///     req.serve_websocket(&WebSocketConfig::default(), |socket: &mut WebSocketRef<'_>, message: Message| socket.send(message))
+    ///     let config = WebSocketConfig::default();
+    ///     req.serve_websocket(&config, |socket: &mut WebSocketRef<'_>, message: Message| socket.send(message))
     /// }
     /// ```
     ///
     /// # Errors
     ///
-    /// As [`upgrade_websocket`](Self::upgrade_websocket); [`Error::OverBudget`] also when there is no room for the handler.
+    /// As [`upgrade_websocket`](Self::upgrade_websocket); [`Error::OverBudget`] also when there is no room for the
+    /// handler.
     pub fn serve_websocket<H: WebSocketHandler>(
         &self,
         config: &WebSocketConfig,
@@ -242,9 +247,9 @@ impl Request {
         websocket::accept_handler(self, config, handler)
     }
 
-    /// Changes to another protocol (RFC 9110 7.8): with 101, if the client offered to speak `protocol`, such as `chat/2`. After the returned response has
-    /// left, `run` gets the connection, in a task of its own; the handler is over then. Fields can be added to the response; another response instead
-    /// of it means that nothing is changed.
+    /// Changes to another protocol (RFC 9110 7.8): with 101, if the client offered to speak `protocol`, such as
+    /// `chat/2`. After the returned response has left, `run` gets the connection, in a task of its own; the handler is
+    /// over then. Fields can be added to the response; another response instead of it means that nothing is changed.
     ///
     /// ```
     /// use plimsoll_http::{Error, Request, Response};
@@ -262,8 +267,9 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::UpgradeRequired`] (426 with `Upgrade`) when it was not offered, which it never is in HTTP/1.0 and HTTP/2; [`Error::Misuse`] while the
-    /// request's body was not read to its end; [`Error::Gone`] when the request was answered or its peer went away.
+    /// [`Error::UpgradeRequired`] (426 with `Upgrade`) when it was not offered, which it never is in HTTP/1.0 and
+    /// HTTP/2; [`Error::Misuse`] while the request's body was not read to its end; [`Error::Gone`] when the request was
+    /// answered or its peer went away.
     pub fn upgrade<F>(
         &self,
         protocol: &'static str,
@@ -277,8 +283,8 @@ impl Request {
         Ok(response)
     }
 
-    /// Answers a CONNECT with 200, after which the connection is a tunnel (RFC 9110 9.3.6). `run` gets it then, in a task of its own. Where the client
-    /// wants to go, [`view().host()`](RequestView::host) says.
+    /// Answers a CONNECT with 200, after which the connection is a tunnel (RFC 9110 9.3.6). `run` gets it then, in a
+    /// task of its own. Where the client wants to go, [`view().host()`](RequestView::host) says.
     ///
     /// ```
     /// use plimsoll_http::{Error, Request, Response, StatusCode};
@@ -301,8 +307,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Misuse`] for another method, [`Error::Unsupported`] in HTTP/2, where [`accept_tunnel`](Self::accept_tunnel) gives the stream;
-    /// [`Error::Gone`] as with [`upgrade`](Self::upgrade).
+    /// [`Error::Misuse`] for another method, [`Error::Unsupported`] in HTTP/2, where
+    /// [`accept_tunnel`](Self::accept_tunnel) gives the stream; [`Error::Gone`] as with [`upgrade`](Self::upgrade).
     pub fn tunnel<F>(&self, run: impl FnOnce(Upgraded) -> F + 'static) -> Result<Response, Error>
     where
         F: Future<Output = ()> + 'static,
@@ -312,12 +318,14 @@ impl Request {
         Ok(response)
     }
 
-    /// Sends an informational response (RFC 9110 15.2) before the answer: a status from 100 to 199 with fields and no body. With `103 Early Hints`
-    /// (RFC 8297) a client begins to load what the answer will name while the handler is still at work. The answer repeats what matters: a client
-    /// may ignore it, and anybody on the way may drop it. `100 Continue`, which [`chunk`](Self::chunk) sends by itself, can be sent early so.
+    /// Sends an informational response (RFC 9110 15.2) before the answer: a status from 100 to 199 with fields and no
+    /// body. With `103 Early Hints` (RFC 8297) a client begins to load what the answer will name while the handler is
+    /// still at work. The answer repeats what matters: a client may ignore it, and anybody on the way may drop it. `100
+    /// Continue`, which [`chunk`](Self::chunk) sends by itself, can be sent early so.
     ///
-    /// It leaves in order: behind the answers to requests before this one. It waits while more than the configured output waits for the socket,
-    /// and for memory. A client of HTTP/1.0 does not know these responses and is not sent any: the call does nothing then, and says `Ok`.
+    /// It leaves in order: behind the answers to requests before this one. It waits while more than the configured
+    /// output waits for the socket, and for memory. A client of HTTP/1.0 does not know these responses and is not sent
+    /// any: the call does nothing then, and says `Ok`.
     ///
     /// ```
     /// use plimsoll_http::{Error, Request, Response, StatusCode};
@@ -334,10 +342,10 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Misuse`] for another status, for 101 ([`upgrade`](Self::upgrade) sends that), for a body, for a field that is not allowed
-    /// ([`Response::try_header`] says why), for more than 15 KiB of fields, for more responses than
-    /// [`Config::interim_responses_max`](crate::Config::interim_responses_max), and when the answer was begun; nothing is sent then, and the answer can
-    /// follow. [`Error::Gone`] when the client went away.
+    /// [`Error::Misuse`] for another status, for 101 ([`upgrade`](Self::upgrade) sends that), for a body, for a field
+    /// that is not allowed ([`Response::try_header`] says why), for more than 15 KiB of fields, for more responses than
+    /// [`Config::interim_responses_max`](crate::Config::interim_responses_max), and when the answer was begun; nothing
+    /// is sent then, and the answer can follow. [`Error::Gone`] when the client went away.
     pub async fn inform(&mut self, response: Response) -> Result<(), Error> {
         interim::check(&response)?;
         if self.interims >= self.ticket.interim_responses_max() {
@@ -348,8 +356,9 @@ impl Request {
         Ok(())
     }
 
-    /// Begins an answer whose body is streamed. `length` is its length in bytes where that is known; else it goes out in chunks.
-    /// The request's body can still be read meanwhile. The handler returns what [`BodyWriter::finish`] gives.
+    /// Begins an answer whose body is streamed. `length` is its length in bytes where that is known; else it goes out
+    /// in chunks. The request's body can still be read meanwhile. The handler returns what [`BodyWriter::finish`]
+    /// gives.
     ///
     /// ```
     /// use plimsoll_http::{Error, Request, Response, StatusCode};
@@ -365,15 +374,16 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Misuse`] when an answer was begun before, or has a body of its own; [`Error::Gone`], [`Error::OverBudget`].
+    /// [`Error::Misuse`] when an answer was begun before, or has a body of its own; [`Error::Gone`],
+    /// [`Error::OverBudget`].
     pub fn respond(&mut self, response: Response, length: Option<u64>) -> Result<BodyWriter, Error> {
         self.ticket.begin(response, length)?;
         Ok(BodyWriter::new(self.ticket.clone()))
     }
 }
 
-/// As long as this lives, a handler is not dropped when its client goes away or its time is up, and the server's stop waits for it (up to
-/// [`Config::drain_timeout`](crate::Config::drain_timeout)). See [`Request::must_finish`].
+/// As long as this lives, a handler is not dropped when its client goes away or its time is up, and the server's stop
+/// waits for it (up to [`Config::drain_timeout`](crate::Config::drain_timeout)). See [`Request::must_finish`].
 pub struct MustFinish(Ticket);
 
 impl Drop for MustFinish {

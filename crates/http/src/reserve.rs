@@ -1,8 +1,9 @@
 //! The answer reserve: room for the output of exchanges that find none in the pool, kept from the start.
 //!
-//! A head, or a small piece of a body, that finds no room is written into one of these leases and handed to the socket at once. Nearly always the
-//! socket takes all of it, and the lease serves the next answer. What the socket does not take stays in its lease until the peer reads, or is closed
-//! for not reading; the reserve is filled again from the pool.
+//! A head, or a small piece of a body, that finds no room is written into one of these leases and handed to the socket
+//! at once. Nearly always the socket takes all of it, and the lease serves the next answer. What the socket does not
+//! take stays in its lease until the peer reads, or is closed for not reading; the reserve is filled again from the
+//! pool.
 //!
 //! ```text
 //!            take                    the socket took all
@@ -33,9 +34,10 @@ const RESERVE_BYTES_MAX: u64 = 1 << 20;
 /// and never more than this part of a low one.
 const LOW_SHARE_PART: u64 = 8;
 
-/// The progress reserve: one large lease, which is given to the pool when an answer or a body that was begun waits, and nothing comes free. It is made
-/// whole again before the next.
-/// It is [`progress_reserve_bytes`](crate::Config::progress_reserve_bytes) long, and half of that below this share of a worker, in bytes.
+/// The progress reserve: one large lease, which is given to the pool when an answer or a body that was begun waits, and
+/// nothing comes free. It is made whole again before the next. It is
+/// [`progress_reserve_bytes`](crate::Config::progress_reserve_bytes) long, and half of that below this share of a
+/// worker, in bytes.
 const LOW_SHARE: u64 = 2 << 20;
 
 /// Bytes of the progress reserve of a worker with this share of the line, where a server asks for so many.
@@ -119,7 +121,8 @@ impl AnswerReserve {
         if 2 * self.pool.kept_for_newcomers() > self.newcomers_bytes { self.pool.for_newcomer(act) } else { act() }
     }
 
-    /// Does what needs a little room and found none: with what is kept for newcomers, or else in the place of leases, of two at most.
+    /// Does what needs a little room and found none: with what is kept for newcomers, or else in the place of leases,
+    /// of two at most.
     pub(crate) fn spare<T, E>(&self, mut act: impl FnMut() -> Result<T, E>) -> Option<T> {
         for _ in 0..2 {
             if let Ok(done) = self.draw(&mut act) {
@@ -169,8 +172,9 @@ impl AnswerReserve {
 }
 
 impl Core {
-    /// As [`with`](Self::with). Where `act` finds no room, it runs once more with an output of the answer reserve, and what it wrote is handed to the
-    /// socket. Without a lease there, or while output is still on its way, it stays at [`Error::OverBudget`].
+    /// As [`with`](Self::with). Where `act` finds no room, it runs once more with an output of the answer reserve, and
+    /// what it wrote is handed to the socket. Without a lease there, or while output is still on its way, it stays at
+    /// [`Error::OverBudget`].
     pub(crate) fn with_reserve<R>(
         &self,
         ticket: &Ticket,

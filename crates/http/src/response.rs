@@ -22,7 +22,8 @@ const HAS_BEGUN: Error = Error::Misuse("the answer was streamed: its status and 
 const TEXT_FIELD: &[u8] = b"Content-Type: text/plain; charset=utf-8\r\n";
 const JSON_FIELD: &[u8] = b"Content-Type: application/json\r\n";
 
-/// The body of a response that is known as a whole. Longer ones are streamed: see [`Request::respond`](crate::Request::respond).
+/// The body of a response that is known as a whole. Longer ones are streamed: see
+/// [`Request::respond`](crate::Request::respond).
 #[derive(Debug, Default)]
 pub enum Body {
     /// None.
@@ -91,8 +92,9 @@ impl From<Lease> for Body {
 
 /// A response: a status, fields and a body.
 ///
-/// Content-Length, Transfer-Encoding, Connection and Date are the server's. One of these, and a name or value that is not allowed in a field (CR,
-/// LF, NUL, ...), never reaches the wire: the whole response becomes a 500. On HTTP/2 so does a response of more than 15 KiB of fields.
+/// Content-Length, Transfer-Encoding, Connection and Date are the server's. One of these, and a name or value that is
+/// not allowed in a field (CR, LF, NUL, ...), never reaches the wire: the whole response becomes a 500. On HTTP/2 so
+/// does a response of more than 15 KiB of fields.
 ///
 /// ```
 /// use plimsoll_http::{Response, StatusCode};
@@ -146,7 +148,8 @@ impl Response {
         Self { kind: Kind::Streamed, ..Self::new(StatusCode::OK) }
     }
 
-    /// Sets the status. What a streamed answer gave when it was finished has none any more: as [`header`](Self::header) does then.
+    /// Sets the status. What a streamed answer gave when it was finished has none any more: as [`header`](Self::header)
+    /// does then.
     pub fn with_status(mut self, status: StatusCode) -> Self {
         if self.kind == Kind::Streamed {
             return Self::refused(&HAS_BEGUN, "status");
@@ -164,8 +167,9 @@ impl Response {
         self
     }
 
-    /// Adds a field. One that is not allowed, or has no room under the memory line, turns the response into a 500. So does one for an answer that was
-    /// streamed: the head has left without it, so the peer is told as of a second answer, by a close or in HTTP/2 a reset.
+    /// Adds a field. One that is not allowed, or has no room under the memory line, turns the response into a 500. So
+    /// does one for an answer that was streamed: the head has left without it, so the peer is told as of a second
+    /// answer, by a close or in HTTP/2 a reset.
     pub fn header(self, name: &str, value: impl AsRef<[u8]>) -> Self {
         match self.try_header(name, value) {
             Ok(response) => response,
@@ -195,8 +199,8 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// [`Error::Peer`] with the codec's reason for a field that is not allowed, [`Error::OverBudget`]; [`Error::Misuse`] when the answer was streamed: its
-    /// fields were sent before its body.
+    /// [`Error::Peer`] with the codec's reason for a field that is not allowed, [`Error::OverBudget`];
+    /// [`Error::Misuse`] when the answer was streamed: its fields were sent before its body.
     pub fn try_header(mut self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, Error> {
         if self.kind == Kind::Streamed {
             return Err(HAS_BEGUN);
@@ -314,8 +318,9 @@ impl IntoResponse for StatusCode {
 }
 
 impl IntoResponse for Error {
-    /// 400 and the like for what the peer did, 403 for a page of another site, 408 for a peer that was too slow, 413 for a body that is too large, 426
-    /// where it must offer a protocol, 501 for what is not there, 503 at the memory line, else 500: each with a line of text that says so.
+    /// 400 and the like for what the peer did, 403 for a page of another site, 408 for a peer that was too slow, 413
+    /// for a body that is too large, 426 where it must offer a protocol, 501 for what is not there, 503 at the memory
+    /// line, else 500: each with a line of text that says so.
     fn into_response(self) -> Response {
         let failure = match self {
             Self::Peer(error) if error.status() == StatusCode::UPGRADE_REQUIRED => {

@@ -1,7 +1,7 @@
 //! Routes by method and path, for services without a framework.
 //!
-//! Each route's handler runs in a task cell of its own kind, exactly as with [`Server::serve`]: routing costs no allocation, and handlers'
-//! futures are charged to the pool.
+//! Each route's handler runs in a task cell of its own kind, exactly as with [`Server::serve`]: routing costs no
+//! allocation, and handlers' futures are charged to the pool.
 
 use ::core::fmt;
 use ::core::future::{Future, poll_fn};
@@ -20,9 +20,9 @@ use crate::ticket::{Delivery, Ticket};
 
 /// Which handler answers which method and path.
 ///
-/// A path is literal, but for parameters: `{name}` stands for one segment, `{*name}` at the end for all that is left. A literal segment goes
-/// before a parameter, whatever the order of the calls. Paths are compared as they came: percent-encoding is not decoded, and a slash at
-/// the end makes another path.
+/// A path is literal, but for parameters: `{name}` stands for one segment, `{*name}` at the end for all that is left. A
+/// literal segment goes before a parameter, whatever the order of the calls. Paths are compared as they came:
+/// percent-encoding is not decoded, and a slash at the end makes another path.
 ///
 /// | request | answer |
 /// |---|---|
@@ -95,7 +95,8 @@ impl Default for Router {
 }
 
 impl<S: Clone + Send + 'static> Router<S> {
-    /// No routes yet. Each worker has clones of the state, and each call of a handler that asks for it another: share what is large with an `Arc`.
+    /// No routes yet. Each worker has clones of the state, and each call of a handler that asks for it another: share
+    /// what is large with an `Arc`.
     pub fn with_state(state: S) -> Self {
         Self { state, entries: Vec::new(), fallback: None }
     }
@@ -117,14 +118,16 @@ impl<S: Clone + Send + 'static> Router<S> {
         self.route(Method::POST, path, handler)
     }
 
-    /// Adds a route for WebSockets, whose handler is one of [`Request::serve_websocket`] or [`Request::upgrade_websocket`]: they come as `GET` on HTTP/1.1,
-    /// and as `CONNECT` on streams of HTTP/2 (RFC 8441).
+    /// Adds a route for WebSockets, whose handler is one of [`Request::serve_websocket`] or
+    /// [`Request::upgrade_websocket`]: they come as `GET` on HTTP/1.1, and as `CONNECT` on streams of HTTP/2 (RFC
+    /// 8441).
     ///
     /// ```
     /// use plimsoll_http::{Error, Message, Request, Response, Router, WebSocketConfig, WebSocketRef};
     ///
     /// async fn echo(req: Request) -> Result<Response, Error> {
-    ///     req.serve_websocket(&WebSocketConfig::default(), |socket: &mut WebSocketRef<'_>, message: Message| socket.send(message))
+    ///     let config = WebSocketConfig::default();
+    ///     req.serve_websocket(&config, |socket: &mut WebSocketRef<'_>, message: Message| socket.send(message))
     /// }
     ///
     /// let routes = Router::new().websocket("/ws", echo);
@@ -165,8 +168,8 @@ impl<S: Clone + Send + 'static> Router<S> {
         self
     }
 
-    /// Adds all routes of another router under a prefix, such as `/api`: its `/` is the prefix itself. Its fallback is not taken over; its state
-    /// stays with its handlers. Handlers see the whole path.
+    /// Adds all routes of another router under a prefix, such as `/api`: its `/` is the prefix itself. Its fallback is
+    /// not taken over; its state stays with its handlers. Handlers see the whole path.
     pub fn nest<T>(mut self, prefix: &str, router: Router<T>) -> Self {
         let prefix = prefix.trim_end_matches('/');
         self.entries.extend(router.entries.into_iter().map(|entry| {
@@ -235,8 +238,8 @@ impl fmt::Display for RouteError {
 
 impl ::core::error::Error for RouteError {}
 
-/// What may answer a route: an async function (or closure) of a [`Request`], or of a [`Request`] and the router's state. `A` stands for its
-/// arguments.
+/// What may answer a route: an async function (or closure) of a [`Request`], or of a [`Request`] and the router's
+/// state. `A` stands for its arguments.
 pub trait Handler<S, A>: Clone + Send + 'static {
     /// What it gives; its output becomes the response.
     type Future: Future<Output: IntoResponse> + 'static;
@@ -425,8 +428,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// As [`serve`](Self::serve), and [`Error::Config`](plimsoll_runtime::Error::Config) for routes that cannot be there together:
-    /// [`Router::check`] says which one.
+    /// As [`serve`](Self::serve), and [`Error::Config`](plimsoll_runtime::Error::Config) for routes that cannot be
+    /// there together: [`Router::check`] says which one.
     pub async fn serve_routes<S: Clone + Send + 'static>(self, router: Router<S>) -> Result<()> {
         if let Err(error) = router.check() {
             tracing::error!(%error, "the routes cannot be served");
@@ -445,8 +448,8 @@ impl Server {
 }
 
 impl Request {
-    /// What stands for a parameter of the route's path, percent-encoded as it came; `None` if the route has none of this name, or the server has
-    /// no [`Router`].
+    /// What stands for a parameter of the route's path, percent-encoded as it came; `None` if the route has none of
+    /// this name, or the server has no [`Router`].
     pub fn param(&self, name: &str) -> Option<&str> {
         self.routes()?.param(self.path(), name)
     }

@@ -1,8 +1,8 @@
 //! Misbehaviour that is legal each time, and an attack when it is all a peer does.
 //!
-//! One counter for each connection, whatever protocol it speaks. An offence adds points, an exchange that was completed takes
-//! some away. At [`WARN_POINTS`] the peer is told to come again on another connection (`Connection: close` with the next answer; GOAWAY in
-//! HTTP/2), at [`POINTS_MAX`] the connection is closed.
+//! One counter for each connection, whatever protocol it speaks. An offence adds points, an exchange that was completed
+//! takes some away. At [`WARN_POINTS`] the peer is told to come again on another connection (`Connection: close` with
+//! the next answer; GOAWAY in HTTP/2), at [`POINTS_MAX`] the connection is closed.
 
 /// The connection is closed at so many points.
 pub(crate) const POINTS_MAX: u8 = 100;
@@ -20,7 +20,8 @@ pub(crate) enum Offence {
 }
 
 impl Offence {
-    /// For each at least more than an exchange redeems, and for each MiB behind the first one more. One alone, however long, is no reason to close at once.
+    /// For each at least more than an exchange redeems, and for each MiB behind the first one more. One alone, however
+    /// long, is no reason to close at once.
     const fn points(self) -> u8 {
         match self {
             Self::UnwantedBody { bytes } => {

@@ -24,7 +24,8 @@ use crate::ticket::{Delivery, Ticket};
 
 /// An HTTP server: HTTP/1.1, and HTTP/2 with clients that begin with its preface (see [`Config::http2`]).
 ///
-/// [`serve`](Self::serve) runs the handler on every worker of the runtime, each with a listener of its own, until the runtime is asked to stop.
+/// [`serve`](Self::serve) runs the handler on every worker of the runtime, each with a listener of its own, until the
+/// runtime is asked to stop.
 pub struct Server {
     listener: TcpListener,
     config: Config,
@@ -70,21 +71,22 @@ impl Server {
         self
     }
 
-    /// Speaks HTTP/2 alone, with clients that know it beforehand: [`Config::http2`] becomes [`Http2::Only`]. Call it after
-    /// [`config`](Self::config).
+    /// Speaks HTTP/2 alone, with clients that know it beforehand: [`Config::http2`] becomes [`Http2::Only`]. Call it
+    /// after [`config`](Self::config).
     pub fn http2_only(mut self) -> Self {
         self.config.http2 = Http2::Only;
         self
     }
 
-    /// Counts what it does with what another server of this runtime does, which has given its [`counters`](Self::counters). Limits on the number of
-    /// connections then hold for both together.
+    /// Counts what it does with what another server of this runtime does, which has given its
+    /// [`counters`](Self::counters). Limits on the number of connections then hold for both together.
     pub fn count_with(mut self, counters: Counters) -> Self {
         self.counters = counters;
         self
     }
 
-    /// Has `write` called with each answer, on the worker that gave it. For lines in a file see [`AccessLog`](crate::AccessLog).
+    /// Has `write` called with each answer, on the worker that gave it. For lines in a file see
+    /// [`AccessLog`](crate::AccessLog).
     pub fn access_log(mut self, write: impl Fn(&AccessRecord<'_>) + Send + Sync + 'static) -> Self {
         self.log = Some(LogHook(Arc::new(write)));
         self
@@ -100,15 +102,16 @@ impl Server {
         self.counters.clone()
     }
 
-    /// Answers every request with what the handler returns, on every worker, until the runtime is asked to stop and what runs has finished.
+    /// Answers every request with what the handler returns, on every worker, until the runtime is asked to stop and
+    /// what runs has finished.
     ///
-    /// A handler that panics answers 500 and closes that connection alone. When the client goes away, the handler's future is dropped at its
-    /// next await.
+    /// A handler that panics answers 500 and closes that connection alone. When the client goes away, the handler's
+    /// future is dropped at its next await.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`](plimsoll_runtime::Error::Config) for limits out of their range, see [`Config::validate`]; and at once when a worker
-    /// cannot serve, see [`TcpListener::on_every_worker`].
+    /// [`Error::Config`](plimsoll_runtime::Error::Config) for limits out of their range, see [`Config::validate`]; and
+    /// at once when a worker cannot serve, see [`TcpListener::on_every_worker`].
     pub async fn serve<H, F>(self, handler: H) -> Result<()>
     where
         H: Fn(Request) -> F + Clone + Send + 'static,
@@ -129,8 +132,8 @@ impl Server {
         .await
     }
 
-    /// As [`serve`](Self::serve), for handlers that answer at once from the borrowed request: the head is not even copied. A request's body
-    /// cannot be read; it is dropped.
+    /// As [`serve`](Self::serve), for handlers that answer at once from the borrowed request: the head is not even
+    /// copied. A request's body cannot be read; it is dropped.
     ///
     /// # Errors
     ///
@@ -224,7 +227,8 @@ pub(crate) trait Service: 'static {
     }
 }
 
-/// Async handlers. One cell for a handler's future is kept ready, so that one that is ready at once costs no allocation.
+/// Async handlers. One cell for a handler's future is kept ready, so that one that is ready at once costs no
+/// allocation.
 pub(crate) struct Handlers<M, F: Future<Output = ()> + 'static> {
     start: M,
     spare: Option<Spare<F>>,

@@ -155,7 +155,8 @@ fn arm(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active, ne
             table.unwatch(key);
             Ok(())
         }
-        // Output that the peer does not take stops further reads from it; and what came before is looked at before the end that may be behind it.
+        // Output that the peer does not take stops further reads from it; and what came before is looked at before the
+        // end that may be behind it.
         Next::ReadHead if !active.output.is_empty() || is_ahead(active) && table.is_sending(key) => {
             table.unwatch(key);
             Ok(())
@@ -205,11 +206,12 @@ fn receive_body(core: &Core, table: &mut Table<Connection>, key: Key, active: &A
     }
 }
 
-/// How often it is looked at whether a peer that has ended its half is still there, while nothing is sent that would tell.
+/// How often it is looked at whether a peer that has ended its half is still there, while nothing is sent that would
+/// tell.
 pub(crate) const PEER_LOOK: Duration = Duration::from_secs(1);
 
-/// Sets the deadline that fits what the connection waits for. One that is set already stands: bytes that come are no reason to wait longer
-/// for others.
+/// Sets the deadline that fits what the connection waits for. One that is set already stands: bytes that come are no
+/// reason to wait longer for others.
 fn schedule(core: &Core, table: &mut Table<Connection>, key: Key, active: &mut Active, sends: bool) {
     let deadline = match active.exchange.request() {
         _ if active.is_queued() => Deadline::Room,

@@ -42,7 +42,8 @@ impl<'a> Event<'a> {
         Self { data: Some(data), event: None, id: None, retry: None }
     }
 
-    /// No data: for an [`id`](Self::id) or a [`retry`](Self::retry) alone, which a browser takes note of without an event.
+    /// No data: for an [`id`](Self::id) or a [`retry`](Self::retry) alone, which a browser takes note of without an
+    /// event.
     pub const fn empty() -> Self {
         Self { data: None, event: None, id: None, retry: None }
     }
@@ -74,7 +75,8 @@ impl<'a> Event<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Misuse`] for a line break in the type or the id, or a NUL in the id: the id would not come back (9.2.6).
+    /// [`Error::Misuse`] for a line break in the type or the id, or a NUL in the id: the id would not come back
+    /// (9.2.6).
     pub fn check(&self) -> Result<(), Error> {
         let breaks = |field: Option<&str>, refused: &[char]| field.is_some_and(|text| text.contains(refused));
         if breaks(self.event, &['\r', '\n']) {
@@ -170,8 +172,8 @@ impl fmt::Write for LeaseText<'_> {
 /// How a stream of events behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventsConfig {
-    /// A comment is sent when nothing else was for so long, so that proxies keep the connection and a peer that is gone is noticed. 15 s; `None`
-    /// for never.
+    /// A comment is sent when nothing else was for so long, so that proxies keep the connection and a peer that is gone
+    /// is noticed. 15 s; `None` for never.
     pub heartbeat: Option<Duration>,
 }
 
@@ -182,7 +184,8 @@ impl Default for EventsConfig {
 }
 
 impl Request {
-    /// The id of the last event that the client saw before it lost its connection; `None` on its first. What is not UTF-8 counts as none.
+    /// The id of the last event that the client saw before it lost its connection; `None` on its first. What is not
+    /// UTF-8 counts as none.
     pub fn last_event_id(&self) -> Option<&str> {
         ::core::str::from_utf8(self.header("last-event-id")?).ok().filter(|id| !id.is_empty())
     }
@@ -209,7 +212,8 @@ impl Request {
     }
 }
 
-/// The head of an answer of events. What a proxy has stored is no news, and one that gathers its answers brings them late.
+/// The head of an answer of events. What a proxy has stored is no news, and one that gathers its answers brings them
+/// late.
 pub(crate) fn response() -> Result<Response, Error> {
     let fields = [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no")];
     fields.iter().try_fold(Response::new(StatusCode::OK), |response, (name, value)| response.try_header(name, value))
@@ -252,8 +256,8 @@ impl EventWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::Misuse`] for an event that cannot be written, see [`Event::check`]; [`Error::Gone`] when the client went away;
-    /// [`Error::OverBudget`].
+    /// [`Error::Misuse`] for an event that cannot be written, see [`Event::check`]; [`Error::Gone`] when the client
+    /// went away; [`Error::OverBudget`].
     pub async fn send(&mut self, event: &Event<'_>) -> Result<(), Error> {
         event.check()?;
         let bytes = event.encoded_bytes();
@@ -286,9 +290,10 @@ impl EventWriter {
         self.write(Body::from(comment)).await
     }
 
-    /// Waits for something, with a heartbeat as often as nothing else was sent for the configured time. `None` when the server stops, or when others wait
-    /// for memory that this answer takes: [`finish`](Self::finish) then. A stop does not have to wait for this answer, and its client gets a whole one, and
-    /// connects again. For want of memory the server itself ends one that goes on for another second, and drops its handler.
+    /// Waits for something, with a heartbeat as often as nothing else was sent for the configured time. `None` when the
+    /// server stops, or when others wait for memory that this answer takes: [`finish`](Self::finish) then. A stop does
+    /// not have to wait for this answer, and its client gets a whole one, and connects again. For want of memory the
+    /// server itself ends one that goes on for another second, and drops its handler.
     ///
     /// Cancel safe if the future is, but while a heartbeat waits for the socket.
     ///

@@ -204,8 +204,8 @@ impl<S: Service> Engine<S> {
                 return self.shed(key, Shed::Head);
             }
         }
-        // A handler that waits for the body looks again when more of it is there. What it has looked at in vain, such as a part of a trailer
-        // section, may still be kept: that alone is no reason.
+        // A handler that waits for the body looks again when more of it is there. What it has looked at in vain, such
+        // as a part of a trailer section, may still be kept: that alone is no reason.
         if has_more
             && active.input.is_some()
             && let Some(reader) = active.reader.take()
@@ -254,7 +254,8 @@ impl<S: Service> Engine<S> {
         room && !waits && !active.closing && !active.is_queued()
     }
 
-    /// Looks for the header that says on whose behalf the proxy connects. A connection without one is closed without an answer.
+    /// Looks for the header that says on whose behalf the proxy connects. A connection without one is closed without an
+    /// answer.
     fn proxy_header(&mut self, key: Key, mut active: PoolBox<Active>, source: &mut Source) -> Step {
         let (origin, used) = match proxy::parse(source.rest()) {
             Ok(Some(found)) => found,
@@ -370,8 +371,8 @@ impl<S: Service> Engine<S> {
         Step::On(active)
     }
 
-    /// Looks for a head that is not known to be there as a whole: where it is. What is found is forgotten until the request begins: one that waits for
-    /// room is searched once more.
+    /// Looks for a head that is not known to be there as a whole: where it is. What is found is forgotten until the
+    /// request begins: one that waits for room is searched once more.
     fn search_head(&self, key: Key, active: &mut Active, source: &mut Source) -> Option<Range<usize>> {
         let (bytes, mut search) = (source.rest(), active.search);
         match search.search(bytes, &self.core.config.limits) {
@@ -497,7 +498,8 @@ impl<S: Service> Engine<S> {
         Step::Wait(active)
     }
 
-    /// Whether a request may be begun as far as memory and other handlers go: nobody else waits for it, and there is some.
+    /// Whether a request may be begun as far as memory and other handlers go: nobody else waits for it, and there is
+    /// some.
     pub(crate) fn has_room(&mut self, key: Key) -> bool {
         if self.core.has_all_handlers() || self.core.is_drawn() {
             return false;
@@ -526,7 +528,8 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// Whether a request waits for room from now on: for longer if it brings a body. One that has waited does not wait again.
+    /// Whether a request waits for room from now on: for longer if it brings a body. One that has waited does not wait
+    /// again.
     fn may_wait_to_begin(&self, key: Key, active: &mut Active, has_body: bool) -> bool {
         let may_wait = !matches!(active.memory, MemoryWait::TimedOut | MemoryWait::Refused);
         let waits = may_wait && self.core.starve(key, active, Priority::Head, REQUEST_ROOM_BYTES).is_ok();
@@ -536,8 +539,8 @@ impl<S: Service> Engine<S> {
         waits
     }
 
-    /// Answers a request for which there is no room, without having begun it. Its connection lives, unless a body would have to be read or the place is
-    /// needed for the next connection.
+    /// Answers a request for which there is no room, without having begun it. Its connection lives, unless a body would
+    /// have to be read or the place is needed for the next connection.
     fn refuse_request(&self, key: Key, active: &mut Active, view: &RequestView<'_>, has_body: bool) {
         let parsed = view.request();
         let received = active.exchange.head_received(parsed);

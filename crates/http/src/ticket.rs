@@ -138,7 +138,8 @@ impl Ticket {
         }
     }
 
-    /// Whether the exchange waits for room now; its handler is woken when there is some, or when it has waited for too long.
+    /// Whether the exchange waits for room now; its handler is woken when there is some, or when it has waited for too
+    /// long.
     pub(crate) fn waits_for_room(&self, want: Priority, over: &OverBudget) -> bool {
         let is_ours = self.core.with(self, |_active| ()).is_some();
         is_ours && self.core.starve_in_table(self.key, want, usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX))
@@ -173,7 +174,8 @@ impl Ticket {
         begun.unwrap_or(Err(Error::Gone))
     }
 
-    /// Writes a piece of an answer's body: at once if it is small and there is room, else when the socket has taken what is before it.
+    /// Writes a piece of an answer's body: at once if it is small and there is room, else when the socket has taken
+    /// what is before it.
     pub(crate) fn poll_write(&self, cx: &mut Context<'_>, body: &mut Option<Body>) -> Poll<Result<(), Error>> {
         if let Some(stream) = self.stream {
             return self.core.h2_poll_write(self.key, stream, cx, body);
@@ -389,7 +391,8 @@ impl Ticket {
         });
     }
 
-    /// Whether what found no room for its output waits: for the output that is on its way, or for memory. Its handler is woken.
+    /// Whether what found no room for its output waits: for the output that is on its way, or for memory. Its handler
+    /// is woken.
     pub(crate) fn waits_for_output(&self, cx: &Context<'_>, over: &OverBudget) -> bool {
         let is_sending = self.core.with(self, |_active| ()).is_some() && self.core.table.borrow().is_sending(self.key);
         let waits = is_sending || self.waits_for_room(Priority::Output, over);

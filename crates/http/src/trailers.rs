@@ -7,11 +7,12 @@ use plimsoll_runtime::{Kind, Lease, Pool};
 
 use crate::Error;
 
-/// The trailers of a request: its fields that came after the body, each of them checked. Fields that must come before it (those that frame, route or
-/// authenticate, or say how to read the body) make the request a bad one, so none of these are here.
+/// The trailers of a request: its fields that came after the body, each of them checked. Fields that must come before
+/// it (those that frame, route or authenticate, or say how to read the body) make the request a bad one, so none of
+/// these are here.
 ///
-/// Whoever passed the request on may have dropped them, and nobody has looked at them when the handler began: do not decide by them what the head
-/// should have said.
+/// Whoever passed the request on may have dropped them, and nobody has looked at them when the handler began: do not
+/// decide by them what the head should have said.
 ///
 /// ```
 /// use plimsoll_http::{Error, Request, Response};

@@ -1,24 +1,27 @@
-//! The processor is a line, too: which requests begin in a turn of the engine, which wait for the next, and which hear that there are too many.
+//! The processor is a line, too: which requests begin in a turn of the engine, which wait for the next, and which hear
+//! that there are too many.
 //!
 //! ```text
 //!  readable --> nobody waits, and the turn has lasted for less than 5 ms? --yes--> begun
 //!                  | no                                                             ^
-//!                  v                                                                | its turn: one at least, until 5 ms are over
-//!                waits, its bytes as they came --------------------------------------
-//!                  | the oldest has waited for over 100 ms, for 100 ms, and it is behind those that can be begun in 100 ms
+//!                  v                                                                | its turn: one at least,
+//!                waits, its bytes as they came --------------------------------------   until 5 ms are over
+//!                  | the oldest has waited for over 100 ms, for 100 ms,
+//!                  | and it is behind those that can be begun in 100 ms
 //!                  v
 //!                503 with Retry-After
 //! ```
 //!
-//! Who waits is served in [turns over addresses](Queue), and refused from the other end: the newest of the address that has most there, and of
-//! several such the one whose handlers took most time of late. So a client with one quick request waits for one handler of each other address at most, and
-//! not for all requests of a crowd.
+//! Who waits is served in [turns over addresses](Queue), and refused from the other end: the newest of the address that
+//! has most there, and of several such the one whose handlers took most time of late. So a client with one quick
+//! request waits for one handler of each other address at most, and not for all requests of a crowd.
 //!
-//! The delay is from the turn in which a request was seen to the one in which it is begun. How long it was in the socket before nobody tells. When all
-//! places are taken, the engine leaves its events where they are until the next turn: a burst of quick requests takes no memory for waiting.
+//! The delay is from the turn in which a request was seen to the one in which it is begun. How long it was in the
+//! socket before nobody tells. When all places are taken, the engine leaves its events where they are until the next
+//! turn: a burst of quick requests takes no memory for waiting.
 //!
-//! The clock is the coarse one, as fine as the kernel's tick. It is read before each request but the first of a turn, and while they are quick only before
-//! every eighth.
+//! The clock is the coarse one, as fine as the kernel's tick. It is read before each request but the first of a turn,
+//! and while they are quick only before every eighth.
 
 use ::core::cell::{Cell, RefCell};
 use ::core::time::Duration;
@@ -155,7 +158,8 @@ impl Turns {
         }
     }
 
-    /// Whether the next request begins without a look at the clock: nobody waits, and it is the first of its turn or those before it were quick.
+    /// Whether the next request begins without a look at the clock: nobody waits, and it is the first of its turn or
+    /// those before it were quick.
     #[inline]
     pub(crate) fn is_free(&self) -> bool {
         !self.are_awaited() && (!self.looks.are_due() || self.clock.get() == Clock::Fresh)
@@ -271,7 +275,8 @@ impl Core {
         }
     }
 
-    /// Counts a request that was refused as there is too much to do, and says so: the first at once, then once in ten seconds how many there were.
+    /// Counts a request that was refused as there is too much to do, and says so: the first at once, then once in ten
+    /// seconds how many there were.
     pub(crate) fn shed_for_cpu(&self) {
         self.counters().shed(Shed::Cpu);
         if let Some(refused) = self.turns.refusals.note(plimsoll_runtime::now()) {
@@ -386,7 +391,8 @@ impl Rate {
     }
 }
 
-/// How long the handlers of each address kept the processor of late, of those that had waited for a turn. Addresses that fall together are taken for one.
+/// How long the handlers of each address kept the processor of late, of those that had waited for a turn. Addresses
+/// that fall together are taken for one.
 #[derive(Debug)]
 struct Used {
     micros: Box<[u32]>,

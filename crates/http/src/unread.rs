@@ -1,4 +1,5 @@
-//! How the next request of HTTP/1 is received while memory is short: its bytes stay in the socket until there is a place for them.
+//! How the next request of HTTP/1 is received while memory is short: its bytes stay in the socket until there is a
+//! place for them.
 //!
 //! ```text
 //!   calm         a receive is armed, which brings bytes in a buffer of the driver

@@ -1,11 +1,13 @@
 //! Connections that leave HTTP: after a 101 to an Upgrade (RFC 9110 7.8), or a 2xx to CONNECT (RFC 9110 9.3.6).
 //!
 //! ```text
-//!  handler: Request::upgrade, tunnel --> 101 or 200 --> sent --> the connection leaves the table --> task of its own: Upgraded
+//!  handler: Request::upgrade, tunnel --> 101 or 200 --> sent --> the connection leaves the table
+//!                                                              --> a task of its own: Upgraded
 //! ```
 //!
-//! Bytes that came behind the request's head are the first that the task receives. The connection goes on counting for the limits on connections, and
-//! the server's stop waits for it (up to [`Config::drain_timeout`](crate::Config::drain_timeout)); the server's deadlines are over for it.
+//! Bytes that came behind the request's head are the first that the task receives. The connection goes on counting for
+//! the limits on connections, and the server's stop waits for it (up to
+//! [`Config::drain_timeout`](crate::Config::drain_timeout)); the server's deadlines are over for it.
 
 use ::core::fmt;
 use ::core::future::{Future, poll_fn};
@@ -35,7 +37,8 @@ pub(crate) type Upgrade = Box<dyn FnOnce(TcpStream, Seat)>;
 /// A connection that speaks HTTP no more, in a task of its own; see [`Request::upgrade`](crate::Request::upgrade) and
 /// [`Request::tunnel`](crate::Request::tunnel).
 ///
-/// It is a [`TcpStream`] for all purposes. What the peer sent behind its request is received first. Dropping it closes the connection.
+/// It is a [`TcpStream`] for all purposes. What the peer sent behind its request is received first. Dropping it closes
+/// the connection.
 pub struct Upgraded {
     stream: TcpStream,
     seat: Seat,
@@ -43,19 +46,21 @@ pub struct Upgraded {
 }
 
 impl Upgraded {
-    /// The stream itself, to be split or given to a relay, and the connection's place among those of the server: drop that last.
+    /// The stream itself, to be split or given to a relay, and the connection's place among those of the server: drop
+    /// that last.
     pub fn into_parts(self) -> (TcpStream, Seat) {
         (self.stream, self.seat)
     }
 
-    /// Whether the server was asked to stop: it waits for this connection as long as it waits for requests. To be told, await
-    /// [`signal::stopped`](plimsoll_runtime::signal::stopped).
+    /// Whether the server was asked to stop: it waits for this connection as long as it waits for requests. To be told,
+    /// await [`signal::stopped`](plimsoll_runtime::signal::stopped).
     pub fn is_stopping(&self) -> bool {
         self.seat.is_stopping()
     }
 
-    /// Ready when others wait for memory, and of what connections that stay hold this one is to be given back first: end it as its protocol ends. Nothing else
-    /// ends it. One that is split by [`into_parts`](Self::into_parts) is not asked.
+    /// Ready when others wait for memory, and of what connections that stay hold this one is to be given back first:
+    /// end it as its protocol ends. Nothing else ends it. One that is split by [`into_parts`](Self::into_parts) is not
+    /// asked.
     ///
     /// Cancel safe.
     ///
@@ -94,8 +99,8 @@ impl fmt::Debug for Upgraded {
     }
 }
 
-/// A connection's place among those of the server, after it has left the table. While it lives, the connection counts for
-/// [`Config::connections_max`](crate::Config::connections_max) and its peer's limit, and a stop waits for it.
+/// A connection's place among those of the server, after it has left the table. While it lives, the connection counts
+/// for [`Config::connections_max`](crate::Config::connections_max) and its peer's limit, and a stop waits for it.
 pub struct Seat {
     pub(crate) core: Rc<Core>,
     host: Option<u128>,

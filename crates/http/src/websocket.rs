@@ -6,9 +6,10 @@
 //!                                                       a handler's calls    a task: WebSocket
 //! ```
 //!
-//! A WebSocket stays in the table of its worker, as every connection does: the engine steps it, and its timer is the table's. So one that waits has
-//! no task, no future and no buffer: [`WEBSOCKET_PARKED_BYTES`] beside its entry. A handler ([`WebSocketHandler`]) is called with each
-//! message and adds nothing to that. A task ([`WebSocket`]) adds itself and what it waits with.
+//! A WebSocket stays in the table of its worker, as every connection does: the engine steps it, and its timer is the
+//! table's. So one that waits has no task, no future and no buffer: [`WEBSOCKET_PARKED_BYTES`] beside its entry. A
+//! handler ([`WebSocketHandler`]) is called with each message and adds nothing to that. A task ([`WebSocket`]) adds
+//! itself and what it waits with.
 //!
 //! | part | file |
 //! |---|---|
@@ -82,7 +83,8 @@ enum Consumer {
     Task(Option<PoolBox<Mailbox>>),
 }
 
-/// Bytes of a parked WebSocket, beside those of every parked connection, with their size class. What its handler holds, or its task, comes on top.
+/// Bytes of a parked WebSocket, beside those of every parked connection, with their size class. What its handler holds,
+/// or its task, comes on top.
 pub const WEBSOCKET_PARKED_BYTES: usize = PoolBox::<Socket>::CLASS.bytes();
 /// Bytes of a WebSocket that is in a task, beside the task.
 pub const WEBSOCKET_TASK_BYTES: usize = WEBSOCKET_PARKED_BYTES + PoolBox::<Mailbox>::CLASS.bytes();
@@ -121,9 +123,10 @@ pub struct WebSocketConfig {
     pub subprotocols: &'static [&'static str],
     /// Whose pages may open it.
     pub origin: OriginCheck,
-    /// A peer that is silent for so long is asked whether it is there; if it is silent once more for as long, it is gone. 30 s.
-    /// While a message waits to be taken by its task, nothing is read: the peer is asked as often, and no answer is waited for. That it is gone shows
-    /// when its system refuses what is sent, or takes none of it ([`TcpOptions::user_timeout`](crate::TcpOptions::user_timeout)).
+    /// A peer that is silent for so long is asked whether it is there; if it is silent once more for as long, it is
+    /// gone. 30 s. While a message waits to be taken by its task, nothing is read: the peer is asked as often, and no
+    /// answer is waited for. That it is gone shows when its system refuses what is sent, or takes none of it
+    /// ([`TcpOptions::user_timeout`](crate::TcpOptions::user_timeout)).
     pub ping_interval: Option<Duration>,
     /// From the first byte of a message to its last. 30 s.
     pub message_timeout: Duration,
@@ -131,9 +134,11 @@ pub struct WebSocketConfig {
     pub send_timeout: Duration,
     /// For the peer to close after we did. 5 s.
     pub close_timeout: Duration,
-    /// permessage-deflate with peers that offer it, as near to this as they offer; `None`: never. A window that is taken over from message to message
-    /// costs memory for as long as the connection lives: [`Deflater::heap_bytes`](plimsoll_codec::ws::Deflater::heap_bytes) and
-    /// [`Inflater::HEAP_BYTES`](plimsoll_codec::ws::Inflater::HEAP_BYTES), charged; it is not agreed on unless memory is calm. With the feature `deflate`. `None`.
+    /// permessage-deflate with peers that offer it, as near to this as they offer; `None`: never. A window that is
+    /// taken over from message to message costs memory for as long as the connection lives:
+    /// [`Deflater::heap_bytes`](plimsoll_codec::ws::Deflater::heap_bytes) and
+    /// [`Inflater::HEAP_BYTES`](plimsoll_codec::ws::Inflater::HEAP_BYTES), charged; it is not agreed on unless memory
+    /// is calm. With the feature `deflate`. `None`.
     #[cfg(feature = "deflate")]
     pub compression: Option<plimsoll_codec::ws::Compression>,
 }
@@ -154,8 +159,8 @@ impl Default for WebSocketConfig {
     }
 }
 
-/// Whose pages may open a WebSocket (RFC 6455 10.2). A browser lets any page try, and sends our cookies along; it always says which page. Clients
-/// that are no browsers say nothing and are let in.
+/// Whose pages may open a WebSocket (RFC 6455 10.2). A browser lets any page try, and sends our cookies along; it
+/// always says which page. Clients that are no browsers say nothing and are let in.
 #[derive(Clone, Copy, Debug)]
 pub enum OriginCheck {
     /// Pages of the host and port that the request is for.

@@ -1,6 +1,8 @@
-//! No heap allocation per request in steady state, on both drivers: client and server run in one process under a counting allocator.
+//! No heap allocation per request in steady state, on both drivers: client and server run in one process under a
+//! counting allocator.
 //!
-//! **I-COUNT**: the allocator hands every call on to the system's with the arguments it was given, and besides only counts.
+//! **I-COUNT**: the allocator hands every call on to the system's with the arguments it was given, and besides only
+//! counts.
 
 #![allow(clippy::print_stdout, reason = "a test that could not run says so")]
 
@@ -40,7 +42,8 @@ static COUNTING: Counting = Counting;
 
 const REQUEST: &[u8] = b"GET /static?a=1 HTTP/1.1\r\nHost: h\r\nUser-Agent: t\r\nAccept: */*\r\n\r\n";
 
-/// The same in HTTP/2: fields of which the client's table keeps none, so that each request is as the one before, but for its stream.
+/// The same in HTTP/2: fields of which the client's table keeps none, so that each request is as the one before, but
+/// for its stream.
 fn request_http2(stream: u32) -> [u8; 56] {
     let block = b"\x82\x86\x00\x05:path\x0b/static?a=1\x00\x0a:authority\x01h\x00\x06accept\x03*/*";
     let mut frame = [0; 56];
@@ -89,7 +92,8 @@ async fn rounds_websocket(client: &mut TcpStream, rounds: usize) -> plimsoll_run
     Ok(())
 }
 
-/// Allocations of 1,000 requests after a warm-up: of HTTP/1.1, of HTTP/2, and messages of a WebSocket that is called and of one in a task.
+/// Allocations of 1,000 requests after a warm-up: of HTTP/1.1, of HTTP/2, and messages of a WebSocket that is called
+/// and of one in a task.
 fn allocations_on(choice: DriverChoice) -> Option<[u64; 4]> {
     let runtime = match Runtime::builder().workers(1).memory(MemoryLimit::mib(32)).driver(choice).build() {
         Ok(runtime) => runtime,

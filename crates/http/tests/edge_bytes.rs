@@ -1,4 +1,5 @@
-//! Parts of bodies as `bytes::Bytes` that outlive everything they came through: the shared receive buffers, the connection, the worker, the runtime.
+//! Parts of bodies as `bytes::Bytes` that outlive everything they came through: the shared receive buffers, the
+//! connection, the worker, the runtime.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a test that could not run says so")]
 

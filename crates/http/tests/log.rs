@@ -73,7 +73,8 @@ fn listen() {
     ONCE.call_once(|| tracing::subscriber::set_global_default(Log).expect("the only one"));
 }
 
-/// A handler with a mistake is no reason for a line with each request: the first is told of at once, the others at a rate, and at the end.
+/// A handler with a mistake is no reason for a line with each request: the first is told of at once, the others at a
+/// rate, and at the end.
 #[test]
 fn answers_that_cannot_be_sent_are_told_of_seldom() {
     listen();

@@ -1,4 +1,5 @@
-//! The plan of a server is what the ledger says: what is kept from the start, to the byte, and about what each connection that stays is counted with.
+//! The plan of a server is what the ledger says: what is kept from the start, to the byte, and about what each
+//! connection that stays is counted with.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "figures beside what is asserted")]
@@ -62,7 +63,8 @@ fn what_a_server_keeps_is_in_its_plan() {
             let served = async |_| Response::text(budget().charged_by(Kind::Fixed).to_string());
             let answer = serve_until(server.serve(served), move || ask(&connect(address), "/", "", "\r\n\r\n")).await?;
             let charged: u64 = answer.rsplit("\r\n").next().and_then(|text| text.parse().ok()).expect("a number");
-            // What the pool needs for sizes that were not used before, and a page of its queue each for tenants and waiters, is theirs.
+            // What the pool needs for sizes that were not used before, and a page of its queue each for tenants and
+            // waiters, is theirs.
             let others = charged - before - planned;
             println!("{planned} bytes planned, and {others} for others");
             assert!(others < 14 * 1_024, "{others} bytes are kept and not in the plan, marked: {marked}");

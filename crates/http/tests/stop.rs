@@ -1,5 +1,5 @@
-//! The stop of a server whose clients are at work: no request is lost, and no connection is reset. On io_uring (where it works), on mio and in the
-//! simulation.
+//! The stop of a server whose clients are at work: no request is lost, and no connection is reset. On io_uring (where
+//! it works), on mio and in the simulation.
 
 #![forbid(unsafe_code)]
 
@@ -215,7 +215,8 @@ fn while_others_ask_there_is_time_to_ask() {
 #[test]
 fn a_request_that_crosses_the_end_is_answered_or_not_read_but_nothing_is_reset() {
     let (mut answered, mut crossed) = (0, 0);
-    // The server ends the connection a second after the stop, and what its coarse timer makes of that, with a client's bytes on their way at any moment.
+    // The server ends the connection a second after the stop, and what its coarse timer makes of that, with a client's
+    // bytes on their way at any moment.
     for late in (960..1_700).step_by(5).map(Duration::from_millis) {
         let outcome = Arc::new(AtomicBool::new(false));
         let was_answered = Arc::clone(&outcome);

@@ -1,5 +1,6 @@
-//! The smallest line that a server starts under, and far more clients than it has room for: each gets an answer or a close, and the line is never
-//! crossed. The clients live in a runtime of their own where there are threads, so that the whole line is the server's.
+//! The smallest line that a server starts under, and far more clients than it has room for: each gets an answer or a
+//! close, and the line is never crossed. The clients live in a runtime of their own where there are threads, so that
+//! the whole line is the server's.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a test that could not run says so")]

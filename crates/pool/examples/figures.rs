@@ -1,8 +1,8 @@
-//! Measures what the pool costs: hot acquire and release, the first touch of a page, giving pages back, frees from another thread, and
-//! what is held after a burst and long use.
+//! Measures what the pool costs: hot acquire and release, the first touch of a page, giving pages back, frees from
+//! another thread, and what is held after a burst and long use.
 //!
-//! Run with `cargo run --release -p plimsoll-pool --example figures`. Every time is the best of several rounds. A line is what was measured, the
-//! figure and its unit; `cargo xtask bench --pool` reads them.
+//! Run with `cargo run --release -p plimsoll-pool --example figures`. Every time is the best of several rounds. A line
+//! is what was measured, the figure and its unit; `cargo xtask bench --pool` reads them.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a program that prints figures")]
 
@@ -74,7 +74,8 @@ fn hot(pool: &Pool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Acquiring pages that are not resident and touching each, and touching the same pages when all are acquired, in turns.
+/// Acquiring pages that are not resident and touching each, and touching the same pages when all are acquired, in
+/// turns.
 fn first_touch(pool: &Pool) {
     const PAGES: usize = 4096;
     let mut leases: Vec<Lease> = Vec::with_capacity(PAGES);
@@ -119,7 +120,8 @@ fn release(pool: &Pool) {
     }
 }
 
-/// The longest that giving back takes in one turn, by the best of some rounds: with neighbours, and with pages that each are a range of their own.
+/// The longest that giving back takes in one turn, by the best of some rounds: with neighbours, and with pages that
+/// each are a range of their own.
 fn turns(pool: &Pool) {
     const PAGES: usize = 4096;
     for (what, every) in [("neighbours together", 1), ("every other one", 2)] {

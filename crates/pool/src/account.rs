@@ -1,14 +1,17 @@
 //! A worker's side of the ledger: its credit, and what it has charged and used.
 //!
-//! The figures are written by one thread and may be read by any: writing is a plain load, an addition and a plain store.
+//! The figures are written by one thread and may be read by any: writing is a plain load, an addition and a plain
+//! store.
 //!
 //! **I2**: what a worker has charged is at most its credit.
 //!
 //! **I4**: bytes are charged before the memory is touched, and uncharged only after it is gone.
 //!
-//! **I6**: of a worker's unused credit, the reserve is charged for newcomers alone, and what is earmarked for the waiter that it is kept for.
+//! **I6**: of a worker's unused credit, the reserve is charged for newcomers alone, and what is earmarked for the
+//! waiter that it is kept for.
 //!
-//! **I9**: for every kind, the use is the sum over its live slots of their classes' bytes, plus metadata for [`Kind::Fixed`].
+//! **I9**: for every kind, the use is the sum over its live slots of their classes' bytes, plus metadata for
+//! [`Kind::Fixed`].
 #![forbid(unsafe_code)]
 
 use core::cell::Cell;

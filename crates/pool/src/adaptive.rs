@@ -18,9 +18,10 @@ const LADDER: [Class; 6] = [Class::K4, Class::K8, Class::K16, Class::K32, Class:
 
 /// A moving average that says which size the next receive of a bulk connection is worth.
 ///
-/// The size is a wish: who receives caps it by what the budget allows. Told of every receive by [`observe`](Self::observe), it doubles after
-/// two full receives in a row, at once if more is known to wait, and halves when the average of what came (7/8 old, 1/8 new) is below 40 % of it.
-/// It knows no clock: [`reset`](Self::reset) it after the connection was idle.
+/// The size is a wish: who receives caps it by what the budget allows. Told of every receive by
+/// [`observe`](Self::observe), it doubles after two full receives in a row, at once if more is known to wait, and
+/// halves when the average of what came (7/8 old, 1/8 new) is below 40 % of it. It knows no clock:
+/// [`reset`](Self::reset) it after the connection was idle.
 ///
 /// ```
 /// use plimsoll_pool::{AdaptiveSize, Class};
@@ -54,7 +55,8 @@ enum Fill {
 }
 
 impl AdaptiveSize {
-    /// A wish between two classes, starting at `lowest`. Classes between the steps of the ladder count as the next step up.
+    /// A wish between two classes, starting at `lowest`. Classes between the steps of the ladder count as the next step
+    /// up.
     ///
     /// # Panics
     ///
@@ -113,7 +115,8 @@ impl AdaptiveSize {
         debug_assert!((self.lowest..=self.highest).contains(&self.at));
     }
 
-    /// Takes note that `received` bytes came where there was room for any number: the wish is at least as large from now on, within its bounds.
+    /// Takes note that `received` bytes came where there was room for any number: the wish is at least as large from
+    /// now on, within its bounds.
     ///
     /// ```
     /// use plimsoll_pool::{AdaptiveSize, Class};

@@ -7,8 +7,8 @@
 //!      queue (whose turn)
 //! ```
 //!
-//! Nothing here reads a clock. The worker calls [`tick`](Admission::tick) once a turn, before it sleeps, and sleeps no longer than until
-//! [`next_deadline`](Admission::next_deadline).
+//! Nothing here reads a clock. The worker calls [`tick`](Admission::tick) once a turn, before it sleeps, and sleeps no
+//! longer than until [`next_deadline`](Admission::next_deadline).
 #![forbid(unsafe_code)]
 
 mod turn;
@@ -49,7 +49,8 @@ impl Default for AdmissionConfig {
 }
 
 impl AdmissionConfig {
-    /// Credit that is kept for newcomers: only what [`Pool::for_newcomer`] runs may draw on it. Filled again before anybody who waits is granted something.
+    /// Credit that is kept for newcomers: only what [`Pool::for_newcomer`] runs may draw on it. Filled again before
+    /// anybody who waits is granted something.
     #[must_use]
     pub fn reserve_bytes(mut self, bytes: u64) -> Self {
         self.reserve_bytes = bytes;
@@ -196,7 +197,8 @@ impl Admission {
         set.map(|set| Permit::new(self.clone(), set)).ok_or(OverBudget::new(footprint.page_bytes()))
     }
 
-    /// Waits for all buffers of a footprint: in turns over `name`s, of peers' addresses say, with the deadline of the configuration unless another is set.
+    /// Waits for all buffers of a footprint: in turns over `name`s, of peers' addresses say, with the deadline of the
+    /// configuration unless another is set.
     pub fn reserve(&self, footprint: Footprint, priority: Priority, name: u64) -> Reserve {
         Reserve::new(self.clone(), self.request(footprint, priority, name))
     }

@@ -2,18 +2,20 @@
 //!
 //! # How is this safe?
 //!
-//! **I-PASS**: every call goes to the allocator inside with the arguments as they came, and its answer comes back unchanged. Counting touches
-//! static atomics and a thread-local cell without a destructor, and never allocates.
+//! **I-PASS**: every call goes to the allocator inside with the arguments as they came, and its answer comes back
+//! unchanged. Counting touches static atomics and a thread-local cell without a destructor, and never allocates.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::alloc::System;
 
-/// A global allocator that counts the bytes of the heap, for programs whose own heap is to count for the load line's level.
+/// A global allocator that counts the bytes of the heap, for programs whose own heap is to count for the load line's
+/// level.
 ///
-/// The counted bytes are added to what is charged when the [`Level`](crate::Level) is found, so a full heap pauses accepting and growth; they
-/// are shown by [`heap_bytes`]. They are no part of the line: an allocation is never refused.
+/// The counted bytes are added to what is charged when the [`Level`](crate::Level) is found, so a full heap pauses
+/// accepting and growth; they are shown by [`heap_bytes`]. They are no part of the line: an allocation is never
+/// refused.
 ///
 /// It wraps the system's allocator, or any other.
 ///

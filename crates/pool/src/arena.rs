@@ -7,19 +7,22 @@
 //!  +--------+--------+--------+-----   ----+----------+---------+
 //! ```
 //!
-//! The header, the class and the slot of any byte follow from its address. No page of slots holds anything of the pool's own.
+//! The header, the class and the slot of any byte follow from its address. No page of slots holds anything of the
+//! pool's own.
 //!
 //! # How is this safe?
 //!
-//! **I-REGION**: an address inside a live slot is in a reservation of [`REGION_BYTES`], aligned to as many, whose header is initialised. The
-//! reservation and its header stay until the pool is gone and the last live slot was given back, whatever comes last; the giver-back of a
-//! slot does not touch them after the operation by which it gave up its slot.
+//! **I-REGION**: an address inside a live slot is in a reservation of [`REGION_BYTES`], aligned to as many, whose
+//! header is initialised. The reservation and its header stay until the pool is gone and the last live slot was given
+//! back, whatever comes last; the giver-back of a slot does not touch them after the operation by which it gave up its
+//! slot.
 //!
-//! **I-OWNER**: while the header's `owner` is a thread's mark, its `local` points to that thread's [`Local`], which is alive and is used on
-//! that thread only. Both are changed on that thread, before `Local` is gone. Marks are never used twice.
+//! **I-OWNER**: while the header's `owner` is a thread's mark, its `local` points to that thread's [`Local`], which is
+//! alive and is used on that thread only. Both are changed on that thread, before `Local` is gone. Marks are never used
+//! twice.
 //!
-//! **I-SLOT**: the bookkeeping hands out a slot to one holder at a time, in a step that is open (I3), and does not touch its bytes. The slots
-//! of a class do not overlap, the ranges of classes neither.
+//! **I-SLOT**: the bookkeeping hands out a slot to one holder at a time, in a step that is open (I3), and does not
+//! touch its bytes. The slots of a class do not overlap, the ranges of classes neither.
 //!
 //! **I8**: the bookkeeping releases only units without live slots, so nothing that a holder can see is lost.
 
@@ -157,7 +160,8 @@ impl Arena {
     #[inline]
     fn at(&self, class: Class, offset: u32) -> NonNull<u8> {
         let offset = (class.index() + 1) * RANGE_BYTES as usize + offset as usize;
-        // SAFETY: I-REGION: 13 ranges fit into the reservation, by the assertion above, and the offset into its range: it is that of a slot.
+        // SAFETY: I-REGION: 13 ranges fit into the reservation, by the assertion above, and the offset into its range:
+        // it is that of a slot.
         unsafe { self.base.add(offset) }
     }
 }
@@ -243,7 +247,8 @@ pub(crate) fn bytes_before(at: NonNull<u8>) -> usize {
     Home::of(at).before()
 }
 
-/// Gives back the slot that an address is in: to its pool if that is this thread's, else to the list of its pool, or of its arena.
+/// Gives back the slot that an address is in: to its pool if that is this thread's, else to the list of its pool, or of
+/// its arena.
 ///
 /// # Safety
 ///
@@ -283,7 +288,8 @@ pub(crate) unsafe fn give_back_remote(at: NonNull<u8>, kind: Kind) {
     match unsafe { header.remote.push(slot, kind, doorbell) } {
         Pushed::Queued(Some(doorbell)) => doorbell(),
         Pushed::Queued(None) | Pushed::Closed { last: false } => {}
-        // SAFETY: I-REGION and I-COUNT of the list: the pool is gone, this was the last slot, and only this thread sees that.
+        // SAFETY: I-REGION and I-COUNT of the list: the pool is gone, this was the last slot, and only this thread sees
+        // that.
         Pushed::Closed { last: true } => unsafe { end(home.base, ArenaEnd::Adopted) },
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! # How is this safe?
 //!
-//! **I-VALUE**: `tagged` without its low three bits is the start of a slot of [`PoolBox::CLASS`] that the box holds alone (I-SLOT of the
-//! arena), with an initialised `T` in it; the low bits are the kind that the slot was handed out as. The slot is aligned for `T`: those below
-//! 4 KiB to their own size, which is not below the alignment; the others to 4,096, which no alignment exceeds.
+//! **I-VALUE**: `tagged` without its low three bits is the start of a slot of [`PoolBox::CLASS`] that the box holds
+//! alone (I-SLOT of the arena), with an initialised `T` in it; the low bits are the kind that the slot was handed out
+//! as. The slot is aligned for `T`: those below 4 KiB to their own size, which is not below the alignment; the others
+//! to 4,096, which no alignment exceeds.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -17,7 +18,8 @@ use crate::class::{Class, PAGE_BYTES};
 use crate::kind::Kind;
 use crate::lease::Lease;
 
-/// A value in the pool: as a `Box`, charged, and refused instead of aborting at the line. 8 bytes, as is an `Option` of it.
+/// A value in the pool: as a `Box`, charged, and refused instead of aborting at the line. 8 bytes, as is an `Option` of
+/// it.
 ///
 /// The value does not move while the box lives. A box of a `Send` value may be dropped on any thread.
 ///
@@ -55,7 +57,8 @@ impl<T> PoolBox<T> {
         }
     };
 
-    /// Moves a value into a lease that is there already, in place of its bytes: needs no memory, so it cannot be refused.
+    /// Moves a value into a lease that is there already, in place of its bytes: needs no memory, so it cannot be
+    /// refused.
     ///
     /// ```
     /// use plimsoll_pool::{Budget, Kind, MemoryLimit, Pool, PoolBox, PoolConfig};
@@ -96,7 +99,8 @@ impl<T> PoolBox<T> {
     /// The box as a pin: its value does not move until it is dropped.
     #[must_use]
     pub fn into_pin(self) -> Pin<Self> {
-        // SAFETY: I-VALUE: the box owns its value behind a pointer, moves it only in `into_inner`, which wants the box itself, and drops it in place.
+        // SAFETY: I-VALUE: the box owns its value behind a pointer, moves it only in `into_inner`, which wants the box
+        // itself, and drops it in place.
         unsafe { Pin::new_unchecked(self) }
     }
 

@@ -28,11 +28,12 @@ pub fn adopted_arenas() -> usize {
 
 /// A number of bytes that a process never exceeds, and the account of who holds them.
 ///
-/// All pools of a runtime share one budget; what is no pool memory is charged with [`charge`](Self::charge). The chain is: the line hands out
-/// *credit* to workers (never more than the line), workers *charge* memory to their credit before they touch it.
+/// All pools of a runtime share one budget; what is no pool memory is charged with [`charge`](Self::charge). The chain
+/// is: the line hands out *credit* to workers (never more than the line), workers *charge* memory to their credit
+/// before they touch it.
 ///
-/// The figures may be read by any thread at any time. Each is exact for its own moment; a sum is made of figures of slightly different
-/// moments while other threads work, and exact when they do not.
+/// The figures may be read by any thread at any time. Each is exact for its own moment; a sum is made of figures of
+/// slightly different moments while other threads work, and exact when they do not.
 ///
 /// ```
 /// use plimsoll_pool::{Budget, Kind, MemoryLimit};
@@ -102,7 +103,8 @@ impl Budget {
         self.limit
     }
 
-    /// Bytes charged now: resident pages of all pools and adopted arenas, their metadata, and all [`Charge`]s. At most [`limit`](Self::limit).
+    /// Bytes charged now: resident pages of all pools and adopted arenas, their metadata, and all [`Charge`]s. At most
+    /// [`limit`](Self::limit).
     #[must_use]
     pub fn charged(&self) -> u64 {
         let pools: u64 = self.register().accounts.iter().map(|account| account.charged()).sum();
@@ -113,8 +115,9 @@ impl Budget {
 
     /// Bytes charged now as `kind`.
     ///
-    /// For pool memory that is the class bytes of the live leases of this kind. Resident pages that are free, and the free slots of pages that
-    /// are not, count as [`Kind::Buffers`]; the pools' metadata as [`Kind::Fixed`]. So the sum over all kinds is [`charged`](Self::charged).
+    /// For pool memory that is the class bytes of the live leases of this kind. Resident pages that are free, and the
+    /// free slots of pages that are not, count as [`Kind::Buffers`]; the pools' metadata as [`Kind::Fixed`]. So the sum
+    /// over all kinds is [`charged`](Self::charged).
     #[must_use]
     pub fn charged_by(&self, kind: Kind) -> u64 {
         let of_account = |account: &Arc<Account>| match kind {
@@ -125,8 +128,8 @@ impl Budget {
         self.direct[kind.bits()].load(Ordering::Acquire) + pools
     }
 
-    /// Bytes charged now that nobody uses: free resident memory of all pools, which [`Pool::release_free`](crate::Pool::release_free) gives
-    /// back except for free slots in pages that are in use.
+    /// Bytes charged now that nobody uses: free resident memory of all pools, which
+    /// [`Pool::release_free`](crate::Pool::release_free) gives back except for free slots in pages that are in use.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.register().accounts.iter().map(|account| account.free()).sum()
@@ -134,14 +137,15 @@ impl Budget {
 
     /// An upper bound of what was ever charged at one moment, itself at most [`limit`](Self::limit).
     ///
-    /// It is the lower of two bounds: the highest sum of credits there was, and the sum of every pool's own highest charge and the highest sum
-    /// of [`Charge`]s. With one pool and no charges beside it, it is exact.
+    /// It is the lower of two bounds: the highest sum of credits there was, and the sum of every pool's own highest
+    /// charge and the highest sum of [`Charge`]s. With one pool and no charges beside it, it is exact.
     #[must_use]
     pub fn peak(&self) -> u64 {
         self.register().peak(self.direct_peak.load(Ordering::Acquire)).min(self.line.peak())
     }
 
-    /// Bytes of the line that are handed out, charged or not. At least [`charged`](Self::charged), at most [`limit`](Self::limit).
+    /// Bytes of the line that are handed out, charged or not. At least [`charged`](Self::charged), at most
+    /// [`limit`](Self::limit).
     #[must_use]
     pub fn credited(&self) -> u64 {
         self.line.credited()
@@ -193,8 +197,8 @@ impl Budget {
         self.direct_sum.load(Ordering::Acquire) + pools + alloc::heap_bytes()
     }
 
-    /// Charges the kernel's part of a connection, [`KERNEL_CONNECTION_BYTES`](crate::KERNEL_CONNECTION_BYTES) and what may lie unread. It is not
-    /// under the line, but counted beside it, and limited where a container is.
+    /// Charges the kernel's part of a connection, [`KERNEL_CONNECTION_BYTES`](crate::KERNEL_CONNECTION_BYTES) and what
+    /// may lie unread. It is not under the line, but counted beside it, and limited where a container is.
     ///
     /// # Errors
     ///
@@ -260,8 +264,8 @@ impl Budget {
     ///
     /// # Errors
     ///
-    /// [`OverBudget`] when fewer than `bytes` bytes of the line are neither charged nor handed out to workers as credit;
-    /// [`Pool::charge`](crate::Pool::charge) first takes back what its own worker can spare.
+    /// [`OverBudget`] when fewer than `bytes` bytes of the line are neither charged nor handed out to workers as
+    /// credit; [`Pool::charge`](crate::Pool::charge) first takes back what its own worker can spare.
     pub fn charge(self: &Arc<Self>, kind: Kind, bytes: u64) -> Result<Charge, OverBudget> {
         self.take_credit(bytes, bytes).ok_or(OverBudget::new(bytes))?;
         let sum = self.direct_sum.fetch_add(bytes, Ordering::AcqRel) + bytes;

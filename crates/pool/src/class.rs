@@ -1,15 +1,16 @@
 //! Size classes, and how each divides its range of addresses.
 //!
-//! A range is cut into *steps* of about 2 MiB, by which it is opened; a step into *units*, the smallest part that is resident or not; a unit
-//! into *slots*, the smallest part that is live or not. Below 4 KiB a unit is a page with many slots; from 4 KiB up it is one slot of whole
-//! pages, so that every free buffer can go back to the system alone.
+//! A range is cut into *steps* of about 2 MiB, by which it is opened; a step into *units*, the smallest part that is
+//! resident or not; a unit into *slots*, the smallest part that is live or not. Below 4 KiB a unit is a page with many
+//! slots; from 4 KiB up it is one slot of whole pages, so that every free buffer can go back to the system alone.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
 pub(crate) const PAGE_BYTES: usize = 4096;
-/// Addresses of one class in one pool. Under valgrind a program can reserve less than 64 GiB in a row, and a reservation is made at twice its
-/// size to be aligned: `RUSTFLAGS="--cfg plimsoll_small_arena"` makes pools of 8 GiB, which run there, with the same code.
+/// Addresses of one class in one pool. Under valgrind a program can reserve less than 64 GiB in a row, and a
+/// reservation is made at twice its size to be aligned: `RUSTFLAGS="--cfg plimsoll_small_arena"` makes pools of 8 GiB,
+/// which run there, with the same code.
 pub(crate) const RANGE_BYTES: u64 = if cfg!(plimsoll_small_arena) { 512 << 20 } else { 4 << 30 };
 const STEP_BYTES: usize = 2 << 20;
 /// Offsets are counted in the smallest class.
@@ -18,8 +19,8 @@ const RECIPROCAL_SHIFT: u32 = 36;
 
 /// A size of slots.
 ///
-/// Below 4 KiB the sizes are for connections, tasks and small pieces, above for buffers. 20 KiB is there because a TLS record has up to
-/// 16,645 bytes.
+/// Below 4 KiB the sizes are for connections, tasks and small pieces, above for buffers. 20 KiB is there because a TLS
+/// record has up to 16,645 bytes.
 ///
 /// ```
 /// use plimsoll_pool::Class;
@@ -121,7 +122,8 @@ impl Class {
     }
 }
 
-/// For every number of bits, the smallest power of two among the classes that holds all lengths with as many bits in the length less one.
+/// For every number of bits, the smallest power of two among the classes that holds all lengths with as many bits in
+/// the length less one.
 const BY_BITS: [Class; 18] = {
     let mut classes = [Class::B64; 18];
     let mut bits = 0;
@@ -201,8 +203,9 @@ impl Shape {
 
     /// The number of the slot that holds the byte at `offset` of the range.
     ///
-    /// A multiplication instead of a division. It is exact: the reciprocal is too high by less than 320 / 2^36 of itself, and only for 20 KiB;
-    /// times 2^26 grains that is less than the 1 / 320 by which a quotient can be short of the next number.
+    /// A multiplication instead of a division. It is exact: the reciprocal is too high by less than 320 / 2^36 of
+    /// itself, and only for 20 KiB; times 2^26 grains that is less than the 1 / 320 by which a quotient can be short of
+    /// the next number.
     #[inline]
     pub(crate) fn slot_at(&self, offset: u32) -> u32 {
         let slot = ((u64::from(offset >> GRAIN_SHIFT) * self.reciprocal) >> RECIPROCAL_SHIFT) as u32;

@@ -4,7 +4,8 @@
 use core::mem::forget;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `call`; a panic in it, and one in dropping what that carries, ends here: `None`. The panic hook has reported it. For the crates above.
+/// Runs `call`; a panic in it, and one in dropping what that carries, ends here: `None`. The panic hook has reported
+/// it. For the crates above.
 #[doc(hidden)]
 pub fn contained<T>(call: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(call)) {

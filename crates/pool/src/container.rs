@@ -10,7 +10,8 @@ const PLANNED_PERCENT: u64 = 80;
 /// What a container is taken to have at least, so that a line is never 0.
 const CONTAINER_BYTES_MIN: u64 = 1 << 20;
 
-/// What the kernel holds for one connection, without unread bytes: a socket is 3.85 KB, an armed receive 864 bytes (measured on Linux 6.18).
+/// What the kernel holds for one connection, without unread bytes: a socket is 3.85 KB, an armed receive 864 bytes
+/// (measured on Linux 6.18).
 pub const KERNEL_CONNECTION_BYTES: u64 = 4_700;
 
 const fn planned_bytes(container_bytes: u64) -> u64 {

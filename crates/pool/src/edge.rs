@@ -1,8 +1,8 @@
 //! Leases as [`Bytes`], for code that speaks that type: other libraries, other threads.
 //!
-//! A lease owns its slot alone and shows nothing but the bytes that were received into it, so nobody writes to what a `Bytes` of it sees: not
-//! the kernel, and not the driver. Received bytes that are only borrowed from a driver's shared buffers have no such conversion; they are
-//! copied into a lease first.
+//! A lease owns its slot alone and shows nothing but the bytes that were received into it, so nobody writes to what a
+//! `Bytes` of it sees: not the kernel, and not the driver. Received bytes that are only borrowed from a driver's shared
+//! buffers have no such conversion; they are copied into a lease first.
 #![forbid(unsafe_code)]
 
 use bytes::Bytes;
@@ -10,10 +10,12 @@ use bytes::Bytes;
 use crate::lease::Lease;
 
 impl From<Lease> for Bytes {
-    /// The view of the lease, without a copy. The slot stays live, and charged to the pool that it came from, until the last clone or slice of
-    /// the `Bytes` is dropped, on whichever thread, also when its pool and its runtime are gone by then.
+    /// The view of the lease, without a copy. The slot stays live, and charged to the pool that it came from, until the
+    /// last clone or slice of the `Bytes` is dropped, on whichever thread, also when its pool and its runtime are gone
+    /// by then.
     ///
-    /// Costs one small allocation from the heap, which no budget sees. A few bytes in a large class keep all of its slot: copy those instead.
+    /// Costs one small allocation from the heap, which no budget sees. A few bytes in a large class keep all of its
+    /// slot: copy those instead.
     ///
     /// ```
     /// use bytes::Bytes;

@@ -10,8 +10,9 @@
 //!   sleeps                                 waits longest (under the lock), and rings
 //! ```
 //!
-//! Both sides write first and look second, so one of them sees the other: no wake-up is lost. While somebody is hungry, credit that comes back
-//! goes to seats before it reaches the line, so that those who do not wait cannot take it. What lies in a seat is still handed out (I1).
+//! Both sides write first and look second, so one of them sees the other: no wake-up is lost. While somebody is hungry,
+//! credit that comes back goes to seats before it reaches the line, so that those who do not wait cannot take it. What
+//! lies in a seat is still handed out (I1).
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -126,7 +127,8 @@ impl Hunger {
         longest(&mut self.seats()).is_none_or(|seat| Arc::ptr_eq(&seat.flag, flag))
     }
 
-    /// States that a worker misses so many bytes since then, or none; what the line has for it at once. Whoever has most free memory is rung.
+    /// States that a worker misses so many bytes since then, or none; what the line has for it at once. Whoever has
+    /// most free memory is rung.
     pub(crate) fn state(&self, flag: &Arc<Flag>, need_bytes: u64, since_ns: u64, line: &Line) -> u64 {
         let mut seats = self.seats();
         let Some(at) = seats.iter().position(|seat| Arc::ptr_eq(&seat.flag, flag)) else { return 0 };
@@ -182,14 +184,17 @@ impl Hunger {
         self.serve(line, None);
     }
 
-    /// Hands what the line has to those who wait, the longest first. `own` is the caller's, who need not be told what it has done itself.
+    /// Hands what the line has to those who wait, the longest first. `own` is the caller's, who need not be told what
+    /// it has done itself.
     fn serve(&self, line: &Line, own: Option<&Arc<Flag>>) {
         while self.is_any() && self.feed_longest(|need| line.take_up_to(need).unwrap_or(0), own) {}
     }
 
-    /// Gives whoever waits longest what `take` has for its need, and rings it; whether there was somebody and something.
+    /// Gives whoever waits longest what `take` has for its need, and rings it; whether there was somebody and
+    /// something.
     ///
-    /// One at a time, so that every doorbell rings before the next worker is looked at, however many wait, and none under the lock.
+    /// One at a time, so that every doorbell rings before the next worker is looked at, however many wait, and none
+    /// under the lock.
     fn feed_longest(&self, take: impl FnOnce(u64) -> u64, own: Option<&Arc<Flag>>) -> bool {
         let mut seats = self.seats();
         let Some(seat) = longest(&mut seats) else { return false };

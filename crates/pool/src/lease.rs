@@ -2,9 +2,9 @@
 //!
 //! # How is this safe?
 //!
-//! **I-VIEW**: `start` is inside a slot that the lease holds alone (I-SLOT of the arena), the view `[start, start + len)` is inside the slot
-//! too, and its bytes were written by the lease's holder since the slot was handed out. Slots that are used again hold others' bytes: nothing
-//! outside of the view is ever shown as initialised.
+//! **I-VIEW**: `start` is inside a slot that the lease holds alone (I-SLOT of the arena), the view `[start, start +
+//! len)` is inside the slot too, and its bytes were written by the lease's holder since the slot was handed out. Slots
+//! that are used again hold others' bytes: nothing outside of the view is ever shown as initialised.
 
 use core::fmt;
 use core::mem::{ManuallyDrop, MaybeUninit};
@@ -28,8 +28,9 @@ use crate::pool::Local;
 ///                         |<---------- capacity() -------------->|
 /// ```
 ///
-/// New leases are empty. Bytes are appended to the view by [`extend`](Self::extend) or through the spare part, and leave it at the front by
-/// [`consume`](Self::consume). 16 bytes, as is an `Option` of it. A lease may be sent to and dropped on any thread.
+/// New leases are empty. Bytes are appended to the view by [`extend`](Self::extend) or through the spare part, and
+/// leave it at the front by [`consume`](Self::consume). 16 bytes, as is an `Option` of it. A lease may be sent to and
+/// dropped on any thread.
 ///
 /// ```
 /// use plimsoll_pool::{Budget, Kind, MemoryLimit, Pool, PoolConfig};
@@ -138,7 +139,8 @@ impl Lease {
         taken
     }
 
-    /// Drops `count` bytes from the front of the view. Their room comes back by [`compact`](Self::compact) or [`clear`](Self::clear).
+    /// Drops `count` bytes from the front of the view. Their room comes back by [`compact`](Self::compact) or
+    /// [`clear`](Self::clear).
     ///
     /// # Panics
     ///
@@ -185,8 +187,9 @@ impl Lease {
         unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.len()) }
     }
 
-    /// The first byte of the view, valid for writes up to the end of the slot, with the rights of the lease and not of a borrow of it: for
-    /// handing the slot to the system while the lease is kept. Does not move while the lease is not told to.
+    /// The first byte of the view, valid for writes up to the end of the slot, with the rights of the lease and not of
+    /// a borrow of it: for handing the slot to the system while the lease is kept. Does not move while the lease is not
+    /// told to.
     #[must_use]
     #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
@@ -195,8 +198,8 @@ impl Lease {
 
     /// Lets go of the slot without giving it back; its first byte. [`from_raw`](Self::from_raw) makes it a lease again.
     ///
-    /// Until then, the caller uses the first `bytes` bytes of the slot, which has as many at least: the address sanitizer finds who touches
-    /// the others.
+    /// Until then, the caller uses the first `bytes` bytes of the slot, which has as many at least: the address
+    /// sanitizer finds who touches the others.
     #[must_use = "the slot is lost otherwise"]
     #[inline]
     pub fn into_raw(self, bytes: usize) -> NonNull<u8> {
@@ -211,8 +214,8 @@ impl Lease {
     ///
     /// # Safety
     ///
-    /// `slot` comes from [`into_raw`](Self::into_raw), of a lease with this `kind`; it becomes a lease once, and nothing else uses it from now
-    /// on.
+    /// `slot` comes from [`into_raw`](Self::into_raw), of a lease with this `kind`; it becomes a lease once, and
+    /// nothing else uses it from now on.
     #[must_use]
     #[inline]
     pub unsafe fn from_raw(slot: NonNull<u8>, kind: Kind) -> Self {

@@ -1,9 +1,13 @@
-//! Memory with a hard line: a budget in bytes that a process never exceeds, and a pool whose every page is charged before it is touched.
+//! Memory with a hard line: a budget in bytes that a process never exceeds, and a pool whose every page is charged
+//! before it is touched.
 //!
-//! * [`Budget`]: the line, and who holds how much. One for a process; any thread may read it and [charge](Budget::charge) it.
-//! * [`Pool`]: one for each worker thread. Twelve size [classes](Class), from 64 bytes to 128 KiB; a free buffer is found by address, lowest
-//!   first, and what is free goes back to the system with [`Pool::release_free`], or by itself with a [`Decay`].
-//! * [`Lease`]: bytes with one owner, 16 bytes long itself, that may be dropped anywhere. [`PoolBox`]: the same for a value, in 8 bytes.
+//! * [`Budget`]: the line, and who holds how much. One for a process; any thread may read it and
+//!   [charge](Budget::charge) it.
+//! * [`Pool`]: one for each worker thread. Twelve size [classes](Class), from 64 bytes to 128 KiB; a free buffer is
+//!   found by address, lowest first, and what is free goes back to the system with [`Pool::release_free`], or by itself
+//!   with a [`Decay`].
+//! * [`Lease`]: bytes with one owner, 16 bytes long itself, that may be dropped anywhere. [`PoolBox`]: the same for a
+//!   value, in 8 bytes.
 //!   [`TieredBuf`]: a few bytes inline, more in the class that fits, and back.
 //! * [`AdaptiveSize`]: which class the next receive of a bulk connection is worth.
 //!
@@ -27,15 +31,16 @@
 //!
 //! # What is charged
 //!
-//! The ledger is about residency. A page is charged when it may become resident, and uncharged when the system has taken it back: pages that are
-//! free but kept stay charged, so what [`Budget::charged`] says is never less than what the process holds through its pools. The pools' own
-//! bookkeeping is charged as [`Kind::Fixed`]: a header page for each pool, then for each 2 MiB of addresses that a class opens 0.2 to 4.3 KiB.
+//! The ledger is about residency. A page is charged when it may become resident, and uncharged when the system has
+//! taken it back: pages that are free but kept stay charged, so what [`Budget::charged`] says is never less than what
+//! the process holds through its pools. The pools' own bookkeeping is charged as [`Kind::Fixed`]: a header page for
+//! each pool, then for each 2 MiB of addresses that a class opens 0.2 to 4.3 KiB.
 //!
 //! # How is this safe?
 //!
-//! `unsafe` is in `arena` (addresses and who owns them), `lease` and `boxed` (views and values), `remote` (the list of other threads) and
-//! `sys`. The bookkeeping that decides which slot is whose, and which page may go, is safe code over a page source, and is tested as a model
-//! with a source that fails.
+//! `unsafe` is in `arena` (addresses and who owns them), `lease` and `boxed` (views and values), `remote` (the list of
+//! other threads) and `sys`. The bookkeeping that decides which slot is whose, and which page may go, is safe code over
+//! a page source, and is tested as a model with a source that fails.
 
 mod account;
 mod adaptive;

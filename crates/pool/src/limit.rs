@@ -11,8 +11,9 @@ const GIB: u64 = 1 << 30;
 
 /// How many bytes a process may hold: at least 1.
 ///
-/// Made by [`bytes`](Self::bytes), [`kib`](Self::kib), [`mib`](Self::mib), [`gib`](Self::gib), or parsed from a number and a unit: `B`, `KiB`,
-/// `MiB`, `GiB`, or none for bytes. Blanks between the two are allowed, and upper or lower case makes no difference.
+/// Made by [`bytes`](Self::bytes), [`kib`](Self::kib), [`mib`](Self::mib), [`gib`](Self::gib), or parsed from a number
+/// and a unit: `B`, `KiB`, `MiB`, `GiB`, or none for bytes. Blanks between the two are allowed, and upper or lower case
+/// makes no difference.
 ///
 /// ```
 /// use plimsoll_pool::MemoryLimit;

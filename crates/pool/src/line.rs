@@ -1,7 +1,7 @@
 //! The process's side of the ledger: how much of the line is handed out as credit.
 //!
-//! **I1**: the sum of all credits is at most the line, at any moment. There is one counter of it, which grows only by a compare-and-swap
-//! that has checked the new value.
+//! **I1**: the sum of all credits is at most the line, at any moment. There is one counter of it, which grows only by a
+//! compare-and-swap that has checked the new value.
 #![forbid(unsafe_code)]
 
 use crate::sync::{AtomicU64, Ordering};

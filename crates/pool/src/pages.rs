@@ -49,9 +49,9 @@ pub enum PageChoice {
 
 /// A page source that refuses some requests, chosen by a seed: for tests of what happens then.
 ///
-/// The memory is real. Opening memory fails as with `ENOMEM`, giving back as if the system had refused, each with the chance that was set
-/// (none at first). A pool with simulated pages panics if its bookkeeping ever releases a page that is not resident or is in use. Clones
-/// share chances and counts.
+/// The memory is real. Opening memory fails as with `ENOMEM`, giving back as if the system had refused, each with the
+/// chance that was set (none at first). A pool with simulated pages panics if its bookkeeping ever releases a page that
+/// is not resident or is in use. Clones share chances and counts.
 ///
 /// ```
 /// use plimsoll_pool::{Budget, Class, Kind, MemoryLimit, PageChoice, Pool, PoolConfig, Shortage, SimPages};
@@ -135,7 +135,8 @@ impl Faults {
     }
 }
 
-/// One pool's view of a [`SimPages`]: faults of all, and a second book of which of its own pages are resident and in use.
+/// One pool's view of a [`SimPages`]: faults of all, and a second book of which of its own pages are resident and in
+/// use.
 ///
 /// It is a page source itself, one without memory.
 #[derive(Debug)]

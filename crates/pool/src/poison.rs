@@ -1,22 +1,25 @@
-//! What the address sanitizer is told of slots: their bytes may be touched while somebody holds them, and not otherwise.
+//! What the address sanitizer is told of slots: their bytes may be touched while somebody holds them, and not
+//! otherwise.
 //!
 //! ```text
 //!   a step is opened                      handed out
-//!   -----------------> POISONED ------------------------------> OPEN: the whole slot of a lease,
-//!                        ^                                            of a raw one (a box, the cell of a task) what is used
+//!   -----------------> POISONED ------------------------------> OPEN: the whole slot of a lease, of a raw
+//!                        ^                                            one (a box, the cell of a task) what is used
 //!                        |          given back                        |
 //!                        +--------------------------------------------+
 //!                           here, or on another thread before its push
 //! ```
 //!
-//! So the sanitizer finds what is used after it was given back, though its page stays, and what is written behind a value. A lease has no
-//! such zone: all of its slot is its capacity. Pages that go back to the system are poisoned before and after. Writes of the kernel are not
-//! seen, as the sanitizer sees only code that was built with it, and calls of the C library.
+//! So the sanitizer finds what is used after it was given back, though its page stays, and what is written behind a
+//! value. A lease has no such zone: all of its slot is its capacity. Pages that go back to the system are poisoned
+//! before and after. Writes of the kernel are not seen, as the sanitizer sees only code that was built with it, and
+//! calls of the C library.
 //!
-//! Built with `RUSTFLAGS="-Zsanitizer=address --cfg plimsoll_asan"`, as `cargo xtask ci --only asan` does; without that, there is nothing here.
-//! (`cfg(sanitize)` would say the same, on nightly compilers only.)
+//! Built with `RUSTFLAGS="-Zsanitizer=address --cfg plimsoll_asan"`, as `cargo xtask ci --only asan` does; without
+//! that, there is nothing here. (`cfg(sanitize)` would say the same, on nightly compilers only.)
 //!
-//! **I-SHADOW**: the calls change what the sanitizer reports about addresses of a reservation of the pool, and nothing that a program sees.
+//! **I-SHADOW**: the calls change what the sanitizer reports about addresses of a reservation of the pool, and nothing
+//! that a program sees.
 
 use core::ptr::NonNull;
 

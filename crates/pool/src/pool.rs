@@ -54,12 +54,14 @@ impl PoolConfig {
 
 /// The memory of one worker: leases of twelve size classes, charged to a [`Budget`] before they are touched.
 ///
-/// A pool belongs to the thread that made it; clones are handles of the same pool. Leases may go anywhere: dropped on another thread, a lease
-/// comes back with the owner's next [`drain_remote`](Self::drain_remote). When the last handle goes while leases are elsewhere, their arena
-/// stays charged and mapped until the last of them is dropped ([`adopted_arenas`](crate::adopted_arenas)).
+/// A pool belongs to the thread that made it; clones are handles of the same pool. Leases may go anywhere: dropped on
+/// another thread, a lease comes back with the owner's next [`drain_remote`](Self::drain_remote). When the last handle
+/// goes while leases are elsewhere, their arena stays charged and mapped until the last of them is dropped
+/// ([`adopted_arenas`](crate::adopted_arenas)).
 ///
-/// Free memory stays resident and charged until [`release_free`](Self::release_free), or until the line is reached and a class needs what
-/// another has free. At most 4 GiB of each class can be live in one pool. A forked child has none of this memory.
+/// Free memory stays resident and charged until [`release_free`](Self::release_free), or until the line is reached and
+/// a class needs what another has free. At most 4 GiB of each class can be live in one pool. A forked child has none of
+/// this memory.
 ///
 /// ```
 /// use plimsoll_pool::{Budget, Kind, MemoryLimit, Pool, PoolConfig};
@@ -91,8 +93,8 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// [`Error::OverBudget`] when the fixed part, under 8 KiB, crosses the line; [`Error::Reserve`] when the system does not give the
-    /// addresses; [`Error::System`] when it does not give the first page.
+    /// [`Error::OverBudget`] when the fixed part, under 8 KiB, crosses the line; [`Error::Reserve`] when the system
+    /// does not give the addresses; [`Error::System`] when it does not give the first page.
     pub fn new(budget: &Arc<Budget>, config: PoolConfig) -> Result<Self, Error> {
         let credit = Credit::open(budget, config.workers);
         let arena =
@@ -119,8 +121,9 @@ impl Pool {
 
     /// An empty lease of the smallest class with at least `len` bytes.
     ///
-    /// Never blocks. A free resident slot is taken if there is one, the lowest but for a few at hand; else memory is charged, after taking
-    /// back what other threads dropped. At the line, free memory of all classes of this pool is given back first.
+    /// Never blocks. A free resident slot is taken if there is one, the lowest but for a few at hand; else memory is
+    /// charged, after taking back what other threads dropped. At the line, free memory of all classes of this pool is
+    /// given back first.
     ///
     /// # Errors
     ///
@@ -170,7 +173,8 @@ impl Pool {
         }
     }
 
-    /// Charges memory that is not the pool's, as [`Budget::charge`]; at the line, the pool first gives back what it can spare.
+    /// Charges memory that is not the pool's, as [`Budget::charge`]; at the line, the pool first gives back what it can
+    /// spare.
     ///
     /// # Errors
     ///
@@ -189,37 +193,41 @@ impl Pool {
         self.budget().charge(kind, bytes)
     }
 
-    /// Takes back the leases that were dropped on other threads; how many there were. For once a turn: costs one load if there are none.
+    /// Takes back the leases that were dropped on other threads; how many there were. For once a turn: costs one load
+    /// if there are none.
     #[inline]
     pub fn drain_remote(&self) -> usize {
         self.local.drain(&mut self.local.segments.borrow_mut())
     }
 
-    /// Gives free resident memory back to the system, at most `bytes_max` bytes, and uncharges what is gone. Returns its bytes.
+    /// Gives free resident memory back to the system, at most `bytes_max` bytes, and uncharges what is gone. Returns
+    /// its bytes.
     ///
-    /// The highest addresses go first, so that what stays gathers at the low end. A page in use is never touched, and a unit larger than what
-    /// is left of `bytes_max` is not split.
+    /// The highest addresses go first, so that what stays gathers at the low end. A page in use is never touched, and a
+    /// unit larger than what is left of `bytes_max` is not split.
     pub fn release_free(&self, bytes_max: u64) -> u64 {
         self.local.spare(Goal::AtMost(bytes_max))
     }
 
-    /// Gives unused credit back to the budget, for other workers; not while somebody here waits longest for memory, who gathers it.
+    /// Gives unused credit back to the budget, for other workers; not while somebody here waits longest for memory, who
+    /// gathers it.
     pub fn trim_credit(&self) {
         if !self.local.credit.gathers() {
             self.local.credit.trim();
         }
     }
 
-    /// Sets what is called when a lease comes back to a hungry pool. It runs on the thread that dropped the lease, must neither
-    /// block nor panic, and replaces the one set before.
+    /// Sets what is called when a lease comes back to a hungry pool. It runs on the thread that dropped the lease, must
+    /// neither block nor panic, and replaces the one set before.
     pub fn set_doorbell(&self, ring: Box<dyn Fn() + Send + Sync>) {
         self.local.arena.set_doorbell(ring);
     }
 
-    /// Says whether the next lease that comes back from another thread rings the doorbell; takes back those that came before.
+    /// Says whether the next lease that comes back from another thread rings the doorbell; takes back those that came
+    /// before.
     ///
-    /// Once it has rung, the pool is not hungry any more. Returns how many leases were taken back: with 0, the owner may sleep, and misses
-    /// none.
+    /// Once it has rung, the pool is not hungry any more. Returns how many leases were taken back: with 0, the owner
+    /// may sleep, and misses none.
     pub fn set_hungry(&self, hungry: bool) -> usize {
         let local = &*self.local;
         let mut segments = local.segments.borrow_mut();

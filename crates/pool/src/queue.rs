@@ -1,14 +1,15 @@
 //! Who is next among those who wait: for memory, for the processor.
 //!
-//! Each place has a *tag*, and the lowest is next. A place's tag is its cost above that of the last place that it stands behind, or above that of the last
-//! that was served if that is later (self-clocked fair queueing, Golestani 1994). Its cost is its amount, twice that for [`Body`](Priority::Body), four
-//! times for [`Head`](Priority::Head).
+//! Each place has a *tag*, and the lowest is next. A place's tag is its cost above that of the last place that it
+//! stands behind, or above that of the last that was served if that is later (self-clocked fair queueing, Golestani
+//! 1994). Its cost is its amount, twice that for [`Body`](Priority::Body), four times for [`Head`](Priority::Head).
 //!
-//! **I8**: of one who came when the tag `s` was served last, and whose own is `t`, the bound of waiting: at each priority, each name is served before it at
-//! most `(t - s) / c` times with places that came later, where `c` is the least cost of these.
+//! **I8**: of one who came when the tag `s` was served last, and whose own is `t`, the bound of waiting: at each
+//! priority, each name is served before it at most `(t - s) / c` times with places that came later, where `c` is the
+//! least cost of these.
 //!
-//! Places are kept in the order of their tags. Who is next is found at the front; the last of a name is looked for from the end, which takes a microsecond
-//! for some hundred places, and happens only when somebody comes to wait.
+//! Places are kept in the order of their tags. Who is next is found at the front; the last of a name is looked for from
+//! the end, which takes a microsecond for some hundred places, and happens only when somebody comes to wait.
 #![forbid(unsafe_code)]
 
 use std::collections::{VecDeque, vec_deque};
@@ -20,7 +21,8 @@ use crate::lease::Lease;
 use crate::pool::Pool;
 use crate::priority::Priority;
 
-/// Names a place of a [`Queue`], and says when it is its turn: the lowest is next, of the same tag the one that came first.
+/// Names a place of a [`Queue`], and says when it is its turn: the lowest is next, of the same tag the one that came
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PlaceKey {
     tag: u64,
@@ -63,11 +65,12 @@ impl<T> Place<T> {
     }
 }
 
-/// A fair order of those who wait, in places that are charged before they are needed: nothing is needed to wait when there is no memory.
+/// A fair order of those who wait, in places that are charged before they are needed: nothing is needed to wait when
+/// there is no memory.
 ///
-/// Names take turns, so that a thousand places of one name cost another name no more than one of them does: each gets even shares of the amounts that are
-/// served. Within a name, who comes first is first, but what was begun stands before what is [new](Priority::Head). Priorities get their shares by
-/// weight, and nobody waits for ever.
+/// Names take turns, so that a thousand places of one name cost another name no more than one of them does: each gets
+/// even shares of the amounts that are served. Within a name, who comes first is first, but what was begun stands
+/// before what is [new](Priority::Head). Priorities get their shares by weight, and nobody waits for ever.
 ///
 /// ```
 /// use plimsoll_pool::{Budget, MemoryLimit, Pool, PoolConfig, Priority, Queue};
@@ -94,8 +97,8 @@ pub struct Queue<T> {
     step: usize,
     places_max: usize,
     first: Option<Charge>,
-    /// Stand for the others; nobody writes to them. At the line a pool may find one in what it has, where a charge needs a part of the line that no worker
-    /// holds.
+    /// Stand for the others; nobody writes to them. At the line a pool may find one in what it has, where a charge
+    /// needs a part of the line that no worker holds.
     more: Vec<Lease>,
     /// The tag of the last place that was served.
     served: u64,
@@ -104,8 +107,8 @@ pub struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue with so many places from the start, and up to `places_max` as far as there is memory, as many at a time: those have at most 128 KiB.
-    /// Under a line that has no room for the first ones, nobody waits.
+    /// An empty queue with so many places from the start, and up to `places_max` as far as there is memory, as many at
+    /// a time: those have at most 128 KiB. Under a line that has no room for the first ones, nobody waits.
     #[must_use]
     pub fn new(pool: &Pool, places: usize, places_max: usize) -> Self {
         let step = places.clamp(1, places_max.max(1));
@@ -191,7 +194,8 @@ impl<T> Queue<T> {
         self.iter().find(|place| may_be(place))
     }
 
-    /// Who is last. Of places with the same tag, that of the name for which `weight` says most, and of these the one that came last.
+    /// Who is last. Of places with the same tag, that of the name for which `weight` says most, and of these the one
+    /// that came last.
     pub fn last(&self, weight: impl Fn(u64) -> u64) -> Option<&Place<T>> {
         let tag = self.places.back()?.key.tag;
         let of_tag = self.iter().rev().take_while(|place| place.key.tag == tag);
@@ -248,8 +252,9 @@ impl<T> Queue<T> {
         self.places.retain(|place| waits(&place.item));
     }
 
-    /// Whose place would be taken for another, in a queue of at most 512 places: that of the last who is [new](Priority::Head). For one who is new itself, of
-    /// the name that has the most of them, if those are more than the places of `name` with one added. What was begun keeps its place.
+    /// Whose place would be taken for another, in a queue of at most 512 places: that of the last who is
+    /// [new](Priority::Head). For one who is new itself, of the name that has the most of them, if those are more than
+    /// the places of `name` with one added. What was begun keeps its place.
     #[must_use]
     pub fn displaced_by(&self, name: u64, priority: Priority) -> Option<&Place<T>> {
         let mut heads = self.iter().filter(|place| place.priority == Priority::Head);

@@ -13,19 +13,20 @@
 //!   EMPTY, LIST, HUNGRY --- close (owner) ---> CLOSED: pushes are counted instead
 //! ```
 //!
-//! The entries are the slots themselves: the low bits of an entry are the kind of its slot, the first word of a slot is the next entry.
+//! The entries are the slots themselves: the low bits of an entry are the kind of its slot, the first word of a slot is
+//! the next entry.
 //!
 //! # How is this safe?
 //!
-//! **I-OWNED**: who pushes a slot owns it alone and gives it up by the push that succeeds; from then on it is the list's, and after a drain
-//! the owner's.
+//! **I-OWNED**: who pushes a slot owns it alone and gives it up by the push that succeeds; from then on it is the
+//! list's, and after a drain the owner's.
 //!
-//! **I-LINK**: the first word of every slot in the list is an entry or null, written before the push that made the slot visible. For the
-//! address sanitizer it is open only while this file looks at it.
+//! **I-LINK**: the first word of every slot in the list is an entry or null, written before the push that made the slot
+//! visible. For the address sanitizer it is open only while this file looks at it.
 //!
-//! **I-COUNT**: `remaining` is what the owner settled on at closing minus the pushes refused. It is 0 after an operation on it exactly once:
-//! when both the owner has settled and the last lease is gone. Nobody touches the list after their own operation on it, but for the one who
-//! saw 0.
+//! **I-COUNT**: `remaining` is what the owner settled on at closing minus the pushes refused. It is 0 after an
+//! operation on it exactly once: when both the owner has settled and the last lease is gone. Nobody touches the list
+//! after their own operation on it, but for the one who saw 0.
 
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
@@ -106,7 +107,8 @@ impl<L: Links> RemoteList<L> {
     ///
     /// # Safety
     ///
-    /// I-OWNED: the caller owns the slot, which is aligned to 64 and counted among the live ones that the owner settles on.
+    /// I-OWNED: the caller owns the slot, which is aligned to 64 and counted among the live ones that the owner settles
+    /// on.
     pub(crate) unsafe fn push<B>(&self, slot: NonNull<u8>, kind: Kind, bell: impl Fn() -> Option<B>) -> Pushed<B> {
         debug_assert!(slot.as_ptr().addr().is_multiple_of(64));
         let entry = slot.as_ptr().map_addr(|address| address | kind.bits());
@@ -148,8 +150,8 @@ impl<L: Links> RemoteList<L> {
         self.take(ptr::without_provenance_mut(CLOSED), each)
     }
 
-    /// Owner, after `close`: `live` slots were neither drained nor will be. Whether all of them are gone already, so that the owner is the
-    /// one to end the arena; if not, the arena is no longer the owner's to touch.
+    /// Owner, after `close`: `live` slots were neither drained nor will be. Whether all of them are gone already, so
+    /// that the owner is the one to end the arena; if not, the arena is no longer the owner's to touch.
     pub(crate) fn settle(&self, live: u64) -> bool {
         let live = i64::try_from(live).expect("as many slots as addresses at most");
         debug_assert!(live > 0);

@@ -8,11 +8,11 @@
 //!    +-------------------------------- released (system has taken it) ------------+
 //! ```
 //!
-//! A unit in use that has a free slot, or is empty, is *warm*. The lowest warm unit is taken before the lowest cold one, so live slots gather
-//! at the low end and high units become empty.
+//! A unit in use that has a free slot, or is empty, is *warm*. The lowest warm unit is taken before the lowest cold
+//! one, so live slots gather at the low end and high units become empty.
 //!
-//! **I3**: a live slot is in a unit that is resident and charged: units become resident in `take_cold` only, and cold only in `released`,
-//! which wants them empty.
+//! **I3**: a live slot is in a unit that is resident and charged: units become resident in `take_cold` only, and cold
+//! only in `released`, which wants them empty.
 #![forbid(unsafe_code)]
 
 use crate::bitmap::{Bitmap, bit, highest_below, low_bits, lowest, word};
@@ -127,8 +127,8 @@ impl Segment {
         Some(slot)
     }
 
-    /// Takes a slot back, into the magazine if there is room and the slot is not above where the live ones would end without gaps: high slots
-    /// that were reused at once would never let their pages become empty.
+    /// Takes a slot back, into the magazine if there is room and the slot is not above where the live ones would end
+    /// without gaps: high slots that were reused at once would never let their pages become empty.
     #[inline]
     pub(crate) fn push(&mut self, slot: u32, pages: &impl Pages) {
         debug_assert!(self.live > 0, "only live slots come back");
@@ -215,8 +215,8 @@ impl Segment {
         self.update_sets(step);
     }
 
-    /// The bytes of metadata that the next step needs: those to charge before it is opened, and those of them that are free after.
-    /// `None` at the end of the range.
+    /// The bytes of metadata that the next step needs: those to charge before it is opened, and those of them that are
+    /// free after. `None` at the end of the range.
     pub(crate) fn next_step_bytes(&self) -> Option<(u64, u64)> {
         if self.steps.len() as u32 >= self.shape.steps_max {
             return None;
@@ -258,8 +258,8 @@ impl Segment {
         self.update_sets(self.steps.len() as u32 - 1);
     }
 
-    /// The highest empty units in a row that start below `bound` (a unit of the range), at most `units_max` and in one step: the first, and
-    /// how many.
+    /// The highest empty units in a row that start below `bound` (a unit of the range), at most `units_max` and in one
+    /// step: the first, and how many.
     pub(crate) fn empty_run_below(&self, bound: u32, units_max: u32) -> Option<(u32, u32)> {
         debug_assert!(units_max > 0);
         let per_step = self.shape.units_per_step;

@@ -103,8 +103,8 @@ impl Segments {
         Ok(segment.take_cold(pages).expect("there is one, or a step of them was opened"))
     }
 
-    /// Gives empty units back to the system, the highest of the largest class first, and uncharges those that are gone (I4).
-    /// Returns how many bytes that were.
+    /// Gives empty units back to the system, the highest of the largest class first, and uncharges those that are gone
+    /// (I4). Returns how many bytes that were.
     pub(crate) fn release(&mut self, goal: Goal, credit: &Credit, pages: &impl Pages) -> u64 {
         if !self.is_cached() {
             return 0;
@@ -122,7 +122,8 @@ impl Segments {
                     batch.push(segment.span(first, units));
                     bound = first;
                 }
-                // Short of the goal it waits for other classes' spans; at the goal, whether it is reached shows only now.
+                // Short of the goal it waits for other classes' spans; at the goal, whether it is reached shows only
+                // now.
                 let goes = batch.is_full() || (run.is_none() && units_max == 0);
                 if goes && batch.bytes > 0 {
                     released += self.release_batch(&mut batch, credit, pages);
@@ -139,7 +140,8 @@ impl Segments {
         self.classes.iter_mut().for_each(|segment| segment.begin_epoch(pages));
     }
 
-    /// Gives surplus units back, as [`release`](Self::release), with one call and within the bounds. Returns how many bytes went.
+    /// Gives surplus units back, as [`release`](Self::release), with one call and within the bounds. Returns how many
+    /// bytes went.
     pub(crate) fn release_surplus(
         &mut self,
         bytes_max: u64,

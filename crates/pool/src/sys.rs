@@ -1,8 +1,10 @@
 //! The system calls of the pool: addresses, pages, advice. The only file of this crate that knows the system.
 //!
-//! **I-RANGE**: the functions marked unsafe work on whole pages of a reservation made here, and the caller owns what is in them.
+//! **I-RANGE**: the functions marked unsafe work on whole pages of a reservation made here, and the caller owns what is
+//! in them.
 //!
-//! **I-NEW**: the call makes something new, ends something that this file alone knows, or asks for a number; nothing that exists is touched.
+//! **I-NEW**: the call makes something new, ends something that this file alone knows, or asks for a number; nothing
+//! that exists is touched.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("plimsoll-pool works on Linux only");
@@ -10,7 +12,8 @@ compile_error!("plimsoll-pool works on Linux only");
 use core::ptr::NonNull;
 use std::sync::OnceLock;
 
-/// Addresses of `bytes` bytes, aligned to as many (a power of two): no memory, nothing may be touched. Not inherited by `fork`.
+/// Addresses of `bytes` bytes, aligned to as many (a power of two): no memory, nothing may be touched. Not inherited by
+/// `fork`.
 pub(crate) fn reserve(bytes: usize) -> Result<NonNull<u8>, i32> {
     debug_assert!(bytes.is_power_of_two());
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -21,7 +24,8 @@ pub(crate) fn reserve(bytes: usize) -> Result<NonNull<u8>, i32> {
     }
     let map = NonNull::new(map.cast::<u8>()).ok_or(libc::ENOMEM)?;
     let head = map.as_ptr().align_offset(bytes);
-    // SAFETY: I-RANGE: twice the size contains an aligned part of the size; what is before and behind it is part of the mapping, and empty.
+    // SAFETY: I-RANGE: twice the size contains an aligned part of the size; what is before and behind it is part of the
+    // mapping, and empty.
     let base = unsafe {
         let base = map.add(head);
         let trimmed = unmap(map, head).and(unmap(base.add(bytes), bytes - head));
@@ -136,8 +140,8 @@ enum Batching {
 const PIDFD_SELF: i32 = -10_001;
 
 impl Batching {
-    /// Tries each way on two pages of its own and looks whether they were emptied: kernels before 6.13 refuse this advice, and sandboxes
-    /// may refuse the call or pretend.
+    /// Tries each way on two pages of its own and looks whether they were emptied: kernels before 6.13 refuse this
+    /// advice, and sandboxes may refuse the call or pretend.
     fn probe() -> Self {
         if Self::Own.works() {
             return Self::Own;

@@ -9,10 +9,11 @@ use crate::kind::Kind;
 use crate::lease::Lease;
 use crate::pool::Pool;
 
-/// Bytes in the cheapest place that holds them: up to `INLINE` in the value itself, more in a lease of the smallest class, up to 131,072.
+/// Bytes in the cheapest place that holds them: up to `INLINE` in the value itself, more in a lease of the smallest
+/// class, up to 131,072.
 ///
-/// It goes up by [`extend`](Self::extend) and comes down by [`shrink`](Self::shrink), or at once when it is empty: an empty buffer holds no
-/// memory of the pool. `INLINE` up to 1,024 is sensible.
+/// It goes up by [`extend`](Self::extend) and comes down by [`shrink`](Self::shrink), or at once when it is empty: an
+/// empty buffer holds no memory of the pool. `INLINE` up to 1,024 is sensible.
 ///
 /// ```
 /// use plimsoll_pool::{Budget, Class, Kind, MemoryLimit, Pool, PoolConfig, TieredBuf};
@@ -107,7 +108,8 @@ impl<const INLINE: usize> TieredBuf<INLINE> {
         Ok(())
     }
 
-    /// Appends all of `bytes` if they fit without more memory, and says whether they did; nothing is appended otherwise.
+    /// Appends all of `bytes` if they fit without more memory, and says whether they did; nothing is appended
+    /// otherwise.
     #[must_use = "nothing is appended if they do not fit"]
     pub fn extend_inline(&mut self, bytes: &[u8]) -> bool {
         self.extend_in_place(bytes)
@@ -165,8 +167,8 @@ impl<const INLINE: usize> TieredBuf<INLINE> {
         debug_assert!(self.is_empty());
     }
 
-    /// Moves the bytes down to the cheapest place that holds them. If the line leaves no room for the smaller lease beside the larger one,
-    /// they stay where they are.
+    /// Moves the bytes down to the cheapest place that holds them. If the line leaves no room for the smaller lease
+    /// beside the larger one, they stay where they are.
     pub fn shrink(&mut self, pool: &Pool) {
         let Tier::Leased(lease) = &self.tier else { return };
         let len = lease.len();

@@ -12,14 +12,15 @@
 //!                          (gone)                  cancel: from any state; a grant goes back
 //! ```
 //!
-//! This is safe code without a clock, a thread or memory of its own: a [`Supply`] gives or refuses, the caller says what time it is, and wakes
-//! whom it is told to wake, after the borrow has ended. A grant is assigned before its waiter is woken, so nobody can take it away in between.
+//! This is safe code without a clock, a thread or memory of its own: a [`Supply`] gives or refuses, the caller says
+//! what time it is, and wakes whom it is told to wake, after the borrow has ended. A grant is assigned before its
+//! waiter is woken, so nobody can take it away in between.
 //!
-//! **The head.** The [queue](crate::queue) says whose turn it is. If that waiter does not fit, it is *blocked*: others that need less may pass it, 8 times
-//! or for 1 ms. After that, what becomes free is earmarked for it.
+//! **The head.** The [queue](crate::queue) says whose turn it is. If that waiter does not fit, it is *blocked*: others
+//! that need less may pass it, 8 times or for 1 ms. After that, what becomes free is earmarked for it.
 //!
-//! **I7**: after [`next_grant`](Waiters::next_grant) has said that there is nothing to grant, a non-empty queue means that the supply does not
-//! have what its head needs.
+//! **I7**: after [`next_grant`](Waiters::next_grant) has said that there is nothing to grant, a non-empty queue means
+//! that the supply does not have what its head needs.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -175,8 +176,8 @@ impl<G> Waiters<G> {
         waiter.is_waiting() && !is_known
     }
 
-    /// What became of a waiter; it is gone once it is told anything but to wait. The waker is for one that [`wants`](Self::wants) it. The one that it
-    /// replaces, or that nobody needs, comes back, to be dropped outside.
+    /// What became of a waiter; it is gone once it is told anything but to wait. The waker is for one that
+    /// [`wants`](Self::wants) it. The one that it replaces, or that nobody needs, comes back, to be dropped outside.
     pub(crate) fn poll(&mut self, key: PlaceKey, waker: Option<Waker>) -> (Answer<G>, Option<Waker>) {
         if self.waiter(key).is_waiting() {
             let outdated = waker.and_then(|waker| self.queue.item_mut(key)?.waker.replace(waker));
@@ -266,8 +267,8 @@ impl<G> Waiters<G> {
         self.blocked = self.blocked.filter(|blocked| blocked.waiter != key);
     }
 
-    /// Refuses the next waiter on whose deadline has passed, of those behind another one.
-    /// A grant that was not taken by its deadline comes back, so that a future that was forgotten keeps nothing for ever.
+    /// Refuses the next waiter on whose deadline has passed, of those behind another one. A grant that was not taken by
+    /// its deadline comes back, so that a future that was forgotten keeps nothing for ever.
     pub(crate) fn next_expired(&mut self, now_ns: u64, behind: Option<PlaceKey>) -> Option<Expired<G>> {
         if behind.is_none() {
             if now_ns < self.earliest_ns {

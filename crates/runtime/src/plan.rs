@@ -24,7 +24,8 @@ pub enum Part {
     Parked,
     /// For a connection while it is worked on, on top of what it holds parked.
     Active,
-    /// For a connection that is unlike the others, on top of what those hold, or where something is asked for; in none of the sums.
+    /// For a connection that is unlike the others, on top of what those hold, or where something is asked for; in none
+    /// of the sums.
     Apart,
 }
 

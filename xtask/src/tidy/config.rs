@@ -74,11 +74,10 @@ pub(super) const FLAGS_MAX: usize = 2;
 /// How the names of structs end that may have more: settings are independent of each other.
 pub(super) const FLAGS_OF: [&str; 3] = ["Config", "Options", "Limits"];
 /// Structs that have more still: file, name and how many.
-pub(super) const FLAGS_LEFT: [(&str, &str, usize); 6] = [
+pub(super) const FLAGS_LEFT: [(&str, &str, usize); 5] = [
     ("crates/http/src/connection.rs", "Active", 5),
     ("crates/http/src/core.rs", "Core", 5),
     ("crates/http/src/h2/mod.rs", "Http2", 4),
-    ("crates/http/src/h2/mod.rs", "Hunger", 3),
     ("crates/http/src/h2/mod.rs", "Untold", 5),
     ("crates/http/src/h2/streams.rs", "Exchange", 6),
 ];
@@ -102,7 +101,7 @@ pub(super) const OLD_WORDS: [(&str, &[&str]); 16] = [
     ("manager", &["CONTRIBUTING.md"]),
     ("proactor", &[]),
     ("drawer", &[]),
-    ("larder", &["crates/http"]),
+    ("larder", &[]),
     ("redeem", &["crates/http"]),
     ("unkeep", &["crates/http"]),
     ("quench", &["crates/http"]),
@@ -118,9 +117,6 @@ pub(super) const OLD_WORDS: [(&str, &[&str]); 16] = [
 ];
 /// History, and what has to name the words: they may stand there.
 pub(super) const OLD_WORDS_STATED_IN: [&str; 2] = ["CHANGELOG.md", "xtask/src/tidy"];
-
-/// Packages with comments that are wider than code. It is for them to leave the list, not to come to it.
-pub(super) const COMMENT_WIDTH_LATER: [&str; 2] = ["crates/http", "crates/pool"];
 
 /// Columns of the first line of a commit.
 pub(super) const SUBJECT_COLUMNS_MAX: usize = 72;

@@ -1,5 +1,5 @@
-//! HTTP/1.1 as a minimal server needs it, on httparse and without input and output: bytes in, answers and what to do next out. The loops on tokio, monoio
-//! and compio share it, so that they differ in nothing but their runtime.
+//! HTTP/1.1 as a minimal server needs it, on httparse and without input and output: bytes in, answers and what to do
+//! next out. The loops on tokio, monoio and compio share it, so that they differ in nothing but their runtime.
 
 use crate::{BINARY, JSON, NOT_FOUND, OK, Route, TEXT, factor, json};
 

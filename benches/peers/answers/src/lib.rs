@@ -1,5 +1,5 @@
-//! What every peer answers, so that all do the same work: the routes, the fixed bodies, and the items of `/json` with their serializer, which
-//! are those of the `arena` example, by path.
+//! What every peer answers, so that all do the same work: the routes, the fixed bodies, and the items of `/json` with
+//! their serializer, which are those of the `arena` example, by path.
 //!
 //! | request | answer |
 //! |---|---|

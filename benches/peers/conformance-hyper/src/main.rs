@@ -1,4 +1,5 @@
-//! hyper 1 as the server of the conformance cases: reads the body of every request but `/early`, then answers 200; 405 to CONNECT.
+//! hyper 1 as the server of the conformance cases: reads the body of every request but `/early`, then answers 200; 405
+//! to CONNECT.
 //!
 //! `conformance-hyper ADDR`; prints `listening on http://ADDR` when it is ready.
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
-//! The floor on epoll: one thread that counts the ends of requests and sends a fixed answer for each. No server that parses can cost less.
+//! The floor on epoll: one thread that counts the ends of requests and sends a fixed answer for each. No server that
+//! parses can cost less.
 //!
 //! `floor-epoll ADDR TARGET`: the answer is that to a `GET` of TARGET, made once; for `/ws` it echoes WebSocket messages ([`websocket`]). Prints `listening on http://ADDR` when it is ready.
 #![forbid(unsafe_code)]

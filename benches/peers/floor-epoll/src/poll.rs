@@ -13,7 +13,8 @@ pub(crate) trait Connection {
     fn new(stream: TcpStream) -> Self;
 }
 
-/// Serves for ever. `go_on` is called when the kernel has something for a connection, with room to read into; after an error the connection is closed.
+/// Serves for ever. `go_on` is called when the kernel has something for a connection, with room to read into; after an
+/// error the connection is closed.
 pub(crate) fn serve<C: Connection>(
     mut go_on: impl FnMut(&OwnedFd, &mut C, EventFlags, &mut [u8]) -> io::Result<()>,
 ) -> Result<(), Box<dyn Error>> {

@@ -1,5 +1,6 @@
-//! The floor for WebSocket: one thread that sends each frame back without its mask. It knows the one key that the load sends, takes every frame for
-//! a whole message, checks nothing, and keeps no more of a connection than its descriptor and a part of a frame.
+//! The floor for WebSocket: one thread that sends each frame back without its mask. It knows the one key that the load
+//! sends, takes every frame for a whole message, checks nothing, and keeps no more of a connection than its descriptor
+//! and a part of a frame.
 
 use std::error::Error;
 use std::io::{self, Read, Write};

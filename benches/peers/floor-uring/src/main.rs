@@ -1,9 +1,12 @@
-//! The floor on io_uring: one thread that counts the ends of requests and sends a fixed answer for each. No server that parses can cost less.
+//! The floor on io_uring: one thread that counts the ends of requests and sends a fixed answer for each. No server that
+//! parses can cost less.
 //!
 //! `floor-uring ADDR TARGET`: the answer is that to a `GET` of TARGET, made once. Prints `listening on http://ADDR` when it is ready.
 //!
-//! * **I-STATIC**: what a submitted entry points to lives until the process ends: the answers and the buffers are leaked.
-//! * **I-RETURNED**: a buffer is looked at between the completion that names it and its return to the ring, and by nobody else.
+//! * **I-STATIC**: what a submitted entry points to lives until the process ends: the answers and the buffers are
+//!   leaked.
+//! * **I-RETURNED**: a buffer is looked at between the completion that names it and its return to the ring, and by
+//!   nobody else.
 
 use std::error::Error;
 use std::io;
@@ -55,7 +58,8 @@ impl Buffers {
     }
 
     fn give(&mut self, id: u16) {
-        // SAFETY: I-RETURNED. Both indices are below COUNT, and the entry at the tail is not the kernel's before the tail moves.
+        // SAFETY: I-RETURNED. Both indices are below COUNT, and the entry at the tail is not the kernel's before the
+        // tail moves.
         unsafe {
             let entry = &mut *self.entries.add((self.tail % COUNT) as usize);
             entry.set_addr(self.bytes.add(id as usize * BUFFER_BYTES) as u64);

@@ -1,4 +1,5 @@
-//! A minimal loop on httparse and one thread of tokio: what a server costs that has nothing but the runtime and the parser.
+//! A minimal loop on httparse and one thread of tokio: what a server costs that has nothing but the runtime and the
+//! parser.
 //!
 //! `peer-httparse-tokio ADDR`; prints `listening on http://ADDR` when it is ready.
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
-//! axum 0.8 on one thread of tokio, under tower's load shed and concurrency limit, with the routes of `cargo xtask bench --overload`.
+//! axum 0.8 on one thread of tokio, under tower's load shed and concurrency limit, with the routes of `cargo xtask
+//! bench --overload`.
 //!
 //! `overload-axum ADDR LIMIT`; prints `listening on http://ADDR` when it is ready.
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
-//! hyper 1 on one thread of tokio, under tower's load shed and concurrency limit, with the routes of `cargo xtask bench --overload`.
+//! hyper 1 on one thread of tokio, under tower's load shed and concurrency limit, with the routes of `cargo xtask bench
+//! --overload`.
 //!
 //! `overload-hyper ADDR LIMIT`; prints `listening on http://ADDR` when it is ready.
 #![forbid(unsafe_code)]

@@ -1,7 +1,8 @@
-//! The floor of a relay: a loop over two sockets and one buffer of 128 KiB, edge-triggered, without timeouts, limits or half-close. One thread.
+//! The floor of a relay: a loop over two sockets and one buffer of 128 KiB, edge-triggered, without timeouts, limits or
+//! half-close. One thread.
 //!
-//! `relay-floor ADDR TO [--splice]`. With `--splice` bytes go through a pipe in the kernel instead of a buffer of ours. Prints `listening on ADDR` when it
-//! is ready.
+//! `relay-floor ADDR TO [--splice]`. With `--splice` bytes go through a pipe in the kernel instead of a buffer of ours.
+//! Prints `listening on ADDR` when it is ready.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

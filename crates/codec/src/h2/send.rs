@@ -257,8 +257,8 @@ impl Connection {
         self.send_window <= 0
     }
 
-    /// Whether the window that the peer has for the connection lets nothing of any body come. Each [stream](super::Stream::is_receive_window_shut) has one of
-    /// its own.
+    /// Whether the window that the peer has for the connection lets nothing of any body come. Each
+    /// [stream](super::Stream::is_receive_window_shut) has one of its own.
     #[must_use]
     pub const fn is_receive_window_shut(&self) -> bool {
         self.receiving.window <= 0

@@ -1,4 +1,5 @@
-//! What is tested: the form of a line, that nothing in a request forges one, and that lines which find no room are counted.
+//! What is tested: the form of a line, that nothing in a request forges one, and that lines which find no room are
+//! counted.
 
 use http::StatusCode;
 use plimsoll_pool::MemoryLimit;

@@ -85,8 +85,8 @@ impl Members {
         }
     }
 
-    /// The end has left: shuts our half down and reads on until the peer has closed, or for a while. Bytes that nobody read would make the kernel
-    /// answer with a reset, which can overtake what we sent.
+    /// The end has left: shuts our half down and reads on until the peer has closed, or for a while. Bytes that nobody
+    /// read would make the kernel answer with a reset, which can overtake what we sent.
     pub(super) fn end(&self, key: Key, hub: &Hub) {
         let mut table = self.table.borrow_mut();
         table.shutdown_write(key);

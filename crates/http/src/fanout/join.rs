@@ -15,9 +15,9 @@ use crate::websocket;
 use crate::{Error, Request, Response, StatusCode, sse};
 
 impl Hub {
-    /// Answers with a WebSocket (RFC 6455) that is a member from then on: it gets what is published, and what it sends goes to
-    /// [`HubHandler::message`](super::HubHandler::message). 503 when the hub has as many members as it may have; 426 for a WebSocket of HTTP/2, whose
-    /// connection has other streams: [subscribe](Self::subscribe) there.
+    /// Answers with a WebSocket (RFC 6455) that is a member from then on: it gets what is published, and what it sends
+    /// goes to [`HubHandler::message`](super::HubHandler::message). 503 when the hub has as many members as it may
+    /// have; 426 for a WebSocket of HTTP/2, whose connection has other streams: [subscribe](Self::subscribe) there.
     ///
     /// # Errors
     ///
@@ -37,8 +37,8 @@ impl Hub {
 
     /// Answers with server-sent events: those that are published. 503 when the hub has as many members as it may have.
     ///
-    /// On HTTP/1 the connection becomes a member and is closed at its end. On HTTP/2 it has other streams: there the handler goes on, as a
-    /// [subscription](Self::subscribe), and the hub's handler is not told.
+    /// On HTTP/1 the connection becomes a member and is closed at its end. On HTTP/2 it has other streams: there the
+    /// handler goes on, as a [subscription](Self::subscribe), and the hub's handler is not told.
     ///
     /// # Errors
     ///

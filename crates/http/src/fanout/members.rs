@@ -8,7 +8,8 @@
 //!   \--- bytes come: Open                     the peer has ended, or time is up <-- Left (our half is shut down)
 //! ```
 //!
-//! One send is in flight for each member at most. What is published meanwhile waits in the member's queue, which exists only then.
+//! One send is in flight for each member at most. What is published meanwhile waits in the member's queue, which exists
+//! only then.
 
 use ::core::cell::{Cell, RefCell};
 use ::core::fmt;
@@ -207,7 +208,8 @@ impl fmt::Debug for Member<'_> {
 }
 
 impl Members {
-    /// With the task that looks after them, which ends with the runtime, or when the server has stopped and they are gone.
+    /// With the task that looks after them, which ends with the runtime, or when the server has stopped and they are
+    /// gone.
     pub(super) fn start() -> Result<Rc<Self>, Error> {
         let members = Rc::new(Self {
             table: RefCell::new(Table::detached(TableConfig::default())?),

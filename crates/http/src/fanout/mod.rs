@@ -7,9 +7,10 @@
 //!                    +--> subscriptions of tasks
 //! ```
 //!
-//! A member is a connection that has left its server's table for a table of members: it has no task, no future and, while nothing comes or
-//! goes, no buffer ([`MEMBER_BYTES`]). A message is one lease that all sends read ([`SharedBytes`](plimsoll_runtime::SharedBytes)). Only a member
-//! whose socket has not taken the last message yet has a queue, of handles to messages.
+//! A member is a connection that has left its server's table for a table of members: it has no task, no future and,
+//! while nothing comes or goes, no buffer ([`MEMBER_BYTES`]). A message is one lease that all sends read
+//! ([`SharedBytes`](plimsoll_runtime::SharedBytes)). Only a member whose socket has not taken the last message yet has
+//! a queue, of handles to messages.
 //!
 //! | part | file |
 //! |---|---|
@@ -71,8 +72,8 @@ pub struct HubConfig {
     pub message_bytes_max: usize,
     /// Members at most, on all workers. No limit but the memory line's.
     pub members_max: u32,
-    /// Of members that are WebSockets. Its `send_timeout` and `close_timeout` hold for streams of events too; of its limits the smaller of
-    /// `message_bytes_max` counts. Nothing is compressed: what `compression` says is not used.
+    /// Of members that are WebSockets. Its `send_timeout` and `close_timeout` hold for streams of events too; of its
+    /// limits the smaller of `message_bytes_max` counts. Nothing is compressed: what `compression` says is not used.
     pub websocket: WebSocketConfig,
     /// Of members that are streams of events.
     pub events: EventsConfig,
@@ -118,8 +119,8 @@ impl HubConfig {
     }
 }
 
-/// What a hub's program does about its members. All calls come on the worker of the member, one at a time for each worker; they must not
-/// block. A panic in one closes its member.
+/// What a hub's program does about its members. All calls come on the worker of the member, one at a time for each
+/// worker; they must not block. A panic in one closes its member.
 pub trait HubHandler: Send + Sync + 'static {
     /// A connection has become a member. What is published from now on reaches it.
     fn joined(&self, member: &Member<'_>) {
@@ -143,11 +144,11 @@ struct Silent;
 impl HubHandler for Silent {}
 
 /// Gives messages to all its consumers: connections that are members of it ([`join_websocket`](Self::join_websocket),
-/// [`join_events`](Self::join_events)) and tasks that [subscribe](Self::subscribe). A handle: clones are the same hub, on any worker of its
-/// runtime.
+/// [`join_events`](Self::join_events)) and tasks that [subscribe](Self::subscribe). A handle: clones are the same hub,
+/// on any worker of its runtime.
 ///
-/// Every consumer gets the messages in the order of their numbers. One that is slow has a bounded queue and then what the
-/// [policy](SlowConsumer) says; it never makes others wait.
+/// Every consumer gets the messages in the order of their numbers. One that is slow has a bounded queue and then what
+/// the [policy](SlowConsumer) says; it never makes others wait.
 ///
 /// ```
 /// use plimsoll_http::{Event, Hub, HubConfig, Request, Router, Server};
@@ -202,7 +203,8 @@ pub struct HubStats {
     pub published_total: u64,
     /// Messages that a socket has taken whole, counted for each member.
     pub sent_total: u64,
-    /// Messages that a consumer did not get because it was slow, counted for each; those of a whole worker that was late once.
+    /// Messages that a consumer did not get because it was slow, counted for each; those of a whole worker that was
+    /// late once.
     pub dropped_total: u64,
     /// Consumers that were closed because they were slow.
     pub closed_slow_total: u64,
@@ -258,7 +260,8 @@ impl Hub {
     ///
     /// # Errors
     ///
-    /// [`Error::BodyTooLarge`] beyond `message_bytes_max`, [`Error::Misuse`] as [`Event::check`], [`Error::OverBudget`]: then nobody gets it.
+    /// [`Error::BodyTooLarge`] beyond `message_bytes_max`, [`Error::Misuse`] as [`Event::check`],
+    /// [`Error::OverBudget`]: then nobody gets it.
     ///
     /// # Panics
     ///

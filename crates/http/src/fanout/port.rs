@@ -1,4 +1,5 @@
-//! Where messages for one reader arrive, from any thread: a task that asked for them, or a worker that has connections to give them to.
+//! Where messages for one reader arrive, from any thread: a task that asked for them, or a worker that has connections
+//! to give them to.
 //!
 //! ```text
 //!  publisher (any worker) --push--> queue --> wakes the reader, if it waits

@@ -5,7 +5,8 @@
 //!  events:  chunk size CRLF | "event: ..." ... empty line | CRLF
 //! ```
 //!
-//! Both are made only where somebody takes them. A stream of events without chunks (HTTP/1.0, HTTP/2) takes the middle of `events`.
+//! Both are made only where somebody takes them. A stream of events without chunks (HTTP/1.0, HTTP/2) takes the middle
+//! of `events`.
 
 use ::core::fmt;
 use ::core::fmt::Write as _;

@@ -7,12 +7,14 @@ use plimsoll_pool::{Budget, Charge, Kind};
 
 /// What happens to a message for a consumer whose queue is full.
 ///
-/// A message that would fit into an empty queue is never refused for its size: [`Hub::publish`](crate::Hub::publish) refuses those that do not.
+/// A message that would fit into an empty queue is never refused for its size: [`Hub::publish`](crate::Hub::publish)
+/// refuses those that do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlowConsumer {
     /// It does not get this message; what it waits for stays.
     DropNewest,
-    /// It does not get the oldest messages that wait; this one takes their place. For what is about the present, such as prices.
+    /// It does not get the oldest messages that wait; this one takes their place. For what is about the present, such
+    /// as prices.
     #[default]
     DropOldest,
     /// It is closed: a WebSocket with 1013, a stream of events by its end. Whoever comes back asks for what was missed.
@@ -71,7 +73,8 @@ impl<T: Weigh> Queue<T> {
         self.items.len()
     }
 
-    /// Puts a message behind the others, as the policy says. At the memory line a queue that would have to grow is full.
+    /// Puts a message behind the others, as the policy says. At the memory line a queue that would have to grow is
+    /// full.
     pub(super) fn push(&mut self, item: T, bounds: &Bounds, budget: &Arc<Budget>) -> Pushed {
         let weight = item.weight_bytes();
         debug_assert!(weight <= bounds.bytes_max, "larger ones are refused before");

@@ -1,6 +1,6 @@
-//! What publishers and consumers of all workers change together, under one lock: the number of the last message, who takes which encoding, and where
-//! messages arrive. So whoever comes is before a message or behind it, and never misses one for which it came in time or gets it in an encoding that it
-//! does not take.
+//! What publishers and consumers of all workers change together, under one lock: the number of the last message, who
+//! takes which encoding, and where messages arrive. So whoever comes is before a message or behind it, and never misses
+//! one for which it came in time or gets it in an encoding that it does not take.
 
 use std::sync::Arc;
 

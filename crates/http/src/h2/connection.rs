@@ -1,5 +1,6 @@
-//! The engine's side of an HTTP/2 connection: steps through what came, and sends what there is. What requests bring is in `requests`, how long
-//! anything may take in `deadlines`, what becomes of it when the peer has ended its half in `half`.
+//! The engine's side of an HTTP/2 connection: steps through what came, and sends what there is. What requests bring is
+//! in `requests`, how long anything may take in `deadlines`, what becomes of it when the peer has ended its half in
+//! `half`.
 
 mod deadlines;
 mod half;
@@ -95,7 +96,8 @@ impl<S: Service> Engine<S> {
         }
         core.adapt(&mut http2);
         if wanted > 0 || http2.answers > 0 {
-            // Who waited comes before what is new. Bodies alone do not: beside a long one the input would never be looked at.
+            // Who waited comes before what is new. Bodies alone do not: beside a long one the input would never be
+            // looked at.
             core.pump(&mut http2);
         }
         let Some(mut scratch) = core.h2_scratch.borrow_mut().decoding.take() else {

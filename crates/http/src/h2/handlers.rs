@@ -25,7 +25,8 @@ use crate::failure::Failure;
 use crate::response::{Body, Response};
 
 impl Core {
-    /// Runs `act` on a connection whose stream a ticket is for, while that stream is worked on; the engine looks after it then.
+    /// Runs `act` on a connection whose stream a ticket is for, while that stream is worked on; the engine looks after
+    /// it then.
     pub(super) fn on_stream<R>(
         &self,
         key: Key,
@@ -292,7 +293,8 @@ impl Core {
         drop(handler);
     }
 
-    /// Ends a stream before its time: what the peer is told, and what is counted. Returns what has to be dropped while the connection is not in the table.
+    /// Ends a stream before its time: what the peer is told, and what is counted. Returns what has to be dropped while
+    /// the connection is not in the table.
     pub(super) fn cut(
         &self,
         parts: &mut Parts<'_>,

@@ -64,7 +64,8 @@ impl Core {
         }
     }
 
-    /// The socket has taken output: handlers that wait to inform their clients try again. Those that wait for memory are woken when there is some.
+    /// The socket has taken output: handlers that wait to inform their clients try again. Those that wait for memory
+    /// are woken when there is some.
     #[inline]
     pub(super) fn wake_informers(&self, parts: &mut Parts<'_>) {
         if !parts.untold.interims || !self.has_room(parts.output) {

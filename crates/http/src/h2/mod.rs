@@ -7,28 +7,32 @@
 //!                            +--------> closing: GOAWAY leaves, then as every connection
 //! ```
 //!
-//! A connection is one box with the codec's state and one with both tables of HPACK. Each stream that is worked on has a slot of the codec's and an
-//! [`Exchange`](streams::Exchange); slots are made as they are needed and given back when there is no stream. Scratch for lists of fields is one set
-//! for each worker. A connection without streams gives its slots back after a second (at once when memory is short), and its tables of HPACK, which it
-//! cannot do without, are packed: only what the peers put into them stays. So a parked connection holds [`HTTP2_PARKED_BYTES`] beside its entry
-//! in the table, and what is in its tables, none of it a buffer.
+//! A connection is one box with the codec's state and one with both tables of HPACK. Each stream that is worked on has
+//! a slot of the codec's and an [`Exchange`](streams::Exchange); slots are made as they are needed and given back when
+//! there is no stream. Scratch for lists of fields is one set for each worker. A connection without streams gives its
+//! slots back after a second (at once when memory is short), and its tables of HPACK, which it cannot do without, are
+//! packed: only what the peers put into them stays. So a parked connection holds [`HTTP2_PARKED_BYTES`] beside its
+//! entry in the table, and what is in its tables, none of it a buffer.
 //!
 //! Who waits for whom:
 //!
 //! * A response's body stays with its stream until windows allow it and less than
-//!   [`output_bytes_max`](crate::Config::output_bytes_max) bytes wait for the socket; a handler that streams waits for that, too.
-//! * A request's body is taken from the input when there is a lease for it. Without one nothing more is read from that connection. Bytes are given back
-//!   to the peer's windows when the handler takes them.
+//!   [`output_bytes_max`](crate::Config::output_bytes_max) bytes wait for the socket; a handler that streams waits for
+//!   that, too.
+//! * A request's body is taken from the input when there is a lease for it. Without one nothing more is read from that
+//!   connection. Bytes are given back to the peer's windows when the handler takes them.
 //! * While output waits beyond the bound, and while 64 control frames do, nothing is read.
 //! * What finds no room in memory waits for it, and the connection with it; [`room`] says how.
 //!
 //! # Streams of bytes: CONNECT
 //!
-//! SETTINGS offer extended CONNECT (RFC 8441). A CONNECT, plain or extended, comes to the handler as every request, with
-//! [`Request::connect_protocol`](crate::Request::connect_protocol) for its `:protocol`. [`Request::accept_tunnel`](crate::Request::accept_tunnel) answers it
-//! and hands a [`Tunnel`] to a task: [`recv`](Tunnel::recv), [`send`](Tunnel::send), [`flush`](Tunnel::flush), [`finish`](Tunnel::finish). In this crate,
-//! `Request::open_tunnel` lets another protocol wrap the tunnel before the task begins: its closure gets the tunnel, and the answer leaves when that
-//! succeeds. The body's time limits do not hold for a tunnel: its peer may be silent for as long as the protocol over it allows.
+//! SETTINGS offer extended CONNECT (RFC 8441). A CONNECT, plain or extended, comes to the handler as every request,
+//! with [`Request::connect_protocol`](crate::Request::connect_protocol) for its `:protocol`.
+//! [`Request::accept_tunnel`](crate::Request::accept_tunnel) answers it and hands a [`Tunnel`] to a task:
+//! [`recv`](Tunnel::recv), [`send`](Tunnel::send), [`flush`](Tunnel::flush), [`finish`](Tunnel::finish). In this crate,
+//! `Request::open_tunnel` lets another protocol wrap the tunnel before the task begins: its closure gets the tunnel,
+//! and the answer leaves when that succeeds. The body's time limits do not hold for a tunnel: its peer may be silent
+//! for as long as the protocol over it allows.
 
 mod asked;
 mod connection;
@@ -64,7 +68,8 @@ pub(crate) use room::TurnWait;
 pub(crate) use streams::Exchange;
 use streams::Slots;
 
-/// Bytes of a parked HTTP/2 connection, beside those of every parked connection and what is in its tables of HPACK: the codec's state, with its size class.
+/// Bytes of a parked HTTP/2 connection, beside those of every parked connection and what is in its tables of HPACK: the
+/// codec's state, with its size class.
 pub const HTTP2_PARKED_BYTES: usize = PoolBox::<Http2>::CLASS.bytes();
 /// Bytes of the tables of HPACK of a connection that is worked on. Packed they take what is in them.
 pub(crate) const TABLES_BYTES: usize = PoolBox::<OpenTables>::CLASS.bytes();
@@ -157,7 +162,8 @@ struct Since {
     rested: Option<Instant>,
     /// The answer to the first GOAWAY.
     farewell: Option<Instant>,
-    /// The acknowledgement of our first SETTINGS. Later ones wait behind output that the peer takes as slowly as it likes.
+    /// The acknowledgement of our first SETTINGS. Later ones wait behind output that the peer takes as slowly as it
+    /// likes.
     settings: Option<Instant>,
     /// The peer's windows, to let any body go on. What they let go moves it on.
     windows: Option<Instant>,
@@ -264,7 +270,8 @@ impl Http2 {
         Ok(())
     }
 
-    /// Gives back what a connection without streams can do without. Without room for what is in the tables they stay as they are.
+    /// Gives back what a connection without streams can do without. Without room for what is in the tables they stay as
+    /// they are.
     fn rest(&mut self, pool: &Pool) {
         debug_assert!(self.is_parkable(), "nobody works on it");
         self.slots = Slots::None;

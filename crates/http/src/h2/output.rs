@@ -47,7 +47,8 @@ impl Core {
         output.gathered_bytes() < self.config.output_bytes_max
     }
 
-    /// Writes an answer's head, and its body as far as that goes at once. Without room for it nothing is done: [`Error::OverBudget`].
+    /// Writes an answer's head, and its body as far as that goes at once. Without room for it nothing is done:
+    /// [`Error::OverBudget`].
     pub(super) fn put_answer(
         &self,
         parts: &mut Parts<'_>,
@@ -281,7 +282,8 @@ impl Core {
         self.fail_or_reset(parts, stream, failure.into(), ErrorCode::InternalError);
     }
 
-    /// Answers 503 to a request whose handler never ran. Without room for that the stream is refused: the client may send it again.
+    /// Answers 503 to a request whose handler never ran. Without room for that the stream is refused: the client may
+    /// send it again.
     pub(super) fn refuse_stream(&self, parts: &mut Parts<'_>, stream: StreamKey) {
         self.fail_or_reset(parts, stream, Failure::NO_ROOM, ErrorCode::RefusedStream);
     }
@@ -296,7 +298,8 @@ impl Core {
         self.break_off(parts, stream, code);
     }
 
-    /// Writes an answer of the server's own: with its line if that leaves at once, which no window and no memory is waited for, else without.
+    /// Writes an answer of the server's own: with its line if that leaves at once, which no window and no memory is
+    /// waited for, else without.
     fn put_failure(&self, parts: &mut Parts<'_>, stream: StreamKey, failure: Failure) -> Result<(), Error> {
         let bytes = failure.line.len();
         let mut whole = Response::from(failure);
@@ -322,8 +325,8 @@ impl Core {
         self.free(parts, stream);
     }
 
-    /// Frees the slot of a stream that nobody works on any more and whose answer is complete. What is still to come of its request is taken and
-    /// dropped for a while before: a reset could overtake the answer at the peer.
+    /// Frees the slot of a stream that nobody works on any more and whose answer is complete. What is still to come of
+    /// its request is taken and dropped for a while before: a reset could overtake the answer at the peer.
     pub(super) fn end_if_done(&self, parts: &mut Parts<'_>, stream: StreamKey) {
         let Some(exchange) = find(parts.exchanges, stream) else { return };
         let is_answered =

@@ -8,8 +8,9 @@
 //!                                                                       waits in line
 //! ```
 //!
-//! When memory comes to be short, receives that were armed before are recalled, so that they are waits, too. That is told once a millisecond at most:
-//! for what comes meanwhile, and finds the line reached already, there is a little of what is kept for newcomers and for answers, and else the connection ends.
+//! When memory comes to be short, receives that were armed before are recalled, so that they are waits, too. That is
+//! told once a millisecond at most: for what comes meanwhile, and finds the line reached already, there is a little of
+//! what is kept for newcomers and for answers, and else the connection ends.
 
 use std::rc::{Rc, Weak};
 
@@ -28,7 +29,8 @@ use crate::engine::Engine;
 use crate::server::Service;
 use crate::steps::REQUEST_ROOM_BYTES;
 
-/// What is received at a time while memory is short: of one that holds something already, or at the level orange, and of others.
+/// What is received at a time while memory is short: of one that holds something already, or at the level orange, and
+/// of others.
 const SMALL_BYTES: usize = 1_024;
 const LARGER_BYTES: usize = 4 * SMALL_BYTES;
 /// Places of the table that are looked at in a turn.
@@ -64,7 +66,8 @@ impl Core {
         table.receive_into(key, self.pool.try_acquire(bytes, Kind::Buffers)?)
     }
 
-    /// Takes receives back that were armed while memory was plenty, of connections from a place of the table on; up to which, if there are more.
+    /// Takes receives back that were armed while memory was plenty, of connections from a place of the table on; up to
+    /// which, if there are more.
     fn recall_receives(&self, from: u32) -> Option<u32> {
         let mut table = self.table.borrow_mut();
         let (places, to) = (table.places(), from.saturating_add(LOOKS_MAX));

@@ -1,20 +1,23 @@
-//! Connections that find no room in memory: what waits for it, what is told later, and what the peer is asked for meanwhile.
+//! Connections that find no room in memory: what waits for it, what is told later, and what the peer is asked for
+//! meanwhile.
 //!
-//! Room is made in the output *before* anything is encoded, as the tables of HPACK and the windows cannot be put back. So without room nothing has
-//! happened yet, and
+//! Room is made in the output *before* anything is encoded, as the tables of HPACK and the windows cannot be put back.
+//! So without room nothing has happened yet, and
 //!
 //! * an answer, its trailers or an informational response stay with their handler, which is woken when there is room;
 //! * a new stream waits if its connection has no other, and is refused else (503 with Retry-After): the frames
 //!   behind it may be what lets the other streams go on;
 //! * the end of a stream, and windows, are told later; nothing of that stream is kept but its slot;
-//! * no further frame is looked at, as it may want an answer; and while memory is short nothing is received for which there is no place:
-//!   [`receive`](super::receive) says how.
+//! * no further frame is looked at, as it may want an answer; and while memory is short nothing is received for which
+//!   there is no place: [`receive`](super::receive) says how.
 //!
-//! The connection then waits as one of HTTP/1.1 does ([`relief`](crate::relief)). After [`memory_timeout`](crate::Config::memory_timeout) the requests
-//! that wait are answered 503 or reset; when even that finds no room, the connection ends with a GOAWAY.
+//! The connection then waits as one of HTTP/1.1 does ([`relief`](crate::relief)). After
+//! [`memory_timeout`](crate::Config::memory_timeout) the requests that wait are answered 503 or reset; when even that
+//! finds no room, the connection ends with a GOAWAY.
 //!
-//! At the levels orange and red the peer is asked, by SETTINGS, to have fewer streams with smaller windows, and when memory is plenty again to have as
-//! many as before. It may acknowledge that as late as it reads them; its windows are held meanwhile.
+//! At the levels orange and red the peer is asked, by SETTINGS, to have fewer streams with smaller windows, and when
+//! memory is plenty again to have as many as before. It may acknowledge that as late as it reads them; its windows are
+//! held meanwhile.
 
 use std::rc::Rc;
 
@@ -278,8 +281,8 @@ impl Core {
         let _one_of_too_many = self.starve_as(key, &mut hunger.memory, want, bytes);
     }
 
-    /// Has the handlers of a connection that has waited for a while try again, though it was granted nothing: it may be one of too many, and then
-    /// nobody else wakes them. Its place in line and its time stay as they are.
+    /// Has the handlers of a connection that has waited for a while try again, though it was granted nothing: it may be
+    /// one of too many, and then nobody else wakes them. Its place in line and its time stay as they are.
     pub(super) fn ask_again(&self, key: Key, http2: &mut Http2) {
         if http2.since.memory.is_none() {
             return;
@@ -291,8 +294,8 @@ impl Core {
         http2.hunger.asks_again = http2.wake_starved();
     }
 
-    /// Keeps what came in what is spared for those who wait, and has the connection wait with it: the places of an address in line bound what it has
-    /// of that.
+    /// Keeps what came in what is spared for those who wait, and has the connection wait with it: the places of an
+    /// address in line bound what it has of that.
     pub(super) fn keep_in_line(&self, key: Key, http2: &mut Http2, frames: &[u8]) -> Option<Lease> {
         if http2.hunger.wanted == 0 {
             // A part of a frame. The rest of it finds no room either.
@@ -342,7 +345,8 @@ impl<S: Service> Engine<S> {
         NextStream::IsRefused(if self.core.has_all_handlers() { Shed::Cpu } else { Shed::Queue })
     }
 
-    /// A connection has waited for memory for too long: what waits on it is answered 503 or reset. When that was not possible, it ends.
+    /// A connection has waited for memory for too long: what waits on it is answered 503 or reset. When that was not
+    /// possible, it ends.
     pub(super) fn starved_http2(&mut self, key: Key, mut http2: ::plimsoll_pool::PoolBox<Http2>) {
         let core = Rc::clone(&self.core);
         let stream = http2.hunger.stream.take();
@@ -402,8 +406,8 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// Ends a connection with a GOAWAY, as far as the socket takes that at once: it needs no memory. What is on its way to the peer leaves before,
-    /// unless the peer does not take it.
+    /// Ends a connection with a GOAWAY, as far as the socket takes that at once: it needs no memory. What is on its way
+    /// to the peer leaves before, unless the peer does not take it.
     pub(crate) fn end_without_room(&mut self, key: Key, mut http2: ::plimsoll_pool::PoolBox<Http2>, reason: Shed) {
         if !http2.untold.end {
             self.core.shed_for_room(reason);

@@ -281,7 +281,8 @@ impl Slots {
         find(self.parts().1, stream)
     }
 
-    /// Makes more slots; those that there are keep their places. Not inlined: the largest group would be on the stack of each turn.
+    /// Makes more slots; those that there are keep their places. Not inlined: the largest group would be on the stack
+    /// of each turn.
     #[inline(never)]
     pub(super) fn grow(&mut self, pool: &Pool) -> Result<(), OverBudget> {
         let grown = match self {

@@ -27,10 +27,12 @@ use crate::response::{Body, Response};
 use crate::ticket::Ticket;
 use crate::{Error, Request};
 
-/// Bytes both ways over one stream of an HTTP/2 connection, with the stream's flow control; see [`Request::accept_tunnel`].
+/// Bytes both ways over one stream of an HTTP/2 connection, with the stream's flow control; see
+/// [`Request::accept_tunnel`].
 ///
-/// While it waits it holds no buffer. Dropped before both sides have ended it, it resets the stream with `CANCEL`. It has no time limit of its own for
-/// bytes that come; a peer that takes nothing for [`Config::send_timeout`](crate::Config::send_timeout) loses it.
+/// While it waits it holds no buffer. Dropped before both sides have ended it, it resets the stream with `CANCEL`. It
+/// has no time limit of its own for bytes that come; a peer that takes nothing for
+/// [`Config::send_timeout`](crate::Config::send_timeout) loses it.
 pub struct Tunnel {
     ticket: Ticket,
     stay: Stay,
@@ -46,7 +48,8 @@ impl Tunnel {
         self.ticket.peer_addr()
     }
 
-    /// The next bytes, one or more; `None` after the peer has ended its side. The peer's window grows again by what was taken.
+    /// The next bytes, one or more; `None` after the peer has ended its side. The peer's window grows again by what was
+    /// taken.
     ///
     /// Cancel safe.
     ///
@@ -62,8 +65,8 @@ impl Tunnel {
         self.ticket.poll_chunk(cx)
     }
 
-    /// Ready when others wait for memory, and of what connections that stay hold this one is to be given back first: end it as its protocol ends. If it
-    /// goes on, its stream may be reset.
+    /// Ready when others wait for memory, and of what connections that stay hold this one is to be given back first:
+    /// end it as its protocol ends. If it goes on, its stream may be reset.
     ///
     /// Cancel safe.
     pub async fn told_to_end(&self) {
@@ -74,8 +77,8 @@ impl Tunnel {
         self.stay.poll_told(cx)
     }
 
-    /// Sends the bytes of a lease: waits until those of the call before have left within the peer's windows, and takes these.
-    /// [`flush`](Self::flush) waits for them, too.
+    /// Sends the bytes of a lease: waits until those of the call before have left within the peer's windows, and takes
+    /// these. [`flush`](Self::flush) waits for them, too.
     ///
     /// Not cancel safe: after a drop midway nobody knows whether the bytes were taken.
     ///
@@ -153,8 +156,9 @@ impl Request {
         ::core::str::from_utf8(protocol).ok()
     }
 
-    /// Accepts a CONNECT of HTTP/2, plain or extended: the stream carries bytes both ways from now on, and `run` gets it in a task of its own. The handler
-    /// returns what this gives and is over then. `response` is a 2xx without a body.
+    /// Accepts a CONNECT of HTTP/2, plain or extended: the stream carries bytes both ways from now on, and `run` gets
+    /// it in a task of its own. The handler returns what this gives and is over then. `response` is a 2xx without a
+    /// body.
     ///
     /// ```
     /// use plimsoll_http::{Error, Request, Response, StatusCode};
@@ -176,8 +180,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Misuse`] for what is no CONNECT of HTTP/2, and for an answer that cannot begin a tunnel; [`Error::Gone`] when the request was answered or its
-    /// peer went away, [`Error::OverBudget`].
+    /// [`Error::Misuse`] for what is no CONNECT of HTTP/2, and for an answer that cannot begin a tunnel;
+    /// [`Error::Gone`] when the request was answered or its peer went away, [`Error::OverBudget`].
     pub fn accept_tunnel<F>(
         &self,
         response: Response,
@@ -192,8 +196,8 @@ impl Request {
         })
     }
 
-    /// As [`accept_tunnel`](Self::accept_tunnel), with `start` called in here to hand the tunnel to whom it is for: the answer leaves if that is
-    /// done, and after an error nothing has been answered yet.
+    /// As [`accept_tunnel`](Self::accept_tunnel), with `start` called in here to hand the tunnel to whom it is for: the
+    /// answer leaves if that is done, and after an error nothing has been answered yet.
     pub(crate) fn open_tunnel(
         &self,
         response: Response,
@@ -234,7 +238,8 @@ impl Core {
             let Some(exchange) = find(parts.exchanges, stream).filter(|exchange| exchange.held) else {
                 return Err(Error::Gone);
             };
-            // A 2xx to CONNECT says nothing of a length, and is followed by DATA all the same: as an answer to GET whose length is not known.
+            // A 2xx to CONNECT says nothing of a length, and is followed by DATA all the same: as an answer to GET
+            // whose length is not known.
             exchange.method = Method::GET;
             exchange.patience.pause(plimsoll_runtime::now());
             self.put_answer(parts, stream, response, BodyLength::Unknown)

@@ -22,7 +22,8 @@ use crate::relief::STALLED_AFTER;
 use crate::server::Service;
 
 impl Http2 {
-    /// Bytes of the pool that can be had back from it. One that was let go of, and ends when its send has left, has no more to give while that goes on.
+    /// Bytes of the pool that can be had back from it. One that was let go of, and ends when its send has left, has no
+    /// more to give while that goes on.
     pub(crate) fn held_bytes(&self) -> usize {
         if self.untold.end && !self.is_stalled(plimsoll_runtime::now(), STALLED_AFTER) {
             return 0;
@@ -41,7 +42,8 @@ impl Http2 {
         HTTP2_PARKED_BYTES + tables + slots + input + self.output.held_bytes() + of_streams
     }
 
-    /// Of these, what may be had back while others wait: of streams, what is not protected any more; of a connection without streams, all.
+    /// Of these, what may be had back while others wait: of streams, what is not protected any more; of a connection
+    /// without streams, all.
     pub(crate) fn sheddable_bytes(&self, now: Instant, config: &Config) -> usize {
         if !self.has_exchanges() {
             return self.held_bytes();
@@ -80,8 +82,8 @@ impl Http2 {
 }
 
 impl Exchange {
-    /// Whether it may be let go of while others wait: its handler runs for longer than what was begun is protected, its peer's windows have let nothing
-    /// of its answer go for a while, or it is a tunnel.
+    /// Whether it may be let go of while others wait: its handler runs for longer than what was begun is protected, its
+    /// peer's windows have let nothing of its answer go for a while, or it is a tunnel.
     pub(crate) fn may_go(&self, now: Instant, config: &Config) -> bool {
         let is_past = |since: Option<Instant>, after| since.is_some_and(|since| now.since(since) > after);
         self.held || self.is_overstay(now, config) || is_past(self.blocked_since, STALLED_AFTER)
@@ -118,8 +120,8 @@ impl Slots {
 }
 
 impl<S: Service> Engine<S> {
-    /// Lets go of the newest streams of a connection until so many bytes are free; how many are. A request that has come whole and is not answered yet
-    /// is told 503, other streams are reset (ENHANCE_YOUR_CALM, RFC 9113 7).
+    /// Lets go of the newest streams of a connection until so many bytes are free; how many are. A request that has
+    /// come whole and is not answered yet is told 503, other streams are reset (ENHANCE_YOUR_CALM, RFC 9113 7).
     pub(crate) fn give_up_streams(
         &mut self,
         key: Key,

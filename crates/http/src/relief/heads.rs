@@ -5,7 +5,8 @@
 //! | older than a second | when room is made |
 //! | younger | only when somebody found no room and nothing else made some: of the address that has most of them, if that is more than a few, the newest first |
 //!
-//! So a client that is slow has a second, and one that begins more heads than it ends takes no places from others with them.
+//! So a client that is slow has a second, and one that begins more heads than it ends takes no places from others with
+//! them.
 
 use std::rc::Rc;
 

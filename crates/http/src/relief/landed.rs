@@ -1,13 +1,14 @@
-//! Bytes that have come and find no room: a receive was armed while there was plenty, and others took that in the same turn. They cannot go back into
-//! the socket, and without them what was begun on their connection would end, before all that it is protected from.
+//! Bytes that have come and find no room: a receive was armed while there was plenty, and others took that in the same
+//! turn. They cannot go back into the socket, and without them what was begun on their connection would end, before all
+//! that it is protected from.
 
 use plimsoll_runtime::{Kind, Lease};
 
 use crate::core::Core;
 
 impl Core {
-    /// Room for so many bytes of a connection on which something was begun, of what is kept for other ends: to be lent; for newcomers, of which half
-    /// is left to them; and for answers. Each is filled again as there is memory.
+    /// Room for so many bytes of a connection on which something was begun, of what is kept for other ends: to be lent;
+    /// for newcomers, of which half is left to them; and for answers. Each is filled again as there is memory.
     #[cold]
     pub(crate) fn spare_landed(&self, bytes: usize) -> Option<Lease> {
         let of_newcomers = || self.reserve.draw(|| self.pool.try_acquire(bytes, Kind::Buffers)).ok();

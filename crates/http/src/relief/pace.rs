@@ -1,7 +1,8 @@
 //! How fast peers are, while others wait for memory.
 //!
-//! Some connections at a time are timed, and others in their places when they were fast enough. Time counts only while something is asked of the peer: to
-//! take the send that is in flight, or to send a part of a body that a handler waits for. Nothing is timed, and nothing is kept, while memory is plenty.
+//! Some connections at a time are timed, and others in their places when they were fast enough. Time counts only while
+//! something is asked of the peer: to take the send that is in flight, or to send a part of a body that a handler waits
+//! for. Nothing is timed, and nothing is kept, while memory is plenty.
 
 use ::core::time::Duration;
 
@@ -86,7 +87,8 @@ impl Pace {
         self.timed.iter_mut().find(|timed| timed.key == key)
     }
 
-    /// Counts the bytes of an event that is about to be dealt with. The connection, if it is timed: it is to be [looked at](Self::look) then.
+    /// Counts the bytes of an event that is about to be dealt with. The connection, if it is timed: it is to be [looked
+    /// at](Self::look) then.
     pub(crate) fn note(&mut self, event: &Event) -> Option<Key> {
         let (Event::Received(key, _) | Event::Sent(key, _) | Event::Readable(key)) = event else { return None };
         let timed = self.of(*key)?;
@@ -107,8 +109,8 @@ impl Pace {
         }
     }
 
-    /// Forgets those that are gone or were fast enough for the span; the slowest of the others for which that is over. What is asked of that one afterwards, such as
-    /// to take an answer that says so, is timed anew.
+    /// Forgets those that are gone or were fast enough for the span; the slowest of the others for which that is over.
+    /// What is asked of that one afterwards, such as to take an answer that says so, is timed anew.
     pub(crate) fn slowest(&mut self, table: &Table<Connection>, now: Instant, config: &Config) -> Option<Key> {
         let rate_min = u64::from(config.slow_bytes_per_second);
         self.timed.retain_mut(|timed| {

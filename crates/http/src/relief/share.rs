@@ -26,8 +26,8 @@ impl Core {
         self.weighed.get()
     }
 
-    /// At the beginning of a turn: what is free, and when memory comes to be short, what runs already. The level is that of the last millisecond, the
-    /// worker's own part is exact.
+    /// At the beginning of a turn: what is free, and when memory comes to be short, what runs already. The level is
+    /// that of the last millisecond, the worker's own part is exact.
     pub(crate) fn weigh(&self) {
         let used = self.pool.used_bytes();
         self.used_at.set(used);
@@ -95,7 +95,8 @@ impl Core {
         self.level() >= Level::Yellow || self.is_starving() || self.has_all_handlers()
     }
 
-    /// Whether memory is so short that nothing is received without a place for it: looked at anew, as a turn may give out much.
+    /// Whether memory is so short that nothing is received without a place for it: looked at anew, as a turn may give
+    /// out much.
     pub(crate) fn is_filling(&self) -> bool {
         self.is_weighed() || self.pool.used_bytes() > self.line_share / 4 * 3
     }
@@ -105,7 +106,8 @@ impl Core {
         if self.is_weighed() { self.pool.used_bytes() } else { 0 }
     }
 
-    /// Counts for its address what a request took that was begun: so many bytes for its exchange, and what has been given out since.
+    /// Counts for its address what a request took that was begun: so many bytes for its exchange, and what has been
+    /// given out since.
     #[inline]
     pub(crate) fn take_seat(&self, key: Key, exchange_bytes: usize, used_before: u64) -> Option<Seat> {
         if used_before == 0 { None } else { Some(self.seat_since(key, exchange_bytes, used_before)) }
@@ -146,8 +148,8 @@ impl Core {
         }
     }
 
-    /// Room for the head and a small answer of a connection's request. What is kept for newcomers is not for one from another, though the connection that brought
-    /// it was taken for a newcomer's.
+    /// Room for the head and a small answer of a connection's request. What is kept for newcomers is not for one from
+    /// another, though the connection that brought it was taken for a newcomer's.
     pub(crate) fn try_room(&self, key: Key) -> Result<(), OverBudget> {
         let room = || self.pool.try_acquire(REQUEST_ROOM_BYTES, Kind::Buffers).map(drop);
         if self.is_weighed() && !self.is_newcomer(key) { self.pool.for_anybody(room) } else { room() }
@@ -166,7 +168,8 @@ impl Core {
         self.crowd.held_bytes(host) <= FREE_TIMES * self.free_now()
     }
 
-    /// Whether a connection's address has nothing that runs, while memory is short: it may draw on what is kept for such.
+    /// Whether a connection's address has nothing that runs, while memory is short: it may draw on what is kept for
+    /// such.
     pub(crate) fn is_newcomer(&self, key: Key) -> bool {
         self.is_weighed() && self.crowd.held_bytes(self.host_of(key)) == 0
     }

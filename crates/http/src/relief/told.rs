@@ -1,8 +1,9 @@
-//! Who of the connections that stay is told to end, when others have waited for memory: the newest of the address that holds the most.
+//! Who of the connections that stay is told to end, when others have waited for memory: the newest of the address that
+//! holds the most.
 //!
-//! A WebSocket hears 1013, a member of a hub, too, and a stream of events gets the end of its answer. Who was told ends with its peer, within a round trip
-//! as a rule. So no more are told at a time than what is waited for needs, and the next when those have ended, or have not for a second. While all of
-//! them hold little, they are not why others wait.
+//! A WebSocket hears 1013, a member of a hub, too, and a stream of events gets the end of its answer. Who was told ends
+//! with its peer, within a round trip as a rule. So no more are told at a time than what is waited for needs, and the
+//! next when those have ended, or have not for a second. While all of them hold little, they are not why others wait.
 
 use ::core::time::Duration;
 use std::rc::Rc;
@@ -84,8 +85,8 @@ impl<S: Service> Engine<S> {
         true
     }
 
-    /// Ends streams of events whose handlers were told and do not: their clients get whole answers. One whose body has not left is ended by its peer, or by
-    /// its time.
+    /// Ends streams of events whose handlers were told and do not: their clients get whole answers. One whose body has
+    /// not left is ended by its peer, or by its time.
     pub(super) fn look_at_told(&mut self, now: Instant) {
         let Some((at, _)) = self.relief.told else { return };
         let until = at + LAST_WORDS;
@@ -108,7 +109,8 @@ impl<S: Service> Engine<S> {
 }
 
 impl Core {
-    /// All that stay and have not been told to end, the newest first as far as is known: with where each is counted, and how many bytes.
+    /// All that stay and have not been told to end, the newest first as far as is known: with where each is counted,
+    /// and how many bytes.
     fn each_lasting(&self, mut act: impl FnMut(Lasting, Columns, usize) -> bool) {
         let table = self.table.borrow();
         let mut goes_on = true;

@@ -50,7 +50,8 @@ pub(super) enum Victim {
 }
 
 impl<S: Service> Engine<S> {
-    /// Does what needs room for a connection; when there is none, lets go of others and tries again. The error is that of the last try.
+    /// Does what needs room for a connection; when there is none, lets go of others and tries again. The error is that
+    /// of the last try.
     pub(crate) fn retried<T, E>(&mut self, key: Key, mut act: impl FnMut(&mut Self) -> Result<T, E>) -> Result<T, E> {
         let mut tries = 0;
         loop {
@@ -186,7 +187,8 @@ impl<S: Service> Engine<S> {
         tracing::info!(unread, others, "others waited for memory: the address that holds most lost its newest");
     }
 
-    /// Lets go of connections of a host, of those whose output is not taken or of all, until enough bytes are free; how many.
+    /// Lets go of connections of a host, of those whose output is not taken or of all, until enough bytes are free; how
+    /// many.
     fn let_go_of_host(&mut self, host: u64, only_unread: bool, excess: &mut u64) -> u32 {
         let core = Rc::clone(&self.core);
         // Those who wait do not give way to others of their own address that wait.
@@ -240,7 +242,8 @@ impl<S: Service> Engine<S> {
         bytes
     }
 
-    /// The host whose connections hold the most: frequent ones are found in one pass with a few counters (Misra and Gries 1982), by bytes.
+    /// The host whose connections hold the most: frequent ones are found in one pass with a few counters (Misra and
+    /// Gries 1982), by bytes.
     fn heaviest(&self) -> Option<u64> {
         let core = &*self.core;
         let mut weighed = [(0_u64, 0_u64); WEIGHED_MAX];

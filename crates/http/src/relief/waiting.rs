@@ -33,7 +33,8 @@ pub(crate) struct Waits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
-/// Memory for one that waited. It is free for that one when it is [released](Self::release), and what waits in the pool gets none before this is dropped.
+/// Memory for one that waited. It is free for that one when it is [released](Self::release), and what waits in the pool
+/// gets none before this is dropped.
 pub(crate) enum Grant {
     /// Of its turn in the pool's queue.
     Queued(Permit),
@@ -106,8 +107,8 @@ impl Core {
         })
     }
 
-    /// Whether it may be the turn of who waits at a place: a request whose address holds too much lets others pass, and while as many handlers run as may, all
-    /// requests wait.
+    /// Whether it may be the turn of who waits at a place: a request whose address holds too much lets others pass, and
+    /// while as many handlers run as may, all requests wait.
     pub(super) fn may_be_served(&self, place: &Place<Waits>) -> bool {
         match place.priority() {
             Priority::Head if self.has_all_handlers() => false,

@@ -5,8 +5,8 @@ use plimsoll_runtime::{Kind, Lease, OverBudget, Pool};
 
 use crate::Body;
 
-/// Bytes that grow: in the pool as long as a class takes them, on the heap beyond. What they need is charged before: what a frame says that it brings, or
-/// for what is inflated, at most twice what there is.
+/// Bytes that grow: in the pool as long as a class takes them, on the heap beyond. What they need is charged before:
+/// what a frame says that it brings, or for what is inflated, at most twice what there is.
 #[derive(Debug, Default)]
 pub(super) struct Assembly(Bytes);
 

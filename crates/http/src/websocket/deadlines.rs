@@ -113,8 +113,8 @@ impl Wire {
             Phase::Over => Deadline::None,
             _ if is_sending || self.has_output() || self.starved_at > 0 => Deadline::Send,
             Phase::Closing | Phase::Ending => Deadline::Close,
-            // Nothing is read while a message waits for its task: the peer is asked, so that the system finds out whether it takes that, and its
-            // answer is not waited for.
+            // Nothing is read while a message waits for its task: the peer is asked, so that the system finds out
+            // whether it takes that, and its answer is not waited for.
             Phase::Open | Phase::Asked if self.holds_message() => Deadline::Idle,
             Phase::Open | Phase::Asked if is_within => Deadline::Message,
             Phase::Open | Phase::Asked => Deadline::Idle,

@@ -1,8 +1,9 @@
 //! permessage-deflate (RFC 7692): the windows of a connection, and those that the connections of a worker share.
 //!
-//! Where no window is taken over from message to message, one set for each worker is enough, and a connection borrows the inflater for the time of a
-//! message. A window that is taken over belongs to its connection. All are charged before they are made. Without room for a deflater a message
-//! is sent as it is; a deflater that waits is dropped as memory gets short, since nobody but we need know what it remembers.
+//! Where no window is taken over from message to message, one set for each worker is enough, and a connection borrows
+//! the inflater for the time of a message. A window that is taken over belongs to its connection. All are charged
+//! before they are made. Without room for a deflater a message is sent as it is; a deflater that waits is dropped as
+//! memory gets short, since nobody but we need know what it remembers.
 
 use plimsoll_codec::Error as CodecError;
 use plimsoll_codec::ws::{Compression, Deflater, FrameHead, Handshake, Inflater, Utf8};
@@ -76,7 +77,8 @@ impl Streams {
         usize::try_from(inflater + deflater).unwrap_or(usize::MAX)
     }
 
-    /// Whether something is remembered for the next message. What nobody but we need is given up when memory gets short.
+    /// Whether something is remembered for the next message. What nobody but we need is given up when memory gets
+    /// short.
     pub(super) fn are_kept(&mut self, core: &Core) -> bool {
         if core.level() >= Level::Yellow {
             self.deflater = None;

@@ -36,8 +36,8 @@ impl Socket {
 }
 
 impl<S: Service> Engine<S> {
-    /// The peer has ended its half while nothing was received from it. What came before that is still to be received and taken: then a receive tells
-    /// the end.
+    /// The peer has ended its half while nothing was received from it. What came before that is still to be received
+    /// and taken: then a receive tells the end.
     pub(crate) fn peer_closed_websocket(&mut self, key: Key) {
         let Some(mut socket) = self.core.take_websocket(key) else { return };
         socket.wire.flags.put(Flags::ENDED, true);
@@ -54,7 +54,8 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// Lets go of a connection, as others need its memory: its peer is told, and has the usual time to close. One that takes nothing has none.
+    /// Lets go of a connection, as others need its memory: its peer is told, and has the usual time to close. One that
+    /// takes nothing has none.
     pub(crate) fn shed_websocket(&mut self, key: Key) {
         let Some(mut socket) = self.core.take_websocket(key) else { return };
         self.core.shed_for_room(Shed::Lasting);

@@ -29,9 +29,9 @@ pub enum WebSocketEnd {
 
 /// What is called with the messages of a WebSocket; see [`Request::serve_websocket`](crate::Request::serve_websocket).
 ///
-/// A closure that takes the socket and a message is one, too. While nothing comes, the connection has no task, no future and no buffer: what the
-/// handler itself holds is all there is beside the connection's 64 bytes. So these calls must not block; for work that takes time,
-/// spawn a task with a [`WebSocketSender`].
+/// A closure that takes the socket and a message is one, too. While nothing comes, the connection has no task, no
+/// future and no buffer: what the handler itself holds is all there is beside the connection's 64 bytes. So these calls
+/// must not block; for work that takes time, spawn a task with a [`WebSocketSender`].
 ///
 /// A handler that panics, or returns an error, closes its connection with 1011 (1013 for [`Error::OverBudget`]).
 ///
@@ -130,9 +130,10 @@ impl WebSocketRef<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] after [`close`](Self::close), [`Error::OutputFull`] when [`Config::output_bytes_max`](crate::Config::output_bytes_max)
-    /// bytes or a long message wait for the peer already, [`Error::OverBudget`]. The message is then dropped, and the connection is as it was. The first
-    /// answer to a message always has room.
+    /// [`Error::Gone`] after [`close`](Self::close), [`Error::OutputFull`] when
+    /// [`Config::output_bytes_max`](crate::Config::output_bytes_max) bytes or a long message wait for the peer already,
+    /// [`Error::OverBudget`]. The message is then dropped, and the connection is as it was. The first answer to a
+    /// message always has room.
     pub fn send(&mut self, message: Message) -> Result<(), Error> {
         self.wire.put_message(self.place.core(), message)
     }
@@ -146,8 +147,8 @@ impl WebSocketRef<'_> {
         self.wire.put_ping(self.place.core(), &payload[..payload.len().min(CONTROL_BYTES_MAX)])
     }
 
-    /// Closes: says why, and waits for the peer to do the same. What it still sends is dropped. The reason is cut at 123 bytes. Does nothing the second
-    /// time.
+    /// Closes: says why, and waits for the peer to do the same. What it still sends is dropped. The reason is cut at
+    /// 123 bytes. Does nothing the second time.
     ///
     /// # Errors
     ///
@@ -184,8 +185,9 @@ impl fmt::Debug for WebSocketRef<'_> {
     }
 }
 
-/// Sends on a WebSocket from elsewhere on its worker: from a task, or from the handler of another connection. It does not keep the connection
-/// open, and sends nothing while its own handler is being called: that has the [`WebSocketRef`].
+/// Sends on a WebSocket from elsewhere on its worker: from a task, or from the handler of another connection. It does
+/// not keep the connection open, and sends nothing while its own handler is being called: that has the
+/// [`WebSocketRef`].
 #[derive(Clone)]
 pub struct WebSocketSender {
     place: Place,

@@ -8,10 +8,12 @@
 //! | what comes while memory is short | in the socket: room is made before it is received |
 //! | what a receive brings that was armed before | in what is spared for those in line, up to 1 KiB |
 //!
-//! Who has a part of a message and finds no room for its next frame does not wait, since others may hold parts and wait, too: it is closed with 1013.
+//! Who has a part of a message and finds no room for its next frame does not wait, since others may hold parts and
+//! wait, too: it is closed with 1013.
 //!
-//! All others wait in the line of [`relief`](crate::relief). What is received waits for [`memory_timeout`](crate::Config::memory_timeout), what is sent for the
-//! send timeout; then the connection is closed with 1013.
+//! All others wait in the line of [`relief`](crate::relief). What is received waits for
+//! [`memory_timeout`](crate::Config::memory_timeout), what is sent for the send timeout; then the connection is closed
+//! with 1013.
 
 use ::core::time::Duration;
 use std::rc::Rc;
@@ -85,7 +87,8 @@ pub(super) fn starve(core: &Core, key: Key, wire: &mut Wire) {
         if wire.starved_at == 0 {
             wire.starved_at = (quarters(plimsoll_runtime::now()) as u16).max(1);
         }
-        // One of too many looks again after a while, as one does that found no room in its turn, however much was free then.
+        // One of too many looks again after a while, as one does that found no room in its turn, however much was free
+        // then.
         let (mut wait, (want, bytes)) = (wire.memory_wait(), wire.wants());
         if core.starve_as(key, &mut wait, want, bytes).is_ok() {
             wire.flags.put(Flags::HUNGRY, wait.is_queued());
@@ -125,8 +128,8 @@ impl Wire {
         if self.flags.has(Flags::HUNGRY) { MemoryWait::Queued { grants } } else { MemoryWait::Granted { grants } }
     }
 
-    /// How often it was granted room, and found too little. Only a part of a message has a place to count that in; what else finds too little in its
-    /// turn does not ask for another.
+    /// How often it was granted room, and found too little. Only a part of a message has a place to count that in; what
+    /// else finds too little in its turn does not ask for another.
     fn grants(&self) -> u8 {
         match &self.work {
             _ if !self.flags.has(Flags::RETRIES) => 0,
@@ -189,13 +192,15 @@ impl Wire {
 }
 
 impl Core {
-    /// Whether memory is so short that room is made before anything is received; for the rest of a message, which may be long, a little earlier.
+    /// Whether memory is so short that room is made before anything is received; for the rest of a message, which may
+    /// be long, a little earlier.
     pub(super) fn receives_late(&self, wire: &Wire) -> bool {
         let is_within = wire.work.as_ref().is_some_and(|work| work.is_within_message());
         self.is_short() || self.is_starving() || (is_within && self.holds_back())
     }
 
-    /// Keeps what came on a WebSocket, for which there is no memory, in what is spared for those that wait in line; whether there was some.
+    /// Keeps what came on a WebSocket, for which there is no memory, in what is spared for those that wait in line;
+    /// whether there was some.
     pub(super) fn spare_input(&self, key: Key, wire: &mut Wire, fresh: Bytes) -> bool {
         if self.spared(key, || wire.work(&self.pool).map(drop)).is_none() {
             return false;

@@ -17,9 +17,9 @@ use crate::Error;
 
 /// A WebSocket, in a task of its own; see [`Request::upgrade_websocket`](crate::Request::upgrade_websocket).
 ///
-/// The server drives the connection: pings are answered, and sent to a peer that is silent, whatever the task does; one message is received ahead.
-/// While nothing comes, no buffer is held. When the server stops, it closes with 1001, and [`recv`](Self::recv) says `None`. Dropping the socket closes the
-/// connection without a word, after what was sent.
+/// The server drives the connection: pings are answered, and sent to a peer that is silent, whatever the task does; one
+/// message is received ahead. While nothing comes, no buffer is held. When the server stops, it closes with 1001, and
+/// [`recv`](Self::recv) says `None`. Dropping the socket closes the connection without a word, after what was sent.
 pub struct WebSocket {
     place: Place,
 }
@@ -64,14 +64,16 @@ impl WebSocket {
         self.place.peer_address().ok_or(Error::Gone)
     }
 
-    /// The next message; `None` after the peer has closed, or the server stops. Then, and after an error, the connection is closed.
+    /// The next message; `None` after the peer has closed, or the server stops. Then, and after an error, the
+    /// connection is closed.
     ///
     /// Cancel safe.
     ///
     /// # Errors
     ///
-    /// [`Error::Peer`] when the peer broke the protocol or a limit (it is told the code), [`Error::Gone`] when it went away or is silent for too long,
-    /// [`Error::OverBudget`] when there was no room for the message for [`memory_timeout`](crate::Config::memory_timeout) (closed with 1013).
+    /// [`Error::Peer`] when the peer broke the protocol or a limit (it is told the code), [`Error::Gone`] when it went
+    /// away or is silent for too long, [`Error::OverBudget`] when there was no room for the message for
+    /// [`memory_timeout`](crate::Config::memory_timeout) (closed with 1013).
     pub fn recv(&mut self) -> impl Future<Output = Result<Option<Message>, Error>> {
         poll_fn(|cx| self.poll_recv(cx))
     }
@@ -105,8 +107,10 @@ impl WebSocket {
         polled.unwrap_or(Poll::Ready(Err(Error::Gone)))
     }
 
-    /// Sends a message: waits until there is room in the output, which is [`Config::output_bytes_max`](crate::Config::output_bytes_max) bytes or one
-    /// long message ahead of the peer, and in memory; for at most [`send_timeout`](crate::WebSocketConfig::send_timeout). It leaves at the end of the turn, in one operation with what else is there.
+    /// Sends a message: waits until there is room in the output, which is
+    /// [`Config::output_bytes_max`](crate::Config::output_bytes_max) bytes or one long message ahead of the peer, and
+    /// in memory; for at most [`send_timeout`](crate::WebSocketConfig::send_timeout). It leaves at the end of the turn,
+    /// in one operation with what else is there.
     ///
     /// Cancel safe: a message is sent as a whole or not at all.
     ///
@@ -147,14 +151,16 @@ impl WebSocket {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`], [`Error::OutputFull`] when so much waits to be sent that the peer is not there, or will see it late, [`Error::OverBudget`].
+    /// [`Error::Gone`], [`Error::OutputFull`] when so much waits to be sent that the peer is not there, or will see it
+    /// late, [`Error::OverBudget`].
     pub fn ping(&mut self, payload: &[u8]) -> Result<(), Error> {
         let payload = &payload[..payload.len().min(CONTROL_BYTES_MAX)];
         let put = self.place.with(|socket| socket.wire.put_ping(self.place.core(), payload));
         put.unwrap_or(Err(Error::Gone))
     }
 
-    /// Closes: says why, waits for the peer to do the same, and drops what it still sends. The reason is cut at 123 bytes.
+    /// Closes: says why, waits for the peer to do the same, and drops what it still sends. The reason is cut at 123
+    /// bytes.
     ///
     /// After a drop midway the close goes on.
     ///

@@ -154,7 +154,8 @@ struct Starving {
 }
 
 impl Starving {
-    /// Whether there was too little room. What has left since the last look ends a wait, and so does a whole tick without a failure.
+    /// Whether there was too little room. What has left since the last look ends a wait, and so does a whole tick
+    /// without a failure.
     fn note(&mut self, is_starved: bool, has_sent: bool, now: Instant) {
         if (has_sent && !is_starved) || (!self.is_starved && self.is_due(now)) {
             self.since = None;
@@ -222,7 +223,8 @@ async fn send(stream: &Stream, tunnel: &mut Tunnel) -> Result<bool, Error> {
     }
 }
 
-/// After a step: wakes who waits, and says whether to read and for how long to wait. `until` when there is time for what is waited for now.
+/// After a step: wakes who waits, and says whether to read and for how long to wait. `until` when there is time for
+/// what is waited for now.
 fn look(stream: &Stream, core: &Core, starving: &Starving, until: &mut Option<Instant>) -> (bool, Option<Duration>) {
     let mut socket = stream.socket.borrow_mut();
     let Socket { consumer, wire } = &mut *socket;

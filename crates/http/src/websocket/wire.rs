@@ -1,4 +1,5 @@
-//! One end of a WebSocket, in the connection's place in the table: what was received becomes messages, what is to be sent becomes output.
+//! One end of a WebSocket, in the connection's place in the table: what was received becomes messages, what is to be
+//! sent becomes output.
 //!
 //! ```text
 //!                silent for long: ping           our close frame                the peer's
@@ -40,8 +41,8 @@ pub(super) enum Phase {
     Closing,
     /// Both have said that they close, or the peer is not believed any more: what is there to be sent still leaves.
     Ending,
-    /// Our half is shut down; so much of the peer was dropped, in KiB. Bytes that nobody read would make the kernel answer with a reset, which can
-    /// overtake what we sent.
+    /// Our half is shut down; so much of the peer was dropped, in KiB. Bytes that nobody read would make the kernel
+    /// answer with a reset, which can overtake what we sent.
     Lingering {
         dropped_kib: u16,
     },
@@ -280,7 +281,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Says that we close, unless that was said; the reason is cut to what fits. Without room for the frame the connection just ends.
+    /// Says that we close, unless that was said; the reason is cut to what fits. Without room for the frame the
+    /// connection just ends.
     pub(super) fn close(&mut self, core: &Core, code: Option<CloseCode>, reason: &str, next: Phase) {
         if !self.is_open() {
             return;

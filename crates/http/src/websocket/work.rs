@@ -94,8 +94,9 @@ impl Work {
         self.assembly = Assembly::default();
     }
 
-    /// Takes what has come, behind what is there already: a part of a head or of a control frame, or what waits for its turn. A lease becomes the input
-    /// as it is if nothing is there, all else is copied. Without room nothing has happened, and it is given back.
+    /// Takes what has come, behind what is there already: a part of a head or of a control frame, or what waits for its
+    /// turn. A lease becomes the input as it is if nothing is there, all else is copied. Without room nothing has
+    /// happened, and it is given back.
     pub(super) fn take(&mut self, pool: &Pool, fresh: Bytes) -> Result<(), (OverBudget, Bytes)> {
         let fresh = match (&mut self.input, fresh) {
             (input @ None, Bytes::Owned(lease)) => {
@@ -126,7 +127,8 @@ impl Work {
         Ok(lease)
     }
 
-    /// Reads on in the input. After [`Error::OverBudget`] it may be tried again, if [`may_try_again`](Self::may_try_again) says so.
+    /// Reads on in the input. After [`Error::OverBudget`] it may be tried again, if
+    /// [`may_try_again`](Self::may_try_again) says so.
     pub(super) fn step(&mut self, core: &Core, answers: bool, values: &Values) -> Result<Step, Error> {
         let decoded = match self.again.take() {
             Some(decoded) => decoded,

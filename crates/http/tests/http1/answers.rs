@@ -1,5 +1,6 @@
-//! What the server answers by itself: a line that a person can read, in HTTP/1.1 and HTTP/2, also when there is no memory; and what a handler is told that
-//! says something when it is too late. On io_uring (where it works), on mio and in the simulation.
+//! What the server answers by itself: a line that a person can read, in HTTP/1.1 and HTTP/2, also when there is no
+//! memory; and what a handler is told that says something when it is too late. On io_uring (where it works), on mio and
+//! in the simulation.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -124,7 +125,8 @@ fn without_memory_the_line_is_there_all_the_same() {
             let line = error_line(StatusCode::from_u16(status).expect("in range"));
             assert_eq!(body, if method == "HEAD" { "" } else { line }, "{answer}");
             assert!(!head.contains("Date: "), "it was made without memory: {answer}");
-            // The next one is accepted at once, when memory is not short any more: else its head waits in the socket until there is some.
+            // The next one is accepted at once, when memory is not short any more: else its head waits in the socket
+            // until there is some.
             sleep(Duration::from_secs(1)).await;
         }
         server.stop().await

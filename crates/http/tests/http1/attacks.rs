@@ -1,5 +1,6 @@
-//! One test for each class of attack on HTTP/1.1. Each asserts what the attacker is answered, that memory stays under the line, and that an honest
-//! client is served all the while. What is quick runs on every driver; what waits for deadlines runs in the simulation.
+//! One test for each class of attack on HTTP/1.1. Each asserts what the attacker is answered, that memory stays under
+//! the line, and that an honest client is served all the while. What is quick runs on every driver; what waits for
+//! deadlines runs in the simulation.
 
 use core::cell::{Cell, RefCell};
 use core::net::SocketAddr;
@@ -68,7 +69,8 @@ async fn honest(address: SocketAddr) -> Result<Honest> {
     Honest::begin(Duration::from_millis(5), ask).await
 }
 
-/// Requests that two readers could understand in two ways, with what is smuggled behind them: refused, and the connection closed.
+/// Requests that two readers could understand in two ways, with what is smuggled behind them: refused, and the
+/// connection closed.
 fn ambiguous() -> Vec<(&'static str, Vec<u8>)> {
     let post = |fields: &str, body: &str| format!("POST /body HTTP/1.1\r\nHost: h\r\n{fields}\r\n{body}").into_bytes();
     vec![
@@ -360,7 +362,8 @@ fn a_connection_flood_meets_the_limit() {
         all(300, |_| {
             let told = Rc::clone(&told);
             async move {
-                // Those beyond the limit are told so; those within say nothing, and hear nothing while they keep their places.
+                // Those beyond the limit are told so; those within say nothing, and hear nothing while they keep their
+                // places.
                 let Ok(mut client) = TcpStream::connect(address).await else { return Ok(()) };
                 let first = async {
                     for _ in 0..12_000 {

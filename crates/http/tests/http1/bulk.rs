@@ -1,5 +1,5 @@
-//! Bodies that are received into several leases at a time: every byte arrives once and in its order, whatever the handler and the peer do
-//! meanwhile.
+//! Bodies that are received into several leases at a time: every byte arrives once and in its order, whatever the
+//! handler and the peer do meanwhile.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -189,7 +189,8 @@ fn uploads_share_what_memory_there_is() {
     });
 }
 
-/// What has come of a trailer section waits for the rest of it, whatever the level, and the worker does not turn in vain meanwhile.
+/// What has come of a trailer section waits for the rest of it, whatever the level, and the worker does not turn in
+/// vain meanwhile.
 #[test]
 fn trailers_in_parts_are_awaited_while_memory_is_short() {
     in_simulation("trailers in parts", async || {

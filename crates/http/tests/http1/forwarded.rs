@@ -1,5 +1,5 @@
-//! While memory is short, clients behind a proxy share as clients do that come by themselves: the one that holds much begins nothing more, and its
-//! neighbours do. What an untrusted peer says of itself changes nothing.
+//! While memory is short, clients behind a proxy share as clients do that come by themselves: the one that holds much
+//! begins nothing more, and its neighbours do. What an untrusted peer says of itself changes nothing.
 
 use core::net::SocketAddr;
 use core::time::Duration;

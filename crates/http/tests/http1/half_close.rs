@@ -1,4 +1,5 @@
-//! Clients that end their half of the connection: an answer that was begun is sent to its end, and who goes away is noticed all the same.
+//! Clients that end their half of the connection: an answer that was begun is sent to its end, and who goes away is
+//! noticed all the same.
 
 use core::time::Duration;
 
@@ -78,7 +79,8 @@ fn an_answer_before_one_that_was_not_begun_arrives_whole() {
     });
 }
 
-/// The end of the client's half is told once: nothing looks at it again and again, and a client that goes away for good is found out.
+/// The end of the client's half is told once: nothing looks at it again and again, and a client that goes away for good
+/// is found out.
 #[test]
 fn a_client_that_goes_away_after_its_half_takes_its_handler_along() {
     for half_close in [HalfClose::Gone, HalfClose::Answered] {

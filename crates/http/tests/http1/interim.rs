@@ -1,4 +1,5 @@
-//! Informational responses of handlers, over both protocols: on io_uring (where it works), on mio and in the simulation.
+//! Informational responses of handlers, over both protocols: on io_uring (where it works), on mio and in the
+//! simulation.
 
 use core::net::SocketAddr;
 use core::pin::pin;
@@ -51,7 +52,8 @@ async fn answers(client: &mut Client, streams: &[u32]) -> Result<Vec<Frame>> {
     Ok(frames)
 }
 
-/// The block of an informational response with one field that no table keeps: of the status as a literal, and nothing else.
+/// The block of an informational response with one field that no table keeps: of the status as a literal, and nothing
+/// else.
 fn block(status: &str, name: &str, value: &str) -> Vec<u8> {
     let literal = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
     [&[8][..], &literal(status), &[0], &literal(name), &literal(value)].concat()

@@ -1,4 +1,5 @@
-//! Bodies that turn out to be malformed: the answer is 400 or 413 while nothing of another one has left, and afterwards none that looks complete.
+//! Bodies that turn out to be malformed: the answer is 400 or 413 while nothing of another one has left, and afterwards
+//! none that looks complete.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -172,7 +173,8 @@ fn a_counter_of_answers_never_falls() {
     });
 }
 
-/// In two parts, with the answer begun in between or not, cut anywhere: refused, or an answer that the client sees is cut short.
+/// In two parts, with the answer begun in between or not, cut anywhere: refused, or an answer that the client sees is
+/// cut short.
 #[test]
 fn an_answer_to_a_malformed_body_is_never_complete() {
     on_each("malformed in parts", async || {

@@ -1,5 +1,5 @@
-//! The server's own suite: every test runs on io_uring (where it works), on mio and in the simulation, with real connections of the
-//! same runtime as clients, and ends with a census of what is left.
+//! The server's own suite: every test runs on io_uring (where it works), on mio and in the simulation, with real
+//! connections of the same runtime as clients, and ends with a census of what is left.
 
 use core::cell::RefCell;
 use core::time::Duration;

@@ -46,8 +46,8 @@ async fn answer(mut request: Request) -> Result<Response, Error> {
     }
 }
 
-/// Takes what comes, with a pause after each piece, until it has come to an end or there was nothing to take for long; how much came. Clients live
-/// under the same line: where there is no room they try again.
+/// Takes what comes, with a pause after each piece, until it has come to an end or there was nothing to take for long;
+/// how much came. Clients live under the same line: where there is no room they try again.
 async fn take(mut client: TcpStream, pause: Duration, bytes: Rc<Cell<usize>>) {
     let mut failed = 0;
     while failed < 100 {
@@ -115,7 +115,8 @@ async fn crowded(address: SocketAddr) -> usize {
         sleeping.push(ask(address, "/sleep").await);
     }
     sleep(Duration::from_secs(1)).await;
-    // All but what the clients need. What the address holds is more than four times that: it begins nothing more, and waits.
+    // All but what the clients need. What the address holds is more than four times that: it begins nothing more, and
+    // waits.
     let spare: Vec<_> =
         iter::repeat_with(|| plimsoll_runtime::pool().try_acquire(4_096, Kind::Buffers)).take(22).collect();
     let held = fill(1);

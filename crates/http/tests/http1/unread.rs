@@ -1,4 +1,5 @@
-//! Bodies that nobody reads: the head of the answer says whether the connection goes on behind them, and what it says is kept.
+//! Bodies that nobody reads: the head of the answer says whether the connection goes on behind them, and what it says
+//! is kept.
 
 use core::time::Duration;
 
@@ -101,7 +102,8 @@ fn requests_behind_a_body_that_nobody_reads_are_answered() {
     });
 }
 
-/// Beyond the limit the head says so, and the answer arrives, to a client that looks at it after it has sent everything.
+/// Beyond the limit the head says so, and the answer arrives, to a client that looks at it after it has sent
+/// everything.
 #[test]
 fn an_answer_to_a_body_over_the_limit_says_close_and_arrives() {
     on_each("over the limit", async || {
@@ -143,7 +145,8 @@ fn a_client_that_waits_to_be_asked_for_its_body_is_told_to_close() {
     });
 }
 
-/// Neither waits for the other: the client takes nothing before it has sent everything, the server sends while it drops.
+/// Neither waits for the other: the client takes nothing before it has sent everything, the server sends while it
+/// drops.
 #[test]
 fn a_body_is_dropped_while_its_answer_is_on_its_way() {
     on_each("both ways", async || {

@@ -1,5 +1,6 @@
-//! One test for each class of attack on HTTP/2 and HPACK. Each asserts what the attacker is answered, that memory stays under the line, and that
-//! an honest client is served all the while. What needs time alone is in the other suite, with a virtual clock.
+//! One test for each class of attack on HTTP/2 and HPACK. Each asserts what the attacker is answered, that memory stays
+//! under the line, and that an honest client is served all the while. What needs time alone is in the other suite, with
+//! a virtual clock.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -301,7 +302,8 @@ fn floods_of_frames_are_cut_off() {
     attacks("floods", || {
         let flood = End::Farewell(ENHANCE_YOUR_CALM);
         let open = post(1, &[]);
-        // A flood is no longer than it takes to be cut off, so that the farewell is not lost among what nobody reads any more.
+        // A flood is no longer than it takes to be cut off, so that the farewell is not lost among what nobody reads
+        // any more.
         let tiny = many(6_000, |at| frame(DATA, 0, 1, &[at as u8]));
         vec![
             ("SETTINGS", frame(SETTINGS, 0, 0, &[]).repeat(30_000), flood),

@@ -24,7 +24,8 @@ fn body_bytes(frames: &[Frame], stream: u32) -> usize {
     frames.iter().filter(|frame| (frame.kind, frame.stream) == (DATA, stream)).map(|frame| frame.payload.len()).sum()
 }
 
-/// Sends updates every so many seconds until a stream is reset: after how many seconds it was, and which; `None` if none was in 200 seconds.
+/// Sends updates every so many seconds until a stream is reset: after how many seconds it was, and which; `None` if
+/// none was in 200 seconds.
 async fn reset_while(client: &mut Client, every: u64, updates: &[Vec<u8>]) -> Result<Option<(u64, u32, u32)>> {
     let start = now();
     for round in 0..200 / every as usize {
@@ -259,7 +260,8 @@ fn whole_frames_that_wait_for_our_output_are_no_fault_of_the_peer() {
         let server = serve(Config::default(), large)?;
         let mut client = Client::connect(server.address, &WIDE).await?;
         client.send(&get(1, "/")).await?;
-        // The client reads nothing for a while. Each window is filled with output at once, and the ping behind one of them is not looked at any more.
+        // The client reads nothing for a while. Each window is filled with output at once, and the ping behind one of
+        // them is not looked at any more.
         for _ in 0..8 {
             client.send(&[window_update(0, 65_535), frame(PING, 0, 0, &[7; 8])].concat()).await?;
             sleep(Duration::from_millis(50)).await;

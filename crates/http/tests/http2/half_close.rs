@@ -1,4 +1,5 @@
-//! HTTP/2 with clients that end their half of the connection: what was begun is sent to its end, within the windows that they gave.
+//! HTTP/2 with clients that end their half of the connection: what was begun is sent to its end, within the windows
+//! that they gave.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -211,7 +212,8 @@ fn a_client_that_goes_away_after_its_half_takes_its_handlers_along() {
     }
 }
 
-/// An hour passes in the simulation only if nothing turns round and round in it. This client acknowledges no SETTINGS: it cannot any more.
+/// An hour passes in the simulation only if nothing turns round and round in it. This client acknowledges no SETTINGS:
+/// it cannot any more.
 #[test]
 fn a_half_closed_client_may_wait_for_the_rest_of_its_answer() {
     in_simulation("half closed for an hour", async || {
@@ -233,7 +235,8 @@ fn a_half_closed_client_may_wait_for_the_rest_of_its_answer() {
     });
 }
 
-/// The end of the peer's half is found while the connection waits for memory, receives nothing, and may have more to receive.
+/// The end of the peer's half is found while the connection waits for memory, receives nothing, and may have more to
+/// receive.
 #[test]
 fn an_answer_that_waits_for_memory_outlasts_the_end_of_its_clients_half() {
     in_simulation("half closed at the line", async || {

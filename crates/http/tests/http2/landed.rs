@@ -1,4 +1,5 @@
-//! Bytes that come on a connection with begun exchanges when all memory has just been taken: they find a place, and what was begun is finished.
+//! Bytes that come on a connection with begun exchanges when all memory has just been taken: they find a place, and
+//! what was begun is finished.
 
 use core::time::Duration;
 

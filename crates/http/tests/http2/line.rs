@@ -1,4 +1,5 @@
-//! HTTP/2 connections at the line, many at a time: what they receive waits in their sockets, and whoever waits is served in the end.
+//! HTTP/2 connections at the line, many at a time: what they receive waits in their sockets, and whoever waits is
+//! served in the end.
 
 use core::future::poll_fn;
 use core::net::SocketAddr;
@@ -36,7 +37,8 @@ async fn fill_slowly() -> Vec<Lease> {
 
 type Answer = Pin<Box<dyn Future<Output = core::result::Result<Response, Error>>>>;
 
-/// `/quick` answers at once. All others wait for the gate; `/wait/N` answers with N bytes of fields, `/body` counts its body.
+/// `/quick` answers at once. All others wait for the gate; `/wait/N` answers with N bytes of fields, `/body` counts its
+/// body.
 fn gated(gate: &Arc<AtomicBool>) -> impl Fn(Request) -> Answer + Clone + Send + 'static {
     let gate = Arc::clone(gate);
     move |mut req: Request| {
@@ -72,10 +74,12 @@ fn shed(server: &Running) -> u64 {
     server.counters.totals().shed_total.iter().sum()
 }
 
-/// More connections of one address than may wait with what is spared for those who wait, and more bytes than are spared for one.
+/// More connections of one address than may wait with what is spared for those who wait, and more bytes than are spared
+/// for one.
 const CLIENTS: usize = 8;
 
-/// Sends so much on each connection that it has to wait, where the clients are given the memory for it: for the bytes and for the operation.
+/// Sends so much on each connection that it has to wait, where the clients are given the memory for it: for the bytes
+/// and for the operation.
 async fn send_at_the_line(clients: &mut [Client], bytes: &[u8]) -> Result<Vec<Lease>> {
     let page = || pool().try_acquire(4_096, Kind::Buffers).expect("room");
     let mut spare: Vec<_> = clients.iter().map(|_| [page(), page()]).collect();
@@ -208,7 +212,8 @@ impl Crowd {
 /// Connections of a worker that wait for memory at most.
 const PLACES: usize = 512;
 
-/// Clients of these addresses, so many of each, whose answers find no room, those of one address after those of another: all are served in the end.
+/// Clients of these addresses, so many of each, whose answers find no room, those of one address after those of
+/// another: all are served in the end.
 fn all_are_served(name: &str, addresses: &'static [(&'static str, usize)]) {
     in_simulation(name, async || {
         let crowds: Arc<Vec<Crowd>> = Arc::new(addresses.iter().map(|_| Crowd::default()).collect());

@@ -1,4 +1,5 @@
-//! What HTTP/2 connections hold: while they wait, while bodies come in bulk, while memory is short. In the simulation, whose time is cheap.
+//! What HTTP/2 connections hold: while they wait, while bodies come in bulk, while memory is short. In the simulation,
+//! whose time is cheap.
 
 use core::time::Duration;
 

@@ -1,5 +1,5 @@
-//! HTTP/2 connections while memory is short: that honest clients lose nothing by what is asked of them then. In the simulation, whose line is filled
-//! to the last byte and whose time is cheap.
+//! HTTP/2 connections while memory is short: that honest clients lose nothing by what is asked of them then. In the
+//! simulation, whose line is filled to the last byte and whose time is cheap.
 
 use core::time::Duration;
 
@@ -293,8 +293,8 @@ async fn echo(mut req: Request) -> core::result::Result<Response, Error> {
     out.finish().await
 }
 
-/// The bodies that a connection holds wait for windows; those stand behind more of the bodies, for which there is no memory; and what holds the memory is
-/// the connection itself. The progress reserve lets them in.
+/// The bodies that a connection holds wait for windows; those stand behind more of the bodies, for which there is no
+/// memory; and what holds the memory is the connection itself. The progress reserve lets them in.
 #[test]
 fn a_connection_whose_windows_wait_behind_its_own_bodies_goes_on() {
     const PART_BYTES: usize = 16_000;

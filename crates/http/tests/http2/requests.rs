@@ -1,4 +1,5 @@
-//! HTTP/2 over the server: every test runs on io_uring (where it works), on mio and in the simulation, with a small client that speaks in frames.
+//! HTTP/2 over the server: every test runs on io_uring (where it works), on mio and in the simulation, with a small
+//! client that speaks in frames.
 
 use core::time::Duration;
 use std::sync::Arc;

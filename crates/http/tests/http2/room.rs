@@ -1,5 +1,5 @@
-//! HTTP/2 connections that find no room in memory: what waits, what is refused, and that nothing else suffers. In the simulation, whose line is filled
-//! to the last byte and whose time is cheap.
+//! HTTP/2 connections that find no room in memory: what waits, what is refused, and that nothing else suffers. In the
+//! simulation, whose line is filled to the last byte and whose time is cheap.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ impl Gate {
     }
 }
 
-/// `/quick` answers at once, `/large` with more than the output holds; `/wait/N` waits for the gate and answers with N bytes of fields; `/body` does so
-/// and counts its body.
+/// `/quick` answers at once, `/large` with more than the output holds; `/wait/N` waits for the gate and answers with N
+/// bytes of fields; `/body` does so and counts its body.
 async fn answer(mut req: Request, gate: Gate) -> Result<Response, Error> {
     if let Some(bytes) = req.path().strip_prefix("/wait/") {
         let bytes: usize = bytes.parse().unwrap_or(0);

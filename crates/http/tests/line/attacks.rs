@@ -1,6 +1,6 @@
-//! The attacks on the memory line, from one address, and an honest client from another: it is answered all the while, the line holds, and nobody
-//! who is turned away is turned away in silence. In full size they are run by hand; here they are as many as fill a low line. How long the honest
-//! client waited is printed, not judged.
+//! The attacks on the memory line, from one address, and an honest client from another: it is answered all the while,
+//! the line holds, and nobody who is turned away is turned away in silence. In full size they are run by hand; here
+//! they are as many as fill a low line. How long the honest client waited is printed, not judged.
 
 #![allow(clippy::print_stdout, reason = "timings are printed")]
 
@@ -278,7 +278,8 @@ fn http2_uploads_that_no_handler_reads() {
         siege.hold();
         for mut stream in held {
             let (heard, has_ended) = drained(&mut stream);
-            // Whoever is turned away before the preface was read hears it as a client of HTTP/1.1 would. Who was begun is kept waiting.
+            // Whoever is turned away before the preface was read hears it as a client of HTTP/1.1 would. Who was begun
+            // is kept waiting.
             let is_told = kinds(&heard).contains(&GOAWAY) || heard.starts_with(b"HTTP/1.1 503 ");
             assert!(!has_ended || heard.is_empty() || is_told, "ended in silence: {}", heard.escape_ascii());
         }

@@ -1,4 +1,5 @@
-//! What is begun is finished: of more clients at once than fit the line, each is answered, and no handler that was begun is dropped.
+//! What is begun is finished: of more clients at once than fit the line, each is answered, and no handler that was
+//! begun is dropped.
 
 #![allow(clippy::print_stdout, reason = "how many were begun is printed")]
 

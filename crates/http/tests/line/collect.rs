@@ -1,6 +1,6 @@
-//! A body that is collected has room for all of it before anything of it is read, or its handler is told so while it can still answer; so has a message of
-//! a WebSocket, or it is closed with 1013. And a request
-//! that somebody waits for, and that is not admitted, leaves that one waiting and no more.
+//! A body that is collected has room for all of it before anything of it is read, or its handler is told so while it
+//! can still answer; so has a message of a WebSocket, or it is closed with 1013. And a request that somebody waits for,
+//! and that is not admitted, leaves that one waiting and no more.
 
 #![allow(clippy::print_stdout, reason = "how many were served is printed")]
 

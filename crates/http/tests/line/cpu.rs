@@ -1,5 +1,5 @@
-//! The processor is a line, too: handlers that keep it leave turns for timers, for other tasks and for other clients, and of more requests than can be
-//! begun in time the newest are refused.
+//! The processor is a line, too: handlers that keep it leave turns for timers, for other tasks and for other clients,
+//! and of more requests than can be begun in time the newest are refused.
 
 #![allow(clippy::print_stdout, reason = "a figure beside what is asserted")]
 
@@ -153,7 +153,8 @@ fn one_stream_whose_handler_blocks_begins_in_a_turn() {
     });
 }
 
-/// More than can be begun in time, of one address: the newest are told so, on connections that live; a client of another address is always served.
+/// More than can be begun in time, of one address: the newest are told so, on connections that live; a client of
+/// another address is always served.
 #[test]
 fn of_too_many_the_newest_are_refused_and_another_address_is_served() {
     const CROWD: usize = 40;
@@ -241,7 +242,8 @@ async fn held(running: Arc<Running>) -> Response {
     Response::text("held")
 }
 
-/// A server whose handlers are held, of which so many may run; what `clients` return, and how many requests were refused for that.
+/// A server whose handlers are held, of which so many may run; what `clients` return, and how many requests were
+/// refused for that.
 fn with_handlers_max<T: Send + 'static>(
     name: &str,
     config: &Config,

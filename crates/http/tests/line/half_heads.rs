@@ -1,4 +1,5 @@
-//! Heads that have not come whole, while memory is short: a slow client has a second, and a flood of them from one address takes no room from others.
+//! Heads that have not come whole, while memory is short: a slow client has a second, and a flood of them from one
+//! address takes no room from others.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -38,7 +39,8 @@ const END: &[u8] = b"\r\nConnection: close\r\n\r\n";
 const PROXY: &[u8] = b"PROXY TCP4 10.0.0.3 127.0.0.1 9 80\r\n";
 const WHOLE: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 
-/// Begins a flood of heads and then some of a slow client, which are the newest; others want room at once, or when all are old.
+/// Begins a flood of heads and then some of a slow client, which are the newest; others want room at once, or when all
+/// are old.
 async fn besieged(wait: Duration) -> Result<Option<(String, u64, String)>> {
     let running = start()?;
     let mut flood = Vec::new();

@@ -11,6 +11,7 @@ mod marked;
 mod relief;
 #[path = "../rig/mod.rs"]
 mod rig;
+mod slow_peers;
 mod turns;
 mod uploads;
 mod waiting;

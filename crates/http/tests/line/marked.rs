@@ -1,5 +1,5 @@
-//! Marked routes are answered when nothing else is: when the program holds all memory, when as many handlers run as may, and when more is asked than can be
-//! begun in time.
+//! Marked routes are answered when nothing else is: when the program holds all memory, when as many handlers run as
+//! may, and when more is asked than can be begun in time.
 
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -1,5 +1,5 @@
-//! At the memory line, heads that are never finished and answers that nobody takes make room for whole requests: each of those is answered, and
-//! the line holds.
+//! At the memory line, heads that are never finished and answers that nobody takes make room for whole requests: each
+//! of those is answered, and the line holds.
 
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -1,5 +1,5 @@
-//! Connections that have many requests waiting take turns: one that comes behind a crowd of them, with one request, waits for a part of each and not
-//! for all of all.
+//! Connections that have many requests waiting take turns: one that comes behind a crowd of them, with one request,
+//! waits for a part of each and not for all of all.
 
 #![allow(clippy::print_stdout, reason = "a figure beside what is asserted")]
 
@@ -74,7 +74,8 @@ fn beside(
     result.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
-/// Uploads whose bytes are always there, as fast as the server takes them: others are accepted meanwhile, and deadlines come.
+/// Uploads whose bytes are always there, as fast as the server takes them: others are accepted meanwhile, and deadlines
+/// come.
 #[test]
 fn uploads_without_an_end_leave_turns_for_others() {
     under_line("uploads without an end", LINE, async |_runtime| {
@@ -116,7 +117,8 @@ fn endless_upload(address: SocketAddr, over: Arc<AtomicBool>) -> JoinHandle<()> 
     })
 }
 
-/// Pipelines that never end take all that may be begun in a turn, and one connection has a single request read ahead: it gets its turn.
+/// Pipelines that never end take all that may be begun in a turn, and one connection has a single request read ahead:
+/// it gets its turn.
 #[test]
 fn pipelines_without_an_end_leave_turns_for_one_request_read_ahead() {
     under_line("pipelines without an end", LINE, async |_runtime| {

@@ -1,4 +1,5 @@
-//! Uploads at the line: those who wait hold nothing, those that were begun go on in turns, and all but a few are served.
+//! Uploads at the line: those who wait hold nothing, those that were begun go on in turns, and all but a few are
+//! served.
 
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -1,5 +1,6 @@
-//! What finds no room waits for it: a request, an answer, a piece of an answer and a part of a body go on when there is some, and end with a 503 when
-//! there is none for too long. The program holds the memory itself here, so nobody can be let go of.
+//! What finds no room waits for it: a request, an answer, a piece of an answer and a part of a body go on when there is
+//! some, and end with a 503 when there is none for too long. The program holds the memory itself here, so nobody can be
+//! let go of.
 
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -13,7 +13,8 @@ pub(crate) struct Honest {
 }
 
 impl Honest {
-    /// Asks once before an attack begins, and then with a pause after each answer. `ask` asserts that the answer is right.
+    /// Asks once before an attack begins, and then with a pause after each answer. `ask` asserts that the answer is
+    /// right.
     pub(crate) async fn begin(pause: Duration, mut ask: impl AsyncFnMut() -> Result<()> + 'static) -> Result<Self> {
         ask().await?;
         let enough = Rc::new(Cell::new(false));

@@ -1,5 +1,5 @@
-//! The rig of the server's suites: each scenario runs on io_uring (where it works), on mio and in the simulation, with real connections of the same
-//! runtime as clients, and ends with a census of what is left.
+//! The rig of the server's suites: each scenario runs on io_uring (where it works), on mio and in the simulation, with
+//! real connections of the same runtime as clients, and ends with a census of what is left.
 
 #![allow(dead_code, unused_imports, reason = "no suite uses all of it")]
 

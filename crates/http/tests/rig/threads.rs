@@ -1,4 +1,5 @@
-//! Clients that are threads with sockets of the operating system, so that the whole line is the server's: on io_uring (where it works) and on mio.
+//! Clients that are threads with sockets of the operating system, so that the whole line is the server's: on io_uring
+//! (where it works) and on mio.
 
 use core::net::SocketAddr;
 use core::time::Duration;

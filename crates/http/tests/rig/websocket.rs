@@ -1,4 +1,5 @@
-//! WebSockets: a client's end, with frames of its own out and messages of the server in; and a server's end that echoes.
+//! WebSockets: a client's end, with frames of its own out and messages of the server in; and a server's end that
+//! echoes.
 
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -1,4 +1,5 @@
-//! Connections that stay (WebSockets, streams of events, connections that left HTTP) leave room for requests, and count for their address.
+//! Connections that stay (WebSockets, streams of events, connections that left HTTP) leave room for requests, and count
+//! for their address.
 
 #![allow(clippy::print_stdout, reason = "how many are open is printed")]
 

@@ -1,4 +1,5 @@
-//! Connections that stay are told to end when others have waited for memory: the newest of the address that holds most, each in the words of its protocol.
+//! Connections that stay are told to end when others have waited for memory: the newest of the address that holds most,
+//! each in the words of its protocol.
 
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -1,4 +1,5 @@
-//! WebSockets whose messages come when there is no memory: they wait, and end with 1013 when there is none for too long. On each driver.
+//! WebSockets whose messages come when there is no memory: they wait, and end with 1013 when there is none for too
+//! long. On each driver.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -56,7 +57,8 @@ async fn fill() -> Vec<Lease> {
     held
 }
 
-/// Makes memory short and has a message sent back then: from there on room is made before anything is received. Then there is none.
+/// Makes memory short and has a message sent back then: from there on room is made before anything is received. Then
+/// there is none.
 async fn fill_late(client: &mut Client) -> Result<Vec<Lease>> {
     let mut held = fill().await;
     held.drain(..20);

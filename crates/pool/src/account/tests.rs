@@ -1,6 +1,6 @@
-//! Properties, for several workers with charges beside them, after every operation: I1 (credits within the line), I2 (charges within the
-//! credit), refusal only if the line would be crossed by what is asked for, kinds sum up, peaks bound what was charged, and a worker
-//! never keeps more than two quanta unused after it uncharged.
+//! Properties, for several workers with charges beside them, after every operation: I1 (credits within the line), I2
+//! (charges within the credit), refusal only if the line would be crossed by what is asked for, kinds sum up, peaks
+//! bound what was charged, and a worker never keeps more than two quanta unused after it uncharged.
 
 use proptest::prelude::*;
 

@@ -1,5 +1,5 @@
-//! Properties: the wish stays within its bounds and changes by one step at a time; full receives with more waiting reach the top in as many
-//! steps; a low average comes down; one short receive after a growth does not undo it.
+//! Properties: the wish stays within its bounds and changes by one step at a time; full receives with more waiting
+//! reach the top in as many steps; a low average comes down; one short receive after a growth does not undo it.
 
 use proptest::prelude::*;
 

@@ -1,6 +1,6 @@
-//! Properties, over a real pool: after every operation nothing is charged beyond the line (overshoot 0), credit holds what is charged and what
-//! is kept; a permit's leases can be taken without a refusal. In the end everything is back. Beside that: levels and who is told, refusals, credit
-//! that moves between workers, wake-ups through dropped futures.
+//! Properties, over a real pool: after every operation nothing is charged beyond the line (overshoot 0), credit holds
+//! what is charged and what is kept; a permit's leases can be taken without a refusal. In the end everything is back.
+//! Beside that: levels and who is told, refusals, credit that moves between workers, wake-ups through dropped futures.
 
 mod wakers;
 

@@ -1,4 +1,5 @@
-//! What a turn of a worker does for those who wait: refusals, grants, credit asked for and given up, and a look at the level.
+//! What a turn of a worker does for those who wait: refusals, grants, credit asked for and given up, and a look at the
+//! level.
 #![forbid(unsafe_code)]
 
 use super::{Admission, refill};
@@ -13,11 +14,12 @@ const OBSERVE_NS: u64 = 1_000_000;
 const METADATA_BYTES: u64 = 8 << 10;
 
 impl Admission {
-    /// Once a turn: what became free is granted, who waits too long is refused, the level is looked at. Wakes whoever got an answer.
+    /// Once a turn: what became free is granted, who waits too long is refused, the level is looked at. Wakes whoever
+    /// got an answer.
     ///
-    /// `now_ns` counts from any fixed moment that all workers share; deadlines that name only a timeout count from the last call, so the first
-    /// comes before the first wait. Returns the change of the process's level, if this worker was the one to
-    /// find it.
+    /// `now_ns` counts from any fixed moment that all workers share; deadlines that name only a timeout count from the
+    /// last call, so the first comes before the first wait. Returns the change of the process's level, if this worker
+    /// was the one to find it.
     pub fn tick(&self, now_ns: u64) -> Option<Transition> {
         let gate = &*self.gate;
         debug_assert!(now_ns >= gate.now_ns.get(), "time goes on");

@@ -1,4 +1,5 @@
-//! Properties, for fewer and more threads than stripes: what all threads count together is there, whoever counts its end.
+//! Properties, for fewer and more threads than stripes: what all threads count together is there, whoever counts its
+//! end.
 #![forbid(unsafe_code)]
 
 use super::*;

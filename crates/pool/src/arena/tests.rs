@@ -1,6 +1,6 @@
-//! Properties, on the real system: the mapping holds no more than what is charged, page for page, is not inherited by forks and has no
-//! huge pages; a pool without addresses is a clear error (sanitizers need addresses too: skip `under_a_limit` with them). What leases do is
-//! tested in `pool`.
+//! Properties, on the real system: the mapping holds no more than what is charged, page for page, is not inherited by
+//! forks and has no huge pages; a pool without addresses is a clear error (sanitizers need addresses too: skip
+//! `under_a_limit` with them). What leases do is tested in `pool`.
 //!
 //! **I-ALONE**: a child process that runs one test changes limits that concern nobody else.
 

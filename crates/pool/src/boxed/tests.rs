@@ -1,4 +1,5 @@
-//! Properties: values are aligned, dropped once, in place, on any thread; their slots come back, also when a value panics in its drop.
+//! Properties: values are aligned, dropped once, in place, on any thread; their slots come back, also when a value
+//! panics in its drop.
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

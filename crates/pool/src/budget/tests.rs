@@ -1,4 +1,5 @@
-//! Properties of charges: they count as their kind, grow and shrink, end with their drop, also from several threads at once.
+//! Properties of charges: they count as their kind, grow and shrink, end with their drop, also from several threads at
+//! once.
 
 use super::*;
 use crate::{Pool, PoolConfig};

@@ -1,5 +1,5 @@
-//! Properties: the class of a length is the smallest that fits; slots tile their steps; units are whole pages; the multiplication by the
-//! reciprocal is the division, at every slot's edges.
+//! Properties: the class of a length is the smallest that fits; slots tile their steps; units are whole pages; the
+//! multiplication by the reciprocal is the division, at every slot's edges.
 
 use proptest::prelude::*;
 

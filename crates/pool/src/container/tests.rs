@@ -1,4 +1,5 @@
-//! Properties: the line and the kernel's part are never above 80 % of the container, refusals are exact, extreme limits are harmless.
+//! Properties: the line and the kernel's part are never above 80 % of the container, refusals are exact, extreme limits
+//! are harmless.
 
 use proptest::prelude::*;
 

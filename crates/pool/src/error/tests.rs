@@ -1,4 +1,5 @@
-//! Properties: a message says how many bytes, whose fault it is and what to do; whether waiting helps follows from the cause.
+//! Properties: a message says how many bytes, whose fault it is and what to do; whether waiting helps follows from the
+//! cause.
 #![forbid(unsafe_code)]
 
 use core::error::Error as _;

@@ -1,5 +1,5 @@
-//! Properties: every part has its class, a part without bytes has none, and one that no class holds is an error that names it; sums are those of
-//! the classes, with whole pages where pages are meant.
+//! Properties: every part has its class, a part without bytes has none, and one that no class holds is an error that
+//! names it; sums are those of the classes, with whole pages where pages are meant.
 #![forbid(unsafe_code)]
 
 use super::*;

@@ -1,5 +1,6 @@
-//! Properties, over any number of workers: what is given is not lost and not handed out twice; who waits longest is served first; for what lies
-//! in its seat a worker was rung, unless it has fetched it. Under loom: in every interleaving, each hungry one has its credit or is rung for it.
+//! Properties, over any number of workers: what is given is not lost and not handed out twice; who waits longest is
+//! served first; for what lies in its seat a worker was rung, unless it has fetched it. Under loom: in every
+//! interleaving, each hungry one has its credit or is rung for it.
 #![cfg_attr(loom, allow(unused_imports))]
 
 use std::sync::atomic::AtomicUsize;

@@ -1,5 +1,5 @@
-//! Properties: a lease's view is as a `Vec` that is appended to at the end and consumed at the front, within the capacity; a lease is 16
-//! bytes; raw leases keep their slot.
+//! Properties: a lease's view is as a `Vec` that is appended to at the end and consumed at the front, within the
+//! capacity; a lease is 16 bytes; raw leases keep their slot.
 
 use proptest::prelude::*;
 

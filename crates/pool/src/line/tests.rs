@@ -1,5 +1,5 @@
-//! Properties: what is handed out and not given back is never more than the limit (I1); a refusal means that the need does not fit; the peak
-//! is the highest sum there was. Under loom: the same in every interleaving of two threads.
+//! Properties: what is handed out and not given back is never more than the limit (I1); a refusal means that the need
+//! does not fit; the peak is the highest sum there was. Under loom: the same in every interleaving of two threads.
 #![cfg_attr(loom, allow(unused_imports))]
 
 use proptest::prelude::*;

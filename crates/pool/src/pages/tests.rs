@@ -1,5 +1,5 @@
-//! Properties: faults are those of the seed and as frequent as was said; what is asked for is counted; the second book finds what a first one
-//! must not do.
+//! Properties: faults are those of the seed and as frequent as was said; what is asked for is counted; the second book
+//! finds what a first one must not do.
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

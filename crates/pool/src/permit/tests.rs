@@ -1,4 +1,5 @@
-//! Properties: a permit gives the smallest lease that fits, and says what is left; deadlines and kinds of futures hold, and what was granted is what was asked for.
+//! Properties: a permit gives the smallest lease that fits, and says what is left; deadlines and kinds of futures hold,
+//! and what was granted is what was asked for.
 #![forbid(unsafe_code)]
 
 use core::pin::pin;

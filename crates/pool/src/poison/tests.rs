@@ -1,8 +1,9 @@
-//! Properties, each in a child process that does what it must not and has to die of it: slots are not touched after they were given back, in
-//! whatever way that was, nor before they are handed out, nor behind a value. And what is allowed stays allowed: a child that only does that lives.
+//! Properties, each in a child process that does what it must not and has to die of it: slots are not touched after
+//! they were given back, in whatever way that was, nor before they are handed out, nor behind a value. And what is
+//! allowed stays allowed: a child that only does that lives.
 //!
-//! **I-MEANT**: the addresses are mapped, and nobody else uses them: the child has one thread here, ends at the access that it means, and its
-//! parent wants it to.
+//! **I-MEANT**: the addresses are mapped, and nobody else uses them: the child has one thread here, ends at the access
+//! that it means, and its parent wants it to.
 
 use std::process::Command;
 
@@ -120,7 +121,8 @@ fn write(at: NonNull<u8>) {
     unsafe { at.write_volatile(1) };
 }
 
-/// Everything that a holder may do, with slots that were others' before; and addresses of a pool that has ended are anybody's.
+/// Everything that a holder may do, with slots that were others' before; and addresses of a pool that has ended are
+/// anybody's.
 fn allowed(pool: &Pool) {
     for class in Class::ALL {
         for _round in 0..3 {

@@ -1,8 +1,8 @@
 //! Giving memory back while the pool lives: what nobody has needed for a while goes to the system, a little at a time.
 //!
-//! Time is cut into epochs of half the decay time. A unit that is empty all through one is surplus at its end, so it goes between half and the
-//! whole of the decay time after its last use. Which units those are is not asked: the bookkeeping knows how many were never needed, and the
-//! highest go first.
+//! Time is cut into epochs of half the decay time. A unit that is empty all through one is surplus at its end, so it
+//! goes between half and the whole of the decay time after its last use. Which units those are is not asked: the
+//! bookkeeping knows how many were never needed, and the highest go first.
 //!
 //! ```text
 //!            something is free                     an epoch ends
@@ -83,8 +83,9 @@ pub enum DecaySpeed {
 
 /// The timer by which a [`Pool`] gives its free memory back.
 ///
-/// It reads no clock: the owner calls [`tick`](Self::tick) once a turn with the time since some moment of its choice, and sleeps no longer than
-/// until [`next_deadline`](Self::next_deadline), also when it has nothing else to do. While nothing is free there is no deadline.
+/// It reads no clock: the owner calls [`tick`](Self::tick) once a turn with the time since some moment of its choice,
+/// and sleeps no longer than until [`next_deadline`](Self::next_deadline), also when it has nothing else to do. While
+/// nothing is free there is no deadline.
 ///
 /// When somebody else under the same budget is refused credit, the next tick gives back at once what it may.
 ///
@@ -149,7 +150,8 @@ impl Decay {
         }
     }
 
-    /// Whether the coming tick looks after everything: the moment for the owner to give its own free memory back to the pool.
+    /// Whether the coming tick looks after everything: the moment for the owner to give its own free memory back to the
+    /// pool.
     #[must_use]
     #[inline]
     pub fn looks_at(&self, now: Duration) -> bool {
@@ -254,8 +256,8 @@ impl Pool {
     }
 }
 
-/// See [`DecayConfig::default`]: 256 pages, and ranges that cost about as much as two pages each. 512 pages took 187 us on the machine at its best
-/// and 250 us when others kept it busy.
+/// See [`DecayConfig::default`]: 256 pages, and ranges that cost about as much as two pages each. 512 pages took 187 us
+/// on the machine at its best and 250 us when others kept it busy.
 const TICK_BYTES_MAX: u64 = 1 << 20;
 const TICK_RANGES_MAX: usize = 128;
 

@@ -1,13 +1,14 @@
-//! Properties, for leases of all classes acquired, freed, freed by other threads, released, charged beside and refused at random, on real
-//! memory with a source that refuses some requests. After every operation:
+//! Properties, for leases of all classes acquired, freed, freed by other threads, released, charged beside and refused
+//! at random, on real memory with a source that refuses some requests. After every operation:
 //!
 //! * live leases do not overlap, and what was written to them is still there;
-//! * what is charged is the resident units, the metadata and the charges beside, and at most the line (I1, I2); peak and credits agree;
+//! * what is charged is the resident units, the metadata and the charges beside, and at most the line (I1, I2); peak
+//!   and credits agree;
 //! * the kinds sum up to what is charged, each is what its live leases have (I9);
 //! * a refusal at the line means that nothing is left to release and what was asked for does not fit.
 //!
-//! In the end, with everything dropped and released, only the fixed part is charged; with the pool closed, nothing, or only while leases of
-//! an adopted arena live.
+//! In the end, with everything dropped and released, only the fixed part is charged; with the pool closed, nothing, or
+//! only while leases of an adopted arena live.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

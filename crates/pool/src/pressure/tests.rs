@@ -1,5 +1,5 @@
-//! Properties: whoever watches learns of a change once, several changes in between are one; the last waker of a watch is the one that is
-//! woken, and a watch that ends keeps nobody.
+//! Properties: whoever watches learns of a change once, several changes in between are one; the last waker of a watch
+//! is the one that is woken, and a watch that ends keeps nobody.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::AtomicUsize;

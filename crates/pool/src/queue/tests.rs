@@ -1,12 +1,15 @@
-//! Properties, beside a model that is a list. Whoever comes, is served or goes away, of whichever name and for however much:
+//! Properties, beside a model that is a list. Whoever comes, is served or goes away, of whichever name and for however
+//! much:
 //!
-//! * there are never more places than are charged; who is in the queue is in it once, and a key of one that is gone names nobody;
+//! * there are never more places than are charged; who is in the queue is in it once, and a key of one that is gone
+//!   names nobody;
 //! * the next is the one with the lowest tag of those that may be: somebody always is while somebody waits;
-//! * within a name, those of one priority are served as they came, and what was begun waits for what is new of its own name only as far as that was there
-//!   before and due;
+//! * within a name, those of one priority are served as they came, and what was begun waits for what is new of its own
+//!   name only as far as that was there before and due;
 //! * nobody starves: I8.
 //!
-//! And over bytes that come free a few at a time: while there are enough for the head, somebody is served, so nobody waits in a circle.
+//! And over bytes that come free a few at a time: while there are enough for the head, somebody is served, so nobody
+//! waits in a circle.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -331,7 +334,8 @@ proptest! {
         prop_assert_eq!(left, [0; 4]);
     }
 
-    /// Who is served holds bytes until it ends, and needs no more to end: as long as all there are suffice for the largest, everybody ends.
+    /// Who is served holds bytes until it ends, and needs no more to end: as long as all there are suffice for the
+    /// largest, everybody ends.
     #[test]
     fn nobody_waits_in_a_circle(
         needs in vec((0_u64..4, 0..Priority::COUNT, 1_u64..=100), 1..60), more in 0_u64..100, ends in vec(any::<usize>(), 1..20),

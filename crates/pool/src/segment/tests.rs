@@ -1,4 +1,5 @@
-//! Properties: a slot is freed once; a step has its slots and no more; metadata is charged for, and grows by half. The model is in `segments`.
+//! Properties: a slot is freed once; a step has its slots and no more; metadata is charged for, and grows by half. The
+//! model is in `segments`.
 
 use super::*;
 use crate::pages::{Shadow, SimPages};

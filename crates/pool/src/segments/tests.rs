@@ -1,10 +1,12 @@
-//! Properties, for slots of several classes taken, freed and released at random over a source that refuses some requests, after every
-//! operation and against a naive model:
+//! Properties, for slots of several classes taken, freed and released at random over a source that refuses some
+//! requests, after every operation and against a naive model:
 //!
-//! * a slot is the last freed one at hand, else the lowest free resident one, else the lowest of the lowest unit that is not resident;
+//! * a slot is the last freed one at hand, else the lowest free resident one, else the lowest of the lowest unit that
+//!   is not resident;
 //! * what is charged is the resident units and the metadata, and within the line;
 //! * a refusal at the line means that what is asked for does not fit;
-//! * only units without live slots are released (the source checks it too), within the goal, and all of them for the highest goal;
+//! * only units without live slots are released (the source checks it too), within the goal, and all of them for the
+//!   highest goal;
 //! * what is surplus after an epoch is no more than was empty all through it, and goes within its bounds;
 //! * in the end only metadata is charged.
 

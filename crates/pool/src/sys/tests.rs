@@ -1,4 +1,5 @@
-//! Properties: discarded pages read as zeros and no others do, with one call for many ranges and with one for each; a reservation is aligned.
+//! Properties: discarded pages read as zeros and no others do, with one call for many ranges and with one for each; a
+//! reservation is aligned.
 
 use super::*;
 

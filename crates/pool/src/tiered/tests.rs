@@ -1,5 +1,5 @@
-//! Properties: the buffer is as a `Vec`; what is inline has no lease; a lease has the smallest class when it is taken and after a shrink;
-//! an empty buffer has none; a refusal changes nothing.
+//! Properties: the buffer is as a `Vec`; what is inline has no lease; a lease has the smallest class when it is taken
+//! and after a shrink; an empty buffer has none; a refusal changes nothing.
 
 use proptest::prelude::*;
 

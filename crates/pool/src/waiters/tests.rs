@@ -1,13 +1,14 @@
 //! Properties of the queue, over a supply that is a few numbers. After every operation:
 //!
-//! * nothing is given that is not there: free, kept and given bytes are always the same sum (overshoot 0), and what is kept for the head is given
-//!   to nobody else (I6);
+//! * nothing is given that is not there: free, kept and given bytes are always the same sum (overshoot 0), and what is
+//!   kept for the head is given to nobody else (I6);
 //! * a non-empty queue means that its head does not fit (I7);
 //! * within a tenant and a priority, the first in is the first out, unless a smaller one passes the head;
 //! * whoever's deadline has passed is told; grants of those who went away are back.
 //!
-//! And over random schedules of exchanges that reserve all they need at once, hold it and end: nobody waits in a circle, no wake-up is lost, and
-//! nobody is passed for ever. Over tenants: shares are even, and a greedy one does not make the others wait.
+//! And over random schedules of exchanges that reserve all they need at once, hold it and end: nobody waits in a
+//! circle, no wake-up is lost, and nobody is passed for ever. Over tenants: shares are even, and a greedy one does not
+//! make the others wait.
 //!
 //! Some print a figure, for `cargo xtask bench --pool`.
 #![allow(clippy::print_stdout, reason = "figures are for people")]
@@ -354,8 +355,8 @@ impl Wake for Runs {
 enum Crowd {
     /// Few of all sorts, who come back until each has ended some times.
     Mixed,
-    /// Some who always want more than there is, all of one tenant, priority and size, beside one that wants most, has the last priority, and waits for
-    /// as long as it takes. They come back until each has ended some times.
+    /// Some who always want more than there is, all of one tenant, priority and size, beside one that wants most, has
+    /// the last priority, and waits for as long as it takes. They come back until each has ended some times.
     OneLarge(Priority, usize),
     /// Many, each of which comes until it has ended once.
     Many,
@@ -532,7 +533,8 @@ fn ten_thousand_clients_end_with_room_for_one_footprint() {
     }
 }
 
-/// Tenants that always have some requests under way, for a while of virtual time: grants to each, and how long each of them waited.
+/// Tenants that always have some requests under way, for a while of virtual time: grants to each, and how long each of
+/// them waited.
 fn serve(depths: &[usize], sizes: &[usize], capacity: u64) -> (Vec<u64>, Vec<Vec<u64>>) {
     let pool = pool();
     let mut port = Port::new(&pool, Sea::new(capacity));

@@ -1,5 +1,5 @@
-//! Properties: red exactly while somebody waits; else between the marks the level stays, and beyond them it is what they say; a transition
-//! is reported exactly when the level changes, and joins on to the one before.
+//! Properties: red exactly while somebody waits; else between the marks the level stays, and beyond them it is what
+//! they say; a transition is reported exactly when the level changes, and joins on to the one before.
 
 use proptest::prelude::*;
 

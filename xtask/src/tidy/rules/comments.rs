@@ -1,9 +1,6 @@
 //! Comments are as wide as code.
 
-use std::collections::BTreeMap;
-
 use super::{Finding, Verdict, Workspace};
-use crate::tidy::config::COMMENT_WIDTH_LATER;
 use crate::tidy::manifest::Manifest;
 use crate::tidy::workspace::File;
 
@@ -12,25 +9,14 @@ use crate::tidy::workspace::File;
 pub(super) fn width(workspace: &Workspace) -> Verdict {
     let max = workspace.texts.get("rustfmt.toml").map_or("", String::as_str);
     let max = Manifest::parse(max).value("", "max_width").and_then(|value| value.parse().ok()).unwrap_or(WIDTH);
-    let mut later: BTreeMap<&str, usize> = COMMENT_WIDTH_LATER.iter().map(|package| (*package, 0)).collect();
-    let mut findings = Vec::new();
+    let (mut findings, mut lines) = (Vec::new(), 0);
     for file in &workspace.files {
+        lines += file.comments.iter().map(|comment| comment.line_last + 1 - comment.line).sum::<usize>();
         for (line, width) in wide(workspace, file, max) {
-            match later.get_mut(file.package.as_str()) {
-                Some(count) => *count += 1,
-                None => findings.push(Finding::new(
-                    &file.path,
-                    line,
-                    format!("a comment of {width} columns, at most {max}"),
-                )),
-            }
+            findings.push(Finding::new(&file.path, line, format!("a comment of {width} columns, at most {max}")));
         }
     }
-    for package in later.iter().filter(|(dir, count)| **count == 0 && workspace.package(dir).is_some()) {
-        findings.push(Finding::new(*package.0, 0, "no comment is wide any more: take it off COMMENT_WIDTH_LATER"));
-    }
-    let later: Vec<String> = later.iter().map(|(package, count)| format!("{package} {count}")).collect();
-    Verdict { figure: format!("at most {max} columns; lines that are mended later: {}", later.join(", ")), findings }
+    Verdict { figure: format!("at most {max} columns in {lines} lines"), findings }
 }
 
 /// Lines with comments that are wider than `max`, and how wide they are.

@@ -25,7 +25,8 @@ fn integers_c_1() {
     }
 }
 
-/// RFC 7541 5.1: also the value that is all ones in the prefix, which says that more follows, and the last and first of each length.
+/// RFC 7541 5.1: also the value that is all ones in the prefix, which says that more follows, and the last and first of
+/// each length.
 #[test]
 fn integers_come_back_from_every_prefix() {
     for prefix_bits in 1..=8 {

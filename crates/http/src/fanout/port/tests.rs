@@ -72,7 +72,8 @@ mod loom_models {
         }
     }
 
-    /// Reads so many, or to the end; sleeps when nothing is there. A wake that is lost is a deadlock, which loom reports.
+    /// Reads so many, or to the end; sleeps when nothing is there. A wake that is lost is a deadlock, which loom
+    /// reports.
     fn read(port: &Port<u32>, count: usize) -> Vec<u32> {
         let bell = StdArc::new(Bell(Notify::new()));
         let waker = Waker::from(StdArc::clone(&bell));

@@ -1,4 +1,5 @@
-//! Properties: the queue holds what a plain list under the same rule holds; it never holds more than its bounds; what it is charged is what it has places for.
+//! Properties: the queue holds what a plain list under the same rule holds; it never holds more than its bounds; what
+//! it is charged is what it has places for.
 
 use std::sync::Arc;
 

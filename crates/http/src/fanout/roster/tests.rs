@@ -34,7 +34,8 @@ impl Weigh for Item {
     }
 }
 
-/// Publishes so many, as a hub does: encoded before the lock is taken, and again if somebody came who takes the other encoding.
+/// Publishes so many, as a hub does: encoded before the lock is taken, and again if somebody came who takes the other
+/// encoding.
 fn publish(roster: &Mutex<Roster<Item>>, count: u64, budget: &StdArc<Budget>) {
     for _ in 0..count {
         let mut formats = lock(roster).formats();

@@ -122,9 +122,10 @@ impl Http2 {
         self.note_blocked(now);
     }
 
-    /// Notes since when the peer's windows hold bodies up. One that waits for its turn, or for the socket, is not held up by them: the socket has a time
-    /// of its own. One whose own window is open waits for the connection's as long as nothing else moves there either: else a peer could open now
-    /// this and now that, and a body would go nowhere for ever.
+    /// Notes since when the peer's windows hold bodies up. One that waits for its turn, or for the socket, is not held
+    /// up by them: the socket has a time of its own. One whose own window is open waits for the connection's as long as
+    /// nothing else moves there either: else a peer could open now this and now that, and a body would go nowhere for
+    /// ever.
     fn note_blocked(&mut self, now: Instant) {
         if !self.codec.has_waiting() {
             self.since.windows = None;

@@ -1,5 +1,6 @@
-//! A peer that ends its half of the connection: the answers that were begun are sent to their ends, as far as the windows that it gave allow. It gives
-//! no more, so a body that they hold up is cut. The connection ends when nothing is left that goes on.
+//! A peer that ends its half of the connection: the answers that were begun are sent to their ends, as far as the
+//! windows that it gave allow. It gives no more, so a body that they hold up is cut. The connection ends when nothing
+//! is left that goes on.
 
 use plimsoll_codec::h2::{ErrorCode, StreamKey};
 use plimsoll_runtime::Instant;
@@ -15,7 +16,8 @@ use crate::h2::streams::{Exchange, Incoming, Outgoing};
 use crate::h2::window::shrink_window;
 use crate::server::Service;
 
-/// What is known of the peer's half, and since it has ended, when it was last looked at whether the peer is still there.
+/// What is known of the peer's half, and since it has ended, when it was last looked at whether the peer is still
+/// there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::h2) enum PeerHalf {
     Open,
@@ -59,7 +61,8 @@ impl<S: Service> Engine<S> {
         self.go_on_http2(key, http2, None);
     }
 
-    /// The peer has ended its half while nothing is received from it, or has gone away. What it sent before is received when there is room.
+    /// The peer has ended its half while nothing is received from it, or has gone away. What it sent before is received
+    /// when there is room.
     pub(crate) fn peer_closed_http2(&mut self, key: Key) {
         let Some(mut http2) = self.core.take_http2(key) else { return };
         let half_close = self.core.config.half_close;
@@ -75,7 +78,8 @@ impl<S: Service> Engine<S> {
 }
 
 impl Core {
-    /// Nothing more comes, and all that came was looked at: ends what cannot go on, and the connection when nothing can.
+    /// Nothing more comes, and all that came was looked at: ends what cannot go on, and the connection when nothing
+    /// can.
     pub(super) fn end_what_is_stuck(&self, http2: &mut Http2) {
         http2.since.frame = None;
         let half_close = self.config.half_close;
@@ -128,12 +132,14 @@ fn has_begun(exchange: &Exchange) -> bool {
     exchange.response != Outgoing::Head || exchange.answer.is_some()
 }
 
-/// Whether the handler of a request whose body has not come in full lives to see that: it does while it waits for more of it.
+/// Whether the handler of a request whose body has not come in full lives to see that: it does while it waits for more
+/// of it.
 fn is_told(exchange: &Exchange, half_close: HalfClose) -> bool {
     exchange.reader.is_some() || has_begun(exchange) || half_close == HalfClose::Answered
 }
 
-/// Whether a peer that has ended its half gets what is to come of an answer. A tunnel is told that it is gone: its bytes answer bytes of the peer.
+/// Whether a peer that has ended its half gets what is to come of an answer. A tunnel is told that it is gone: its
+/// bytes answer bytes of the peer.
 fn goes_on(exchange: &Exchange, half_close: HalfClose) -> bool {
     let is_wanted = has_begun(exchange) || exchange.request == Incoming::Gone || half_close == HalfClose::Answered;
     is_wanted && !exchange.held && !is_over(exchange)

@@ -22,8 +22,8 @@ use crate::steps::Source;
 use crate::ticket::Ticket;
 
 impl<S: Service> Engine<S> {
-    /// Looks whether the request that comes next, if one does, may be begun. Asked each time: a head may come in parts, and there may be room when
-    /// it is whole.
+    /// Looks whether the request that comes next, if one does, may be begun. Asked each time: a head may come in parts,
+    /// and there may be room when it is whole.
     pub(super) fn admit(&mut self, key: Key, http2: &mut Http2, rest: &[u8]) -> NextStream {
         let core = &self.core;
         let is_pressed = core.holds_back() || core.is_starving() || core.has_all_handlers();
@@ -54,8 +54,8 @@ impl<S: Service> Engine<S> {
         next
     }
 
-    /// Starts the handler of a request, behind which the source has what came; where there is doubt whether it may begin, only if its route is marked.
-    /// `false` when the connection was closed meanwhile.
+    /// Starts the handler of a request, behind which the source has what came; where there is doubt whether it may
+    /// begin, only if its route is marked. `false` when the connection was closed meanwhile.
     pub(super) fn request_http2(
         &mut self,
         key: Key,
@@ -173,7 +173,8 @@ impl Core {
         self.counters().response(503);
     }
 
-    /// Keeps the trailers of a request for its handler. Without room they are dropped, as anybody on the way may do (RFC 9110 6.5.1).
+    /// Keeps the trailers of a request for its handler. Without room they are dropped, as anybody on the way may do
+    /// (RFC 9110 6.5.1).
     pub(super) fn keep_trailers(&self, http2: &mut Http2, stream: StreamKey, scratch: &mut Decoding, fields: u16) {
         let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..], &mut scratch.repeat);
         let Some(exchange) = find(parts.exchanges, stream).filter(|exchange| exchange.running) else { return };

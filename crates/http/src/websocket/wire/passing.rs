@@ -9,8 +9,9 @@ use crate::Error;
 use crate::core::Core;
 
 impl Wire {
-    /// While memory is short: deals with what came where it lies, if that is nothing but whole pings and pongs and follows a whole message. Whether
-    /// it was that; else nothing was done. A receive that was armed before a message began to wait for memory is no reason to need some.
+    /// While memory is short: deals with what came where it lies, if that is nothing but whole pings and pongs and
+    /// follows a whole message. Whether it was that; else nothing was done. A receive that was armed before a message
+    /// began to wait for memory is no reason to need some.
     pub(in crate::websocket) fn pass(&mut self, core: &Core, bytes: &[u8]) -> Result<bool, Error> {
         let is_short = core.holds_back() || self.flags.has(Flags::STARVED) || self.flags.has(Flags::THIRSTY);
         if !is_short || bytes.is_empty() || frames(bytes).any(|frame| frame.is_none()) {

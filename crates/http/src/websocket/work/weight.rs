@@ -9,7 +9,8 @@ use crate::websocket::deflate::Streams;
 use crate::websocket::wire::Phase;
 
 impl Socket {
-    /// Bytes of the pool, and of what is charged to it, that go back when it ends; 0 for one that has ended, and waits for its task to notice.
+    /// Bytes of the pool, and of what is charged to it, that go back when it ends; 0 for one that has ended, and waits
+    /// for its task to notice.
     pub(crate) fn held_bytes(&self) -> usize {
         if self.wire.phase == Phase::Over { 0 } else { self.wire.work.as_ref().map_or(0, |work| work.held_bytes()) }
     }

@@ -21,8 +21,8 @@ async fn tell(mut req: Request) -> Result<Response, Error> {
     Ok(Response::text(format!("[{before} {} {} {sum:?} {again}]", body.len(), fields.join(","))))
 }
 
-/// Answers with a body of `/LENGTH` bytes, of an announced length where there is a query, and with trailers; with one that is not allowed where the
-/// request has `x-trailer`.
+/// Answers with a body of `/LENGTH` bytes, of an announced length where there is a query, and with trailers; with one
+/// that is not allowed where the request has `x-trailer`.
 async fn summed(mut req: Request) -> Result<Response, Error> {
     let bytes: usize = req.path()[1..].parse().unwrap_or(3);
     let announced = req.query().map(|_| bytes as u64);

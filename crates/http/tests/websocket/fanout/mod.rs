@@ -302,8 +302,8 @@ fn a_parked_member_is_a_place_in_a_table() {
         }
         sleep(Duration::from_millis(20)).await;
         assert_eq!(held_but_pages(), fresh_leases, "no buffer is left, however small");
-        // Tables keep their pages: that of operations was as long as all members' sends at once, and those of waiters and of timers may each have begun a
-        // page.
+        // Tables keep their pages: that of operations was as long as all members' sends at once, and those of waiters
+        // and of timers may each have begun a page.
         let sends = ((MEMBERS + 1) * OPERATION_BYTES as u64).next_multiple_of(PAGE_BYTES);
         let held = held_bytes();
         assert!(held <= fresh + sends + 2 * PAGE_BYTES, "{held} bytes, {fresh} before, {sends} for sends");

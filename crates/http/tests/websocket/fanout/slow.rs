@@ -11,8 +11,8 @@ use super::{hub_server, members};
 use crate::rig::on_each;
 use crate::rig::websocket::{Client, Got};
 
-/// Publishes numbers until one that does not read has missed some, and some more; another reads all the time. What both got in the end, and how many
-/// there were.
+/// Publishes numbers until one that does not read has missed some, and some more; another reads all the time. What both
+/// got in the end, and how many there were.
 async fn slow_and_fast(policy: SlowConsumer) -> Result<(Vec<u64>, Got, u64, Hub)> {
     let config = HubConfig { slow: policy, queue_messages_max: 8, queue_bytes_max: 1 << 20, ..HubConfig::default() };
     let hub = Hub::new(config).expect("room");

@@ -1,8 +1,5 @@
-//! Peers that are too slow give way to those who wait for memory: who sends a body of HTTP/1.1 or HTTP/2, and who reads one. On each driver.
-
-#![forbid(unsafe_code)]
-
-mod rig;
+//! Peers that are too slow give way to those who wait for memory: who sends a body of HTTP/1.1 or HTTP/2, and who reads
+//! one. On each driver.
 
 use core::iter;
 use core::net::SocketAddr;
@@ -13,8 +10,8 @@ use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Kind, MemoryLimit, Result, Runtime, pool, sleep, spawn};
 
-use rig::frames::{self, DATA};
-use rig::{Running, on_each_under, serve};
+use crate::rig::frames::{self, DATA};
+use crate::rig::{Running, on_each_under, serve};
 
 const LINE: MemoryLimit = MemoryLimit::mib(3);
 const SLEEPING: usize = 500;
@@ -130,9 +127,10 @@ async fn crowded<F: Future<Output = Result<()>> + 'static>(slow: impl Fn(SocketA
     while running.counters.totals().exchanges_begun_total < (SLEEPING + SLOW + 1) as u64 {
         sleep(Duration::from_millis(5)).await;
     }
-    // All but what the clients need. What the address holds is more than four times that: it begins nothing more, and waits.
+    // All but what the clients need. What the address holds is more than four times that: it begins nothing more, and
+    // waits.
     let spare: Vec<_> = iter::repeat_with(|| pool().try_acquire(4_096, Kind::Buffers)).take(22).collect();
-    let held = rig::memory::fill(1);
+    let held = crate::rig::memory::fill(1);
     drop(spare);
     waiting.send_static(b"GET /sleep HTTP/1.1\r\nHost: h\r\n\r\n").await?;
     let let_go = || running.counters.totals().shed_total[Shed::Slow as usize];
@@ -147,7 +145,7 @@ async fn crowded<F: Future<Output = Result<()>> + 'static>(slow: impl Fn(SocketA
     assert!((1..=SLOW as u64).contains(&slow), "{slow}: {totals:?}");
     assert!(totals.exchanges_ended_total[ExchangeEnd::Timeout as usize] >= slow, "{totals:?}");
     drop((held, waiting));
-    let answer = rig::read(&mut prompt, None).await?;
+    let answer = crate::rig::read(&mut prompt, None).await?;
     assert!(answer.ends_with(&format!("\r\n\r\n{PROMPT_BYTES}")), "nothing was asked of it: {answer}");
     peers.iter().for_each(|peer| peer.abort());
     drop((peers, sleeping, prompt));
