@@ -2,7 +2,7 @@
 //!
 //! | attack | what stops it |
 //! |---|---|
-//! | rapid reset (CVE-2023-44487), MadeYouReset (CVE-2025-8671) | one bucket of tokens for resets by the peer and by us because of it; a stream that both sides complete gives one back, so that a proxy may give up as many requests as it completes |
+//! | rapid reset (CVE-2023-44487), MadeYouReset (CVE-2025-8671) | one bucket of tokens for resets by the peer and by us because of it; four streams that both sides complete give one back: a proxy carries many clients, some of which give up |
 //! | ping, settings and reset floods of a peer that does not read (CVE-2019-9512, 9514, 9515) | control frames that wait are counted, then reading stops |
 //! | empty frames (CVE-2019-9518) | so many in a row |
 //! | priority and window-update floods, tiny DATA frames, padding (CVE-2019-9511, 9513, 9517) | overhead against payload |
@@ -51,7 +51,8 @@ impl Guard {
 
     /// A stream that both sides have completed.
     pub(super) fn completed(&mut self, limits: &Limits) {
-        self.reset_millitokens = (self.reset_millitokens + 1_000).min(u32::from(limits.resets_burst) * 1_000);
+        self.reset_millitokens =
+            (self.reset_millitokens + COMPLETED_MILLITOKENS).min(u32::from(limits.resets_burst) * 1_000);
     }
 
     /// A frame that carries nothing and ends nothing.
@@ -81,6 +82,8 @@ impl Guard {
     }
 }
 
+/// What a completed stream gives back: one reset for four of them.
+const COMPLETED_MILLITOKENS: u32 = 250;
 const OVERHEAD_RATIO_MAX: u64 = 8;
 const OVERHEAD_FREE_BYTES: u64 = 64 * 1_024;
 const OVERHEAD_POINTS: u32 = 25;

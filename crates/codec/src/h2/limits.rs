@@ -116,8 +116,8 @@ impl Limits {
         check((8..=1_024).contains(&frames), Limits { control_frames_max: frames, ..self })
     }
 
-    /// Resets that a peer may cause at once, and a second after that; default 100 and 20. Each stream that both sides
-    /// complete allows one more.
+    /// Resets that a peer may cause at once, and a second after that; default 100 and 20. For every four streams
+    /// that both sides complete, one more.
     ///
     /// # Errors
     ///
