@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_missing_tool_is_skipped_and_a_wrong_flag_fails() {
-        let missing = "no valgrind: apt-get install valgrind".to_owned();
+        let missing = "no valgrind, which counts instructions: apt-get install valgrind".to_owned();
         assert_eq!(judge(Some(2), missing.clone()), Outcome::Skipped(missing));
         let wrong = "For more information, try '--help'.".to_owned();
         assert_eq!(judge(Some(2), wrong.clone()), Outcome::Failed(wrong));

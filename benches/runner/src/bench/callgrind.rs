@@ -28,7 +28,7 @@ pub(super) fn missing() -> Option<&'static str> {
     let mut valgrind = Command::new("valgrind");
     valgrind.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     (!valgrind.status().is_ok_and(|status| status.success()))
-        .then_some("no valgrind, which counts instructions: install the package `valgrind`")
+        .then_some("no valgrind, which counts instructions: apt-get install valgrind")
 }
 
 /// The version of valgrind, as it says it.
