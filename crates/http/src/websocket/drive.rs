@@ -136,8 +136,7 @@ impl<S: Service> Engine<S> {
         let flushed = flush(&core, &mut table, key, wire);
         let is_sending = table.is_sending(key);
         // What a peer is told for want of memory needs none.
-        let is_untold = wire.phase == Phase::Ending && wire.work.is_none() && wire.end == Some(WebSocketEnd::NoRoom);
-        if !is_sending && is_untold {
+        if !is_sending && wire.is_untold() {
             let frame = static_close(Some(CloseCode::TRY_LATER)).unwrap_or_default();
             let _gone_or_full = table.send_now(key, frame);
         }

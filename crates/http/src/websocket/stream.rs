@@ -11,6 +11,7 @@ use plimsoll_pool::Kind;
 use plimsoll_runtime::net::Bytes;
 use plimsoll_runtime::{Instant, Lease, OverBudget, SendBytes, signal, sleep, timeout};
 
+use super::control::static_close;
 use super::deadlines::{Due, overdue};
 use super::ends::{give_way, go_away, tell_closed};
 use super::handler::WebSocketEnd;
@@ -90,6 +91,13 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
         }
         let (reads, due) = look(&stream, core, &starving, &mut until);
         if stream.socket.borrow().wire.phase == Phase::Ending {
+            if !is_finished && stream.socket.borrow().wire.is_untold() {
+                let frame = static_close(Some(CloseCode::TRY_LATER)).unwrap_or_default();
+                let send_timeout = stream.socket.borrow().send_timeout();
+                if !matches!(timeout(send_timeout, tunnel.send_static(frame)).await, Ok(Ok(()))) {
+                    return finish(&stream, WebSocketEnd::NoRoom);
+                }
+            }
             if ::core::mem::replace(&mut is_finished, true) || tunnel.finish().is_err() {
                 return finish(&stream, WebSocketEnd::Gone);
             }

@@ -221,7 +221,9 @@ impl Wire {
         let Some(work) = &mut self.work else { return true };
         let keeps = work.keeps_streams(core);
         let has_output = !work.output.is_empty() || work.last_words.is_some();
-        let idle = work.is_between_messages() && !has_output && work.ready.is_none() && !keeps;
+        // While it ends, what stands for its last words stays: they are said once.
+        let ends = self.phase == Phase::Ending;
+        let idle = work.is_between_messages() && !has_output && work.ready.is_none() && !keeps && !ends;
         match work.decoder.record() {
             Some(record) if idle => {
                 self.record = record;
@@ -230,6 +232,11 @@ impl Wire {
             }
             _ => false,
         }
+    }
+
+    /// Whether it ends for want of memory, and found none to say so.
+    pub(super) fn is_untold(&self) -> bool {
+        self.phase == Phase::Ending && self.work.is_none() && self.end == Some(WebSocketEnd::NoRoom)
     }
 
     /// Puts a message into the output: all of it or, after an error, nothing.
