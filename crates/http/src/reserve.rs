@@ -15,7 +15,7 @@
 
 use ::core::cell::RefCell;
 
-use plimsoll_pool::{Charge, Class, Kind, Lease, Pool};
+use plimsoll_pool::{Charge, Class, Kind, Lease, OverBudget, Pool};
 use plimsoll_slab::Key;
 
 use crate::connection::{Active, Connection};
@@ -113,7 +113,22 @@ impl AnswerReserve {
 
     /// Puts back what was taken, as far as there is memory.
     pub(crate) fn restock(&self) {
-        self.draw(|| self.fill());
+        while !self.has_all_leases() {
+            let Ok(lease) = self.acquire(CLASS) else { return };
+            self.leases.borrow_mut().push(lease);
+        }
+        if !self.has_progress()
+            && let Some(class) = self.progress_class
+        {
+            *self.progress.borrow_mut() = self.acquire(class).ok();
+        }
+    }
+
+    /// Also of what is kept for newcomers, if half of that is left then.
+    fn acquire(&self, class: Class) -> Result<Lease, OverBudget> {
+        let act = || self.pool.try_acquire_class(class, Kind::Fixed);
+        let left = self.pool.kept_for_newcomers().saturating_sub(class.bytes() as u64);
+        if 2 * left >= self.newcomers_bytes { self.pool.for_newcomer(act) } else { act() }
     }
 
     /// Runs `act`, which may draw on what is kept for newcomers while more than half of that is left.
@@ -137,18 +152,6 @@ impl AnswerReserve {
     pub(crate) fn take_spare(&self) -> Option<Lease> {
         let mut leases = self.leases.borrow_mut();
         if 2 * leases.len() > leases.capacity() { leases.pop() } else { None }
-    }
-
-    fn fill(&self) {
-        while !self.has_all_leases() {
-            let Ok(lease) = self.pool.try_acquire_class(CLASS, Kind::Fixed) else { return };
-            self.leases.borrow_mut().push(lease);
-        }
-        if !self.has_progress()
-            && let Some(class) = self.progress_class
-        {
-            *self.progress.borrow_mut() = self.pool.try_acquire_class(class, Kind::Fixed).ok();
-        }
     }
 
     /// An empty lease of 4 KiB; `None` while all are with peers that do not read.

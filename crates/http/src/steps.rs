@@ -133,6 +133,8 @@ impl<S: Service> Engine<S> {
                 self.drive(key, active, None);
             }
             None if self.core.is_websocket(key) => self.look_after_websocket(key),
+            // One that was listed before it was parked may have a place already.
+            None if self.core.is_unread(key) && self.core.is_in_queue(key) => {}
             None if self.core.is_unread(key) => self.readable_parked(key),
             None => self.look_after_http2(key),
         }

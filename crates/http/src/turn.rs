@@ -320,10 +320,12 @@ impl<S: Service> Engine<S> {
     /// Answers a request that waits for its turn with a 503.
     fn refuse_turn(&mut self, key: Key) {
         let core = Rc::clone(&self.core);
+        if !core.awaits_turn(key) {
+            // Begun otherwise meanwhile, as a marked route is.
+            return;
+        }
         if let Some(mut http2) = core.take_http2(key) {
-            if http2.turn == TurnWait::Awaited {
-                http2.turn = TurnWait::Refused;
-            }
+            http2.turn = TurnWait::Refused;
             return self.go_on_http2(key, http2, None);
         }
         let Some(mut active) = core.take(key) else { return };

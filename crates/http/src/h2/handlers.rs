@@ -286,6 +286,8 @@ impl Core {
                     self.fail_stream(parts, stream, Failure::NO_ROOM);
                 }
             }
+            // Its answer was ended for it: what is dropped now has nothing to add.
+            None if find(parts.exchanges, stream).is_some_and(|exchange| !exchange.running) => {}
             None => self.fail_stream(parts, stream, StatusCode::INTERNAL_SERVER_ERROR),
         });
         self.list_http2(key, http2);

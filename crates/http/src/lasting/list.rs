@@ -162,13 +162,21 @@ impl Core {
 
     /// Ready when it is to end.
     pub(super) fn poll_told(&self, at: Number, cx: &Context<'_>) -> Poll<()> {
-        let mut stays = self.lasting.stays.borrow_mut();
-        let Some(entry) = stays.entries.get_mut(place(at)) else { return Poll::Pending };
-        if entry.stage != Stage::Open {
-            return Poll::Ready(());
-        }
-        if !entry.waker.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
-            entry.waker = Some(cx.waker().clone());
+        let is_known = {
+            let mut stays = self.lasting.stays.borrow_mut();
+            let Some(entry) = stays.entries.get_mut(place(at)) else { return Poll::Pending };
+            if entry.stage != Stage::Open {
+                return Poll::Ready(());
+            }
+            entry.waker.as_ref().is_some_and(|known| known.will_wake(cx.waker()))
+        };
+        if !is_known {
+            // Wakers are made and dropped by their owners' code: while nothing is borrowed.
+            let waker = cx.waker().clone();
+            let mut stays = self.lasting.stays.borrow_mut();
+            let outdated = stays.entries.get_mut(place(at)).and_then(|entry| entry.waker.replace(waker));
+            drop(stays);
+            drop(outdated);
         }
         Poll::Pending
     }
@@ -195,6 +203,17 @@ impl Core {
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+
+    /// When the first was told of the streams of events that have not ended since.
+    pub(crate) fn first_told(&self) -> Option<Instant> {
+        let stays = self.lasting.stays.borrow();
+        let events = stays.entries.places.iter().flatten().filter(|entry| entry.sort == Sort::Events);
+        let told = events.filter_map(|entry| match entry.stage {
+            Stage::Told(at) => Some(at),
+            _ => None,
+        });
+        told.min()
     }
 
     /// A stream of events that was told so long ago, and has not ended: it is ended by the server.

@@ -8,11 +8,16 @@ use crate::core::Core;
 
 impl Core {
     /// Room for so many bytes of a connection on which something was begun, of what is kept for other ends: to be lent;
-    /// for newcomers, of which half is left to them; and for answers. Each is filled again as there is memory.
+    /// for newcomers, of which half is left to them; and for answers. Each is filled again as there is memory. What is
+    /// lent is large, and for others who wait: a few bytes get some of that only if there is nothing else.
     #[cold]
     pub(crate) fn spare_landed(&self, bytes: usize) -> Option<Lease> {
         let of_newcomers = || self.reserve.draw(|| self.pool.try_acquire(bytes, Kind::Buffers)).ok();
-        self.lend_landed(bytes).or_else(of_newcomers).or_else(|| self.reserve.take_for(bytes))
+        let lent = || self.lend_landed(bytes);
+        match bytes {
+            ..=FEW_BYTES => of_newcomers().or_else(lent).or_else(|| self.reserve.take_for(bytes)),
+            _ => lent().or_else(of_newcomers),
+        }
     }
 
     /// The same, with these bytes in it, where something was begun.
@@ -31,3 +36,6 @@ impl Core {
         None
     }
 }
+
+/// What a lease of the answer reserve holds.
+const FEW_BYTES: usize = 4_096;

@@ -37,13 +37,15 @@ enum Lasting {
 }
 
 impl<S: Service> Engine<S> {
-    /// Tells some to end; whether any.
+    /// Tells some to end; whether any are told now, or were and have not ended yet.
     pub(super) fn tell_the_lasting(&mut self, now: Instant) -> bool {
         let core = Rc::clone(&self.core);
         self.end_unended(now);
         let held = core.lasting.bytes();
-        let is_ending = self.relief.told.is_some_and(|(_, then)| held > then);
-        if is_ending || held <= core.line_share / LARGE_PART {
+        if self.relief.told.is_some_and(|(_, then)| held > then) {
+            return true;
+        }
+        if held <= core.line_share / LARGE_PART {
             return false;
         }
         let mut heaviest: Option<(u64, Columns)> = None;
@@ -93,8 +95,12 @@ impl<S: Service> Engine<S> {
         if now < until {
             return self.relief.check_at(until);
         }
-        self.relief.told = None;
         self.end_unended(now);
+        // One may have been told later, as the newest of those that were let go of.
+        self.relief.told = self.core.first_told().map(|at| (at, u64::MAX));
+        if let Some((at, _)) = self.relief.told {
+            self.relief.check_at(at + LAST_WORDS);
+        }
     }
 
     fn end_unended(&self, now: Instant) {

@@ -83,6 +83,11 @@ impl Core {
         }
     }
 
+    /// Whether a connection has a place.
+    pub(crate) fn is_in_queue(&self, key: Key) -> bool {
+        self.place_of(key).is_some()
+    }
+
     /// The place of a connection.
     fn place_of(&self, key: Key) -> Option<PlaceKey> {
         self.hungry.borrow().first(|place| place.item().key == key).map(Place::key)
@@ -230,7 +235,8 @@ impl Core {
         drop(before);
     }
 
-    /// Room for what came of a request and finds none in the pool: of a body that is read, the progress reserve.
+    /// Room for what came of a request and finds none in the pool: of a body, what is
+    /// [kept for other ends](Self::spare_landed).
     pub(crate) fn spare(&self, key: Key, active: &Active, bytes: &[u8]) -> Option<Lease> {
         if active.exchange.request() != RequestState::Body {
             let waits = active.is_queued() && active.handler.is_none();
@@ -238,13 +244,7 @@ impl Core {
             lease.extend(bytes);
             return Some(lease);
         }
-        let mut lease = self.reserve.lend_progress()?;
-        if lease.capacity() < bytes.len() {
-            self.reserve.repay_progress(lease);
-            return None;
-        }
-        lease.extend(bytes);
-        Some(lease)
+        self.keep_landed(bytes, true)
     }
 
     /// Room for a little that came on a connection, which waits for memory with it.
