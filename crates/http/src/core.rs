@@ -479,6 +479,11 @@ impl Core {
         result
     }
 
+    /// Whether nothing was received of the next request of a connection of HTTP/1.
+    pub(crate) fn is_between_requests(&self, key: Key) -> bool {
+        self.is_parked(key) || self.is_unread(key)
+    }
+
     /// Whether a connection of HTTP/1 is between requests.
     pub(crate) fn is_parked(&self, key: Key) -> bool {
         matches!(self.table.borrow().get(key), Some(Connection::Parked { .. }))

@@ -137,7 +137,7 @@ impl<S: Service> Engine<S> {
             };
             self.step(event);
             self.gives_way = self.gives_way && plimsoll_runtime::now().since(self.drained_at) < GIVES_WAY_FOR;
-            if self.gives_way || core.is_line_of_turns_full() {
+            if self.gives_way || self.has_enough() {
                 break;
             }
         }
@@ -270,7 +270,10 @@ impl<S: Service> Engine<S> {
         let core = &self.core;
         let place = found.ok().or_else(|| {
             let act = || core.pool.try_acquire_class(class, Kind::Codec);
-            if memory == MemoryWait::TimedOut { core.reserve.spare(act) } else { core.spared(key, act) }
+            match memory {
+                MemoryWait::TimedOut | MemoryWait::Refused => core.reserve.spare(act),
+                _ => core.spared(key, act),
+            }
         });
         let Some(place) = place else {
             self.core.put(key, Connection::leaving(answered));
@@ -482,7 +485,7 @@ impl<S: Service> Engine<S> {
             }
             Some(Connection::Unread { .. }) => {
                 drop(table);
-                return self.refuse_unread(key);
+                return self.refuse_unread(key, MemoryWait::TimedOut);
             }
             Some(Connection::Lingering { .. }) if !sending => {
                 drop(table);

@@ -53,7 +53,7 @@ use ::core::task::{Context, Poll};
 use ::core::time::Duration;
 use std::rc::Rc;
 
-use plimsoll_pool::{Admission, Footprint, Permit, Place, Reserve};
+use plimsoll_pool::{Admission, Footprint, Permit, Place, Priority, Reserve};
 use plimsoll_runtime::{Instant, Sleep, sleep_until};
 use plimsoll_slab::Key;
 
@@ -97,7 +97,7 @@ pub(crate) struct Relief {
     /// The waiter of the connection whose turn it is.
     reserve: Option<(Place<Waits>, Reserve)>,
     /// What it was granted.
-    granted: Option<(Key, Permit)>,
+    granted: Option<(Place<Waits>, Permit)>,
     /// Since when somebody waits.
     since: Option<Instant>,
     /// When somebody large was let go of last.
@@ -154,7 +154,7 @@ impl Relief {
         }
         let Some((place, reserve)) = &mut self.reserve else { return Poll::Pending };
         let Poll::Ready(answer) = Pin::new(reserve).poll(cx) else { return Poll::Pending };
-        self.granted = answer.ok().map(|permit| (place.item().key, permit));
+        self.granted = answer.ok().map(|permit| (*place, permit));
         self.reserve = None;
         if self.granted.is_some() { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -204,8 +204,11 @@ impl<S: Service> Engine<S> {
     fn relieve_now(&mut self) {
         let core = Rc::clone(&self.core);
         let now = plimsoll_runtime::now();
-        if let Some((key, permit)) = self.relief.granted.take() {
-            self.feed(key, Grant::Queued(permit), now);
+        // A request that would be begun now waits for the next turn with what it was granted.
+        let may_begin = !core.turns.is_over();
+        let may_go_on = |(place, _): &mut (Place<Waits>, Permit)| may_begin || place.priority() != Priority::Head;
+        if let Some((place, permit)) = self.relief.granted.take_if(may_go_on) {
+            self.feed(place.item().key, Grant::Queued(permit), now);
         }
         self.lend(now);
         if self.relief.kept_until.is_some_and(|until| until <= now) || core.kept_for.get().is_none() {
@@ -277,6 +280,7 @@ impl<S: Service> Engine<S> {
             }
         }
         if core.kept_for.get().is_none()
+            && !core.turns.is_over()
             && core.pool.kept_for_newcomers() >= REQUEST_ROOM_BYTES as u64
             && let Some(place) = core.first_newcomer()
         {

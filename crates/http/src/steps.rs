@@ -157,11 +157,13 @@ impl<S: Service> Engine<S> {
             let step = match active.exchange.next() {
                 _ if active.awaits_proxy => self.proxy_header(key, active, &mut source),
                 Next::ReadHead if !source.rest().is_empty() && self.may_begin(key, &active) => {
+                    // It was read ahead, but has waited for this.
+                    let has_turn = self.core.turns.is_serving(key) || active.memory == MemoryWait::Refused;
                     if !self.core.turns.is_free() && self.waits_for_turn(key, &active, source.rest()) {
                         active.listed = true;
                         break;
                     }
-                    if !has_more && !self.core.may_follow_up(key) {
+                    if !has_more && !has_turn && !self.core.may_follow_up(key) {
                         active.listed = true;
                         self.core.list_later(key);
                         break;

@@ -6,19 +6,23 @@
 //!                  | no                                                             ^
 //!                  v                                                                | its turn: one at least,
 //!                waits, its bytes as they came --------------------------------------   until 5 ms are over
-//!                  | the oldest has waited for over 100 ms, for 100 ms,
+//!                  | the oldest has waited for over 100 ms, for 100 ms or all places are taken,
 //!                  | and it is behind those that can be begun in 100 ms
 //!                  v
 //!                503 with Retry-After
 //! ```
 //!
-//! Who waits is served in [turns over addresses](Queue), and refused from the other end: the newest of the address that
-//! has most there, and of several such the one whose handlers took most time of late. So a client with one quick
-//! request waits for one handler of each other address at most, and not for all requests of a crowd.
+//! Who waits is served in [turns over addresses](Queue), by the time that their handlers take, and refused from the
+//! other end: the newest of the address that has most to wait for. A handler that is expected to take longer than a
+//! turn begins first in its turn, or not in it: the answers of quick ones leave before. So a client with a quick
+//! request waits for one handler at most, and not for all requests of a crowd.
 //!
-//! The delay is from the turn in which a request was seen to the one in which it is begun. How long it was in the
-//! socket before nobody tells. When all places are taken, the engine leaves its events where they are until the next
-//! turn: a burst of quick requests takes no memory for waiting.
+//! The delay is from the turn in which a request was seen to the one in which it is begun. When all places are taken
+//! and the delay is short, the engine leaves its events where they are until the next turn: a burst of quick requests
+//! takes no memory for waiting. When it is long, it makes room by refusing, and goes on with its events: behind those
+//! of a crowd there may be one of somebody else.
+//!
+//! While memory is short, a request of HTTP/1.1 waits in its socket, and its place is all it takes.
 //!
 //! The clock is the coarse one, as fine as the kernel's tick. It is read before each request but the first of a turn,
 //! and while they are quick only before every eighth.
@@ -27,7 +31,7 @@ use ::core::cell::{Cell, RefCell};
 use ::core::time::Duration;
 use std::rc::Rc;
 
-use plimsoll_pool::{Charge, Kind, PlaceKey, Pool, Priority, Queue};
+use plimsoll_pool::{Charge, Kind, Place, PlaceKey, Pool, Priority, Queue};
 use plimsoll_runtime::Instant;
 use plimsoll_slab::Key;
 
@@ -48,12 +52,16 @@ const DELAY_MAX: Duration = Duration::from_millis(100);
 const LATE_FOR: Duration = Duration::from_millis(100);
 /// Requests of a worker that wait for a turn at most,
 const PLACES: usize = 128;
-/// and while memory is short: what waits holds its head.
+/// and while memory is short, of those that hold their heads.
 const PLACES_SHORT: usize = 8;
-/// Addresses that are told apart by the time that their handlers took, at most; a power of two.
+/// Addresses that are told apart by the time that their handlers take, at most; a power of two.
 const COLUMNS: usize = 1_024;
 /// What is known of that is half as much after so long.
 const HALVED_AFTER: Duration = Duration::from_secs(1);
+/// Of the mean time, a handler's counts for one part.
+const MEAN_OF: u32 = 4;
+/// What is known of an address's handlers is told apart in steps of so many microseconds.
+const COST_STEP_MICROS: u32 = 250;
 
 /// How far a turn is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,29 +118,43 @@ pub(crate) struct Turns {
     pub(crate) refusals: Seldom,
 }
 
+/// One who waits.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    key: Key,
+    since: Instant,
+    kept: Kept,
+}
+
+/// Where what came of a request is while it waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    InMemory,
+    InSocket,
+}
+
 /// Those who wait.
 struct Line {
-    /// Since when each waits.
-    places: Queue<(Key, Instant)>,
+    places: Queue<Waits>,
     delay: Delay,
     rate: Rate,
-    used: Used,
+    costs: Costs,
     _charge: Option<Charge>,
 }
 
 impl Turns {
-    const USED_BYTES: u64 = (COLUMNS * size_of::<u32>()) as u64;
+    const COSTS_BYTES: u64 = (COLUMNS * size_of::<u32>()) as u64;
 
     /// Bytes of the lists of a worker.
     pub(crate) const fn bytes() -> u64 {
-        Self::USED_BYTES + Queue::<(Key, Instant)>::bytes(PLACES)
+        Self::COSTS_BYTES + Queue::<Waits>::bytes(PLACES)
     }
 
     pub(crate) fn new(pool: &Pool) -> Self {
-        let charge = pool.charge(Kind::Fixed, Self::USED_BYTES).ok();
+        let charge = pool.charge(Kind::Fixed, Self::COSTS_BYTES).ok();
         let places = Queue::new(pool, PLACES, PLACES);
-        let used = Used::new(if charge.is_some() { COLUMNS } else { 1 });
-        let line = Line { places, delay: Delay::Short, rate: Rate::default(), used, _charge: charge };
+        let costs = Costs::new(if charge.is_some() { COLUMNS } else { 1 });
+        let line = Line { places, delay: Delay::Short, rate: Rate::default(), costs, _charge: charge };
         Self {
             clock: Cell::new(Clock::Fresh),
             looks: Looks::default(),
@@ -170,8 +192,13 @@ impl Turns {
         self.waiting.get() > 0
     }
 
+    /// Whether it is the turn of a connection, and it was not asked yet whether its request may begin.
+    pub(crate) fn is_serving(&self, key: Key) -> bool {
+        self.served.get() == Some(key)
+    }
+
     /// Whether no further request begins in this turn.
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         if let Clock::Since(begun) = self.clock.get()
             && self.looks.are_due()
         {
@@ -198,6 +225,14 @@ impl Core {
         !self.turns.is_free() && self.must_wait_for_turn(key)
     }
 
+    /// The same for one whose request is in its socket. It is asked again when that was received.
+    pub(crate) fn waits_unread_for_turn(&self, key: Key) -> bool {
+        let served = self.turns.served.get();
+        let waits = self.waits_for_turn(key);
+        self.turns.served.set(served);
+        waits
+    }
+
     #[cold]
     fn must_wait_for_turn(&self, key: Key) -> bool {
         let turns = &self.turns;
@@ -207,15 +242,22 @@ impl Core {
         if turns.served.take() == Some(key) && !turns.is_over() {
             return false;
         }
+        if self.fed.get() == Some(key) && !turns.is_over() {
+            // What it was granted is there now, and would have to be waited for again.
+            return false;
+        }
         let mut line = turns.line.borrow_mut();
-        if line.places.iter().any(|place| place.item().0 == key) {
+        if line.places.iter().any(|place| place.item().key == key) {
             return true;
         }
         // Those who have more requests read ahead leave places to what is still in the socket.
         let is_ahead = turns.served_last.get() == Some(key);
         let has_place = !is_ahead || turns.waiting.get() < PLACES / 2;
-        let waits = (key, plimsoll_runtime::now());
-        if !has_place || line.places.add(self.host_of(key), Priority::Head, 1, waits).is_err() {
+        let kept = if self.is_between_requests(key) { Kept::InSocket } else { Kept::InMemory };
+        let waits = Waits { key, since: plimsoll_runtime::now(), kept };
+        let host = self.host_of(key);
+        let cost = line.costs.amount_of(host);
+        if !has_place || line.places.add(host, Priority::Head, cost, waits).is_err() {
             drop(line);
             self.list_later(key);
             return true;
@@ -225,14 +267,19 @@ impl Core {
     }
 
     /// Whether no more may wait for a turn: what else came stays where it is.
-    pub(crate) fn is_line_of_turns_full(&self) -> bool {
+    fn is_line_of_turns_full(&self) -> bool {
         let waiting = self.turns.waiting.get();
-        waiting >= PLACES || waiting >= PLACES_SHORT && self.holds_back()
+        let hold = || {
+            let line = self.turns.line.borrow();
+            line.places.iter().filter(|place| place.item().kept == Kept::InMemory).count()
+        };
+        waiting >= PLACES || waiting >= PLACES_SHORT && self.holds_back() && hold() >= PLACES_SHORT
     }
 
     /// Whether a connection still waits for its turn.
     fn awaits_turn(&self, key: Key) -> bool {
         match self.table.borrow().get(key) {
+            Some(Connection::Unread { .. }) => true,
             Some(Connection::Active(active)) => active.listed && active.handler.is_none(),
             Some(Connection::Http2(http2)) => http2.turn == TurnWait::Awaited,
             _ => false,
@@ -242,36 +289,57 @@ impl Core {
     /// Whose turn it is, and of which host; those that are gone meanwhile are forgotten.
     fn next_turn(&self) -> Option<(Key, u64)> {
         loop {
-            let first = self.turns.line.borrow().places.first(|_| true).copied()?;
+            let (first, micros) = {
+                let line = self.turns.line.borrow();
+                let first = line.places.first(|_| true).copied()?;
+                (first, line.costs.of(first.name()))
+            };
+            let key = first.item().key;
+            let awaits = self.awaits_turn(key);
+            if awaits && self.turns.clock.get() != Clock::Fresh && micros >= TURN_MAX.as_micros() as u64 {
+                self.turns.clock.set(Clock::Over);
+                return None;
+            }
             self.turns.serve(first.key());
-            let key = first.item().0;
-            if self.awaits_turn(key) {
+            if awaits {
                 self.turns.line.borrow_mut().rate.count(plimsoll_runtime::now());
                 return Some((key, first.name()));
             }
         }
     }
 
-    /// One that is refused, as those before it take too long.
-    fn next_refused(&self, now: Instant) -> Option<Key> {
+    /// One that is refused, as those before it take too long: for long enough, or as there is no place.
+    fn next_refused(&self, now: Instant, is_full: bool) -> Option<Key> {
         loop {
             let mut line = self.turns.line.borrow_mut();
-            let oldest = line.places.iter().min_by_key(|place| place.item().1).copied();
+            let oldest = line.places.iter().min_by_key(|place| place.item().since).copied();
             if let Some(place) = oldest
-                && !self.awaits_turn(place.item().0)
+                && !self.awaits_turn(place.item().key)
             {
                 drop(line);
                 self.turns.serve(place.key());
                 continue;
             }
-            line.delay = line.delay.after(oldest.map_or(Duration::ZERO, |place| now.since(place.item().1)), now);
-            if line.delay != Delay::TooLong || line.places.len() <= line.rate.of_interval(now) {
+            line.delay = line.delay.after(oldest.map_or(Duration::ZERO, |place| now.since(place.item().since)), now);
+            let is_late = line.delay == Delay::TooLong || is_full && line.delay != Delay::Short;
+            if !is_late || line.places.len() <= line.rate.of_interval(now) {
                 return None;
             }
-            let newest = line.places.last(|host| line.used.of(host))?.key();
-            let (newest, _since) = line.places.remove(newest)?;
+            let newest = line.places.last(|host| line.costs.of(host))?.key();
+            let newest = line.places.remove(newest)?;
             self.turns.waiting.set(line.places.len());
-            return Some(newest);
+            return Some(newest.key);
+        }
+    }
+
+    /// A connection does not wait for a turn any more.
+    pub(crate) fn leave_turns(&self, key: Key) {
+        if self.turns.are_awaited() {
+            let mut line = self.turns.line.borrow_mut();
+            if let Some(place) = line.places.first(|place| place.item().key == key).map(Place::key) {
+                line.places.remove(place);
+                self.turns.waiting.set(line.places.len());
+            }
         }
     }
 
@@ -297,9 +365,7 @@ impl<S: Service> Engine<S> {
     fn take_turns_now(&mut self) {
         let core = Rc::clone(&self.core);
         let now = plimsoll_runtime::now();
-        while let Some(key) = core.next_refused(now) {
-            self.refuse_turn(key);
-        }
+        self.refuse_the_late(now, false);
         // What memory keeps from beginning costs next to nothing, and is no reason to go on for ever.
         for _ in 0..PLACES {
             if core.turns.is_over() {
@@ -313,7 +379,23 @@ impl<S: Service> Engine<S> {
             core.turns.served.set(None);
             core.turns.served_last.set(None);
             let took = plimsoll_runtime::coarse_now().since(begun);
-            core.turns.line.borrow_mut().used.add(host, took, now);
+            core.turns.line.borrow_mut().costs.add(host, took, now);
+        }
+    }
+
+    /// Whether further events stay where they are until the next turn: no more may wait, and none of those is late.
+    #[inline]
+    pub(crate) fn has_enough(&mut self) -> bool {
+        self.core.turns.are_awaited() && self.core.is_line_of_turns_full() && {
+            self.refuse_the_late(plimsoll_runtime::coarse_now(), true);
+            self.core.is_line_of_turns_full()
+        }
+    }
+
+    fn refuse_the_late(&mut self, now: Instant, is_full: bool) {
+        let core = Rc::clone(&self.core);
+        while let Some(key) = core.next_refused(now, is_full) {
+            self.refuse_turn(key);
         }
     }
 
@@ -328,9 +410,12 @@ impl<S: Service> Engine<S> {
             http2.turn = TurnWait::Refused;
             return self.go_on_http2(key, http2, None);
         }
-        let Some(mut active) = core.take(key) else { return };
-        (active.memory, active.listed) = (MemoryWait::Refused, false);
-        self.drive(key, active, None);
+        if core.is_unread(key) {
+            self.refuse_unread(key, MemoryWait::Refused);
+        } else if let Some(mut active) = core.take(key) {
+            (active.memory, active.listed) = (MemoryWait::Refused, false);
+            self.drive(key, active, None);
+        }
         if let Some(Connection::Active(active)) = core.table.borrow_mut().get_mut(key)
             && active.memory == MemoryWait::Refused
         {
@@ -393,37 +478,42 @@ impl Rate {
     }
 }
 
-/// How long the handlers of each address kept the processor of late, of those that had waited for a turn. Addresses
-/// that fall together are taken for one.
+/// How long a handler of each address keeps the processor, of late, of those that had waited for a turn. Addresses that
+/// fall together are taken for one.
 #[derive(Debug)]
-struct Used {
-    micros: Box<[u32]>,
+struct Costs {
+    mean_micros: Box<[u32]>,
     halved_at: Option<Instant>,
 }
 
-impl Used {
+impl Costs {
     fn new(columns: usize) -> Self {
-        Self { micros: vec![0; columns].into_boxed_slice(), halved_at: None }
+        Self { mean_micros: vec![0; columns].into_boxed_slice(), halved_at: None }
     }
 
     fn column(&self, host: u64) -> usize {
         // An odd constant spreads neighbouring addresses; the high bits of a product are the good ones.
-        (host.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize & (self.micros.len() - 1)
+        (host.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize & (self.mean_micros.len() - 1)
     }
 
     fn add(&mut self, host: u64, took: Duration, now: Instant) {
         let halved_at = *self.halved_at.get_or_insert(now);
         if now.since(halved_at) >= HALVED_AFTER {
-            self.micros.iter_mut().for_each(|micros| *micros /= 2);
+            self.mean_micros.iter_mut().for_each(|micros| *micros /= 2);
             self.halved_at = Some(now);
         }
-        let column = self.column(host);
+        let mean = &mut self.mean_micros[self.column(host)];
         let took = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
-        self.micros[column] = self.micros[column].saturating_add(took);
+        *mean = if took > *mean { *mean + (took - *mean) / MEAN_OF } else { *mean - (*mean - took) / MEAN_OF };
     }
 
     fn of(&self, host: u64) -> u64 {
-        self.micros[self.column(host)].into()
+        self.mean_micros[self.column(host)].into()
+    }
+
+    /// What a place of an address counts for.
+    fn amount_of(&self, host: u64) -> u64 {
+        1 + self.of(host) / u64::from(COST_STEP_MICROS)
     }
 }
 

@@ -5,11 +5,12 @@
 //!   calm         a receive is armed, which brings bytes in a buffer of the driver
 //!   yellow, up   only a wait is armed, which holds nothing
 //!
-//!           readable                   room
+//!           readable                   room, and its turn
 //!   Parked ----------> is there room? -------> received into a lease of its own --> Active
 //!                            | none      ^
 //!                            v           | granted
-//!                     Unread, a place in line: a key, and a watch whether the peer goes away
+//!                     Unread, a place in line (for memory or for a turn of the processor): a key, and a watch whether
+//!                            | the peer goes away
 //!                            | admission_timeout; of a request with a body memory_timeout; at once when the line is full
 //!                            v
 //!                     received into a lease of the answer reserve, and answered 503
@@ -98,10 +99,9 @@ impl<S: Service> Engine<S> {
             // Nothing more is read from who has not taken the last answer: looked at again when it has.
             return;
         }
-        if !self.lacks_room(key)
-            && let Some(place) = self.place(key)
-        {
-            return self.receive_head(key, place, MemoryWait::Admitted);
+        let has_turn = core.turns.is_free();
+        if has_turn && self.receives_unread(key) {
+            return;
         }
         let has_body = match self.seen(key) {
             Seen::Request { has_body } => has_body,
@@ -111,9 +111,13 @@ impl<S: Service> Engine<S> {
                 None => false,
             },
         };
+        let waits_for_turn = !has_turn && core.waits_unread_for_turn(key);
+        if !has_turn && !waits_for_turn && self.receives_unread(key) {
+            return;
+        }
         let mut wait = MemoryWait::None;
-        if core.starve_as(key, &mut wait, Priority::Head, REQUEST_ROOM_BYTES).is_err() {
-            return self.refuse_unread(key);
+        if !waits_for_turn && core.starve_as(key, &mut wait, Priority::Head, REQUEST_ROOM_BYTES).is_err() {
+            return self.refuse_unread(key, MemoryWait::TimedOut);
         }
         let mut table = core.table.borrow_mut();
         let Some(connection) = table.get_mut(key) else { return };
@@ -128,12 +132,22 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// A request that waited in the socket is answered 503, unless there is room for it by now.
-    pub(crate) fn refuse_unread(&mut self, key: Key) {
+    /// Receives a request of which nothing was received, if there is room for it; whether there was.
+    fn receives_unread(&mut self, key: Key) -> bool {
+        if self.lacks_room(key) {
+            return false;
+        }
+        let place = self.place(key);
+        place.map(|place| self.receive_head(key, place, MemoryWait::Admitted)).is_some()
+    }
+
+    /// A request that waited in the socket is answered 503; if its time is over, unless there is room for it by now.
+    pub(crate) fn refuse_unread(&mut self, key: Key, wait: MemoryWait) {
         self.core.sate(key);
+        self.core.leave_turns(key);
         let place = self.core.pool.try_acquire_class(PLACE, Kind::Buffers).ok().or_else(|| self.core.reserve.take());
         match place {
-            Some(place) => self.receive_head(key, place, MemoryWait::TimedOut),
+            Some(place) => self.receive_head(key, place, wait),
             None => self.shed(key, Shed::Queue),
         }
     }
@@ -142,7 +156,7 @@ impl<S: Service> Engine<S> {
     fn receive_marked(&mut self, key: Key) {
         match self.place(key) {
             Some(place) => self.receive_head(key, place, MemoryWait::None),
-            None => self.refuse_unread(key),
+            None => self.refuse_unread(key, MemoryWait::TimedOut),
         }
     }
 

@@ -47,19 +47,19 @@ fn of_those_who_wait_as_long_the_address_that_used_most_is_the_last() {
     let budget = Budget::new(MemoryLimit::mib(2));
     let pool = Pool::new(&budget, PoolConfig::default()).expect("room for a pool");
     let mut places = Queue::new(&pool, 8, 8);
-    let mut used = Used::new(COLUMNS);
-    used.add(7, ms(10), at_ms(0));
-    used.add(8, ms(4), at_ms(500));
+    let mut costs = Costs::new(COLUMNS);
+    costs.add(7, ms(10), at_ms(0));
+    costs.add(8, ms(4), at_ms(500));
     for host in [7, 8, 9] {
         places.add(host, Priority::Head, 1, ()).expect("a place");
     }
-    assert_eq!(places.last(|host| used.of(host)).map(|place| place.name()), Some(7));
+    assert_eq!(places.last(|host| costs.of(host)).map(|place| place.name()), Some(7));
     // What was long ago counts for less.
-    used.add(9, ms(6), at_ms(1_100));
-    assert_eq!(places.last(|host| used.of(host)).map(|place| place.name()), Some(9));
+    costs.add(9, ms(6), at_ms(1_100));
+    assert_eq!(places.last(|host| costs.of(host)).map(|place| place.name()), Some(9));
     // Two of one address are more than one, whatever it used.
     let second = places.add(8, Priority::Head, 1, ()).expect("a place");
-    assert_eq!(places.last(|host| used.of(host)).map(|place| place.key()), Some(second));
+    assert_eq!(places.last(|host| costs.of(host)).map(|place| place.key()), Some(second));
 }
 
 #[test]
