@@ -103,7 +103,7 @@ pub(crate) struct Core {
     /// Nobody was found in this turn who could be let go of.
     pub(crate) has_looked: Cell<bool>,
     /// The place of the table that was looked at last for somebody to let go of.
-    looked_at: Cell<u32>,
+    pub(crate) looked_at: Cell<u32>,
     /// Who waits for room, and whether anybody does.
     pub(crate) hungry: RefCell<Queue<Waits>>,
     pub(crate) starving: Cell<bool>,

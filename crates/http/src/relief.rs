@@ -69,6 +69,7 @@ use crate::server::Service;
 use crate::steps::REQUEST_ROOM_BYTES;
 
 pub(crate) use pace::Pace;
+use victims::LOOKS_MAX;
 pub(crate) use victims::STALLED_AFTER;
 #[cfg(test)]
 pub(crate) use waiting::SPARED_OF_HOST;
@@ -82,6 +83,8 @@ const AGAIN_WITHIN: Duration = Duration::from_secs(1);
 const WAIT_AGAIN: Duration = Duration::from_millis(50);
 /// How often it is looked whether a handler of another worker has ended.
 const HANDLERS_STEP: Duration = Duration::from_millis(10);
+/// When nobody was found that may be let go of, it is looked again after so long: what that takes are seconds.
+const REST_FOR: Duration = Duration::from_millis(10);
 /// How long memory is kept for a handler that was woken for it.
 const KEPT_FOR: Duration = Duration::from_millis(10);
 /// How soon something is lent again: one that finds no room all the same is not tried again and again in one moment.
@@ -90,6 +93,18 @@ const LEND_STEP: Duration = Duration::from_millis(1);
 const NAME: u64 = u64::MAX;
 /// A connection that was granted room, found none all the same, and would next need more than this, is refused.
 const HUNGER_BYTES_MAX: usize = 128 * 1024;
+
+/// Whether connections are looked at for some to let go of: when there were none among all of them, not for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Looks {
+    /// So many were looked at since one was let go of.
+    Go {
+        in_vain: u32,
+    },
+    Rest {
+        until: Instant,
+    },
+}
 
 /// The engine's part in it.
 pub(crate) struct Relief {
@@ -106,6 +121,7 @@ pub(crate) struct Relief {
     told: Option<(Instant, u64)>,
     /// When what is kept for a handler has been kept for long enough.
     kept_until: Option<Instant>,
+    looks: Looks,
     check: Option<Sleep>,
     /// Who is timed, while memory is short.
     pub(crate) pace: Pace,
@@ -121,6 +137,7 @@ impl Relief {
             let_go_at: None,
             told: None,
             kept_until: None,
+            looks: Looks::Go { in_vain: 0 },
             check: None,
             pace: Pace::new(&core.pool, core.line_share),
         }
@@ -162,6 +179,23 @@ impl Relief {
     fn reserve(&self, place: Place<Waits>) -> (Place<Waits>, Reserve) {
         let footprint = Footprint::one((place.item().bytes as usize).min(HUNGER_BYTES_MAX));
         (place, self.admission.reserve(footprint, place.priority(), NAME))
+    }
+
+    /// Whether a look is due at connections that may be let go of.
+    fn is_look_due(&mut self, now: Instant) -> bool {
+        if matches!(self.looks, Looks::Rest { until } if until <= now) {
+            self.looks = Looks::Go { in_vain: 0 };
+        }
+        matches!(self.looks, Looks::Go { .. })
+    }
+
+    /// Some were looked at, of so many: whether one was let go of.
+    fn looked(&mut self, found: bool, places: u32, now: Instant) {
+        self.looks = match self.looks {
+            Looks::Go { in_vain } if !found && in_vain + LOOKS_MAX >= places => Looks::Rest { until: now + REST_FOR },
+            Looks::Go { in_vain } if !found => Looks::Go { in_vain: in_vain + LOOKS_MAX },
+            _ => Looks::Go { in_vain: 0 },
+        };
     }
 
     /// Looks again at this time at the latest.
@@ -218,9 +252,13 @@ impl<S: Service> Engine<S> {
         // Who waits for another handler to end does not wait for memory.
         let awaits_handlers = core.is_starving() && core.has_all_handlers();
         let is_short = core.is_short() || core.is_starving() && !awaits_handlers;
-        if is_short && self.make_room(None) {
-            // There may be more to let go of.
-            core.look_again();
+        if is_short && self.relief.is_look_due(now) {
+            let found = self.make_room(None);
+            self.relief.looked(found, core.table.borrow().places(), now);
+            if found {
+                // There may be more to let go of.
+                core.look_again();
+            }
         }
         if core.is_starving() && !awaits_handlers {
             self.wait_on(now);

@@ -103,6 +103,10 @@ impl<S: Service> Engine<S> {
         if has_turn && self.receives_unread(key) {
             return;
         }
+        if has_turn && !core.has_marked() && core.has_no_place_for(key) {
+            // What it is would make no difference.
+            return self.refuse_unread(key, MemoryWait::TimedOut);
+        }
         let has_body = match self.seen(key) {
             Seen::Request { has_body } => has_body,
             Seen::Marked => return self.as_marked(|engine| engine.receive_marked(key)),

@@ -261,12 +261,17 @@ impl<T> Queue<T> {
         if priority != Priority::Head {
             return heads.next_back();
         }
+        let own = self.count_of(name);
+        if self.len() <= 2 * own + 1 {
+            // Nobody else can have more.
+            return None;
+        }
         let mut names = [0; DISPLACED_OF];
         let count = names.iter_mut().zip(heads.by_ref()).map(|(name, place)| *name = place.name).count();
         let names = &mut names[..count];
         names.sort_unstable();
         let most = names.chunk_by(|one, other| one == other).max_by_key(|run| run.len())?;
-        if most.len() <= self.count_of(name) + 1 {
+        if most.len() <= own + 1 {
             return None;
         }
         self.iter().rev().find(|place| place.priority == Priority::Head && place.name == most[0])

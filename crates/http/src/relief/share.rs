@@ -165,7 +165,12 @@ impl Core {
 
     /// The same for an address, while it is counted.
     pub(crate) fn may_host_hold_more(&self, host: u64) -> bool {
-        self.crowd.held_bytes(host) <= FREE_TIMES * self.free_now()
+        self.crowd.held_bytes(host) <= self.held_bytes_max()
+    }
+
+    /// So much an address may hold that begins another request.
+    pub(crate) fn held_bytes_max(&self) -> u64 {
+        FREE_TIMES * self.free_now()
     }
 
     /// Whether a connection's address has nothing that runs, while memory is short: it may draw on what is kept for

@@ -34,19 +34,19 @@ pub(super) const LARGE_PART: u64 = 16;
 /// The level falls from orange when less than this part of the line is in use.
 const RELIEVED_PERCENT: u64 = 80;
 
-/// Why a connection may be let go of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a connection may be let go of; those of the first sort are before others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Victim {
+    /// It has been told all, and its place is needed.
+    Lingering,
     IncompleteHead,
-    /// It had hardly time to end.
-    YoungHead,
     StalledOutput,
     /// Between requests.
     Idle,
     /// It has not asked for anything yet: what it asks now it would not hear without a word.
     Fresh,
-    /// It has been told all, and its place is needed.
-    Lingering,
+    /// A head that had hardly time to end.
+    YoungHead,
 }
 
 impl<S: Service> Engine<S> {
@@ -70,12 +70,22 @@ impl<S: Service> Engine<S> {
         // A request that waits for room is worth a look at everybody, once a turn.
         let places = self.core.table.borrow().places();
         let looks = if keep.is_some() { places } else { places.min(LOOKS_MAX) };
-        let sorts = [Victim::Lingering, Victim::IncompleteHead, Victim::StalledOutput, Victim::Idle, Victim::Fresh];
-        let found = sorts.into_iter().any(|sort| self.let_go_of(sort, looks, keep));
+        let found = self.first_sort(looks, keep).is_some_and(|sort| self.let_go_of(sort, looks, keep));
         let is_wanted = keep.is_some() || self.core.is_starving() || self.core.lacks_places();
         let found = found || is_wanted && self.let_go_of_young_heads(keep);
         self.core.has_looked.set(keep.is_some() && !found);
         found
+    }
+
+    /// Of the connections at the next so many places, which sort goes first. They are the next ones still.
+    fn first_sort(&self, looks: u32, keep: Option<Key>) -> Option<Victim> {
+        let (core, table) = (&*self.core, self.core.table.borrow());
+        let from = core.looked_at.get();
+        let keys = (0..looks).filter_map(|_| table.key_at(core.next_look(table.places())));
+        let sorts = keys.filter(|key| Some(*key) != keep).filter_map(|key| victim(&table, key, core));
+        let first = sorts.filter(|sort| *sort != Victim::YoungHead).min();
+        core.looked_at.set(from);
+        first
     }
 
     /// Looks at so many places for connections of a sort and lets go of them; whether of any.

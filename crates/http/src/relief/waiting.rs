@@ -1,9 +1,10 @@
 //! Connections that found no room: their places in line, what is kept for them, and what is spared for them.
 
+use ::core::cell::Cell;
 use ::core::time::Duration;
 
 use plimsoll_codec::h1::RequestState;
-use plimsoll_pool::{Permit, Place, PlaceKey, Priority};
+use plimsoll_pool::{Permit, Place, PlaceKey, Priority, Queue};
 use plimsoll_runtime::{Kind, Lease};
 use plimsoll_slab::Key;
 
@@ -51,6 +52,45 @@ impl Grant {
     }
 }
 
+/// Whose turn it may be now: a request whose address holds too much lets others pass, and while as many handlers run
+/// as may, all requests wait.
+struct Servable<'a> {
+    core: &'a Core,
+    heads: Heads,
+    /// What was found of an address last: those of one tend to wait behind each other.
+    known: Cell<Option<(u64, bool)>>,
+}
+
+/// Which requests may be begun.
+#[derive(Clone, Copy)]
+enum Heads {
+    None,
+    All,
+    /// Those of an address that holds no more.
+    Of {
+        held_bytes_max: u64,
+    },
+}
+
+impl Servable<'_> {
+    fn of(&self, place: &Place<Waits>) -> bool {
+        let held_bytes_max = match self.heads {
+            _ if place.priority() != Priority::Head => return true,
+            Heads::None => return false,
+            Heads::All => return true,
+            Heads::Of { held_bytes_max } => held_bytes_max,
+        };
+        if let Some((host, may_be)) = self.known.get()
+            && host == place.name()
+        {
+            return may_be;
+        }
+        let may_be = self.core.crowd.held_bytes(place.name()) <= held_bytes_max;
+        self.known.set(Some((place.name(), may_be)));
+        may_be
+    }
+}
+
 impl Core {
     /// Whether anybody waits for room.
     pub(crate) fn is_starving(&self) -> bool {
@@ -69,7 +109,8 @@ impl Core {
 
     /// Whose turn it is.
     pub(super) fn first_hungry(&self) -> Option<Place<Waits>> {
-        self.first_of(|place| self.may_be_served(place))
+        let may_be = self.servable();
+        self.first_of(|place| may_be.of(place))
     }
 
     /// The first of such places. Those that are gone meanwhile are forgotten.
@@ -95,9 +136,9 @@ impl Core {
 
     /// Whether it is the turn of others than a connection, which is looked after now.
     pub(crate) fn is_turn_of_others(&self, key: Key) -> bool {
-        let is_own =
-            self.hungry.borrow().first(|place| self.may_be_served(place)).is_some_and(|first| first.item().key == key);
-        !is_own && self.first_of(|place| place.item().key != key && self.may_be_served(place)).is_some()
+        let may_be = self.servable();
+        let first = self.first_of(|place| may_be.of(place));
+        first.is_some_and(|first| first.item().key != key)
     }
 
     /// Whose turn it is of those that were begun and wait for no more than so many bytes.
@@ -107,20 +148,25 @@ impl Core {
 
     /// Whose turn it is of those whose address has nothing that runs.
     pub(super) fn first_newcomer(&self) -> Option<Place<Waits>> {
-        self.first_of(|place| {
-            place.priority() == Priority::Head && !self.has_all_handlers() && self.crowd.held_bytes(place.name()) == 0
-        })
+        if self.has_all_handlers() {
+            return None;
+        }
+        let may_be = Servable { heads: Heads::Of { held_bytes_max: 0 }, ..self.servable() };
+        self.first_of(|place| place.priority() == Priority::Head && may_be.of(place))
     }
 
-    /// Whether it may be the turn of who waits at a place: a request whose address holds too much lets others pass, and
-    /// while as many handlers run as may, all requests wait.
+    /// Whether it may be the turn of who waits at a place.
     pub(super) fn may_be_served(&self, place: &Place<Waits>) -> bool {
-        match place.priority() {
-            Priority::Head if self.has_all_handlers() => false,
-            _ if !self.is_weighed() => true,
-            Priority::Head => self.may_host_hold_more(place.name()),
-            Priority::Body | Priority::Output => true,
-        }
+        self.servable().of(place)
+    }
+
+    fn servable(&self) -> Servable<'_> {
+        let heads = match self.is_weighed() {
+            _ if self.has_all_handlers() => Heads::None,
+            true => Heads::Of { held_bytes_max: self.held_bytes_max() },
+            false => Heads::All,
+        };
+        Servable { core: self, heads, known: Cell::new(None) }
     }
 
     /// A connection does not wait for room any more.
@@ -190,11 +236,7 @@ impl Core {
         let (host, waits_for) = (self.host_of(key), Waits { key, bytes: bytes as u32 });
         let mut hungry = self.hungry.borrow_mut();
         debug_assert!(hungry.iter().all(|place| place.item().key != key), "a connection waits once");
-        if hungry.is_full() {
-            // Some may be gone.
-            hungry.retain(|waits| self.is_hungry(waits.key));
-        }
-        if hungry.is_full() {
+        if self.is_full(&mut hungry) {
             let displaced = *hungry.displaced_by(host, want).ok_or(TooMany)?;
             hungry.remove(displaced.key());
             // Its time is over.
@@ -204,6 +246,20 @@ impl Core {
         wait.enqueue();
         self.starving.set(true);
         Ok(())
+    }
+
+    fn is_full(&self, hungry: &mut Queue<Waits>) -> bool {
+        if hungry.is_full() {
+            // Some may be gone.
+            hungry.retain(|waits| self.is_hungry(waits.key));
+        }
+        hungry.is_full()
+    }
+
+    /// Whether a request of a connection would find no place.
+    pub(crate) fn has_no_place_for(&self, key: Key) -> bool {
+        let mut hungry = self.hungry.borrow_mut();
+        self.is_full(&mut hungry) && hungry.displaced_by(self.host_of(key), Priority::Head).is_none()
     }
 
     /// The same for one that is in the table, and that the engine does not look after right now. Whether it waits.
