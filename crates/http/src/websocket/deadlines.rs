@@ -147,7 +147,7 @@ impl Wire {
     }
 }
 
-/// How long a peer has been silent, to a quarter of a second.
+/// How long a peer has been silent, to 64 ms.
 fn silence(heard: u32, now: Instant) -> Duration {
     Duration::from_millis(u64::from(quarters(now).wrapping_sub(heard)) * QUARTER_MS)
 }

@@ -107,7 +107,7 @@ impl Relay {
         Self { first, second, idle_timeout: None }
     }
 
-    /// Ends the relay when nothing has moved in either direction for so long; at least 1 ms, to a quarter of a second,
+    /// Ends the relay when nothing has moved in either direction for so long; at least 1 ms, to 64 ms,
     /// never early. None by default.
     pub fn idle_timeout(mut self, idle: Duration) -> Self {
         self.idle_timeout = Some(idle);

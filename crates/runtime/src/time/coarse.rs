@@ -4,7 +4,7 @@
 //!   position                                    position + 255
 //!      |                                              |
 //!   +--v--+-----+-----+-----+-----+     +-----+-----+-v---+
-//!   |  b  | b+1 | b+2 | b+3 | b+4 | ... |     |     | b-1 |     256 buckets of 250 ms: 64 s
+//!   |  b  | b+1 | b+2 | b+3 | b+4 | ... |     |     | b-1 |     256 buckets of 64 ms: 16 s
 //!   +-----+--+--+-----+--+--+-----+     +-----+-----+-----+
 //!            |           |
 //!        +---v---+   +---v---+   +-------+
@@ -19,7 +19,7 @@
 //! * to put a deadline off is to write it into the link: one store to a record that is warm, no list is touched;
 //! * when its bucket is visited and an entry is not due, it moves to the bucket of its deadline, or, if that is further
 //!   away than the wheel reaches, to the furthest. An entry is so moved once in a timeout, however often it was put
-//!   off, and once in 64 s if the timeout is longer;
+//!   off, and once in 16 s if the timeout is longer;
 //! * only a deadline that is before the visit of its bucket moves its entry at once.
 //!
 //! The wheel itself is a little over 1 KiB and never grows.
@@ -28,8 +28,8 @@
 
 use core::fmt;
 
-/// Length of a tick in milliseconds. A tick is counted in 32 bits: enough for 34 years.
-pub(crate) const TICK_MS: u32 = 250;
+/// Length of a tick in milliseconds. A tick is counted in 32 bits: enough for 8 years.
+pub(crate) const TICK_MS: u32 = 64;
 
 /// Where the links are: the records of the owner.
 ///

@@ -5,7 +5,7 @@
 //! | | `Wheel` | `Coarse` |
 //! |---|---|---|
 //! | for | `sleep`, `timeout`, `interval` | idle and other protocol timeouts |
-//! | unit | 1 ms | 250 ms |
+//! | unit | 1 ms | 64 ms |
 //! | most deadlines | are reached | are put off with each packet, and reached by the idle only |
 //! | putting one off | moves an entry | writes four bytes |
 //! | memory for one | an entry in chunks of the caller's | a `Link` in a record of the owner's |

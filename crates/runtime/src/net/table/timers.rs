@@ -43,9 +43,8 @@ impl<C> Links for Slab<Entry<C>, PoolPage> {
 }
 
 impl<C: Default> Table<C> {
-    /// Asks for [`Event::Due`] after a duration, to a quarter of a second, never early; what is later than the 34th
-    /// year of the worker's clock, never at all. It replaces what was asked before; a deadline that is put off costs
-    /// one store.
+    /// Asks for [`Event::Due`] after a duration, to 64 ms, never early; what is later than the 8th year of the worker's
+    /// clock, never at all. It replaces what was asked before; a deadline that is put off costs one store.
     pub fn schedule(&mut self, key: Key, after: Duration) {
         debug_assert!(self.entries.contains(key), "a live connection");
         let deadline = tick(self.worker.now() + after) + 1;
@@ -58,7 +57,7 @@ impl<C: Default> Table<C> {
         self.timers.cancel(&mut self.entries, key.index());
     }
 
-    /// The time until what [`schedule`](Self::schedule) asked for, to a quarter of a second; `None` if nothing is asked
+    /// The time until what [`schedule`](Self::schedule) asked for, to 64 ms; `None` if nothing is asked
     /// for, or the connection was closed.
     pub fn scheduled_in(&self, key: Key) -> Option<Duration> {
         let due = self.entries.get(key)?.link.deadline_tick()?;
