@@ -91,9 +91,9 @@ impl Bed<'_> {
             return Err("no small request was answered".to_owned());
         }
         let get_us = alone.cpu_ns as f64 / 1e3 / answered as f64;
-        // From many addresses, so that the heaviest one is no matter; and some more all the time for those that are let
-        // go of.
-        let fill = Ask { addresses: 100, group: 1, ..Ask::get("/sleep/8000", 8_000, wire) };
+        // From the address of the probes: one that holds nothing would be served. And some more all the time for those
+        // that are let go of.
+        let fill = Ask::get("/sleep/8000", 8_000, wire);
         let places = fits * profile.ask.takes().as_secs_f64();
         let first = arrivals(1, places * FILL, Spacing::Even, (Duration::ZERO, FILLED / 2), &mut Random::new(1));
         let more = arrivals(1, places * REFILL, Spacing::Even, (FILLED / 2, PROBED), &mut Random::new(1));
