@@ -50,9 +50,10 @@ pub(super) fn deny() -> Outcome {
     }
 }
 
-/// Libraries, programs, examples, integration tests and the examples of the documentation.
+/// Libraries, programs, examples, integration tests and the examples of the documentation. A program that fails does
+/// not hide what the others find.
 pub(super) fn test() -> Outcome {
-    finish(repo::cargo().args(["test", "--workspace", "--locked"]))
+    finish(repo::cargo().args(["test", "--workspace", "--locked", "--no-fail-fast"]))
 }
 
 pub(super) fn doc() -> Outcome {

@@ -86,7 +86,8 @@ impl Sim {
         let received = match &mut slot.op {
             Op::Receive { .. } if slot.state != SlotState::Orphaned => self.lend(&outcome.bytes),
             Op::ReceiveInto { lease, .. } | Op::ReadAt { lease, .. } | Op::Stat { lease, .. } => {
-                lease.spare_mut()[..outcome.bytes.len()].write_copy_of_slice(&outcome.bytes);
+                let spare = &mut lease.spare_mut()[..outcome.bytes.len()];
+                spare.iter_mut().zip(&outcome.bytes).for_each(|(room, byte)| _ = room.write(*byte));
                 None
             }
             _ => None,

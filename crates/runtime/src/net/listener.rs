@@ -322,7 +322,7 @@ async fn first_error(mut handles: Vec<RemoteHandle<Result<()>>>) -> Result<()> {
         let mut failed = None;
         handles.retain_mut(|handle| match Pin::new(handle).poll(cx) {
             Poll::Ready(ended) => {
-                failed = failed.take().or(ended.flatten().err());
+                failed = failed.take().or(ended.and_then(|ended| ended).err());
                 false
             }
             Poll::Pending => true,
