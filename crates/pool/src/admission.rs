@@ -19,8 +19,8 @@ use core::time::Duration;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::account::{Credit, Source};
 use crate::budget::{Budget, Charge};
+use crate::credit::{Credit, Source};
 use crate::error::{Error, OverBudget};
 use crate::footprint::Footprint;
 use crate::hunger::{Flag, Ring};

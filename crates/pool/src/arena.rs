@@ -33,13 +33,14 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::account::{Account, Credit};
+use crate::account::Account;
 use crate::budget::{ArenaEnd, Budget};
 use crate::class::{Class, PAGE_BYTES, RANGE_BYTES};
+use crate::credit::Credit;
 use crate::error::Error;
 use crate::kind::Kind;
+use crate::local::Local;
 use crate::pages::{PageChoice, Pages, Shadow, Span};
-use crate::pool::Local;
 use crate::remote::{Pushed, RemoteList};
 use crate::segments::BATCH_SPANS;
 use crate::{poison, sys, thread};

@@ -15,8 +15,8 @@ use crate::arena;
 use crate::class::Class;
 use crate::error::OverBudget;
 use crate::kind::Kind;
+use crate::local::Local;
 use crate::poison;
-use crate::pool::Local;
 
 /// A slot of the pool, and a view of initialised bytes in it.
 ///

@@ -53,6 +53,7 @@ mod budget;
 mod class;
 mod contain;
 mod container;
+mod credit;
 #[cfg(feature = "bytes")]
 mod edge;
 mod error;
@@ -62,6 +63,7 @@ mod kind;
 mod lease;
 mod limit;
 mod line;
+mod local;
 mod pages;
 mod permit;
 mod poison;

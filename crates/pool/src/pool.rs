@@ -1,22 +1,19 @@
-//! The pool of one worker: handing slots out and taking them back.
+//! The pool of one worker, as its owner sees it.
 #![forbid(unsafe_code)]
 
-use core::cell::RefCell;
-use core::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::account::{Credit, Source};
-use crate::arena::{Arena, HEADER_BYTES};
 use crate::boxed::PoolBox;
-use crate::budget::{ArenaEnd, Budget, Charge};
+use crate::budget::{Budget, Charge};
 use crate::class::Class;
-use crate::error::{Error, OverBudget, Shortage};
+use crate::credit::{Credit, Source};
+use crate::error::{Error, OverBudget};
 use crate::kind::Kind;
 use crate::lease::Lease;
+use crate::local::{FIXED_BYTES, Local};
 use crate::pages::PageChoice;
-use crate::poison;
-use crate::segments::{Goal, Segments};
+use crate::segments::Goal;
 
 mod decay;
 
@@ -96,19 +93,7 @@ impl Pool {
     /// [`Error::OverBudget`] when the fixed part, under 8 KiB, crosses the line; [`Error::Reserve`] when the system
     /// does not give the addresses; [`Error::System`] when it does not give the first page.
     pub fn new(budget: &Arc<Budget>, config: PoolConfig) -> Result<Self, Error> {
-        let credit = Credit::open(budget, config.workers);
-        let arena =
-            credit.charge(FIXED_BYTES).map_err(Error::from).and_then(|()| Arena::reserve(&credit, config.pages));
-        let arena = match arena {
-            Ok(arena) => arena,
-            Err(error) => {
-                budget.close_account(credit.account(), ArenaEnd::WithItsPool);
-                return Err(error);
-            }
-        };
-        credit.begin_use(Kind::Fixed, FIXED_BYTES);
-        let local = Rc::new(Local { segments: RefCell::new(Segments::new()), arena, credit });
-        Arena::set_owner(&local);
+        let local = Local::open(budget, config.workers, config.pages)?;
         Ok(Self { local })
     }
 
@@ -116,7 +101,7 @@ impl Pool {
     #[must_use]
     #[inline]
     pub fn budget(&self) -> &Arc<Budget> {
-        self.local.credit.budget()
+        self.local.credit().budget()
     }
 
     /// An empty lease of the smallest class with at least `len` bytes.
@@ -184,12 +169,12 @@ impl Pool {
         if let Ok(charge) = self.budget().charge(kind, bytes) {
             return Ok(charge);
         }
-        local.credit.trim();
+        local.credit().trim();
         if let Ok(charge) = self.budget().charge(kind, bytes) {
             return Ok(charge);
         }
         local.spare(Goal::AtLeast(bytes));
-        local.credit.trim();
+        local.credit().trim();
         self.budget().charge(kind, bytes)
     }
 
@@ -197,7 +182,7 @@ impl Pool {
     /// if there are none.
     #[inline]
     pub fn drain_remote(&self) -> usize {
-        self.local.drain(&mut self.local.segments.borrow_mut())
+        self.local.drain_remote()
     }
 
     /// Gives free resident memory back to the system, at most `bytes_max` bytes, and uncharges what is gone. Returns
@@ -212,15 +197,15 @@ impl Pool {
     /// Gives unused credit back to the budget, for other workers; not while somebody here waits longest for memory, who
     /// gathers it.
     pub fn trim_credit(&self) {
-        if !self.local.credit.gathers() {
-            self.local.credit.trim();
+        if !self.credit().gathers() {
+            self.credit().trim();
         }
     }
 
     /// Sets what is called when a lease comes back to a hungry pool. It runs on the thread that dropped the lease, must
     /// neither block nor panic, and replaces the one set before.
     pub fn set_doorbell(&self, ring: Box<dyn Fn() + Send + Sync>) {
-        self.local.arena.set_doorbell(ring);
+        self.local.arena().set_doorbell(ring);
     }
 
     /// Says whether the next lease that comes back from another thread rings the doorbell; takes back those that came
@@ -229,16 +214,13 @@ impl Pool {
     /// Once it has rung, the pool is not hungry any more. Returns how many leases were taken back: with 0, the owner
     /// may sleep, and misses none.
     pub fn set_hungry(&self, hungry: bool) -> usize {
-        let local = &*self.local;
-        let mut segments = local.segments.borrow_mut();
-        local.arena.set_hungry(hungry, |class, slot, kind| local.put(&mut segments, class, slot, kind))
+        self.local.set_hungry(hungry)
     }
 
     /// What the pool holds, class by class.
     #[must_use]
     pub fn stats(&self) -> PoolStats {
-        let local = &*self.local;
-        let segments = local.segments.borrow();
+        let segments = self.local.segments();
         let classes = Class::ALL.map(|class| {
             let (count, shape) = (segments.of(class).count(), class.shape());
             let (slot_bytes, unit_bytes) = (u64::from(shape.slot_bytes), u64::from(shape.unit_bytes));
@@ -254,8 +236,8 @@ impl Pool {
         });
         PoolStats {
             classes,
-            charged_bytes: local.credit.account().charged(),
-            credit_bytes: local.credit.credit(),
+            charged_bytes: self.credit().account().charged(),
+            credit_bytes: self.credit().credit(),
             fixed_bytes: FIXED_BYTES + segments.metadata_bytes(),
             released_bytes: segments.released_bytes(),
         }
@@ -264,29 +246,30 @@ impl Pool {
     /// Bytes of this pool that are in somebody's hands, by size class: leases, boxes and pages.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        let account = self.local.credit.account();
+        let account = self.credit().account();
         Kind::ALL.iter().map(|kind| account.used(*kind)).sum()
     }
 
     /// Runs `act`, which may also draw on what is [kept for newcomers](crate::AdmissionConfig::reserve_bytes).
     pub fn for_newcomer<R>(&self, act: impl FnOnce() -> R) -> R {
-        self.local.credit.on_behalf(Source::Reserve, act)
+        self.credit().on_behalf(Source::Reserve, act)
     }
 
     /// Runs `act` as outside of [`for_newcomer`](Self::for_newcomer).
     pub fn for_anybody<R>(&self, act: impl FnOnce() -> R) -> R {
-        self.local.credit.on_behalf(Source::Free, act)
+        self.credit().on_behalf(Source::Free, act)
     }
 
     /// Bytes that are kept for newcomers and not drawn yet.
     #[must_use]
     pub fn kept_for_newcomers(&self) -> u64 {
-        self.local.credit.reserve_left()
+        self.credit().reserve_left()
     }
 
     /// The worker's side of the ledger.
+    #[inline]
     pub(crate) fn credit(&self) -> &Credit {
-        &self.local.credit
+        self.local.credit()
     }
 
     /// Gives free resident memory back to the system until it is so much.
@@ -296,7 +279,7 @@ impl Pool {
 
     /// Bytes that a release would give back, or a little less.
     pub(crate) fn releasable_bytes(&self) -> u64 {
-        self.local.segments.borrow().releasable_bytes()
+        self.local.segments().releasable_bytes()
     }
 
     /// Lets go of this handle. Whether the arena ended, is adopted, or is still some other handle's.
@@ -370,109 +353,6 @@ pub struct ClassStats {
     pub free_bytes: u64,
     /// Of these, bytes in units without a live slot, as far as it is known without looking into the slots at hand.
     pub releasable_bytes: u64,
-}
-
-/// The header page, and the pool's own value.
-const FIXED_BYTES: u64 = HEADER_BYTES + size_of::<Local>() as u64 + 32;
-
-/// What the handles of a pool share. On its owner's thread only.
-#[derive(Debug)]
-pub(crate) struct Local {
-    // In this order they go: bookkeeping, then the arena, which ends the account.
-    segments: RefCell<Segments>,
-    arena: Arena,
-    credit: Credit,
-}
-
-impl Local {
-    #[inline]
-    pub(crate) fn arena(&self) -> &Arena {
-        &self.arena
-    }
-
-    /// The start of a slot that is the caller's from now on.
-    #[inline]
-    pub(crate) fn hand_out(&self, class: Class, kind: Kind) -> Result<NonNull<u8>, OverBudget> {
-        let mut segments = self.segments.borrow_mut();
-        let slot = match segments.pop(class) {
-            Some(slot) => slot,
-            None => self.find(&mut segments, class)?,
-        };
-        self.credit.begin_use(kind, class.bytes() as u64);
-        let start = self.arena.slot(class, slot);
-        poison::open(start, class.bytes());
-        Ok(start)
-    }
-
-    /// A slot of the owner's own comes back.
-    #[inline]
-    pub(crate) fn take_back(&self, class: Class, slot: u32, kind: Kind) {
-        self.put(&mut self.segments.borrow_mut(), class, slot, kind);
-    }
-
-    #[inline]
-    fn put(&self, segments: &mut Segments, class: Class, slot: u32, kind: Kind) {
-        self.credit.end_use(kind, class.bytes() as u64);
-        poison::close(self.arena.slot(class, slot), class.bytes());
-        segments.push(class, slot, &self.arena);
-    }
-
-    /// A slot when none is at hand: a free one, or a new one within the line.
-    #[inline(never)]
-    fn find(&self, segments: &mut Segments, class: Class) -> Result<u32, OverBudget> {
-        if let Some(slot) = segments.take_warm(class, &self.arena) {
-            return Ok(slot);
-        }
-        if self.drain(segments) > 0
-            && let Some(slot) = segments.pop(class).or_else(|| segments.take_warm(class, &self.arena))
-        {
-            return Ok(slot);
-        }
-        let refused = match segments.take_cold(class, &self.credit, &self.arena) {
-            Err(over) if over.cause() == Shortage::Line => over,
-            found => return found,
-        };
-        // What was refused may contain metadata beside the unit.
-        segments.release(Goal::AtLeast(refused.wanted_bytes()), &self.credit, &self.arena);
-        let found = segments.take_cold(class, &self.credit, &self.arena);
-        found.map_err(|over| OverBudget::because(class.bytes() as u64, over.cause()))
-    }
-
-    fn drain(&self, segments: &mut Segments) -> usize {
-        self.arena.drain(|class, slot, kind| self.put(segments, class, slot, kind))
-    }
-
-    fn spare(&self, goal: Goal) -> u64 {
-        let mut segments = self.segments.borrow_mut();
-        self.drain(&mut segments);
-        segments.release(goal, &self.credit, &self.arena)
-    }
-
-    /// Closes the list of other threads and lets go of everything but live slots; how many of those there are.
-    fn close(&self) -> u64 {
-        if let Some(live) = self.arena.settled() {
-            return live;
-        }
-        let mut segments = self.segments.borrow_mut();
-        self.arena.close(|class, slot, kind| self.put(&mut segments, class, slot, kind));
-        let live = segments.live();
-        if live > 0 {
-            segments.release(Goal::AtLeast(u64::MAX), &self.credit, &self.arena);
-            let metadata = segments.metadata_bytes();
-            *segments = Segments::new();
-            self.credit.end_use(Kind::Fixed, metadata);
-            self.credit.uncharge(metadata);
-            self.credit.trim();
-        }
-        self.arena.settle(live);
-        live
-    }
-}
-
-impl Drop for Local {
-    fn drop(&mut self) {
-        self.close();
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! All classes of one pool under one credit: how a slot is found, how a class grows, how free memory goes back.
 #![forbid(unsafe_code)]
 
-use crate::account::Credit;
 use crate::class::{Class, PAGE_BYTES};
+use crate::credit::Credit;
 use crate::error::{OverBudget, Shortage};
 use crate::kind::Kind;
 use crate::pages::{Pages, Span};

@@ -26,8 +26,8 @@
 use core::fmt;
 use core::task::Waker;
 
-use crate::account::Source;
 use crate::class::PAGE_BYTES;
+use crate::credit::Source;
 use crate::error::OverBudget;
 use crate::footprint::Footprint;
 use crate::kind::Kind;

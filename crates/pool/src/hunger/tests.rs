@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicUsize;
 use proptest::prelude::*;
 
 use super::*;
-use crate::account::Credit;
+use crate::credit::Credit;
 use crate::{Budget, MemoryLimit};
 
 /// A worker: how often it was rung since it last looked, and its flag.

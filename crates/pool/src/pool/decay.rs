@@ -236,23 +236,19 @@ impl Pool {
     #[must_use]
     #[inline]
     pub fn is_cached(&self) -> bool {
-        self.local.segments.borrow().is_cached()
+        self.local.segments().is_cached()
     }
 
     fn begin_epoch(&self) {
-        let local = &*self.local;
-        let mut segments = local.segments.borrow_mut();
-        local.drain(&mut segments);
-        segments.begin_epoch(&local.arena);
+        self.local.begin_epoch();
     }
 
     fn has_surplus(&self) -> bool {
-        self.local.segments.borrow().has_surplus()
+        self.local.segments().has_surplus()
     }
 
     fn release_surplus(&self, bytes_max: u64, ranges_max: usize) -> u64 {
-        let local = &*self.local;
-        local.segments.borrow_mut().release_surplus(bytes_max, ranges_max, &local.credit, &local.arena)
+        self.local.release_surplus(bytes_max, ranges_max)
     }
 }
 

@@ -18,6 +18,7 @@ use std::thread;
 use proptest::prelude::*;
 
 use super::*;
+use crate::error::Shortage;
 use crate::{MemoryLimit, SimPages};
 
 #[derive(Clone, Debug)]
