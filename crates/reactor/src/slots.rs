@@ -12,7 +12,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use plimsoll_pool::{Kind, Lease, OverBudget, Pool};
+use plimsoll_pool::{Lease, OverBudget, Pool};
 use plimsoll_slab::{Key, Slab};
 
 use crate::fd::Number;
@@ -138,23 +138,15 @@ impl Slots {
         token: Token,
     ) -> Result<Key, (OverBudget, Op<'static>)> {
         let kept = if matches!(op, Op::Send { .. }) { 0 } else { SLOTS_FOR_SENDS };
-        let mut slot = Slot { op, token, state: SlotState::InFlight, link: Link::NONE };
-        if self.table.len() + kept < self.table.capacity() {
-            slot = match self.table.insert(slot) {
-                Ok(key) => return Ok(key),
-                Err(slot) => slot,
-            };
+        if self.table.len() + kept >= self.table.capacity()
+            && let Err(over) = PoolPage::add(pool, |page| self.table.grow(page))
+        {
+            return Err((over, op));
         }
-        let page = match PoolPage::try_new(pool, Kind::Slots) {
-            Ok(page) => page,
-            Err(over) => return Err((over, slot.op)),
-        };
-        if self.table.grow(page).is_err() {
-            return Err((OverBudget::new(plimsoll_slab::CHUNK_BYTES as u64), slot.op));
-        }
+        let slot = Slot { op, token, state: SlotState::InFlight, link: Link::NONE };
         match self.table.insert(slot) {
             Ok(key) => Ok(key),
-            Err(_) => unreachable!("a table that has just grown has room"),
+            Err(_) => unreachable!("a table that has room or has just grown takes one more"),
         }
     }
 

@@ -5,7 +5,7 @@ use core::task::Waker;
 
 use plimsoll_pool::{Kind, OverBudget, Pool};
 use plimsoll_reactor::{Completion, Errno, Payload, PoolPage};
-use plimsoll_slab::{CHUNK_BYTES, Key, Slab};
+use plimsoll_slab::{Key, Slab};
 
 /// Waiters of one worker at most; an index must fit a token.
 const CHUNKS_MAX: u32 = 1 << 14;
@@ -38,13 +38,7 @@ impl Waiters {
 
     /// A waiter for an operation that is about to be submitted.
     pub(crate) fn insert(&mut self, pool: &Pool) -> Result<Key, OverBudget> {
-        let waiter = match self.0.insert(Waiter::Waiting(None)) {
-            Ok(key) => return Ok(key),
-            Err(waiter) => waiter,
-        };
-        let page = PoolPage::try_new(pool, Kind::Slots)?;
-        self.0.grow(page).map_err(|_| OverBudget::new(CHUNK_BYTES as u64))?;
-        Ok(self.0.insert(waiter).unwrap_or_else(|_| unreachable!("the table has just grown")))
+        PoolPage::insert(&mut self.0, pool, Waiter::Waiting(None)).map_err(|(over, _)| over)
     }
 
     /// Takes the answer, if there is one.

@@ -12,9 +12,9 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use plimsoll_pool::{Admission, AdmissionConfig, Error as PoolError, Kind, OverBudget, Pool, contained};
+use plimsoll_pool::{Admission, AdmissionConfig, Error as PoolError, OverBudget, Pool, contained};
 use plimsoll_reactor::{Blocking, Completion, Driver, DriverKind, Fd, Instant, Op, Payload, PoolPage, Wait};
-use plimsoll_slab::{CHUNK_BYTES, Key, Slab};
+use plimsoll_slab::{Key, Slab};
 
 use crate::gauges::Gauges;
 use crate::inbox::{Inbox, JobEntry};
@@ -444,12 +444,9 @@ impl Worker {
 
     /// Remembers who is to be woken when the runtime is asked to stop, until [`forget_stop`](Self::forget_stop).
     pub(crate) fn wait_for_stop(&self, waker: Waker) -> Result<Key, OverBudget> {
-        let mut wakers = self.stop_wakers.borrow_mut();
-        if wakers.vacant().is_none() {
-            let page = PoolPage::try_new(&self.pool, Kind::Slots)?;
-            wakers.grow(page).map_err(|_| OverBudget::new(CHUNK_BYTES as u64))?;
-        }
-        Ok(wakers.insert(waker).unwrap_or_else(|_| unreachable!("there is room")))
+        let inserted = PoolPage::insert(&mut self.stop_wakers.borrow_mut(), &self.pool, waker);
+        // A waker that found no room is dropped by its owner's code: when nothing is borrowed.
+        inserted.map_err(|(over, _waker)| over)
     }
 
     /// Whether the waker that is remembered wakes the same task as this one.

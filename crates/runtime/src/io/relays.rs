@@ -23,7 +23,7 @@ use std::rc::Rc;
 
 use plimsoll_pool::{AdaptiveSize, Class, Kind, OverBudget, contained};
 use plimsoll_reactor::{Errno, Instant, PoolPage, RECEIVE_BYTES_MAX, SendBytes};
-use plimsoll_slab::{CHUNK_BYTES, Key, Slab};
+use plimsoll_slab::{Key, Slab};
 
 use super::relay::{RelayEnd, Relayed};
 use crate::net::table::Adopted;
@@ -131,12 +131,8 @@ impl Relays {
 
     /// A place for a result.
     pub(super) fn outcome(&self) -> Result<Key, OverBudget> {
-        let mut outcomes = self.outcomes.borrow_mut();
-        if outcomes.vacant().is_none() {
-            let page = PoolPage::try_new(&self.worker.pool, Kind::Slots)?;
-            outcomes.grow(page).map_err(|_| OverBudget::new(CHUNK_BYTES as u64))?;
-        }
-        outcomes.insert(Outcome::Open(None)).map_err(|_| OverBudget::new(CHUNK_BYTES as u64))
+        let inserted = PoolPage::insert(&mut self.outcomes.borrow_mut(), &self.worker.pool, Outcome::Open(None));
+        inserted.map_err(|(over, _)| over)
     }
 
     /// The result, if it is there.

@@ -84,8 +84,7 @@ pub(super) fn reserve(worker: &Worker) -> Result<(), OverBudget> {
     if sockets.vacant().is_some() {
         return Ok(());
     }
-    let page = PoolPage::try_new(&worker.pool, Kind::Slots)?;
-    sockets.grow(page).map_err(|_| OverBudget::new(CHUNK_BYTES as u64))
+    PoolPage::add(&worker.pool, |page| sockets.grow(page))
 }
 
 /// A TCP connection, read and written by tasks of its worker.

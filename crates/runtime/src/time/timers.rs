@@ -3,9 +3,8 @@
 
 use core::task::Waker;
 
-use plimsoll_pool::{Kind, OverBudget, Pool};
+use plimsoll_pool::{OverBudget, Pool};
 use plimsoll_reactor::{Instant, PoolPage};
-use plimsoll_slab::CHUNK_BYTES;
 
 use super::{TimerKey, Wheel};
 
@@ -29,8 +28,7 @@ impl Timers {
     /// Wakes `waker` at `deadline`.
     pub(crate) fn insert(&mut self, pool: &Pool, deadline: Instant, waker: Waker) -> Result<TimerKey, OverBudget> {
         if self.0.needs_chunk() {
-            let page = PoolPage::try_new(pool, Kind::Slots)?;
-            self.0.grow(page).map_err(|_| OverBudget::new(CHUNK_BYTES as u64))?;
+            PoolPage::add(pool, |page| self.0.grow(page))?;
         }
         let inserted = self.0.insert(due_ms(deadline), waker);
         Ok(inserted.unwrap_or_else(|_| unreachable!("there is room")))

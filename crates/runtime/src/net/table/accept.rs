@@ -4,7 +4,6 @@
 
 use core::time::Duration;
 
-use plimsoll_pool::Kind;
 use plimsoll_reactor::{Completion, Fd, Instant, Op, Payload, PoolPage, SocketOption};
 use plimsoll_slab::Key;
 
@@ -84,8 +83,7 @@ impl<C: Default> Table<C> {
         if self.entries.vacant().is_some() {
             return true;
         }
-        let page = PoolPage::try_new(&self.worker.pool, Kind::Slots);
-        page.is_ok_and(|page| self.entries.grow(page).is_ok())
+        PoolPage::add(&self.worker.pool, |page| self.entries.grow(page)).is_ok()
     }
 
     /// Arms an accept. Room for what it brings is made before, if there is any.

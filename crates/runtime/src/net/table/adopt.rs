@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 use plimsoll_pool::{Lease, OverBudget};
-use plimsoll_slab::{CHUNK_BYTES, Key};
+use plimsoll_reactor::PoolPage;
+use plimsoll_slab::Key;
 
 use super::{Entry, Inbound, Table, TableConfig};
 use crate::Result;
@@ -42,8 +43,7 @@ impl<C: Default> Table<C> {
     /// [`OverBudget`] at the memory line.
     pub fn reserve_entries(&mut self, count: usize) -> Result<(), OverBudget> {
         while self.entries.capacity() - self.entries.len() < count {
-            let page = plimsoll_reactor::PoolPage::try_new(&self.worker.pool, plimsoll_pool::Kind::Slots)?;
-            self.entries.grow(page).map_err(|_| OverBudget::new(CHUNK_BYTES as u64))?;
+            PoolPage::add(&self.worker.pool, |page| self.entries.grow(page))?;
         }
         Ok(())
     }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 
-use plimsoll_pool::{Budget, MemoryLimit, PoolConfig};
+use plimsoll_pool::{Budget, Kind, MemoryLimit, PoolConfig};
+use plimsoll_slab::CHUNK_BYTES;
 
 use super::*;
 
