@@ -181,6 +181,18 @@ impl Lease {
         }
     }
 
+    /// Makes room for `more` bytes behind the view if the slot has it, and says whether it has.
+    pub(crate) fn make_room(&mut self, more: usize) -> bool {
+        if more > self.class().bytes() - self.len() {
+            return false;
+        }
+        if more > self.spare_capacity() {
+            self.compact();
+        }
+        debug_assert!(more <= self.spare_capacity(), "all room is behind the view");
+        true
+    }
+
     /// The view, to be changed in place.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {

@@ -144,6 +144,34 @@ impl Pool {
         Ok(lease)
     }
 
+    /// Makes room for `more` bytes behind the view of a lease: as it is, at the start of its slot, or in a lease of the
+    /// smallest class for all of them, which takes its place. Classes double, so a lease that grows bit by bit is
+    /// copied once for each class.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_acquire`](Self::try_acquire); the lease is then as before.
+    ///
+    /// ```
+    /// use plimsoll_pool::{Budget, Kind, MemoryLimit, Pool, PoolConfig};
+    ///
+    /// let pool = Pool::new(&Budget::new(MemoryLimit::mib(1)), PoolConfig::default())?;
+    /// let mut lease = pool.try_copy(b"a head", Kind::Buffers)?;
+    /// pool.try_grow(&mut lease, 100)?;
+    /// assert_eq!((&lease[..], lease.capacity()), (&b"a head"[..], 128));
+    /// # Ok::<(), plimsoll_pool::Error>(())
+    /// ```
+    pub fn try_grow(&self, lease: &mut Lease, more: usize) -> Result<(), OverBudget> {
+        if lease.make_room(more) {
+            return Ok(());
+        }
+        let mut larger = self.try_acquire(lease.len().saturating_add(more), lease.kind())?;
+        let copied = larger.extend(lease);
+        debug_assert_eq!(copied, lease.len(), "the class was chosen for more");
+        *lease = larger;
+        Ok(())
+    }
+
     /// A value in a slot of the smallest class for it.
     ///
     /// Types of more than 131,072 bytes or an alignment above 4,096 do not compile.

@@ -97,25 +97,30 @@ impl<const INLINE: usize> TieredBuf<INLINE> {
     ///
     /// [`OverBudget`] as [`Pool::try_acquire`]; the buffer is then as before.
     pub fn extend(&mut self, pool: &Pool, bytes: &[u8]) -> Result<(), OverBudget> {
-        if self.extend_in_place(bytes) {
+        if self.extend_inline(bytes) {
             return Ok(());
         }
-        let old = self.as_slice();
-        let mut lease = pool.try_acquire(old.len().saturating_add(bytes.len()), self.kind)?;
-        let taken = lease.extend(old) + lease.extend(bytes);
-        debug_assert_eq!(taken, old.len() + bytes.len(), "the class was chosen for them");
-        self.tier = Tier::Leased(lease);
+        match &mut self.tier {
+            Tier::Inline { .. } => {
+                let old = self.as_slice();
+                let mut lease = pool.try_acquire(old.len().saturating_add(bytes.len()), self.kind)?;
+                let taken = lease.extend(old) + lease.extend(bytes);
+                debug_assert_eq!(taken, old.len() + bytes.len(), "the class was chosen for them");
+                self.tier = Tier::Leased(lease);
+            }
+            Tier::Leased(lease) => {
+                pool.try_grow(lease, bytes.len())?;
+                let taken = lease.extend(bytes);
+                debug_assert_eq!(taken, bytes.len(), "room was made for them");
+            }
+        }
         Ok(())
     }
 
-    /// Appends all of `bytes` if they fit without more memory, and says whether they did; nothing is appended
+    /// Appends all of `more` if they fit without more memory, and says whether they did; nothing is appended
     /// otherwise.
     #[must_use = "nothing is appended if they do not fit"]
-    pub fn extend_inline(&mut self, bytes: &[u8]) -> bool {
-        self.extend_in_place(bytes)
-    }
-
-    fn extend_in_place(&mut self, more: &[u8]) -> bool {
+    pub fn extend_inline(&mut self, more: &[u8]) -> bool {
         match &mut self.tier {
             Tier::Inline { bytes, start, end } => {
                 let len = usize::from(*end - *start);
@@ -132,11 +137,8 @@ impl<const INLINE: usize> TieredBuf<INLINE> {
                 true
             }
             Tier::Leased(lease) => {
-                if more.len() > lease.class().bytes() - lease.len() {
+                if !lease.make_room(more.len()) {
                     return false;
-                }
-                if more.len() > lease.spare_capacity() {
-                    lease.compact();
                 }
                 let taken = lease.extend(more);
                 debug_assert_eq!(taken, more.len(), "there is room");

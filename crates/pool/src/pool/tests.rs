@@ -470,3 +470,22 @@ fn after_churn_little_more_is_held_than_needed() {
         assert!(held <= held_max, "{class}: {held}");
     }
 }
+
+/// In place while its slot has room, then in the smallest class; at the line nothing changes.
+#[test]
+fn a_lease_that_grows_keeps_its_bytes_and_kind() {
+    let pool = Pool::new(&Budget::new(MemoryLimit::kib(64)), PoolConfig::default()).unwrap();
+    let mut lease = pool.try_copy(&[1; 60], Kind::Codec).unwrap();
+    let at = lease.as_ptr();
+    pool.try_grow(&mut lease, 4).unwrap();
+    assert_eq!((lease.as_ptr(), lease.class()), (at, Class::B64), "there was room");
+    lease.consume(50);
+    pool.try_grow(&mut lease, 54).unwrap();
+    assert_eq!((lease.as_ptr(), &lease[..], lease.spare_capacity()), (at, &[1; 10][..], 54), "at its start");
+    pool.try_grow(&mut lease, 55).unwrap();
+    assert_eq!((&lease[..], lease.class(), lease.kind()), (&[1; 10][..], Class::B128, Kind::Codec));
+    for more in [128 << 10, usize::MAX, 60 << 10] {
+        let over = pool.try_grow(&mut lease, more).unwrap_err();
+        assert_eq!((&lease[..], lease.class()), (&[1; 10][..], Class::B128), "{over}");
+    }
+}
