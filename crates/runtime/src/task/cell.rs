@@ -20,8 +20,8 @@
 //!
 //! Who keeps a cell: on the worker's thread [`Task`] handles, counted in a plain cell ("holds": the lists, the
 //! [`Join`], a poll that is going on); on any thread wakers, counted in a [`Count`]. When the last hold goes, the count
-//! is merged, and the last waker gives the memory back, wherever it is dropped. These, the lists and the cell are one
-//! idea in five files that import each other.
+//! is merged, and the last waker gives the memory back, wherever it is dropped. The cell, the core that its cells share
+//! and the wakers are one idea in three files that import each other.
 //!
 //! # How is this safe?
 //!
@@ -63,8 +63,8 @@ use plimsoll_pool::{Kind, OverBudget, Pool, contained};
 
 use super::core::{Core, Stage};
 use super::count::{Count, Side};
-use super::join::JoinError;
-use super::lists::Links;
+use super::join_error::JoinError;
+use super::lists::{Linked, Links};
 use super::remote::{CoreRef, FINISHED, NOTIFIED, free, raw_waker};
 use crate::sync::{AtomicPtr, AtomicU8, Cell, Life, Ordering};
 
@@ -106,7 +106,7 @@ pub(super) struct Header {
     pub(super) core: NonNull<Core>,
     /// The next older entry of the injection stack.
     pub(super) link: AtomicPtr<Header>,
-    links: Links,
+    links: Links<Task>,
     id: Cell<u64>,
     joiner: Cell<Option<Waker>>,
     /// Wakers, and the entry of the injection stack if there is one.
@@ -259,14 +259,6 @@ impl Task {
         Some(Self(cell))
     }
 
-    pub(super) fn links(&self) -> &Links {
-        &self.header().links
-    }
-
-    pub(super) fn is(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-
     /// The name of the future's type.
     pub(super) fn name(&self) -> &'static str {
         (self.header().vtable.name)()
@@ -394,6 +386,16 @@ impl Task {
     }
 }
 
+impl Linked for Task {
+    fn links(&self) -> &Links<Self> {
+        &self.header().links
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
 impl Clone for Task {
     fn clone(&self) -> Self {
         let holds = &self.header().holds;
@@ -450,7 +452,7 @@ impl<F: Future + 'static> Vacant<F> {
             vtable: &TaskCell::<F>::VTABLE,
             core: core.as_ptr(),
             link: AtomicPtr::new(ptr::null_mut()),
-            links: Links::default(),
+            links: Links::new(),
             id: Cell::new(0),
             joiner: Cell::new(None),
             wakers: Count::new(),

@@ -4,7 +4,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use super::cell::Header;
+use super::cell::{Header, Task};
 use super::count::{Count, Side};
 use super::inject::Inject;
 use super::lists::{Live, Ready};
@@ -33,8 +33,8 @@ pub(super) struct Core {
     pub(super) inject: Inject<Header>,
     /// The cells; the worker itself is the owner.
     pub(super) references: Count,
-    pub(super) ready: Ready,
-    pub(super) live: Live,
+    pub(super) ready: Ready<Task>,
+    pub(super) live: Live<Task>,
     pub(super) stage: Cell<Stage>,
     /// The task that is being polled, or 0.
     pub(super) current: Cell<u64>,
@@ -53,8 +53,8 @@ impl Core {
             bell,
             inject: Inject::new(),
             references: Count::new(),
-            ready: Ready::default(),
-            live: Live::default(),
+            ready: Ready::new(),
+            live: Live::new(),
             stage: Cell::new(Stage::Open),
             current: Cell::new(0),
             polls: Cell::new(0),

@@ -1,20 +1,31 @@
 //! The two lists of a worker's tasks: those that are ready, and all that live. The links are in the tasks' headers.
 //!
-//! A list holds its tasks like any other [`Task`] handle does, so this file needs no pointers.
+//! A list holds its tasks like any other handle does, so this file needs no pointers, and does not know what a task is.
 #![forbid(unsafe_code)]
 
-use super::cell::Task;
 use crate::sync::Cell;
 
-/// A task's places in the lists of its worker.
-#[derive(Default)]
-pub(super) struct Links {
-    next_ready: Cell<Option<Task>>,
-    next_live: Cell<Option<Task>>,
-    prev_live: Cell<Option<Task>>,
+/// A handle of something that has its places in the lists.
+pub(super) trait Linked: Clone {
+    fn links(&self) -> &Links<Self>;
+
+    /// Whether both are handles of the same thing.
+    fn is(&self, other: &Self) -> bool;
 }
 
-impl Links {
+/// A task's places in the lists of its worker.
+pub(super) struct Links<T> {
+    next_ready: Cell<Option<T>>,
+    next_live: Cell<Option<T>>,
+    prev_live: Cell<Option<T>>,
+}
+
+impl<T> Links<T> {
+    /// In neither list.
+    pub(super) fn new() -> Self {
+        Self { next_ready: Cell::new(None), next_live: Cell::new(None), prev_live: Cell::new(None) }
+    }
+
     /// Whether the task is in neither list, as far as its links tell.
     pub(super) fn are_clear(&self) -> bool {
         [&self.next_ready, &self.next_live, &self.prev_live].into_iter().all(is_none)
@@ -22,21 +33,24 @@ impl Links {
 }
 
 /// Tasks to poll, first in first out. A task is in it at most once.
-#[derive(Default)]
-pub(super) struct Ready {
-    first: Cell<Option<Task>>,
-    last: Cell<Option<Task>>,
+pub(super) struct Ready<T> {
+    first: Cell<Option<T>>,
+    last: Cell<Option<T>>,
 }
 
-impl Ready {
-    pub(super) fn push(&self, task: Task) {
+impl<T: Linked> Ready<T> {
+    pub(super) fn new() -> Self {
+        Self { first: Cell::new(None), last: Cell::new(None) }
+    }
+
+    pub(super) fn push(&self, task: T) {
         match self.last.replace(Some(task.clone())) {
             Some(last) => last.links().next_ready.set(Some(task)),
             None => self.first.set(Some(task)),
         }
     }
 
-    pub(super) fn pop(&self) -> Option<Task> {
+    pub(super) fn pop(&self) -> Option<T> {
         let task = self.first.take()?;
         match task.links().next_ready.take() {
             Some(next) => self.first.set(Some(next)),
@@ -51,19 +65,22 @@ impl Ready {
 }
 
 /// Every task with a future, in the order of spawning.
-#[derive(Default)]
-pub(super) struct Live {
-    first: Cell<Option<Task>>,
-    last: Cell<Option<Task>>,
+pub(super) struct Live<T> {
+    first: Cell<Option<T>>,
+    last: Cell<Option<T>>,
     len: Cell<usize>,
 }
 
-impl Live {
+impl<T: Linked> Live<T> {
+    pub(super) fn new() -> Self {
+        Self { first: Cell::new(None), last: Cell::new(None), len: Cell::new(0) }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len.get()
     }
 
-    pub(super) fn push(&self, task: &Task) {
+    pub(super) fn push(&self, task: &T) {
         self.len.set(self.len.get() + 1);
         match self.last.replace(Some(task.clone())) {
             Some(last) => {
@@ -75,7 +92,7 @@ impl Live {
     }
 
     /// Takes a task out; nothing happens if it is not in the list.
-    pub(super) fn remove(&self, task: &Task) {
+    pub(super) fn remove(&self, task: &T) {
         let prev = task.links().prev_live.take();
         if prev.is_none() && !self.is_first(task) {
             return;
@@ -88,14 +105,14 @@ impl Live {
         let _ = (before.replace(prev.clone()), behind.replace(next.clone()));
     }
 
-    pub(super) fn pop(&self) -> Option<Task> {
+    pub(super) fn pop(&self) -> Option<T> {
         let task = self.first.take()?;
         self.first.set(Some(task.clone()));
         self.remove(&task);
         Some(task)
     }
 
-    fn is_first(&self, task: &Task) -> bool {
+    fn is_first(&self, task: &T) -> bool {
         let first = self.first.take();
         let same = first.as_ref().is_some_and(|first| first.is(task));
         self.first.set(first);
@@ -103,7 +120,7 @@ impl Live {
     }
 }
 
-fn is_none(link: &Cell<Option<Task>>) -> bool {
+fn is_none<T>(link: &Cell<Option<T>>) -> bool {
     let task = link.take();
     let none = task.is_none();
     link.set(task);

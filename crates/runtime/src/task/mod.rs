@@ -6,10 +6,10 @@
 //! | `remote.rs` | wakers, wakes from other threads, giving memory back (unsafe) |
 //! | `count.rs` | the reference count, plain for the worker, atomic for others |
 //! | `inject.rs` | the stack of wakes from other threads, and the worker's sleep |
-//! | `lists.rs` | ready tasks and live tasks |
+//! | `lists.rs` | lists whose links are in the tasks: ready ones, live ones |
 //! | `core.rs` | what the cells of a worker share |
 //! | `tasks.rs` | [`Tasks`]: starting, running, closing |
-//! | `join.rs`, `spare.rs` | [`JoinHandle`]; [`Spare`] and [`Started`] |
+//! | `join.rs`, `join_error.rs`, `spare.rs` | [`JoinHandle`]; [`JoinError`]; [`Spare`] and [`Started`] |
 //!
 //! The waking of a sleeping worker is one atomic word, see `inject.rs`. Nothing here allocates on the heap after
 //! [`Tasks::new`], except that a panic's payload is a box.
@@ -24,6 +24,7 @@ mod inject;
 #[path = "tests/interleavings.rs"]
 mod interleavings;
 mod join;
+mod join_error;
 mod lists;
 mod remote;
 mod spare;
@@ -31,6 +32,7 @@ mod tasks;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use self::join::{JoinError, JoinHandle};
+pub use self::join::JoinHandle;
+pub use self::join_error::JoinError;
 pub use self::spare::{Spare, Started};
 pub(crate) use self::tasks::Tasks;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use plimsoll_pool::{Budget, MemoryLimit, Pool, PoolConfig};
 
-use super::super::cell::Vacant;
+use super::super::cell::{Task, Vacant};
 use super::super::remote::CoreRef;
 use super::*;
 
