@@ -1,4 +1,4 @@
-//! Nodes (one for each driver) and the clock that they share.
+//! The clock that all nodes share, and whose turn it is.
 //!
 //! The clock moves only when every node waits. A node that enters with a wait and finds nothing is **idle** until
 //! something is there for it: a completion, its doorbell, its deadline, or an advance of the clock that brings one of
@@ -9,93 +9,16 @@
 //! after so many turns that nothing but a livelock needs them, entering is an error.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, VecDeque};
-
 use super::census::OpKind;
 use super::config::{NodeId, Step};
 use super::faults::Fault;
 use super::kernel::Kernel;
+use super::nodes::NodeState;
 use super::trace::Entry;
-use crate::{Doorbell, Errno, Instant, Wait};
-
-/// What the kernel knows of a driver.
-#[derive(Debug)]
-pub(crate) struct Node {
-    doorbell: Doorbell,
-    state: NodeState,
-    /// Operations started since it last entered.
-    pub(crate) submitted: Vec<u64>,
-    /// Operations whose completion it can take.
-    pub(crate) done: VecDeque<u64>,
-    /// How many of those it sees in this turn.
-    pub(crate) visible: usize,
-    /// Received bytes that fitted into its scratch buffer when it last entered.
-    room: usize,
-    /// Times a receive found no buffer.
-    pub(crate) enobufs: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NodeState {
-    /// It has something to do besides what the kernel knows.
-    Busy,
-    /// It waits, until a deadline in nanoseconds or for ever.
-    Idle(Option<u64>),
-}
-
-/// All nodes.
-#[derive(Debug, Default)]
-pub(crate) struct Nodes {
-    nodes: BTreeMap<NodeId, Node>,
-    registered: u32,
-    /// The node that waited last, if nobody else has done anything since.
-    waiting: Option<NodeId>,
-    /// Turns since the clock moved.
-    turns: u64,
-}
+use crate::{Errno, Instant, Wait};
 
 /// Turns at one instant after which a program is held to do nothing but wake itself.
 pub(crate) const TURNS_AT_ONE_INSTANT: u64 = 1_000_000;
-
-impl Nodes {
-    pub(crate) fn register(&mut self, doorbell: Doorbell) -> NodeId {
-        let id = NodeId(self.registered);
-        self.registered += 1;
-        let node = Node {
-            doorbell,
-            state: NodeState::Busy,
-            submitted: Vec::new(),
-            done: VecDeque::new(),
-            visible: 0,
-            room: 0,
-            enobufs: 0,
-        };
-        self.nodes.insert(id, node);
-        id
-    }
-
-    pub(crate) fn get(&self, id: NodeId) -> &Node {
-        self.nodes.get(&id).expect("a node is known until it retires")
-    }
-
-    pub(crate) fn get_mut(&mut self, id: NodeId) -> &mut Node {
-        self.nodes.get_mut(&id).expect("a node is known until it retires")
-    }
-
-    pub(crate) fn remove(&mut self, id: NodeId) {
-        self.nodes.remove(&id);
-        self.waiting = None;
-    }
-
-    pub(crate) fn all(&self) -> Vec<NodeId> {
-        self.nodes.keys().copied().collect()
-    }
-
-    /// Whether some driver has completions to take.
-    pub(crate) fn any_done(&self) -> bool {
-        self.nodes.values().any(|node| !node.done.is_empty() || !node.submitted.is_empty())
-    }
-}
 
 impl Kernel {
     /// The first completion that a node can take, if received bytes fit into `room`.
@@ -158,7 +81,7 @@ impl Kernel {
     }
 
     fn wait(&mut self, node: NodeId, deadline: Option<u64>) -> Result<(), Errno> {
-        let alone = self.nodes.nodes.len() == 1 || self.nodes.waiting == Some(node);
+        let alone = self.nodes.len() == 1 || self.nodes.waiting == Some(node);
         while !self.has_something(node) && deadline.is_none_or(|deadline| deadline > self.now) {
             if !alone {
                 self.nodes.get_mut(node).state = NodeState::Idle(deadline);
@@ -175,7 +98,7 @@ impl Kernel {
     pub(crate) fn step(&mut self) -> Step {
         self.nodes.waiting = None;
         self.run_due();
-        let runnable: Vec<NodeId> = self.nodes.nodes.keys().copied().filter(|&id| self.is_runnable(id)).collect();
+        let runnable: Vec<NodeId> = self.nodes.all().into_iter().filter(|&id| self.is_runnable(id)).collect();
         if !runnable.is_empty() {
             let id = runnable[self.rng.below(runnable.len() as u64) as usize];
             self.record(Entry::Ran { node: id.0 });
@@ -192,11 +115,7 @@ impl Kernel {
 
     /// When something happens by itself, or the first node's wait ends.
     pub(crate) fn next_at(&self) -> Option<u64> {
-        let deadlines = self.nodes.nodes.values().filter_map(|node| match node.state {
-            NodeState::Idle(deadline) => deadline,
-            NodeState::Busy => None,
-        });
-        earlier(self.events.next_at(), deadlines.min())
+        earlier(self.events.next_at(), self.nodes.first_deadline())
     }
 
     /// Moves the clock to `until`, and everything happens in order on the way.

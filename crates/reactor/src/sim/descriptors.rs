@@ -4,19 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::files::OpenFile;
-use super::listeners::Listener;
-use super::sockets::Socket;
+use super::objects::Object;
 use crate::Errno;
 use crate::fd::{Number, SIMULATED};
-
-/// What a descriptor stands for.
-#[derive(Debug)]
-pub(crate) enum Object {
-    Socket(Socket),
-    Listener(Listener),
-    File(OpenFile),
-}
 
 /// An open descriptor.
 #[derive(Debug)]

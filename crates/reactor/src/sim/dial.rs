@@ -10,12 +10,11 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::config::nanos;
-use super::descriptors::Object;
 use super::events::Event;
 use super::faults::Fault;
 use super::kernel::Kernel;
 use super::network::{Conn, Holder};
-use super::sockets::SocketState;
+use super::objects::{Object, SocketState};
 use crate::fd::Number;
 use crate::{Errno, SocketKind};
 

@@ -6,9 +6,6 @@ use core::fmt;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::faults::Fault;
-use super::flight::{FileCall, Outcome};
-use super::kernel::Kernel;
 use crate::op::Errno;
 use crate::sys::STATX_BYTES;
 
@@ -26,6 +23,11 @@ pub(crate) struct Inode {
 impl Inode {
     const fn is_directory(&self) -> bool {
         self.mode & libc::S_IFMT == libc::S_IFDIR
+    }
+
+    /// Where an offset is in its bytes; at their end if it is behind that.
+    fn start(&self, offset: u64) -> usize {
+        usize::try_from(offset).unwrap_or(usize::MAX).min(self.bytes.len())
     }
 }
 
@@ -59,12 +61,70 @@ impl fmt::Debug for OpenFile {
     }
 }
 
+impl OpenFile {
+    /// `statx(2)`.
+    pub(crate) fn stat(&self) -> [u8; STATX_BYTES] {
+        statx(&self.inode.borrow())
+    }
+
+    /// `fsync(2)`.
+    pub(crate) fn sync(&self) -> Result<(), Errno> {
+        if self.access == Access::Path { Err(Errno(libc::EBADF)) } else { Ok(()) }
+    }
+
+    /// How many bytes a read at an offset finds.
+    pub(crate) fn readable(&self, len_max: usize, offset: u64) -> Result<usize, Errno> {
+        let inode = self.inode.borrow();
+        if !matches!(self.access, Access::Read | Access::Both) {
+            return Err(Errno(libc::EBADF));
+        }
+        if inode.is_directory() {
+            return Err(Errno(libc::EISDIR));
+        }
+        if offset > i64::MAX as u64 {
+            return Err(Errno(libc::EINVAL));
+        }
+        Ok(len_max.min(inode.bytes.len() - inode.start(offset)))
+    }
+
+    /// Bytes that are [readable](Self::readable).
+    pub(crate) fn read(&self, len: usize, offset: u64) -> Vec<u8> {
+        let inode = self.inode.borrow();
+        let start = inode.start(offset);
+        inode.bytes[start..start + len].to_vec()
+    }
+
+    /// Whether it may be written to.
+    pub(crate) fn check_write(&self) -> Result<(), Errno> {
+        if matches!(self.access, Access::Write | Access::Both) { Ok(()) } else { Err(Errno(libc::EBADF)) }
+    }
+
+    /// Writes all of `bytes`, at an offset or behind what there is.
+    pub(crate) fn write(&self, bytes: &[u8], offset: u64, bytes_max: u64, now: u64) -> Result<(), Errno> {
+        let mut inode = self.inode.borrow_mut();
+        let start = match self.append {
+            Append::Always => inode.bytes.len() as u64,
+            Append::No => offset,
+        };
+        if start.checked_add(bytes.len() as u64).is_none_or(|end| end > bytes_max) {
+            return Err(Errno(libc::EFBIG));
+        }
+        let end = start as usize + bytes.len();
+        if inode.bytes.len() < end {
+            inode.bytes.resize(end, 0);
+        }
+        inode.bytes[start as usize..end].copy_from_slice(bytes);
+        inode.modified = now;
+        Ok(())
+    }
+}
+
 /// The tree. Every path is absolute and normal; `/` is always there.
 pub(crate) struct Files {
     paths: BTreeMap<Vec<u8>, Rc<RefCell<Inode>>>,
     numbers: u64,
     /// Bytes of one file at most.
-    bytes_max: u64,
+    pub(super) bytes_max: u64,
 }
 
 impl fmt::Debug for Files {
@@ -165,66 +225,6 @@ impl Files {
         }
         let append = if flags & libc::O_APPEND != 0 { Append::Always } else { Append::No };
         Ok(OpenFile { inode, access, append })
-    }
-}
-
-impl Kernel {
-    /// Does what a kernel worker was asked for.
-    pub(crate) fn file_call(&mut self, file: &OpenFile, call: &FileCall) -> Outcome {
-        if self.fault(Fault::FileError) {
-            return Outcome::error(libc::EIO);
-        }
-        match call {
-            FileCall::Stat => Outcome::brings(statx(&file.inode.borrow()).to_vec()),
-            FileCall::ReadAt { len_max, offset } => self.read_at(file, *len_max, *offset),
-            FileCall::WriteAt { bytes, offset } => self.write_at(file, bytes, *offset),
-            FileCall::Fsync if file.access == Access::Path => Outcome::error(libc::EBADF),
-            FileCall::Fsync => Outcome::new(Ok(0)),
-        }
-    }
-
-    fn read_at(&mut self, file: &OpenFile, len_max: usize, offset: u64) -> Outcome {
-        let inode = file.inode.borrow();
-        if !matches!(file.access, Access::Read | Access::Both) {
-            return Outcome::error(libc::EBADF);
-        }
-        if inode.is_directory() {
-            return Outcome::error(libc::EISDIR);
-        }
-        if offset > i64::MAX as u64 {
-            return Outcome::error(libc::EINVAL);
-        }
-        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(inode.bytes.len());
-        let mut len = len_max.min(inode.bytes.len() - start);
-        if len > 1 && self.fault(Fault::ShortRead) {
-            len = self.rng.part(len);
-        }
-        Outcome::brings(inode.bytes[start..start + len].to_vec())
-    }
-
-    fn write_at(&mut self, file: &OpenFile, bytes: &[u8], offset: u64) -> Outcome {
-        if !matches!(file.access, Access::Write | Access::Both) {
-            return Outcome::error(libc::EBADF);
-        }
-        let mut inode = file.inode.borrow_mut();
-        let mut len = bytes.len();
-        if len > 1 && self.fault(Fault::ShortWrite) {
-            len = self.rng.part(len);
-        }
-        let start = match file.append {
-            Append::Always => inode.bytes.len() as u64,
-            Append::No => offset,
-        };
-        if start.checked_add(len as u64).is_none_or(|end| end > self.files.bytes_max) {
-            return Outcome::error(libc::EFBIG);
-        }
-        let start = start as usize;
-        if inode.bytes.len() < start + len {
-            inode.bytes.resize(start + len, 0);
-        }
-        inode.bytes[start..start + len].copy_from_slice(&bytes[..len]);
-        inode.modified = self.now;
-        Outcome::new(Ok(len as u32))
     }
 }
 

@@ -18,7 +18,7 @@ use super::events::EventKey;
 use super::files::OpenFile;
 use crate::fd::Number;
 use crate::op::{Interest, Op, Shutdown};
-use crate::{Errno, RECEIVE_BYTES_MAX};
+use crate::{Errno, RECEIVE_BYTES_MAX, sys};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Verb {
             Op::ReceiveInto { fd, lease } => (Self::Receive { len_max: lease.spare_capacity() }, Some(*fd)),
             Op::Send { fd, bytes } => (Self::Send { bytes: bytes.as_slice().to_vec() }, Some(*fd)),
             Op::Connect { fd, address } => {
-                (Self::Connect { address: super::sockets::parse_address(address), dial: Dial::Fresh }, Some(*fd))
+                (Self::Connect { address: sys::sockaddr_from_bytes(address), dial: Dial::Fresh }, Some(*fd))
             }
             Op::Shutdown { fd, how } => (Self::Shutdown(*how), Some(*fd)),
             Op::Close { fd } => (Self::Close, Some(fd.number())),

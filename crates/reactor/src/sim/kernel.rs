@@ -1,7 +1,8 @@
 //! The simulated kernel: the life of operations in it, and what its events do.
 //!
-//! It is one state machine. Its parts, by what they are about, are in the files beside this one and act on each other
-//! through it.
+//! It is one state machine. What it is made of (`nodes`, `objects`, `descriptors`, `network`, `files`, `flight`) knows
+//! nothing of it; what happens (`clock`, `dial`, `transmit`, `listeners`, `sockets`, `workers`) are methods of it, by
+//! what they are about.
 //!
 //! **Absence**: nothing in here reads a clock, starts a thread, or iterates over anything whose order is not a function
 //! of the seed and the calls made. A change of state never tries waiting operations on the spot: it schedules
@@ -13,14 +14,15 @@ use std::collections::BTreeMap;
 use plimsoll_slab::Key;
 
 use super::census::{Census, OpKind};
-use super::clock::Nodes;
 use super::config::{NodeId, SimConfig, nanos};
-use super::descriptors::{Descriptors, Object};
+use super::descriptors::Descriptors;
 use super::events::{Event, Events};
 use super::faults::Fault;
 use super::files::{self, Files};
 use super::flight::{FileCall, Flight, Outcome, Pause, Stage, Verb, Wish, Worker};
 use super::network::Network;
+use super::nodes::Nodes;
+use super::objects::Object;
 use super::rng::Rng;
 use super::trace::{Entry, Trace, bytes_hash};
 use crate::fd::Number;
@@ -40,14 +42,14 @@ pub(crate) struct Kernel {
     pub(crate) descriptors: Descriptors,
     pub(crate) network: Network,
     pub(crate) files: Files,
-    flights: BTreeMap<u64, Box<Flight>>,
+    pub(super) flights: BTreeMap<u64, Box<Flight>>,
     /// The descriptor whose waiting operations are being tried.
     trying: Option<Number>,
     flights_total: u64,
 }
 
 /// A delay that is not zero and that nobody notices.
-const MOMENT_NS: u64 = 1_000;
+pub(super) const MOMENT_NS: u64 = 1_000;
 
 impl Kernel {
     pub(crate) fn new(config: SimConfig) -> Self {
@@ -181,43 +183,6 @@ impl Kernel {
         }
     }
 
-    /// Puts a file operation on a kernel worker.
-    fn begin_file(&mut self, id: u64, flight: &mut Flight) {
-        let mut at = match flight.pause {
-            Pause::Until(at) => at,
-            _ => self.now,
-        };
-        flight.pause = Pause::Over;
-        at += self.rng.between(MOMENT_NS, nanos(self.config.file_latency_max).max(MOMENT_NS));
-        let slow = self.fault(Fault::SlowFile);
-        if slow {
-            at += self.rng.between(MOMENT_NS, nanos(self.config.faults.slow_max).max(MOMENT_NS));
-        }
-        let done = self.events.add(at, Event::FileDone(id));
-        flight.stage = Stage::Working(if slow || self.rng.below(2) == 0 { Worker::Busy } else { Worker::Queued(done) });
-    }
-
-    fn file_done(&mut self, id: u64) {
-        let Some(mut flight) = self.flights.remove(&id) else { return };
-        let outcome = match &flight.verb {
-            Verb::Open { path, flags, mode } => {
-                let opened = if self.fault(Fault::FileError) {
-                    Err(Errno(libc::EIO))
-                } else {
-                    self.descriptors
-                        .check_room()
-                        .and_then(|()| self.files.open(path, *flags, *mode, self.now))
-                        .and_then(|file| self.open(Object::File(file)))
-                };
-                Outcome::new(opened.map(|fd| fd.raw() as u32))
-            }
-            Verb::File { file: Some(file), call } => self.file_call(file, call),
-            verb => unreachable!("only file operations are on a worker, not {verb:?}"),
-        };
-        self.complete(id, &mut flight, outcome);
-        self.flights.insert(id, flight);
-    }
-
     /// Something has changed for a descriptor: operations that wait on it will be tried again.
     pub(crate) fn wake(&mut self, fd: Number) {
         let waits = self.descriptors.get(fd).is_some_and(|descriptor| !descriptor.waiting.is_empty());
@@ -268,7 +233,7 @@ impl Kernel {
     }
 
     /// An operation has ended; its driver sees it now, or later if a fault wants it so.
-    fn complete(&mut self, id: u64, flight: &mut Flight, outcome: Outcome) {
+    pub(super) fn complete(&mut self, id: u64, flight: &mut Flight, outcome: Outcome) {
         debug_assert!(!matches!(flight.stage, Stage::Done(_)), "an operation ends once");
         if flight.wish == Wish::End && outcome.result.is_ok() {
             self.census.cancels_lost += 1;

@@ -4,25 +4,12 @@
 use core::net::SocketAddr;
 use std::collections::VecDeque;
 
-use super::descriptors::Object;
 use super::faults::Fault;
 use super::kernel::Kernel;
 use super::network::Holder;
-use super::sockets::{Socket, SocketState};
+use super::objects::{Listener, Object, Socket, SocketState};
 use crate::fd::Number;
 use crate::{Errno, Error, ListenOptions, SocketKind};
-
-/// A listening socket.
-#[derive(Debug)]
-pub(crate) struct Listener {
-    pub(crate) address: SocketAddr,
-    pub(crate) backlog: u32,
-    reuse_port: bool,
-    /// Handshakes do not begin any more.
-    pub(crate) refuses: bool,
-    /// Connections that wait to be accepted.
-    pub(crate) queue: VecDeque<u64>,
-}
 
 impl Kernel {
     pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Number, Error> {

@@ -125,6 +125,8 @@ mod kernel;
 mod listeners;
 mod network;
 mod node;
+mod nodes;
+mod objects;
 mod pipe;
 mod rng;
 mod sockets;
@@ -132,6 +134,8 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod transmit;
+mod workers;
 
 pub use census::{Census, OpKind};
 use config::nanos;

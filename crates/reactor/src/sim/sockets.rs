@@ -7,56 +7,19 @@ use core::time::Duration;
 use plimsoll_pool::Lease;
 
 use super::config::nanos;
-use super::descriptors::Object;
 use super::faults::Fault;
 use super::flight::{Dial, Flight, Outcome, Pause, Verb};
 use super::kernel::Kernel;
 use super::network::{End, Life, PATIENCE_NS, Receiving};
+use super::objects::{Object, Socket, SocketState};
 use super::pipe::{Pipe, Tail};
 use super::trace::{Entry, bytes_hash};
 use crate::fd::Number;
 use crate::op::{Interest, Shutdown};
-use crate::{Errno, SocketKind, SocketOption, sys};
-
-/// A stream socket that does not listen.
-#[derive(Debug)]
-pub(crate) struct Socket {
-    kind: SocketKind,
-    pub(crate) state: SocketState,
-    options: Options,
-}
-
-/// How far a socket has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SocketState {
-    Fresh,
-    /// A connection attempt is under way.
-    Connecting(u64),
-    Connected {
-        conn: u64,
-        side: usize,
-    },
-    /// A connection attempt failed, and nobody was told yet.
-    Failed(Errno),
-}
-
-/// What was set on a socket.
-#[derive(Clone, Copy, Debug, Default)]
-struct Options {
-    linger: Option<Duration>,
-    receive_buffer: Option<u32>,
-    send_buffer: Option<u32>,
-    not_sent_low_water: Option<u32>,
-    user_timeout: Option<Duration>,
-}
+use crate::{Errno, SocketKind, SocketOption};
 
 /// The smallest buffer that `SO_RCVBUF` and `SO_SNDBUF` make.
 const SOCKET_BUFFER_BYTES_MIN: u32 = 2_304;
-
-/// The address in a lease of [`Op::Connect`](crate::Op::Connect).
-pub(crate) fn parse_address(bytes: &[u8]) -> Option<SocketAddr> {
-    sys::sockaddr_from_bytes(bytes)
-}
 
 /// A connected socket's view of its connection.
 struct View<'a> {
@@ -100,12 +63,6 @@ impl View<'_> {
             }
             Interest::PeerClosed => self.inward.tail() == Tail::Arrived || self.end.receiving == Receiving::Shut,
         }
-    }
-}
-
-impl Socket {
-    pub(crate) fn new(kind: SocketKind, state: SocketState) -> Self {
-        Self { kind, state, options: Options::default() }
     }
 }
 
