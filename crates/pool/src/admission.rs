@@ -21,9 +21,9 @@ use std::sync::Arc;
 
 use crate::budget::{Budget, Charge};
 use crate::credit::{Credit, Source};
+use crate::credit_queue::{Flag, Ring};
 use crate::error::{Error, OverBudget};
 use crate::footprint::Footprint;
-use crate::hunger::{Flag, Ring};
 use crate::kind::Kind;
 use crate::lease::Lease;
 use crate::permit::{Acquire, Permit, Reserve};
@@ -97,14 +97,14 @@ impl AdmissionConfig {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Admission {
-    gate: Rc<Gate>,
+    shared: Rc<Shared>,
 }
 
 /// Leases that are granted together.
 pub(crate) type Set = [Option<Lease>; Footprint::PARTS];
 
 #[derive(Debug)]
-struct Gate {
+struct Shared {
     waiters: RefCell<Waiters<Set>>,
     pool: Pool,
     config: AdmissionConfig,
@@ -138,15 +138,15 @@ impl Admission {
     ///
     /// As [`new`](Self::new).
     pub fn with_doorbell(pool: &Pool, config: AdmissionConfig, ring: Ring) -> Result<Self, Error> {
-        let fixed = pool.charge(Kind::Fixed, size_of::<Gate>() as u64)?;
+        let fixed = pool.charge(Kind::Fixed, size_of::<Shared>() as u64)?;
         let waiters = Waiters::new(pool, config.waiters_max)?;
         pool.credit().set_reserve(config.reserve_bytes);
         if !refill(pool) {
             pool.credit().set_reserve(0);
             return Err(OverBudget::new(config.reserve_bytes).into());
         }
-        let flag = pool.budget().hunger().join(pool.credit().account(), ring);
-        let gate = Gate {
+        let flag = pool.budget().credit_queue().join(pool.credit().account(), ring);
+        let shared = Shared {
             waiters: RefCell::new(waiters),
             pool: pool.clone(),
             config,
@@ -159,32 +159,32 @@ impl Admission {
             flag,
             _fixed: fixed,
         };
-        Ok(Self { gate: Rc::new(gate) })
+        Ok(Self { shared: Rc::new(shared) })
     }
 
     /// The pool it hands out.
     #[must_use]
     pub fn pool(&self) -> &Pool {
-        &self.gate.pool
+        &self.shared.pool
     }
 
     /// The process's budget.
     #[must_use]
     pub fn budget(&self) -> &Arc<Budget> {
-        self.gate.pool.budget()
+        self.shared.pool.budget()
     }
 
     /// The level as this worker saw it in its last [`tick`](Self::tick): a plain read.
     #[must_use]
     #[inline]
     pub fn level(&self) -> Level {
-        self.gate.level.get()
+        self.shared.level.get()
     }
 
     /// How many wait on this worker.
     #[must_use]
     pub fn waiting(&self) -> u32 {
-        self.gate.waiters.borrow().waiting()
+        self.shared.waiters.borrow().waiting()
     }
 
     /// All buffers of a footprint or none, now. Does not wait, and passes nobody who does.
@@ -209,39 +209,39 @@ impl Admission {
     }
 
     fn request(&self, footprint: Footprint, priority: Priority, name: u64) -> Request {
-        let now_ns = self.gate.now_ns.get();
-        let timeout_ns = u64::try_from(self.gate.config.wait_timeout.as_nanos()).unwrap_or(u64::MAX);
+        let now_ns = self.shared.now_ns.get();
+        let timeout_ns = u64::try_from(self.shared.config.wait_timeout.as_nanos()).unwrap_or(u64::MAX);
         let deadline_ns = now_ns.saturating_add(timeout_ns);
         Request { footprint, kind: Kind::Buffers, priority, name, now_ns, deadline_ns }
     }
 
     /// A grant without waiting; `None` if it has to be waited for.
     pub(crate) fn try_now(&self, footprint: Footprint, kind: Kind) -> Result<Option<Set>, OverBudget> {
-        let gate = &*self.gate;
+        let shared = &*self.shared;
         footprint.classes()?;
-        if footprint.page_bytes() > gate.pool.budget().limit().as_bytes() {
+        if footprint.page_bytes() > shared.pool.budget().limit().as_bytes() {
             return Err(OverBudget::new(footprint.page_bytes()));
         }
-        Ok(if self.waiting() > 0 { None } else { gate.take(footprint, kind, Source::Free).ok() })
+        Ok(if self.waiting() > 0 { None } else { shared.take(footprint, kind, Source::Free).ok() })
     }
 
     pub(crate) fn enqueue(&self, request: Request) -> Result<PlaceKey, OverBudget> {
-        let now_ns = self.gate.now_ns.get();
-        let key = self.gate.waiters.borrow_mut().enqueue(Request { now_ns, ..request })?;
+        let now_ns = self.shared.now_ns.get();
+        let key = self.shared.waiters.borrow_mut().enqueue(Request { now_ns, ..request })?;
         self.pump();
         Ok(key)
     }
 
     pub(crate) fn poll(&self, key: PlaceKey, waker: &Waker) -> Answer<Set> {
-        let is_wanted = self.gate.waiters.borrow().wants(key, waker);
+        let is_wanted = self.shared.waiters.borrow().wants(key, waker);
         // Wakers are made and dropped by their owners' code: while nothing is borrowed.
         let waker = is_wanted.then(|| waker.clone());
-        let (answer, _outdated) = self.gate.waiters.borrow_mut().poll(key, waker);
+        let (answer, _outdated) = self.shared.waiters.borrow_mut().poll(key, waker);
         answer
     }
 
     pub(crate) fn cancel(&self, key: PlaceKey) {
-        let (grant, waker) = self.gate.waiters.borrow_mut().cancel(key);
+        let (grant, waker) = self.shared.waiters.borrow_mut().cancel(key);
         drop(grant);
         self.pump();
         // Last, as it may panic.
@@ -259,7 +259,7 @@ fn refill(pool: &Pool) -> bool {
     pool.credit().refill_reserve() == 0
 }
 
-impl Supply for Gate {
+impl Supply for Shared {
     type Grant = Set;
 
     fn take(&self, footprint: Footprint, kind: Kind, source: Source) -> Result<Set, OverBudget> {
@@ -288,13 +288,13 @@ impl Supply for Gate {
     }
 }
 
-impl Drop for Gate {
+impl Drop for Shared {
     fn drop(&mut self) {
         let budget = self.pool.budget();
         budget.pressure().change_waiting(self.told_waiting.get(), 0);
         let credit = self.pool.credit();
-        credit.adopt(budget.hunger().state(&self.flag, 0, 0, budget.line()));
-        budget.hunger().leave(&self.flag, budget.line());
+        credit.adopt(budget.credit_queue().state(&self.flag, 0, 0, budget.line()));
+        budget.credit_queue().leave(&self.flag, budget.line());
         credit.set_gathers(false);
         credit.set_earmark(0);
         credit.set_reserve(0);

@@ -125,8 +125,8 @@ impl Arena {
     }
 
     /// Whether the next slot that comes back rings the bell; takes those that came back before.
-    pub(crate) fn set_hungry(&self, hungry: bool, mut each: impl FnMut(Class, u32, Kind)) -> usize {
-        self.header().remote.set_hungry(hungry, |slot, kind| returned(slot, kind, &mut each))
+    pub(crate) fn arm_doorbell(&self, armed: bool, mut each: impl FnMut(Class, u32, Kind)) -> usize {
+        self.header().remote.arm_doorbell(armed, |slot, kind| returned(slot, kind, &mut each))
     }
 
     /// Takes the slots that came back, for the last time: [`settle`](Self::settle) and the drop follow.

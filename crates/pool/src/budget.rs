@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::account::Account;
 use crate::alloc;
 use crate::container::Container;
+use crate::credit_queue::CreditQueue;
 use crate::error::OverBudget;
-use crate::hunger::Hunger;
 use crate::kind::Kind;
 use crate::limit::MemoryLimit;
 use crate::line::Line;
@@ -56,7 +56,7 @@ pub struct Budget {
     direct_peak: AtomicU64,
     refusals: AtomicU64,
     register: Mutex<Register>,
-    hunger: Hunger,
+    credit_queue: CreditQueue,
     pressure: Pressure,
     /// Below this many credited bytes and without a heap that is counted, the level is calm.
     calm_below: u64,
@@ -90,7 +90,7 @@ impl Budget {
             direct_peak: AtomicU64::new(0),
             refusals: AtomicU64::new(0),
             register: Mutex::default(),
-            hunger: Hunger::default(),
+            credit_queue: CreditQueue::default(),
             pressure: Pressure::new(marks, limit.as_bytes()),
             calm_below: limit.as_bytes() / 100 * u64::from(marks.calm_below_percent()),
             container: Container::unlimited(),
@@ -229,8 +229,8 @@ impl Budget {
         self.container.limit(container_bytes, self.limit.as_bytes());
     }
 
-    pub(crate) fn hunger(&self) -> &Hunger {
-        &self.hunger
+    pub(crate) fn credit_queue(&self) -> &CreditQueue {
+        &self.credit_queue
     }
 
     pub(crate) fn line(&self) -> &Line {
@@ -288,7 +288,7 @@ impl Budget {
     }
 
     pub(crate) fn give_credit(&self, bytes: u64) {
-        self.hunger.give(bytes, &self.line);
+        self.credit_queue.give(bytes, &self.line);
     }
 
     /// A new account with nothing in it.

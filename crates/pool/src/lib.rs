@@ -54,11 +54,11 @@ mod class;
 mod contain;
 mod container;
 mod credit;
+mod credit_queue;
 #[cfg(feature = "bytes")]
 mod edge;
 mod error;
 mod footprint;
-mod hunger;
 mod kind;
 mod lease;
 mod limit;

@@ -121,9 +121,9 @@ impl Local {
     }
 
     /// Whether the next slot that comes back rings the bell; takes those that came back before, and says how many.
-    pub(crate) fn set_hungry(&self, hungry: bool) -> usize {
+    pub(crate) fn arm_doorbell(&self, armed: bool) -> usize {
         let mut segments = self.segments.borrow_mut();
-        self.arena.set_hungry(hungry, |class, slot, kind| self.put(&mut segments, class, slot, kind))
+        self.arena.arm_doorbell(armed, |class, slot, kind| self.put(&mut segments, class, slot, kind))
     }
 
     /// Begins an epoch of the decay.

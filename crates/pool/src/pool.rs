@@ -230,8 +230,8 @@ impl Pool {
         }
     }
 
-    /// Sets what is called when a lease comes back to a hungry pool. It runs on the thread that dropped the lease, must
-    /// neither block nor panic, and replaces the one set before.
+    /// Sets what is called when a lease comes back while the doorbell is [armed](Self::arm_doorbell). It runs on the
+    /// thread that dropped the lease, must neither block nor panic, and replaces the one set before.
     pub fn set_doorbell(&self, ring: Box<dyn Fn() + Send + Sync>) {
         self.local.arena().set_doorbell(ring);
     }
@@ -239,10 +239,10 @@ impl Pool {
     /// Says whether the next lease that comes back from another thread rings the doorbell; takes back those that came
     /// before.
     ///
-    /// Once it has rung, the pool is not hungry any more. Returns how many leases were taken back: with 0, the owner
-    /// may sleep, and misses none.
-    pub fn set_hungry(&self, hungry: bool) -> usize {
-        self.local.set_hungry(hungry)
+    /// Once it has rung, it is not armed any more. Returns how many leases were taken back: with 0, the owner may sleep,
+    /// and misses none.
+    pub fn arm_doorbell(&self, armed: bool) -> usize {
+        self.local.arm_doorbell(armed)
     }
 
     /// What the pool holds, class by class.

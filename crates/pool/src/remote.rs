@@ -6,11 +6,11 @@
 //!            push (others)                    drain (owner)
 //!   EMPTY ----------------> LIST of slots ------------------> EMPTY
 //!     |                       ^   |  ^
-//!     | set_hungry(true)      |   +--+ push
+//!     | arm_doorbell(true)    |   +--+ push
 //!     v                       |
-//!   HUNGRY -------------------+  push: rings the bell, once
+//!   ARMED --------------------+  push: rings the bell, once
 //!
-//!   EMPTY, LIST, HUNGRY --- close (owner) ---> CLOSED: pushes are counted instead
+//!   EMPTY, LIST, ARMED --- close (owner) ---> CLOSED: pushes are counted instead
 //! ```
 //!
 //! The entries are the slots themselves: the low bits of an entry are the kind of its slot, the first word of a slot is
@@ -36,7 +36,7 @@ use crate::poison;
 use crate::sync::{AtomicI64, AtomicPtr, Ordering};
 
 /// Bits of an entry below the alignment of slots, 64: the kind's, then these.
-const HUNGRY: usize = 1 << 3;
+const ARMED: usize = 1 << 3;
 const CLOSED: usize = 1 << 4;
 
 /// See the module.
@@ -103,7 +103,7 @@ impl<L: Links> RemoteList<L> {
         Self { head: AtomicPtr::new(ptr::null_mut()), remaining: AtomicI64::new(0), links: PhantomData }
     }
 
-    /// Gives a slot up. `bell` is called before that if the owner is hungry, because the owner may be gone right after.
+    /// Gives a slot up. `bell` is called before that if the owner waits, because the owner may be gone right after.
     ///
     /// # Safety
     ///
@@ -118,9 +118,9 @@ impl<L: Links> RemoteList<L> {
             if state & CLOSED != 0 {
                 return Pushed::Closed { last: self.remaining.fetch_sub(1, Ordering::AcqRel) == 1 };
             }
-            let bell = if state & HUNGRY != 0 { bell() } else { None };
+            let bell = if state & ARMED != 0 { bell() } else { None };
             // SAFETY: I-OWNED: it is still the caller's.
-            unsafe { L::set(slot, head.map_addr(|address| address & !HUNGRY)) };
+            unsafe { L::set(slot, head.map_addr(|address| address & !ARMED)) };
             match self.head.compare_exchange_weak(head, entry, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return Pushed::Queued(bell),
                 Err(now) => head = now,
@@ -133,15 +133,15 @@ impl<L: Links> RemoteList<L> {
     pub(crate) fn drain(&self, each: impl FnMut(NonNull<u8>, Kind)) -> usize {
         let state = self.head.load(Ordering::Relaxed).addr();
         debug_assert_eq!(state & CLOSED, 0, "the owner closes the list last");
-        if state & !HUNGRY == 0 {
+        if state & !ARMED == 0 {
             return 0;
         }
         self.take(ptr::null_mut(), each)
     }
 
     /// Owner: whether the next push rings; takes what is on the list.
-    pub(crate) fn set_hungry(&self, hungry: bool, each: impl FnMut(NonNull<u8>, Kind)) -> usize {
-        let state = if hungry { HUNGRY } else { 0 };
+    pub(crate) fn arm_doorbell(&self, armed: bool, each: impl FnMut(NonNull<u8>, Kind)) -> usize {
+        let state = if armed { ARMED } else { 0 };
         self.take(ptr::without_provenance_mut(state), each)
     }
 
@@ -161,7 +161,7 @@ impl<L: Links> RemoteList<L> {
     fn take(&self, state: *mut u8, mut each: impl FnMut(NonNull<u8>, Kind)) -> usize {
         let mut entry = self.head.swap(state, Ordering::AcqRel);
         let mut count = 0;
-        while let Some(slot) = NonNull::new(entry.map_addr(|address| address & !(Kind::MASK | HUNGRY))) {
+        while let Some(slot) = NonNull::new(entry.map_addr(|address| address & !(Kind::MASK | ARMED))) {
             let kind = Kind::from_bits(entry.addr());
             // SAFETY: I-OWNED: the swap made the list the owner's; I-LINK.
             entry = unsafe { L::get(slot) };
@@ -172,7 +172,7 @@ impl<L: Links> RemoteList<L> {
     }
 }
 
-const _: () = assert!(Kind::MASK < HUNGRY);
+const _: () = assert!(Kind::MASK < ARMED);
 
 #[cfg(test)]
 mod tests;

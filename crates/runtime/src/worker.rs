@@ -252,7 +252,7 @@ impl Worker {
             return Wait::No;
         }
         // Leases that others drop meanwhile are what somebody here waits for.
-        if self.admission.waiting() > 0 && self.pool.set_hungry(true) > 0 {
+        if self.admission.waiting() > 0 && self.pool.arm_doorbell(true) > 0 {
             return Wait::No;
         }
         match self.next_deadline() {

@@ -101,12 +101,12 @@ pub(super) const OLD_WORDS: [(&str, &[&str]); 16] = [
     ("slake", &["crates/http"]),
     ("sate", &["crates/http"]),
     ("victim", &["crates/http"]),
-    ("seat", &["crates/http", "crates/pool"]),
+    ("seat", &["crates/http"]),
     ("untold", &["crates/http", "crates/codec"]),
     ("thirsty", &["crates/http", "crates/reactor"]),
     ("farewell", &["crates/http", "crates/codec", "sim", "benches"]),
-    ("hunger", &["crates/http", "crates/pool", "docs"]),
-    ("hungry", &["crates/http", "crates/pool", "crates/reactor", "crates/runtime"]),
+    ("hunger", &["crates/http"]),
+    ("hungry", &["crates/http", "crates/reactor"]),
 ];
 /// History, and what has to name the words: they may stand there.
 pub(super) const OLD_WORDS_STATED_IN: [&str; 2] = ["CHANGELOG.md", "xtask/src/tidy"];

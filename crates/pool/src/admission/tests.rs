@@ -283,7 +283,7 @@ fn credit_and_free_pages_move_to_the_worker_that_waits() {
     assert!(waits.as_mut().poll(&mut Context::from_waker(&Arc::clone(&woken).into())).is_pending());
     assert_eq!((rung(0), rung(1)), (0, 1), "the one with free memory is asked");
     workers[1].tick(1000);
-    assert!(rung(0) >= 1, "what it gave up is in the other's seat");
+    assert!(rung(0) >= 1, "what it gave up is in the other's claim");
     assert!(budget.credited() <= 1 << 20);
     workers[0].tick(2000);
     assert_eq!(woken.0.load(Ordering::Relaxed), 1);
@@ -316,12 +316,12 @@ fn no_more_wait_than_may() {
 }
 
 #[test]
-fn every_hungry_worker_is_rung_when_memory_comes_back_at_once() {
-    for hungry in [1, 4, 5, 12] {
+fn every_waiting_worker_is_rung_when_memory_comes_back_at_once() {
+    for waiting in [1, 4, 5, 12] {
         let budget = Budget::new(MemoryLimit::mib(24));
-        let config = || PoolConfig::default().workers(hungry + 1);
+        let config = || PoolConfig::default().workers(waiting + 1);
         let giver = Pool::new(&budget, config()).unwrap();
-        let rings: Vec<_> = (0..hungry).map(|_| Arc::<Count>::default()).collect();
+        let rings: Vec<_> = (0..waiting).map(|_| Arc::<Count>::default()).collect();
         let workers = rings.iter().map(|count| {
             let count = Arc::clone(count);
             let ring = Arc::new(move || _ = count.0.fetch_add(1, Ordering::Relaxed));
@@ -340,9 +340,9 @@ fn every_hungry_worker_is_rung_when_memory_comes_back_at_once() {
         drop(held);
         giver.release_free(u64::MAX);
         for (at, (worker, wait)) in workers.iter().zip(&mut waits).enumerate() {
-            assert!(rings[at].0.load(Ordering::Relaxed) > 0, "worker {at} of {hungry} sleeps for ever");
+            assert!(rings[at].0.load(Ordering::Relaxed) > 0, "worker {at} of {waiting} sleeps for ever");
             worker.tick(1);
-            assert!(matches!(poll_once(wait.as_mut()), Poll::Ready(Ok(_))), "worker {at} of {hungry}");
+            assert!(matches!(poll_once(wait.as_mut()), Poll::Ready(Ok(_))), "worker {at} of {waiting}");
         }
     }
 }
@@ -355,7 +355,7 @@ fn the_worker_that_waits_longest_gathers_and_no_other() {
         let pool = Pool::new(&budget, PoolConfig::default().workers(2)).unwrap();
         Admission::new(&pool, AdmissionConfig::default()).unwrap()
     });
-    let gather = || [&longer, &shorter].map(|worker| worker.gate.pool.credit().gathers());
+    let gather = || [&longer, &shorter].map(|worker| worker.shared.pool.credit().gathers());
     let held: Vec<Lease> =
         core::iter::from_fn(|| longer.pool().try_acquire(Class::K128.bytes(), Kind::Buffers).ok()).collect();
     let footprint = Footprint::new().head(131_072).body(131_072).out(131_072);

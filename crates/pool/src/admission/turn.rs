@@ -21,17 +21,17 @@ impl Admission {
     /// last call, so the first comes before the first wait. Returns the change of the process's level, if this worker
     /// was the one to find it.
     pub fn tick(&self, now_ns: u64) -> Option<Transition> {
-        let gate = &*self.gate;
-        debug_assert!(now_ns >= gate.now_ns.get(), "time goes on");
-        gate.now_ns.set(now_ns);
-        let budget = gate.pool.budget();
-        if gate.told_waiting.get() == 0
-            && !gate.stated.get()
-            && !gate.unsettled.get()
-            && gate.level.get() == Level::Calm
+        let shared = &*self.shared;
+        debug_assert!(now_ns >= shared.now_ns.get(), "time goes on");
+        shared.now_ns.set(now_ns);
+        let budget = shared.pool.budget();
+        if shared.told_waiting.get() == 0
+            && !shared.stated.get()
+            && !shared.unsettled.get()
+            && shared.level.get() == Level::Calm
             && budget.is_surely_calm()
-            && !budget.hunger().is_any()
-            && gate.waiters.borrow().next_deadline_ns().is_none_or(|at| at > now_ns)
+            && !budget.credit_queue().is_any()
+            && shared.waiters.borrow().next_deadline_ns().is_none_or(|at| at > now_ns)
         {
             return None;
         }
@@ -44,16 +44,16 @@ impl Admission {
     /// When [`tick`](Self::tick) has something to do though nothing came back, in the time of `tick`.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
-        let gate = &*self.gate;
-        let look = gate.unsettled.get().then(|| gate.observed_ns.get() + OBSERVE_NS);
-        gate.waiters.borrow().next_deadline_ns().into_iter().chain(look).min()
+        let shared = &*self.shared;
+        let look = shared.unsettled.get().then(|| shared.observed_ns.get() + OBSERVE_NS);
+        shared.waiters.borrow().next_deadline_ns().into_iter().chain(look).min()
     }
 
     fn expire(&self) {
-        let gate = &*self.gate;
+        let shared = &*self.shared;
         let mut last = None;
         loop {
-            let expired = gate.waiters.borrow_mut().next_expired(gate.now_ns.get(), last);
+            let expired = shared.waiters.borrow_mut().next_expired(shared.now_ns.get(), last);
             let Some(expired) = expired else { return };
             last = Some(expired.key);
             drop(expired.grant);
@@ -65,87 +65,87 @@ impl Admission {
 
     /// Grants what can be granted.
     pub(crate) fn pump(&self) {
-        let gate = &*self.gate;
-        let budget = gate.pool.budget();
-        gate.pool.credit().adopt(budget.hunger().fetch(&gate.flag));
-        refill(&gate.pool);
-        let mut starved = false;
+        let shared = &*self.shared;
+        let budget = shared.pool.budget();
+        shared.pool.credit().adopt(budget.credit_queue().fetch(&shared.flag));
+        refill(&shared.pool);
+        let mut has_stated = false;
         loop {
-            let granted = gate.waiters.borrow_mut().next_grant(gate.now_ns.get(), gate);
+            let granted = shared.waiters.borrow_mut().next_grant(shared.now_ns.get(), shared);
             match granted {
                 Some(Some(waker)) => {
                     contained(|| waker.wake());
                 }
                 Some(None) => {}
-                None if starved => break,
+                None if has_stated => break,
                 None => {
-                    starved = true;
-                    if !self.starve() {
+                    has_stated = true;
+                    if !self.state_need() {
                         break;
                     }
                 }
             }
         }
         let waiting = self.waiting();
-        let told = gate.told_waiting.replace(waiting);
+        let told = shared.told_waiting.replace(waiting);
         if told != waiting {
             budget.pressure().change_waiting(told, waiting);
-            gate.unsettled.set(true);
+            shared.unsettled.set(true);
         }
     }
 
     /// States what the head misses, so that credit of other workers comes here; whether some came at once.
-    fn starve(&self) -> bool {
-        let gate = &*self.gate;
-        let head = gate.waiters.borrow().head();
-        let credit = gate.pool.credit();
-        let (hunger, line) = (gate.pool.budget().hunger(), gate.pool.budget().line());
+    fn state_need(&self) -> bool {
+        let shared = &*self.shared;
+        let head = shared.waiters.borrow().head();
+        let credit = shared.pool.credit();
+        let (credits, line) = (shared.pool.budget().credit_queue(), shared.pool.budget().line());
         let (need_bytes, since_ns) = match head {
             Some((since_ns, footprint)) => {
                 let need = footprint.page_bytes() + METADATA_BYTES + credit.missing_reserve();
                 (need.saturating_sub(credit.spare()).max(PAGE_BYTES as u64), since_ns)
             }
-            None if !gate.stated.get() => return false,
+            None if !shared.stated.get() => return false,
             None => (0, 0),
         };
-        gate.stated.set(need_bytes > 0);
-        let got = hunger.state(&gate.flag, need_bytes, since_ns, line);
+        shared.stated.set(need_bytes > 0);
+        let got = credits.state(&shared.flag, need_bytes, since_ns, line);
         credit.adopt(got);
         // Two that each keep a part of what they need would wait for each other.
-        credit.set_gathers(need_bytes > 0 && hunger.is_longest(&gate.flag));
+        credit.set_gathers(need_bytes > 0 && credits.is_longest(&shared.flag));
         need_bytes > 0 && got > 0
     }
 
     /// Gives free memory up for workers that miss some.
     fn help(&self) {
-        let gate = &*self.gate;
-        let hunger = gate.pool.budget().hunger();
-        if !hunger.is_any() || (gate.stated.get() && hunger.is_longest(&gate.flag)) {
+        let shared = &*self.shared;
+        let credits = shared.pool.budget().credit_queue();
+        if !credits.is_any() || (shared.stated.get() && credits.is_longest(&shared.flag)) {
             return;
         }
-        let credit = gate.pool.credit();
+        let credit = shared.pool.credit();
         credit.set_gathers(false);
-        let need = hunger.need_bytes();
+        let need = credits.need_bytes();
         if credit.spare() < need {
-            gate.pool.release_at_least(need - credit.spare());
+            shared.pool.release_at_least(need - credit.spare());
         }
         credit.trim();
     }
 
     /// Looks at the figures of all workers, not too often.
     fn look(&self) -> Option<Transition> {
-        let gate = &*self.gate;
-        let (budget, now_ns) = (gate.pool.budget(), gate.now_ns.get());
+        let shared = &*self.shared;
+        let (budget, now_ns) = (shared.pool.budget(), shared.now_ns.get());
         let changed = (budget.waiting() > 0) != (budget.level() == Level::Red);
-        let due = now_ns.saturating_sub(gate.observed_ns.get()) >= OBSERVE_NS;
-        gate.unsettled.set(!changed && !due);
+        let due = now_ns.saturating_sub(shared.observed_ns.get()) >= OBSERVE_NS;
+        shared.unsettled.set(!changed && !due);
         let mut transition = None;
         if changed || due {
-            gate.observed_ns.set(now_ns);
-            gate.pool.credit().account().set_releasable(gate.pool.releasable_bytes());
+            shared.observed_ns.set(now_ns);
+            shared.pool.credit().account().set_releasable(shared.pool.releasable_bytes());
             transition = budget.observe();
         }
-        gate.level.set(budget.level());
+        shared.level.set(budget.level());
         transition
     }
 }

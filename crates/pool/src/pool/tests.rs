@@ -31,7 +31,7 @@ enum Op {
     Trim,
     Charge { kind: usize, bytes: u64 },
     Uncharge,
-    Hungry(bool),
+    Arm(bool),
     RefuseCommits(u32),
     RefuseReleases(u32),
 }
@@ -47,7 +47,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Trim),
         1 => (0..Kind::COUNT, 0_u64..200_000).prop_map(|(kind, bytes)| Op::Charge { kind, bytes }),
         1 => Just(Op::Uncharge),
-        1 => any::<bool>().prop_map(Op::Hungry),
+        1 => any::<bool>().prop_map(Op::Arm),
         1 => prop_oneof![3 => Just(0), 1 => Just(500)].prop_map(Op::RefuseCommits),
         1 => prop_oneof![3 => Just(0), 1 => Just(400)].prop_map(Op::RefuseReleases),
     ]
@@ -180,8 +180,8 @@ impl Test {
                 prop_assert_eq!(self.pool.drain_remote(), self.underway.len());
                 self.underway.clear();
             }
-            Op::Hungry(hungry) => {
-                prop_assert_eq!(self.pool.set_hungry(hungry), self.underway.len());
+            Op::Arm(armed) => {
+                prop_assert_eq!(self.pool.arm_doorbell(armed), self.underway.len());
                 self.underway.clear();
             }
             Op::Release(bytes_max) => {
@@ -374,7 +374,7 @@ fn two_pools_of_a_thread_are_apart() {
 }
 
 #[test]
-fn a_hungry_pool_is_rung_once() {
+fn an_armed_doorbell_rings_once() {
     let pool = pool(MemoryLimit::mib(8));
     let rings = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&rings);
@@ -386,10 +386,10 @@ fn a_hungry_pool_is_rung_once() {
         thread::spawn(move || drop(part)).join().unwrap();
     };
     drop_elsewhere(3);
-    assert_eq!((rings.load(Ordering::Relaxed), pool.set_hungry(true)), (0, 3));
+    assert_eq!((rings.load(Ordering::Relaxed), pool.arm_doorbell(true)), (0, 3));
     drop_elsewhere(3);
     assert_eq!((rings.load(Ordering::Relaxed), pool.drain_remote()), (1, 3));
-    assert_eq!((pool.set_hungry(true), pool.set_hungry(false)), (0, 0));
+    assert_eq!((pool.arm_doorbell(true), pool.arm_doorbell(false)), (0, 0));
     drop_elsewhere(3);
     assert_eq!((rings.load(Ordering::Relaxed), pool.drain_remote()), (1, 3));
 }

@@ -6,7 +6,7 @@
 //! * the next is the one with the lowest tag of those that may be: somebody always is while somebody waits;
 //! * within a name, those of one priority are served as they came, and what was begun waits for what is new of its own
 //!   name only as far as that was there before and due;
-//! * nobody starves: I8.
+//! * nobody waits for ever: I8.
 //!
 //! And over bytes that come free a few at a time: while there are enough for the head, somebody is served, so nobody
 //! waits in a circle.

@@ -2,7 +2,7 @@
 //!
 //! * every slot that is pushed is drained once, or refused once because the list was closed;
 //! * its kind comes back with it, and the link it was pushed with is seen;
-//! * a hungry owner is rung once, or finds the slot itself;
+//! * an owner that waits is rung once, or finds the slot itself;
 //! * exactly one party learns that it was the last, and only after all slots were given up.
 #![cfg_attr(loom, allow(dead_code))]
 
@@ -52,7 +52,7 @@ mod threads {
             let mut turns = 0;
             while drained < SLOTS {
                 turns += 1;
-                drained += if turns % 3 == 0 { list.set_hungry(true, &mut each) } else { list.drain(&mut each) };
+                drained += if turns % 3 == 0 { list.arm_doorbell(true, &mut each) } else { list.drain(&mut each) };
             }
             assert!(rings.load(Ordering::Relaxed) <= turns);
         });
@@ -60,14 +60,14 @@ mod threads {
     }
 
     #[test]
-    fn a_bell_rings_once_for_a_hungry_owner() {
+    fn a_bell_rings_once_for_an_owner_that_waits() {
         let list = RemoteList::<SlotLinks>::new();
         let slots = [const { Slot([0; 8]) }; 3];
         let mut slots = slots.iter().map(|slot| NonNull::from(slot).cast::<u8>());
         // SAFETY: I-OWNED: three slots of this test's own.
         let mut push = || unsafe { list.push(slots.next().unwrap(), Kind::Codec, || Some(7)) };
         assert_eq!(push(), Pushed::Queued(None));
-        assert_eq!(list.set_hungry(true, |_, _| {}), 1);
+        assert_eq!(list.arm_doorbell(true, |_, _| {}), 1);
         assert_eq!(push(), Pushed::Queued(Some(7)));
         assert_eq!(push(), Pushed::Queued(None));
         assert_eq!(list.drain(|_, kind| assert_eq!(kind, Kind::Codec)), 2);
@@ -75,10 +75,10 @@ mod threads {
     }
 
     #[test]
-    fn a_look_that_finds_nothing_leaves_the_owner_hungry() {
+    fn a_look_that_finds_nothing_leaves_the_bell_armed() {
         let list = RemoteList::<SlotLinks>::new();
         let slot = Slot([0; 8]);
-        assert_eq!(list.set_hungry(true, |_, _| {}), 0);
+        assert_eq!(list.arm_doorbell(true, |_, _| {}), 0);
         assert_eq!((list.drain(|_, _| {}), list.drain(|_, _| {})), (0, 0));
         // SAFETY: I-OWNED: a slot of this test's own.
         let pushed = unsafe { list.push(NonNull::from(&slot).cast(), Kind::Codec, || Some(7)) };
@@ -219,11 +219,11 @@ mod interleavings {
     }
 
     #[test]
-    fn loom_a_hungry_owner_is_rung_or_finds_the_slot() {
+    fn loom_an_owner_that_waits_is_rung_or_finds_the_slot() {
         loom::model(|| {
             let shared = shared();
             let threads = [spawn(&shared, Kind::Slots), spawn(&shared, Kind::Tasks)];
-            let found = shared.list.set_hungry(true, |slot, _| take(slot));
+            let found = shared.list.arm_doorbell(true, |slot, _| take(slot));
             let rung = threads.into_iter().map(|thread| thread.join().unwrap()).filter(|rung| *rung).count();
             let late = shared.list.drain(|slot, _| take(slot));
             assert_eq!(found + late, 2);
@@ -250,11 +250,11 @@ mod interleavings {
     }
 
     #[test]
-    fn loom_closing_while_hungry() {
+    fn loom_closing_while_the_bell_is_armed() {
         loom::model(|| {
             let shared = shared();
             let thread = spawn(&shared, Kind::Codec);
-            let mut drained = shared.list.set_hungry(true, |slot, _| take(slot));
+            let mut drained = shared.list.arm_doorbell(true, |slot, _| take(slot));
             drained += shared.list.close(|slot, _| take(slot));
             if drained == 1 || shared.list.settle(1) {
                 end(&shared);
