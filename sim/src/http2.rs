@@ -132,7 +132,7 @@ impl Plan {
             is_whole &= all || stream.was_reset_by_us;
         }
         if is_clean && self.drops_after.is_none() && !is_whole {
-            return Err(format!("in a clean world everything arrives: {verdict:?}, farewell {:?}", got.farewell));
+            return Err(format!("in a clean world everything arrives: {verdict:?}, GOAWAY {:?}", got.goaway));
         }
         Ok(verdict)
     }
@@ -276,7 +276,7 @@ struct Got {
     streams: Vec<Stream>,
     bytes: usize,
     /// The code of the last GOAWAY.
-    farewell: Option<u32>,
+    goaway: Option<u32>,
     /// The server closed the connection in an orderly way.
     is_ended: bool,
 }
@@ -357,7 +357,7 @@ impl Session<'_> {
                 self.put(SETTINGS, ACK, 0, &[]);
             }
             PING if flags & ACK == 0 => self.put(PING, ACK, 0, payload),
-            GOAWAY => self.got.farewell = Some(u32::from_be_bytes([payload[4], payload[5], payload[6], payload[7]])),
+            GOAWAY => self.got.goaway = Some(u32::from_be_bytes([payload[4], payload[5], payload[6], payload[7]])),
             WINDOW_UPDATE if number == 0 => self.window += i64::from(word),
             WINDOW_UPDATE => self.stream(at).window += i64::from(word),
             RST_STREAM => self.stream(at).was_reset = true,
@@ -422,7 +422,7 @@ pub(crate) async fn talk(
     is_clean: bool,
     seen: &mut Seen,
 ) -> Result<(usize, Verdict), String> {
-    let got = Got { streams: Vec::new(), bytes: 0, farewell: None, is_ended: false };
+    let got = Got { streams: Vec::new(), bytes: 0, goaway: None, is_ended: false };
     let queue = Rc::new(RefCell::new(Queue::default()));
     let mut session = Session {
         plan,

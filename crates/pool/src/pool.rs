@@ -239,8 +239,8 @@ impl Pool {
     /// Says whether the next lease that comes back from another thread rings the doorbell; takes back those that came
     /// before.
     ///
-    /// Once it has rung, it is not armed any more. Returns how many leases were taken back: with 0, the owner may sleep,
-    /// and misses none.
+    /// Once it has rung, it is not armed any more. Returns how many leases were taken back: with 0, the owner may
+    /// sleep, and misses none.
     pub fn arm_doorbell(&self, armed: bool) -> usize {
         self.local.arm_doorbell(armed)
     }

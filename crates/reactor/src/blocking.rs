@@ -111,7 +111,7 @@ struct State {
     /// Of those, the ones that run a job.
     running: u32,
     /// Bells of drivers that found the queue full, each once.
-    hungry: Vec<Doorbell>,
+    bells: Vec<Doorbell>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl Blocking {
             threads: 0,
             idle: 0,
             running: 0,
-            hungry: Vec::new(),
+            bells: Vec::new(),
         };
         let shared = Shared {
             config,
@@ -196,8 +196,8 @@ impl Blocking {
         if state.queue.len() < self.shared.config.queue_max as usize {
             drop(state);
             bell.ring();
-        } else if !state.hungry.iter().any(|known| known.is(bell)) {
-            state.hungry.push(bell.clone());
+        } else if !state.bells.iter().any(|known| known.is(bell)) {
+            state.bells.push(bell.clone());
         }
     }
 
@@ -321,9 +321,9 @@ impl Shared {
         loop {
             if let Some(job) = state.queue.pop_front() {
                 state.running += 1;
-                let hungry = core::mem::take(&mut state.hungry);
+                let bells = core::mem::take(&mut state.bells);
                 drop(state);
-                for bell in hungry {
+                for bell in bells {
                     bell.ring();
                 }
                 contain(job);
@@ -361,10 +361,10 @@ impl Shared {
         state.phase = Phase::Closed;
         let dropped = core::mem::take(&mut state.queue);
         state.queue_charge = None;
-        let hungry = core::mem::take(&mut state.hungry);
+        let bells = core::mem::take(&mut state.bells);
         drop(state);
         self.work.notify_all();
-        for bell in hungry {
+        for bell in bells {
             bell.ring();
         }
         for job in dropped {

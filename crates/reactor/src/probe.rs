@@ -48,7 +48,7 @@ pub(crate) fn attempt(mode: ReceiveMode) -> Result<(), Failure> {
     let blocking = Blocking::new(BlockingConfig::default(), &budget);
     let selected = Selected { kind: DriverKind::Uring, receive: mode, reason: None };
     let driver = Driver::new(&selected, &DriverConfig::default(), &pool, &blocking).map_err(failure)?;
-    let deadline = driver.now() + PATIENCE;
+    let deadline = driver.now() + TIMEOUT;
     let mut trial = Trial { driver, deadline, open: Vec::new() };
     let connections = trial.connect()?;
     trial.receive(connections, mode)?;
@@ -167,7 +167,7 @@ impl Trial {
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        self.driver.shutdown(self.deadline + PATIENCE);
+        self.driver.shutdown(self.deadline + TIMEOUT);
         for fd in self.open.drain(..) {
             let _closed = sys::close(fd);
         }
@@ -180,7 +180,7 @@ const RELEASE_MIN: (u32, u32) = (6, 1);
 /// Incremental buffers have races before, which no probe finds.
 const RELEASE_INCREMENTAL: (u32, u32) = (6, 16);
 const BUDGET_MIB: u64 = 16;
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 const MESSAGES: [&[u8]; 2] = [b"first message", b"the second"];
 /// It answered, and wrongly.
 const WRONG: Errno = Errno(libc::EIO);

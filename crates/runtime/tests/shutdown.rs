@@ -15,7 +15,7 @@ use plimsoll_runtime::{
 };
 
 /// How long anything may take that does not depend on a deadline of the runtime.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long the runtimes here wait for what does not end.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ impl Gate {
     /// Says that it blocks, and does.
     fn block(self, blocks: &mpsc::Sender<()>) {
         blocks.send(()).expect("the test waits");
-        let _opened = self.0.recv_timeout(PATIENCE);
+        let _opened = self.0.recv_timeout(TIMEOUT);
     }
 }
 
@@ -49,7 +49,7 @@ fn on_each_driver(test: impl Fn(DriverChoice)) {
 fn all_comes_home(budget: &Arc<Budget>) {
     let begun = std::time::Instant::now();
     while budget.charged() > 0 {
-        assert!(begun.elapsed() < PATIENCE, "{} bytes are not given back", budget.charged());
+        assert!(begun.elapsed() < TIMEOUT, "{} bytes are not given back", budget.charged());
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -69,7 +69,7 @@ fn check(report: &Report, workers: &[usize], calls: u32) {
 async fn block_worker(worker: usize, gate: Gate) {
     let (blocks, blocked) = mpsc::channel();
     drop(spawn_on(worker, move || async move { gate.block(&blocks) }).expect("the worker takes it"));
-    spawn_blocking(move || blocked.recv_timeout(PATIENCE).expect("it comes to block")).await.expect("it ran");
+    spawn_blocking(move || blocked.recv_timeout(TIMEOUT).expect("it comes to block")).await.expect("it ran");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_blocking_call_that_does_not_return_is_counted() {
             for _ in 0..4 {
                 spawn_blocking(|| ()).await.expect("it ran");
             }
-            spawn_blocking(move || blocked.recv_timeout(PATIENCE).expect("it comes to block")).await.expect("it ran");
+            spawn_blocking(move || blocked.recv_timeout(TIMEOUT).expect("it comes to block")).await.expect("it ran");
             drop(call);
         });
         let report = runtime.shutdown();
@@ -173,7 +173,7 @@ fn a_late_worker_still_has_what_it_uses() {
                 let (mut server, _) = listener.accept().await.expect("it has connected");
                 client.send_static(b"before").await.expect("it is open");
                 let mut timer = Box::pin(sleep(Duration::from_millis(1)));
-                drop(spawn(sleep(PATIENCE)));
+                drop(spawn(sleep(TIMEOUT)));
                 gate.block(&blocks);
                 waker.wake_by_ref();
                 kept.wake();
@@ -186,12 +186,12 @@ fn a_late_worker_still_has_what_it_uses() {
                 unreachable!("the worker ends after this poll");
             });
             drop(task.expect("the worker takes it"));
-            spawn_blocking(move || blocked.recv_timeout(PATIENCE).expect("it comes to block")).await.expect("it ran");
+            spawn_blocking(move || blocked.recv_timeout(TIMEOUT).expect("it comes to block")).await.expect("it ran");
         });
         let report = runtime.shutdown();
         check(&report, &[1], 0);
         open.send(()).expect("it waits still");
-        assert!(told.recv_timeout(PATIENCE).expect("it goes on"), "nothing is started any more");
+        assert!(told.recv_timeout(TIMEOUT).expect("it goes on"), "nothing is started any more");
         all_comes_home(&budget);
     });
 }
@@ -204,7 +204,7 @@ async fn spawn_task_waker() -> core::task::Waker {
         core::task::Poll::<()>::Pending
     })));
     yield_now().await;
-    given.recv_timeout(PATIENCE).expect("it was polled")
+    given.recv_timeout(TIMEOUT).expect("it was polled")
 }
 
 /// Polls a timer and a receive, and is never ready.
@@ -248,7 +248,7 @@ fn a_runtime_that_is_dropped_within_another_one_waits_no_longer() {
 fn whoever_comes_in_time_is_waited_for() {
     on_each_driver(|driver| {
         let builder = Runtime::builder().workers(2).memory(MemoryLimit::mib(64)).container(None).driver(driver);
-        let runtime = builder.drain_timeout(PATIENCE).stall_limit(None).build().expect("a runtime starts");
+        let runtime = builder.drain_timeout(TIMEOUT).stall_limit(None).build().expect("a runtime starts");
         let (open, gate) = Gate::new();
         let opener = runtime.block_on(async {
             block_worker(1, gate).await;

@@ -47,11 +47,11 @@ fn run(runtime: Runtime, signal: &str) -> Report {
 }
 
 /// How long a child waits for its end before it fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The signal that was sent ends the process.
 fn never() {
-    std::thread::sleep(PATIENCE);
+    std::thread::sleep(TIMEOUT);
     panic!("the signal has not ended the process");
 }
 
@@ -88,7 +88,7 @@ fn one_signal_stops_two_runtimes() {
     }
     send("-TERM");
     for _ in &threads {
-        let is_clean = ended.recv_timeout(PATIENCE).expect("the signal reaches both");
+        let is_clean = ended.recv_timeout(TIMEOUT).expect("the signal reaches both");
         assert!(is_clean);
     }
     for thread in threads {
@@ -132,7 +132,7 @@ fn the_second_signal_ends_the_process() {
         send("-INT");
         signal::stopped().await;
         send("-TERM");
-        plimsoll_runtime::sleep(PATIENCE).await;
+        plimsoll_runtime::sleep(TIMEOUT).await;
     });
     never();
 }

@@ -7,7 +7,7 @@
 //! | what | file |
 //! |---|---|
 //! | times and ratios of the pool alone | its example `figures` |
-//! | waiting: deadlocks, shares, liveness; starved receives | [`model`], which runs tests that print figures |
+//! | waiting: deadlocks, shares, liveness; blocked receives | [`model`], which runs tests that print figures |
 //! | instructions of the ledger | [`instructions`] |
 //! | a server with parked connections, and when all of them speak | [`memory`], [`burst`] |
 //! | a server after a burst | [`decay`] |
@@ -311,11 +311,11 @@ fn burst_mio(bench: &Bench) -> Result<f64, String> {
 
 /// epoll has no buffers to run out of.
 fn storm(bench: &Bench) -> Result<f64, String> {
-    burst::starved_per_connection(Driver::Uring.server()?, &bench.placement)
+    burst::blocked_per_connection(Driver::Uring.server()?, &bench.placement)
 }
 
 fn storm_of_driver(bench: &Bench) -> Result<f64, String> {
-    bench.modelled("starved receives, for each")
+    bench.modelled("blocked receives, for each")
 }
 
 fn back_uring(bench: &Bench) -> Result<f64, String> {

@@ -179,7 +179,7 @@ impl Client {
                 if bytes.len() < whole {
                     break;
                 }
-                assert!(matches!(kind, 0 | 1 | 4), "neither a reset nor a farewell: {}", bytes.escape_ascii());
+                assert!(matches!(kind, 0 | 1 | 4), "neither a reset nor a GOAWAY: {}", bytes.escape_ascii());
                 if kind == 0 && flags == 1 {
                     assert_eq!(&bytes[9..whole], b"ok");
                     ended += 1;

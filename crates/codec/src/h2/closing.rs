@@ -1,4 +1,4 @@
-//! How streams and the connection end: resets (RFC 9113 6.4) and farewells (6.8).
+//! How streams and the connection end: resets (RFC 9113 6.4) and GOAWAY (6.8).
 
 use super::connection::{Going, Input};
 use super::control::SHUTDOWN_PING;

@@ -1,5 +1,5 @@
 //! One connection: what it is, and what is expected next. The frames that carry requests are in `data` and `headers`,
-//! control frames in `control` beside this, output in `send`, our windows in `windows`, resets and farewells in
+//! control frames in `control` beside this, output in `send`, our windows in `windows`, resets and GOAWAY in
 //! `closing`.
 
 mod audit;

@@ -243,7 +243,7 @@ fn a_bell_that_waits_for_room_is_kept_once() {
         // As each turn of a driver with file operations in its backlog.
         bells.iter().for_each(|bell| blocking.ring_at_room(bell));
     }
-    assert_eq!(blocking.shared.lock().hungry.len(), 2, "what a driver may ask each turn may not grow a list");
+    assert_eq!(blocking.shared.lock().bells.len(), 2, "what a driver may ask each turn may not grow a list");
     let_it_go.send(()).expect("it waits");
     eventually("there is room", || bells.iter().all(Doorbell::is_rung));
     assert_eq!(blocking.shutdown(sys::now() + Duration::from_secs(10)), 0);

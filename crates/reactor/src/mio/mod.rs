@@ -153,12 +153,12 @@ impl Mio {
         if wait == Wait::No && self.last_turn == Turn::Polled && self.has_ready() {
             self.last_turn = Turn::Queued;
         } else {
-            let wait = if self.watch.queues.thirsty() > 0 { wait.no_later_than(self.retry.at) } else { wait };
+            let wait = if self.watch.queues.aside() > 0 { wait.no_later_than(self.retry.at) } else { wait };
             self.poll(wait, slots)?;
             self.last_turn = Turn::Polled;
         }
         self.now = sys::now();
-        if self.retry.is_due(self.now, self.watch.queues.thirsty()) {
+        if self.retry.is_due(self.now, self.watch.queues.aside()) {
             self.watch.queues.retry(slots);
         }
         self.watch.cancel_abandoned(slots);
@@ -244,7 +244,7 @@ impl Mio {
                     // A connect is under way all the same. When it is tried again, the call says whether it still is,
                     // or how it ended.
                     Err(errno) if is_want_of_room(errno) => {
-                        if self.watch.queues.thirsty() == 0 {
+                        if self.watch.queues.aside() == 0 {
                             self.retry.at = self.now + self.retry.delay;
                         }
                         self.watch.queues.put_aside(slots, index);
@@ -309,16 +309,16 @@ impl Retry {
     }
 
     /// Whether the operations that wait for this, so many, are tried now.
-    fn is_due(&mut self, now: Instant, thirsty: usize) -> bool {
-        if thirsty == 0 {
+    fn is_due(&mut self, now: Instant, aside: usize) -> bool {
+        if aside == 0 {
             *self = Self::new();
         }
-        if thirsty == 0 || now < self.at {
+        if aside == 0 || now < self.at {
             return false;
         }
-        let found_room = thirsty < self.tried;
+        let found_room = aside < self.tried;
         self.delay = if found_room { RETRY_DELAY_MIN } else { (2 * self.delay).min(RETRY_DELAY_MAX) };
-        self.tried = thirsty;
+        self.tried = aside;
         true
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Queues {
     /// All others that may go on.
     run: Queue,
     /// Operations for whose waiting there was no memory.
-    thirsty: Queue,
+    aside: Queue,
     /// Operations that were cancelled while they waited.
     ended: Queue,
     /// Of the first three.
@@ -37,7 +37,7 @@ impl Queues {
     /// Keeps an operation aside that is in no list and found no memory to wait in.
     pub(super) fn put_aside(&mut self, slots: &mut Slots, index: u32) {
         self.tally.add(&slots.at_mut(index).expect("in flight").op);
-        self.thirsty.push(slots, index);
+        self.aside.push(slots, index);
     }
 
     /// Ends an operation that is in no list, unless it is a close, which goes on.
@@ -56,8 +56,8 @@ impl Queues {
         if !self.tally.may_have(fd) {
             return;
         }
-        let Self { receives, run, thirsty, ended, tally } = self;
-        for queue in [receives, run, thirsty] {
+        let Self { receives, run, aside, ended, tally } = self;
+        for queue in [receives, run, aside] {
             let others = |op: &Op| matches!(op, Op::Close { .. }) || op.descriptor() != Some(fd);
             queue.retain(slots, others, |slots, index| {
                 let slot = slots.at_mut(index).expect("a listed operation is in flight");
@@ -76,15 +76,15 @@ impl Queues {
 
     /// Has those that found no memory to wait in tried again.
     pub(super) fn retry(&mut self, slots: &mut Slots) {
-        while let Some(index) = self.thirsty.pop(slots) {
+        while let Some(index) = self.aside.pop(slots) {
             self.tally.remove(&slots.at_mut(index).expect("a listed operation is in flight").op);
             self.ready(slots, index);
         }
     }
 
     /// How many operations wait for [`retry`](Self::retry).
-    pub(super) fn thirsty(&self) -> usize {
-        self.thirsty.len()
+    pub(super) fn aside(&self) -> usize {
+        self.aside.len()
     }
 
     pub(super) fn has_ready(&self) -> bool {

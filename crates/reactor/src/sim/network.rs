@@ -59,7 +59,7 @@ pub(crate) struct End {
     pub(crate) life: Life,
     pub(crate) receiving: Receiving,
     /// How long bytes may go without acknowledgement, in nanoseconds.
-    pub(crate) patience: u64,
+    pub(crate) user_timeout: u64,
 }
 
 /// Who has an end.
@@ -105,7 +105,7 @@ pub(super) enum Link {
 /// First and last ephemeral port, as Linux has them.
 const PORTS: (u16, u16) = (32_768, 60_999);
 /// Linux's `tcp_retries2` of 15: how long bytes go without acknowledgement before their sender gives up.
-pub(crate) const PATIENCE_NS: u64 = 924_600_000_000;
+pub(crate) const USER_TIMEOUT_NS: u64 = 924_600_000_000;
 impl Conn {
     /// A connection that `fd` asks for, from and to these addresses.
     pub(crate) fn dialing(fd: Number, pair: (SocketAddr, SocketAddr), latency: u64, buffer: usize, now: u64) -> Self {
@@ -115,7 +115,7 @@ impl Conn {
             peer,
             life: Life::Live,
             receiving: Receiving::Open,
-            patience: PATIENCE_NS,
+            user_timeout: USER_TIMEOUT_NS,
         };
         Self {
             ends: [end(Holder::Socket(fd), pair.0, pair.1), end(Holder::Unborn, pair.1, pair.0)],

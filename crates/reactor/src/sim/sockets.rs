@@ -10,7 +10,7 @@ use super::config::nanos;
 use super::faults::Fault;
 use super::flight::{Dial, Flight, Outcome, Pause, Verb};
 use super::kernel::Kernel;
-use super::network::{End, Life, PATIENCE_NS, Receiving};
+use super::network::{End, Life, Receiving, USER_TIMEOUT_NS};
 use super::objects::{Object, Socket, SocketState};
 use super::pipe::{Pipe, Tail};
 use super::trace::{Entry, bytes_hash};
@@ -474,9 +474,9 @@ impl Kernel {
         if let Some(bytes) = options.send_buffer {
             view.outward.send_max = bytes as usize;
         }
-        view.end.patience = match options.user_timeout {
+        view.end.user_timeout = match options.user_timeout {
             Some(timeout) if !timeout.is_zero() => nanos(timeout),
-            _ => PATIENCE_NS,
+            _ => USER_TIMEOUT_NS,
         };
         self.transmit(conn, 1 - side);
         self.wake(fd);

@@ -32,7 +32,7 @@ impl Kernel {
         }
         match self.conns_mut(id).link {
             Link::Up => self.transmit_now(id, side),
-            Link::DownUntil(_) | Link::Down => self.lose_patience(id, side),
+            Link::DownUntil(_) | Link::Down => self.arm_user_timeout(id, side),
         }
     }
 
@@ -195,14 +195,14 @@ impl Kernel {
     }
 
     /// Bytes of `side` are not acknowledged: unless the link comes back, it gives up one day.
-    fn lose_patience(&mut self, id: u64, side: usize) {
+    fn arm_user_timeout(&mut self, id: u64, side: usize) {
         let conn = self.conns_mut(id);
         let end = &conn.ends[side];
         if conn.timers[side].is_some() || end.holder == Holder::Closed || end.life != Life::Live {
             return;
         }
-        let patience = end.patience;
-        let timer = self.events.add(self.now.saturating_add(patience), Event::Timeout { conn: id, side });
+        let user_timeout = end.user_timeout;
+        let timer = self.events.add(self.now.saturating_add(user_timeout), Event::Timeout { conn: id, side });
         self.conns_mut(id).timers[side] = Some(timer);
     }
 }

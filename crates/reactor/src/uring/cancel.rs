@@ -6,9 +6,9 @@ use plimsoll_slab::Key;
 
 use super::entry::{Entry, Kind};
 use super::late::Late;
-use super::ring::{Patience, Submitted};
+use super::ring::{Submitted, Timeout};
 use super::watch::Watches;
-use super::{StarvedCancels, UnknownLives, Uring, queue};
+use super::{BlockedCancels, UnknownLives, Uring, queue};
 use crate::fd::{Life, Number};
 use crate::op::Op;
 use crate::slots::{Slot, Slots};
@@ -32,7 +32,7 @@ impl Uring {
             self.watches.set_queued(fd, false);
             self.ended.push(slots, key.index());
         } else {
-            self.starved_cancels = StarvedCancels::Some;
+            self.blocked_cancels = BlockedCancels::Some;
         }
     }
 
@@ -45,14 +45,14 @@ impl Uring {
         }
     }
 
-    /// Ends the starved receives that were cancelled.
+    /// Ends the blocked receives that were cancelled.
     pub(super) fn end_cancelled(&mut self, slots: &mut Slots) {
-        if self.starved_cancels == StarvedCancels::None {
+        if self.blocked_cancels == BlockedCancels::None {
             return;
         }
         let ended = &mut self.ended;
-        self.starved.retain(slots, |_, slot| !slot.state.is_cancelled(), |slots, index| ended.push(slots, index));
-        self.starved_cancels = StarvedCancels::None;
+        self.blocked.retain(slots, |_, slot| !slot.state.is_cancelled(), |slots, index| ended.push(slots, index));
+        self.blocked_cancels = BlockedCancels::None;
     }
 
     /// A descriptor is about to be closed: what waits here for its turn is ended, because it would act on whatever has
@@ -63,7 +63,7 @@ impl Uring {
         }
         let ended = &mut self.ended;
         let may_try = self.watches.is_queued(fd);
-        for (waiting, may_be) in [(&mut self.starved, true), (&mut self.backlog, true), (&mut self.readable, may_try)] {
+        for (waiting, may_be) in [(&mut self.blocked, true), (&mut self.backlog, true), (&mut self.readable, may_try)] {
             if may_be && !waiting.is_empty() {
                 let others = |_, slot: &Slot| slot.op.number() != Some(fd);
                 waiting.retain(slots, others, |slots, index| ended.push(slots, index));
@@ -147,11 +147,11 @@ impl Uring {
     /// ended. Descriptors that were opened meanwhile, or were to be closed, are closed.
     pub(crate) fn abandon(&mut self, slots: &mut Slots) {
         // What is queued cannot be taken back, and comes first.
-        let _entered = self.ring.enter(Patience::None);
+        let _entered = self.ring.enter(Timeout::None);
         self.ring.cancel_all();
         // The kernel lets go of a file when it tells the completion, and tells some at a time.
         let mut told = true;
-        while told && self.ring.enter(Patience::None).is_ok() {
+        while told && self.ring.enter(Timeout::None).is_ok() {
             told = false;
             while let Some(completion) = self.spill.pop_front().or_else(|| self.ring.pop()) {
                 told = true;

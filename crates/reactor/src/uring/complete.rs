@@ -26,7 +26,7 @@ enum Step {
     /// Its call is to be made, again or at last.
     Call,
     /// When there is a buffer.
-    Starve,
+    Block,
 }
 
 impl Uring {
@@ -130,7 +130,7 @@ impl Uring {
         match step {
             Step::Done(result) => Some(Raw { key, result, received: None }),
             Step::Received(bytes) => Some(Raw { key, result: Ok(bytes.len() as u32), received: Some(bytes) }),
-            Step::Wait | Step::Stay | Step::Call | Step::Starve
+            Step::Wait | Step::Stay | Step::Call | Step::Block
                 if !self.is_wanted(slots.get(key).expect("in flight")) =>
             {
                 Some(Raw { key, result: Err(Errno::CANCELED), received: None })
@@ -147,9 +147,9 @@ impl Uring {
                 self.place(key, Form::Call, slots);
                 None
             }
-            Step::Starve => {
+            Step::Block => {
                 self.enobufs_total += 1;
-                self.starved.push(slots, key.index());
+                self.blocked.push(slots, key.index());
                 None
             }
         }
@@ -202,7 +202,7 @@ impl Uring {
         let waits = receives || matches!(slot.op, Op::ReceiveInto { .. } | Op::Send { .. });
         let count = match result {
             Ok(count) => count,
-            Err(Errno::NOBUFS) if is_wanted && receives => return Step::Starve,
+            Err(Errno::NOBUFS) if is_wanted && receives => return Step::Block,
             Err(Errno::AGAIN) if is_wanted && waits => return Step::Wait,
             Err(Errno(libc::EINTR)) if is_wanted => return interrupted(&slot.op),
             // A worker thread of the kernel that is told to stop, and what would have to wait or to queue for a buffer.
@@ -242,7 +242,7 @@ impl Uring {
                     self.watches.used_up(fd);
                     Step::Wait
                 }
-                Ok(Scratched::NoRoom) => Step::Starve,
+                Ok(Scratched::NoRoom) => Step::Block,
                 Err(errno) => Step::Done(Err(errno)),
             },
             // A receive on a worker thread of the kernel keeps its buffer also when the stream has ended.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   start -> the submission queue, or behind it in the backlog
-//!   enter -> recycles buffers, restarts starved receives, and enters the kernel once
+//!   enter -> recycles buffers, restarts blocked receives, and enters the kernel once
 //!   next  -> one completion at a time; accepts, shutdowns and polled receives end here with a call that does not wait
 //! ```
 //!
@@ -22,7 +22,7 @@
 //!
 //! ```text
 //!  start --> kernel --------------------------------------> next: its completion
-//!    |        ^  |  \-- a receive found no buffer --> starved
+//!    |        ^  |  \-- a receive found no buffer --> blocked
 //!    |        |  |                                     |  |
 //!    |        |  \-- cancel asked, queue full --> cancels |
 //!    |        |                                        |  \-- cancelled --> ended --> next: ECANCELED
@@ -63,7 +63,7 @@ use entry::{Entry, Form};
 use late::LateList;
 use queue::Queue;
 use receive::Receiver;
-use ring::{Patience, RETRY_DELAY, Ring, Submitted};
+use ring::{RETRY_DELAY, Ring, Submitted, Timeout};
 use watch::{Begin, Watches};
 
 pub(crate) use ring::kernel_release;
@@ -83,13 +83,13 @@ pub(crate) struct Uring {
     /// Operations with the kernel whose cancel waits for room in the submission queue.
     cancels: Queue,
     /// Receives that wait for a buffer, in order.
-    starved: Queue,
+    blocked: Queue,
     /// Receives for which there may be bytes, in order; and how many of them this turn may still try.
     readable: Queue,
     tries: usize,
     /// Operations that were cancelled while the kernel did not have them.
     ended: Queue,
-    starved_cancels: StarvedCancels,
+    blocked_cancels: BlockedCancels,
     unknown_lives: UnknownLives,
     /// What has to be done when the kernel has taken what is queued.
     late: LateList,
@@ -112,9 +112,9 @@ enum Bell {
     Unarmed,
 }
 
-/// Whether some of the starved receives have been cancelled since the last turn.
+/// Whether some of the blocked receives have been cancelled since the last turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StarvedCancels {
+enum BlockedCancels {
     None,
     Some,
 }
@@ -156,11 +156,11 @@ impl Uring {
             bell: Bell::Unarmed,
             backlog: Queue::default(),
             cancels: Queue::default(),
-            starved: Queue::default(),
+            blocked: Queue::default(),
             readable: Queue::default(),
             tries: 0,
             ended: Queue::default(),
-            starved_cancels: StarvedCancels::None,
+            blocked_cancels: BlockedCancels::None,
             unknown_lives: UnknownLives::None,
             late: LateList::default(),
             spill: VecDeque::new(),
@@ -247,10 +247,10 @@ impl Uring {
     pub(crate) fn enter(&mut self, wait: Wait, slots: &mut Slots) -> Result<(), Errno> {
         self.end_cancelled(slots);
         self.receiver.recycle(&self.pool);
-        self.restart_starved(slots);
+        self.restart_blocked(slots);
         self.arm_bell();
         let backlog = self.submit_backlog(slots);
-        let entered = self.ring.enter(self.patience(wait, backlog));
+        let entered = self.ring.enter(self.timeout(wait, backlog));
         self.drain_overflow();
         self.receiver.audit(&mut self.ring, &self.spill, &self.pool, self.receive_buffers);
         self.batch = self.spill.len() as u32 + self.ring.visible();
@@ -273,7 +273,7 @@ impl Uring {
             while let Some(completion) = self.ring.pop() {
                 self.spill.push_back(completion);
             }
-            if self.ring.enter(Patience::None).is_err() {
+            if self.ring.enter(Timeout::None).is_err() {
                 return;
             }
         }
@@ -294,13 +294,13 @@ impl Uring {
         true
     }
 
-    /// Restarts as many starved receives as find room for certain, so that hardly one starves twice.
-    fn restart_starved(&mut self, slots: &mut Slots) {
-        if self.starved.is_empty() {
+    /// Restarts as many blocked receives as find room for certain, so that hardly one is blocked twice.
+    fn restart_blocked(&mut self, slots: &mut Slots) {
+        if self.blocked.is_empty() {
             return;
         }
         for _ in 0..self.receiver.receives_that_fit() {
-            let Some(key) = self.starved.pop(slots) else { return };
+            let Some(key) = self.blocked.pop(slots) else { return };
             self.place(key, Form::Call, slots);
         }
     }
@@ -340,28 +340,28 @@ impl Uring {
         Submitted::All
     }
 
-    fn patience(&self, wait: Wait, backlog: Submitted) -> Patience {
-        // A starved receive for which there is room has no completion to wait for.
-        let restartable = !self.starved.is_empty() && self.receiver.receives_that_fit() > 0;
+    fn timeout(&self, wait: Wait, backlog: Submitted) -> Timeout {
+        // A blocked receive for which there is room has no completion to wait for.
+        let restartable = !self.blocked.is_empty() && self.receiver.receives_that_fit() > 0;
         if !self.ended.is_empty() || !self.readable.is_empty() || restartable {
-            return Patience::None;
+            return Timeout::None;
         }
-        let patience = match wait {
-            Wait::No => Patience::None,
-            Wait::Forever => Patience::Unlimited,
+        let timeout = match wait {
+            Wait::No => Timeout::None,
+            Wait::Forever => Timeout::Unlimited,
             Wait::Until(deadline) => match deadline.since(sys::now()) {
-                time if time.is_zero() => Patience::None,
-                time => Patience::For(time),
+                time if time.is_zero() => Timeout::None,
+                time => Timeout::For(time),
             },
         };
         // Without room for the doorbell's entry nothing would end the wait when another thread rings.
         let is_deaf = self.bell == Bell::Unarmed && self.doorbell.as_raw().is_some();
         // Nothing would tell that there is memory for a buffer.
-        let is_thirsty = !self.starved.is_empty() && self.receiver.is_without_memory();
-        if is_deaf || is_thirsty || backlog == Submitted::Some {
-            return patience.at_most(RETRY_DELAY);
+        let lacks_memory = !self.blocked.is_empty() && self.receiver.is_without_memory();
+        if is_deaf || lacks_memory || backlog == Submitted::Some {
+            return timeout.at_most(RETRY_DELAY);
         }
-        patience
+        timeout
     }
 
     pub(crate) fn has_ready(&self) -> bool {
@@ -369,7 +369,7 @@ impl Uring {
     }
 
     pub(crate) fn is_short_of_buffers(&self) -> bool {
-        !self.starved.is_empty() && self.receiver.is_lent_out()
+        !self.blocked.is_empty() && self.receiver.is_lent_out()
     }
 
     pub(crate) fn now(&self) -> Instant {

@@ -156,7 +156,7 @@ impl Scratch {
         Ok(Self { shelf: Some(Shelf::new(pool, buffers)?), buffer: 0, cursor: 0 })
     }
 
-    /// One whose receives starve until there is memory for a buffer.
+    /// One whose receives are blocked until there is memory for a buffer.
     fn without_memory() -> Self {
         Self { shelf: None, buffer: 0, cursor: 0 }
     }

@@ -88,7 +88,7 @@ impl Setup {
 
 /// How long an enter may wait for a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum Timeout {
     None,
     For(Duration),
     Unlimited,
@@ -206,7 +206,7 @@ impl Ring {
             if queued == 0 {
                 return Ok(Submitted::All);
             }
-            match self.call(queued, EnterFlags::empty(), Patience::None) {
+            match self.call(queued, EnterFlags::empty(), Timeout::None) {
                 Ok(0) | Err(Errno(libc::EAGAIN | libc::EBUSY)) => return Ok(Submitted::Some),
                 Ok(_) | Err(Errno(libc::EINTR)) => {}
                 Err(errno) => return Err(errno),
@@ -214,22 +214,22 @@ impl Ring {
         }
     }
 
-    /// Hands over what is queued, lets the kernel finish what it can, and waits for a completion as long as `patience`
+    /// Hands over what is queued, lets the kernel finish what it can, and waits for a completion as long as `timeout`
     /// lasts. Stays out of the kernel if there is nothing to do there.
-    pub(super) fn enter(&mut self, patience: Patience) -> Result<(), Errno> {
-        let mut patience = if self.io.completion().is_empty() { patience } else { Patience::None };
+    pub(super) fn enter(&mut self, timeout: Timeout) -> Result<(), Errno> {
+        let mut timeout = if self.io.completion().is_empty() { timeout } else { Timeout::None };
         loop {
             let queued = self.queued();
-            if queued == 0 && patience == Patience::None && !self.has_deferred() {
+            if queued == 0 && timeout == Timeout::None && !self.has_deferred() {
                 return Ok(());
             }
-            match self.call(queued, EnterFlags::GETEVENTS, patience) {
+            match self.call(queued, EnterFlags::GETEVENTS, timeout) {
                 // It stopped early, and has not waited.
                 Ok(taken) if (1..queued).contains(&taken) => {}
                 Ok(_) | Err(Errno(libc::ETIME | libc::EINTR)) => return Ok(()),
                 Err(Errno(libc::EAGAIN | libc::EBUSY)) if queued > 0 => {
-                    patience = patience.at_most(RETRY_DELAY);
-                    return match self.call(0, EnterFlags::GETEVENTS, patience) {
+                    timeout = timeout.at_most(RETRY_DELAY);
+                    return match self.call(0, EnterFlags::GETEVENTS, timeout) {
                         Ok(_) | Err(Errno(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)) => Ok(()),
                         Err(errno) => Err(errno),
                     };
@@ -252,12 +252,12 @@ impl Ring {
         self.io.submission().cq_overflow()
     }
 
-    fn call(&self, submit: u32, mut flags: EnterFlags, patience: Patience) -> Result<u32, Errno> {
+    fn call(&self, submit: u32, mut flags: EnterFlags, timeout: Timeout) -> Result<u32, Errno> {
         #[cfg(test)]
         if self.takes_nothing && submit > 0 {
             return Err(Errno::AGAIN);
         }
-        let wanted = u32::from(patience != Patience::None);
+        let wanted = u32::from(timeout != Timeout::None);
         let (number, registered) = match self.handle {
             Handle::Registered(index) => (index as i32, EnterFlags::REGISTERED_RING),
             Handle::Descriptor => (self.io.as_raw_fd(), EnterFlags::empty()),
@@ -267,17 +267,17 @@ impl Ring {
             // Waiting for peers is idling, not waiting for disks.
             flags |= EnterFlags::NO_IOWAIT;
         }
-        let timespec = match patience {
-            Patience::For(time) => types::Timespec::from(time),
-            Patience::None | Patience::Unlimited => types::Timespec::new(),
+        let timespec = match timeout {
+            Timeout::For(time) => types::Timespec::from(time),
+            Timeout::None | Timeout::Unlimited => types::Timespec::new(),
         };
         let args = types::SubmitArgs::new().timespec(&timespec);
-        let (argument, argument_bytes) = match patience {
-            Patience::For(_) => {
+        let (argument, argument_bytes) = match timeout {
+            Timeout::For(_) => {
                 flags |= EnterFlags::EXT_ARG;
                 (&raw const args, size_of_val(&args))
             }
-            Patience::None | Patience::Unlimited => (core::ptr::null(), 0),
+            Timeout::None | Timeout::Unlimited => (core::ptr::null(), 0),
         };
         // SAFETY: I-ARGS, and I-ENTRY for what is queued.
         unsafe { sys::ring_enter(number as u32, submit, wanted, flags.bits(), argument.cast(), argument_bytes) }
@@ -338,7 +338,7 @@ impl Drop for Ring {
     }
 }
 
-impl Patience {
+impl Timeout {
     pub(super) fn at_most(self, limit: Duration) -> Self {
         match self {
             Self::None => Self::None,

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `ops.rs` | every operation's answer; waits and the doorbell |
 //! | `ending.rs` | cancel, orphan and exit at every stage: one completion each, nothing leaks, nothing is lost |
-//! | `buffers.rs` | shared receive buffers: right bytes to the right receive, starvation, storms, worker threads |
+//! | `buffers.rs` | shared receive buffers: right bytes to the right receive, shortage, storms, worker threads |
 //! | `queues.rs` | full queues, overflow, list model |
 //! | `soak.rs` | all of that in random order |
 //! | `sandbox.rs` | the probe where io_uring is forbidden |
@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// How long anything may take at most.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const MODES: [ReceiveMode; 3] = [ReceiveMode::Incremental, ReceiveMode::Classic, ReceiveMode::Poll];
 
 /// A driver with its surroundings.
@@ -109,7 +109,7 @@ impl Bench {
 
     /// Nothing may be left behind.
     fn finish(&mut self) {
-        let deadline = sys::now() + PATIENCE;
+        let deadline = sys::now() + TIMEOUT;
         let report = self.driver.shutdown(deadline);
         assert_eq!((report.in_flight, report.leaked_bytes), (0, 0));
         assert_eq!(self.driver.counters().stale, 0);
@@ -153,7 +153,7 @@ impl Bench {
 
     /// The next completion; a minute without one is a failure.
     fn completion(&mut self) -> Completion {
-        let deadline = sys::now() + PATIENCE;
+        let deadline = sys::now() + TIMEOUT;
         loop {
             if let Some(completion) = self.driver.reap() {
                 return completion;

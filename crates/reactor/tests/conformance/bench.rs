@@ -166,10 +166,10 @@ impl Bench {
 
     /// Its answer, when it comes.
     pub(crate) fn answer(&mut self, ticket: Ticket) -> Answer {
-        let deadline = self.driver.now() + PATIENCE;
+        let deadline = self.driver.now() + TIMEOUT;
         loop {
             // Also when it is there: one that the deadline has brought to light was forgotten before.
-            assert!(self.driver.now() < deadline, "no completion of {ticket:?} in {PATIENCE:?}");
+            assert!(self.driver.now() < deadline, "no completion of {ticket:?} in {TIMEOUT:?}");
             self.reap();
             if let Some(answer) = self.answers.remove(&ticket.token.0) {
                 return answer;
@@ -199,10 +199,10 @@ impl Bench {
 
     /// One turn, which waits for something to happen.
     pub(crate) fn turn(&mut self) {
-        let deadline = self.driver.now() + PATIENCE;
+        let deadline = self.driver.now() + TIMEOUT;
         self.driver.enter(Wait::Until(deadline)).expect("a wait");
         self.reap();
-        assert!(self.driver.now() < deadline, "nothing happens for {PATIENCE:?}");
+        assert!(self.driver.now() < deadline, "nothing happens for {TIMEOUT:?}");
     }
 
     /// Worker threads that the kernel has made for the rings of this thread: it names them after the thread.
@@ -416,7 +416,7 @@ static DIRECTORIES: AtomicU32 = AtomicU32::new(0);
 const FILE_THREADS_MAX: usize = 5;
 
 /// Nothing takes longer, except on a machine that stands still.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Long enough for a loopback, and for a retransmission in the simulation.
 const SHORT_WHILE: Duration = Duration::from_millis(20);

@@ -180,20 +180,20 @@ pub fn open_relays() -> usize {
     Relays::existing().map_or(0, |relays| relays.open())
 }
 
-/// Waits until no relay of this worker is open, `patience` at most; whether that is so.
+/// Waits until no relay of this worker is open, `time_max` at most; whether that is so.
 ///
 /// Cancel safe.
 ///
 /// # Panics
 ///
 /// Outside of a runtime.
-pub async fn drain_relays(patience: Duration) -> bool {
+pub async fn drain_relays(time_max: Duration) -> bool {
     let drained = async {
         while open_relays() > 0 {
             sleep(DRAIN_STEP).await;
         }
     };
-    timeout(patience, drained).await.is_ok()
+    timeout(time_max, drained).await.is_ok()
 }
 
 impl fmt::Display for RelayEnd {

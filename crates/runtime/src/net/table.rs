@@ -129,7 +129,7 @@ impl Default for TableConfig {
     }
 }
 
-/// A table of connections of one worker, fed by one listener.
+/// A table of connections of one worker, with one listener.
 pub struct Table<C: Default> {
     worker: Rc<Worker>,
     id: u8,

@@ -21,13 +21,13 @@ pub(super) fn bytes_per_request(server: &'static Server, placement: &Placement) 
 }
 
 /// How often a receive found no buffer, for each of some connections that send more together than all buffers hold.
-pub(super) fn starved_per_connection(server: &'static Server, placement: &Placement) -> Result<f64, String> {
+pub(super) fn blocked_per_connection(server: &'static Server, placement: &Placement) -> Result<f64, String> {
     let running = Running::start(server, client::PATH, placement)?;
-    let starved = || sample(&running, "plimsoll_enobufs_total ");
+    let blocked = || sample(&running, "plimsoll_enobufs_total ");
     let mut connections = park(&running, client::connections_here()?.min(STORM_CONNECTIONS))?;
-    let before = starved()?;
+    let before = blocked()?;
     all_at_once(&running, &mut connections, STORM_BYTES)?;
-    Ok((starved()? - before) / connections.len() as f64)
+    Ok((blocked()? - before) / connections.len() as f64)
 }
 
 /// A request and its answer on each connection. The server is stopped while the requests are sent, so that it finds all

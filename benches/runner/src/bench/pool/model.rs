@@ -35,7 +35,7 @@ pub(super) fn run() -> Result<BTreeMap<String, f64>, String> {
 const MODELS: [(&str, &[&str], &str); 3] = [
     ("plimsoll-pool", &["--lib"], "waiters::tests::"),
     ("plimsoll-runtime", &["--test", "liveness"], ""),
-    ("plimsoll-reactor", &["--lib"], "in_a_storm_each_receive_starves"),
+    ("plimsoll-reactor", &["--lib"], "in_a_storm_each_receive_is_blocked"),
 ];
 /// What a line of a figure begins with, after what the test runner may have written there.
 const MARK: &str = "figure: ";

@@ -75,7 +75,7 @@ fn is_answered(block: &[u8], piece: usize) {
     );
     let answers = answers(&served.output);
     assert_eq!(answers.iter().map(|(stream, _)| *stream).collect::<Vec<_>>(), [1, 3]);
-    assert!(frames(&served.output).iter().all(|(kind, ..)| !matches!(kind, 3 | 7)), "no reset and no farewell");
+    assert!(frames(&served.output).iter().all(|(kind, ..)| !matches!(kind, 3 | 7)), "no reset and no GOAWAY");
     // Whatever the split, also where one byte at a time would take too long.
     let input = [PREFACE_AND_SETTINGS, &input.concat()].concat();
     for step in [9, 1_000, 16_385] {

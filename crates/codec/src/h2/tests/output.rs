@@ -1,4 +1,4 @@
-//! What the server sends: windows, priorities, long heads, resets and farewells.
+//! What the server sends: windows, priorities, long heads, resets and GOAWAY.
 
 use http::{Method, StatusCode, Version};
 

@@ -23,8 +23,8 @@ fn hoard(pool: &Pool) -> Vec<Lease> {
     hoard
 }
 
-fn next(driver: &mut Driver, patience: Duration) -> Option<Completion> {
-    let until = sys::now() + patience;
+fn next(driver: &mut Driver, within: Duration) -> Option<Completion> {
+    let until = sys::now() + within;
     loop {
         if let Some(completion) = driver.reap() {
             return Some(completion);
@@ -226,7 +226,7 @@ fn what_finds_no_room_is_tried_less_and_less_until_there_is_some() {
         assert_eq!((mio.watch.refusals, mio.retry.delay.as_millis()), (2 * times, delay_ms));
     }
     mio.watch.is_full = false;
-    while mio.watch.queues.thirsty() > 0 {
+    while mio.watch.queues.aside() > 0 {
         turn(&mut mio);
     }
     mio.enter(Wait::No, &mut slots).expect("a look");

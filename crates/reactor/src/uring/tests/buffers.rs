@@ -1,4 +1,4 @@
-//! Shared receive buffers: right bytes to the right receive, starved receives in order, storms, astray buffers.
+//! Shared receive buffers: right bytes to the right receive, blocked receives in order, storms, astray buffers.
 #![forbid(unsafe_code)]
 
 use super::*;
@@ -119,7 +119,7 @@ fn crowd(wanted: usize) -> usize {
 
 #[test]
 #[expect(clippy::print_stdout, reason = "a figure for the report on memory")]
-fn in_a_storm_each_receive_starves_about_once_and_none_is_lost() {
+fn in_a_storm_each_receive_is_blocked_about_once_and_none_is_lost() {
     const MESSAGE_BYTES: usize = 2_000;
     in_each_mode(DriverConfig { receive_buffers: 1, ..DriverConfig::default() }, |bench| {
         let mut connections = bench.connections(crowd(1_000));
@@ -135,7 +135,7 @@ fn in_a_storm_each_receive_starves_about_once_and_none_is_lost() {
         let mut turns = 0;
         while seen.iter().any(|got| *got < MESSAGE_BYTES) {
             turns += 1;
-            assert!(turns < 5_000, "{} turns, {} starved", turns, bench.driver.enobufs_total());
+            assert!(turns < 5_000, "{} turns, {} blocked", turns, bench.driver.enobufs_total());
             let mut held = Vec::new();
             // The owners keep every buffer for a while: nothing can come back.
             for _ in 0..3 {
@@ -151,10 +151,10 @@ fn in_a_storm_each_receive_starves_about_once_and_none_is_lost() {
                 }
             }
         }
-        let starved = bench.driver.enobufs_total();
-        assert!(starved <= connections.len() as u64 * 11 / 10, "{starved} starved in {turns} turns");
+        let blocked = bench.driver.enobufs_total();
+        assert!(blocked <= connections.len() as u64 * 11 / 10, "{blocked} blocked in {turns} turns");
         // For `cargo xtask bench --pool`.
-        println!("figure: starved receives, for each {:.3} -", starved as f64 / connections.len() as f64);
+        println!("figure: blocked receives, for each {:.3} -", blocked as f64 / connections.len() as f64);
         connections.iter().for_each(|(_, fd)| bench.driver.close_now(fd.owned()));
     });
 }
@@ -165,10 +165,10 @@ fn take_all_buffers(bench: &mut Bench, greedy: &mut (TcpStream, Number)) -> Vec<
     greedy.0.write_all(&vec![0xee; 200_000]).unwrap();
     loop {
         bench.submit(Op::Receive { fd: greedy.1 }, u32::MAX);
-        let patience = sys::now() + Duration::from_millis(30);
+        let until = sys::now() + Duration::from_millis(30);
         let before = held.len();
-        while sys::now() < patience && held.len() == before {
-            bench.driver.enter(Wait::Until(patience)).unwrap();
+        while sys::now() < until && held.len() == before {
+            bench.driver.enter(Wait::Until(until)).unwrap();
             held.extend(bench.driver.reap());
         }
         if held.len() == before {
@@ -178,7 +178,7 @@ fn take_all_buffers(bench: &mut Bench, greedy: &mut (TcpStream, Number)) -> Vec<
 }
 
 #[test]
-fn starved_receives_go_on_in_order_and_can_be_given_up() {
+fn blocked_receives_go_on_in_order_and_can_be_given_up() {
     in_each_mode(DriverConfig { receive_buffers: 1, ..DriverConfig::default() }, |bench| {
         let mut greedy = bench.connection();
         let mut connections = bench.connections(20);
@@ -225,7 +225,7 @@ fn starved_receives_go_on_in_order_and_can_be_given_up() {
 }
 
 #[test]
-fn a_starved_receive_does_not_outlive_its_descriptor() {
+fn a_blocked_receive_does_not_outlive_its_descriptor() {
     in_each_mode(DriverConfig { receive_buffers: 1, ..DriverConfig::default() }, |bench| {
         let mut greedy = bench.connection();
         let (mut client, fd) = bench.connection();
@@ -330,7 +330,7 @@ fn a_receive_after_others_finds_what_came_between() {
 }
 
 #[test]
-fn starved_receives_do_not_hold_up_the_exit() {
+fn blocked_receives_do_not_hold_up_the_exit() {
     in_each_mode(DriverConfig { receive_buffers: 1, ..DriverConfig::default() }, |bench| {
         let mut greedy = bench.connection();
         let mut connections = bench.connections(5);
@@ -480,7 +480,7 @@ fn buffers_are_handed_out_more_often_than_the_ring_counts() {
         }
         let mut missing = connections.len();
         while missing > 0 {
-            bare.uring.enter(Wait::Until(sys::now() + PATIENCE), &mut bare.slots).unwrap();
+            bare.uring.enter(Wait::Until(sys::now() + TIMEOUT), &mut bare.slots).unwrap();
             while let Some(raw) = bare.uring.next(&mut bare.slots) {
                 assert_eq!(raw.received.as_deref(), Some(&received.to_le_bytes()[..]), "after {received}");
                 bare.slots.finish(raw).unwrap();
@@ -626,8 +626,8 @@ fn without_memory_for_other_buffers_receives_wait_for_it() {
 
     connections[1].0.write_all(b"when there is room").unwrap();
     bare.receive(other, 3);
-    assert_eq!(bare.next(), None, "it starves, and the driver goes on");
-    assert_eq!(bare.uring.patience(Wait::Forever, Submitted::All), Patience::For(RETRY_DELAY));
+    assert_eq!(bare.next(), None, "it is blocked, and the driver goes on");
+    assert_eq!(bare.uring.timeout(Wait::Forever, Submitted::All), Timeout::For(RETRY_DELAY));
     drop(held);
     assert_eq!(bare.next(), Some((Token(3), Ok(18), b"when there is room".to_vec())));
 

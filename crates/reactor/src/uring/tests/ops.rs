@@ -153,11 +153,11 @@ fn send_consumes_what_the_socket_took() {
         let left = loop {
             let before = rest.as_slice().len();
             let waiting = bench.submit(Op::Send { fd, bytes: rest }, 9);
-            let patience = sys::now() + Duration::from_millis(50);
+            let until = sys::now() + Duration::from_millis(50);
             let completion = loop {
-                bench.driver.enter(Wait::Until(patience)).unwrap();
+                bench.driver.enter(Wait::Until(until)).unwrap();
                 let completion = bench.driver.reap();
-                if completion.is_some() || sys::now() >= patience {
+                if completion.is_some() || sys::now() >= until {
                     break completion;
                 }
             };

@@ -144,12 +144,12 @@ fn a_wait_without_an_armed_doorbell_is_short() {
     let Some(mut uring) = bench.backend(mode, &TINY) else { return };
     // As if the queue had been full, and the kernel behind with completions.
     assert_eq!(uring.bell, Bell::Unarmed);
-    assert_eq!(uring.patience(Wait::Forever, Submitted::All), Patience::For(RETRY_DELAY));
-    assert_eq!(uring.patience(Wait::No, Submitted::All), Patience::None);
+    assert_eq!(uring.timeout(Wait::Forever, Submitted::All), Timeout::For(RETRY_DELAY));
+    assert_eq!(uring.timeout(Wait::No, Submitted::All), Timeout::None);
     uring.arm_bell();
     assert_eq!(uring.bell, Bell::Armed);
-    assert_eq!(uring.patience(Wait::Forever, Submitted::All), Patience::Unlimited);
-    assert_eq!(uring.patience(Wait::Forever, Submitted::Some), Patience::For(RETRY_DELAY));
+    assert_eq!(uring.timeout(Wait::Forever, Submitted::All), Timeout::Unlimited);
+    assert_eq!(uring.timeout(Wait::Forever, Submitted::Some), Timeout::For(RETRY_DELAY));
 }
 
 /// A backend to be driven by hand, and what it has in flight.
@@ -287,7 +287,7 @@ fn what_waits_on_a_closed_descriptor_reaches_nobody_else_without_memory_either()
     let _reset_or_not = client.write_all(b"late");
     other_client.write_all(b"for the other").unwrap();
     let mut ended = Vec::new();
-    let deadline = sys::now() + PATIENCE;
+    let deadline = sys::now() + TIMEOUT;
     while ended.len() < 2 {
         assert!(sys::now() < deadline);
         bare.uring.enter(Wait::Until(deadline), &mut bare.slots).unwrap();
@@ -431,7 +431,7 @@ fn a_thread_may_have_more_rings_than_it_can_register() {
         let registered = rings.iter().filter(|ring| ring.is_registered()).count();
         assert_eq!(registered, REGISTERED_MAX - 1, "the driver has one, and dropped rings give theirs back");
         for ring in &mut rings {
-            ring.enter(Patience::For(Duration::from_micros(100))).unwrap();
+            ring.enter(Timeout::For(Duration::from_micros(100))).unwrap();
         }
     }
 }

@@ -109,8 +109,8 @@ impl Soak<'_> {
     }
 
     fn turn(&mut self) {
-        let patience = sys::now() + Duration::from_micros(self.dice.roll(150) as u64);
-        self.bench.driver.enter(Wait::Until(patience)).unwrap();
+        let until = sys::now() + Duration::from_micros(self.dice.roll(150) as u64);
+        self.bench.driver.enter(Wait::Until(until)).unwrap();
         while let Some(completion) = self.bench.driver.reap() {
             self.check(completion);
         }

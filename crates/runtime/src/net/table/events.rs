@@ -1,4 +1,4 @@
-//! What a worker and a table of its own tell each other: completions, and pages that can be spared.
+//! What a worker and a table of its own tell each other: completions, and pages that can be given back.
 #![forbid(unsafe_code)]
 
 use core::cell::{Cell, RefCell};
