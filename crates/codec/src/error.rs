@@ -2,6 +2,8 @@
 
 use http::StatusCode;
 
+use crate::ws::CloseCode;
+
 /// Who has to change something.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
@@ -233,6 +235,20 @@ impl Error {
             _ => match self.fault() {
                 Fault::Caller => StatusCode::INTERNAL_SERVER_ERROR,
                 Fault::Peer | Fault::PeerUnsupported => StatusCode::BAD_REQUEST,
+            },
+        }
+    }
+
+    /// The code with which a WebSocket is closed after this error.
+    #[must_use]
+    pub const fn close_code(self) -> CloseCode {
+        match self {
+            Error::WebSocketTextInvalid | Error::WebSocketDeflateInvalid => CloseCode::INVALID,
+            Error::WebSocketMessageTooLarge => CloseCode::TOO_LARGE,
+            Error::WebSocketTooManyFragments | Error::Flood => CloseCode::POLICY,
+            _ => match self.fault() {
+                Fault::Caller => CloseCode::UNEXPECTED,
+                Fault::Peer | Fault::PeerUnsupported => CloseCode::PROTOCOL,
             },
         }
     }

@@ -111,6 +111,13 @@ impl SendBytes {
         }
     }
 
+    /// Address and length of what is to be sent, for a backend.
+    pub(crate) fn raw_parts(&self) -> (*const u8, usize) {
+        let bytes = self.as_slice();
+        debug_assert!(!bytes.is_empty(), "an empty send never reaches a backend");
+        (bytes.as_ptr(), bytes.len())
+    }
+
     /// Whether nothing is left to be sent.
     pub fn is_empty(&self) -> bool {
         self.as_slice().is_empty()

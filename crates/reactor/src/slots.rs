@@ -251,12 +251,3 @@ fn filled(mut lease: Lease, result: Result<u32, Errno>) -> Lease {
     unsafe { lease.advance_written(written) };
     lease
 }
-
-impl SendBytes {
-    /// Address and length of what is to be sent, for a backend.
-    pub(crate) fn raw_parts(&self) -> (*const u8, usize) {
-        let bytes = self.as_slice();
-        debug_assert!(!bytes.is_empty(), "an empty send never reaches a backend");
-        (bytes.as_ptr(), bytes.len())
-    }
-}

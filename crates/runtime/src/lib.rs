@@ -47,7 +47,6 @@ pub mod memory;
 pub mod net;
 mod operation;
 pub mod plan;
-mod release;
 mod resident;
 mod runtime;
 mod shared;

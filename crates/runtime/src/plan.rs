@@ -3,11 +3,10 @@
 
 use core::fmt;
 
-use plimsoll_pool::{Kind, MemoryLimit};
+use plimsoll_pool::{Budget, Kind, MemoryLimit};
 use plimsoll_reactor::{DriverKind, OPERATION_BYTES, READINESS_BYTES, WATCH_BYTES};
 
 use crate::container::ContainerLimit;
-use crate::runtime::Runtime;
 
 /// What the kernel holds for a connected TCP socket with its descriptor, on Linux 6.18, without unread bytes.
 const KERNEL_SOCKET_BYTES: u64 = 3_850;
@@ -40,8 +39,8 @@ pub struct Row {
     pub bytes: u64,
 }
 
-/// A sum with one row for each consumer of memory. Made by [`Runtime::plan`]; servers add [rows](Self::with) of their
-/// own.
+/// A sum with one row for each consumer of memory. Made by [`Runtime::plan`](crate::Runtime::plan); servers add
+/// [rows](Self::with) of their own.
 ///
 /// Its text is a `name bytes` line for each row, then the sums, then the rows that are [apart](Part::Apart).
 ///
@@ -64,17 +63,12 @@ pub struct Plan {
     rows: Vec<Row>,
 }
 
-impl Runtime {
-    /// What the memory of this runtime goes to, as far as it knows: the fixed parts as they are charged now, and what
-    /// every connection in a [`Table`](crate::net::Table) needs beside its entry.
-    ///
-    /// Ask for it before anything is served: what is charged later counts as fixed, too.
-    pub fn plan(&self) -> Plan {
-        let budget = self.budget();
-        let kind = self.driver().kind;
-        let mut plan = Plan {
+impl Plan {
+    /// What the memory of a runtime goes to, as far as it knows.
+    pub(crate) fn of_runtime(budget: &Budget, container: Option<ContainerLimit>, kind: DriverKind) -> Self {
+        let mut plan = Self {
             line: budget.limit(),
-            container: self.container(),
+            container,
             kernel_per_connection: kernel_per_connection(kind),
             rows: Vec::new(),
         };
@@ -90,9 +84,7 @@ impl Runtime {
             .with(Part::Parked, "readiness", readiness)
             .with(Part::Active, "send_operation", page_share(OPERATION_BYTES as u64))
     }
-}
 
-impl Plan {
     /// The same with one consumer more; one of 0 bytes is left out.
     ///
     /// # Panics

@@ -18,9 +18,9 @@ use plimsoll_reactor::sim::{Step, World};
 use plimsoll_reactor::{Driver, Errno, Instant, Selected, ShutdownReport, Wait};
 
 use crate::builder::Builder;
-use crate::container::ContainerLimit;
 use crate::gauges::Metrics;
 use crate::main_waker::MainWaker;
+use crate::plan::Plan;
 use crate::shared::Shared;
 use crate::sys::Signals;
 use crate::worker::Worker;
@@ -247,9 +247,12 @@ impl Runtime {
         &self.shared.budget
     }
 
-    /// The container's memory limit that this runtime goes by.
-    pub(crate) fn container(&self) -> Option<ContainerLimit> {
-        self.builder.container.limit()
+    /// What the memory of this runtime goes to, as far as it knows: the fixed parts as they are charged now, and what
+    /// every connection in a [`Table`](crate::net::Table) needs beside its entry.
+    ///
+    /// Ask for it before anything is served: what is charged later counts as fixed, too.
+    pub fn plan(&self) -> Plan {
+        Plan::of_runtime(self.budget(), self.builder.container.limit(), self.driver().kind)
     }
 
     /// What the workers have done and hold.

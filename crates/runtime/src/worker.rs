@@ -20,7 +20,6 @@ use crate::gauges::Gauges;
 use crate::inbox::{Inbox, JobEntry};
 use crate::net::socket::Socket;
 use crate::net::table::Events;
-use crate::release::{Release, sooner};
 use crate::shared::Shared;
 use crate::stall::{StallDetector, UNKNOWN};
 use crate::sys::SignalPlace;
@@ -29,6 +28,10 @@ use crate::time::Timers;
 use crate::token::{TABLES_MAX, Target};
 use crate::waiters::{Taken, Waiter, Waiters};
 use crate::{Error, sys};
+
+mod release;
+
+use release::{Release, sooner};
 
 /// Task polls of one turn at most.
 const POLLS_MAX: usize = 128;

@@ -62,6 +62,9 @@ pub(super) const CIRCLES_LEFT: [(&str, usize); 1] = [
     ("crates/http", 51),
 ];
 
+/// Packages with inherent impls in other files than those of their types. A package without any leaves the list.
+pub(super) const IMPL_ROOMS_LATER: [&str; 1] = ["crates/http"];
+
 /// Fields of a struct that are true or false.
 pub(super) const FLAGS_MAX: usize = 2;
 /// How the names of structs end that may have more: settings are independent of each other.

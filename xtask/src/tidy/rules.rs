@@ -11,6 +11,7 @@ mod layout;
 mod manifests;
 mod naming;
 mod paths;
+mod rooms;
 mod size;
 mod unsafety;
 
@@ -21,7 +22,7 @@ use super::{Finding, Verdict};
 type Rule = fn(&Workspace) -> Verdict;
 
 /// The name of each rule, and the rule.
-pub(super) const ALL: [(&str, Rule); 23] = [
+pub(super) const ALL: [(&str, Rule); 24] = [
     ("file-lines", size::files),
     ("function-lines", size::functions),
     ("unsafe-listed", unsafety::listed),
@@ -33,6 +34,7 @@ pub(super) const ALL: [(&str, Rule); 23] = [
     ("dependency-direction", manifests::direction),
     ("flags", flags::few),
     ("import-circles", circles::circles_of_imports),
+    ("impl-rooms", rooms::of_impls),
     ("manifest-inherits", manifests::inherits),
     ("assertions", assertions::density),
     ("dead-files", layout::dead_files),

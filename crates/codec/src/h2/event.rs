@@ -1,6 +1,6 @@
 //! What comes out of a connection, and the memory it works in.
 
-use super::{ErrorCode, Repeat, Stream, StreamKey};
+use super::{Repeat, Stream, StreamKey};
 use crate::Error;
 use crate::h1::{FieldSlot, RequestHead, RequestView};
 
@@ -166,29 +166,5 @@ impl From<Error> for Failure {
 impl From<crate::h1::Full> for Failure {
     fn from(_: crate::h1::Full) -> Failure {
         Failure::Connection(Error::OutputFull)
-    }
-}
-
-impl ErrorCode {
-    /// The code of a number that a peer sent; `None` for numbers without a meaning.
-    #[must_use]
-    pub const fn from_number(number: u32) -> Option<ErrorCode> {
-        Some(match number {
-            0 => ErrorCode::NoError,
-            1 => ErrorCode::ProtocolError,
-            2 => ErrorCode::InternalError,
-            3 => ErrorCode::FlowControlError,
-            4 => ErrorCode::SettingsTimeout,
-            5 => ErrorCode::StreamClosed,
-            6 => ErrorCode::FrameSizeError,
-            7 => ErrorCode::RefusedStream,
-            8 => ErrorCode::Cancel,
-            9 => ErrorCode::CompressionError,
-            10 => ErrorCode::ConnectError,
-            11 => ErrorCode::EnhanceYourCalm,
-            12 => ErrorCode::InadequateSecurity,
-            13 => ErrorCode::Http11Required,
-            _ => return None,
-        })
     }
 }

@@ -83,6 +83,28 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
+    /// The code of a number that a peer sent; `None` for numbers without a meaning.
+    #[must_use]
+    pub const fn from_number(number: u32) -> Option<ErrorCode> {
+        Some(match number {
+            0 => ErrorCode::NoError,
+            1 => ErrorCode::ProtocolError,
+            2 => ErrorCode::InternalError,
+            3 => ErrorCode::FlowControlError,
+            4 => ErrorCode::SettingsTimeout,
+            5 => ErrorCode::StreamClosed,
+            6 => ErrorCode::FrameSizeError,
+            7 => ErrorCode::RefusedStream,
+            8 => ErrorCode::Cancel,
+            9 => ErrorCode::CompressionError,
+            10 => ErrorCode::ConnectError,
+            11 => ErrorCode::EnhanceYourCalm,
+            12 => ErrorCode::InadequateSecurity,
+            13 => ErrorCode::Http11Required,
+            _ => return None,
+        })
+    }
+
     /// The code that tells a peer of this error.
     #[must_use]
     pub const fn of(error: Error) -> ErrorCode {

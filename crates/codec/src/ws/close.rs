@@ -1,7 +1,5 @@
 //! Why a WebSocket is closed (RFC 6455 7.4).
 
-use crate::Error;
-
 /// The code of a close frame.
 ///
 /// ```
@@ -39,21 +37,5 @@ impl CloseCode {
     #[must_use]
     pub const fn is_sendable(self) -> bool {
         matches!(self.0, 1_000..=1_003 | 1_007..=1_014 | 3_000..=4_999)
-    }
-}
-
-impl Error {
-    /// The code with which a WebSocket is closed after this error.
-    #[must_use]
-    pub const fn close_code(self) -> CloseCode {
-        match self {
-            Error::WebSocketTextInvalid | Error::WebSocketDeflateInvalid => CloseCode::INVALID,
-            Error::WebSocketMessageTooLarge => CloseCode::TOO_LARGE,
-            Error::WebSocketTooManyFragments | Error::Flood => CloseCode::POLICY,
-            _ => match self.fault() {
-                crate::Fault::Caller => CloseCode::UNEXPECTED,
-                crate::Fault::Peer | crate::Fault::PeerUnsupported => CloseCode::PROTOCOL,
-            },
-        }
     }
 }

@@ -454,6 +454,28 @@ fn large_circles_of_imports_are_found() {
 }
 
 #[test]
+fn methods_far_from_their_type_are_found() {
+    let of = |home: &str, place: &str, text: &str| {
+        let (home, place) = (format!("crates/slab/src/{home}"), format!("crates/slab/src/{place}"));
+        let home_text = "pub struct T<A>(A);\nimpl<A> T<A> {}\n";
+        findings("impl-rooms", &[("crates/slab/Cargo.toml", MANIFEST), (&home, home_text), (&place, text)])
+    };
+    let text = "//! Doc.\nimpl<A: Fn() -> u8> super::T<A> where A: Copy { fn f() -> impl Copy {} }\n";
+    one(&of("t.rs", "other.rs", text), "crates/slab/src/other.rs:2", "methods of `T`, which is in src/t.rs");
+    one(&of("a/t.rs", "b/other.rs", text), "crates/slab/src/b/other.rs:2", "methods of `T`");
+    for (home, place) in [("t.rs", "t/more.rs"), ("a/mod.rs", "a/more.rs"), ("a/t.rs", "a/more.rs"), ("lib.rs", "a.rs")]
+    {
+        silent(&of(home, place, text));
+    }
+    for text in ["impl<A> Clone for T<A> {}\n", "impl Unknown {}\n", "#[cfg(test)]\nimpl T<u8> {}\n"] {
+        silent(&of("t.rs", "other.rs", text));
+    }
+    silent(&of("t.rs", "tests.rs", text));
+    let http = |text| findings("impl-rooms", &[("crates/http/Cargo.toml", MANIFEST), ("crates/http/src/a.rs", text)]);
+    one(&http("struct T;\nimpl T {}\n"), "crates/http:0", "`IMPL_ROOMS_LATER`");
+}
+
+#[test]
 fn structs_of_many_flags_are_found() {
     let of = |name: &str, fields: &str| in_slab("flags", &format!("//! Doc.\nstruct {name}<T: Copy> {{ {fields} }}\n"));
     silent(&of("A", "a: bool, b: Cell<bool>, c: u8, d: Option<bool>, e: fn(bool) -> bool"));
