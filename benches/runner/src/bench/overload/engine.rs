@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Interest, Poll, Token};
+use plimsoll_slab::{HeapChunk, Key, Slab};
 
 use super::ask::{Ask, UPLOAD_EVERY, Work};
 use super::ledger::{Ledger, Outcome, Tally};
@@ -41,10 +42,8 @@ struct Engine<'a> {
     to: SocketAddr,
     poll: Poll,
     start: Instant,
-    links: Vec<Option<Link>>,
-    /// How often a place has been used, and the places that are free.
-    generations: Vec<u32>,
-    vacant: Vec<usize>,
+    /// Connections that are there. A token of [`Poll`] is the index of one.
+    links: Slab<Box<Link>>,
     /// Connections that can take a request, by ask and address.
     listed: Vec<Vec<Vec<Key>>>,
     /// How many requests of each ask have begun: their addresses take turns.
@@ -55,13 +54,6 @@ struct Engine<'a> {
     next_attempt: u64,
     in_flight: u64,
     room: Vec<u8>,
-}
-
-/// A connection, as long as it is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key {
-    index: usize,
-    generation: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,9 +75,7 @@ impl<'a> Engine<'a> {
             to,
             poll: Poll::new()?,
             start: Instant::now(),
-            links: Vec::new(),
-            generations: Vec::new(),
-            vacant: Vec::new(),
+            links: Slab::new((CONNECTIONS_MAX as u32).div_ceil(Slab::<Box<Link>>::ENTRIES_PER_CHUNK)),
             listed: plan.asks.iter().map(|ask| vec![Vec::new(); ask.addresses]).collect(),
             turns: vec![0; plan.asks.len()],
             ledgers: plan.asks.iter().map(|_| Ledger::new(plan.window)).collect(),
@@ -122,7 +112,9 @@ impl<'a> Engine<'a> {
                 polled => polled?,
             }
             for event in &events {
-                self.look_after(event.token().0);
+                if let Some(key) = self.links.key_at(event.token().0 as u32) {
+                    self.look_after(key);
+                }
             }
         }
     }
@@ -156,7 +148,7 @@ impl<'a> Engine<'a> {
             self.set(now + UPLOAD_EVERY, Timer::Piece(key));
         }
         // What has come meanwhile tells whether the connection is still there.
-        self.look_after(key.index);
+        self.look_after(key);
         Ok(())
     }
 
@@ -176,25 +168,23 @@ impl<'a> Engine<'a> {
 
     /// A new connection; none if this process has no more to give.
     fn open(&mut self, ask: usize, address: usize) -> io::Result<Option<Key>> {
-        if self.links.len() - self.vacant.len() >= CONNECTIONS_MAX {
+        if self.links.len() >= CONNECTIONS_MAX {
             return Ok(None);
         }
         let Ok(mut link) = Link::open(&self.plan.asks, ask, address, self.to) else { return Ok(None) };
-        let index = self.vacant.pop().unwrap_or_else(|| {
-            self.links.push(None);
-            self.generations.push(0);
-            self.links.len() - 1
-        });
-        self.generations[index] += 1;
-        self.poll.registry().register(&mut link.stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
-        self.links[index] = Some(link);
-        let key = Key { index, generation: self.generations[index] };
+        if self.links.vacant().is_none() && self.links.grow(HeapChunk::new()).is_err() {
+            return Ok(None);
+        }
+        let Some(vacant) = self.links.vacant() else { return Ok(None) };
+        let token = Token(vacant.key().index() as usize);
+        self.poll.registry().register(&mut link.stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        let key = vacant.insert(Box::new(link));
         self.list(key);
         Ok(Some(key))
     }
 
     fn link(&mut self, key: Key) -> Option<&mut Link> {
-        self.links[key.index].as_mut().filter(|_| self.generations[key.index] == key.generation)
+        self.links.get_mut(key).map(|link| &mut **link)
     }
 
     /// A connection that has room can be found.
@@ -207,12 +197,12 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn look_after(&mut self, index: usize) {
+    fn look_after(&mut self, key: Key) {
         let (mut effects, mut room) = (Effects::default(), std::mem::take(&mut self.room));
-        let is_there = self.links[index].as_mut().map(|link| link.go_on(&mut room, &mut effects));
+        let is_there = self.link(key).map(|link| link.go_on(&mut room, &mut effects));
         self.room = room;
         if let Some(is_there) = is_there {
-            self.apply(Key { index, generation: self.generations[index] }, is_there, effects);
+            self.apply(key, is_there, effects);
         }
     }
 
@@ -224,8 +214,7 @@ impl<'a> Engine<'a> {
             self.ended(ask, attempt, outcome, now);
         }
         if !is_there || effects.closes {
-            self.links[key.index] = None;
-            self.vacant.push(key.index);
+            self.links.remove(key);
             return;
         }
         if effects.stays {
@@ -276,7 +265,8 @@ impl<'a> Engine<'a> {
     /// All leave; who still waits for an answer does not get it.
     fn conclude(mut self) -> Vec<Tally> {
         let now = self.start.elapsed();
-        for link in self.links.iter_mut().flatten() {
+        for index in 0..self.links.index_bound() {
+            let Some(link) = self.links.get_at_mut(index) else { continue };
             let mut effects = Effects::default();
             link.talk.end(true, &mut effects);
             for (attempt, _) in effects.ended {
