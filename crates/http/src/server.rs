@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 use plimsoll_codec::h1::{self, FieldSlot, RequestView};
-use plimsoll_pool::contained;
+use plimsoll_pool::catch_panic;
 use plimsoll_runtime::net::{ListenAddress, ListenOptions, Table, TableConfig, TcpListener};
 use plimsoll_runtime::worker_tasks;
 use plimsoll_runtime::{JoinHandle, Result, Spare, Started, workers};
@@ -300,7 +300,7 @@ where
         ticket: Ticket,
     ) -> Result<Answered, NoRoom> {
         let delivery = Delivery::new(ticket);
-        match contained(|| (self.0)(*view)) {
+        match catch_panic(|| (self.0)(*view)) {
             Some(response) => delivery.answer(response),
             // Answered with 500 as the delivery is dropped.
             None => drop(delivery),
@@ -329,7 +329,7 @@ pub(crate) struct LogHook(Arc<dyn Fn(&AccessRecord<'_>) + Send + Sync>);
 
 impl LogHook {
     pub(crate) fn write(&self, record: &AccessRecord<'_>) {
-        if contained(|| (self.0)(record)).is_none() {
+        if catch_panic(|| (self.0)(record)).is_none() {
             tracing::error!("the access log panicked");
         }
     }

@@ -6,7 +6,7 @@ use core::task::{Context, Poll, Waker};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::budget::Budget;
-use crate::contain::contained;
+use crate::catch_panic::catch_panic;
 use crate::watermarks::{Level, Marks, Transition, Watermarks};
 
 /// See the module.
@@ -77,7 +77,7 @@ impl Pressure {
         let wakers = core::mem::take(&mut watched.wakers);
         drop(watched);
         for (_, waker) in wakers {
-            contained(|| waker.wake());
+            catch_panic(|| waker.wake());
         }
         Some(transition)
     }

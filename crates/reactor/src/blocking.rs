@@ -14,7 +14,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
-use plimsoll_pool::{Budget, Charge, Kind, contained};
+use plimsoll_pool::{Budget, Charge, Kind, catch_panic};
 
 use crate::sync::{Condvar, JoinHandle, Mutex, MutexGuard, wait_timeout};
 use crate::{Doorbell, Instant, sys};
@@ -232,7 +232,7 @@ impl Blocking {
         drop(state);
         for place in places {
             if let Place::Ended(handle) = place {
-                // It has only its last instructions left, and contained every panic of its jobs.
+                // It has only its last instructions left, and caught every panic of its jobs.
                 let _joined = handle.join();
             }
         }
@@ -326,7 +326,7 @@ impl Shared {
                 for bell in bells {
                     bell.ring();
                 }
-                contain(job);
+                run_job(job);
                 state = self.lock();
                 state.running -= 1;
                 continue;
@@ -368,14 +368,14 @@ impl Shared {
             bell.ring();
         }
         for job in dropped {
-            contain(move || drop(job));
+            run_job(move || drop(job));
         }
     }
 }
 
 /// Runs a job, or drops it; a panic ends here.
-fn contain(job: impl FnOnce()) {
-    if contained(job).is_none() {
+fn run_job(job: impl FnOnce()) {
+    if catch_panic(job).is_none() {
         tracing::error!("a blocking call panicked");
     }
 }

@@ -5,7 +5,7 @@ use core::{fmt, mem};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-use plimsoll_pool::contained;
+use plimsoll_pool::catch_panic;
 use plimsoll_reactor::Doorbell;
 
 use crate::Error;
@@ -71,7 +71,7 @@ impl Inbox {
     pub(crate) fn close(&self) {
         let queued = self.jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         for JobEntry(job) in queued.into_iter().flatten() {
-            contained(|| drop(job));
+            catch_panic(|| drop(job));
         }
     }
 

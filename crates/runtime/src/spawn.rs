@@ -7,7 +7,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::sync::{Arc, Mutex};
 
-use plimsoll_pool::{Budget, Pool, PoolStats, contained};
+use plimsoll_pool::{Budget, Pool, PoolStats, catch_panic};
 use plimsoll_reactor::Instant;
 
 use crate::gauges::Metrics;
@@ -140,12 +140,12 @@ impl fmt::Debug for Spawner {
 pub async fn spawn_blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let worker = Worker::current();
     if worker.shared.simulated {
-        return contained(call).ok_or(Error::Panicked);
+        return catch_panic(call).ok_or(Error::Panicked);
     }
     let place = Arc::new(Mutex::new(Place::Empty));
     let fill = Filler(Arc::clone(&place));
     let job = Box::new(move || {
-        fill.put(contained(call).ok_or(Error::Panicked));
+        fill.put(catch_panic(call).ok_or(Error::Panicked));
     });
     worker.blocking().run(job).map_err(|_| Error::BlockingQueueFull)?;
     RemoteHandle(place).await
@@ -171,7 +171,7 @@ impl<T> Filler<T> {
         drop(place);
         if let Place::Waiting(waker) = before {
             // A panic in it is not the work's; in the drop of this, during one of the work's, it would end the process.
-            contained(|| waker.wake());
+            catch_panic(|| waker.wake());
         }
     }
 }

@@ -12,7 +12,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use plimsoll_pool::{Admission, AdmissionConfig, Error as PoolError, OverBudget, Pool, contained};
+use plimsoll_pool::{Admission, AdmissionConfig, Error as PoolError, OverBudget, Pool, catch_panic};
 use plimsoll_reactor::{Blocking, Completion, Driver, DriverKind, Fd, Instant, Op, Payload, PoolPage, Wait};
 use plimsoll_slab::{Key, Slab};
 
@@ -203,7 +203,7 @@ impl Worker {
         self.timers.borrow_mut().advance(self.now());
         for _ in 0..TIMERS_MAX {
             let Some(waker) = self.timers.borrow_mut().pop() else { break };
-            contained(|| waker.wake());
+            catch_panic(|| waker.wake());
         }
         self.tick_admission();
     }
@@ -332,7 +332,7 @@ impl Worker {
                 let completed = self.waiters.borrow_mut().complete(index, completion);
                 match completed {
                     Ok(Some(waker)) => {
-                        contained(|| waker.wake());
+                        catch_panic(|| waker.wake());
                     }
                     Ok(None) => {}
                     Err(unwanted) => self.dispose(unwanted),
@@ -478,7 +478,7 @@ impl Worker {
             loop {
                 let first = self.stop_wakers.borrow().iter().next().map(|(key, _)| key);
                 let Some(waker) = first.and_then(|key| self.forget_stop(key)) else { break };
-                contained(|| waker.wake());
+                catch_panic(|| waker.wake());
             }
         }
     }
@@ -488,7 +488,7 @@ impl Worker {
             return;
         }
         for JobEntry(job) in self.inbox.take() {
-            if contained(job).is_none() {
+            if catch_panic(job).is_none() {
                 tracing::error!(worker = self.index, "a closure sent to this worker panicked");
             }
         }

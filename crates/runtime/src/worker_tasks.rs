@@ -26,7 +26,7 @@ pub fn spare<F: Future + 'static>() -> Result<Spare<F>, OverBudget> {
 ///
 /// # Panics
 ///
-/// Outside of a runtime. A panic of the future is contained.
+/// Outside of a runtime. A panic of the future is caught.
 pub fn start<F: Future + 'static>(spare: Spare<F>, make: impl FnOnce() -> F) -> Started<F> {
     Worker::current().tasks.start(spare, make)
 }

@@ -105,7 +105,7 @@ pub(super) const OLD_WORDS: [(&str, &[&str]); 20] = [
     ("sate", &["crates/http"]),
     ("victim", &["crates/http"]),
     ("seat", &["crates/http"]),
-    ("untold", &["crates/http", "crates/codec"]),
+    ("untold", &["crates/http"]),
     ("thirsty", &["crates/http"]),
     ("farewell", &["crates/http"]),
     ("hunger", &["crates/http"]),

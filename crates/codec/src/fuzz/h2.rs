@@ -349,7 +349,7 @@ impl World {
         let mut storage = self.memory.storage();
         let (connection, out) = (&mut self.connection, &mut self.output);
         match what {
-            12 if a.is_multiple_of(8) => connection.release_untold(key, amount as usize, &mut storage),
+            12 if a.is_multiple_of(8) => connection.release_deferred(key, amount as usize, &mut storage),
             12 => connection.release(key, amount as usize, &mut storage, out)?,
             13 if a.is_multiple_of(2) => {
                 let is_there = storage.streams[usize::from(key.slot)].state().can_receive();

@@ -31,7 +31,7 @@ impl Connection {
 
     /// As [`release`](Connection::release), without room to tell the peer: it is told with the next that is released,
     /// or that [is not held](Connection::hold_windows).
-    pub fn release_untold(&mut self, stream: StreamKey, bytes: usize, storage: &mut Storage<'_>) {
+    pub fn release_deferred(&mut self, stream: StreamKey, bytes: usize, storage: &mut Storage<'_>) {
         if let Some(slot) = get(storage.streams, stream) {
             let released = slot.receiving.release(bytes as u32);
             self.receiving.release(released);

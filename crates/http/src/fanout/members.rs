@@ -21,7 +21,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use plimsoll_codec::ws::CloseCode;
-use plimsoll_pool::contained;
+use plimsoll_pool::catch_panic;
 use plimsoll_runtime::net::{Event as Happened, Table, TableConfig, TcpStream};
 use plimsoll_runtime::{Kind, OverBudget, Pool, PoolBox, SendBytes, SharedBytes, signal, spawn, yield_now};
 use plimsoll_slab::Key;
@@ -527,7 +527,7 @@ impl Members {
     pub(super) fn call(&self, hub: &Hub, key: Key, act: impl FnOnce(&dyn HubHandler, &Member<'_>)) {
         let Some(id) = self.table.borrow().get(key).map(|place| MemberId(place.id)) else { return };
         let member = Member { hub, members: self, key, id };
-        if contained(|| act(&*hub.0.handler, &member)).is_none() {
+        if catch_panic(|| act(&*hub.0.handler, &member)).is_none() {
             tracing::error!(member = id.0, "the handler of a hub panicked: its member is closed");
             self.begin_close(key, Some(CloseCode::UNEXPECTED));
         }
@@ -579,7 +579,7 @@ impl Members {
         let id = MemberId(place.id);
         // Its connection is closed: it does not count any more.
         drop(place.seat.take());
-        if contained(|| hub.0.handler.left(&hub, id)).is_none() {
+        if catch_panic(|| hub.0.handler.left(&hub, id)).is_none() {
             tracing::error!(member = id.0, "the handler of a hub panicked");
         }
     }

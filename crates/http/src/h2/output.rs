@@ -364,7 +364,7 @@ impl Core {
     pub(super) fn release(&self, parts: &mut Parts<'_>, stream: StreamKey, bytes: usize) {
         if parts.output.reserve(&self.pool, UPDATE_BYTES_MAX).is_err() {
             parts.untold.windows = true;
-            return parts.codec.release_untold(stream, bytes, &mut parts.storage);
+            return parts.codec.release_deferred(stream, bytes, &mut parts.storage);
         }
         let mut out = Growing(parts.output, &self.pool);
         if parts.codec.release(stream, bytes, &mut parts.storage, &mut out).is_err() {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use plimsoll_codec::ws::CloseCode;
-use plimsoll_pool::contained;
+use plimsoll_pool::catch_panic;
 
 use super::handler::{WebSocketEnd, WebSocketRef};
 use super::message::Message;
@@ -111,7 +111,7 @@ fn call(core: &Rc<Core>, wire: &mut Wire, act: impl FnOnce(&mut Wire) -> Result<
 
 /// Runs what a user wrote. `Err(None)` after a panic.
 pub(super) fn run(act: impl FnOnce() -> Result<(), Error>) -> Result<(), Option<Error>> {
-    match contained(act) {
+    match catch_panic(act) {
         Some(done) => done.map_err(Some),
         None => {
             tracing::error!("a WebSocket's handler panicked");

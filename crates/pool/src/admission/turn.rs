@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::{Admission, refill};
+use crate::catch_panic::catch_panic;
 use crate::class::PAGE_BYTES;
-use crate::contain::contained;
 use crate::watermarks::{Level, Transition};
 
 /// How often the figures of all workers are summed up while they are not surely calm.
@@ -58,7 +58,7 @@ impl Admission {
             last = Some(expired.key);
             drop(expired.grant);
             if let Some(waker) = expired.waker {
-                contained(|| waker.wake());
+                catch_panic(|| waker.wake());
             }
         }
     }
@@ -74,7 +74,7 @@ impl Admission {
             let granted = shared.waiters.borrow_mut().next_grant(shared.now_ns.get(), shared);
             match granted {
                 Some(Some(waker)) => {
-                    contained(|| waker.wake());
+                    catch_panic(|| waker.wake());
                 }
                 Some(None) => {}
                 None if has_stated => break,

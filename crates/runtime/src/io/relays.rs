@@ -21,7 +21,7 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::rc::Rc;
 
-use plimsoll_pool::{AdaptiveSize, Class, Kind, OverBudget, contained};
+use plimsoll_pool::{AdaptiveSize, Class, Kind, OverBudget, catch_panic};
 use plimsoll_reactor::{Errno, Instant, PoolPage, RECEIVE_BYTES_MAX, SendBytes};
 use plimsoll_slab::{Key, Slab};
 
@@ -192,7 +192,7 @@ impl Relays {
             self.begin(adopted);
         }
         if let Some(waker) = self.engine.take() {
-            contained(|| waker.wake());
+            catch_panic(|| waker.wake());
         }
         Ok(key)
     }
@@ -419,7 +419,7 @@ impl Relays {
         self.pairs.set(self.pairs.get() - 1);
         if let Some(waker) = first.outcome.and_then(|key| self.tell(key, relayed)) {
             // A panic of one who waits shall not end the relays of the others.
-            contained(|| waker.wake());
+            catch_panic(|| waker.wake());
         }
     }
 

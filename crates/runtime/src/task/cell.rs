@@ -59,7 +59,7 @@ use core::ptr::{self, NonNull};
 use core::task::{Context, Poll, Waker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use plimsoll_pool::{Kind, OverBudget, Pool, contained};
+use plimsoll_pool::{Kind, OverBudget, Pool, catch_panic};
 
 use super::core::{Core, Stage};
 use super::count::{Count, Side};
@@ -203,18 +203,18 @@ impl<F: Future> TaskCell<F> {
     unsafe fn drop_future(task: NonNull<Header>) {
         if needs_drop::<F>() {
             // SAFETY: I-TYPE, I-CONTENT: the caller says that the future is here; I-PIN: it is dropped in place.
-            contained(|| unsafe { Self::place(task).cast::<F>().drop_in_place() });
+            catch_panic(|| unsafe { Self::place(task).cast::<F>().drop_in_place() });
         }
     }
 
     unsafe fn drop_output(task: NonNull<Header>) {
         // SAFETY: I-TYPE, I-CONTENT: the caller says that the output is here.
-        contained(|| unsafe { Self::place(task).cast::<F::Output>().drop_in_place() });
+        catch_panic(|| unsafe { Self::place(task).cast::<F::Output>().drop_in_place() });
     }
 
     unsafe fn drop_payload(task: NonNull<Header>) {
         // SAFETY: I-TYPE, I-CONTENT: the caller says that the payload is here.
-        contained(|| unsafe { Self::place(task).cast::<Payload>().drop_in_place() });
+        catch_panic(|| unsafe { Self::place(task).cast::<Payload>().drop_in_place() });
     }
 }
 
@@ -324,7 +324,7 @@ impl Task {
             Interest::Detached => self.drop_result(),
             Interest::Joinable => {
                 if let Some(joiner) = header.joiner.take() {
-                    contained(|| joiner.wake());
+                    catch_panic(|| joiner.wake());
                 }
             }
         }

@@ -46,7 +46,7 @@ impl<T> JoinHandle<T> {
     /// unless the poll completes it. The handle then yields [`JoinError::Cancelled`]. Nothing happens to a task that
     /// has ended, or the second time.
     ///
-    /// A panic of the future's drop is contained. The memory goes home when the handle and all wakers are gone, and if
+    /// A panic of the future's drop is caught. The memory goes home when the handle and all wakers are gone, and if
     /// the task was ready to be polled, in the worker's next turn.
     pub fn abort(&self) {
         self.0.cancel();

@@ -138,7 +138,7 @@ impl Tasks {
 
     /// Drops the future of every live task, in the order of spawning. Whoever joins gets
     /// [`JoinError::Cancelled`](super::JoinError::Cancelled); a task that is being polled ends after its poll. Panics
-    /// are contained. Tasks that are started from now on end at once in the same way, and wakes do nothing. Cells stay
+    /// are caught. Tasks that are started from now on end at once in the same way, and wakes do nothing. Cells stay
     /// until their last handle or waker goes.
     pub(crate) fn close(&self) {
         if self.core.stage.get() != Stage::Closing {

@@ -586,7 +586,7 @@ fn an_offer_holds_when_it_is_acknowledged() {
     });
     server.held.out.clear();
     server.with(|connection, storage, out| {
-        connection.release_untold(key.expect("a request"), 10_000, storage);
+        connection.release_deferred(key.expect("a request"), 10_000, storage);
         assert!(out.is_empty());
         connection.hold_windows(false, storage, out).expect("room");
     });

@@ -175,7 +175,7 @@ fn a_window_is_not_silent_while_an_update_of_ours_is_due() {
                 used += bytes;
             }
         }
-        server.with(|connection, storage, _| connection.release_untold(StreamKey { slot, id }, 12_000, storage));
+        server.with(|connection, storage, _| connection.release_deferred(StreamKey { slot, id }, 12_000, storage));
     }
     assert!(!server.connection.is_silent_next(&update), "36,000 bytes are owed");
     let mut full: &mut [u8] = &mut [];

@@ -6,7 +6,7 @@ use core::task::Waker;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use plimsoll_pool::{Charge, Kind, Pool, contained};
+use plimsoll_pool::{Charge, Kind, Pool, catch_panic};
 use plimsoll_reactor::{Completion, Driver, Errno, Payload};
 
 use crate::token::Purpose;
@@ -118,7 +118,7 @@ impl Events {
     pub(super) fn look(&self) {
         let waker = self.waker.borrow_mut().take();
         if let Some(waker) = waker {
-            contained(|| waker.wake());
+            catch_panic(|| waker.wake());
         }
     }
 
@@ -141,7 +141,7 @@ impl Events {
         drop(queue);
         let waker = self.waker.borrow_mut().take();
         if let Some(waker) = waker {
-            contained(|| waker.wake());
+            catch_panic(|| waker.wake());
         }
     }
 

@@ -160,7 +160,7 @@ impl Future for Fragile {
 }
 
 #[test]
-fn panics_in_drops_are_contained() {
+fn panics_in_drops_are_caught() {
     let rig = Rig::new();
     let both = rig.spawn(Fragile { poll: Some("poll"), _bomb: Bomb("future") });
     let completed = rig.spawn(Fragile { poll: None, _bomb: Bomb("future") });

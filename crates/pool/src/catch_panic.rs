@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Runs `call`; a panic in it, and one in dropping what that carries, ends here: `None`. The panic hook has reported
 /// it. For the crates above.
 #[doc(hidden)]
-pub fn contained<T>(call: impl FnOnce() -> T) -> Option<T> {
+pub fn catch_panic<T>(call: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(done) => Some(done),
         Err(payload) => {

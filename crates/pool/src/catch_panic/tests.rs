@@ -3,7 +3,7 @@
 
 use std::panic::panic_any;
 
-use super::contained;
+use super::catch_panic;
 
 struct Bomb;
 
@@ -16,7 +16,7 @@ impl Drop for Bomb {
 #[test]
 #[cfg_attr(plimsoll_asan, ignore = "the second payload is leaked: there is nothing better to do with it")]
 fn panics_end_here() {
-    assert_eq!(contained(|| 7), Some(7));
-    assert_eq!(contained(|| -> u32 { panic!("in a call") }), None);
-    assert_eq!(contained(|| -> u32 { panic_any(Bomb) }), None);
+    assert_eq!(catch_panic(|| 7), Some(7));
+    assert_eq!(catch_panic(|| -> u32 { panic!("in a call") }), None);
+    assert_eq!(catch_panic(|| -> u32 { panic_any(Bomb) }), None);
 }
