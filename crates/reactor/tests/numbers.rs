@@ -58,7 +58,7 @@ fn scene(driver: &mut Driver, given: Given, closed: Closed, reused: Reused) -> b
     let mut first_peer = TcpStream::connect(address).expect("it listens");
     let mut second_peer = TcpStream::connect(address).expect("it listens");
     for peer in [&first_peer, &second_peer] {
-        peer.set_read_timeout(Some(Duration::from_secs(5))).expect("a plain socket");
+        peer.set_read_timeout(Some(Duration::from_secs(120))).expect("a plain socket");
     }
     let first = accepted(driver, &listener);
     let number = first.raw();
@@ -182,7 +182,7 @@ fn waiting_scene(driver: &mut Driver, waiting: Waiting, closed: Closed) -> bool 
     second_peer.write_all(b"hello").expect("it is open");
     let _may_be_over = first_peer.write_all(b"late");
     first_peer.set_nonblocking(true).expect("a plain socket");
-    let deadline = driver.now() + Duration::from_secs(20);
+    let deadline = driver.now() + Duration::from_secs(120);
     let mut room = vec![0; 1 << 16];
     while driver.in_flight() > 0 {
         assert!(driver.now() < deadline, "{waiting:?} {closed:?}: it does not end");

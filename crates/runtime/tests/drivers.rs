@@ -6,7 +6,7 @@
 
 mod support;
 
-use support::{on_each, on_each_with_files};
+use support::{on_each, on_each_with_files, patience};
 
 use core::future::Future;
 use core::pin::Pin;
@@ -20,14 +20,15 @@ use plimsoll_runtime::{
 
 /// Waits until the worker holds nothing but what the caller says: closes and cancels take a turn or two.
 async fn settled(fds: u64, tasks: u64) {
-    for _ in 0..200 {
-        sleep(Duration::from_millis(1)).await;
+    let start = now();
+    loop {
         let seen = metrics();
         if (seen.fds, seen.tasks, seen.ops_in_flight) == (fds, tasks, 0) {
             return;
         }
+        assert!(now() - start < patience(), "not settled: {seen:?}");
+        sleep(Duration::from_millis(1)).await;
     }
-    panic!("not settled: {:?}", metrics());
 }
 
 /// A future that is dropped after so many polls.

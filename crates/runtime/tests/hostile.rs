@@ -9,7 +9,7 @@ use core::time::Duration;
 use plimsoll_runtime::net::{TcpListener, TcpStream};
 use plimsoll_runtime::{Error, MemoryLimit, metrics, sleep, spawn, timeout};
 use socket2::SockRef;
-use support::real_runtimes;
+use support::{real_runtimes, until};
 
 static BODY: [u8; 8 << 20] = [b'x'; 8 << 20];
 
@@ -58,13 +58,7 @@ fn an_urgent_byte_takes_no_thread() {
                 assert!(matches!(ended, Err(_) | Ok(Err(Error::System(_)) | Ok(()))), "{ended:?}");
             }
             // The listener is left.
-            for _ in 0..1_000 {
-                if (metrics().fds, metrics().ops_in_flight) == (1, 0) {
-                    break;
-                }
-                sleep(Duration::from_millis(1)).await;
-            }
-            assert_eq!((metrics().fds, metrics().ops_in_flight), (1, 0), "{choice:?}");
+            until("all is closed", || (metrics().fds, metrics().ops_in_flight) == (1, 0)).await;
         });
         let report = runtime.shutdown();
         assert!(report.is_clean(), "{choice:?}: {report}");

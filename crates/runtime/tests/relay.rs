@@ -10,7 +10,7 @@ use core::time::Duration;
 use plimsoll_runtime::io::{self, Relay, RelayEnd, Relayed};
 use plimsoll_runtime::net::{TcpListener, TcpStream};
 use plimsoll_runtime::{JoinHandle, Kind, Result, budget, now, pool, sleep, spawn, timeout};
-use support::{in_simulation, on_each};
+use support::{in_simulation, on_each, patience, until};
 
 /// A client and a server with a relay between them: `(client, left, right, server)`.
 async fn chain() -> Result<(TcpStream, TcpStream, TcpStream, TcpStream)> {
@@ -102,9 +102,11 @@ fn a_waiting_relay_holds_no_buffer_and_a_blocked_one_holds_one() {
         Relay::new(left, right).detach().await?;
         client.send_static(b"hello").await?;
         assert_eq!(&server.recv().await?.expect("five bytes")[..], b"hello");
-        sleep(Duration::from_millis(5)).await;
-        pool().release_free(u64::MAX);
-        assert!(buffers() <= before + 4_096, "parked: {} bytes of buffers, {before} before", buffers());
+        until("it is parked, and holds nothing", || {
+            pool().release_free(u64::MAX);
+            buffers() <= before + 4_096
+        })
+        .await;
 
         // Nobody reads: what the relay holds is bounded by one buffer in each direction.
         let flood = spawn(async move {
@@ -122,7 +124,7 @@ fn a_waiting_relay_holds_no_buffer_and_a_blocked_one_holds_one() {
         assert!(held <= 2 * 128 * 1024 + 64 * 1024, "blocked: {held} bytes of buffers");
         drop(client);
         drop(server);
-        assert!(io::drain_relays(Duration::from_secs(5)).await, "closed with its peers");
+        assert!(io::drain_relays(patience()).await, "closed with its peers");
         Ok(())
     });
 }
@@ -145,19 +147,16 @@ fn a_busy_side_gives_its_large_buffer_back_when_it_pauses() {
         let mut client = client;
         client.send_bytes(&pattern(4 << 20, 5)).await?;
         let server = reader.await.expect("no panic")?;
-        for _ in 0..1_000 {
-            sleep(Duration::from_millis(20)).await;
+        until("it has paused, and given its buffer back", || {
             pool().release_free(u64::MAX);
-            if buffers() <= before + 4_096 {
-                break;
-            }
-        }
-        assert!(buffers() <= before + 4_096, "paused: {} bytes of buffers, {before} before", buffers());
+            buffers() <= before + 4_096
+        })
+        .await;
         let mut server = server;
         client.send_static(b"again").await?;
         assert_eq!(&server.recv().await?.expect("five bytes")[..], b"again");
         drop((client, server));
-        assert!(io::drain_relays(Duration::from_secs(5)).await);
+        assert!(io::drain_relays(patience()).await);
         Ok(())
     });
 }
@@ -301,7 +300,7 @@ fn many_relays_come_and_go() {
         for client in clients {
             client.await.expect("no panic")?;
         }
-        assert!(io::drain_relays(Duration::from_secs(5)).await, "all have ended");
+        assert!(io::drain_relays(patience()).await, "all have ended");
         Ok(())
     });
 }

@@ -197,6 +197,18 @@ impl Bench {
         }
     }
 
+    /// Until nothing is in flight.
+    pub(crate) fn until_idle(&mut self) {
+        let deadline = self.driver.now() + TIMEOUT;
+        self.reap();
+        while self.driver.in_flight() > 0 {
+            assert!(self.driver.now() < deadline, "{} operations do not end", self.driver.in_flight());
+            let soon = self.driver.now() + SHORT_WHILE;
+            self.driver.enter(Wait::Until(soon)).expect("a wait");
+            self.reap();
+        }
+    }
+
     /// One turn, which waits for something to happen.
     pub(crate) fn turn(&mut self) {
         let deadline = self.driver.now() + TIMEOUT;
@@ -416,7 +428,7 @@ static DIRECTORIES: AtomicU32 = AtomicU32::new(0);
 const FILE_THREADS_MAX: usize = 5;
 
 /// Nothing takes longer, except on a machine that stands still.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Long enough for a loopback, and for a retransmission in the simulation.
 const SHORT_WHILE: Duration = Duration::from_millis(20);

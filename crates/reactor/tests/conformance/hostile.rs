@@ -241,8 +241,7 @@ pub(crate) fn zero_window(bench: &mut Bench) {
             0 => {
                 assert_idle(bench);
                 bench.driver.orphan(waiting.key);
-                bench.settle();
-                assert_eq!(bench.driver.in_flight(), 0);
+                bench.until_idle();
             }
             1 => {
                 assert_idle(bench);

@@ -2,8 +2,11 @@
 //! suites of the HTTP crate include this file, too.
 #![allow(dead_code, clippy::print_stdout, reason = "no suite uses all of it; a test that could not run says so")]
 
+use core::cell::Cell;
+use core::time::Duration;
+
 use plimsoll_reactor::sim::{SimConfig, World};
-use plimsoll_runtime::{Builder, DriverChoice, MemoryLimit, Report, Result, Runtime};
+use plimsoll_runtime::{Builder, DriverChoice, MemoryLimit, Report, Result, Runtime, now, sleep};
 
 /// Runtimes of one worker on io_uring (where it works) and on mio, one after the other. Nothing is kept for newcomers:
 /// what a test takes is all there is.
@@ -70,12 +73,48 @@ pub(crate) fn in_simulation(name: &str, body: impl AsyncFn() -> Result<()>) {
     in_simulation_under(name, USUAL_LINE, body);
 }
 
+thread_local! {
+    static IS_SIMULATED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// While it lives, the test of this thread is in the simulation.
+struct Simulated;
+
+impl Simulated {
+    fn begin() -> Self {
+        IS_SIMULATED.set(true);
+        Self
+    }
+}
+
+impl Drop for Simulated {
+    fn drop(&mut self) {
+        IS_SIMULATED.set(false);
+    }
+}
+
+/// How long a test waits for what must come soon: on real drivers as long as the slowest machine may take; in the
+/// simulation, whose time is no machine's, not so long that a deadline would bring what should come by itself.
+pub(crate) fn patience() -> Duration {
+    Duration::from_secs(if IS_SIMULATED.get() { 5 } else { 120 })
+}
+
+/// Waits until it is so, no longer than [`patience`].
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = now();
+    while !holds() {
+        assert!(now().since(start) < patience(), "never: {what}");
+        sleep(Duration::from_millis(2)).await;
+    }
+}
+
 fn in_simulation_under(name: &str, line: MemoryLimit, body: impl AsyncFn() -> Result<()>) {
     let world = World::new(SimConfig::new(11));
     let directory = std::env::temp_dir().join("there");
     world.place_file(directory.to_str().expect("a plain path"), Vec::new()).expect("the world is empty");
     let builder = Runtime::builder().memory(line).newcomer_reserve_bytes(0);
     let simulation = builder.simulate(&world).expect("a simulation starts");
+    let _simulated = Simulated::begin();
     simulation.block_on(body()).unwrap_or_else(|error| panic!("{name} in the simulation: {error}"));
     census(name, "sim", &simulation.shutdown());
     assert!(world.descriptors().is_empty(), "{name}: descriptors of the simulated kernel: {:?}", world.descriptors());
