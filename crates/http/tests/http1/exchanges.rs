@@ -8,7 +8,7 @@ use plimsoll_runtime::{Result, sleep};
 
 use crate::rig::drops::Drops;
 use crate::rig::frames::{self, Client, cancel};
-use crate::rig::{Running, on_each, read, serve, talk};
+use crate::rig::{Running, on_each, read, serve, talk, until};
 
 /// Begun, and how many ended in the order of [`ExchangeEnd::ALL`].
 fn counts(server: &Running) -> (u64, [u64; ExchangeEnd::ALL.len()]) {
@@ -18,8 +18,9 @@ fn counts(server: &Running) -> (u64, [u64; ExchangeEnd::ALL.len()]) {
 
 fn config() -> Config {
     Config {
-        handler_timeout: Some(Duration::from_millis(300)),
-        body_timeout: Duration::from_millis(200),
+        // Longer than any machine is held up while a client goes away.
+        handler_timeout: Some(Duration::from_secs(3)),
+        body_timeout: Duration::from_millis(500),
         send_timeout: Duration::from_millis(400),
         drain_timeout: Duration::from_millis(200),
         ..Config::default()
@@ -48,14 +49,14 @@ fn server(drops: &Drops) -> Result<Running> {
     serve(config(), move |request| answer(request, drops.clone()))
 }
 
+/// Waits until so many were begun.
+async fn begun(server: &Running, count: u64) {
+    until("it is begun", || counts(server).0 >= count).await;
+}
+
 /// Waits until so many have ended; what the server counts then.
 async fn ended(server: &Running, count: u64) -> [u64; ExchangeEnd::ALL.len()] {
-    for _ in 0..2_000 {
-        if counts(server).1.iter().sum::<u64>() >= count {
-            break;
-        }
-        sleep(Duration::from_millis(5)).await;
-    }
+    until("they end", || counts(server).1.iter().sum::<u64>() >= count).await;
     counts(server).1
 }
 
@@ -83,7 +84,7 @@ fn of_http1_for_each_reason() {
         // The client goes away.
         let mut gone = TcpStream::connect(server.address).await?;
         gone.send_bytes(&get("/sleep")).await?;
-        sleep(Duration::from_millis(20)).await;
+        begun(&server, 6).await;
         drop(gone);
         assert_eq!(ended(&server, 6).await, [5, 1, 0, 0, 0]);
         // A handler, a body, and a peer that takes nothing.
@@ -123,7 +124,7 @@ fn of_a_stop_and_of_a_handshake() {
         drop(socket);
         let mut client = TcpStream::connect(server.address).await?;
         client.send_bytes(&get("/sleep")).await?;
-        sleep(Duration::from_millis(20)).await;
+        begun(&server, 2).await;
         assert_eq!(counts(&server), (2, [1, 0, 0, 0, 0]));
         server.stop().await?;
         assert_eq!(counters.totals().exchanges_ended_total, [1, 0, 0, 0, 1]);
@@ -140,7 +141,7 @@ fn of_http2_for_each_reason() {
         client.send(&[frames::get(1, "/"), frames::get(3, "/"), frames::get(5, "/panic")].concat()).await?;
         assert_eq!(ended(&server, 3).await, [3, 0, 0, 0, 0]);
         client.send(&frames::get(7, "/sleep")).await?;
-        sleep(Duration::from_millis(20)).await;
+        begun(&server, 4).await;
         client.send(&cancel(7)).await?;
         assert_eq!(ended(&server, 4).await, [3, 1, 0, 0, 0]);
         client.send(&frames::get(9, "/sleep")).await?;
@@ -151,7 +152,7 @@ fn of_http2_for_each_reason() {
         client.send(&frames::request(13, "POST", "/body", &[], 0)).await?;
         assert_eq!(ended(&server, 7).await, [3, 1, 3, 0, 0], "a body that never comes");
         client.send(&frames::get(15, "/sleep")).await?;
-        sleep(Duration::from_millis(20)).await;
+        begun(&server, 8).await;
         drop(client);
         assert_eq!(ended(&server, 8).await, [3, 2, 3, 0, 0]);
         assert_eq!((drops.count() as u64, counts(&server).0), (8, 8));

@@ -8,13 +8,13 @@ use core::time::Duration;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use plimsoll_http::{Config, Request, Response, Server};
+use plimsoll_http::{Config, Counters, Request, Response, Server};
 use plimsoll_runtime::{MemoryLimit, sleep};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::rig::threads::{PATIENCE, serve_until, under_line};
+use crate::rig::threads::{PATIENCE, serve_until, under_line, until};
 
 /// Each takes some 2 KiB while its handler runs: some 700 of them fit.
 const CLIENTS: usize = 1_600;
@@ -25,12 +25,14 @@ const LINE: MemoryLimit = MemoryLimit::kib(1_536);
 struct Handlers {
     begun: AtomicUsize,
     finished: AtomicUsize,
+    may_end: AtomicBool,
 }
 
 async fn slow(handlers: Arc<Handlers>) -> Response {
     handlers.begun.fetch_add(1, Ordering::Relaxed);
-    // Longer than requests may wait to be begun.
-    sleep(Duration::from_millis(1_500)).await;
+    while !handlers.may_end.load(Ordering::Relaxed) {
+        sleep(Duration::from_millis(10)).await;
+    }
     handlers.finished.fetch_add(1, Ordering::Relaxed);
     Response::text("slept")
 }
@@ -46,12 +48,14 @@ fn connect(at: usize, addresses: usize, to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// All ask at once; how many were answered 200 and 503.
-fn crowd(addresses: usize, to: SocketAddr) -> (usize, usize) {
+/// All ask, and those that were begun end when others have waited in vain; how many were answered 200 and 503.
+fn crowd(addresses: usize, to: SocketAddr, counters: &Counters, handlers: &Handlers) -> (usize, usize) {
     let mut streams: Vec<_> = (0..CLIENTS).map(|at| connect(at, addresses, to)).collect();
     for stream in &mut streams {
         stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").expect("it is sent");
     }
+    until("the line is reached", || counters.totals().shed_total.iter().sum::<u64>() > 0);
+    handlers.may_end.store(true, Ordering::Relaxed);
     let (mut served, mut refused) = (0, 0);
     for mut stream in streams {
         let mut answer = String::new();
@@ -76,11 +80,12 @@ fn crowd(addresses: usize, to: SocketAddr) -> (usize, usize) {
 fn what_is_begun_is_finished(addresses: usize) {
     under_line(&format!("{addresses} addresses"), LINE, async |runtime| {
         let handlers = Arc::new(Handlers::default());
-        let of_server = Arc::clone(&handlers);
-        let server = Server::bind("127.0.0.1:0")?.config(Config::default());
-        let to = server.local_addr();
+        let (of_server, of_clients) = (Arc::clone(&handlers), Arc::clone(&handlers));
+        // None is given up for its age, however long it takes until all have asked.
+        let server = Server::bind("127.0.0.1:0")?.config(Config { begun_protection: PATIENCE, ..Config::default() });
+        let (to, counters) = (server.local_addr(), server.counters());
         let serving = server.serve(move |_req: Request| slow(Arc::clone(&of_server)));
-        let (served, refused) = serve_until(serving, move || crowd(addresses, to)).await?;
+        let (served, refused) = serve_until(serving, move || crowd(addresses, to, &counters, &of_clients)).await?;
         let [begun, finished] = [&handlers.begun, &handlers.finished].map(|count| count.load(Ordering::Relaxed));
         println!("{addresses} addresses on {}: {begun} begun, {refused} refused", runtime.driver().kind);
         assert_eq!((begun, begun), (finished, served), "what is begun is finished, and its client hears that");

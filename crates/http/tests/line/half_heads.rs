@@ -9,7 +9,7 @@ use plimsoll_http::{Config, Response, Shed};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{MemoryLimit, Result, now, sleep};
 
-use crate::rig::{Running, on_each_under, serve};
+use crate::rig::{Running, on_each_under, serve, until};
 
 const LINE: MemoryLimit = MemoryLimit::mib(3);
 /// Heads of one address.
@@ -63,12 +63,7 @@ async fn besieged(wait: Duration) -> Result<Option<(String, u64, String)>> {
         held.pop().expect("it needs little");
     }
     let shed = || running.counters.totals().shed_total[Shed::Head as usize];
-    for _ in 0..100 {
-        if shed() > 0 {
-            break;
-        }
-        sleep(Duration::from_millis(5)).await;
-    }
+    until("heads give way", || shed() > 0).await;
     let count = shed();
     let is_in_time = now().since(begun) < Duration::from_millis(900);
     drop(held);

@@ -7,14 +7,13 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread;
 
 use plimsoll_http::{Config, Request, Response, Router, Server};
 use plimsoll_runtime::{MemoryLimit, sleep, spawn};
 
 use crate::rig::frames::{ACK, Frame, HEADERS, PREFACE, SETTINGS, frame, get};
 use crate::rig::memory::fill;
-use crate::rig::threads::{PATIENCE, connect, serve_until, under_line_for_all};
+use crate::rig::threads::{connect, serve_until, under_line_for_all, until};
 
 const LINE: MemoryLimit = MemoryLimit::mib(4);
 const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -107,11 +106,7 @@ impl Full {
 
     fn until_held(&self) {
         self.wanted.store(true, Ordering::Release);
-        let start = std::time::Instant::now();
-        while !self.held.load(Ordering::Acquire) {
-            assert!(start.elapsed() < PATIENCE, "never full");
-            thread::sleep(Duration::from_millis(1));
-        }
+        until("all memory is held", || self.held.load(Ordering::Acquire));
     }
 }
 
@@ -190,11 +185,7 @@ fn a_marked_path_waits_for_no_other_handler() {
             let (running, may_end) = of_clients;
             let mut held = connect(address);
             held.write_all(OTHER).expect("it is sent");
-            let start = std::time::Instant::now();
-            while running.load(Ordering::Relaxed) == 0 {
-                assert!(start.elapsed() < PATIENCE, "it never begins");
-                thread::sleep(Duration::from_millis(1));
-            }
+            until("it begins", || running.load(Ordering::Relaxed) > 0);
             let (mut kept, mut streams) = (connect(address), Streams::new(address));
             let asked = [ask(&mut kept, OTHER), streams.ask("/other")];
             let of_kept: Vec<u16> = (0..50).map(|_| ask(&mut kept, HEALTH)).collect();

@@ -18,7 +18,8 @@ use plimsoll_runtime::{MemoryLimit, sleep};
 use crate::rig::threads::{connect, serve_until, under_line};
 
 const LINE: MemoryLimit = MemoryLimit::mib(64);
-const CROWD: usize = 150;
+/// No more than wait in the queue of a listener on any machine.
+const CROWD: usize = 100;
 const REQUESTS_EACH: usize = 64;
 
 /// All clients have asked before the server looks: what it does first is its own choice, and no matter of time.

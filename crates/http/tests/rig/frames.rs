@@ -181,6 +181,16 @@ impl Client {
         Ok(all)
     }
 
+    /// What comes until it is enough, and what is there then.
+    pub(crate) async fn frames_until(&mut self, is_enough: impl Fn(&[Frame]) -> bool) -> Result<Vec<Frame>> {
+        let mut all = Vec::new();
+        while !is_enough(&all) {
+            all.push(self.frame().await?.unwrap_or_else(|| panic!("the connection ended: {all:?}")));
+        }
+        all.extend(self.frames(Duration::from_millis(100)).await?);
+        Ok(all)
+    }
+
     /// The next frame of a kind.
     pub(crate) async fn next_of(&mut self, kind: u8) -> Result<Frame> {
         while let Some(frame) = self.frame().await? {

@@ -7,6 +7,7 @@ use std::net::TcpStream;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 
 use plimsoll_runtime::{DriverChoice, MemoryLimit, Result, Runtime, Spawner};
 
@@ -56,6 +57,15 @@ pub(crate) async fn serve_until<T: Send + 'static>(
     serving.await?;
     let result = clients.join().expect("its panics are caught");
     Ok(result.unwrap_or_else(|panic| resume_unwind(panic)))
+}
+
+/// For clients: waits until it is so, as long as a slow machine may take.
+pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "never: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// A client's end, which waits for nothing longer than [`PATIENCE`].

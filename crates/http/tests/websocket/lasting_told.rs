@@ -16,7 +16,7 @@ use plimsoll_runtime::{Lease, MemoryLimit, Result, pool, sleep};
 
 use crate::rig::frames;
 use crate::rig::websocket::{Client, Got, read_head};
-use crate::rig::{Running, on_each_under, serve};
+use crate::rig::{Running, on_each_under, serve, until};
 
 const LINE: MemoryLimit = MemoryLimit::kib(1_536);
 
@@ -123,12 +123,7 @@ async fn want(running: &Running, more: Duration) -> Result<u64> {
     let held = fill();
     waiting.send_static(b"GET /waits HTTP/1.1\r\nHost: h\r\n\r\n").await?;
     let told = || running.counters.totals().shed_total[Shed::Lasting as usize];
-    for _ in 0..500 {
-        if told() > 0 {
-            break;
-        }
-        sleep(Duration::from_millis(10)).await;
-    }
+    until("somebody is told", || told() > 0).await;
     sleep(more).await;
     drop(held);
     assert!(
@@ -179,14 +174,9 @@ async fn websockets(path: &'static str, count: usize) -> Result<()> {
         }
     }
     drop(clients.split_off(count - told));
-    for _ in 0..500 {
-        if path == "/hub" || seen.no_room.load(Ordering::Relaxed) as usize == told {
-            break;
-        }
-        sleep(Duration::from_millis(10)).await;
-    }
     if path != "/hub" {
-        assert_eq!(seen.no_room.load(Ordering::Relaxed) as usize, told, "their handlers know");
+        until("their handlers know", || seen.no_room.load(Ordering::Relaxed) as usize >= told).await;
+        assert_eq!(seen.no_room.load(Ordering::Relaxed) as usize, told, "and no others");
     }
     assert_finished(&running);
     drop(clients);
@@ -301,7 +291,9 @@ async fn streams_of_http2(path: &str, more: Duration) -> Result<()> {
     }
     let told = want(&running, more).await?;
     assert!((1..u64::from(STREAMS)).contains(&told), "{told}");
-    let frames = client.frames(Duration::from_millis(500) + 2 * more).await?;
+    let is_ended = |frame: &frames::Frame| frame.ends_stream();
+    let frames =
+        client.frames_until(|frames| frames.iter().filter(|frame| is_ended(frame)).count() as u64 >= told).await?;
     assert!(frames.iter().all(|frame| frame.kind != frames::RST_STREAM), "{path}: {frames:?}");
     let is_newest = |at: &u32| u64::from(STREAMS - at) <= told;
     let ended: Vec<u32> = (0..STREAMS).filter(|at| frames::is_ended(&frames, 2 * at + 1)).collect();
@@ -347,18 +339,15 @@ fn a_websocket_on_a_stream_hears_1013() {
         sleep(Duration::from_millis(50)).await;
         let told = want(&running, Duration::ZERO).await?;
         assert!((1..u64::from(STREAMS)).contains(&told), "{told}");
-        let frames = client.frames(Duration::from_secs(1)).await?;
-        let closed = frames.iter().filter(|frame| frame.payload == [0x88, 2, 0x03, 0xF5]).count() as u64;
-        assert_eq!(closed, told, "{frames:?}");
+        let closed = |frames: &[frames::Frame]| {
+            frames.iter().filter(|frame| frame.payload == [0x88, 2, 0x03, 0xF5]).count() as u64
+        };
+        let frames = client.frames_until(|frames| closed(frames) >= told).await?;
+        assert_eq!(closed(&frames), told, "{frames:?}");
         assert_finished(&running);
         drop(client);
-        for _ in 0..500 {
-            if seen.no_room.load(Ordering::Relaxed) == told {
-                break;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
-        assert_eq!(seen.no_room.load(Ordering::Relaxed), told, "their handlers know");
+        until("their handlers know", || seen.no_room.load(Ordering::Relaxed) >= told).await;
+        assert_eq!(seen.no_room.load(Ordering::Relaxed), told, "and no others");
         running.stop().await
     });
 }
