@@ -5,24 +5,19 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use plimsoll_http::{Config, Error, ProxyProtocol, Request, Response, Server, StatusCode, TcpOptions};
+use plimsoll_http::{Config, ProxyProtocol, Request, Response, Server, StatusCode, TcpOptions};
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Result, Runtime, sleep, spawn};
 
 use crate::rig::drops::Drops;
-use crate::rig::{in_simulation, on_each, read, serve, talk};
+use crate::rig::{in_simulation, on_each, read, serve, talk, until};
 
 const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
 const CLOSE: &[u8] = b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 
 async fn path(req: Request) -> Response {
     Response::text(req.path().to_owned())
-}
-
-async fn count(mut req: Request) -> Result<Response, Error> {
-    let body = req.collect().await?;
-    Ok(Response::text(body.len().to_string()))
 }
 
 /// Seconds of the driver's time that a scenario takes.
@@ -64,50 +59,6 @@ fn a_handler_that_takes_too_long_is_dropped_and_answered_503() {
         assert_eq!(drops.count(), 1, "its future is gone");
         let quick = b"GET /b HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
         assert!(talk(server.address, &[quick], None).await?.ends_with("done"));
-        server.stop().await
-    });
-}
-
-#[test]
-fn a_body_that_drips_is_cut_off_however_it_is_spread() {
-    in_simulation("slow body", async || {
-        let server = serve(Config::default(), count)?;
-        let mut client = TcpStream::connect(server.address).await?;
-        client.send_bytes(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n").await?;
-        let (mut reader, mut writer) = client.into_split();
-        let dripping = spawn(async move {
-            // A byte each second is never silent for 30 s.
-            while writer.send_bytes(b"x").await.is_ok() {
-                sleep(Duration::from_secs(1)).await;
-            }
-        })?;
-        let answer = async {
-            let mut bytes = Vec::new();
-            while let Ok(Some(more)) = reader.recv().await {
-                bytes.extend_from_slice(&more);
-            }
-            Ok(String::from_utf8_lossy(&bytes).into_owned())
-        };
-        let (answer, took) = seconds(answer).await?;
-        assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
-        assert!((30..=34).contains(&took), "took {took} s");
-        dripping.abort();
-        server.stop().await
-    });
-}
-
-#[test]
-fn a_body_at_the_slowest_allowed_rate_is_taken() {
-    in_simulation("steady body", async || {
-        let server = serve(Config::default(), count)?;
-        let mut client = TcpStream::connect(server.address).await?;
-        let head = b"POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 204800\r\n\r\n";
-        client.send_bytes(head).await?;
-        for _ in 0..100 {
-            client.send_bytes(&[b'x'; 2_048]).await?;
-            sleep(Duration::from_millis(1_900)).await;
-        }
-        assert!(read(&mut client, None).await?.ends_with("204800"));
         server.stop().await
     });
 }
@@ -286,13 +237,7 @@ fn what_must_finish_does_though_the_client_goes_away() {
             client.send_bytes(request).await?;
             sleep(Duration::from_millis(5)).await;
         }
-        for _ in 0..1_000 {
-            if server.counters.totals().active == 0 {
-                break;
-            }
-            sleep(Duration::from_millis(5)).await;
-        }
-        assert_eq!(server.counters.totals().active, 0, "the connections are gone");
+        until("the connections are gone", || server.counters.totals().active == 0).await;
         gate.store(true, Ordering::Relaxed);
         server.stop().await?;
         assert_eq!(finished.load(Ordering::Relaxed), 1, "the stop waited for the one that said so");

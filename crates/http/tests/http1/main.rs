@@ -5,6 +5,7 @@
 mod answers;
 mod attacks;
 mod bulk;
+mod deadlines;
 mod exchanges;
 mod forwarded;
 mod half_close;
@@ -16,7 +17,6 @@ mod rig;
 #[cfg(feature = "router")]
 mod router;
 mod server;
-mod slow;
 mod trailers;
 mod unread;
 mod upgrade;

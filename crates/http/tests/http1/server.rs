@@ -5,12 +5,12 @@ use core::cell::RefCell;
 use core::time::Duration;
 use std::rc::Rc;
 
-use plimsoll_http::{Body, BodyWriter, Config, Error, HalfClose, Request, Response, Server, StatusCode};
+use plimsoll_http::{Body, BodyWriter, Config, Error, Request, Response, Server, StatusCode};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Result, Spawner, sleep, spawn, timeout};
 
 use crate::rig::drops::Drops;
-use crate::rig::{in_simulation, on_each, read, serve, talk};
+use crate::rig::{on_each, read, serve, talk, until};
 
 async fn path(req: Request) -> Response {
     Response::text(req.path().to_owned())
@@ -139,51 +139,6 @@ fn continue_is_sent_when_the_body_is_asked_for() {
     });
 }
 
-/// `printf ... | nc`: all requests, then the end of the client's half.
-#[test]
-fn a_client_that_ends_its_half_gets_its_answers_where_that_is_wanted() {
-    on_each("half close", || Box::pin(half_closes(HalfClose::Answered)));
-    on_each("half close, gone", || Box::pin(half_closes(HalfClose::Gone)));
-}
-
-async fn half_closes(half_close: HalfClose) -> Result<()> {
-    let handler = |mut req: Request| async move {
-        let body = req.collect().await?;
-        if req.path() != "/now" {
-            sleep(Duration::from_millis(5)).await;
-        }
-        Ok::<_, Error>(Response::text(format!("<{} {}>", req.path(), body.len())))
-    };
-    let slow = b"POST /one HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabcGET /two HTTP/1.1\r\nHost: h\r\n\r\n";
-    let cut = b"POST /cut HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\na";
-    let now = b"GET /now HTTP/1.1\r\nHost: h\r\n\r\n";
-    let server = serve(Config { half_close, ..Config::default() }, handler)?;
-    for at in [1, 30, slow.len() - 20, slow.len()] {
-        let mut client = TcpStream::connect(server.address).await?;
-        client.send_bytes(&slow[..at]).await?;
-        sleep(Duration::from_millis(1)).await;
-        client.send_bytes(&slow[at..]).await?;
-        client.shutdown_write().await?;
-        let answers = read(&mut client, None).await.unwrap_or_default();
-        match half_close {
-            HalfClose::Answered => {
-                assert!(answers.contains("</one 3>HTTP/1.1 200"), "split at {at}: {answers}");
-                assert!(answers.ends_with("</two 0>"), "split at {at}: {answers}");
-            }
-            _ => assert!(!answers.contains("</two 0>"), "split at {at}: {answers}"),
-        }
-    }
-    // A handler that is ready at once is never too late, and half a body is none.
-    for (bytes, expected) in [(&now[..], "</now 0>"), (cut, "HTTP/1.1 400 ")] {
-        let mut client = TcpStream::connect(server.address).await?;
-        client.send_bytes(bytes).await?;
-        client.shutdown_write().await?;
-        let answers = read(&mut client, None).await?;
-        assert!(answers.contains(expected), "{half_close:?}: {answers}");
-    }
-    server.stop().await
-}
-
 #[test]
 fn a_body_nobody_reads_is_dropped_and_the_connection_kept() {
     on_each("drain", async || {
@@ -263,47 +218,6 @@ fn a_panicking_handler_answers_500_and_hurts_nobody_else() {
         }
         let answer = talk(server.address, &[CLOSE], None).await?;
         assert!(answer.ends_with("fine"), "{answer}");
-        server.stop().await
-    });
-}
-
-#[test]
-fn nothing_ambiguous_is_accepted() {
-    on_each("strict", async || {
-        let server = serve(Config::default(), path)?;
-        let bad: [(&[u8], &str); 10] = [
-            (b"GET / HTTP/1.1\r\n\r\n", "400"),
-            (b"GET / HTTP/1.1\nHost: h\n\n", "400"),
-            (b"GET / HTTP/1.1\r\nHost: h\r\nHost: i\r\n\r\n", "400"),
-            (b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "400"),
-            (b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: +1\r\n\r\na", "400"),
-            (b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "501"),
-            (b"GET / HTTP/3.0\r\nHost: h\r\n\r\n", "505"),
-            (b"GET / HTTP/1.1\r\nHost: h\r\nA : b\r\n\r\n", "400"),
-            (b"GET / HTTP/1.1\r\nHost: h\r\nExpect: magic\r\n\r\n", "417"),
-            (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03", "400"),
-        ];
-        for (bytes, status) in bad {
-            let smuggled = [bytes, b"GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n"].concat();
-            let answer = talk(server.address, &[&smuggled], None).await?;
-            let shown = String::from_utf8_lossy(bytes);
-            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{shown}: {answer}");
-            assert!(!answer.contains("smuggled"), "{shown}: {answer}");
-        }
-        server.stop().await
-    });
-}
-
-#[test]
-fn heads_that_are_too_large_are_refused() {
-    on_each("large heads", async || {
-        let server = serve(Config::default(), path)?;
-        let line = format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "a".repeat(9_000));
-        assert!(talk(server.address, &[line.as_bytes()], None).await?.starts_with("HTTP/1.1 414 "));
-        let field = format!("GET / HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n", "a".repeat(20_000));
-        assert!(talk(server.address, &[field.as_bytes()], None).await?.starts_with("HTTP/1.1 431 "));
-        let fields = format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "a: b\r\n".repeat(101));
-        assert!(talk(server.address, &[fields.as_bytes()], None).await?.starts_with("HTTP/1.1 431 "));
         server.stop().await
     });
 }
@@ -406,34 +320,6 @@ fn large_answers_arrive_whole_however_they_are_given() {
 }
 
 #[test]
-fn slow_heads_idle_connections_and_slow_bodies_end_in_time() {
-    in_simulation("timeouts", async || {
-        let server = serve(Config::default(), |mut req: Request| async move {
-            let body = req.collect().await?;
-            Ok::<_, Error>(Response::text(body.len().to_string()))
-        })?;
-        let start = plimsoll_runtime::now();
-        let answer = talk(server.address, &[b"GET / HT"], None).await?;
-        assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
-        let took = (plimsoll_runtime::now() - start).as_secs();
-        assert!((10..=13).contains(&took), "a head has 10 s, took {took}");
-
-        let start = plimsoll_runtime::now();
-        assert_eq!(talk(server.address, &[], None).await?, "");
-        let took = (plimsoll_runtime::now() - start).as_secs();
-        assert!((60..=62).contains(&took), "an idle connection has 60 s, took {took}");
-
-        let start = plimsoll_runtime::now();
-        let answer =
-            talk(server.address, &[b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc"], None).await?;
-        assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
-        let took = (plimsoll_runtime::now() - start).as_secs();
-        assert!((30..=34).contains(&took), "a body may pause 30 s, took {took}");
-        server.stop().await
-    });
-}
-
-#[test]
 fn a_stop_lets_exchanges_finish() {
     on_each("stop", async || {
         let server = serve(Config::default(), |_req: Request| async {
@@ -465,13 +351,14 @@ fn parked_connections_hold_no_buffer() {
             assert!(read(&mut client, Some(b"/a")).await?.ends_with("/a"));
             clients.borrow_mut().push(client);
         }
-        sleep(Duration::from_millis(5)).await;
-        let totals = server.counters.totals();
-        assert_eq!((totals.parked, totals.active), (50, 0));
-        // What is charged as buffers beyond free pages is held by somebody.
-        let cached = plimsoll_runtime::pool().stats().cached_bytes();
-        let buffers = plimsoll_runtime::budget().charged_by(plimsoll_runtime::Kind::Buffers);
-        assert_eq!(buffers - cached, 0, "{buffers} bytes of buffers, {cached} of them free");
+        until("all are parked", || server.counters.totals().parked == 50).await;
+        assert_eq!(server.counters.totals().active, 0);
+        // What is charged as buffers beyond free pages is held by somebody: soon by nobody.
+        let held = || {
+            let cached = plimsoll_runtime::pool().stats().cached_bytes();
+            plimsoll_runtime::budget().charged_by(plimsoll_runtime::Kind::Buffers) - cached
+        };
+        until("no buffer is held", || held() == 0).await;
         clients.borrow_mut().clear();
         server.stop().await
     });

@@ -278,32 +278,6 @@ fn whole_frames_that_wait_for_our_output_are_no_fault_of_the_peer() {
 }
 
 #[test]
-fn a_part_of_a_frame_is_waited_for_no_longer_than_a_head() {
-    in_simulation("a part of a frame", async || {
-        let server = serve(Config::default(), |_req| async {
-            sleep(Duration::from_secs(3_600)).await;
-            Response::text("never")
-        })?;
-        let mut client = Client::connect(server.address, &[]).await?;
-        client.send(&get(1, "/")).await?;
-        sleep(Duration::from_secs(5)).await;
-        let start = now();
-        let ping = frame(PING, 0, 0, &[7; 8]);
-        for at in 0..ping.len() {
-            // What comes of it buys no time.
-            if timeout(Duration::from_secs(1), client.frame()).await.is_ok_and(|frame| matches!(frame, Ok(None))) {
-                break;
-            }
-            client.send(&ping[at..=at]).await?;
-        }
-        while client.frame().await?.is_some() {}
-        assert!((10..=12).contains(&now().since(start).as_secs()), "{:?}", now().since(start));
-        assert_eq!(server.counters.totals().shed_total[Shed::Timeout as usize], 1);
-        server.stop().await
-    });
-}
-
-#[test]
 fn a_head_over_the_limit_has_no_more_time_than_another() {
     in_simulation("a long head", async || {
         let server = serve(Config::default(), |_req| async { Response::text("never") })?;

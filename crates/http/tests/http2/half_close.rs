@@ -1,16 +1,16 @@
 //! HTTP/2 with clients that end their half of the connection: what was begun is sent to its end, within the windows
-//! that they gave.
+//! that they gave. What HTTP/1.1 has as well is in the suite of that.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use plimsoll_http::HalfClose;
-use plimsoll_runtime::{Result, now, sleep};
+use plimsoll_runtime::{Result, sleep};
 
 use crate::rig::drops::Drops;
 use crate::rig::frames::{
-    CANCEL, Client, DATA, END_HEADERS, Frame, HEADERS, INITIAL_WINDOW_SIZE, PREFACE, RST_STREAM, SETTINGS, block,
-    frame, get, is_ended, request, window_update,
+    CANCEL, Client, DATA, END_HEADERS, Frame, HEADERS, INITIAL_WINDOW_SIZE, RST_STREAM, block, frame, get, is_ended,
+    request, window_update,
 };
 use crate::rig::half_closed::{LARGE, server};
 use crate::rig::memory::fill_but;
@@ -54,45 +54,14 @@ fn is_cancelled(frames: &[Frame], stream: u32) -> bool {
     frames.iter().any(|frame| (frame.kind, frame.stream) == (RST_STREAM, stream) && frame.error_code() == CANCEL)
 }
 
-/// The drivers tell of the end of the peer's half in ways of their own: with the requests in one go, or midway.
-#[test]
-fn answers_that_were_begun_arrive_whole() {
-    for half_close in [HalfClose::Gone, HalfClose::Answered] {
-        on_each("half closed", async || {
-            let drops = Drops::default();
-            let server = server(half_close, &drops)?;
-            let asks =
-                [get(1, "/whole"), get(3, "/length"), get(5, "/pauses"), get(7, "/whole"), window_update(0, 1 << 30)];
-            let all = BTreeMap::from([1, 3, 5, 7].map(|stream| (stream, LARGE.len())));
-            for midway in [false, true] {
-                let mut client = Client::connect(server.address, &windows(1 << 30)).await?;
-                client.send(&asks.concat()).await?;
-                let mut frames = Vec::new();
-                while midway && bodies(&frames).values().sum::<usize>() < LARGE.len() {
-                    frames.extend(client.frame().await?);
-                }
-                client.socket.shutdown_write().await?;
-                frames.extend(rest(&mut client).await?);
-                assert_eq!(bodies(&frames), all, "{half_close:?}, midway: {midway}");
-                for stream in all.keys() {
-                    assert!(is_ended(&frames, *stream), "{half_close:?}, midway: {midway}: {stream} ends");
-                }
-            }
-            assert_eq!(drops.reach(8).await, 8);
-            assert_eq!(server.shed(), 0);
-            server.stop().await
-        });
-    }
-}
-
 /// Before an answer has begun, `half_close` decides, whatever becomes of the other streams.
 #[test]
 fn a_handler_that_has_not_begun_its_answer_goes_on_if_it_is_to() {
-    let asks = [get(1, "/soon"), window_update(0, 1 << 30), get(3, "/pauses")].concat();
+    let asks = |path| [get(1, path), window_update(0, 1 << 30), get(3, "/pauses")].concat();
     on_each("half closed, not begun", async || {
         let drops = Drops::default();
         let gone = server(HalfClose::Gone, &drops)?;
-        let frames = rest(&mut half_closed(&gone, &windows(1 << 30), &asks).await?).await?;
+        let frames = rest(&mut half_closed(&gone, &windows(1 << 30), &asks("/never")).await?).await?;
         assert!(is_cancelled(&frames, 1), "it is told so");
         assert_eq!(bodies(&frames), BTreeMap::from([(3, LARGE.len())]));
         assert!(is_ended(&frames, 3));
@@ -103,7 +72,7 @@ fn a_handler_that_has_not_begun_its_answer_goes_on_if_it_is_to() {
         assert_eq!(drops.reach(3).await, 3);
 
         let server = server(HalfClose::Answered, &drops)?;
-        let frames = rest(&mut half_closed(&server, &windows(1 << 30), &asks).await?).await?;
+        let frames = rest(&mut half_closed(&server, &windows(1 << 30), &asks("/soon")).await?).await?;
         assert_eq!(bodies(&frames), BTreeMap::from([(1, 4), (3, LARGE.len())]));
         let frames = rest(&mut half_closed(&server, &[], &get(1, "/soon")).await?).await?;
         assert_eq!(bodies(&frames), BTreeMap::from([(1, 4)]));
@@ -188,51 +157,6 @@ fn tunnels_are_told_that_they_are_gone() {
             server.stop().await
         });
     }
-}
-
-#[test]
-fn a_client_that_goes_away_after_its_half_takes_its_handlers_along() {
-    for half_close in [HalfClose::Gone, HalfClose::Answered] {
-        on_each("half closed, then reset", async || {
-            let drops = Drops::default();
-            let server = server(half_close, &drops)?;
-            // What was sent to it and not read makes its close a reset.
-            let client = half_closed(&server, &[], &get(1, "/begun")).await?;
-            sleep(Duration::from_millis(30)).await;
-            assert_eq!(drops.count(), 0, "{half_close:?}: it may still be reading");
-            drop(client);
-            assert_eq!(drops.reach_late(1).await, 1, "{half_close:?}: it was reset");
-            // One that was closed in silence answers the next bytes with a reset.
-            let mut client = half_closed(&server, &[], &get(1, "/ticks")).await?;
-            client.next_of(DATA).await?;
-            drop(client);
-            assert_eq!(drops.reach_late(2).await, 2, "{half_close:?}: it was closed");
-            server.stop().await
-        });
-    }
-}
-
-/// An hour passes in the simulation only if nothing turns round and round in it. This client acknowledges no SETTINGS:
-/// it cannot any more.
-#[test]
-fn a_half_closed_client_may_wait_for_the_rest_of_its_answer() {
-    in_simulation("half closed for an hour", async || {
-        let drops = Drops::default();
-        let server = server(HalfClose::Gone, &drops)?;
-        let begun = now();
-        let socket = plimsoll_runtime::net::TcpStream::connect(server.address).await?;
-        let mut client = Client { socket, bytes: Vec::new() };
-        client.send(&[PREFACE, &frame(SETTINGS, 0, 0, &[]), &get(1, "/begun")].concat()).await?;
-        client.socket.shutdown_write().await?;
-        assert_eq!(client.next_of(DATA).await?.payload, b"begun");
-        let last = client.socket.recv().await?.expect("the end of the answer");
-        client.bytes.extend_from_slice(&last);
-        let frames = rest(&mut client).await?;
-        assert!(is_ended(&frames, 1), "{frames:?}");
-        assert!((now() - begun).as_secs() >= 3_600);
-        assert_eq!(drops.count(), 1);
-        server.stop().await
-    });
 }
 
 /// The end of the peer's half is found while the connection waits for memory, receives nothing, and may have more to

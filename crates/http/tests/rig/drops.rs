@@ -4,7 +4,9 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use plimsoll_runtime::sleep;
+use plimsoll_runtime::{now, sleep};
+
+use super::patience;
 
 /// How many guards were dropped.
 #[derive(Clone, Default)]
@@ -22,23 +24,11 @@ impl Drops {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Waits, a second at most, until there are so many; how many there are then.
+    /// Waits until there are so many, no longer than [`patience`]; how many there are then.
     pub(crate) async fn reach(&self, count: usize) -> usize {
-        for _ in 0..200 {
-            if self.count() >= count {
-                break;
-            }
+        let start = now();
+        while self.count() < count && now().since(start) < patience() {
             sleep(Duration::from_millis(5)).await;
-        }
-        self.count()
-    }
-
-    /// As [`reach`](Self::reach), for what takes some seconds at most on an idle machine.
-    pub(crate) async fn reach_late(&self, count: usize) -> usize {
-        for _ in 0..20 {
-            if self.reach(count).await >= count {
-                break;
-            }
         }
         self.count()
     }

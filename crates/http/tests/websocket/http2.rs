@@ -4,13 +4,13 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use plimsoll_http::codec::ws::{CloseCode, FrameHead, Opcode};
+use plimsoll_http::codec::ws::{CloseCode, Opcode};
 use plimsoll_http::{Config, Error, OriginCheck, Request, Response, Shed, WebSocketConfig};
 use plimsoll_runtime::{Result, now, sleep};
 
 use crate::rig::frames::{Client, DATA, END_HEADERS, END_STREAM, HEADERS, WINDOW_UPDATE, block, frame, window_update};
 use crate::rig::memory::fill_but;
-use crate::rig::websocket::{Got, Inbox, KEY, close, decoder, text};
+use crate::rig::websocket::{Got, Inbox, close, decoder, text};
 use crate::rig::{in_simulation, on_each, serve};
 
 /// Echoes for pages of this host, see [`crate::rig::websocket::echo`].
@@ -39,7 +39,7 @@ fn message(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The client's end of one stream.
-struct End {
+pub(super) struct End {
     client: Client,
     stream: u32,
     inbox: Inbox,
@@ -49,7 +49,7 @@ struct End {
 }
 
 impl End {
-    async fn open(address: core::net::SocketAddr, path: &str) -> Result<Self> {
+    pub(super) async fn open(address: core::net::SocketAddr, path: &str) -> Result<Self> {
         let mut client = Client::connect(address, &[]).await?;
         client.send(&connect(1, path, &[VERSION])).await?;
         let head = client.next_of(HEADERS).await?;
@@ -59,7 +59,7 @@ impl End {
     }
 
     /// In frames of HTTP/2 of so many bytes.
-    async fn send(&mut self, bytes: &[u8], piece: usize) -> Result<()> {
+    pub(super) async fn send(&mut self, bytes: &[u8], piece: usize) -> Result<()> {
         for part in bytes.chunks(piece) {
             while self.windows.into_iter().any(|window| window < part.len()) {
                 self.read().await?;
@@ -94,7 +94,7 @@ impl End {
         Ok(())
     }
 
-    async fn next(&mut self) -> Result<Got> {
+    pub(super) async fn next(&mut self) -> Result<Got> {
         loop {
             if let Some(got) = self.inbox.next() {
                 return Ok(got);
@@ -135,24 +135,9 @@ fn messages_come_back_on_a_stream() {
 }
 
 #[test]
-fn what_breaks_the_protocol_is_told_its_code_and_the_rest_is_refused() {
+fn what_is_no_handshake_is_told_so() {
     on_each("refusals on a stream", async || {
         let running = serve(Config::default(), echo)?;
-        for path in ["/", "/called"] {
-            for (bytes, code) in [
-                (vec![0x82, 1, b'x'], CloseCode::PROTOCOL),
-                (message(Opcode::Text, b"\xED\xA0\x80"), CloseCode::INVALID),
-                (
-                    FrameHead::message(Opcode::Binary, 1 << 40).masked(KEY).encode().as_bytes().to_vec(),
-                    CloseCode::TOO_LARGE,
-                ),
-            ] {
-                let mut end = End::open(running.address, path).await?;
-                end.send(&bytes, 100).await?;
-                assert_eq!(end.next().await?, Got::Close(Some(code)), "{path}");
-                assert_eq!(end.next().await?, Got::End, "{path}");
-            }
-        }
         let mut client = Client::connect(running.address, &[]).await?;
         let evil = ("origin", "http://evil.example");
         type Case<'a> = (&'a [(&'a str, &'a str)], u16);
@@ -164,32 +149,6 @@ fn what_breaks_the_protocol_is_told_its_code_and_the_rest_is_refused() {
         }
         drop(client);
         running.stop().await
-    });
-}
-
-/// A silent peer is asked, and let go of; a server that stops says so.
-#[test]
-fn keep_alive_and_stop() {
-    in_simulation("keep-alive on a stream", async || {
-        let running = serve(Config::default(), echo)?;
-        for path in ["/", "/called"] {
-            let mut silent = End::open(running.address, path).await?;
-            assert_eq!(silent.next().await?, Got::Ping(Vec::new()));
-            silent.send(&message(Opcode::Pong, b""), 100).await?;
-            assert_eq!(silent.next().await?, Got::Ping(Vec::new()));
-            assert_eq!(silent.next().await?, Got::Close(Some(CloseCode::POLICY)));
-            assert_eq!(silent.next().await?, Got::End);
-        }
-        let mut end = End::open(running.address, "/").await?;
-        let told = plimsoll_runtime::spawn(async move {
-            let told = end.next().await?;
-            end.send(&close(1_001), 100).await?;
-            Ok::<_, plimsoll_runtime::Error>((told, end.next().await?))
-        })?;
-        running.stop().await?;
-        let told = told.await.expect("no panic")?;
-        assert_eq!(told, (Got::Close(Some(CloseCode::GOING_AWAY)), Got::End));
-        Ok(())
     });
 }
 

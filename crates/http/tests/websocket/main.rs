@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod codes;
 mod fanout;
 mod http2;
 mod lasting;

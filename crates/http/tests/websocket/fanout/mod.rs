@@ -167,42 +167,6 @@ fn members_are_heard_and_answered() {
 }
 
 #[test]
-fn attacks_are_cut_off_with_their_codes() {
-    on_each("attacks", async || {
-        let hub = Hub::with_handler(HubConfig::default(), Notes::default()).expect("room");
-        let running = hub_server(&hub)?;
-        let mut honest = open(running.address).await?;
-        assert_eq!(honest.text().await?, "welcome");
-        let fragments = [frame(false, Opcode::Binary, b"a"), frame(false, Opcode::Continuation, b"").repeat(200)];
-        let cases = [
-            ("too large", frame(true, Opcode::Binary, &[0; 70_000]), CloseCode::TOO_LARGE),
-            ("unmasked", vec![0x81, 1, b'x'], CloseCode::PROTOCOL),
-            ("text", frame(true, Opcode::Text, b"\xED\xA0\x80"), CloseCode::INVALID),
-            ("fragments", fragments.concat(), CloseCode::POLICY),
-            ("pings", frame(true, Opcode::Ping, b"").repeat(5_000), CloseCode::POLICY),
-        ];
-        for (what, bytes, code) in cases {
-            let before = plimsoll_runtime::budget().charged();
-            let mut client = open(running.address).await?;
-            assert_eq!(client.text().await?, "welcome");
-            let sender = bytes.clone();
-            // The end may come before all was sent.
-            let _gone = client.send(&sender).await;
-            let mut got = client.next().await?;
-            while matches!(got, Got::Pong(_)) {
-                got = client.next().await?;
-            }
-            assert_eq!(got, Got::Close(Some(code)), "{what}");
-            assert!(plimsoll_runtime::budget().charged() < before + (1 << 20), "{what}");
-            honest.send(&text(what)).await?;
-            assert_eq!(honest.text().await?, what);
-        }
-        drop(honest);
-        running.stop().await
-    });
-}
-
-#[test]
 fn a_server_that_stops_says_good_bye() {
     on_each("stop", async || {
         let hub = Hub::new(HubConfig::default()).expect("room");
@@ -234,26 +198,16 @@ fn a_server_that_stops_says_good_bye() {
     });
 }
 
-/// A minute of silence: asked, and let go of. Streams of events get heartbeats.
+/// Streams of events get heartbeats, and are there after minutes of silence.
 #[test]
-fn the_silent_are_asked_and_then_gone() {
+fn what_others_publish_keeps_no_member_whose_message_never_ends() {
     in_simulation("keep-alive", async || {
         let hub = Hub::new(HubConfig::default()).expect("room");
         let running = hub_server(&hub)?;
-        let mut answers = open(running.address).await?;
         let mut listener = Listener::open(running.address).await?;
-        for _ in 0..5 {
-            assert_eq!(answers.next().await?, Got::Ping(Vec::new()));
-            answers.send(&frame(true, Opcode::Pong, b"")).await?;
-        }
-        let mut silent = open(running.address).await?;
-        assert_eq!(
-            (silent.next().await?, silent.next().await?),
-            (Got::Ping(Vec::new()), Got::Close(Some(CloseCode::POLICY)))
-        );
-        // A message that never ends, though others are published meanwhile.
+        sleep(Duration::from_secs(180)).await;
         let mut slow = open_and_say(running.address, &frame(false, Opcode::Text, b"a")).await?;
-        members(&hub, 4).await;
+        members(&hub, 2).await;
         let publisher = hub.clone();
         let publishing = spawn(async move {
             for _ in 0..40 {
@@ -268,7 +222,7 @@ fn the_silent_are_asked_and_then_gone() {
         assert_eq!(got, Got::Close(Some(CloseCode::POLICY)));
         publishing.await.expect("no panic");
         assert_eq!(listener.next().await?.as_deref(), Some("data: x\n\n"), "still there");
-        drop((answers, silent, slow, listener));
+        drop((slow, listener));
         members(&hub, 0).await;
         running.stop().await
     });
