@@ -395,28 +395,6 @@ async fn hungry(mut req: Request, given_back: Arc<AtomicU32>) -> Handled {
 }
 
 #[test]
-fn they_wait_for_memory() {
-    on_each("at the line", async || {
-        let count = Arc::new(AtomicU32::new(0));
-        let given_back = Arc::clone(&count);
-        let server = serve(lends_nothing(), move |req| hungry(req, Arc::clone(&given_back)))?;
-        let request = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
-        let answer = talk(server.address, &[request], None).await?;
-        assert!(answer.starts_with("HTTP/1.1 103 Early Hints\r\nx-hint: at the line\r\nx-long: vvv"), "{answer:.200}");
-        assert!(answer.contains("HTTP/1.1 200 OK\r\n") && answer.ends_with("fed"), "{answer:.200}");
-        let mut client = Client::connect(server.address, &[]).await?;
-        client.send(&get(1, "/")).await?;
-        // A client of the same process cannot receive at the line either.
-        assert_eq!(found(|| count.load(Ordering::Relaxed), 1).await, 2);
-        let early = client.next_of(HEADERS).await?;
-        assert!(early.flags == END_HEADERS && early.payload.len() > 4_000, "{:?}", early.flags);
-        assert_eq!(client.body(1).await?, b"fed");
-        drop(client);
-        server.stop().await
-    });
-}
-
-#[test]
 fn without_memory_for_long_the_request_is_told() {
     on_each("never fed", async || {
         let config = Config { memory_timeout: Duration::from_millis(300), ..lends_nothing() };

@@ -15,3 +15,4 @@ mod slow_peers;
 mod turns;
 mod uploads;
 mod waiting;
+mod waits;

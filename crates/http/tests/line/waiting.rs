@@ -1,6 +1,6 @@
-//! What finds no room waits for it: a request, an answer, a piece of an answer and a part of a body go on when there is
-//! some, and end with a 503 when there is none for too long. The program holds the memory itself here, so nobody can be
-//! let go of.
+//! What finds no room waits for it. The program holds the memory itself here, so nobody can be let go of. What waits,
+//! on which protocol, is the table in `waits.rs`; here are the server and the stage that it is run on, and what else
+//! becomes of those who wait.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -9,39 +9,37 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use plimsoll_http::{Config, Counters, Error, Request, Response, Server, StatusCode};
+use plimsoll_http::codec::ws::CloseCode;
+use plimsoll_http::{Config, Counters, Error, Message, Request, Response, Server, StatusCode, WebSocketConfig};
 use plimsoll_runtime::{Budget, MemoryLimit, plan, sleep, spawn};
 
 use crate::rig::memory::fill;
-use crate::rig::threads::{PATIENCE, connect, serve_until, under_line_for_all};
+use crate::rig::threads::{PATIENCE, connect, serve_until, under_line_for_all, until};
+use crate::rig::websocket;
 
 const LINE: MemoryLimit = MemoryLimit::mib(4);
 
 /// Who holds the memory, and who wants it held.
-struct Stage {
+pub(super) struct Stage {
     wanted: AtomicBool,
     held: AtomicBool,
-    budget: Arc<Budget>,
-    counters: Counters,
+    pub(super) budget: Arc<Budget>,
+    pub(super) counters: Counters,
 }
 
 impl Stage {
     /// Has the program take all memory, or give it back.
-    fn want(&self, wanted: bool) {
+    pub(super) fn want(&self, wanted: bool) {
         self.wanted.store(wanted, Ordering::Release);
     }
 
-    fn is_held(&self) -> bool {
+    pub(super) fn is_held(&self) -> bool {
         self.held.load(Ordering::Acquire)
     }
 
     /// For clients: until it is so.
-    fn until(&self, holds: impl Fn(&Self) -> bool, what: &str) {
-        let start = std::time::Instant::now();
-        while !holds(self) {
-            assert!(start.elapsed() < PATIENCE, "{what}: never");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+    pub(super) fn until(&self, holds: impl Fn(&Self) -> bool, what: &str) {
+        until(what, || holds(self));
     }
 
     /// For clients: until somebody waits for memory.
@@ -59,46 +57,54 @@ impl Drop for Release {
     }
 }
 
-/// Takes all memory that is left while it is wanted.
+/// Takes all memory that is left, and what is given back, while it is wanted.
 async fn hold(stage: Arc<Stage>) {
     let mut held = Vec::new();
     loop {
         sleep(Duration::from_millis(5)).await;
         let wanted = stage.wanted.load(Ordering::Acquire);
-        if wanted == stage.is_held() {
-            continue;
-        }
-        held.clear();
         if wanted {
             held.extend(fill(1));
+        } else {
+            held.clear();
         }
         stage.held.store(wanted, Ordering::Release);
+    }
+}
+
+/// For handlers: has all memory taken.
+async fn held(stage: &Stage) {
+    stage.want(true);
+    while !stage.is_held() {
+        sleep(Duration::from_millis(1)).await;
     }
 }
 
 async fn answer(mut req: Request, stage: Arc<Stage>) -> Result<Response, Error> {
     match req.path() {
         "/answer" => {
-            stage.want(true);
-            while !stage.is_held() {
-                sleep(Duration::from_millis(1)).await;
-            }
+            held(&stage).await;
             Ok(Response::text(vec![b'a'; 16 * 1024]))
+        }
+        "/hint" => {
+            let hint = Response::new(StatusCode::EARLY_HINTS).header("x-long", "v".repeat(5_000));
+            held(&stage).await;
+            req.inform(hint).await?;
+            Ok(Response::text("hinted"))
+        }
+        "/long-head" => {
+            let response = Response::text("long").header("x-long", "v".repeat(6_000));
+            held(&stage).await;
+            Ok(response)
         }
         "/small" => {
             req.inform(Response::new(StatusCode::EARLY_HINTS)).await?;
-            stage.want(true);
-            while !stage.is_held() {
-                sleep(Duration::from_millis(1)).await;
-            }
+            held(&stage).await;
             req.inform(Response::new(StatusCode::EARLY_HINTS)).await?;
             Ok(Response::text(vec![b's'; 2_000]))
         }
         "/small-pieces" => {
-            stage.want(true);
-            while !stage.is_held() {
-                sleep(Duration::from_millis(1)).await;
-            }
+            held(&stage).await;
             let mut out = req.respond(Response::new(StatusCode::OK), None)?;
             for _ in 0..50 {
                 out.write_bytes(vec![b'p'; 3_000].into()).await?;
@@ -109,22 +115,39 @@ async fn answer(mut req: Request, stage: Arc<Stage>) -> Result<Response, Error> 
             let mut out = req.respond(Response::new(StatusCode::OK), None)?;
             // What comes free when it has left is no room for the others.
             out.write_bytes(vec![b'p'; 900].into()).await?;
-            stage.want(true);
-            while !stage.is_held() {
-                sleep(Duration::from_millis(1)).await;
-            }
+            held(&stage).await;
             for _ in 0..4 {
                 out.write_bytes(vec![b'p'; 9_000].into()).await?;
             }
             out.finish().await
         }
         "/body" => Ok(Response::text(req.collect().await?.len().to_string())),
+        "/counted" => {
+            let mut bytes = 0;
+            while let Some(chunk) = req.chunk().await? {
+                bytes += chunk.len();
+            }
+            Ok(Response::text(bytes.to_string()))
+        }
+        "/task" | "/called" => websocket::echo(&req, &WebSocketConfig::default()),
+        // Sends a message of so many bytes when something has come.
+        path if path.starts_with("/sends/") => {
+            let bytes: usize = path["/sends/".len()..].parse().expect("a number");
+            req.upgrade_websocket(&WebSocketConfig::default(), move |mut socket| async move {
+                let message = Message::binary(vec![b'm'; bytes]);
+                let _go = socket.recv().await;
+                held(&stage).await;
+                if socket.send(message).await.is_ok() {
+                    let _closed = socket.close(CloseCode::NORMAL, "").await;
+                }
+            })
+        }
         _ => Ok(Response::text("fine")),
     }
 }
 
 /// Runs clients in a thread of their own against a server of each driver.
-fn on_each(name: &str, config: &Config, clients: fn(SocketAddr, &Stage)) {
+pub(super) fn on_each(name: &str, config: &Config, clients: impl Fn(SocketAddr, &Stage) + Clone + Send + 'static) {
     under_line_for_all(name, LINE, async |runtime| {
         let (wanted, held) = (AtomicBool::new(false), AtomicBool::new(false));
         let server = Server::bind("127.0.0.1:0")?.config(config.clone());
@@ -133,6 +156,7 @@ fn on_each(name: &str, config: &Config, clients: fn(SocketAddr, &Stage)) {
         let holding = spawn(hold(Arc::clone(&stage)))?;
         let (address, theirs) = (server.local_addr(), Release(Arc::clone(&stage)));
         let serving = server.serve(move |req| answer(req, Arc::clone(&stage)));
+        let clients = clients.clone();
         serve_until(serving, move || {
             let Release(stage) = &theirs;
             clients(address, stage);
@@ -144,7 +168,7 @@ fn on_each(name: &str, config: &Config, clients: fn(SocketAddr, &Stage)) {
 }
 
 /// Asks on a connection, and reads until `end` is there or the connection ends.
-fn ask(stream: &mut TcpStream, request: &[u8], end: &str) -> String {
+pub(super) fn ask(stream: &mut TcpStream, request: &[u8], end: &str) -> String {
     stream.write_all(request).expect("it is sent");
     read(stream, end)
 }
@@ -163,7 +187,7 @@ fn read(stream: &mut TcpStream, end: &str) -> String {
 }
 
 /// A request for a path, with as many bytes of a body.
-fn request(path: &str, body: usize) -> Vec<u8> {
+pub(super) fn request(path: &str, body: usize) -> Vec<u8> {
     let head = if body > 0 {
         format!("POST {path} HTTP/1.1\r\nHost: h\r\nContent-Length: {body}\r\n\r\n")
     } else {
@@ -173,53 +197,8 @@ fn request(path: &str, body: usize) -> Vec<u8> {
 }
 
 /// Nothing is lent to what was begun: without memory it waits.
-fn lends_nothing() -> Config {
+pub(super) fn lends_nothing() -> Config {
     Config { progress_reserve_bytes: 0, ..Config::default() }
-}
-
-#[test]
-fn a_request_waits_until_there_is_room() {
-    on_each("a request", &lends_nothing(), |address, stage| {
-        let mut client = connect(address);
-        assert!(ask(&mut client, &request("/", 0), "fine").starts_with("HTTP/1.1 200 "));
-        stage.want(true);
-        stage.until(Stage::is_held, "all memory is held");
-        client.write_all(&request("/", 0)).expect("it is sent");
-        stage.until_red();
-        stage.want(false);
-        let answer = read(&mut client, "fine");
-        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("fine"), "{answer}");
-    });
-}
-
-#[test]
-fn a_request_whose_head_came_in_parts_waits_and_keeps_its_body() {
-    on_each("a head in parts", &lends_nothing(), |address, stage| {
-        let mut client = connect(address);
-        // In one segment: when the first is answered, the beginning of the second has been looked at.
-        let begun = [&request("/", 0)[..], b"POST /body HTTP/1.1\r\nHost: h\r\nConte"].concat();
-        assert!(ask(&mut client, &begun, "fine").starts_with("HTTP/1.1 200 "));
-        stage.want(true);
-        stage.until(Stage::is_held, "all memory is held");
-        // Its body looks like the end of a head to who looks for that a second time.
-        client.write_all(b"nt-Length: 5\r\n\r\n\r\n\r\nb").expect("it is sent");
-        stage.until_red();
-        stage.want(false);
-        let answer = read(&mut client, "\r\n\r\n5");
-        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\n5"), "{answer}");
-    });
-}
-
-#[test]
-fn an_answer_waits_until_there_is_room() {
-    on_each("an answer", &lends_nothing(), |address, stage| {
-        let mut client = connect(address);
-        client.write_all(&request("/answer", 0)).expect("it is sent");
-        stage.until_red();
-        stage.want(false);
-        let answer = read(&mut client, &"a".repeat(16 * 1024));
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer:.200}");
-    });
 }
 
 #[test]
@@ -235,20 +214,6 @@ fn small_answers_need_no_memory() {
         let answer = ask(&mut client, &request("/small-pieces", 0), "\r\n0\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 ") && stage.is_held(), "{answer:.200}");
         assert_eq!(answer.matches("ppp").count() * 3, 50 * 3_000);
-    });
-}
-
-#[test]
-fn a_piece_of_an_answer_waits_until_there_is_room() {
-    on_each("pieces", &lends_nothing(), |address, stage| {
-        let mut client = connect(address);
-        client.write_all(&request("/pieces", 0)).expect("it is sent");
-        stage.until_red();
-        stage.want(false);
-        let answer = read(&mut client, "\r\n0\r\n\r\n");
-        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n0\r\n\r\n"), "{answer:.200}");
-        let body: usize = answer.matches("ppp").count() * 3;
-        assert_eq!(body, 900 + 4 * 9_000);
     });
 }
 
@@ -271,31 +236,14 @@ fn connections_are_turned_away_while_the_container_has_no_room_for_their_sockets
             assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("Retry-After: "), "{answer}");
             drop(clients.pop());
             // The server sees that end in a turn of its own.
-            let served = (0..1_000).any(|_| {
+            until("there is room again", || {
                 std::thread::sleep(Duration::from_millis(10));
                 let (mut client, mut head) = (connect(address), [0; 12]);
                 let answer = client.write_all(&request("/", 0)).and_then(|()| client.read_exact(&mut head));
                 answer.is_ok() && head == *b"HTTP/1.1 200"
             });
-            assert!(served, "there is room again");
         };
         serve_until(server.serve(|_req| async { Response::text("fine") }), clients).await
-    });
-}
-
-#[test]
-fn a_wait_that_is_too_long_ends_with_a_503() {
-    let config = Config { memory_timeout: Duration::from_millis(500), ..lends_nothing() };
-    on_each("too long a wait", &config, |address, stage| {
-        let mut client = connect(address);
-        assert!(ask(&mut client, &request("/", 0), "fine").starts_with("HTTP/1.1 200 "));
-        stage.want(true);
-        stage.until(Stage::is_held, "all memory is held");
-        let answer = ask(&mut client, &request("/", 0), "\r\n\r\n");
-        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.to_lowercase().contains("retry-after: 1"), "{answer}");
-        stage.want(false);
-        stage.until(|stage| !stage.is_held(), "the memory is free");
-        assert!(ask(&mut connect(address), &request("/body", 3_000), "3000").starts_with("HTTP/1.1 200 "));
     });
 }
 

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use crate::rig::memory;
 use crate::rig::websocket::{Client, Got, echo, frame};
-use crate::rig::{Running, on_each, serve};
+use crate::rig::{Running, on_each, serve, until};
 use plimsoll_http::codec::ws::{CloseCode, Opcode};
 use plimsoll_http::{Config, Error, Message, Request, WebSocketConfig};
 use plimsoll_runtime::{Lease, Result, budget, sleep, timeout};
@@ -71,26 +71,6 @@ async fn fill_late(client: &mut Client) -> Result<Vec<Lease>> {
 /// Nothing is lent to what was begun: without memory it waits.
 fn lends_nothing() -> Config {
     Config { progress_reserve_bytes: 0, ..Config::default() }
-}
-
-#[test]
-fn a_message_that_comes_at_the_line_waits() {
-    on_each("a short message at the line", async || {
-        let running = start(lends_nothing())?;
-        for form in FORMS {
-            let mut client = open(running.address, form).await?;
-            let held = fill().await;
-            say(&mut client, 100).await?;
-            // Longer than a tick: it keeps waiting.
-            hears_nothing(&mut client, Duration::from_millis(800)).await;
-            drop(held);
-            assert_eq!(length(client.next().await?), Ok(100), "{form}");
-            say(&mut client, 900).await?;
-            assert_eq!(length(client.next().await?), Ok(900), "{form}");
-        }
-        assert!(budget().peak() <= budget().limit().as_bytes(), "the line holds");
-        running.stop().await
-    });
 }
 
 #[test]
@@ -163,13 +143,7 @@ fn a_peer_that_is_gone_is_noticed_beside_a_message_that_nobody_takes() {
             assert_eq!(client.next().await?, Got::Ping(Vec::new()), "it is asked all the same");
         }
         drop(client);
-        for _ in 0..2_000 {
-            if running.counters.totals().active == 0 {
-                break;
-            }
-            sleep(Duration::from_millis(5)).await;
-        }
-        assert_eq!(running.counters.totals().active, 0, "the task has ended");
+        until("the task ends", || running.counters.totals().active == 0).await;
         running.stop().await
     });
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::rig::memory::{fill, fill_but};
 use crate::rig::websocket::{Client, Got, HANDSHAKE, echo, frame, read_head, text};
-use crate::rig::{Running, in_simulation, on_each, serve};
+use crate::rig::{Running, in_simulation, on_each, serve, until};
 use plimsoll_http::codec::ws::{CloseCode, Opcode};
 use plimsoll_http::{
     Config, Error, Message, Request, Response, WebSocketConfig, WebSocketEnd, WebSocketHandler, WebSocketRef,
@@ -66,12 +66,7 @@ fn what_came_before_the_peers_end_reaches_a_slow_task() {
             client.send(&text(&format!("{number} {}", "x".repeat(5_000)))).await?;
         }
         client.stream.shutdown_write().await?;
-        for _ in 0..500 {
-            if got.load(Ordering::Relaxed) >= 1_000 {
-                break;
-            }
-            sleep(Duration::from_millis(5)).await;
-        }
+        until("the end comes", || got.load(Ordering::Relaxed) >= 1_000).await;
         assert_eq!(got.load(Ordering::Relaxed), 1_012, "all messages, then the end, once");
         drop(client);
         running.stop().await
@@ -113,28 +108,6 @@ fn late(bytes: usize) -> impl Fn(Request) -> core::future::Ready<core::result::R
             }
         }))
     }
-}
-
-#[test]
-fn a_message_waits_for_memory() {
-    in_simulation("a message waits", async || {
-        for bytes in [100, 5_000, 100_000] {
-            let running = serve(lends_nothing(), late(bytes))?;
-            let mut client = Client::open(running.address, "/").await?;
-            let held = fill(1);
-            sleep(Duration::from_secs(3)).await;
-            drop(held);
-            let (messages, close) = read_all(&mut client).await?;
-            assert_eq!((messages, close), (vec![bytes], Some((CloseCode::NORMAL, Vec::new()))));
-            drop(client);
-            sleep(Duration::from_secs(3)).await;
-            assert_eq!(running.counters.totals().active, 0);
-            if bytes == 100_000 {
-                return running.stop().await;
-            }
-        }
-        unreachable!("the last one returns")
-    });
 }
 
 #[test]
