@@ -13,6 +13,7 @@
 //! ```
 
 mod list;
+mod stays;
 
 use ::core::cell::{Cell, RefCell};
 use ::core::fmt;
@@ -31,8 +32,10 @@ use crate::h2::STREAM_BYTES;
 use crate::plan;
 use crate::ticket::Ticket;
 use crate::websocket::{WEBSOCKET_PARKED_BYTES, WEBSOCKET_TASK_BYTES};
-use list::{Listed, Number, Stays};
-pub(crate) use list::{Listing, Stage};
+use list::Listed;
+pub(crate) use list::Listing;
+use stays::{Number, Stays};
+pub(crate) use stays::{Sort, Stage};
 
 /// What a task holds that is not known, with its cell, at least.
 const TASK_BYTES: usize = plan::TASK_BYTES;
@@ -46,30 +49,6 @@ const TUNNEL_TASK_BYTES: usize = 1_024;
 const SOCKET_BYTES: usize = 128;
 /// Said of one that finds no room: what it would take is not known yet.
 const WANTED_BYTES: u64 = 1_024;
-
-/// What stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sort {
-    /// A WebSocket of the table, with a handler that is called.
-    Called,
-    /// The same with a task.
-    Awaited,
-    /// A member of a hub.
-    Member,
-    /// A connection that a task has.
-    Released,
-    /// A stream of HTTP/2 that a task has.
-    Tunnel,
-    /// A stream of events, in its handler.
-    Events,
-}
-
-impl Sort {
-    /// Whether it counts for its address by itself. A handler that runs does so already.
-    const fn is_counted(self) -> bool {
-        !matches!(self, Self::Events)
-    }
-}
 
 /// Those of a worker.
 #[derive(Default)]

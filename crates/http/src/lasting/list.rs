@@ -1,6 +1,5 @@
 //! Lists of those that stay: charged, and grown a little at a time.
 
-use ::core::num::NonZeroU32;
 use ::core::task::{Context, Poll, Waker};
 use ::core::time::Duration;
 use std::rc::Rc;
@@ -11,7 +10,10 @@ use plimsoll_runtime::Instant;
 use plimsoll_slab::Key;
 
 use super::Sort;
+use super::stays::{ExchangeId, Number, Stage};
+use crate::connection::Connection;
 use crate::core::Core;
+use crate::counters::Shed;
 use crate::crowd::Columns;
 use crate::ticket::Ticket;
 
@@ -53,54 +55,7 @@ impl<T> Listed<T> {
     pub(super) fn get(&self, at: usize) -> Option<&T> {
         self.places.get(at)?.as_ref()
     }
-
-    fn get_mut(&mut self, at: usize) -> Option<&mut T> {
-        self.places.get_mut(at)?.as_mut()
-    }
-
-    fn first_empty_from(&self, from: usize) -> usize {
-        let empty = self.places.iter().skip(from).position(Option::is_none);
-        empty.map_or(self.places.len().max(from), |at| from + at)
-    }
 }
-
-/// Those that are in no table of connections and can be told to end.
-#[derive(Default)]
-pub(super) struct Stays {
-    entries: Listed<Entry>,
-    /// No place before this one is empty.
-    full_to: usize,
-    count: usize,
-}
-
-struct Entry {
-    sort: Sort,
-    columns: Columns,
-    stage: Stage,
-    /// Of the one that waits to be told.
-    waker: Option<Waker>,
-    exchange: Option<ExchangeId>,
-}
-
-/// Which exchange it is of.
-struct ExchangeId {
-    key: Key,
-    number: u32,
-    stream: Option<StreamKey>,
-}
-
-/// Whether it was told to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    Open,
-    /// At this time.
-    Told(Instant),
-    /// The server ended its answer.
-    Ended,
-}
-
-/// The number of a place in the list, and one.
-pub(crate) type Number = NonZeroU32;
 
 /// One in the list, until this is dropped.
 pub(crate) struct Listing {
@@ -127,35 +82,16 @@ impl Drop for Listing {
     }
 }
 
-fn place(at: Number) -> usize {
-    at.get() as usize - 1
-}
-
 impl Core {
     /// Puts one into the list, if there is room for it.
     pub(super) fn list_stay(&self, sort: Sort, columns: Columns, ticket: Option<&Ticket>) -> Option<Number> {
-        let id = |ticket: &Ticket| ExchangeId { key: ticket.key, number: ticket.number, stream: ticket.stream };
-        let entry = Entry { sort, columns, stage: Stage::Open, waker: None, exchange: ticket.map(id) };
-        let mut stays = self.lasting.stays.borrow_mut();
-        let at = stays.entries.first_empty_from(stays.full_to);
-        let number = Number::new(u32::try_from(at + 1).ok()?)?;
-        if !stays.entries.put(&self.pool, at, entry) {
-            return None;
-        }
-        (stays.full_to, stays.count) = (at + 1, stays.count + 1);
-        Some(number)
+        let exchange = ticket.map(|ticket| ExchangeId::new(ticket.key, ticket.number, ticket.stream));
+        self.lasting.stays.borrow_mut().put(&self.pool, sort, columns, exchange)
     }
 
     /// Takes it out again; where it is counted.
     pub(super) fn unlist_stay(&self, at: Number) -> Columns {
-        let at = place(at);
-        let mut stays = self.lasting.stays.borrow_mut();
-        let entry = stays.entries.take(at).expect("it was put there, and is taken once");
-        (stays.full_to, stays.count) = (stays.full_to.min(at), stays.count - 1);
-        if stays.count == 0 {
-            stays.entries = Listed::default();
-        }
-        drop(stays);
+        let entry = self.lasting.stays.borrow_mut().take(at).expect("it was put there, and is taken once");
         // Its waker goes now, while the list is not borrowed: it may hold what stays, too.
         entry.columns
     }
@@ -164,78 +100,62 @@ impl Core {
     pub(super) fn poll_told(&self, at: Number, cx: &Context<'_>) -> Poll<()> {
         let is_known = {
             let mut stays = self.lasting.stays.borrow_mut();
-            let Some(entry) = stays.entries.get_mut(place(at)) else { return Poll::Pending };
-            if entry.stage != Stage::Open {
-                return Poll::Ready(());
+            match stays.waker(at) {
+                Some(waker) => waker.as_ref().is_some_and(|known| known.will_wake(cx.waker())),
+                None => return if stays.stage(at).is_some() { Poll::Ready(()) } else { Poll::Pending },
             }
-            entry.waker.as_ref().is_some_and(|known| known.will_wake(cx.waker()))
         };
         if !is_known {
             // Wakers are made and dropped by their owners' code: while nothing is borrowed.
             let waker = cx.waker().clone();
             let mut stays = self.lasting.stays.borrow_mut();
-            let outdated = stays.entries.get_mut(place(at)).and_then(|entry| entry.waker.replace(waker));
+            let outdated = stays.waker(at).and_then(|known| known.replace(waker));
             drop(stays);
             drop(outdated);
         }
         Poll::Pending
     }
 
-    /// Those that can be told, from the last place on: the newest tend to be there.
-    pub(crate) fn untold_stays(&self, mut act: impl FnMut(usize, Columns, Sort) -> bool) {
+    /// Those that can be told, the newest first.
+    pub(crate) fn untold_stays(&self, mut act: impl FnMut(Key, Columns, Sort) -> bool) {
         let stays = self.lasting.stays.borrow();
-        let entries = stays.entries.places.iter().enumerate().rev();
-        let untold = entries.filter_map(|(at, entry)| Some((at, entry.as_ref()?)));
-        for (at, entry) in untold.filter(|(_, entry)| entry.stage == Stage::Open) {
-            if !act(at, entry.columns, entry.sort) {
+        for (key, columns, sort) in stays.open() {
+            if !act(key, columns, sort) {
                 return;
             }
         }
     }
 
-    /// Tells one to end.
-    pub(crate) fn tell_stay(&self, at: usize, now: Instant) {
-        let mut stays = self.lasting.stays.borrow_mut();
-        let Some(entry) = stays.entries.get_mut(at) else { return };
-        entry.stage = Stage::Told(now);
-        let waker = entry.waker.take();
-        drop(stays);
-        if let Some(waker) = waker {
-            waker.wake();
+    /// Tells one to end, unless it is gone: who was told before it may have run what it likes.
+    pub(crate) fn tell_stay(&self, key: Key, now: Instant) {
+        let told = self.lasting.stays.borrow_mut().tell(key, now);
+        if let Some(waker) = told {
+            self.shed_for_room(Shed::Lasting);
+            waker.into_iter().for_each(Waker::wake);
         }
     }
 
     /// When the first was told of the streams of events that have not ended since.
     pub(crate) fn first_told(&self) -> Option<Instant> {
-        let stays = self.lasting.stays.borrow();
-        let events = stays.entries.places.iter().flatten().filter(|entry| entry.sort == Sort::Events);
-        let told = events.filter_map(|entry| match entry.stage {
-            Stage::Told(at) => Some(at),
-            _ => None,
-        });
-        told.min()
+        self.lasting.stays.borrow().first_told()
     }
 
     /// A stream of events that was told so long ago, and has not ended: it is ended by the server.
     pub(crate) fn next_unended(self: &Rc<Self>, now: Instant, after: Duration) -> Option<Ticket> {
-        let mut stays = self.lasting.stays.borrow_mut();
-        let is_due = |entry: &&mut Entry| {
-            entry.sort == Sort::Events && matches!(entry.stage, Stage::Told(at) if now.since(at) >= after)
-        };
-        let entry = stays.entries.places.iter_mut().flatten().find(is_due)?;
-        entry.stage = Stage::Ended;
-        let &ExchangeId { key, number, stream } = entry.exchange.as_ref()?;
+        let exchange = self.lasting.stays.borrow_mut().next_unended(now, after)?;
+        let (key, number, stream) = exchange.parts();
         let of_stream = |stream| Ticket::of_stream(self, key, stream);
         Some(stream.map_or_else(|| Ticket::new(self, key, number), of_stream))
     }
 
-    /// How the stream of events of an exchange was told to end, if it is one: at most one of a connection of HTTP/1.
-    pub(crate) fn find_events(&self, key: Key, stream: Option<StreamKey>) -> Option<(usize, Stage)> {
-        let stays = self.lasting.stays.borrow();
-        let entries = stays.entries.places.iter().enumerate();
-        let mut entries = entries.filter_map(|(at, entry)| Some((at, entry.as_ref()?)));
-        let is_of = |id: &ExchangeId| (id.key, id.stream) == (key, stream);
-        let is_it = |entry: &Entry| entry.sort == Sort::Events && entry.exchange.as_ref().is_some_and(is_of);
-        entries.find(|(_, entry)| is_it(entry)).map(|(at, entry)| (at, entry.stage))
+    /// How the stream of events was told to end that a stream of HTTP/2, or a connection of HTTP/1 now is, if it is
+    /// one.
+    pub(crate) fn find_events(&self, key: Key, stream: Option<StreamKey>) -> Option<(Key, Stage)> {
+        let number = match self.table.borrow().get(key) {
+            Some(Connection::Active(active)) => active.requests,
+            _ if stream.is_some() => 0,
+            _ => return None,
+        };
+        self.lasting.stays.borrow().find(ExchangeId::new(key, number, stream))
     }
 }

@@ -33,7 +33,7 @@ const TOLD_MAX: usize = 64;
 enum Lasting {
     Socket(Key),
     Member(Key),
-    Listed(usize),
+    Listed(Key),
 }
 
 impl<S: Service> Engine<S> {
@@ -72,10 +72,7 @@ impl<S: Service> Engine<S> {
             match one {
                 Lasting::Socket(key) => self.shed_websocket(key),
                 Lasting::Member(key) => core.tell_member(key),
-                Lasting::Listed(at) => {
-                    core.shed_for_room(Shed::Lasting);
-                    core.tell_stay(at, now);
-                }
+                Lasting::Listed(key) => core.tell_stay(key, now),
             }
         }
         core.look_again();
@@ -141,7 +138,7 @@ impl Core {
             });
         }
         if goes_on {
-            self.untold_stays(|at, columns, sort| act(Lasting::Listed(at), columns, self.lasting.bytes_of(sort)));
+            self.untold_stays(|key, columns, sort| act(Lasting::Listed(key), columns, self.lasting.bytes_of(sort)));
         }
     }
 
@@ -155,10 +152,9 @@ impl Core {
 
     /// Whether an exchange is a stream of events that ends soon: it is told now, or was a moment ago.
     pub(crate) fn gives_way(&self, key: Key, stream: Option<StreamKey>, now: Instant) -> bool {
-        let Some((at, stage)) = self.find_events(key, stream) else { return false };
+        let Some((stay, stage)) = self.find_events(key, stream) else { return false };
         if stage == Stage::Open {
-            self.shed_for_room(Shed::Lasting);
-            self.tell_stay(at, now);
+            self.tell_stay(stay, now);
         }
         // One whose end does not leave is as any other.
         stage != Stage::Ended
