@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use plimsoll_slab::Key;
 
-use super::victims::{LOOKS_MAX, SHED_MAX, Victim, victim};
+use super::victims::{LOOKS_MAX, SHED_MAX, has_young_head};
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::server::Service;
@@ -30,7 +30,7 @@ impl<S: Service> Engine<S> {
             let found = {
                 let table = core.table.borrow();
                 let key = table.key_at(core.next_look(places));
-                key.filter(|key| Some(*key) != keep && victim(&table, *key, &core) == Some(Victim::YoungHead))
+                key.filter(|key| Some(*key) != keep && has_young_head(&table, *key, &core.config))
             };
             young.extend(found.map(|key| (core.host_of(key), key)));
         }

@@ -39,14 +39,13 @@ const RELIEVED_PERCENT: u64 = 80;
 pub(super) enum Victim {
     /// It has been told all, and its place is needed.
     Lingering,
+    /// It had its time to end. [Younger ones](super::heads) go when nothing else is found.
     IncompleteHead,
     StalledOutput,
     /// Between requests.
     Idle,
     /// It has not asked for anything yet: what it asks now it would not hear without a word.
     Fresh,
-    /// A head that had hardly time to end.
-    YoungHead,
 }
 
 impl<S: Service> Engine<S> {
@@ -83,7 +82,7 @@ impl<S: Service> Engine<S> {
         let from = core.looked_at.get();
         let keys = (0..looks).filter_map(|_| table.key_at(core.next_look(table.places())));
         let sorts = keys.filter(|key| Some(*key) != keep).filter_map(|key| victim(&table, key, core));
-        let first = sorts.filter(|sort| *sort != Victim::YoungHead).min();
+        let first = sorts.min();
         core.looked_at.set(from);
         first
     }
@@ -100,7 +99,7 @@ impl<S: Service> Engine<S> {
             };
             let Some(key) = found else { continue };
             match sort {
-                Victim::IncompleteHead | Victim::YoungHead => self.shed(key, Shed::Head),
+                Victim::IncompleteHead => self.shed(key, Shed::Head),
                 Victim::StalledOutput => {
                     core.shed_for_room(Shed::Output);
                     self.close_for(key, ExchangeEnd::Timeout);
@@ -325,15 +324,23 @@ pub(super) fn victim(table: &Table<Connection>, key: Key, core: &Core) -> Option
         _ => return None,
     };
     match active.deadline {
-        Deadline::Head if active.handler.is_none() && !table.is_sending(key) => {
-            let left = table.scheduled_in(key)?;
-            let is_young = config.head_timeout.saturating_sub(left) < YOUNG_FOR;
-            Some(if is_young { Victim::YoungHead } else { Victim::IncompleteHead })
-        }
+        Deadline::Head => (head_age(table, key, config)? >= YOUNG_FOR).then_some(Victim::IncompleteHead),
         Deadline::Send if table.is_sending(key) && active.must_finish == 0 => {
             let left = table.scheduled_in(key)?;
             (config.send_timeout.saturating_sub(left) >= STALLED_AFTER).then_some(Victim::StalledOutput)
         }
         _ => None,
     }
+}
+
+/// Whether a connection has an incomplete head that had hardly time to end.
+pub(super) fn has_young_head(table: &Table<Connection>, key: Key, config: &Config) -> bool {
+    head_age(table, key, config).is_some_and(|age| age < YOUNG_FOR)
+}
+
+/// For how long a head has been incomplete.
+fn head_age(table: &Table<Connection>, key: Key, config: &Config) -> Option<Duration> {
+    let Some(Connection::Active(active)) = table.get(key) else { return None };
+    let is_incomplete = active.deadline == Deadline::Head && active.handler.is_none() && !table.is_sending(key);
+    is_incomplete.then_some(config.head_timeout.saturating_sub(table.scheduled_in(key)?))
 }

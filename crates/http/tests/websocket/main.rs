@@ -6,6 +6,7 @@ mod codes;
 mod fanout;
 mod http2;
 mod lasting;
+mod lasting_ending;
 mod lasting_told;
 mod line;
 mod messages;

@@ -108,7 +108,8 @@ pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-fn in_simulation_under(name: &str, line: MemoryLimit, body: impl AsyncFn() -> Result<()>) {
+/// The same under another line than the usual one.
+pub(crate) fn in_simulation_under(name: &str, line: MemoryLimit, body: impl AsyncFn() -> Result<()>) {
     let world = World::new(SimConfig::new(11));
     let directory = std::env::temp_dir().join("there");
     world.place_file(directory.to_str().expect("a plain path"), Vec::new()).expect("the world is empty");
