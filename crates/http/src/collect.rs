@@ -14,18 +14,15 @@
 //! nobody waits in a circle. The room is that of the line as everybody has it, not of the progress reserve, which lends
 //! a piece for what is on its way at most.
 //!
-//! Those who wait are served in [turns over addresses](Queue), by bytes, but short bodies pass long ones. Only the
-//! first of each looks whether there is room.
+//! Who waits is woken when its room was granted, by what frees memory, and keeps what was granted. Long bodies are
+//! patient ([`Reserve::charge`](plimsoll_pool::Reserve::charge)): whoever else waits passes them, and among themselves
+//! they have turns over addresses, by bytes.
 
-use ::core::cell::RefCell;
-use ::core::future::{Future, poll_fn};
-use ::core::pin::pin;
-use ::core::task::{Poll, Waker};
-use ::core::time::Duration;
-use std::rc::Rc;
+use ::core::future::poll_fn;
 
-use plimsoll_pool::{Charge, Class, Place as QueuePlace, PlaceKey, Pool, Priority, Queue};
-use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, now, sleep_until};
+use plimsoll_pool::{Charge, Footprint, Permit, PoolBox, Priority};
+use plimsoll_runtime::memory::admission;
+use plimsoll_runtime::{Kind, Lease, OverBudget, now};
 
 use crate::core::Core;
 use crate::counters::Shed;
@@ -38,11 +35,6 @@ const SHORT_BYTES: usize = 16 * 1_024;
 /// A body without a length grows by so much at a time: by half of what there is, between these.
 const STEP_BYTES_MIN: usize = 16 * 1_024;
 const STEP_BYTES_MAX: usize = 256 * 1_024;
-/// How soon the first looks again whether there is room.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// Handlers of a worker that may wait from the start, and at most, as far as there is memory for their places.
-const PLACES: usize = 64;
-const PLACES_MAX: usize = 1_024;
 
 /// The room of a body that is collected, or was, until its exchange is over.
 pub(crate) struct Collected {
@@ -51,17 +43,24 @@ pub(crate) struct Collected {
     seat: Option<Seat>,
 }
 
+/// What stands for a body, which is on the heap: of a short one a lease, which a pool may find in what it has.
 enum Room {
     Lease(Lease),
     Charge(Charge),
 }
 
 impl Room {
-    fn of(core: &Core, bytes: usize) -> Result<Self, OverBudget> {
-        if bytes <= Class::K128.bytes() {
+    /// From the pool, at once.
+    fn of_pool(core: &Core, bytes: usize) -> Result<Self, OverBudget> {
+        if bytes <= SHORT_BYTES {
             return core.pool.try_acquire(bytes, Kind::Buffers).map(Self::Lease);
         }
         core.pool.charge(Kind::Buffers, bytes as u64).map(Self::Charge)
+    }
+
+    /// What was granted.
+    fn of_permit(permit: &mut Permit, bytes: usize) -> Option<Self> {
+        permit.take_charge().map(Self::Charge).or_else(|| permit.take(bytes).map(Self::Lease))
     }
 
     fn bytes(&self) -> usize {
@@ -72,127 +71,44 @@ impl Room {
     }
 }
 
-/// Those of a worker who wait for the room of a body.
-pub(crate) struct Collectors(RefCell<Queue<Waits>>);
-
-struct Waits {
-    is_short: bool,
-    waker: Option<Waker>,
-}
-
-impl Collectors {
-    /// Bytes of an empty list.
-    pub(crate) const fn bytes() -> u64 {
-        Queue::<Waits>::bytes(PLACES)
-    }
-
-    pub(crate) fn new(pool: &Pool) -> Self {
-        Self(RefCell::new(Queue::new(pool, PLACES, PLACES_MAX)))
-    }
-
-    /// Who is the first of those with short bodies, or of the others.
-    fn first(&self, is_short: bool) -> Option<PlaceKey> {
-        self.0.borrow().first(|place| place.item().is_short == is_short).map(QueuePlace::key)
-    }
-}
-
-/// A place among them.
-struct Place {
-    core: Rc<Core>,
-    key: PlaceKey,
-    is_short: bool,
-}
-
-impl Place {
-    /// `None`: too many wait.
-    fn new(core: &Rc<Core>, host: u64, bytes: usize) -> Option<Self> {
-        let is_short = bytes <= SHORT_BYTES;
-        let waits = Waits { is_short, waker: None };
-        let key = core.collectors.0.borrow_mut().add(host, Priority::Body, bytes as u64, waits).ok()?;
-        Some(Self { core: Rc::clone(core), key, is_short })
-    }
-
-    fn is_first(&self) -> bool {
-        self.core.collectors.first(self.is_short) == Some(self.key)
-    }
-
-    /// It has found room: those who come later stand behind it.
-    fn serve(&self) {
-        self.core.collectors.0.borrow_mut().pass(self.key);
-    }
-
-    /// Waits until it is the first, or for a moment if it is that already; not for longer than until the deadline.
-    async fn wait(&self, deadline: Instant) {
-        let is_first = self.is_first();
-        let until = if is_first { deadline.min(now() + LOOK_AGAIN) } else { deadline };
-        let mut time = pin!(sleep_until(until));
-        poll_fn(|cx| {
-            if !is_first && self.is_first() {
-                return Poll::Ready(());
-            }
-            // Wakers are made and dropped by their owners' code: while nothing is borrowed.
-            let waker = cx.waker().clone();
-            let before =
-                self.core.collectors.0.borrow_mut().item_mut(self.key).and_then(|waits| waits.waker.replace(waker));
-            drop(before);
-            time.as_mut().poll(cx)
-        })
-        .await;
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let gone = self.core.collectors.0.borrow_mut().remove(self.key);
-        let next = self.core.collectors.first(self.is_short);
-        let waker = next.and_then(|key| self.core.collectors.0.borrow_mut().item_mut(key)?.waker.take());
-        drop(gone);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
-
 impl Ticket {
     /// Keeps room for so many bytes of a body with the exchange, in the place of what was kept before.
     fn keep_room(&self, bytes: usize) -> Result<(), Error> {
         let core = self.core();
+        let room = Room::of_pool(core, bytes)?;
+        self.keep(room, core.pool.try_acquire_class(PoolBox::<Collected>::CLASS, Kind::Codec)?)
+    }
+
+    fn keep(&self, room: Room, cell: Lease) -> Result<(), Error> {
         if self.with_collected(|_collected| ()).is_none() {
             return Err(Error::Gone);
         }
-        let room = Room::of(core, bytes)?;
-        let seat = core.seat_while_weighed(self.key, room.bytes());
-        let collected = core.pool.try_boxed(Collected { room, seat }, Kind::Codec).map_err(|(over, _)| over)?;
+        let seat = self.core().seat_while_weighed(self.key, room.bytes());
+        let collected = PoolBox::from_lease(cell, Collected { room, seat });
         self.with_collected(|place| place.replace(collected)).map(drop).ok_or(Error::Gone)
     }
 
     /// Keeps room for a whole body; waits for it.
     async fn await_room(&self, bytes: usize) -> Result<(), Error> {
         let core = self.core();
-        let deadline = now() + core.config.memory_timeout;
-        let can_ever = bytes as u64 <= core.pool.budget().limit().as_bytes();
-        let is_next = core.collectors.first(bytes <= SHORT_BYTES).is_none();
-        let mut place: Option<Place> = None;
-        loop {
-            let may_try = place.as_ref().map_or(is_next, Place::is_first);
-            let over = match if may_try { self.keep_room(bytes) } else { Err(OverBudget::new(bytes as u64).into()) } {
-                Err(Error::OverBudget(over)) => over,
-                done => {
-                    place.iter().for_each(Place::serve);
-                    return done;
-                }
-            };
-            if place.is_none() && can_ever {
-                place = Place::new(core, core.host_of(self.key), bytes);
-            }
-            match &place {
-                Some(place) if now() < deadline => place.wait(deadline).await,
-                _ => {
-                    core.shed_for_room(Shed::Body);
-                    return Err(over.into());
-                }
+        let is_short = bytes <= SHORT_BYTES;
+        if is_short {
+            // Those who wait may wait for more than that.
+            match self.keep_room(bytes) {
+                Err(Error::OverBudget(_)) => {}
+                done => return done,
             }
         }
+        let cell = Footprint::new().head(PoolBox::<Collected>::CLASS.bytes());
+        let (footprint, charge_bytes) = if is_short { (cell.body(bytes), 0) } else { (cell, bytes as u64) };
+        let reserve = admission().reserve(footprint, Priority::Body, core.host_of(self.key)).charge(charge_bytes);
+        let granted = reserve.deadline((now() + core.config.memory_timeout).as_nanos()).await.ok();
+        let room = granted.and_then(|mut permit| Some((Room::of_permit(&mut permit, bytes)?, permit.take(0)?)));
+        let Some((room, cell)) = room else {
+            core.shed_for_room(Shed::Body);
+            return Err(OverBudget::new(bytes as u64).into());
+        };
+        self.keep(room, cell)
     }
 
     /// Makes the room larger; without as much nothing has happened.

@@ -20,7 +20,6 @@ use plimsoll_runtime::{Instant, OverBudget, Pool};
 use plimsoll_slab::Key;
 
 use crate::begun::ExchangeEnd;
-use crate::collect::Collectors;
 use crate::config::{Config, HalfClose};
 use crate::connection::{Active, Connection};
 use crate::counters::{Counters, Shed, WorkerCounters};
@@ -114,7 +113,6 @@ pub(crate) struct Core {
     pub(crate) second_answers: Seldom,
     pub(crate) reserve: AnswerReserve,
     pub(crate) crowd: Crowd,
-    pub(crate) collectors: Collectors,
     pub(crate) lasting: Lasting,
     /// Whether it is counted what addresses hold, as of this turn; and at its beginning the free bytes of this worker's
     /// share, and what its pool had given out.
@@ -171,7 +169,6 @@ impl Core {
             second_answers: Seldom::default(),
             reserve: AnswerReserve::new(&pool, line_share, config.progress_reserve_bytes),
             crowd: Crowd::new(&pool, line_share),
-            collectors: Collectors::new(&pool),
             lasting: Lasting::default(),
             weighed: Cell::new(false),
             free_bytes: Cell::new(line_share / 4),

@@ -5,7 +5,6 @@ use plimsoll_runtime::Runtime;
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::plan::{Part, Plan, page_share};
 
-use crate::collect::Collectors;
 use crate::config::Config;
 use crate::connection::{CONNECTION_BYTES, Connection, EXCHANGE_BYTES};
 use crate::crowd::Crowd;
@@ -76,7 +75,7 @@ pub fn plan(runtime: &Runtime, handler_bytes: usize) -> Plan {
 
 /// What a worker keeps so that requests can wait, be counted and be refused without memory.
 fn lists_bytes(share: u64) -> u64 {
-    let waiting = Queue::<Waits>::bytes(PLACES) + Collectors::bytes() + Turns::bytes();
+    let waiting = Queue::<Waits>::bytes(PLACES) + Turns::bytes();
     let events = Table::<Connection>::QUEUE_BYTES as u64;
     waiting + events + Crowd::bytes(share) + Pace::bytes(share) + reserve::list_bytes(share)
 }

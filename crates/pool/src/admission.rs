@@ -103,9 +103,16 @@ pub struct Admission {
 /// Leases that are granted together.
 pub(crate) type Set = [Option<Lease>; Footprint::PARTS];
 
+/// What was asked for: all of it is there.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) leases: Set,
+    pub(crate) charge: Option<Charge>,
+}
+
 #[derive(Debug)]
 struct Shared {
-    waiters: RefCell<Waiters<Set>>,
+    waiters: RefCell<Waiters<Grant>>,
     pool: Pool,
     config: AdmissionConfig,
     now_ns: Cell<u64>,
@@ -114,6 +121,8 @@ struct Shared {
     told_waiting: Cell<u32>,
     /// Whether this worker has stated a need for credit.
     stated: Cell<bool>,
+    /// What the line must have for the first of those who are patient, as was said; 0 if nobody is.
+    watched_bytes: Cell<u64>,
     /// When the figures were last looked at, and whether they have to be again.
     observed_ns: Cell<u64>,
     unsettled: Cell<bool>,
@@ -154,6 +163,7 @@ impl Admission {
             level: Cell::new(Level::Calm),
             told_waiting: Cell::new(0),
             stated: Cell::new(false),
+            watched_bytes: Cell::new(0),
             observed_ns: Cell::new(0),
             unsettled: Cell::new(false),
             flag,
@@ -184,7 +194,8 @@ impl Admission {
     /// How many wait on this worker.
     #[must_use]
     pub fn waiting(&self) -> u32 {
-        self.shared.waiters.borrow().waiting()
+        let waiters = self.shared.waiters.borrow();
+        waiters.waiting() + waiters.patient()
     }
 
     /// All buffers of a footprint or none, now. Does not wait, and passes nobody who does.
@@ -193,8 +204,8 @@ impl Admission {
     ///
     /// [`OverBudget`] at the line and while somebody waits.
     pub fn try_reserve(&self, footprint: Footprint) -> Result<Permit, OverBudget> {
-        let set = self.try_now(footprint, Kind::Buffers)?;
-        set.map(|set| Permit::new(self.clone(), set)).ok_or(OverBudget::new(footprint.page_bytes()))
+        let grant = self.try_now(&self.request(footprint, Priority::Head, 0))?;
+        grant.map(|grant| Permit::new(self.clone(), grant)).ok_or(OverBudget::new(footprint.page_bytes()))
     }
 
     /// Waits for all buffers of a footprint: in turns over `name`s, of peers' addresses say, with the deadline of the
@@ -212,17 +223,17 @@ impl Admission {
         let now_ns = self.shared.now_ns.get();
         let timeout_ns = u64::try_from(self.shared.config.wait_timeout.as_nanos()).unwrap_or(u64::MAX);
         let deadline_ns = now_ns.saturating_add(timeout_ns);
-        Request { footprint, kind: Kind::Buffers, priority, name, now_ns, deadline_ns }
+        Request { footprint, charge_bytes: 0, kind: Kind::Buffers, priority, name, now_ns, deadline_ns }
     }
 
     /// A grant without waiting; `None` if it has to be waited for.
-    pub(crate) fn try_now(&self, footprint: Footprint, kind: Kind) -> Result<Option<Set>, OverBudget> {
+    pub(crate) fn try_now(&self, request: &Request) -> Result<Option<Grant>, OverBudget> {
         let shared = &*self.shared;
-        footprint.classes()?;
-        if footprint.page_bytes() > shared.pool.budget().limit().as_bytes() {
-            return Err(OverBudget::new(footprint.page_bytes()));
+        request.footprint.classes()?;
+        if request.bytes() > shared.pool.budget().limit().as_bytes() {
+            return Err(OverBudget::new(request.bytes()));
         }
-        Ok(if self.waiting() > 0 { None } else { shared.take(footprint, kind, Source::Free).ok() })
+        Ok(if shared.waiters.borrow().is_passed_by(request) { shared.take(request, Source::Free).ok() } else { None })
     }
 
     pub(crate) fn enqueue(&self, request: Request) -> Result<PlaceKey, OverBudget> {
@@ -232,7 +243,7 @@ impl Admission {
         Ok(key)
     }
 
-    pub(crate) fn poll(&self, key: PlaceKey, waker: &Waker) -> Answer<Set> {
+    pub(crate) fn poll(&self, key: PlaceKey, waker: &Waker) -> Answer<Grant> {
         let is_wanted = self.shared.waiters.borrow().wants(key, waker);
         // Wakers are made and dropped by their owners' code: while nothing is borrowed.
         let waker = is_wanted.then(|| waker.clone());
@@ -249,6 +260,13 @@ impl Admission {
     }
 }
 
+impl Shared {
+    /// About how much of this worker's could be charged now: credit, and pages that are free.
+    fn own_bytes(&self) -> u64 {
+        self.pool.credit().spare() + self.pool.releasable_bytes()
+    }
+}
+
 /// Fills the reserve for newcomers; whether it is whole.
 fn refill(pool: &Pool) -> bool {
     let missing = pool.credit().refill_reserve();
@@ -260,20 +278,26 @@ fn refill(pool: &Pool) -> bool {
 }
 
 impl Supply for Shared {
-    type Grant = Set;
+    type Grant = Grant;
 
-    fn take(&self, footprint: Footprint, kind: Kind, source: Source) -> Result<Set, OverBudget> {
+    fn take(&self, request: &Request, source: Source) -> Result<Grant, OverBudget> {
+        let &Request { footprint, charge_bytes, kind, .. } = request;
+        if charge_bytes > 0 && charge_bytes > self.pool.budget().line().free() + self.own_bytes() {
+            // Nothing is given back to the system for what is too little.
+            return Err(OverBudget::new(charge_bytes));
+        }
         let classes = footprint.classes()?;
-        let mut set: Set = [const { None }; Footprint::PARTS];
+        let mut leases: Set = [const { None }; Footprint::PARTS];
         self.pool.credit().on_behalf(source, || {
-            for (piece, class) in set.iter_mut().zip(classes) {
+            for (piece, class) in leases.iter_mut().zip(classes) {
                 if let Some(class) = class {
                     *piece = Some(self.pool.try_acquire_class(class, kind)?);
                 }
             }
-            Ok(())
+            Ok::<_, OverBudget>(())
         })?;
-        Ok(set)
+        let charge = if charge_bytes > 0 { Some(self.pool.charge(kind, charge_bytes)?) } else { None };
+        Ok(Grant { leases, charge })
     }
 
     fn earmark(&self, bytes: u64) {

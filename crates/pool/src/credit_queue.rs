@@ -13,6 +13,9 @@
 //! Both sides write first and look second, so one of them sees the other: no wake-up is lost. While somebody waits,
 //! credit that comes back goes to claims before it reaches the line, so that those who do not wait cannot take it. What
 //! lies in a claim is still handed out (I1).
+//!
+//! A worker whose waiters are patient *watches* the line: it is rung when the line has so much, and gets nothing before
+//! others. It writes first and looks second, too.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -61,6 +64,8 @@ struct Claim {
     since_ns: u64,
     /// Credit for it that it has not fetched.
     handed_bytes: u64,
+    /// It is rung when the line has so much; 0 if it does not watch.
+    watched_bytes: u64,
 }
 
 impl fmt::Debug for Claim {
@@ -74,12 +79,14 @@ impl fmt::Debug for Claim {
 pub(crate) struct CreditQueue {
     /// How many claims have a need.
     waiting: AtomicU64,
+    /// How many watch the line.
+    watching: AtomicU64,
     claims: Mutex<Vec<Claim>>,
 }
 
 impl Default for CreditQueue {
     fn default() -> Self {
-        Self { waiting: AtomicU64::new(0), claims: Mutex::new(Vec::new()) }
+        Self { waiting: AtomicU64::new(0), watching: AtomicU64::new(0), claims: Mutex::new(Vec::new()) }
     }
 }
 
@@ -94,6 +101,7 @@ impl CreditQueue {
             need_bytes: 0,
             since_ns: 0,
             handed_bytes: 0,
+            watched_bytes: 0,
         };
         self.claims().push(claim);
         flag
@@ -106,6 +114,9 @@ impl CreditQueue {
         let claim = claims.swap_remove(at);
         if claim.need_bytes > 0 {
             self.waiting.fetch_sub(1, Ordering::SeqCst);
+        }
+        if claim.watched_bytes > 0 {
+            self.watching.fetch_sub(1, Ordering::SeqCst);
         }
         drop(claims);
         self.give(claim.handed_bytes, line);
@@ -182,6 +193,36 @@ impl CreditQueue {
         line.give(left);
         fence(Ordering::SeqCst);
         self.grant_from(line, None);
+        self.ring_watchers(line);
+    }
+
+    /// Says that a worker is to be rung when the line has so much, or for 0 that it is not. It looks at the line itself
+    /// then.
+    pub(crate) fn watch(&self, flag: &Arc<Flag>, watched_bytes: u64) {
+        let mut claims = self.claims();
+        let Some(claim) = claims.iter_mut().find(|claim| Arc::ptr_eq(&claim.flag, flag)) else { return };
+        let before = core::mem::replace(&mut claim.watched_bytes, watched_bytes);
+        match (before > 0, watched_bytes > 0) {
+            (false, true) => _ = self.watching.fetch_add(1, Ordering::SeqCst),
+            (true, false) => _ = self.watching.fetch_sub(1, Ordering::SeqCst),
+            _ => {}
+        }
+        drop(claims);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Rings those for whom the line has enough, one at a time, none under the lock.
+    fn ring_watchers(&self, line: &Line) {
+        let mut looked = 0;
+        while self.watching.load(Ordering::Relaxed) > 0 {
+            let (claims, free) = (self.claims(), line.free());
+            let is_served = |claim: &Claim| (1..=free).contains(&claim.watched_bytes);
+            let Some(at) = claims.iter().skip(looked).position(is_served) else { return };
+            looked += at + 1;
+            let ring = Arc::clone(&claims[looked - 1].ring);
+            drop(claims);
+            ring();
+        }
     }
 
     /// Hands what the line has to those who wait, the longest first. `own` is the caller's, who need not be told what

@@ -25,6 +25,11 @@ impl Line {
         self.credited.load(Ordering::Acquire)
     }
 
+    /// What is not handed out.
+    pub(crate) fn free(&self) -> u64 {
+        self.limit - self.credited()
+    }
+
     pub(crate) fn peak(&self) -> u64 {
         self.peak.load(Ordering::Acquire)
     }

@@ -6,7 +6,8 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use crate::admission::{Admission, Set};
+use crate::admission::{Admission, Grant};
+use crate::budget::Charge;
 use crate::footprint::Footprint;
 use crate::kind::Kind;
 use crate::lease::Lease;
@@ -19,18 +20,21 @@ use crate::waiters::{Answer, Request, Shed};
 #[must_use = "dropping the permit gives its memory back"]
 pub struct Permit {
     admission: Admission,
-    pieces: Set,
+    granted: Grant,
 }
 
 impl Permit {
-    pub(crate) fn new(admission: Admission, pieces: Set) -> Self {
-        Self { admission, pieces }
+    pub(crate) fn new(admission: Admission, granted: Grant) -> Self {
+        Self { admission, granted }
     }
 
     /// An empty lease of at least `len` bytes: the smallest that is left. `None` only beyond the footprint.
     pub fn take(&mut self, len: usize) -> Option<Lease> {
-        let fits =
-            self.pieces.iter_mut().filter(|piece| piece.as_ref().is_some_and(|lease| lease.class().bytes() >= len));
+        let fits = self
+            .granted
+            .leases
+            .iter_mut()
+            .filter(|piece| piece.as_ref().is_some_and(|lease| lease.class().bytes() >= len));
         fits.min_by_key(|piece| piece.as_ref().map(Lease::class))?.take()
     }
 
@@ -40,7 +44,7 @@ impl Permit {
     ///
     /// The lease, when there is no place for it.
     pub fn put_back(&mut self, mut lease: Lease) -> Result<(), Lease> {
-        match self.pieces.iter_mut().find(|piece| piece.is_none()) {
+        match self.granted.leases.iter_mut().find(|piece| piece.is_none()) {
             Some(place) => {
                 lease.clear();
                 *place = Some(lease);
@@ -50,16 +54,21 @@ impl Permit {
         }
     }
 
+    /// The charge beside the buffers, if one was [asked for](Reserve::charge) and is still there.
+    pub fn take_charge(&mut self) -> Option<Charge> {
+        self.granted.charge.take()
+    }
+
     /// Bytes of the classes that were not taken.
     #[must_use]
     pub fn left_bytes(&self) -> u64 {
-        self.pieces.iter().flatten().map(|lease| lease.class().bytes() as u64).sum()
+        self.granted.leases.iter().flatten().map(|lease| lease.class().bytes() as u64).sum()
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.pieces = [const { None }; Footprint::PARTS];
+        self.granted = Grant { leases: [const { None }; Footprint::PARTS], charge: None };
         self.admission.pump();
     }
 }
@@ -83,12 +92,12 @@ enum TurnState {
 }
 
 impl Turn {
-    fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<Set, Shed>> {
+    fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<Grant, Shed>> {
         let key = match self.state {
             TurnState::New(request) => {
                 self.state = TurnState::Done;
-                if let Some(set) = self.admission.try_now(request.footprint, request.kind)? {
-                    return Poll::Ready(Ok(set));
+                if let Some(grant) = self.admission.try_now(&request)? {
+                    return Poll::Ready(Ok(grant));
                 }
                 self.admission.enqueue(request)?
             }
@@ -99,7 +108,7 @@ impl Turn {
         self.state = TurnState::Queued(key);
         let answer = match self.admission.poll(key, cx.waker()) {
             Answer::Wait => return Poll::Pending,
-            Answer::Granted(set) => Ok(set),
+            Answer::Granted(grant) => Ok(grant),
             Answer::Shed(shed) => Err(shed),
         };
         self.state = TurnState::Done;
@@ -142,6 +151,36 @@ impl Reserve {
         self
     }
 
+    /// Beside the buffers, a charge of so many bytes, for memory that is not the pool's. For before the first poll.
+    ///
+    /// It may be large, so who waits for one is patient: all who wait for buffers alone pass it, and nothing is kept
+    /// for it. It is granted what is free when nobody else on this worker waits.
+    ///
+    /// ```
+    /// use core::pin::pin;
+    /// use core::task::{Context, Poll, Waker};
+    /// use plimsoll_pool::{Admission, AdmissionConfig, Budget, Footprint, Kind, MemoryLimit};
+    /// use plimsoll_pool::{Pool, PoolConfig, Priority};
+    ///
+    /// let pool = Pool::new(&Budget::new(MemoryLimit::mib(1)), PoolConfig::default())?;
+    /// let admission = Admission::new(&pool, AdmissionConfig::default())?;
+    /// let held = pool.charge(Kind::Buffers, 512 << 10)?;
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// let mut waits = pin!(admission.reserve(Footprint::one(64), Priority::Body, 7).charge(768 << 10));
+    /// assert!(waits.as_mut().poll(&mut cx).is_pending());
+    /// drop(held);
+    /// admission.tick(1_000_000);
+    /// let Poll::Ready(Ok(mut permit)) = waits.as_mut().poll(&mut cx) else { panic!("there is room") };
+    /// assert_eq!(permit.take_charge().map(|charge| charge.bytes()), Some(768 << 10));
+    /// # Ok::<(), plimsoll_pool::Error>(())
+    /// ```
+    pub fn charge(mut self, bytes: u64) -> Self {
+        if let TurnState::New(request) = &mut self.0.state {
+            request.charge_bytes = bytes;
+        }
+        self
+    }
+
     /// What the memory is charged as; buffers, if nothing is said. For before the first poll.
     pub fn kind(mut self, kind: Kind) -> Self {
         if let TurnState::New(request) = &mut self.0.state {
@@ -156,7 +195,7 @@ impl Future for Reserve {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let turn = &mut self.0;
-        turn.poll(cx).map(|answer| answer.map(|set| Permit::new(turn.admission.clone(), set)))
+        turn.poll(cx).map(|answer| answer.map(|grant| Permit::new(turn.admission.clone(), grant)))
     }
 }
 
@@ -180,8 +219,7 @@ impl Future for Acquire {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.0.0.poll(cx).map(|answer| {
-            let set = answer?;
-            Ok(set.into_iter().flatten().next().expect("one buffer was asked for and granted"))
+            Ok(answer?.leases.into_iter().flatten().next().expect("one buffer was asked for and granted"))
         })
     }
 }

@@ -19,19 +19,22 @@
 //! **The head.** The [queue](crate::queue) says whose turn it is. If that waiter does not fit, it is *blocked*: others
 //! that need less may pass it, 8 times or for 1 ms. After that, what becomes free is earmarked for it.
 //!
+//! **Who is patient** waits for a charge beside leases, which may be large. All others pass it, and nothing is
+//! earmarked for it, as that would stop them for as long as it waits: it is granted what is free when nobody else
+//! waits. Among themselves those have the order of the queue.
+//!
 //! **I7**: after [`next_grant`](Waiters::next_grant) has said that there is nothing to grant, a non-empty queue means
-//! that the supply does not have what its head needs.
+//! that the supply does not have what its head needs, or that only patient ones wait, and it does not have what the
+//! first of these needs.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 use core::task::Waker;
 
-use crate::class::PAGE_BYTES;
 use crate::credit::Source;
 use crate::error::OverBudget;
 use crate::footprint::Footprint;
 use crate::kind::Kind;
-use crate::lease::Lease;
 use crate::pool::Pool;
 use crate::priority::Priority;
 use crate::queue::{Place, PlaceKey, Queue};
@@ -40,8 +43,8 @@ use crate::queue::{Place, PlaceKey, Queue};
 pub(crate) trait Supply {
     type Grant;
 
-    /// All of a footprint, or nothing.
-    fn take(&self, footprint: Footprint, kind: Kind, source: Source) -> Result<Self::Grant, OverBudget>;
+    /// All that is asked for, or nothing.
+    fn take(&self, request: &Request, source: Source) -> Result<Self::Grant, OverBudget>;
 
     /// Keeps what is free, up to as many bytes, for the blocked waiter; 0 ends that.
     fn earmark(&self, bytes: u64);
@@ -80,16 +83,32 @@ const PASSES_MAX: u8 = 8;
 const PASSED_NS_MAX: u64 = 1_000_000;
 /// Waiters that are looked at behind a blocked one, at most.
 const CANDIDATES_MAX: usize = 32;
+/// So many may wait from the start; more as far as there is memory for their places, as many at a time.
+const PLACES: usize = 64;
+
 /// What is waited for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) footprint: Footprint,
+    /// Beside the footprint, for memory that is not the pool's. Who wants some is patient.
+    pub(crate) charge_bytes: u64,
     pub(crate) kind: Kind,
     pub(crate) priority: Priority,
     /// Among whom waiting is fair.
     pub(crate) name: u64,
     pub(crate) now_ns: u64,
     pub(crate) deadline_ns: u64,
+}
+
+impl Request {
+    /// What it charges at most, without metadata.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.footprint.page_bytes() + self.charge_bytes
+    }
+
+    fn is_patient(&self) -> bool {
+        self.charge_bytes > 0
+    }
 }
 
 #[derive(Debug)]
@@ -110,6 +129,11 @@ impl<G> Waiter<G> {
     fn is_waiting(&self) -> bool {
         matches!(self.state, State::Waiting)
     }
+
+    /// Whether it may be the head.
+    fn is_impatient(&self) -> bool {
+        self.is_waiting() && !self.request.is_patient()
+    }
 }
 
 /// The head that does not fit.
@@ -127,6 +151,8 @@ pub(crate) struct Waiters<G> {
     /// Those who wait, and those who were answered and do not know it yet.
     queue: Queue<Waiter<G>>,
     waiting: u32,
+    /// Beside those.
+    patient: u32,
     blocked: Option<Blocked>,
     /// No deadline is earlier.
     earliest_ns: u64,
@@ -143,24 +169,39 @@ pub(crate) enum Answer<G> {
 impl<G> Waiters<G> {
     /// An empty queue that takes no more than `waiters_max` waiters, with room for some of them from the start.
     pub(crate) fn new(pool: &Pool, waiters_max: u32) -> Result<Self, OverBudget> {
-        let of_page = (PAGE_BYTES - size_of::<Lease>()) / size_of::<Place<Waiter<G>>>();
-        let mut queue = Queue::new(pool, of_page, waiters_max as usize);
+        let mut queue = Queue::new(pool, PLACES, waiters_max as usize);
         queue.make_room()?;
-        Ok(Self { queue, waiting: 0, blocked: None, earliest_ns: u64::MAX })
+        Ok(Self { queue, waiting: 0, patient: 0, blocked: None, earliest_ns: u64::MAX })
     }
 
-    /// How many wait.
+    /// How many wait, but for those who are patient.
     pub(crate) fn waiting(&self) -> u32 {
         self.waiting
+    }
+
+    /// How many wait and are patient.
+    pub(crate) fn patient(&self) -> u32 {
+        self.patient
+    }
+
+    /// Whether a request need not stand behind anybody who waits.
+    pub(crate) fn is_passed_by(&self, request: &Request) -> bool {
+        self.waiting == 0 && (self.patient == 0 || !request.is_patient())
+    }
+
+    /// What the first of these needs.
+    pub(crate) fn patient_bytes(&self) -> Option<u64> {
+        let is_first = |place: &Place<Waiter<G>>| place.item().is_waiting() && place.item().request.is_patient();
+        if self.patient > 0 { self.queue.first(is_first).map(|first| first.item().request.bytes()) } else { None }
     }
 
     /// Puts a waiter behind all others of its name.
     pub(crate) fn enqueue(&mut self, request: Request) -> Result<PlaceKey, OverBudget> {
         self.queue.make_room()?;
         let waiter = Waiter { state: State::Waiting, waker: None, request };
-        let key = self.queue.add(request.name, request.priority, request.footprint.page_bytes(), waiter);
+        let key = self.queue.add(request.name, request.priority, request.bytes(), waiter);
         let key = key.ok().expect("room was made");
-        self.waiting += 1;
+        *if request.is_patient() { &mut self.patient } else { &mut self.waiting } += 1;
         self.earliest_ns = self.earliest_ns.min(request.deadline_ns);
         Ok(key)
     }
@@ -205,7 +246,7 @@ impl<G> Waiters<G> {
             State::Granted(grant) => (Some(grant), waiter.waker),
             State::Refused(_) => (None, waiter.waker),
             State::Waiting => {
-                self.waits_no_longer(key);
+                self.waits_no_longer(key, waiter.request);
                 (None, waiter.waker)
             }
         }
@@ -217,16 +258,16 @@ impl<G> Waiters<G> {
             supply.earmark(0);
         }
         if self.waiting == 0 {
-            return None;
+            return self.grant_patient(supply);
         }
         let (waiter, request, source) = match self.blocked {
             Some(blocked) => (blocked.waiter, blocked.request, Source::Earmark),
             None => {
-                let head = self.queue.first(|place| place.item().is_waiting()).expect("somebody waits");
+                let head = self.queue.first(|place| place.item().is_impatient()).expect("somebody waits");
                 (head.key(), head.item().request, Source::Free)
             }
         };
-        if let Ok(grant) = supply.take(request.footprint, request.kind, source) {
+        if let Ok(grant) = supply.take(&request, source) {
             return Some(self.assign(waiter, grant));
         }
         let blocked = self.blocked.get_or_insert(Blocked { waiter, request, since_ns: now_ns, passed: 0 });
@@ -237,16 +278,26 @@ impl<G> Waiters<G> {
         self.pass(request.footprint.page_bytes(), supply)
     }
 
+    /// Nobody else waits: what is free is for the first of those who are patient.
+    fn grant_patient(&mut self, supply: &impl Supply<Grant = G>) -> Option<Option<Waker>> {
+        if self.patient == 0 {
+            return None;
+        }
+        let first = self.queue.first(|place| place.item().is_waiting())?;
+        let (key, grant) = (first.key(), supply.take(&first.item().request, Source::Free).ok()?);
+        Some(self.assign(key, grant))
+    }
+
     /// Lets one who fits pass the blocked head. What needs as much as one who does not fit would not either.
     fn pass(&mut self, mut below_bytes: u64, supply: &impl Supply<Grant = G>) -> Option<Option<Waker>> {
-        let mut candidates = self.queue.iter().filter(|place| place.item().is_waiting()).take(CANDIDATES_MAX);
+        let mut candidates = self.queue.iter().filter(|place| place.item().is_impatient()).take(CANDIDATES_MAX);
         let (key, grant) = candidates.find_map(|place| {
-            let Request { footprint, kind, .. } = place.item().request;
-            if footprint.page_bytes() >= below_bytes {
+            let request = place.item().request;
+            if request.bytes() >= below_bytes {
                 return None;
             }
-            let grant = supply.take(footprint, kind, Source::Free);
-            below_bytes = footprint.page_bytes();
+            let grant = supply.take(&request, Source::Free);
+            below_bytes = request.bytes();
             Some((place.key(), grant.ok()?))
         })?;
         self.blocked = self.blocked.map(|blocked| Blocked { passed: blocked.passed + 1, ..blocked });
@@ -256,14 +307,14 @@ impl<G> Waiters<G> {
     /// Assigns a grant; whom to wake.
     fn assign(&mut self, key: PlaceKey, grant: G) -> Option<Waker> {
         self.queue.pass(key);
-        self.waits_no_longer(key);
+        self.waits_no_longer(key, self.waiter(key).request);
         let waiter = self.queue.item_mut(key)?;
         waiter.state = State::Granted(grant);
         waiter.waker.take()
     }
 
-    fn waits_no_longer(&mut self, key: PlaceKey) {
-        self.waiting -= 1;
+    fn waits_no_longer(&mut self, key: PlaceKey, request: Request) {
+        *if request.is_patient() { &mut self.patient } else { &mut self.waiting } -= 1;
         self.blocked = self.blocked.filter(|blocked| blocked.waiter != key);
     }
 
@@ -290,7 +341,7 @@ impl<G> Waiters<G> {
         self.earliest_ns = earliest_ns;
         let key = due?;
         if self.waiter(key).is_waiting() {
-            self.waits_no_longer(key);
+            self.waits_no_longer(key, self.waiter(key).request);
         }
         let waiter = self.queue.item_mut(key)?;
         let grant = match core::mem::replace(&mut waiter.state, State::Refused(Shed::Deadline)) {

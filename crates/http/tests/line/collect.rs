@@ -199,6 +199,32 @@ fn it_waits_for_its_room() {
     });
 }
 
+/// What frees memory wakes who waits for it, and nothing else does: nobody looks again and again.
+#[test]
+fn it_goes_on_at_the_moment_in_which_there_is_room() {
+    in_simulation("a wake-up", async || {
+        let running = serve(Config::default(), length)?;
+        let mut client = TcpStream::connect(running.address).await?;
+        sleep(Duration::from_millis(20)).await;
+        let (held, left) = leave(512 * 1024);
+        let length = 2 * left;
+        let head = format!("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n");
+        client.send_bytes(head.as_bytes()).await?;
+        // No multiple of anything.
+        sleep(Duration::from_micros(1_234_567)).await;
+        let freed = now();
+        drop(held);
+        assert!(read(&mut client, Some(b"\r\n\r\n")).await?.starts_with("HTTP/1.1 100 "));
+        let waited = now().since(freed);
+        assert!(waited < Duration::from_millis(1), "{waited:?} later");
+        client.send_static(vec![b'b'; length].leak()).await?;
+        let answer = read(&mut client, Some(length.to_string().as_bytes())).await?;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer:?}");
+        drop(client);
+        running.stop().await
+    });
+}
+
 /// The one that came last is of another client than those before it.
 #[test]
 fn bodies_of_one_client_leave_turns_to_another() {

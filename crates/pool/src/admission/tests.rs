@@ -425,3 +425,89 @@ fn the_reserve_is_made_whole_out_of_free_pages() {
     assert!(refill(&pool) && pool.credit().missing_reserve() == 0);
     pool.credit().set_reserve(0);
 }
+
+/// A large charge is waited for on one worker; what frees memory is on this one, on another, and is no pool's.
+#[test]
+fn who_waits_for_a_charge_is_woken_by_what_frees_memory() {
+    let budget = Budget::new(MemoryLimit::mib(4));
+    let new = || Pool::new(&budget, PoolConfig::default().workers(2)).unwrap();
+    let rings = Arc::<Count>::default();
+    let rung = Arc::clone(&rings);
+    let admission =
+        Admission::with_doorbell(&new(), AdmissionConfig::default(), Arc::new(move || Arc::clone(&rung).wake()))
+            .unwrap();
+    let other = new();
+    let woken = Arc::<Count>::default();
+    let waker = Waker::from(Arc::clone(&woken));
+    let count = |count: &Count| count.0.load(Ordering::Relaxed);
+    let mut now_ns = 0;
+    let mut tick = || {
+        now_ns += 1_000;
+        admission.tick(now_ns);
+    };
+    let lease = |pool: &Pool| pool.try_acquire_class(Class::K128, Kind::Buffers).unwrap();
+    let charge_bytes = 3 << 20;
+    for freed_by in ["this worker", "another", "nobody's"] {
+        let of_this: Vec<_> = (0..8).map(|_| lease(admission.pool())).collect();
+        let of_other: Vec<_> = (0..8).map(|_| lease(&other)).collect();
+        let of_none = budget.charge(Kind::Stacks, 1 << 20).unwrap();
+        let reserve = admission.reserve(Footprint::one(64), Priority::Body, 1).charge(charge_bytes);
+        let mut reserve = pin!(reserve);
+        assert!(reserve.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        (0..100).for_each(|_| tick());
+        assert_eq!((count(&woken), count(&rings)), (0, 0), "nothing was freed: nobody looks");
+        assert_eq!((admission.waiting(), budget.waiting()), (1, 0), "it lets all others pass");
+        // One with a buffer finds its room at once.
+        let small = admission.reserve(Footprint::one(4096), Priority::Head, 2);
+        assert!(matches!(poll_once(pin!(small)), Poll::Ready(Ok(_))));
+        let mut frees = vec![
+            ("this worker", Box::new(|| drop(of_this)) as Box<dyn FnOnce()>),
+            (
+                "another",
+                Box::new(|| {
+                    drop(of_other);
+                    other.release_free(u64::MAX);
+                    other.trim_credit();
+                }),
+            ),
+            ("nobody's", Box::new(|| drop(of_none))),
+        ];
+        let last = frees.iter().position(|(name, _)| *name == freed_by).expect("one of them");
+        let (_, last) = frees.remove(last);
+        frees.into_iter().for_each(|(_, free)| free());
+        tick();
+        assert_eq!(count(&woken), 0, "that was not enough, without {freed_by}");
+        rings.0.store(0, Ordering::Relaxed);
+        last();
+        assert!(freed_by == "this worker" || count(&rings) > 0, "rung by {freed_by}");
+        tick();
+        assert_eq!(woken.0.swap(0, Ordering::Relaxed), 1, "woken by {freed_by}");
+        let Poll::Ready(Ok(mut permit)) = poll_once(reserve.as_mut()) else { panic!("granted before it was woken") };
+        assert_eq!(permit.take_charge().map(|charge| charge.bytes()), Some(charge_bytes));
+        assert!(permit.take(64).is_some(), "and what it wants beside");
+        drop(permit);
+        admission.pool().release_free(u64::MAX);
+        admission.pool().trim_credit();
+        tick();
+        rings.0.store(0, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_charge_is_refused_at_its_deadline_and_beyond_the_line() {
+    let admission = port(MemoryLimit::mib(1), AdmissionConfig::default());
+    let reserve = |bytes| admission.reserve(Footprint::one(64), Priority::Body, 1).charge(bytes);
+    assert!(matches!(poll_once(pin!(reserve(2 << 20))), Poll::Ready(Err(Shed::OverBudget(_)))), "never");
+    let held = admission.pool().charge(Kind::Buffers, 600 << 10).unwrap();
+    let mut late = pin!(reserve(700 << 10).deadline(50));
+    assert!(poll_once(late.as_mut()).is_pending());
+    assert_eq!(admission.next_deadline(), Some(50));
+    admission.tick(50);
+    assert!(matches!(poll_once(late.as_mut()), Poll::Ready(Err(Shed::Deadline))));
+    {
+        let mut gone = pin!(reserve(700 << 10));
+        assert!(poll_once(gone.as_mut()).is_pending());
+    }
+    assert_eq!(admission.waiting(), 0, "dropping it ends the wait");
+    drop(held);
+}

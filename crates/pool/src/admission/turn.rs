@@ -26,6 +26,7 @@ impl Admission {
         shared.now_ns.set(now_ns);
         let budget = shared.pool.budget();
         if shared.told_waiting.get() == 0
+            && shared.waiters.borrow().patient() == 0
             && !shared.stated.get()
             && !shared.unsettled.get()
             && shared.level.get() == Level::Calm
@@ -69,7 +70,7 @@ impl Admission {
         let budget = shared.pool.budget();
         shared.pool.credit().adopt(budget.credit_queue().fetch(&shared.flag));
         refill(&shared.pool);
-        let mut has_stated = false;
+        let (mut has_stated, mut watched) = (false, false);
         loop {
             let granted = shared.waiters.borrow_mut().next_grant(shared.now_ns.get(), shared);
             match granted {
@@ -77,16 +78,13 @@ impl Admission {
                     catch_panic(|| waker.wake());
                 }
                 Some(None) => {}
-                None if has_stated => break,
-                None => {
-                    has_stated = true;
-                    if !self.state_need() {
-                        break;
-                    }
-                }
+                None if !has_stated && self.state_need() => has_stated = true,
+                // What came back before it was said to whom is seen now.
+                None if !watched && self.watch() => (has_stated, watched) = (true, true),
+                None => break,
             }
         }
-        let waiting = self.waiting();
+        let waiting = shared.waiters.borrow().waiting();
         let told = shared.told_waiting.replace(waiting);
         if told != waiting {
             budget.pressure().change_waiting(told, waiting);
@@ -114,6 +112,17 @@ impl Admission {
         // Two that each keep a part of what they need would wait for each other.
         credit.set_gathers(need_bytes > 0 && credits.is_longest(&shared.flag));
         need_bytes > 0 && got > 0
+    }
+
+    /// Says how much the line must have for the first of those who are patient; whether anybody is.
+    fn watch(&self) -> bool {
+        let shared = &*self.shared;
+        let patient_bytes = shared.waiters.borrow().patient_bytes();
+        let missing = patient_bytes.map_or(0, |bytes| bytes.saturating_sub(shared.own_bytes()).max(1));
+        if shared.watched_bytes.replace(missing) != missing {
+            shared.pool.budget().credit_queue().watch(&shared.flag, missing);
+        }
+        missing > 0
     }
 
     /// Gives free memory up for workers that miss some.

@@ -194,6 +194,51 @@ fn whoever_has_most_free_memory_is_asked_once() {
     assert_eq!(rung(), [0, 1, 1], "1,000 free there, 1,500 unused here");
 }
 
+#[cfg(not(loom))]
+#[test]
+fn who_watches_is_rung_when_the_line_has_enough_and_nobody_waits() {
+    let (queue, line) = (CreditQueue::default(), Line::new(30));
+    let [watching, larger, waiting_one] = [0; 3].map(|_| Sleeper::new(&queue));
+    assert_eq!(line.take(30, 30), Some(30));
+    queue.watch(&watching.flag, 10);
+    queue.watch(&larger.flag, 15);
+    let rings = || (watching.rings(), larger.rings());
+    queue.give(9, &line);
+    assert_eq!(rings(), (0, 0), "too little");
+    assert_eq!(queue.state(&waiting_one.flag, 12, 1, &line), 9, "it goes first");
+    // Who has most was asked for some.
+    [&watching, &larger].into_iter().for_each(|sleeper| sleeper.rings.store(0, std::sync::atomic::Ordering::Relaxed));
+    queue.give(12, &line);
+    assert_eq!((queue.fetch(&waiting_one.flag), rings()), (3, (0, 0)));
+    queue.give(1, &line);
+    assert_eq!(rings(), (1, 0));
+    queue.give(5, &line);
+    assert_eq!((rings(), line.credited()), ((2, 1), 15), "what it was rung for is the line's still");
+    queue.watch(&watching.flag, 0);
+    queue.leave(&larger.flag, &line);
+    queue.give(15, &line);
+    assert_eq!(rings(), (2, 1), "nobody watches");
+}
+
+/// One says that it watches, and looks at the line, while what it watches for comes back.
+#[cfg(loom)]
+#[test]
+fn loom_who_watches_sees_what_comes_back_or_is_rung() {
+    loom::model(|| {
+        let (line, queue) = (Arc::new(Line::new(8)), Arc::new(CreditQueue::default()));
+        assert_eq!(line.take(8, 8), Some(8));
+        let watching = Sleeper::new(&queue);
+        let giver = {
+            let (line, queue) = (Arc::clone(&line), Arc::clone(&queue));
+            loom::thread::spawn(move || queue.give(8, &line))
+        };
+        queue.watch(&watching.flag, 8);
+        let sees = line.free() == 8;
+        giver.join().unwrap();
+        assert!(sees || watching.rings() > 0, "no wake-up is lost");
+    });
+}
+
 /// So many have stated their need and sleep; one more states it while the credit of all of them comes back.
 #[cfg(loom)]
 fn credit_reaches_every_waiting_worker(asleep: u64) {

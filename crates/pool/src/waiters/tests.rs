@@ -2,7 +2,8 @@
 //!
 //! * nothing is given that is not there: free, kept and given bytes are always the same sum (overshoot 0), and what is
 //!   kept for the head is given to nobody else (I6);
-//! * a non-empty queue means that its head does not fit (I7);
+//! * a non-empty queue means that its head does not fit, or the first of those who are patient (I7);
+//! * who is patient is granted nothing while somebody else waits;
 //! * within a tenant and a priority, the first in is the first out, unless a smaller one passes the head;
 //! * whoever's deadline has passed is told; grants of those who went away are back.
 //!
@@ -71,8 +72,8 @@ impl Sea {
 impl Supply for Sea {
     type Grant = Catch;
 
-    fn take(&self, footprint: Footprint, _kind: Kind, source: Source) -> Result<Catch, OverBudget> {
-        let (sea, bytes) = (&*self.0, footprint.page_bytes());
+    fn take(&self, request: &Request, source: Source) -> Result<Catch, OverBudget> {
+        let (sea, bytes) = (&*self.0, request.bytes());
         if self.usable(source) < bytes {
             return Err(OverBudget::new(bytes));
         }
@@ -105,8 +106,19 @@ impl Port {
     }
 
     fn reserve(&mut self, tenant: usize, priority: Priority, footprint: Footprint, wait_ns: u64) -> PlaceKey {
+        self.reserve_with(tenant, priority, (footprint, 0), wait_ns)
+    }
+
+    fn reserve_with(
+        &mut self,
+        tenant: usize,
+        priority: Priority,
+        (footprint, charge_bytes): (Footprint, u64),
+        wait_ns: u64,
+    ) -> PlaceKey {
         let request = Request {
             footprint,
+            charge_bytes,
             kind: Kind::Buffers,
             priority,
             name: tenant as u64,
@@ -149,7 +161,7 @@ fn pool() -> Pool {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Enqueue { tenant: usize, priority: usize, len: usize, wait_ns: u64 },
+    Enqueue { tenant: usize, priority: usize, len: usize, charge_bytes: u64, wait_ns: u64 },
     Poll(usize),
     Cancel(usize),
     Free(usize),
@@ -158,10 +170,12 @@ enum Op {
 
 fn op() -> impl Strategy<Value = Op> {
     let len = prop_oneof![3 => 1_usize..5000, 1 => 1_usize..131_072];
+    let charge = prop_oneof![3 => Just(0_u64), 1 => 1_u64..150_000];
     let wait = prop_oneof![1 => 0_u64..3_000_000, 1 => Just(u64::MAX)];
     prop_oneof![
-        6 => (0..3_usize, 0..Priority::COUNT, len, wait)
-            .prop_map(|(tenant, priority, len, wait_ns)| Op::Enqueue { tenant, priority, len, wait_ns }),
+        6 => (0..3_usize, 0..Priority::COUNT, len, charge, wait).prop_map(|(tenant, priority, len, charge_bytes, wait_ns)| {
+            Op::Enqueue { tenant, priority, len, charge_bytes, wait_ns }
+        }),
         4 => any::<usize>().prop_map(Op::Poll),
         1 => any::<usize>().prop_map(Op::Cancel),
         5 => any::<usize>().prop_map(Op::Free),
@@ -173,15 +187,15 @@ fn op() -> impl Strategy<Value = Op> {
 #[derive(Debug)]
 struct Known {
     key: PlaceKey,
-    lane: (usize, usize),
+    lane: (usize, usize, bool),
     deadline_ns: u64,
 }
 
 struct Model {
     port: Port,
     known: Vec<Known>,
-    /// Waiting, in order, by tenant and priority.
-    lanes: BTreeMap<(usize, usize), Vec<PlaceKey>>,
+    /// Waiting, in order, by tenant, priority and whether they are patient.
+    lanes: BTreeMap<(usize, usize, bool), Vec<PlaceKey>>,
     held: Vec<Catch>,
     total: u64,
 }
@@ -197,6 +211,7 @@ impl Model {
             let before: Vec<PlaceKey> =
                 self.known.iter().map(|known| known.key).filter(|key| self.is_waiting(*key)).collect();
             let blocked = self.port.waiters.blocked.map(|blocked| blocked.waiter);
+            let waiting = self.port.waiters.waiting();
             let port = &mut self.port;
             if port.waiters.next_grant(port.now_ns, &port.sea).is_none() {
                 break;
@@ -204,6 +219,7 @@ impl Model {
             let told: Vec<PlaceKey> = before.into_iter().filter(|key| !self.is_waiting(*key)).collect();
             prop_assert_eq!(told.len(), 1, "one at a time");
             let known = self.known.iter().find(|known| known.key == told[0]).unwrap();
+            prop_assert!(!known.lane.2 || waiting == 0, "all others pass who is patient");
             let lane = self.lanes.get_mut(&known.lane).unwrap();
             let has_passed = self.port.waiters.blocked.is_some() && blocked != Some(told[0]);
             prop_assert!(lane[0] == told[0] || has_passed, "first in, first out");
@@ -219,11 +235,13 @@ impl Model {
 
     fn step(&mut self, op: Op) -> Result<(), TestCaseError> {
         match op {
-            Op::Enqueue { tenant, priority, len, wait_ns } => {
-                let key = self.port.enqueue(tenant, Priority::ALL[priority], len, wait_ns);
+            Op::Enqueue { tenant, priority, len, charge_bytes, wait_ns } => {
+                let wants = (Footprint::one(len), charge_bytes);
+                let key = self.port.reserve_with(tenant, Priority::ALL[priority], wants, wait_ns);
                 let deadline_ns = self.port.now_ns.saturating_add(wait_ns);
-                self.known.push(Known { key, lane: (tenant, priority), deadline_ns });
-                self.lanes.entry((tenant, priority)).or_default().push(key);
+                let lane = (tenant, priority, charge_bytes > 0);
+                self.known.push(Known { key, lane, deadline_ns });
+                self.lanes.entry(lane).or_default().push(key);
             }
             Op::Poll(pick) => {
                 let Some(known) = self.known.get(pick % self.known.len().max(1)) else { return Ok(()) };
@@ -271,7 +289,15 @@ impl Model {
         let given: u64 = granted.chain(self.held.iter().map(|catch| catch.bytes)).sum();
         prop_assert_eq!(sea.unused.get() + given, self.total, "nothing is made or lost");
         prop_assert!(sea.earmark.get() <= sea.unused.get(), "what is kept is there");
-        prop_assert_eq!(self.port.waiters.waiting() as usize, self.lanes.values().map(Vec::len).sum::<usize>());
+        let of =
+            |patient: bool| self.lanes.iter().filter(move |(lane, _)| lane.2 == patient).map(|(_, lane)| lane.len());
+        prop_assert_eq!(self.port.waiters.waiting() as usize, of(false).sum::<usize>());
+        prop_assert_eq!(self.port.waiters.patient() as usize, of(true).sum::<usize>());
+        let first_bytes = self.port.waiters.patient_bytes();
+        prop_assert_eq!(first_bytes.is_some(), self.port.waiters.patient() > 0);
+        if let Some(bytes) = first_bytes.filter(|_| self.port.waiters.waiting() == 0) {
+            prop_assert!(self.port.sea.usable(Source::Free) < bytes, "I7");
+        }
         if self.port.waiters.waiting() > 0 {
             let (_, footprint) = self.port.waiters.head().expect("the head is known while it waits");
             prop_assert!(self.port.sea.usable(Source::Earmark) < footprint.page_bytes(), "I7");
@@ -299,7 +325,8 @@ proptest! {
         }
         model.held.clear();
         prop_assert_eq!(model.port.sea.0.unused.get(), model.total);
-        prop_assert_eq!((model.port.waiters.queue.len(), model.port.waiters.waiting()), (0, 0));
+        let waiters = &model.port.waiters;
+        prop_assert_eq!((waiters.queue.len(), waiters.waiting(), waiters.patient()), (0, 0, 0));
     }
 }
 
