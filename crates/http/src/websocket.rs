@@ -17,7 +17,7 @@
 //! | what connections share, control frames | [`settings`], [`control`] |
 //! | the engine's steps | [`drive`], [`turn`] |
 //! | what has a limited time, how it ends | [`deadlines`], [`ends`] |
-//! | waits for memory | [`room`] |
+//! | waits for memory | [`room`], [`flow`] |
 //! | the two forms: called, and awaited | [`handler`], [`socket`] |
 //! | in the table, or on a stream of HTTP/2 (RFC 8441) | [`place`], [`stream`] |
 //! | messages, and how they are put together | [`message`], [`assembly`] |
@@ -43,6 +43,7 @@ mod deadlines;
 mod deflate;
 mod drive;
 mod ends;
+mod flow;
 mod handler;
 mod message;
 mod place;

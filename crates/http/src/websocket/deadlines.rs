@@ -4,14 +4,14 @@ use ::core::time::Duration;
 use std::rc::Rc;
 
 use plimsoll_codec::ws::CloseCode;
-use plimsoll_runtime::{Instant, SendBytes};
+use plimsoll_runtime::SendBytes;
 use plimsoll_slab::Key;
 
 use super::Socket;
 use super::control::PING;
 use super::handler::WebSocketEnd;
-use super::room::STARVED_RETRY;
-use super::wire::{Deadline, Flags, Phase, QUARTER_MS, Wire, quarters};
+use super::room::MEMORY_RETRY;
+use super::wire::{Deadline, Phase, Wire};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
@@ -35,23 +35,23 @@ impl<S: Service> Engine<S> {
         } else if is_unread && !is_sending {
             wire.hear();
             let _no_room_is_no_end = core.table.borrow_mut().send(key, SendBytes::Static(PING));
-        } else if wire.starved_at > 0 && !is_sending && !wire.finds_no_room() {
+        } else if wire.is_waiting() && !is_sending && !wire.flow.is_blocked() {
             // Nothing failed for a whole tick: it waits no longer.
-            wire.flags.put(Flags::RETRIES, false);
-            wire.wait_no_longer();
-        } else if wire.starved_at > 0 && !is_sending {
-            if wire.has_starved(&core) {
-                wire.count_starved(&core);
+            wire.resume();
+        } else if wire.is_waiting() && !is_sending {
+            if wire.has_waited() >= wire.waits_for(&core) {
+                wire.count_timed_out(&core);
                 self.tell_no_room(key, &socket);
                 return self.lose_websocket(key, socket, WebSocketEnd::NoRoom);
             }
             // Perhaps there is room now, for something small. It keeps its place in line, if it has one.
-            let is_in_line = wire.flags.has(Flags::HUNGRY) && core.has_place(key);
-            wire.flags.put(Flags::HUNGRY, is_in_line);
+            if !core.has_place(key) {
+                wire.lose_place();
+            }
             socket.look_again();
-        } else if is_sending && wire.flags.has(Flags::HUNGRY) && !core.has_place(key) {
+        } else if is_sending && wire.memory.is_queued() && !core.has_place(key) {
             // Another took its place among those that wait: that does not end what is on its way.
-            wire.flags.put(Flags::HUNGRY, false);
+            wire.lose_place();
             wire.deadline = Deadline::None;
         } else if !overdue(&core, wire) {
             return self.lose_websocket(key, socket, WebSocketEnd::Gone);
@@ -109,9 +109,9 @@ impl Wire {
         let values = self.settings.values;
         let is_within = self.work.as_ref().is_some_and(|work| work.is_within_message());
         let deadline = match self.phase {
-            Phase::Lingering { .. } => Deadline::Linger,
+            Phase::Lingering(_) => Deadline::Linger,
             Phase::Over => Deadline::None,
-            _ if is_sending || self.has_output() || self.starved_at > 0 => Deadline::Send,
+            _ if is_sending || self.has_output() || self.is_waiting() => Deadline::Send,
             Phase::Closing | Phase::Ending => Deadline::Close,
             // Nothing is read while a message waits for its task: the peer is asked, so that the system finds out
             // whether it takes that, and its answer is not waited for.
@@ -122,10 +122,10 @@ impl Wire {
         let before = ::core::mem::replace(&mut self.deadline, deadline);
         let after = match deadline {
             Deadline::None => return Due::Never,
-            Deadline::Send if self.starved_at > 0 && !is_sending => {
+            Deadline::Send if self.is_waiting() && !is_sending => {
                 // What finds room has the whole time of a send then, not the rest of this.
                 self.deadline = Deadline::None;
-                STARVED_RETRY
+                MEMORY_RETRY
             }
             Deadline::Send | Deadline::Close | Deadline::Linger if before == deadline => return Due::AsBefore,
             Deadline::Send => values.send_timeout,
@@ -141,15 +141,10 @@ impl Wire {
                 Some(interval) if self.phase == Phase::Asked => 2 * interval,
                 Some(interval) => interval,
             }
-            .saturating_sub(silence(self.heard, now)),
+            .saturating_sub(self.silence()),
         };
         Due::In(after)
     }
-}
-
-/// How long a peer has been silent, to 64 ms.
-fn silence(heard: u32, now: Instant) -> Duration {
-    Duration::from_millis(u64::from(quarters(now).wrapping_sub(heard)) * QUARTER_MS)
 }
 
 impl Socket {

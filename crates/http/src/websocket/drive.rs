@@ -13,10 +13,10 @@ use super::deadlines::Due;
 use super::ends::go_away;
 use super::handler::WebSocketEnd;
 use super::place::Place;
-use super::room::starve;
+use super::room::enqueue;
 use super::socket::WebSocket;
 use super::turn::{open, turn};
-use super::wire::{Deadline, Flags, Phase, Wire};
+use super::wire::{Deadline, Dropped, Flags, Phase, Wire};
 use super::{Consumer, Opening, Socket};
 use crate::begun::ExchangeEnd;
 use crate::connection::{Active, Connection};
@@ -24,9 +24,6 @@ use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::server::Service;
-
-/// What a peer may still send after the end.
-const DROPPED_KIB_MAX: u16 = 4_096;
 
 impl<S: Service> Engine<S> {
     /// The 101 has left: the connection goes on as a WebSocket.
@@ -83,7 +80,7 @@ impl<S: Service> Engine<S> {
         turn(&Place::Table(Rc::clone(&core), key), &mut socket);
         if is_spared && !socket.wire.is_at_rest() {
             // What it still has of what is spared, it has as one of those in line.
-            socket.wire.flags.put(Flags::THIRSTY, true);
+            socket.wire.flow.block_receive();
         }
         self.settle_websocket(key, socket);
     }
@@ -93,8 +90,8 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let wire = &mut socket.wire;
         wire.hear();
-        if let Phase::Lingering { dropped_kib } = &mut wire.phase {
-            *dropped_kib = dropped_kib.saturating_add(bytes.len().div_ceil(1_024) as u16);
+        if let Phase::Lingering(dropped) = &mut wire.phase {
+            dropped.add(bytes.len());
         }
         if !wire.is_listening() {
             return false;
@@ -140,12 +137,14 @@ impl<S: Service> Engine<S> {
             let frame = static_close(Some(CloseCode::TRY_LATER)).unwrap_or_default();
             let _gone_or_full = table.send_now(key, frame);
         }
-        wire.flags.put(Flags::STARVED, flushed.is_err() || wire.flags.has(Flags::STARVED));
+        if flushed.is_err() {
+            wire.flow.block_send();
+        }
         if is_sending {
-            wire.flags.put(Flags::RETRIES, false);
+            wire.get_on();
         }
         if wire.phase == Phase::Ending && !is_sending && !wire.has_output() {
-            wire.phase = Phase::Lingering { dropped_kib: 0 };
+            wire.phase = Phase::Lingering(Dropped::default());
             // A message that came before the end is still for the task to take.
             wire.work.take_if(|work| work.ready.is_none());
             table.shutdown_write(key);
@@ -154,20 +153,20 @@ impl<S: Service> Engine<S> {
             if !wire.is_open() {
                 mailbox.wake_reader();
             }
-            if !wire.is_open() || (wire.has_room(&core) && !wire.flags.has(Flags::STARVED)) {
+            if !wire.is_open() || (wire.has_room(&core) && !wire.flow.is_send_blocked()) {
                 mailbox.wake_writer();
             }
         }
-        let is_flooded = matches!(wire.phase, Phase::Lingering { dropped_kib } if dropped_kib > DROPPED_KIB_MAX);
+        let is_flooded = matches!(wire.phase, Phase::Lingering(dropped) if dropped.is_too_much());
         let is_waiting = wire.holds_message();
         let armed = match wire.phase {
             // What would come may want an answer.
-            Phase::Open | Phase::Asked if wire.finds_no_room() && !wire.flags.has(Flags::ENDED) => table.watch(key),
+            Phase::Open | Phase::Asked if wire.flow.is_blocked() && !wire.flags.has(Flags::ENDED) => table.watch(key),
             Phase::Open | Phase::Asked | Phase::Closing if wire.takes_more(&core) => {
                 let is_late = core.receives_late(wire) && !table.is_receiving(key);
                 if is_late { table.await_readable(key) } else { table.receive(key) }
             }
-            Phase::Lingering { .. } if !is_flooded => table.receive(key),
+            Phase::Lingering(_) if !is_flooded => table.receive(key),
             // Most likely its task takes the message at once; if it does not, the next look finds that out.
             Phase::Open | Phase::Asked if is_waiting && wire.flags.has(Flags::FED) => Ok(()),
             Phase::Open | Phase::Asked if is_waiting && !wire.flags.has(Flags::ENDED) => table.watch(key),
@@ -176,9 +175,11 @@ impl<S: Service> Engine<S> {
                 Ok(())
             }
         };
-        wire.flags.put(Flags::STARVED, armed.is_err() || wire.flags.has(Flags::STARVED));
+        if armed.is_err() {
+            wire.flow.block_send();
+        }
         drop(table);
-        starve(&core, key, wire);
+        enqueue(&core, key, wire);
         let mut table = core.table.borrow_mut();
         match wire.due_in(&core, is_sending) {
             Due::In(after) => table.schedule(key, after),
@@ -212,7 +213,7 @@ fn flush(core: &Core, table: &mut Table<Connection>, key: Key, wire: &mut Wire) 
     let flushed = if has_left { Ok(()) } else { work.output.flush(&core.pool, table, key) };
     if has_left || (flushed.is_err() && work.output.flush_now(table, key)) {
         let has_more = work.input.is_some() || work.last_words.is_some();
-        wire.flags.put(Flags::RETRIES, false);
+        wire.get_on();
         // All of it: there may be more behind it.
         if has_more && !wire.flags.put(Flags::LISTED, true) {
             core.enlist(key);

@@ -75,7 +75,7 @@ impl<S: Service> Engine<S> {
     /// The peer has sent all it will send: what is on its way to it still leaves.
     pub(crate) fn ended_websocket(&mut self, key: Key) {
         let Some(mut socket) = self.core.take_websocket(key) else { return };
-        if matches!(socket.wire.phase, Phase::Lingering { .. } | Phase::Over) {
+        if matches!(socket.wire.phase, Phase::Lingering(_) | Phase::Over) {
             return self.lose_websocket(key, socket, WebSocketEnd::Gone);
         }
         socket.wire.note_end(WebSocketEnd::Gone);
@@ -93,9 +93,7 @@ impl<S: Service> Engine<S> {
     pub(super) fn lose_websocket(&mut self, key: Key, mut socket: PoolBox<Socket>, end: WebSocketEnd) {
         let core = Rc::clone(&self.core);
         socket.wire.note_end(end);
-        if socket.wire.flags.put(Flags::HUNGRY, false) {
-            core.sate(key);
-        }
+        socket.wire.end_wait(&core, key);
         let Consumer::Task(Some(mailbox)) = &mut socket.consumer else {
             core.put(key, Connection::WebSocket(socket));
             return self.close(key);
@@ -150,7 +148,7 @@ pub(super) fn tell_closed(mut handler: Box<dyn WebSocketHandler>, end: WebSocket
 /// Others need its memory. What it waited for itself it does without.
 pub(super) fn give_way(core: &Core, wire: &mut Wire) {
     if wire.is_open() {
-        wire.quench();
+        wire.resume();
         wire.fail(core, &OverBudget::new(0).into());
     }
 }

@@ -23,8 +23,9 @@ use plimsoll_runtime::Errno;
 use plimsoll_runtime::net::Bytes;
 use plimsoll_slab::Key;
 
+use super::flow::Flow;
 use super::handler::WebSocketEnd;
-use super::wire::{Flags, Phase, QUARTER_MS, Wire, quarters};
+use super::wire::{Phase, Wire};
 use super::{Consumer, Socket};
 use crate::connection::Connection;
 use crate::core::Core;
@@ -35,9 +36,9 @@ use crate::output;
 use crate::server::Service;
 
 /// When it is looked again for room that was not enough, or for which too many wait.
-pub(super) const STARVED_RETRY: Duration = Duration::from_millis(250);
+pub(super) const MEMORY_RETRY: Duration = Duration::from_millis(250);
 /// Room for so much is waited for where something small found none.
-const STARVED_BYTES: usize = 4 * 1_024;
+const WANTED_BYTES_MIN: usize = 4 * 1_024;
 /// What is received at a time while memory is short.
 const RECEIVE_BYTES: usize = 4 * 1_024 - 256;
 
@@ -54,7 +55,7 @@ impl<S: Service> Engine<S> {
         let wire = &mut socket.wire;
         let room = self.retried(key, |_| wire.work(&core.pool)?.room_behind(&core.pool, RECEIVE_BYTES));
         let Ok(lease) = room else {
-            wire.flags.put(Flags::THIRSTY, true);
+            wire.flow.block_receive();
             return self.go_on_websocket(key, socket, None);
         };
         let (rest_bytes, mut places) = (lease.len(), [Some(lease)]);
@@ -64,7 +65,7 @@ impl<S: Service> Engine<S> {
                 let [lease] = places;
                 debug_assert!(lease.as_ref().is_some_and(|lease| lease.len() > rest_bytes));
                 wire.hear();
-                wire.flags.put(Flags::RETRIES, false);
+                wire.get_on();
                 if let Some(work) = &mut wire.work {
                     work.input = lease.map(|lease| output::smaller(&core.pool, lease));
                 }
@@ -81,87 +82,53 @@ impl<S: Service> Engine<S> {
 }
 
 /// Has a WebSocket that found no room wait for it, or wait no longer.
-pub(super) fn starve(core: &Core, key: Key, wire: &mut Wire) {
-    let is_over = matches!(wire.phase, Phase::Lingering { .. } | Phase::Over);
-    if wire.finds_no_room() && !is_over {
-        if wire.starved_at == 0 {
-            wire.starved_at = (quarters(plimsoll_runtime::now()) as u16).max(1);
+pub(super) fn enqueue(core: &Core, key: Key, wire: &mut Wire) {
+    let is_over = matches!(wire.phase, Phase::Lingering(_) | Phase::Over);
+    if wire.flow.is_blocked() && !is_over {
+        let (mut memory, (want, bytes)) = (wire.memory, wire.wants());
+        if core.starve_as(key, &mut memory, want, bytes).is_err() {
+            // One of too many looks again after a while, as one does that found no room several times.
+            memory.lose_place();
         }
-        // One of too many looks again after a while, as one does that found no room in its turn, however much was free
-        // then.
-        let (mut wait, (want, bytes)) = (wire.memory_wait(), wire.wants());
-        if core.starve_as(key, &mut wait, want, bytes).is_ok() {
-            wire.flags.put(Flags::HUNGRY, wait.is_queued());
-        }
-        return;
-    }
-    // One that looks again keeps its place until it has found room.
-    if is_over || !wire.flags.has(Flags::RETRIES) {
-        wire.wait_no_longer();
-        if wire.flags.put(Flags::HUNGRY, false) {
-            core.sate(key);
-        }
+        wire.set_memory(memory);
+    } else if is_over || wire.flow == Flow::Free {
+        // One that looks again keeps its place until it has found room.
+        wire.end_wait(core, key);
     }
 }
 
 impl Wire {
-    /// Whether something that is to be sent, or was received, has no room.
-    pub(super) fn finds_no_room(&self) -> bool {
-        self.flags.has(Flags::STARVED) || self.flags.has(Flags::THIRSTY)
+    /// It waits no longer.
+    pub(super) fn end_wait(&mut self, core: &Core, key: Key) {
+        if self.memory.is_queued() {
+            core.sate(key);
+        }
+        self.set_memory(MemoryWait::None);
     }
 
     /// What it waits for room for, and how much.
     fn wants(&self) -> (Priority, usize) {
         match &self.work {
-            _ if self.flags.has(Flags::STARVED) => (Priority::Output, STARVED_BYTES),
+            _ if self.flow.is_send_blocked() => (Priority::Output, WANTED_BYTES_MIN),
             // Which is new work, and nothing that the progress reserve helps on.
-            Some(work) if work.waits_for_message() => (Priority::Head, (work.wanted_bytes as usize).max(STARVED_BYTES)),
-            Some(work) if !self.is_at_rest() => (Priority::Body, (work.wanted_bytes as usize).max(STARVED_BYTES)),
+            Some(work) if work.waits_for_message() => {
+                (Priority::Head, (work.wanted_bytes as usize).max(WANTED_BYTES_MIN))
+            }
+            Some(work) if !self.is_at_rest() => (Priority::Body, (work.wanted_bytes as usize).max(WANTED_BYTES_MIN)),
             // The work as well, which goes back if it is there.
-            _ => (Priority::Head, 2 * STARVED_BYTES),
-        }
-    }
-
-    /// How it waits: kept in two flags, as a parked WebSocket has no byte to spare.
-    fn memory_wait(&self) -> MemoryWait {
-        let grants = self.grants();
-        if self.flags.has(Flags::HUNGRY) { MemoryWait::Queued { grants } } else { MemoryWait::Granted { grants } }
-    }
-
-    /// How often it was granted room, and found too little. Only a part of a message has a place to count that in; what
-    /// else finds too little in its turn does not ask for another.
-    fn grants(&self) -> u8 {
-        match &self.work {
-            _ if !self.flags.has(Flags::RETRIES) => 0,
-            Some(work) if work.may_try_again() && !self.flags.has(Flags::STARVED) => work.grants,
-            _ => u8::MAX,
-        }
-    }
-
-    /// The wait is over, and the next begins anew.
-    pub(super) fn wait_no_longer(&mut self) {
-        self.starved_at = 0;
-        if let Some(work) = &mut self.work {
-            work.grants = 0;
+            _ => (Priority::Head, 2 * WANTED_BYTES_MIN),
         }
     }
 
     /// How long it may wait for room.
-    pub(super) fn starves_for(&self, core: &Core) -> Duration {
+    pub(super) fn waits_for(&self, core: &Core) -> Duration {
         let send_timeout = self.settings.values.send_timeout;
-        if self.flags.has(Flags::STARVED) { send_timeout } else { core.config.memory_timeout }
-    }
-
-    /// Whether it has waited for memory for too long.
-    pub(super) fn has_starved(&self, core: &Core) -> bool {
-        let waited = (quarters(plimsoll_runtime::now()) as u16).wrapping_sub(self.starved_at);
-        let waited = Duration::from_millis(u64::from(waited) * QUARTER_MS);
-        self.starved_at > 0 && waited >= self.starves_for(core)
+        if self.flow.is_send_blocked() { send_timeout } else { core.config.memory_timeout }
     }
 
     /// Counts that it ends as it has waited for too long.
-    pub(super) fn count_starved(&self, core: &Core) {
-        core.shed_for_room(if self.flags.has(Flags::STARVED) { Shed::Output } else { Shed::Body });
+    pub(super) fn count_timed_out(&self, core: &Core) {
+        core.shed_for_room(if self.flow.is_send_blocked() { Shed::Output } else { Shed::Body });
     }
 
     /// Whether what found no room can be looked at once more.
@@ -171,19 +138,19 @@ impl Wire {
 
     /// Whether more may be received, as far as memory goes.
     pub(super) fn takes_more(&self, core: &Core) -> bool {
-        !self.holds_message() && self.has_room(core) && !self.finds_no_room()
+        !self.holds_message() && self.has_room(core) && !self.flow.is_blocked()
     }
 
     /// There is room, perhaps.
-    pub(super) fn quench(&mut self) {
-        self.flags.put(Flags::STARVED, false);
-        self.slake();
+    pub(super) fn resume(&mut self) {
+        self.resume_receive();
+        self.flow = Flow::Free;
     }
 
     /// There is room, perhaps, for what was received: it has its whole time from now on.
-    pub(super) fn slake(&mut self) {
-        if self.flags.put(Flags::THIRSTY, false) {
-            self.heard = quarters(plimsoll_runtime::now());
+    pub(super) fn resume_receive(&mut self) {
+        if self.flow.resume_receive() {
+            self.note_heard();
             if let Some(work) = &mut self.work {
                 (work.message_until, work.wanted_bytes) = (None, 0);
             }
@@ -219,22 +186,21 @@ impl Core {
 impl Socket {
     /// Whether it waits for memory.
     pub(crate) fn is_hungry(&self) -> bool {
-        self.wire.flags.has(Flags::HUNGRY)
+        self.wire.memory.is_queued()
     }
 
     /// There is some; whether its task waited for that.
     pub(crate) fn feed(&mut self) -> bool {
-        self.wire.flags.put(Flags::HUNGRY, false);
-        if let Some(work) = &mut self.wire.work {
-            work.grants = work.grants.saturating_add(1);
-        }
+        let mut memory = self.wire.memory;
+        memory.grant();
+        self.wire.set_memory(memory);
         self.look_again()
     }
 
     /// Perhaps there is some; whether its task waited for that.
     pub(super) fn look_again(&mut self) -> bool {
-        self.wire.quench();
-        self.wire.flags.put(Flags::RETRIES, true);
+        self.wire.resume();
+        self.wire.flow.retry();
         match &mut self.consumer {
             Consumer::Task(Some(mailbox)) => mailbox.wake_writer(),
             Consumer::Task(None) | Consumer::Handler(_) => false,

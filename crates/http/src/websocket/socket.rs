@@ -11,7 +11,7 @@ use plimsoll_runtime::OverBudget;
 use super::handler::{WebSocketEnd, WebSocketRef, WebSocketSender};
 use super::message::Message;
 use super::place::Place;
-use super::wire::{Flags, Phase};
+use super::wire::Phase;
 use super::{Consumer, Socket};
 use crate::Error;
 
@@ -127,7 +127,7 @@ impl WebSocket {
         place.redeem();
         let polled = place.on(|socket| {
             let Socket { wire, consumer } = socket;
-            let is_full = !wire.has_room(core) || wire.flags.has(Flags::STARVED);
+            let is_full = !wire.has_room(core) || wire.flow.is_send_blocked();
             if wire.is_open()
                 && is_full
                 && let Consumer::Task(Some(mailbox)) = consumer
@@ -138,7 +138,7 @@ impl WebSocket {
             place.list(wire);
             let put = wire.take_message(core, message);
             if let (Err(Error::OverBudget(_)), Consumer::Task(Some(mailbox))) = (&put, consumer) {
-                wire.flags.put(Flags::STARVED, true);
+                wire.flow.block_send();
                 keep(&mut mailbox.writer, cx);
                 return Poll::Pending;
             }

@@ -14,16 +14,18 @@ use plimsoll_runtime::{Instant, Lease, OverBudget, SendBytes, signal, sleep, tim
 use super::control::static_close;
 use super::deadlines::{Due, overdue};
 use super::ends::{give_way, go_away, tell_closed};
+use super::flow::Flow;
 use super::handler::WebSocketEnd;
 use super::place::{Place, Stream};
-use super::room::STARVED_RETRY;
+use super::room::MEMORY_RETRY;
 use super::socket::WebSocket;
 use super::turn::{open, turn};
-use super::wire::{Flags, Phase};
+use super::wire::{Dropped, Phase, Wire};
 use super::{Consumer, Opening, Socket};
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::h2::Tunnel;
+use crate::memory_wait::MemoryWait;
 use crate::{Error, Request, Response};
 
 /// Answers an extended CONNECT, and has a task step the WebSocket then.
@@ -61,8 +63,7 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
     let (place, core) = (Place::Stream(Rc::clone(&stream)), &stream.core);
     open(&place, &mut stream.socket.borrow_mut());
     let (mut tells_stop, mut tells_end, mut is_finished) = (true, true, false);
-    let mut starving = Starving::default();
-    let mut until = None;
+    let (mut until, mut retry_at) = (None, None);
     // Received, and no room for it.
     let mut held = None;
     loop {
@@ -71,13 +72,17 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             turn(&place, &mut socket);
             held.take_if(|_| !socket.wire.is_listening());
             if held.is_some() {
-                socket.wire.flags.put(Flags::THIRSTY, true);
+                socket.wire.flow.block_receive();
             }
             !socket.wire.has_room(core)
         };
         match send(&stream, &mut tunnel).await {
             Ok(has_sent) => {
-                starving.note(stream.socket.borrow().wire.finds_no_room(), has_sent, plimsoll_runtime::now())
+                let wire = &mut stream.socket.borrow_mut().wire;
+                if has_sent {
+                    wire.get_on();
+                }
+                note_wait(wire, &mut retry_at);
             }
             Err(Error::OverBudget(_)) => {
                 core.shed_for_room(Shed::Output);
@@ -89,7 +94,7 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             // What was received behind the message that filled it.
             continue;
         }
-        let (reads, due) = look(&stream, core, &starving, &mut until);
+        let (reads, due) = look(&stream, core, retry_at, &mut until);
         if stream.socket.borrow().wire.phase == Phase::Ending {
             if !is_finished && stream.socket.borrow().wire.is_untold() {
                 let frame = static_close(Some(CloseCode::TRY_LATER)).unwrap_or_default();
@@ -101,17 +106,16 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             if ::core::mem::replace(&mut is_finished, true) || tunnel.finish().is_err() {
                 return finish(&stream, WebSocketEnd::Gone);
             }
-            stream.socket.borrow_mut().wire.phase = Phase::Lingering { dropped_kib: 0 };
+            stream.socket.borrow_mut().wire.phase = Phase::Lingering(Dropped::default());
             continue;
         }
         let waited = wait(&stream, &mut tunnel, reads, due, (tells_stop, tells_end)).await;
-        let (now, is_starved) = (plimsoll_runtime::now(), stream.socket.borrow().wire.finds_no_room());
-        starving.note(is_starved, false, now);
+        note_wait(&mut stream.socket.borrow_mut().wire, &mut retry_at);
         match waited {
             Waited::Bytes(lease) => held = take_in(&mut stream.socket.borrow_mut(), core, Bytes::Owned(lease)),
             Waited::End => return finish(&stream, WebSocketEnd::Gone),
             Waited::Listed => {}
-            Waited::Elapsed if is_starved => {}
+            Waited::Elapsed if retry_at.is_some() => {}
             Waited::Elapsed => {
                 let mut socket = stream.socket.borrow_mut();
                 if !overdue(core, &mut socket.wire) {
@@ -129,67 +133,54 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
                 continue;
             }
         }
-        if is_starved && starving.is_due(now) {
-            let mut socket = stream.socket.borrow_mut();
-            if starving.has_lasted(now) >= socket.wire.starves_for(core) {
-                socket.wire.count_starved(core);
-                if socket.wire.flags.has(Flags::STARVED) {
-                    drop(socket);
-                    return finish(&stream, WebSocketEnd::NoRoom);
-                }
-                socket.wire.quench();
-                socket.wire.fail(core, &OverBudget::new(0).into());
-                continue;
+        let mut socket = stream.socket.borrow_mut();
+        let wait_max = socket.wire.waits_for(core);
+        if !retry(&mut socket, &mut retry_at, wait_max) {
+            socket.wire.count_timed_out(core);
+            if socket.wire.flow.is_send_blocked() {
+                drop(socket);
+                return finish(&stream, WebSocketEnd::NoRoom);
             }
-            // Perhaps there is room now.
-            starving.tries(now);
-            socket.look_again();
-            if let Some(fresh) = held.take() {
-                held = take_in(&mut socket, core, fresh);
-            }
+            socket.wire.resume();
+            socket.wire.fail(core, &OverBudget::new(0).into());
+        } else if socket.wire.flow == Flow::Retrying
+            && let Some(fresh) = held.take()
+        {
+            held = take_in(&mut socket, core, fresh);
         }
     }
 }
 
-/// Since when there is no room for a message, however often that is tried.
-#[derive(Clone, Copy, Debug, Default)]
-struct Starving {
-    since: Option<Instant>,
-    /// When it was found last that there is none, or tried last whether there is some.
-    tried: Option<Instant>,
-    /// What was tried last has failed.
-    is_starved: bool,
+/// How a wait for memory goes on. There is no place for a stream among those that wait: it looks again after a while,
+/// `retry_at`.
+fn note_wait(wire: &mut Wire, retry_at: &mut Option<Instant>) {
+    if wire.flow.is_blocked() {
+        wire.lose_place();
+        retry_at.get_or_insert(plimsoll_runtime::now() + MEMORY_RETRY);
+    } else if wire.flow == Flow::Free {
+        wire.set_memory(MemoryWait::None);
+        *retry_at = None;
+    }
 }
 
-impl Starving {
-    /// Whether there was too little room. What has left since the last look ends a wait, and so does a whole tick
-    /// without a failure.
-    fn note(&mut self, is_starved: bool, has_sent: bool, now: Instant) {
-        if (has_sent && !is_starved) || (!self.is_starved && self.is_due(now)) {
-            self.since = None;
-        }
-        if is_starved && self.since.is_none() {
-            (self.since, self.tried) = (Some(now), Some(now));
-        }
-        self.is_starved = is_starved;
+/// Looks again, if it is time to; whether it may wait on. What neither failed nor got on since the last look waits no
+/// longer.
+fn retry(socket: &mut Socket, retry_at: &mut Option<Instant>, wait_max: Duration) -> bool {
+    let now = plimsoll_runtime::now();
+    if retry_at.is_none_or(|at| now < at) {
+        return true;
     }
-
-    /// How long until it is to be tried again.
-    fn due_in(&self, now: Instant) -> Duration {
-        self.tried.map_or(Duration::ZERO, |tried| STARVED_RETRY.saturating_sub(now.since(tried)))
+    *retry_at = Some(now + MEMORY_RETRY);
+    if !socket.wire.flow.is_blocked() {
+        socket.wire.resume();
+        note_wait(&mut socket.wire, retry_at);
+        return true;
     }
-
-    fn is_due(&self, now: Instant) -> bool {
-        self.due_in(now).is_zero()
+    let may_wait = socket.wire.has_waited() < wait_max;
+    if may_wait {
+        socket.look_again();
     }
-
-    fn has_lasted(&self, now: Instant) -> Duration {
-        self.since.map_or(Duration::ZERO, |since| now.since(since))
-    }
-
-    fn tries(&mut self, now: Instant) {
-        (self.tried, self.is_starved) = (Some(now), false);
-    }
+    may_wait
 }
 
 /// Sends all output, as the stream's windows allow; whether there was any.
@@ -209,8 +200,8 @@ async fn send(stream: &Stream, tunnel: &mut Tunnel) -> Result<bool, Error> {
             Ok(Some(piece)) => piece,
             Ok(None) => return Ok(has_sent),
             Err(_) if waited < send_timeout => {
-                waited += STARVED_RETRY;
-                sleep(STARVED_RETRY).await;
+                waited += MEMORY_RETRY;
+                sleep(MEMORY_RETRY).await;
                 continue;
             }
             Err(over) => return Err(over.into()),
@@ -233,27 +224,32 @@ async fn send(stream: &Stream, tunnel: &mut Tunnel) -> Result<bool, Error> {
 
 /// After a step: wakes who waits, and says whether to read and for how long to wait. `until` when there is time for
 /// what is waited for now.
-fn look(stream: &Stream, core: &Core, starving: &Starving, until: &mut Option<Instant>) -> (bool, Option<Duration>) {
+fn look(
+    stream: &Stream,
+    core: &Core,
+    retry_at: Option<Instant>,
+    until: &mut Option<Instant>,
+) -> (bool, Option<Duration>) {
     let mut socket = stream.socket.borrow_mut();
     let Socket { consumer, wire } = &mut *socket;
     if let Consumer::Task(Some(mailbox)) = consumer {
         if !wire.is_open() {
             mailbox.wake_reader();
         }
-        if !wire.flags.has(Flags::STARVED) {
+        if !wire.flow.is_send_blocked() {
             mailbox.wake_writer();
         }
     }
     let is_waiting = wire.holds_message();
-    let is_ready = wire.is_listening() && !is_waiting && !wire.flags.has(Flags::THIRSTY);
-    let reads = is_ready || matches!(wire.phase, Phase::Lingering { .. });
+    let is_ready = wire.is_listening() && !is_waiting && !wire.flow.is_receive_blocked();
+    let reads = is_ready || matches!(wire.phase, Phase::Lingering(_));
     let now = plimsoll_runtime::now();
     match wire.due_in(core, false) {
         Due::In(after) => *until = Some(now + after),
         Due::Never => *until = None,
         Due::AsBefore => {}
     }
-    let due = if wire.finds_no_room() { Some(starving.due_in(now)) } else { until.map(|until| until.since(now)) };
+    let due = retry_at.or(*until).map(|until| until.since(now));
     wire.rest(core);
     (reads, due)
 }
@@ -298,7 +294,9 @@ fn take_in(socket: &mut Socket, core: &Core, fresh: Bytes) -> Option<Bytes> {
     }
     let mut fresh = Some(fresh);
     let taken = wire.take_in(&core.pool, &mut fresh);
-    wire.flags.put(Flags::THIRSTY, taken.is_err() || wire.flags.has(Flags::THIRSTY));
+    if taken.is_err() {
+        wire.flow.block_receive();
+    }
     fresh
 }
 

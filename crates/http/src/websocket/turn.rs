@@ -21,7 +21,7 @@ pub(super) fn turn(place: &Place, socket: &mut Socket) {
     loop {
         let Socket { consumer, wire } = socket;
         if matches!(consumer, Consumer::Handler(_))
-            && !wire.flags.has(Flags::STARVED)
+            && !wire.flow.is_send_blocked()
             && let Some(message) = wire.take_ready()
             && wire.is_open()
         {
@@ -44,7 +44,7 @@ pub(super) fn turn(place: &Place, socket: &mut Socket) {
                 wire.phase = Phase::Ending;
             }
             Err(Error::OverBudget(_)) if wire.may_try_again() => {
-                wire.flags.put(Flags::THIRSTY, true);
+                wire.flow.block_receive();
                 return;
             }
             Err(error) => {
@@ -64,7 +64,7 @@ fn deliver(place: &Place, consumer: &mut Consumer, wire: &mut Wire, message: Mes
         Consumer::Handler(handler) => {
             // While memory is short, room for an answer is made first: it cannot wait for that itself.
             if place.core().holds_back() && wire.make_room(&place.core().pool, message.as_bytes().len()).is_err() {
-                wire.flags.put(Flags::STARVED, true);
+                wire.flow.block_send();
                 if let Some(work) = &mut wire.work {
                     work.ready = Some(message);
                 }

@@ -15,6 +15,7 @@
 
 mod passing;
 
+use ::core::time::Duration;
 use std::rc::Rc;
 
 use plimsoll_codec::ws::{CONTROL_BYTES_MAX, CloseCode, FrameHead, Opcode, PeerRecord};
@@ -25,10 +26,12 @@ use plimsoll_runtime::{Instant, Kind, OverBudget, Pool};
 use super::WebSocketEnd;
 use super::control::{ControlFrame, put_control, static_close};
 use super::deflate;
+use super::flow::Flow;
 use super::message::Message;
 use super::settings::{Settings, Values};
 use super::work::{Step, Work};
 use crate::core::Core;
+use crate::memory_wait::MemoryWait;
 use crate::output::COPY_BYTES_MAX;
 use crate::{Body, Error};
 
@@ -41,13 +44,27 @@ pub(super) enum Phase {
     Closing,
     /// Both have said that they close, or the peer is not believed any more: what is there to be sent still leaves.
     Ending,
-    /// Our half is shut down; so much of the peer was dropped, in KiB. Bytes that nobody read would make the kernel
-    /// answer with a reset, which can overtake what we sent.
-    Lingering {
-        dropped_kib: u16,
-    },
+    /// Our half is shut down; so much of the peer was dropped. Bytes that nobody read would make the kernel answer with
+    /// a reset, which can overtake what we sent.
+    Lingering(Dropped),
     /// Nothing goes on any more. The connection's task still has its socket.
     Over,
+}
+
+/// What came after the end, in KiB. Bytes, as a number would cost each parked connection one for its alignment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Dropped([u8; 2]);
+
+impl Dropped {
+    pub(super) fn add(&mut self, bytes: usize) {
+        let kib = u16::from_ne_bytes(self.0).saturating_add(bytes.div_ceil(1_024) as u16);
+        self.0 = kib.to_ne_bytes();
+    }
+
+    /// Whether it is more than a peer may still send.
+    pub(super) fn is_too_much(self) -> bool {
+        u16::from_ne_bytes(self.0) > DROPPED_KIB_MAX
+    }
 }
 
 /// What there is a limited time for.
@@ -71,14 +88,14 @@ pub(crate) struct Wire {
     pub(super) settings: Rc<Settings>,
     record: PeerRecord,
     pub(super) work: Option<PoolBox<Work>>,
-    /// When the peer was heard last, in quarters of a second.
-    pub(super) heard: u32,
+    /// When the peer was heard last, or since when it waits for memory, in quarters of a second.
+    since: u32,
     pub(super) end: Option<WebSocketEnd>,
     pub(super) phase: Phase,
     pub(super) deadline: Deadline,
     pub(super) flags: Flags,
-    /// Since when it waits for memory, in quarters of a second of the last hours; 0 while it does not.
-    pub(super) starved_at: u16,
+    pub(super) flow: Flow,
+    pub(super) memory: MemoryWait,
 }
 
 /// Of a connection: a few bits, as so many bytes would cost each parked one a size class.
@@ -92,16 +109,8 @@ impl Flags {
     pub(super) const COUNTED: Self = Self(2);
     /// A task got a message in this turn, and has not had the time to take it.
     pub(super) const FED: Self = Self(4);
-    /// Something that is to be sent found no room in memory.
-    pub(super) const STARVED: Self = Self(8);
-    /// Among those that wait for it.
-    pub(super) const HUNGRY: Self = Self(16);
-    /// There was room in its turn, and not enough: it looks again after a while, until it finds some.
-    pub(super) const RETRIES: Self = Self(64);
     /// The peer has ended its half; a receive tells after what came before.
-    pub(super) const ENDED: Self = Self(32);
-    /// What was received, or what is there to be received, found no room in memory.
-    pub(super) const THIRSTY: Self = Self(128);
+    pub(super) const ENDED: Self = Self(8);
 
     pub(super) fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
@@ -121,12 +130,13 @@ impl Wire {
             settings,
             record: PeerRecord::NEW,
             work: None,
-            heard: quarters(plimsoll_runtime::now()),
+            since: quarters(plimsoll_runtime::now()),
             end: None,
             phase: Phase::Open,
             deadline: Deadline::None,
             flags: Flags::default(),
-            starved_at: 0,
+            flow: Flow::Free,
+            memory: MemoryWait::None,
         }
     }
 
@@ -156,15 +166,15 @@ impl Wire {
         let message = work.ready.take()?;
         if work.is_between_messages() {
             // All that was received has found its room.
-            self.flags.put(Flags::THIRSTY, false);
+            self.flow.resume_receive();
         }
-        self.heard = quarters(plimsoll_runtime::now());
+        self.note_heard();
         Some(message)
     }
 
     /// The peer has said something.
     pub(super) fn hear(&mut self) {
-        self.heard = quarters(plimsoll_runtime::now());
+        self.note_heard();
         if self.phase == Phase::Asked {
             self.phase = Phase::Open;
         }
@@ -259,7 +269,7 @@ impl Wire {
             match deflate::put(work, core, compression, whole)? {
                 Some(plain) => whole = plain,
                 None => {
-                    self.flags.put(Flags::RETRIES, false);
+                    self.get_on();
                     return Ok(());
                 }
             }
@@ -270,7 +280,7 @@ impl Wire {
             body => work.output.append_piece(&core.pool, head.as_bytes(), body, &[]),
         };
         match put {
-            Ok(()) => _ = self.flags.put(Flags::RETRIES, false),
+            Ok(()) => self.get_on(),
             Err(_) => *message = Some(whole),
         }
         Ok(put?)
@@ -341,18 +351,77 @@ impl Wire {
         let has_waited = work.may_try_again();
         let step = work.step(core, answers, &self.settings.values)?;
         if has_waited {
-            self.slake();
+            self.resume_receive();
         }
         Ok(step)
     }
 }
 
+/// How it waits for memory: each change of that is here.
+impl Wire {
+    pub(super) fn is_waiting(&self) -> bool {
+        self.memory != MemoryWait::None
+    }
+
+    /// Changes how it waits. When a wait begins or ends, its time does, too, and that of the peer begins anew.
+    pub(super) fn set_memory(&mut self, memory: MemoryWait) {
+        let was_waiting = self.is_waiting();
+        self.memory = memory;
+        if self.is_waiting() != was_waiting {
+            self.since = quarters(plimsoll_runtime::now());
+        }
+    }
+
+    /// Another has taken its place among those that wait, or there is none: it looks again after a while.
+    pub(super) fn lose_place(&mut self) {
+        let mut memory = self.memory;
+        memory.lose_place();
+        self.set_memory(memory);
+    }
+
+    /// Something found room: the next wait begins anew. What leaves beside a message that has no room is not that
+    /// message.
+    pub(super) fn get_on(&mut self) {
+        self.flow.get_on();
+        let mut memory = self.memory;
+        memory.get_on();
+        if self.flow.is_blocked() && self.is_waiting() && memory == MemoryWait::None {
+            memory.lose_place();
+        }
+        self.set_memory(memory);
+    }
+
+    /// For how long it waits already.
+    pub(super) fn has_waited(&self) -> Duration {
+        if self.is_waiting() { self.elapsed() } else { Duration::ZERO }
+    }
+
+    /// For how long its peer is silent; not known while it waits.
+    pub(super) fn silence(&self) -> Duration {
+        if self.is_waiting() { Duration::ZERO } else { self.elapsed() }
+    }
+
+    pub(super) fn note_heard(&mut self) {
+        if !self.is_waiting() {
+            self.since = quarters(plimsoll_runtime::now());
+        }
+    }
+
+    /// To a quarter of a second.
+    fn elapsed(&self) -> Duration {
+        let quarters = quarters(plimsoll_runtime::now()).wrapping_sub(self.since);
+        Duration::from_millis(u64::from(quarters) * QUARTER_MS)
+    }
+}
+
 /// An instant in the unit in which it is kept of each connection.
-pub(super) fn quarters(instant: Instant) -> u32 {
+fn quarters(instant: Instant) -> u32 {
     (instant.as_millis() / QUARTER_MS) as u32
 }
 
-pub(super) const QUARTER_MS: u64 = 250;
+const QUARTER_MS: u64 = 250;
+/// What a peer may still send after the end.
+const DROPPED_KIB_MAX: u16 = 4_096;
 /// The head of a frame that a server sends.
 const FRAME_HEAD_BYTES_MAX: usize = 10;
 

@@ -27,8 +27,6 @@ pub(crate) struct Work {
     again: Option<Decoded>,
     /// For so much there was none.
     pub(super) wanted_bytes: u32,
-    /// How often some was granted, and was too little.
-    pub(super) grants: u8,
     pub(super) output: Output,
     /// Our close frame, which waits for a long message to leave.
     pub(super) last_words: Option<ControlFrame>,
@@ -60,7 +58,6 @@ impl Work {
             input: None,
             again: None,
             wanted_bytes: 0,
-            grants: 0,
             output: Output::default(),
             last_words: None,
             assembly: Assembly::default(),

@@ -4,7 +4,7 @@
 use plimsoll_codec::ws::{CONTROL_BYTES_MAX, Decoder, Event, Opcode, Role};
 
 use super::super::control::put_control;
-use super::{Flags, Wire};
+use super::Wire;
 use crate::Error;
 use crate::core::Core;
 
@@ -13,7 +13,7 @@ impl Wire {
     /// follows a whole message. Whether it was that; else nothing was done. A receive that was armed before a message
     /// began to wait for memory is no reason to need some.
     pub(in crate::websocket) fn pass(&mut self, core: &Core, bytes: &[u8]) -> Result<bool, Error> {
-        let is_short = core.holds_back() || self.flags.has(Flags::STARVED) || self.flags.has(Flags::THIRSTY);
+        let is_short = core.holds_back() || self.flow.is_blocked();
         if !is_short || bytes.is_empty() || frames(bytes).any(|frame| frame.is_none()) {
             return Ok(false);
         }
