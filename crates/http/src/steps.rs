@@ -144,8 +144,7 @@ impl<S: Service> Engine<S> {
     pub(crate) fn drive(&mut self, key: Key, mut active: PoolBox<Active>, fresh: Option<Bytes>) {
         let has_more = fresh.is_some();
         let kept = active.input.take();
-        let is_body = active.exchange.request() == RequestState::Body;
-        let Ok(mut source) = Source::join(&self.core, kept, fresh, || is_body && active.handler.is_some()) else {
+        let Ok(mut source) = Source::join(&self.core, kept, fresh, || active.handler.is_some()) else {
             self.core.put(key, Connection::Active(active));
             return self.shed(key, Shed::Head);
         };

@@ -291,12 +291,11 @@ impl Core {
         drop(before);
     }
 
-    /// Room for what came of a request and finds none in the pool: of a body, what is
-    /// [kept for other ends](Self::spare_landed).
+    /// Room for what came of a request and finds none in the pool: of a body, and of what follows a request whose
+    /// handler runs, what is [kept for other ends](Self::spare_landed).
     pub(crate) fn spare(&self, key: Key, active: &Active, bytes: &[u8]) -> Option<Lease> {
-        if active.exchange.request() != RequestState::Body {
-            let waits = active.is_queued() && active.handler.is_none();
-            let mut lease = if waits { self.spare_lease(key, bytes.len())? } else { return None };
+        if active.exchange.request() != RequestState::Body && active.handler.is_none() {
+            let mut lease = if active.is_queued() { self.spare_lease(key, bytes.len())? } else { return None };
             lease.extend(bytes);
             return Some(lease);
         }

@@ -11,10 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use plimsoll_http::{Config, Counters, Request, Response, Server};
-use plimsoll_runtime::{MemoryLimit, sleep};
+use plimsoll_runtime::{MemoryLimit, net, sleep};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::rig::memory::fill;
 use crate::rig::threads::{PATIENCE, serve_until, under_line, until};
+use crate::rig::{on_each, read, serve};
 
 /// Each takes some 2 KiB while its handler runs: some 700 of them fit.
 const CLIENTS: usize = 1_600;
@@ -103,4 +105,31 @@ fn of_one_address() {
 #[test]
 fn of_many_addresses() {
     what_is_begun_is_finished(400);
+}
+
+/// They come together, and the first takes all memory as it begins.
+#[test]
+fn a_request_behind_one_that_runs_does_not_end_that_for_want_of_room() {
+    on_each("pipelined", async || {
+        let running = serve(Config::default(), async |req: Request| {
+            let held = if req.path() == "/first" { fill(1) } else { Vec::new() };
+            sleep(Duration::from_millis(300)).await;
+            drop(held);
+            Response::text("slept")
+        })?;
+        let second = format!("GET /second HTTP/1.1\r\nHost: h\r\nX-Long: {}\r\n\r\n", "x".repeat(2_700));
+        let mut client = net::TcpStream::connect(running.address).await?;
+        client.send_bytes(format!("GET /first HTTP/1.1\r\nHost: h\r\n\r\n{second}").as_bytes()).await?;
+        // Until the memory for it is there again, nothing can be received here.
+        sleep(Duration::from_millis(500)).await;
+        for path in ["/first", "/second"] {
+            let answer = read(&mut client, Some(b"slept")).await?;
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer:?}");
+            if answer.matches("HTTP/1.1 200 ").count() == 2 {
+                break;
+            }
+        }
+        drop(client);
+        running.stop().await
+    });
 }
