@@ -4,6 +4,8 @@
 
 use core::cell::Cell;
 use core::time::Duration;
+use std::process::Command;
+use std::sync::Once;
 
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::{Builder, DriverChoice, MemoryLimit, Report, Result, Runtime, now, sleep};
@@ -16,6 +18,7 @@ pub(crate) fn real_runtimes(name: &str, line: MemoryLimit) -> impl Iterator<Item
 
 /// The same with settings.
 pub(crate) fn real_runtimes_of(name: &str, builder: Builder) -> impl Iterator<Item = (DriverChoice, Runtime)> {
+    raise_descriptors_max();
     [DriverChoice::Uring, DriverChoice::Mio].into_iter().filter_map(move |choice| {
         let built = builder.clone().workers(1).driver(choice).build();
         if let Err(error) = &built {
@@ -24,6 +27,22 @@ pub(crate) fn real_runtimes_of(name: &str, builder: Builder) -> impl Iterator<It
         }
         Some((choice, built.ok()?))
     })
+}
+
+/// Lets this process have as many descriptors as it may: crowds need some thousand, and what a process has from the
+/// start is 1,024 on most machines. Without the program for that, they fail where there are too few.
+fn raise_descriptors_max() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let limits = std::fs::read_to_string("/proc/self/limits").expect("proc is mounted");
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).expect("Linux tells");
+        let [soft, hard, ..] = line.split_whitespace().collect::<Vec<_>>()[..] else { panic!("two limits: {line}") };
+        if soft != hard {
+            let process = std::process::id().to_string();
+            let raise = ["--pid", &process, &format!("--nofile={hard}:{hard}")];
+            let _where_it_is_there = Command::new("prlimit").args(raise).status();
+        }
+    });
 }
 
 /// Runs a test on each driver. It may ask for no file: nothing else is done on worker threads of the kernel.
