@@ -83,7 +83,7 @@ impl Ticket {
         if self.with_collected(|_collected| ()).is_none() {
             return Err(Error::Gone);
         }
-        let seat = self.core().seat_while_weighed(self.key, room.bytes());
+        let seat = self.core().seat_of_exchange(self.key, self.stream, room.bytes());
         let collected = PoolBox::from_lease(cell, Collected { room, seat });
         self.with_collected(|place| place.replace(collected)).map(drop).ok_or(Error::Gone)
     }
@@ -101,7 +101,9 @@ impl Ticket {
         }
         let cell = Footprint::new().head(PoolBox::<Collected>::CLASS.bytes());
         let (footprint, charge_bytes) = if is_short { (cell.body(bytes), 0) } else { (cell, bytes as u64) };
-        let reserve = admission().reserve(footprint, Priority::Body, core.host_of(self.key)).charge(charge_bytes);
+        let reserve = admission()
+            .reserve(footprint, Priority::Body, core.host_of_exchange(self.key, self.stream))
+            .charge(charge_bytes);
         let granted = reserve.deadline((now() + core.config.memory_timeout).as_nanos()).await.ok();
         let room = granted.and_then(|mut permit| Some((Room::of_permit(&mut permit, bytes)?, permit.take(0)?)));
         let Some((room, cell)) = room else {

@@ -136,6 +136,7 @@ pub(crate) struct Core {
     #[cfg(feature = "deflate")]
     pub(crate) websocket_streams: RefCell<crate::websocket::SharedStreams>,
     pub(crate) h2_spare: h2::Spare,
+    pub(crate) h2_waiting: h2::HeldByWaiting,
     /// The paths of the routes, for handlers that ask for a parameter.
     #[cfg(feature = "router")]
     pub(crate) routes: OnceCell<Rc<crate::router::Table>>,
@@ -203,6 +204,7 @@ impl Core {
             #[cfg(feature = "deflate")]
             websocket_streams: RefCell::default(),
             h2_spare: Cell::new(None),
+            h2_waiting: h2::HeldByWaiting::default(),
             #[cfg(feature = "router")]
             routes: OnceCell::new(),
         })

@@ -157,8 +157,9 @@ impl WorkerCounters {
         add(&self.requests, -1);
     }
 
-    pub(crate) fn request_http2(&self) {
-        add(&self.http2_requests, 1);
+    /// Counts a request of HTTP/2 that is begun, or was not after all.
+    pub(crate) fn request_http2(&self, by: i64) {
+        add(&self.http2_requests, by);
     }
 
     pub(crate) fn websocket(&self) {

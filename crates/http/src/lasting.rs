@@ -107,7 +107,7 @@ impl Stay {
     /// Of the exchange that a ticket is for.
     pub(crate) fn new(core: &Rc<Core>, ticket: &Ticket, sort: Sort) -> Self {
         core.lasting.enter(sort);
-        let columns = core.crowd.columns(core.host_of(ticket.key));
+        let columns = core.crowd.columns(core.host_of_exchange(ticket.key, ticket.stream));
         let at = core.list_stay(sort, columns, Some(ticket));
         if at.is_some() && sort.is_counted() {
             core.crowd.add_to(columns, core.lasting.bytes_of(sort));

@@ -15,7 +15,8 @@
 //! at the end of that turn it is kept again.
 //!
 //! On HTTP/2 the path of a request is known when its head is decoded, which cannot be undone. So a stream that would
-//! wait for memory is decoded, and refused if its route is not marked.
+//! wait for memory is decoded. If its route is not marked, it waits then; it is refused where that was done with what
+//! is kept: on a connection with nothing else to do, at the line.
 
 use ::core::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -161,8 +161,7 @@ impl Relief {
             // One after the other.
             return Poll::Pending;
         }
-        let may_wait =
-            |(place, _): &(Place<Waits>, Reserve)| core.is_hungry(place.item().key) && core.may_be_served(place);
+        let may_wait = |(place, _): &(Place<Waits>, Reserve)| core.is_hungry(place.item()) && core.may_be_served(place);
         if !self.reserve.as_ref().is_some_and(may_wait) {
             // The one that waited is gone, or leaves what is free to others: its waiter goes first, so that the next is
             // the only one.
@@ -242,7 +241,7 @@ impl<S: Service> Engine<S> {
         let may_begin = !core.turns.is_over();
         let may_go_on = |(place, _): &mut (Place<Waits>, Permit)| may_begin || place.priority() != Priority::Head;
         if let Some((place, permit)) = self.relief.granted.take_if(may_go_on) {
-            self.feed(place.item().key, Grant::Queued(permit), now);
+            self.feed(*place.item(), Grant::Queued(permit), now);
         }
         self.lend(now);
         if self.relief.kept_until.is_some_and(|until| until <= now) || core.kept_for.get().is_none() {
@@ -311,7 +310,7 @@ impl<S: Service> Engine<S> {
         {
             match core.first_begun(lease.class().bytes()) {
                 Some(place) => {
-                    self.feed(place.item().key, Grant::Lent(Some(lease)), now);
+                    self.feed(*place.item(), Grant::Lent(Some(lease)), now);
                     self.relief.check_at(now + LEND_STEP);
                 }
                 None => core.reserve.repay_progress(lease),
@@ -322,23 +321,26 @@ impl<S: Service> Engine<S> {
             && core.pool.kept_for_newcomers() >= REQUEST_ROOM_BYTES as u64
             && let Some(place) = core.first_newcomer()
         {
-            core.pool.for_newcomer(|| self.feed(place.item().key, Grant::Lent(None), now));
+            core.pool.for_newcomer(|| self.feed(*place.item(), Grant::Lent(None), now));
             self.relief.check_at(now + LEND_STEP);
         }
     }
 
-    /// There is room for a connection that waited.
-    fn feed(&mut self, key: Key, mut grant: Grant, now: Instant) {
+    /// There is room for who waited.
+    fn feed(&mut self, who: Waits, mut grant: Grant, now: Instant) {
         let core = Rc::clone(&self.core);
+        core.served(&who);
+        let key = who.key;
+        if let Some(stream) = who.stream {
+            return self.feed_stream(key, stream, grant);
+        }
         let Some(mut active) = core.take(key) else {
-            core.served(key);
             if let Some(grant) = self.feed_other(key, grant) {
                 core.keep_for(key, grant);
                 self.relief.kept_until = Some(now + KEPT_FOR);
             }
             return;
         };
-        core.served(key);
         active.memory.grant();
         if active.reader.is_some() && active.wants_body() {
             // Received now, into what was granted.

@@ -1,10 +1,11 @@
 //! The engine's side of an HTTP/2 connection: steps through what came, and sends what there is. What requests bring is
 //! in `requests`, how long anything may take in `deadlines`, what becomes of it when the peer has ended its half in
-//! `half`.
+//! `half`, how they come to wait in `waiting`.
 
 mod deadlines;
 mod half;
 mod requests;
+mod waiting;
 
 use std::rc::Rc;
 
@@ -138,7 +139,7 @@ impl<S: Service> Engine<S> {
     ) -> Turn {
         let core = Rc::clone(&self.core);
         let now_ms = plimsoll_runtime::now().as_millis();
-        let (mut refused, mut doubt) = (None, None);
+        let (mut refused, mut next) = (None, NextStream::Begins);
         loop {
             let Some(http2) = place.as_mut() else { return Turn::Closed };
             if http2.closing || !core.has_room(&http2.output) {
@@ -158,10 +159,11 @@ impl<S: Service> Engine<S> {
                 return Turn::Over;
             }
             if refused.is_none() {
-                match self.admit(key, http2, rest) {
-                    NextStream::Begins(unless_marked) => doubt = unless_marked,
-                    NextStream::Waits => return Turn::Over,
-                    NextStream::IsRefused(reason) => refused = Some(reason),
+                next = self.admit(key, http2, rest);
+                match next {
+                    NextStream::StaysUnread => return Turn::Over,
+                    NextStream::IsRefused(reason) if !core.has_marked() => refused = Some(reason),
+                    _ => {}
                 }
             }
             let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..], &mut scratch.repeat);
@@ -190,7 +192,7 @@ impl<S: Service> Engine<S> {
                 Event::NeedOutput => return Turn::Over,
                 Event::Request { stream, ref head, pseudo_fields, ends } => {
                     source.consume(consumed);
-                    if !self.request_http2(key, place, scratch, source, stream, (head, pseudo_fields, ends, doubt)) {
+                    if !self.request_http2(key, place, scratch, source, stream, (head, pseudo_fields, ends, next)) {
                         return Turn::Closed;
                     }
                     continue;
@@ -198,13 +200,8 @@ impl<S: Service> Engine<S> {
                 Event::Data { stream, bytes, .. } => {
                     source.consume(consumed);
                     let part = &source.rest()[..bytes];
-                    if let Err(over) = self.retried(key, |_| core.take_data(http2, stream, part)) {
-                        http2.hunger.note_over(Priority::Body, &over);
-                        http2.hunger.stream = Some(stream);
+                    if self.data_http2(key, http2, stream, part).is_err() {
                         return Turn::Over;
-                    }
-                    if http2.hunger.stream == Some(stream) {
-                        http2.hunger.stream = None;
                     }
                     source.consume(bytes);
                     continue;

@@ -45,6 +45,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 mod tunnel;
+mod waiting;
 mod weight;
 mod window;
 
@@ -67,6 +68,7 @@ use crate::score::Score;
 pub(crate) use room::TurnWait;
 pub(crate) use streams::Exchange;
 use streams::Slots;
+pub(crate) use waiting::HeldByWaiting;
 
 /// Bytes of a parked HTTP/2 connection, beside those of every parked connection and what is in its tables of HPACK: the
 /// codec's state, with its size class.

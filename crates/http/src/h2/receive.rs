@@ -109,7 +109,7 @@ impl<S: Service> Engine<S> {
             return self.settle_http2(key, http2, plimsoll_runtime::now());
         };
         http2.hunger.unread = true;
-        if http2.codec.live_streams() > 0 {
+        if http2.has_begun() {
             http2.hunger.note_over(Priority::Body, &over);
         } else {
             http2.hunger.note(Priority::Head, REQUEST_ROOM_BYTES);

@@ -5,8 +5,8 @@
 //! So without room nothing has happened yet, and
 //!
 //! * an answer, its trailers or an informational response stay with their handler, which is woken when there is room;
-//! * a new stream waits if its connection has no other, and is refused else (503 with Retry-After): the frames
-//!   behind it may be what lets the other streams go on;
+//! * a new stream [waits](super::waiting) to be begun, while others of its connection go on; without a place it is
+//!   refused (503 with Retry-After), but for the only stream of a connection, which waits undecoded;
 //! * the end of a stream, and windows, are told later; nothing of that stream is kept but its slot;
 //! * no further frame is looked at, as it may want an answer; and while memory is short nothing is received for which
 //!   there is no place: [`receive`](super::receive) says how.
@@ -56,14 +56,18 @@ const OFFER_BYTES: usize = FRAME_HEADER_BYTES + 2 * 6;
 /// Room for so much is wanted where something small found none.
 const SMALL_BYTES: usize = 1_024;
 
-/// What becomes of a stream that is about to begin while memory is short.
+/// What becomes of a stream that is about to begin while memory is short. One whose route is [marked](crate::marked)
+/// begins all the same, if its head is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextStream {
-    /// Or is refused when its head was decoded, unless its route is [marked](crate::marked).
-    Begins(Option<Shed>),
-    /// Its connection has no other, and waits for room with it.
+    Begins,
+    /// For whom it is, is known when its head was decoded: then it is begun, or waits.
+    IsJudged,
+    /// It [waits](super::waiting) when its head was decoded.
     Waits,
-    /// It is refused as soon as its head is whole.
+    /// It is not looked at, and its connection waits for room with it: that has no other stream.
+    StaysUnread,
+    /// It is refused as soon as its head is whole; where routes are marked, when that was decoded.
     IsRefused(Shed),
 }
 
@@ -333,14 +337,18 @@ impl Core {
 impl<S: Service> Engine<S> {
     /// What becomes of the next stream. Asked when the input begins with one.
     pub(super) fn next_stream(&mut self, key: Key, http2: &mut Http2) -> NextStream {
+        let is_judged = !self.core.config.forwarded_from.is_empty();
         if self.has_room(key) {
-            return NextStream::Begins(None);
+            return if is_judged { NextStream::IsJudged } else { NextStream::Begins };
+        }
+        if self.core.may_stream_wait(key) {
+            return if is_judged { NextStream::IsJudged } else { NextStream::Waits };
         }
         let until = http2.since.memory.map(|since| since + self.core.config.admission_timeout);
         let has_waited = until.is_some_and(|until| until <= plimsoll_runtime::now());
         if http2.codec.live_streams() == 0 && !has_waited {
             http2.hunger.note(Priority::Head, crate::steps::REQUEST_ROOM_BYTES);
-            return NextStream::Waits;
+            return NextStream::StaysUnread;
         }
         NextStream::IsRefused(if self.core.has_all_handlers() { Shed::Cpu } else { Shed::Queue })
     }

@@ -11,6 +11,7 @@ use plimsoll_pool::PoolBox;
 use plimsoll_runtime::{Instant, JoinHandle, Kind, Lease, OverBudget, Pool};
 
 use super::Parts;
+use super::waiting::Waiting;
 use super::window::Grown;
 use crate::begun::{Course, ExchangeEnd};
 use crate::collect::Collected;
@@ -26,7 +27,9 @@ pub(crate) struct Exchange {
     pub(super) method: Method,
     pub(super) request: Incoming,
     pub(super) response: Outgoing,
-    /// Until the handler has answered or gone.
+    /// It is not begun yet.
+    pub(super) waiting: Option<PoolBox<Waiting>>,
+    /// From the begin until the handler has answered or gone.
     pub(super) running: bool,
     /// Whether it was begun and has not ended.
     pub(super) course: Course,
@@ -127,6 +130,7 @@ impl Exchange {
             method: head.method.clone(),
             request: if ends { Incoming::Done } else { Incoming::Body },
             response: Outgoing::Head,
+            waiting: None,
             running: true,
             course: Course::Running,
             held: false,
@@ -184,7 +188,12 @@ impl Exchange {
         debug_assert!(self.reader.is_none() && self.writer.is_none(), "who waited was woken");
         (self.handler, self.received, self.answer, self.line) = (None, None, None, None);
         (self.body, self.window, self.trailers) = (Body::Empty, None, None);
-        (self.seat, self.collected, self.slot) = (None, None, None);
+        (self.seat, self.collected, self.slot, self.waiting) = (None, None, None, None);
+    }
+
+    /// Whether somebody reads what comes of the request, or will.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.running || self.waiting.is_some()
     }
 
     /// What is to be sent of the body.

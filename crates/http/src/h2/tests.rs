@@ -22,6 +22,7 @@ use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Counters;
 use crate::engine::Engine;
+use crate::lasting::Sort;
 use crate::output::Output;
 use crate::peers::Addresses;
 use crate::relief::SPARED_OF_HOST;
@@ -136,6 +137,25 @@ fn the_end_of_an_answer_is_not_due_any_more_when_its_peer_has_reset_the_stream()
         (last.must_finish, last.running) = (0, false);
         core.with_parts(&mut http2, |parts| core.end_if_done(parts, stream));
         assert_eq!(http2.codec.live_streams(), 0, "the slot is free");
+    });
+}
+
+#[test]
+fn a_tunnel_counts_for_the_client_of_its_stream() {
+    with_connections(1, |core, keys| {
+        let mut http2 = connection(core);
+        let Event::Request { stream, .. } = receive(core, &mut http2, BEGIN) else { panic!("a request") };
+        let (client, proxy) = (7, core.host_of(keys[0]));
+        find(http2.slots.parts().1, stream).expect("its handler runs").client = Some(client);
+        core.put(keys[0], Connection::Http2(http2));
+        let ticket = Ticket::of_stream(core, keys[0], stream);
+        let stay = ticket.stay(Sort::Tunnel);
+        let bytes = core.lasting.bytes_of(Sort::Tunnel) as u64;
+        assert_eq!((core.crowd.held_bytes(client), core.crowd.held_bytes(proxy)), (bytes, 0));
+        drop((stay, ticket));
+        assert_eq!(core.crowd.held_bytes(client), 0);
+        let http2 = core.take_http2(keys[0]).expect("it was put there");
+        Engine::new(Rc::clone(core), Nobody).finish_http2(http2, ExchangeEnd::Peer);
     });
 }
 

@@ -1,6 +1,7 @@
 //! Who may begin a request while memory is short: an address that holds much leaves room for others.
 
 use plimsoll_codec::h1::RequestView;
+use plimsoll_codec::h2::StreamKey;
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Kind, OverBudget};
 use plimsoll_slab::Key;
@@ -123,6 +124,11 @@ impl Core {
         self.is_weighed().then(|| self.seat_of(self.host_of(key), bytes))
     }
 
+    /// The same for whom an exchange is.
+    pub(crate) fn seat_of_exchange(&self, key: Key, stream: Option<StreamKey>, bytes: usize) -> Option<Seat> {
+        self.is_weighed().then(|| self.seat_of(self.host_of_exchange(key, stream), bytes))
+    }
+
     fn seat_of(&self, host: u64, bytes: usize) -> Seat {
         self.crowd.enter(host, bytes)
     }
@@ -141,11 +147,16 @@ impl Core {
         client
     }
 
+    /// What is done next on a connection is for a client that a trusted proxy named.
+    pub(crate) fn set_client(&self, key: Key, client: Option<u64>) {
+        if !self.config.forwarded_from.is_empty() {
+            self.peers.borrow_mut().is_for(key, client);
+        }
+    }
+
     /// That request is over.
     pub(crate) fn forget_client(&self, key: Key) {
-        if !self.config.forwarded_from.is_empty() {
-            self.peers.borrow_mut().is_for(key, None);
-        }
+        self.set_client(key, None);
     }
 
     /// Room for the head and a small answer of a connection's request. What is kept for newcomers is not for one from

@@ -211,7 +211,7 @@ impl<S: Service> Engine<S> {
             let found = {
                 let table = core.table.borrow();
                 let key = table.key_at(place);
-                let key = key.filter(|key| !spares_hungry || !core.is_hungry(*key));
+                let key = key.filter(|key| !spares_hungry || !core.is_hungry_itself(*key));
                 key.map(|key| (key, held_bytes(&table, key, &core.config), table.is_sending(key)))
             };
             let Some((key, bytes @ 1.., is_unread)) = found else { continue };

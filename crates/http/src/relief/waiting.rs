@@ -1,6 +1,8 @@
-//! Connections that found no room: their places in line, what is kept for them, and what is spared for them.
+//! Connections and streams that found no room: their places in line, what is kept for them, and what is spared for
+//! them.
 
 use ::core::cell::Cell;
+use ::core::num::NonZeroU32;
 use ::core::time::Duration;
 
 use plimsoll_codec::h1::RequestState;
@@ -13,21 +15,35 @@ use crate::connection::{Active, Connection};
 use crate::core::Core;
 use crate::memory_wait::MemoryWait;
 use crate::peers;
+use crate::steps::REQUEST_ROOM_BYTES;
 
-/// Connections of a worker that wait for room at most; more are refused.
+/// Connections and streams of a worker that wait for room at most; more are refused.
 pub(crate) const PLACES: usize = 512;
 
-/// So many connections of an address may wait with what they were spared,
+/// So many of an address may wait with what they were spared,
 pub(crate) const SPARED_OF_HOST: usize = 4;
 /// at most so much for each.
 const SPARED_BYTES: usize = 1_024;
 
-/// A connection that waits for room.
+/// A connection that waits for room, or a stream of one that waits to be begun.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
     pub(crate) key: Key,
+    /// The stream, by its identifier.
+    pub(crate) stream: Option<NonZeroU32>,
     /// Bytes that have to be free before it is worth a try.
     pub(crate) bytes: u32,
+}
+
+impl Waits {
+    fn is_same(&self, other: &Self) -> bool {
+        (self.key, self.stream) == (other.key, other.stream)
+    }
+
+    /// Whether it is this connection itself.
+    fn is_connection(&self, key: Key) -> bool {
+        self.key == key && self.stream.is_none()
+    }
 }
 
 /// There is no place: too many wait.
@@ -97,7 +113,18 @@ impl Core {
         self.starving.get()
     }
 
-    pub(super) fn is_hungry(&self, key: Key) -> bool {
+    /// Whether who has a place still waits. A stream of a connection that is worked on now does.
+    pub(super) fn is_hungry(&self, waits: &Waits) -> bool {
+        let Some(stream) = waits.stream else { return self.is_hungry_itself(waits.key) };
+        match self.table.borrow().get(waits.key) {
+            Some(Connection::Http2(http2)) => http2.awaits_begin(stream),
+            Some(Connection::Taken) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a connection waits, beside its streams.
+    pub(super) fn is_hungry_itself(&self, key: Key) -> bool {
         match self.table.borrow().get(key) {
             Some(Connection::Unread { .. }) => true,
             Some(Connection::Active(active)) => active.is_queued(),
@@ -117,11 +144,18 @@ impl Core {
     fn first_of(&self, is_such: impl Fn(&Place<Waits>) -> bool) -> Option<Place<Waits>> {
         loop {
             let first = self.hungry.borrow().first(&is_such).copied()?;
-            if self.is_hungry(first.item().key) {
+            if self.is_hungry(first.item()) {
                 return Some(first);
             }
-            self.sate(first.item().key);
+            self.leave(first.key());
         }
+    }
+
+    /// Gives a place up.
+    fn leave(&self, place: PlaceKey) {
+        let mut hungry = self.hungry.borrow_mut();
+        hungry.remove(place);
+        self.starving.set(!hungry.is_empty());
     }
 
     /// Whether a connection has a place.
@@ -131,14 +165,23 @@ impl Core {
 
     /// The place of a connection.
     fn place_of(&self, key: Key) -> Option<PlaceKey> {
-        self.hungry.borrow().first(|place| place.item().key == key).map(Place::key)
+        self.hungry.borrow().first(|place| place.item().is_connection(key)).map(Place::key)
     }
 
-    /// Whether it is the turn of others than a connection, which is looked after now.
+    /// A stream does not wait any more.
+    pub(crate) fn sate_stream(&self, key: Key, stream: NonZeroU32) {
+        let who = Waits { key, stream: Some(stream), bytes: 0 };
+        let place = self.hungry.borrow().first(|place| place.item().is_same(&who)).map(Place::key);
+        if let Some(place) = place {
+            self.leave(place);
+        }
+    }
+
+    /// Whether it is the turn of others than a connection, which is looked after now: also of its streams that wait.
     pub(crate) fn is_turn_of_others(&self, key: Key) -> bool {
         let may_be = self.servable();
         let first = self.first_of(|place| may_be.of(place));
-        first.is_some_and(|first| first.item().key != key)
+        first.is_some_and(|first| !first.item().is_connection(key))
     }
 
     /// Whose turn it is of those that were begun and wait for no more than so many bytes.
@@ -172,9 +215,7 @@ impl Core {
     /// A connection does not wait for room any more.
     pub(crate) fn sate(&self, key: Key) {
         if let Some(place) = self.place_of(key) {
-            let mut hungry = self.hungry.borrow_mut();
-            hungry.remove(place);
-            self.starving.set(!hungry.is_empty());
+            self.leave(place);
         }
     }
 
@@ -191,10 +232,10 @@ impl Core {
         self.place_of(key).is_some()
     }
 
-    /// A connection gets what it waited for.
-    pub(super) fn served(&self, key: Key) {
-        if let Some(place) = self.place_of(key) {
-            let mut hungry = self.hungry.borrow_mut();
+    /// Somebody gets what it waited for.
+    pub(super) fn served(&self, who: &Waits) {
+        let mut hungry = self.hungry.borrow_mut();
+        if let Some(place) = hungry.first(|place| place.item().is_same(who)).map(Place::key) {
             hungry.serve(place);
             self.starving.set(!hungry.is_empty());
         }
@@ -205,6 +246,11 @@ impl Core {
         if let Some(client) = self.peers.borrow().client(key) {
             return client;
         }
+        self.peer_host(key)
+    }
+
+    /// That of the connection's peer.
+    pub(crate) fn peer_host(&self, key: Key) -> u64 {
         // One without an address was reset: it does not wait for long.
         self.peer_address(key).map_or(0, |peer| peers::host_number(peer.ip()))
     }
@@ -229,20 +275,36 @@ impl Core {
         if wait.is_queued() {
             return Ok(());
         }
+        self.enqueue(Waits { key, stream: None, bytes: 0 }, wait, want, bytes)
+    }
+
+    /// The same for a stream that is to be begun, for the client that its connection is [for](Self::host_of) now.
+    pub(crate) fn starve_stream(&self, key: Key, stream: NonZeroU32, wait: &mut MemoryWait) -> Result<(), TooMany> {
+        self.enqueue(Waits { key, stream: Some(stream), bytes: 0 }, wait, Priority::Head, REQUEST_ROOM_BYTES)
+    }
+
+    fn enqueue(&self, who: Waits, wait: &mut MemoryWait, want: Priority, bytes: usize) -> Result<(), TooMany> {
         let bytes = bytes.min(HUNGER_BYTES_MAX) << wait.grants().min(8);
         if bytes > HUNGER_BYTES_MAX {
             return Err(TooMany);
         }
-        let (host, waits_for) = (self.host_of(key), Waits { key, bytes: bytes as u32 });
+        let (host, who) = (self.host_of(who.key), Waits { bytes: bytes as u32, ..who });
         let mut hungry = self.hungry.borrow_mut();
-        debug_assert!(hungry.iter().all(|place| place.item().key != key), "a connection waits once");
+        debug_assert!(!hungry.iter().any(|place| place.item().is_same(&who)), "it waits once");
         if self.is_full(&mut hungry) {
             let displaced = *hungry.displaced_by(host, want).ok_or(TooMany)?;
+            // Nobody can be told while it is worked on.
+            let Waits { key, stream, .. } =
+                *Some(displaced.item()).filter(|waits| waits.key != who.key).ok_or(TooMany)?;
             hungry.remove(displaced.key());
             // Its time is over.
-            self.table.borrow_mut().schedule(displaced.item().key, Duration::ZERO);
+            let mut table = self.table.borrow_mut();
+            if let (Some(stream), Some(Connection::Http2(http2))) = (stream, table.get_mut(key)) {
+                http2.lose_place(stream);
+            }
+            table.schedule(key, Duration::ZERO);
         }
-        hungry.add(host, want, 1, waits_for).map_err(|_| TooMany)?;
+        hungry.add(host, want, 1, who).map_err(|_| TooMany)?;
         wait.enqueue();
         self.starving.set(true);
         Ok(())
@@ -251,7 +313,7 @@ impl Core {
     fn is_full(&self, hungry: &mut Queue<Waits>) -> bool {
         if hungry.is_full() {
             // Some may be gone.
-            hungry.retain(|waits| self.is_hungry(waits.key));
+            hungry.retain(|waits| self.is_hungry(waits));
         }
         hungry.is_full()
     }
@@ -316,9 +378,21 @@ impl Core {
         if self.may_spare(key) { self.reserve.spare(act) } else { None }
     }
 
-    /// Whether few others of the address wait.
+    /// The same for a stream of it, which is to wait.
+    pub(crate) fn spared_stream<T, E>(&self, key: Key, act: impl FnMut() -> Result<T, E>) -> Option<T> {
+        if self.waiting_streams(self.host_of(key)) < SPARED_OF_HOST { self.reserve.spare(act) } else { None }
+    }
+
+    /// Streams of an address that wait.
+    pub(crate) fn waiting_streams(&self, host: u64) -> usize {
+        let hungry = self.hungry.borrow();
+        hungry.iter().filter(|place| place.name() == host && place.item().stream.is_some()).count()
+    }
+
+    /// Whether few other connections of the address wait.
     fn may_spare(&self, key: Key) -> bool {
         let (host, hungry) = (self.host_of(key), self.hungry.borrow());
-        hungry.iter().filter(|place| place.name() == host && place.item().key != key).count() < SPARED_OF_HOST
+        let is_other = |waits: &Waits| waits.stream.is_none() && waits.key != key;
+        hungry.iter().filter(|place| place.name() == host && is_other(place.item())).count() < SPARED_OF_HOST
     }
 }

@@ -10,7 +10,7 @@ use plimsoll_http::{Config, Network, ProxyProtocol, Request, Response};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Kind, Lease, Result, pool, sleep};
 
-use crate::rig::frames::{Client, END_HEADERS, END_STREAM, HEADERS, request};
+use crate::rig::frames::{Client, END_HEADERS, END_STREAM, Frame, HEADERS, request};
 use crate::rig::{Running, in_simulation, read, serve, talk};
 
 /// Requests of the heavy client that run; each takes more than a kilobyte.
@@ -103,20 +103,86 @@ fn a_thousand_clients_behind_one_proxy_share_as_a_thousand_do() {
 }
 
 #[test]
-fn each_stream_is_for_its_client() {
+fn each_stream_waits_and_is_begun_for_its_client() {
     in_simulation("streams", async || {
         let (running, gate) = gated(trusting("127.0.0.1"))?;
         let mut proxy = Client::connect(running.address, &[]).await?;
         proxy.fetch(1, "/").await?;
         let (clients, held) = crowd_in(running.address, &gate, "").await?;
         let flags = END_HEADERS | END_STREAM;
-        for (stream, client, status) in [(3, "192.0.2.66", 503), (5, "198.18.0.1", 200), (7, "192.0.2.66", 503)] {
-            proxy.send(&request(stream, "GET", "/", &[("x-forwarded-for", client)], flags)).await?;
-            let head = proxy.next_of(HEADERS).await?;
-            assert!(head.stream == stream && head.has_status(status), "{client}: {head:?}");
+        let ask = |stream, client| request(stream, "GET", "/", &[("x-forwarded-for", client)], flags);
+        // The heavy client's wait, and the other's do not wait for those.
+        for (stream, client) in [(3, "192.0.2.66"), (5, "198.18.0.1"), (7, "192.0.2.66"), (9, "198.18.0.2")] {
+            proxy.send(&ask(stream, client)).await?;
         }
+        let got = proxy.frames(Duration::from_millis(500)).await?;
+        let answered = |frames: &[Frame]| {
+            let heads = frames.iter().filter(|frame| frame.kind == HEADERS);
+            heads.map(|head| (head.stream, head.has_status(200))).collect::<Vec<_>>()
+        };
+        assert_eq!(answered(&got), [(5, true), (9, true)]);
+        // Those that wait in vain are told.
+        let got = proxy.frames(Duration::from_secs(1)).await?;
+        assert_eq!(answered(&got), [(3, false), (7, false)]);
+        proxy.send(&[ask(11, "192.0.2.66"), ask(13, "192.0.2.66")].concat()).await?;
+        sleep(Duration::from_millis(500)).await;
         gate.is_open.store(true, Ordering::Release);
-        drop((held, clients, proxy));
+        drop(held);
+        let got = proxy.frames(Duration::from_millis(500)).await?;
+        assert_eq!(answered(&got), [(11, true), (13, true)], "there was room in time");
+        drop((clients, proxy));
+        running.stop().await
+    });
+}
+
+#[test]
+fn what_a_stream_collects_counts_for_its_client_and_not_for_the_proxy() {
+    in_simulation("collected bodies", async || {
+        const BODY: usize = 60_000;
+        let collecting = Arc::new(AtomicUsize::new(0));
+        let theirs = Arc::clone(&collecting);
+        let running = serve(trusting("127.0.0.1"), move |mut req: Request| {
+            let collecting = Arc::clone(&theirs);
+            async move {
+                if req.path() == "/collect" {
+                    collecting.fetch_add(1, Ordering::AcqRel);
+                    return Response::text(req.collect().await.map_or(0, |body| body.len()).to_string());
+                }
+                Response::text("quick")
+            }
+        })?;
+        let mut proxy = Client::connect(running.address, &[]).await?;
+        proxy.fetch(1, "/").await?;
+        // Short of memory, and no more is free then than what a body holds.
+        let budget = pool().budget().clone();
+        let mut held = Vec::new();
+        while budget.limit().as_bytes() - budget.in_use() > 3 * BODY as u64 {
+            held.push(pool().try_acquire(8 * 1_024, Kind::Buffers)?);
+        }
+        sleep(Duration::from_millis(20)).await;
+        let length = BODY.to_string();
+        let fields = [("x-forwarded-for", "192.0.2.66"), ("content-length", length.as_str())];
+        for stream in [3, 5] {
+            proxy.send(&request(stream, "POST", "/collect", &fields, END_HEADERS)).await?;
+        }
+        while collecting.load(Ordering::Acquire) < 2 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        while budget.limit().as_bytes() - budget.in_use() > 24 * 1_024 {
+            held.push(pool().try_acquire(4 * 1_024, Kind::Buffers)?);
+        }
+        sleep(Duration::from_millis(20)).await;
+        let flags = END_HEADERS | END_STREAM;
+        for (stream, client) in [(7, "192.0.2.66"), (9, "198.18.0.1")] {
+            proxy.send(&request(stream, "GET", "/", &[("x-forwarded-for", client)], flags)).await?;
+        }
+        let got = proxy.frames(Duration::from_millis(500)).await?;
+        let heads: Vec<_> = got.iter().filter(|frame| frame.kind == HEADERS).map(|frame| frame.stream).collect();
+        assert_eq!(heads, [9], "the one that collects holds much: {got:?}");
+        drop(held);
+        let got = proxy.frames(Duration::from_millis(500)).await?;
+        assert!(got.iter().any(|frame| frame.kind == HEADERS && frame.stream == 7), "{got:?}");
+        drop(proxy);
         running.stop().await
     });
 }

@@ -14,3 +14,4 @@ mod requests;
 mod rig;
 mod room;
 mod tunnel;
+mod waiting;

@@ -87,7 +87,11 @@ impl<S: Service> Engine<S> {
                 http2.peer.look(now);
                 return self.settle_http2(key, http2, now);
             }
-            Some(Due::Stream) => overdue_streams(&core, &mut http2, now),
+            Some(Due::Stream) => {
+                let Some(back) = self.end_waits(key, http2, now) else { return };
+                http2 = back;
+                overdue_streams(&core, &mut http2, now);
+            }
             Some(Due::Frame | Due::Settings) => {
                 core.counters().shed(Shed::Timeout);
                 http2.note_all(ExchangeEnd::Timeout);
@@ -182,7 +186,8 @@ impl Http2 {
 /// When a stream's time is up.
 fn stream_due(core: &Core, exchange: &Exchange) -> Option<Instant> {
     let blocked = exchange.blocked_since.map(|since| since + core.config.send_timeout);
-    [blocked, exchange.patience.until(), handler_until(core, exchange), exchange.drain_until]
+    let begun = exchange.waiting.as_ref().map(|waiting| waiting.until);
+    [begun, blocked, exchange.patience.until(), handler_until(core, exchange), exchange.drain_until]
         .into_iter()
         .flatten()
         .min()

@@ -2,24 +2,21 @@
 
 use std::rc::Rc;
 
-use plimsoll_codec::h1::RequestHead;
+use plimsoll_codec::h1::{FieldSlot, RequestHead, RequestView};
 use plimsoll_codec::h2::{ErrorCode, StreamKey, request_view};
-use plimsoll_pool::PoolBox;
+use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::{Kind, OverBudget};
 use plimsoll_slab::Key;
 
-use crate::begun::Course;
-use crate::connection::Connection;
 use crate::core::Core;
 use crate::counters::Shed;
 use crate::engine::Engine;
 use crate::h2::room::{NextStream, TurnWait};
 use crate::h2::streams::{Exchange, Incoming, find};
 use crate::h2::window::shrink_window;
-use crate::h2::{Decoding, Http2, STREAM_BYTES};
-use crate::server::{Answered, NoRoom, Service};
+use crate::h2::{Decoding, Http2};
+use crate::server::{NoRoom, Service};
 use crate::steps::Source;
-use crate::ticket::Ticket;
 
 impl<S: Service> Engine<S> {
     /// Looks whether the request that comes next, if one does, may be begun. Asked each time: a head may come in parts,
@@ -30,32 +27,31 @@ impl<S: Service> Engine<S> {
         let may_wait = http2.turn != TurnWait::Own || !core.turns.is_free();
         http2.codec.admit_next();
         if !is_pressed && !may_wait || !http2.codec.is_request_next(rest) {
-            return NextStream::Begins(None);
+            return NextStream::Begins;
         }
         let next = match http2.turn {
             TurnWait::Refused => NextStream::IsRefused(Shed::Cpu),
             _ if may_wait && core.waits_for_turn(key) => {
                 http2.turn = TurnWait::Awaited;
-                return NextStream::Waits;
+                return NextStream::StaysUnread;
             }
             _ if is_pressed => self.next_stream(key, http2),
-            _ => NextStream::Begins(None),
+            _ => NextStream::Begins,
         };
         http2.turn = TurnWait::Own;
         match next {
-            NextStream::IsRefused(reason) if self.core.has_marked() => return NextStream::Begins(Some(reason)),
-            NextStream::Waits if self.core.has_marked() => {
+            NextStream::StaysUnread if self.core.has_marked() => {
                 http2.hunger.wanted = 0;
-                return NextStream::Begins(Some(Shed::Queue));
+                return NextStream::IsRefused(Shed::Queue);
             }
-            NextStream::IsRefused(_) => http2.codec.refuse_next(),
+            NextStream::IsRefused(_) if !self.core.has_marked() => http2.codec.refuse_next(),
             _ => {}
         }
         next
     }
 
-    /// Starts the handler of a request, behind which the source has what came; where there is doubt whether it may
-    /// begin, only if its route is marked. `false` when the connection was closed meanwhile.
+    /// Begins a request, behind which the source has what came, or has it wait, or refuses it. `false` when the
+    /// connection was closed meanwhile.
     pub(super) fn request_http2(
         &mut self,
         key: Key,
@@ -63,33 +59,33 @@ impl<S: Service> Engine<S> {
         scratch: &Decoding,
         source: &Source,
         stream: StreamKey,
-        (head, pseudo_fields, ends, doubt): (&RequestHead, u16, bool, Option<Shed>),
+        (head, pseudo_fields, ends, next): (&RequestHead, u16, bool, NextStream),
     ) -> bool {
         let core = Rc::clone(&self.core);
         let Some(mut http2) = place.take() else { return false };
         let (view, slots) = request_view(&scratch.bytes, &scratch.slots[..], head, pseudo_fields);
-        let slot = doubt.and_then(|_| self.marked_slot(view.path()));
-        let (is_marked, is_refused) = (slot.is_some(), doubt.is_some() && slot.is_none());
-        if !is_refused {
-            core.counters().request_http2();
-            core.turns.begun();
-        }
+        let slot = if next == NextStream::Begins { None } else { self.marked_slot(view.path()) };
+        let is_marked = slot.is_some();
         http2.requests = http2.requests.wrapping_add(1);
         let exchange = match core.h2_spare.take() {
             Some(mut spare) => {
                 spare.renew(stream, head, ends, core.config.body_timeout);
-                Ok(spare)
+                Some(spare)
             }
             None => {
-                let fresh = Exchange::new(stream, head, ends, core.config.body_timeout);
-                core.pool.try_boxed(fresh, Kind::Codec).map_err(|(over, _)| over)
+                let place = || core.pool.try_acquire_class(PoolBox::<Exchange>::CLASS, Kind::Codec);
+                // Of what is spared for those who wait, as was asked before.
+                let may_wait = matches!(next, NextStream::Waits | NextStream::IsJudged);
+                let place = place().ok().or_else(|| if may_wait { core.spared_stream(key, place) } else { None });
+                let fresh = || Exchange::new(stream, head, ends, core.config.body_timeout);
+                place.map(|place| PoolBox::from_lease(place, fresh()))
             }
         };
         let is_last = core.config.requests_max.is_some_and(|max| http2.requests >= max);
         if is_last || core.is_too_old(http2.born) {
             core.say_farewell(&mut http2);
         }
-        let Ok(mut exchange) = exchange else {
+        let Some(mut exchange) = exchange else {
             core.shed_for_room(Shed::Head);
             core.with_parts(&mut http2, |parts| core.break_off(parts, stream, ErrorCode::RefusedStream));
             *place = Some(http2);
@@ -105,62 +101,78 @@ impl<S: Service> Engine<S> {
             exchange.peer = core.peer_address(key);
         }
         exchange.client = core.note_client(key, &view);
-        let client = exchange.client;
         http2.slots.parts().1[usize::from(stream.slot)] = Some(exchange);
-        if client.is_some() && !is_marked && !core.may_begin_for_client(key) {
+        let begins = is_marked
+            || match next {
+                NextStream::Begins => true,
+                NextStream::IsJudged => self.has_room(key),
+                NextStream::Waits | NextStream::StaysUnread | NextStream::IsRefused(_) => false,
+            };
+        let begun =
+            if begins { self.begin_stream(key, http2, stream, (&view, slots)) } else { Some((http2, Err(NoRoom))) };
+        let Some((mut http2, begun)) = begun else {
             core.forget_client(key);
-            core.shed_for_room(Shed::Queue);
-            if let Some(exchange) = http2.slots.exchange(stream) {
-                exchange.course = Course::None;
-            }
-            core.with_parts(&mut http2, |parts| core.refuse_stream(parts, stream));
-            *place = Some(http2);
-            return true;
+            return false;
+        };
+        if begun.is_err() {
+            self.wait_or_be_refused(key, &mut http2, stream, (&view, slots), next);
         }
-        core.put(key, Connection::Http2(http2));
-        let used_before = core.used_before();
-        let draws = is_marked && core.draw_for_marked();
-        let answered = match is_refused {
-            true => Err(NoRoom),
-            false => self.start(&view, slots, Ticket::of_stream(&core, key, stream)),
-        };
-        core.end_draw(draws);
-        let seat = if matches!(answered, Ok(Answered::Pending(_))) {
-            core.take_seat(key, STREAM_BYTES, used_before)
-        } else {
-            None
-        };
         core.forget_client(key);
-        let Some(mut http2) = core.take_http2(key) else { return false };
-        match answered {
-            Ok(Answered::Ready) => {}
-            Ok(Answered::Pending(handler)) => {
-                if let Some(exchange) = http2.slots.exchange(stream).filter(|exchange| exchange.running) {
-                    exchange.handler = Some(handler);
-                    exchange.begun_at = Some(plimsoll_runtime::now());
-                    exchange.seat = seat;
-                }
-            }
-            Err(NoRoom) => {
-                core.note_shed(doubt.unwrap_or(Shed::Body));
-                if let Some(exchange) = http2.slots.exchange(stream) {
-                    exchange.course = Course::None;
-                }
-                core.with_parts(&mut http2, |parts| core.refuse_stream(parts, stream));
-            }
-        }
         *place = Some(http2);
         true
+    }
+
+    /// There is no room for a stream.
+    fn wait_or_be_refused(
+        &mut self,
+        key: Key,
+        http2: &mut Http2,
+        stream: StreamKey,
+        (view, slots): (&RequestView<'_>, &[FieldSlot]),
+        next: NextStream,
+    ) {
+        let core = &self.core;
+        let reason = match next {
+            NextStream::IsRefused(reason) => Some(reason),
+            _ => {
+                let exchange = http2.slots.exchange(stream);
+                let unmarked = exchange.filter(|exchange| exchange.slot.is_none() && !core.is_drawn());
+                let waits = unmarked.is_some_and(|exchange| core.await_begin(key, exchange, view, slots).is_ok());
+                (!waits).then_some(Shed::Queue)
+            }
+        };
+        if let Some(reason) = reason {
+            core.refuse_unbegun(http2, stream, reason);
+        }
+    }
+}
+
+impl<S: Service> Engine<S> {
+    /// Takes a part of a body. Without room for it the connection waits, and is read no further.
+    pub(super) fn data_http2(
+        &mut self,
+        key: Key,
+        http2: &mut Http2,
+        stream: StreamKey,
+        part: &[u8],
+    ) -> Result<(), OverBudget> {
+        if http2.slots.exchange(stream).is_some_and(|exchange| exchange.waiting.is_some()) {
+            return self.take_early_data(key, http2, stream, part);
+        }
+        let core = Rc::clone(&self.core);
+        let taken = self.retried(key, |_| core.take_data(http2, stream, part));
+        if let Err(over) = &taken {
+            http2.hunger.note_over(Priority::Body, over);
+            http2.hunger.stream = Some(stream);
+        } else if http2.hunger.stream == Some(stream) {
+            http2.hunger.stream = None;
+        }
+        taken
     }
 }
 
 impl Core {
-    /// Whether a stream may be begun for the client that it is for. Before its head was read only the proxy was known.
-    fn may_begin_for_client(&self, key: Key) -> bool {
-        !self.is_weighed() || (self.may_hold_more(key) && self.try_room(key).is_ok())
-    }
-
-    fn note_shed(&self, reason: Shed) {
+    pub(in crate::h2) fn note_shed(&self, reason: Shed) {
         match reason {
             Shed::Cpu => self.shed_for_cpu(),
             reason => self.shed_for_room(reason),
@@ -177,7 +189,7 @@ impl Core {
     /// (RFC 9110 6.5.1).
     pub(super) fn keep_trailers(&self, http2: &mut Http2, stream: StreamKey, scratch: &mut Decoding, fields: u16) {
         let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..], &mut scratch.repeat);
-        let Some(exchange) = find(parts.exchanges, stream).filter(|exchange| exchange.running) else { return };
+        let Some(exchange) = find(parts.exchanges, stream).filter(|exchange| exchange.is_wanted()) else { return };
         let lines = || parts.storage.trailers(fields);
         let bytes = lines().map(|(name, value)| name.len() + value.len() + 4).sum();
         let Ok(mut section) = self.pool.try_acquire(bytes, Kind::Buffers) else { return };
@@ -202,7 +214,12 @@ impl Core {
     }
 
     /// Takes a part of a body, if there is room for it.
-    pub(super) fn take_data(&self, http2: &mut Http2, stream: StreamKey, bytes: &[u8]) -> Result<(), OverBudget> {
+    pub(in crate::h2) fn take_data(
+        &self,
+        http2: &mut Http2,
+        stream: StreamKey,
+        bytes: &[u8],
+    ) -> Result<(), OverBudget> {
         if let Some(exchange) = http2.slots.exchange(stream).filter(|exchange| exchange.running || exchange.held) {
             exchange.receive(self, bytes)?;
             http2.codec.take_data(bytes.len());
