@@ -332,7 +332,7 @@ impl<S: Service> Engine<S> {
         core.served(&who);
         let key = who.key;
         if let Some(stream) = who.stream {
-            return self.feed_stream(key, stream, grant);
+            return self.feed_stream(key, stream.get(), grant);
         }
         let Some(mut active) = core.take(key) else {
             if let Some(grant) = self.feed_other(key, grant) {

@@ -11,7 +11,8 @@ impl Http2 {
     /// Whether the peer is to send a part of some body: its handler waits for that, the windows let the peer send, and
     /// what comes is read.
     pub(crate) fn asks_for_body(&self) -> bool {
-        let is_read = self.hunger.wanted == 0 && !self.hunger.unread && self.turn == TurnWait::Own && !self.closing;
+        let is_read =
+            self.hunger.wanted.is_none() && !self.hunger.unread && self.turn == TurnWait::Own && !self.closing;
         if !is_read || self.peer.is_ended() || self.codec.is_receive_window_shut() {
             return false;
         }

@@ -96,7 +96,7 @@ impl<S: Service> Engine<S> {
             return self.stay_http2(key, http2, source, now);
         }
         core.adapt(&mut http2);
-        if wanted > 0 || http2.answers > 0 {
+        if wanted.is_some() || http2.answers > 0 {
             // Who waited comes before what is new. Bodies alone do not: beside a long one the input would never be
             // looked at.
             core.pump(&mut http2);
@@ -122,9 +122,11 @@ impl<S: Service> Engine<S> {
             source = Source::Empty;
             core.end_what_is_stuck(&mut http2);
         }
-        let asks_again = ::core::mem::take(&mut http2.hunger.asks_again);
-        if wanted > 0 && http2.hunger.wanted == 0 && (asks_again || http2.has_starved()) {
-            http2.hunger.note(Priority::Output, wanted as usize);
+        if let Some(wanted) = wanted
+            && http2.hunger.wanted.is_none()
+            && http2.has_starved()
+        {
+            http2.hunger.note(Priority::Output, wanted.bytes as usize);
         }
         self.stay_http2(key, http2, source, now);
     }
@@ -261,7 +263,7 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         if http2.closing {
             end_all(&core, &mut http2, ExchangeEnd::Peer);
-            (http2.slots, http2.input, http2.hunger.wanted) = (Slots::None, None, 0);
+            (http2.slots, http2.input, http2.hunger.wanted) = (Slots::None, None, None);
         }
         let is_over = http2.codec.live_streams() == 0 && http2.codec.is_going_away();
         let mut table = core.table.borrow_mut();
@@ -312,8 +314,8 @@ impl<S: Service> Engine<S> {
         }
         // A peer that does not take what it asks for is not read either.
         let has_room = core.has_room(&http2.output) && !http2.codec.needs_output();
-        let is_hungry = http2.hunger.wanted > 0;
-        http2.since.memory = if is_hungry { http2.since.memory.or(Some(now)) } else { None };
+        let is_hungry = http2.hunger.wanted.is_some();
+        http2.hunger.since = if is_hungry { http2.hunger.since.or(Some(now)) } else { None };
         // Whole frames that are kept are looked at when the send has left; what comes behind them can wait as long.
         let is_behind = is_sending && http2.input.is_some() && http2.since.frame.is_none();
         let reads = !http2.closing
@@ -332,7 +334,7 @@ impl<S: Service> Engine<S> {
         };
         if let Err(over) = armed {
             http2.hunger.note_over(Priority::Output, &over);
-            http2.since.memory = http2.since.memory.or(Some(now));
+            http2.hunger.since = http2.hunger.since.or(Some(now));
         }
         http2.note_waits(now, reads);
         match http2.next_due(&core) {
@@ -382,6 +384,7 @@ fn abort(handler: Option<JoinHandle<()>>) {
 fn end_all(core: &Core, http2: &mut Http2, why: ExchangeEnd) {
     for exchange in http2.slots.parts().1.iter_mut().flatten() {
         exchange.course.end(why, core.counters());
+        core.wait_no_more(exchange);
         let handler = exchange.handler.take();
         abort(handler.filter(|_| exchange.must_finish == 0));
         exchange.wake();

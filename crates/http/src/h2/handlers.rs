@@ -33,9 +33,14 @@ impl Core {
         stream: StreamKey,
         act: impl FnOnce(&mut Parts<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        self.redeem(key);
         let mut table = self.table.borrow_mut();
         let Some(Connection::Http2(http2)) = table.get_mut(key) else { return Err(Error::Gone) };
-        let is_there = http2.slots.exchange(stream).is_some_and(|exchange| !exchange.is_reset);
+        let is_there = http2.slots.exchange(stream).is_some_and(|exchange| {
+            // It says again whether it finds room.
+            exchange.starved = false;
+            !exchange.is_reset
+        });
         if http2.closing || !is_there {
             return Err(Error::Gone);
         }
@@ -71,7 +76,6 @@ impl Core {
         stream: StreamKey,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Lease>, Error>> {
-        self.redeem(key);
         let polled = self.on_stream(key, stream, |parts| {
             let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
             if let Some(lease) = exchange.received.take() {
@@ -202,7 +206,6 @@ impl Core {
         if let Err(error) = check_trailers(trailers) {
             return Poll::Ready(Err(error.into()));
         }
-        self.redeem(key);
         let polled = self.on_stream(key, stream, |parts| {
             let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
             if exchange.due.is_some_and(|due| due > 0) && exchange.method != http::Method::HEAD {

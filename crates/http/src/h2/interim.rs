@@ -29,7 +29,6 @@ impl Core {
         cx: &mut Context<'_>,
         response: &Response,
     ) -> Poll<Result<(), Error>> {
-        self.redeem(key);
         let polled = self.on_stream(key, stream, |parts| {
             let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
             if exchange.response != Outgoing::Head {

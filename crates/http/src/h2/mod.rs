@@ -121,16 +121,22 @@ pub(crate) struct Http2 {
 /// What finds no room, and how the connection waits for it: see [`room`].
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Hunger {
-    /// For how many bytes there was no room; 0 if there was for all.
-    wanted: u32,
-    want: Option<Priority>,
+    /// What found no room when it was last tried.
+    wanted: Option<Wanted>,
+    /// Since when something has found none.
+    since: Option<Instant>,
     pub(crate) memory: MemoryWait,
-    /// Handlers that found no room were woken to try again, and have not said yet whether they found some.
-    asks_again: bool,
     /// The stream whose body found no room.
     stream: Option<StreamKey>,
     /// What came has no place, and stays in the socket.
     unread: bool,
+}
+
+/// For what there was no room, and for how many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wanted {
+    what: Priority,
+    bytes: u32,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -158,8 +164,6 @@ struct Since {
     sending: Option<Instant>,
     /// Any stream.
     idle: Option<Instant>,
-    /// Memory.
-    memory: Option<Instant>,
     /// When it was last tried to give back what a connection without streams can do without.
     rested: Option<Instant>,
     /// The answer to the first GOAWAY.

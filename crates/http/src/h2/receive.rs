@@ -105,7 +105,7 @@ impl<S: Service> Engine<S> {
             if !http2.hunger.unread {
                 return self.core.put(key, Connection::Http2(http2));
             }
-            (http2.hunger.unread, http2.hunger.wanted) = (false, 0);
+            (http2.hunger.unread, http2.hunger.wanted) = (false, None);
             return self.settle_http2(key, http2, plimsoll_runtime::now());
         };
         http2.hunger.unread = true;

@@ -30,7 +30,7 @@ use plimsoll_slab::Key;
 use super::output::Growing;
 use super::streams::{Ending, Outgoing, find};
 use super::window::shrink_window;
-use super::{Http2, Hunger, Parts};
+use super::{Http2, Hunger, Parts, Wanted};
 use crate::begun::ExchangeEnd;
 use crate::connection::Connection;
 use crate::core::Core;
@@ -134,27 +134,25 @@ fn lend(
 
 impl Hunger {
     /// Something found no room for so many bytes. Output matters most: it is what was begun.
-    pub(super) fn note(&mut self, want: Priority, bytes: usize) {
-        self.wanted = self.wanted.max(u32::try_from(bytes).unwrap_or(u32::MAX)).max(1);
-        if self.want.is_none() || want == Priority::Output {
-            self.want = Some(want);
-        }
+    pub(super) fn note(&mut self, what: Priority, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let before = self.wanted.unwrap_or(Wanted { what, bytes });
+        let what = if what == Priority::Output { what } else { before.what };
+        self.wanted = Some(Wanted { what, bytes: before.bytes.max(bytes) });
     }
 
-    pub(super) fn note_over(&mut self, want: Priority, over: &OverBudget) {
-        self.note(want, usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX));
+    pub(super) fn note_over(&mut self, what: Priority, over: &OverBudget) {
+        self.note(what, usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX));
     }
 }
 
 impl Http2 {
-    /// Wakes the handlers that wait for room; whether there are any.
+    /// Wakes the handlers that wait for room; whether there are any. They do until they have their turns.
     pub(super) fn wake_starved(&mut self) -> bool {
         let mut are_any = false;
-        for exchange in self.slots.parts().1.iter_mut().flatten() {
-            if ::core::mem::take(&mut exchange.starved) {
-                exchange.wake();
-                are_any = true;
-            }
+        for exchange in self.slots.parts().1.iter_mut().flatten().filter(|exchange| exchange.starved) {
+            exchange.wake();
+            are_any = true;
         }
         are_any
     }
@@ -274,34 +272,35 @@ impl Core {
     /// Has a connection that found no room wait for it, or wait no longer.
     pub(super) fn starve_http2(&self, key: Key, http2: &mut Http2) {
         let hunger = &mut http2.hunger;
-        let Some(want) = hunger.want.filter(|_| hunger.wanted > 0) else {
+        let Some(wanted) = hunger.wanted else {
             if ::core::mem::take(hunger).memory.is_queued() {
                 self.sate(key);
             }
             return;
         };
-        let bytes = (hunger.wanted as usize).max(SMALL_BYTES);
+        let bytes = (wanted.bytes as usize).max(SMALL_BYTES);
         // One of too many asks again after a while.
-        let _one_of_too_many = self.starve_as(key, &mut hunger.memory, want, bytes);
+        let _one_of_too_many = self.starve_as(key, &mut hunger.memory, wanted.what, bytes);
     }
 
     /// Has the handlers of a connection that has waited for a while try again, though it was granted nothing: it may be
-    /// one of too many, and then nobody else wakes them. Its place in line and its time stay as they are.
-    pub(super) fn ask_again(&self, key: Key, http2: &mut Http2) {
-        if http2.since.memory.is_none() {
-            return;
+    /// one of too many, and then nobody else wakes them. Its place in line and its time stay as they are. Whether some
+    /// handlers wait.
+    pub(super) fn ask_again(&self, key: Key, http2: &mut Http2) -> bool {
+        if http2.hunger.since.is_none() {
+            return false;
         }
         if http2.hunger.memory.is_queued() && !self.has_place(key) {
             // Displaced by one of another address: it is one of too many now.
             http2.hunger.memory.lose_place();
         }
-        http2.hunger.asks_again = http2.wake_starved();
+        http2.wake_starved()
     }
 
     /// Keeps what came in what is spared for those who wait, and has the connection wait with it: the places of an
     /// address in line bound what it has of that.
     pub(super) fn keep_in_line(&self, key: Key, http2: &mut Http2, frames: &[u8]) -> Option<Lease> {
-        if http2.hunger.wanted == 0 {
+        if http2.hunger.wanted.is_none() {
             // A part of a frame. The rest of it finds no room either.
             http2.hunger.note(Priority::Head, frames.len());
         }
@@ -316,7 +315,7 @@ impl Core {
         let mut table = self.table.borrow_mut();
         match table.get_mut(key) {
             Some(Connection::Http2(http2)) => {
-                (http2.hunger.wanted, http2.since.memory) = (0, None);
+                (http2.hunger.wanted, http2.hunger.since) = (None, None);
                 http2.hunger.memory.grant();
                 let are_any = http2.wake_starved();
                 self.list_http2(key, http2);
@@ -344,13 +343,13 @@ impl<S: Service> Engine<S> {
         if self.core.may_stream_wait(key) {
             return if is_judged { NextStream::IsJudged } else { NextStream::Waits };
         }
-        let until = http2.since.memory.map(|since| since + self.core.config.admission_timeout);
+        let until = http2.hunger.since.map(|since| since + self.core.config.admission_timeout);
         let has_waited = until.is_some_and(|until| until <= plimsoll_runtime::now());
         if http2.codec.live_streams() == 0 && !has_waited {
             http2.hunger.note(Priority::Head, crate::steps::REQUEST_ROOM_BYTES);
             return NextStream::StaysUnread;
         }
-        NextStream::IsRefused(if self.core.has_all_handlers() { Shed::Cpu } else { Shed::Queue })
+        NextStream::IsRefused(self.core.why_not_begun())
     }
 
     /// A connection has waited for memory for too long: what waits on it is answered 503 or reset. When that was not
@@ -386,7 +385,7 @@ impl<S: Service> Engine<S> {
             http2.note_all(ExchangeEnd::Timeout);
             return self.end_without_room(key, http2, Shed::Output);
         }
-        (http2.since.memory, http2.hunger.wanted) = (None, 0);
+        (http2.hunger.since, http2.hunger.wanted) = (None, None);
         self.go_on_http2(key, http2, None);
     }
 

@@ -1,5 +1,6 @@
 //! What a connection does in moments that no client can choose. In the simulation.
 
+use ::core::task::{Context, Waker};
 use std::rc::Rc;
 
 use http::StatusCode;
@@ -14,7 +15,7 @@ use plimsoll_slab::Key;
 
 use super::output::Growing;
 use super::room::offering;
-use super::streams::{Ending, Exchange, find};
+use super::streams::{Ending, Exchange, Incoming, find};
 use super::{Http2, Tables};
 use crate::begun::ExchangeEnd;
 use crate::config::Config;
@@ -25,7 +26,7 @@ use crate::engine::Engine;
 use crate::lasting::Sort;
 use crate::output::Output;
 use crate::peers::Addresses;
-use crate::relief::SPARED_OF_HOST;
+use crate::relief::{Grant, SPARED_OF_HOST};
 use crate::response::Response;
 use crate::server::{Answered, NoRoom, Service};
 use crate::ticket::Ticket;
@@ -160,6 +161,31 @@ fn a_tunnel_counts_for_the_client_of_its_stream() {
 }
 
 #[test]
+fn who_says_that_a_body_may_come_does_so_with_what_was_granted() {
+    with_connections(1, |core, keys| {
+        let mut http2 = connection(core);
+        let Event::Request { stream, .. } = receive(core, &mut http2, BEGIN) else { panic!("a request") };
+        let exchange = find(http2.slots.parts().1, stream).expect("its handler runs");
+        (exchange.request, exchange.expects) = (Incoming::Body, true);
+        // What is there is full, and of the answer reserve nothing is left.
+        http2.output = Output::default();
+        core.put(keys[0], Connection::Http2(http2));
+        let granted = core.pool.try_acquire(1_024, Kind::Buffers).expect("room");
+        let held = (fill(1), Vec::from_iter(::core::iter::from_fn(|| core.reserve.take())));
+        core.kept_for.set(Some(keys[0]));
+        *core.kept.borrow_mut() = Some(Grant::Lent(Some(granted)));
+        let polled = core.h2_poll_chunk(keys[0], stream, &mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "it waits for the body");
+        let mut http2 = core.take_http2(keys[0]).expect("it was put there");
+        let exchange = find(http2.slots.parts().1, stream).expect("its handler runs");
+        assert_eq!((exchange.starved, exchange.expects, core.kept_for.get()), (false, false, None));
+        assert!(!http2.output.is_empty(), "it was said");
+        drop(held);
+        Engine::new(Rc::clone(core), Nobody).finish_http2(http2, ExchangeEnd::Peer);
+    });
+}
+
+#[test]
 fn what_is_spared_is_for_those_with_a_place_in_line() {
     with_connections(SPARED_OF_HOST + 2, |core, keys| {
         let mut connections: Vec<_> = keys.iter().map(|_| connection(core)).collect();
@@ -187,7 +213,7 @@ fn one_that_ends_when_its_send_has_left_frees_nothing_before_and_waits_for_nothi
         for (key, is_unread) in keys.iter().zip([true, false]) {
             let mut http2 = connection(core);
             http2.hunger.note(Priority::Head, 8_192);
-            (http2.since.memory, http2.since.idle) = (Some(now), Some(now));
+            (http2.hunger.since, http2.since.idle) = (Some(now), Some(now));
             if is_unread {
                 http2.output.flush(&core.pool, &mut core.table.borrow_mut(), *key).expect("room");
             }
@@ -199,7 +225,7 @@ fn one_that_ends_when_its_send_has_left_frees_nothing_before_and_waits_for_nothi
         }
         let mut http2 = core.take_http2(keys[0]).expect("its send is on its way");
         let due = http2.next_due(core).map(|(until, _)| until.since(now));
-        assert_eq!((due, http2.since.memory), (Some(core.config.send_timeout), None));
+        assert_eq!((due, http2.hunger.since), (Some(core.config.send_timeout), None));
         core.put(keys[0], Connection::Http2(http2));
     });
 }

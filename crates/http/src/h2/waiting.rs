@@ -20,7 +20,7 @@ use ::core::cell::Cell;
 use std::rc::Rc;
 
 use plimsoll_codec::h1::RequestHead;
-use plimsoll_pool::PoolBox;
+use plimsoll_pool::{PlaceKey, PoolBox};
 use plimsoll_runtime::{Instant, Lease, OverBudget};
 
 use crate::memory_wait::MemoryWait;
@@ -28,57 +28,52 @@ use crate::memory_wait::MemoryWait;
 /// A request that waits to be begun.
 pub(super) struct Waiting {
     pub(super) memory: MemoryWait,
+    /// Its place in the queue, which may be gone.
+    pub(super) place: PlaceKey,
     /// When it is begun, or refused.
     pub(super) until: Instant,
     pub(super) parsed: RequestHead,
     /// As `Request::keep_head` keeps it.
     pub(super) kept: Lease,
     pub(super) head_bytes: u16,
-    pub(super) held: Held,
+    /// What all of the worker hold that wait, and what this one does of that.
+    pub(super) held_by_all: HeldByWaiting,
+    pub(super) held_bytes: u32,
 }
 
 /// What all streams of a worker hold that wait, in bytes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct HeldByWaiting(Rc<Cell<u64>>);
-
-/// The part of one.
-pub(super) struct Held {
-    all: Rc<Cell<u64>>,
-    bytes: u64,
-}
 
 impl HeldByWaiting {
     pub(super) fn bytes(&self) -> u64 {
         self.0.get()
     }
-
-    /// Of one more, which holds nothing yet.
-    pub(super) fn add(&self) -> Held {
-        Held { all: Rc::clone(&self.0), bytes: 0 }
-    }
-}
-
-impl Held {
-    pub(super) fn grow(&mut self, bytes: u64, bytes_max: u64) -> Result<(), OverBudget> {
-        if self.all.get() + bytes > bytes_max {
-            return Err(OverBudget::new(bytes));
-        }
-        self.all.set(self.all.get() + bytes);
-        self.bytes += bytes;
-        Ok(())
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.all.set(self.all.get() - self.bytes);
-    }
 }
 
 impl Waiting {
+    /// It is to hold so much more, of so many bytes for all.
+    pub(super) fn hold(&mut self, bytes: usize, bytes_max: u64) -> Result<(), OverBudget> {
+        let all = self.held_by_all.bytes() + bytes as u64;
+        if all > bytes_max {
+            return Err(OverBudget::new(bytes as u64));
+        }
+        self.held_by_all.0.set(all);
+        self.held_bytes += bytes as u32;
+        Ok(())
+    }
+
     /// Bytes of the pool that it holds beside its exchange.
-    pub(super) fn held_bytes(&self) -> usize {
+    pub(super) fn own_bytes(&self) -> usize {
         PoolBox::<Self>::CLASS.bytes() + self.kept.class().bytes()
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let all = &self.held_by_all.0;
+        debug_assert!(all.get() >= u64::from(self.held_bytes), "it is a part of that");
+        all.set(all.get().saturating_sub(self.held_bytes.into()));
     }
 }
 

@@ -103,7 +103,7 @@ impl Exchange {
         let buffers = leases.map(|lease| lease.class().bytes()).sum::<usize>() + self.body.held_bytes();
         let answer = self.answer.as_ref().map_or(0, |answer| answer.held_bytes());
         let window = self.window.as_ref().map_or(0, |grown| grown.bytes() as usize);
-        let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.held_bytes());
+        let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.own_bytes());
         STREAM_BYTES + buffers + answer + window + waiting
     }
 }

@@ -117,7 +117,7 @@ impl Core {
     pub(super) fn is_hungry(&self, waits: &Waits) -> bool {
         let Some(stream) = waits.stream else { return self.is_hungry_itself(waits.key) };
         match self.table.borrow().get(waits.key) {
-            Some(Connection::Http2(http2)) => http2.awaits_begin(stream),
+            Some(Connection::Http2(http2)) => http2.awaits_begin(stream.get()),
             Some(Connection::Taken) => true,
             _ => false,
         }
@@ -151,8 +151,8 @@ impl Core {
         }
     }
 
-    /// Gives a place up.
-    fn leave(&self, place: PlaceKey) {
+    /// Gives a place up, which may be gone.
+    pub(crate) fn leave(&self, place: PlaceKey) {
         let mut hungry = self.hungry.borrow_mut();
         hungry.remove(place);
         self.starving.set(!hungry.is_empty());
@@ -166,15 +166,6 @@ impl Core {
     /// The place of a connection.
     fn place_of(&self, key: Key) -> Option<PlaceKey> {
         self.hungry.borrow().first(|place| place.item().is_connection(key)).map(Place::key)
-    }
-
-    /// A stream does not wait any more.
-    pub(crate) fn sate_stream(&self, key: Key, stream: NonZeroU32) {
-        let who = Waits { key, stream: Some(stream), bytes: 0 };
-        let place = self.hungry.borrow().first(|place| place.item().is_same(&who)).map(Place::key);
-        if let Some(place) = place {
-            self.leave(place);
-        }
     }
 
     /// Whether it is the turn of others than a connection, which is looked after now: also of its streams that wait.
@@ -275,15 +266,17 @@ impl Core {
         if wait.is_queued() {
             return Ok(());
         }
-        self.enqueue(Waits { key, stream: None, bytes: 0 }, wait, want, bytes)
+        self.enqueue(Waits { key, stream: None, bytes: 0 }, wait, want, bytes).map(drop)
     }
 
-    /// The same for a stream that is to be begun, for the client that its connection is [for](Self::host_of) now.
-    pub(crate) fn starve_stream(&self, key: Key, stream: NonZeroU32, wait: &mut MemoryWait) -> Result<(), TooMany> {
-        self.enqueue(Waits { key, stream: Some(stream), bytes: 0 }, wait, Priority::Head, REQUEST_ROOM_BYTES)
+    /// The same for a stream that is to be begun, by its identifier, for the client that its connection is
+    /// [for](Self::host_of) now.
+    pub(crate) fn starve_stream(&self, key: Key, stream: u32, wait: &mut MemoryWait) -> Result<PlaceKey, TooMany> {
+        let who = Waits { key, stream: NonZeroU32::new(stream), bytes: 0 };
+        self.enqueue(who, wait, Priority::Head, REQUEST_ROOM_BYTES)
     }
 
-    fn enqueue(&self, who: Waits, wait: &mut MemoryWait, want: Priority, bytes: usize) -> Result<(), TooMany> {
+    fn enqueue(&self, who: Waits, wait: &mut MemoryWait, want: Priority, bytes: usize) -> Result<PlaceKey, TooMany> {
         let bytes = bytes.min(HUNGER_BYTES_MAX) << wait.grants().min(8);
         if bytes > HUNGER_BYTES_MAX {
             return Err(TooMany);
@@ -300,14 +293,14 @@ impl Core {
             // Its time is over.
             let mut table = self.table.borrow_mut();
             if let (Some(stream), Some(Connection::Http2(http2))) = (stream, table.get_mut(key)) {
-                http2.lose_place(stream);
+                http2.lose_place(stream.get());
             }
             table.schedule(key, Duration::ZERO);
         }
-        hungry.add(host, want, 1, who).map_err(|_| TooMany)?;
+        let place = hungry.add(host, want, 1, who).map_err(|_| TooMany)?;
         wait.enqueue();
         self.starving.set(true);
-        Ok(())
+        Ok(place)
     }
 
     fn is_full(&self, hungry: &mut Queue<Waits>) -> bool {

@@ -54,8 +54,7 @@ impl<S: Service> Engine<S> {
         match due {
             // Time to ask for memory again is never over: it begins anew each time it is looked at.
             None | Some(Due::Memory) => {
-                core.ask_again(key, &mut http2);
-                if http2.hunger.unread && !http2.hunger.asks_again {
+                if !core.ask_again(key, &mut http2) && http2.hunger.unread {
                     // Nothing is there to be done before there is a place for that.
                     return self.receive_readable(key, http2);
                 }
@@ -114,14 +113,14 @@ impl Http2 {
             self.since.settings = None;
         }
         if let Some(frame) = self.since.frame {
-            if !reads || self.since.memory.is_some() {
+            if !reads || self.hunger.since.is_some() {
                 self.since.unread = self.since.unread.or(Some(now));
             } else if let Some(unread) = self.since.unread.take() {
                 self.since.frame = Some(frame + now.since(unread.max(frame)));
             }
         }
         // One whose request waits for memory is not idle: the time for that is another.
-        let idle = self.codec.live_streams() == 0 && self.since.memory.is_none();
+        let idle = self.codec.live_streams() == 0 && self.hunger.since.is_none();
         self.since.idle = if idle { self.since.idle.or(Some(now)) } else { None };
         self.note_blocked(now);
     }
@@ -156,7 +155,8 @@ impl Http2 {
     /// The next deadline, and what it is for.
     pub(in crate::h2) fn next_due(&mut self, core: &Core) -> Option<(Instant, Due)> {
         let config = &core.config;
-        let Since { frame, sending, idle, memory, farewell, settings, rested, unread, windows: _ } = self.since;
+        let Since { frame, sending, idle, farewell, settings, rested, unread, windows: _ } = self.since;
+        let memory = self.hunger.since;
         let after = |since: Option<Instant>, wait: Duration, due: Due| since.map(|since| (since + wait, due));
         if self.closing {
             return after(sending, config.send_timeout, Due::Socket);

@@ -41,7 +41,7 @@ impl<S: Service> Engine<S> {
         http2.turn = TurnWait::Own;
         match next {
             NextStream::StaysUnread if self.core.has_marked() => {
-                http2.hunger.wanted = 0;
+                http2.hunger.wanted = None;
                 return NextStream::IsRefused(Shed::Queue);
             }
             NextStream::IsRefused(_) if !self.core.has_marked() => http2.codec.refuse_next(),
@@ -138,7 +138,7 @@ impl<S: Service> Engine<S> {
                 let exchange = http2.slots.exchange(stream);
                 let unmarked = exchange.filter(|exchange| exchange.slot.is_none() && !core.is_drawn());
                 let waits = unmarked.is_some_and(|exchange| core.await_begin(key, exchange, view, slots).is_ok());
-                (!waits).then_some(Shed::Queue)
+                (!waits).then(|| core.why_not_begun())
             }
         };
         if let Some(reason) = reason {

@@ -1,6 +1,5 @@
 //! How streams come to [wait](crate::h2::waiting) to be begun, and what becomes of them.
 
-use ::core::num::NonZeroU32;
 use std::rc::Rc;
 
 use plimsoll_codec::h1::{FIELDS_CEILING, FieldSlot, RequestView};
@@ -34,15 +33,15 @@ const EARLY_BYTES_MAX: usize = 32 * 1_024;
 
 impl Http2 {
     /// Whether a stream waits to be begun, in its place.
-    pub(crate) fn awaits_begin(&self, stream: NonZeroU32) -> bool {
-        let mut exchanges = self.slots.exchanges().iter().flatten().filter(|exchange| exchange.id == stream.get());
+    pub(crate) fn awaits_begin(&self, stream: u32) -> bool {
+        let mut exchanges = self.slots.exchanges().iter().flatten().filter(|exchange| exchange.id == stream);
         exchanges.any(|exchange| exchange.waiting.as_ref().is_some_and(|waiting| waiting.memory.is_queued()))
     }
 
     /// Another has taken the place of a stream: its time is over.
-    pub(crate) fn lose_place(&mut self, stream: NonZeroU32) {
+    pub(crate) fn lose_place(&mut self, stream: u32) {
         let exchanges = self.slots.parts().1.iter_mut().flatten();
-        for exchange in exchanges.filter(|exchange| exchange.id == stream.get()) {
+        for exchange in exchanges.filter(|exchange| exchange.id == stream) {
             if let Some(waiting) = &mut exchange.waiting {
                 waiting.memory.lose_place();
                 waiting.until = plimsoll_runtime::now();
@@ -108,27 +107,28 @@ impl Core {
         if self.do_too_many_wait(key) {
             return Err(OverBudget::new(USUAL_BYTES));
         }
-        let mut held = self.h2_waiting.add();
         let keep = || Request::keep_head(&self.pool, view, slots);
         let kept = keep().or_else(|over| self.spared_stream(key, keep).ok_or(over))?;
         let place = || self.pool.try_acquire_class(PoolBox::<Waiting>::CLASS, Kind::Codec);
         let place = place().or_else(|over| self.spared_stream(key, place).ok_or(over))?;
         let bytes = STREAM_BYTES + place.class().bytes() + kept.class().bytes();
-        held.grow(bytes as u64, self.waiting_bytes_max())?;
+        let over = OverBudget::new(bytes as u64);
         let mut memory = MemoryWait::None;
-        let id = NonZeroU32::new(exchange.id).ok_or(OverBudget::new(bytes as u64))?;
-        self.starve_stream(key, id, &mut memory).map_err(|_too_many| OverBudget::new(bytes as u64))?;
+        let line = self.starve_stream(key, exchange.id, &mut memory).map_err(|_too_many| over)?;
         let config = &self.config;
         let has_body = exchange.request == Incoming::Body;
         let time = if has_body { config.memory_timeout } else { config.admission_timeout };
-        let waiting = Waiting {
+        let mut waiting = Waiting {
             memory,
+            place: line,
             until: plimsoll_runtime::now() + time,
             parsed: view.request().clone(),
             kept,
             head_bytes: view.head().len() as u16,
-            held,
+            held_by_all: self.h2_waiting.clone(),
+            held_bytes: 0,
         };
+        waiting.hold(bytes, self.waiting_bytes_max()).inspect_err(|_| self.leave(line))?;
         (exchange.running, exchange.course) = (false, Course::None);
         exchange.waiting = Some(PoolBox::from_lease(place, waiting));
         Ok(())
@@ -149,21 +149,30 @@ impl Core {
             return Err(OverBudget::new(bytes.len() as u64));
         }
         // Half of it stays for heads.
-        waiting.held.grow(bytes.len() as u64, self.waiting_bytes_max() / 2)?;
+        waiting.hold(bytes.len(), self.waiting_bytes_max() / 2)?;
         exchange.receive(self, bytes)?;
         http2.codec.take_data(bytes.len());
         Ok(())
     }
 
     /// Refuses a stream that waits: 503.
-    pub(in crate::h2) fn refuse_waiting(&self, key: Key, http2: &mut Http2, stream: StreamKey) {
-        let Some(exchange) = http2.slots.exchange(stream) else { return };
-        if exchange.waiting.take().is_some()
-            && let Some(id) = NonZeroU32::new(stream.id)
-        {
-            self.sate_stream(key, id);
+    fn refuse_waiting(&self, http2: &mut Http2, stream: StreamKey) {
+        if let Some(exchange) = http2.slots.exchange(stream) {
+            self.wait_no_more(exchange);
         }
-        self.refuse_unbegun(http2, stream, if self.has_all_handlers() { Shed::Cpu } else { Shed::Queue });
+        self.refuse_unbegun(http2, stream, self.why_not_begun());
+    }
+
+    /// A stream does not wait to be begun any more.
+    pub(in crate::h2) fn wait_no_more(&self, exchange: &mut Exchange) {
+        if let Some(waiting) = exchange.waiting.take() {
+            self.leave(waiting.place);
+        }
+    }
+
+    /// As what it counts that there is no room for a request.
+    pub(in crate::h2) fn why_not_begun(&self) -> Shed {
+        if self.has_all_handlers() { Shed::Cpu } else { Shed::Queue }
     }
 
     /// Answers a stream 503 that is not begun.
@@ -240,6 +249,7 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let Some(exchange) = http2.slots.exchange(stream) else { return Some(http2) };
         let (client, Some(mut waiting)) = (exchange.client, exchange.waiting.take()) else { return Some(http2) };
+        core.leave(waiting.place);
         core.set_client(key, client);
         let may_begin = match is_granted {
             true => !core.has_all_handlers() && core.may_hold_more(key),
@@ -260,24 +270,24 @@ impl<S: Service> Engine<S> {
                 return Some(http2);
             }
         }
-        let id = NonZeroU32::new(stream.id);
-        let waits_on = is_granted && id.is_some_and(|id| core.starve_stream(key, id, &mut waiting.memory).is_ok());
+        let place = if is_granted { core.starve_stream(key, stream.id, &mut waiting.memory).ok() } else { None };
         core.forget_client(key);
-        match http2.slots.exchange(stream) {
-            Some(exchange) if waits_on => {
+        match (http2.slots.exchange(stream), place) {
+            (Some(exchange), Some(place)) => {
+                waiting.place = place;
                 (exchange.running, exchange.course) = (false, Course::None);
                 exchange.waiting = Some(waiting);
             }
-            _ => core.refuse_waiting(key, &mut http2, stream),
+            _ => core.refuse_unbegun(&mut http2, stream, core.why_not_begun()),
         }
         Some(http2)
     }
 
     /// There is room for a stream that waited.
-    pub(crate) fn feed_stream(&mut self, key: Key, stream: NonZeroU32, mut grant: Grant) {
+    pub(crate) fn feed_stream(&mut self, key: Key, stream: u32, mut grant: Grant) {
         let core = Rc::clone(&self.core);
         let Some(mut http2) = core.take_http2(key) else { return };
-        let Some(stream) = http2.find_waiting(|exchange, _| exchange.id == stream.get()) else {
+        let Some(stream) = http2.find_waiting(|exchange, _| exchange.id == stream) else {
             return core.put(key, Connection::Http2(http2));
         };
         if let Some(waiting) = http2.slots.exchange(stream).and_then(|exchange| exchange.waiting.as_mut()) {
@@ -301,7 +311,6 @@ impl<S: Service> Engine<S> {
         now: Instant,
     ) -> Option<PoolBox<Http2>> {
         while let Some(stream) = http2.find_waiting(|_, waiting| waiting.until <= now) {
-            self.core.sate_stream(key, NonZeroU32::new(stream.id)?);
             http2 = self.begin_waiting(key, http2, stream, false)?;
         }
         Some(http2)
@@ -322,7 +331,7 @@ impl<S: Service> Engine<S> {
             http2.hunger.note_over(Priority::Head, &over);
             return Err(over);
         }
-        core.refuse_waiting(key, http2, stream);
+        core.refuse_waiting(http2, stream);
         core.take_data(http2, stream, bytes)
     }
 }
