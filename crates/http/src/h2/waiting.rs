@@ -49,18 +49,18 @@ impl HeldByWaiting {
     pub(super) fn bytes(&self) -> u64 {
         self.0.get()
     }
+
+    /// Whether they may hold so much more, of so many bytes.
+    pub(super) fn may_grow(&self, bytes: usize, bytes_max: u64) -> Result<(), OverBudget> {
+        if self.bytes() + bytes as u64 > bytes_max { Err(OverBudget::new(bytes as u64)) } else { Ok(()) }
+    }
 }
 
 impl Waiting {
-    /// It is to hold so much more, of so many bytes for all.
-    pub(super) fn hold(&mut self, bytes: usize, bytes_max: u64) -> Result<(), OverBudget> {
-        let all = self.held_by_all.bytes() + bytes as u64;
-        if all > bytes_max {
-            return Err(OverBudget::new(bytes as u64));
-        }
-        self.held_by_all.0.set(all);
+    /// It holds so much more.
+    pub(super) fn hold(&mut self, bytes: usize) {
+        self.held_by_all.0.set(self.held_by_all.bytes() + bytes as u64);
         self.held_bytes += bytes as u32;
-        Ok(())
     }
 
     /// Bytes of the pool that it holds beside its exchange.

@@ -112,9 +112,10 @@ impl Core {
         let place = || self.pool.try_acquire_class(PoolBox::<Waiting>::CLASS, Kind::Codec);
         let place = place().or_else(|over| self.spared_stream(key, place).ok_or(over))?;
         let bytes = STREAM_BYTES + place.class().bytes() + kept.class().bytes();
-        let over = OverBudget::new(bytes as u64);
+        self.h2_waiting.may_grow(bytes, self.waiting_bytes_max())?;
         let mut memory = MemoryWait::None;
-        let line = self.starve_stream(key, exchange.id, &mut memory).map_err(|_too_many| over)?;
+        let line = self.starve_stream(key, exchange.id, &mut memory);
+        let line = line.map_err(|_too_many| OverBudget::new(bytes as u64))?;
         let config = &self.config;
         let has_body = exchange.request == Incoming::Body;
         let time = if has_body { config.memory_timeout } else { config.admission_timeout };
@@ -128,7 +129,7 @@ impl Core {
             held_by_all: self.h2_waiting.clone(),
             held_bytes: 0,
         };
-        waiting.hold(bytes, self.waiting_bytes_max()).inspect_err(|_| self.leave(line))?;
+        waiting.hold(bytes);
         (exchange.running, exchange.course) = (false, Course::None);
         exchange.waiting = Some(PoolBox::from_lease(place, waiting));
         Ok(())
@@ -143,14 +144,16 @@ impl Core {
     ) -> Result<(), OverBudget> {
         let exchanges = http2.slots.exchanges().iter().flatten().filter(|exchange| exchange.waiting.is_some());
         let early: usize = exchanges.filter_map(|exchange| exchange.received.as_ref()).map(|lease| lease.len()).sum();
-        let Some(exchange) = http2.slots.exchange(stream) else { return Ok(()) };
-        let Some(waiting) = &mut exchange.waiting else { return Ok(()) };
         if early + bytes.len() > EARLY_BYTES_MAX {
             return Err(OverBudget::new(bytes.len() as u64));
         }
         // Half of it stays for heads.
-        waiting.hold(bytes.len(), self.waiting_bytes_max() / 2)?;
+        self.h2_waiting.may_grow(bytes.len(), self.waiting_bytes_max() / 2)?;
+        let Some(exchange) = http2.slots.exchange(stream) else { return Ok(()) };
         exchange.receive(self, bytes)?;
+        if let Some(waiting) = &mut exchange.waiting {
+            waiting.hold(bytes.len());
+        }
         http2.codec.take_data(bytes.len());
         Ok(())
     }
