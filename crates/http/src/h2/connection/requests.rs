@@ -108,8 +108,11 @@ impl<S: Service> Engine<S> {
                 NextStream::IsJudged => self.has_room(key),
                 NextStream::Waits | NextStream::StaysUnread | NextStream::IsRefused(_) => false,
             };
-        let begun =
-            if begins { self.begin_stream(key, http2, stream, (&view, slots)) } else { Some((http2, Err(NoRoom))) };
+        let begun = if begins {
+            self.begin_stream(key, http2, stream, (&view, slots, is_marked))
+        } else {
+            Some((http2, Err(NoRoom)))
+        };
         let Some((mut http2, begun)) = begun else {
             core.forget_client(key);
             return false;
@@ -123,6 +126,7 @@ impl<S: Service> Engine<S> {
     }
 
     /// There is no room for a stream.
+    #[cold]
     fn wait_or_be_refused(
         &mut self,
         key: Key,

@@ -200,17 +200,18 @@ impl Core {
 
 impl<S: Service> Engine<S> {
     /// Starts the handler of a stream whose exchange is there. `None` when the connection was closed meanwhile.
+    // In each request: what it returns is not moved about.
+    #[inline(always)]
     pub(in crate::h2) fn begin_stream(
         &mut self,
         key: Key,
-        mut http2: PoolBox<Http2>,
+        http2: PoolBox<Http2>,
         stream: StreamKey,
-        (view, slots): (&RequestView<'_>, &[FieldSlot]),
+        (view, slots, is_marked): (&RequestView<'_>, &[FieldSlot], bool),
     ) -> Option<(PoolBox<Http2>, Result<(), NoRoom>)> {
         let core = Rc::clone(&self.core);
         core.counters().request_http2(1);
         core.turns.begun();
-        let is_marked = http2.slots.exchange(stream).is_some_and(|exchange| exchange.slot.is_some());
         core.put(key, Connection::Http2(http2));
         let used_before = core.used_before();
         let draws = is_marked && core.draw_for_marked();
@@ -242,6 +243,7 @@ impl<S: Service> Engine<S> {
 
     /// Begins a stream that has waited, if that may be now. One that was `granted` room waits on without, another is
     /// refused. `None` when the connection was closed meanwhile.
+    #[inline(never)]
     fn begin_waiting(
         &mut self,
         key: Key,
@@ -266,7 +268,7 @@ impl<S: Service> Engine<S> {
             let slots = &mut slots[..bytes.len()];
             slots.iter_mut().zip(bytes).for_each(|(slot, bytes)| *slot = FieldSlot::from_bytes(*bytes));
             let view = RequestView::new(&head[..usize::from(waiting.head_bytes)], &*slots, &waiting.parsed);
-            let (back, begun) = self.begin_stream(key, http2, stream, (&view, slots))?;
+            let (back, begun) = self.begin_stream(key, http2, stream, (&view, slots, false))?;
             http2 = back;
             if begun.is_ok() {
                 core.forget_client(key);
