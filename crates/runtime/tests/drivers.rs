@@ -6,7 +6,7 @@
 
 mod support;
 
-use support::{on_each, on_each_with_files, patience};
+use support::{on_each, on_each_with_files, wait_max};
 
 use core::future::Future;
 use core::pin::Pin;
@@ -26,7 +26,7 @@ async fn settled(fds: u64, tasks: u64) {
         if (seen.fds, seen.tasks, seen.ops_in_flight) == (fds, tasks, 0) {
             return;
         }
-        assert!(now() - start < patience(), "not settled: {seen:?}");
+        assert!(now() - start < wait_max(), "not settled: {seen:?}");
         sleep(Duration::from_millis(1)).await;
     }
 }

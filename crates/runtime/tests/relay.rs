@@ -10,7 +10,7 @@ use core::time::Duration;
 use plimsoll_runtime::io::{self, Relay, RelayEnd, Relayed};
 use plimsoll_runtime::net::{TcpListener, TcpStream};
 use plimsoll_runtime::{JoinHandle, Kind, Result, budget, now, pool, sleep, spawn, timeout};
-use support::{in_simulation, on_each, patience, until};
+use support::{in_simulation, on_each, until, wait_max};
 
 /// A client and a server with a relay between them: `(client, left, right, server)`.
 async fn chain() -> Result<(TcpStream, TcpStream, TcpStream, TcpStream)> {
@@ -124,7 +124,7 @@ fn a_waiting_relay_holds_no_buffer_and_a_blocked_one_holds_one() {
         assert!(held <= 2 * 128 * 1024 + 64 * 1024, "blocked: {held} bytes of buffers");
         drop(client);
         drop(server);
-        assert!(io::drain_relays(patience()).await, "closed with its peers");
+        assert!(io::drain_relays(wait_max()).await, "closed with its peers");
         Ok(())
     });
 }
@@ -156,7 +156,7 @@ fn a_busy_side_gives_its_large_buffer_back_when_it_pauses() {
         client.send_static(b"again").await?;
         assert_eq!(&server.recv().await?.expect("five bytes")[..], b"again");
         drop((client, server));
-        assert!(io::drain_relays(patience()).await);
+        assert!(io::drain_relays(wait_max()).await);
         Ok(())
     });
 }
@@ -300,7 +300,7 @@ fn many_relays_come_and_go() {
         for client in clients {
             client.await.expect("no panic")?;
         }
-        assert!(io::drain_relays(patience()).await, "all have ended");
+        assert!(io::drain_relays(wait_max()).await, "all have ended");
         Ok(())
     });
 }

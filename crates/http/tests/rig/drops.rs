@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use plimsoll_runtime::{now, sleep};
 
-use super::patience;
+use super::wait_max;
 
 /// How many guards were dropped.
 #[derive(Clone, Default)]
@@ -27,7 +27,7 @@ impl Drops {
     /// Waits until there are so many, no longer than [`patience`]; how many there are then.
     pub(crate) async fn reach(&self, count: usize) -> usize {
         let start = now();
-        while self.count() < count && now().since(start) < patience() {
+        while self.count() < count && now().since(start) < wait_max() {
             sleep(Duration::from_millis(5)).await;
         }
         self.count()

@@ -114,15 +114,15 @@ impl Drop for Simulated {
 
 /// How long a test waits for what must come soon: on real drivers as long as the slowest machine may take; in the
 /// simulation, whose time is no machine's, not so long that a deadline would bring what should come by itself.
-pub(crate) fn patience() -> Duration {
+pub(crate) fn wait_max() -> Duration {
     Duration::from_secs(if IS_SIMULATED.get() { 5 } else { 120 })
 }
 
-/// Waits until it is so, no longer than [`patience`].
+/// Waits until it is so, no longer than [`wait_max`].
 pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = now();
     while !holds() {
-        assert!(now().since(start) < patience(), "never: {what}");
+        assert!(now().since(start) < wait_max(), "never: {what}");
         sleep(Duration::from_millis(2)).await;
     }
 }
