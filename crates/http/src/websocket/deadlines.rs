@@ -141,7 +141,7 @@ impl Wire {
                 Some(interval) if self.phase == Phase::Asked => 2 * interval,
                 Some(interval) => interval,
             }
-            .saturating_sub(self.silence()),
+            .saturating_sub(self.silence(now)),
         };
         Due::In(after)
     }

@@ -30,14 +30,17 @@ pub(super) enum Flow {
 }
 
 impl Flow {
+    #[inline]
     pub(super) fn is_blocked(self) -> bool {
-        self.is_send_blocked() || self.is_receive_blocked()
+        matches!(self, Self::ReceiveBlocked | Self::SendBlocked | Self::BothBlocked)
     }
 
+    #[inline]
     pub(super) fn is_send_blocked(self) -> bool {
         matches!(self, Self::SendBlocked | Self::BothBlocked)
     }
 
+    #[inline]
     pub(super) fn is_receive_blocked(self) -> bool {
         matches!(self, Self::ReceiveBlocked | Self::BothBlocked)
     }
@@ -67,6 +70,7 @@ impl Flow {
     }
 
     /// Something found room.
+    #[inline]
     pub(super) fn get_on(&mut self) {
         if *self == Self::Retrying {
             *self = Self::Free;

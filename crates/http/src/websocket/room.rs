@@ -82,7 +82,15 @@ impl<S: Service> Engine<S> {
 }
 
 /// Has a WebSocket that found no room wait for it, or wait no longer.
+#[inline]
 pub(super) fn enqueue(core: &Core, key: Key, wire: &mut Wire) {
+    if wire.flow != Flow::Free || wire.is_waiting() {
+        change_wait(core, key, wire);
+    }
+}
+
+#[cold]
+fn change_wait(core: &Core, key: Key, wire: &mut Wire) {
     let is_over = matches!(wire.phase, Phase::Lingering(_) | Phase::Over);
     if wire.flow.is_blocked() && !is_over {
         let (mut memory, (want, bytes)) = (wire.memory, wire.wants());

@@ -359,8 +359,9 @@ impl Wire {
 
 /// How it waits for memory: each change of that is here.
 impl Wire {
+    #[inline]
     pub(super) fn is_waiting(&self) -> bool {
-        self.memory != MemoryWait::None
+        !matches!(self.memory, MemoryWait::None)
     }
 
     /// Changes how it waits. When a wait begins or ends, its time does, too, and that of the peer begins anew.
@@ -381,11 +382,19 @@ impl Wire {
 
     /// Something found room: the next wait begins anew. What leaves beside a message that has no room is not that
     /// message.
+    #[inline]
     pub(super) fn get_on(&mut self) {
         self.flow.get_on();
+        if self.is_waiting() {
+            self.end_try();
+        }
+    }
+
+    #[cold]
+    fn end_try(&mut self) {
         let mut memory = self.memory;
         memory.get_on();
-        if self.flow.is_blocked() && self.is_waiting() && memory == MemoryWait::None {
+        if self.flow.is_blocked() && memory == MemoryWait::None {
             memory.lose_place();
         }
         self.set_memory(memory);
@@ -393,12 +402,13 @@ impl Wire {
 
     /// For how long it waits already.
     pub(super) fn has_waited(&self) -> Duration {
-        if self.is_waiting() { self.elapsed() } else { Duration::ZERO }
+        if self.is_waiting() { self.since(plimsoll_runtime::now()) } else { Duration::ZERO }
     }
 
     /// For how long its peer is silent; not known while it waits.
-    pub(super) fn silence(&self) -> Duration {
-        if self.is_waiting() { Duration::ZERO } else { self.elapsed() }
+    #[inline]
+    pub(super) fn silence(&self, now: Instant) -> Duration {
+        if self.is_waiting() { Duration::ZERO } else { self.since(now) }
     }
 
     pub(super) fn note_heard(&mut self) {
@@ -408,8 +418,9 @@ impl Wire {
     }
 
     /// To a quarter of a second.
-    fn elapsed(&self) -> Duration {
-        let quarters = quarters(plimsoll_runtime::now()).wrapping_sub(self.since);
+    #[inline]
+    fn since(&self, now: Instant) -> Duration {
+        let quarters = quarters(now).wrapping_sub(self.since);
         Duration::from_millis(u64::from(quarters) * QUARTER_MS)
     }
 }

@@ -26,7 +26,7 @@ impl Admission {
         shared.now_ns.set(now_ns);
         let budget = shared.pool.budget();
         if shared.told_waiting.get() == 0
-            && shared.waiters.borrow().patient() == 0
+            && shared.watched_bytes.get() == 0
             && !shared.stated.get()
             && !shared.unsettled.get()
             && shared.level.get() == Level::Calm

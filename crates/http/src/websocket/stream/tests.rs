@@ -57,10 +57,10 @@ fn a_wait_that_is_over_does_not_count_for_the_next() {
             assert_eq!((socket.wire.is_waiting(), retry_at.is_some()), (is_waiting, is_waiting));
         }
         sleep(4 * MEMORY_RETRY).await;
-        assert_eq!((socket.wire.has_waited(), socket.wire.silence()), (Duration::ZERO, 4 * MEMORY_RETRY));
+        assert_eq!((socket.wire.has_waited(), socket.wire.silence(now())), (Duration::ZERO, 4 * MEMORY_RETRY));
         fail(&mut socket, &mut retry_at);
         sleep(MEMORY_RETRY).await;
-        assert_eq!((socket.wire.has_waited(), socket.wire.silence()), (MEMORY_RETRY, Duration::ZERO));
+        assert_eq!((socket.wire.has_waited(), socket.wire.silence(now())), (MEMORY_RETRY, Duration::ZERO));
     });
 }
 
