@@ -384,7 +384,9 @@ fn abort(handler: Option<JoinHandle<()>>) {
 fn end_all(core: &Core, http2: &mut Http2, why: ExchangeEnd) {
     for exchange in http2.slots.parts().1.iter_mut().flatten() {
         exchange.course.end(why, core.counters());
-        core.wait_no_more(exchange);
+        if exchange.waiting.is_some() {
+            core.wait_no_more(exchange);
+        }
         let handler = exchange.handler.take();
         abort(handler.filter(|_| exchange.must_finish == 0));
         exchange.wake();

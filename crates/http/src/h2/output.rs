@@ -384,7 +384,9 @@ impl Core {
             *parts.answers -= u16::from(exchange.answer.is_some()) + u16::from(exchange.ending.is_some());
             let over = parts.exchanges[usize::from(stream.slot)].take();
             if let Some(mut over) = over {
-                self.wait_no_more(&mut over);
+                if over.waiting.is_some() {
+                    self.wait_no_more(&mut over);
+                }
                 parts.answered.add(&mut over.course, self.counters());
                 shrink_window(parts.codec, &mut over);
                 self.judge(parts, over.dropped_bytes);

@@ -186,9 +186,10 @@ impl Exchange {
     /// Gives back what it holds.
     pub(super) fn clear(&mut self) {
         debug_assert!(self.reader.is_none() && self.writer.is_none(), "who waited was woken");
+        debug_assert!(self.waiting.is_none(), "it waits no more");
         (self.handler, self.received, self.answer, self.line) = (None, None, None, None);
         (self.body, self.window, self.trailers) = (Body::Empty, None, None);
-        (self.seat, self.collected, self.slot, self.waiting) = (None, None, None, None);
+        (self.seat, self.collected, self.slot) = (None, None, None);
     }
 
     /// Whether somebody reads what comes of the request, or will.

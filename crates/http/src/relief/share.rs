@@ -148,6 +148,7 @@ impl Core {
     }
 
     /// What is done next on a connection is for a client that a trusted proxy named.
+    #[inline]
     pub(crate) fn set_client(&self, key: Key, client: Option<u64>) {
         if !self.config.forwarded_from.is_empty() {
             self.peers.borrow_mut().is_for(key, client);
@@ -155,6 +156,7 @@ impl Core {
     }
 
     /// That request is over.
+    #[inline]
     pub(crate) fn forget_client(&self, key: Key) {
         self.set_client(key, None);
     }

@@ -167,6 +167,7 @@ impl Core {
     }
 
     /// A stream does not wait to be begun any more.
+    #[cold]
     pub(in crate::h2) fn wait_no_more(&self, exchange: &mut Exchange) {
         if let Some(waiting) = exchange.waiting.take() {
             self.leave(waiting.place);
