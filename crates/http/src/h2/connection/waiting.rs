@@ -28,6 +28,8 @@ const SHARE_PART: u64 = 64;
 const HELD_BYTES_MIN: u64 = 16 * 1_024;
 /// What one holds that has a usual head.
 const USUAL_BYTES: u64 = 1_024;
+/// A head that is not long.
+const USUAL_HEAD_BYTES: usize = 256;
 /// What comes of bodies on streams of a connection that wait: half of its window, so that the bodies of others go on.
 const EARLY_BYTES_MAX: usize = 32 * 1_024;
 
@@ -73,8 +75,14 @@ impl Core {
 
     /// Whether one more stream of a connection may wait, once its head is decoded, as far as is known before.
     pub(in crate::h2) fn may_stream_wait(&self, key: Key) -> bool {
-        let place = || self.pool.try_acquire_class(PoolBox::<Exchange>::CLASS, Kind::Codec).map(drop);
-        let has_room = || self.has_spare_exchange() || place().is_ok() || self.spared_stream(key, place).is_some();
+        let place = || {
+            let exchange = self.pool.try_acquire_class(PoolBox::<Exchange>::CLASS, Kind::Codec)?;
+            let waiting = self.pool.try_acquire_class(PoolBox::<Waiting>::CLASS, Kind::Codec)?;
+            let head = self.pool.try_acquire(USUAL_HEAD_BYTES, Kind::Buffers)?;
+            drop((exchange, waiting, head));
+            Ok::<_, OverBudget>(())
+        };
+        let has_room = || place().is_ok() || self.spared_stream(key, place).is_some();
         !self.is_drawn() && !self.do_too_many_wait(key) && has_room()
     }
 
@@ -83,13 +91,6 @@ impl Core {
         let most = self.waiting_bytes_max();
         let of_host = self.waiting_streams(self.host_of(key)) as u64 * USUAL_BYTES;
         self.h2_waiting.bytes() + USUAL_BYTES > most || 2 * of_host >= most
-    }
-
-    fn has_spare_exchange(&self) -> bool {
-        let spare = self.h2_spare.take();
-        let is_there = spare.is_some();
-        self.h2_spare.set(spare);
-        is_there
     }
 
     /// Has a stream wait to be begun, for the client that its connection is for now.
