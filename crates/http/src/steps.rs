@@ -342,7 +342,7 @@ impl<S: Service> Engine<S> {
             self.put_off(key, &mut active, before, has_body);
             return Step::Wait(active);
         }
-        active.memory = MemoryWait::None;
+        let memory = ::core::mem::take(&mut active.memory);
         let (number, is_marked) = (active.requests, active.slot.is_some());
         self.core.put(key, Connection::Active(active));
         let used_before = self.core.used_before();
@@ -357,6 +357,8 @@ impl<S: Service> Engine<S> {
                 active.begun_at = Some(plimsoll_runtime::now());
             }
             Err(NoRoom) => {
+                // It goes on waiting, for more than it was granted.
+                active.memory = memory;
                 self.put_off(key, &mut active, before, has_body);
                 return Step::Wait(active);
             }

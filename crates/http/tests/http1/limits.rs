@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use plimsoll_http::{Config, ProxyProtocol, Request, Response, Server, StatusCode, TcpOptions};
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::net::TcpStream;
-use plimsoll_runtime::{Result, Runtime, sleep, spawn};
+use plimsoll_runtime::{Kind, Result, Runtime, pool, sleep, spawn};
 
 use crate::rig::drops::Drops;
+use crate::rig::memory::fill;
 use crate::rig::{in_simulation, on_each, read, serve, talk, until};
 
 const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -312,5 +313,27 @@ fn a_status_alone_is_an_answer() {
         assert!(answer.starts_with("HTTP/1.1 204 ") && !answer.contains("Content-Length"), "{answer}");
         plimsoll_runtime::Spawner::current().stop();
         serving.await.expect("no panic")
+    });
+}
+
+#[test]
+fn a_handler_that_does_not_fit_what_was_granted_waits_for_more_and_is_refused_in_time() {
+    in_simulation("a large handler", async || {
+        let config = Config { admission_timeout: Duration::from_secs(1), ..Config::default() };
+        let server = serve(config, async move |_req: Request| {
+            let large = [7_u8; 40 * 1_024];
+            sleep(Duration::from_millis(1)).await;
+            Response::text(large.iter().map(|byte| u64::from(*byte)).sum::<u64>().to_string())
+        })?;
+        let mut client = TcpStream::connect(server.address).await?;
+        // Room for the request that is asked for, and not for its handler.
+        let spare = [1_024, 4_096, 4_096, 16_384].map(|len| pool().try_acquire(len, Kind::Buffers).expect("room"));
+        let held = fill(1);
+        drop(spare);
+        client.send_bytes(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await?;
+        let answer = read(&mut client, Some(b"\r\n\r\n")).await?;
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        drop((held, client));
+        server.stop().await
     });
 }

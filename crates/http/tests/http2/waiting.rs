@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_http::{Config, Error, HalfClose, Request, Response};
-use plimsoll_runtime::{Result, sleep};
+use plimsoll_runtime::{Kind, Result, pool, sleep};
 
-use crate::rig::frames::{Client, DATA, END_STREAM, Frame, GOAWAY, HEADERS, RST_STREAM, cancel, frame, get, request};
+use crate::rig::frames::{
+    Client, DATA, END_STREAM, Frame, GOAWAY, HEADERS, RST_STREAM, SETTINGS, cancel, frame, get, request,
+};
 use crate::rig::memory::fill;
 use crate::rig::{Running, in_simulation, serve};
 
@@ -206,6 +208,32 @@ fn a_flood_of_heads_at_the_line_holds_no_more_than_is_for_those_who_wait() {
             assert_eq!(client.fetch(1 + 2 * STREAMS, "/quick").await?, b"/quick 0");
         }
         drop(clients);
+        server.stop().await
+    });
+}
+
+#[test]
+fn a_stream_whose_handler_does_not_fit_what_was_granted_waits_for_more_and_is_refused_in_time() {
+    in_simulation("a large handler", async || {
+        let server = serve(config(), async move |_req: Request| {
+            let large = [7_u8; 40 * 1_024];
+            sleep(Duration::from_millis(1)).await;
+            Response::text(large.iter().map(|byte| u64::from(*byte)).sum::<u64>().to_string())
+        })?;
+        let mut client = Client::connect(server.address, &[]).await?;
+        client.next_of(SETTINGS).await?;
+        // Room for the request that is asked for, and not for its handler.
+        let lens = [512, 512, 512, 1_024, 1_024, 4_096, 4_096, 8_192, 8_192, 16_384];
+        let spare = lens.map(|len| pool().try_acquire(len, Kind::Buffers).expect("room"));
+        let held = fill(1);
+        drop(spare);
+        client.send(&get(1, "/")).await?;
+        let got = client.frames(SOON * 2).await?;
+        drop(held);
+        assert_eq!(answer(&got, 1), None);
+        assert_eq!(server.counters.totals().http2_requests_total, 0, "it was not begun");
+        assert_eq!(client.fetch(3, "/").await?, b"286720");
+        drop(client);
         server.stop().await
     });
 }
