@@ -68,19 +68,14 @@ impl Weather {
         self.limit == Some(Limit::Memory)
     }
 
-    /// Whether any request may be refused that could not be begun in time.
-    fn refuses_some(&self) -> bool {
-        matches!(self.limit, Some(Limit::Memory | Limit::Handlers))
-    }
-
     /// Whether clients of other protocols are among the others.
     fn is_mixed(&self) -> bool {
-        self.limit.is_none() || self.refuses_some()
+        self.limit.is_none() || self.is_short()
     }
 
     /// Whether all that is due arrives.
     fn gives_all(&self) -> bool {
-        self.is_clean && !self.refuses_some()
+        self.is_clean && !self.is_short()
     }
 
     /// With what a client says behind which address it is.
@@ -92,7 +87,7 @@ impl Weather {
     /// What a client may be denied.
     fn demand(&self, plan: &Plan) -> Demand {
         match self.limit {
-            _ if self.refuses_some() => Demand::WhatFits,
+            Some(Limit::Memory) => Demand::WhatFits,
             _ if !self.is_clean => Demand::Beginning,
             Some(Limit::Connections | Limit::Address) => Demand::AllOrRefused,
             Some(limit) if limit.hits_anybody() && plan.reaches.is_none() => Demand::Beginning,
