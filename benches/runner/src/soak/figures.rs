@@ -228,8 +228,8 @@ fn known(is_exact: bool, tallies: &Tallies) -> BTreeMap<String, u64> {
             // Those are the target's.
             Kind::Relayed => continue,
         };
-        // In a storm a request may be lost on its way; one that was answered was not.
-        add(requests(protocol), if is_exact { tally.requests } else { tally.answers.values().sum() });
+        // In a storm a request may be lost on its way, or refused before it is begun; it counts from then on.
+        add(requests(protocol), if is_exact { tally.requests } else { tally.served() });
         add("accepted_total".to_owned(), if is_exact { tally.connections } else { 0 });
         for (status, count) in &tally.answers {
             add(responses(*status), *count);

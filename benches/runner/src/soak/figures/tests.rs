@@ -67,6 +67,12 @@ fn counters_are_compared() {
     assert_eq!(check(Weather::Calm, [105, 95, 1, 54]).len(), 2, "an answer under another status");
     assert_eq!(check(Weather::Storm, [500, 94, 2, 300]), Vec::<String>::new());
     assert_eq!(check(Weather::Storm, [500, 93, 2, 300]).len(), 1, "an answer that nobody counted");
+    let mut refused = tallies.clone();
+    (0..9).for_each(|_| refused.get_mut(&Kind::Http1).unwrap().count(Fate::Refused(408)));
+    let check = |requests| reconcile(Weather::Storm, &before, &metrics(7, [requests, 94, 2, 300]), &refused);
+    let one_status = "responses_total{code=\"408\"} went up by 0, and the clients know of at least 9";
+    assert_eq!(check(105), [one_status], "none of the refused was begun");
+    assert_eq!(check(104).len(), 2, "and one of those that were served neither");
     let cut = Tallies::from([(Kind::Http1, Tally { cut: 1, ..Tally::default() })]);
     let wrong = reconcile(Weather::Storm, &before, &metrics(7, [500, 94, 2, 300]), &cut);
     assert_eq!(wrong, ["1 answers were cut short, and the server knows of 0 that it let go of"]);
