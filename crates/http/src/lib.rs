@@ -30,82 +30,44 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod access_log;
-mod begun;
-mod body;
-mod bulk;
-mod closing;
-mod collect;
-mod config;
-mod connection;
-mod core;
-mod counters;
-mod crowd;
-mod engine;
-mod error;
-mod failure;
-mod fanout;
-mod forwarded;
+mod base;
+mod exchange;
+mod face;
+mod h1;
 mod h2;
-mod incoming;
-mod interim;
-mod lasting;
-mod marked;
-mod memory_wait;
-mod output;
-mod patience;
-mod peers;
-mod plan;
-mod proxy;
-mod receive;
-mod refusals;
-mod relief;
-mod request;
-mod reserve;
-mod response;
-#[cfg(feature = "router")]
-mod router;
-mod score;
-mod server;
-mod settle;
-mod sse;
-mod steps;
-mod sys;
-mod ticket;
-mod trailers;
-mod turn;
-mod unread;
-mod upgrade;
+mod hub;
+mod memory;
 mod websocket;
+mod worker;
 
-pub use access_log::AccessLog;
-pub use begun::ExchangeEnd;
-pub use body::BodyWriter;
-pub use config::{Config, HalfClose, Http2, ProxyProtocol, TcpOptions};
-pub use connection::{CONNECTION_BYTES, EXCHANGE_BYTES};
-pub use counters::{Counters, Shed, Totals};
-pub use error::Error;
-pub use fanout::{
-    Hub, HubConfig, HubHandler, HubStats, Incoming, MEMBER_BYTES, Member, MemberId, Post, SlowConsumer, Subscription,
-};
-pub use forwarded::Network;
+pub use base::config::{Config, HalfClose, Http2, ProxyProtocol, TcpOptions};
+pub use base::counters::{Counters, Shed, Totals};
+pub use base::error::Error;
+pub use base::forwarded::Network;
+pub use exchange::exchange_end::ExchangeEnd;
+pub use exchange::response::{Body, IntoResponse, Response};
+pub use exchange::trailers::Trailers;
+pub use face::access_log::AccessLog;
+pub use face::body::BodyWriter;
+pub use face::plan::plan;
+pub use face::request::{MustFinish, Request, RequestRef};
+#[cfg(feature = "router")]
+pub use face::router::{Handler, RouteError, Router};
+pub use face::server::{AccessRecord, Server};
+pub use face::sse::{Event, EventWriter, EventsConfig};
+pub use face::upgrade::{Seat, Upgraded};
 pub use h2::{HTTP2_PARKED_BYTES, Tunnel};
 pub use http::{Method, StatusCode, Version, header};
-pub use plan::plan;
+pub use hub::{
+    Hub, HubConfig, HubHandler, HubStats, Incoming, MEMBER_BYTES, Member, MemberId, Post, SlowConsumer, Subscription,
+};
 pub use plimsoll_codec as codec;
 pub use plimsoll_pool::{AdaptiveSize, Class};
-pub use request::{MustFinish, Request, RequestRef};
-pub use response::{Body, IntoResponse, Response};
-#[cfg(feature = "router")]
-pub use router::{Handler, RouteError, Router};
-pub use server::{AccessRecord, Server};
-pub use sse::{Event, EventWriter, EventsConfig};
-pub use trailers::Trailers;
-pub use upgrade::{Seat, Upgraded};
 pub use websocket::{
     Message, OriginCheck, WEBSOCKET_PARKED_BYTES, WEBSOCKET_TASK_BYTES, WebSocket, WebSocketConfig, WebSocketEnd,
     WebSocketHandler, WebSocketRef, WebSocketSender,
 };
+pub use worker::connection::{CONNECTION_BYTES, EXCHANGE_BYTES};
 
 /// The result of a handler's calls.
 pub type Result<T, E = Error> = ::core::result::Result<T, E>;

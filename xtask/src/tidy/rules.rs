@@ -11,6 +11,7 @@ mod layout;
 mod manifests;
 mod naming;
 mod paths;
+mod room_imports;
 mod rooms;
 mod size;
 mod unsafety;
@@ -22,7 +23,7 @@ use super::{Finding, Verdict};
 type Rule = fn(&Workspace) -> Verdict;
 
 /// The name of each rule, and the rule.
-pub(super) const ALL: [(&str, Rule); 24] = [
+pub(super) const ALL: [(&str, Rule); 25] = [
     ("file-lines", size::files),
     ("function-lines", size::functions),
     ("unsafe-listed", unsafety::listed),
@@ -34,6 +35,7 @@ pub(super) const ALL: [(&str, Rule); 24] = [
     ("dependency-direction", manifests::direction),
     ("flags", flags::few),
     ("import-circles", circles::circles_of_imports),
+    ("rooms", room_imports::none_upwards),
     ("impl-rooms", rooms::of_impls),
     ("manifest-inherits", manifests::inherits),
     ("assertions", assertions::density),

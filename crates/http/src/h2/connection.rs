@@ -20,13 +20,13 @@ use super::output::Growing;
 use super::room::{NextStream, STEP_BYTES_MAX, TurnWait, make, offered};
 use super::streams::Slots;
 use super::{Decoding, HTTP2_PARKED_BYTES, Http2, TABLES_BYTES};
-use crate::begun::ExchangeEnd;
-use crate::connection::{Active, Connection};
-use crate::core::Core;
-use crate::counters::Shed;
-use crate::engine::Engine;
-use crate::server::Service;
-use crate::steps::Source;
+use crate::base::counters::Shed;
+use crate::exchange::exchange_end::ExchangeEnd;
+use crate::face::server::Service;
+use crate::h1::head::Source;
+use crate::worker::connection::{Active, Connection};
+use crate::worker::engine::Engine;
+use crate::worker::state::Core;
 
 pub(super) use half::PeerHalf;
 

@@ -15,14 +15,14 @@ use super::room::{END_BYTES_MAX, make};
 use super::streams::{Exchange, Incoming, Outgoing, find, note};
 use super::window::shrink_window;
 use super::{ENCODING_BYTES, Http2, Parts};
-use crate::begun::ExchangeEnd;
-use crate::collect::Collected;
-use crate::connection::Connection;
-use crate::core::Core;
-use crate::counters::Shed;
-use crate::error::Error;
-use crate::failure::Failure;
-use crate::response::{Body, Response};
+use crate::base::counters::Shed;
+use crate::base::error::Error;
+use crate::exchange::collect::Collected;
+use crate::exchange::exchange_end::ExchangeEnd;
+use crate::exchange::failure::Failure;
+use crate::exchange::response::{Body, Response};
+use crate::worker::connection::Connection;
+use crate::worker::state::Core;
 
 impl Core {
     /// Runs `act` on a connection whose stream a ticket is for, while that stream is worked on; the engine looks after

@@ -13,9 +13,9 @@ use super::room::make;
 use super::streams::{Outgoing, find};
 use super::{ENCODING_BYTES, Parts};
 use crate::Error;
-use crate::core::Core;
-use crate::interim::{FIELDS_BYTES_MAX, TOO_LATE};
-use crate::response::Response;
+use crate::exchange::response::Response;
+use crate::h1::interim::{FIELDS_BYTES_MAX, TOO_LATE};
+use crate::worker::state::Core;
 
 // As `block_bytes_max` reckons it.
 const _: () = assert!(FIELDS_BYTES_MAX + FIELDS_BYTES_MAX / 64 + 128 <= ENCODING_BYTES - FRAME_HEADER_BYTES);

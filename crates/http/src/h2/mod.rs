@@ -60,11 +60,11 @@ use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
 
-use crate::begun::Answered;
-use crate::crowd::Seat;
-use crate::memory_wait::MemoryWait;
-use crate::output::Output;
-use crate::score::Score;
+use crate::exchange::exchange_end::Answered;
+use crate::exchange::misbehaviour::Score;
+use crate::exchange::output::Output;
+use crate::memory::by_address::Seat;
+use crate::memory::wait::MemoryWait;
 pub(crate) use room::TurnWait;
 pub(crate) use streams::Exchange;
 use streams::Slots;

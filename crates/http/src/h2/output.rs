@@ -11,15 +11,15 @@ use super::room::{END_BYTES_MAX, UPDATE_BYTES_MAX, make};
 use super::streams::{Ending, Exchange, Incoming, Outgoing, find};
 use super::window::shrink_window;
 use super::{ENCODING_BYTES, Http2, Parts, Scratch};
-use crate::core::Core;
-use crate::counters::Shed;
-use crate::error::Error;
-use crate::failure::Failure;
-use crate::output::Output;
-use crate::patience::moved_on;
-use crate::response::{Body, IntoResponse, Kind as ResponseKind, Response};
-use crate::score::{Offence, Verdict};
-use crate::steps::UNWANTED_BYTES_FREE;
+use crate::base::counters::Shed;
+use crate::base::error::Error;
+use crate::exchange::failure::Failure;
+use crate::exchange::min_rate::moved_on;
+use crate::exchange::misbehaviour::{Offence, Verdict};
+use crate::exchange::output::Output;
+use crate::exchange::response::{Body, IntoResponse, Kind as ResponseKind, Response};
+use crate::h1::head::UNWANTED_BYTES_FREE;
+use crate::worker::state::Core;
 
 /// An output that makes its room in the pool as it goes. It is full at the memory line.
 pub(super) struct Growing<'a>(pub(super) &'a mut Output, pub(super) &'a Pool);

@@ -22,12 +22,12 @@ use plimsoll_runtime::{Errno, JoinHandle, Kind, OverBudget, spawn, yield_now};
 use plimsoll_slab::Key;
 
 use super::Http2;
-use crate::begun::ExchangeEnd;
-use crate::connection::Connection;
-use crate::core::Core;
-use crate::engine::Engine;
-use crate::server::Service;
-use crate::steps::REQUEST_ROOM_BYTES;
+use crate::exchange::exchange_end::ExchangeEnd;
+use crate::face::server::Service;
+use crate::h1::head::REQUEST_ROOM_BYTES;
+use crate::worker::connection::Connection;
+use crate::worker::engine::Engine;
+use crate::worker::state::Core;
 
 /// What is received at a time while memory is short: of one that holds something already, or at the level orange, and
 /// of others.

@@ -11,7 +11,7 @@
 //! * no further frame is looked at, as it may want an answer; and while memory is short nothing is received for which
 //!   there is no place: [`receive`](super::receive) says how.
 //!
-//! The connection then waits as one of HTTP/1.1 does ([`relief`](crate::relief)). After
+//! The connection then waits as one of HTTP/1.1 does ([`relief`](crate::memory::pressure)). After
 //! [`memory_timeout`](crate::Config::memory_timeout) the requests that wait are answered 503 or reset; when even that
 //! finds no room, the connection ends with a GOAWAY.
 //!
@@ -31,17 +31,17 @@ use super::output::Growing;
 use super::streams::{Ending, Outgoing, find};
 use super::window::shrink_window;
 use super::{Http2, Hunger, Parts, Wanted};
-use crate::begun::ExchangeEnd;
-use crate::connection::Connection;
-use crate::core::Core;
-use crate::counters::Shed;
-use crate::engine::Engine;
-use crate::failure::Failure;
-use crate::output::Output;
-use crate::relief::{Grant, STALLED_AFTER};
-use crate::response::Body;
-use crate::server::Service;
-use crate::steps::Source;
+use crate::base::counters::Shed;
+use crate::exchange::exchange_end::ExchangeEnd;
+use crate::exchange::failure::Failure;
+use crate::exchange::output::Output;
+use crate::exchange::response::Body;
+use crate::face::server::Service;
+use crate::h1::head::Source;
+use crate::memory::pressure::{Grant, STALLED_AFTER};
+use crate::worker::connection::Connection;
+use crate::worker::engine::Engine;
+use crate::worker::state::Core;
 
 /// A reset, and two windows.
 pub(super) const END_BYTES_MAX: usize = 3 * UPDATE_BYTES_MAX;
@@ -56,8 +56,8 @@ const OFFER_BYTES: usize = FRAME_HEADER_BYTES + 2 * 6;
 /// Room for so much is wanted where something small found none.
 const SMALL_BYTES: usize = 1_024;
 
-/// What becomes of a stream that is about to begin while memory is short. One whose route is [marked](crate::marked)
-/// begins all the same, if its head is decoded.
+/// What becomes of a stream that is about to begin while memory is short. One whose route is
+/// [marked](crate::memory::reserved_routes) begins all the same, if its head is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextStream {
     Begins,
@@ -71,7 +71,7 @@ pub(super) enum NextStream {
     IsRefused(Shed),
 }
 
-/// How the next request of a connection waits for a [turn](crate::turn).
+/// How the next request of a connection waits for a [turn](crate::worker::request_queue).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TurnWait {
     /// It does not.
@@ -346,7 +346,7 @@ impl<S: Service> Engine<S> {
         let until = http2.hunger.since.map(|since| since + self.core.config.admission_timeout);
         let has_waited = until.is_some_and(|until| until <= plimsoll_runtime::now());
         if http2.codec.live_streams() == 0 && !has_waited {
-            http2.hunger.note(Priority::Head, crate::steps::REQUEST_ROOM_BYTES);
+            http2.hunger.note(Priority::Head, crate::h1::head::REQUEST_ROOM_BYTES);
             return NextStream::StaysUnread;
         }
         NextStream::IsRefused(self.core.why_not_begun())

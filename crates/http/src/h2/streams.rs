@@ -13,13 +13,13 @@ use plimsoll_runtime::{Instant, JoinHandle, Kind, Lease, OverBudget, Pool};
 use super::Parts;
 use super::waiting::Waiting;
 use super::window::Grown;
-use crate::begun::{Course, ExchangeEnd};
-use crate::collect::Collected;
-use crate::core::Core;
-use crate::crowd::Seat;
-use crate::marked::Slot;
-use crate::patience::Patience;
-use crate::response::{Body, Response};
+use crate::exchange::collect::Collected;
+use crate::exchange::exchange_end::{Course, ExchangeEnd};
+use crate::exchange::min_rate::Patience;
+use crate::exchange::response::{Body, Response};
+use crate::memory::by_address::Seat;
+use crate::memory::reserved_routes::Slot;
+use crate::worker::state::Core;
 
 /// One request and its answer.
 pub(crate) struct Exchange {

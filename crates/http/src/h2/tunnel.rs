@@ -20,11 +20,11 @@ use plimsoll_runtime::Lease;
 use plimsoll_slab::Key;
 
 use super::streams::{Outgoing, find};
-use crate::connection::Connection;
-use crate::core::Core;
-use crate::lasting::Stay;
-use crate::response::{Body, Response};
-use crate::ticket::Ticket;
+use crate::exchange::handle::Ticket;
+use crate::exchange::response::{Body, Response};
+use crate::memory::lasting::Stay;
+use crate::worker::connection::Connection;
+use crate::worker::state::Core;
 use crate::{Error, Request};
 
 /// Bytes both ways over one stream of an HTTP/2 connection, with the stream's flow control; see

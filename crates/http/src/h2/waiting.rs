@@ -13,8 +13,8 @@
 //! that waits holds its exchange, its head, and a little of its body if that comes. All of this is charged, and
 //! bounded: together those of a worker hold at most a part of its share, and those of one address half of that.
 //!
-//! Each has a place of its own in the [queue](crate::relief), under the name of the client that it is for. Streams of
-//! its connection that were begun go on meanwhile.
+//! Each has a place of its own in the [queue](crate::memory::pressure), under the name of the client that it is for.
+//! Streams of its connection that were begun go on meanwhile.
 
 use ::core::cell::Cell;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use plimsoll_codec::h1::RequestHead;
 use plimsoll_pool::{PlaceKey, PoolBox};
 use plimsoll_runtime::{Instant, Lease, OverBudget};
 
-use crate::memory_wait::MemoryWait;
+use crate::memory::wait::MemoryWait;
 
 /// A request that waits to be begun.
 pub(super) struct Waiting {

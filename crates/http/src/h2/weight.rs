@@ -11,15 +11,15 @@ use plimsoll_slab::Key;
 
 use super::streams::{Exchange, Group, Incoming, Outgoing, Slots, find};
 use super::{HTTP2_PARKED_BYTES, Http2, STREAM_BYTES, TABLES_BYTES, Tables};
-use crate::begun::ExchangeEnd;
-use crate::config::Config;
-use crate::core::Core;
-use crate::counters::Shed;
-use crate::crowd::Seat;
-use crate::engine::Engine;
-use crate::failure::Failure;
-use crate::relief::STALLED_AFTER;
-use crate::server::Service;
+use crate::base::config::Config;
+use crate::base::counters::Shed;
+use crate::exchange::exchange_end::ExchangeEnd;
+use crate::exchange::failure::Failure;
+use crate::face::server::Service;
+use crate::memory::by_address::Seat;
+use crate::memory::pressure::STALLED_AFTER;
+use crate::worker::engine::Engine;
+use crate::worker::state::Core;
 
 impl Http2 {
     /// Bytes of the pool that can be had back from it. One that was let go of, and ends when its send has left, has no

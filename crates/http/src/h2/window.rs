@@ -11,7 +11,7 @@ use super::Parts;
 use super::output::Growing;
 use super::room::UPDATE_BYTES_MAX;
 use super::streams::{Exchange, Incoming, find};
-use crate::core::Core;
+use crate::worker::state::Core;
 
 /// A body of which a handler has taken so many windows comes in bulk.
 const BULK_WINDOWS: u64 = 4;

@@ -3,7 +3,7 @@
 use plimsoll_codec::ws::{CONTROL_BYTES_MAX, CloseCode, FrameHead, Opcode};
 use plimsoll_runtime::{OverBudget, Pool};
 
-use crate::output::Output;
+use crate::exchange::output::Output;
 
 pub(super) fn put_control(output: &mut Output, pool: &Pool, opcode: Opcode, parts: &[&[u8]]) -> Result<(), OverBudget> {
     output.append(pool, ControlFrame::new(opcode, parts).as_bytes())

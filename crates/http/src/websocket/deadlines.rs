@@ -12,10 +12,10 @@ use super::control::PING;
 use super::handler::WebSocketEnd;
 use super::room::MEMORY_RETRY;
 use super::wire::{Deadline, Phase, Wire};
-use crate::core::Core;
-use crate::counters::Shed;
-use crate::engine::Engine;
-use crate::server::Service;
+use crate::base::counters::Shed;
+use crate::face::server::Service;
+use crate::worker::engine::Engine;
+use crate::worker::state::Core;
 
 impl<S: Service> Engine<S> {
     /// A deadline has come.

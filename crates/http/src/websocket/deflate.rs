@@ -16,7 +16,7 @@ use super::assembly::Assembly;
 use super::message::Message;
 use super::settings::Values;
 use super::work::Work;
-use crate::core::Core;
+use crate::worker::state::Core;
 use crate::{Body, Error};
 
 /// The windows of one connection.

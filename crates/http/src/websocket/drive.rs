@@ -18,12 +18,12 @@ use super::socket::WebSocket;
 use super::turn::{open, turn};
 use super::wire::{Deadline, Dropped, Flags, Phase, Wire};
 use super::{Consumer, Opening, Socket};
-use crate::begun::ExchangeEnd;
-use crate::connection::{Active, Connection};
-use crate::core::Core;
-use crate::counters::Shed;
-use crate::engine::Engine;
-use crate::server::Service;
+use crate::base::counters::Shed;
+use crate::exchange::exchange_end::ExchangeEnd;
+use crate::face::server::Service;
+use crate::worker::connection::{Active, Connection};
+use crate::worker::engine::Engine;
+use crate::worker::state::Core;
 
 impl<S: Service> Engine<S> {
     /// The 101 has left: the connection goes on as a WebSocket.

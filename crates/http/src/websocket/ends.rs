@@ -12,13 +12,13 @@ use super::handler::{WebSocketEnd, WebSocketHandler};
 use super::turn::run;
 use super::wire::{Deadline, Flags, Phase, Wire};
 use super::{Consumer, Socket};
-use crate::connection::Connection;
-use crate::core::Core;
-use crate::counters::Shed;
-use crate::engine::Engine;
-use crate::lasting::Sort;
-use crate::relief::STALLED_AFTER;
-use crate::server::Service;
+use crate::base::counters::Shed;
+use crate::face::server::Service;
+use crate::memory::lasting::Sort;
+use crate::memory::pressure::STALLED_AFTER;
+use crate::worker::connection::Connection;
+use crate::worker::engine::Engine;
+use crate::worker::state::Core;
 
 impl Socket {
     /// As what it is counted.

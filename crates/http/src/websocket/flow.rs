@@ -11,7 +11,7 @@
 //!   +-------------------------------------------------------------------------------+
 //! ```
 //!
-//! How it waits meanwhile is its [`MemoryWait`](crate::memory_wait::MemoryWait).
+//! How it waits meanwhile is its [`MemoryWait`](crate::memory::wait::MemoryWait).
 #![forbid(unsafe_code)]
 
 /// See the module.

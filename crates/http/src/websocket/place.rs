@@ -10,8 +10,8 @@ use plimsoll_slab::Key;
 
 use super::Socket;
 use super::wire::{Flags, Wire};
-use crate::connection::Connection;
-use crate::core::Core;
+use crate::worker::connection::Connection;
+use crate::worker::state::Core;
 
 /// As whoever has the socket knows it.
 #[derive(Clone)]

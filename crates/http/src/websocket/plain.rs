@@ -10,7 +10,7 @@ use super::message::Message;
 use super::settings::Values;
 use super::work::Work;
 use crate::Error;
-use crate::core::Core;
+use crate::worker::state::Core;
 
 /// The windows of one connection: it has none, and there is no value of this type.
 #[derive(Debug)]

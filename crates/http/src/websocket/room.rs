@@ -11,7 +11,7 @@
 //! Who has a part of a message and finds no room for its next frame does not wait, since others may hold parts and
 //! wait, too: it is closed with 1013.
 //!
-//! All others wait in the line of [`relief`](crate::relief). What is received waits for
+//! All others wait in the line of [`relief`](crate::memory::pressure). What is received waits for
 //! [`memory_timeout`](crate::Config::memory_timeout), what is sent for the send timeout; then the connection is closed
 //! with 1013.
 
@@ -27,13 +27,13 @@ use super::flow::Flow;
 use super::handler::WebSocketEnd;
 use super::wire::{Phase, Wire};
 use super::{Consumer, Socket};
-use crate::connection::Connection;
-use crate::core::Core;
-use crate::counters::Shed;
-use crate::engine::Engine;
-use crate::memory_wait::MemoryWait;
-use crate::output;
-use crate::server::Service;
+use crate::base::counters::Shed;
+use crate::exchange::output;
+use crate::face::server::Service;
+use crate::memory::wait::MemoryWait;
+use crate::worker::connection::Connection;
+use crate::worker::engine::Engine;
+use crate::worker::state::Core;
 
 /// When it is looked again for room that was not enough, or for which too many wait.
 pub(super) const MEMORY_RETRY: Duration = Duration::from_millis(250);

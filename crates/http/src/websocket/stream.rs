@@ -22,10 +22,10 @@ use super::socket::WebSocket;
 use super::turn::{open, turn};
 use super::wire::{Dropped, Phase, Wire};
 use super::{Consumer, Opening, Socket};
-use crate::core::Core;
-use crate::counters::Shed;
+use crate::base::counters::Shed;
 use crate::h2::Tunnel;
-use crate::memory_wait::MemoryWait;
+use crate::memory::wait::MemoryWait;
+use crate::worker::state::Core;
 use crate::{Error, Request, Response};
 
 /// Answers an extended CONNECT, and has a task step the WebSocket then.

@@ -12,8 +12,8 @@ use super::wire::{Flags, Phase, Wire};
 use super::work::Step;
 use super::{Consumer, Socket};
 use crate::Error;
-use crate::core::Core;
-use crate::counters::Shed;
+use crate::base::counters::Shed;
+use crate::worker::state::Core;
 
 /// Reads on as long as there is room for what it leads to.
 pub(super) fn turn(place: &Place, socket: &mut Socket) {

@@ -30,9 +30,9 @@ use super::flow::Flow;
 use super::message::Message;
 use super::settings::{Settings, Values};
 use super::work::{Step, Work};
-use crate::core::Core;
-use crate::memory_wait::MemoryWait;
-use crate::output::COPY_BYTES_MAX;
+use crate::exchange::output::COPY_BYTES_MAX;
+use crate::memory::wait::MemoryWait;
+use crate::worker::state::Core;
 use crate::{Body, Error};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

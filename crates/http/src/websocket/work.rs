@@ -15,8 +15,8 @@ use super::deflate::Streams;
 use super::message::Message;
 use super::settings::Values;
 use crate::Error;
-use crate::core::Core;
-use crate::output::Output;
+use crate::exchange::output::Output;
+use crate::worker::state::Core;
 
 /// What is needed while a message is received or sent.
 pub(crate) struct Work {

@@ -453,6 +453,47 @@ fn large_circles_of_imports_are_found() {
     one(&findings(config::CIRCLE_FILES_MAX + 1), "crates/slab/src/m0.rs:0", "4 files import each other");
 }
 
+/// What is said of the rooms of a crate of these files, where this is left.
+fn rooms(files: &[(&str, &str)], left: &[(&str, &str, usize)]) -> Vec<String> {
+    let lib = ("lib.rs", "//! Doc.\nmod base;\nmod face;\nmod h1;\nmod h2;\npub use face::server::Server;\n");
+    let rooms = [
+        ("face/mod.rs", "pub mod server;\n"),
+        ("face/server.rs", "use crate::h1::H1;\nuse crate::h2::H2;\npub struct Server;\n"),
+        ("base/mod.rs", "pub struct Error;\n"),
+        ("h1/mod.rs", "use crate::base::Error;\nmod body;\npub struct H1;\n"),
+        ("h1/body.rs", "use super::H1;\n"),
+        ("h2/mod.rs", "pub struct H2;\n"),
+    ];
+    let mut texts: BTreeMap<String, String> = BTreeMap::from([("crates/http/Cargo.toml".into(), MANIFEST.into())]);
+    for (path, text) in [lib].iter().chain(&rooms).chain(files) {
+        texts.insert(format!("crates/http/src/{path}"), (*text).to_owned());
+    }
+    let found = super::room_imports::judged(&Workspace::from_texts(texts), left).findings;
+    found.into_iter().map(|finding| format!("{}:{}: {}", finding.path, finding.line, finding.message)).collect()
+}
+
+#[test]
+fn imports_that_run_up_between_rooms_are_found() {
+    silent(&rooms(&[], &[]));
+    let up = [("h1/body.rs", "use super::H1;\nuse crate::Server;\n")];
+    one(&rooms(&up, &[]), "crates/http/src/h1:0", "1 imports from face, which is not below; 0 are left:");
+    one(&rooms(&up, &[]), "crates/http/src/h1:0", "crates/http/src/h1/body.rs -> face/server.rs");
+    silent(&rooms(&up, &[("h1", "face", 1)]));
+    one(&rooms(&up, &[("h1", "face", 2)]), "crates/http/src/h1:0", "where 2 were left");
+    one(&rooms(&[], &[("h1", "face", 1)]), "crates/http/src/h1:0", "take it out of `UP_LEFT`");
+    let across = [("h1/body.rs", "fn f(_: crate::h2::H2) {}\n")];
+    one(&rooms(&across, &[]), "crates/http/src/h1:0", "1 imports from h2");
+    one(&rooms(&across, &[("h2", "h1", 1), ("h1", "h2", 1)]), "crates/http/src/h2:0", "no import from h1 is left");
+    let tests = [("h1/body.rs", "#[cfg(test)]\nmod tests {\n    use crate::Server;\n}\n")];
+    silent(&rooms(&tests, &[]));
+}
+
+#[test]
+fn files_in_no_room_are_found() {
+    one(&rooms(&[("other.rs", "//! Doc.\n")], &[]), "crates/http/src/other.rs:0", "in no room");
+    one(&rooms(&[("other/mod.rs", "//! Doc.\n")], &[]), "crates/http/src/other/mod.rs:0", "in no room");
+}
+
 #[test]
 fn methods_far_from_their_type_are_found() {
     let of = |home: &str, place: &str, text: &str| {

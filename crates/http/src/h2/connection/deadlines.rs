@@ -8,18 +8,18 @@ use plimsoll_pool::PoolBox;
 use plimsoll_runtime::Instant;
 use plimsoll_slab::Key;
 
-use crate::begun::ExchangeEnd;
-use crate::connection::Connection;
-use crate::core::Core;
-use crate::counters::Shed;
-use crate::engine::Engine;
-use crate::failure::Failure;
+use crate::base::counters::Shed;
+use crate::exchange::exchange_end::ExchangeEnd;
+use crate::exchange::failure::Failure;
+use crate::exchange::min_rate::Patience;
+use crate::face::server::Service;
+use crate::h1::write_out::PEER_LOOK;
 use crate::h2::output::Growing;
 use crate::h2::streams::{Exchange, Incoming};
 use crate::h2::{Http2, Since};
-use crate::patience::Patience;
-use crate::server::Service;
-use crate::settle::PEER_LOOK;
+use crate::worker::connection::Connection;
+use crate::worker::engine::Engine;
+use crate::worker::state::Core;
 
 /// How often a connection that waits for memory asks again.
 const MEMORY_RETRY: Duration = Duration::from_millis(250);

@@ -8,15 +8,15 @@ use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::{Kind, OverBudget};
 use plimsoll_slab::Key;
 
-use crate::core::Core;
-use crate::counters::Shed;
-use crate::engine::Engine;
+use crate::base::counters::Shed;
+use crate::face::server::{NoRoom, Service};
+use crate::h1::head::Source;
 use crate::h2::room::{NextStream, TurnWait};
 use crate::h2::streams::{Exchange, Incoming, find};
 use crate::h2::window::shrink_window;
 use crate::h2::{Decoding, Http2};
-use crate::server::{NoRoom, Service};
-use crate::steps::Source;
+use crate::worker::engine::Engine;
+use crate::worker::state::Core;
 
 impl<S: Service> Engine<S> {
     /// Looks whether the request that comes next, if one does, may be begun. Asked each time: a head may come in parts,

@@ -8,19 +8,19 @@ use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::{Instant, Kind, OverBudget};
 use plimsoll_slab::Key;
 
-use crate::begun::Course;
-use crate::connection::Connection;
-use crate::core::Core;
-use crate::counters::Shed;
-use crate::engine::Engine;
+use crate::base::counters::Shed;
+use crate::exchange::exchange_end::Course;
+use crate::exchange::handle::Ticket;
+use crate::face::request::Request;
+use crate::face::server::{Answered, NoRoom, Service};
 use crate::h2::streams::{Exchange, Incoming};
 use crate::h2::waiting::Waiting;
 use crate::h2::{Http2, STREAM_BYTES};
-use crate::memory_wait::MemoryWait;
-use crate::relief::Grant;
-use crate::request::Request;
-use crate::server::{Answered, NoRoom, Service};
-use crate::ticket::Ticket;
+use crate::memory::pressure::Grant;
+use crate::memory::wait::MemoryWait;
+use crate::worker::connection::Connection;
+use crate::worker::engine::Engine;
+use crate::worker::state::Core;
 
 /// Streams of a worker that wait hold at most this part of its share of the line,
 const SHARE_PART: u64 = 64;

@@ -6,7 +6,7 @@ use plimsoll_codec::ws::{CONTROL_BYTES_MAX, Decoder, Event, Opcode, Role};
 use super::super::control::put_control;
 use super::Wire;
 use crate::Error;
-use crate::core::Core;
+use crate::worker::state::Core;
 
 impl Wire {
     /// While memory is short: deals with what came where it lies, if that is nothing but whole pings and pongs and

@@ -1,0 +1,21 @@
+//! What every room may name: settings, errors, counters, and what is known of a peer.
+//!
+//! Imports may go to no other room.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`config`] | the limits of a server |
+//! | [`error`] | what a handler's calls can fail with |
+//! | [`counters`] | what a server has done |
+//! | [`peers`] | what is known of a peer beside its socket, and how many connections an address has |
+//! | [`proxy_header`] | the PROXY protocol: bytes in, the client's address out |
+//! | [`forwarded`] | the client's address as proxies say it in their fields |
+//! | [`sys`] | threads |
+
+pub(crate) mod config;
+pub(crate) mod counters;
+pub(crate) mod error;
+pub(crate) mod forwarded;
+pub(crate) mod peers;
+pub(crate) mod proxy_header;
+pub(crate) mod sys;

@@ -1,0 +1,25 @@
+//! What a request and its answer are for a handler, whatever protocol carries them.
+//!
+//! Imports may go to the rooms below: `memory`, `base`. Nothing of a protocol, a table or a service belongs here.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`handle`] | what a handler holds of its exchange, and how its answer comes back |
+//! | [`response`] | what a handler answers, and the body of that |
+//! | [`collect`] | a body that is read in full: room for all of it is there first |
+//! | [`trailers`] | the fields behind a body |
+//! | [`failure`] | answers of the server itself: a status and a line of text |
+//! | [`output`] | bytes on their way to the socket: gathered in one lease, sent by one operation |
+//! | [`exchange_end`] | what was begun ends once, for one reason, which is counted |
+//! | [`min_rate`] | how long the server still waits for a body, by what comes of it |
+//! | [`misbehaviour`] | points for what is legal each time, and an attack when it is all that a peer does |
+
+pub(crate) mod collect;
+pub(crate) mod exchange_end;
+pub(crate) mod failure;
+pub(crate) mod handle;
+pub(crate) mod min_rate;
+pub(crate) mod misbehaviour;
+pub(crate) mod output;
+pub(crate) mod response;
+pub(crate) mod trailers;

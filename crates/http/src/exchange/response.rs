@@ -1,0 +1,369 @@
+//! What a handler answers.
+
+use ::core::fmt;
+
+use bytes::Bytes;
+use http::StatusCode;
+use plimsoll_codec::Fault;
+use plimsoll_codec::h1::{self, BodyLength, Fields, Full, Sink};
+use plimsoll_pool::{PoolBox, TieredBuf};
+use plimsoll_runtime::{Lease, OverBudget, Pool};
+
+use crate::Error;
+use crate::exchange::failure::Failure;
+
+/// Bytes of fields that a response keeps inside itself; more go to the pool.
+const FIELDS_INLINE: usize = 96;
+
+/// Why a streamed answer takes nothing more.
+const HAS_BEGUN: Error = Error::Misuse("the answer was streamed: its status and fields were sent before its body");
+
+/// Fields as [`Response::header`] encodes them.
+const TEXT_FIELD: &[u8] = b"Content-Type: text/plain; charset=utf-8\r\n";
+const JSON_FIELD: &[u8] = b"Content-Type: application/json\r\n";
+
+/// The body of a response that is known as a whole. Longer ones are streamed: see
+/// [`Request::respond`](crate::Request::respond).
+#[derive(Debug, Default)]
+pub enum Body {
+    /// None.
+    #[default]
+    Empty,
+    /// Bytes that live for ever; sent without a copy when they are many.
+    Static(&'static [u8]),
+    /// Shared bytes.
+    Bytes(Bytes),
+    /// Bytes in the pool.
+    Lease(Lease),
+}
+
+impl Body {
+    /// Bytes of the pool that it holds. Others are the program's.
+    pub(crate) fn held_bytes(&self) -> usize {
+        if let Self::Lease(lease) = self { lease.class().bytes() } else { 0 }
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Empty => &[],
+            Self::Static(bytes) => bytes,
+            Self::Bytes(bytes) => bytes,
+            Self::Lease(lease) => lease,
+        }
+    }
+}
+
+impl From<&'static str> for Body {
+    fn from(text: &'static str) -> Self {
+        Self::Static(text.as_bytes())
+    }
+}
+
+impl From<&'static [u8]> for Body {
+    fn from(bytes: &'static [u8]) -> Self {
+        Self::Static(bytes)
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Self::Bytes(Bytes::from(text))
+    }
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(Bytes::from(bytes))
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl From<Lease> for Body {
+    fn from(lease: Lease) -> Self {
+        Self::Lease(lease)
+    }
+}
+
+/// A response: a status, fields and a body.
+///
+/// Content-Length, Transfer-Encoding, Connection and Date are the server's. One of these, and a name or value that is
+/// not allowed in a field (CR, LF, NUL, ...), never reaches the wire: the whole response becomes a 500. On HTTP/2 so
+/// does a response of more than 15 KiB of fields.
+///
+/// ```
+/// use plimsoll_http::{Response, StatusCode};
+///
+/// let response = Response::text("ok").header("cache-control", "no-store");
+/// assert_eq!(response.status(), StatusCode::OK);
+/// let split = Response::text("ok").header("x", "a\r\nset-cookie: b");
+/// assert_eq!(split.status(), StatusCode::INTERNAL_SERVER_ERROR);
+/// ```
+pub struct Response {
+    kind: Kind,
+    status: StatusCode,
+    fields: TieredBuf<FIELDS_INLINE>,
+    body: Body,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// To be sent.
+    Whole,
+    /// Was sent already, through a [`BodyWriter`](crate::BodyWriter).
+    Streamed,
+}
+
+impl Response {
+    /// A response without a body.
+    pub fn new(status: StatusCode) -> Self {
+        Self { kind: Kind::Whole, status, fields: TieredBuf::new(), body: Body::Empty }
+    }
+
+    /// 200 with a text.
+    pub fn text(text: impl Into<Body>) -> Self {
+        Self::typed(text.into(), TEXT_FIELD)
+    }
+
+    /// 200 with a JSON text.
+    pub fn json(text: impl Into<Body>) -> Self {
+        Self::typed(text.into(), JSON_FIELD)
+    }
+
+    /// 200 with a body and a field that was encoded before: nothing is checked or put together for each answer.
+    fn typed(body: Body, field: &'static [u8]) -> Self {
+        let mut response = Self { body, ..Self::new(StatusCode::OK) };
+        let has_room = response.fields.extend_inline(field);
+        debug_assert!(has_room && Fields::check(field).is_ok(), "a short field that is allowed");
+        response
+    }
+
+    /// What stands for a response that was streamed.
+    pub(crate) fn streamed() -> Self {
+        Self { kind: Kind::Streamed, ..Self::new(StatusCode::OK) }
+    }
+
+    /// Sets the status. What a streamed answer gave when it was finished has none any more: as [`header`](Self::header)
+    /// does then.
+    pub fn with_status(mut self, status: StatusCode) -> Self {
+        if self.kind == Kind::Streamed {
+            return Self::refused(&HAS_BEGUN, "status");
+        }
+        self.status = status;
+        self
+    }
+
+    /// Sets the body. A streamed answer has its own: as [`header`](Self::header) does then.
+    pub fn body(mut self, body: impl Into<Body>) -> Self {
+        if self.kind == Kind::Streamed {
+            return Self::refused(&HAS_BEGUN, "body");
+        }
+        self.body = body.into();
+        self
+    }
+
+    /// Adds a field. One that is not allowed, or has no room under the memory line, turns the response into a 500. So
+    /// does one for an answer that was streamed: the head has left without it, so the peer is told as of a second
+    /// answer, by a close or in HTTP/2 a reset.
+    pub fn header(self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        match self.try_header(name, value) {
+            Ok(response) => response,
+            Err(error) => Self::refused(&error, name),
+        }
+    }
+
+    /// What becomes of a response that was asked for what it cannot say.
+    #[cold]
+    fn refused(error: &Error, what: &str) -> Self {
+        tracing::error!(%error, what, "a part of a response was refused");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// Adds a field.
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response, StatusCode};
+    ///
+    /// async fn handler(mut req: Request) -> Result<Response, Error> {
+    ///     let out = req.respond(Response::new(StatusCode::OK), None)?;
+    ///     let streamed = out.finish().await?;
+    ///     assert!(matches!(streamed.try_header("x-total", "7"), Err(Error::Misuse(_))), "the head has left");
+    ///     Ok(Response::new(StatusCode::OK))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Peer`] with the codec's reason for a field that is not allowed, [`Error::OverBudget`];
+    /// [`Error::Misuse`] when the answer was streamed: its fields were sent before its body.
+    pub fn try_header(mut self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, Error> {
+        if self.kind == Kind::Streamed {
+            return Err(HAS_BEGUN);
+        }
+        let value = value.as_ref();
+        let pool = if self.fields.as_slice().len() + h1::field_len(name, value) > FIELDS_INLINE {
+            Some(plimsoll_runtime::pool())
+        } else {
+            None
+        };
+        let mut sink = FieldSink { fields: &mut self.fields, pool, over: None };
+        let put = h1::put_field(&mut sink, name, value);
+        if let Some(over) = sink.over {
+            return Err(over.into());
+        }
+        put?;
+        Ok(self)
+    }
+
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn fields(&self) -> Fields<'_> {
+        Fields::assume_checked(self.fields.as_slice())
+    }
+
+    pub(crate) fn length(&self) -> BodyLength {
+        match &self.body {
+            Body::Empty => BodyLength::Empty,
+            body => BodyLength::Known(body.as_slice().len() as u64),
+        }
+    }
+
+    pub(crate) fn body_bytes(&self) -> usize {
+        self.body.as_slice().len()
+    }
+
+    /// Bytes of the pool that it holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        PoolBox::<Self>::CLASS.bytes() + self.body.held_bytes()
+    }
+
+    pub(crate) fn body_mut(&mut self) -> &mut Body {
+        &mut self.body
+    }
+}
+
+struct FieldSink<'a> {
+    fields: &'a mut TieredBuf<FIELDS_INLINE>,
+    /// Only when the fields outgrow the response itself.
+    pool: Option<Pool>,
+    over: Option<OverBudget>,
+}
+
+impl Sink for FieldSink<'_> {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        let put = match &self.pool {
+            Some(pool) => self.fields.extend(pool, bytes),
+            None => {
+                let inline = self.fields.extend_inline(bytes);
+                debug_assert!(inline, "counted before");
+                Ok(())
+            }
+        };
+        put.map_err(|over| {
+            self.over = Some(over);
+            Full
+        })
+    }
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response")
+            .field("status", &self.status)
+            .field("body_bytes", &self.body.as_slice().len())
+            .finish()
+    }
+}
+
+/// What a handler may return.
+pub trait IntoResponse {
+    /// The response.
+    fn into_response(self) -> Response;
+}
+
+impl IntoResponse for Response {
+    fn into_response(self) -> Response {
+        self
+    }
+}
+
+impl IntoResponse for &'static str {
+    fn into_response(self) -> Response {
+        Response::text(self)
+    }
+}
+
+impl IntoResponse for String {
+    fn into_response(self) -> Response {
+        Response::text(self)
+    }
+}
+
+impl IntoResponse for StatusCode {
+    fn into_response(self) -> Response {
+        Response::new(self)
+    }
+}
+
+impl IntoResponse for Error {
+    /// 400 and the like for what the peer did, 403 for a page of another site, 408 for a peer that was too slow, 413
+    /// for a body that is too large, 426 where it must offer a protocol, 501 for what is not there, 503 at the memory
+    /// line, else 500: each with a line of text that says so.
+    fn into_response(self) -> Response {
+        let failure = match self {
+            Self::Peer(error) if error.status() == StatusCode::UPGRADE_REQUIRED => {
+                let response = Response::from(Failure::from(error));
+                return response.header("Upgrade", "websocket").header("Sec-WebSocket-Version", "13");
+            }
+            Self::Peer(error) if error.fault() == Fault::Caller => error.status().into(),
+            Self::Peer(error) => error.into(),
+            Self::OriginRefused => StatusCode::FORBIDDEN.into(),
+            Self::UpgradeRequired(protocol) => {
+                return Response::from(Failure::from(StatusCode::UPGRADE_REQUIRED)).header("Upgrade", protocol);
+            }
+            Self::Unsupported(_) => StatusCode::NOT_IMPLEMENTED.into(),
+            Self::Gone => StatusCode::REQUEST_TIMEOUT.into(),
+            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE.into(),
+            Self::OverBudget(_) => Failure::NO_ROOM,
+            Self::OutputFull | Self::Misuse(_) | Self::Runtime(_) => StatusCode::INTERNAL_SERVER_ERROR.into(),
+        };
+        failure.into()
+    }
+}
+
+impl<T: IntoResponse, E: IntoResponse> IntoResponse for Result<T, E> {
+    fn into_response(self) -> Response {
+        match self {
+            Ok(value) => value.into_response(),
+            Err(error) => error.into_response(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_was_encoded_before_is_as_header_encodes_it() {
+        for (made, value) in
+            [(Response::text("a"), "text/plain; charset=utf-8"), (Response::json("1"), "application/json")]
+        {
+            let with_header = Response::new(StatusCode::OK).header("Content-Type", value);
+            assert_eq!(made.fields().as_bytes(), with_header.fields().as_bytes());
+            assert_eq!((made.status(), made.length()), (StatusCode::OK, BodyLength::Known(1)));
+        }
+    }
+}

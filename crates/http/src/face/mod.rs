@@ -1,0 +1,25 @@
+//! What a user of the crate calls: the server and its routes, requests, streamed answers.
+//!
+//! Imports may go to every room. Handlers of WebSockets, hubs and tunnels have their types in the rooms of what they
+//! speak, which the root of the crate exports, too.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`server`] | bind, configure, serve; what a service is for the engine |
+//! | [`router`] | routes by method and path |
+//! | [`request`] | the request of a handler, and what can be done with it |
+//! | [`body`] | the body of an answer that is streamed |
+//! | [`sse`] | an answer that is a stream of events |
+//! | [`upgrade`] | a connection that leaves HTTP, and its task |
+//! | [`access_log`] | a line for each request, written by a thread of its own |
+//! | [`plan`] | what a server adds to the plan of the runtime |
+
+pub(crate) mod access_log;
+pub(crate) mod body;
+pub(crate) mod plan;
+pub(crate) mod request;
+#[cfg(feature = "router")]
+pub(crate) mod router;
+pub(crate) mod server;
+pub(crate) mod sse;
+pub(crate) mod upgrade;

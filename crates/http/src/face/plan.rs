@@ -1,0 +1,86 @@
+//! The plan of a server: what its connections add to the runtime's.
+
+use plimsoll_pool::{Class, Queue};
+use plimsoll_runtime::Runtime;
+use plimsoll_runtime::net::Table;
+use plimsoll_runtime::plan::{Part, Plan, page_share};
+
+use crate::base::config::Config;
+use crate::h2::{FEW_STREAMS_BYTES, HTTP2_PARKED_BYTES, STREAM_BYTES, TABLES_BYTES};
+use crate::memory::answer_reserve;
+use crate::memory::by_address::Crowd;
+use crate::memory::lasting::{Lasting, Sort};
+use crate::memory::pressure::{PLACES, Pace, Waits};
+use crate::memory::reserved_routes::Slots;
+use crate::worker::connection::{CONNECTION_BYTES, Connection, EXCHANGE_BYTES};
+use crate::worker::request_queue::Turns;
+
+/// A head with its field slots, and the answer that is gathered for it: the first class that either takes.
+const HEAD_BYTES: u64 = 1_024;
+const OUTPUT_BYTES: u64 = 1_024;
+/// What a task's cell holds beside the handler's future: its header, its output and the way back to the connection.
+pub(crate) const TASK_BYTES: usize = 256;
+
+/// What the tables of HPACK of a parked connection hold with most clients: some fields of requests, and of responses
+/// the date and a type.
+const PACKED_TABLES_BYTES: u64 = 512;
+
+/// The plan of a runtime that is about to serve HTTP, with handlers whose futures have `handler_bytes`.
+///
+/// An active exchange is counted with a head and an answer of 1 KiB each; longer ones take more as they come.
+/// Connections of HTTP/2 are apart: what a parked one holds beside its entry, with tables of HPACK of 512 bytes (at
+/// most 8 KiB), what one with streams holds more, and each stream. So are what all workers keep if some route is
+/// marked, and with how many bytes each connection that stays is counted among those.
+///
+/// ```
+/// use plimsoll_runtime::{MemoryLimit, Runtime};
+///
+/// let runtime = Runtime::builder().workers(1).memory(MemoryLimit::mib(8)).build()?;
+/// let plan = plimsoll_http::plan(&runtime, 500);
+/// assert!(plan.parked_connection() <= 200 && plan.parked_max() > 10_000, "{plan}");
+/// # Ok::<(), plimsoll_runtime::Error>(())
+/// ```
+#[must_use]
+pub fn plan(runtime: &Runtime, handler_bytes: usize) -> Plan {
+    let workers = runtime.workers() as u64;
+    let share = runtime.budget().limit().as_bytes() / workers;
+    let lasting = Lasting::default();
+    lasting.know_handlers(handler_bytes);
+    let counted = |sort| lasting.bytes_of(sort) as u64;
+    runtime
+        .plan()
+        .with(Part::Fixed, "answer_reserve", workers * answer_reserve::bytes(share))
+        .with(
+            Part::Fixed,
+            "progress_reserve",
+            workers * answer_reserve::progress_bytes(share, Config::default().progress_reserve_bytes),
+        )
+        .with(Part::Fixed, "server_lists", workers * lists_bytes(share))
+        .with(Part::Parked, "connection_entry", page_share(CONNECTION_BYTES as u64))
+        .with(Part::Active, "exchange", class_bytes(EXCHANGE_BYTES))
+        .with(Part::Active, "request_head", HEAD_BYTES)
+        .with(Part::Active, "output", OUTPUT_BYTES)
+        .with(Part::Active, "handler_task", class_bytes(handler_bytes + TASK_BYTES))
+        .with(Part::Apart, "http2_parked", HTTP2_PARKED_BYTES as u64 + PACKED_TABLES_BYTES)
+        .with(Part::Apart, "http2_active", (TABLES_BYTES + FEW_STREAMS_BYTES) as u64)
+        .with(Part::Apart, "http2_stream", STREAM_BYTES as u64 + HEAD_BYTES + class_bytes(handler_bytes + TASK_BYTES))
+        .with(Part::Apart, "marked_routes", workers * Slots::BYTES)
+        .with(Part::Apart, "counted_websocket", counted(Sort::Called))
+        .with(Part::Apart, "counted_websocket_task", counted(Sort::Awaited))
+        .with(Part::Apart, "counted_member", counted(Sort::Member))
+        .with(Part::Apart, "counted_released", counted(Sort::Released))
+        .with(Part::Apart, "counted_tunnel", counted(Sort::Tunnel))
+        .with(Part::Apart, "counted_events", counted(Sort::Events))
+}
+
+/// What a worker keeps so that requests can wait, be counted and be refused without memory.
+fn lists_bytes(share: u64) -> u64 {
+    let waiting = Queue::<Waits>::bytes(PLACES) + Turns::bytes();
+    let events = Table::<Connection>::QUEUE_BYTES as u64;
+    waiting + events + Crowd::bytes(share) + Pace::bytes(share) + answer_reserve::list_bytes(share)
+}
+
+/// The bytes of the smallest class that takes `bytes`.
+pub(crate) fn class_bytes(bytes: usize) -> u64 {
+    Class::for_len(bytes).map_or(bytes, Class::bytes) as u64
+}

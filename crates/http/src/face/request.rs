@@ -1,0 +1,406 @@
+//! The request that a handler gets.
+
+use ::core::fmt;
+use ::core::future::poll_fn;
+use ::core::net::{IpAddr, SocketAddr};
+
+use http::{Method, Version};
+use plimsoll_codec::h1::{FieldSlot, Framing, RequestHead, RequestView};
+use plimsoll_runtime::{Kind, Lease, OverBudget, Pool};
+
+use crate::base::forwarded;
+use crate::exchange::handle::Ticket;
+use crate::exchange::trailers::Trailers;
+use crate::face::body::BodyWriter;
+use crate::face::upgrade::{self, Upgraded};
+use crate::h1::interim;
+use crate::websocket::{self, WebSocket, WebSocketConfig, WebSocketHandler};
+use crate::{Error, Response};
+
+/// Slots of fields that are copied at once.
+const SLOTS_AT_ONCE: usize = 16;
+
+/// A request, borrowed for the length of one call; see [`Server::serve_ready`](crate::Server::serve_ready).
+pub type RequestRef<'a> = RequestView<'a>;
+
+/// An owned request: one lease that holds the head and where its fields are, and a handle to its body.
+///
+/// The body is not read before the handler asks for it, and never collected unless the handler says so.
+pub struct Request {
+    /// The head's bytes, then eight bytes for each field.
+    head: Lease,
+    head_bytes: u16,
+    /// Informational responses that the handler has sent.
+    interims: u32,
+    parsed: RequestHead,
+    ticket: Ticket,
+}
+
+impl Request {
+    /// With what [`keep_head`](Self::keep_head) has kept of the same head.
+    pub(crate) fn new(kept: Lease, view: &RequestView<'_>, ticket: Ticket) -> Self {
+        let (head_bytes, parsed) = (view.head().len() as u16, view.request().clone());
+        Self { head: kept, head_bytes, interims: 0, parsed, ticket }
+    }
+
+    /// Copies a head and where its fields are.
+    pub(crate) fn keep_head(pool: &Pool, view: &RequestView<'_>, slots: &[FieldSlot]) -> Result<Lease, OverBudget> {
+        let head = view.head();
+        let padded = head.len().next_multiple_of(8);
+        let mut lease = pool.try_acquire(padded + 8 * slots.len(), Kind::Buffers)?;
+        lease.extend(head);
+        // Several at once: each copy into the lease is a look at where it ends.
+        let (mut bytes, mut filled) = ([0; 8 * SLOTS_AT_ONCE], padded - head.len());
+        for slot in slots {
+            if filled + 8 > bytes.len() {
+                lease.extend(&bytes[..filled]);
+                filled = 0;
+            }
+            bytes[filled..filled + 8].copy_from_slice(&slot.to_bytes());
+            filled += 8;
+        }
+        lease.extend(&bytes[..filled]);
+        debug_assert_eq!(lease.len(), padded + 8 * slots.len(), "the lease was made to fit");
+        Ok(lease)
+    }
+
+    pub(crate) fn ticket(&self) -> &Ticket {
+        &self.ticket
+    }
+
+    /// Everything that was parsed from the head.
+    pub fn view(&self) -> RequestView<'_> {
+        let head_bytes = usize::from(self.head_bytes);
+        let (slots, rest) = self.head[head_bytes.next_multiple_of(8)..].as_chunks::<8>();
+        debug_assert!(rest.is_empty(), "eight bytes for each field");
+        RequestView::new(&self.head[..head_bytes], slots, &self.parsed)
+    }
+
+    /// The method.
+    pub fn method(&self) -> &Method {
+        &self.parsed.method
+    }
+
+    /// HTTP/1.0, HTTP/1.1 or HTTP/2.
+    pub fn version(&self) -> Version {
+        self.parsed.version
+    }
+
+    /// The path, percent-encoded as it came.
+    pub fn path(&self) -> &str {
+        self.view().path()
+    }
+
+    /// What follows the `?`, percent-encoded as it came.
+    pub fn query(&self) -> Option<&str> {
+        self.view().query()
+    }
+
+    /// The value of the first field of this name, in any case of letters.
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        self.view().field(name)
+    }
+
+    /// All fields in order.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.view().fields()
+    }
+
+    /// The body's length, if the head says it; `Some(0)` when there is no body.
+    pub fn content_length(&self) -> Option<u64> {
+        match self.parsed.framing {
+            Framing::None => Some(0),
+            Framing::Length(bytes) => Some(bytes),
+            Framing::Chunked => None,
+        }
+    }
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gone`] when the connection is no more.
+    pub fn peer_addr(&self) -> Result<SocketAddr, Error> {
+        self.ticket.peer_addr()
+    }
+
+    /// The address of the client: whom the peer asks for, if that is one of
+    /// [`Config::forwarded_from`](crate::Config::forwarded_from) and names somebody, else the peer.
+    ///
+    /// ```
+    /// use plimsoll_http::{Config, Error, Request, Response};
+    ///
+    /// async fn whoami(req: Request) -> Result<Response, Error> {
+    ///     Ok(Response::text(req.client_ip()?.to_string()))
+    /// }
+    /// let config = Config { forwarded_from: vec!["10.0.0.0/8".parse()?, "::1".parse()?], ..Config::default() };
+    /// # let _ = (whoami, config); Ok::<(), plimsoll_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`peer_addr`](Self::peer_addr).
+    pub fn client_ip(&self) -> Result<IpAddr, Error> {
+        let peer = self.peer_addr()?.ip();
+        let trusted = &self.ticket.core().config.forwarded_from;
+        Ok(forwarded::client(&self.view(), peer, trusted).unwrap_or(peer))
+    }
+
+    /// The next part of the body, `None` at its end: what has come of it, in a piece, however the client cut it into
+    /// chunks. It is received when it is asked for; a peer that waits for `100 Continue` gets it now.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Peer`] for a body that breaks the protocol or is cut short, [`Error::Gone`] when nothing comes for too
+    /// long, [`Error::OverBudget`] when there is no room for it.
+    pub async fn chunk(&mut self) -> Result<Option<Lease>, Error> {
+        poll_fn(|cx| self.ticket.poll_chunk(cx)).await
+    }
+
+    /// The fields that came after the body, once; `None` where there were none. Ask when [`chunk`](Self::chunk) has
+    /// said `None`, or the body was collected: before that they may not be there yet. They are at most
+    /// [`Limits::trailer_bytes`](crate::codec::h1::Limits::trailer_bytes) long.
+    pub fn trailers(&mut self) -> Option<Trailers> {
+        self.ticket.take_trailers().map(Trailers::new)
+    }
+
+    /// The paths of the server's router.
+    #[cfg(feature = "router")]
+    pub(crate) fn routes(&self) -> Option<&crate::face::router::Table> {
+        self.ticket.routes()
+    }
+
+    /// Says that what follows must be finished even if the client goes away, for as long as the returned value lives.
+    /// Else a handler's future is dropped at its next await when its client goes away.
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response};
+    ///
+    /// async fn pay(mut req: Request) -> Result<Response, Error> {
+    ///     let order = req.collect().await?;
+    ///     let finish = req.must_finish();
+    ///     // ... charge the card, then write the order down: both or none ...
+    ///     drop(finish);
+    ///     Ok(Response::text(format!("{} bytes", order.len())))
+    /// }
+    /// ```
+    pub fn must_finish(&self) -> MustFinish {
+        self.ticket.begin_must_finish();
+        MustFinish(self.ticket.clone())
+    }
+
+    /// Answers with a WebSocket (RFC 6455). After the returned response has left, `run` gets the connection, in a task
+    /// of its own; the handler is over then. What is not a handshake becomes a 426 or a 400, a page of another site a
+    /// 403.
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response, WebSocketConfig};
+    ///
+    /// async fn echo(req: Request) -> Result<Response, Error> {
+    ///     req.upgrade_websocket(&WebSocketConfig::default(), |mut socket| async move {
+    ///         while let Ok(Some(message)) = socket.recv().await {
+    ///             if socket.send(message).await.is_err() {
+    ///                 break;
+    ///             }
+    ///         }
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Peer`] for what is not a handshake, [`Error::OriginRefused`], [`Error::Gone`] when the request was
+    /// answered or its peer went away, [`Error::OverBudget`] when there is no room for the WebSocket.
+    pub fn upgrade_websocket<F>(
+        &self,
+        config: &WebSocketConfig,
+        run: impl FnOnce(WebSocket) -> F + 'static,
+    ) -> Result<Response, Error>
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        websocket::accept_task(self, config, run)
+    }
+
+    /// As [`upgrade_websocket`](Self::upgrade_websocket), without a task: `handler` is called with each message. A
+    /// connection that waits costs its entry and [`WEBSOCKET_PARKED_BYTES`](crate::WEBSOCKET_PARKED_BYTES).
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Message, Request, Response, WebSocketConfig, WebSocketRef};
+    ///
+    /// async fn echo(req: Request) -> Result<Response, Error> {
+    ///     let config = WebSocketConfig::default();
+    ///     req.serve_websocket(&config, |socket: &mut WebSocketRef<'_>, message: Message| socket.send(message))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`upgrade_websocket`](Self::upgrade_websocket); [`Error::OverBudget`] also when there is no room for the
+    /// handler.
+    pub fn serve_websocket<H: WebSocketHandler>(
+        &self,
+        config: &WebSocketConfig,
+        handler: H,
+    ) -> Result<Response, Error> {
+        websocket::accept_handler(self, config, handler)
+    }
+
+    /// Changes to another protocol (RFC 9110 7.8): with 101, if the client offered to speak `protocol`, such as
+    /// `chat/2`. After the returned response has left, `run` gets the connection, in a task of its own; the handler is
+    /// over then. Fields can be added to the response; another response instead of it means that nothing is changed.
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response};
+    ///
+    /// async fn echo(req: Request) -> Result<Response, Error> {
+    ///     req.upgrade("echo/1", |mut peer| async move {
+    ///         while let Ok(Some(lease)) = peer.recv().await {
+    ///             if peer.send_all(lease).await.is_err() {
+    ///                 break;
+    ///             }
+    ///         }
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UpgradeRequired`] (426 with `Upgrade`) when it was not offered, which it never is in HTTP/1.0 and
+    /// HTTP/2; [`Error::Misuse`] while the request's body was not read to its end; [`Error::Gone`] when the request was
+    /// answered or its peer went away.
+    pub fn upgrade<F>(
+        &self,
+        protocol: &'static str,
+        run: impl FnOnce(Upgraded) -> F + 'static,
+    ) -> Result<Response, Error>
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let response = upgrade::to(&self.view(), protocol)?;
+        self.ticket.set_upgrade(upgrade::task(run))?;
+        Ok(response)
+    }
+
+    /// Answers a CONNECT with 200, after which the connection is a tunnel (RFC 9110 9.3.6). `run` gets it then, in a
+    /// task of its own. Where the client wants to go, [`view().host()`](RequestView::host) says.
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response, StatusCode};
+    /// use plimsoll_runtime::{io, net::TcpStream};
+    ///
+    /// async fn proxy(req: Request) -> Result<Response, Error> {
+    ///     // To one address alone: a proxy to everywhere is everybody's.
+    ///     let Some("db.internal:5432") = req.view().host() else {
+    ///         return Ok(Response::new(StatusCode::FORBIDDEN));
+    ///     };
+    ///     let upstream = TcpStream::connect(([10, 0, 0, 7], 5432).into()).await?;
+    ///     req.tunnel(|client| async move {
+    ///         let (client, _seat) = client.into_parts();
+    ///         if let Err(error) = io::relay(client, upstream).await {
+    ///             eprintln!("the tunnel broke: {error}");
+    ///         }
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Misuse`] for another method, [`Error::Unsupported`] in HTTP/2, where
+    /// [`accept_tunnel`](Self::accept_tunnel) gives the stream; [`Error::Gone`] as with [`upgrade`](Self::upgrade).
+    pub fn tunnel<F>(&self, run: impl FnOnce(Upgraded) -> F + 'static) -> Result<Response, Error>
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let response = upgrade::tunnel(&self.view())?;
+        self.ticket.set_upgrade(upgrade::task(run))?;
+        Ok(response)
+    }
+
+    /// Sends an informational response (RFC 9110 15.2) before the answer: a status from 100 to 199 with fields and no
+    /// body. With `103 Early Hints` (RFC 8297) a client begins to load what the answer will name while the handler is
+    /// still at work. The answer repeats what matters: a client may ignore it, and anybody on the way may drop it. `100
+    /// Continue`, which [`chunk`](Self::chunk) sends by itself, can be sent early so.
+    ///
+    /// It leaves in order: behind the answers to requests before this one. It waits while more than the configured
+    /// output waits for the socket, and for memory. A client of HTTP/1.0 does not know these responses and is not sent
+    /// any: the call does nothing then, and says `Ok`.
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response, StatusCode};
+    ///
+    /// async fn page(mut req: Request) -> Result<Response, Error> {
+    ///     let style = "</style.css>; rel=preload; as=style";
+    ///     req.inform(Response::new(StatusCode::EARLY_HINTS).header("link", style)).await?;
+    ///     // ... ask the database ...
+    ///     Ok(Response::text("<link rel=stylesheet href=/style.css>").header("link", style))
+    /// }
+    /// ```
+    ///
+    /// Cancel safe: dropped before it is ready, it has sent nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Misuse`] for another status, for 101 ([`upgrade`](Self::upgrade) sends that), for a body, for a field
+    /// that is not allowed ([`Response::try_header`] says why), for more than 15 KiB of fields, for more responses than
+    /// [`Config::interim_responses_max`](crate::Config::interim_responses_max), and when the answer was begun; nothing
+    /// is sent then, and the answer can follow. [`Error::Gone`] when the client went away.
+    pub async fn inform(&mut self, response: Response) -> Result<(), Error> {
+        interim::check(&response)?;
+        if self.interims >= self.ticket.interim_responses_max() {
+            return Err(Error::Misuse("more informational responses than Config::interim_responses_max allows"));
+        }
+        poll_fn(|cx| self.ticket.poll_inform(cx, &response)).await?;
+        self.interims += 1;
+        Ok(())
+    }
+
+    /// Begins an answer whose body is streamed. `length` is its length in bytes where that is known; else it goes out
+    /// in chunks. The request's body can still be read meanwhile. The handler returns what [`BodyWriter::finish`]
+    /// gives.
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response, StatusCode};
+    ///
+    /// async fn echo(mut req: Request) -> Result<Response, Error> {
+    ///     let mut out = req.respond(Response::new(StatusCode::OK), req.content_length())?;
+    ///     while let Some(chunk) = req.chunk().await? {
+    ///         out.write(chunk).await?;
+    ///     }
+    ///     out.finish().await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Misuse`] when an answer was begun before, or has a body of its own; [`Error::Gone`],
+    /// [`Error::OverBudget`].
+    pub fn respond(&mut self, response: Response, length: Option<u64>) -> Result<BodyWriter, Error> {
+        self.ticket.begin(response, length)?;
+        Ok(BodyWriter::new(self.ticket.clone()))
+    }
+}
+
+/// As long as this lives, a handler is not dropped when its client goes away or its time is up, and the server's stop
+/// waits for it (up to [`Config::drain_timeout`](crate::Config::drain_timeout)). See [`Request::must_finish`].
+pub struct MustFinish(Ticket);
+
+impl Drop for MustFinish {
+    fn drop(&mut self) {
+        self.0.end_must_finish();
+    }
+}
+
+impl fmt::Debug for MustFinish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MustFinish")
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("method", self.method()).field("path", &self.path()).finish()
+    }
+}

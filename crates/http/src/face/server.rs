@@ -1,0 +1,336 @@
+//! The server as its user sees it: bind, configure, serve.
+
+use ::core::fmt;
+use ::core::future::{Future, poll_fn};
+use ::core::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+use plimsoll_codec::h1::{self, FieldSlot, RequestView};
+use plimsoll_pool::catch_panic;
+use plimsoll_runtime::net::{ListenAddress, ListenOptions, Table, TableConfig, TcpListener};
+use plimsoll_runtime::worker_tasks;
+use plimsoll_runtime::{JoinHandle, Result, Spare, Started, workers};
+
+use crate::base::config::{Config, Http2};
+use crate::base::counters::Counters;
+use crate::base::peers::Addresses;
+use crate::exchange::handle::{Delivery, Ticket};
+use crate::exchange::response::{IntoResponse, Response};
+use crate::face::request::{Request, RequestRef};
+use crate::worker::engine;
+use crate::worker::state::Core;
+
+/// An HTTP server: HTTP/1.1, and HTTP/2 with clients that begin with its preface (see [`Config::http2`]).
+///
+/// [`serve`](Self::serve) runs the handler on every worker of the runtime, each with a listener of its own, until the
+/// runtime is asked to stop.
+pub struct Server {
+    listener: TcpListener,
+    config: Config,
+    counters: Counters,
+    log: Option<LogHook>,
+}
+
+impl Server {
+    /// Binds to an address, such as `127.0.0.1:8080`; port 0 takes a free one.
+    ///
+    /// # Errors
+    ///
+    /// See [`TcpListener::bind`].
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    pub fn bind(address: impl TryInto<ListenAddress>) -> Result<Self> {
+        Ok(Self::from_listener(TcpListener::bind(address)?))
+    }
+
+    /// Binds with options, such as the length of the queue of connections that wait to be accepted (`backlog`).
+    ///
+    /// # Errors
+    ///
+    /// See [`TcpListener::bind_with`].
+    ///
+    /// # Panics
+    ///
+    /// For a backlog of 0 or more than 65,535, and outside of a runtime.
+    pub fn bind_with(address: SocketAddr, options: ListenOptions) -> Result<Self> {
+        Ok(Self::from_listener(TcpListener::bind_with(address, options)?))
+    }
+
+    /// Serves a listener that was bound before.
+    pub fn from_listener(listener: TcpListener) -> Self {
+        Self { listener, config: Config::default(), counters: Counters::new(workers()), log: None }
+    }
+
+    /// Sets the limits.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Speaks HTTP/2 alone, with clients that know it beforehand: [`Config::http2`] becomes [`Http2::Only`]. Call it
+    /// after [`config`](Self::config).
+    pub fn http2_only(mut self) -> Self {
+        self.config.http2 = Http2::Only;
+        self
+    }
+
+    /// Counts what it does with what another server of this runtime does, which has given its
+    /// [`counters`](Self::counters). Limits on the number of connections then hold for both together.
+    pub fn count_with(mut self, counters: Counters) -> Self {
+        self.counters = counters;
+        self
+    }
+
+    /// Has `write` called with each answer, on the worker that gave it. For lines in a file see
+    /// [`AccessLog`](crate::AccessLog).
+    pub fn access_log(mut self, write: impl Fn(&AccessRecord<'_>) + Send + Sync + 'static) -> Self {
+        self.log = Some(LogHook(Arc::new(write)));
+        self
+    }
+
+    /// The address it listens at, with the port that was taken for 0.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.listener.local_addr()
+    }
+
+    /// What the server has done, to be read while it serves.
+    pub fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
+    /// Answers every request with what the handler returns, on every worker, until the runtime is asked to stop and
+    /// what runs has finished.
+    ///
+    /// A handler that panics answers 500 and closes that connection alone. When the client goes away, the handler's
+    /// future is dropped at its next await.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`](plimsoll_runtime::Error::Config) for limits out of their range, see [`Config::validate`]; and
+    /// at once when a worker cannot serve, see [`TcpListener::on_every_worker`].
+    pub async fn serve<H, F>(self, handler: H) -> Result<()>
+    where
+        H: Fn(Request) -> F + Clone + Send + 'static,
+        F: Future + 'static,
+        F::Output: IntoResponse,
+    {
+        self.serve_with(move || {
+            let handler = Rc::new(handler.clone());
+            Handlers::new(move |request, mut delivery: Delivery| {
+                let handler = Rc::clone(&handler);
+                // The handler's future is made in here: one that was moved in would be in the cell twice.
+                async move {
+                    let mut response = handler(request).await.into_response();
+                    poll_fn(|cx| delivery.poll_answer(cx, &mut response)).await;
+                }
+            })
+        })
+        .await
+    }
+
+    /// As [`serve`](Self::serve), for handlers that answer at once from the borrowed request: the head is not even
+    /// copied. A request's body cannot be read; it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`serve`](Self::serve).
+    pub async fn serve_ready<H>(self, handler: H) -> Result<()>
+    where
+        H: for<'a> Fn(RequestRef<'a>) -> Response + Clone + Send + 'static,
+    {
+        self.serve_with(move || ReadyHandler(handler.clone())).await
+    }
+
+    pub(crate) async fn serve_with<S: Service>(self, service: impl Fn() -> S + Clone + Send + 'static) -> Result<()> {
+        self.config.validate()?;
+        tell_of_handlers(service().handler_bytes());
+        let parts = (self.config, self.counters, Addresses::default(), self.log);
+        self.listener.on_every_worker(move |listener| serve_here(listener, parts.clone(), service())).await
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("address", &self.listener.local_addr()).finish()
+    }
+}
+
+type Parts = (Config, Counters, Addresses, Option<LogHook>);
+
+async fn serve_here<S: Service>(
+    listener: TcpListener,
+    (config, counters, addresses, log): Parts,
+    service: S,
+) -> Result<()> {
+    // What is beyond the configured number is accepted, to be told so.
+    let turned_away = h1::error_response(&Method::GET, StatusCode::SERVICE_UNAVAILABLE);
+    let no_delay = config.tcp.no_delay;
+    let table = Table::new(listener, TableConfig { no_delay, turned_away, ..TableConfig::default() })?;
+    engine::run(Core::new(table, config, counters, addresses, log), service).await;
+    Ok(())
+}
+
+/// What a service made of a request.
+pub(crate) enum Answered {
+    /// The answer has been written.
+    Ready,
+    /// It will come.
+    Pending(JoinHandle<()>),
+}
+
+/// There was no room to start the handler.
+pub(crate) struct NoRoom;
+
+/// A handler's future that is larger takes more than all the rest of a request.
+const LARGE_HANDLER_BYTES: usize = 16 * 1_024;
+
+/// Says at the start what each handler that waits holds.
+fn tell_of_handlers(handler_bytes: usize) {
+    if handler_bytes > LARGE_HANDLER_BYTES {
+        tracing::warn!(
+            handler_bytes,
+            "each handler that waits holds so much: box what is large in it, and what it calls, or fewer fit the line"
+        );
+    } else {
+        tracing::debug!(handler_bytes, "each handler that waits holds so much");
+    }
+}
+
+/// What answers requests.
+pub(crate) trait Service: 'static {
+    /// Starts on a request.
+    fn start(
+        &mut self,
+        core: &Rc<Core>,
+        view: &RequestView<'_>,
+        slots: &[FieldSlot],
+        ticket: Ticket,
+    ) -> Result<Answered, NoRoom>;
+
+    /// Whether some route is [marked](crate::memory::reserved_routes).
+    fn has_marked(&self) -> bool {
+        false
+    }
+
+    /// Whether that of a path is.
+    fn is_marked(&self, _path: &str) -> bool {
+        false
+    }
+
+    /// Bytes of the future of a handler that is not ready at once.
+    fn handler_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// Async handlers. One cell for a handler's future is kept ready, so that one that is ready at once costs no
+/// allocation.
+pub(crate) struct Handlers<M, F: Future<Output = ()> + 'static> {
+    start: M,
+    spare: Option<Spare<F>>,
+}
+
+impl<M, F> Handlers<M, F>
+where
+    M: Fn(Request, Delivery) -> F + 'static,
+    F: Future<Output = ()> + 'static,
+{
+    pub(crate) fn new(start: M) -> Self {
+        Self { start, spare: None }
+    }
+}
+
+impl<M, F> Service for Handlers<M, F>
+where
+    M: Fn(Request, Delivery) -> F + 'static,
+    F: Future<Output = ()> + 'static,
+{
+    fn start(
+        &mut self,
+        core: &Rc<Core>,
+        view: &RequestView<'_>,
+        slots: &[FieldSlot],
+        ticket: Ticket,
+    ) -> Result<Answered, NoRoom> {
+        let spare = match self.spare.take().map_or_else(worker_tasks::spare, Ok) {
+            Ok(spare) => spare,
+            Err(_) => return Err(NoRoom),
+        };
+        let Ok(head) = Request::keep_head(&core.pool, view, slots) else {
+            self.spare = Some(spare);
+            return Err(NoRoom);
+        };
+        // The request is made where the handler's future is: it is not moved there.
+        let make = || (self.start)(Request::new(head, view, ticket.clone()), Delivery::new(ticket));
+        Ok(match worker_tasks::start(spare, make) {
+            Started::Ready((), spare) => {
+                self.spare = Some(spare);
+                Answered::Ready
+            }
+            Started::ReadyNoSpare(()) => Answered::Ready,
+            Started::Pending(handler) => Answered::Pending(handler),
+            Started::Panicked(_, spare) => {
+                self.spare = spare;
+                Answered::Ready
+            }
+        })
+    }
+
+    fn handler_bytes(&self) -> usize {
+        size_of::<F>()
+    }
+}
+
+/// Handlers that answer at once.
+struct ReadyHandler<H>(H);
+
+impl<H> Service for ReadyHandler<H>
+where
+    H: for<'a> Fn(RequestRef<'a>) -> Response + 'static,
+{
+    fn start(
+        &mut self,
+        _core: &Rc<Core>,
+        view: &RequestView<'_>,
+        _slots: &[FieldSlot],
+        ticket: Ticket,
+    ) -> Result<Answered, NoRoom> {
+        let delivery = Delivery::new(ticket);
+        match catch_panic(|| (self.0)(*view)) {
+            Some(response) => delivery.answer(response),
+            // Answered with 500 as the delivery is dropped.
+            None => drop(delivery),
+        }
+        Ok(Answered::Ready)
+    }
+}
+
+/// One answer, for an access log.
+#[derive(Debug)]
+pub struct AccessRecord<'a> {
+    /// The request line, 8 KiB of it at most. For HTTP/2 it is made of the pseudo-header fields.
+    pub request_line: &'a [u8],
+    /// The answer's status.
+    pub status: StatusCode,
+    /// Bytes of the answer's body; of a streamed one those that were written before it ended.
+    pub body_bytes: u64,
+    /// Seconds since 1970 in UTC.
+    pub unix_seconds: u64,
+    /// The peer, if it was still there when the request came.
+    pub peer: Option<SocketAddr>,
+}
+
+#[derive(Clone)]
+pub(crate) struct LogHook(Arc<dyn Fn(&AccessRecord<'_>) + Send + Sync>);
+
+impl LogHook {
+    pub(crate) fn write(&self, record: &AccessRecord<'_>) {
+        if catch_panic(|| (self.0)(record)).is_none() {
+            tracing::error!("the access log panicked");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Connections that leave HTTP: after a 101 to an Upgrade (RFC 9110 7.8), or a 2xx to CONNECT (RFC 9110 9.3.6).
+//!
+//! ```text
+//!  handler: Request::upgrade, tunnel --> 101 or 200 --> sent --> the connection leaves the table
+//!                                                              --> a task of its own: Upgraded
+//! ```
+//!
+//! Bytes that came behind the request's head are the first that the task receives. The connection goes on counting for
+//! the limits on connections, and the server's stop waits for it (up to
+//! [`Config::drain_timeout`](crate::Config::drain_timeout)); the server's deadlines are over for it.
+
+use ::core::fmt;
+use ::core::future::{Future, poll_fn};
+use ::core::ops::{Deref, DerefMut};
+use ::core::task::Poll;
+use std::rc::Rc;
+
+use http::{Method, StatusCode, Version};
+use plimsoll_codec::h1::RequestView;
+use plimsoll_pool::PoolBox;
+use plimsoll_runtime::net::TcpStream;
+use plimsoll_slab::Key;
+
+use crate::base::counters::Shed;
+use crate::exchange::exchange_end::ExchangeEnd;
+use crate::face::server::Service;
+use crate::memory::by_address::Columns;
+use crate::memory::lasting::{Listing, Sort};
+use crate::worker::connection::{Active, Connection};
+use crate::worker::engine::Engine;
+use crate::worker::state::Core;
+use crate::{Error, Response};
+
+/// What is done with a connection after its 101, or its 2xx to CONNECT.
+pub(crate) type Upgrade = Box<dyn FnOnce(TcpStream, Seat)>;
+
+/// A connection that speaks HTTP no more, in a task of its own; see [`Request::upgrade`](crate::Request::upgrade) and
+/// [`Request::tunnel`](crate::Request::tunnel).
+///
+/// It is a [`TcpStream`] for all purposes. What the peer sent behind its request is received first. Dropping it closes
+/// the connection.
+pub struct Upgraded {
+    stream: TcpStream,
+    seat: Seat,
+    listing: Option<Listing>,
+}
+
+impl Upgraded {
+    /// The stream itself, to be split or given to a relay, and the connection's place among those of the server: drop
+    /// that last.
+    pub fn into_parts(self) -> (TcpStream, Seat) {
+        (self.stream, self.seat)
+    }
+
+    /// Whether the server was asked to stop: it waits for this connection as long as it waits for requests. To be told,
+    /// await [`signal::stopped`](plimsoll_runtime::signal::stopped).
+    pub fn is_stopping(&self) -> bool {
+        self.seat.is_stopping()
+    }
+
+    /// Ready when others wait for memory, and of what connections that stay hold this one is to be given back first:
+    /// end it as its protocol ends. Nothing else ends it. One that is split by [`into_parts`](Self::into_parts) is not
+    /// asked.
+    ///
+    /// Cancel safe.
+    ///
+    /// ```
+    /// use plimsoll_http::{Error, Request, Response};
+    ///
+    /// async fn line(req: Request) -> Result<Response, Error> {
+    ///     req.upgrade("lines/1", |mut peer| async move {
+    ///         peer.told_to_end().await;
+    ///         let _gone = peer.send_static(b"bye: memory is short\n").await;
+    ///     })
+    /// }
+    /// ```
+    pub async fn told_to_end(&self) {
+        poll_fn(|cx| self.listing.as_ref().map_or(Poll::Pending, |listing| listing.poll_told(cx))).await;
+    }
+}
+
+impl Deref for Upgraded {
+    type Target = TcpStream;
+
+    fn deref(&self) -> &TcpStream {
+        &self.stream
+    }
+}
+
+impl DerefMut for Upgraded {
+    fn deref_mut(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+}
+
+impl fmt::Debug for Upgraded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upgraded").field("stream", &self.stream).finish_non_exhaustive()
+    }
+}
+
+/// A connection's place among those of the server, after it has left the table. While it lives, the connection counts
+/// for [`Config::connections_max`](crate::Config::connections_max) and its peer's limit, and a stop waits for it.
+pub struct Seat {
+    pub(crate) core: Rc<Core>,
+    host: Option<u128>,
+    columns: Columns,
+    sort: Sort,
+}
+
+impl Seat {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.core.is_stopping()
+    }
+
+    /// The connection is a member of a hub, and has no task.
+    pub(crate) fn becomes_member(&mut self) {
+        self.core.stays_as(self.columns, self.sort, Sort::Member);
+        self.sort = Sort::Member;
+    }
+
+    /// Where it counts for its address.
+    pub(crate) fn columns(&self) -> Columns {
+        self.columns
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.core.counters().closed();
+        self.core.peers.borrow().left(self.host);
+        self.core.left(self.columns, self.sort);
+        self.core.must_finish(-1);
+    }
+}
+
+impl fmt::Debug for Seat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seat")
+    }
+}
+
+/// The answer to a client that offered `protocol`.
+pub(crate) fn to(view: &RequestView<'_>, protocol: &'static str) -> Result<Response, Error> {
+    // Without Connection: upgrade, and in HTTP/1.0 and HTTP/2, the field means nothing.
+    let is_offered = view.upgrade().is_some()
+        && view
+            .fields_named("upgrade")
+            .flat_map(|list| list.split(|&byte| byte == b','))
+            .any(|offer| offer.trim_ascii().eq_ignore_ascii_case(protocol.as_bytes()));
+    if !is_offered {
+        return Err(Error::UpgradeRequired(protocol));
+    }
+    Response::new(StatusCode::SWITCHING_PROTOCOLS).try_header("Upgrade", protocol)
+}
+
+/// The answer to a client that asked for a tunnel.
+pub(crate) fn tunnel(view: &RequestView<'_>) -> Result<Response, Error> {
+    if view.method() != Method::CONNECT {
+        return Err(Error::Misuse("only a CONNECT becomes a tunnel"));
+    }
+    if view.version() > Version::HTTP_11 {
+        return Err(Error::Unsupported(
+            "tunnels of HTTP/2 as whole connections (Request::accept_tunnel takes them as streams)",
+        ));
+    }
+    Ok(Response::new(StatusCode::OK))
+}
+
+/// What is done with the connection: `run`, in a task of its own.
+pub(crate) fn task<F>(run: impl FnOnce(Upgraded) -> F + 'static) -> Upgrade
+where
+    F: Future<Output = ()> + 'static,
+{
+    Box::new(move |stream, seat| {
+        let listing = Listing::new(&seat.core, Sort::Released, seat.columns);
+        if plimsoll_runtime::spawn(run(Upgraded { stream, seat, listing })).is_err() {
+            tracing::warn!("no room for the task of a connection that left HTTP: it is closed");
+        }
+    })
+}
+
+impl<S: Service> Engine<S> {
+    /// The answer has left: the connection is no longer ours.
+    pub(crate) fn hand_over(&mut self, key: Key, mut active: PoolBox<Active>, upgrade: Upgrade) {
+        // While it is known from where it is.
+        let columns = self.core.stays(key, Sort::Released);
+        let released = self.core.table.borrow_mut().release(key, active.input.take());
+        let Ok((_taken, stream)) = released else {
+            self.core.left(columns, Sort::Released);
+            self.core.put(key, Connection::Active(active));
+            return self.shed(key, Shed::Parked);
+        };
+        let host = self.core.peers.borrow_mut().released(key);
+        self.finish_active(active, ExchangeEnd::Finished);
+        self.core.must_finish(1);
+        upgrade(stream, Seat { core: Rc::clone(&self.core), host, columns, sort: Sort::Released });
+    }
+}

@@ -1,0 +1,21 @@
+//! HTTP/1.1 (RFC 9112) over the codec of [`plimsoll_codec::h1`].
+//!
+//! Imports may go to the rooms below: `exchange`, `memory`, `base`; not to another protocol.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`head`] | steps through requests: a head is searched, judged and refused or begun; bodies that nobody reads |
+//! | [`unread`] | the next request while memory is short: its bytes stay in the socket |
+//! | [`body_receive`] | how the next part of a body is received: shared, or into a lease of its size |
+//! | [`bulk_receive`] | several leases of a body that are filled by one call |
+//! | [`request_body`] | a body from what was received to what its handler gets |
+//! | [`interim`] | informational responses |
+//! | [`write_out`] | the end of a step: send, arm what is waited for, set the deadline, park |
+
+pub(crate) mod body_receive;
+pub(crate) mod bulk_receive;
+pub(crate) mod head;
+pub(crate) mod interim;
+pub(crate) mod request_body;
+pub(crate) mod unread;
+pub(crate) mod write_out;

@@ -1,0 +1,201 @@
+//! A request's body, from what was received to what its handler gets.
+
+use ::core::ops::Range;
+
+use plimsoll_codec::h1::{BodyEvent, RequestState};
+use plimsoll_runtime::{Kind, Lease};
+use plimsoll_slab::Key;
+
+use crate::base::error::Error;
+use crate::worker::connection::Active;
+use crate::worker::state::Core;
+
+/// What a look at the received part of a body gave.
+pub(crate) enum Decoded {
+    Data(Lease),
+    End,
+    NeedMore,
+}
+
+impl Core {
+    /// The next part of a body from what was received.
+    pub(crate) fn decode(&self, active: &mut Active) -> Result<Decoded, Error> {
+        if active.exchange.request() == RequestState::Done {
+            return Ok(Decoded::End);
+        }
+        if active.exchange.request() != RequestState::Body {
+            // What broke the body is told again; a peer that was too slow broke nothing.
+            return Err(active.decoder.failure().map_or(Error::Gone, Error::Peer));
+        }
+        let Some(mut input) = active.take_input() else { return Ok(Decoded::NeedMore) };
+        active.exchange.body_started();
+        let before = active.decoder.clone();
+        let Gathered { data, used, is_over, is_moved } = match self.gather_data(active, &mut input) {
+            Ok(gathered) => gathered,
+            Err(error @ Error::OverBudget(_)) => {
+                // As if it had not been looked at: there may be room later.
+                active.decoder = before;
+                active.input = Some(input);
+                return Err(error);
+            }
+            Err(error) => {
+                let _failed_before = active.exchange.request_failed();
+                return Err(error);
+            }
+        };
+        let (piece, rest) = if data.is_empty() {
+            input.consume(used);
+            (None, Some(input))
+        } else if used == input.len() {
+            input.truncate(data.end);
+            input.consume(data.start);
+            (Some(input), None)
+        } else {
+            // The shorter of the two is copied: the data, or what was received behind it.
+            let data_is_shorter = data.len() < input.len() - used;
+            let copied = if data_is_shorter { &input[data.clone()] } else { &input[used..] };
+            match self.pool.try_copy(copied, Kind::Buffers) {
+                Ok(copied) if data_is_shorter => {
+                    input.consume(used);
+                    (Some(copied), Some(input))
+                }
+                Ok(copied) => {
+                    input.truncate(data.end);
+                    input.consume(data.start);
+                    (Some(input), Some(copied))
+                }
+                Err(over) if is_moved => {
+                    let _over_before = active.exchange.request_failed();
+                    return Err(over.into());
+                }
+                Err(over) => {
+                    active.decoder = before;
+                    active.input = Some(input);
+                    return Err(over.into());
+                }
+            }
+        };
+        active.input = rest.filter(|rest| !rest.is_empty());
+        if is_over {
+            active.exchange.body_received()?;
+        }
+        Ok(match piece {
+            Some(piece) => Decoded::Data(piece),
+            None if is_over => Decoded::End,
+            None => Decoded::NeedMore,
+        })
+    }
+
+    /// Whether an answer that was begun may go on: one to a request whose body turned out to be malformed is never
+    /// completed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gone`] when the connection is being closed, [`Error::Peer`] with what is wrong with the body.
+    pub(crate) fn may_go_on(&self, key: Key, active: &mut Active) -> Result<(), Error> {
+        if active.closing {
+            return Err(Error::Gone);
+        }
+        let Some(error) = active.status.and_then(|status| active.malformed_for(status)) else { return Ok(()) };
+        self.fail(active, error.status());
+        self.list(key, active);
+        Err(Error::Peer(error))
+    }
+
+    /// Whether what nobody has read of a body, as its answer begins, will be read and dropped, so that the connection
+    /// goes on behind it. The answer's head says which it is: a client sends its next request only where it finds a
+    /// server.
+    pub(crate) fn will_drain(&self, active: &Active, is_whole: bool) -> bool {
+        // A handler that streams its answer most likely goes on to read.
+        let unread = match active.decoder.remaining() {
+            None if is_whole => least_unread(active),
+            left => Ok(left.unwrap_or_else(|| active.decoder.contiguous())),
+        };
+        unread.is_ok_and(|bytes| bytes <= u64::from(self.config.drain_bytes_max))
+    }
+
+    /// Decodes what was received as far as it goes. The data of all chunks is moved together, unless memory is short:
+    /// what was moved cannot be put back.
+    ///
+    /// # Errors
+    ///
+    /// Of what was received, if there is no data before it; [`Error::OverBudget`] for trailers, after nothing was done.
+    fn gather_data(&self, active: &mut Active, input: &mut Lease) -> Result<Gathered, Error> {
+        let mut found = Gathered { data: 0..0, used: 0, is_over: false, is_moved: false };
+        loop {
+            if !found.data.is_empty() && self.is_filling() {
+                return Ok(found);
+            }
+            let before = active.decoder.clone();
+            let used = found.used;
+            let decoded = match active.decoder.decode(&input[used..]) {
+                Ok(decoded) => decoded,
+                Err(error) if found.data.is_empty() => return Err(error.into()),
+                // What came before it is told first, and this when more is asked for.
+                Err(_) => {
+                    let _failed_before = active.exchange.request_failed();
+                    return Ok(Gathered { used: input.len(), ..found });
+                }
+            };
+            found.used += decoded.consumed;
+            match decoded.event {
+                BodyEvent::Data(range) if found.data.is_empty() => found.data = used + range.start..used + range.end,
+                BodyEvent::Data(range) => {
+                    input.as_mut_slice().copy_within(used + range.start..used + range.end, found.data.end);
+                    found.data.end += range.len();
+                    found.is_moved = true;
+                }
+                BodyEvent::Trailers(range) => {
+                    let section = &input[used + range.start..used + range.end];
+                    match self.pool.try_copy(section, Kind::Buffers) {
+                        Ok(section) => active.trailers = Some(section),
+                        Err(over) if found.data.is_empty() => return Err(over.into()),
+                        // The data first, and the trailers when more is asked for.
+                        Err(_) => {
+                            active.decoder = before;
+                            return Ok(Gathered { used, ..found });
+                        }
+                    }
+                }
+                BodyEvent::End => return Ok(Gathered { is_over: true, ..found }),
+                BodyEvent::NeedMore => return Ok(found),
+            }
+            // After the last data of a body with a length nothing more comes.
+            if active.decoder.is_done() {
+                return Ok(Gathered { is_over: true, ..found });
+            }
+        }
+    }
+}
+
+/// So many bytes at least are still to be read of a body in chunks: those that have come or were announced.
+///
+/// # Errors
+///
+/// What is wrong with the part that has come.
+fn least_unread(active: &Active) -> Result<u64, plimsoll_codec::Error> {
+    let mut decoder = active.decoder.clone();
+    let mut input = active.input.as_deref().unwrap_or_default();
+    let mut unread = 0;
+    loop {
+        let decoded = decoder.decode(input)?;
+        match decoded.event {
+            BodyEvent::Data(range) => unread += range.len() as u64,
+            BodyEvent::Trailers(_) => {}
+            BodyEvent::NeedMore | BodyEvent::End => return Ok(decoder.contiguous().saturating_add(unread)),
+        }
+        input = &input[decoded.consumed..];
+    }
+}
+
+/// What was decoded of an input.
+struct Gathered {
+    /// Where the data is.
+    data: Range<usize>,
+    /// How much of the input is decoded.
+    used: usize,
+    /// The body ends here.
+    is_over: bool,
+    /// Data of several chunks was moved together.
+    is_moved: bool,
+}

@@ -1,0 +1,401 @@
+//! What the memory level means for the connections of a server, and how those that find no room get some.
+//!
+//! | level | what is done |
+//! |---|---|
+//! | calm | nothing |
+//! | yellow | a connection that is parked now waits a quarter of its time; one that has output waiting begins no further request |
+//! | orange, red | room is made; accepting goes on, and who finds no room is told so |
+//!
+//! **Room is made** a little in each turn, and at once when a whole request finds none: [incomplete heads](heads) go
+//! first, with a 503 from static bytes; when none was found, connections whose peer has taken nothing of its output for
+//! a second, and then those that have asked for nothing for a second. The places of the table are looked at from the
+//! highest to the lowest: low ones are filled first, so the newest tend to be high.
+//!
+//! **Who finds no room waits**, in a fair order over addresses ([`Queue`](plimsoll_pool::Queue)): a request that cannot
+//! be begun, an answer or a piece of it, a part of a body. The one whose turn it is has a waiter among those of the
+//! pool, so that memory which comes free anywhere in the process is kept for it. Its connection is looked after when
+//! that is granted, before anything else can take it.
+//!
+//! ```text
+//!           no room                       granted                     found it
+//!   at work --------> hungry, its deadline -------> looked after again ---------> at work
+//!                        |                                |
+//!                        | admission_timeout until it     | no room all the same, several times
+//!                        | is begun, then memory_timeout  |
+//!                        v                                v
+//!                   503 if nothing was answered yet, else a close
+//! ```
+//!
+//! **What was begun is finished**: a handler that runs is not given up for
+//! [`begun_protection`](crate::Config::begun_protection). While memory is short, [`share`] decides who may begin: an
+//! address that has nothing that runs draws on what the pool keeps for newcomers, others begin more while they hold at
+//! most four times what is free. What waits and was begun is lent the progress reserve.
+//!
+//! **After 250 ms** in which somebody waited, the newest of the [connections that stay](crate::memory::lasting) are
+//! told to end, of the address that holds most; and if these hold little, the address that holds the most of what is
+//! not protected loses the newest of it until the level would fall: WebSockets, tunnels, handlers that have run for too
+//! long, and streams of HTTP/2 whose peer takes nothing.
+//!
+//! Here is what is done in a turn; [`waiting`] has the places in line, [`share`] who may begin, [`end_lasting`] who is
+//! told to end, [`shed_order`] who is let go of.
+
+mod end_lasting;
+mod heads;
+mod pace;
+mod received;
+mod share;
+mod shed_order;
+mod waiting;
+
+use ::core::future::Future;
+use ::core::pin::Pin;
+use ::core::task::{Context, Poll};
+use ::core::time::Duration;
+use std::rc::Rc;
+
+use plimsoll_pool::{Admission, Footprint, Permit, Place, Priority, Reserve};
+use plimsoll_runtime::{Instant, Sleep, sleep_until};
+use plimsoll_slab::Key;
+
+use crate::base::counters::Shed;
+use crate::exchange::exchange_end::ExchangeEnd;
+use crate::exchange::failure::Failure;
+use crate::face::server::Service;
+use crate::h1::head::REQUEST_ROOM_BYTES;
+use crate::memory::wait::MemoryWait;
+use crate::worker::closing::take_handler;
+use crate::worker::connection::{Connection, Deadline};
+use crate::worker::engine::Engine;
+use crate::worker::state::Core;
+
+pub(crate) use pace::Pace;
+use shed_order::LOOKS_MAX;
+pub(crate) use shed_order::STALLED_AFTER;
+#[cfg(test)]
+pub(crate) use waiting::SPARED_OF_HOST;
+pub(crate) use waiting::{Grant, PLACES, Waits};
+
+/// Somebody who has waited so long is a reason to let go of others,
+const WAIT_MAX: Duration = Duration::from_millis(250);
+/// and if it was not enough within this time,
+const AGAIN_WITHIN: Duration = Duration::from_secs(1);
+/// one who has waited so long.
+const WAIT_AGAIN: Duration = Duration::from_millis(50);
+/// How often it is looked whether a handler of another worker has ended.
+const HANDLERS_STEP: Duration = Duration::from_millis(10);
+/// When nobody was found that may be let go of, it is looked again after so long: what that takes are seconds.
+const REST_FOR: Duration = Duration::from_millis(10);
+/// How long memory is kept for a handler that was woken for it.
+const KEPT_FOR: Duration = Duration::from_millis(10);
+/// How soon something is lent again: one that finds no room all the same is not tried again and again in one moment.
+const LEND_STEP: Duration = Duration::from_millis(1);
+/// As whom connections wait in the pool, beside the tasks of the program.
+const NAME: u64 = u64::MAX;
+/// A connection that was granted room, found none all the same, and would next need more than this, is refused.
+const HUNGER_BYTES_MAX: usize = 128 * 1024;
+
+/// Whether connections are looked at for some to let go of: when there were none among all of them, not for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Looks {
+    /// So many were looked at since one was let go of.
+    Go {
+        in_vain: u32,
+    },
+    Rest {
+        until: Instant,
+    },
+}
+
+/// The engine's part in it.
+pub(crate) struct Relief {
+    admission: Admission,
+    /// The waiter of the connection whose turn it is.
+    reserve: Option<(Place<Waits>, Reserve)>,
+    /// What it was granted.
+    granted: Option<(Place<Waits>, Permit)>,
+    /// Since when somebody waits.
+    since: Option<Instant>,
+    /// When somebody large was let go of last.
+    let_go_at: Option<Instant>,
+    /// When connections that stay were told to end last, and what they should hold together when those have.
+    told: Option<(Instant, u64)>,
+    /// When what is kept for a handler has been kept for long enough.
+    kept_until: Option<Instant>,
+    looks: Looks,
+    check: Option<Sleep>,
+    /// Who is timed, while memory is short.
+    pub(crate) pace: Pace,
+}
+
+impl Relief {
+    pub(crate) fn new(core: &Core) -> Self {
+        Self {
+            admission: plimsoll_runtime::memory::admission(),
+            reserve: None,
+            granted: None,
+            since: None,
+            let_go_at: None,
+            told: None,
+            kept_until: None,
+            looks: Looks::Go { in_vain: 0 },
+            check: None,
+            pace: Pace::new(&core.pool, core.line_share),
+        }
+    }
+
+    /// Ready when there is room for the connection whose turn it is, or it is time to look.
+    pub(crate) fn poll(&mut self, core: &Core, cx: &mut Context<'_>) -> Poll<()> {
+        if self.granted.is_some() || self.poll_reserve(core, cx).is_ready() {
+            return Poll::Ready(());
+        }
+        let Some(check) = &mut self.check else { return Poll::Pending };
+        let is_due = Pin::new(check).poll(cx);
+        if is_due.is_ready() {
+            self.check = None;
+        }
+        is_due
+    }
+
+    fn poll_reserve(&mut self, core: &Core, cx: &mut Context<'_>) -> Poll<()> {
+        if core.kept_for.get().is_some() {
+            // One after the other.
+            return Poll::Pending;
+        }
+        let may_wait = |(place, _): &(Place<Waits>, Reserve)| core.is_hungry(place.item()) && core.may_be_served(place);
+        if !self.reserve.as_ref().is_some_and(may_wait) {
+            // The one that waited is gone, or leaves what is free to others: its waiter goes first, so that the next is
+            // the only one.
+            self.reserve = None;
+            self.reserve = core.first_hungry().map(|place| self.reserve(place));
+        }
+        let Some((place, reserve)) = &mut self.reserve else { return Poll::Pending };
+        let Poll::Ready(answer) = Pin::new(reserve).poll(cx) else { return Poll::Pending };
+        self.granted = answer.ok().map(|permit| (*place, permit));
+        self.reserve = None;
+        if self.granted.is_some() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn reserve(&self, place: Place<Waits>) -> (Place<Waits>, Reserve) {
+        let footprint = Footprint::one((place.item().bytes as usize).min(HUNGER_BYTES_MAX));
+        (place, self.admission.reserve(footprint, place.priority(), NAME))
+    }
+
+    /// Whether a look is due at connections that may be let go of.
+    fn is_look_due(&mut self, now: Instant) -> bool {
+        if matches!(self.looks, Looks::Rest { until } if until <= now) {
+            self.looks = Looks::Go { in_vain: 0 };
+        }
+        matches!(self.looks, Looks::Go { .. })
+    }
+
+    /// Some were looked at, of so many: whether one was let go of.
+    fn looked(&mut self, found: bool, places: u32, now: Instant) {
+        self.looks = match self.looks {
+            Looks::Go { in_vain } if !found && in_vain + LOOKS_MAX >= places => Looks::Rest { until: now + REST_FOR },
+            Looks::Go { in_vain } if !found => Looks::Go { in_vain: in_vain + LOOKS_MAX },
+            _ => Looks::Go { in_vain: 0 },
+        };
+    }
+
+    /// Looks again at this time at the latest.
+    fn check_at(&mut self, at: Instant) {
+        match &mut self.check {
+            Some(check) if check.deadline() <= at => {}
+            Some(check) => check.reset(at),
+            None => self.check = Some(sleep_until(at)),
+        }
+    }
+
+    /// Whether there is anything to do beside what the level asks for.
+    fn is_at_work(&self) -> bool {
+        self.since.is_some() || self.granted.is_some() || self.kept_until.is_some() || self.told.is_some()
+    }
+
+    /// Whether [`poll`](Self::poll) has anything to wait for.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.check.is_some() || self.granted.is_some() || self.reserve.is_some()
+    }
+}
+
+impl<S: Service> Engine<S> {
+    /// Makes some room, if memory is short, and looks after who has got some.
+    pub(crate) fn relieve(&mut self) {
+        if let Some(slots) = self.core.marked.get() {
+            slots.restock(&self.core.pool);
+        }
+        if !self.core.reserve.is_full() {
+            self.core.reserve.restock();
+        }
+        if self.core.is_weighed() {
+            self.keep_places();
+        }
+        if self.core.is_weighed() || self.core.is_starving() || self.relief.is_at_work() {
+            self.relieve_now();
+        }
+    }
+
+    fn relieve_now(&mut self) {
+        let core = Rc::clone(&self.core);
+        let now = plimsoll_runtime::now();
+        // A request that would be begun now waits for the next turn with what it was granted.
+        let may_begin = !core.turns.is_over();
+        let may_go_on = |(place, _): &mut (Place<Waits>, Permit)| may_begin || place.priority() != Priority::Head;
+        if let Some((place, permit)) = self.relief.granted.take_if(may_go_on) {
+            self.feed(*place.item(), Grant::Queued(permit), now);
+        }
+        self.lend(now);
+        if self.relief.kept_until.is_some_and(|until| until <= now) || core.kept_for.get().is_none() {
+            self.relief.kept_until = None;
+            core.unkeep();
+        }
+        // Who waits for another handler to end does not wait for memory.
+        let awaits_handlers = core.is_starving() && core.has_all_handlers();
+        let is_short = core.is_short() || core.is_starving() && !awaits_handlers;
+        if is_short && self.relief.is_look_due(now) {
+            let found = self.make_room(None);
+            self.relief.looked(found, core.table.borrow().places(), now);
+            if found {
+                // There may be more to let go of.
+                core.look_again();
+            }
+        }
+        if core.is_starving() && !awaits_handlers {
+            self.wait_on(now);
+            self.let_go_of_the_slowest(now);
+        } else {
+            self.relief.since = None;
+            self.relief.pace.clear();
+        }
+        self.look_at_told(now);
+        if awaits_handlers {
+            // Nobody tells when one of another worker has ended.
+            self.relief.check_at(now + HANDLERS_STEP);
+        }
+        if let Some(until) = self.relief.kept_until {
+            self.relief.check_at(until);
+        }
+    }
+
+    /// Lets go of somebody large when others have waited for long, and sees to it that this is looked at in time.
+    fn wait_on(&mut self, now: Instant) {
+        let is_again = self.relief.let_go_at.is_some_and(|at| now.since(at) < AGAIN_WITHIN);
+        let wait_max = if is_again { WAIT_AGAIN } else { WAIT_MAX };
+        let since = self.relief.since.get_or_insert(now);
+        if now.since(*since) >= wait_max {
+            *since = now;
+            if !self.tell_the_lasting(now) {
+                self.let_go_of_the_largest(now);
+            }
+        }
+        self.relief.check_at(self.relief.since.unwrap_or(now) + wait_max);
+    }
+
+    /// Keeps room for the next connections: those that find none are told so and closed.
+    pub(crate) fn keep_places(&mut self) {
+        if !self.core.lacks_places() {
+            return;
+        }
+        let _no_room = self.core.reserve_places();
+        if self.core.lacks_places() && self.make_room(None) {
+            self.core.look_again();
+        }
+    }
+
+    /// What was begun goes on, though nobody gives anything back; and an address that has nothing yet may begin
+    /// something.
+    fn lend(&mut self, now: Instant) {
+        let core = Rc::clone(&self.core);
+        if core.kept_for.get().is_none()
+            && let Some(lease) = core.reserve.lend_progress()
+        {
+            match core.first_begun(lease.class().bytes()) {
+                Some(place) => {
+                    self.feed(*place.item(), Grant::Lent(Some(lease)), now);
+                    self.relief.check_at(now + LEND_STEP);
+                }
+                None => core.reserve.repay_progress(lease),
+            }
+        }
+        if core.kept_for.get().is_none()
+            && !core.turns.is_over()
+            && core.pool.kept_for_newcomers() >= REQUEST_ROOM_BYTES as u64
+            && let Some(place) = core.first_newcomer()
+        {
+            core.pool.for_newcomer(|| self.feed(*place.item(), Grant::Lent(None), now));
+            self.relief.check_at(now + LEND_STEP);
+        }
+    }
+
+    /// There is room for who waited.
+    fn feed(&mut self, who: Waits, mut grant: Grant, now: Instant) {
+        let core = Rc::clone(&self.core);
+        core.served(&who);
+        let key = who.key;
+        if let Some(stream) = who.stream {
+            return self.feed_stream(key, stream.get(), grant);
+        }
+        let Some(mut active) = core.take(key) else {
+            if let Some(grant) = self.feed_other(key, grant) {
+                core.keep_for(key, grant);
+                self.relief.kept_until = Some(now + KEPT_FOR);
+            }
+            return;
+        };
+        active.memory.grant();
+        if active.reader.is_some() && active.wants_body() {
+            // Received now, into what was granted.
+            core.put(key, Connection::Active(active));
+            grant.release();
+            core.fed.set(Some(key));
+            self.readable(key);
+            core.fed.set(None);
+            return;
+        }
+        let wakers = [active.writer.take(), active.reader.take()];
+        let waits_in_handler = wakers.iter().any(Option::is_some);
+        if waits_in_handler {
+            self.core.list(key, &mut active);
+        }
+        core.put(key, Connection::Active(active));
+        if waits_in_handler {
+            core.keep_for(key, grant);
+            self.relief.kept_until = Some(now + KEPT_FOR);
+            wakers.into_iter().flatten().for_each(|waker| waker.wake());
+        } else {
+            // Free for this one, and granted to the next only when it has taken its part.
+            grant.release();
+            core.fed.set(Some(key));
+            self.look_after(key);
+            core.fed.set(None);
+        }
+    }
+
+    /// The time of a connection that waits for room is over: 503 if nothing of an answer was begun, else a close.
+    pub(crate) fn starved(&mut self, key: Key) {
+        let core = Rc::clone(&self.core);
+        let Some(mut active) = core.take(key) else { return };
+        core.sate(key);
+        if active.waits_to_begin() {
+            active.memory = MemoryWait::TimedOut;
+            return self.drive(key, active, None);
+        }
+        active.memory = MemoryWait::None;
+        active.course.note(ExchangeEnd::Timeout);
+        core.shed_for_room(if active.handler.is_some() { Shed::Output } else { Shed::Body });
+        if active.handler.is_none() && !active.output.is_empty() {
+            // It has its answers, but for the end of them.
+            core.put(key, Connection::Active(active));
+            return self.close_for(key, ExchangeEnd::Timeout);
+        }
+        let _failed_before = active.exchange.request_failed();
+        core.fail(&mut active, Failure::NO_ROOM);
+        (active.deadline, active.begun_at) = (Deadline::None, None);
+        [active.writer.take(), active.reader.take()].into_iter().flatten().for_each(|waker| waker.wake());
+        let handler = take_handler(&mut active);
+        core.put(key, Connection::Active(active));
+        if let Some(handler) = handler {
+            handler.abort();
+        }
+        self.look_after(key);
+    }
+}

@@ -1,0 +1,391 @@
+//! Connections and streams that found no room: their places in line, what is kept for them, and what is spared for
+//! them.
+
+use ::core::cell::Cell;
+use ::core::num::NonZeroU32;
+use ::core::time::Duration;
+
+use plimsoll_codec::h1::RequestState;
+use plimsoll_pool::{Permit, Place, PlaceKey, Priority, Queue};
+use plimsoll_runtime::{Kind, Lease};
+use plimsoll_slab::Key;
+
+use super::HUNGER_BYTES_MAX;
+use crate::base::peers;
+use crate::h1::head::REQUEST_ROOM_BYTES;
+use crate::memory::wait::MemoryWait;
+use crate::worker::connection::{Active, Connection};
+use crate::worker::state::Core;
+
+/// Connections and streams of a worker that wait for room at most; more are refused.
+pub(crate) const PLACES: usize = 512;
+
+/// So many of an address may wait with what they were spared,
+pub(crate) const SPARED_OF_HOST: usize = 4;
+/// at most so much for each.
+const SPARED_BYTES: usize = 1_024;
+
+/// A connection that waits for room, or a stream of one that waits to be begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    pub(crate) key: Key,
+    /// The stream, by its identifier.
+    pub(crate) stream: Option<NonZeroU32>,
+    /// Bytes that have to be free before it is worth a try.
+    pub(crate) bytes: u32,
+}
+
+impl Waits {
+    fn is_same(&self, other: &Self) -> bool {
+        (self.key, self.stream) == (other.key, other.stream)
+    }
+
+    /// Whether it is this connection itself.
+    fn is_connection(&self, key: Key) -> bool {
+        self.key == key && self.stream.is_none()
+    }
+}
+
+/// There is no place: too many wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooMany;
+
+/// Memory for one that waited. It is free for that one when it is [released](Self::release), and what waits in the pool
+/// gets none before this is dropped.
+pub(crate) enum Grant {
+    /// Of its turn in the pool's queue.
+    Queued(Permit),
+    /// Of the progress reserve, or `None` of what is kept for newcomers.
+    Lent(Option<Lease>),
+}
+
+impl Grant {
+    pub(crate) fn release(&mut self) {
+        match self {
+            Self::Queued(permit) => while permit.take(0).is_some() {},
+            Self::Lent(lease) => drop(lease.take()),
+        }
+    }
+}
+
+/// Whose turn it may be now: a request whose address holds too much lets others pass, and while as many handlers run
+/// as may, all requests wait.
+struct Servable<'a> {
+    core: &'a Core,
+    heads: Heads,
+    /// What was found of an address last: those of one tend to wait behind each other.
+    known: Cell<Option<(u64, bool)>>,
+}
+
+/// Which requests may be begun.
+#[derive(Clone, Copy)]
+enum Heads {
+    None,
+    All,
+    /// Those of an address that holds no more.
+    Of {
+        held_bytes_max: u64,
+    },
+}
+
+impl Servable<'_> {
+    fn of(&self, place: &Place<Waits>) -> bool {
+        let held_bytes_max = match self.heads {
+            _ if place.priority() != Priority::Head => return true,
+            Heads::None => return false,
+            Heads::All => return true,
+            Heads::Of { held_bytes_max } => held_bytes_max,
+        };
+        if let Some((host, may_be)) = self.known.get()
+            && host == place.name()
+        {
+            return may_be;
+        }
+        let may_be = self.core.crowd.held_bytes(place.name()) <= held_bytes_max;
+        self.known.set(Some((place.name(), may_be)));
+        may_be
+    }
+}
+
+impl Core {
+    /// Whether anybody waits for room.
+    pub(crate) fn is_starving(&self) -> bool {
+        self.starving.get()
+    }
+
+    /// Whether who has a place still waits. A stream of a connection that is worked on now does.
+    pub(super) fn is_hungry(&self, waits: &Waits) -> bool {
+        let Some(stream) = waits.stream else { return self.is_hungry_itself(waits.key) };
+        match self.table.borrow().get(waits.key) {
+            Some(Connection::Http2(http2)) => http2.awaits_begin(stream.get()),
+            Some(Connection::Taken) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a connection waits, beside its streams.
+    pub(super) fn is_hungry_itself(&self, key: Key) -> bool {
+        match self.table.borrow().get(key) {
+            Some(Connection::Unread { .. }) => true,
+            Some(Connection::Active(active)) => active.is_queued(),
+            Some(Connection::Http2(http2)) => http2.hunger.memory.is_queued(),
+            Some(Connection::WebSocket(socket)) => socket.is_hungry(),
+            _ => false,
+        }
+    }
+
+    /// Whose turn it is.
+    pub(super) fn first_hungry(&self) -> Option<Place<Waits>> {
+        let may_be = self.servable();
+        self.first_of(|place| may_be.of(place))
+    }
+
+    /// The first of such places. Those that are gone meanwhile are forgotten.
+    fn first_of(&self, is_such: impl Fn(&Place<Waits>) -> bool) -> Option<Place<Waits>> {
+        loop {
+            let first = self.hungry.borrow().first(&is_such).copied()?;
+            if self.is_hungry(first.item()) {
+                return Some(first);
+            }
+            self.leave(first.key());
+        }
+    }
+
+    /// Gives a place up, which may be gone.
+    pub(crate) fn leave(&self, place: PlaceKey) {
+        let mut hungry = self.hungry.borrow_mut();
+        hungry.remove(place);
+        self.starving.set(!hungry.is_empty());
+    }
+
+    /// Whether a connection has a place.
+    pub(crate) fn is_in_queue(&self, key: Key) -> bool {
+        self.place_of(key).is_some()
+    }
+
+    /// The place of a connection.
+    fn place_of(&self, key: Key) -> Option<PlaceKey> {
+        self.hungry.borrow().first(|place| place.item().is_connection(key)).map(Place::key)
+    }
+
+    /// Whether it is the turn of others than a connection, which is looked after now: also of its streams that wait.
+    pub(crate) fn is_turn_of_others(&self, key: Key) -> bool {
+        let may_be = self.servable();
+        let first = self.first_of(|place| may_be.of(place));
+        first.is_some_and(|first| !first.item().is_connection(key))
+    }
+
+    /// Whose turn it is of those that were begun and wait for no more than so many bytes.
+    pub(super) fn first_begun(&self, bytes_max: usize) -> Option<Place<Waits>> {
+        self.first_of(|place| place.priority() != Priority::Head && place.item().bytes as usize <= bytes_max)
+    }
+
+    /// Whose turn it is of those whose address has nothing that runs.
+    pub(super) fn first_newcomer(&self) -> Option<Place<Waits>> {
+        if self.has_all_handlers() {
+            return None;
+        }
+        let may_be = Servable { heads: Heads::Of { held_bytes_max: 0 }, ..self.servable() };
+        self.first_of(|place| place.priority() == Priority::Head && may_be.of(place))
+    }
+
+    /// Whether it may be the turn of who waits at a place.
+    pub(super) fn may_be_served(&self, place: &Place<Waits>) -> bool {
+        self.servable().of(place)
+    }
+
+    fn servable(&self) -> Servable<'_> {
+        let heads = match self.is_weighed() {
+            _ if self.has_all_handlers() => Heads::None,
+            true => Heads::Of { held_bytes_max: self.held_bytes_max() },
+            false => Heads::All,
+        };
+        Servable { core: self, heads, known: Cell::new(None) }
+    }
+
+    /// A connection does not wait for room any more.
+    pub(crate) fn sate(&self, key: Key) {
+        if let Some(place) = self.place_of(key) {
+            self.leave(place);
+        }
+    }
+
+    /// What an exchange waited for has been done without: its place is not for the next one.
+    pub(crate) fn wait_no_longer(&self, key: Key, active: &mut Active) {
+        if active.is_queued() {
+            self.sate(key);
+        }
+        active.memory = MemoryWait::None;
+    }
+
+    /// Whether a connection has a place among those that wait; another may have taken it.
+    pub(crate) fn has_place(&self, key: Key) -> bool {
+        self.place_of(key).is_some()
+    }
+
+    /// Somebody gets what it waited for.
+    pub(super) fn served(&self, who: &Waits) {
+        let mut hungry = self.hungry.borrow_mut();
+        if let Some(place) = hungry.first(|place| place.item().is_same(who)).map(Place::key) {
+            hungry.serve(place);
+            self.starving.set(!hungry.is_empty());
+        }
+    }
+
+    /// The host that a connection is from, or its request is for, as memory is shared: of IPv6 its /64.
+    pub(crate) fn host_of(&self, key: Key) -> u64 {
+        if let Some(client) = self.peers.borrow().client(key) {
+            return client;
+        }
+        self.peer_host(key)
+    }
+
+    /// That of the connection's peer.
+    pub(crate) fn peer_host(&self, key: Key) -> u64 {
+        // One without an address was reset: it does not wait for long.
+        self.peer_address(key).map_or(0, |peer| peers::host_number(peer.ip()))
+    }
+
+    /// Has a connection wait for room; for more of it each time it found none where there should have been some.
+    ///
+    /// # Errors
+    ///
+    /// [`TooMany`] wait, or it would be too much.
+    pub(crate) fn starve(&self, key: Key, active: &mut Active, want: Priority, bytes: usize) -> Result<(), TooMany> {
+        self.starve_as(key, &mut active.memory, want, bytes)
+    }
+
+    /// The same for a connection of any sort.
+    pub(crate) fn starve_as(
+        &self,
+        key: Key,
+        wait: &mut MemoryWait,
+        want: Priority,
+        bytes: usize,
+    ) -> Result<(), TooMany> {
+        if wait.is_queued() {
+            return Ok(());
+        }
+        self.enqueue(Waits { key, stream: None, bytes: 0 }, wait, want, bytes).map(drop)
+    }
+
+    /// The same for a stream that is to be begun, by its identifier, for the client that its connection is
+    /// [for](Self::host_of) now.
+    pub(crate) fn starve_stream(&self, key: Key, stream: u32, wait: &mut MemoryWait) -> Result<PlaceKey, TooMany> {
+        let who = Waits { key, stream: NonZeroU32::new(stream), bytes: 0 };
+        self.enqueue(who, wait, Priority::Head, REQUEST_ROOM_BYTES)
+    }
+
+    fn enqueue(&self, who: Waits, wait: &mut MemoryWait, want: Priority, bytes: usize) -> Result<PlaceKey, TooMany> {
+        let bytes = bytes.min(HUNGER_BYTES_MAX) << wait.grants().min(8);
+        if bytes > HUNGER_BYTES_MAX {
+            return Err(TooMany);
+        }
+        let (host, who) = (self.host_of(who.key), Waits { bytes: bytes as u32, ..who });
+        let mut hungry = self.hungry.borrow_mut();
+        debug_assert!(!hungry.iter().any(|place| place.item().is_same(&who)), "it waits once");
+        if self.is_full(&mut hungry) {
+            let displaced = *hungry.displaced_by(host, want).ok_or(TooMany)?;
+            // Nobody can be told while it is worked on.
+            let Waits { key, stream, .. } =
+                *Some(displaced.item()).filter(|waits| waits.key != who.key).ok_or(TooMany)?;
+            hungry.remove(displaced.key());
+            // Its time is over.
+            let mut table = self.table.borrow_mut();
+            if let (Some(stream), Some(Connection::Http2(http2))) = (stream, table.get_mut(key)) {
+                http2.lose_place(stream.get());
+            }
+            table.schedule(key, Duration::ZERO);
+        }
+        let place = hungry.add(host, want, 1, who).map_err(|_| TooMany)?;
+        wait.enqueue();
+        self.starving.set(true);
+        Ok(place)
+    }
+
+    fn is_full(&self, hungry: &mut Queue<Waits>) -> bool {
+        if hungry.is_full() {
+            // Some may be gone.
+            hungry.retain(|waits| self.is_hungry(waits));
+        }
+        hungry.is_full()
+    }
+
+    /// Whether a request of a connection would find no place.
+    pub(crate) fn has_no_place_for(&self, key: Key) -> bool {
+        let mut hungry = self.hungry.borrow_mut();
+        self.is_full(&mut hungry) && hungry.displaced_by(self.host_of(key), Priority::Head).is_none()
+    }
+
+    /// The same for one that is in the table, and that the engine does not look after right now. Whether it waits.
+    pub(crate) fn starve_in_table(&self, key: Key, want: Priority, bytes: usize) -> bool {
+        let Some(mut active) = self.take(key) else { return false };
+        let waits = self.starve(key, &mut active, want, bytes).is_ok();
+        self.list(key, &mut active);
+        self.put(key, Connection::Active(active));
+        waits
+    }
+
+    /// The handler of a connection takes its turn: what was kept for it is free now.
+    pub(crate) fn redeem(&self, key: Key) {
+        if self.kept_for.get() == Some(key) {
+            self.unkeep();
+        }
+    }
+
+    pub(crate) fn unkeep(&self) {
+        self.kept_for.set(None);
+        let kept = self.kept.borrow_mut().take();
+        drop(kept);
+    }
+
+    /// Keeps memory for the handler of a connection, until its next turn.
+    pub(super) fn keep_for(&self, key: Key, grant: Grant) {
+        self.kept_for.set(Some(key));
+        let before = self.kept.borrow_mut().replace(grant);
+        drop(before);
+    }
+
+    /// Room for what came of a request and finds none in the pool: of a body, and of what follows a request whose
+    /// handler runs, what is [kept for other ends](Self::spare_landed).
+    pub(crate) fn spare(&self, key: Key, active: &Active, bytes: &[u8]) -> Option<Lease> {
+        if active.exchange.request() != RequestState::Body && active.handler.is_none() {
+            let mut lease = if active.is_queued() { self.spare_lease(key, bytes.len())? } else { return None };
+            lease.extend(bytes);
+            return Some(lease);
+        }
+        self.keep_landed(bytes, true)
+    }
+
+    /// Room for a little that came on a connection, which waits for memory with it.
+    pub(crate) fn spare_lease(&self, key: Key, bytes: usize) -> Option<Lease> {
+        if bytes > SPARED_BYTES || !self.may_spare(key) {
+            return None;
+        }
+        let lease = self.reserve.draw(|| self.pool.try_acquire(bytes, Kind::Buffers)).ok();
+        lease.or_else(|| self.reserve.take_spare())
+    }
+
+    /// Does what needs a little room for a connection, with what is [kept](crate::memory::answer_reserve).
+    pub(crate) fn spared<T, E>(&self, key: Key, act: impl FnMut() -> Result<T, E>) -> Option<T> {
+        if self.may_spare(key) { self.reserve.spare(act) } else { None }
+    }
+
+    /// The same for a stream of it, which is to wait.
+    pub(crate) fn spared_stream<T, E>(&self, key: Key, act: impl FnMut() -> Result<T, E>) -> Option<T> {
+        if self.waiting_streams(self.host_of(key)) < SPARED_OF_HOST { self.reserve.spare(act) } else { None }
+    }
+
+    /// Streams of an address that wait.
+    pub(crate) fn waiting_streams(&self, host: u64) -> usize {
+        let hungry = self.hungry.borrow();
+        hungry.iter().filter(|place| place.name() == host && place.item().stream.is_some()).count()
+    }
+
+    /// Whether few other connections of the address wait.
+    fn may_spare(&self, key: Key) -> bool {
+        let (host, hungry) = (self.host_of(key), self.hungry.borrow());
+        let is_other = |waits: &Waits| waits.stream.is_none() && waits.key != key;
+        hungry.iter().filter(|place| place.name() == host && is_other(place.item())).count() < SPARED_OF_HOST
+    }
+}

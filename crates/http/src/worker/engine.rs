@@ -1,0 +1,541 @@
+//! The server of one worker: takes the table's events and steps each connection's state.
+//!
+//! Nothing waits in here. A step ends when the connection needs something that is not there: more bytes, room in the
+//! socket, or its handler. Each of these comes back as an event of the table, or as an entry in the list that handlers
+//! write to.
+
+use ::core::future::{Future, poll_fn};
+use ::core::task::Poll;
+use ::core::time::Duration;
+use std::rc::Rc;
+
+use http::StatusCode;
+use plimsoll_codec::h1::{HeadSearch, RequestState};
+use plimsoll_runtime::net::{Bytes, Event, SocketOption, Table};
+use plimsoll_runtime::{Errno, Instant, Kind, PoolBox, SendBytes, signal, sleep, sleep_until};
+use plimsoll_slab::Key;
+
+use crate::base::config::{ProxyProtocol, TcpOptions};
+use crate::base::counters::Shed;
+use crate::exchange::exchange_end::{Answered, ExchangeEnd};
+use crate::exchange::failure::Failure;
+use crate::exchange::misbehaviour::Score;
+use crate::exchange::output::compacted;
+use crate::face::server::Service;
+use crate::h2::Recalling;
+use crate::memory::pressure::Relief;
+use crate::memory::wait::MemoryWait;
+use crate::worker::closing::take_handler;
+use crate::worker::connection::{Active, Connection, Deadline, Rest};
+use crate::worker::state::Core;
+
+/// Runs the server until the runtime is asked to stop and its connections have ended.
+pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
+    let _recalling = Recalling::begin(&core);
+    let mut engine = Engine::new(core, service);
+    engine.look_for_marked();
+    let mut stopped = ::core::pin::pin!(signal::stopped());
+    while !engine.turn_until(stopped.as_mut()).await {}
+    let deadline = plimsoll_runtime::now() + engine.core.config.drain_timeout;
+    let mut out_of_time = sleep_until(deadline);
+    engine.begin_stop();
+    let mut at_least = sleep(HANDSHAKES_MIN);
+    while !engine.turn_until(&mut at_least).await {}
+    let mut at_most = sleep(HANDSHAKES_MAX);
+    while engine.has_connections() && !engine.turn_until(&mut at_most).await {}
+    engine.core.table.borrow_mut().stop_accepting();
+    while !engine.is_drained() {
+        if engine.turn_until(&mut out_of_time).await {
+            break;
+        }
+    }
+    engine.core.tell_of_the_last_refusals();
+}
+
+/// So long after the stop connections are still taken in whose handshake had begun: their clients may have sent a
+/// request already, which the close of the listener would lose. At least: as long as it takes on this machine. At most:
+/// while there are others, which are waited for anyway.
+const HANDSHAKES_MIN: Duration = Duration::from_millis(2);
+const HANDSHAKES_MAX: Duration = Duration::from_millis(100);
+
+/// Bytes that are dropped of who sends on though nothing more is asked for.
+const UNASKED_BYTES_MAX: u32 = 64 * 1_024;
+/// So long the events of others may wait for the handlers of bodies that come fast.
+const GIVES_WAY_FOR: Duration = Duration::from_millis(5);
+
+pub(crate) struct Engine<S: Service> {
+    pub(crate) core: Rc<Core>,
+    pub(crate) service: S,
+    pub(crate) relief: Relief,
+    /// A handler has just been given much of a body: it has its turn before there is more for another, which is then
+    /// received into the same memory, still in the processor's caches.
+    pub(crate) gives_way: bool,
+    /// It has had a turn in this poll of its task. Another one waits for the next: what is there to do may need what
+    /// the driver has to tell.
+    has_turned: bool,
+    /// When all events had been dealt with last. Only then are new connections and deadlines looked at: that is not put
+    /// off for long.
+    drained_at: Instant,
+}
+
+/// A handler that still runs keeps the table alive, so connections are not closed by dropping that: nobody would take
+/// its events any more.
+impl<S: Service> Drop for Engine<S> {
+    fn drop(&mut self) {
+        self.core.unkeep();
+        self.close_all();
+        debug_assert!(
+            ::std::thread::panicking() || self.core.counters().exchanges_now() == 0,
+            "what was begun has ended"
+        );
+    }
+}
+
+impl<S: Service> Engine<S> {
+    pub(crate) fn new(core: Rc<Core>, service: S) -> Self {
+        core.lasting.know_handlers(service.handler_bytes());
+        let relief = Relief::new(&core);
+        Self { core, service, relief, gives_way: false, has_turned: false, drained_at: plimsoll_runtime::now() }
+    }
+
+    /// One turn; `true` when `end` came.
+    async fn turn_until(&mut self, end: impl Future<Output = ()>) -> bool {
+        let mut end = ::core::pin::pin!(end);
+        let core = Rc::clone(&self.core);
+        let ended = poll_fn(|cx| {
+            let has_turned = ::core::mem::take(&mut self.has_turned);
+            if ::core::mem::take(&mut self.gives_way) {
+                core.end_turn(cx);
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            if end.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(true);
+            }
+            let listed = core.poll_listed(cx).is_ready();
+            let ready = core.table.borrow_mut().poll_ready(cx).is_ready();
+            let is_short = core.is_starving() || self.relief.is_awaited();
+            let is_ready =
+                listed || ready || core.turns.are_awaited() || (is_short && self.relief.poll(&core, cx).is_ready());
+            if is_ready && !has_turned {
+                return Poll::Ready(false);
+            }
+            if is_ready {
+                core.look_again();
+                cx.waker().wake_by_ref();
+            }
+            core.end_turn(cx);
+            Poll::Pending
+        })
+        .await;
+        core.begin_turn();
+        loop {
+            let event = core.table.borrow_mut().next();
+            let Some(event) = event else {
+                self.drained_at = plimsoll_runtime::now();
+                break;
+            };
+            self.step(event);
+            self.gives_way = self.gives_way && plimsoll_runtime::now().since(self.drained_at) < GIVES_WAY_FOR;
+            if self.gives_way || self.has_enough() {
+                break;
+            }
+        }
+        while let Some(key) = core.next_listed() {
+            self.look_after(key);
+            if !self.relief.pace.is_idle() {
+                self.look_at_pace(key, false);
+            }
+        }
+        self.relieve();
+        self.take_turns();
+        self.has_turned = true;
+        ended
+    }
+
+    fn step(&mut self, event: Event) {
+        let paced = if self.relief.pace.is_idle() { None } else { self.relief.pace.note(&event) };
+        let is_untold = matches!(event, Event::Readable(_));
+        match event {
+            Event::Accepted(key) => self.as_newcomer(key, |engine| engine.accepted(key)),
+            Event::TurnedAway => {
+                self.core.counters().accepted();
+                self.core.counters().closed();
+                self.core.counters().response(StatusCode::SERVICE_UNAVAILABLE.as_u16());
+                self.core.shed_for_room(Shed::Accept);
+            }
+            Event::Received(key, bytes) if self.core.is_calm() => self.received(key, bytes),
+            Event::Received(key, bytes) => {
+                let draws = self.is_for_marked(key, Some(&bytes)) && self.core.draw_for_marked();
+                self.as_newcomer(key, |engine| engine.received(key, bytes));
+                self.core.end_draw(draws);
+            }
+            Event::Sent(key, rest) => self.sent(key, rest),
+            Event::Ended(key) => self.ended(key),
+            Event::Readable(key) if self.core.is_websocket(key) => self.readable_websocket(key),
+            Event::Readable(key) if self.is_for_marked(key, None) => self.as_marked(|engine| engine.readable(key)),
+            Event::Readable(key) => self.as_newcomer(key, |engine| engine.readable(key)),
+            Event::PeerClosed(key) if self.core.is_websocket(key) => self.peer_closed_websocket(key),
+            Event::Failed(key, _) if self.core.is_websocket(key) => self.lost_websocket(key),
+            Event::PeerClosed(key) => self.peer_closed(key),
+            Event::Failed(key, Errno::CANCELED) if self.core.is_parked(key) => self.recalled(key),
+            Event::Failed(key, errno) => self.failed(key, errno),
+            Event::Due(key) => self.due(key),
+        }
+        if let Some(key) = paced {
+            self.look_at_pace(key, is_untold);
+        }
+    }
+
+    /// Looks after a connection, with what is kept for newcomers if its address is one.
+    pub(crate) fn as_newcomer(&mut self, key: Key, act: impl FnOnce(&mut Self)) {
+        if !self.core.is_newcomer(key) {
+            return act(self);
+        }
+        let pool = self.core.pool.clone();
+        pool.for_newcomer(|| act(self));
+    }
+
+    fn accepted(&mut self, key: Key) {
+        let core = Rc::clone(&self.core);
+        core.counters().accepted();
+        if core.is_weighed() {
+            self.keep_places();
+        }
+        let mut table = core.table.borrow_mut();
+        let admitted = core.peers.borrow_mut().accepted(key, || table.peer_address(key).ok());
+        if admitted.is_err() || core.is_crowded() {
+            drop(table);
+            return self.refuse(key);
+        }
+        set_options(&mut table, key, &core.config.tcp);
+        let born = core.age_now();
+        if let Some(place) = table.get_mut(key) {
+            *place = Connection::Parked { requests: 0, born, score: Score::default(), empty_lines: 0, answered: 0 };
+        }
+        let timeout = match core.config.proxy_protocol {
+            ProxyProtocol::Required => core.config.proxy_header_timeout,
+            ProxyProtocol::Off => core.parked_timeout(born),
+        };
+        table.schedule(key, if core.is_stopping() { core.stop_idle() } else { timeout });
+        if core.await_request(&mut table, key).is_err() {
+            drop(table);
+            self.shed(key, Shed::Accept);
+        }
+    }
+
+    fn received(&mut self, key: Key, bytes: Bytes) {
+        let taken = {
+            let mut table = self.core.table.borrow_mut();
+            table.get_mut(key).map(|connection| ::core::mem::replace(connection, Connection::Taken))
+        };
+        match taken {
+            Some(parked @ (Connection::Parked { .. } | Connection::Unread { .. })) => {
+                self.begin_head(key, parked, bytes, MemoryWait::None);
+            }
+            Some(Connection::Active(mut active)) => {
+                if active.exchange.request() == RequestState::Body {
+                    let left = active.decoder.remaining().map(|left| left.saturating_sub(bytes.len() as u64));
+                    active.receive.received(&bytes, left, plimsoll_runtime::now());
+                }
+                active.came(bytes.len(), &self.core.config);
+                self.drive(key, active, Some(bytes));
+            }
+            Some(Connection::Http2(http2)) => self.go_on_http2(key, http2, Some(bytes)),
+            Some(Connection::WebSocket(socket)) => self.go_on_websocket(key, socket, Some(bytes)),
+            Some(Connection::Lingering { dropped_bytes, dropped_before, rest, answered }) => {
+                let dropped_bytes = dropped_bytes.saturating_add(bytes.len() as u32);
+                drop(bytes);
+                self.core.put(key, Connection::Lingering { dropped_bytes, dropped_before, rest, answered });
+                self.linger_on(key, dropped_bytes, rest);
+            }
+            Some(Connection::Taken) | None => debug_assert!(false, "a connection is put back before its next event"),
+        }
+    }
+
+    /// The first bytes of a request, or of what comes before it, which has waited as it says.
+    pub(crate) fn begin_head(&mut self, key: Key, parked: Connection, bytes: Bytes, memory: MemoryWait) {
+        let (waited, requests, born, score, empty_lines, answered) = match parked {
+            Connection::Parked { requests, born, score, empty_lines, answered } => {
+                (false, requests, born, score, empty_lines, answered)
+            }
+            Connection::Unread { requests, born, score, empty_lines } => (true, requests, born, score, empty_lines, 0),
+            _ => unreachable!("a request begins between requests"),
+        };
+        let awaits_proxy = self.core.peers.borrow().awaits_proxy(key);
+        // For whom it is, is not known yet.
+        let memory = if awaits_proxy && memory == MemoryWait::Admitted { MemoryWait::None } else { memory };
+        let class = PoolBox::<Active>::CLASS;
+        let found = self.retried(key, |engine| engine.core.pool.try_acquire_class(class, Kind::Codec));
+        let core = &self.core;
+        let place = found.ok().or_else(|| {
+            let act = || core.pool.try_acquire_class(class, Kind::Codec);
+            match memory {
+                MemoryWait::TimedOut | MemoryWait::Refused => core.reserve.spare(act),
+                _ => core.spared(key, act),
+            }
+        });
+        let Some(place) = place else {
+            self.core.put(key, Connection::leaving(answered));
+            return self.shed(key, Shed::Head);
+        };
+        let mut active = PoolBox::from_lease(place, Active::new(requests, born, score, &core.config));
+        active.search = HeadSearch::after_empty_lines(empty_lines);
+        (active.memory, active.answered) = (memory, Answered::sending(answered));
+        if awaits_proxy {
+            // The time that was set at the accept stands.
+            (active.awaits_proxy, active.deadline) = (true, if waited { Deadline::None } else { Deadline::Proxy });
+        }
+        core.counters().active(1);
+        self.drive(key, active, Some(bytes));
+    }
+
+    fn linger_on(&mut self, key: Key, dropped_bytes: u32, rest: Rest) {
+        let drain_bytes_max = self.core.config.drain_bytes_max;
+        let bytes_max = if rest == Rest::Body { drain_bytes_max } else { drain_bytes_max.min(UNASKED_BYTES_MAX) };
+        let too_many = dropped_bytes > bytes_max;
+        if too_many || self.core.table.borrow_mut().receive(key).is_err() {
+            self.close(key);
+        }
+    }
+
+    fn sent(&mut self, key: Key, rest: SendBytes) {
+        let core = Rc::clone(&self.core);
+        let mut table = core.table.borrow_mut();
+        if !rest.is_empty() {
+            let timeout = match table.get_mut(key) {
+                // The time that is set is for memory.
+                Some(Connection::Active(active)) if active.is_queued() => None,
+                Some(Connection::Active(active)) => {
+                    Some(active.due_after(core.config.send_timeout, plimsoll_runtime::now(), &core.config))
+                }
+                Some(Connection::WebSocket(socket)) => Some(socket.send_timeout()),
+                Some(Connection::Http2(http2)) => http2.sent_a_part(&core),
+                _ => Some(core.config.send_timeout),
+            };
+            if let Some(timeout) = timeout {
+                table.schedule(key, timeout);
+            }
+            let sent = table.send(key, compacted(&core.pool, rest));
+            drop(table);
+            if sent.is_err() {
+                core.shed_for_room(Shed::Output);
+                self.close_for(key, ExchangeEnd::Overstay);
+            }
+            return;
+        }
+        let answered = table.get_mut(key).map_or(0, Connection::take_answered);
+        core.counters().exchanges_ended(ExchangeEnd::Finished, answered.into());
+        match table.get_mut(key) {
+            Some(&mut Connection::Parked { born, .. }) => {
+                table.schedule(key, core.idle_timeout(born));
+                if !table.is_receiving(key) && core.await_request(&mut table, key).is_err() {
+                    drop(table);
+                    core.shed_for_room(Shed::Parked);
+                    self.close(key);
+                }
+            }
+            Some(Connection::Active(active)) => {
+                active.progressed(Deadline::Send);
+                let is_empty = active.output.is_empty();
+                active.answered.settle(false, is_empty, core.counters());
+                if active.output.is_empty() {
+                    active.batch = 0;
+                }
+                if active.input.is_some() {
+                    // In its turn among those that have read ahead.
+                    return core.list(key, active);
+                }
+                drop(table);
+                self.look_after(key);
+            }
+            Some(Connection::Http2(_)) => {
+                drop(table);
+                self.sent_http2(key);
+            }
+            Some(Connection::WebSocket(_)) => {
+                drop(table);
+                self.sent_websocket(key);
+            }
+            Some(Connection::Lingering { .. }) => {
+                drop(table);
+                self.linger(key);
+            }
+            _ => {
+                drop(table);
+                self.close(key);
+            }
+        }
+    }
+
+    /// The peer has ended its half while a handler runs, or has gone away.
+    fn peer_closed(&mut self, key: Key) {
+        let core = Rc::clone(&self.core);
+        let mut table = core.table.borrow_mut();
+        let sending = table.is_sending(key);
+        match table.get_mut(key) {
+            Some(Connection::Http2(_)) => {
+                drop(table);
+                self.peer_closed_http2(key);
+            }
+            Some(Connection::Active(active)) if core.outlasts_half_close(active) => {
+                active.half_closed = true;
+                drop(table);
+                self.look_after(key);
+            }
+            Some(Connection::Active(active)) if sending || !active.output.is_empty() => {
+                // Answers to requests before this one are on their way.
+                active.closing = true;
+                active.course.note(ExchangeEnd::Peer);
+                let handler = take_handler(active);
+                drop(table);
+                if let Some(handler) = handler {
+                    handler.abort();
+                }
+                self.look_after(key);
+            }
+            _ => {
+                drop(table);
+                self.close(key);
+            }
+        }
+    }
+
+    /// The peer has sent all it will send.
+    pub(crate) fn ended(&mut self, key: Key) {
+        let core = Rc::clone(&self.core);
+        let mut table = core.table.borrow_mut();
+        let sending = table.is_sending(key);
+        match table.get_mut(key) {
+            Some(connection @ (Connection::Parked { .. } | Connection::Unread { .. })) if sending => {
+                *connection = Connection::leaving(connection.take_answered());
+            }
+            Some(Connection::Lingering { .. }) if sending => {}
+            Some(Connection::Http2(_)) => {
+                drop(table);
+                self.ended_http2(key);
+            }
+            Some(Connection::WebSocket(_)) => {
+                drop(table);
+                self.ended_websocket(key);
+            }
+            Some(Connection::Active(active)) => {
+                active.half_closed = core.outlasts_half_close(active);
+                active.exchange.peer_closed();
+                if active.exchange.request() == RequestState::Error {
+                    active.course.note(ExchangeEnd::Peer);
+                }
+                active.decoder.peer_closed();
+                if let Some(reader) = active.reader.take() {
+                    reader.wake();
+                }
+                if active.handler.is_none() && active.exchange.request() == RequestState::Error {
+                    active.closing = true;
+                }
+                drop(table);
+                self.look_after(key);
+            }
+            _ => {
+                drop(table);
+                self.close(key);
+            }
+        }
+    }
+
+    /// A deadline has come.
+    fn due(&mut self, key: Key) {
+        let core = Rc::clone(&self.core);
+        let mut table = core.table.borrow_mut();
+        let sending = table.is_sending(key);
+        let now = plimsoll_runtime::now();
+        let reason = match table.get_mut(key) {
+            Some(Connection::Http2(_)) => {
+                drop(table);
+                return self.due_http2(key);
+            }
+            Some(Connection::WebSocket(_)) => {
+                drop(table);
+                return self.due_websocket(key);
+            }
+            Some(Connection::Active(active)) if active.is_overdue(now, &core.config) => {
+                core.counters().shed(Shed::Timeout);
+                active.course.note(ExchangeEnd::Timeout);
+                core.fail(active, Failure::OVERDUE);
+                (active.deadline, active.begun_at) = (Deadline::None, None);
+                core.wait_no_longer(key, active);
+                let handler = take_handler(active);
+                drop(table);
+                if let Some(handler) = handler {
+                    handler.abort();
+                }
+                return self.look_after(key);
+            }
+            Some(Connection::Parked { .. }) if !sending && core.is_stopping() => {
+                let left = core.stop_idle_left();
+                if !left.is_zero() {
+                    return table.schedule(key, left);
+                }
+                // What it brings as it ends is answered, see [`unarmed`](Self::unarmed).
+                table.schedule(key, core.config.linger_timeout);
+                if table.is_receiving(key) {
+                    return table.cancel_receive(key);
+                }
+                drop(table);
+                return self.unarmed(key);
+            }
+            Some(Connection::Unread { .. }) => {
+                drop(table);
+                return self.refuse_unread(key, MemoryWait::TimedOut);
+            }
+            Some(Connection::Lingering { .. }) if !sending => {
+                drop(table);
+                return self.linger_no_longer(key);
+            }
+            Some(Connection::Active(active)) if active.deadline == Deadline::Peer => {
+                active.deadline = Deadline::None;
+                let is_gone = table.is_gone(key);
+                drop(table);
+                return if is_gone { self.close(key) } else { self.look_after(key) };
+            }
+            Some(Connection::Active(active)) if active.is_queued() => {
+                drop(table);
+                return self.starved(key);
+            }
+            _ if sending => Shed::Output,
+            // Nobody is answered before it is known who that is.
+            Some(Connection::Active(active)) if active.awaits_proxy => Shed::Timeout,
+            Some(Connection::Active(active)) if !active.closing && active.handler.is_none() => {
+                // A head that never ends.
+                let _failed_before = active.exchange.request_failed();
+                core.fail(active, StatusCode::REQUEST_TIMEOUT);
+                core.counters().shed(Shed::Timeout);
+                drop(table);
+                return self.look_after(key);
+            }
+            Some(Connection::Active(active)) if active.reader.is_some() => {
+                active.give_up_body();
+                core.counters().shed(Shed::Timeout);
+                return;
+            }
+            _ => {
+                drop(table);
+                return self.close_for(key, ExchangeEnd::Timeout);
+            }
+        };
+        drop(table);
+        core.counters().shed(reason);
+        self.close_for(key, ExchangeEnd::Timeout);
+    }
+}
+
+/// Sets what a connection's socket is asked to be. One that is gone already fails this; its first receive tells.
+fn set_options(table: &mut Table<Connection>, key: Key, tcp: &TcpOptions) {
+    let options = [
+        tcp.keep_alive_idle.map(|idle| SocketOption::KeepAlive(Some(idle))),
+        tcp.user_timeout.map(SocketOption::UserTimeout),
+        tcp.not_sent_bytes_max.map(SocketOption::NotSentLowWater),
+    ];
+    for option in options.into_iter().flatten() {
+        let _told_later = table.set_option(key, option);
+    }
+}

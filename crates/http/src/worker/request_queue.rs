@@ -1,0 +1,521 @@
+//! The processor is a line, too: which requests begin in a turn of the engine, which wait for the next, and which hear
+//! that there are too many.
+//!
+//! ```text
+//!  readable --> nobody waits, and the turn has lasted for less than 5 ms? --yes--> begun
+//!                  | no                                                             ^
+//!                  v                                                                | its turn: one at least,
+//!                waits, its bytes as they came --------------------------------------   until 5 ms are over
+//!                  | the oldest has waited for over 100 ms, for 100 ms or all places are taken,
+//!                  | and it is behind those that can be begun in 100 ms
+//!                  v
+//!                503 with Retry-After
+//! ```
+//!
+//! Who waits is served in [turns over addresses](Queue), by the time that their handlers take, and refused from the
+//! other end: the newest of the address that has most to wait for. A handler that is expected to take longer than a
+//! turn begins first in its turn, or not in it: the answers of quick ones leave before. So a client with a quick
+//! request waits for one handler at most, and not for all requests of a crowd.
+//!
+//! The delay is from the turn in which a request was seen to the one in which it is begun. When all places are taken
+//! and the delay is short, the engine leaves its events where they are until the next turn: a burst of quick requests
+//! takes no memory for waiting. When it is long, it makes room by refusing, and goes on with its events: behind those
+//! of a crowd there may be one of somebody else.
+//!
+//! While memory is short, a request of HTTP/1.1 waits in its socket, and its place is all it takes.
+//!
+//! The clock is the coarse one, as fine as the kernel's tick. It is read before each request but the first of a turn,
+//! and while they are quick only before every eighth.
+
+use ::core::cell::{Cell, RefCell};
+use ::core::time::Duration;
+use std::rc::Rc;
+
+use plimsoll_pool::{Charge, Kind, Place, PlaceKey, Pool, Priority, Queue};
+use plimsoll_runtime::Instant;
+use plimsoll_slab::Key;
+
+use crate::base::counters::Shed;
+use crate::face::server::Service;
+use crate::h2::TurnWait;
+use crate::memory::refusal_log::Seldom;
+use crate::memory::wait::MemoryWait;
+use crate::worker::connection::Connection;
+use crate::worker::engine::Engine;
+use crate::worker::state::Core;
+
+/// No request begins in a turn after so long.
+const TURN_MAX: Duration = Duration::from_millis(5);
+/// A request that waits longer to be begun is late,
+const DELAY_MAX: Duration = Duration::from_millis(100);
+/// and when some have been late for so long, the newest are refused.
+const LATE_FOR: Duration = Duration::from_millis(100);
+/// Requests of a worker that wait for a turn at most,
+const PLACES: usize = 128;
+/// and while memory is short, of those that hold their heads.
+const PLACES_SHORT: usize = 8;
+/// Addresses that are told apart by the time that their handlers take, at most; a power of two.
+const COLUMNS: usize = 1_024;
+/// What is known of that is half as much after so long.
+const HALVED_AFTER: Duration = Duration::from_secs(1);
+/// Of the mean time, a handler's counts for one part.
+const MEAN_OF: u32 = 4;
+/// What is known of an address's handlers is told apart in steps of so many microseconds.
+const COST_STEP_MICROS: u32 = 250;
+
+/// How far a turn is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Clock {
+    /// No request was begun in it.
+    Fresh,
+    /// The first was begun then.
+    Since(Instant),
+    /// No further request begins in it.
+    Over,
+}
+
+/// When the clock is read: after a turn that was over always, and less often the more requests were quick.
+#[derive(Debug, Default)]
+struct Looks {
+    /// So many requests are begun without a look from now on.
+    left: Cell<u8>,
+    /// So many were last.
+    stride: Cell<u8>,
+}
+
+/// Requests that are begun without a look at the clock, at most.
+const STRIDE_MAX: u8 = 7;
+
+impl Looks {
+    fn are_due(&self) -> bool {
+        self.left.get() == 0
+    }
+
+    /// A request was begun.
+    fn begun(&self) {
+        self.left.set(self.left.get().saturating_sub(1));
+    }
+
+    /// The clock was read, for the request that is begun next if the turn is not over.
+    fn seen(&self, is_over: bool) {
+        let stride = if is_over { 0 } else { (2 * self.stride.get() + 1).min(STRIDE_MAX) };
+        self.stride.set(stride);
+        self.left.set(if is_over { 0 } else { stride + 1 });
+    }
+}
+
+/// See the module.
+pub(crate) struct Turns {
+    clock: Cell<Clock>,
+    looks: Looks,
+    /// How many wait.
+    waiting: Cell<usize>,
+    /// The connection whose turn it is,
+    served: Cell<Option<Key>>,
+    /// and while it is looked after, also when its request was begun.
+    served_last: Cell<Option<Key>>,
+    line: RefCell<Line>,
+    pub(crate) refusals: Seldom,
+}
+
+/// One who waits.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    key: Key,
+    since: Instant,
+    kept: Kept,
+}
+
+/// Where what came of a request is while it waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    InMemory,
+    InSocket,
+}
+
+/// Those who wait.
+struct Line {
+    places: Queue<Waits>,
+    delay: Delay,
+    rate: Rate,
+    costs: Costs,
+    _charge: Option<Charge>,
+}
+
+impl Turns {
+    const COSTS_BYTES: u64 = (COLUMNS * size_of::<u32>()) as u64;
+
+    /// Bytes of the lists of a worker.
+    pub(crate) const fn bytes() -> u64 {
+        Self::COSTS_BYTES + Queue::<Waits>::bytes(PLACES)
+    }
+
+    pub(crate) fn new(pool: &Pool) -> Self {
+        let charge = pool.charge(Kind::Fixed, Self::COSTS_BYTES).ok();
+        let places = Queue::new(pool, PLACES, PLACES);
+        let costs = Costs::new(if charge.is_some() { COLUMNS } else { 1 });
+        let line = Line { places, delay: Delay::Short, rate: Rate::default(), costs, _charge: charge };
+        Self {
+            clock: Cell::new(Clock::Fresh),
+            looks: Looks::default(),
+            waiting: Cell::new(0),
+            served: Cell::new(None),
+            served_last: Cell::new(None),
+            line: RefCell::new(line),
+            refusals: Seldom::default(),
+        }
+    }
+
+    /// Another turn begins.
+    pub(crate) fn begin(&self) {
+        self.clock.set(Clock::Fresh);
+    }
+
+    /// A request is begun.
+    #[inline]
+    pub(crate) fn begun(&self) {
+        match self.clock.get() {
+            Clock::Fresh => self.clock.set(Clock::Since(plimsoll_runtime::now())),
+            _ => self.looks.begun(),
+        }
+    }
+
+    /// Whether the next request begins without a look at the clock: nobody waits, and it is the first of its turn or
+    /// those before it were quick.
+    #[inline]
+    pub(crate) fn is_free(&self) -> bool {
+        !self.are_awaited() && (!self.looks.are_due() || self.clock.get() == Clock::Fresh)
+    }
+
+    /// Whether anybody waits.
+    pub(crate) fn are_awaited(&self) -> bool {
+        self.waiting.get() > 0
+    }
+
+    /// Whether it is the turn of a connection, and it was not asked yet whether its request may begin.
+    pub(crate) fn is_serving(&self, key: Key) -> bool {
+        self.served.get() == Some(key)
+    }
+
+    /// Whether no further request begins in this turn.
+    pub(crate) fn is_over(&self) -> bool {
+        if let Clock::Since(begun) = self.clock.get()
+            && self.looks.are_due()
+        {
+            let is_over = plimsoll_runtime::coarse_now().since(begun) >= TURN_MAX;
+            self.looks.seen(is_over);
+            if is_over {
+                self.clock.set(Clock::Over);
+            }
+        }
+        self.clock.get() == Clock::Over
+    }
+
+    fn serve(&self, place: PlaceKey) {
+        let mut line = self.line.borrow_mut();
+        line.places.serve(place);
+        self.waiting.set(line.places.len());
+    }
+}
+
+impl Core {
+    /// Whether a request of a connection waits for a turn; it has a place then, or is looked at again in the next.
+    #[inline]
+    pub(crate) fn waits_for_turn(&self, key: Key) -> bool {
+        !self.turns.is_free() && self.must_wait_for_turn(key)
+    }
+
+    /// The same for one whose request is in its socket. It is asked again when that was received.
+    pub(crate) fn waits_unread_for_turn(&self, key: Key) -> bool {
+        let served = self.turns.served.get();
+        let waits = self.waits_for_turn(key);
+        self.turns.served.set(served);
+        waits
+    }
+
+    #[cold]
+    fn must_wait_for_turn(&self, key: Key) -> bool {
+        let turns = &self.turns;
+        if !turns.are_awaited() && !turns.is_over() {
+            return false;
+        }
+        if turns.served.take() == Some(key) && !turns.is_over() {
+            return false;
+        }
+        if self.fed.get() == Some(key) && !turns.is_over() {
+            // What it was granted is there now, and would have to be waited for again.
+            return false;
+        }
+        let mut line = turns.line.borrow_mut();
+        if line.places.iter().any(|place| place.item().key == key) {
+            return true;
+        }
+        // Those who have more requests read ahead leave places to what is still in the socket.
+        let is_ahead = turns.served_last.get() == Some(key);
+        let has_place = !is_ahead || turns.waiting.get() < PLACES / 2;
+        let kept = if self.is_between_requests(key) { Kept::InSocket } else { Kept::InMemory };
+        let waits = Waits { key, since: plimsoll_runtime::now(), kept };
+        let host = self.host_of(key);
+        let cost = line.costs.amount_of(host);
+        if !has_place || line.places.add(host, Priority::Head, cost, waits).is_err() {
+            drop(line);
+            self.list_later(key);
+            return true;
+        }
+        turns.waiting.set(line.places.len());
+        true
+    }
+
+    /// Whether no more may wait for a turn: what else came stays where it is.
+    fn is_line_of_turns_full(&self) -> bool {
+        let waiting = self.turns.waiting.get();
+        let hold = || {
+            let line = self.turns.line.borrow();
+            line.places.iter().filter(|place| place.item().kept == Kept::InMemory).count()
+        };
+        waiting >= PLACES || waiting >= PLACES_SHORT && self.holds_back() && hold() >= PLACES_SHORT
+    }
+
+    /// Whether a connection still waits for its turn.
+    fn awaits_turn(&self, key: Key) -> bool {
+        match self.table.borrow().get(key) {
+            Some(Connection::Unread { .. }) => true,
+            Some(Connection::Active(active)) => active.listed && active.handler.is_none(),
+            Some(Connection::Http2(http2)) => http2.turn == TurnWait::Awaited,
+            _ => false,
+        }
+    }
+
+    /// Whose turn it is, and of which host; those that are gone meanwhile are forgotten.
+    fn next_turn(&self) -> Option<(Key, u64)> {
+        loop {
+            let (first, micros) = {
+                let line = self.turns.line.borrow();
+                let first = line.places.first(|_| true).copied()?;
+                (first, line.costs.of(first.name()))
+            };
+            let key = first.item().key;
+            let awaits = self.awaits_turn(key);
+            if awaits && self.turns.clock.get() != Clock::Fresh && micros >= TURN_MAX.as_micros() as u64 {
+                self.turns.clock.set(Clock::Over);
+                return None;
+            }
+            self.turns.serve(first.key());
+            if awaits {
+                self.turns.line.borrow_mut().rate.count(plimsoll_runtime::now());
+                return Some((key, first.name()));
+            }
+        }
+    }
+
+    /// One that is refused, as those before it take too long: for long enough, or as there is no place.
+    fn next_refused(&self, now: Instant, is_full: bool) -> Option<Key> {
+        loop {
+            let mut line = self.turns.line.borrow_mut();
+            let oldest = line.places.iter().min_by_key(|place| place.item().since).copied();
+            if let Some(place) = oldest
+                && !self.awaits_turn(place.item().key)
+            {
+                drop(line);
+                self.turns.serve(place.key());
+                continue;
+            }
+            line.delay = line.delay.after(oldest.map_or(Duration::ZERO, |place| now.since(place.item().since)), now);
+            let is_late = line.delay == Delay::TooLong || is_full && line.delay != Delay::Short;
+            if !is_late || line.places.len() <= line.rate.of_interval(now) {
+                return None;
+            }
+            let newest = line.places.last(|host| line.costs.of(host))?.key();
+            let newest = line.places.remove(newest)?;
+            self.turns.waiting.set(line.places.len());
+            return Some(newest.key);
+        }
+    }
+
+    /// A connection does not wait for a turn any more.
+    pub(crate) fn leave_turns(&self, key: Key) {
+        if self.turns.are_awaited() {
+            let mut line = self.turns.line.borrow_mut();
+            if let Some(place) = line.places.first(|place| place.item().key == key).map(Place::key) {
+                line.places.remove(place);
+                self.turns.waiting.set(line.places.len());
+            }
+        }
+    }
+
+    /// Counts a request that was refused as there is too much to do, and says so: the first at once, then once in ten
+    /// seconds how many there were.
+    pub(crate) fn shed_for_cpu(&self) {
+        self.counters().shed(Shed::Cpu);
+        if let Some(refused) = self.turns.refusals.note(plimsoll_runtime::now()) {
+            tracing::warn!(refused, "requests were not begun in time, or too many handlers run: they were told 503");
+        }
+    }
+}
+
+impl<S: Service> Engine<S> {
+    /// Begins what waited for a turn, for as long as this one lasts, and refuses what has no hope.
+    #[inline]
+    pub(crate) fn take_turns(&mut self) {
+        if self.core.turns.are_awaited() {
+            self.take_turns_now();
+        }
+    }
+
+    fn take_turns_now(&mut self) {
+        let core = Rc::clone(&self.core);
+        let now = plimsoll_runtime::now();
+        self.refuse_the_late(now, false);
+        // What memory keeps from beginning costs next to nothing, and is no reason to go on for ever.
+        for _ in 0..PLACES {
+            if core.turns.is_over() {
+                break;
+            }
+            let Some((key, host)) = core.next_turn() else { break };
+            let begun = plimsoll_runtime::coarse_now();
+            core.turns.served.set(Some(key));
+            core.turns.served_last.set(Some(key));
+            self.as_newcomer(key, |engine| engine.look_after(key));
+            core.turns.served.set(None);
+            core.turns.served_last.set(None);
+            let took = plimsoll_runtime::coarse_now().since(begun);
+            core.turns.line.borrow_mut().costs.add(host, took, now);
+        }
+    }
+
+    /// Whether further events stay where they are until the next turn: no more may wait, and none of those is late.
+    #[inline]
+    pub(crate) fn has_enough(&mut self) -> bool {
+        self.core.turns.are_awaited() && self.core.is_line_of_turns_full() && {
+            self.refuse_the_late(plimsoll_runtime::coarse_now(), true);
+            self.core.is_line_of_turns_full()
+        }
+    }
+
+    fn refuse_the_late(&mut self, now: Instant, is_full: bool) {
+        let core = Rc::clone(&self.core);
+        while let Some(key) = core.next_refused(now, is_full) {
+            self.refuse_turn(key);
+        }
+    }
+
+    /// Answers a request that waits for its turn with a 503.
+    fn refuse_turn(&mut self, key: Key) {
+        let core = Rc::clone(&self.core);
+        if !core.awaits_turn(key) {
+            // Begun otherwise meanwhile, as a marked route is.
+            return;
+        }
+        if let Some(mut http2) = core.take_http2(key) {
+            http2.turn = TurnWait::Refused;
+            return self.go_on_http2(key, http2, None);
+        }
+        if core.is_unread(key) {
+            self.refuse_unread(key, MemoryWait::Refused);
+        } else if let Some(mut active) = core.take(key) {
+            (active.memory, active.listed) = (MemoryWait::Refused, false);
+            self.drive(key, active, None);
+        }
+        if let Some(Connection::Active(active)) = core.table.borrow_mut().get_mut(key)
+            && active.memory == MemoryWait::Refused
+        {
+            // Its head is not whole: what becomes of it is decided when it is.
+            active.memory = MemoryWait::None;
+        }
+    }
+}
+
+/// What the delay of those who wait says (after CoDel: Nichols and Jacobson 2012).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delay {
+    Short,
+    /// Over the limit since then.
+    Long(Instant),
+    /// For so long that the newest are refused.
+    TooLong,
+}
+
+impl Delay {
+    fn after(self, delay: Duration, now: Instant) -> Self {
+        match self {
+            _ if delay <= DELAY_MAX => Self::Short,
+            Self::Short => Self::Long(now),
+            Self::Long(since) if now.since(since) >= LATE_FOR => Self::TooLong,
+            as_before => as_before,
+        }
+    }
+}
+
+/// How many of those who waited are begun in the time that one may wait.
+#[derive(Debug, Default)]
+struct Rate {
+    /// When the interval began that is counted.
+    from: Option<Instant>,
+    begun: usize,
+    /// Begun in the one before.
+    before: usize,
+}
+
+impl Rate {
+    fn count(&mut self, now: Instant) {
+        self.go_on(now);
+        self.begun += 1;
+    }
+
+    fn go_on(&mut self, now: Instant) {
+        let from = *self.from.get_or_insert(now);
+        let elapsed = now.since(from);
+        if elapsed >= DELAY_MAX {
+            self.before = (self.begun as u128 * DELAY_MAX.as_nanos() / elapsed.as_nanos()) as usize;
+            (self.from, self.begun) = (Some(now), 0);
+        }
+    }
+
+    /// At least two, so that one address does not push another out.
+    fn of_interval(&mut self, now: Instant) -> usize {
+        self.go_on(now);
+        self.before.max(self.begun).max(2)
+    }
+}
+
+/// How long a handler of each address keeps the processor, of late, of those that had waited for a turn. Addresses that
+/// fall together are taken for one.
+#[derive(Debug)]
+struct Costs {
+    mean_micros: Box<[u32]>,
+    halved_at: Option<Instant>,
+}
+
+impl Costs {
+    fn new(columns: usize) -> Self {
+        Self { mean_micros: vec![0; columns].into_boxed_slice(), halved_at: None }
+    }
+
+    fn column(&self, host: u64) -> usize {
+        // An odd constant spreads neighbouring addresses; the high bits of a product are the good ones.
+        (host.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize & (self.mean_micros.len() - 1)
+    }
+
+    fn add(&mut self, host: u64, took: Duration, now: Instant) {
+        let halved_at = *self.halved_at.get_or_insert(now);
+        if now.since(halved_at) >= HALVED_AFTER {
+            self.mean_micros.iter_mut().for_each(|micros| *micros /= 2);
+            self.halved_at = Some(now);
+        }
+        let mean = &mut self.mean_micros[self.column(host)];
+        let took = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
+        *mean = if took > *mean { *mean + (took - *mean) / MEAN_OF } else { *mean - (*mean - took) / MEAN_OF };
+    }
+
+    fn of(&self, host: u64) -> u64 {
+        self.mean_micros[self.column(host)].into()
+    }
+
+    /// What a place of an address counts for.
+    fn amount_of(&self, host: u64) -> u64 {
+        1 + self.of(host) / u64::from(COST_STEP_MICROS)
+    }
+}
+
+#[cfg(test)]
+mod tests;
