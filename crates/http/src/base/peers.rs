@@ -2,6 +2,7 @@
 //! many connections an address has. Only where the configuration asks for one of them is anything kept, and that is
 //! charged.
 
+use ::core::cell::Cell;
 use ::core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -98,6 +99,9 @@ pub(crate) struct Peers {
     addresses: Addresses,
     list: Vec<Peer>,
     charge: Option<Charge>,
+    /// The connection that was asked about last, and its address: a request asks several times, and the system each
+    /// time.
+    asked: Cell<Option<(Key, u64)>>,
 }
 
 impl Peers {
@@ -109,6 +113,7 @@ impl Peers {
             addresses,
             list: Vec::new(),
             charge: None,
+            asked: Cell::new(None),
         }
     }
 
@@ -140,6 +145,7 @@ impl Peers {
         let Some(peer) = self.list.get_mut(key.index() as usize) else { return Err(Refused) };
         debug_assert!(peer.host.is_none(), "a connection is counted once");
         peer.source = source;
+        self.asked.set(None);
         let Some(connections_max) = self.connections_max else { return Ok(()) };
         let address = match source {
             Source::Proxied(address) => Some(address),
@@ -183,6 +189,19 @@ impl Peers {
             Source::Proxied(address) => Some(address),
             Source::Awaited | Source::Socket => None,
         }
+    }
+
+    /// The [`host_number`] of a connection's peer; 0 of one without an address, which was reset. `socket` is asked for
+    /// its address unless a PROXY header told one.
+    pub(crate) fn number(&self, key: Key, socket: impl FnOnce() -> Option<SocketAddr>) -> u64 {
+        if let Some((known, number)) = self.asked.get()
+            && known == key
+        {
+            return number;
+        }
+        let number = self.proxied(key).or_else(socket).map_or(0, |peer| host_number(peer.ip()));
+        self.asked.set(Some((key, number)));
+        number
     }
 
     /// For whom a connection's request is, from now on; `None` for its peer.

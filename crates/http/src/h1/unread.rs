@@ -228,6 +228,7 @@ impl<S: Service> Engine<S> {
     /// Nothing was there after all.
     fn park_again(&mut self, key: Key) {
         let core = Rc::clone(&self.core);
+        core.sate(key);
         let mut table = core.table.borrow_mut();
         let Some(connection) = table.get_mut(key) else { return };
         if let Connection::Unread { requests, born, score, empty_lines } = *connection {

@@ -83,7 +83,8 @@ const AGAIN_WITHIN: Duration = Duration::from_secs(1);
 const WAIT_AGAIN: Duration = Duration::from_millis(50);
 /// How often it is looked whether a handler of another worker has ended.
 const HANDLERS_STEP: Duration = Duration::from_millis(10);
-/// When nobody was found that may be let go of, it is looked again after so long: what that takes are seconds.
+/// When nobody was found that may be let go of, it is looked again after so long: what that takes are seconds. So
+/// often, too, it is looked who is slow.
 const REST_FOR: Duration = Duration::from_millis(10);
 /// How long memory is kept for a handler that was woken for it.
 const KEPT_FOR: Duration = Duration::from_millis(10);
@@ -123,8 +124,10 @@ pub(crate) struct Relief {
     kept_until: Option<Instant>,
     looks: Looks,
     check: Option<Sleep>,
-    /// Who is timed, while memory is short.
+    /// Who is timed, while memory is short,
     pub(crate) pace: Pace,
+    /// and when it is looked next who is slow.
+    paced_until: Option<Instant>,
 }
 
 impl Relief {
@@ -140,6 +143,7 @@ impl Relief {
             looks: Looks::Go { in_vain: 0 },
             check: None,
             pace: Pace::new(&core.pool, core.line_share),
+            paced_until: None,
         }
     }
 

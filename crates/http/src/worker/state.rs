@@ -106,6 +106,8 @@ pub(crate) struct Core {
     /// Who waits for room, and whether anybody does.
     pub(crate) hungry: RefCell<Queue<Waits>>,
     pub(crate) starving: Cell<bool>,
+    /// Those that are gone were taken out of the full queue in this turn.
+    pub(crate) swept: Cell<bool>,
     pub(crate) turns: Turns,
     /// Where a route is marked.
     pub(crate) marked: OnceCell<Slots>,
@@ -164,6 +166,7 @@ impl Core {
             peers: RefCell::new(Peers::new(&config, addresses)),
             hungry: RefCell::new(Queue::new(&pool, PLACES, PLACES)),
             starving: Cell::new(false),
+            swept: Cell::new(false),
             turns: Turns::new(&pool),
             marked: OnceCell::new(),
             refusals: Seldom::default(),
@@ -227,6 +230,7 @@ impl Core {
     /// Begins a turn of the engine.
     pub(crate) fn begin_turn(&self) {
         self.has_looked.set(false);
+        self.swept.set(false);
         self.turns.begin();
         self.follow_ups.set(FOLLOW_UPS_MAX);
         self.tick();

@@ -9,6 +9,9 @@ use crate::watermarks::{Level, Transition};
 
 /// How often the figures of all workers are summed up while they are not surely calm.
 const OBSERVE_NS: u64 = 1_000_000;
+/// How long after that they are summed up for a change that was made meanwhile, when nothing else has a worker turn. A
+/// worker that would wake up a millisecond after each request would wake up twice for it.
+const SETTLE_NS: u64 = 10_000_000;
 
 /// What a class may need for its next step beside the pages, and for a round of them.
 const METADATA_BYTES: u64 = 8 << 10;
@@ -46,7 +49,7 @@ impl Admission {
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         let shared = &*self.shared;
-        let look = shared.unsettled.get().then(|| shared.observed_ns.get() + OBSERVE_NS);
+        let look = shared.unsettled.get().then(|| shared.observed_ns.get() + SETTLE_NS);
         shared.waiters.borrow().next_deadline_ns().into_iter().chain(look).min()
     }
 

@@ -7,6 +7,7 @@ use plimsoll_runtime::Instant;
 use plimsoll_runtime::net::Table;
 use plimsoll_slab::Key;
 
+use super::REST_FOR;
 use crate::base::config::Config;
 use crate::base::counters::Shed;
 use crate::exchange::exchange_end::ExchangeEnd;
@@ -123,10 +124,11 @@ impl<S: Service> Engine<S> {
     /// Times peers while others wait, and lets go of the slowest that is too slow.
     pub(super) fn let_go_of_the_slowest(&mut self, now: Instant) {
         let core = Rc::clone(&self.core);
-        let pace = &mut self.relief.pace;
-        if !core.is_starving() || core.config.slow_bytes_per_second == 0 {
+        if core.config.slow_bytes_per_second == 0 || self.relief.paced_until.is_some_and(|until| now < until) {
             return;
         }
+        self.relief.paced_until = Some(now + REST_FOR);
+        let pace = &mut self.relief.pace;
         let table = core.table.borrow();
         let slowest = pace.slowest(&table, now, &core.config);
         let places = table.places();
@@ -142,6 +144,7 @@ impl<S: Service> Engine<S> {
         if let Some(key) = slowest {
             self.let_go_of_slow(key);
             // There may be more.
+            self.relief.paced_until = None;
             core.look_again();
         }
     }

@@ -11,7 +11,6 @@ use plimsoll_runtime::{Kind, Lease};
 use plimsoll_slab::Key;
 
 use super::HUNGER_BYTES_MAX;
-use crate::base::peers;
 use crate::h1::head::REQUEST_ROOM_BYTES;
 use crate::memory::wait::MemoryWait;
 use crate::worker::connection::{Active, Connection};
@@ -205,6 +204,10 @@ impl Core {
 
     /// A connection does not wait for room any more.
     pub(crate) fn sate(&self, key: Key) {
+        if matches!(self.table.borrow().get(key), Some(Connection::Parked { .. })) {
+            // One without a place, for sure.
+            return;
+        }
         if let Some(place) = self.place_of(key) {
             self.leave(place);
         }
@@ -243,7 +246,11 @@ impl Core {
     /// That of the connection's peer.
     pub(crate) fn peer_host(&self, key: Key) -> u64 {
         // One without an address was reset: it does not wait for long.
-        self.peer_address(key).map_or(0, |peer| peers::host_number(peer.ip()))
+        self.peers.borrow().number(key, || {
+            let mut table = self.table.borrow_mut();
+            table.get(key)?;
+            table.peer_address(key).ok()
+        })
     }
 
     /// Has a connection wait for room; for more of it each time it found none where there should have been some.
@@ -304,7 +311,7 @@ impl Core {
     }
 
     fn is_full(&self, hungry: &mut Queue<Waits>) -> bool {
-        if hungry.is_full() {
+        if hungry.is_full() && !self.swept.replace(true) {
             // Some may be gone.
             hungry.retain(|waits| self.is_hungry(waits));
         }
