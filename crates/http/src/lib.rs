@@ -43,19 +43,21 @@ mod worker;
 pub use base::config::{Config, HalfClose, Http2, ProxyProtocol, TcpOptions};
 pub use base::counters::{Counters, Shed, Totals};
 pub use base::error::Error;
+pub use base::exchange_end::ExchangeEnd;
 pub use base::forwarded::Network;
-pub use exchange::exchange_end::ExchangeEnd;
+pub use exchange::access_record::AccessRecord;
 pub use exchange::response::{Body, IntoResponse, Response};
 pub use exchange::trailers::Trailers;
 pub use face::access_log::AccessLog;
 pub use face::body::BodyWriter;
-pub use face::plan::plan;
+
 pub use face::request::{MustFinish, Request, RequestRef};
 #[cfg(feature = "router")]
 pub use face::router::{Handler, RouteError, Router};
-pub use face::server::{AccessRecord, Server};
+pub use face::server::Server;
 pub use face::sse::{Event, EventWriter, EventsConfig};
 pub use face::upgrade::{Seat, Upgraded};
+pub use h1::active::EXCHANGE_BYTES;
 pub use h2::{HTTP2_PARKED_BYTES, Tunnel};
 pub use http::{Method, StatusCode, Version, header};
 pub use hub::{
@@ -67,7 +69,8 @@ pub use websocket::{
     Message, OriginCheck, WEBSOCKET_PARKED_BYTES, WEBSOCKET_TASK_BYTES, WebSocket, WebSocketConfig, WebSocketEnd,
     WebSocketHandler, WebSocketRef, WebSocketSender,
 };
-pub use worker::connection::{CONNECTION_BYTES, EXCHANGE_BYTES};
+pub use worker::connection::CONNECTION_BYTES;
+pub use worker::plan::plan;
 
 /// The result of a handler's calls.
 pub type Result<T, E = Error> = ::core::result::Result<T, E>;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::exchange::exchange_end::ExchangeEnd;
+use crate::base::exchange_end::ExchangeEnd;
 
 /// The first status code that is counted, and how many there are.
 const CODE_FIRST: u16 = 100;

@@ -7,6 +7,7 @@
 //! | [`config`] | the limits of a server |
 //! | [`error`] | what a handler's calls can fail with |
 //! | [`counters`] | what a server has done |
+//! | [`exchange_end`] | what was begun ends once, for one reason, which is counted |
 //! | [`peers`] | what is known of a peer beside its socket, and how many connections an address has |
 //! | [`proxy_header`] | the PROXY protocol: bytes in, the client's address out |
 //! | [`forwarded`] | the client's address as proxies say it in their fields |
@@ -15,6 +16,7 @@
 pub(crate) mod config;
 pub(crate) mod counters;
 pub(crate) mod error;
+pub(crate) mod exchange_end;
 pub(crate) mod forwarded;
 pub(crate) mod peers;
 pub(crate) mod proxy_header;

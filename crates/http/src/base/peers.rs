@@ -4,6 +4,7 @@
 
 use ::core::cell::Cell;
 use ::core::net::{IpAddr, SocketAddr};
+use ::core::time::Duration;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +18,10 @@ use crate::base::config::{Config, ProxyProtocol};
 const ADDRESS_BYTES: u64 = 64;
 /// Peers grow by a multiple of so many.
 const PEERS_AT_ONCE: usize = 128;
+
+/// How often it is looked at whether a peer that has ended its half is still there, while nothing is sent that would
+/// tell.
+pub(crate) const PEER_LOOK: Duration = Duration::from_secs(1);
 
 /// There is no room for one more connection of this peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

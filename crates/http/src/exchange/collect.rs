@@ -27,7 +27,7 @@ use plimsoll_runtime::{Kind, Lease, OverBudget, now};
 use crate::base::counters::Shed;
 use crate::exchange::handle::Ticket;
 use crate::memory::by_address::Seat;
-use crate::worker::state::Core;
+use crate::memory::desk::Desk;
 use crate::{Error, Request};
 
 /// A body up to so many bytes waits for no longer one.
@@ -51,7 +51,7 @@ enum Room {
 
 impl Room {
     /// From the pool, at once.
-    fn of_pool(core: &Core, bytes: usize) -> Result<Self, OverBudget> {
+    fn of_pool(core: &Desk, bytes: usize) -> Result<Self, OverBudget> {
         if bytes <= SHORT_BYTES {
             return core.pool.try_acquire(bytes, Kind::Buffers).map(Self::Lease);
         }

@@ -16,12 +16,13 @@ use crate::exchange::collect::Collected;
 use crate::exchange::output::COPY_BYTES_MAX;
 use crate::exchange::response::{Body, Kind as ResponseKind, Response};
 use crate::face::upgrade::Upgrade;
+use crate::h1::active::Active;
 use crate::h1::request_body::Decoded;
-use crate::memory::lasting::{Sort, Stay};
+use crate::memory::lasting::Sort;
 use crate::websocket::Opening;
 use crate::worker::closing::take_handler;
-use crate::worker::connection::Active;
 use crate::worker::state::Core;
+use crate::worker::stay::Stay;
 
 /// A handler's hold on its exchange: the connection, and which of its requests.
 pub(crate) struct Ticket {

@@ -12,6 +12,9 @@ pub(crate) const WARN_POINTS: u8 = 75;
 const REDEEMED_POINTS: u8 = 1;
 const MIB_BITS: u32 = 20;
 
+/// A body of so many bytes that no handler wanted is nothing to note.
+pub(crate) const UNWANTED_BYTES_FREE: u32 = 16 * 1024;
+
 /// What a peer did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offence {

@@ -6,20 +6,24 @@
 //! |---|---|
 //! | [`handle`] | what a handler holds of its exchange, and how its answer comes back |
 //! | [`response`] | what a handler answers, and the body of that |
+//! | [`interim`] | what an informational response may be |
 //! | [`collect`] | a body that is read in full: room for all of it is there first |
 //! | [`trailers`] | the fields behind a body |
 //! | [`failure`] | answers of the server itself: a status and a line of text |
+//! | [`source`] | the bytes that a step works on |
 //! | [`output`] | bytes on their way to the socket: gathered in one lease, sent by one operation |
-//! | [`exchange_end`] | what was begun ends once, for one reason, which is counted |
+//! | [`access_record`] | what is told of an answer, for an access log |
 //! | [`min_rate`] | how long the server still waits for a body, by what comes of it |
 //! | [`misbehaviour`] | points for what is legal each time, and an attack when it is all that a peer does |
 
+pub(crate) mod access_record;
 pub(crate) mod collect;
-pub(crate) mod exchange_end;
 pub(crate) mod failure;
 pub(crate) mod handle;
+pub(crate) mod interim;
 pub(crate) mod min_rate;
 pub(crate) mod misbehaviour;
 pub(crate) mod output;
 pub(crate) mod response;
+pub(crate) mod source;
 pub(crate) mod trailers;

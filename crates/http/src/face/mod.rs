@@ -5,18 +5,16 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | [`server`] | bind, configure, serve; what a service is for the engine |
+//! | [`server`] | bind, configure, serve |
 //! | [`router`] | routes by method and path |
 //! | [`request`] | the request of a handler, and what can be done with it |
 //! | [`body`] | the body of an answer that is streamed |
 //! | [`sse`] | an answer that is a stream of events |
 //! | [`upgrade`] | a connection that leaves HTTP, and its task |
 //! | [`access_log`] | a line for each request, written by a thread of its own |
-//! | [`plan`] | what a server adds to the plan of the runtime |
 
 pub(crate) mod access_log;
 pub(crate) mod body;
-pub(crate) mod plan;
 pub(crate) mod request;
 #[cfg(feature = "router")]
 pub(crate) mod router;

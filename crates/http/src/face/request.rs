@@ -10,10 +10,10 @@ use plimsoll_runtime::{Kind, Lease, OverBudget, Pool};
 
 use crate::base::forwarded;
 use crate::exchange::handle::Ticket;
+use crate::exchange::interim;
 use crate::exchange::trailers::Trailers;
 use crate::face::body::BodyWriter;
 use crate::face::upgrade::{self, Upgraded};
-use crate::h1::interim;
 use crate::websocket::{self, WebSocket, WebSocketConfig, WebSocketHandler};
 use crate::{Error, Response};
 

@@ -15,7 +15,8 @@ use plimsoll_runtime::Result;
 use crate::exchange::handle::{Delivery, Ticket};
 use crate::exchange::response::{IntoResponse, Response};
 use crate::face::request::Request;
-use crate::face::server::{Answered, Handlers, NoRoom, Server, Service};
+use crate::face::server::{Handlers, Server};
+use crate::worker::service::{Answered, NoRoom, Service};
 use crate::worker::state::Core;
 
 /// Which handler answers which method and path.

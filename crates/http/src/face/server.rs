@@ -11,15 +11,20 @@ use plimsoll_codec::h1::{self, FieldSlot, RequestView};
 use plimsoll_pool::catch_panic;
 use plimsoll_runtime::net::{ListenAddress, ListenOptions, Table, TableConfig, TcpListener};
 use plimsoll_runtime::worker_tasks;
-use plimsoll_runtime::{JoinHandle, Result, Spare, Started, workers};
+use plimsoll_runtime::{Result, Spare, Started, workers};
 
 use crate::base::config::{Config, Http2};
 use crate::base::counters::Counters;
 use crate::base::peers::Addresses;
+use crate::exchange::access_record::AccessRecord;
+use crate::exchange::access_record::LogHook;
 use crate::exchange::handle::{Delivery, Ticket};
 use crate::exchange::response::{IntoResponse, Response};
 use crate::face::request::{Request, RequestRef};
 use crate::worker::engine;
+use crate::worker::service::Answered;
+use crate::worker::service::NoRoom;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 /// An HTTP server: HTTP/1.1, and HTTP/2 with clients that begin with its preface (see [`Config::http2`]).
@@ -174,17 +179,6 @@ async fn serve_here<S: Service>(
     Ok(())
 }
 
-/// What a service made of a request.
-pub(crate) enum Answered {
-    /// The answer has been written.
-    Ready,
-    /// It will come.
-    Pending(JoinHandle<()>),
-}
-
-/// There was no room to start the handler.
-pub(crate) struct NoRoom;
-
 /// A handler's future that is larger takes more than all the rest of a request.
 const LARGE_HANDLER_BYTES: usize = 16 * 1_024;
 
@@ -197,33 +191,6 @@ fn tell_of_handlers(handler_bytes: usize) {
         );
     } else {
         tracing::debug!(handler_bytes, "each handler that waits holds so much");
-    }
-}
-
-/// What answers requests.
-pub(crate) trait Service: 'static {
-    /// Starts on a request.
-    fn start(
-        &mut self,
-        core: &Rc<Core>,
-        view: &RequestView<'_>,
-        slots: &[FieldSlot],
-        ticket: Ticket,
-    ) -> Result<Answered, NoRoom>;
-
-    /// Whether some route is [marked](crate::memory::reserved_routes).
-    fn has_marked(&self) -> bool {
-        false
-    }
-
-    /// Whether that of a path is.
-    fn is_marked(&self, _path: &str) -> bool {
-        false
-    }
-
-    /// Bytes of the future of a handler that is not ready at once.
-    fn handler_bytes(&self) -> usize {
-        0
     }
 }
 
@@ -306,31 +273,5 @@ where
             None => drop(delivery),
         }
         Ok(Answered::Ready)
-    }
-}
-
-/// One answer, for an access log.
-#[derive(Debug)]
-pub struct AccessRecord<'a> {
-    /// The request line, 8 KiB of it at most. For HTTP/2 it is made of the pseudo-header fields.
-    pub request_line: &'a [u8],
-    /// The answer's status.
-    pub status: StatusCode,
-    /// Bytes of the answer's body; of a streamed one those that were written before it ended.
-    pub body_bytes: u64,
-    /// Seconds since 1970 in UTC.
-    pub unix_seconds: u64,
-    /// The peer, if it was still there when the request came.
-    pub peer: Option<SocketAddr>,
-}
-
-#[derive(Clone)]
-pub(crate) struct LogHook(Arc<dyn Fn(&AccessRecord<'_>) + Send + Sync>);
-
-impl LogHook {
-    pub(crate) fn write(&self, record: &AccessRecord<'_>) {
-        if catch_panic(|| (self.0)(record)).is_none() {
-            tracing::error!("the access log panicked");
-        }
     }
 }

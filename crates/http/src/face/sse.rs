@@ -14,7 +14,8 @@ use ::core::time::Duration;
 use plimsoll_runtime::{Kind, Lease, signal, sleep};
 
 use crate::exchange::response::Body;
-use crate::memory::lasting::{Sort, Stay};
+use crate::memory::lasting::Sort;
+use crate::worker::stay::Stay;
 use crate::{BodyWriter, Error, Request, Response, StatusCode};
 
 /// One event, or a part of one: what is not given is not written.

@@ -22,13 +22,15 @@ use plimsoll_runtime::net::TcpStream;
 use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
-use crate::exchange::exchange_end::ExchangeEnd;
-use crate::face::server::Service;
+use crate::base::exchange_end::ExchangeEnd;
+use crate::h1::active::Active;
 use crate::memory::by_address::Columns;
-use crate::memory::lasting::{Listing, Sort};
-use crate::worker::connection::{Active, Connection};
+use crate::memory::lasting::Sort;
+use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
+use crate::worker::stay::Listing;
 use crate::{Error, Response};
 
 /// What is done with a connection after its 101, or its 2xx to CONNECT.

@@ -25,8 +25,8 @@ use plimsoll_runtime::net::{Bytes, RECEIVE_BYTES_MAX, RECEIVE_LEASES_MAX};
 use plimsoll_runtime::{Instant, Lease};
 
 use crate::base::config::Config;
-use crate::worker::connection::Active;
-use crate::worker::state::Core;
+use crate::h1::active::Active;
+use crate::memory::desk::Desk;
 
 /// Wishes do not grow beyond these while memory is short.
 const YELLOW_MAX: Class = Class::K16;
@@ -160,7 +160,7 @@ pub(crate) fn cap(level: Level, bytes_max: usize) -> Class {
     of_share.unwrap_or(Class::K4).clamp(Class::K4, of_level)
 }
 
-impl Core {
+impl Desk {
     /// Bytes that one connection may receive at a time: what all that are worked on receive together leaves most of the
     /// line to others.
     fn body_bytes_max(&self) -> usize {

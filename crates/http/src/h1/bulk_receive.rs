@@ -11,11 +11,12 @@ use plimsoll_runtime::net::{Bytes, RECEIVE_LEASES_MAX};
 use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
-use crate::exchange::exchange_end::ExchangeEnd;
-use crate::face::server::Service;
+use crate::base::exchange_end::ExchangeEnd;
+use crate::h1::active::Active;
 use crate::h1::body_receive::Parts;
-use crate::worker::connection::{Active, Connection};
+use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 /// What came of a receive into several leases.

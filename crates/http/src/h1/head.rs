@@ -8,110 +8,34 @@ use plimsoll_codec::h1::{
 };
 use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::net::Bytes;
-use plimsoll_runtime::{Kind, Lease, OverBudget};
+use plimsoll_runtime::{Kind, OverBudget};
 use plimsoll_slab::Key;
 
 use crate::base::config::Http2;
 use crate::base::counters::Shed;
+use crate::base::exchange_end::{Course, ExchangeEnd};
 use crate::base::proxy_header;
-use crate::exchange::exchange_end::{Course, ExchangeEnd};
 use crate::exchange::failure::{Failure, method_of};
 use crate::exchange::handle::Ticket;
 use crate::exchange::min_rate::Patience;
+use crate::exchange::misbehaviour::UNWANTED_BYTES_FREE;
 use crate::exchange::misbehaviour::{Offence, Verdict};
-use crate::face::server::{Answered, NoRoom, Service};
+use crate::exchange::source::Source;
+use crate::h1::active::{Active, Deadline, EXCHANGE_BYTES};
 use crate::h1::write_out::is_batch_full;
 use crate::h2::{self, Preface};
 use crate::memory::wait::MemoryWait;
-use crate::worker::connection::{Active, Connection, Deadline, EXCHANGE_BYTES};
+use crate::memory::wait::REQUEST_ROOM_BYTES;
+use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
-use crate::worker::state::Core;
+use crate::worker::service::{Answered, NoRoom, Service};
 
 /// Bytes of a request line that the access log gets at most; valid ones are never longer with the default limits.
 const LOGGED_LINE_BYTES_MAX: usize = 8_192;
-/// A body of so many bytes that no handler wanted is nothing to note.
-pub(crate) const UNWANTED_BYTES_FREE: u32 = 16 * 1024;
-/// What there must be room for when a request is begun while memory may become short: its head and a small answer.
-pub(crate) const REQUEST_ROOM_BYTES: usize = 8 * 1024;
-/// What fills no more than this part of its lease is moved to a smaller one.
-const SPARSE_PART: usize = 4;
 /// Fields of a head at most, whatever the configuration says.
 const FIELDS_MAX: usize = h1::FIELDS_CEILING;
 /// Fields of nearly every head. The table for them is made for each request; that for the most would be 2 KiB of zeros.
 const FIELDS_USUAL: usize = 32;
-
-/// Bytes that a step works on: what was kept from before with what has just come.
-pub(crate) enum Source {
-    Empty,
-    /// Just come, and nothing was kept; used up to here.
-    Fresh(Bytes, usize),
-    /// Kept.
-    Kept(Lease),
-}
-
-impl Source {
-    /// `has_begun` says whether something was begun on their connection.
-    #[inline]
-    pub(crate) fn join(
-        core: &Core,
-        kept: Option<Lease>,
-        fresh: Option<Bytes>,
-        has_begun: impl FnOnce() -> bool,
-    ) -> Result<Self, OverBudget> {
-        let Some(mut kept) = kept else {
-            return Ok(fresh.map_or(Self::Empty, |bytes| Self::Fresh(bytes, 0)));
-        };
-        let Some(fresh) = fresh else { return Ok(Self::Kept(kept)) };
-        if kept.spare_capacity() < fresh.len() {
-            let bytes = kept.len() + fresh.len();
-            let larger = core.pool.try_acquire(bytes, Kind::Buffers);
-            let spare = |over| has_begun().then(|| core.spare_landed(bytes)).flatten().ok_or(over);
-            let mut larger = larger.or_else(spare)?;
-            larger.extend(&kept);
-            kept = larger;
-        }
-        let taken = kept.extend(&fresh);
-        debug_assert_eq!(taken, fresh.len(), "room was made");
-        Ok(Self::Kept(kept))
-    }
-
-    /// The bytes that were not used yet.
-    pub(crate) fn rest(&self) -> &[u8] {
-        match self {
-            Self::Empty => &[],
-            Self::Fresh(bytes, used) => &bytes[*used..],
-            Self::Kept(lease) => lease,
-        }
-    }
-
-    pub(crate) fn consume(&mut self, bytes: usize) {
-        match self {
-            Self::Empty => debug_assert_eq!(bytes, 0),
-            Self::Fresh(_, used) => *used += bytes,
-            Self::Kept(lease) => lease.consume(bytes),
-        }
-    }
-
-    /// The rest, to be kept beyond this turn. Comes back when there is no room for it.
-    pub(crate) fn keep(self, core: &Core) -> Result<Option<Lease>, Self> {
-        match self {
-            _ if self.rest().is_empty() => Ok(None),
-            Self::Empty => Ok(None),
-            Self::Fresh(Bytes::Owned(mut lease), used) => {
-                lease.consume(used);
-                // While memory is short, what holds little takes little.
-                let is_sparse = core.holds_back() && lease.len() <= lease.class().bytes() / SPARSE_PART;
-                let copy = if is_sparse { core.pool.try_copy(&lease, Kind::Buffers).ok() } else { None };
-                Ok(Some(copy.unwrap_or(lease)))
-            }
-            Self::Fresh(Bytes::Borrowed(_), _) => match core.pool.try_copy(self.rest(), Kind::Buffers) {
-                Ok(copy) => Ok(Some(copy)),
-                Err(_) => Err(self),
-            },
-            Self::Kept(lease) => Ok(Some(lease)),
-        }
-    }
-}
 
 /// What became of a step that may end the connection; the connection, unless it did.
 enum Step {

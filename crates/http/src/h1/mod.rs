@@ -4,6 +4,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | [`active`] | what is kept of a connection while it is worked on |
 //! | [`head`] | steps through requests: a head is searched, judged and refused or begun; bodies that nobody reads |
 //! | [`unread`] | the next request while memory is short: its bytes stay in the socket |
 //! | [`body_receive`] | how the next part of a body is received: shared, or into a lease of its size |
@@ -11,11 +12,14 @@
 //! | [`request_body`] | a body from what was received to what its handler gets |
 //! | [`interim`] | informational responses |
 //! | [`write_out`] | the end of a step: send, arm what is waited for, set the deadline, park |
+//! | [`lent_output`] | output in leases of the answer reserve |
 
+pub(crate) mod active;
 pub(crate) mod body_receive;
 pub(crate) mod bulk_receive;
 pub(crate) mod head;
 pub(crate) mod interim;
+pub(crate) mod lent_output;
 pub(crate) mod request_body;
 pub(crate) mod unread;
 pub(crate) mod write_out;

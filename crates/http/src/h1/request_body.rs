@@ -7,7 +7,7 @@ use plimsoll_runtime::{Kind, Lease};
 use plimsoll_slab::Key;
 
 use crate::base::error::Error;
-use crate::worker::connection::Active;
+use crate::h1::active::Active;
 use crate::worker::state::Core;
 
 /// What a look at the received part of a body gave.

@@ -29,12 +29,13 @@ use plimsoll_slab::Key;
 use crate::base::config::{HalfClose, Http2};
 use crate::base::counters::Shed;
 use crate::base::proxy_header;
-use crate::face::server::Service;
-use crate::h1::head::REQUEST_ROOM_BYTES;
+use crate::h1::active::Active;
 use crate::h2::{self, Preface};
 use crate::memory::wait::MemoryWait;
-use crate::worker::connection::{Active, Connection};
+use crate::memory::wait::REQUEST_ROOM_BYTES;
+use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 /// Into this a head is received, with what comes behind it.

@@ -1,7 +1,6 @@
 //! The end of each step: send what there is, arm what is waited for, set the deadline.
 
 use ::core::cell::RefMut;
-use ::core::time::Duration;
 use std::rc::Rc;
 
 use plimsoll_codec::h1::{Next, RequestState, ResponseState};
@@ -11,11 +10,13 @@ use plimsoll_runtime::{Kind, OverBudget};
 use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
+use crate::base::peers::PEER_LOOK;
 use crate::exchange::output::COPY_BYTES_MAX;
-use crate::face::server::Service;
+use crate::h1::active::{Active, Deadline};
 use crate::memory::wait::MemoryWait;
-use crate::worker::connection::{Active, Connection, Deadline};
+use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 impl<S: Service> Engine<S> {
@@ -205,10 +206,6 @@ fn receive_body(core: &Core, table: &mut Table<Connection>, key: Key, active: &A
         None => table.receive(key),
     }
 }
-
-/// How often it is looked at whether a peer that has ended its half is still there, while nothing is sent that would
-/// tell.
-pub(crate) const PEER_LOOK: Duration = Duration::from_secs(1);
 
 /// Sets the deadline that fits what the connection waits for. One that is set already stands: bytes that come are no
 /// reason to wait longer for others.

@@ -5,7 +5,7 @@ use plimsoll_runtime::Instant;
 use super::Http2;
 use super::room::TurnWait;
 use super::streams::{Exchange, Incoming};
-use crate::exchange::exchange_end::ExchangeEnd;
+use crate::base::exchange_end::ExchangeEnd;
 
 impl Http2 {
     /// Whether the peer is to send a part of some body: its handler waits for that, the windows let the peer send, and

@@ -21,11 +21,12 @@ use super::room::{NextStream, STEP_BYTES_MAX, TurnWait, make, offered};
 use super::streams::Slots;
 use super::{Decoding, HTTP2_PARKED_BYTES, Http2, TABLES_BYTES};
 use crate::base::counters::Shed;
-use crate::exchange::exchange_end::ExchangeEnd;
-use crate::face::server::Service;
-use crate::h1::head::Source;
-use crate::worker::connection::{Active, Connection};
+use crate::base::exchange_end::ExchangeEnd;
+use crate::exchange::source::Source;
+use crate::h1::active::Active;
+use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 pub(super) use half::PeerHalf;

@@ -13,8 +13,8 @@ use super::room::make;
 use super::streams::{Outgoing, find};
 use super::{ENCODING_BYTES, Parts};
 use crate::Error;
+use crate::exchange::interim::{FIELDS_BYTES_MAX, TOO_LATE};
 use crate::exchange::response::Response;
-use crate::h1::interim::{FIELDS_BYTES_MAX, TOO_LATE};
 use crate::worker::state::Core;
 
 // As `block_bytes_max` reckons it.

@@ -60,7 +60,7 @@ use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
 
-use crate::exchange::exchange_end::Answered;
+use crate::base::exchange_end::Answered;
 use crate::exchange::misbehaviour::Score;
 use crate::exchange::output::Output;
 use crate::memory::by_address::Seat;

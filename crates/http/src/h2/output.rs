@@ -15,10 +15,10 @@ use crate::base::counters::Shed;
 use crate::base::error::Error;
 use crate::exchange::failure::Failure;
 use crate::exchange::min_rate::moved_on;
+use crate::exchange::misbehaviour::UNWANTED_BYTES_FREE;
 use crate::exchange::misbehaviour::{Offence, Verdict};
 use crate::exchange::output::Output;
 use crate::exchange::response::{Body, IntoResponse, Kind as ResponseKind, Response};
-use crate::h1::head::UNWANTED_BYTES_FREE;
 use crate::worker::state::Core;
 
 /// An output that makes its room in the pool as it goes. It is full at the memory line.
@@ -256,7 +256,9 @@ impl Core {
         }
         if is_streamed || exchange.response != Outgoing::Head {
             // Cut short, or a second answer: the peer can only be told by a reset.
-            self.warn_of_second(response);
+            if response.kind() == ResponseKind::Whole {
+                self.warn_of_second(response.status().as_u16());
+            }
             self.break_off(parts, stream, ErrorCode::InternalError);
             return Ok(());
         }

@@ -22,11 +22,11 @@ use plimsoll_runtime::{Errno, JoinHandle, Kind, OverBudget, spawn, yield_now};
 use plimsoll_slab::Key;
 
 use super::Http2;
-use crate::exchange::exchange_end::ExchangeEnd;
-use crate::face::server::Service;
-use crate::h1::head::REQUEST_ROOM_BYTES;
+use crate::base::exchange_end::ExchangeEnd;
+use crate::memory::wait::REQUEST_ROOM_BYTES;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 /// What is received at a time while memory is short: of one that holds something already, or at the level orange, and

@@ -11,7 +11,7 @@
 //! * no further frame is looked at, as it may want an answer; and while memory is short nothing is received for which
 //!   there is no place: [`receive`](super::receive) says how.
 //!
-//! The connection then waits as one of HTTP/1.1 does ([`relief`](crate::memory::pressure)). After
+//! The connection then waits as one of HTTP/1.1 does ([`relief`](crate::worker::pressure)). After
 //! [`memory_timeout`](crate::Config::memory_timeout) the requests that wait are answered 503 or reset; when even that
 //! finds no room, the connection ends with a GOAWAY.
 //!
@@ -32,15 +32,16 @@ use super::streams::{Ending, Outgoing, find};
 use super::window::shrink_window;
 use super::{Http2, Hunger, Parts, Wanted};
 use crate::base::counters::Shed;
-use crate::exchange::exchange_end::ExchangeEnd;
+use crate::base::exchange_end::ExchangeEnd;
 use crate::exchange::failure::Failure;
 use crate::exchange::output::Output;
 use crate::exchange::response::Body;
-use crate::face::server::Service;
-use crate::h1::head::Source;
-use crate::memory::pressure::{Grant, STALLED_AFTER};
+use crate::exchange::source::Source;
+use crate::memory::waits::Grant;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
+use crate::worker::pressure::STALLED_AFTER;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 /// A reset, and two windows.
@@ -346,7 +347,7 @@ impl<S: Service> Engine<S> {
         let until = http2.hunger.since.map(|since| since + self.core.config.admission_timeout);
         let has_waited = until.is_some_and(|until| until <= plimsoll_runtime::now());
         if http2.codec.live_streams() == 0 && !has_waited {
-            http2.hunger.note(Priority::Head, crate::h1::head::REQUEST_ROOM_BYTES);
+            http2.hunger.note(Priority::Head, crate::memory::wait::REQUEST_ROOM_BYTES);
             return NextStream::StaysUnread;
         }
         NextStream::IsRefused(self.core.why_not_begun())

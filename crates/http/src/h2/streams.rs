@@ -13,13 +13,13 @@ use plimsoll_runtime::{Instant, JoinHandle, Kind, Lease, OverBudget, Pool};
 use super::Parts;
 use super::waiting::Waiting;
 use super::window::Grown;
+use crate::base::exchange_end::{Course, ExchangeEnd};
 use crate::exchange::collect::Collected;
-use crate::exchange::exchange_end::{Course, ExchangeEnd};
 use crate::exchange::min_rate::Patience;
 use crate::exchange::response::{Body, Response};
 use crate::memory::by_address::Seat;
+use crate::memory::desk::Desk;
 use crate::memory::reserved_routes::Slot;
-use crate::worker::state::Core;
 
 /// One request and its answer.
 pub(crate) struct Exchange {
@@ -203,7 +203,7 @@ impl Exchange {
     }
 
     /// Adds a part of the request's body behind what waits already.
-    pub(super) fn receive(&mut self, core: &Core, bytes: &[u8]) -> Result<(), OverBudget> {
+    pub(super) fn receive(&mut self, core: &Desk, bytes: &[u8]) -> Result<(), OverBudget> {
         self.expects = false;
         let (pool, config) = (&core.pool, &core.config);
         match &mut self.received {

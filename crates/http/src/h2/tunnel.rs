@@ -22,9 +22,9 @@ use plimsoll_slab::Key;
 use super::streams::{Outgoing, find};
 use crate::exchange::handle::Ticket;
 use crate::exchange::response::{Body, Response};
-use crate::memory::lasting::Stay;
 use crate::worker::connection::Connection;
 use crate::worker::state::Core;
+use crate::worker::stay::Stay;
 use crate::{Error, Request};
 
 /// Bytes both ways over one stream of an HTTP/2 connection, with the stream's flow control; see

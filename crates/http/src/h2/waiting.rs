@@ -13,7 +13,7 @@
 //! that waits holds its exchange, its head, and a little of its body if that comes. All of this is charged, and
 //! bounded: together those of a worker hold at most a part of its share, and those of one address half of that.
 //!
-//! Each has a place of its own in the [queue](crate::memory::pressure), under the name of the client that it is for.
+//! Each has a place of its own in the [queue](crate::worker::pressure), under the name of the client that it is for.
 //! Streams of its connection that were begun go on meanwhile.
 
 use ::core::cell::Cell;

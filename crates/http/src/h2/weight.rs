@@ -13,12 +13,12 @@ use super::streams::{Exchange, Group, Incoming, Outgoing, Slots, find};
 use super::{HTTP2_PARKED_BYTES, Http2, STREAM_BYTES, TABLES_BYTES, Tables};
 use crate::base::config::Config;
 use crate::base::counters::Shed;
-use crate::exchange::exchange_end::ExchangeEnd;
+use crate::base::exchange_end::ExchangeEnd;
 use crate::exchange::failure::Failure;
-use crate::face::server::Service;
 use crate::memory::by_address::Seat;
-use crate::memory::pressure::STALLED_AFTER;
 use crate::worker::engine::Engine;
+use crate::worker::pressure::STALLED_AFTER;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 impl Http2 {

@@ -4,25 +4,30 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | [`desk`] | what every step may use: the pool, the queue, the configuration, the lists of a turn; what is asked of the connections |
 //! | [`wait`] | how a connection waits for memory: one state, for every protocol |
-//! | [`pressure`] | what each level means, and what is done in a turn |
-//! | `pressure/waiting` | places in line, and what is granted to them |
-//! | `pressure/share` | who may begin a request |
-//! | `pressure/shed_order` | who is let go of, in which order, and how many |
-//! | `pressure/heads` | incomplete heads, which go first |
-//! | `pressure/end_lasting` | which of the connections that stay are told to end |
-//! | `pressure/pace` | how fast peers are, while others wait |
-//! | `pressure/received` | bytes that have come and find no room |
-//! | [`lasting`] | connections that stay: their share, and the lists of those that can be told to end |
+//! | [`waits`] | who waits for memory, and what is granted |
+//! | [`queue`] | places in line: who is next, and who takes whose place |
+//! | [`share`] | who may begin a request |
+//! | [`received`] | bytes that have come and find no room |
+//! | [`lasting`] | connections that stay: what they hold together, and those that can be told to end |
+//! | [`stay_lists`] | whether one more may stay, and who is told to end |
 //! | [`by_address`] | what each address holds |
 //! | [`answer_reserve`] | leases for the output of exchanges that find no other |
 //! | [`reserved_routes`] | leases and places for routes that are always answered |
-//! | [`refusal_log`] | what memory refuses, in the log, at a low rate |
+//! | [`refusal_log`] | what memory refuses, in the log |
+//! | [`seldom`] | lines of the log at a low rate |
 
 pub(crate) mod answer_reserve;
 pub(crate) mod by_address;
+pub(crate) mod desk;
 pub(crate) mod lasting;
-pub(crate) mod pressure;
+pub(crate) mod queue;
+pub(crate) mod received;
 pub(crate) mod refusal_log;
 pub(crate) mod reserved_routes;
+pub(crate) mod seldom;
+pub(crate) mod share;
+pub(crate) mod stay_lists;
 pub(crate) mod wait;
+pub(crate) mod waits;

@@ -11,9 +11,12 @@
 //!   +--------------------+
 //! ```
 //!
-//! Who is [`Queued`](MemoryWait::Queued) has a place in the [queue](crate::memory::pressure), and holds nothing of what
+//! Who is [`Queued`](MemoryWait::Queued) has a place in the [queue](crate::worker::pressure), and holds nothing of what
 //! it waits for. A request of HTTP/1.1 that was not begun may also be [`Admitted`](MemoryWait::Admitted), when there
 //! was room before it was received, and [`Refused`](MemoryWait::Refused), which is not for want of memory.
+
+/// What there must be room for when a request is begun while memory may become short: its head and a small answer.
+pub(crate) const REQUEST_ROOM_BYTES: usize = 8 * 1024;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

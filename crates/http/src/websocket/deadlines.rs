@@ -13,8 +13,8 @@ use super::handler::WebSocketEnd;
 use super::room::MEMORY_RETRY;
 use super::wire::{Deadline, Phase, Wire};
 use crate::base::counters::Shed;
-use crate::face::server::Service;
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 impl<S: Service> Engine<S> {

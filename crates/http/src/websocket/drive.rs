@@ -19,10 +19,11 @@ use super::turn::{open, turn};
 use super::wire::{Deadline, Dropped, Flags, Phase, Wire};
 use super::{Consumer, Opening, Socket};
 use crate::base::counters::Shed;
-use crate::exchange::exchange_end::ExchangeEnd;
-use crate::face::server::Service;
-use crate::worker::connection::{Active, Connection};
+use crate::base::exchange_end::ExchangeEnd;
+use crate::h1::active::Active;
+use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 impl<S: Service> Engine<S> {

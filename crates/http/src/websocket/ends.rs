@@ -13,11 +13,11 @@ use super::turn::run;
 use super::wire::{Deadline, Flags, Phase, Wire};
 use super::{Consumer, Socket};
 use crate::base::counters::Shed;
-use crate::face::server::Service;
 use crate::memory::lasting::Sort;
-use crate::memory::pressure::STALLED_AFTER;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
+use crate::worker::pressure::STALLED_AFTER;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 impl Socket {

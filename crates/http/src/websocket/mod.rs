@@ -33,7 +33,7 @@ use plimsoll_codec::ws::{Handshake, Limits};
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::Kind;
 
-use crate::worker::state::Core;
+use crate::memory::desk::Desk;
 use crate::{Error, Request, Response};
 
 mod assembly;
@@ -190,7 +190,7 @@ impl OriginCheck {
 fn accept(
     request: &Request,
     config: &WebSocketConfig,
-    consumer: impl FnOnce(&Core) -> Result<(Consumer, Option<Start>), Error>,
+    consumer: impl FnOnce(&Desk) -> Result<(Consumer, Option<Start>), Error>,
 ) -> Result<Response, Error> {
     let (core, view) = (request.ticket().core(), request.view());
     let handshake = match Handshake::check(&view) {

@@ -10,20 +10,20 @@ use super::message::Message;
 use super::settings::Values;
 use super::work::Work;
 use crate::Error;
-use crate::worker::state::Core;
+use crate::memory::desk::Desk;
 
 /// The windows of one connection: it has none, and there is no value of this type.
 #[derive(Debug)]
 pub(super) enum Streams {}
 
-pub(super) fn agree(_core: &Core, _handshake: &Handshake<'_>, _config: &WebSocketConfig) -> Option<Compression> {
+pub(super) fn agree(_core: &Desk, _handshake: &Handshake<'_>, _config: &WebSocketConfig) -> Option<Compression> {
     None
 }
 
 /// Gives the message back, to be sent as it is.
 pub(super) fn put(
     _work: &mut Work,
-    _core: &Core,
+    _core: &Desk,
     _compression: Compression,
     message: Message,
 ) -> Result<Option<Message>, Error> {
@@ -31,7 +31,7 @@ pub(super) fn put(
 }
 
 impl Streams {
-    pub(super) fn of<'a>(place: &'a mut Option<PoolBox<Self>>, _core: &Core) -> Result<&'a mut Self, OverBudget> {
+    pub(super) fn of<'a>(place: &'a mut Option<PoolBox<Self>>, _core: &Desk) -> Result<&'a mut Self, OverBudget> {
         place.as_deref_mut().ok_or(OverBudget::new(0))
     }
 
@@ -39,7 +39,7 @@ impl Streams {
         match *self {}
     }
 
-    pub(super) fn are_kept(&mut self, _core: &Core) -> bool {
+    pub(super) fn are_kept(&mut self, _core: &Desk) -> bool {
         match *self {}
     }
 
@@ -49,7 +49,7 @@ impl Streams {
 
     pub(super) fn inflate(
         &mut self,
-        _core: &Core,
+        _core: &Desk,
         _of: (&Values, bool),
         _part: &[u8],
         _assembly: &mut Assembly,
@@ -57,7 +57,7 @@ impl Streams {
         match *self {}
     }
 
-    pub(super) fn finish(&mut self, _core: &Core, _of: (&Values, bool), _assembly: &mut Assembly) -> Result<(), Error> {
+    pub(super) fn finish(&mut self, _core: &Desk, _of: (&Values, bool), _assembly: &mut Assembly) -> Result<(), Error> {
         match *self {}
     }
 }

@@ -11,7 +11,7 @@
 //! Who has a part of a message and finds no room for its next frame does not wait, since others may hold parts and
 //! wait, too: it is closed with 1013.
 //!
-//! All others wait in the line of [`relief`](crate::memory::pressure). What is received waits for
+//! All others wait in the line of [`relief`](crate::worker::pressure). What is received waits for
 //! [`memory_timeout`](crate::Config::memory_timeout), what is sent for the send timeout; then the connection is closed
 //! with 1013.
 
@@ -29,10 +29,10 @@ use super::wire::{Phase, Wire};
 use super::{Consumer, Socket};
 use crate::base::counters::Shed;
 use crate::exchange::output;
-use crate::face::server::Service;
 use crate::memory::wait::MemoryWait;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 /// When it is looked again for room that was not enough, or for which too many wait.

@@ -9,11 +9,12 @@ use plimsoll_runtime::{Errno, JoinHandle, SendBytes};
 use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
-use crate::exchange::exchange_end::ExchangeEnd;
+use crate::base::exchange_end::ExchangeEnd;
 use crate::exchange::min_rate;
-use crate::face::server::Service;
-use crate::worker::connection::{Active, Connection, Deadline, Rest};
+use crate::h1::active::{Active, Deadline};
+use crate::worker::connection::{Connection, Rest};
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 
 impl<S: Service> Engine<S> {
     /// Closes a connection whose answer has been sent, so that the peer sees the answer.

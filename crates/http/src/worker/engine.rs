@@ -17,17 +17,19 @@ use plimsoll_slab::Key;
 
 use crate::base::config::{ProxyProtocol, TcpOptions};
 use crate::base::counters::Shed;
-use crate::exchange::exchange_end::{Answered, ExchangeEnd};
+use crate::base::exchange_end::{Answered, ExchangeEnd};
 use crate::exchange::failure::Failure;
 use crate::exchange::misbehaviour::Score;
 use crate::exchange::output::compacted;
-use crate::face::server::Service;
+use crate::h1::active::{Active, Deadline};
 use crate::h2::Recalling;
-use crate::memory::pressure::Relief;
 use crate::memory::wait::MemoryWait;
 use crate::worker::closing::take_handler;
-use crate::worker::connection::{Active, Connection, Deadline, Rest};
+use crate::worker::connection::{Connection, Rest};
+use crate::worker::pressure::Relief;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
+use crate::worker::stay::waiting_handler_bytes;
 
 /// Runs the server until the runtime is asked to stop and its connections have ended.
 pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
@@ -93,7 +95,7 @@ impl<S: Service> Drop for Engine<S> {
 
 impl<S: Service> Engine<S> {
     pub(crate) fn new(core: Rc<Core>, service: S) -> Self {
-        core.lasting.know_handlers(service.handler_bytes());
+        core.lasting.know_handlers(waiting_handler_bytes(service.handler_bytes()));
         let relief = Relief::new(&core);
         Self { core, service, relief, gives_way: false, has_turned: false, drained_at: plimsoll_runtime::now() }
     }

@@ -7,12 +7,28 @@
 //! |---|---|
 //! | [`engine`] | the loop: accepts, takes events, steps connections, fires deadlines |
 //! | [`connection`] | what is kept of a connection: parked, worked on, lingering |
-//! | [`state`] | what the engine and its handlers share: the table, what is written to it, the lists of a turn |
+//! | [`state`] | what the engine and its handlers share: the table, and what is written to it |
+//! | [`service`] | what answers requests, for the engine |
 //! | [`request_queue`] | which requests begin in a turn, which wait for the next, which hear that there are too many |
+//! | [`pressure`] | what each memory level means, and what is done in a turn |
+//! | `pressure/shed_order` | who is let go of, in which order, and how many |
+//! | `pressure/heads` | incomplete heads, which go first |
+//! | `pressure/end_lasting` | which of the connections that stay are told to end |
+//! | `pressure/pace` | how fast peers are, while others wait |
+//! | [`waiting`] | which connections of the table wait for memory, and for what |
+//! | [`reserved_routes`] | requests for routes that are always answered |
+//! | [`stay`] | holds on connections that stay, and what one of each sort takes |
 //! | [`closing`] | the ends of a connection, and the stop of the server |
+//! | [`plan`] | what a server adds to the plan of the runtime |
 
 pub(crate) mod closing;
 pub(crate) mod connection;
 pub(crate) mod engine;
+pub(crate) mod plan;
+pub(crate) mod pressure;
 pub(crate) mod request_queue;
+pub(crate) mod reserved_routes;
+pub(crate) mod service;
 pub(crate) mod state;
+pub(crate) mod stay;
+pub(crate) mod waiting;

@@ -36,12 +36,12 @@ use plimsoll_runtime::Instant;
 use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
-use crate::face::server::Service;
 use crate::h2::TurnWait;
-use crate::memory::refusal_log::Seldom;
+use crate::memory::seldom::Seldom;
 use crate::memory::wait::MemoryWait;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 /// No request begins in a turn after so long.

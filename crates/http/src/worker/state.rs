@@ -2,61 +2,41 @@
 
 use ::core::cell::{Cell, OnceCell, RefCell};
 use ::core::net::SocketAddr;
-use ::core::task::{Context, Poll, Waker};
-use ::core::time::Duration;
-use std::collections::VecDeque;
+use ::core::ops::Deref;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
 
 use http::{Method, StatusCode, Version};
-use plimsoll_codec::date::{self, DATE_BYTES};
 use plimsoll_codec::h1::{
     self, BodyEncoder, BodyLength, BodyOut, Fields, Persistence, RequestState, ResponseHead, ResponseState,
 };
-use plimsoll_pool::{PoolBox, Queue};
-use plimsoll_runtime::memory::Level;
+use plimsoll_pool::PoolBox;
+use plimsoll_runtime::OverBudget;
 use plimsoll_runtime::net::Table;
-use plimsoll_runtime::{Instant, OverBudget, Pool};
 use plimsoll_slab::Key;
 
 use crate::base::config::{Config, HalfClose};
-use crate::base::counters::{Counters, Shed, WorkerCounters};
+use crate::base::counters::{Counters, Shed};
 use crate::base::error::Error;
-use crate::base::peers::{Addresses, Peers};
-use crate::exchange::exchange_end::ExchangeEnd;
+use crate::base::exchange_end::ExchangeEnd;
+use crate::base::peers::Addresses;
+use crate::exchange::access_record::{AccessRecord, LogHook};
 use crate::exchange::failure::Failure;
 use crate::exchange::handle::Ticket;
 use crate::exchange::output::COPY_BYTES_MAX;
 use crate::exchange::response::{Body, IntoResponse, Kind as ResponseKind, Response};
-use crate::face::server::{AccessRecord, LogHook};
+use crate::h1::active::Active;
 use crate::h1::body_receive;
 use crate::h2::{self, Scratch};
 use crate::hub::Members;
-use crate::memory::answer_reserve::AnswerReserve;
-use crate::memory::by_address::Crowd;
-use crate::memory::lasting::Lasting;
-use crate::memory::pressure::{Grant, PLACES, Waits};
-use crate::memory::refusal_log::Seldom;
-use crate::memory::reserved_routes::Slots;
+use crate::memory::desk::{Connections, Desk};
 use crate::websocket::KnownSettings;
-use crate::worker::connection::{Active, Connection};
+use crate::worker::connection::Connection;
 use crate::worker::request_queue::Turns;
+use crate::worker::stay::stay_bytes;
 
 /// The most that a head takes beside the program's own fields: status line, Date, Content-Length or Transfer-Encoding,
 /// Connection.
 const HEAD_BYTES_MAX: usize = 224;
-
-/// The unit of [`Core::age_now`].
-const AGE_UNIT_MS: u64 = 250;
-
-/// So many connections that are worked on share no output.
-const FEW_ACTIVE: u64 = 64;
-/// More of them together gather no more than this part of a worker's share of the line, or this much each.
-const OUTPUT_PART: u64 = 4;
-const OUTPUT_SHARE_MIN: usize = 4 * 1024;
-
-/// Requests that were read ahead, and are not answered with those that came with them, are begun in a turn at most.
-const FOLLOW_UPS_MAX: u32 = 64;
 
 /// What an answer of the server's own says besides, and a 503.
 const TEXT: &[u8] = b"Content-Type: text/plain; charset=utf-8\r\n";
@@ -69,67 +49,9 @@ const TEXT_AND_RETRY: [&[u8]; 3] = [
 
 /// The shared part of one worker's server.
 pub(crate) struct Core {
+    desk: Desk,
     pub(crate) table: RefCell<Table<Connection>>,
-    pub(crate) config: Config,
-    pub(crate) pool: Pool,
-    counters: Counters,
-    /// Those of this worker.
-    counted: Arc<WorkerCounters>,
-    /// The worker's share of the line, in bytes.
-    pub(crate) line_share: u64,
-    /// Connections that a handler has changed and the engine must look after.
-    listed: RefCell<VecDeque<Key>>,
-    /// Those to be looked after once the handlers that were woken have had their turn.
-    later: RefCell<VecDeque<Key>>,
-    /// Requests read ahead that may still be begun in this turn.
-    follow_ups: Cell<u32>,
-    engine: RefCell<Option<Waker>>,
-    /// The connection whose handler the engine is polling right now: it looks after it itself.
-    current: Cell<Option<Key>>,
-    date: Cell<(u64, [u8; DATE_BYTES])>,
-    /// The runtime has been asked to stop; as of this turn.
-    stopping: Cell<bool>,
-    /// When a request came last after that.
-    asked_at: Cell<Option<Instant>>,
-    /// Pieces of work that handlers said must be finished.
-    must_finish: Cell<u32>,
-    /// Connections that are being refused.
-    refused: Cell<u32>,
-    /// Whether the last of these has ended.
-    recheck: Cell<bool>,
-    /// How full the process is; as of this turn.
-    level: Cell<Level>,
-    /// Nobody was found in this turn who could be let go of.
-    pub(crate) has_looked: Cell<bool>,
-    /// The place of the table that was looked at last for somebody to let go of.
-    pub(crate) looked_at: Cell<u32>,
-    /// Who waits for room, and whether anybody does.
-    pub(crate) hungry: RefCell<Queue<Waits>>,
-    pub(crate) starving: Cell<bool>,
-    /// Those that are gone were taken out of the full queue in this turn.
-    pub(crate) swept: Cell<bool>,
     pub(crate) turns: Turns,
-    /// Where a route is marked.
-    pub(crate) marked: OnceCell<Slots>,
-    pub(crate) refusals: Seldom,
-    pub(crate) second_answers: Seldom,
-    pub(crate) reserve: AnswerReserve,
-    pub(crate) crowd: Crowd,
-    pub(crate) lasting: Lasting,
-    /// Whether it is counted what addresses hold, as of this turn; and at its beginning the free bytes of this worker's
-    /// share, and what its pool had given out.
-    pub(crate) weighed: Cell<bool>,
-    pub(crate) free_bytes: Cell<u64>,
-    pub(crate) used_at: Cell<u64>,
-    /// The connection that waited and was granted room, while it is looked after.
-    pub(crate) fed: Cell<Option<Key>>,
-    /// Memory for the next turn of the handler of this connection.
-    pub(crate) kept_for: Cell<Option<Key>>,
-    pub(crate) kept: RefCell<Option<Grant>>,
-    /// How much may be gathered for a connection as of this turn.
-    gather_bytes_max: Cell<usize>,
-    /// What is known of peers beside their sockets.
-    pub(crate) peers: RefCell<Peers>,
     pub(crate) log: Option<LogHook>,
     /// Members of hubs, while there are some.
     pub(crate) members: RefCell<Weak<Members>>,
@@ -150,6 +72,14 @@ fn drop_before(connection: Connection) {
     drop(connection);
 }
 
+impl Deref for Core {
+    type Target = Desk;
+
+    fn deref(&self) -> &Desk {
+        &self.desk
+    }
+}
+
 impl Core {
     pub(crate) fn new(
         table: Table<Connection>,
@@ -161,46 +91,12 @@ impl Core {
         let pool = plimsoll_runtime::pool();
         let line_share = pool.budget().limit().as_bytes() / counters.0.len() as u64;
         let config = Config { body_receive_leases_max: body_receive::leases_max(&config, line_share), ..config };
-        Rc::new(Self {
+        let turns = Turns::new(&pool);
+        let core = Rc::new(Self {
+            desk: Desk::new(config, line_share, pool, (counters, addresses), stay_bytes()),
             table: RefCell::new(table),
-            peers: RefCell::new(Peers::new(&config, addresses)),
-            hungry: RefCell::new(Queue::new(&pool, PLACES, PLACES)),
-            starving: Cell::new(false),
-            swept: Cell::new(false),
-            turns: Turns::new(&pool),
-            marked: OnceCell::new(),
-            refusals: Seldom::default(),
-            second_answers: Seldom::default(),
-            reserve: AnswerReserve::new(&pool, line_share, config.progress_reserve_bytes),
-            crowd: Crowd::new(&pool, line_share),
-            lasting: Lasting::default(),
-            weighed: Cell::new(false),
-            free_bytes: Cell::new(line_share / 4),
-            used_at: Cell::new(0),
-            fed: Cell::new(None),
-            kept_for: Cell::new(None),
-            kept: RefCell::default(),
-            gather_bytes_max: Cell::new(config.output_bytes_max),
-            config,
-            pool,
-            counted: Arc::clone(&counters.0[plimsoll_runtime::worker_index()]),
-            counters,
-            listed: RefCell::default(),
-            later: RefCell::default(),
-            follow_ups: Cell::new(0),
-            engine: RefCell::default(),
-            current: Cell::new(None),
-            date: Cell::new((0, date::format(0))),
-            stopping: Cell::new(false),
-            asked_at: Cell::new(None),
-            must_finish: Cell::new(0),
-            refused: Cell::new(0),
-            recheck: Cell::new(false),
-            level: Cell::default(),
-            has_looked: Cell::new(false),
-            looked_at: Cell::new(0),
+            turns,
             log,
-            line_share,
             members: RefCell::default(),
             h2_scratch: RefCell::default(),
             websockets: RefCell::default(),
@@ -210,87 +106,18 @@ impl Core {
             h2_waiting: h2::HeldByWaiting::default(),
             #[cfg(feature = "router")]
             routes: OnceCell::new(),
-        })
-    }
-
-    pub(crate) fn counters(&self) -> &WorkerCounters {
-        &self.counted
-    }
-
-    /// Workers of the server.
-    pub(crate) fn workers(&self) -> u64 {
-        self.counters.0.len() as u64
-    }
-
-    /// Whether the runtime has been asked to stop.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.get()
+        });
+        let connections: Rc<dyn Connections> = core.clone();
+        core.desk.serve(Rc::downgrade(&connections));
+        core
     }
 
     /// Begins a turn of the engine.
     pub(crate) fn begin_turn(&self) {
-        self.has_looked.set(false);
-        self.swept.set(false);
         self.turns.begin();
-        self.follow_ups.set(FOLLOW_UPS_MAX);
-        self.tick();
-        self.weigh();
-    }
-
-    /// Whether a request that was read ahead may be begun in this turn: when many connections have more of them, those
-    /// wait in turns for each other, and not everybody else for them.
-    pub(crate) fn may_follow_up(&self, key: Key) -> bool {
-        let left = self.follow_ups.get();
-        self.follow_ups.set(left.saturating_sub(1));
-        left > 0 || self.fed.get() == Some(key)
-    }
-
-    /// Brings the Date field up to date; once a turn.
-    pub(crate) fn tick(&self) {
-        self.stopping.set(plimsoll_runtime::signal::is_stopping());
-        self.level.set(self.pool.budget().level());
-        self.gather_bytes_max.set(self.share_of_output());
-        let seconds = plimsoll_runtime::unix_seconds();
-        if self.date.get().0 != seconds {
-            self.date.set((seconds, date::format(seconds)));
+        if self.desk.begin_turn() {
+            self.weigh_what_runs();
         }
-    }
-
-    /// The same, for a handler that answers in a turn of its own.
-    pub(crate) fn tick_for(&self, key: Key) {
-        if self.current.get() != Some(key) {
-            self.tick();
-        }
-    }
-
-    /// Ready when a connection was listed.
-    pub(crate) fn poll_listed(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.recheck.replace(false) || !self.listed.borrow().is_empty() {
-            return Poll::Ready(());
-        }
-        let mut engine = self.engine.borrow_mut();
-        if !engine.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-            *engine = Some(cx.waker().clone());
-        }
-        Poll::Pending
-    }
-
-    /// Has the engine look after a connection in its next turn: behind handlers that were woken in this one.
-    pub(crate) fn list_later(&self, key: Key) {
-        self.later.borrow_mut().push_back(key);
-    }
-
-    /// The engine's turn is over: what was put off is for the next one, which comes at once.
-    pub(crate) fn end_turn(&self, cx: &mut Context<'_>) {
-        let mut later = self.later.borrow_mut();
-        if !later.is_empty() {
-            self.listed.borrow_mut().append(&mut later);
-            cx.waker().wake_by_ref();
-        }
-    }
-
-    pub(crate) fn next_listed(&self) -> Option<Key> {
-        self.listed.borrow_mut().pop_front()
     }
 
     /// Has the engine look after a connection, unless it does so anyway.
@@ -298,198 +125,19 @@ impl Core {
         active.listed = active.listed || self.enlist(key);
     }
 
-    /// Has the engine look after a connection. `false` when it does so anyway.
-    #[inline]
-    pub(crate) fn enlist(&self, key: Key) -> bool {
-        let is_current = self.current.get() == Some(key);
-        if !is_current {
-            self.enlist_other(key);
-        }
-        !is_current
-    }
-
-    fn enlist_other(&self, key: Key) {
-        self.listed.borrow_mut().push_back(key);
-        if let Some(waker) = self.engine.borrow_mut().take() {
-            waker.wake();
-        }
-    }
-
-    /// The Date field's value.
-    pub(crate) fn date(&self) -> [u8; DATE_BYTES] {
-        self.date.get().1
-    }
-
-    /// Counts pieces of work that must be finished; the engine looks again after the last.
-    pub(crate) fn must_finish(&self, by: i32) {
-        let count = self.must_finish.get().checked_add_signed(by).expect("what ends has begun");
-        self.must_finish.set(count);
-        if count == 0 {
-            self.recheck.set(true);
-            if let Some(waker) = self.engine.borrow_mut().take() {
-                waker.wake();
-            }
-        }
-    }
-
-    /// Counts connections that are being refused; how many there are.
-    pub(crate) fn refused(&self, by: i32) -> u32 {
-        let count = self.refused.get().checked_add_signed(by).expect("what ends has begun");
-        self.refused.set(count);
-        count
-    }
-
-    /// Whether as many handlers run as may.
-    pub(crate) fn has_all_handlers(&self) -> bool {
-        self.config.handlers_in_progress_max.is_some_and(|max| self.counters.handlers() >= u64::from(max))
-    }
-
-    /// Counts a handler that begins or has answered, where there is a limit on them. When it was the last that might,
-    /// somebody may wait for that.
-    pub(crate) fn count_handler(&self, by: i64) {
-        if self.config.handlers_in_progress_max.is_none() {
-            return;
-        }
-        self.counters().handlers(by);
-        if by < 0 && self.is_starving() {
-            self.recheck.set(true);
-            if let Some(waker) = self.engine.borrow_mut().take() {
-                waker.wake();
-            }
-        }
-    }
-
-    /// Whether the server has more connections than it may.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.counters.connections() > u64::from(self.config.connections_max)
-    }
-
-    /// Whether nothing runs that must be finished.
-    pub(crate) fn is_finished(&self) -> bool {
-        self.must_finish.get() == 0
-    }
-
-    /// The peer's address: what a PROXY header said, or else the socket's.
-    pub(crate) fn peer_address(&self, key: Key) -> Option<SocketAddr> {
-        let mut table = self.table.borrow_mut();
-        table.get(key)?;
-        self.peers.borrow().proxied(key).or_else(|| table.peer_address(key).ok())
-    }
-
-    /// Now, in the unit in which ages are kept: quarters of a second.
-    pub(crate) fn age_now(&self) -> u32 {
-        if self.config.connection_age_max.is_none() {
-            return 0;
-        }
-        (plimsoll_runtime::now().as_millis() / AGE_UNIT_MS) as u32
-    }
-
-    /// What is left of the longest life of a connection that was accepted at `born`.
-    pub(crate) fn age_left(&self, born: u32) -> Duration {
-        let Some(age_max) = self.config.connection_age_max else { return Duration::MAX };
-        let age = u64::from(self.age_now().wrapping_sub(born)) * AGE_UNIT_MS;
-        age_max.saturating_sub(Duration::from_millis(age))
-    }
-
-    /// Whether a connection that was accepted at `born` has lived for as long as one may.
-    #[inline]
-    pub(crate) fn is_too_old(&self, born: u32) -> bool {
-        self.config.connection_age_max.is_some() && self.age_left(born).is_zero()
-    }
-
-    /// How long a connection may be parked.
-    pub(crate) fn parked_timeout(&self, born: u32) -> Duration {
-        let part = if self.level() >= Level::Yellow { 4 } else { 1 };
-        (self.config.keep_alive_timeout / part).min(self.age_left(born))
-    }
-
     /// Whether a peer that has ended its half gets the answer that is worked on: one that was begun it always gets.
     pub(crate) fn outlasts_half_close(&self, active: &Active) -> bool {
         self.config.half_close == HalfClose::Answered || active.has_begun_answer()
     }
 
-    /// How long a connection of HTTP/1 may be parked: after the stop only for what is on its way.
-    pub(crate) fn idle_timeout(&self, born: u32) -> Duration {
-        if self.is_stopping() { self.stop_idle() } else { self.parked_timeout(born) }
-    }
-
-    /// How long what is on its way at the stop is waited for.
-    pub(crate) fn stop_idle(&self) -> Duration {
-        Duration::from_millis(self.config.stop_idle_ms.into())
-    }
-
-    /// What is left of that since a connection asked for something after the stop: while some do, the turn of others
-    /// may come, too.
-    pub(crate) fn stop_idle_left(&self) -> Duration {
-        let until = self.asked_at.get().map(|asked| asked + self.stop_idle());
-        until.map_or(Duration::ZERO, |until| until.since(plimsoll_runtime::now()))
-    }
-
-    /// A request came after the stop.
-    pub(crate) fn asked_after_stop(&self) {
-        self.asked_at.set(Some(plimsoll_runtime::now()));
-    }
-
-    /// How full the process is.
-    pub(crate) fn level(&self) -> Level {
-        self.level.get()
-    }
-
-    /// How much may be gathered for a connection before the socket must take some: less when there are many, so that
-    /// the answers to requests read ahead neither fill the line nor keep a worker from other connections for long.
-    pub(crate) fn gather_bytes_max(&self) -> usize {
-        self.gather_bytes_max.get()
-    }
-
-    fn share_of_output(&self) -> usize {
-        let output_bytes_max = self.config.output_bytes_max;
-        let active = self.counters().active_now();
-        if active <= FEW_ACTIVE {
-            return output_bytes_max;
-        }
-        let share = usize::try_from(self.line_share / OUTPUT_PART / active).unwrap_or(usize::MAX);
-        share.max(OUTPUT_SHARE_MIN).min(output_bytes_max)
-    }
-
-    /// Whether memory is so short that a connection which has output waiting begins no further request.
-    pub(crate) fn holds_back(&self) -> bool {
-        self.is_weighed()
-    }
-
-    /// Whether memory is so short that room is made.
-    pub(crate) fn is_short(&self) -> bool {
-        self.level() >= Level::Orange
-    }
-
-    /// Has the engine take another turn at once.
-    pub(crate) fn look_again(&self) {
-        self.recheck.set(true);
-    }
-
-    /// The place of the table to look at next, of so many: from the highest to the lowest, again and again.
-    pub(crate) fn next_look(&self, places: u32) -> u32 {
-        let at = self.looked_at.get().min(places);
-        let next = if at == 0 { places.saturating_sub(1) } else { at - 1 };
-        self.looked_at.set(next);
-        next
-    }
-
-    /// Runs `poll` as the handler of a connection that the engine looks after itself.
-    pub(crate) fn as_current<R>(&self, key: Key, poll: impl FnOnce() -> R) -> R {
-        self.current.set(Some(key));
-        let result = poll();
-        self.current.set(None);
-        result
+    /// Whether a connection of HTTP/1 is between requests.
+    pub(crate) fn is_parked(&self, key: Key) -> bool {
+        matches!(self.table.borrow().get(key), Some(Connection::Parked { .. }))
     }
 
     /// Whether nothing was received of the next request of a connection of HTTP/1.
     pub(crate) fn is_between_requests(&self, key: Key) -> bool {
         self.is_parked(key) || self.is_unread(key)
-    }
-
-    /// Whether a connection of HTTP/1 is between requests.
-    pub(crate) fn is_parked(&self, key: Key) -> bool {
-        matches!(self.table.borrow().get(key), Some(Connection::Parked { .. }))
     }
 
     /// Takes an active connection out of the table.
@@ -526,7 +174,7 @@ impl Core {
 
     /// Answers 503 to a request that was not begun, from the answer reserve if there is no other room.
     pub(crate) fn refuse(&self, key: Key, active: &mut Active) -> Result<(), Error> {
-        let (_, date) = self.date.get();
+        let date = self.date();
         let Failure { status, line } = Failure::NO_ROOM;
         let text_and_retry = TEXT_AND_RETRY[key.index() as usize % TEXT_AND_RETRY.len()];
         let head = ResponseHead::new(&active.method, active.version, status, BodyLength::Known(line.len() as u64))?
@@ -559,7 +207,7 @@ impl Core {
 
     /// Writes a response, whole or only its head. One that finds no room is left as it is.
     pub(crate) fn write(&self, active: &mut Active, response: &mut Response, length: BodyLength) -> Result<(), Error> {
-        let (_, date) = self.date.get();
+        let date = self.date();
         if active.exchange.request() == RequestState::Body && !self.will_drain(active, response.length() == length) {
             active.exchange.close_after();
         }
@@ -652,7 +300,9 @@ impl Core {
         self.log_streamed(active);
         if !active.closing && (is_whole || is_cut_short) {
             // A second answer, or one that is cut short: the peer can only be told by closing.
-            self.warn_of_second(response);
+            if response.kind() == ResponseKind::Whole {
+                self.warn_of_second(response.status().as_u16());
+            }
             self.abandon(active);
         }
         Ok(())
@@ -708,7 +358,7 @@ impl Core {
 
     /// An answer that closes the connection, and how many bytes its body has.
     fn write_failure(&self, active: &mut Active, Failure { status, line }: Failure) -> Result<u64, Error> {
-        let (_, date) = self.date.get();
+        let date = self.date();
         let length = BodyLength::Known(line.len() as u64);
         let head = ResponseHead::new(&active.method, Version::HTTP_11, status, length)?;
         active.output.reserve(&self.pool, HEAD_BYTES_MAX + TEXT_AND_RETRY[0].len() + line.len())?;

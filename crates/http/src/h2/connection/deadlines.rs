@@ -9,16 +9,16 @@ use plimsoll_runtime::Instant;
 use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
-use crate::exchange::exchange_end::ExchangeEnd;
+use crate::base::exchange_end::ExchangeEnd;
+use crate::base::peers::PEER_LOOK;
 use crate::exchange::failure::Failure;
 use crate::exchange::min_rate::Patience;
-use crate::face::server::Service;
-use crate::h1::write_out::PEER_LOOK;
 use crate::h2::output::Growing;
 use crate::h2::streams::{Exchange, Incoming};
 use crate::h2::{Http2, Since};
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 /// How often a connection that waits for memory asks again.

@@ -7,13 +7,13 @@ use plimsoll_runtime::Instant;
 use plimsoll_slab::Key;
 
 use crate::base::config::HalfClose;
-use crate::exchange::exchange_end::ExchangeEnd;
-use crate::face::server::Service;
+use crate::base::exchange_end::ExchangeEnd;
 use crate::h2::Http2;
 use crate::h2::streams::{Exchange, Incoming, Outgoing};
 use crate::h2::window::shrink_window;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 /// What is known of the peer's half, and since it has ended, when it was last looked at whether the peer is still

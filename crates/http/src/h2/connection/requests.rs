@@ -9,13 +9,13 @@ use plimsoll_runtime::{Kind, OverBudget};
 use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
-use crate::face::server::{NoRoom, Service};
-use crate::h1::head::Source;
+use crate::exchange::source::Source;
 use crate::h2::room::{NextStream, TurnWait};
 use crate::h2::streams::{Exchange, Incoming, find};
 use crate::h2::window::shrink_window;
 use crate::h2::{Decoding, Http2};
 use crate::worker::engine::Engine;
+use crate::worker::service::{NoRoom, Service};
 use crate::worker::state::Core;
 
 impl<S: Service> Engine<S> {

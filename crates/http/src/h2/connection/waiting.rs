@@ -9,17 +9,18 @@ use plimsoll_runtime::{Instant, Kind, OverBudget};
 use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
-use crate::exchange::exchange_end::Course;
+use crate::base::exchange_end::Course;
 use crate::exchange::handle::Ticket;
 use crate::face::request::Request;
-use crate::face::server::{Answered, NoRoom, Service};
 use crate::h2::streams::{Exchange, Incoming};
 use crate::h2::waiting::Waiting;
 use crate::h2::{Http2, STREAM_BYTES};
-use crate::memory::pressure::Grant;
+use crate::memory::by_address::Seat;
 use crate::memory::wait::MemoryWait;
+use crate::memory::waits::Grant;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
+use crate::worker::service::{Answered, NoRoom, Service};
 use crate::worker::state::Core;
 
 /// Streams of a worker that wait hold at most this part of its share of the line,
@@ -197,6 +198,11 @@ impl Core {
             _ => None,
         };
         client.unwrap_or_else(|| self.peer_host(key))
+    }
+
+    /// Counts so many bytes for an exchange's client, while memory is short.
+    pub(crate) fn seat_of_exchange(&self, key: Key, stream: Option<StreamKey>, bytes: usize) -> Option<Seat> {
+        self.is_weighed().then(|| self.seat_of(self.host_of_exchange(key, stream), bytes))
     }
 }
 

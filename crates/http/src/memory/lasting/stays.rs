@@ -56,13 +56,13 @@ pub(crate) enum Sort {
 
 impl Sort {
     /// Whether it counts for its address by itself. A handler that runs does so already.
-    pub(super) const fn is_counted(self) -> bool {
+    pub(crate) const fn is_counted(self) -> bool {
         !matches!(self, Self::Events)
     }
 }
 
 /// See the module.
-pub(super) struct Stays {
+pub(crate) struct Stays {
     entries: Slab<Entry>,
     /// One for each page.
     charges: Vec<Charge>,
@@ -75,9 +75,9 @@ pub(super) struct Stays {
     looks: ::core::cell::Cell<u32>,
 }
 
-pub(super) struct Entry {
+pub(crate) struct Entry {
     sort: Sort,
-    pub(super) columns: Columns,
+    pub(crate) columns: Columns,
     state: State,
     exchange: Option<ExchangeId>,
     /// In the list of its stage.
@@ -105,7 +105,7 @@ pub(crate) enum Stage {
 
 /// Which exchange it is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ExchangeId {
+pub(crate) struct ExchangeId {
     key: Key,
     /// The number of the request, or the identifier of the stream.
     id: u32,
@@ -113,13 +113,13 @@ pub(super) struct ExchangeId {
 }
 
 impl ExchangeId {
-    pub(super) fn new(key: Key, number: u32, stream: Option<StreamKey>) -> Self {
+    pub(crate) fn new(key: Key, number: u32, stream: Option<StreamKey>) -> Self {
         let id = stream.map_or(number, |stream| stream.id);
         Self { key, id, slot: stream.map(|stream| stream.slot) }
     }
 
     /// The connection, the number of the request, and the stream.
-    pub(super) fn parts(self) -> (Key, u32, Option<StreamKey>) {
+    pub(crate) fn parts(self) -> (Key, u32, Option<StreamKey>) {
         (self.key, self.id, self.slot.map(|slot| StreamKey { slot, id: self.id }))
     }
 
@@ -154,7 +154,7 @@ impl Default for Stays {
 
 impl Stays {
     /// Puts one in; `None` without room for it.
-    pub(super) fn put(
+    pub(crate) fn put(
         &mut self,
         pool: &Pool,
         sort: Sort,
@@ -177,7 +177,7 @@ impl Stays {
     }
 
     /// Takes one out again.
-    pub(super) fn take(&mut self, at: Number) -> Option<Entry> {
+    pub(crate) fn take(&mut self, at: Number) -> Option<Entry> {
         let at = at.get() - 1;
         let key = self.entries.key_at(at)?;
         self.unlink(at);
@@ -192,12 +192,12 @@ impl Stays {
     }
 
     /// Whether one was told, or ended.
-    pub(super) fn stage(&self, at: Number) -> Option<Stage> {
+    pub(crate) fn stage(&self, at: Number) -> Option<Stage> {
         self.entries.get_at(at.get() - 1).map(Entry::stage)
     }
 
     /// Who waits for one to be told.
-    pub(super) fn waker(&mut self, at: Number) -> Option<&mut Option<Waker>> {
+    pub(crate) fn waker(&mut self, at: Number) -> Option<&mut Option<Waker>> {
         match &mut self.entries.get_at_mut(at.get() - 1)?.state {
             State::Open(waker) => Some(waker),
             State::Told(_) | State::Ended => None,
@@ -205,7 +205,7 @@ impl Stays {
     }
 
     /// Those that are open, the newest first.
-    pub(super) fn open(&self) -> impl Iterator<Item = (Key, Columns, Sort)> {
+    pub(crate) fn open(&self) -> impl Iterator<Item = (Key, Columns, Sort)> {
         let mut at = self.open.last;
         ::core::iter::from_fn(move || {
             let (key, entry) = (self.entries.key_at(at)?, self.look(at)?);
@@ -215,7 +215,7 @@ impl Stays {
     }
 
     /// Tells one to end, if it is there and open: who waits for that is to be woken.
-    pub(super) fn tell(&mut self, key: Key, now: Instant) -> Option<Option<Waker>> {
+    pub(crate) fn tell(&mut self, key: Key, now: Instant) -> Option<Option<Waker>> {
         if !matches!(self.entries.get(key)?.state, State::Open(_)) {
             return None;
         }
@@ -226,7 +226,7 @@ impl Stays {
     }
 
     /// When the first was told of the streams of events that have not ended since.
-    pub(super) fn first_told(&self) -> Option<Instant> {
+    pub(crate) fn first_told(&self) -> Option<Instant> {
         match self.look(self.told.first)?.state {
             State::Told(at) => Some(at),
             State::Open(_) | State::Ended => None,
@@ -234,7 +234,7 @@ impl Stays {
     }
 
     /// The exchange of a stream of events that was told so long ago: it has ended now.
-    pub(super) fn next_unended(&mut self, now: Instant, after: Duration) -> Option<ExchangeId> {
+    pub(crate) fn next_unended(&mut self, now: Instant, after: Duration) -> Option<ExchangeId> {
         let told = self.first_told()?;
         if now.since(told) < after {
             return None;
@@ -245,7 +245,7 @@ impl Stays {
     }
 
     /// The stream of events of an exchange.
-    pub(super) fn find(&self, exchange: ExchangeId) -> Option<(Key, Stage)> {
+    pub(crate) fn find(&self, exchange: ExchangeId) -> Option<(Key, Stage)> {
         if self.buckets.is_empty() {
             return None;
         }

@@ -6,13 +6,13 @@ use plimsoll_codec::ws::{CONTROL_BYTES_MAX, Decoder, Event, Opcode, Role};
 use super::super::control::put_control;
 use super::Wire;
 use crate::Error;
-use crate::worker::state::Core;
+use crate::memory::desk::Desk;
 
 impl Wire {
     /// While memory is short: deals with what came where it lies, if that is nothing but whole pings and pongs and
     /// follows a whole message. Whether it was that; else nothing was done. A receive that was armed before a message
     /// began to wait for memory is no reason to need some.
-    pub(in crate::websocket) fn pass(&mut self, core: &Core, bytes: &[u8]) -> Result<bool, Error> {
+    pub(in crate::websocket) fn pass(&mut self, core: &Desk, bytes: &[u8]) -> Result<bool, Error> {
         let is_short = core.holds_back() || self.flow.is_blocked();
         if !is_short || bytes.is_empty() || frames(bytes).any(|frame| frame.is_none()) {
             return Ok(false);

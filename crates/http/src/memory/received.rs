@@ -4,9 +4,9 @@
 
 use plimsoll_runtime::{Kind, Lease};
 
-use crate::worker::state::Core;
+use crate::memory::desk::Desk;
 
-impl Core {
+impl Desk {
     /// Room for so many bytes of a connection on which something was begun, of what is kept for other ends: to be lent;
     /// for newcomers, of which half is left to them; and for answers. Each is filled again as there is memory. What is
     /// lent is large, and for others who wait: a few bytes get some of that only if there is nothing else.

@@ -27,25 +27,22 @@
 //! ```
 //!
 //! **What was begun is finished**: a handler that runs is not given up for
-//! [`begun_protection`](crate::Config::begun_protection). While memory is short, [`share`] decides who may begin: an
-//! address that has nothing that runs draws on what the pool keeps for newcomers, others begin more while they hold at
-//! most four times what is free. What waits and was begun is lent the progress reserve.
+//! [`begun_protection`](crate::Config::begun_protection). While memory is short, [`share`](crate::memory::share)
+//! decides who may begin: an address that has nothing that runs draws on what the pool keeps for newcomers, others
+//! begin more while they hold at most four times what is free. What waits and was begun is lent the progress reserve.
 //!
 //! **After 250 ms** in which somebody waited, the newest of the [connections that stay](crate::memory::lasting) are
 //! told to end, of the address that holds most; and if these hold little, the address that holds the most of what is
 //! not protected loses the newest of it until the level would fall: WebSockets, tunnels, handlers that have run for too
 //! long, and streams of HTTP/2 whose peer takes nothing.
 //!
-//! Here is what is done in a turn; [`waiting`] has the places in line, [`share`] who may begin, [`end_lasting`] who is
+//! Here is what is done in a turn; the [`queue`](crate::memory::queue) has the places in line, [`end_lasting`] who is
 //! told to end, [`shed_order`] who is let go of.
 
 mod end_lasting;
 mod heads;
 mod pace;
-mod received;
-mod share;
 mod shed_order;
-mod waiting;
 
 use ::core::future::Future;
 use ::core::pin::Pin;
@@ -58,22 +55,24 @@ use plimsoll_runtime::{Instant, Sleep, sleep_until};
 use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
-use crate::exchange::exchange_end::ExchangeEnd;
+use crate::base::exchange_end::ExchangeEnd;
 use crate::exchange::failure::Failure;
-use crate::face::server::Service;
-use crate::h1::head::REQUEST_ROOM_BYTES;
+use crate::h1::active::Deadline;
+use crate::memory::desk::Connections;
 use crate::memory::wait::MemoryWait;
+use crate::memory::wait::REQUEST_ROOM_BYTES;
+use crate::memory::waits::Grant;
+use crate::memory::waits::HUNGER_BYTES_MAX;
+use crate::memory::waits::Waits;
 use crate::worker::closing::take_handler;
-use crate::worker::connection::{Connection, Deadline};
+use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 pub(crate) use pace::Pace;
 use shed_order::LOOKS_MAX;
 pub(crate) use shed_order::STALLED_AFTER;
-#[cfg(test)]
-pub(crate) use waiting::SPARED_OF_HOST;
-pub(crate) use waiting::{Grant, PLACES, Waits};
 
 /// Somebody who has waited so long is a reason to let go of others,
 const WAIT_MAX: Duration = Duration::from_millis(250);
@@ -92,8 +91,6 @@ const KEPT_FOR: Duration = Duration::from_millis(10);
 const LEND_STEP: Duration = Duration::from_millis(1);
 /// As whom connections wait in the pool, beside the tasks of the program.
 const NAME: u64 = u64::MAX;
-/// A connection that was granted room, found none all the same, and would next need more than this, is refused.
-const HUNGER_BYTES_MAX: usize = 128 * 1024;
 
 /// Whether connections are looked at for some to let go of: when there were none among all of them, not for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +162,7 @@ impl Relief {
             // One after the other.
             return Poll::Pending;
         }
-        let may_wait = |(place, _): &(Place<Waits>, Reserve)| core.is_hungry(place.item()) && core.may_be_served(place);
+        let may_wait = |(place, _): &(Place<Waits>, Reserve)| core.waits(place.item()) && core.may_be_served(place);
         if !self.reserve.as_ref().is_some_and(may_wait) {
             // The one that waited is gone, or leaves what is free to others: its waiter goes first, so that the next is
             // the only one.

@@ -3,74 +3,20 @@
 
 use ::core::cell::Cell;
 use ::core::num::NonZeroU32;
-use ::core::time::Duration;
 
-use plimsoll_codec::h1::RequestState;
-use plimsoll_pool::{Permit, Place, PlaceKey, Priority, Queue};
+use plimsoll_pool::{Place, PlaceKey, Priority, Queue};
 use plimsoll_runtime::{Kind, Lease};
 use plimsoll_slab::Key;
 
-use super::HUNGER_BYTES_MAX;
-use crate::h1::head::REQUEST_ROOM_BYTES;
+use crate::memory::desk::{Desk, Sweep};
 use crate::memory::wait::MemoryWait;
-use crate::worker::connection::{Active, Connection};
-use crate::worker::state::Core;
-
-/// Connections and streams of a worker that wait for room at most; more are refused.
-pub(crate) const PLACES: usize = 512;
-
-/// So many of an address may wait with what they were spared,
-pub(crate) const SPARED_OF_HOST: usize = 4;
-/// at most so much for each.
-const SPARED_BYTES: usize = 1_024;
-
-/// A connection that waits for room, or a stream of one that waits to be begun.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waits {
-    pub(crate) key: Key,
-    /// The stream, by its identifier.
-    pub(crate) stream: Option<NonZeroU32>,
-    /// Bytes that have to be free before it is worth a try.
-    pub(crate) bytes: u32,
-}
-
-impl Waits {
-    fn is_same(&self, other: &Self) -> bool {
-        (self.key, self.stream) == (other.key, other.stream)
-    }
-
-    /// Whether it is this connection itself.
-    fn is_connection(&self, key: Key) -> bool {
-        self.key == key && self.stream.is_none()
-    }
-}
-
-/// There is no place: too many wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooMany;
-
-/// Memory for one that waited. It is free for that one when it is [released](Self::release), and what waits in the pool
-/// gets none before this is dropped.
-pub(crate) enum Grant {
-    /// Of its turn in the pool's queue.
-    Queued(Permit),
-    /// Of the progress reserve, or `None` of what is kept for newcomers.
-    Lent(Option<Lease>),
-}
-
-impl Grant {
-    pub(crate) fn release(&mut self) {
-        match self {
-            Self::Queued(permit) => while permit.take(0).is_some() {},
-            Self::Lent(lease) => drop(lease.take()),
-        }
-    }
-}
+use crate::memory::wait::REQUEST_ROOM_BYTES;
+use crate::memory::waits::{Grant, HUNGER_BYTES_MAX, SPARED_BYTES, SPARED_OF_HOST, TooMany, Waits};
 
 /// Whose turn it may be now: a request whose address holds too much lets others pass, and while as many handlers run
 /// as may, all requests wait.
 struct Servable<'a> {
-    core: &'a Core,
+    desk: &'a Desk,
     heads: Heads,
     /// What was found of an address last: those of one tend to wait behind each other.
     known: Cell<Option<(u64, bool)>>,
@@ -100,41 +46,25 @@ impl Servable<'_> {
         {
             return may_be;
         }
-        let may_be = self.core.crowd.held_bytes(place.name()) <= held_bytes_max;
+        let may_be = self.desk.crowd.held_bytes(place.name()) <= held_bytes_max;
         self.known.set(Some((place.name(), may_be)));
         may_be
     }
 }
 
-impl Core {
+impl Desk {
     /// Whether anybody waits for room.
     pub(crate) fn is_starving(&self) -> bool {
         self.starving.get()
     }
 
-    /// Whether who has a place still waits. A stream of a connection that is worked on now does.
-    pub(super) fn is_hungry(&self, waits: &Waits) -> bool {
-        let Some(stream) = waits.stream else { return self.is_hungry_itself(waits.key) };
-        match self.table.borrow().get(waits.key) {
-            Some(Connection::Http2(http2)) => http2.awaits_begin(stream.get()),
-            Some(Connection::Taken) => true,
-            _ => false,
-        }
-    }
-
-    /// Whether a connection waits, beside its streams.
-    pub(super) fn is_hungry_itself(&self, key: Key) -> bool {
-        match self.table.borrow().get(key) {
-            Some(Connection::Unread { .. }) => true,
-            Some(Connection::Active(active)) => active.is_queued(),
-            Some(Connection::Http2(http2)) => http2.hunger.memory.is_queued(),
-            Some(Connection::WebSocket(socket)) => socket.is_hungry(),
-            _ => false,
-        }
+    /// Whether who has a place still waits.
+    fn is_waiting(&self, who: &Waits) -> bool {
+        self.connections().is_some_and(|connections| connections.waits(who))
     }
 
     /// Whose turn it is.
-    pub(super) fn first_hungry(&self) -> Option<Place<Waits>> {
+    pub(crate) fn first_hungry(&self) -> Option<Place<Waits>> {
         let may_be = self.servable();
         self.first_of(|place| may_be.of(place))
     }
@@ -143,7 +73,7 @@ impl Core {
     fn first_of(&self, is_such: impl Fn(&Place<Waits>) -> bool) -> Option<Place<Waits>> {
         loop {
             let first = self.hungry.borrow().first(&is_such).copied()?;
-            if self.is_hungry(first.item()) {
+            if self.is_waiting(first.item()) {
                 return Some(first);
             }
             self.leave(first.key());
@@ -175,12 +105,12 @@ impl Core {
     }
 
     /// Whose turn it is of those that were begun and wait for no more than so many bytes.
-    pub(super) fn first_begun(&self, bytes_max: usize) -> Option<Place<Waits>> {
+    pub(crate) fn first_begun(&self, bytes_max: usize) -> Option<Place<Waits>> {
         self.first_of(|place| place.priority() != Priority::Head && place.item().bytes as usize <= bytes_max)
     }
 
     /// Whose turn it is of those whose address has nothing that runs.
-    pub(super) fn first_newcomer(&self) -> Option<Place<Waits>> {
+    pub(crate) fn first_newcomer(&self) -> Option<Place<Waits>> {
         if self.has_all_handlers() {
             return None;
         }
@@ -189,7 +119,7 @@ impl Core {
     }
 
     /// Whether it may be the turn of who waits at a place.
-    pub(super) fn may_be_served(&self, place: &Place<Waits>) -> bool {
+    pub(crate) fn may_be_served(&self, place: &Place<Waits>) -> bool {
         self.servable().of(place)
     }
 
@@ -199,12 +129,12 @@ impl Core {
             true => Heads::Of { held_bytes_max: self.held_bytes_max() },
             false => Heads::All,
         };
-        Servable { core: self, heads, known: Cell::new(None) }
+        Servable { desk: self, heads, known: Cell::new(None) }
     }
 
     /// A connection does not wait for room any more.
     pub(crate) fn sate(&self, key: Key) {
-        if matches!(self.table.borrow().get(key), Some(Connection::Parked { .. })) {
+        if self.connections().is_some_and(|connections| connections.is_parked(key)) {
             // One without a place, for sure.
             return;
         }
@@ -213,21 +143,13 @@ impl Core {
         }
     }
 
-    /// What an exchange waited for has been done without: its place is not for the next one.
-    pub(crate) fn wait_no_longer(&self, key: Key, active: &mut Active) {
-        if active.is_queued() {
-            self.sate(key);
-        }
-        active.memory = MemoryWait::None;
-    }
-
     /// Whether a connection has a place among those that wait; another may have taken it.
     pub(crate) fn has_place(&self, key: Key) -> bool {
         self.place_of(key).is_some()
     }
 
     /// Somebody gets what it waited for.
-    pub(super) fn served(&self, who: &Waits) {
+    pub(crate) fn served(&self, who: &Waits) {
         let mut hungry = self.hungry.borrow_mut();
         if let Some(place) = hungry.first(|place| place.item().is_same(who)).map(Place::key) {
             hungry.serve(place);
@@ -246,20 +168,7 @@ impl Core {
     /// That of the connection's peer.
     pub(crate) fn peer_host(&self, key: Key) -> u64 {
         // One without an address was reset: it does not wait for long.
-        self.peers.borrow().number(key, || {
-            let mut table = self.table.borrow_mut();
-            table.get(key)?;
-            table.peer_address(key).ok()
-        })
-    }
-
-    /// Has a connection wait for room; for more of it each time it found none where there should have been some.
-    ///
-    /// # Errors
-    ///
-    /// [`TooMany`] wait, or it would be too much.
-    pub(crate) fn starve(&self, key: Key, active: &mut Active, want: Priority, bytes: usize) -> Result<(), TooMany> {
-        self.starve_as(key, &mut active.memory, want, bytes)
+        self.peers.borrow().number(key, || self.connections()?.socket_address(key))
     }
 
     /// The same for a connection of any sort.
@@ -297,12 +206,9 @@ impl Core {
             let Waits { key, stream, .. } =
                 *Some(displaced.item()).filter(|waits| waits.key != who.key).ok_or(TooMany)?;
             hungry.remove(displaced.key());
-            // Its time is over.
-            let mut table = self.table.borrow_mut();
-            if let (Some(stream), Some(Connection::Http2(http2))) = (stream, table.get_mut(key)) {
-                http2.lose_place(stream.get());
+            if let Some(connections) = self.connections() {
+                connections.displaced(&Waits { key, stream, bytes: 0 });
             }
-            table.schedule(key, Duration::ZERO);
         }
         let place = hungry.add(host, want, 1, who).map_err(|_| TooMany)?;
         wait.enqueue();
@@ -311,9 +217,9 @@ impl Core {
     }
 
     fn is_full(&self, hungry: &mut Queue<Waits>) -> bool {
-        if hungry.is_full() && !self.swept.replace(true) {
+        if hungry.is_full() && self.sweep.replace(Sweep::Done) == Sweep::Due {
             // Some may be gone.
-            hungry.retain(|waits| self.is_hungry(waits));
+            hungry.retain(|waits| self.is_waiting(waits));
         }
         hungry.is_full()
     }
@@ -322,15 +228,6 @@ impl Core {
     pub(crate) fn has_no_place_for(&self, key: Key) -> bool {
         let mut hungry = self.hungry.borrow_mut();
         self.is_full(&mut hungry) && hungry.displaced_by(self.host_of(key), Priority::Head).is_none()
-    }
-
-    /// The same for one that is in the table, and that the engine does not look after right now. Whether it waits.
-    pub(crate) fn starve_in_table(&self, key: Key, want: Priority, bytes: usize) -> bool {
-        let Some(mut active) = self.take(key) else { return false };
-        let waits = self.starve(key, &mut active, want, bytes).is_ok();
-        self.list(key, &mut active);
-        self.put(key, Connection::Active(active));
-        waits
     }
 
     /// The handler of a connection takes its turn: what was kept for it is free now.
@@ -347,21 +244,10 @@ impl Core {
     }
 
     /// Keeps memory for the handler of a connection, until its next turn.
-    pub(super) fn keep_for(&self, key: Key, grant: Grant) {
+    pub(crate) fn keep_for(&self, key: Key, grant: Grant) {
         self.kept_for.set(Some(key));
         let before = self.kept.borrow_mut().replace(grant);
         drop(before);
-    }
-
-    /// Room for what came of a request and finds none in the pool: of a body, and of what follows a request whose
-    /// handler runs, what is [kept for other ends](Self::spare_landed).
-    pub(crate) fn spare(&self, key: Key, active: &Active, bytes: &[u8]) -> Option<Lease> {
-        if active.exchange.request() != RequestState::Body && active.handler.is_none() {
-            let mut lease = if active.is_queued() { self.spare_lease(key, bytes.len())? } else { return None };
-            lease.extend(bytes);
-            return Some(lease);
-        }
-        self.keep_landed(bytes, true)
     }
 
     /// Room for a little that came on a connection, which waits for memory with it.

@@ -14,11 +14,11 @@ use plimsoll_slab::Key;
 
 use super::shed_order::LARGE_PART;
 use crate::base::counters::Shed;
-use crate::face::server::Service;
 use crate::memory::by_address::Columns;
 use crate::memory::lasting::{Sort, Stage};
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 /// Who was told has so long to end: a handler of a stream of events, before the server ends it.
@@ -101,7 +101,7 @@ impl<S: Service> Engine<S> {
     }
 
     fn end_unended(&self, now: Instant) {
-        while let Some(ticket) = self.core.next_unended(now, LAST_WORDS) {
+        while let Some(ticket) = self.core.next_unended_ticket(now, LAST_WORDS) {
             if ticket.finish().is_ok()
                 && let Some(handler) = ticket.take_answered_handler()
             {

@@ -14,8 +14,8 @@ use plimsoll_slab::Key;
 
 use super::shed_order::{LOOKS_MAX, SHED_MAX, has_young_head};
 use crate::base::counters::Shed;
-use crate::face::server::Service;
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 
 /// An address keeps so many young heads.
 const FEW: usize = 4;

@@ -1,27 +1,20 @@
 //! Who may begin a request while memory is short: an address that holds much leaves room for others.
 
 use plimsoll_codec::h1::RequestView;
-use plimsoll_codec::h2::StreamKey;
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Kind, OverBudget};
 use plimsoll_slab::Key;
 
 use crate::base::forwarded;
 use crate::base::peers::host_number;
-use crate::h1::head::REQUEST_ROOM_BYTES;
-use crate::h2::STREAM_BYTES;
 use crate::memory::by_address::Seat;
-use crate::worker::connection::{Connection, EXCHANGE_BYTES};
-use crate::worker::state::Core;
+use crate::memory::desk::Desk;
+use crate::memory::wait::REQUEST_ROOM_BYTES;
 
 /// An address begins another request while it holds at most so many times what is free.
 const FREE_TIMES: u64 = 4;
-/// Room for so many connections is kept while memory is short.
-const PLACES_MIN: usize = 16;
-/// A head, and a handler's future with its task.
-const USUAL_BYTES: usize = 1_024;
 
-impl Core {
+impl Desk {
     /// Whether it is counted what addresses hold.
     pub(crate) fn is_weighed(&self) -> bool {
         self.weighed.get()
@@ -29,59 +22,19 @@ impl Core {
 
     /// At the beginning of a turn: what is free, and when memory comes to be short, what runs already. The level is
     /// that of the last millisecond, the worker's own part is exact.
-    pub(crate) fn weigh(&self) {
+    pub(crate) fn weigh(&self) -> bool {
         let used = self.pool.used_bytes();
         self.used_at.set(used);
         let was_weighed = self.is_weighed();
         let much = if was_weighed { self.line_share / 5 * 3 } else { self.line_share / 4 * 3 };
         self.weighed.set(self.level() > Level::Calm || used > much);
         if !self.is_weighed() {
-            return self.free_bytes.set(self.line_share / 4);
+            self.free_bytes.set(self.line_share / 4);
+            return false;
         }
         let budget = self.pool.budget();
         self.free_bytes.set(budget.limit().as_bytes().saturating_sub(budget.in_use()) / self.workers());
-        if !was_weighed {
-            self.weigh_what_runs();
-        }
-    }
-
-    /// Memory comes to be short: what each address holds already.
-    #[cold]
-    fn weigh_what_runs(&self) {
-        let places = self.table.borrow().places();
-        for place in 0..places {
-            let Some(key) = self.table.borrow().key_at(place) else { continue };
-            let may_run = match self.table.borrow().get(key) {
-                Some(Connection::Active(active)) => active.handler.is_some(),
-                Some(Connection::Http2(http2)) => http2.has_exchanges(),
-                _ => false,
-            };
-            if !may_run {
-                continue;
-            }
-            let host = self.host_of(key);
-            match self.table.borrow_mut().get_mut(key) {
-                Some(Connection::Active(active)) => {
-                    active.seat = Some(self.seat_of(host, EXCHANGE_BYTES + USUAL_BYTES));
-                }
-                Some(Connection::Http2(http2)) => {
-                    for (client, seat) in http2.running_seats() {
-                        *seat = Some(self.seat_of(client.unwrap_or(host), STREAM_BYTES + USUAL_BYTES));
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Makes room for the next connections, if there is memory for that.
-    pub(super) fn reserve_places(&self) -> Result<(), OverBudget> {
-        self.reserve.draw(|| self.table.borrow_mut().reserve_entries(PLACES_MIN))
-    }
-
-    /// Whether there is hardly room for further connections.
-    pub(crate) fn lacks_places(&self) -> bool {
-        self.table.borrow().vacancies() < PLACES_MIN
+        !was_weighed
     }
 
     /// Whether memory is not short, and nobody waits for it.
@@ -124,12 +77,7 @@ impl Core {
         self.is_weighed().then(|| self.seat_of(self.host_of(key), bytes))
     }
 
-    /// The same for whom an exchange is.
-    pub(crate) fn seat_of_exchange(&self, key: Key, stream: Option<StreamKey>, bytes: usize) -> Option<Seat> {
-        self.is_weighed().then(|| self.seat_of(self.host_of_exchange(key, stream), bytes))
-    }
-
-    fn seat_of(&self, host: u64, bytes: usize) -> Seat {
+    pub(crate) fn seat_of(&self, host: u64, bytes: usize) -> Seat {
         self.crowd.enter(host, bytes)
     }
 

@@ -6,14 +6,18 @@ use plimsoll_runtime::net::Table;
 use plimsoll_runtime::plan::{Part, Plan, page_share};
 
 use crate::base::config::Config;
+use crate::h1::active::EXCHANGE_BYTES;
 use crate::h2::{FEW_STREAMS_BYTES, HTTP2_PARKED_BYTES, STREAM_BYTES, TABLES_BYTES};
 use crate::memory::answer_reserve;
 use crate::memory::by_address::Crowd;
 use crate::memory::lasting::{Lasting, Sort};
-use crate::memory::pressure::{PLACES, Pace, Waits};
 use crate::memory::reserved_routes::Slots;
-use crate::worker::connection::{CONNECTION_BYTES, Connection, EXCHANGE_BYTES};
+use crate::memory::waits::{PLACES, Waits};
+use crate::worker::connection::{CONNECTION_BYTES, Connection};
+use crate::worker::pressure::Pace;
 use crate::worker::request_queue::Turns;
+use crate::worker::stay::stay_bytes;
+use crate::worker::stay::waiting_handler_bytes;
 
 /// A head with its field slots, and the answer that is gathered for it: the first class that either takes.
 const HEAD_BYTES: u64 = 1_024;
@@ -44,8 +48,8 @@ const PACKED_TABLES_BYTES: u64 = 512;
 pub fn plan(runtime: &Runtime, handler_bytes: usize) -> Plan {
     let workers = runtime.workers() as u64;
     let share = runtime.budget().limit().as_bytes() / workers;
-    let lasting = Lasting::default();
-    lasting.know_handlers(handler_bytes);
+    let lasting = Lasting::new(stay_bytes());
+    lasting.know_handlers(waiting_handler_bytes(handler_bytes));
     let counted = |sort| lasting.bytes_of(sort) as u64;
     runtime
         .plan()

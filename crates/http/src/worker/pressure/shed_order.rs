@@ -10,10 +10,11 @@ use plimsoll_slab::Key;
 use super::REST_FOR;
 use crate::base::config::Config;
 use crate::base::counters::Shed;
-use crate::exchange::exchange_end::ExchangeEnd;
-use crate::face::server::Service;
-use crate::worker::connection::{Connection, Deadline, EXCHANGE_BYTES, Rest};
+use crate::base::exchange_end::ExchangeEnd;
+use crate::h1::active::{Deadline, EXCHANGE_BYTES};
+use crate::worker::connection::{Connection, Rest};
 use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 /// Connections looked at in one turn at most.

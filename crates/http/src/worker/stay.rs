@@ -1,0 +1,139 @@
+//! Holds on [connections that stay](crate::memory::lasting), and what one of each sort takes.
+
+use ::core::fmt;
+use ::core::task::{Context, Poll};
+use ::core::time::Duration;
+use std::rc::Rc;
+
+use plimsoll_codec::h2::StreamKey;
+use plimsoll_runtime::Instant;
+use plimsoll_slab::Key;
+
+use crate::exchange::handle::Ticket;
+use crate::h1::active::EXCHANGE_BYTES;
+use crate::h2::STREAM_BYTES;
+use crate::hub::MEMBER_BYTES;
+use crate::memory::by_address::Columns;
+use crate::memory::lasting::{ExchangeId, Number, Sort, Stage, StayBytes};
+use crate::websocket::{WEBSOCKET_PARKED_BYTES, WEBSOCKET_TASK_BYTES};
+use crate::worker::connection::{CONNECTION_BYTES, Connection};
+use crate::worker::plan;
+use crate::worker::state::Core;
+
+/// What a task holds that is not known, with its cell, at least.
+const TASK_BYTES: usize = plan::TASK_BYTES;
+/// A request's head, which its handler may keep.
+const HEAD_BYTES: usize = 256;
+/// The armed receive and the readiness of a connection.
+const ARMED_BYTES: usize = 48;
+/// The same of a stream of HTTP/2: with a WebSocket on it, more than a connection's.
+const TUNNEL_TASK_BYTES: usize = 1_024;
+/// A connection that a task has: its socket.
+const SOCKET_BYTES: usize = 128;
+
+/// What one of each sort holds while nothing happens on it.
+pub(crate) fn stay_bytes() -> StayBytes {
+    StayBytes {
+        called: CONNECTION_BYTES + ARMED_BYTES + WEBSOCKET_PARKED_BYTES,
+        awaited: CONNECTION_BYTES + ARMED_BYTES + WEBSOCKET_TASK_BYTES + TASK_BYTES,
+        member: MEMBER_BYTES + ARMED_BYTES,
+        released: SOCKET_BYTES + ARMED_BYTES + TASK_BYTES,
+        tunnel: STREAM_BYTES + TUNNEL_TASK_BYTES,
+        events: CONNECTION_BYTES + ARMED_BYTES + EXCHANGE_BYTES + HEAD_BYTES,
+    }
+}
+
+/// What a handler's future of so many bytes holds while it waits.
+pub(crate) fn waiting_handler_bytes(handler_bytes: usize) -> usize {
+    plan::class_bytes(handler_bytes + plan::TASK_BYTES) as usize
+}
+
+/// One that stays, for as long as it does. Small: it is in the future of its handler, twice where that ends it.
+pub(crate) struct Stay {
+    core: Rc<Core>,
+    /// In the list. Without room there it is not counted for its address, and cannot be told to end.
+    at: Option<Number>,
+    sort: Sort,
+}
+
+impl Stay {
+    /// Of the exchange that a ticket is for.
+    pub(crate) fn new(core: &Rc<Core>, ticket: &Ticket, sort: Sort) -> Self {
+        core.lasting.enter(sort);
+        let columns = core.crowd.columns(core.host_of_exchange(ticket.key, ticket.stream));
+        let at = core.list_stay(sort, columns, Some(ExchangeId::new(ticket.key, ticket.number, ticket.stream)));
+        if at.is_some() && sort.is_counted() {
+            core.crowd.add_to(columns, core.lasting.bytes_of(sort));
+        }
+        Self { core: Rc::clone(core), at, sort }
+    }
+
+    /// Ready when it is to end, as others wait for memory.
+    pub(crate) fn poll_told(&self, cx: &Context<'_>) -> Poll<()> {
+        self.at.map_or(Poll::Pending, |at| self.core.poll_told(at, cx))
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        self.core.lasting.leave(self.sort);
+        let columns = self.at.map(|at| self.core.unlist_stay(at));
+        if let Some(columns) = columns.filter(|_| self.sort.is_counted()) {
+            self.core.crowd.remove(columns, self.core.lasting.bytes_of(self.sort));
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Stay>() <= 16, "a handler's future has room for it");
+
+impl fmt::Debug for Stay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Stay").field(&self.sort).finish()
+    }
+}
+
+/// One in the list, until this is dropped.
+pub(crate) struct Listing {
+    core: Rc<Core>,
+    at: Number,
+}
+
+impl Listing {
+    /// Of a connection without an exchange. `None` without room for it.
+    pub(crate) fn new(core: &Rc<Core>, sort: Sort, columns: Columns) -> Option<Self> {
+        let at = core.list_stay(sort, columns, None)?;
+        Some(Self { core: Rc::clone(core), at })
+    }
+
+    /// Ready when it is to end.
+    pub(crate) fn poll_told(&self, cx: &Context<'_>) -> Poll<()> {
+        self.core.poll_told(self.at, cx)
+    }
+}
+
+impl Drop for Listing {
+    fn drop(&mut self) {
+        self.core.unlist_stay(self.at);
+    }
+}
+
+impl Core {
+    /// A stream of events that was told so long ago, and has not ended: it is ended by the server.
+    pub(crate) fn next_unended_ticket(self: &Rc<Self>, now: Instant, after: Duration) -> Option<Ticket> {
+        let exchange = self.next_unended(now, after)?;
+        let (key, number, stream) = exchange.parts();
+        let of_stream = |stream| Ticket::of_stream(self, key, stream);
+        Some(stream.map_or_else(|| Ticket::new(self, key, number), of_stream))
+    }
+
+    /// How the stream of events was told to end that a stream of HTTP/2, or a connection of HTTP/1 now is, if it is
+    /// one.
+    pub(crate) fn find_events(&self, key: Key, stream: Option<StreamKey>) -> Option<(Key, Stage)> {
+        let number = match self.table.borrow().get(key) {
+            Some(Connection::Active(active)) => active.requests,
+            _ if stream.is_some() => 0,
+            _ => return None,
+        };
+        self.find_stay(ExchangeId::new(key, number, stream))
+    }
+}
