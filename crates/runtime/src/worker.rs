@@ -12,7 +12,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use plimsoll_pool::{Admission, AdmissionConfig, Error as PoolError, OverBudget, Pool, catch_panic};
+use plimsoll_pool::{Admission, AdmissionConfig, Error as PoolError, OverBudget, Pool, Transition, catch_panic};
 use plimsoll_reactor::{Blocking, Completion, Driver, DriverKind, Fd, Instant, Op, Payload, PoolPage, Wait};
 use plimsoll_slab::{Key, Slab};
 
@@ -198,6 +198,7 @@ impl Worker {
         self.tasks.woke();
         self.take_jobs();
         self.take_stop();
+        tell_of_level(self.admission.settle(|| self.now().as_nanos()));
         self.stall.begin(if self.stall.is_wary() { self.coarse_now().as_millis() } else { UNKNOWN });
         self.tasks.run_observed(POLLS_MAX, |name| self.stall.polled(name, || self.coarse_now().as_millis()));
         self.timers.borrow_mut().advance(self.now());
@@ -205,20 +206,8 @@ impl Worker {
             let Some(waker) = self.timers.borrow_mut().pop() else { break };
             catch_panic(|| waker.wake());
         }
-        self.tick_admission();
-    }
-
-    /// Grants memory that came free in this turn, and says when the level changed.
-    fn tick_admission(&self) {
-        if let Some(change) = self.admission.tick(self.now().as_nanos()) {
-            tracing::info!(
-                from = change.from.name(),
-                to = change.to.name(),
-                in_use_bytes = change.in_use_bytes,
-                waiting = change.waiting,
-                "the memory level changed"
-            );
-        }
+        // What came free in this turn is granted.
+        tell_of_level(self.admission.tick(self.now().as_nanos()));
     }
 
     /// When something has to be done though nothing happens.
@@ -531,6 +520,19 @@ impl Worker {
         while self.sockets.borrow_mut().release_empty().is_some() {}
         self.pool.release_free(u64::MAX);
         self.publish();
+    }
+}
+
+/// Says when the memory level changed.
+fn tell_of_level(change: Option<Transition>) {
+    if let Some(change) = change {
+        tracing::info!(
+            from = change.from.name(),
+            to = change.to.name(),
+            in_use_bytes = change.in_use_bytes,
+            waiting = change.waiting,
+            "the memory level changed"
+        );
     }
 }
 

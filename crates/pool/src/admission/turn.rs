@@ -9,8 +9,8 @@ use crate::watermarks::{Level, Transition};
 
 /// How often the figures of all workers are summed up while they are not surely calm.
 const OBSERVE_NS: u64 = 1_000_000;
-/// How long after that they are summed up for a change that was made meanwhile, when nothing else has a worker turn. A
-/// worker that would wake up a millisecond after each request would wake up twice for it.
+/// How long after that they are summed up for a change that was made meanwhile, where no turn begins that would do so.
+/// A worker that woke up a millisecond after each request would wake up twice for it.
 const SETTLE_NS: u64 = 10_000_000;
 
 /// What a class may need for its next step beside the pages, and for a round of them.
@@ -42,6 +42,17 @@ impl Admission {
         self.expire();
         self.pump();
         self.help();
+        self.look()
+    }
+
+    /// Before the tasks of a turn: looks at the level, if the last turn was too soon after another for that. So tasks see
+    /// that of the last millisecond, or that at the beginning of their turn.
+    pub fn settle(&self, now_ns: impl FnOnce() -> u64) -> Option<Transition> {
+        let shared = &*self.shared;
+        if !shared.unsettled.get() {
+            return None;
+        }
+        shared.now_ns.set(now_ns());
         self.look()
     }
 
