@@ -51,11 +51,12 @@ pub use exchange::trailers::Trailers;
 pub use face::access_log::AccessLog;
 pub use face::body::BodyWriter;
 
+pub use exchange::event::{Event, EventsConfig};
 pub use face::request::{MustFinish, Request, RequestRef};
 #[cfg(feature = "router")]
 pub use face::router::{Handler, RouteError, Router};
 pub use face::server::Server;
-pub use face::sse::{Event, EventWriter, EventsConfig};
+pub use face::sse::EventWriter;
 pub use face::upgrade::{Seat, Upgraded};
 pub use h1::active::EXCHANGE_BYTES;
 pub use h2::{HTTP2_PARKED_BYTES, Tunnel};

@@ -8,6 +8,7 @@
 //! | [`response`] | what a handler answers, and the body of that |
 //! | [`interim`] | what an informational response may be |
 //! | [`collect`] | a body that is read in full: room for all of it is there first |
+//! | [`event`] | server-sent events as text |
 //! | [`trailers`] | the fields behind a body |
 //! | [`failure`] | answers of the server itself: a status and a line of text |
 //! | [`source`] | the bytes that a step works on |
@@ -18,6 +19,7 @@
 
 pub(crate) mod access_record;
 pub(crate) mod collect;
+pub(crate) mod event;
 pub(crate) mod failure;
 pub(crate) mod handle;
 pub(crate) mod interim;

@@ -7,7 +7,7 @@ use plimsoll_slab::Key;
 use super::Hub;
 use super::members::{Members, Shape, Stage};
 use super::queue::Pushed;
-use crate::face::sse::HEARTBEAT;
+use crate::exchange::event::HEARTBEAT;
 use crate::memory::by_address::Columns;
 use crate::websocket::static_close;
 

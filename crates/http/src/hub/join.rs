@@ -9,6 +9,7 @@ use plimsoll_runtime::net::TcpStream;
 use super::members::{Members, Shape};
 use super::roster::Takes;
 use super::{Hub, lock};
+use crate::exchange::event;
 use crate::exchange::response::Body;
 use crate::face::sse;
 use crate::face::upgrade::Seat;
@@ -46,7 +47,7 @@ impl Hub {
     /// As [`Request::events`].
     pub async fn join_events(&self, mut request: Request) -> Result<Response, Error> {
         if request.method() == Method::HEAD {
-            return sse::response();
+            return event::response();
         }
         if self.is_full() {
             return Ok(full());
@@ -63,7 +64,7 @@ impl Hub {
         let hub = self.clone();
         request
             .ticket()
-            .begin_member(sse::response()?, Box::new(move |stream, seat| enter(&hub, stream, seat, shape)))?;
+            .begin_member(event::response()?, Box::new(move |stream, seat| enter(&hub, stream, seat, shape)))?;
         Ok(Response::streamed())
     }
 

@@ -33,7 +33,7 @@ use super::queue::{Pushed, Queue, SlowConsumer};
 use super::roster::{Joined, Takes};
 use super::{Hub, HubHandler, Post};
 use crate::Error;
-use crate::face::sse::Event;
+use crate::exchange::event::Event;
 use crate::face::upgrade::Seat;
 use crate::memory::by_address::Columns;
 

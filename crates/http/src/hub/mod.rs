@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use plimsoll_pool::{Budget, Charge};
 use plimsoll_runtime::Kind;
 
-use crate::face::sse::{Event, EventsConfig};
+use crate::exchange::event::{Event, EventsConfig};
 use crate::{Error, WebSocketConfig};
 
 mod ends;

@@ -20,7 +20,7 @@ use plimsoll_runtime::{Kind, Lease, OverBudget, Pool, SharedBytes};
 
 use super::queue::Weigh;
 use crate::Error;
-use crate::face::sse::{Event, LeaseText};
+use crate::exchange::event::{Event, LeaseText};
 
 /// What is published.
 #[derive(Clone, Copy, Debug)]

@@ -45,8 +45,8 @@ impl Admission {
         self.look()
     }
 
-    /// Before the tasks of a turn: looks at the level, if the last turn was too soon after another for that. So tasks see
-    /// that of the last millisecond, or that at the beginning of their turn.
+    /// Before the tasks of a turn: looks at the level, if that was too soon in the last turn. So tasks see the level of
+    /// the last millisecond, or that at the beginning of their turn. `now_ns` as for [`tick`](Self::tick).
     pub fn settle(&self, now_ns: impl FnOnce() -> u64) -> Option<Transition> {
         let shared = &*self.shared;
         if !shared.unsettled.get() {
