@@ -72,6 +72,9 @@ impl<S: Service> Engine<S> {
         let mut answer = h1::error_response(&Method::GET, StatusCode::SERVICE_UNAVAILABLE);
         if let Connection::Active(mut active) = connection {
             active.count_over(self.core.counters());
+            // At the line an answer may have left at once, within the step that finds no room now.
+            let has_left = active.output.is_empty();
+            active.answered.settle(sending, has_left, self.core.counters());
             active.course.note(ExchangeEnd::Overstay);
             if sending || has_begun(&active) {
                 return self.shed_midway(key, active);

@@ -1,13 +1,15 @@
 //! Every exchange that was begun ends once, for the reason that is true.
 
+use core::cell::RefCell;
 use core::time::Duration;
 
-use plimsoll_http::{Config, Error, ExchangeEnd, Request, Response, StatusCode, WebSocketConfig};
+use plimsoll_http::{Config, Error, ExchangeEnd, Request, Response, Shed, StatusCode, WebSocketConfig};
 use plimsoll_runtime::net::TcpStream;
-use plimsoll_runtime::{Result, sleep};
+use plimsoll_runtime::{Lease, Result, sleep};
 
 use crate::rig::drops::Drops;
 use crate::rig::frames::{self, Client, cancel};
+use crate::rig::memory::fill;
 use crate::rig::{Running, on_each, read, serve, talk, until};
 
 /// Begun, and how many ended in the order of [`ExchangeEnd::ALL`].
@@ -156,6 +158,33 @@ fn of_http2_for_each_reason() {
         drop(client);
         assert_eq!(ended(&server, 8).await, [3, 2, 3, 0, 0]);
         assert_eq!((drops.count() as u64, counts(&server).0), (8, 8));
+        server.stop().await
+    });
+}
+
+thread_local! {
+    /// Memory that a handler has taken.
+    static HELD: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
+}
+
+#[test]
+fn an_answer_that_has_left_is_finished_though_what_came_behind_it_finds_no_room() {
+    on_each("a request behind an answer at the line", async || {
+        let server = serve(config(), async |_: Request| {
+            HELD.set(fill(1));
+            Response::text("taken")
+        })?;
+        let mut client = TcpStream::connect(server.address).await?;
+        // In one receive; the second is too long to be kept in what is spare.
+        let long = format!("GET / HTTP/1.1\r\nHost: h\r\nA: {}\r\n\r\n", "a".repeat(3_000));
+        client.send_bytes(&[get("/"), long.into_bytes()].concat()).await?;
+        let ends = ended(&server, 1).await;
+        drop(HELD.take());
+        assert_eq!(ends, [1, 0, 0, 0, 0]);
+        let answers = read(&mut client, None).await?;
+        assert!(answers.contains("taken") && answers.contains("HTTP/1.1 503 "), "{answers}");
+        assert_eq!(server.counters.totals().shed_total[Shed::Head as usize], 1, "it was not kept");
+        drop(client);
         server.stop().await
     });
 }
