@@ -29,12 +29,22 @@ pub enum Limit {
     Handler,
     /// A line of memory that is hardly enough to start.
     Memory,
+    /// Fewer handlers at a time than requests, which wait for that, and not for long.
+    Handlers,
 }
 
 impl Limit {
     /// All limits.
-    pub const ALL: [Self; 7] =
-        [Self::Connections, Self::Address, Self::BodyRate, Self::Age, Self::Requests, Self::Handler, Self::Memory];
+    pub const ALL: [Self; 8] = [
+        Self::Connections,
+        Self::Address,
+        Self::BodyRate,
+        Self::Age,
+        Self::Requests,
+        Self::Handler,
+        Self::Memory,
+        Self::Handlers,
+    ];
 
     /// A name for people.
     #[must_use]
@@ -47,6 +57,7 @@ impl Limit {
             Self::Requests => "requests of a connection",
             Self::Handler => "time of a handler",
             Self::Memory => "memory",
+            Self::Handlers => "handlers at a time",
         }
     }
 
@@ -61,13 +72,17 @@ impl Limit {
             Self::Requests => config.requests_max = Some(rng.between(1, 4) as u32),
             Self::Handler => config.handler_timeout = Some(Duration::from_millis(rng.between(50, 300))),
             Self::Memory => {}
+            Self::Handlers => {
+                config.handlers_in_progress_max = Some(rng.between(1, 2) as u32);
+                config.admission_timeout = Duration::from_millis(rng.between(20, 1_000));
+            }
         }
     }
 
     /// How many clients there must be at least for the limit to be reached.
     pub(crate) fn clients_min(self) -> u64 {
         match self {
-            Self::Connections | Self::Address => 5,
+            Self::Connections | Self::Address | Self::Handlers => 5,
             _ => 1,
         }
     }
@@ -83,6 +98,7 @@ impl Limit {
         match self {
             Self::Connections | Self::Address => shed(Shed::Accept),
             Self::BodyRate | Self::Handler => shed(Shed::Timeout),
+            Self::Handlers => shed(Shed::Cpu),
             Self::Age | Self::Requests => verdicts.contains(&Verdict::Cut),
             Self::Memory => {
                 let is_told = totals.responses_total.iter().any(|&(status, _)| status == 503);

@@ -157,7 +157,7 @@ impl Plan {
                 plan.pieces.extend((0..20).map(|_| (Duration::from_millis(200), body(bytes))));
                 plan.expected.push(Expected::error(408));
             }
-            Limit::Connections | Limit::Address | Limit::Memory => return None,
+            Limit::Connections | Limit::Address | Limit::Memory | Limit::Handlers => return None,
         }
         Some(plan)
     }

@@ -64,18 +64,19 @@ impl Weather {
         Self { faults, is_clean, stops_early, busy, workers, clients, limit, addresses, protection }
     }
 
-    fn is_short(&self) -> bool {
-        self.limit == Some(Limit::Memory)
+    /// Whether any request may be refused that could not be begun in time.
+    fn refuses_some(&self) -> bool {
+        matches!(self.limit, Some(Limit::Memory | Limit::Handlers))
     }
 
     /// Whether clients of other protocols are among the others.
     fn is_mixed(&self) -> bool {
-        self.limit.is_none() || self.is_short()
+        self.limit.is_none() || self.refuses_some()
     }
 
     /// Whether all that is due arrives.
     fn gives_all(&self) -> bool {
-        self.is_clean && !self.is_short()
+        self.is_clean && !self.refuses_some()
     }
 
     /// With what a client says behind which address it is.
@@ -87,7 +88,7 @@ impl Weather {
     /// What a client may be denied.
     fn demand(&self, plan: &Plan) -> Demand {
         match self.limit {
-            Some(Limit::Memory) => Demand::WhatFits,
+            _ if self.refuses_some() => Demand::WhatFits,
             _ if !self.is_clean => Demand::Beginning,
             Some(Limit::Connections | Limit::Address) => Demand::AllOrRefused,
             Some(limit) if limit.hits_anybody() && plan.reaches.is_none() => Demand::Beginning,
@@ -247,7 +248,7 @@ fn client(at: u64, weather: &Weather, rng: &mut Rng, address: SocketAddr, tally:
         return (Box::pin(client), is_at_fault);
     }
     let reaching = weather.limit.filter(|_| at == 0).and_then(|limit| Plan::reaching(limit, rng));
-    let mut plan = reaching.unwrap_or_else(|| Plan::new(rng, weather.is_short()));
+    let mut plan = reaching.unwrap_or_else(|| Plan::new(rng, weather.refuses_some()));
     plan.introduce(introduction.as_bytes());
     let (demand, is_at_fault) = (weather.demand(&plan), plan.is_at_fault());
     let client = async move {
