@@ -148,7 +148,10 @@ impl<S: Service> Engine<S> {
 
     /// A request that waited in the socket is answered 503; if its time is over, unless there is room for it by now.
     pub(crate) fn refuse_unread(&mut self, key: Key, wait: MemoryWait) {
-        self.core.sate(key);
+        // A parked one has no place for sure, and the queue may be long.
+        if matches!(self.core.table.borrow().get(key), Some(Connection::Unread { .. })) {
+            self.core.sate(key);
+        }
         self.core.leave_turns(key);
         let place = self.core.pool.try_acquire_class(PLACE, Kind::Buffers).ok().or_else(|| self.core.reserve.take());
         match place {

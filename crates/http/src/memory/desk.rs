@@ -45,9 +45,6 @@ pub(crate) trait Connections {
     /// Whether who has a place still waits.
     fn waits(&self, who: &Waits) -> bool;
 
-    /// Whether a connection is between requests, and waits for nothing.
-    fn is_parked(&self, key: Key) -> bool;
-
     /// Somebody's place went to another: its time is over.
     fn displaced(&self, who: &Waits);
 }

@@ -134,10 +134,6 @@ impl Desk {
 
     /// A connection does not wait for room any more.
     pub(crate) fn sate(&self, key: Key) {
-        if self.connections().is_some_and(|connections| connections.is_parked(key)) {
-            // One without a place, for sure.
-            return;
-        }
         if let Some(place) = self.place_of(key) {
             self.leave(place);
         }

@@ -28,10 +28,6 @@ impl Connections for Core {
         table.peer_address(key).ok()
     }
 
-    fn is_parked(&self, key: Key) -> bool {
-        Self::is_parked(self, key)
-    }
-
     /// Whether who has a place still waits. A stream of a connection that is worked on now does.
     fn waits(&self, waits: &Waits) -> bool {
         let Some(stream) = waits.stream else { return self.is_hungry_itself(waits.key) };
