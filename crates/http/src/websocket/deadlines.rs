@@ -39,7 +39,7 @@ impl<S: Service> Engine<S> {
             // Nothing failed for a whole tick: it waits no longer.
             wire.resume();
         } else if wire.is_waiting() && !is_sending {
-            if wire.has_waited() >= wire.waits_for(&core) {
+            if wire.has_waited() >= core.config.memory_timeout {
                 wire.count_timed_out(&core);
                 self.tell_no_room(key, &socket);
                 return self.lose_websocket(key, socket, WebSocketEnd::NoRoom);

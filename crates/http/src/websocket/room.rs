@@ -11,9 +11,8 @@
 //! Who has a part of a message and finds no room for its next frame does not wait, since others may hold parts and
 //! wait, too: it is closed with 1013.
 //!
-//! All others wait in the line of [`relief`](crate::worker::pressure). What is received waits for
-//! [`memory_timeout`](crate::Config::memory_timeout), what is sent for the send timeout; then the connection is closed
-//! with 1013.
+//! All others wait in the line of [`relief`](crate::worker::pressure), for
+//! [`memory_timeout`](crate::Config::memory_timeout); then the connection is closed with 1013.
 
 use ::core::time::Duration;
 use std::rc::Rc;
@@ -28,7 +27,7 @@ use super::handler::WebSocketEnd;
 use super::wire::{Phase, Wire};
 use super::{Consumer, Socket};
 use crate::base::counters::Shed;
-use crate::exchange::output;
+use crate::exchange::output::{self, Output};
 use crate::memory::wait::MemoryWait;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
@@ -128,10 +127,15 @@ impl Wire {
         }
     }
 
-    /// How long it may wait for room.
-    pub(super) fn waits_for(&self, core: &Core) -> Duration {
-        let send_timeout = self.settings.values.send_timeout;
-        if self.flow.is_send_blocked() { send_timeout } else { core.config.memory_timeout }
+    /// Drops output that has waited for memory for too long; `false` when its peer has a part of it, and can be told
+    /// nothing.
+    pub(super) fn give_output_up(&mut self) -> bool {
+        let Some(work) = self.work.as_mut().filter(|_| self.flow.is_send_blocked()) else { return true };
+        if work.output.is_midway() {
+            return false;
+        }
+        (work.output, work.last_words) = (Output::default(), None);
+        true
     }
 
     /// Counts that it ends as it has waited for too long.

@@ -109,8 +109,9 @@ impl WebSocket {
 
     /// Sends a message: waits until there is room in the output, which is
     /// [`Config::output_bytes_max`](crate::Config::output_bytes_max) bytes or one long message ahead of the peer, and
-    /// in memory; for at most [`send_timeout`](crate::WebSocketConfig::send_timeout). It leaves at the end of the turn,
-    /// in one operation with what else is there.
+    /// in memory. The peer has [`send_timeout`](crate::WebSocketConfig::send_timeout) to take some of what is there;
+    /// memory is waited for up to [`memory_timeout`](crate::Config::memory_timeout), then the connection is closed with
+    /// 1013. It leaves at the end of the turn, in one operation with what else is there.
     ///
     /// Cancel safe: a message is sent as a whole or not at all.
     ///

@@ -22,7 +22,6 @@ use super::socket::WebSocket;
 use super::turn::{open, turn};
 use super::wire::{Dropped, Phase, Wire};
 use super::{Consumer, Opening, Socket};
-use crate::base::counters::Shed;
 use crate::h2::Tunnel;
 use crate::memory::wait::MemoryWait;
 use crate::worker::state::Core;
@@ -84,10 +83,6 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
                 }
                 note_wait(wire, &mut retry_at);
             }
-            Err(Error::OverBudget(_)) => {
-                core.shed_for_room(Shed::Output);
-                return finish(&stream, WebSocketEnd::NoRoom);
-            }
             Err(_) => return finish(&stream, WebSocketEnd::Gone),
         }
         if is_full && stream.socket.borrow().wire.is_open() {
@@ -95,7 +90,8 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             continue;
         }
         let (reads, due) = look(&stream, core, retry_at, &mut until);
-        if stream.socket.borrow().wire.phase == Phase::Ending {
+        let is_left = !stream.socket.borrow().wire.flow.is_send_blocked();
+        if is_left && stream.socket.borrow().wire.phase == Phase::Ending {
             if !is_finished && stream.socket.borrow().wire.is_untold() {
                 let frame = static_close(Some(CloseCode::TRY_LATER)).unwrap_or_default();
                 let send_timeout = stream.socket.borrow().send_timeout();
@@ -134,10 +130,9 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             }
         }
         let mut socket = stream.socket.borrow_mut();
-        let wait_max = socket.wire.waits_for(core);
-        if !retry(&mut socket, &mut retry_at, wait_max) {
+        if !retry(&mut socket, &mut retry_at, core.config.memory_timeout) {
             socket.wire.count_timed_out(core);
-            if socket.wire.flow.is_send_blocked() {
+            if !socket.wire.give_output_up() {
                 drop(socket);
                 return finish(&stream, WebSocketEnd::NoRoom);
             }
@@ -183,10 +178,10 @@ fn retry(socket: &mut Socket, retry_at: &mut Option<Instant>, wait_max: Duration
     may_wait
 }
 
-/// Sends all output, as the stream's windows allow; whether there was any.
+/// Sends all output, as the stream's windows allow; whether there was any. What finds no room stays where it is.
 async fn send(stream: &Stream, tunnel: &mut Tunnel) -> Result<bool, Error> {
     let send_timeout = stream.socket.borrow().send_timeout();
-    let (mut waited, mut has_sent) = (Duration::ZERO, false);
+    let mut has_sent = false;
     loop {
         let piece = {
             let mut socket = stream.socket.borrow_mut();
@@ -199,12 +194,10 @@ async fn send(stream: &Stream, tunnel: &mut Tunnel) -> Result<bool, Error> {
         let piece = match piece {
             Ok(Some(piece)) => piece,
             Ok(None) => return Ok(has_sent),
-            Err(_) if waited < send_timeout => {
-                waited += MEMORY_RETRY;
-                sleep(MEMORY_RETRY).await;
-                continue;
+            Err(_) => {
+                stream.socket.borrow_mut().wire.flow.block_send();
+                return Ok(has_sent);
             }
-            Err(over) => return Err(over.into()),
         };
         let sent = match piece {
             SendBytes::Lease(lease) => timeout(send_timeout, tunnel.send(lease)).await,

@@ -129,11 +129,11 @@ async fn answer(mut req: Request, stage: Arc<Stage>) -> Result<Response, Error> 
             }
             Ok(Response::text(bytes.to_string()))
         }
-        "/task" | "/called" => websocket::echo(&req, &WebSocketConfig::default()),
+        "/task" | "/called" => websocket::echo(&req, &patient()),
         // Sends a message of so many bytes when something has come.
         path if path.starts_with("/sends/") => {
             let bytes: usize = path["/sends/".len()..].parse().expect("a number");
-            req.upgrade_websocket(&WebSocketConfig::default(), move |mut socket| async move {
+            req.upgrade_websocket(&patient(), move |mut socket| async move {
                 let message = Message::binary(vec![b'm'; bytes]);
                 let _go = socket.recv().await;
                 held(&stage).await;
@@ -144,6 +144,12 @@ async fn answer(mut req: Request, stage: Arc<Stage>) -> Result<Response, Error> 
         }
         _ => Ok(Response::text("fine")),
     }
+}
+
+/// What ends one of these WebSockets is not its peer's time.
+fn patient() -> WebSocketConfig {
+    let hour = Duration::from_secs(3_600);
+    WebSocketConfig { send_timeout: hour, message_timeout: hour, ping_interval: None, ..WebSocketConfig::default() }
 }
 
 /// Runs clients in a thread of their own against a server of each driver.

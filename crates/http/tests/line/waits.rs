@@ -40,8 +40,8 @@ struct Row {
     then: Vec<u8>,
     /// When there is memory again.
     is_served: Check,
-    /// When there is none for too long. What WebSockets hear then is with their tests: those here have more time.
-    is_told: Option<Check>,
+    /// When there is none for too long.
+    is_told: Check,
 }
 
 const HALF_HEAD: &[u8] = b"POST /body HTTP/1.1\r\nHost: h\r\nConte";
@@ -154,6 +154,16 @@ fn on_stream(bytes: &[u8]) -> Vec<u8> {
     data.flat_map(|frame| frame.payload).collect()
 }
 
+/// A message of so many bytes, and an end.
+fn is_sent(bytes: &[u8], length: usize) -> bool {
+    told(bytes) == (vec![length], Some(CloseCode::NORMAL))
+}
+
+/// No message, and that it may come again later.
+fn is_closed(bytes: &[u8]) -> bool {
+    told(bytes) == (Vec::new(), Some(CloseCode::TRY_LATER))
+}
+
 fn is_switched(bytes: &[u8]) -> bool {
     bytes.starts_with(b"HTTP/1.1 101 ") && bytes.ends_with(b"\r\n\r\n")
 }
@@ -171,7 +181,7 @@ fn of_http1() -> Vec<Row> {
         is_ready: if before.is_empty() { is_nothing_due } else { is_fine },
         then: then.to_vec(),
         is_served,
-        is_told: Some(is_told),
+        is_told,
     };
     let half = [&fine[..], HALF_HEAD].concat();
     vec![
@@ -223,7 +233,7 @@ fn of_http2() -> Vec<Row> {
         is_ready,
         then,
         is_served,
-        is_told: Some(is_told),
+        is_told,
     };
     let asked = || hello(&get(1, "/"));
     let is_asked: Check = |got| body_of(got, 1).as_deref() == Some(b"fine");
@@ -297,13 +307,15 @@ fn of_http2() -> Vec<Row> {
 }
 
 fn of_websockets() -> Vec<Row> {
-    let row = |what,
-               takes,
-               before: Vec<u8>,
-               is_ready: Check,
-               then: Vec<u8>,
-               is_served: Check,
-               is_told: Option<Check>| Row { what, takes, before, is_ready, then, is_served, is_told };
+    let row = |what, takes, before: Vec<u8>, is_ready: Check, then: Vec<u8>, is_served: Check, is_told: Check| Row {
+        what,
+        takes,
+        before,
+        is_ready,
+        then,
+        is_served,
+        is_told,
+    };
     let mut rows = Vec::new();
     for path in ["/task", "/called"] {
         let opened = [handshake(path), message(1)].concat();
@@ -315,7 +327,7 @@ fn of_websockets() -> Vec<Row> {
             is_open,
             message(100),
             |got| told(got).0 == [100],
-            None,
+            is_closed,
         ));
         let opened = [connect_stream(path), message_on_stream(1)].concat();
         let is_open: Check = |got| is_tunnel(got) && told(&on_stream(got)).0 == [1];
@@ -327,24 +339,17 @@ fn of_websockets() -> Vec<Row> {
             is_open,
             message_on_stream(9_000),
             echoed,
-            Some(is_told_goodbye),
+            is_told_goodbye,
         ));
     }
     let sent: [(&str, Check); 3] = [
-        ("/sends/100", |got| told(got) == (vec![100], Some(CloseCode::NORMAL))),
-        ("/sends/5000", |got| told(got) == (vec![5_000], Some(CloseCode::NORMAL))),
-        ("/sends/100000", |got| told(got) == (vec![100_000], Some(CloseCode::NORMAL))),
+        ("/sends/100", |got| is_sent(got, 100)),
+        ("/sends/5000", |got| is_sent(got, 5_000)),
+        ("/sends/100000", |got| is_sent(got, 100_000)),
     ];
     for (path, is_sent) in sent {
-        rows.push(row(
-            "a message that is sent",
-            Takes::Handler,
-            handshake(path),
-            is_switched,
-            message(1),
-            is_sent,
-            None,
-        ));
+        let opened = handshake(path);
+        rows.push(row("a message that is sent", Takes::Handler, opened, is_switched, message(1), is_sent, is_closed));
     }
     rows
 }
@@ -395,10 +400,8 @@ fn what_waits_goes_on_when_there_is_memory() {
         let config = Config { admission_timeout: PATIENCE, memory_timeout: PATIENCE, ..lends_nothing() };
         on_each(row.what, &config, move |address, stage| {
             let mut client = wait(&row, address, stage);
-            if row.is_told.is_none() {
-                // Longer than a tick: it keeps waiting.
-                std::thread::sleep(Duration::from_millis(600));
-            }
+            // Longer than a tick: it keeps waiting.
+            std::thread::sleep(Duration::from_millis(300));
             stage.want(false);
             let got = read_until(&mut client, row.is_served);
             assert!((row.is_served)(&got), "{}: {:.300}", row.what, got.escape_ascii());
@@ -410,15 +413,15 @@ fn what_waits_goes_on_when_there_is_memory() {
 #[test]
 fn what_waits_for_too_long_is_told() {
     for row in rows() {
-        let (Some(is_told), row) = (row.is_told, Arc::new(row)) else { continue };
+        let row = Arc::new(row);
         let short = Duration::from_millis(300);
         let config = Config { admission_timeout: short, memory_timeout: short, ..lends_nothing() };
         on_each(row.what, &config, move |address, stage| {
             let mut client = wait(&row, address, stage);
             stage.until(|stage| shed(stage) > 0, &format!("{} has waited too long", row.what));
             stage.want(false);
-            let got = read_until(&mut client, is_told);
-            assert!(is_told(&got), "{}: {:.300}", row.what, got.escape_ascii());
+            let got = read_until(&mut client, row.is_told);
+            assert!((row.is_told)(&got), "{}: {:.300}", row.what, got.escape_ascii());
             assert!(!(row.is_served)(&got), "{}: {:.300}", row.what, got.escape_ascii());
             // Others are served then.
             stage.until(|stage| !stage.is_held(), "the memory is free");
