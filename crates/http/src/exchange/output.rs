@@ -97,20 +97,15 @@ impl Output {
     /// Makes room for `bytes` more.
     pub(crate) fn reserve(&mut self, pool: &Pool, bytes: usize) -> Result<(), OverBudget> {
         debug_assert!(!self.has_tail(), "nothing is gathered behind a tail");
-        let Some(lease) = &self.gathered else {
-            self.gathered = Some(pool.try_acquire(bytes.max(FIRST_BYTES), Kind::Buffers)?);
-            return Ok(());
-        };
-        if lease.spare_capacity() >= bytes {
-            return Ok(());
+        match &mut self.gathered {
+            None => self.gathered = Some(pool.try_acquire(bytes.max(FIRST_BYTES), Kind::Buffers)?),
+            Some(lease) if lease.spare_capacity() >= bytes => {}
+            // Twice as much, up to a piece.
+            Some(lease) => {
+                let more = lease.len().min(PIECE_BYTES.saturating_sub(lease.len()));
+                pool.try_grow(lease, more.max(bytes))?;
+            }
         }
-        let mut larger = pool.try_acquire(
-            (lease.len() + bytes).max(2 * lease.len()).min(PIECE_BYTES.max(lease.len() + bytes)),
-            Kind::Buffers,
-        )?;
-        let copied = larger.extend(lease);
-        debug_assert_eq!(copied, lease.len(), "the larger one takes all of it");
-        self.gathered = Some(larger);
         Ok(())
     }
 

@@ -190,14 +190,12 @@ impl<S: Service> Engine<S> {
         let kept = active.input.take();
         let place = match kept {
             Some(kept) if kept.spare_capacity() >= ROOM_BYTES_MIN => Some(kept),
-            Some(kept) => match self.retried(key, |engine| engine.core.pool.try_acquire(2 * kept.len(), Kind::Buffers))
-            {
-                Ok(mut larger) => {
-                    larger.extend(&kept);
-                    Some(larger)
-                }
-                Err(_) => Some(kept).filter(|kept| kept.spare_capacity() > 0),
-            },
+            Some(mut kept) => {
+                // Without room for twice as much, into what is left of it.
+                let more = kept.len();
+                let _no_room = self.retried(key, |engine| engine.core.pool.try_grow(&mut kept, more));
+                Some(kept).filter(|kept| kept.spare_capacity() > 0)
+            }
             None => self.place(key),
         };
         let Some(place) = place else {

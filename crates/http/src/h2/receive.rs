@@ -57,10 +57,8 @@ impl Core {
 
     /// Receives into a place of its own.
     fn receive_placed(&self, table: &mut Table<Connection>, key: Key, http2: &mut Http2) -> Result<(), OverBudget> {
-        if let Some(input) = http2.input.as_mut().filter(|input| input.spare_capacity() < SMALL_BYTES) {
-            let mut larger = self.pool.try_acquire(input.len() + SMALL_BYTES, Kind::Buffers)?;
-            larger.extend(input);
-            *input = larger;
+        if let Some(input) = &mut http2.input {
+            self.pool.try_grow(input, SMALL_BYTES)?;
         }
         let bytes = if http2.input.is_some() || self.is_short() { SMALL_BYTES } else { LARGER_BYTES };
         table.receive_into(key, self.pool.try_acquire(bytes, Kind::Buffers)?)

@@ -207,14 +207,9 @@ impl Exchange {
         self.expects = false;
         let (pool, config) = (&core.pool, &core.config);
         match &mut self.received {
-            Some(lease) if lease.spare_capacity() >= bytes.len() => {
-                lease.extend(bytes);
-            }
             Some(lease) => {
-                let mut larger = pool.try_acquire(lease.len() + bytes.len(), Kind::Buffers)?;
-                larger.extend(lease);
-                larger.extend(bytes);
-                *lease = larger;
+                pool.try_grow(lease, bytes.len())?;
+                lease.extend(bytes);
             }
             None => self.received = Some(pool.try_copy(bytes, Kind::Buffers)?),
         }

@@ -57,17 +57,16 @@ impl Talk {
 
     /// Puts a part of a message behind what there is of it.
     fn keep(&mut self, part: &[u8], pool: &Pool) -> Result<(), Error> {
-        let kept = self.message.as_ref().map_or(0, |message| message.len());
-        if self.message.as_ref().is_none_or(|message| message.spare_capacity() < part.len()) {
-            let wish = (kept + part.len()).max((2 * kept).min(Class::K128.bytes()));
-            let mut larger = pool.try_acquire(wish, Kind::Buffers)?;
-            larger.extend(self.message.as_deref().unwrap_or_default());
-            self.message = Some(larger);
+        let Some(message) = &mut self.message else {
+            self.message = Some(pool.try_copy(part, Kind::Buffers)?);
+            return Ok(());
+        };
+        if message.spare_capacity() < part.len() {
+            let wish = part.len().max(message.len().min(Class::K128.bytes().saturating_sub(message.len())));
+            pool.try_grow(message, wish)?;
         }
-        if let Some(message) = &mut self.message {
-            let taken = message.extend(part);
-            debug_assert_eq!(taken, part.len(), "room was made");
-        }
+        let taken = message.extend(part);
+        debug_assert_eq!(taken, part.len(), "room was made");
         Ok(())
     }
 
@@ -161,16 +160,14 @@ impl Members {
 
     /// What was kept, with what has come.
     fn join_input(&self, kept: Option<Lease>, bytes: Bytes) -> Result<Lease, Error> {
-        let fresh = match (kept, bytes) {
+        let (mut kept, bytes) = match (kept, bytes) {
             (None, Bytes::Owned(lease)) => return Ok(lease),
             (None, Bytes::Borrowed(bytes)) => return Ok(self.pool.try_copy(&bytes, Kind::Buffers)?),
             (Some(kept), bytes) => (kept, bytes),
         };
-        let (kept, bytes) = fresh;
-        let mut joined = self.pool.try_acquire(kept.len() + bytes.len(), Kind::Buffers)?;
-        joined.extend(&kept);
-        joined.extend(&bytes);
-        Ok(joined)
+        self.pool.try_grow(&mut kept, bytes.len())?;
+        kept.extend(&bytes);
+        Ok(kept)
     }
 
     /// Decodes all that is complete; how much of the input was used.

@@ -59,16 +59,13 @@ impl Assembly {
             Bytes::Pooled(lease) if lease.spare_capacity() >= more => {}
             Bytes::Pooled(lease) => {
                 let needed = lease.len() + more;
-                self.0 = if needed <= LEASE_BYTES_MAX {
-                    let mut larger =
-                        pool.try_acquire(needed.max(2 * lease.len()).min(LEASE_BYTES_MAX), Kind::Buffers)?;
-                    larger.extend(lease);
-                    Bytes::Pooled(larger)
-                } else {
-                    let mut charged = Charged::with_capacity(pool, needed)?;
-                    charged.bytes.extend_from_slice(lease);
-                    Bytes::Heap(charged)
-                };
+                if needed <= LEASE_BYTES_MAX {
+                    let wish = needed.max(2 * lease.len()).min(LEASE_BYTES_MAX);
+                    return pool.try_grow(lease, wish - lease.len());
+                }
+                let mut charged = Charged::with_capacity(pool, needed)?;
+                charged.bytes.extend_from_slice(lease);
+                self.0 = Bytes::Heap(charged);
             }
             Bytes::Heap(charged) => charged.reserve(more)?,
         }
