@@ -33,6 +33,7 @@ use crate::h1::active::Active;
 use crate::h2::{self, Preface};
 use crate::memory::wait::MemoryWait;
 use crate::memory::wait::REQUEST_ROOM_BYTES;
+use crate::memory::waits::Waits;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::Service;
@@ -121,7 +122,9 @@ impl<S: Service> Engine<S> {
             return;
         }
         let mut wait = MemoryWait::None;
-        if !waits_for_turn && core.starve_as(key, &mut wait, Priority::Head, REQUEST_ROOM_BYTES).is_err() {
+        if !waits_for_turn
+            && core.starve_as(Waits::new(key, None), &mut wait, Priority::Head, REQUEST_ROOM_BYTES).is_err()
+        {
             return self.refuse_unread(key, MemoryWait::TimedOut);
         }
         let mut table = core.table.borrow_mut();

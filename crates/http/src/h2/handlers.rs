@@ -7,7 +7,7 @@ use http::{StatusCode, Version};
 use plimsoll_codec::h1::{BodyLength, Fields, ResponseHead, check_trailers};
 use plimsoll_codec::h2::{ErrorCode, FRAME_HEADER_BYTES, StreamKey, block_bytes_max, head_bytes_max};
 use plimsoll_pool::PoolBox;
-use plimsoll_runtime::{JoinHandle, Lease};
+use plimsoll_runtime::{JoinHandle, Lease, OverBudget};
 use plimsoll_slab::Key;
 
 use super::output::Growing;
@@ -87,6 +87,7 @@ impl Core {
             match exchange.request {
                 Incoming::Done => return Ok(Some(None)),
                 Incoming::Gone => return Err(Error::Gone),
+                Incoming::NoRoom => return Err(OverBudget::new(0).into()),
                 Incoming::Body => {}
             }
             if exchange.expects && exchange.response == Outgoing::Head {

@@ -340,7 +340,7 @@ impl Core {
         if is_held || !exchange.is_reset && exchange.response != Outgoing::Complete {
             return;
         }
-        if exchange.request != Incoming::Body || exchange.is_reset {
+        if matches!(exchange.request, Incoming::Done | Incoming::Gone) || exchange.is_reset {
             return self.free(parts, stream);
         }
         if exchange.drain_until.is_none() {

@@ -12,8 +12,9 @@
 //!   there is no place: [`receive`](super::receive) says how.
 //!
 //! The connection then waits as one of HTTP/1.1 does ([`relief`](crate::worker::pressure)). After
-//! [`memory_timeout`](crate::Config::memory_timeout) the requests that wait are answered 503 or reset; when even that
-//! finds no room, the connection ends with a GOAWAY.
+//! [`memory_timeout`](crate::Config::memory_timeout) the requests that wait are answered 503 or reset, and the task of
+//! a tunnel is told whose bytes found no place; when even that finds no room, the connection ends with a GOAWAY. The
+//! task of a tunnel that waits for memory itself, as with a WebSocket, has a place of its own beside the connection's.
 //!
 //! At the levels orange and red the peer is asked, by SETTINGS, to have fewer streams with smaller windows, and when
 //! memory is plenty again to have as many as before. It may acknowledge that as late as it reads them; its windows are
@@ -28,7 +29,7 @@ use plimsoll_runtime::{Instant, Lease, OverBudget};
 use plimsoll_slab::Key;
 
 use super::output::Growing;
-use super::streams::{Ending, Outgoing, find};
+use super::streams::{Ending, Exchange, Incoming, Outgoing, find};
 use super::window::shrink_window;
 use super::{Http2, Hunger, Parts, Wanted};
 use crate::base::counters::Shed;
@@ -37,7 +38,7 @@ use crate::exchange::failure::Failure;
 use crate::exchange::output::Output;
 use crate::exchange::response::Body;
 use crate::exchange::source::Source;
-use crate::memory::waits::Grant;
+use crate::memory::waits::{Grant, Waits};
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::pressure::STALLED_AFTER;
@@ -144,6 +145,19 @@ impl Hunger {
 
     pub(super) fn note_over(&mut self, what: Priority, over: &OverBudget) {
         self.note(what, usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX));
+    }
+}
+
+impl Exchange {
+    /// There was no room for what came on a tunnel, for too long: that is dropped, and what still comes. Whether it was
+    /// not given up before; it is counted once.
+    pub(super) fn give_up_rest(&mut self, core: &Core) -> bool {
+        let is_first = ::core::mem::replace(&mut self.request, Incoming::NoRoom) != Incoming::NoRoom;
+        if is_first {
+            core.shed_for_room(Shed::Body);
+        }
+        self.wake_reader();
+        is_first
     }
 }
 
@@ -281,7 +295,7 @@ impl Core {
         };
         let bytes = (wanted.bytes as usize).max(SMALL_BYTES);
         // One of too many asks again after a while.
-        let _one_of_too_many = self.starve_as(key, &mut hunger.memory, wanted.what, bytes);
+        let _one_of_too_many = self.starve_as(Waits::new(key, None), &mut hunger.memory, wanted.what, bytes);
     }
 
     /// Has the handlers of a connection that has waited for a while try again, though it was granted nothing: it may be
@@ -291,7 +305,7 @@ impl Core {
         if http2.hunger.since.is_none() {
             return false;
         }
-        if http2.hunger.memory.is_queued() && !self.has_place(key) {
+        if http2.hunger.memory.is_queued() && !self.is_in_queue(key) {
             // Displaced by one of another address: it is one of too many now.
             http2.hunger.memory.lose_place();
         }
@@ -363,7 +377,13 @@ impl<S: Service> Engine<S> {
         core.with_parts(&mut http2, |parts| {
             for at in 0..parts.exchanges.len() {
                 let Some(exchange) = parts.exchanges[at].as_deref_mut() else { continue };
-                let of_body = stream.is_some_and(|stream| stream.id == exchange.id) && exchange.running;
+                let of_body = stream.is_some_and(|stream| stream.id == exchange.id);
+                if of_body && exchange.held {
+                    // Its task says so in the words of its protocol.
+                    has_given_up |= exchange.give_up_rest(&core);
+                    continue;
+                }
+                let of_body = of_body && exchange.running;
                 if exchange.answer.is_none() && !exchange.starved && !of_body {
                     continue;
                 }

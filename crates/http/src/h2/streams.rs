@@ -113,6 +113,8 @@ pub(super) enum Incoming {
     Done,
     /// The peer went away or was too slow.
     Gone,
+    /// A tunnel: there was no room for what came, for too long. What still comes is dropped.
+    NoRoom,
 }
 
 /// How far the answer is.
@@ -195,6 +197,11 @@ impl Exchange {
     /// Whether somebody reads what comes of the request, or will.
     pub(super) fn is_wanted(&self) -> bool {
         self.running || self.waiting.is_some()
+    }
+
+    /// Whether what comes of the request is kept for somebody.
+    pub(super) fn takes_data(&self) -> bool {
+        self.running || self.held && self.request != Incoming::NoRoom
     }
 
     /// What is to be sent of the body.

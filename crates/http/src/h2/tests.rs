@@ -198,7 +198,7 @@ fn what_is_spared_is_for_those_with_a_place_in_line() {
             .collect();
         assert_eq!(kept.iter().flatten().count(), SPARED_OF_HOST, "as many as may wait so");
         for (key, kept) in keys.iter().zip(&kept) {
-            assert_eq!(core.has_place(*key), kept.is_some());
+            assert_eq!(core.is_in_queue(*key), kept.is_some());
         }
         kept.clear();
         drop(held);
@@ -221,7 +221,7 @@ fn one_that_ends_when_its_send_has_left_frees_nothing_before_and_waits_for_nothi
             core.put(*key, Connection::Http2(http2));
             let freed = engine.let_go_of_one(*key, is_unread, 10_000, 10_000);
             assert_eq!(freed, if is_unread { 0 } else { 10_000 });
-            assert!(!core.has_place(*key));
+            assert!(!core.is_in_queue(*key));
         }
         let mut http2 = core.take_http2(keys[0]).expect("its send is on its way");
         let due = http2.next_due(core).map(|(until, _)| until.since(now));

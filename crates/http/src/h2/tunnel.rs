@@ -11,7 +11,7 @@
 use ::core::fmt;
 use ::core::future::{Future, poll_fn};
 use ::core::net::SocketAddr;
-use ::core::task::{Context, Poll};
+use ::core::task::{Context, Poll, Waker};
 
 use http::{Method, StatusCode};
 use plimsoll_codec::h1::BodyLength;
@@ -19,6 +19,7 @@ use plimsoll_codec::h2::{ErrorCode, StreamKey};
 use plimsoll_runtime::Lease;
 use plimsoll_slab::Key;
 
+use super::Http2;
 use super::streams::{Outgoing, find};
 use crate::exchange::handle::Ticket;
 use crate::exchange::response::{Body, Response};
@@ -55,7 +56,8 @@ impl Tunnel {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] after a reset, or when the connection is no more.
+    /// [`Error::Gone`] after a reset, or when the connection is no more; [`Error::OverBudget`] when there was no room
+    /// for what came for [`memory_timeout`](crate::Config::memory_timeout): it is dropped, and what still comes.
     pub async fn recv(&mut self) -> Result<Option<Lease>, Error> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
@@ -71,6 +73,23 @@ impl Tunnel {
     /// Cancel safe.
     pub async fn told_to_end(&self) {
         poll_fn(|cx| self.poll_told(cx)).await;
+    }
+
+    /// What still comes is dropped: there is no room for it, and was none for too long.
+    pub(crate) fn give_up_rest(&self) {
+        let ticket = &self.ticket;
+        let Some(stream) = ticket.stream else { return };
+        let _gone = ticket.core().on_stream(ticket.key, stream, |parts| {
+            if let Some(exchange) = find(parts.exchanges, stream) {
+                exchange.give_up_rest(ticket.core());
+            }
+            Ok(())
+        });
+    }
+
+    /// Has the task woken when it is its turn among those that wait for memory.
+    pub(crate) fn await_turn(&self, cx: &Context<'_>) {
+        self.ticket.await_turn(cx);
     }
 
     pub(crate) fn poll_told(&self, cx: &Context<'_>) -> Poll<()> {
@@ -220,7 +239,43 @@ impl Request {
     }
 }
 
+impl Ticket {
+    fn await_turn(&self, cx: &Context<'_>) {
+        let mut table = self.core().table.borrow_mut();
+        if let Some(stream) = self.stream
+            && let Some(Connection::Http2(http2)) = table.get_mut(self.key)
+            && let Some(exchange) = http2.slots.exchange(stream)
+        {
+            exchange.writer = Some(cx.waker().clone());
+        }
+    }
+
+    /// Has the engine look after the connection: something waits for memory there.
+    pub(crate) fn look_after(&self) {
+        if let Some(Connection::Http2(http2)) = self.core().table.borrow_mut().get_mut(self.key) {
+            self.core().list_http2(self.key, http2);
+        }
+    }
+}
+
+impl Http2 {
+    /// Whether a tunnel is open on a stream, by its identifier.
+    pub(crate) fn is_held(&self, stream: u32) -> bool {
+        self.slots.exchanges().iter().flatten().any(|exchange| exchange.id == stream && exchange.held)
+    }
+}
+
 impl Core {
+    /// It is the turn of what waits for memory on a tunnel; whether its task is woken for that.
+    pub(crate) fn wake_held(&self, key: Key, stream: u32) -> bool {
+        let mut table = self.table.borrow_mut();
+        let Some(Connection::Http2(http2)) = table.get_mut(key) else { return false };
+        let mut exchanges = http2.slots.parts().1.iter_mut().flatten();
+        let held = exchanges.find(|exchange| exchange.id == stream && exchange.held);
+        let writer = held.and_then(|exchange| exchange.writer.take());
+        writer.map(Waker::wake).is_some()
+    }
+
     /// A tunnel is made for a request that was not answered yet.
     pub(crate) fn h2_hold(&self, key: Key, stream: StreamKey) -> Result<(), Error> {
         self.on_stream(key, stream, |parts| match find(parts.exchanges, stream) {

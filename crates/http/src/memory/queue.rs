@@ -89,12 +89,11 @@ impl Desk {
 
     /// Whether a connection has a place.
     pub(crate) fn is_in_queue(&self, key: Key) -> bool {
-        self.place_of(key).is_some()
+        self.has_place(&Waits::new(key, None))
     }
 
-    /// The place of a connection.
-    fn place_of(&self, key: Key) -> Option<PlaceKey> {
-        self.hungry.borrow().first(|place| place.item().is_connection(key)).map(Place::key)
+    fn place_of(&self, who: &Waits) -> Option<PlaceKey> {
+        self.hungry.borrow().first(|place| place.item().is_same(who)).map(Place::key)
     }
 
     /// Whether it is the turn of others than a connection, which is looked after now: also of its streams that wait.
@@ -134,14 +133,19 @@ impl Desk {
 
     /// A connection does not wait for room any more.
     pub(crate) fn sate(&self, key: Key) {
-        if let Some(place) = self.place_of(key) {
+        self.leave_line(&Waits::new(key, None));
+    }
+
+    /// The same for a connection or a stream.
+    pub(crate) fn leave_line(&self, who: &Waits) {
+        if let Some(place) = self.place_of(who) {
             self.leave(place);
         }
     }
 
-    /// Whether a connection has a place among those that wait; another may have taken it.
-    pub(crate) fn has_place(&self, key: Key) -> bool {
-        self.place_of(key).is_some()
+    /// Whether a connection or a stream has a place among those that wait; another may have taken it.
+    pub(crate) fn has_place(&self, who: &Waits) -> bool {
+        self.place_of(who).is_some()
     }
 
     /// Somebody gets what it waited for.
@@ -167,10 +171,10 @@ impl Desk {
         self.peers.borrow().number(key, || self.connections()?.socket_address(key))
     }
 
-    /// The same for a connection of any sort.
+    /// The same for a connection of any sort, or a stream that was begun.
     pub(crate) fn starve_as(
         &self,
-        key: Key,
+        who: Waits,
         wait: &mut MemoryWait,
         want: Priority,
         bytes: usize,
@@ -178,13 +182,13 @@ impl Desk {
         if wait.is_queued() {
             return Ok(());
         }
-        self.enqueue(Waits { key, stream: None, bytes: 0 }, wait, want, bytes).map(drop)
+        self.enqueue(who, wait, want, bytes).map(drop)
     }
 
     /// The same for a stream that is to be begun, by its identifier, for the client that its connection is
     /// [for](Self::host_of) now.
     pub(crate) fn starve_stream(&self, key: Key, stream: u32, wait: &mut MemoryWait) -> Result<PlaceKey, TooMany> {
-        let who = Waits { key, stream: NonZeroU32::new(stream), bytes: 0 };
+        let who = Waits::new(key, NonZeroU32::new(stream));
         self.enqueue(who, wait, Priority::Head, REQUEST_ROOM_BYTES)
     }
 
@@ -231,6 +235,15 @@ impl Desk {
         if self.kept_for.get() == Some(key) {
             self.unkeep();
         }
+    }
+
+    /// Takes what was kept for a connection.
+    pub(crate) fn take_kept(&self, key: Key) -> Option<Grant> {
+        if self.kept_for.get() != Some(key) {
+            return None;
+        }
+        self.kept_for.set(None);
+        self.kept.borrow_mut().take()
     }
 
     pub(crate) fn unkeep(&self) {

@@ -16,7 +16,7 @@ pub(crate) const SPARED_OF_HOST: usize = 4;
 /// at most so much for each.
 pub(crate) const SPARED_BYTES: usize = 1_024;
 
-/// A connection that waits for room, or a stream of one that waits to be begun.
+/// A connection that waits for room, or a stream of one that waits to be begun, or with a WebSocket on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
     pub(crate) key: Key,
@@ -27,6 +27,11 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
+    /// For which nothing has to be free yet.
+    pub(crate) fn new(key: Key, stream: Option<NonZeroU32>) -> Self {
+        Self { key, stream, bytes: 0 }
+    }
+
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (self.key, self.stream) == (other.key, other.stream)
     }

@@ -45,11 +45,11 @@ impl<S: Service> Engine<S> {
                 return self.lose_websocket(key, socket, WebSocketEnd::NoRoom);
             }
             // Perhaps there is room now, for something small. It keeps its place in line, if it has one.
-            if !core.has_place(key) {
+            if !core.is_in_queue(key) {
                 wire.lose_place();
             }
             socket.look_again();
-        } else if is_sending && wire.memory.is_queued() && !core.has_place(key) {
+        } else if is_sending && wire.memory.is_queued() && !core.is_in_queue(key) {
             // Another took its place among those that wait: that does not end what is on its way.
             wire.lose_place();
             wire.deadline = Deadline::None;

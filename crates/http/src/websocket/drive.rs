@@ -21,6 +21,7 @@ use super::{Consumer, Opening, Socket};
 use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
 use crate::h1::active::Active;
+use crate::memory::waits::Waits;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::Service;
@@ -180,7 +181,7 @@ impl<S: Service> Engine<S> {
             wire.flow.block_send();
         }
         drop(table);
-        enqueue(&core, key, wire);
+        enqueue(&core, Waits::new(key, None), wire);
         let mut table = core.table.borrow_mut();
         match wire.due_in(&core, is_sending) {
             Due::In(after) => table.schedule(key, after),

@@ -14,6 +14,7 @@ use super::wire::{Deadline, Flags, Phase, Wire};
 use super::{Consumer, Socket};
 use crate::base::counters::Shed;
 use crate::memory::lasting::Sort;
+use crate::memory::waits::Waits;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::pressure::STALLED_AFTER;
@@ -93,7 +94,7 @@ impl<S: Service> Engine<S> {
     pub(super) fn lose_websocket(&mut self, key: Key, mut socket: PoolBox<Socket>, end: WebSocketEnd) {
         let core = Rc::clone(&self.core);
         socket.wire.note_end(end);
-        socket.wire.end_wait(&core, key);
+        socket.wire.end_wait(&core, &Waits::new(key, None));
         let Consumer::Task(Some(mailbox)) = &mut socket.consumer else {
             core.put(key, Connection::WebSocket(socket));
             return self.close(key);

@@ -2,6 +2,7 @@
 
 use ::core::cell::{Cell, RefCell};
 use ::core::net::SocketAddr;
+use ::core::num::NonZeroU32;
 use ::core::task::{Context, Waker};
 use std::rc::Rc;
 
@@ -10,6 +11,8 @@ use plimsoll_slab::Key;
 
 use super::Socket;
 use super::wire::{Flags, Wire};
+use crate::exchange::handle::Ticket;
+use crate::memory::waits::Waits;
 use crate::worker::connection::Connection;
 use crate::worker::state::Core;
 
@@ -24,18 +27,25 @@ pub(super) enum Place {
 
 /// A WebSocket on a stream, beside the task that steps it.
 pub(super) struct Stream {
-    pub(super) core: Rc<Core>,
+    pub(super) ticket: Ticket,
     pub(super) socket: RefCell<Socket>,
-    pub(super) peer: Option<SocketAddr>,
     /// Of the task.
     waker: Cell<Option<Waker>>,
     _charge: Charge,
 }
 
 impl Stream {
-    pub(super) fn new(core: &Rc<Core>, socket: Socket, peer: Option<SocketAddr>, charge: Charge) -> Self {
-        let core = Rc::clone(core);
-        Self { core, socket: RefCell::new(socket), peer, waker: Cell::new(None), _charge: charge }
+    pub(super) fn new(ticket: Ticket, socket: Socket, charge: Charge) -> Self {
+        Self { ticket, socket: RefCell::new(socket), waker: Cell::new(None), _charge: charge }
+    }
+
+    pub(super) fn core(&self) -> &Rc<Core> {
+        self.ticket.core()
+    }
+
+    /// As whom it waits for memory.
+    pub(super) fn waits(&self) -> Waits {
+        Waits::new(self.ticket.key, self.ticket.stream.and_then(|stream| NonZeroU32::new(stream.id)))
     }
 
     /// Whether something was changed since the last look; else the task is woken when it is.
@@ -52,7 +62,7 @@ impl Place {
     pub(super) fn core(&self) -> &Rc<Core> {
         match self {
             Self::Table(core, _) => core,
-            Self::Stream(stream) => &stream.core,
+            Self::Stream(stream) => stream.core(),
         }
     }
 
@@ -104,15 +114,16 @@ impl Place {
 
     /// Its task takes its turn: memory that was kept for it is free now.
     pub(super) fn redeem(&self) {
-        if let Self::Table(core, key) = self {
-            core.redeem(*key);
+        match self {
+            Self::Table(core, key) => core.redeem(*key),
+            Self::Stream(stream) => stream.core().redeem(stream.ticket.key),
         }
     }
 
     pub(super) fn peer_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Table(core, key) => core.peer_address(*key),
-            Self::Stream(stream) => stream.peer,
+            Self::Stream(stream) => stream.ticket.peer_addr().ok(),
         }
     }
 }

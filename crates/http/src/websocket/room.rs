@@ -11,7 +11,7 @@
 //! Who has a part of a message and finds no room for its next frame does not wait, since others may hold parts and
 //! wait, too: it is closed with 1013.
 //!
-//! All others wait in the line of [`relief`](crate::worker::pressure), for
+//! All others, also on a stream of HTTP/2, wait in the line of [`relief`](crate::worker::pressure), for
 //! [`memory_timeout`](crate::Config::memory_timeout); then the connection is closed with 1013.
 
 use ::core::time::Duration;
@@ -29,6 +29,7 @@ use super::{Consumer, Socket};
 use crate::base::counters::Shed;
 use crate::exchange::output::{self, Output};
 use crate::memory::wait::MemoryWait;
+use crate::memory::waits::Waits;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::Service;
@@ -82,33 +83,33 @@ impl<S: Service> Engine<S> {
 
 /// Has a WebSocket that found no room wait for it, or wait no longer.
 #[inline]
-pub(super) fn enqueue(core: &Core, key: Key, wire: &mut Wire) {
+pub(super) fn enqueue(core: &Core, who: Waits, wire: &mut Wire) {
     if wire.flow != Flow::Free || wire.is_waiting() {
-        change_wait(core, key, wire);
+        change_wait(core, who, wire);
     }
 }
 
 #[cold]
-fn change_wait(core: &Core, key: Key, wire: &mut Wire) {
+fn change_wait(core: &Core, who: Waits, wire: &mut Wire) {
     let is_over = matches!(wire.phase, Phase::Lingering(_) | Phase::Over);
     if wire.flow.is_blocked() && !is_over {
         let (mut memory, (want, bytes)) = (wire.memory, wire.wants());
-        if core.starve_as(key, &mut memory, want, bytes).is_err() {
+        if core.starve_as(who, &mut memory, want, bytes).is_err() {
             // One of too many looks again after a while, as one does that found no room several times.
             memory.lose_place();
         }
         wire.set_memory(memory);
     } else if is_over || wire.flow == Flow::Free {
         // One that looks again keeps its place until it has found room.
-        wire.end_wait(core, key);
+        wire.end_wait(core, &who);
     }
 }
 
 impl Wire {
     /// It waits no longer.
-    pub(super) fn end_wait(&mut self, core: &Core, key: Key) {
+    pub(super) fn end_wait(&mut self, core: &Core, who: &Waits) {
         if self.memory.is_queued() {
-            core.sate(key);
+            core.leave_line(who);
         }
         self.set_memory(MemoryWait::None);
     }

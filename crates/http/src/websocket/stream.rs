@@ -17,13 +17,14 @@ use super::ends::{give_way, go_away, tell_closed};
 use super::flow::Flow;
 use super::handler::WebSocketEnd;
 use super::place::{Place, Stream};
-use super::room::MEMORY_RETRY;
+use super::room::{MEMORY_RETRY, enqueue};
 use super::socket::WebSocket;
 use super::turn::{open, turn};
 use super::wire::{Dropped, Phase, Wire};
 use super::{Consumer, Opening, Socket};
 use crate::h2::Tunnel;
 use crate::memory::wait::MemoryWait;
+use crate::memory::waits::Grant;
 use crate::worker::state::Core;
 use crate::{Error, Request, Response};
 
@@ -32,15 +33,15 @@ pub(super) fn begin(request: &Request, response: Response, opening: Opening) -> 
     let core = request.ticket().core();
     let Opening { socket, start } = opening;
     let charge = core.pool.budget().charge(Kind::Codec, STREAM_BYTES)?;
-    let stream = Rc::new(Stream::new(core, socket.into_inner(), request.peer_addr().ok(), charge));
+    let stream = Rc::new(Stream::new(request.ticket().clone(), socket.into_inner(), charge));
     request.open_tunnel(response, |tunnel| {
         drop(plimsoll_runtime::spawn(drive(Rc::clone(&stream), tunnel))?);
-        stream.core.counters().websocket();
+        stream.core().counters().websocket();
         if start.is_some_and(|start| !start(WebSocket::new(Place::Stream(Rc::clone(&stream))))) {
             let mut socket = stream.socket.borrow_mut();
             socket.wire.note_end(WebSocketEnd::NoRoom);
             socket.wire.phase = Phase::Open;
-            socket.wire.close(&stream.core, Some(CloseCode::TRY_LATER), "", Phase::Ending);
+            socket.wire.close(stream.core(), Some(CloseCode::TRY_LATER), "", Phase::Ending);
         }
         Ok(())
     })
@@ -55,16 +56,22 @@ enum Waited {
     Stopping,
     /// Others wait for memory.
     Told,
+    /// There was no room for what came, for too long.
+    NoRoom,
+    /// It was its turn among those that wait for memory, or another has taken its place.
+    Room,
 }
 
 /// Steps the WebSocket until it is over.
 async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
-    let (place, core) = (Place::Stream(Rc::clone(&stream)), &stream.core);
+    let (place, core) = (Place::Stream(Rc::clone(&stream)), stream.core());
     open(&place, &mut stream.socket.borrow_mut());
     let (mut tells_stop, mut tells_end, mut is_finished) = (true, true, false);
     let (mut until, mut retry_at) = (None, None);
     // Received, and no room for it.
     let mut held = None;
+    // Memory for this turn, and for the first of what it sends.
+    let mut granted: Option<Grant> = None;
     loop {
         let is_full = {
             let mut socket = stream.socket.borrow_mut();
@@ -75,29 +82,26 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             }
             !socket.wire.has_room(core)
         };
-        match send(&stream, &mut tunnel).await {
+        match send(&stream, &mut tunnel, granted.take()).await {
             Ok(has_sent) => {
                 let wire = &mut stream.socket.borrow_mut().wire;
                 if has_sent {
                     wire.get_on();
                 }
                 note_wait(wire, &mut retry_at);
+                stand_in_line(&stream, wire);
             }
             Err(_) => return finish(&stream, WebSocketEnd::Gone),
         }
-        if is_full && stream.socket.borrow().wire.is_open() {
+        let has_left = !stream.socket.borrow().wire.flow.is_send_blocked();
+        if is_full && has_left && stream.socket.borrow().wire.is_open() {
             // What was received behind the message that filled it.
             continue;
         }
         let (reads, due) = look(&stream, core, retry_at, &mut until);
-        let is_left = !stream.socket.borrow().wire.flow.is_send_blocked();
-        if is_left && stream.socket.borrow().wire.phase == Phase::Ending {
-            if !is_finished && stream.socket.borrow().wire.is_untold() {
-                let frame = static_close(Some(CloseCode::TRY_LATER)).unwrap_or_default();
-                let send_timeout = stream.socket.borrow().send_timeout();
-                if !matches!(timeout(send_timeout, tunnel.send_static(frame)).await, Ok(Ok(()))) {
-                    return finish(&stream, WebSocketEnd::NoRoom);
-                }
+        if has_left && stream.socket.borrow().wire.phase == Phase::Ending {
+            if !is_finished && !tell_untold(&stream, &mut tunnel).await {
+                return finish(&stream, WebSocketEnd::NoRoom);
             }
             if ::core::mem::replace(&mut is_finished, true) || tunnel.finish().is_err() {
                 return finish(&stream, WebSocketEnd::Gone);
@@ -106,11 +110,21 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             continue;
         }
         let waited = wait(&stream, &mut tunnel, reads, due, (tells_stop, tells_end)).await;
-        note_wait(&mut stream.socket.borrow_mut().wire, &mut retry_at);
+        {
+            let wire = &mut stream.socket.borrow_mut().wire;
+            note_wait(wire, &mut retry_at);
+            stand_in_line(&stream, wire);
+        }
         match waited {
             Waited::Bytes(lease) => held = take_in(&mut stream.socket.borrow_mut(), core, Bytes::Owned(lease)),
             Waited::End => return finish(&stream, WebSocketEnd::Gone),
+            Waited::NoRoom if stream.socket.borrow().wire.is_listening() => {
+                fail_without_room(core, &mut stream.socket.borrow_mut().wire);
+                continue;
+            }
+            Waited::NoRoom => return finish(&stream, WebSocketEnd::NoRoom),
             Waited::Listed => {}
+            Waited::Room => granted = take_turn(&stream),
             Waited::Elapsed if retry_at.is_some() => {}
             Waited::Elapsed => {
                 let mut socket = stream.socket.borrow_mut();
@@ -131,13 +145,16 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
         }
         let mut socket = stream.socket.borrow_mut();
         if !retry(&mut socket, &mut retry_at, core.config.memory_timeout) {
-            socket.wire.count_timed_out(core);
+            if socket.wire.flow.is_send_blocked() {
+                socket.wire.count_timed_out(core);
+            } else {
+                tunnel.give_up_rest();
+            }
             if !socket.wire.give_output_up() {
                 drop(socket);
                 return finish(&stream, WebSocketEnd::NoRoom);
             }
-            socket.wire.resume();
-            socket.wire.fail(core, &OverBudget::new(0).into());
+            fail_without_room(core, &mut socket.wire);
         } else if socket.wire.flow == Flow::Retrying
             && let Some(fresh) = held.take()
         {
@@ -146,11 +163,61 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
     }
 }
 
-/// How a wait for memory goes on. There is no place for a stream among those that wait: it looks again after a while,
-/// `retry_at`.
+/// Says that there was no room, if nothing of that could be said before; whether that has left.
+async fn tell_untold(stream: &Stream, tunnel: &mut Tunnel) -> bool {
+    if !stream.socket.borrow().wire.is_untold() {
+        return true;
+    }
+    let frame = static_close(Some(CloseCode::TRY_LATER)).unwrap_or_default();
+    let send_timeout = stream.socket.borrow().send_timeout();
+    matches!(timeout(send_timeout, tunnel.send_static(frame)).await, Ok(Ok(())))
+}
+
+/// It has waited for room for too long.
+fn fail_without_room(core: &Core, wire: &mut Wire) {
+    wire.resume();
+    wire.fail(core, &OverBudget::new(0).into());
+}
+
+/// It waits in line no longer: it looks again, with what it was granted, unless its task takes that in a turn of its
+/// own.
+fn take_turn(stream: &Stream) -> Option<Grant> {
+    let (core, key) = (stream.core(), stream.ticket.key);
+    let mut socket = stream.socket.borrow_mut();
+    let mut memory = socket.wire.memory;
+    if core.kept_for.get() == Some(key) {
+        memory.grant();
+    } else {
+        memory.lose_place();
+    }
+    socket.wire.set_memory(memory);
+    if socket.look_again() {
+        return None;
+    }
+    let mut granted = core.take_kept(key);
+    granted.iter_mut().for_each(Grant::release);
+    granted
+}
+
+/// Has it stand in line for memory, or leave that.
+fn stand_in_line(stream: &Stream, wire: &mut Wire) {
+    let was_queued = wire.memory.is_queued();
+    if wire.flow.is_blocked() {
+        enqueue(stream.core(), stream.waits(), wire);
+    } else if wire.flow == Flow::Free && stream.core().is_starving() {
+        stream.core().leave_line(&stream.waits());
+    }
+    if wire.memory.is_queued() && !was_queued {
+        stream.ticket.look_after();
+    }
+}
+
+/// How a wait for memory goes on: it looks again after a while, `retry_at`, also without a place among those that wait.
 fn note_wait(wire: &mut Wire, retry_at: &mut Option<Instant>) {
     if wire.flow.is_blocked() {
-        wire.lose_place();
+        if !wire.memory.is_queued() {
+            wire.lose_place();
+        }
         retry_at.get_or_insert(plimsoll_runtime::now() + MEMORY_RETRY);
     } else if wire.flow == Flow::Free {
         wire.set_memory(MemoryWait::None);
@@ -179,18 +246,19 @@ fn retry(socket: &mut Socket, retry_at: &mut Option<Instant>, wait_max: Duration
 }
 
 /// Sends all output, as the stream's windows allow; whether there was any. What finds no room stays where it is.
-async fn send(stream: &Stream, tunnel: &mut Tunnel) -> Result<bool, Error> {
+async fn send(stream: &Stream, tunnel: &mut Tunnel, granted: Option<Grant>) -> Result<bool, Error> {
     let send_timeout = stream.socket.borrow().send_timeout();
-    let mut has_sent = false;
+    let (mut has_sent, mut granted) = (false, granted);
     loop {
         let piece = {
             let mut socket = stream.socket.borrow_mut();
-            let placed = socket.wire.put_last_words(&stream.core.pool);
+            let placed = socket.wire.put_last_words(&stream.core().pool);
             match &mut socket.wire.work {
-                Some(work) => placed.and_then(|()| work.output.next_piece(&stream.core.pool)),
+                Some(work) => placed.and_then(|()| work.output.next_piece(&stream.core().pool)),
                 None => Ok(None),
             }
         };
+        drop(granted.take());
         let piece = match piece {
             Ok(Some(piece)) => piece,
             Ok(None) => return Ok(has_sent),
@@ -204,7 +272,7 @@ async fn send(stream: &Stream, tunnel: &mut Tunnel) -> Result<bool, Error> {
             SendBytes::Static(bytes) => timeout(send_timeout, tunnel.send_static(bytes)).await,
             // Output gathers what others share.
             SendBytes::Shared(bytes) => {
-                let copy = stream.core.pool.try_copy(&bytes, Kind::Buffers)?;
+                let copy = stream.core().pool.try_copy(&bytes, Kind::Buffers)?;
                 timeout(send_timeout, tunnel.send(copy)).await
             }
         };
@@ -234,7 +302,9 @@ fn look(
         }
     }
     let is_waiting = wire.holds_message();
-    let is_ready = wire.is_listening() && !is_waiting && !wire.flow.is_receive_blocked();
+    // What is kept for its task is not for what may be received.
+    let is_kept = core.kept_for.get() == Some(stream.ticket.key);
+    let is_ready = wire.is_listening() && !is_waiting && !wire.flow.is_receive_blocked() && !is_kept;
     let reads = is_ready || matches!(wire.phase, Phase::Lingering(_));
     let now = plimsoll_runtime::now();
     match wire.due_in(core, false) {
@@ -257,12 +327,23 @@ async fn wait(
 ) -> Waited {
     let mut stopped = pin!(signal::stopped());
     let mut elapsed = pin!(due.map(sleep));
+    let is_queued = stream.socket.borrow().wire.memory.is_queued();
     poll_fn(|cx| {
         if stream.poll_listed(cx) {
             return Poll::Ready(Waited::Listed);
         }
+        if is_queued {
+            if !stream.core().has_place(&stream.waits()) {
+                return Poll::Ready(Waited::Room);
+            }
+            tunnel.await_turn(cx);
+        }
         if reads && let Poll::Ready(received) = tunnel.poll_recv(cx) {
-            return Poll::Ready(received.ok().flatten().map_or(Waited::End, Waited::Bytes));
+            return Poll::Ready(match received {
+                Ok(Some(bytes)) => Waited::Bytes(bytes),
+                Err(Error::OverBudget(_)) => Waited::NoRoom,
+                Ok(None) | Err(_) => Waited::End,
+            });
         }
         if tells_stop && stopped.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Waited::Stopping);
@@ -296,6 +377,7 @@ fn take_in(socket: &mut Socket, core: &Core, fresh: Bytes) -> Option<Bytes> {
 /// It is over: whoever has the socket is told.
 fn finish(stream: &Stream, end: WebSocketEnd) {
     let mut socket = stream.socket.borrow_mut();
+    socket.wire.end_wait(stream.core(), &stream.waits());
     socket.wire.note_end(end);
     socket.wire.phase = Phase::Over;
     let consumer = ::core::mem::replace(&mut socket.consumer, Consumer::Task(None));

@@ -333,6 +333,11 @@ impl<S: Service> Engine<S> {
         core.served(&who);
         let key = who.key;
         if let Some(stream) = who.stream {
+            if core.wake_held(key, stream.get()) {
+                core.keep_for(key, grant);
+                self.relief.kept_until = Some(now + KEPT_FOR);
+                return;
+            }
             return self.feed_stream(key, stream.get(), grant);
         }
         let Some(mut active) = core.take(key) else {

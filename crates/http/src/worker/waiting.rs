@@ -32,7 +32,7 @@ impl Connections for Core {
     fn waits(&self, waits: &Waits) -> bool {
         let Some(stream) = waits.stream else { return self.is_hungry_itself(waits.key) };
         match self.table.borrow().get(waits.key) {
-            Some(Connection::Http2(http2)) => http2.awaits_begin(stream.get()),
+            Some(Connection::Http2(http2)) => http2.awaits_begin(stream.get()) || http2.is_held(stream.get()),
             Some(Connection::Taken) => true,
             _ => false,
         }
@@ -73,7 +73,7 @@ impl Core {
     ///
     /// [`TooMany`] wait, or it would be too much.
     pub(crate) fn starve(&self, key: Key, active: &mut Active, want: Priority, bytes: usize) -> Result<(), TooMany> {
-        self.starve_as(key, &mut active.memory, want, bytes)
+        self.starve_as(Waits::new(key, None), &mut active.memory, want, bytes)
     }
 
     /// The same for one that is in the table, and that the engine does not look after right now. Whether it waits.

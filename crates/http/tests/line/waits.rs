@@ -164,6 +164,10 @@ fn is_closed(bytes: &[u8]) -> bool {
     told(bytes) == (Vec::new(), Some(CloseCode::TRY_LATER))
 }
 
+fn is_closed_stream(bytes: &[u8]) -> bool {
+    is_closed(&on_stream(bytes)) && is_ended(&frames_of(bytes), 1)
+}
+
 fn is_switched(bytes: &[u8]) -> bool {
     bytes.starts_with(b"HTTP/1.1 101 ") && bytes.ends_with(b"\r\n\r\n")
 }
@@ -342,14 +346,17 @@ fn of_websockets() -> Vec<Row> {
             is_told_goodbye,
         ));
     }
-    let sent: [(&str, Check); 3] = [
-        ("/sends/100", |got| is_sent(got, 100)),
-        ("/sends/5000", |got| is_sent(got, 5_000)),
-        ("/sends/100000", |got| is_sent(got, 100_000)),
+    let sent: [(&str, Check, Check); 3] = [
+        ("/sends/100", |got| is_sent(got, 100), |got| is_sent(&on_stream(got), 100)),
+        ("/sends/5000", |got| is_sent(got, 5_000), |got| is_sent(&on_stream(got), 5_000)),
+        ("/sends/60000", |got| is_sent(got, 60_000), |got| is_sent(&on_stream(got), 60_000)),
     ];
-    for (path, is_sent) in sent {
+    for (path, is_sent, is_sent_on_stream) in sent {
         let opened = handshake(path);
         rows.push(row("a message that is sent", Takes::Handler, opened, is_switched, message(1), is_sent, is_closed));
+        let (opened, go) = (connect_stream(path), message_on_stream(1));
+        let what = "a message that is sent on a stream";
+        rows.push(row(what, Takes::Handler, opened, is_tunnel, go, is_sent_on_stream, is_closed_stream));
     }
     rows
 }

@@ -70,6 +70,13 @@ impl End {
         Ok(())
     }
 
+    /// The same in one frame, of bytes that live for ever: they need no memory of the line.
+    pub(super) async fn send_static(&mut self, bytes: &[u8]) -> Result<()> {
+        assert!(self.windows.into_iter().all(|window| window >= bytes.len()), "the windows are open");
+        self.windows = self.windows.map(|window| window - bytes.len());
+        self.client.socket.send_static(Vec::leak(frame(DATA, 0, self.stream, bytes))).await
+    }
+
     /// Takes one frame of HTTP/2.
     async fn read(&mut self) -> Result<()> {
         let frame = self.client.frame().await?.expect("the connection stays open");
@@ -181,16 +188,16 @@ fn a_peer_that_goes_on_talking_does_not_put_off_the_close() {
 
 const LONG: usize = 100_000;
 
-/// Sends a long message, for which there is room after so long; for a part of it, at once.
-async fn say_too_much(end: &mut End, time: Duration) -> Result<()> {
-    let held = fill_but(&[16 * 1_024; 7]);
-    let freed = plimsoll_runtime::spawn(async move {
-        sleep(time).await;
-        drop(held);
-    })?;
-    end.send(&message(Opcode::Binary, &[b'm'; LONG]), 2_000).await?;
-    freed.await.expect("no panic");
-    Ok(())
+/// Sends the first part of a long message, for all of which there is room after so long; what is left of it.
+async fn say_too_much(end: &mut End, time: Duration) -> Result<Vec<u8>> {
+    let mut bytes = message(Opcode::Binary, &[b'm'; LONG]);
+    // While memory is short windows are of 4 KiB.
+    let rest = bytes.split_off(3_000);
+    let held = fill_but(&[16 * 1_024; 3]);
+    end.send_static(&bytes).await?;
+    sleep(time).await;
+    drop(held);
+    Ok(rest)
 }
 
 #[test]
@@ -199,7 +206,8 @@ fn a_message_on_a_stream_waits_for_memory() {
         let running = serve(Config::default(), echo)?;
         for path in ["/", "/called"] {
             let (mut end, start, time) = (End::open(running.address, path).await?, now(), Duration::from_secs(4));
-            say_too_much(&mut end, time).await?;
+            let rest = say_too_much(&mut end, time).await?;
+            end.send(&rest, 2_000).await?;
             assert_eq!(end.next().await?, Got::Binary(vec![b'm'; LONG]), "{path}");
             assert!(now().since(start) < time + Duration::from_secs(1), "{path}: it goes on when there is room");
             // What comes then waits for nothing.
@@ -218,7 +226,7 @@ fn a_message_on_a_stream_that_waits_for_too_long_ends_it_with_a_word() {
         let running = serve(config, echo)?;
         for (path, ends) in [("/", 1), ("/called", 2)] {
             let mut end = End::open(running.address, path).await?;
-            say_too_much(&mut end, Duration::from_secs(4)).await?;
+            let _rest = say_too_much(&mut end, Duration::from_secs(4)).await?;
             assert_eq!(end.next().await?, Got::Close(Some(CloseCode::TRY_LATER)), "{path}");
             assert_eq!(end.next().await?, Got::End, "{path}");
             assert_eq!(running.counters.totals().shed_total[Shed::Body as usize], ends, "{path}: it is counted");
@@ -226,3 +234,31 @@ fn a_message_on_a_stream_that_waits_for_too_long_ends_it_with_a_word() {
         running.stop().await
     });
 }
+
+/// Also where its connection has no place for what came, and waits with it: the others on it do not end.
+#[test]
+fn a_stream_whose_bytes_found_no_place_for_too_long_ends_with_a_word() {
+    in_simulation("bytes of a stream at the line, for too long", async || {
+        let config = Config { memory_timeout: Duration::from_secs(1), progress_reserve_bytes: 0, ..Config::default() };
+        let running = serve(config, echo)?;
+        for (path, ends) in [("/", 1), ("/called", 2)] {
+            let mut end = End::open(running.address, path).await?;
+            // For what is received at a time.
+            let held = fill_but(&[1_024]);
+            // The level is known.
+            sleep(Duration::from_millis(20)).await;
+            end.send_static(&message(Opcode::Binary, &[b'm'; 900])).await?;
+            sleep(Duration::from_secs(4)).await;
+            drop(held);
+            assert_eq!(end.next().await?, Got::Close(Some(CloseCode::TRY_LATER)), "{path}");
+            assert_eq!(end.next().await?, Got::End, "{path}");
+            assert_eq!(running.counters.totals().shed_total[Shed::Body as usize], ends, "{path}: it is counted");
+            let other = frame(HEADERS, END_HEADERS | END_STREAM, 3, &block(&GET));
+            end.client.send(&other).await?;
+            assert_eq!(end.client.next_of(HEADERS).await?.stream, 3, "{path}: the connection goes on");
+        }
+        running.stop().await
+    });
+}
+
+const GET: [(&str, &str); 4] = [(":method", "GET"), (":scheme", "http"), (":authority", "h"), (":path", "/")];

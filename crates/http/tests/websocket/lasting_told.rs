@@ -14,6 +14,7 @@ use plimsoll_http::{
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Lease, MemoryLimit, Result, pool, sleep};
 
+use super::http2::End;
 use crate::rig::frames;
 use crate::rig::websocket::{Client, Got, read_head};
 use crate::rig::{Running, on_each_under, serve, until};
@@ -36,6 +37,9 @@ fn config() -> Config {
 struct Seen {
     no_room: AtomicU64,
     dropped: AtomicU64,
+    /// Tasks that are to send something, and of these how many may.
+    sending: AtomicU64,
+    sends: AtomicU64,
 }
 
 struct Called(Arc<Seen>);
@@ -75,6 +79,20 @@ async fn answer(mut req: Request, seen: Arc<Seen>, hub: Hub) -> core::result::Re
                 }
             }
         }),
+        // Echoes a message, and sends another when it is asked to.
+        "/sends" => {
+            let number = seen.sending.fetch_add(1, Ordering::Relaxed);
+            req.upgrade_websocket(&config, move |mut socket| async move {
+                if let Ok(Some(message)) = socket.recv().await {
+                    let _gone = socket.send(message).await;
+                }
+                while seen.sends.load(Ordering::Relaxed) <= number {
+                    sleep(Duration::from_millis(2)).await;
+                }
+                let _gone = socket.send(Message::binary(vec![b'm'; 100])).await;
+                let _gone = socket.recv().await;
+            })
+        }
         "/hub" => hub.join_websocket(&req),
         "/hub-events" => hub.join_events(req).await,
         "/upgrade" => req.upgrade("wait/1", |mut peer| async move {
@@ -348,6 +366,75 @@ fn a_websocket_on_a_stream_hears_1013() {
         drop(client);
         until("their handlers know", || seen.no_room.load(Ordering::Relaxed) >= told).await;
         assert_eq!(seen.no_room.load(Ordering::Relaxed), told, "and no others");
+        running.stop().await
+    });
+}
+
+/// A WebSocket that waits for memory, as it does on each protocol.
+enum Waiting {
+    Own(Client),
+    OnStream(End),
+}
+
+impl Waiting {
+    async fn open(address: SocketAddr, path: &str, is_on_stream: bool) -> Result<Self> {
+        let mut opened = match is_on_stream {
+            true => Self::OnStream(End::open(address, path).await?),
+            false => Self::Own(Client::open(address, path).await?),
+        };
+        opened.say(1).await?;
+        assert_eq!(opened.next().await?, Got::Binary(vec![b'm']));
+        Ok(opened)
+    }
+
+    /// Says so many bytes. They live for ever, and need no memory of the line.
+    async fn say(&mut self, bytes: usize) -> Result<()> {
+        let message = crate::rig::websocket::frame(true, Opcode::Binary, &vec![b'm'; bytes]);
+        match self {
+            Self::Own(client) => client.stream.send_static(Vec::leak(message)).await,
+            Self::OnStream(end) => end.send_static(&message).await,
+        }
+    }
+
+    async fn next(&mut self) -> Result<Got> {
+        match self {
+            Self::Own(client) => client.next().await,
+            Self::OnStream(end) => end.next().await,
+        }
+    }
+}
+
+/// Not only for requests: also for a message that is to be received, an answer of a handler, what a task sends.
+#[test]
+fn others_are_told_for_a_websocket_that_waits() {
+    on_each_under("a WebSocket waits", LINE, async || {
+        const COUNT: usize = 450;
+        let seen = Arc::new(Seen::default());
+        let running = start(&seen)?;
+        let mut waiting = Vec::new();
+        for path in ["/called", "/task", "/sends"] {
+            for is_on_stream in [false, true] {
+                waiting.push((path, is_on_stream, Waiting::open(running.address, path, is_on_stream).await?));
+            }
+        }
+        let mut others = Vec::new();
+        for _ in 0..COUNT {
+            others.push(Client::open(running.address, "/task").await?);
+        }
+        let told = || running.counters.totals().shed_total[Shed::Lasting as usize];
+        for (path, is_on_stream, one) in &mut waiting {
+            let (held, before) = (crate::line::fill().await, told());
+            if *path == "/sends" {
+                seen.sends.fetch_add(1, Ordering::Relaxed);
+            } else {
+                one.say(100).await?;
+            }
+            let what = format!("others are told: {path}, on a stream: {is_on_stream}");
+            until(&what, || told() > before).await;
+            drop(held);
+            assert_eq!(one.next().await?, Got::Binary(vec![b'm'; 100]), "{what}");
+        }
+        drop((waiting, others));
         running.stop().await
     });
 }

@@ -46,7 +46,7 @@ async fn hears_nothing(client: &mut Client, time: Duration) {
 }
 
 /// Takes all memory, and what is given back for want of it, until nothing comes any more.
-async fn fill() -> Vec<Lease> {
+pub(super) async fn fill() -> Vec<Lease> {
     let (mut held, mut rounds_in_vain) = (Vec::new(), 0);
     while rounds_in_vain < 20 {
         let before = held.len();

@@ -209,7 +209,9 @@ impl Core {
     pub(super) fn end_request(&self, http2: &mut Http2, stream: StreamKey) {
         let Http2 { slots, codec, .. } = &mut *http2;
         if let Some(exchange) = slots.exchange(stream) {
-            exchange.request = Incoming::Done;
+            if exchange.request != Incoming::NoRoom {
+                exchange.request = Incoming::Done;
+            }
             exchange.patience.pause(plimsoll_runtime::now());
             shrink_window(codec, exchange);
             exchange.wake_reader();
@@ -224,7 +226,7 @@ impl Core {
         stream: StreamKey,
         bytes: &[u8],
     ) -> Result<(), OverBudget> {
-        if let Some(exchange) = http2.slots.exchange(stream).filter(|exchange| exchange.running || exchange.held) {
+        if let Some(exchange) = http2.slots.exchange(stream).filter(|exchange| exchange.takes_data()) {
             exchange.receive(self, bytes)?;
             http2.codec.take_data(bytes.len());
             return Ok(());
