@@ -381,6 +381,8 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let Some(mut active) = core.take(key) else { return };
         core.sate(key);
+        // The next one waits for a time of its own.
+        active.deadline = Deadline::None;
         if active.waits_to_begin() {
             active.memory = MemoryWait::TimedOut;
             return self.drive(key, active, None);
@@ -395,7 +397,7 @@ impl<S: Service> Engine<S> {
         }
         let _failed_before = active.exchange.request_failed();
         core.fail(&mut active, Failure::NO_ROOM);
-        (active.deadline, active.begun_at) = (Deadline::None, None);
+        active.begun_at = None;
         [active.writer.take(), active.reader.take()].into_iter().flatten().for_each(|waker| waker.wake());
         let handler = take_handler(&mut active);
         core.put(key, Connection::Active(active));

@@ -11,7 +11,7 @@ use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Kind, Result, Runtime, pool, sleep, spawn};
 
 use crate::rig::drops::Drops;
-use crate::rig::memory::fill;
+use crate::rig::memory::{fill, fill_but};
 use crate::rig::{in_simulation, on_each, read, serve, talk, until};
 
 const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -334,6 +334,23 @@ fn a_handler_that_does_not_fit_what_was_granted_waits_for_more_and_is_refused_in
         let answer = read(&mut client, Some(b"\r\n\r\n")).await?;
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
         drop((held, client));
+        server.stop().await
+    });
+}
+
+#[test]
+fn each_request_that_came_with_others_is_refused_in_its_time() {
+    in_simulation("requests that wait one behind the other", async || {
+        let config = Config { admission_timeout: Duration::from_secs(1), ..Config::default() };
+        let server = serve(config, async |_req: Request| Response::text("answered"))?;
+        let mut client = TcpStream::connect(server.address).await?;
+        // Room to receive them, and not for what they are copied to: what refuses them leaves at once.
+        let held = fill_but(&[4_096, 4_096]);
+        client.send_static(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET /b HTTP/1.1\r\nHost: h\r\n\r\n").await?;
+        sleep(Duration::from_secs(4)).await;
+        let totals = server.counters.totals();
+        drop((held, client));
+        assert_eq!((totals.requests_total, totals.responses_total), (0, vec![(503, 2)]));
         server.stop().await
     });
 }
