@@ -104,6 +104,8 @@ pub struct Queue<T> {
     served: u64,
     /// How many came.
     came: u64,
+    /// How many of the places are of others than who is new.
+    begun: usize,
 }
 
 impl<T> Queue<T> {
@@ -114,7 +116,7 @@ impl<T> Queue<T> {
         let step = places.clamp(1, places_max.max(1));
         let first = pool.charge(Kind::Fixed, Self::bytes(step)).ok();
         let places = VecDeque::with_capacity(if first.is_some() { step } else { 0 });
-        Self { pool: pool.clone(), places, step, places_max, first, more: Vec::new(), served: 0, came: 0 }
+        Self { pool: pool.clone(), places, step, places_max, first, more: Vec::new(), served: 0, came: 0, begun: 0 }
     }
 
     /// Bytes that are charged for so many places.
@@ -133,6 +135,12 @@ impl<T> Queue<T> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
+    }
+
+    /// Whether anybody waits who is not [new](Priority::Head).
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.begun > 0
     }
 
     /// Whether there is no place.
@@ -176,6 +184,7 @@ impl<T> Queue<T> {
         let key = PlaceKey { tag, number: self.came };
         let at = self.places.partition_point(|place| place.key < key);
         self.places.insert(at, Place { key, name, priority, item });
+        self.begun += usize::from(priority != Priority::Head);
         Ok(key)
     }
 
@@ -240,6 +249,7 @@ impl<T> Queue<T> {
     /// Somebody does not wait any more.
     pub fn remove(&mut self, key: PlaceKey) -> Option<T> {
         let place = self.places.remove(self.index_of(key)?)?;
+        self.begun -= usize::from(place.priority != Priority::Head);
         if self.is_empty() && !self.more.is_empty() {
             self.places.shrink_to(self.step);
             self.more = Vec::new();
@@ -250,6 +260,7 @@ impl<T> Queue<T> {
     /// Forgets those for whom `waits` says no.
     pub fn retain(&mut self, waits: impl Fn(&T) -> bool) {
         self.places.retain(|place| waits(&place.item));
+        self.begun = self.iter().filter(|place| place.priority != Priority::Head).count();
     }
 
     /// Whose place would be taken for another, in a queue of at most 512 places: that of the last who is

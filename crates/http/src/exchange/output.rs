@@ -7,7 +7,6 @@ use plimsoll_runtime::{Kind, Lease, OverBudget, Pool, SendBytes};
 use plimsoll_slab::Key;
 
 use crate::exchange::response::Body;
-use crate::worker::connection::Connection;
 
 /// What a first answer gets.
 const FIRST_BYTES: usize = 1_024;
@@ -117,7 +116,7 @@ impl Output {
 
     /// Hands what is gathered to the socket. Gives the lease back when it has taken all of that. No send may be in
     /// flight.
-    pub(crate) fn send_now(&mut self, table: &mut Table<Connection>, key: Key) -> Option<Lease> {
+    pub(crate) fn send_now<T: Default>(&mut self, table: &mut Table<T>, key: Key) -> Option<Lease> {
         let mut lease = self.gathered.take()?;
         self.answer_at = None;
         while !lease.is_empty() {
@@ -207,7 +206,7 @@ impl Output {
     }
 
     /// Hands the next piece to the socket, unless one is on its way.
-    pub(crate) fn flush(&mut self, pool: &Pool, table: &mut Table<Connection>, key: Key) -> Result<(), OverBudget> {
+    pub(crate) fn flush<T: Default>(&mut self, pool: &Pool, table: &mut Table<T>, key: Key) -> Result<(), OverBudget> {
         if table.is_sending(key) {
             return Ok(());
         }
@@ -234,7 +233,7 @@ impl Output {
 
     /// Hands as much to the socket as it takes at once, which needs no memory; whether nothing is left. No send may be
     /// in flight.
-    pub(crate) fn flush_now(&mut self, table: &mut Table<Connection>, key: Key) -> bool {
+    pub(crate) fn flush_now<T: Default>(&mut self, table: &mut Table<T>, key: Key) -> bool {
         loop {
             let gathered = self.gathered.as_deref().unwrap_or_default();
             let parts = [gathered, self.tail.as_slice(), self.end];

@@ -433,9 +433,13 @@ impl<S: Service> Engine<S> {
         if self.core.has_all_handlers() || self.core.is_drawn() {
             return false;
         }
+        // The queue is looked through only for who might be begun: it may be long.
+        if !self.core.may_hold_more(key) {
+            return false;
+        }
         let is_next = self.core.fed.get() == Some(key) || self.core.is_newcomer(key);
         let overtakes = self.core.is_starving() && !is_next && self.core.is_turn_of_others(key);
-        !overtakes && self.core.may_hold_more(key) && self.retried(key, |engine| engine.core.try_room(key)).is_ok()
+        !overtakes && self.retried(key, |engine| engine.core.try_room(key)).is_ok()
     }
 
     /// Whether memory is short and a request may not be begun for that.

@@ -105,6 +105,9 @@ impl Desk {
 
     /// Whose turn it is of those that were begun and wait for no more than so many bytes.
     pub(crate) fn first_begun(&self, bytes_max: usize) -> Option<Place<Waits>> {
+        if !self.hungry.borrow().has_begun() {
+            return None;
+        }
         self.first_of(|place| place.priority() != Priority::Head && place.item().bytes as usize <= bytes_max)
     }
 

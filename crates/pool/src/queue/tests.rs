@@ -294,13 +294,19 @@ proptest! {
                 Op::Serve { but } => model.serve(&mut queue, but)?,
                 Op::Leave(pick) if !model.waits.is_empty() => {
                     let gone = model.waits.remove(pick % model.waits.len());
-                    prop_assert!(queue.remove(gone.key).is_some() && queue.get(gone.key).is_none());
+                    let item = *queue.get(gone.key).expect("it waits").item();
+                    match pick / 2 % 2 {
+                        0 => prop_assert_eq!(queue.remove(gone.key), Some(item)),
+                        _ => queue.retain(|other| *other != item),
+                    }
+                    prop_assert!(queue.get(gone.key).is_none());
                 }
                 Op::Leave(_) => {}
             }
             prop_assert_eq!(queue.len(), model.waits.len());
             prop_assert!(queue.len() <= PLACES && queue.iter().count() == queue.len());
             prop_assert_eq!(next(&queue).is_none(), model.waits.is_empty());
+            prop_assert_eq!(queue.has_begun(), model.waits.iter().any(|waits| waits.priority != Priority::Head));
             for waits in &model.waits {
                 let place = queue.get(waits.key).expect("it waits");
                 prop_assert_eq!((place.name(), place.priority(), place.key.tag), (waits.name, waits.priority, waits.tag));
