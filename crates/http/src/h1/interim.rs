@@ -47,7 +47,7 @@ impl Core {
         });
         match polled {
             None => Poll::Ready(Err(Error::Gone)),
-            Some(Err(Error::OverBudget(over))) if ticket.waits_for_output(cx, &over) => Poll::Pending,
+            Some(Err(Error::OverBudget(over))) if self.h1_waits_for_output(ticket, cx, &over) => Poll::Pending,
             Some(Err(error)) => Poll::Ready(Err(error)),
             Some(Ok(true)) => Poll::Ready(Ok(())),
             Some(Ok(false)) => Poll::Pending,

@@ -5,6 +5,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | [`active`] | what is kept of a connection while it is worked on |
+//! | [`handlers`] | what handlers ask of an exchange |
 //! | [`head`] | steps through requests: a head is searched, judged and refused or begun; bodies that nobody reads |
 //! | [`unread`] | the next request while memory is short: its bytes stay in the socket |
 //! | [`body_receive`] | how the next part of a body is received: shared, or into a lease of its size |
@@ -17,6 +18,7 @@
 pub(crate) mod active;
 pub(crate) mod body_receive;
 pub(crate) mod bulk_receive;
+pub(crate) mod handlers;
 pub(crate) mod head;
 pub(crate) mod interim;
 pub(crate) mod lent_output;

@@ -1,0 +1,270 @@
+//! What handlers ask of an exchange of HTTP/1.1: those of HTTP/2 have [the same](crate::h2).
+
+use ::core::task::{Context, Poll};
+
+use http::{Method, StatusCode};
+use plimsoll_codec::h1::{self, BodyLength, Fields, RequestState, ResponseState};
+use plimsoll_pool::Priority;
+use plimsoll_runtime::{JoinHandle, Lease, OverBudget};
+
+use crate::base::error::Error;
+use crate::exchange::handle::Ticket;
+use crate::exchange::output::COPY_BYTES_MAX;
+use crate::exchange::response::{Body, Response};
+use crate::h1::active::Active;
+use crate::h1::request_body::Decoded;
+use crate::worker::closing::take_handler;
+use crate::worker::state::Core;
+
+impl Core {
+    /// Counts pieces of work that must be finished.
+    pub(crate) fn h1_must_finish(&self, ticket: &Ticket, by: i32) {
+        self.with(ticket, |active| active.must_finish = active.must_finish.saturating_add_signed(by));
+    }
+
+    /// The handler went away without an answer.
+    pub(crate) fn h1_fail(&self, ticket: &Ticket) {
+        self.with(ticket, |active| {
+            active.handler = None;
+            self.fail(active, StatusCode::INTERNAL_SERVER_ERROR);
+            self.list(ticket.key, active);
+        });
+    }
+
+    /// The next part of the request's body.
+    pub(crate) fn h1_poll_chunk(&self, ticket: &Ticket, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
+        self.redeem(ticket.key);
+        let polled = self.with(ticket, |active| {
+            if active.closing {
+                return Err(Error::Gone);
+            }
+            match self.decode(active)? {
+                Decoded::Data(lease) => {
+                    active.memory.get_on();
+                    return Ok(Some(Some(lease)));
+                }
+                Decoded::End => return Ok(Some(None)),
+                Decoded::NeedMore => {}
+            }
+            if active.exchange.may_continue() {
+                active.output.append(&self.pool, h1::CONTINUE)?;
+                active.exchange.continue_sent()?;
+            }
+            active.reader = Some(cx.waker().clone());
+            self.list(ticket.key, active);
+            Ok(None)
+        });
+        match polled {
+            None => Poll::Ready(Err(Error::Gone)),
+            Some(Err(Error::OverBudget(over))) if self.h1_waits_for_room(ticket, Priority::Body, &over) => {
+                self.with(ticket, |active| active.reader = Some(cx.waker().clone()));
+                Poll::Pending
+            }
+            Some(Err(error)) => Poll::Ready(Err(error)),
+            Some(Ok(Some(chunk))) => Poll::Ready(Ok(chunk)),
+            Some(Ok(None)) => Poll::Pending,
+        }
+    }
+
+    /// Writes the head of an answer that is streamed.
+    pub(crate) fn h1_begin(&self, ticket: &Ticket, response: &mut Response, length: BodyLength) -> Result<(), Error> {
+        let begun = self.with_reserve(ticket, |active| {
+            if active.closing {
+                return Err(Error::Gone);
+            }
+            if let Some(error) = active.malformed_for(response.status()) {
+                return Err(Error::Peer(error));
+            }
+            if !matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue) {
+                return Err(Error::Misuse("the request was answered already"));
+            }
+            self.write(active, response, length)?;
+            // Another answer than the one that would have changed the protocol.
+            (active.upgrade, active.websocket) = (None, None);
+            self.list(ticket.key, active);
+            Ok(())
+        });
+        begun.unwrap_or(Err(Error::Gone))
+    }
+
+    /// Writes a piece of an answer's body: at once if it is small and there is room, else when the socket has taken
+    /// what is before it.
+    pub(crate) fn h1_poll_write(
+        &self,
+        ticket: &Ticket,
+        cx: &mut Context<'_>,
+        body: &mut Option<Body>,
+    ) -> Poll<Result<(), Error>> {
+        self.redeem(ticket.key);
+        let polled = self.with_reserve(ticket, |active| {
+            let piece = body.as_ref().expect("not polled after it was ready").as_slice().len();
+            self.may_go_on(ticket.key, active)?;
+            let discard = active.body.due() == Some(0) && active.method == Method::HEAD;
+            if !discard && active.exchange.response() != ResponseState::Body {
+                return Err(Error::Misuse("more bytes than were announced"));
+            }
+            let bytes_max = self.config.output_bytes_max;
+            if !discard && !active.output.has_room(piece.min(COPY_BYTES_MAX), bytes_max) {
+                active.writer = Some(cx.waker().clone());
+                self.list(ticket.key, active);
+                return Ok(None);
+            }
+            if !discard {
+                self.put_piece(active, body.as_mut().expect("checked above"))?;
+                active.memory.get_on();
+                self.list(ticket.key, active);
+            }
+            *body = None;
+            Ok(Some(()))
+        });
+        match polled {
+            None => Poll::Ready(Err(Error::Gone)),
+            Some(Err(Error::OverBudget(over))) if self.h1_waits_for_output(ticket, cx, &over) => Poll::Pending,
+            Some(Err(error)) => Poll::Ready(Err(error)),
+            Some(Ok(Some(()))) => Poll::Ready(Ok(())),
+            Some(Ok(None)) => Poll::Pending,
+        }
+    }
+
+    /// Ends an answer's body.
+    pub(crate) fn h1_finish(&self, ticket: &Ticket) -> Result<(), Error> {
+        let finished = self.with(ticket, |active| {
+            self.may_go_on(ticket.key, active)?;
+            let mut encoder = active.body;
+            let Ok(end) = encoder.finish() else {
+                self.abandon(active);
+                return Err(Error::Misuse("fewer bytes than were announced"));
+            };
+            if !end.is_empty() {
+                active.output.append_last(end);
+            }
+            active.body = encoder;
+            if active.exchange.response() == ResponseState::Body {
+                active.exchange.body_sent()?;
+            }
+            self.list(ticket.key, active);
+            Ok(())
+        });
+        finished.unwrap_or(Err(Error::Gone))
+    }
+
+    /// The handler of an exchange whose answer is whole, so that it can be dropped: it has nothing more to say.
+    pub(crate) fn h1_take_answered_handler(&self, ticket: &Ticket) -> Option<JoinHandle<()>> {
+        let take = |active: &mut Active| match active.exchange.response() {
+            ResponseState::Done => take_handler(active),
+            _ => None,
+        };
+        self.with(ticket, take).flatten()
+    }
+
+    /// Ends an answer's body with trailers, as soon as there is room for them behind it.
+    pub(crate) fn h1_poll_finish_with(
+        &self,
+        ticket: &Ticket,
+        cx: &mut Context<'_>,
+        trailers: Fields<'_>,
+    ) -> Poll<Result<(), Error>> {
+        let polled = self.with_reserve(ticket, |active| {
+            self.may_go_on(ticket.key, active)?;
+            let bytes = h1::LAST_CHUNK.len() + trailers.as_bytes().len();
+            if !active.output.has_room(bytes, self.config.output_bytes_max) {
+                active.writer = Some(cx.waker().clone());
+                self.list(ticket.key, active);
+                return Ok(false);
+            }
+            active.output.reserve(&self.pool, bytes)?;
+            if let Err(error) = active.body.finish_with(trailers, &mut active.output) {
+                self.abandon(active);
+                return Err(match error {
+                    plimsoll_codec::Error::BodyTooShort => Error::Misuse("fewer bytes than were announced"),
+                    other => other.into(),
+                });
+            }
+            if active.exchange.response() == ResponseState::Body {
+                active.exchange.body_sent()?;
+            }
+            self.list(ticket.key, active);
+            Ok(true)
+        });
+        match polled {
+            None => Poll::Ready(Err(Error::Gone)),
+            Some(Err(Error::OverBudget(over))) if self.h1_waits_for_output(ticket, cx, &over) => Poll::Pending,
+            Some(Err(error)) => Poll::Ready(Err(error)),
+            Some(Ok(true)) => Poll::Ready(Ok(())),
+            Some(Ok(false)) => Poll::Pending,
+        }
+    }
+
+    /// The fields that came after the request's body, once.
+    pub(crate) fn h1_take_trailers(&self, ticket: &Ticket) -> Option<Lease> {
+        self.with(ticket, |active| active.trailers.take()).flatten()
+    }
+
+    /// The handler is done, and cannot wait for room.
+    pub(crate) fn h1_answer(&self, ticket: &Ticket, mut response: Response) {
+        if let Some(Err(Error::OverBudget(over))) = self.h1_try_answer(ticket, &mut response) {
+            self.h1_answer_no_room(ticket, over);
+        }
+    }
+
+    /// The handler is done. Ready when its answer has found room, or will never.
+    pub(crate) fn h1_poll_answer(&self, ticket: &Ticket, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
+        self.redeem(ticket.key);
+        if let Some(Err(Error::OverBudget(over))) = self.h1_try_answer(ticket, response) {
+            if self.h1_waits_for_output(ticket, cx, &over) {
+                return Poll::Pending;
+            }
+            self.h1_answer_no_room(ticket, over);
+        }
+        Poll::Ready(())
+    }
+
+    /// Whether the exchange waits for room now; its handler is woken when there is some, or when it has waited for too
+    /// long.
+    pub(crate) fn h1_waits_for_room(&self, ticket: &Ticket, want: Priority, over: &OverBudget) -> bool {
+        let is_ours = self.with(ticket, |_active| ()).is_some();
+        is_ours && self.starve_in_table(ticket.key, want, usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX))
+    }
+
+    /// Writes an answer; [`Error::OverBudget`] when there is no room for it, and it may be given once more.
+    pub(crate) fn h1_try_answer(&self, ticket: &Ticket, response: &mut Response) -> Option<Result<(), Error>> {
+        self.with_reserve(ticket, |active| {
+            self.answer(active, response)?;
+            self.list(ticket.key, active);
+            Ok(())
+        })
+    }
+
+    pub(crate) fn h1_answer_no_room(&self, ticket: &Ticket, over: OverBudget) {
+        self.with(ticket, |active| {
+            self.answer_no_room(active, over);
+            self.list(ticket.key, active);
+        });
+    }
+
+    /// Whether what found no room for its output waits: for the output that is on its way, or for memory. Its handler
+    /// is woken.
+    pub(crate) fn h1_waits_for_output(&self, ticket: &Ticket, cx: &Context<'_>, over: &OverBudget) -> bool {
+        let is_sending = self.with(ticket, |_active| ()).is_some() && self.table.borrow().is_sending(ticket.key);
+        let waits = is_sending || self.h1_waits_for_room(ticket, Priority::Output, over);
+        if waits {
+            self.with(ticket, |active| active.writer = Some(cx.waker().clone()));
+        }
+        waits
+    }
+
+    pub(crate) fn h1_before_upgrade(&self, ticket: &Ticket, set: impl FnOnce(&mut Active)) -> Result<(), Error> {
+        let set = self.with(ticket, |active| {
+            let is_due = matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue);
+            if active.closing || !is_due {
+                return Err(Error::Gone);
+            }
+            if active.exchange.request() == RequestState::Body {
+                return Err(Error::Misuse("the request's body is read before the connection changes its protocol"));
+            }
+            set(active);
+            Ok(())
+        });
+        set.unwrap_or(Err(Error::Gone))
+    }
+}
