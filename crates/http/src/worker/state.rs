@@ -1,6 +1,6 @@
 //! What the engine of a worker and the handlers it started share: the connection table and everything written to it.
 
-use ::core::cell::{Cell, OnceCell, RefCell};
+use ::core::cell::{Cell, RefCell};
 use ::core::net::SocketAddr;
 use ::core::ops::Deref;
 use std::rc::{Rc, Weak};
@@ -63,7 +63,7 @@ pub(crate) struct Core {
     pub(crate) h2_waiting: h2::HeldByWaiting,
     /// The paths of the routes, for handlers that ask for a parameter.
     #[cfg(feature = "router")]
-    pub(crate) routes: OnceCell<Rc<crate::face::router::Table>>,
+    pub(crate) routes: ::core::cell::OnceCell<Rc<crate::face::router::Table>>,
 }
 
 /// Drops a connection in whose place another was put: nearly always there is none.
@@ -105,7 +105,7 @@ impl Core {
             h2_spare: Cell::new(None),
             h2_waiting: h2::HeldByWaiting::default(),
             #[cfg(feature = "router")]
-            routes: OnceCell::new(),
+            routes: ::core::cell::OnceCell::new(),
         });
         let connections: Rc<dyn Connections> = core.clone();
         core.desk.serve(Rc::downgrade(&connections));
