@@ -129,6 +129,7 @@ impl Peers {
 
     /// A connection was accepted. `socket` is asked for its peer's address if that is needed.
     pub(crate) fn accepted(&mut self, key: Key, socket: impl FnOnce() -> Option<SocketAddr>) -> Result<(), Refused> {
+        self.asked.set(None);
         if !self.is_kept() {
             return Ok(());
         }

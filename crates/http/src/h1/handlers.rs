@@ -107,7 +107,7 @@ impl Core {
             if !discard && !active.output.has_room(piece.min(COPY_BYTES_MAX), bytes_max) {
                 active.writer = Some(cx.waker().clone());
                 self.list(ticket.key, active);
-                return Ok(None);
+                return Ok(false);
             }
             if !discard {
                 self.put_piece(active, body.as_mut().expect("checked above"))?;
@@ -115,15 +115,9 @@ impl Core {
                 self.list(ticket.key, active);
             }
             *body = None;
-            Ok(Some(()))
+            Ok(true)
         });
-        match polled {
-            None => Poll::Ready(Err(Error::Gone)),
-            Some(Err(Error::OverBudget(over))) if self.h1_waits_for_output(ticket, cx, &over) => Poll::Pending,
-            Some(Err(error)) => Poll::Ready(Err(error)),
-            Some(Ok(Some(()))) => Poll::Ready(Ok(())),
-            Some(Ok(None)) => Poll::Pending,
-        }
+        self.h1_written(ticket, cx, polled)
     }
 
     /// Ends an answer's body.
@@ -186,13 +180,7 @@ impl Core {
             self.list(ticket.key, active);
             Ok(true)
         });
-        match polled {
-            None => Poll::Ready(Err(Error::Gone)),
-            Some(Err(Error::OverBudget(over))) if self.h1_waits_for_output(ticket, cx, &over) => Poll::Pending,
-            Some(Err(error)) => Poll::Ready(Err(error)),
-            Some(Ok(true)) => Poll::Ready(Ok(())),
-            Some(Ok(false)) => Poll::Pending,
-        }
+        self.h1_written(ticket, cx, polled)
     }
 
     /// The fields that came after the request's body, once.
@@ -221,13 +209,13 @@ impl Core {
 
     /// Whether the exchange waits for room now; its handler is woken when there is some, or when it has waited for too
     /// long.
-    pub(crate) fn h1_waits_for_room(&self, ticket: &Ticket, want: Priority, over: &OverBudget) -> bool {
+    fn h1_waits_for_room(&self, ticket: &Ticket, want: Priority, over: &OverBudget) -> bool {
         let is_ours = self.with(ticket, |_active| ()).is_some();
         is_ours && self.starve_in_table(ticket.key, want, usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX))
     }
 
     /// Writes an answer; [`Error::OverBudget`] when there is no room for it, and it may be given once more.
-    pub(crate) fn h1_try_answer(&self, ticket: &Ticket, response: &mut Response) -> Option<Result<(), Error>> {
+    fn h1_try_answer(&self, ticket: &Ticket, response: &mut Response) -> Option<Result<(), Error>> {
         self.with_reserve(ticket, |active| {
             self.answer(active, response)?;
             self.list(ticket.key, active);
@@ -235,16 +223,33 @@ impl Core {
         })
     }
 
-    pub(crate) fn h1_answer_no_room(&self, ticket: &Ticket, over: OverBudget) {
+    fn h1_answer_no_room(&self, ticket: &Ticket, over: OverBudget) {
         self.with(ticket, |active| {
             self.answer_no_room(active, over);
             self.list(ticket.key, active);
         });
     }
 
+    /// What became of output: whether it was written, if the exchange is still there. If not, its handler is woken when
+    /// there is room.
+    pub(crate) fn h1_written(
+        &self,
+        ticket: &Ticket,
+        cx: &Context<'_>,
+        written: Option<Result<bool, Error>>,
+    ) -> Poll<Result<(), Error>> {
+        match written {
+            None => Poll::Ready(Err(Error::Gone)),
+            Some(Err(Error::OverBudget(over))) if self.h1_waits_for_output(ticket, cx, &over) => Poll::Pending,
+            Some(Err(error)) => Poll::Ready(Err(error)),
+            Some(Ok(true)) => Poll::Ready(Ok(())),
+            Some(Ok(false)) => Poll::Pending,
+        }
+    }
+
     /// Whether what found no room for its output waits: for the output that is on its way, or for memory. Its handler
     /// is woken.
-    pub(crate) fn h1_waits_for_output(&self, ticket: &Ticket, cx: &Context<'_>, over: &OverBudget) -> bool {
+    fn h1_waits_for_output(&self, ticket: &Ticket, cx: &Context<'_>, over: &OverBudget) -> bool {
         let is_sending = self.with(ticket, |_active| ()).is_some() && self.table.borrow().is_sending(ticket.key);
         let waits = is_sending || self.h1_waits_for_room(ticket, Priority::Output, over);
         if waits {

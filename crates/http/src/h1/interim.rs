@@ -45,12 +45,6 @@ impl Core {
             self.list(ticket.key, active);
             Ok(true)
         });
-        match polled {
-            None => Poll::Ready(Err(Error::Gone)),
-            Some(Err(Error::OverBudget(over))) if self.h1_waits_for_output(ticket, cx, &over) => Poll::Pending,
-            Some(Err(error)) => Poll::Ready(Err(error)),
-            Some(Ok(true)) => Poll::Ready(Ok(())),
-            Some(Ok(false)) => Poll::Pending,
-        }
+        self.h1_written(ticket, cx, polled)
     }
 }

@@ -222,7 +222,8 @@ impl Desk {
     fn is_full(&self, hungry: &mut Queue<Waits>) -> bool {
         if hungry.is_full() && self.sweep.replace(Sweep::Done) == Sweep::Due {
             // Some may be gone.
-            hungry.retain(|waits| self.is_waiting(waits));
+            let connections = self.connections();
+            hungry.retain(|who| connections.as_ref().is_some_and(|connections| connections.waits(who)));
         }
         hungry.is_full()
     }
