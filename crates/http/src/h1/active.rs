@@ -55,6 +55,8 @@ pub(crate) struct Active {
     pub(crate) decoder: BodyDecoder,
     /// Received, not used yet: a part of a head, a part of a body, requests read ahead.
     pub(crate) input: Option<Lease>,
+    /// Bytes at the beginning of `input` that are a body's data already, as they were decoded.
+    pub(crate) decoded_bytes: u32,
     /// Parts of a body that were received together, behind `input`.
     pub(crate) parts: Option<PoolBox<Parts>>,
     pub(crate) output: Output,
@@ -135,6 +137,7 @@ impl Active {
             search: HeadSearch::default(),
             decoder: BodyDecoder::new(Framing::None, &config.limits),
             input: None,
+            decoded_bytes: 0,
             parts: None,
             output: Output::default(),
             body: BodyEncoder::new(BodyOut::None),

@@ -211,7 +211,7 @@ impl Core {
     /// long.
     fn h1_waits_for_room(&self, ticket: &Ticket, want: Priority, over: &OverBudget) -> bool {
         let is_ours = self.with(ticket, |_active| ()).is_some();
-        is_ours && self.starve_in_table(ticket.key, want, usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX))
+        is_ours && self.starve_in_table(ticket.key, want, over)
     }
 
     /// Writes an answer; [`Error::OverBudget`] when there is no room for it, and it may be given once more.

@@ -118,7 +118,7 @@ impl<S: Service> Engine<S> {
         }
         if active.closing {
             source = Source::Empty;
-            active.parts = None;
+            (active.parts, active.decoded_bytes) = (None, 0);
         }
         let kept = source.keep(&self.core).or_else(|source| {
             let spare = self.core.spare(key, &active, source.rest());
@@ -498,6 +498,9 @@ impl<S: Service> Engine<S> {
 
     /// Drops a body that nobody reads any more; whether all of it.
     fn drain(&self, active: &mut Active, source: &mut Source) -> bool {
+        let decoded_bytes = ::core::mem::take(&mut active.decoded_bytes);
+        source.consume(decoded_bytes as usize);
+        active.dropped_bytes = active.dropped_bytes.saturating_add(decoded_bytes);
         loop {
             let decoded = match active.decoder.decode(source.rest()) {
                 Ok(decoded) => decoded,

@@ -64,18 +64,23 @@ impl Core {
                     input.consume(data.start);
                     (Some(input), Some(copied))
                 }
-                Err(over) if is_moved => {
-                    let _over_before = active.exchange.request_failed();
-                    return Err(over.into());
-                }
                 Err(over) => {
-                    active.decoder = before;
+                    if is_moved {
+                        // What is decoded cannot be put back: it is kept in front of what is not.
+                        let bytes = data.len();
+                        input.as_mut_slice().copy_within(data, used - bytes);
+                        input.consume(used - bytes);
+                        active.decoded_bytes = bytes as u32;
+                    } else {
+                        active.decoder = before;
+                    }
                     active.input = Some(input);
                     return Err(over.into());
                 }
             }
         };
         active.input = rest.filter(|rest| !rest.is_empty());
+        active.decoded_bytes = 0;
         if is_over {
             active.exchange.body_received()?;
         }
@@ -121,7 +126,8 @@ impl Core {
     ///
     /// Of what was received, if there is no data before it; [`Error::OverBudget`] for trailers, after nothing was done.
     fn gather_data(&self, active: &mut Active, input: &mut Lease) -> Result<Gathered, Error> {
-        let mut found = Gathered { data: 0..0, used: 0, is_over: false, is_moved: false };
+        let decoded_before = active.decoded_bytes as usize;
+        let mut found = Gathered { data: 0..decoded_before, used: decoded_before, is_over: false, is_moved: false };
         loop {
             if !found.data.is_empty() && self.is_filling() {
                 return Ok(found);
@@ -175,8 +181,8 @@ impl Core {
 /// What is wrong with the part that has come.
 fn least_unread(active: &Active) -> Result<u64, plimsoll_codec::Error> {
     let mut decoder = active.decoder.clone();
-    let mut input = active.input.as_deref().unwrap_or_default();
-    let mut unread = 0;
+    let mut input = &active.input.as_deref().unwrap_or_default()[active.decoded_bytes as usize..];
+    let mut unread = u64::from(active.decoded_bytes);
     loop {
         let decoded = decoder.decode(input)?;
         match decoded.event {

@@ -76,7 +76,6 @@ impl<S: Service> Engine<S> {
         } else {
             match flushed.and_then(|()| arm(&core, table, key, &active, next)) {
                 Ok(()) => After::Stay,
-                Err(_) if active.closing => After::Shed,
                 Err(_) if active.is_queued() => After::Stay,
                 Err(over) => After::Starve(over),
             }
@@ -87,10 +86,8 @@ impl<S: Service> Engine<S> {
         match after {
             After::Stay => {}
             After::Close => self.close_gently(key),
-            After::Shed => self.shed(key, Shed::Output),
             After::Starve(over) => {
-                let bytes = usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX);
-                if !core.starve_in_table(key, Priority::Output, bytes) {
+                if !core.starve_in_table(key, Priority::Output, &over) {
                     self.shed(key, Shed::Output);
                 }
             }
@@ -137,7 +134,6 @@ fn is_ahead(active: &Active) -> bool {
 enum After {
     Stay,
     Close,
-    Shed,
     /// Something that has to be done finds no room.
     Starve(OverBudget),
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use http::{Method, StatusCode};
 use plimsoll_codec::h1::{self, RequestState, ResponseState};
-use plimsoll_pool::PoolBox;
+use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::{Errno, JoinHandle, SendBytes};
 use plimsoll_slab::Key;
 
@@ -126,11 +126,13 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// What was answered already still leaves, as far as the socket takes it now if there is no room to wait for that.
+    /// What was answered already still leaves. Where there is no room to wait for the socket, the answer of a handler
+    /// that is over waits for room, and other output leaves as far as the socket takes it now.
     fn shed_midway(&mut self, key: Key, mut active: PoolBox<Active>) {
+        let is_whole = active.handler.is_none();
         let handler = take_handler(&mut active);
         active.closing = true;
-        (active.input, active.parts) = (None, None);
+        (active.input, active.decoded_bytes, active.parts) = (None, 0, None);
         let mut table = self.core.table.borrow_mut();
         let flushed = active.output.flush(&self.core.pool, &mut table, key);
         let has_left = flushed.is_err() && active.output.flush_now(&mut table, key);
@@ -146,10 +148,11 @@ impl<S: Service> Engine<S> {
         if let Some(handler) = handler {
             handler.abort();
         }
-        if has_left {
-            self.close_gently(key);
-        } else if !leaves {
-            self.close(key);
+        match flushed {
+            _ if has_left => self.close_gently(key),
+            Err(over) if is_whole && self.core.starve_in_table(key, Priority::Output, &over) => {}
+            _ if leaves => {}
+            _ => self.close_for(key, ExchangeEnd::Overstay),
         }
     }
 

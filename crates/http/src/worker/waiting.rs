@@ -77,7 +77,8 @@ impl Core {
     }
 
     /// The same for one that is in the table, and that the engine does not look after right now. Whether it waits.
-    pub(crate) fn starve_in_table(&self, key: Key, want: Priority, bytes: usize) -> bool {
+    pub(crate) fn starve_in_table(&self, key: Key, want: Priority, over: &OverBudget) -> bool {
+        let bytes = usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX);
         let Some(mut active) = self.take(key) else { return false };
         let waits = self.starve(key, &mut active, want, bytes).is_ok();
         self.list(key, &mut active);

@@ -3,6 +3,7 @@
 
 #![allow(clippy::print_stdout, reason = "how many were begun is printed")]
 
+use core::cell::RefCell;
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::io::{Read, Write};
@@ -10,8 +11,9 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use plimsoll_http::{Config, Counters, Request, Response, Server};
-use plimsoll_runtime::{MemoryLimit, net, sleep};
+use plimsoll_http::{Config, Counters, Error, Request, Response, Server};
+use plimsoll_pool::Charge;
+use plimsoll_runtime::{Kind, Lease, MemoryLimit, net, pool, sleep};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::rig::memory::fill;
@@ -130,6 +132,80 @@ fn a_request_behind_one_that_runs_does_not_end_that_for_want_of_room() {
             }
         }
         drop(client);
+        running.stop().await
+    });
+}
+
+thread_local! {
+    /// What a handler has taken of the memory, until its client is content.
+    static TAKEN: RefCell<Option<(Charge, Vec<Lease>)>> = const { RefCell::new(None) };
+}
+
+/// Takes all memory, and most of it not from the pool: what is given out there is no reason to receive less.
+fn take_all() {
+    let charge = pool().charge(Kind::Fixed, pool().budget().limit().as_bytes() / 2).expect("half of it is free");
+    TAKEN.set(Some((charge, fill(1))));
+}
+
+/// A request with `/first` and what comes after its line, and another one, that comes with it.
+fn two(first: &str) -> Vec<u8> {
+    format!("{first}GET /second HTTP/1.1\r\nHost: h\r\nX-Long: {}\r\n\r\n", "x".repeat(2_700)).into_bytes()
+}
+
+/// Its chunks are decoded together, and then there is no room to part them from the request behind them.
+#[test]
+fn a_body_in_chunks_that_finds_no_room_is_read_on_when_there_is_some() {
+    on_each("chunks", async || {
+        let running = serve(Config::default(), async |mut req: Request| {
+            let mut bytes = Vec::new();
+            if req.path() == "/first" {
+                take_all();
+            }
+            while let Some(chunk) = req.chunk().await? {
+                bytes.extend_from_slice(&chunk);
+            }
+            Ok::<_, Error>(Response::text(format!("{} of {}.", String::from_utf8_lossy(&bytes), bytes.len())))
+        })?;
+        let (one, other) = ("a".repeat(1_000), "b".repeat(1_500));
+        let head = "POST /first HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let mut client = net::TcpStream::connect(running.address).await?;
+        client.send_bytes(&two(&format!("{head}3e8\r\n{one}\r\n5dc\r\n{other}\r\n0\r\n\r\n"))).await?;
+        sleep(Duration::from_millis(300)).await;
+        drop(TAKEN.take());
+        let answers = read(&mut client, Some(b" of 0.")).await?;
+        assert!(answers.contains(&format!("{one}{other} of 2500.")), "{answers}");
+        drop(client);
+        running.stop().await
+    });
+}
+
+/// What comes behind the request has no room, and the answer has none either to wait for the socket.
+#[test]
+fn an_answer_that_finds_no_room_is_sent_to_its_end_when_there_is_some() {
+    const BODY_BYTES: usize = 16 << 20;
+    on_each("answer", async || {
+        let running = serve(Config::default(), async |_req: Request| {
+            let response = Response::text(vec![b'~'; BODY_BYTES]);
+            take_all();
+            response
+        })?;
+        let mut client = net::TcpStream::connect(running.address).await?;
+        client.send_bytes(&two("GET /first HTTP/1.1\r\nHost: h\r\n\r\n")).await?;
+        sleep(Duration::from_millis(300)).await;
+        drop(TAKEN.take());
+        let (mut answer, mut seen) = (Vec::new(), 0);
+        while seen < BODY_BYTES {
+            match client.recv().await? {
+                Some(bytes) => {
+                    seen += bytes.iter().filter(|byte| **byte == b'~').count();
+                    answer.extend_from_slice(&bytes[..bytes.len().min(16)]);
+                }
+                None => panic!("the answer was cut after {seen} bytes of its body"),
+            }
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 200 "));
+        drop(client);
+        drop(TAKEN.take());
         running.stop().await
     });
 }
