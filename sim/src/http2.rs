@@ -11,7 +11,7 @@ use std::rc::Rc;
 use plimsoll::http::codec::h1::FieldSlot;
 use plimsoll::http::codec::hpack::{Decoder, FieldBuf, TABLE_BYTES};
 use plimsoll::net::{TcpStream, WriteHalf};
-use plimsoll::{sleep, spawn, timeout};
+use plimsoll::{Error, sleep, spawn, timeout};
 
 use crate::oracle::{Seen, Verdict, is_line};
 use crate::plan::Rng;
@@ -206,6 +206,8 @@ struct Queue {
     bytes: VecDeque<u8>,
     is_done: bool,
     waker: Option<Waker>,
+    /// Why nothing more is sent.
+    failure: Option<Error>,
 }
 
 impl Queue {
@@ -243,7 +245,11 @@ async fn write(mut to: WriteHalf, queue: Rc<RefCell<Queue>>, piece_bytes: usize,
         })
         .await;
         pieces += 1;
-        if piece.is_empty() || to.send_bytes(&piece).await.is_err() {
+        if piece.is_empty() {
+            break;
+        }
+        if let Err(error) = to.send_bytes(&piece).await {
+            queue.borrow_mut().failure = Some(error);
             break;
         }
     }
@@ -479,6 +485,9 @@ pub(crate) async fn talk(
     let _out_of_time = timeout(Duration::from_secs(120), reading).await;
     writer.abort();
     drop(writer);
+    if let Some(error) = queue.borrow_mut().failure.take() {
+        seen.failed(&error);
+    }
     let bytes = session.got.bytes;
     plan.judge(&session.got, is_clean, seen).map(|verdict| (bytes, verdict))
 }
