@@ -46,6 +46,8 @@ pub struct Connection {
     /// Whether the peer has still to acknowledge them.
     pub(super) awaits_ack: bool,
     pub(super) send_window: i32,
+    /// DATA frames in a row that found a window of less than [`SMALL_WINDOW_BYTES`](super::send::SMALL_WINDOW_BYTES).
+    pub(super) small_frames: u8,
     /// The window with which our responses begin.
     pub(super) peer_window: i32,
     pub(super) peer_frame_bytes: u32,
@@ -129,6 +131,7 @@ impl Connection {
             offer: Offer { streams_max: limits.streams_max, window_bytes: limits.window_bytes },
             awaits_ack: true,
             send_window: WINDOW_BYTES,
+            small_frames: 0,
             peer_window: WINDOW_BYTES,
             peer_frame_bytes: FRAME_BYTES_MAX as u32,
             turn: 0,

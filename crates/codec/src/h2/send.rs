@@ -218,6 +218,8 @@ impl Connection {
         }
         let flags = if ends { flag::END_STREAM } else { 0 };
         out.put(&FrameHeader { len, kind: kind::DATA, flags, stream: stream.id }.encode())?;
+        let is_small = self.send_window < SMALL_WINDOW_BYTES;
+        self.small_frames = if is_small { self.small_frames.saturating_add(1) } else { 0 };
         slot.send_window -= len as i32;
         self.send_window -= len as i32;
         self.turn = self.turn.wrapping_add(1);
@@ -239,9 +241,31 @@ impl Connection {
 
     /// The stream whose turn it is to send a DATA frame (RFC 9218): the most urgent of those that wait and have a
     /// window; among equals, all incremental ones and the first other one take turns.
+    ///
+    /// None while the connection [waits for a larger window](Connection::awaits_larger_window).
     #[must_use]
     pub fn next_to_send(&self, storage: &Storage<'_>) -> Option<StreamKey> {
-        if self.waiting == 0 || self.send_window <= 0 { None } else { priority::next(storage.streams) }
+        let is_open = self.waiting > 0 && self.send_window > 0 && !self.awaits_larger_window();
+        if is_open { priority::next(storage.streams) } else { None }
+    }
+
+    /// Whether bodies wait though a little of the connection's window is open. A peer that gives back what each frame
+    /// took would get frames as small as the last ones for ever, each with two window updates of its own (the silly
+    /// window of RFC 1122 4.2.3.4; streams share the window, so they cut each other's frames). After a few frames under
+    /// 1 KiB of window, the next waits until that much is open.
+    ///
+    /// A peer may also give nothing back before all is used up: after a while
+    /// [`send_small`](Connection::send_small) has to be called.
+    #[must_use]
+    pub const fn awaits_larger_window(&self) -> bool {
+        let is_small = 0 < self.send_window && self.send_window < SMALL_WINDOW_BYTES;
+        is_small && self.small_frames >= SMALL_FRAMES_MAX && self.waiting > 0
+    }
+
+    /// The peer had its time to open a [larger window](Connection::awaits_larger_window): lets one more frame go
+    /// within what is open.
+    pub fn send_small(&mut self) {
+        self.small_frames = self.small_frames.min(SMALL_FRAMES_MAX - 1);
     }
 
     /// Whether a stream has body bytes to send.
@@ -321,6 +345,12 @@ pub const fn block_bytes_max(fields: Fields<'_>) -> usize {
     // A line has four bytes beside its name and value, a literal has three, and more for lengths from 127 on.
     BLOCK_OWN_BYTES_MAX + text + text / 64
 }
+
+/// A connection's window that is small: less makes frames of which too much is overhead.
+pub(super) const SMALL_WINDOW_BYTES: i32 = 1_024;
+/// DATA frames in a row that may be sent within a small window. A peer whose window is small now and then, at its end,
+/// never gets so many.
+pub(super) const SMALL_FRAMES_MAX: u8 = 4;
 
 /// Two changes of the table's size, a status, a date, a length, and what the lengths of a few long fields take.
 const BLOCK_OWN_BYTES_MAX: usize = 96;

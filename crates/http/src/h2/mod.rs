@@ -173,6 +173,8 @@ struct Since {
     settings: Option<Instant>,
     /// The peer's windows, to let any body go on. What they let go moves it on.
     windows: Option<Instant>,
+    /// A larger window for the connection, while a little of it is open.
+    larger_window: Option<Instant>,
 }
 
 /// The tables of HPACK.

@@ -63,6 +63,48 @@ fn a_body_that_waits_its_turn_behind_another_is_not_reset() {
     });
 }
 
+/// A window of which three bytes open at a time, each time by what a frame took: a server that sends what is open
+/// would send three bytes at a time for ever (RFC 1122 4.2.3.4).
+#[test]
+fn frames_do_not_stay_small_when_the_window_once_was() {
+    in_simulation("a silly window", async || {
+        let server = serve(Config::default(), large)?;
+        let mut client = Client::connect(server.address, &WIDE).await?;
+        client.send(&[get(1, "/"), get(3, "/")].concat()).await?;
+        client.frames(Duration::from_secs(1)).await?;
+        let mut lens: Vec<usize> = Vec::new();
+        for _ in 0..3_000 {
+            let got = client.frames(Duration::from_millis(1)).await?;
+            let new: Vec<_> = got.iter().filter(|frame| frame.kind == DATA).map(|frame| frame.payload.len()).collect();
+            let updates: Vec<_> = new.iter().map(|len| window_update(0, *len as u32)).collect();
+            client.send(&[window_update(0, 3), updates.concat()].concat()).await?;
+            lens.extend(new);
+        }
+        let (frames, bytes) = (lens.len(), lens.iter().sum::<usize>());
+        assert!(bytes >= 9_000 && bytes / frames >= 128, "{bytes} bytes in {frames} frames");
+        drop(client);
+        server.stop().await
+    });
+}
+
+/// A client may open its window by little, and again only when all of that is used up: each time it gets it.
+#[test]
+fn a_window_that_stays_small_is_used_up() {
+    in_simulation("a small window", async || {
+        let server = serve(Config::default(), large)?;
+        let mut client = Client::connect(server.address, &WIDE).await?;
+        client.send(&get(1, "/")).await?;
+        let mut got = client.frames(Duration::from_secs(1)).await?;
+        for _ in 0..20 {
+            client.send(&window_update(0, 9)).await?;
+            got.extend(client.frames(Duration::from_millis(300)).await?);
+        }
+        assert_eq!(body_bytes(&got, 1), 65_535 + 20 * 9);
+        drop(client);
+        server.stop().await
+    });
+}
+
 #[test]
 fn a_connection_window_that_stays_shut_costs_the_streams_that_wait() {
     in_simulation("the connection's window", async || {

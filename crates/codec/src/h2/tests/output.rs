@@ -6,6 +6,7 @@ use super::held::Held;
 use super::{GET, PREFACE_AND_SETTINGS, block, frame, frames};
 use crate::Error;
 use crate::h1::{BodyLength, Fields, ResponseHead};
+use crate::h2::send::SMALL_FRAMES_MAX;
 use crate::h2::{Connection, ErrorCode, Event, Repeat, ResetCause, Storage, StreamKey};
 
 struct Server {
@@ -153,6 +154,70 @@ fn who_waits_to_send_is_known() {
     assert!(!server.held.connection.is_window_shut());
     server.data(key(1), 1).expect("room");
     assert!(server.held.connection.is_window_shut());
+}
+
+/// Sends what may be sent, at most so many frames. How long they are.
+fn send_next(server: &mut Server, frames: usize) -> Vec<usize> {
+    let mut lens = Vec::new();
+    for _ in 0..frames {
+        let next = server.with(|connection, storage, _| connection.next_to_send(storage));
+        let Some(stream) = next else { break };
+        let room = server.room(stream);
+        server.data(stream, room).expect("room");
+        lens.push(room);
+    }
+    lens
+}
+
+/// Two bodies share the connection's window, of which three bytes are left; the peer gives back what each frame took.
+#[test]
+fn frames_do_not_stay_as_small_as_the_window_once_was() {
+    let mut server = Server::new(&[get(1, "i"), get(3, "i")]);
+    let wide = [&[0, 4][..], &0x7fff_0000_u32.to_be_bytes()].concat();
+    server.receive(&[frame(4, 0, 0, &wide)]);
+    for id in [1, 3] {
+        server.head(key(id), b"", false).expect("open");
+        server.with(|connection, storage, _| connection.set_waiting(key(id), true, storage));
+    }
+    let update = |bytes: usize| frame(8, 0, 0, &(bytes as u32).to_be_bytes());
+    for _ in 0..3 {
+        server.data(key(1), 16_384).expect("room");
+    }
+    server.data(key(1), 65_535 - 3 * 16_384 - 3).expect("room");
+    // Three bytes at a time, a few times: who has a window that small may need just these.
+    let mut owed = 3 * 16_384;
+    for _ in 0..SMALL_FRAMES_MAX {
+        assert_eq!(send_next(&mut server, 9), [3]);
+        server.receive(&[update(3)]);
+    }
+    assert!(server.held.connection.awaits_larger_window());
+    assert_eq!(send_next(&mut server, 9), [0; 0]);
+    // What comes back meanwhile adds up to a frame that is worth it.
+    while server.held.connection.awaits_larger_window() {
+        server.receive(&[update(100)]);
+        owed -= 100;
+    }
+    assert_eq!(send_next(&mut server, 9), [1_003 + 100]);
+    server.receive(&[update(owed)]);
+    assert_eq!(send_next(&mut server, 2), [16_384; 2], "as ever");
+}
+
+/// A peer that gives back only what is used up to the last byte gets it, after a while.
+#[test]
+fn a_small_window_is_used_up_when_nothing_more_comes() {
+    let mut server = Server::new(&[get(1, "")]);
+    server.head(key(1), b"", false).expect("open");
+    server.with(|connection, storage, _| connection.set_waiting(key(1), true, storage));
+    assert_eq!(send_next(&mut server, 9), [16_384, 16_384, 16_384, 16_383]);
+    for _ in 0..SMALL_FRAMES_MAX {
+        server.receive(&[frame(8, 0, 0, &[0, 0, 0, 9]), frame(8, 0, 1, &[0, 0, 0, 9])]);
+        assert_eq!(send_next(&mut server, 9), [9]);
+    }
+    server.receive(&[frame(8, 0, 0, &[0, 0, 0, 9]), frame(8, 0, 1, &[0, 0, 0, 9])]);
+    assert_eq!(send_next(&mut server, 9), [0; 0]);
+    server.held.connection.send_small();
+    assert_eq!(send_next(&mut server, 9), [9]);
+    assert!(server.held.connection.is_window_shut() && !server.held.connection.awaits_larger_window());
 }
 
 #[test]

@@ -23,6 +23,8 @@ use crate::worker::state::Core;
 
 /// How often a connection that waits for memory asks again.
 const MEMORY_RETRY: Duration = Duration::from_millis(250);
+/// How long bodies wait for a larger window while a little of it is open: as TCP's sender does.
+const LARGER_WINDOW_WAIT: Duration = Duration::from_millis(200);
 /// How long a connection without streams keeps what it would need again for the next one.
 const REST_AFTER: Duration = Duration::from_secs(1);
 
@@ -38,6 +40,8 @@ pub(in crate::h2) enum Due {
     /// Time to ask for memory again.
     Memory,
     LongMemory,
+    /// Time to send frames that are small.
+    Small,
     Farewell,
     /// Time to look whether a peer that has ended its half is still there.
     Peer,
@@ -59,6 +63,7 @@ impl<S: Service> Engine<S> {
                     return self.receive_readable(key, http2);
                 }
             }
+            Some(Due::Small) => http2.codec.send_small(),
             Some(Due::LongMemory) => return self.starved_http2(key, http2),
             Some(Due::Rest) => {
                 http2.rest(&core.pool);
@@ -130,6 +135,8 @@ impl Http2 {
     /// nothing else moves there either: else a peer could open now this and now that, and a body would go nowhere for
     /// ever.
     fn note_blocked(&mut self, now: Instant) {
+        let awaits_larger = self.codec.awaits_larger_window();
+        self.since.larger_window = if awaits_larger { self.since.larger_window.or(Some(now)) } else { None };
         if !self.codec.has_waiting() {
             self.since.windows = None;
             return;
@@ -155,7 +162,7 @@ impl Http2 {
     /// The next deadline, and what it is for.
     pub(in crate::h2) fn next_due(&mut self, core: &Core) -> Option<(Instant, Due)> {
         let config = &core.config;
-        let Since { frame, sending, idle, farewell, settings, rested, unread, windows: _ } = self.since;
+        let Since { frame, sending, idle, farewell, settings, rested, unread, larger_window, windows: _ } = self.since;
         let memory = self.hunger.since;
         let after = |since: Option<Instant>, wait: Duration, due: Due| since.map(|since| (since + wait, due));
         if self.closing {
@@ -175,6 +182,7 @@ impl Http2 {
             // A request that is to be begun waits for as long as one of HTTP/1.1.
             after(memory.filter(|_| idles), config.admission_timeout, Due::Memory).filter(|(until, _)| *until > now),
             after(memory, config.memory_timeout, Due::LongMemory),
+            after(larger_window, LARGER_WINDOW_WAIT, Due::Small),
             after(self.peer.looked().filter(|_| sending.is_none()), PEER_LOOK, Due::Peer),
             after(farewell, if core.is_stopping() { core.stop_idle() } else { config.linger_timeout }, Due::Farewell),
         ];
