@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 use core::net::SocketAddr;
+use std::io::IoSlice;
 
 use plimsoll_pool::Lease;
 use plimsoll_slab::Key;
@@ -142,6 +143,13 @@ impl Backend {
         }
     }
 
+    pub(crate) fn send_vectored_now(&mut self, fd: Number, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        match self {
+            Self::Uring(_) | Self::Mio(_) => sys::send_vectored(fd, slices),
+            Self::Sim(sim) => sim.send_vectored_now(fd, slices),
+        }
+    }
+
     pub(crate) fn shutdown_now(&mut self, fd: Number, how: Shutdown) -> Result<(), Errno> {
         match self {
             Self::Uring(_) | Self::Mio(_) => sys::shutdown(fd, how),
@@ -165,6 +173,13 @@ impl Backend {
         match self {
             Self::Uring(_) | Self::Mio(_) => sys::receive_scattered(fd, leases, bytes_max),
             Self::Sim(sim) => sim.receive_now(fd, leases, bytes_max),
+        }
+    }
+
+    pub(crate) fn read_now(&mut self, fd: Number, room: &mut [u8]) -> Result<usize, Errno> {
+        match self {
+            Self::Uring(_) | Self::Mio(_) => sys::receive(fd, room),
+            Self::Sim(sim) => sim.read_now(fd, room),
         }
     }
 

@@ -57,5 +57,8 @@ pub use time::{Instant, Wait};
 /// The most bytes that one [`Op::Receive`] brings.
 pub const RECEIVE_BYTES_MAX: usize = 16 * 1024;
 
+/// Slices that one [`Driver::send_vectored_now`] sends from at most: Linux's own limit (`UIO_MAXIOV`).
+pub const SEND_SLICES_MAX: usize = 1_024;
+
 /// Leases that one [`Driver::receive_now`] fills at most.
 pub const RECEIVE_LEASES_MAX: usize = sys::SCATTERED_MAX;

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use core::net::SocketAddr;
+use std::io::IoSlice;
 
 use plimsoll_pool::{Kind, Lease, OverBudget};
 
@@ -10,7 +11,7 @@ use super::Driver;
 use crate::fd::Number;
 use crate::net::{ListenOptions, SocketKind, SocketOption};
 use crate::op::{Errno, Op, Shutdown, Token};
-use crate::{Error, Fd, FdRef, RECEIVE_LEASES_MAX, sys};
+use crate::{Error, Fd, FdRef, RECEIVE_LEASES_MAX, SEND_SLICES_MAX, sys};
 
 impl Driver {
     /// Binds and listens.
@@ -104,6 +105,17 @@ impl Driver {
         self.backend_mut().send_now(fd.detached(), bytes)
     }
 
+    /// The same as [`send_now`](Self::send_now) from several slices, in their order: as many bytes as the socket takes
+    /// at once, of at most the first [`SEND_SLICES_MAX`] slices.
+    ///
+    /// # Errors
+    ///
+    /// What `sendmsg(2)` says; `EAGAIN` when the socket takes nothing now.
+    pub fn send_vectored_now(&mut self, fd: FdRef<'_>, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        let slices = &slices[..slices.len().min(SEND_SLICES_MAX)];
+        self.backend_mut().send_vectored_now(fd.detached(), slices)
+    }
+
     /// Ends a half of a connection, or both, without an operation: for when there is no room for one. No send may be in
     /// flight.
     ///
@@ -147,6 +159,21 @@ impl Driver {
         let is_room = |lease: &Lease| lease.spare_capacity() > 0;
         assert!(bytes_max > 0 && leases.iter().flatten().any(is_room), "no room to fill");
         self.backend_mut().receive_now(fd.detached(), leases, bytes_max)
+    }
+
+    /// Receives what is there into a buffer of the caller's, without an operation: how many bytes; 0 at the end of the
+    /// stream. No receive may be in flight.
+    ///
+    /// # Errors
+    ///
+    /// What `recv(2)` says; `EAGAIN` when nothing is there: wait for that with [`Op::Poll`].
+    ///
+    /// # Panics
+    ///
+    /// When there is no room to fill.
+    pub fn read_now(&mut self, fd: FdRef<'_>, room: &mut [u8]) -> Result<usize, Errno> {
+        assert!(!room.is_empty(), "no room to fill");
+        self.backend_mut().read_now(fd.detached(), room)
     }
 
     /// Copies the first of what is there, which stays in the socket: how many bytes; 0 at the end of the stream. No

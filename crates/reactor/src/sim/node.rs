@@ -4,6 +4,7 @@
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
+use std::io::IoSlice;
 use std::rc::Rc;
 
 use plimsoll_pool::{Lease, Pool};
@@ -192,6 +193,16 @@ impl Sim {
         bytes_max: usize,
     ) -> Result<usize, Errno> {
         self.world.kernel_mut().receive_now(fd, leases, bytes_max)
+    }
+
+    #[inline(never)]
+    pub(crate) fn read_now(&mut self, fd: Number, room: &mut [u8]) -> Result<usize, Errno> {
+        self.world.kernel_mut().read_now(fd, room)
+    }
+
+    #[inline(never)]
+    pub(crate) fn send_vectored_now(&mut self, fd: Number, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        self.world.kernel_mut().send_vectored_now(fd, slices)
     }
 
     #[inline(never)]

@@ -3,6 +3,7 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
+use std::io::IoSlice;
 
 use plimsoll_pool::Lease;
 
@@ -300,6 +301,12 @@ impl Kernel {
         Ok(sent as usize)
     }
 
+    /// A short send ends it, as in the kernel.
+    pub(crate) fn send_vectored_now(&mut self, fd: Number, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+        self.send_now(fd, &bytes)
+    }
+
     pub(crate) fn shutdown_now(&mut self, fd: Number, how: Shutdown) -> Result<(), Errno> {
         let (conn, side) = self.connection_of(fd)?;
         self.shut_down(conn, side, how).result.map(|_| ())
@@ -328,14 +335,30 @@ impl Kernel {
         leases: &mut [Option<Lease>],
         bytes_max: usize,
     ) -> Result<usize, Errno> {
+        let room = leases.iter().flatten().map(Lease::spare_capacity).sum::<usize>();
+        let bytes = self.take_now(fd, room.min(bytes_max))?;
+        let mut rest = &bytes[..];
+        for lease in leases.iter_mut().flatten() {
+            rest = &rest[lease.extend(rest)..];
+        }
+        Ok(bytes.len())
+    }
+
+    pub(crate) fn read_now(&mut self, fd: Number, room: &mut [u8]) -> Result<usize, Errno> {
+        let bytes = self.take_now(fd, room.len())?;
+        room[..bytes.len()].copy_from_slice(&bytes);
+        Ok(bytes.len())
+    }
+
+    /// What is there of so many bytes; none at the end of the stream.
+    fn take_now(&mut self, fd: Number, bytes_max: usize) -> Result<Vec<u8>, Errno> {
         let (conn, side) = self.connection_of(fd)?;
         let mut view = self.view(conn, side);
-        let room = leases.iter().flatten().map(Lease::spare_capacity).sum::<usize>();
-        let mut len = view.inward.arrived().min(room).min(bytes_max);
+        let mut len = view.inward.arrived().min(bytes_max);
         if len == 0 {
             return match view.take_error() {
                 Some(errno) => Err(errno),
-                None if view.ended() => Ok(0),
+                None if view.ended() => Ok(Vec::new()),
                 None => Err(Errno::AGAIN),
             };
         }
@@ -344,13 +367,9 @@ impl Kernel {
         }
         let bytes = self.view(conn, side).inward.take(len);
         self.record(Entry::ReceivedNow { fd, bytes: bytes_hash(&bytes) });
-        let mut rest = &bytes[..];
-        for lease in leases.iter_mut().flatten() {
-            rest = &rest[lease.extend(rest)..];
-        }
         self.transmit(conn, 1 - side);
         self.changed(conn);
-        Ok(len)
+        Ok(bytes)
     }
 
     pub(crate) fn peek_now(&mut self, fd: Number, room: &mut [u8]) -> Result<usize, Errno> {

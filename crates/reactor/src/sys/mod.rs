@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `address.rs` | [`with_sockaddr`], [`sockaddr_from_bytes`]: addresses in the system's form and back |
 //! | `net.rs` | sockets are made by [`socket`], [`listen`] and [`accept`], and end with [`close`] |
-//! | | they talk by [`connect`], [`socket_error`], [`receive`], [`receive_into`], [`receive_scattered`], [`discard`], [`peek`], [`send`], [`shutdown`] |
+//! | | they talk by [`connect`], [`socket_error`], [`receive`], [`receive_into`], [`receive_scattered`], [`discard`], [`peek`], [`send`], [`send_vectored`], [`shutdown`] |
 //! | | they tell by [`poll_now`], [`local_address`], [`peer_address`], and are told by [`set_option`] |
 //! | `file.rs` | [`open`], [`stat`], [`read_at`], [`write_at`], [`fsync`], and the constants of `statx` |
 //! | `event.rs` | [`EventFd`]: a wake-up that a driver can wait for |
@@ -34,7 +34,7 @@ pub(crate) use event::EventFd;
 pub(crate) use file::{STATX_BYTES, STATX_MASK, fsync, open, read_at, stat, write_at};
 pub(crate) use net::{
     SCATTERED_MAX, accept, close, connect, discard, listen, local_address, peek, peer_address, poll_now, receive,
-    receive_into, receive_scattered, refuse_connects, send, set_option, shutdown, socket, socket_error,
+    receive_into, receive_scattered, refuse_connects, send, send_vectored, set_option, shutdown, socket, socket_error,
 };
 pub(crate) use ring::{RingUpdate, kernel_release, ring_enter, ring_register};
 pub(crate) use thread::{pause, run_on_threads, spawn_thread};

@@ -13,6 +13,7 @@
 use core::mem::MaybeUninit;
 use core::net::SocketAddr;
 use core::time::Duration;
+use std::io::IoSlice;
 use std::os::fd::{BorrowedFd, IntoRawFd};
 
 use plimsoll_pool::Lease;
@@ -166,6 +167,17 @@ pub(crate) fn send(fd: Number, bytes: &[u8]) -> Result<usize, Errno> {
     let sent = retry(|| unsafe { libc::send(fd.raw(), bytes.as_ptr().cast(), bytes.len(), flags) })?;
     debug_assert!(sent <= bytes.len());
     Ok(sent)
+}
+
+/// The same from several slices, in their order.
+pub(crate) fn send_vectored(fd: Number, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    loop {
+        match with_socket(fd, |socket| socket.send_vectored_with_flags(slices, flags)) {
+            Err(Errno(libc::EINTR)) => {}
+            sent => return sent,
+        }
+    }
 }
 
 /// Drops received bytes without copying them (tcp(7): `MSG_TRUNC`); `Ok(0)` at end-of-file.

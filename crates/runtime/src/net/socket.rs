@@ -15,6 +15,8 @@ pub(crate) struct Socket {
     /// The last receive filled what it had.
     pub(super) bulk: bool,
     pub(super) halves: u8,
+    /// Calls that were done at once since the last wait.
+    pub(super) calls: u8,
 }
 
 /// The receive of a stream. It belongs to the stream, not to the future that waits for it.
@@ -22,6 +24,11 @@ pub(super) enum Receiving {
     Idle,
     /// In flight, or answered and not yet taken.
     Armed {
+        waiter: Key,
+        op: Key,
+    },
+    /// Nothing is received: a wait until there is something, which holds no buffer.
+    Awaited {
         waiter: Key,
         op: Key,
     },
@@ -37,7 +44,7 @@ pub(super) enum Receiving {
 impl Receiving {
     pub(super) fn waiter(&self) -> Option<Key> {
         match self {
-            Self::Armed { waiter, .. } => Some(*waiter),
+            Self::Armed { waiter, .. } | Self::Awaited { waiter, .. } => Some(*waiter),
             Self::Idle | Self::Held(_) | Self::Lost | Self::Ended => None,
         }
     }
@@ -46,6 +53,11 @@ impl Receiving {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sending {
     Ready,
+    /// A wait until the socket takes bytes: none are on their way.
+    Awaited {
+        waiter: Key,
+        op: Key,
+    },
     /// A send is in flight, or was dropped midway.
     Interrupted,
 }

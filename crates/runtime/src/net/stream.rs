@@ -1,6 +1,14 @@
 //! A TCP connection of a task.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "futures-io")]
+mod futures_io;
+#[cfg(feature = "hyper")]
+mod hyper_io;
+mod poll;
+#[cfg(feature = "tokio-io")]
+mod tokio_io;
+
 use core::fmt;
 use core::future::poll_fn;
 use core::net::SocketAddr;
@@ -57,6 +65,34 @@ impl Handle {
         self.with(|socket| socket.halves += 1);
         Self { worker: Rc::clone(&self.worker), key: self.key }
     }
+
+    /// Ends a wait for readiness: what follows brings bytes, or watches by itself.
+    fn end_read_wait(&self) {
+        let waits = self.with(|socket| match socket.receiving {
+            Receiving::Awaited { waiter, op } => {
+                socket.receiving = Receiving::Idle;
+                Some((waiter, op))
+            }
+            _ => None,
+        });
+        if let Some((waiter, op)) = waits {
+            self.worker.give_up(waiter, op);
+        }
+    }
+
+    /// Ends a wait until bytes can be sent.
+    fn end_write_wait(&self) {
+        let waits = self.with(|socket| match socket.sending {
+            Sending::Awaited { waiter, op } => {
+                socket.sending = Sending::Ready;
+                Some((waiter, op))
+            }
+            Sending::Ready | Sending::Interrupted => None,
+        });
+        if let Some((waiter, op)) = waits {
+            self.worker.give_up(waiter, op);
+        }
+    }
 }
 
 impl Drop for Handle {
@@ -70,7 +106,10 @@ impl Drop for Handle {
         }
         let socket = sockets.remove(self.key).expect("found above");
         drop(sockets);
-        if let Receiving::Armed { waiter, op } = socket.receiving {
+        if let Receiving::Armed { waiter, op } | Receiving::Awaited { waiter, op } = socket.receiving {
+            self.worker.give_up(waiter, op);
+        }
+        if let Sending::Awaited { waiter, op } = socket.sending {
             self.worker.give_up(waiter, op);
         }
         self.worker.close(socket.fd);
@@ -107,8 +146,15 @@ impl TcpStream {
 
     /// A stream over a descriptor that is charged already.
     fn from_charged(worker: &Rc<Worker>, fd: Fd) -> Result<Self, Fd> {
-        let socket =
-            Socket { fd, receiving: Receiving::Idle, rest: None, sending: Sending::Ready, bulk: false, halves: 1 };
+        let socket = Socket {
+            fd,
+            receiving: Receiving::Idle,
+            rest: None,
+            sending: Sending::Ready,
+            bulk: false,
+            halves: 1,
+            calls: 0,
+        };
         let key = worker.sockets.borrow_mut().insert(socket).map_err(|socket| socket.fd)?;
         Ok(Self { handle: Handle { worker: Rc::clone(worker), key } })
     }
@@ -130,6 +176,8 @@ impl TcpStream {
     /// [`Error::SendInterrupted`] when a send was dropped midway, [`Error::OverBudget`] when bytes of the stream were
     /// lost, or what `recv` fails with.
     pub async fn quiesce(&mut self) -> Result<()> {
+        self.handle.end_read_wait();
+        self.handle.end_write_wait();
         if self.handle.with(|socket| socket.sending) == Sending::Interrupted {
             return Err(Error::SendInterrupted);
         }
@@ -138,7 +186,7 @@ impl TcpStream {
         }
         let armed = self.handle.with(|socket| match socket.receiving {
             Receiving::Armed { op, .. } => Some(op),
-            Receiving::Idle | Receiving::Held(_) | Receiving::Lost | Receiving::Ended => None,
+            _ => None,
         });
         if let Some(op) = armed {
             self.handle.worker.driver.borrow_mut().cancel(op);
@@ -159,8 +207,8 @@ impl TcpStream {
     pub(super) fn into_parts(self) -> Parts {
         let socket = self.handle.worker.sockets.borrow_mut().remove(self.handle.key);
         let socket = socket.expect("a socket lives as long as its handles");
-        let is_busy = matches!(socket.receiving, Receiving::Armed { .. } | Receiving::Held(_) | Receiving::Lost)
-            || socket.sending == Sending::Interrupted;
+        let is_quiet = matches!(socket.receiving, Receiving::Idle | Receiving::Ended);
+        let is_busy = !is_quiet || socket.sending != Sending::Ready;
         assert!(!is_busy, "a stream is quiet when it goes into a table");
         Parts { fd: socket.fd, unread: socket.rest, ended: matches!(socket.receiving, Receiving::Ended) }
     }
@@ -379,6 +427,7 @@ fn poll_recv(handle: &Handle, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>
     if let Some(rest) = handle.with(|socket| socket.rest.take()) {
         return Poll::Ready(Ok(Some(rest)));
     }
+    handle.end_read_wait();
     loop {
         if let Some(waiter) = handle.with(|socket| socket.receiving.waiter()) {
             // It stays armed while the wakers' own code runs, which may panic.
@@ -391,7 +440,7 @@ fn poll_recv(handle: &Handle, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>
                 let armed = arm(handle)?;
                 handle.with(|socket| socket.receiving = armed);
             }
-            Receiving::Armed { .. } => unreachable!("asked above"),
+            Receiving::Armed { .. } | Receiving::Awaited { .. } => unreachable!("asked above"),
             Receiving::Held(bytes) => return Poll::Ready(copy_out(handle, bytes)),
             Receiving::Lost => {
                 handle.with(|socket| socket.receiving = Receiving::Lost);
@@ -422,6 +471,16 @@ fn arm(handle: &Handle) -> Result<Receiving> {
 }
 
 fn received(handle: &Handle, completion: Completion) -> Result<Option<Lease>> {
+    match brought(handle, completion)? {
+        None => Ok(None),
+        Some(Payload::Lease(lease)) => Ok(Some(lease)),
+        Some(Payload::Received(bytes)) => copy_out(handle, bytes),
+        Some(other) => unreachable!("a receive brings bytes, not {other:?}"),
+    }
+}
+
+/// What a receive has brought; `None` at the end of the stream.
+fn brought(handle: &Handle, completion: Completion) -> Result<Option<Payload>> {
     if completion.result == Err(Errno::NOBUFS) {
         // The worker needed the buffer, and had no room for a copy.
         handle.with(|socket| socket.receiving = Receiving::Lost);
@@ -433,11 +492,7 @@ fn received(handle: &Handle, completion: Completion) -> Result<Option<Lease>> {
         handle.with(|socket| socket.receiving = Receiving::Ended);
         return Ok(None);
     }
-    match completion.payload {
-        Payload::Lease(lease) => Ok(Some(lease)),
-        Payload::Received(bytes) => copy_out(handle, bytes),
-        other => unreachable!("a receive brings bytes, not {other:?}"),
-    }
+    Ok(Some(completion.payload))
 }
 
 fn copy_out(handle: &Handle, bytes: Received) -> Result<Option<Lease>> {
@@ -483,6 +538,7 @@ async fn read(handle: &Handle, buffer: &mut [u8]) -> Result<usize> {
 }
 
 async fn send(handle: &Handle, mut bytes: SendBytes) -> Result<()> {
+    handle.end_write_wait();
     if handle.with(|socket| socket.sending) == Sending::Interrupted {
         return Err(Error::SendInterrupted);
     }

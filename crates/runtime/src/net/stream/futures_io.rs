@@ -1,0 +1,52 @@
+//! The traits of the futures crates for streams, for crates that are written against them.
+#![forbid(unsafe_code)]
+
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::io::{IoSlice, Result};
+
+use futures_io::{AsyncRead, AsyncWrite};
+
+use super::{ReadHalf, TcpStream, WriteHalf};
+
+macro_rules! reads {
+    ($stream:ty) => {
+        impl AsyncRead for $stream {
+            fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<usize>> {
+                <$stream>::poll_read(&mut self, cx, buffer).map_err(Into::into)
+            }
+        }
+    };
+}
+
+macro_rules! writes {
+    ($stream:ty) => {
+        impl AsyncWrite for $stream {
+            fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+                <$stream>::poll_write(&mut self, cx, bytes).map_err(Into::into)
+            }
+
+            fn poll_write_vectored(
+                mut self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                slices: &[IoSlice<'_>],
+            ) -> Poll<Result<usize>> {
+                <$stream>::poll_write_vectored(&mut self, cx, slices).map_err(Into::into)
+            }
+
+            /// Nothing is kept back.
+            fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Result<()>> {
+                Poll::Ready(Ok(()))
+            }
+
+            fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+                <$stream>::poll_shutdown(&mut self, cx).map_err(Into::into)
+            }
+        }
+    };
+}
+
+reads!(TcpStream);
+reads!(ReadHalf);
+writes!(TcpStream);
+writes!(WriteHalf);
