@@ -30,7 +30,12 @@
 //! | [`pool`](mod@pool) | the budget, leases, `TieredBuf`: useful without the rest |
 //! | [`reactor`], [`sim`] | the completion driver, and the simulated world |
 //!
-//! Features: `router` (default) adds [`http::Router`], `deflate` permessage-deflate for WebSockets.
+//! | feature | what it adds |
+//! |---|---|
+//! | `router` (default) | [`http::Router`] |
+//! | `deflate` | permessage-deflate for WebSockets |
+//! | `tokio-io`, `futures-io` | `AsyncRead` and `AsyncWrite` of tokio or of the futures crates, for streams |
+//! | `hyper` | hyper's `Read` and `Write` for streams, its timer and executor: clients and servers of hyper run as they are |
 #![forbid(unsafe_code)]
 
 #[doc(hidden)]

@@ -40,11 +40,14 @@ mod container;
 mod error;
 pub mod fs;
 mod gauges;
+#[cfg(feature = "hyper")]
+pub mod hyper;
 mod inbox;
 pub mod io;
 mod main_waker;
 pub mod memory;
 pub mod net;
+mod on_worker;
 mod operation;
 pub mod plan;
 mod resident;
@@ -67,6 +70,7 @@ pub use builder::Builder;
 pub use container::ContainerLimit;
 pub use error::Error;
 pub use gauges::Metrics;
+pub use on_worker::OnWorker;
 pub use plimsoll_pool::{Budget, DecayConfig, Kind, Lease, MemoryLimit, OverBudget, Pool, PoolBox};
 pub use plimsoll_reactor::{
     DriverChoice, DriverKind, Errno, Instant, ReceiveMode, Received, Selected, SendBytes, SharedBytes,

@@ -28,6 +28,12 @@ pub(crate) fn unix_seconds() -> u64 {
     now.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
+/// The system's monotonic clock, in the form that other crates take.
+#[cfg(feature = "hyper")]
+pub(crate) fn system_now() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
 /// Processors this process may use; a cgroup's quota counts.
 pub(crate) fn available_workers() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)

@@ -73,6 +73,8 @@ pub(crate) struct Worker {
     tables: RefCell<Vec<Option<Rc<Events>>>>,
     /// The relays of this worker, while their task lives: the room above knows their type.
     pub(crate) relays: RefCell<Weak<dyn Any>>,
+    /// What [`OnWorker`](crate::OnWorker) owns here, while its task lives; in the same way.
+    pub(crate) values: RefCell<Weak<dyn Any>>,
     stop_wakers: RefCell<Slab<Waker, PoolPage>>,
     stop_seen: Cell<bool>,
     /// Where this worker is told of signals, if it is to act upon them.
@@ -132,6 +134,7 @@ impl Worker {
             has_events: Cell::new(false),
             tables: RefCell::default(),
             relays: RefCell::new(Weak::<()>::new()),
+            values: RefCell::new(Weak::<()>::new()),
             stop_wakers: RefCell::new(Slab::new(STOP_CHUNKS_MAX)),
             stop_seen: Cell::new(false),
             signal_place: Cell::new(None),

@@ -3,8 +3,6 @@
 
 #[cfg(feature = "futures-io")]
 mod futures_io;
-#[cfg(feature = "hyper")]
-mod hyper_io;
 mod poll;
 #[cfg(feature = "tokio-io")]
 mod tokio_io;
