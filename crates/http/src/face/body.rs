@@ -77,6 +77,13 @@ impl BodyWriter {
         Ok(Response::streamed())
     }
 
+    /// Leaves the answer cut short, so that the peer can tell: the connection is closed, or in HTTP/2 the stream reset.
+    /// The handler returns what this gives.
+    #[must_use = "the handler returns it"]
+    pub fn abort(self) -> Response {
+        Response::streamed()
+    }
+
     /// Ends the body, and sends fields after it (RFC 9110 6.5). The handler returns what this gives.
     ///
     /// HTTP/2 has a place for them behind every body, HTTP/1.1 only behind one whose length was not announced. Behind

@@ -22,7 +22,7 @@ use plimsoll_runtime::{JoinHandle, Result, Spawner, sleep, spawn, timeout};
 #[path = "../../../runtime/tests/support/mod.rs"]
 mod support;
 
-pub(crate) use support::{in_simulation, in_simulation_under, on_each, on_each_under, until, wait_max};
+pub(crate) use support::{in_simulation, in_simulation_under, on_each, on_each_under, real_runtimes, until, wait_max};
 
 /// A server that runs, to be stopped at the end of a scenario.
 pub(crate) struct Running {
