@@ -17,6 +17,7 @@ use crate::gauges::Gauges;
 use crate::inbox::Inbox;
 use crate::runtime::{Runtime, Simulation};
 use crate::shared::Shared;
+use crate::tokio_runtime::TokioRuntime;
 use crate::workers::{WorkerCount, WorkerNeed};
 use crate::{Error, Result, sys};
 
@@ -65,6 +66,14 @@ pub struct Builder {
     pub(crate) wait_timeout: Duration,
     /// The processors, when the line does not carry a worker for each.
     pub(crate) lowered_from: Option<usize>,
+    pub(crate) tokio: Tokio,
+}
+
+/// Whether a runtime of tokio runs beside this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tokio {
+    None,
+    Beside,
 }
 
 /// Whose memory limit lowers the line.
@@ -103,6 +112,7 @@ impl Default for Builder {
             reserve_bytes: None,
             wait_timeout: Duration::from_secs(10),
             lowered_from: None,
+            tokio: Tokio::None,
         }
     }
 }
@@ -119,6 +129,35 @@ impl Builder {
     /// The memory line. A container's limit may lower it: see [`container`](Self::container).
     pub fn memory(mut self, limit: MemoryLimit) -> Self {
         self.memory = limit;
+        self
+    }
+
+    /// Starts a runtime of tokio beside this one, and makes it the context of every worker: for crates that call
+    /// `tokio::time`, `tokio::net`, `tokio::fs` or `tokio::spawn` by name and panic without one ("there is no reactor
+    /// running").
+    ///
+    /// It has one thread for its timers, sockets and tasks, and up to two for calls that block; their stacks, each of
+    /// [`worker_stack_bytes`](Self::worker_stack_bytes), are charged at once. What is given to `tokio::spawn` runs over
+    /// there, and sockets of tokio are driven over there; what else it allocates is the program's heap.
+    /// [`Metrics::tokio_tasks`](crate::Metrics::tokio_tasks) tells how much it is used. It ends with the runtime.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use plimsoll_runtime::Runtime;
+    ///
+    /// let runtime = Runtime::builder().workers(1).tokio_context().build()?;
+    /// let sum = runtime.block_on(async {
+    ///     tokio::time::sleep(Duration::from_millis(1)).await;
+    ///     tokio::spawn(async { 6 * 7 }).await
+    /// });
+    /// assert_eq!(sum.expect("no panic"), 42);
+    /// # Ok::<(), plimsoll_runtime::Error>(())
+    /// ```
+    ///
+    /// A simulation has none: [`simulate`](Self::simulate) answers [`Error::Config`].
+    #[cfg(feature = "tokio-context")]
+    pub fn tokio_context(mut self) -> Self {
+        self.tokio = Tokio::Beside;
         self
     }
 
@@ -274,7 +313,11 @@ impl Builder {
     }
 
     fn start(mut self, selected: Selected, processors: usize) -> Result<Runtime> {
-        let need = WorkerNeed::new(self.fixed_bytes(&selected)?, self.worker_stack_bytes as u64);
+        let beside = match self.tokio {
+            Tokio::None => 0,
+            Tokio::Beside => TokioRuntime::bytes(self.worker_stack_bytes),
+        };
+        let need = WorkerNeed::new(self.fixed_bytes(&selected)?, self.worker_stack_bytes as u64).beside(beside);
         let workers = match need.choose(self.workers, processors, self.memory.as_bytes())? {
             WorkerCount::AsAsked(workers) => workers,
             WorkerCount::Lowered(workers) => {
@@ -289,7 +332,7 @@ impl Builder {
             }
         };
         self.workers = Some(workers);
-        let shared = self.shared(workers, false);
+        let shared = self.shared(workers, false)?;
         if let Some(container) = self.container.limit() {
             shared.budget.set_container_bytes(container.bytes);
         }
@@ -306,7 +349,12 @@ impl Builder {
     pub fn simulate(self, world: &plimsoll_reactor::sim::World) -> Result<Simulation> {
         let workers = self.workers.unwrap_or(1);
         self.check(workers)?;
-        let shared = self.shared(workers, true);
+        if self.tokio == Tokio::Beside {
+            return Err(Error::Config(
+                "a simulation has no context of tokio: its time and its sockets are the world's",
+            ));
+        }
+        let shared = self.shared(workers, true)?;
         Simulation::start(self, world, shared)
     }
 
@@ -325,9 +373,14 @@ impl Builder {
         Ok(bytes)
     }
 
-    fn shared(&self, workers: usize, simulated: bool) -> Arc<Shared> {
+    fn shared(&self, workers: usize, simulated: bool) -> Result<Arc<Shared>> {
         let budget = Budget::new(self.memory);
-        Arc::new(Shared {
+        let tokio = match self.tokio {
+            Tokio::None => None,
+            Tokio::Beside => Some(TokioRuntime::start(self.worker_stack_bytes, &budget)?),
+        };
+        Ok(Arc::new(Shared {
+            tokio,
             blocking: Blocking::new(self.blocking, &budget),
             budget,
             inboxes: (0..workers).map(|_| Inbox::new()).collect(),
@@ -337,7 +390,7 @@ impl Builder {
             stall_limit: if simulated { None } else { self.stall_limit },
             decay: self.decay,
             simulated,
-        })
+        }))
     }
 
     /// The charge for a worker thread's stack.

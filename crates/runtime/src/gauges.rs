@@ -49,6 +49,8 @@ pub struct Metrics {
     pub kernel_bytes_estimate: u64,
     /// Bytes of the program's own heap, if [`Counted`](plimsoll_pool::alloc::Counted) is its allocator; else 0.
     pub heap_bytes: u64,
+    /// Live tasks of [tokio's context](crate::Builder), which run on its own thread; 0 without one.
+    pub tokio_tasks: u64,
 }
 
 impl Gauges {

@@ -61,6 +61,11 @@ mod sys;
 mod task;
 pub mod time;
 mod token;
+#[cfg(feature = "tokio-context")]
+mod tokio_runtime;
+#[cfg(not(feature = "tokio-context"))]
+#[path = "no_tokio_runtime.rs"]
+mod tokio_runtime;
 mod waiters;
 mod worker;
 pub mod worker_tasks;

@@ -308,6 +308,9 @@ impl Runtime {
         if report.blocked_calls > 0 {
             tracing::error!(calls = report.blocked_calls, "calls on the blocking pool did not end in time");
         }
+        if let Some(tokio) = &self.shared.tokio {
+            tokio.end(&limit);
+        }
         worker.release();
         report.measure(&self.shared.budget);
         worker.signal_place.set(None);

@@ -10,10 +10,13 @@ use plimsoll_reactor::{Blocking, Instant};
 
 use crate::gauges::{Gauges, Metrics};
 use crate::inbox::Inbox;
+use crate::tokio_runtime::TokioRuntime;
 
 pub(crate) struct Shared {
     pub(crate) budget: Arc<Budget>,
     pub(crate) blocking: Arc<Blocking>,
+    /// For crates that need it, where the builder was asked for it.
+    pub(crate) tokio: Option<TokioRuntime>,
     pub(crate) inboxes: Box<[Arc<Inbox>]>,
     pub(crate) gauges: Box<[Gauges]>,
     /// Somebody asked for an orderly stop.
@@ -61,6 +64,7 @@ impl Shared {
             waiters: self.budget.waiting(),
             kernel_bytes_estimate: self.budget.kernel_bytes_estimate(),
             heap_bytes: plimsoll_pool::alloc::heap_bytes(),
+            tokio_tasks: self.tokio.as_ref().map_or(0, TokioRuntime::tasks),
             ..Metrics::default()
         };
         for gauges in &self.gauges {

@@ -26,6 +26,7 @@ use crate::sys::SignalPlace;
 use crate::task::Tasks;
 use crate::time::Timers;
 use crate::token::{TABLES_MAX, Target};
+use crate::tokio_runtime::{TokioGuard, TokioRuntime};
 use crate::waiters::{Taken, Waiter, Waiters};
 use crate::{Error, sys};
 
@@ -165,9 +166,9 @@ impl Worker {
     }
 
     /// Makes this the current worker of the thread until the guard is dropped.
-    pub(crate) fn enter(self: &Rc<Self>) -> Entered {
+    pub(crate) fn enter(self: &Rc<Self>) -> Entered<'_> {
         let before = CURRENT.with(|current| current.replace(Some(Rc::clone(self))));
-        Entered { before }
+        Entered { before, _tokio: self.shared.tokio.as_ref().map(TokioRuntime::enter) }
     }
 
     /// Which driver it has.
@@ -540,11 +541,12 @@ fn tell_of_level(change: Option<Transition>) {
 }
 
 /// Makes a worker current; see [`Worker::enter`].
-pub(crate) struct Entered {
+pub(crate) struct Entered<'w> {
     before: Option<Rc<Worker>>,
+    _tokio: Option<TokioGuard<'w>>,
 }
 
-impl Drop for Entered {
+impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let before = self.before.take();
         CURRENT.with(|current| current.replace(before));

@@ -37,6 +37,11 @@ impl WorkerNeed {
         Self { first_bytes, further_bytes: first_bytes + stack_bytes + CREDIT_BYTES }
     }
 
+    /// With so many bytes that there are once, whatever the number of workers.
+    pub(crate) fn beside(self, bytes: u64) -> Self {
+        Self { first_bytes: self.first_bytes + bytes, ..self }
+    }
+
     /// What so many workers need together. At least one.
     pub(crate) fn total_bytes(self, workers: usize) -> u64 {
         self.first_bytes + (workers as u64 - 1) * self.further_bytes

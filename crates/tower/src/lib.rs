@@ -52,8 +52,10 @@
 //!
 //! # What needs tokio
 //!
-//! Nothing here runs tokio. A service whose code asks for its context, as `tokio::time` and `tokio::net` do, panics with
-//! a text of tokio's ("there is no reactor running"); use [`plimsoll_runtime::sleep`] and its streams in their place.
+//! Nothing here runs tokio. Code that asks for its context, as `tokio::time` and `tokio::net` do, and with them axum's
+//! keep-alive of events and tower-http's `ServeDir` and `timeout`, panics with a text of tokio's ("there is no reactor
+//! running"). Either take [`plimsoll_runtime::sleep`] and its streams in their place, or turn on the feature
+//! `tokio-context` of the runtime and ask its builder for `tokio_context()`.
 //!
 //! # Features
 //!

@@ -322,6 +322,46 @@ fn layers_of_tower_count_right() {
     });
 }
 
+/// Middleware as it is: bodies are wrapped, heads are changed, large requests are refused.
+#[test]
+fn layers_of_tower_http_work_unchanged() {
+    use tower_http::catch_panic::CatchPanicLayer;
+    use tower_http::compression::CompressionLayer;
+    use tower_http::cors::CorsLayer;
+    use tower_http::limit::RequestBodyLimitLayer;
+    use tower_http::set_header::SetResponseHeaderLayer;
+    use tower_http::trace::TraceLayer;
+
+    on_each("tower-http", async || {
+        let long = "compress me ".repeat(1_000);
+        let text = long.clone();
+        let router = Router::new()
+            .route("/", get(async move || text.clone()))
+            .route("/length", post(async |body: bytes::Bytes| body.len().to_string()))
+            .route("/panics", get(async || panic!("a panic that is meant") as &'static str))
+            .layer(CompressionLayer::new())
+            .layer(SetResponseHeaderLayer::overriding(header::SERVER, header::HeaderValue::from_static("layers")))
+            .layer(CorsLayer::permissive())
+            .layer(RequestBodyLimitLayer::new(1_000))
+            .layer(CatchPanicLayer::new())
+            .layer(TraceLayer::new_for_http());
+        let serving = Serving::of(router)?;
+        let plain = serving.get("/").await?;
+        assert!(plain.starts_with("HTTP/1.1 200 ") && plain.ends_with(&long));
+        assert!(
+            plain.contains("\r\nserver: layers\r\n") && plain.contains("access-control-allow-origin: *"),
+            "{plain}"
+        );
+        let packed =
+            serving.ask("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n").await?;
+        assert!(packed.contains("\r\ncontent-encoding: gzip\r\n") && packed.len() < 1_000, "{} bytes", packed.len());
+        assert_answer(&serving.post("/length", "text/plain", &"x".repeat(1_000)).await?, 200, "1000");
+        assert!(serving.post("/length", "text/plain", &"x".repeat(1_001)).await?.starts_with("HTTP/1.1 413 "));
+        assert!(serving.get("/panics").await?.starts_with("HTTP/1.1 500 "), "caught by the layer");
+        serving.stop().await
+    });
+}
+
 #[test]
 fn a_service_that_fails_or_panics_answers_500_and_others_go_on() {
     on_each("failing services", async || {

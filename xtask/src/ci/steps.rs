@@ -54,16 +54,12 @@ pub(super) fn deny() -> Outcome {
 /// not hide what the others find.
 pub(super) fn test() -> Outcome {
     match finish(repo::cargo().args(["test", "--workspace", "--locked", "--no-fail-fast"])) {
-        // Nobody in the workspace asks for these features.
-        Outcome::Passed => finish(repo::cargo().args([
-            "test",
-            "-p",
-            "plimsoll-runtime",
-            "--all-features",
-            "--test",
-            "traits",
-            "--locked",
-        ])),
+        // Nobody else in the workspace asks for these features.
+        Outcome::Passed => {
+            let mut adapters = repo::cargo();
+            adapters.args(["test", "-p", "plimsoll-runtime", "-p", "plimsoll-tower", "--all-features", "--locked"]);
+            finish(adapters.args(["--test", "traits", "--test", "tokio_runtime", "--test", "services"]))
+        }
         failed => failed,
     }
 }
