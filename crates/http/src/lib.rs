@@ -48,6 +48,7 @@ pub use base::forwarded::Network;
 pub use exchange::access_record::AccessRecord;
 pub use exchange::response::{Body, IntoResponse, Response};
 pub use exchange::trailers::Trailers;
+pub use exchange::tunnel::Tunnel;
 pub use face::access_log::AccessLog;
 pub use face::body::BodyWriter;
 
@@ -59,7 +60,7 @@ pub use face::server::Server;
 pub use face::sse::EventWriter;
 pub use face::upgrade::{Seat, Upgraded};
 pub use h1::active::EXCHANGE_BYTES;
-pub use h2::{HTTP2_PARKED_BYTES, Tunnel};
+pub use h2::HTTP2_PARKED_BYTES;
 pub use http::{Method, StatusCode, Version, header};
 pub use hub::{
     Hub, HubConfig, HubHandler, HubStats, Incoming, MEMBER_BYTES, Member, MemberId, Post, SlowConsumer, Subscription,

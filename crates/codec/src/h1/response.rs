@@ -262,6 +262,8 @@ impl<'a> ResponseHead<'a> {
     }
 
     /// The status line, and the fields that are not the program's.
+    // In each answer, and called once.
+    #[inline(always)]
     fn own_lines(&self, sink: &mut &mut [u8]) -> Result<(), Full> {
         status_line(self.status, sink)?;
         if let Some(date) = self.date {

@@ -18,23 +18,18 @@
 //! patient ([`Reserve::charge`](plimsoll_pool::Reserve::charge)): whoever else waits passes them, and among themselves
 //! they have turns over addresses, by bytes.
 
-use ::core::future::poll_fn;
-
 use plimsoll_pool::{Charge, Footprint, Permit, PoolBox, Priority};
 use plimsoll_runtime::memory::admission;
 use plimsoll_runtime::{Kind, Lease, OverBudget, now};
 
 use crate::base::counters::Shed;
+use crate::base::error::Error;
 use crate::exchange::handle::Ticket;
 use crate::memory::by_address::Seat;
 use crate::memory::desk::Desk;
-use crate::{Error, Request};
 
 /// A body up to so many bytes waits for no longer one.
 const SHORT_BYTES: usize = 16 * 1_024;
-/// A body without a length grows by so much at a time: by half of what there is, between these.
-const STEP_BYTES_MIN: usize = 16 * 1_024;
-const STEP_BYTES_MAX: usize = 256 * 1_024;
 
 /// The room of a body that is collected, or was, until its exchange is over.
 pub(crate) struct Collected {
@@ -74,7 +69,7 @@ impl Room {
 impl Ticket {
     /// Keeps room for so many bytes of a body with the exchange, in the place of what was kept before.
     fn keep_room(&self, bytes: usize) -> Result<(), Error> {
-        let core = self.core();
+        let core = self.desk();
         let room = Room::of_pool(core, bytes)?;
         self.keep(room, core.pool.try_acquire_class(PoolBox::<Collected>::CLASS, Kind::Codec)?)
     }
@@ -83,14 +78,14 @@ impl Ticket {
         if self.with_collected(|_collected| ()).is_none() {
             return Err(Error::Gone);
         }
-        let seat = self.core().seat_of_exchange(self.key, self.stream, room.bytes());
+        let seat = self.desk().is_weighed().then(|| self.desk().seat_of(self.host(), room.bytes()));
         let collected = PoolBox::from_lease(cell, Collected { room, seat });
         self.with_collected(|place| place.replace(collected)).map(drop).ok_or(Error::Gone)
     }
 
     /// Keeps room for a whole body; waits for it.
-    async fn await_room(&self, bytes: usize) -> Result<(), Error> {
-        let core = self.core();
+    pub(crate) async fn await_room(&self, bytes: usize) -> Result<(), Error> {
+        let core = self.desk();
         let is_short = bytes <= SHORT_BYTES;
         if is_short {
             // Those who wait may wait for more than that.
@@ -101,9 +96,7 @@ impl Ticket {
         }
         let cell = Footprint::new().head(PoolBox::<Collected>::CLASS.bytes());
         let (footprint, charge_bytes) = if is_short { (cell.body(bytes), 0) } else { (cell, bytes as u64) };
-        let reserve = admission()
-            .reserve(footprint, Priority::Body, core.host_of_exchange(self.key, self.stream))
-            .charge(charge_bytes);
+        let reserve = admission().reserve(footprint, Priority::Body, self.host()).charge(charge_bytes);
         let granted = reserve.deadline((now() + core.config.memory_timeout).as_nanos()).await.ok();
         let room = granted.and_then(|mut permit| Some((Room::of_permit(&mut permit, bytes)?, permit.take(0)?)));
         let Some((room, cell)) = room else {
@@ -114,8 +107,8 @@ impl Ticket {
     }
 
     /// Makes the room larger; without as much nothing has happened.
-    fn grow_room(&self, more: usize) -> Result<(), Error> {
-        let core = self.core();
+    pub(crate) fn grow_room(&self, more: usize) -> Result<(), Error> {
+        let core = self.desk();
         let grown = self.with_collected(|place| {
             let Some(Collected { room: Room::Charge(charge), .. }) = place.as_deref_mut() else { return None };
             Some(charge.grow(more as u64).or_else(|_over| {
@@ -131,75 +124,12 @@ impl Ticket {
             Some(None) => self.keep_room(self.room_bytes() + more),
         };
         grown.inspect_err(|_error| core.shed_for_room(Shed::Body))?;
-        let seat = core.seat_while_weighed(self.key, self.room_bytes());
+        let seat = core.seat_while_weighed(self.id.key(), self.room_bytes());
         self.with_collected(|place| place.as_mut().map(|collected| ::core::mem::replace(&mut collected.seat, seat)));
         Ok(())
     }
 
     fn room_bytes(&self) -> usize {
         self.with_collected(|place| place.as_ref().map_or(0, |collected| collected.room.bytes())).unwrap_or(0)
-    }
-}
-
-impl Request {
-    /// The whole body, up to the [configured limit](crate::Config::collect_bytes_max), on the heap of the program.
-    ///
-    /// ```
-    /// use plimsoll_http::{Error, Request, Response};
-    ///
-    /// async fn length(mut req: Request) -> Result<Response, Error> {
-    ///     // At the memory line this is a 503 with Retry-After, before anything of the body was read.
-    ///     let body = req.collect().await?;
-    ///     Ok(Response::text(format!("{} bytes", body.len())))
-    /// }
-    /// ```
-    ///
-    /// Room for it is kept under the memory line, from before anything is read until the exchange is over: all of it
-    /// for a body whose length is known. Such a body waits for the room for at most
-    /// [`memory_timeout`](crate::Config::memory_timeout). One in chunks grows by steps and waits for none of them.
-    ///
-    /// Not cancel safe: what was read is lost.
-    ///
-    /// # Errors
-    ///
-    /// As [`chunk`](Self::chunk), and [`Error::BodyTooLarge`]; [`Error::OverBudget`] also when there is no room for all
-    /// of it. No answer was begun then, and the error becomes one: 503.
-    pub async fn collect(&mut self) -> Result<Vec<u8>, Error> {
-        let bytes_max = self.ticket().collect_bytes_max();
-        self.collect_up_to(bytes_max).await
-    }
-
-    /// The same, up to a limit in bytes.
-    ///
-    /// Not cancel safe: what was read is lost.
-    ///
-    /// # Errors
-    ///
-    /// As [`collect`](Self::collect).
-    pub async fn collect_up_to(&mut self, bytes_max: usize) -> Result<Vec<u8>, Error> {
-        let length = self.content_length().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
-        if length.is_some_and(|length| length > bytes_max) {
-            return Err(Error::BodyTooLarge { bytes_max });
-        }
-        let mut body = Vec::new();
-        if let Some(length @ 1..) = length {
-            // On the heap: few handlers wait, and the future of each would have room for it.
-            Box::pin(self.ticket().await_room(length)).await?;
-            body.reserve_exact(length);
-        }
-        while let Some(chunk) = poll_fn(|cx| self.ticket().poll_chunk(cx)).await? {
-            let needed = body.len() + chunk.len();
-            if needed > bytes_max {
-                return Err(Error::BodyTooLarge { bytes_max });
-            }
-            if needed > body.capacity() {
-                let step = (body.len() / 2).clamp(STEP_BYTES_MIN, STEP_BYTES_MAX).max(chunk.len());
-                let more = step.min(bytes_max - body.len());
-                self.ticket().grow_room(more)?;
-                body.reserve_exact(more);
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Ok(body)
     }
 }

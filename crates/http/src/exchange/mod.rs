@@ -8,6 +8,7 @@
 //! | [`response`] | what a handler answers, and the body of that |
 //! | [`interim`] | what an informational response may be |
 //! | [`collect`] | a body that is read in full: room for all of it is there first |
+//! | [`tunnel`] | a stream that carries bytes of another protocol |
 //! | [`event`] | server-sent events as text |
 //! | [`trailers`] | the fields behind a body |
 //! | [`failure`] | answers of the server itself: a status and a line of text |
@@ -29,3 +30,4 @@ pub(crate) mod output;
 pub(crate) mod response;
 pub(crate) mod source;
 pub(crate) mod trailers;
+pub(crate) mod tunnel;

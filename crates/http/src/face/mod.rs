@@ -8,16 +8,20 @@
 //! | [`server`] | bind, configure, serve |
 //! | [`router`] | routes by method and path |
 //! | [`request`] | the request of a handler, and what can be done with it |
+//! | [`collect`] | a request's body in one piece |
 //! | [`body`] | the body of an answer that is streamed |
 //! | [`sse`] | an answer that is a stream of events |
 //! | [`upgrade`] | a connection that leaves HTTP, and its task |
+//! | [`tunnel`] | a stream that leaves HTTP, and what opens a WebSocket |
 //! | [`access_log`] | a line for each request, written by a thread of its own |
 
 pub(crate) mod access_log;
 pub(crate) mod body;
+pub(crate) mod collect;
 pub(crate) mod request;
 #[cfg(feature = "router")]
 pub(crate) mod router;
 pub(crate) mod server;
 pub(crate) mod sse;
+pub(crate) mod tunnel;
 pub(crate) mod upgrade;

@@ -15,6 +15,7 @@ use crate::exchange::trailers::Trailers;
 use crate::face::body::BodyWriter;
 use crate::face::upgrade::{self, Upgraded};
 use crate::websocket::{self, WebSocket, WebSocketConfig, WebSocketHandler};
+use crate::worker::state::Core;
 use crate::{Error, Response};
 
 /// Slots of fields that are copied at once.
@@ -142,7 +143,7 @@ impl Request {
     /// As [`peer_addr`](Self::peer_addr).
     pub fn client_ip(&self) -> Result<IpAddr, Error> {
         let peer = self.peer_addr()?.ip();
-        let trusted = &self.ticket.core().config.forwarded_from;
+        let trusted = &self.ticket.desk().config.forwarded_from;
         Ok(forwarded::client(&self.view(), peer, trusted).unwrap_or(peer))
     }
 
@@ -169,7 +170,7 @@ impl Request {
     /// The paths of the server's router.
     #[cfg(feature = "router")]
     pub(crate) fn routes(&self) -> Option<&crate::face::router::Table> {
-        self.ticket.routes()
+        Core::of(&self.ticket).routes.get().map(|routes| &**routes)
     }
 
     /// Says that what follows must be finished even if the client goes away, for as long as the returned value lives.
@@ -221,7 +222,8 @@ impl Request {
     where
         F: Future<Output = ()> + 'static,
     {
-        websocket::accept_task(self, config, run)
+        let core = Core::of(&self.ticket);
+        self.open_websocket(websocket::accept_task((core, &core.websockets), &self.view(), config, run)?)
     }
 
     /// As [`upgrade_websocket`](Self::upgrade_websocket), without a task: `handler` is called with each message. A
@@ -245,7 +247,8 @@ impl Request {
         config: &WebSocketConfig,
         handler: H,
     ) -> Result<Response, Error> {
-        websocket::accept_handler(self, config, handler)
+        let core = Core::of(&self.ticket);
+        self.open_websocket(websocket::accept_handler((core, &core.websockets), &self.view(), config, handler)?)
     }
 
     /// Changes to another protocol (RFC 9110 7.8): with 101, if the client offered to speak `protocol`, such as
@@ -280,7 +283,7 @@ impl Request {
         F: Future<Output = ()> + 'static,
     {
         let response = upgrade::to(&self.view(), protocol)?;
-        self.ticket.set_upgrade(upgrade::task(run))?;
+        self.set_upgrade(upgrade::task(run))?;
         Ok(response)
     }
 
@@ -315,7 +318,7 @@ impl Request {
         F: Future<Output = ()> + 'static,
     {
         let response = upgrade::tunnel(&self.view())?;
-        self.ticket.set_upgrade(upgrade::task(run))?;
+        self.set_upgrade(upgrade::task(run))?;
         Ok(response)
     }
 
@@ -349,7 +352,7 @@ impl Request {
     /// is sent then, and the answer can follow. [`Error::Gone`] when the client went away.
     pub async fn inform(&mut self, response: Response) -> Result<(), Error> {
         interim::check(&response)?;
-        if self.interims >= self.ticket.interim_responses_max() {
+        if self.interims >= self.ticket.desk().config.interim_responses_max {
             return Err(Error::Misuse("more informational responses than Config::interim_responses_max allows"));
         }
         poll_fn(|cx| self.ticket.poll_inform(cx, &response)).await?;

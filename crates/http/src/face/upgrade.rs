@@ -26,12 +26,13 @@ use crate::base::exchange_end::ExchangeEnd;
 use crate::h1::active::Active;
 use crate::memory::by_address::Columns;
 use crate::memory::lasting::Sort;
+use crate::websocket::Opening;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::Service;
 use crate::worker::state::Core;
 use crate::worker::stay::Listing;
-use crate::{Error, Response};
+use crate::{Error, Request, Response};
 
 /// What is done with a connection after its 101, or its 2xx to CONNECT.
 pub(crate) type Upgrade = Box<dyn FnOnce(TcpStream, Seat)>;
@@ -180,6 +181,33 @@ where
             tracing::warn!("no room for the task of a connection that left HTTP: it is closed");
         }
     })
+}
+
+impl Request {
+    /// Says who gets the connection if the answer is a 101.
+    pub(crate) fn set_upgrade(&self, upgrade: Upgrade) -> Result<(), Error> {
+        self.ticket().desk().may_stay()?;
+        self.before_upgrade(|active| active.upgrade = Some(upgrade))
+    }
+
+    /// Says which WebSocket the connection becomes if the answer is a 101.
+    pub(crate) fn set_websocket(&self, opening: Opening) -> Result<(), Error> {
+        self.before_upgrade(|active| active.websocket = Some(opening))
+    }
+
+    fn before_upgrade(&self, set: impl FnOnce(&mut Active)) -> Result<(), Error> {
+        Core::of(self.ticket()).h1_before_upgrade(self.ticket().id, set)
+    }
+
+    /// Writes the head of a streamed answer whose rest is sent by whoever gets the connection.
+    pub(crate) fn begin_member(&self, response: Response, upgrade: Upgrade) -> Result<(), Error> {
+        let (ticket, core) = (self.ticket(), Core::of(self.ticket()));
+        debug_assert!(ticket.id.stream().is_none(), "a stream has no connection of its own");
+        core.may_stay()?;
+        core.with(ticket.id, |active| active.exchange.close_after());
+        ticket.begin(response, None)?;
+        core.with(ticket.id, |active| active.upgrade = Some(upgrade)).ok_or(Error::Gone)
+    }
 }
 
 impl<S: Service> Engine<S> {

@@ -8,33 +8,33 @@ use plimsoll_pool::Priority;
 use plimsoll_runtime::{JoinHandle, Lease, OverBudget};
 
 use crate::base::error::Error;
-use crate::exchange::handle::Ticket;
 use crate::exchange::output::COPY_BYTES_MAX;
 use crate::exchange::response::{Body, Response};
 use crate::h1::active::Active;
 use crate::h1::request_body::Decoded;
+use crate::memory::lasting::ExchangeId;
 use crate::worker::closing::take_handler;
 use crate::worker::state::Core;
 
 impl Core {
     /// Counts pieces of work that must be finished.
-    pub(crate) fn h1_must_finish(&self, ticket: &Ticket, by: i32) {
-        self.with(ticket, |active| active.must_finish = active.must_finish.saturating_add_signed(by));
+    pub(crate) fn h1_must_finish(&self, id: ExchangeId, by: i32) {
+        self.with(id, |active| active.must_finish = active.must_finish.saturating_add_signed(by));
     }
 
     /// The handler went away without an answer.
-    pub(crate) fn h1_fail(&self, ticket: &Ticket) {
-        self.with(ticket, |active| {
+    pub(crate) fn h1_fail(&self, id: ExchangeId) {
+        self.with(id, |active| {
             active.handler = None;
             self.fail(active, StatusCode::INTERNAL_SERVER_ERROR);
-            self.list(ticket.key, active);
+            self.list(id.key(), active);
         });
     }
 
     /// The next part of the request's body.
-    pub(crate) fn h1_poll_chunk(&self, ticket: &Ticket, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
-        self.redeem(ticket.key);
-        let polled = self.with(ticket, |active| {
+    pub(crate) fn h1_poll_chunk(&self, id: ExchangeId, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
+        self.redeem(id.key());
+        let polled = self.with(id, |active| {
             if active.closing {
                 return Err(Error::Gone);
             }
@@ -51,13 +51,13 @@ impl Core {
                 active.exchange.continue_sent()?;
             }
             active.reader = Some(cx.waker().clone());
-            self.list(ticket.key, active);
+            self.list(id.key(), active);
             Ok(None)
         });
         match polled {
             None => Poll::Ready(Err(Error::Gone)),
-            Some(Err(Error::OverBudget(over))) if self.h1_waits_for_room(ticket, Priority::Body, &over) => {
-                self.with(ticket, |active| active.reader = Some(cx.waker().clone()));
+            Some(Err(Error::OverBudget(over))) if self.h1_waits_for_room(id, Priority::Body, &over) => {
+                self.with(id, |active| active.reader = Some(cx.waker().clone()));
                 Poll::Pending
             }
             Some(Err(error)) => Poll::Ready(Err(error)),
@@ -67,8 +67,8 @@ impl Core {
     }
 
     /// Writes the head of an answer that is streamed.
-    pub(crate) fn h1_begin(&self, ticket: &Ticket, response: &mut Response, length: BodyLength) -> Result<(), Error> {
-        let begun = self.with_reserve(ticket, |active| {
+    pub(crate) fn h1_begin(&self, id: ExchangeId, response: &mut Response, length: BodyLength) -> Result<(), Error> {
+        let begun = self.with_reserve(id, |active| {
             if active.closing {
                 return Err(Error::Gone);
             }
@@ -81,7 +81,7 @@ impl Core {
             self.write(active, response, length)?;
             // Another answer than the one that would have changed the protocol.
             (active.upgrade, active.websocket) = (None, None);
-            self.list(ticket.key, active);
+            self.list(id.key(), active);
             Ok(())
         });
         begun.unwrap_or(Err(Error::Gone))
@@ -91,14 +91,14 @@ impl Core {
     /// what is before it.
     pub(crate) fn h1_poll_write(
         &self,
-        ticket: &Ticket,
+        id: ExchangeId,
         cx: &mut Context<'_>,
         body: &mut Option<Body>,
     ) -> Poll<Result<(), Error>> {
-        self.redeem(ticket.key);
-        let polled = self.with_reserve(ticket, |active| {
+        self.redeem(id.key());
+        let polled = self.with_reserve(id, |active| {
             let piece = body.as_ref().expect("not polled after it was ready").as_slice().len();
-            self.may_go_on(ticket.key, active)?;
+            self.may_go_on(id.key(), active)?;
             let discard = active.body.due() == Some(0) && active.method == Method::HEAD;
             if !discard && active.exchange.response() != ResponseState::Body {
                 return Err(Error::Misuse("more bytes than were announced"));
@@ -106,24 +106,24 @@ impl Core {
             let bytes_max = self.config.output_bytes_max;
             if !discard && !active.output.has_room(piece.min(COPY_BYTES_MAX), bytes_max) {
                 active.writer = Some(cx.waker().clone());
-                self.list(ticket.key, active);
+                self.list(id.key(), active);
                 return Ok(false);
             }
             if !discard {
                 self.put_piece(active, body.as_mut().expect("checked above"))?;
                 active.memory.get_on();
-                self.list(ticket.key, active);
+                self.list(id.key(), active);
             }
             *body = None;
             Ok(true)
         });
-        self.h1_written(ticket, cx, polled)
+        self.h1_written(id, cx, polled)
     }
 
     /// Ends an answer's body.
-    pub(crate) fn h1_finish(&self, ticket: &Ticket) -> Result<(), Error> {
-        let finished = self.with(ticket, |active| {
-            self.may_go_on(ticket.key, active)?;
+    pub(crate) fn h1_finish(&self, id: ExchangeId) -> Result<(), Error> {
+        let finished = self.with(id, |active| {
+            self.may_go_on(id.key(), active)?;
             let mut encoder = active.body;
             let Ok(end) = encoder.finish() else {
                 self.abandon(active);
@@ -136,34 +136,34 @@ impl Core {
             if active.exchange.response() == ResponseState::Body {
                 active.exchange.body_sent()?;
             }
-            self.list(ticket.key, active);
+            self.list(id.key(), active);
             Ok(())
         });
         finished.unwrap_or(Err(Error::Gone))
     }
 
     /// The handler of an exchange whose answer is whole, so that it can be dropped: it has nothing more to say.
-    pub(crate) fn h1_take_answered_handler(&self, ticket: &Ticket) -> Option<JoinHandle<()>> {
+    pub(crate) fn h1_take_answered_handler(&self, id: ExchangeId) -> Option<JoinHandle<()>> {
         let take = |active: &mut Active| match active.exchange.response() {
             ResponseState::Done => take_handler(active),
             _ => None,
         };
-        self.with(ticket, take).flatten()
+        self.with(id, take).flatten()
     }
 
     /// Ends an answer's body with trailers, as soon as there is room for them behind it.
     pub(crate) fn h1_poll_finish_with(
         &self,
-        ticket: &Ticket,
+        id: ExchangeId,
         cx: &mut Context<'_>,
         trailers: Fields<'_>,
     ) -> Poll<Result<(), Error>> {
-        let polled = self.with_reserve(ticket, |active| {
-            self.may_go_on(ticket.key, active)?;
+        let polled = self.with_reserve(id, |active| {
+            self.may_go_on(id.key(), active)?;
             let bytes = h1::LAST_CHUNK.len() + trailers.as_bytes().len();
             if !active.output.has_room(bytes, self.config.output_bytes_max) {
                 active.writer = Some(cx.waker().clone());
-                self.list(ticket.key, active);
+                self.list(id.key(), active);
                 return Ok(false);
             }
             active.output.reserve(&self.pool, bytes)?;
@@ -177,56 +177,58 @@ impl Core {
             if active.exchange.response() == ResponseState::Body {
                 active.exchange.body_sent()?;
             }
-            self.list(ticket.key, active);
+            self.list(id.key(), active);
             Ok(true)
         });
-        self.h1_written(ticket, cx, polled)
+        self.h1_written(id, cx, polled)
     }
 
     /// The fields that came after the request's body, once.
-    pub(crate) fn h1_take_trailers(&self, ticket: &Ticket) -> Option<Lease> {
-        self.with(ticket, |active| active.trailers.take()).flatten()
+    pub(crate) fn h1_take_trailers(&self, id: ExchangeId) -> Option<Lease> {
+        self.with(id, |active| active.trailers.take()).flatten()
     }
 
     /// The handler is done, and cannot wait for room.
-    pub(crate) fn h1_answer(&self, ticket: &Ticket, mut response: Response) {
-        if let Some(Err(Error::OverBudget(over))) = self.h1_try_answer(ticket, &mut response) {
-            self.h1_answer_no_room(ticket, over);
+    pub(crate) fn h1_answer(&self, id: ExchangeId, response: &mut Response) {
+        if let Some(Err(Error::OverBudget(over))) = self.h1_try_answer(id, response) {
+            self.h1_answer_no_room(id, over);
         }
     }
 
     /// The handler is done. Ready when its answer has found room, or will never.
-    pub(crate) fn h1_poll_answer(&self, ticket: &Ticket, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
-        self.redeem(ticket.key);
-        if let Some(Err(Error::OverBudget(over))) = self.h1_try_answer(ticket, response) {
-            if self.h1_waits_for_output(ticket, cx, &over) {
+    pub(crate) fn h1_poll_answer(&self, id: ExchangeId, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
+        self.redeem(id.key());
+        if let Some(Err(Error::OverBudget(over))) = self.h1_try_answer(id, response) {
+            if self.h1_waits_for_output(id, cx, &over) {
                 return Poll::Pending;
             }
-            self.h1_answer_no_room(ticket, over);
+            self.h1_answer_no_room(id, over);
         }
         Poll::Ready(())
     }
 
     /// Whether the exchange waits for room now; its handler is woken when there is some, or when it has waited for too
     /// long.
-    fn h1_waits_for_room(&self, ticket: &Ticket, want: Priority, over: &OverBudget) -> bool {
-        let is_ours = self.with(ticket, |_active| ()).is_some();
-        is_ours && self.starve_in_table(ticket.key, want, over)
+    fn h1_waits_for_room(&self, id: ExchangeId, want: Priority, over: &OverBudget) -> bool {
+        let is_ours = self.with(id, |_active| ()).is_some();
+        is_ours && self.starve_in_table(id.key(), want, over)
     }
 
     /// Writes an answer; [`Error::OverBudget`] when there is no room for it, and it may be given once more.
-    fn h1_try_answer(&self, ticket: &Ticket, response: &mut Response) -> Option<Result<(), Error>> {
-        self.with_reserve(ticket, |active| {
+    // In each answer: without a frame of its own.
+    #[inline(always)]
+    fn h1_try_answer(&self, id: ExchangeId, response: &mut Response) -> Option<Result<(), Error>> {
+        self.with_reserve(id, |active| {
             self.answer(active, response)?;
-            self.list(ticket.key, active);
+            self.list(id.key(), active);
             Ok(())
         })
     }
 
-    fn h1_answer_no_room(&self, ticket: &Ticket, over: OverBudget) {
-        self.with(ticket, |active| {
+    fn h1_answer_no_room(&self, id: ExchangeId, over: OverBudget) {
+        self.with(id, |active| {
             self.answer_no_room(active, over);
-            self.list(ticket.key, active);
+            self.list(id.key(), active);
         });
     }
 
@@ -234,13 +236,13 @@ impl Core {
     /// there is room.
     pub(crate) fn h1_written(
         &self,
-        ticket: &Ticket,
+        id: ExchangeId,
         cx: &Context<'_>,
         written: Option<Result<bool, Error>>,
     ) -> Poll<Result<(), Error>> {
         match written {
             None => Poll::Ready(Err(Error::Gone)),
-            Some(Err(Error::OverBudget(over))) if self.h1_waits_for_output(ticket, cx, &over) => Poll::Pending,
+            Some(Err(Error::OverBudget(over))) if self.h1_waits_for_output(id, cx, &over) => Poll::Pending,
             Some(Err(error)) => Poll::Ready(Err(error)),
             Some(Ok(true)) => Poll::Ready(Ok(())),
             Some(Ok(false)) => Poll::Pending,
@@ -249,17 +251,17 @@ impl Core {
 
     /// Whether what found no room for its output waits: for the output that is on its way, or for memory. Its handler
     /// is woken.
-    fn h1_waits_for_output(&self, ticket: &Ticket, cx: &Context<'_>, over: &OverBudget) -> bool {
-        let is_sending = self.with(ticket, |_active| ()).is_some() && self.table.borrow().is_sending(ticket.key);
-        let waits = is_sending || self.h1_waits_for_room(ticket, Priority::Output, over);
+    fn h1_waits_for_output(&self, id: ExchangeId, cx: &Context<'_>, over: &OverBudget) -> bool {
+        let is_sending = self.with(id, |_active| ()).is_some() && self.table.borrow().is_sending(id.key());
+        let waits = is_sending || self.h1_waits_for_room(id, Priority::Output, over);
         if waits {
-            self.with(ticket, |active| active.writer = Some(cx.waker().clone()));
+            self.with(id, |active| active.writer = Some(cx.waker().clone()));
         }
         waits
     }
 
-    pub(crate) fn h1_before_upgrade(&self, ticket: &Ticket, set: impl FnOnce(&mut Active)) -> Result<(), Error> {
-        let set = self.with(ticket, |active| {
+    pub(crate) fn h1_before_upgrade(&self, id: ExchangeId, set: impl FnOnce(&mut Active)) -> Result<(), Error> {
+        let set = self.with(id, |active| {
             let is_due = matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue);
             if active.closing || !is_due {
                 return Err(Error::Gone);

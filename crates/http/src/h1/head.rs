@@ -24,6 +24,7 @@ use crate::exchange::source::Source;
 use crate::h1::active::{Active, Deadline, EXCHANGE_BYTES};
 use crate::h1::write_out::is_batch_full;
 use crate::h2::{self, Preface};
+use crate::memory::lasting::ExchangeId;
 use crate::memory::wait::MemoryWait;
 use crate::memory::wait::REQUEST_ROOM_BYTES;
 use crate::worker::connection::Connection;
@@ -271,7 +272,8 @@ impl<S: Service> Engine<S> {
         self.core.put(key, Connection::Active(active));
         let used_before = self.core.used_before();
         let draws = is_marked && self.core.draw_for_marked();
-        let answered = self.retried(key, |engine| engine.start(&view, slots, Ticket::new(&engine.core, key, number)));
+        let answered = self
+            .retried(key, |engine| engine.start(&view, slots, engine.core.ticket(ExchangeId::new(key, number, None))));
         self.core.end_draw(draws);
         let Some(mut active) = self.core.take(key) else { return Step::Closed };
         match answered {
@@ -342,7 +344,7 @@ impl<S: Service> Engine<S> {
         ticket: Ticket,
     ) -> Result<Answered, NoRoom> {
         let Self { core, service, .. } = self;
-        core.as_current(ticket.key, || service.start(core, view, slots, ticket))
+        core.as_current(ticket.id.key(), || service.start(core, view, slots, ticket))
     }
 
     /// Prepares the exchange for its handler. `body` is what has come of the body already.

@@ -7,22 +7,22 @@ use http::Version;
 use plimsoll_codec::h1::ResponseHead;
 
 use crate::Error;
-use crate::exchange::handle::Ticket;
 use crate::exchange::interim::TOO_LATE;
 use crate::exchange::response::Response;
+use crate::memory::lasting::ExchangeId;
 use crate::worker::state::Core;
 
 impl Core {
     /// Writes an informational response of HTTP/1, as soon as there is room for it behind what waits for the socket.
     /// HTTP/1.0 does not know them.
-    pub(crate) fn poll_inform(
+    pub(crate) fn h1_poll_inform(
         &self,
-        ticket: &Ticket,
+        id: ExchangeId,
         cx: &mut Context<'_>,
         response: &Response,
     ) -> Poll<Result<(), Error>> {
-        self.redeem(ticket.key);
-        let polled = self.with_reserve(ticket, |active| {
+        self.redeem(id.key());
+        let polled = self.with_reserve(id, |active| {
             if active.closing {
                 return Err(Error::Gone);
             }
@@ -35,16 +35,16 @@ impl Core {
             let bytes = head.encoded_len();
             if !active.output.has_room(bytes, self.config.output_bytes_max) {
                 active.writer = Some(cx.waker().clone());
-                self.list(ticket.key, active);
+                self.list(id.key(), active);
                 return Ok(false);
             }
             active.output.reserve(&self.pool, bytes)?;
             head.encode(&mut active.output)?;
             active.exchange = exchange;
             active.memory.get_on();
-            self.list(ticket.key, active);
+            self.list(id.key(), active);
             Ok(true)
         });
-        self.h1_written(ticket, cx, polled)
+        self.h1_written(id, cx, polled)
     }
 }

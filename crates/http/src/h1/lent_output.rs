@@ -4,8 +4,8 @@ use plimsoll_runtime::Lease;
 use plimsoll_slab::Key;
 
 use crate::base::error::Error;
-use crate::exchange::handle::Ticket;
 use crate::h1::active::Active;
+use crate::memory::lasting::ExchangeId;
 use crate::worker::connection::Connection;
 use crate::worker::state::Core;
 
@@ -15,15 +15,15 @@ impl Core {
     /// [`Error::OverBudget`].
     pub(crate) fn with_reserve<R>(
         &self,
-        ticket: &Ticket,
+        id: ExchangeId,
         mut act: impl FnMut(&mut Active) -> Result<R, Error>,
     ) -> Option<Result<R, Error>> {
         let mut is_lent = false;
         loop {
-            let result = self.with(ticket, &mut act)?;
+            let result = self.with(id, &mut act)?;
             if is_lent {
-                self.send_lent(ticket.key);
-            } else if matches!(result, Err(Error::OverBudget(_))) && self.lend(ticket.key) {
+                self.send_lent(id.key());
+            } else if matches!(result, Err(Error::OverBudget(_))) && self.lend(id.key()) {
                 is_lent = true;
                 continue;
             }

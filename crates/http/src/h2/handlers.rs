@@ -1,7 +1,6 @@
 //! The calls of handlers, as they come through their tickets.
 
 use ::core::task::{Context, Poll};
-use std::rc::Rc;
 
 use http::{StatusCode, Version};
 use plimsoll_codec::h1::{BodyLength, Fields, ResponseHead, check_trailers};
@@ -71,7 +70,7 @@ impl Core {
     }
 
     pub(crate) fn h2_poll_chunk(
-        self: &Rc<Self>,
+        &self,
         key: Key,
         stream: StreamKey,
         cx: &mut Context<'_>,

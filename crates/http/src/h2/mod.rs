@@ -28,11 +28,10 @@
 //!
 //! SETTINGS offer extended CONNECT (RFC 8441). A CONNECT, plain or extended, comes to the handler as every request,
 //! with [`Request::connect_protocol`](crate::Request::connect_protocol) for its `:protocol`.
-//! [`Request::accept_tunnel`](crate::Request::accept_tunnel) answers it and hands a [`Tunnel`] to a task:
-//! [`recv`](Tunnel::recv), [`send`](Tunnel::send), [`flush`](Tunnel::flush), [`finish`](Tunnel::finish). In this crate,
-//! `Request::open_tunnel` lets another protocol wrap the tunnel before the task begins: its closure gets the tunnel,
-//! and the answer leaves when that succeeds. The body's time limits do not hold for a tunnel: its peer may be silent
-//! for as long as the protocol over it allows.
+//! [`Request::accept_tunnel`](crate::Request::accept_tunnel) answers it and hands a [`Tunnel`](crate::Tunnel) to a
+//! task. In this crate, `Request::open_tunnel` lets another protocol wrap the tunnel before the task begins: its
+//! closure gets the tunnel, and the answer leaves when that succeeds. The body's time limits do not hold for a tunnel:
+//! its peer may be silent for as long as the protocol over it allows.
 
 mod asked;
 mod connection;
@@ -51,7 +50,6 @@ mod window;
 
 use connection::PeerHalf;
 pub(crate) use receive::Recalling;
-pub use tunnel::Tunnel;
 
 use plimsoll_codec::h1::{FIELDS_CEILING, FieldSlot, HTTP2_PREFACE};
 use plimsoll_codec::h2::{Connection as Codec, Limits, Repeat, Storage, StreamKey};

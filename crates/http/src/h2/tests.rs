@@ -24,12 +24,14 @@ use crate::base::peers::Addresses;
 use crate::exchange::handle::Ticket;
 use crate::exchange::output::Output;
 use crate::exchange::response::Response;
+use crate::memory::lasting::ExchangeId;
 use crate::memory::lasting::Sort;
 use crate::memory::waits::{Grant, SPARED_OF_HOST};
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::{Answered, NoRoom, Service};
 use crate::worker::state::Core;
+use crate::worker::stay::Stay;
 use memory::fill;
 
 #[path = "../../tests/rig/memory.rs"]
@@ -149,8 +151,8 @@ fn a_tunnel_counts_for_the_client_of_its_stream() {
         let (client, proxy) = (7, core.host_of(keys[0]));
         find(http2.slots.parts().1, stream).expect("its handler runs").client = Some(client);
         core.put(keys[0], Connection::Http2(http2));
-        let ticket = Ticket::of_stream(core, keys[0], stream);
-        let stay = ticket.stay(Sort::Tunnel);
+        let ticket = core.ticket(ExchangeId::new(keys[0], 0, Some(stream)));
+        let stay = Stay::of(&ticket, Sort::Tunnel);
         let bytes = core.lasting.bytes_of(Sort::Tunnel) as u64;
         assert_eq!((core.crowd.held_bytes(client), core.crowd.held_bytes(proxy)), (bytes, 0));
         drop((stay, ticket));

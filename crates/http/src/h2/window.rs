@@ -1,6 +1,6 @@
 //! Windows that grow: for bodies that come in bulk, with bytes of the line reserved for what the peer may send then.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use plimsoll_codec::h2::{Connection as Codec, StreamKey};
 use plimsoll_pool::Charge;
@@ -11,6 +11,7 @@ use super::Parts;
 use super::output::Growing;
 use super::room::UPDATE_BYTES_MAX;
 use super::streams::{Exchange, Incoming, find};
+use crate::base::counters::WorkerCounters;
 use crate::worker::state::Core;
 
 /// A body of which a handler has taken so many windows comes in bulk.
@@ -22,7 +23,7 @@ const LINE_PART: u64 = 256;
 /// The reserve for a window that was grown. Dropped, it is given back.
 pub(super) struct Grown {
     charge: Charge,
-    core: Rc<Core>,
+    counters: Arc<WorkerCounters>,
 }
 
 impl Grown {
@@ -33,7 +34,7 @@ impl Grown {
 
 impl Drop for Grown {
     fn drop(&mut self) {
-        self.core.counters().window_reserved(-i64::from(self.bytes()));
+        self.counters.window_reserved(-i64::from(self.bytes()));
     }
 }
 
@@ -46,7 +47,7 @@ pub(super) fn shrink_window(codec: &mut Codec, exchange: &mut Exchange) {
 
 impl Core {
     /// Grows the window of a stream whose body comes in bulk, once, while memory is plenty.
-    pub(super) fn grow_window(self: &Rc<Self>, parts: &mut Parts<'_>, stream: StreamKey) {
+    pub(super) fn grow_window(&self, parts: &mut Parts<'_>, stream: StreamKey) {
         let Some(exchange) = find(parts.exchanges, stream) else { return };
         let is_bulk = exchange.taken_bytes >= BULK_WINDOWS * u64::from(self.config.http2_limits.window());
         let wants = is_bulk && exchange.window.is_none() && exchange.request == Incoming::Body;
@@ -63,7 +64,7 @@ impl Core {
         match parts.codec.grow_window(stream, bytes as u32, &mut parts.storage, &mut out) {
             Ok(()) => {
                 self.counters().window_reserved(bytes as i64);
-                exchange.window = Some(Grown { charge, core: Rc::clone(self) });
+                exchange.window = Some(Grown { charge, counters: self.counted() });
             }
             Err(plimsoll_codec::Error::WindowOverflow) => {}
             Err(_) => *parts.closing = true,

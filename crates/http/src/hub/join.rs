@@ -30,7 +30,7 @@ impl Hub {
         }
         let response = websocket::answer(&request.view(), &self.0.config.websocket)?;
         let hub = self.clone();
-        request.ticket().set_upgrade(Box::new(move |stream, seat: Seat| {
+        request.set_upgrade(Box::new(move |stream, seat: Seat| {
             seat.core.counters().websocket();
             enter(&hub, stream, seat, Shape::WebSocket);
         }))?;
@@ -62,9 +62,7 @@ impl Hub {
             _ => Shape::Chunks,
         };
         let hub = self.clone();
-        request
-            .ticket()
-            .begin_member(event::response()?, Box::new(move |stream, seat| enter(&hub, stream, seat, shape)))?;
+        request.begin_member(event::response()?, Box::new(move |stream, seat| enter(&hub, stream, seat, shape)))?;
         Ok(Response::streamed())
     }
 

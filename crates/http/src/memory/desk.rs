@@ -198,6 +198,11 @@ impl Desk {
         &self.counted
     }
 
+    /// The same, to be kept.
+    pub(crate) fn counted(&self) -> Arc<WorkerCounters> {
+        Arc::clone(&self.counted)
+    }
+
     /// Workers of the server.
     pub(crate) fn workers(&self) -> u64 {
         self.counters.0.len() as u64

@@ -74,6 +74,27 @@ impl Desk {
         self.lasting.websockets.borrow().get(key.index() as usize).copied()
     }
 
+    /// An exchange stays, for a client; its place in the list. Without room there it is not counted for the client, and
+    /// cannot be told to end.
+    pub(crate) fn enter_stay(&self, sort: Sort, host: u64, exchange: ExchangeId) -> Option<Number> {
+        self.lasting.enter(sort);
+        let columns = self.crowd.columns(host);
+        let at = self.list_stay(sort, columns, Some(exchange));
+        if at.is_some() && sort.is_counted() {
+            self.crowd.add_to(columns, self.lasting.bytes_of(sort));
+        }
+        at
+    }
+
+    /// It does so no longer.
+    pub(crate) fn leave_stay(&self, sort: Sort, at: Option<Number>) {
+        self.lasting.leave(sort);
+        let columns = at.map(|at| self.unlist_stay(at));
+        if let Some(columns) = columns.filter(|_| sort.is_counted()) {
+            self.crowd.remove(columns, self.lasting.bytes_of(sort));
+        }
+    }
+
     /// Puts one into the list, if there is room for it.
     pub(crate) fn list_stay(&self, sort: Sort, columns: Columns, exchange: Option<ExchangeId>) -> Option<Number> {
         self.lasting.stays.borrow_mut().put(&self.pool, sort, columns, exchange)

@@ -13,9 +13,9 @@ use super::handler::WebSocketEnd;
 use super::room::MEMORY_RETRY;
 use super::wire::{Deadline, Phase, Wire};
 use crate::base::counters::Shed;
+use crate::memory::desk::Desk;
 use crate::worker::engine::Engine;
 use crate::worker::service::Service;
-use crate::worker::state::Core;
 
 impl<S: Service> Engine<S> {
     /// A deadline has come.
@@ -61,7 +61,7 @@ impl<S: Service> Engine<S> {
 }
 
 /// Does what is to be done when a time is up; `false` when nothing can go on.
-pub(super) fn overdue(core: &Core, wire: &mut Wire) -> bool {
+pub(super) fn overdue(core: &Desk, wire: &mut Wire) -> bool {
     match ::core::mem::replace(&mut wire.deadline, Deadline::None) {
         Deadline::None => {}
         Deadline::Idle if wire.holds_message() => {
@@ -104,7 +104,7 @@ pub(super) enum Due {
 
 impl Wire {
     /// What there is a limited time for now, and how long.
-    pub(super) fn due_in(&mut self, core: &Core, is_sending: bool) -> Due {
+    pub(super) fn due_in(&mut self, core: &Desk, is_sending: bool) -> Due {
         let now = plimsoll_runtime::now();
         let values = self.settings.values;
         let is_within = self.work.as_ref().is_some_and(|work| work.is_within_message());

@@ -14,9 +14,9 @@ use plimsoll_runtime::{Kind, OverBudget, Pool};
 use super::WebSocketConfig;
 use super::assembly::Assembly;
 use super::message::Message;
-use super::settings::Values;
+use super::settings::Settings;
 use super::work::Work;
-use crate::worker::state::Core;
+use crate::memory::desk::Desk;
 use crate::{Body, Error};
 
 /// The windows of one connection.
@@ -32,7 +32,7 @@ pub(super) struct Streams {
 
 /// The windows that a worker's connections share.
 #[derive(Debug, Default)]
-pub(crate) struct SharedStreams {
+pub(super) struct SharedStreams {
     inflater: Option<Charged<Inflater>>,
     /// By the size of the window.
     deflaters: [Option<Charged<Deflater>>; WINDOWS],
@@ -52,7 +52,7 @@ impl<T> Charged<T> {
 }
 
 /// What both sides want, as far as it fits the memory that there is.
-pub(super) fn agree(core: &Core, handshake: &Handshake<'_>, config: &WebSocketConfig) -> Option<Compression> {
+pub(super) fn agree(core: &Desk, handshake: &Handshake<'_>, config: &WebSocketConfig) -> Option<Compression> {
     let mut ours = config.compression?;
     if core.pool.budget().level() > Level::Calm {
         (ours.server_context_takeover, ours.client_context_takeover) = (false, false);
@@ -62,7 +62,7 @@ pub(super) fn agree(core: &Core, handshake: &Handshake<'_>, config: &WebSocketCo
 
 impl Streams {
     /// Those of a connection, made if they are not there.
-    pub(super) fn of<'a>(place: &'a mut Option<PoolBox<Self>>, core: &Core) -> Result<&'a mut Self, OverBudget> {
+    pub(super) fn of<'a>(place: &'a mut Option<PoolBox<Self>>, core: &Desk) -> Result<&'a mut Self, OverBudget> {
         let streams = match place.take() {
             Some(streams) => streams,
             None => core.pool.try_boxed(Self::default(), Kind::Codec).map_err(|(over, _)| over)?,
@@ -79,7 +79,7 @@ impl Streams {
 
     /// Whether something is remembered for the next message. What nobody but we need is given up when memory gets
     /// short.
-    pub(super) fn are_kept(&mut self, core: &Core) -> bool {
+    pub(super) fn are_kept(&mut self, core: &Desk) -> bool {
         if core.level() >= Level::Yellow {
             self.deflater = None;
         }
@@ -94,16 +94,17 @@ impl Streams {
     /// Inflates a part of a message.
     pub(super) fn inflate(
         &mut self,
-        core: &Core,
-        (values, is_text): (&Values, bool),
+        core: &Desk,
+        (settings, is_text): (&Settings, bool),
         part: &[u8],
         assembly: &mut Assembly,
     ) -> Result<(), Error> {
+        let values = &settings.values;
         let bytes_max = u64::from(values.limits.message_bytes_max);
         let takes_over = values.compression.is_some_and(|compression| compression.client_context_takeover);
         let mut inflater = match self.inflater.take() {
             Some(inflater) => inflater,
-            None => self.fresh_inflater(core, takes_over)?,
+            None => self.fresh_inflater(core, settings, takes_over)?,
         };
         let mut sink = Sink { core, assembly, text: is_text.then_some(&mut self.text), over: None };
         let inflated = inflater.stream.inflate(part, bytes_max, |piece| sink.put(piece));
@@ -116,12 +117,13 @@ impl Streams {
     /// Inflates the end of a message.
     pub(super) fn finish(
         &mut self,
-        core: &Core,
-        (values, is_text): (&Values, bool),
+        core: &Desk,
+        (settings, is_text): (&Settings, bool),
         assembly: &mut Assembly,
     ) -> Result<(), Error> {
-        self.inflate(core, (values, is_text), &[], assembly)?;
+        self.inflate(core, (settings, is_text), &[], assembly)?;
         let Some(mut inflater) = self.inflater.take() else { return Ok(()) };
+        let values = &settings.values;
         let bytes_max = u64::from(values.limits.message_bytes_max);
         let mut sink = Sink { core, assembly, text: is_text.then_some(&mut self.text), over: None };
         let inflated = inflater.stream.finish(bytes_max, |piece| sink.put(piece));
@@ -131,13 +133,18 @@ impl Streams {
         if values.compression.is_some_and(|compression| compression.client_context_takeover) {
             self.inflater = Some(inflater);
         } else {
-            core.websocket_streams.borrow_mut().inflater = Some(inflater);
+            settings.streams.borrow_mut().inflater = Some(inflater);
         }
         Ok(())
     }
 
-    fn fresh_inflater(&mut self, core: &Core, takes_over: bool) -> Result<Charged<Inflater>, Error> {
-        let spare = if takes_over { None } else { core.websocket_streams.borrow_mut().inflater.take() };
+    fn fresh_inflater(
+        &mut self,
+        core: &Desk,
+        settings: &Settings,
+        takes_over: bool,
+    ) -> Result<Charged<Inflater>, Error> {
+        let spare = if takes_over { None } else { settings.streams.borrow_mut().inflater.take() };
         match spare {
             Some(inflater) => Ok(inflater),
             None => Charged::new(&core.pool, Inflater::HEAP_BYTES, || Ok(Inflater::new(takes_over))),
@@ -147,7 +154,7 @@ impl Streams {
 
 /// Where inflated pieces go.
 struct Sink<'a> {
-    core: &'a Core,
+    core: &'a Desk,
     assembly: &'a mut Assembly,
     text: Option<&'a mut Utf8>,
     over: Option<OverBudget>,
@@ -175,7 +182,8 @@ impl Sink<'_> {
 /// Puts a message into the output, deflated; or gives it back, to be sent as it is.
 pub(super) fn put(
     work: &mut Work,
-    core: &Core,
+    core: &Desk,
+    settings: &Settings,
     compression: Compression,
     message: Message,
 ) -> Result<Option<Message>, Error> {
@@ -185,7 +193,7 @@ pub(super) fn put(
     }
     let takes_over = compression.server_context_takeover;
     let window_bits = compression.server_window_bits;
-    let mut shared = core.websocket_streams.borrow_mut();
+    let mut shared = settings.streams.borrow_mut();
     let place = if takes_over {
         let Ok(streams) = Streams::of(&mut work.streams, core) else { return Ok(Some(message)) };
         &mut streams.deflater

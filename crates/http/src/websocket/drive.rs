@@ -21,6 +21,7 @@ use super::{Consumer, Opening, Socket};
 use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
 use crate::h1::active::Active;
+use crate::memory::desk::Desk;
 use crate::memory::waits::Waits;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
@@ -206,7 +207,7 @@ impl<S: Service> Engine<S> {
 }
 
 /// Hands output to the socket, and what waits to go behind it.
-fn flush(core: &Core, table: &mut Table<Connection>, key: Key, wire: &mut Wire) -> Result<(), OverBudget> {
+fn flush(core: &Desk, table: &mut Table<Connection>, key: Key, wire: &mut Wire) -> Result<(), OverBudget> {
     let placed = wire.put_last_words(&core.pool);
     let Some(work) = &mut wire.work else { return Ok(()) };
     // A socket has room for what is short, nearly always: one call, and no operation that has to be looked after.

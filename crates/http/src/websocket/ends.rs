@@ -13,13 +13,13 @@ use super::turn::run;
 use super::wire::{Deadline, Flags, Phase, Wire};
 use super::{Consumer, Socket};
 use crate::base::counters::Shed;
+use crate::memory::desk::Desk;
 use crate::memory::lasting::Sort;
 use crate::memory::waits::Waits;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::pressure::STALLED_AFTER;
 use crate::worker::service::Service;
-use crate::worker::state::Core;
 
 impl Socket {
     /// As what it is counted.
@@ -147,14 +147,14 @@ pub(super) fn tell_closed(mut handler: Box<dyn WebSocketHandler>, end: WebSocket
 }
 
 /// Others need its memory. What it waited for itself it does without.
-pub(super) fn give_way(core: &Core, wire: &mut Wire) {
+pub(super) fn give_way(core: &Desk, wire: &mut Wire) {
     if wire.is_open() {
         wire.resume();
         wire.fail(core, &OverBudget::new(0).into());
     }
 }
 
-pub(super) fn go_away(core: &Core, wire: &mut Wire) {
+pub(super) fn go_away(core: &Desk, wire: &mut Wire) {
     if wire.is_open() {
         wire.note_end(WebSocketEnd::ByUs(CloseCode::GOING_AWAY));
         wire.close(core, Some(CloseCode::GOING_AWAY), "", Phase::Closing);

@@ -135,7 +135,7 @@ impl WebSocketRef<'_> {
     /// [`Error::OverBudget`]. The message is then dropped, and the connection is as it was. The first answer to a
     /// message always has room.
     pub fn send(&mut self, message: Message) -> Result<(), Error> {
-        self.wire.put_message(self.place.core(), message)
+        self.wire.put_message(self.place.desk(), message)
     }
 
     /// Asks the peer whether it is there; the answer is not told. At most 125 bytes of `payload` are sent.
@@ -144,7 +144,7 @@ impl WebSocketRef<'_> {
     ///
     /// As [`send`](Self::send).
     pub fn ping(&mut self, payload: &[u8]) -> Result<(), Error> {
-        self.wire.put_ping(self.place.core(), &payload[..payload.len().min(CONTROL_BYTES_MAX)])
+        self.wire.put_ping(self.place.desk(), &payload[..payload.len().min(CONTROL_BYTES_MAX)])
     }
 
     /// Closes: says why, and waits for the peer to do the same. What it still sends is dropped. The reason is cut at
@@ -159,7 +159,7 @@ impl WebSocketRef<'_> {
         }
         if self.wire.is_open() {
             self.wire.note_end(WebSocketEnd::ByUs(code));
-            self.wire.close(self.place.core(), Some(code), reason, Phase::Closing);
+            self.wire.close(self.place.desk(), Some(code), reason, Phase::Closing);
         }
         Ok(())
     }
@@ -204,7 +204,7 @@ impl WebSocketSender {
     ///
     /// As [`WebSocketRef::send`]; [`Error::Gone`] also after the end of the connection.
     pub fn send(&self, message: Message) -> Result<(), Error> {
-        self.with(|wire| wire.put_message(self.place.core(), message))
+        self.with(|wire| wire.put_message(self.place.desk(), message))
     }
 
     /// Closes; see [`WebSocketRef::close`].

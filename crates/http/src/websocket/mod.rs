@@ -23,6 +23,7 @@
 //! | messages, and how they are put together | [`message`], [`assembly`] |
 //! | permessage-deflate (feature `deflate`) | `deflate` |
 
+use ::core::cell::RefCell;
 use ::core::future::Future;
 use ::core::time::Duration;
 
@@ -33,8 +34,9 @@ use plimsoll_codec::ws::{Handshake, Limits};
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::Kind;
 
+use crate::base::error::Error;
+use crate::exchange::response::Response;
 use crate::memory::desk::Desk;
-use crate::{Error, Request, Response};
 
 mod assembly;
 mod control;
@@ -58,8 +60,6 @@ mod wire;
 mod work;
 
 pub(crate) use control::static_close;
-#[cfg(feature = "deflate")]
-pub(crate) use deflate::SharedStreams;
 pub use handler::{WebSocketEnd, WebSocketHandler, WebSocketRef, WebSocketSender};
 pub use message::Message;
 #[cfg(not(feature = "deflate"))]
@@ -68,6 +68,7 @@ pub(crate) use settings::KnownSettings;
 use settings::Values;
 use socket::Mailbox;
 pub use socket::WebSocket;
+pub(crate) use stream::on_stream;
 use wire::Wire;
 
 /// A WebSocket in the table.
@@ -186,59 +187,67 @@ impl OriginCheck {
     }
 }
 
+/// The answer to a handshake, and what is opened when it has left.
+pub(crate) enum Accepted {
+    Refused(Response),
+    Connection(Response, Opening),
+    /// On a stream of HTTP/2.
+    Stream(Response, Opening),
+}
+
 /// Answers a handshake, of HTTP/1.1 or of HTTP/2.
 fn accept(
-    request: &Request,
+    (desk, shared): (&Desk, &RefCell<KnownSettings>),
+    view: &RequestView<'_>,
     config: &WebSocketConfig,
-    consumer: impl FnOnce(&Desk) -> Result<(Consumer, Option<Start>), Error>,
-) -> Result<Response, Error> {
-    let (core, view) = (request.ticket().core(), request.view());
-    let handshake = match Handshake::check(&view) {
+    consumer: impl FnOnce() -> Result<(Consumer, Option<Start>), Error>,
+) -> Result<Accepted, Error> {
+    let handshake = match Handshake::check(view) {
         // A stream has no Upgrade to be told of.
         Err(error) if view.method() == Method::CONNECT && error.fault() == Fault::PeerUnsupported => {
-            return Response::new(StatusCode::BAD_REQUEST).try_header("Sec-WebSocket-Version", "13");
+            let response = Response::new(StatusCode::BAD_REQUEST).try_header("Sec-WebSocket-Version", "13")?;
+            return Ok(Accepted::Refused(response));
         }
         checked => checked?,
     };
-    let mut response = respond(&handshake, &view, config)?;
-    core.may_stay()?;
-    let compression = deflate::agree(core, &handshake, config);
+    let mut response = respond(&handshake, view, config)?;
+    desk.may_stay()?;
+    let compression = deflate::agree(desk, &handshake, config);
     if let Some(compression) = compression {
         response = response.try_header("Sec-WebSocket-Extensions", compression.to_string())?;
     }
     let values = Values::new(config, compression);
-    let settings = core.websockets.borrow_mut().shared(&core.pool, values)?;
-    let (consumer, start) = consumer(core)?;
+    let settings = shared.borrow_mut().shared(&desk.pool, values)?;
+    let (consumer, start) = consumer()?;
     let socket = Socket { consumer, wire: Wire::new(settings) };
-    let opening = Opening { socket: core.pool.try_boxed(socket, Kind::Slots).map_err(|(over, _)| over)?, start };
-    if handshake.accept().is_none() {
-        return stream::begin(request, response, opening);
-    }
-    request.ticket().set_websocket(opening)?;
-    Ok(response)
+    let opening = Opening { socket: desk.pool.try_boxed(socket, Kind::Slots).map_err(|(over, _)| over)?, start };
+    let accepted = if handshake.accept().is_some() { Accepted::Connection } else { Accepted::Stream };
+    Ok(accepted(response, opening))
 }
 
 /// The same for a handler.
 pub(crate) fn accept_handler<H: WebSocketHandler>(
-    request: &Request,
+    (desk, shared): (&Desk, &RefCell<KnownSettings>),
+    view: &RequestView<'_>,
     config: &WebSocketConfig,
     handler: H,
-) -> Result<Response, Error> {
-    accept(request, config, |_| Ok((Consumer::Handler(handler::boxed(handler)?), None)))
+) -> Result<Accepted, Error> {
+    accept((desk, shared), view, config, || Ok((Consumer::Handler(handler::boxed(handler)?), None)))
 }
 
 /// The same for a task.
 pub(crate) fn accept_task<F>(
-    request: &Request,
+    (desk, shared): (&Desk, &RefCell<KnownSettings>),
+    view: &RequestView<'_>,
     config: &WebSocketConfig,
     run: impl FnOnce(WebSocket) -> F + 'static,
-) -> Result<Response, Error>
+) -> Result<Accepted, Error>
 where
     F: Future<Output = ()> + 'static,
 {
     let start = move |socket| plimsoll_runtime::spawn(run(socket)).is_ok();
-    accept(request, config, |core| {
-        let mailbox = core.pool.try_boxed(Mailbox::default(), Kind::Tasks).map_err(|(over, _)| over)?;
+    accept((desk, shared), view, config, || {
+        let mailbox = desk.pool.try_boxed(Mailbox::default(), Kind::Tasks).map_err(|(over, _)| over)?;
         Ok((Consumer::Task(Some(mailbox)), Some(Box::new(start))))
     })
 }

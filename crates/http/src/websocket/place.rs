@@ -12,6 +12,7 @@ use plimsoll_slab::Key;
 use super::Socket;
 use super::wire::{Flags, Wire};
 use crate::exchange::handle::Ticket;
+use crate::memory::desk::Desk;
 use crate::memory::waits::Waits;
 use crate::worker::connection::Connection;
 use crate::worker::state::Core;
@@ -39,13 +40,13 @@ impl Stream {
         Self { ticket, socket: RefCell::new(socket), waker: Cell::new(None), _charge: charge }
     }
 
-    pub(super) fn core(&self) -> &Rc<Core> {
-        self.ticket.core()
+    pub(super) fn desk(&self) -> &Desk {
+        self.ticket.desk()
     }
 
     /// As whom it waits for memory.
     pub(super) fn waits(&self) -> Waits {
-        Waits::new(self.ticket.key, self.ticket.stream.and_then(|stream| NonZeroU32::new(stream.id)))
+        Waits::new(self.ticket.id.key(), self.ticket.id.stream().and_then(|stream| NonZeroU32::new(stream.id)))
     }
 
     /// Whether something was changed since the last look; else the task is woken when it is.
@@ -59,10 +60,10 @@ impl Stream {
 }
 
 impl Place {
-    pub(super) fn core(&self) -> &Rc<Core> {
+    pub(super) fn desk(&self) -> &Desk {
         match self {
             Self::Table(core, _) => core,
-            Self::Stream(stream) => stream.core(),
+            Self::Stream(stream) => stream.desk(),
         }
     }
 
@@ -116,7 +117,7 @@ impl Place {
     pub(super) fn redeem(&self) {
         match self {
             Self::Table(core, key) => core.redeem(*key),
-            Self::Stream(stream) => stream.core().redeem(stream.ticket.key),
+            Self::Stream(stream) => stream.desk().redeem(stream.ticket.id.key()),
         }
     }
 

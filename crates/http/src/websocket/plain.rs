@@ -7,7 +7,7 @@ use plimsoll_runtime::OverBudget;
 use super::WebSocketConfig;
 use super::assembly::Assembly;
 use super::message::Message;
-use super::settings::Values;
+use super::settings::Settings;
 use super::work::Work;
 use crate::Error;
 use crate::memory::desk::Desk;
@@ -24,6 +24,7 @@ pub(super) fn agree(_core: &Desk, _handshake: &Handshake<'_>, _config: &WebSocke
 pub(super) fn put(
     _work: &mut Work,
     _core: &Desk,
+    _settings: &Settings,
     _compression: Compression,
     message: Message,
 ) -> Result<Option<Message>, Error> {
@@ -50,14 +51,19 @@ impl Streams {
     pub(super) fn inflate(
         &mut self,
         _core: &Desk,
-        _of: (&Values, bool),
+        _of: (&Settings, bool),
         _part: &[u8],
         _assembly: &mut Assembly,
     ) -> Result<(), Error> {
         match *self {}
     }
 
-    pub(super) fn finish(&mut self, _core: &Desk, _of: (&Values, bool), _assembly: &mut Assembly) -> Result<(), Error> {
+    pub(super) fn finish(
+        &mut self,
+        _core: &Desk,
+        _of: (&Settings, bool),
+        _assembly: &mut Assembly,
+    ) -> Result<(), Error> {
         match *self {}
     }
 }

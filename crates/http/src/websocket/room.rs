@@ -28,6 +28,7 @@ use super::wire::{Phase, Wire};
 use super::{Consumer, Socket};
 use crate::base::counters::Shed;
 use crate::exchange::output::{self, Output};
+use crate::memory::desk::Desk;
 use crate::memory::wait::MemoryWait;
 use crate::memory::waits::Waits;
 use crate::worker::connection::Connection;
@@ -83,14 +84,14 @@ impl<S: Service> Engine<S> {
 
 /// Has a WebSocket that found no room wait for it, or wait no longer.
 #[inline]
-pub(super) fn enqueue(core: &Core, who: Waits, wire: &mut Wire) {
+pub(super) fn enqueue(core: &Desk, who: Waits, wire: &mut Wire) {
     if wire.flow != Flow::Free || wire.is_waiting() {
         change_wait(core, who, wire);
     }
 }
 
 #[cold]
-fn change_wait(core: &Core, who: Waits, wire: &mut Wire) {
+fn change_wait(core: &Desk, who: Waits, wire: &mut Wire) {
     let is_over = matches!(wire.phase, Phase::Lingering(_) | Phase::Over);
     if wire.flow.is_blocked() && !is_over {
         let (mut memory, (want, bytes)) = (wire.memory, wire.wants());
@@ -107,7 +108,7 @@ fn change_wait(core: &Core, who: Waits, wire: &mut Wire) {
 
 impl Wire {
     /// It waits no longer.
-    pub(super) fn end_wait(&mut self, core: &Core, who: &Waits) {
+    pub(super) fn end_wait(&mut self, core: &Desk, who: &Waits) {
         if self.memory.is_queued() {
             core.leave_line(who);
         }
@@ -140,7 +141,7 @@ impl Wire {
     }
 
     /// Counts that it ends as it has waited for too long.
-    pub(super) fn count_timed_out(&self, core: &Core) {
+    pub(super) fn count_timed_out(&self, core: &Desk) {
         core.shed_for_room(if self.flow.is_send_blocked() { Shed::Output } else { Shed::Body });
     }
 
@@ -150,7 +151,7 @@ impl Wire {
     }
 
     /// Whether more may be received, as far as memory goes.
-    pub(super) fn takes_more(&self, core: &Core) -> bool {
+    pub(super) fn takes_more(&self, core: &Desk) -> bool {
         !self.holds_message() && self.has_room(core) && !self.flow.is_blocked()
     }
 

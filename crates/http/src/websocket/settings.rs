@@ -1,5 +1,7 @@
 //! What connections that were opened with the same configuration share.
 
+#[cfg(feature = "deflate")]
+use ::core::cell::RefCell;
 use ::core::time::Duration;
 use std::rc::Rc;
 
@@ -8,11 +10,16 @@ use plimsoll_pool::Charge;
 use plimsoll_runtime::{Kind, OverBudget, Pool};
 
 use super::WebSocketConfig;
+#[cfg(feature = "deflate")]
+use super::deflate::SharedStreams;
 
 /// What connections that were opened with the same configuration share.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(super) values: Values,
+    /// What the connections of the worker share.
+    #[cfg(feature = "deflate")]
+    pub(super) streams: Rc<RefCell<SharedStreams>>,
     _charge: Charge,
 }
 
@@ -36,18 +43,27 @@ impl Values {
 
 /// The settings that were used last: nearly all connections of a server share a few.
 #[derive(Debug, Default)]
-pub(crate) struct KnownSettings(Vec<Rc<Settings>>);
+pub(crate) struct KnownSettings {
+    known: Vec<Rc<Settings>>,
+    #[cfg(feature = "deflate")]
+    streams: Rc<RefCell<SharedStreams>>,
+}
 
 impl KnownSettings {
     pub(super) fn shared(&mut self, pool: &Pool, values: Values) -> Result<Rc<Settings>, OverBudget> {
-        if let Some(known) = self.0.iter().find(|known| known.values == values) {
+        if let Some(known) = self.known.iter().find(|known| known.values == values) {
             return Ok(Rc::clone(known));
         }
         let bytes = size_of::<Settings>() + 4 * size_of::<usize>();
         let charge = pool.budget().charge(Kind::Codec, bytes as u64)?;
-        let fresh = Rc::new(Settings { values, _charge: charge });
-        self.0.truncate(KNOWN_MAX - 1);
-        self.0.insert(0, Rc::clone(&fresh));
+        let fresh = Rc::new(Settings {
+            values,
+            #[cfg(feature = "deflate")]
+            streams: Rc::clone(&self.streams),
+            _charge: charge,
+        });
+        self.known.truncate(KNOWN_MAX - 1);
+        self.known.insert(0, Rc::clone(&fresh));
         Ok(fresh)
     }
 }

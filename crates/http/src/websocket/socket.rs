@@ -124,7 +124,7 @@ impl WebSocket {
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, message: &mut Option<Message>) -> Poll<Result<(), Error>> {
-        let (place, core) = (&self.place, self.place.core());
+        let (place, core) = (&self.place, self.place.desk());
         place.redeem();
         let polled = place.on(|socket| {
             let Socket { wire, consumer } = socket;
@@ -156,7 +156,7 @@ impl WebSocket {
     /// late, [`Error::OverBudget`].
     pub fn ping(&mut self, payload: &[u8]) -> Result<(), Error> {
         let payload = &payload[..payload.len().min(CONTROL_BYTES_MAX)];
-        let put = self.place.with(|socket| socket.wire.put_ping(self.place.core(), payload));
+        let put = self.place.with(|socket| socket.wire.put_ping(self.place.desk(), payload));
         put.unwrap_or(Err(Error::Gone))
     }
 

@@ -22,26 +22,29 @@ use super::socket::WebSocket;
 use super::turn::{open, turn};
 use super::wire::{Dropped, Phase, Wire};
 use super::{Consumer, Opening, Socket};
-use crate::h2::Tunnel;
+use crate::base::error::Error;
+use crate::exchange::handle::Ticket;
+use crate::exchange::tunnel::Tunnel;
+use crate::memory::desk::Desk;
 use crate::memory::wait::MemoryWait;
 use crate::memory::waits::Grant;
-use crate::worker::state::Core;
-use crate::{Error, Request, Response};
 
-/// Answers an extended CONNECT, and has a task step the WebSocket then.
-pub(super) fn begin(request: &Request, response: Response, opening: Opening) -> Result<Response, Error> {
-    let core = request.ticket().core();
+/// Has a task step the WebSocket on the stream of an exchange, once it has that.
+pub(crate) fn on_stream(
+    ticket: &Ticket,
+    opening: Opening,
+) -> Result<impl FnOnce(Tunnel) -> Result<(), Error> + use<>, Error> {
     let Opening { socket, start } = opening;
-    let charge = core.pool.budget().charge(Kind::Codec, STREAM_BYTES)?;
-    let stream = Rc::new(Stream::new(request.ticket().clone(), socket.into_inner(), charge));
-    request.open_tunnel(response, |tunnel| {
+    let charge = ticket.desk().pool.budget().charge(Kind::Codec, STREAM_BYTES)?;
+    let stream = Rc::new(Stream::new(ticket.clone(), socket.into_inner(), charge));
+    Ok(move |tunnel| {
         drop(plimsoll_runtime::spawn(drive(Rc::clone(&stream), tunnel))?);
-        stream.core().counters().websocket();
+        stream.desk().counters().websocket();
         if start.is_some_and(|start| !start(WebSocket::new(Place::Stream(Rc::clone(&stream))))) {
             let mut socket = stream.socket.borrow_mut();
             socket.wire.note_end(WebSocketEnd::NoRoom);
             socket.wire.phase = Phase::Open;
-            socket.wire.close(stream.core(), Some(CloseCode::TRY_LATER), "", Phase::Ending);
+            socket.wire.close(stream.desk(), Some(CloseCode::TRY_LATER), "", Phase::Ending);
         }
         Ok(())
     })
@@ -64,7 +67,7 @@ enum Waited {
 
 /// Steps the WebSocket until it is over.
 async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
-    let (place, core) = (Place::Stream(Rc::clone(&stream)), stream.core());
+    let (place, core) = (Place::Stream(Rc::clone(&stream)), stream.desk());
     open(&place, &mut stream.socket.borrow_mut());
     let (mut tells_stop, mut tells_end, mut is_finished) = (true, true, false);
     let (mut until, mut retry_at) = (None, None);
@@ -174,7 +177,7 @@ async fn tell_untold(stream: &Stream, tunnel: &mut Tunnel) -> bool {
 }
 
 /// It has waited for room for too long.
-fn fail_without_room(core: &Core, wire: &mut Wire) {
+fn fail_without_room(core: &Desk, wire: &mut Wire) {
     wire.resume();
     wire.fail(core, &OverBudget::new(0).into());
 }
@@ -182,7 +185,7 @@ fn fail_without_room(core: &Core, wire: &mut Wire) {
 /// It waits in line no longer: it looks again, with what it was granted, unless its task takes that in a turn of its
 /// own.
 fn take_turn(stream: &Stream) -> Option<Grant> {
-    let (core, key) = (stream.core(), stream.ticket.key);
+    let (core, key) = (stream.desk(), stream.ticket.id.key());
     let mut socket = stream.socket.borrow_mut();
     let mut memory = socket.wire.memory;
     if core.kept_for.get() == Some(key) {
@@ -203,12 +206,12 @@ fn take_turn(stream: &Stream) -> Option<Grant> {
 fn stand_in_line(stream: &Stream, wire: &mut Wire) {
     let was_queued = wire.memory.is_queued();
     if wire.flow.is_blocked() {
-        enqueue(stream.core(), stream.waits(), wire);
-    } else if wire.flow == Flow::Free && stream.core().is_starving() {
-        stream.core().leave_line(&stream.waits());
+        enqueue(stream.desk(), stream.waits(), wire);
+    } else if wire.flow == Flow::Free && stream.desk().is_starving() {
+        stream.desk().leave_line(&stream.waits());
     }
     if wire.memory.is_queued() && !was_queued {
-        stream.ticket.look_after();
+        stream.ticket.port().look_after(stream.ticket.id);
     }
 }
 
@@ -252,9 +255,9 @@ async fn send(stream: &Stream, tunnel: &mut Tunnel, granted: Option<Grant>) -> R
     loop {
         let piece = {
             let mut socket = stream.socket.borrow_mut();
-            let placed = socket.wire.put_last_words(&stream.core().pool);
+            let placed = socket.wire.put_last_words(&stream.desk().pool);
             match &mut socket.wire.work {
-                Some(work) => placed.and_then(|()| work.output.next_piece(&stream.core().pool)),
+                Some(work) => placed.and_then(|()| work.output.next_piece(&stream.desk().pool)),
                 None => Ok(None),
             }
         };
@@ -272,7 +275,7 @@ async fn send(stream: &Stream, tunnel: &mut Tunnel, granted: Option<Grant>) -> R
             SendBytes::Static(bytes) => timeout(send_timeout, tunnel.send_static(bytes)).await,
             // Output gathers what others share.
             SendBytes::Shared(bytes) => {
-                let copy = stream.core().pool.try_copy(&bytes, Kind::Buffers)?;
+                let copy = stream.desk().pool.try_copy(&bytes, Kind::Buffers)?;
                 timeout(send_timeout, tunnel.send(copy)).await
             }
         };
@@ -287,7 +290,7 @@ async fn send(stream: &Stream, tunnel: &mut Tunnel, granted: Option<Grant>) -> R
 /// what is waited for now.
 fn look(
     stream: &Stream,
-    core: &Core,
+    core: &Desk,
     retry_at: Option<Instant>,
     until: &mut Option<Instant>,
 ) -> (bool, Option<Duration>) {
@@ -303,7 +306,7 @@ fn look(
     }
     let is_waiting = wire.holds_message();
     // What is kept for its task is not for what may be received.
-    let is_kept = core.kept_for.get() == Some(stream.ticket.key);
+    let is_kept = core.kept_for.get() == Some(stream.ticket.id.key());
     let is_ready = wire.is_listening() && !is_waiting && !wire.flow.is_receive_blocked() && !is_kept;
     let reads = is_ready || matches!(wire.phase, Phase::Lingering(_));
     let now = plimsoll_runtime::now();
@@ -333,7 +336,7 @@ async fn wait(
             return Poll::Ready(Waited::Listed);
         }
         if is_queued {
-            if !stream.core().has_place(&stream.waits()) {
+            if !stream.desk().has_place(&stream.waits()) {
                 return Poll::Ready(Waited::Room);
             }
             tunnel.await_turn(cx);
@@ -360,7 +363,7 @@ async fn wait(
 }
 
 /// Takes in what has come; what finds no room is given back.
-fn take_in(socket: &mut Socket, core: &Core, fresh: Bytes) -> Option<Bytes> {
+fn take_in(socket: &mut Socket, core: &Desk, fresh: Bytes) -> Option<Bytes> {
     let wire = &mut socket.wire;
     wire.hear();
     if !wire.is_listening() {
@@ -377,7 +380,7 @@ fn take_in(socket: &mut Socket, core: &Core, fresh: Bytes) -> Option<Bytes> {
 /// It is over: whoever has the socket is told.
 fn finish(stream: &Stream, end: WebSocketEnd) {
     let mut socket = stream.socket.borrow_mut();
-    socket.wire.end_wait(stream.core(), &stream.waits());
+    socket.wire.end_wait(stream.desk(), &stream.waits());
     socket.wire.note_end(end);
     socket.wire.phase = Phase::Over;
     let consumer = ::core::mem::replace(&mut socket.consumer, Consumer::Task(None));

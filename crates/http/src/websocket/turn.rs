@@ -1,7 +1,5 @@
 //! What was received becomes messages, and those go to their handler or task.
 
-use std::rc::Rc;
-
 use plimsoll_codec::ws::CloseCode;
 use plimsoll_pool::catch_panic;
 
@@ -13,11 +11,11 @@ use super::work::Step;
 use super::{Consumer, Socket};
 use crate::Error;
 use crate::base::counters::Shed;
-use crate::worker::state::Core;
+use crate::memory::desk::Desk;
 
 /// Reads on as long as there is room for what it leads to.
 pub(super) fn turn(place: &Place, socket: &mut Socket) {
-    let core = place.core();
+    let core = place.desk();
     loop {
         let Socket { consumer, wire } = socket;
         if matches!(consumer, Consumer::Handler(_))
@@ -63,14 +61,14 @@ fn deliver(place: &Place, consumer: &mut Consumer, wire: &mut Wire, message: Mes
     match consumer {
         Consumer::Handler(handler) => {
             // While memory is short, room for an answer is made first: it cannot wait for that itself.
-            if place.core().holds_back() && wire.make_room(&place.core().pool, message.as_bytes().len()).is_err() {
+            if place.desk().holds_back() && wire.make_room(&place.desk().pool, message.as_bytes().len()).is_err() {
                 wire.flow.block_send();
                 if let Some(work) = &mut wire.work {
                     work.ready = Some(message);
                 }
                 return;
             }
-            call(place.core(), wire, |wire| handler.message(&mut WebSocketRef { place, wire }, message));
+            call(place.desk(), wire, |wire| handler.message(&mut WebSocketRef { place, wire }, message));
         }
         Consumer::Task(Some(mailbox)) => {
             if let Some(work) = &mut wire.work {
@@ -90,12 +88,12 @@ pub(super) fn open(place: &Place, socket: &mut Socket) {
     if let Consumer::Handler(handler) = consumer
         && wire.is_open()
     {
-        call(place.core(), wire, |wire| handler.opened(&mut WebSocketRef { place, wire }));
+        call(place.desk(), wire, |wire| handler.opened(&mut WebSocketRef { place, wire }));
     }
 }
 
 /// Calls a handler. What it fails with closes its connection.
-fn call(core: &Rc<Core>, wire: &mut Wire, act: impl FnOnce(&mut Wire) -> Result<(), Error>) {
+fn call(core: &Desk, wire: &mut Wire, act: impl FnOnce(&mut Wire) -> Result<(), Error>) {
     let Err(failed) = run(|| act(wire)) else { return };
     let code = match failed {
         Some(Error::OverBudget(_)) => CloseCode::TRY_LATER,

@@ -31,8 +31,8 @@ use super::message::Message;
 use super::settings::{Settings, Values};
 use super::work::{Step, Work};
 use crate::exchange::output::COPY_BYTES_MAX;
+use crate::memory::desk::Desk;
 use crate::memory::wait::MemoryWait;
-use crate::worker::state::Core;
 use crate::{Body, Error};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +151,7 @@ impl Wire {
     }
 
     /// Whether a message can be sent, or must wait until the peer has taken some.
-    pub(super) fn has_room(&self, core: &Core) -> bool {
+    pub(super) fn has_room(&self, core: &Desk) -> bool {
         self.work.as_ref().is_none_or(|work| work.output.has_room(1, core.config.output_bytes_max))
     }
 
@@ -227,7 +227,7 @@ impl Wire {
     }
 
     /// Lets go of the work if nothing is left of it; whether there is none.
-    pub(super) fn rest(&mut self, core: &Core) -> bool {
+    pub(super) fn rest(&mut self, core: &Desk) -> bool {
         let Some(work) = &mut self.work else { return true };
         let keeps = work.keeps_streams(core);
         let has_output = !work.output.is_empty() || work.last_words.is_some();
@@ -250,23 +250,23 @@ impl Wire {
     }
 
     /// Puts a message into the output: all of it or, after an error, nothing.
-    pub(super) fn put_message(&mut self, core: &Core, message: Message) -> Result<(), Error> {
+    pub(super) fn put_message(&mut self, core: &Desk, message: Message) -> Result<(), Error> {
         self.take_message(core, &mut Some(message))
     }
 
     /// The same; a message for which there is no memory is left where it is.
-    pub(super) fn take_message(&mut self, core: &Core, message: &mut Option<Message>) -> Result<(), Error> {
+    pub(super) fn take_message(&mut self, core: &Desk, message: &mut Option<Message>) -> Result<(), Error> {
         if !self.is_open() {
             return Err(Error::Gone);
         }
         if !self.has_room(core) {
             return Err(Error::OutputFull);
         }
-        let compression = self.settings.values.compression;
+        let compression = self.settings.values.compression.map(|agreed| (agreed, Rc::clone(&self.settings)));
         let work = self.work(&core.pool)?;
         let Some(mut whole) = message.take() else { return Ok(()) };
-        if let Some(compression) = compression {
-            match deflate::put(work, core, compression, whole)? {
+        if let Some((compression, settings)) = compression {
+            match deflate::put(work, core, &settings, compression, whole)? {
                 Some(plain) => whole = plain,
                 None => {
                     self.get_on();
@@ -287,7 +287,7 @@ impl Wire {
     }
 
     /// Puts a ping into the output.
-    pub(super) fn put_ping(&mut self, core: &Core, payload: &[u8]) -> Result<(), Error> {
+    pub(super) fn put_ping(&mut self, core: &Desk, payload: &[u8]) -> Result<(), Error> {
         if !self.is_open() {
             return Err(Error::Gone);
         }
@@ -300,7 +300,7 @@ impl Wire {
 
     /// Says that we close, unless that was said; the reason is cut to what fits. Without room for the frame the
     /// connection just ends.
-    pub(super) fn close(&mut self, core: &Core, code: Option<CloseCode>, reason: &str, next: Phase) {
+    pub(super) fn close(&mut self, core: &Desk, code: Option<CloseCode>, reason: &str, next: Phase) {
         if !self.is_open() {
             return;
         }
@@ -330,7 +330,7 @@ impl Wire {
     }
 
     /// The peer did something wrong, or there is no room for what it sent.
-    pub(super) fn fail(&mut self, core: &Core, error: &Error) {
+    pub(super) fn fail(&mut self, core: &Desk, error: &Error) {
         let (code, end) = match error {
             Error::Peer(error) => (error.close_code(), WebSocketEnd::Broken(*error)),
             Error::OverBudget(_) => (CloseCode::TRY_LATER, WebSocketEnd::NoRoom),
@@ -345,11 +345,11 @@ impl Wire {
     }
 
     /// Reads on in the input.
-    pub(super) fn step(&mut self, core: &Core) -> Result<Step, Error> {
+    pub(super) fn step(&mut self, core: &Desk) -> Result<Step, Error> {
         let answers = self.is_open();
         let Some(work) = &mut self.work else { return Ok(Step::NeedMore) };
         let has_waited = work.may_try_again();
-        let step = work.step(core, answers, &self.settings.values)?;
+        let step = work.step(core, answers, &self.settings)?;
         if has_waited {
             self.resume_receive();
         }

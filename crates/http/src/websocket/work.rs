@@ -13,10 +13,10 @@ use super::assembly::Assembly;
 use super::control::{ControlFrame, put_control};
 use super::deflate::Streams;
 use super::message::Message;
-use super::settings::Values;
+use super::settings::{Settings, Values};
 use crate::Error;
 use crate::exchange::output::Output;
-use crate::worker::state::Core;
+use crate::memory::desk::Desk;
 
 /// What is needed while a message is received or sent.
 pub(crate) struct Work {
@@ -70,7 +70,7 @@ impl Work {
     }
 
     /// Whether something is remembered for the next message, after what can be given up is.
-    pub(super) fn keeps_streams(&mut self, core: &Core) -> bool {
+    pub(super) fn keeps_streams(&mut self, core: &Desk) -> bool {
         self.streams.as_mut().is_some_and(|streams| streams.are_kept(core))
     }
 
@@ -126,7 +126,7 @@ impl Work {
 
     /// Reads on in the input. After [`Error::OverBudget`] it may be tried again, if
     /// [`may_try_again`](Self::may_try_again) says so.
-    pub(super) fn step(&mut self, core: &Core, answers: bool, values: &Values) -> Result<Step, Error> {
+    pub(super) fn step(&mut self, core: &Desk, answers: bool, settings: &Settings) -> Result<Step, Error> {
         let decoded = match self.again.take() {
             Some(decoded) => decoded,
             None => {
@@ -135,7 +135,7 @@ impl Work {
                 self.decoder.decode(input, plimsoll_runtime::now().as_millis())?
             }
         };
-        match self.act(core, answers, values, &decoded) {
+        match self.act(core, answers, settings, &decoded) {
             // Who holds a part of a message waits for no more of it: others may do the same.
             Err(Error::OverBudget(over)) if !(self.holds_part() && matches!(decoded.event, Event::Data(_))) => {
                 self.wanted_bytes = u32::try_from(over.wanted_bytes()).unwrap_or(u32::MAX);
@@ -162,7 +162,7 @@ impl Work {
     }
 
     /// Makes room for all that a frame brings of a message, unless it has come already.
-    fn reserve_frame(&mut self, core: &Core, used: usize) -> Result<(), OverBudget> {
+    fn reserve_frame(&mut self, core: &Desk, used: usize) -> Result<(), OverBudget> {
         let left = usize::try_from(self.decoder.payload_left()).unwrap_or(usize::MAX);
         let has_come = self.input.as_ref().map_or(0, |input| input.len() - used);
         if left <= has_come && self.assembly.is_empty() {
@@ -172,7 +172,7 @@ impl Work {
     }
 
     /// Does what the front of the input asks for, and uses it up: all of it or, without room, nothing.
-    fn act(&mut self, core: &Core, answers: bool, values: &Values, decoded: &Decoded) -> Result<Step, Error> {
+    fn act(&mut self, core: &Desk, answers: bool, settings: &Settings, decoded: &Decoded) -> Result<Step, Error> {
         let step = match &decoded.event {
             Event::NeedMore => Step::NeedMore,
             &Event::Begin { is_text, is_compressed } => {
@@ -197,11 +197,11 @@ impl Work {
                         range.len().saturating_add(usize::try_from(self.decoder.payload_left()).unwrap_or(usize::MAX));
                     self.assembly.reserve(&core.pool, more)?;
                 }
-                self.data(core, range.clone(), values)?;
+                self.data(core, range.clone(), settings)?;
                 Step::On
             }
             Event::End => {
-                self.end(core, values)?;
+                self.end(core, settings)?;
                 self.message_until = None;
                 Step::Message(Message::received(self.is_text, ::core::mem::take(&mut self.assembly).finish()))
             }
@@ -223,20 +223,20 @@ impl Work {
     }
 
     /// A part of a message.
-    fn data(&mut self, core: &Core, range: Range<usize>, values: &Values) -> Result<(), Error> {
+    fn data(&mut self, core: &Desk, range: Range<usize>, settings: &Settings) -> Result<(), Error> {
         let part = &self.input.as_deref().unwrap_or_default()[range];
         if !self.is_compressed {
             return Ok(self.assembly.push(&core.pool, part)?);
         }
-        Streams::of(&mut self.streams, core)?.inflate(core, (values, self.is_text), part, &mut self.assembly)
+        Streams::of(&mut self.streams, core)?.inflate(core, (settings, self.is_text), part, &mut self.assembly)
     }
 
     /// The end of a message.
-    fn end(&mut self, core: &Core, values: &Values) -> Result<(), Error> {
+    fn end(&mut self, core: &Desk, settings: &Settings) -> Result<(), Error> {
         if !self.is_compressed {
             return Ok(());
         }
-        Streams::of(&mut self.streams, core)?.finish(core, (values, self.is_text), &mut self.assembly)
+        Streams::of(&mut self.streams, core)?.finish(core, (settings, self.is_text), &mut self.assembly)
     }
 }
 

@@ -8,6 +8,7 @@
 //! | [`engine`] | the loop: accepts, takes events, steps connections, fires deadlines |
 //! | [`connection`] | what is kept of a connection: parked, worked on, lingering |
 //! | [`state`] | what the engine and its handlers share: the table, and what is written to it |
+//! | [`exchanges`] | how a handler's calls reach its exchange |
 //! | [`service`] | what answers requests, for the engine |
 //! | [`request_queue`] | which requests begin in a turn, which wait for the next, which hear that there are too many |
 //! | [`pressure`] | what each memory level means, and what is done in a turn |
@@ -24,6 +25,7 @@
 pub(crate) mod closing;
 pub(crate) mod connection;
 pub(crate) mod engine;
+pub(crate) mod exchanges;
 pub(crate) mod plan;
 pub(crate) mod pressure;
 pub(crate) mod request_queue;

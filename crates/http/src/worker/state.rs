@@ -21,7 +21,6 @@ use crate::base::exchange_end::ExchangeEnd;
 use crate::base::peers::Addresses;
 use crate::exchange::access_record::{AccessRecord, LogHook};
 use crate::exchange::failure::Failure;
-use crate::exchange::handle::Ticket;
 use crate::exchange::output::COPY_BYTES_MAX;
 use crate::exchange::response::{Body, IntoResponse, Kind as ResponseKind, Response};
 use crate::h1::active::Active;
@@ -29,6 +28,7 @@ use crate::h1::body_receive;
 use crate::h2::{self, Scratch};
 use crate::hub::Members;
 use crate::memory::desk::{Connections, Desk};
+use crate::memory::lasting::ExchangeId;
 use crate::websocket::KnownSettings;
 use crate::worker::connection::Connection;
 use crate::worker::request_queue::Turns;
@@ -57,8 +57,6 @@ pub(crate) struct Core {
     pub(crate) members: RefCell<Weak<Members>>,
     pub(crate) h2_scratch: RefCell<Scratch>,
     pub(crate) websockets: RefCell<KnownSettings>,
-    #[cfg(feature = "deflate")]
-    pub(crate) websocket_streams: RefCell<crate::websocket::SharedStreams>,
     pub(crate) h2_spare: h2::Spare,
     pub(crate) h2_waiting: h2::HeldByWaiting,
     /// The paths of the routes, for handlers that ask for a parameter.
@@ -100,8 +98,6 @@ impl Core {
             members: RefCell::default(),
             h2_scratch: RefCell::default(),
             websockets: RefCell::default(),
-            #[cfg(feature = "deflate")]
-            websocket_streams: RefCell::default(),
             h2_spare: Cell::new(None),
             h2_waiting: h2::HeldByWaiting::default(),
             #[cfg(feature = "router")]
@@ -163,11 +159,11 @@ impl Core {
         }
     }
 
-    /// Runs `act` on the exchange that a ticket is for, if it is still the one that is worked on.
-    pub(crate) fn with<R>(&self, ticket: &Ticket, act: impl FnOnce(&mut Active) -> R) -> Option<R> {
+    /// Runs `act` on the exchange of HTTP/1 with this id, if it is still the one that is worked on.
+    pub(crate) fn with<R>(&self, id: ExchangeId, act: impl FnOnce(&mut Active) -> R) -> Option<R> {
         let mut table = self.table.borrow_mut();
-        match table.get_mut(ticket.key)? {
-            Connection::Active(active) if active.requests == ticket.number => Some(act(active)),
+        match table.get_mut(id.key())? {
+            Connection::Active(active) if active.requests == id.number() => Some(act(active)),
             _ => None,
         }
     }

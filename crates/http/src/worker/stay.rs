@@ -2,11 +2,9 @@
 
 use ::core::fmt;
 use ::core::task::{Context, Poll};
-use ::core::time::Duration;
 use std::rc::Rc;
 
 use plimsoll_codec::h2::StreamKey;
-use plimsoll_runtime::Instant;
 use plimsoll_slab::Key;
 
 use crate::exchange::handle::Ticket;
@@ -57,15 +55,11 @@ pub(crate) struct Stay {
 }
 
 impl Stay {
-    /// Of the exchange that a ticket is for.
-    pub(crate) fn new(core: &Rc<Core>, ticket: &Ticket, sort: Sort) -> Self {
-        core.lasting.enter(sort);
-        let columns = core.crowd.columns(core.host_of_exchange(ticket.key, ticket.stream));
-        let at = core.list_stay(sort, columns, Some(ExchangeId::new(ticket.key, ticket.number, ticket.stream)));
-        if at.is_some() && sort.is_counted() {
-            core.crowd.add_to(columns, core.lasting.bytes_of(sort));
-        }
-        Self { core: Rc::clone(core), at, sort }
+    /// Of the exchange that a ticket is for, which goes on for as long as its peer likes.
+    pub(crate) fn of(ticket: &Ticket, sort: Sort) -> Self {
+        let core = Core::shared_of(ticket);
+        let at = core.enter_stay(sort, ticket.host(), ticket.id);
+        Self { core, at, sort }
     }
 
     /// Ready when it is to end, as others wait for memory.
@@ -76,11 +70,7 @@ impl Stay {
 
 impl Drop for Stay {
     fn drop(&mut self) {
-        self.core.lasting.leave(self.sort);
-        let columns = self.at.map(|at| self.core.unlist_stay(at));
-        if let Some(columns) = columns.filter(|_| self.sort.is_counted()) {
-            self.core.crowd.remove(columns, self.core.lasting.bytes_of(self.sort));
-        }
+        self.core.leave_stay(self.sort, self.at);
     }
 }
 
@@ -118,14 +108,6 @@ impl Drop for Listing {
 }
 
 impl Core {
-    /// A stream of events that was told so long ago, and has not ended: it is ended by the server.
-    pub(crate) fn next_unended_ticket(self: &Rc<Self>, now: Instant, after: Duration) -> Option<Ticket> {
-        let exchange = self.next_unended(now, after)?;
-        let (key, number, stream) = exchange.parts();
-        let of_stream = |stream| Ticket::of_stream(self, key, stream);
-        Some(stream.map_or_else(|| Ticket::new(self, key, number), of_stream))
-    }
-
     /// How the stream of events was told to end that a stream of HTTP/2, or a connection of HTTP/1 now is, if it is
     /// one.
     pub(crate) fn find_events(&self, key: Key, stream: Option<StreamKey>) -> Option<(Key, Stage)> {

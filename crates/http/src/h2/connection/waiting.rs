@@ -10,12 +10,11 @@ use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
 use crate::base::exchange_end::Course;
-use crate::exchange::handle::Ticket;
 use crate::face::request::Request;
 use crate::h2::streams::{Exchange, Incoming};
 use crate::h2::waiting::Waiting;
 use crate::h2::{Http2, STREAM_BYTES};
-use crate::memory::by_address::Seat;
+use crate::memory::lasting::ExchangeId;
 use crate::memory::wait::MemoryWait;
 use crate::memory::waits::Grant;
 use crate::worker::connection::Connection;
@@ -199,11 +198,6 @@ impl Core {
         };
         client.unwrap_or_else(|| self.peer_host(key))
     }
-
-    /// Counts so many bytes for an exchange's client, while memory is short.
-    pub(crate) fn seat_of_exchange(&self, key: Key, stream: Option<StreamKey>, bytes: usize) -> Option<Seat> {
-        self.is_weighed().then(|| self.seat_of(self.host_of_exchange(key, stream), bytes))
-    }
 }
 
 impl<S: Service> Engine<S> {
@@ -223,7 +217,7 @@ impl<S: Service> Engine<S> {
         core.put(key, Connection::Http2(http2));
         let used_before = core.used_before();
         let draws = is_marked && core.draw_for_marked();
-        let answered = self.start(view, slots, Ticket::of_stream(&core, key, stream));
+        let answered = self.start(view, slots, core.ticket(ExchangeId::new(key, 0, Some(stream))));
         core.end_draw(draws);
         let seat = if matches!(answered, Ok(Answered::Pending(_))) {
             core.take_seat(key, STREAM_BYTES, used_before)

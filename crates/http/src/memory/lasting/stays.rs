@@ -118,9 +118,18 @@ impl ExchangeId {
         Self { key, id, slot: stream.map(|stream| stream.slot) }
     }
 
-    /// The connection, the number of the request, and the stream.
-    pub(crate) fn parts(self) -> (Key, u32, Option<StreamKey>) {
-        (self.key, self.id, self.slot.map(|slot| StreamKey { slot, id: self.id }))
+    pub(crate) fn key(self) -> Key {
+        self.key
+    }
+
+    /// The number of the request among those of its connection, in HTTP/1.
+    pub(crate) fn number(self) -> u32 {
+        self.id
+    }
+
+    /// Its stream, in HTTP/2.
+    pub(crate) fn stream(self) -> Option<StreamKey> {
+        self.slot.map(|slot| StreamKey { slot, id: self.id })
     }
 
     /// An odd constant spreads neighbours; the high bits of a product are the good ones.

@@ -14,6 +14,7 @@ use plimsoll_slab::Key;
 
 use super::shed_order::LARGE_PART;
 use crate::base::counters::Shed;
+use crate::exchange::handle::Exchanges;
 use crate::memory::by_address::Columns;
 use crate::memory::lasting::{Sort, Stage};
 use crate::worker::connection::Connection;
@@ -101,9 +102,9 @@ impl<S: Service> Engine<S> {
     }
 
     fn end_unended(&self, now: Instant) {
-        while let Some(ticket) = self.core.next_unended_ticket(now, LAST_WORDS) {
-            if ticket.finish().is_ok()
-                && let Some(handler) = ticket.take_answered_handler()
+        while let Some(exchange) = self.core.next_unended(now, LAST_WORDS) {
+            if self.core.finish(exchange).is_ok()
+                && let Some(handler) = self.core.take_answered_handler(exchange)
             {
                 handler.abort();
             }

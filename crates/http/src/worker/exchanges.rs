@@ -1,0 +1,190 @@
+//! How a handler's calls reach its exchange, whatever carries it: the one place where it is asked which protocol that
+//! is.
+
+use ::core::any::Any;
+use ::core::task::{Context, Poll};
+use std::rc::Rc;
+
+use plimsoll_codec::h1::{BodyLength, Fields};
+use plimsoll_pool::PoolBox;
+use plimsoll_runtime::{JoinHandle, Lease};
+
+use crate::base::error::Error;
+use crate::exchange::collect::Collected;
+use crate::exchange::handle::{Exchanges, Ticket};
+use crate::exchange::response::{Body, Response};
+use crate::memory::desk::Desk;
+use crate::memory::lasting::ExchangeId;
+use crate::worker::state::Core;
+
+impl Core {
+    /// A hold on an exchange, for its handler.
+    pub(crate) fn ticket(self: &Rc<Self>, id: ExchangeId) -> Ticket {
+        let port: Rc<dyn Exchanges> = self.clone();
+        Ticket::new(port, id)
+    }
+
+    /// Whose exchange it is, for what the rooms above ask of the worker itself: an upgrade, a WebSocket, the paths of
+    /// the routes.
+    pub(crate) fn of(ticket: &Ticket) -> &Self {
+        let port: &dyn Any = &**ticket.port();
+        port.downcast_ref().expect("there is no other `Exchanges`")
+    }
+
+    /// The same, to be kept.
+    pub(crate) fn shared_of(ticket: &Ticket) -> Rc<Self> {
+        let port: Rc<dyn Any> = ticket.port().clone();
+        port.downcast().unwrap_or_else(|_| unreachable!("there is no other `Exchanges`"))
+    }
+}
+
+/// Why a request of HTTP/1 has no tunnel.
+const NO_STREAM: Error = Error::Misuse("only a request of HTTP/2 has a stream");
+
+impl Exchanges for Core {
+    fn desk(&self) -> &Desk {
+        self
+    }
+
+    fn host(&self, id: ExchangeId) -> u64 {
+        self.host_of_exchange(id.key(), id.stream())
+    }
+
+    fn begun(&self) {
+        self.count_handler(1);
+        self.counters().exchange_begun();
+    }
+
+    fn must_finish(&self, id: ExchangeId, by: i32) {
+        match id.stream() {
+            Some(stream) => self.h2_must_finish(id.key(), stream, by),
+            None => self.h1_must_finish(id, by),
+        }
+    }
+
+    fn with_collected(&self, id: ExchangeId, act: &mut dyn FnMut(&mut Option<PoolBox<Collected>>)) {
+        match id.stream() {
+            Some(stream) => self.h2_collected(id.key(), stream, act),
+            None => self.with(id, |active| act(&mut active.collected)),
+        };
+    }
+
+    fn poll_inform(&self, id: ExchangeId, cx: &mut Context<'_>, response: &Response) -> Poll<Result<(), Error>> {
+        match id.stream() {
+            Some(stream) => self.h2_poll_inform(id.key(), stream, cx, response),
+            None => self.h1_poll_inform(id, cx, response),
+        }
+    }
+
+    fn poll_chunk(&self, id: ExchangeId, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
+        match id.stream() {
+            Some(stream) => self.h2_poll_chunk(id.key(), stream, cx),
+            None => self.h1_poll_chunk(id, cx),
+        }
+    }
+
+    fn take_trailers(&self, id: ExchangeId) -> Option<Lease> {
+        match id.stream() {
+            Some(stream) => self.h2_take_trailers(id.key(), stream),
+            None => self.h1_take_trailers(id),
+        }
+    }
+
+    fn begin(&self, id: ExchangeId, response: &mut Response, length: BodyLength) -> Result<(), Error> {
+        self.tick_for(id.key());
+        match id.stream() {
+            Some(stream) => self.h2_begin(id.key(), stream, response, length),
+            None => self.h1_begin(id, response, length),
+        }
+    }
+
+    fn poll_write(&self, id: ExchangeId, cx: &mut Context<'_>, body: &mut Option<Body>) -> Poll<Result<(), Error>> {
+        match id.stream() {
+            Some(stream) => self.h2_poll_write(id.key(), stream, cx, body),
+            None => self.h1_poll_write(id, cx, body),
+        }
+    }
+
+    fn finish(&self, id: ExchangeId) -> Result<(), Error> {
+        match id.stream() {
+            Some(stream) => self.h2_finish(id.key(), stream),
+            None => self.h1_finish(id),
+        }
+    }
+
+    fn poll_finish_with(&self, id: ExchangeId, cx: &mut Context<'_>, trailers: Fields<'_>) -> Poll<Result<(), Error>> {
+        match id.stream() {
+            Some(stream) => self.h2_poll_finish_with(id.key(), stream, cx, trailers),
+            None => self.h1_poll_finish_with(id, cx, trailers),
+        }
+    }
+
+    fn take_answered_handler(&self, id: ExchangeId) -> Option<JoinHandle<()>> {
+        match id.stream() {
+            Some(stream) => self.h2_take_answered(id.key(), stream),
+            None => self.h1_take_answered_handler(id),
+        }
+    }
+
+    fn answer(&self, id: ExchangeId, response: Option<&mut Response>) {
+        self.count_handler(-1);
+        if response.is_some() {
+            self.tick_for(id.key());
+        }
+        match (id.stream(), response) {
+            (Some(stream), response) => self.h2_answer(id.key(), stream, response),
+            (None, Some(response)) => self.h1_answer(id, response),
+            (None, None) => self.h1_fail(id),
+        }
+    }
+
+    fn poll_answer(&self, id: ExchangeId, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
+        self.tick_for(id.key());
+        let polled = match id.stream() {
+            Some(stream) => self.h2_poll_answer(id.key(), stream, cx, response),
+            None => self.h1_poll_answer(id, cx, response),
+        };
+        if polled.is_ready() {
+            self.count_handler(-1);
+        }
+        polled
+    }
+
+    fn hold_tunnel(&self, id: ExchangeId) -> Result<(), Error> {
+        self.h2_hold(id.key(), id.stream().ok_or(NO_STREAM)?)
+    }
+
+    fn begin_tunnel(&self, id: ExchangeId, response: &mut Response) -> Result<(), Error> {
+        self.tick_for(id.key());
+        self.h2_begin_tunnel(id.key(), id.stream().ok_or(NO_STREAM)?, response)
+    }
+
+    fn poll_flush(&self, id: ExchangeId, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        match id.stream() {
+            Some(stream) => self.h2_poll_flush(id.key(), stream, cx),
+            None => Poll::Ready(Err(NO_STREAM)),
+        }
+    }
+
+    fn give_up_rest(&self, id: ExchangeId) {
+        if let Some(stream) = id.stream() {
+            self.h2_give_up_rest(id.key(), stream);
+        }
+    }
+
+    fn await_turn(&self, id: ExchangeId, cx: &Context<'_>) {
+        if let Some(stream) = id.stream() {
+            self.h2_await_turn(id.key(), stream, cx);
+        }
+    }
+
+    fn look_after(&self, id: ExchangeId) {
+        self.h2_look_after(id.key());
+    }
+
+    fn let_go_of_tunnel(&self, id: ExchangeId) {
+        if let Some(stream) = id.stream() {
+            self.h2_let_go(id.key(), stream);
+        }
+    }
+}
