@@ -13,6 +13,7 @@
 //! | [`trailers`] | the fields behind a body |
 //! | [`failure`] | answers of the server itself: a status and a line of text |
 //! | [`source`] | the bytes that a step works on |
+//! | [`line`] | the socket of one connection, as a protocol uses it |
 //! | [`output`] | bytes on their way to the socket: gathered in one lease, sent by one operation |
 //! | [`access_record`] | what is told of an answer, for an access log |
 //! | [`min_rate`] | how long the server still waits for a body, by what comes of it |
@@ -24,6 +25,7 @@ pub(crate) mod event;
 pub(crate) mod failure;
 pub(crate) mod handle;
 pub(crate) mod interim;
+pub(crate) mod line;
 pub(crate) mod min_rate;
 pub(crate) mod misbehaviour;
 pub(crate) mod output;

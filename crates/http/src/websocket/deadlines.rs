@@ -1,29 +1,26 @@
 //! What there is a limited time for on a WebSocket, and what is done when that is over.
 
 use ::core::time::Duration;
-use std::rc::Rc;
 
 use plimsoll_codec::ws::CloseCode;
 use plimsoll_runtime::SendBytes;
 use plimsoll_slab::Key;
 
-use super::Socket;
 use super::control::PING;
-use super::handler::WebSocketEnd;
+use super::end::WebSocketEnd;
+use super::entry::Socket;
 use super::room::MEMORY_RETRY;
+use super::step::Step;
 use super::wire::{Deadline, Phase, Wire};
 use crate::base::counters::Shed;
+use crate::exchange::line::Line;
 use crate::memory::desk::Desk;
-use crate::worker::engine::Engine;
-use crate::worker::service::Service;
 
-impl<S: Service> Engine<S> {
+impl Socket {
     /// A deadline has come.
-    pub(crate) fn due_websocket(&mut self, key: Key) {
-        let core = Rc::clone(&self.core);
-        let Some(mut socket) = core.take_websocket(key) else { return };
-        let wire = &mut socket.wire;
-        let is_sending = core.table.borrow().is_sending(key);
+    pub(crate) fn due(&mut self, desk: &Desk, line: &mut impl Line, key: Key) -> Step {
+        let wire = &mut self.wire;
+        let is_sending = line.is_sending();
         let is_parked = wire.deadline == Deadline::Idle && wire.phase == Phase::Open && wire.work.is_none();
         let is_unread = wire.deadline == Deadline::Idle && wire.holds_message();
         if is_parked && !is_sending {
@@ -31,52 +28,52 @@ impl<S: Service> Engine<S> {
             wire.phase = Phase::Asked;
             wire.deadline = Deadline::None;
             // Without room for it, the peer has some more time to say something itself.
-            let _no_room_is_no_end = core.table.borrow_mut().send(key, SendBytes::Static(PING));
+            let _no_room_is_no_end = line.send(SendBytes::Static(PING));
         } else if is_unread && !is_sending {
             wire.hear();
-            let _no_room_is_no_end = core.table.borrow_mut().send(key, SendBytes::Static(PING));
+            let _no_room_is_no_end = line.send(SendBytes::Static(PING));
         } else if wire.is_waiting() && !is_sending && !wire.flow.is_blocked() {
             // Nothing failed for a whole tick: it waits no longer.
             wire.resume();
         } else if wire.is_waiting() && !is_sending {
-            if wire.has_waited() >= core.config.memory_timeout {
-                wire.count_timed_out(&core);
-                self.tell_no_room(key, &socket);
-                return self.lose_websocket(key, socket, WebSocketEnd::NoRoom);
+            if wire.has_waited() >= desk.config.memory_timeout {
+                wire.count_timed_out(desk);
+                self.tell_no_room(line);
+                return Step::Lost(WebSocketEnd::NoRoom);
             }
             // Perhaps there is room now, for something small. It keeps its place in line, if it has one.
-            if !core.is_in_queue(key) {
+            if !desk.is_in_queue(key) {
                 wire.lose_place();
             }
-            socket.look_again();
-        } else if is_sending && wire.memory.is_queued() && !core.is_in_queue(key) {
+            self.look_again();
+        } else if is_sending && wire.memory.is_queued() && !desk.is_in_queue(key) {
             // Another took its place among those that wait: that does not end what is on its way.
             wire.lose_place();
             wire.deadline = Deadline::None;
-        } else if !overdue(&core, wire) {
-            return self.lose_websocket(key, socket, WebSocketEnd::Gone);
+        } else if !overdue(desk, wire) {
+            return Step::Lost(WebSocketEnd::Gone);
         }
-        self.go_on_websocket(key, socket, None);
+        Step::GoOn
     }
 }
 
 /// Does what is to be done when a time is up; `false` when nothing can go on.
-pub(super) fn overdue(core: &Desk, wire: &mut Wire) -> bool {
+pub(super) fn overdue(desk: &Desk, wire: &mut Wire) -> bool {
     match ::core::mem::replace(&mut wire.deadline, Deadline::None) {
         Deadline::None => {}
         Deadline::Idle if wire.holds_message() => {
             wire.hear();
-            let _no_room_is_no_end = wire.put_ping(core, &[]);
+            let _no_room_is_no_end = wire.put_ping(desk, &[]);
         }
         Deadline::Idle if wire.phase == Phase::Open => {
             // Without room for it, the peer has some more time to say something itself.
-            let _no_room_is_no_end = wire.put_ping(core, &[]);
+            let _no_room_is_no_end = wire.put_ping(desk, &[]);
             wire.phase = Phase::Asked;
         }
         Deadline::Idle | Deadline::Message => {
-            core.counters().shed(Shed::Timeout);
+            desk.counters().shed(Shed::Timeout);
             wire.note_end(WebSocketEnd::Gone);
-            wire.close(core, Some(CloseCode::POLICY), "too slow", Phase::Ending);
+            wire.close(desk, Some(CloseCode::POLICY), "too slow", Phase::Ending);
             if let Some(work) = &mut wire.work {
                 work.forget();
             }
@@ -87,7 +84,7 @@ pub(super) fn overdue(core: &Desk, wire: &mut Wire) -> bool {
             wire.work = None;
         }
         Deadline::Send => {
-            core.counters().shed(Shed::Output);
+            desk.counters().shed(Shed::Output);
             return false;
         }
         Deadline::Linger => return false,
@@ -104,7 +101,7 @@ pub(super) enum Due {
 
 impl Wire {
     /// What there is a limited time for now, and how long.
-    pub(super) fn due_in(&mut self, core: &Desk, is_sending: bool) -> Due {
+    pub(super) fn due_in(&mut self, desk: &Desk, is_sending: bool) -> Due {
         let now = plimsoll_runtime::now();
         let values = self.settings.values;
         let is_within = self.work.as_ref().is_some_and(|work| work.is_within_message());
@@ -130,7 +127,7 @@ impl Wire {
             Deadline::Send | Deadline::Close | Deadline::Linger if before == deadline => return Due::AsBefore,
             Deadline::Send => values.send_timeout,
             Deadline::Close => values.close_timeout,
-            Deadline::Linger => core.config.linger_timeout,
+            Deadline::Linger => desk.config.linger_timeout,
             Deadline::Message => self.work.as_mut().map_or(values.message_timeout, |work| {
                 let until = *work.message_until.get_or_insert(now + values.message_timeout);
                 until.since(now)

@@ -11,11 +11,11 @@ use plimsoll_pool::{Charge, PoolBox};
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Kind, OverBudget, Pool};
 
-use super::WebSocketConfig;
 use super::assembly::Assembly;
+use super::config::WebSocketConfig;
 use super::message::Message;
 use super::settings::Settings;
-use super::work::Work;
+use crate::exchange::output::Output;
 use crate::memory::desk::Desk;
 use crate::{Body, Error};
 
@@ -181,13 +181,14 @@ impl Sink<'_> {
 
 /// Puts a message into the output, deflated; or gives it back, to be sent as it is.
 pub(super) fn put(
-    work: &mut Work,
+    (streams, output): (&mut Option<PoolBox<Streams>>, &mut Output),
     core: &Desk,
     settings: &Settings,
-    compression: Compression,
     message: Message,
 ) -> Result<Option<Message>, Error> {
-    let bytes = message.as_bytes();
+    let (bytes, Some(compression)) = (message.as_bytes(), settings.values.compression) else {
+        return Ok(Some(message));
+    };
     if bytes.len() < DEFLATED_BYTES_MIN {
         return Ok(Some(message));
     }
@@ -195,7 +196,7 @@ pub(super) fn put(
     let window_bits = compression.server_window_bits;
     let mut shared = settings.streams.borrow_mut();
     let place = if takes_over {
-        let Ok(streams) = Streams::of(&mut work.streams, core) else { return Ok(Some(message)) };
+        let Ok(streams) = Streams::of(streams, core) else { return Ok(Some(message)) };
         &mut streams.deflater
     } else {
         &mut shared.deflaters[usize::from(window_bits - WINDOW_BITS_MIN)]
@@ -227,8 +228,8 @@ pub(super) fn put(
     let plain = FrameHead::message(message.opcode(), body.as_slice().len() as u64);
     let head = FrameHead { is_compressed: true, ..plain }.encode();
     let put = match body {
-        Body::Empty => work.output.append(&core.pool, head.as_bytes()),
-        mut body => work.output.append_piece(&core.pool, head.as_bytes(), &mut body, &[]),
+        Body::Empty => output.append(&core.pool, head.as_bytes()),
+        mut body => output.append_piece(&core.pool, head.as_bytes(), &mut body, &[]),
     };
     if put.is_err() {
         return Ok(Some(message));

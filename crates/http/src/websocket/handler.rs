@@ -6,26 +6,12 @@ use plimsoll_codec::ws::{CONTROL_BYTES_MAX, CloseCode};
 use plimsoll_pool::{Charge, Kind};
 use plimsoll_runtime::OverBudget;
 
+use super::end::WebSocketEnd;
 use super::message::Message;
 use super::place::Place;
 use super::wire::{Phase, Wire};
 use crate::Error;
-
-/// Why a WebSocket ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WebSocketEnd {
-    /// The peer closed it, and perhaps said why.
-    ByPeer(Option<CloseCode>),
-    /// We did: the handler or task, or the server when it stops (1001).
-    ByUs(CloseCode),
-    /// The peer went away, or is silent, or takes nothing for too long.
-    Gone,
-    /// The peer broke the protocol or a limit; the codec says how.
-    Broken(plimsoll_codec::Error),
-    /// There was no room under the memory line: closed with 1013.
-    NoRoom,
-}
+use crate::memory::desk::Desk;
 
 /// What is called with the messages of a WebSocket; see [`Request::serve_websocket`](crate::Request::serve_websocket).
 ///
@@ -122,6 +108,7 @@ pub(super) fn boxed<H: WebSocketHandler>(handler: H) -> Result<Box<dyn WebSocket
 /// A WebSocket, for the length of a handler's call.
 pub struct WebSocketRef<'a> {
     pub(super) place: &'a Place,
+    pub(super) desk: &'a Desk,
     pub(super) wire: &'a mut Wire,
 }
 
@@ -135,7 +122,7 @@ impl WebSocketRef<'_> {
     /// [`Error::OverBudget`]. The message is then dropped, and the connection is as it was. The first answer to a
     /// message always has room.
     pub fn send(&mut self, message: Message) -> Result<(), Error> {
-        self.wire.put_message(self.place.desk(), message)
+        self.wire.put_message(self.desk, message)
     }
 
     /// Asks the peer whether it is there; the answer is not told. At most 125 bytes of `payload` are sent.
@@ -144,7 +131,7 @@ impl WebSocketRef<'_> {
     ///
     /// As [`send`](Self::send).
     pub fn ping(&mut self, payload: &[u8]) -> Result<(), Error> {
-        self.wire.put_ping(self.place.desk(), &payload[..payload.len().min(CONTROL_BYTES_MAX)])
+        self.wire.put_ping(self.desk, &payload[..payload.len().min(CONTROL_BYTES_MAX)])
     }
 
     /// Closes: says why, and waits for the peer to do the same. What it still sends is dropped. The reason is cut at
@@ -159,7 +146,7 @@ impl WebSocketRef<'_> {
         }
         if self.wire.is_open() {
             self.wire.note_end(WebSocketEnd::ByUs(code));
-            self.wire.close(self.place.desk(), Some(code), reason, Phase::Closing);
+            self.wire.close(self.desk, Some(code), reason, Phase::Closing);
         }
         Ok(())
     }
@@ -204,7 +191,8 @@ impl WebSocketSender {
     ///
     /// As [`WebSocketRef::send`]; [`Error::Gone`] also after the end of the connection.
     pub fn send(&self, message: Message) -> Result<(), Error> {
-        self.with(|wire| wire.put_message(self.place.desk(), message))
+        let mut message = Some(message);
+        self.with(|desk, wire| wire.take_message(desk, &mut message))
     }
 
     /// Closes; see [`WebSocketRef::close`].
@@ -213,11 +201,12 @@ impl WebSocketSender {
     ///
     /// [`Error::Misuse`] for a code that may not be sent, [`Error::Gone`] after the end of the connection.
     pub fn close(&self, code: CloseCode, reason: &str) -> Result<(), Error> {
-        self.with(|wire| WebSocketRef { place: &self.place, wire }.close(code, reason))
+        self.with(|desk, wire| WebSocketRef { place: &self.place, desk, wire }.close(code, reason))
     }
 
-    fn with(&self, act: impl FnOnce(&mut Wire) -> Result<(), Error>) -> Result<(), Error> {
-        let done = self.place.with(|socket| act(&mut socket.wire));
+    fn with(&self, mut act: impl FnMut(&Desk, &mut Wire) -> Result<(), Error>) -> Result<(), Error> {
+        let desk = self.place.desk();
+        let done = self.place.with(desk, |socket| act(desk, &mut socket.wire));
         done.unwrap_or(Err(Error::Gone))
     }
 }

@@ -9,19 +9,34 @@ use std::rc::Rc;
 use plimsoll_pool::Charge;
 use plimsoll_slab::Key;
 
-use super::Socket;
+use super::entry::Socket;
 use super::wire::{Flags, Wire};
 use crate::exchange::handle::Ticket;
 use crate::memory::desk::Desk;
 use crate::memory::waits::Waits;
-use crate::worker::connection::Connection;
-use crate::worker::state::Core;
+
+/// The WebSockets in the table of a worker.
+pub(crate) trait Sockets {
+    fn desk(&self) -> &Desk;
+
+    /// Runs `act` on one, if it is there and not being worked on.
+    fn on_socket(&self, key: Key, act: &mut dyn FnMut(&mut Socket));
+}
+
+/// How those who have a socket reach it: in one pointer, as each has it.
+pub(crate) struct Port(Rc<dyn Sockets>);
+
+impl Port {
+    pub(crate) fn new(sockets: Rc<dyn Sockets>) -> Rc<Self> {
+        Rc::new(Self(sockets))
+    }
+}
 
 /// As whoever has the socket knows it.
 #[derive(Clone)]
 pub(super) enum Place {
-    /// The engine of the worker steps it.
-    Table(Rc<Core>, Key),
+    /// The worker steps it.
+    Table(Rc<Port>, Key),
     /// A task steps it.
     Stream(Rc<Stream>),
 }
@@ -62,50 +77,56 @@ impl Stream {
 impl Place {
     pub(super) fn desk(&self) -> &Desk {
         match self {
-            Self::Table(core, _) => core,
+            Self::Table(port, _) => port.0.desk(),
             Self::Stream(stream) => stream.desk(),
         }
     }
 
     /// Runs `act` on the WebSocket, if it is there and not being worked on.
-    pub(super) fn on<R>(&self, act: impl FnOnce(&mut Socket) -> R) -> Option<R> {
+    #[inline]
+    pub(super) fn on<R>(&self, mut act: impl FnMut(&mut Socket) -> R) -> Option<R> {
+        let mut result = None;
+        // One for both, so that what it does is inlined there.
+        let run: &mut dyn FnMut(&mut Socket) = &mut |socket| result = Some(act(socket));
         match self {
-            Self::Table(core, key) => match core.table.borrow_mut().get_mut(*key)? {
-                Connection::WebSocket(socket) => Some(act(socket)),
-                _ => None,
-            },
-            Self::Stream(stream) => stream.socket.try_borrow_mut().ok().map(|mut socket| act(&mut socket)),
+            Self::Table(port, key) => port.0.on_socket(*key, run),
+            Self::Stream(stream) => {
+                if let Ok(mut socket) = stream.socket.try_borrow_mut() {
+                    run(&mut socket);
+                }
+            }
         }
+        result
     }
 
     /// The same, and it is looked after then.
-    pub(super) fn with<R>(&self, act: impl FnOnce(&mut Socket) -> R) -> Option<R> {
+    pub(super) fn with<R>(&self, desk: &Desk, mut act: impl FnMut(&mut Socket) -> R) -> Option<R> {
         self.on(|socket| {
             let result = act(socket);
-            self.list(&mut socket.wire);
+            self.list(desk, &mut socket.wire);
             result
         })
     }
 
     /// Has the WebSocket looked after.
-    pub(super) fn list(&self, wire: &mut Wire) {
+    pub(super) fn list(&self, desk: &Desk, wire: &mut Wire) {
         if wire.flags.put(Flags::LISTED, true) {
             return;
         }
         match self {
-            Self::Table(core, key) => {
-                core.enlist(*key);
+            Self::Table(_, key) => {
+                desk.enlist(*key);
             }
             Self::Stream(stream) => stream.waker.take().into_iter().for_each(Waker::wake),
         }
     }
 
     /// Has it looked after once the task that was woken has had its turn.
-    pub(super) fn list_later(&self, wire: &mut Wire) {
+    pub(super) fn list_later(&self, desk: &Desk, wire: &mut Wire) {
         match self {
-            Self::Table(core, key) => {
+            Self::Table(_, key) => {
                 if !wire.flags.put(Flags::LISTED, true) {
-                    core.list_later(*key);
+                    desk.list_later(*key);
                 }
             }
             // Its task says so itself.
@@ -114,16 +135,16 @@ impl Place {
     }
 
     /// Its task takes its turn: memory that was kept for it is free now.
-    pub(super) fn redeem(&self) {
+    pub(super) fn redeem(&self, desk: &Desk) {
         match self {
-            Self::Table(core, key) => core.redeem(*key),
-            Self::Stream(stream) => stream.desk().redeem(stream.ticket.id.key()),
+            Self::Table(_, key) => desk.redeem(*key),
+            Self::Stream(stream) => desk.redeem(stream.ticket.id.key()),
         }
     }
 
     pub(super) fn peer_address(&self) -> Option<SocketAddr> {
         match self {
-            Self::Table(core, key) => core.peer_address(*key),
+            Self::Table(port, key) => port.0.desk().peer_address(*key),
             Self::Stream(stream) => stream.ticket.peer_addr().ok(),
         }
     }

@@ -4,12 +4,12 @@ use plimsoll_codec::ws::{Compression, Handshake};
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::OverBudget;
 
-use super::WebSocketConfig;
 use super::assembly::Assembly;
+use super::config::WebSocketConfig;
 use super::message::Message;
 use super::settings::Settings;
-use super::work::Work;
 use crate::Error;
+use crate::exchange::output::Output;
 use crate::memory::desk::Desk;
 
 /// The windows of one connection: it has none, and there is no value of this type.
@@ -22,10 +22,9 @@ pub(super) fn agree(_core: &Desk, _handshake: &Handshake<'_>, _config: &WebSocke
 
 /// Gives the message back, to be sent as it is.
 pub(super) fn put(
-    _work: &mut Work,
+    _work: (&mut Option<PoolBox<Streams>>, &mut Output),
     _core: &Desk,
     _settings: &Settings,
-    _compression: Compression,
     message: Message,
 ) -> Result<Option<Message>, Error> {
     Ok(Some(message))

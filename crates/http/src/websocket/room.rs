@@ -11,30 +11,27 @@
 //! Who has a part of a message and finds no room for its next frame does not wait, since others may hold parts and
 //! wait, too: it is closed with 1013.
 //!
-//! All others, also on a stream of HTTP/2, wait in the line of [`relief`](crate::worker::pressure), for
+//! All others, also on a stream of HTTP/2, wait in the line of memory, for
 //! [`memory_timeout`](crate::Config::memory_timeout); then the connection is closed with 1013.
 
 use ::core::time::Duration;
-use std::rc::Rc;
 
-use plimsoll_pool::{PoolBox, Priority};
-use plimsoll_runtime::Errno;
+use plimsoll_pool::Priority;
 use plimsoll_runtime::net::Bytes;
+use plimsoll_runtime::{Errno, Lease, OverBudget, Pool};
 use plimsoll_slab::Key;
 
+use super::end::WebSocketEnd;
+use super::entry::{Consumer, Socket};
 use super::flow::Flow;
-use super::handler::WebSocketEnd;
+use super::step::Step;
 use super::wire::{Phase, Wire};
-use super::{Consumer, Socket};
 use crate::base::counters::Shed;
+use crate::exchange::line::Line;
 use crate::exchange::output::{self, Output};
 use crate::memory::desk::Desk;
 use crate::memory::wait::MemoryWait;
 use crate::memory::waits::Waits;
-use crate::worker::connection::Connection;
-use crate::worker::engine::Engine;
-use crate::worker::service::Service;
-use crate::worker::state::Core;
 
 /// When it is looked again for room that was not enough, or for which too many wait.
 pub(super) const MEMORY_RETRY: Duration = Duration::from_millis(250);
@@ -43,74 +40,67 @@ const WANTED_BYTES_MIN: usize = 4 * 1_024;
 /// What is received at a time while memory is short.
 const RECEIVE_BYTES: usize = 4 * 1_024 - 256;
 
-impl<S: Service> Engine<S> {
-    /// There is something to receive, as was waited for while memory is short.
-    pub(crate) fn readable_websocket(&mut self, key: Key) {
-        let Some(socket) = self.core.take_websocket(key) else { return };
-        self.receive_websocket(key, socket);
+impl Socket {
+    /// Makes room for what is there to be received, behind what was received before.
+    pub(crate) fn room(&mut self, pool: &Pool) -> Result<Lease, OverBudget> {
+        self.wire.work(pool)?.room_behind(pool, RECEIVE_BYTES)
     }
 
-    /// Makes room and receives what is there; without room it stays where it is.
-    pub(super) fn receive_websocket(&mut self, key: Key, mut socket: PoolBox<Socket>) {
-        let core = Rc::clone(&self.core);
-        let wire = &mut socket.wire;
-        let room = self.retried(key, |_| wire.work(&core.pool)?.room_behind(&core.pool, RECEIVE_BYTES));
-        let Ok(lease) = room else {
+    /// Receives what is there into the room that was made; without room it stays where it is.
+    pub(crate) fn receive(&mut self, desk: &Desk, line: &mut impl Line, room: Option<Lease>) -> Step {
+        let wire = &mut self.wire;
+        let Some(lease) = room else {
             wire.flow.block_receive();
-            return self.go_on_websocket(key, socket, None);
+            return Step::GoOn;
         };
         let (rest_bytes, mut places) = (lease.len(), [Some(lease)]);
-        let received = core.table.borrow_mut().receive_now(key, &mut places, RECEIVE_BYTES);
-        match received {
+        match line.receive_now(&mut places, RECEIVE_BYTES) {
             Ok(1..) => {
                 let [lease] = places;
                 debug_assert!(lease.as_ref().is_some_and(|lease| lease.len() > rest_bytes));
                 wire.hear();
                 wire.get_on();
                 if let Some(work) = &mut wire.work {
-                    work.input = lease.map(|lease| output::smaller(&core.pool, lease));
+                    work.input = lease.map(|lease| output::smaller(&desk.pool, lease));
                 }
+                Step::GoOn
             }
-            Ok(0) => {
-                core.put(key, Connection::WebSocket(socket));
-                return self.ended_websocket(key);
-            }
-            Err(Errno::AGAIN) => {}
-            Err(_) => return self.lose_websocket(key, socket, WebSocketEnd::Gone),
+            Ok(0) => self.ended(),
+            Err(Errno::AGAIN) => Step::GoOn,
+            Err(_) => Step::Lost(WebSocketEnd::Gone),
         }
-        self.go_on_websocket(key, socket, None);
     }
 }
 
 /// Has a WebSocket that found no room wait for it, or wait no longer.
 #[inline]
-pub(super) fn enqueue(core: &Desk, who: Waits, wire: &mut Wire) {
+pub(super) fn enqueue(desk: &Desk, who: Waits, wire: &mut Wire) {
     if wire.flow != Flow::Free || wire.is_waiting() {
-        change_wait(core, who, wire);
+        change_wait(desk, who, wire);
     }
 }
 
 #[cold]
-fn change_wait(core: &Desk, who: Waits, wire: &mut Wire) {
+fn change_wait(desk: &Desk, who: Waits, wire: &mut Wire) {
     let is_over = matches!(wire.phase, Phase::Lingering(_) | Phase::Over);
     if wire.flow.is_blocked() && !is_over {
         let (mut memory, (want, bytes)) = (wire.memory, wire.wants());
-        if core.starve_as(who, &mut memory, want, bytes).is_err() {
+        if desk.starve_as(who, &mut memory, want, bytes).is_err() {
             // One of too many looks again after a while, as one does that found no room several times.
             memory.lose_place();
         }
         wire.set_memory(memory);
     } else if is_over || wire.flow == Flow::Free {
         // One that looks again keeps its place until it has found room.
-        wire.end_wait(core, &who);
+        wire.end_wait(desk, &who);
     }
 }
 
 impl Wire {
     /// It waits no longer.
-    pub(super) fn end_wait(&mut self, core: &Desk, who: &Waits) {
+    pub(super) fn end_wait(&mut self, desk: &Desk, who: &Waits) {
         if self.memory.is_queued() {
-            core.leave_line(who);
+            desk.leave_line(who);
         }
         self.set_memory(MemoryWait::None);
     }
@@ -141,8 +131,8 @@ impl Wire {
     }
 
     /// Counts that it ends as it has waited for too long.
-    pub(super) fn count_timed_out(&self, core: &Desk) {
-        core.shed_for_room(if self.flow.is_send_blocked() { Shed::Output } else { Shed::Body });
+    pub(super) fn count_timed_out(&self, desk: &Desk) {
+        desk.shed_for_room(if self.flow.is_send_blocked() { Shed::Output } else { Shed::Body });
     }
 
     /// Whether what found no room can be looked at once more.
@@ -151,8 +141,8 @@ impl Wire {
     }
 
     /// Whether more may be received, as far as memory goes.
-    pub(super) fn takes_more(&self, core: &Desk) -> bool {
-        !self.holds_message() && self.has_room(core) && !self.flow.is_blocked()
+    pub(super) fn takes_more(&self, desk: &Desk) -> bool {
+        !self.holds_message() && self.has_room(desk) && !self.flow.is_blocked()
     }
 
     /// There is room, perhaps.
@@ -172,29 +162,27 @@ impl Wire {
     }
 }
 
-impl Core {
-    /// Whether memory is so short that room is made before anything is received; for the rest of a message, which may
-    /// be long, a little earlier.
-    pub(super) fn receives_late(&self, wire: &Wire) -> bool {
-        let is_within = wire.work.as_ref().is_some_and(|work| work.is_within_message());
-        self.is_short() || self.is_starving() || (is_within && self.holds_back())
-    }
+/// Whether memory is so short that room is made before anything is received; for the rest of a message, which may be
+/// long, a little earlier.
+pub(super) fn receives_late(desk: &Desk, wire: &Wire) -> bool {
+    let is_within = wire.work.as_ref().is_some_and(|work| work.is_within_message());
+    desk.is_short() || desk.is_starving() || (is_within && desk.holds_back())
+}
 
-    /// Keeps what came on a WebSocket, for which there is no memory, in what is spared for those that wait in line;
-    /// whether there was some.
-    pub(super) fn spare_input(&self, key: Key, wire: &mut Wire, fresh: Bytes) -> bool {
-        if self.spared(key, || wire.work(&self.pool).map(drop)).is_none() {
-            return false;
-        }
-        let Some(work) = &mut wire.work else { return false };
-        let Err((_, fresh)) = work.take(&self.pool, fresh) else { return true };
-        let rest = work.input.as_deref().unwrap_or_default();
-        let Some(mut lease) = self.spare_lease(key, rest.len() + fresh.len()) else { return false };
-        lease.extend(rest);
-        lease.extend(&fresh);
-        work.input = Some(lease);
-        true
+/// Keeps what came on a WebSocket, for which there is no memory, in what is spared for those that wait in line; whether
+/// there was some.
+pub(super) fn spare_input(desk: &Desk, key: Key, wire: &mut Wire, fresh: Bytes) -> bool {
+    if desk.spared(key, || wire.work(&desk.pool).map(drop)).is_none() {
+        return false;
     }
+    let Some(work) = &mut wire.work else { return false };
+    let Err((_, fresh)) = work.take(&desk.pool, fresh) else { return true };
+    let rest = work.input.as_deref().unwrap_or_default();
+    let Some(mut lease) = desk.spare_lease(key, rest.len() + fresh.len()) else { return false };
+    lease.extend(rest);
+    lease.extend(&fresh);
+    work.input = Some(lease);
+    true
 }
 
 impl Socket {

@@ -9,7 +9,7 @@ use plimsoll_codec::ws::{Compression, Limits};
 use plimsoll_pool::Charge;
 use plimsoll_runtime::{Kind, OverBudget, Pool};
 
-use super::WebSocketConfig;
+use super::config::WebSocketConfig;
 #[cfg(feature = "deflate")]
 use super::deflate::SharedStreams;
 

@@ -8,11 +8,12 @@ use ::core::task::{Context, Poll, Waker};
 use plimsoll_codec::ws::{CONTROL_BYTES_MAX, CloseCode};
 use plimsoll_runtime::OverBudget;
 
-use super::handler::{WebSocketEnd, WebSocketRef, WebSocketSender};
+use super::end::WebSocketEnd;
+use super::entry::{Consumer, Socket};
+use super::handler::{WebSocketRef, WebSocketSender};
 use super::message::Message;
 use super::place::Place;
 use super::wire::Phase;
-use super::{Consumer, Socket};
 use crate::Error;
 
 /// A WebSocket, in a task of its own; see [`Request::upgrade_websocket`](crate::Request::upgrade_websocket).
@@ -22,32 +23,6 @@ use crate::Error;
 /// [`recv`](Self::recv) says `None`. Dropping the socket closes the connection without a word, after what was sent.
 pub struct WebSocket {
     place: Place,
-}
-
-/// What a task waits for.
-#[derive(Default)]
-pub(super) struct Mailbox {
-    reader: Option<Waker>,
-    writer: Option<Waker>,
-    /// The task knows that it is over.
-    is_told: bool,
-}
-
-impl Mailbox {
-    /// Something has come, or it is over.
-    pub(super) fn wake_reader(&mut self) {
-        if let Some(waker) = self.reader.take() {
-            waker.wake();
-        }
-    }
-
-    /// There is room, or it is over; whether anybody waited for that.
-    pub(super) fn wake_writer(&mut self) -> bool {
-        let waker = self.writer.take();
-        let has_waited = waker.is_some();
-        waker.into_iter().for_each(Waker::wake);
-        has_waited
-    }
 }
 
 impl WebSocket {
@@ -88,7 +63,7 @@ impl WebSocket {
         let polled = place.on(|socket| {
             let Socket { wire, consumer } = socket;
             if let Some(message) = wire.take_ready() {
-                place.list(wire);
+                place.list(place.desk(), wire);
                 return Poll::Ready(Ok(Some(message)));
             }
             let Consumer::Task(Some(mailbox)) = consumer else { return Poll::Ready(Err(Error::Gone)) };
@@ -124,11 +99,11 @@ impl WebSocket {
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, message: &mut Option<Message>) -> Poll<Result<(), Error>> {
-        let (place, core) = (&self.place, self.place.desk());
-        place.redeem();
+        let (place, desk) = (&self.place, self.place.desk());
+        place.redeem(desk);
         let polled = place.on(|socket| {
             let Socket { wire, consumer } = socket;
-            let is_full = !wire.has_room(core) || wire.flow.is_send_blocked();
+            let is_full = !wire.has_room(desk) || wire.flow.is_send_blocked();
             if wire.is_open()
                 && is_full
                 && let Consumer::Task(Some(mailbox)) = consumer
@@ -136,8 +111,8 @@ impl WebSocket {
                 keep(&mut mailbox.writer, cx);
                 return Poll::Pending;
             }
-            place.list(wire);
-            let put = wire.take_message(core, message);
+            place.list(desk, wire);
+            let put = wire.take_message(desk, message);
             if let (Err(Error::OverBudget(_)), Consumer::Task(Some(mailbox))) = (&put, consumer) {
                 wire.flow.block_send();
                 keep(&mut mailbox.writer, cx);
@@ -156,7 +131,8 @@ impl WebSocket {
     /// late, [`Error::OverBudget`].
     pub fn ping(&mut self, payload: &[u8]) -> Result<(), Error> {
         let payload = &payload[..payload.len().min(CONTROL_BYTES_MAX)];
-        let put = self.place.with(|socket| socket.wire.put_ping(self.place.desk(), payload));
+        let desk = self.place.desk();
+        let put = self.place.with(desk, |socket| socket.wire.put_ping(desk, payload));
         put.unwrap_or(Err(Error::Gone))
     }
 
@@ -169,9 +145,9 @@ impl WebSocket {
     ///
     /// [`Error::Misuse`] for a code that may not be sent, [`Error::Gone`] when the socket was closed before.
     pub async fn close(self, code: CloseCode, reason: &str) -> Result<(), Error> {
-        let place = &self.place;
-        let closed = place.with(|socket| match socket.wire.is_open() {
-            true => WebSocketRef { place, wire: &mut socket.wire }.close(code, reason),
+        let (place, desk) = (&self.place, self.place.desk());
+        let closed = place.with(desk, |socket| match socket.wire.is_open() {
+            true => WebSocketRef { place, desk, wire: &mut socket.wire }.close(code, reason),
             false => Err(Error::Gone),
         });
         closed.unwrap_or(Err(Error::Gone))?;
@@ -195,7 +171,7 @@ impl WebSocket {
 
 impl Drop for WebSocket {
     fn drop(&mut self) {
-        let consumer = self.place.with(|socket| {
+        let consumer = self.place.with(self.place.desk(), |socket| {
             if socket.wire.is_open() {
                 socket.wire.note_end(WebSocketEnd::ByUs(CloseCode::GOING_AWAY));
                 socket.wire.phase = Phase::Ending;

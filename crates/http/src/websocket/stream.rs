@@ -13,15 +13,16 @@ use plimsoll_runtime::{Instant, Lease, OverBudget, SendBytes, signal, sleep, tim
 
 use super::control::static_close;
 use super::deadlines::{Due, overdue};
+use super::end::WebSocketEnd;
 use super::ends::{give_way, go_away, tell_closed};
+use super::entry::{Consumer, Socket};
 use super::flow::Flow;
-use super::handler::WebSocketEnd;
+use super::opening::Opening;
 use super::place::{Place, Stream};
 use super::room::{MEMORY_RETRY, enqueue};
 use super::socket::WebSocket;
 use super::turn::{open, turn};
 use super::wire::{Dropped, Phase, Wire};
-use super::{Consumer, Opening, Socket};
 use crate::base::error::Error;
 use crate::exchange::handle::Ticket;
 use crate::exchange::tunnel::Tunnel;

@@ -3,19 +3,20 @@
 use plimsoll_codec::ws::CloseCode;
 use plimsoll_pool::catch_panic;
 
-use super::handler::{WebSocketEnd, WebSocketRef};
+use super::end::WebSocketEnd;
+use super::entry::{Consumer, Socket};
+use super::handler::WebSocketRef;
 use super::message::Message;
 use super::place::Place;
 use super::wire::{Flags, Phase, Wire};
 use super::work::Step;
-use super::{Consumer, Socket};
 use crate::Error;
 use crate::base::counters::Shed;
 use crate::memory::desk::Desk;
 
 /// Reads on as long as there is room for what it leads to.
 pub(super) fn turn(place: &Place, socket: &mut Socket) {
-    let core = place.desk();
+    let desk = place.desk();
     loop {
         let Socket { consumer, wire } = socket;
         if matches!(consumer, Consumer::Handler(_))
@@ -23,22 +24,22 @@ pub(super) fn turn(place: &Place, socket: &mut Socket) {
             && let Some(message) = wire.take_ready()
             && wire.is_open()
         {
-            deliver(place, consumer, wire, message);
+            deliver((place, desk), consumer, wire, message);
             continue;
         }
         let is_waiting = wire.work.as_ref().is_none_or(|work| work.ready.is_some());
-        if !wire.is_listening() || is_waiting || !wire.has_room(core) {
+        if !wire.is_listening() || is_waiting || !wire.has_room(desk) {
             return;
         }
-        match wire.step(core) {
+        match wire.step(desk) {
             Ok(Step::NeedMore) => return,
             Ok(Step::On) => {}
-            Ok(Step::Message(message)) if wire.is_open() => deliver(place, consumer, wire, message),
+            Ok(Step::Message(message)) if wire.is_open() => deliver((place, desk), consumer, wire, message),
             Ok(Step::Message(_)) => {}
             Ok(Step::Close(code)) => {
                 wire.note_end(WebSocketEnd::ByPeer(code));
                 // What we answer to a close frame without a code has none either.
-                wire.close(core, code, "", Phase::Ending);
+                wire.close(desk, code, "", Phase::Ending);
                 wire.phase = Phase::Ending;
             }
             Err(Error::OverBudget(_)) if wire.may_try_again() => {
@@ -47,28 +48,28 @@ pub(super) fn turn(place: &Place, socket: &mut Socket) {
             }
             Err(error) => {
                 match error {
-                    Error::Peer(_) => core.counters().shed(Shed::Misbehaviour),
-                    _ => core.shed_for_room(Shed::Body),
+                    Error::Peer(_) => desk.counters().shed(Shed::Misbehaviour),
+                    _ => desk.shed_for_room(Shed::Body),
                 }
-                wire.fail(core, &error);
+                wire.fail(desk, &error);
             }
         }
     }
 }
 
 /// Gives a message to whom it is for.
-fn deliver(place: &Place, consumer: &mut Consumer, wire: &mut Wire, message: Message) {
+fn deliver((place, desk): (&Place, &Desk), consumer: &mut Consumer, wire: &mut Wire, message: Message) {
     match consumer {
         Consumer::Handler(handler) => {
             // While memory is short, room for an answer is made first: it cannot wait for that itself.
-            if place.desk().holds_back() && wire.make_room(&place.desk().pool, message.as_bytes().len()).is_err() {
+            if desk.holds_back() && wire.make_room(&desk.pool, message.as_bytes().len()).is_err() {
                 wire.flow.block_send();
                 if let Some(work) = &mut wire.work {
                     work.ready = Some(message);
                 }
                 return;
             }
-            call(place.desk(), wire, |wire| handler.message(&mut WebSocketRef { place, wire }, message));
+            call(desk, wire, |wire| handler.message(&mut WebSocketRef { place, desk, wire }, message));
         }
         Consumer::Task(Some(mailbox)) => {
             if let Some(work) = &mut wire.work {
@@ -76,7 +77,7 @@ fn deliver(place: &Place, consumer: &mut Consumer, wire: &mut Wire, message: Mes
             }
             mailbox.wake_reader();
             wire.flags.put(Flags::FED, true);
-            place.list_later(wire);
+            place.list_later(desk, wire);
         }
         Consumer::Task(None) => {}
     }
@@ -84,16 +85,17 @@ fn deliver(place: &Place, consumer: &mut Consumer, wire: &mut Wire, message: Mes
 
 /// Tells the handler that its connection is there.
 pub(super) fn open(place: &Place, socket: &mut Socket) {
+    let desk = place.desk();
     let Socket { consumer, wire } = socket;
     if let Consumer::Handler(handler) = consumer
         && wire.is_open()
     {
-        call(place.desk(), wire, |wire| handler.opened(&mut WebSocketRef { place, wire }));
+        call(desk, wire, |wire| handler.opened(&mut WebSocketRef { place, desk, wire }));
     }
 }
 
 /// Calls a handler. What it fails with closes its connection.
-fn call(core: &Desk, wire: &mut Wire, act: impl FnOnce(&mut Wire) -> Result<(), Error>) {
+fn call(desk: &Desk, wire: &mut Wire, act: impl FnOnce(&mut Wire) -> Result<(), Error>) {
     let Err(failed) = run(|| act(wire)) else { return };
     let code = match failed {
         Some(Error::OverBudget(_)) => CloseCode::TRY_LATER,
@@ -104,7 +106,7 @@ fn call(core: &Desk, wire: &mut Wire, act: impl FnOnce(&mut Wire) -> Result<(), 
         None => CloseCode::UNEXPECTED,
     };
     wire.note_end(if code == CloseCode::TRY_LATER { WebSocketEnd::NoRoom } else { WebSocketEnd::ByUs(code) });
-    wire.close(core, Some(code), "", Phase::Closing);
+    wire.close(desk, Some(code), "", Phase::Closing);
 }
 
 /// Runs what a user wrote. `Err(None)` after a panic.

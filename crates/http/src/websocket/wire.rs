@@ -23,9 +23,9 @@ use plimsoll_pool::PoolBox;
 use plimsoll_runtime::net::Bytes;
 use plimsoll_runtime::{Instant, Kind, OverBudget, Pool};
 
-use super::WebSocketEnd;
 use super::control::{ControlFrame, put_control, static_close};
 use super::deflate;
+use super::end::WebSocketEnd;
 use super::flow::Flow;
 use super::message::Message;
 use super::settings::{Settings, Values};
@@ -262,18 +262,12 @@ impl Wire {
         if !self.has_room(core) {
             return Err(Error::OutputFull);
         }
-        let compression = self.settings.values.compression.map(|agreed| (agreed, Rc::clone(&self.settings)));
+        if self.settings.values.compression.is_some() && self.put_deflated(core, message)? {
+            self.get_on();
+            return Ok(());
+        }
         let work = self.work(&core.pool)?;
         let Some(mut whole) = message.take() else { return Ok(()) };
-        if let Some((compression, settings)) = compression {
-            match deflate::put(work, core, &settings, compression, whole)? {
-                Some(plain) => whole = plain,
-                None => {
-                    self.get_on();
-                    return Ok(());
-                }
-            }
-        }
         let head = FrameHead::message(whole.opcode(), whole.as_bytes().len() as u64).encode();
         let put = match whole.body_mut() {
             Body::Empty => work.output.append(&core.pool, head.as_bytes()),
@@ -284,6 +278,16 @@ impl Wire {
             Err(_) => *message = Some(whole),
         }
         Ok(put?)
+    }
+
+    /// Puts a message into the output, deflated; whether that could be.
+    fn put_deflated(&mut self, core: &Desk, message: &mut Option<Message>) -> Result<bool, Error> {
+        let settings = Rc::clone(&self.settings);
+        let work = self.work(&core.pool)?;
+        if let Some(whole) = message.take() {
+            *message = deflate::put((&mut work.streams, &mut work.output), core, &settings, whole)?;
+        }
+        Ok(message.is_none())
     }
 
     /// Puts a ping into the output.

@@ -207,7 +207,7 @@ impl<S: Service> Engine<S> {
             Connection::WebSocket(socket) => {
                 self.core.counters().closed();
                 self.core.websocket_left(key, socket.sort());
-                self.finish_websocket(socket);
+                socket.into_inner().finish(&self.core);
             }
             _ => self.core.counters().closed(),
         }

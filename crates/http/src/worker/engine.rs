@@ -24,6 +24,7 @@ use crate::exchange::output::compacted;
 use crate::h1::active::{Active, Deadline};
 use crate::h2::Recalling;
 use crate::memory::wait::MemoryWait;
+use crate::websocket::Port;
 use crate::worker::closing::take_handler;
 use crate::worker::connection::{Connection, Rest};
 use crate::worker::pressure::Relief;
@@ -68,6 +69,8 @@ const GIVES_WAY_FOR: Duration = Duration::from_millis(5);
 pub(crate) struct Engine<S: Service> {
     pub(crate) core: Rc<Core>,
     pub(crate) service: S,
+    /// How those who have a WebSocket of the table reach it.
+    pub(crate) sockets: Rc<Port>,
     pub(crate) relief: Relief,
     /// A handler has just been given much of a body: it has its turn before there is more for another, which is then
     /// received into the same memory, still in the processor's caches.
@@ -97,7 +100,16 @@ impl<S: Service> Engine<S> {
     pub(crate) fn new(core: Rc<Core>, service: S) -> Self {
         core.lasting.know_handlers(waiting_handler_bytes(service.handler_bytes()));
         let relief = Relief::new(&core);
-        Self { core, service, relief, gives_way: false, has_turned: false, drained_at: plimsoll_runtime::now() }
+        let sockets = Port::new(core.clone());
+        Self {
+            core,
+            service,
+            sockets,
+            relief,
+            gives_way: false,
+            has_turned: false,
+            drained_at: plimsoll_runtime::now(),
+        }
     }
 
     /// One turn; `true` when `end` came.

@@ -19,6 +19,7 @@
 //! | [`waiting`] | which connections of the table wait for memory, and for what |
 //! | [`reserved_routes`] | requests for routes that are always answered |
 //! | [`stay`] | holds on connections that stay, and what one of each sort takes |
+//! | [`websockets`] | WebSockets: an event becomes a step, and what that says is done |
 //! | [`closing`] | the ends of a connection, and the stop of the server |
 //! | [`plan`] | what a server adds to the plan of the runtime |
 
@@ -34,3 +35,4 @@ pub(crate) mod service;
 pub(crate) mod state;
 pub(crate) mod stay;
 pub(crate) mod waiting;
+pub(crate) mod websockets;

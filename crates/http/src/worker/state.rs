@@ -154,8 +154,10 @@ impl Core {
         let mut table = self.table.borrow_mut();
         let Some(place) = table.get_mut(key) else { return };
         let before = ::core::mem::replace(place, connection);
-        if !matches!(before, Connection::Taken) {
-            drop_before(before);
+        match before {
+            // There is nothing in it to be dropped.
+            Connection::Taken => ::core::mem::forget(before),
+            before => drop_before(before),
         }
     }
 
