@@ -4,6 +4,7 @@ use plimsoll_runtime::net::Bytes;
 use plimsoll_runtime::{Kind, Lease, OverBudget};
 
 use crate::memory::desk::Desk;
+use crate::memory::received::FEW_BYTES;
 
 /// What fills no more than this part of its lease is moved to a smaller one.
 const SPARSE_PART: usize = 4;
@@ -50,6 +51,18 @@ impl Source {
             Self::Fresh(bytes, used) => &bytes[*used..],
             Self::Kept(lease) => lease,
         }
+    }
+
+    /// Moves the rest out of a buffer of the driver, so that it can be kept whatever is done next. A few bytes find [a
+    /// place](Desk::spare_landed) when it is needed.
+    #[inline]
+    pub(crate) fn place(&mut self, core: &Desk) -> Result<(), OverBudget> {
+        if let Self::Fresh(Bytes::Borrowed(bytes), used) = self
+            && bytes.len() - *used > FEW_BYTES
+        {
+            *self = Self::Kept(core.pool.try_copy(&bytes[*used..], Kind::Buffers)?);
+        }
+        Ok(())
     }
 
     pub(crate) fn consume(&mut self, bytes: usize) {

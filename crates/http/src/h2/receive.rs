@@ -1,24 +1,25 @@
 //! How a connection receives: what comes has a place, or it stays in the socket.
 //!
 //! ```text
-//!   calm         a receive is armed; what it brings is kept when it is more than a step can use
-//!   yellow, up   only a wait is armed, which holds nothing --readable--> a place is made, then received into it
-//!                                                                            | none
-//!                                                                            v
-//!                                                                       waits in line
+//!   calm, no stream             a receive is armed, which brings bytes in a buffer of the driver
+//!   streams, or yellow and up   only a wait is armed, which holds nothing --readable--> a place is made, then received
+//!                                                                                           | none        into it
+//!                                                                                           v
+//!                                                                                      waits in line
 //! ```
 //!
-//! When memory comes to be short, receives that were armed before are recalled, so that they are waits, too. That is
-//! told once a millisecond at most: for what comes meanwhile, and finds the line reached already, there is a little of
-//! what is kept for newcomers and for answers, and else the connection ends.
+//! What came in a buffer of the driver cannot stay there, and cannot go back into the socket. So it is received that
+//! way only while nothing is lost with it: where there is no stream. When memory comes to be short, such receives are
+//! recalled, so that they are waits, too. A request is begun out of such a buffer when what came behind it has a place
+//! of its own. Few bytes need none: for them there is a little of what is kept for newcomers and for answers.
 
 use std::rc::{Rc, Weak};
 
 use plimsoll_codec::h1::RequestState;
 use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::memory::{self, Level};
-use plimsoll_runtime::net::Table;
-use plimsoll_runtime::{Errno, JoinHandle, Kind, OverBudget, spawn, yield_now};
+use plimsoll_runtime::net::{RECEIVE_BYTES_MAX, Table};
+use plimsoll_runtime::{Errno, JoinHandle, Kind, Lease, OverBudget, spawn, yield_now};
 use plimsoll_slab::Key;
 
 use super::Http2;
@@ -33,6 +34,8 @@ use crate::worker::state::Core;
 /// of others.
 const SMALL_BYTES: usize = 1_024;
 const LARGER_BYTES: usize = 4 * SMALL_BYTES;
+/// What fills no more than this part of its place is moved to a smaller one.
+const SPARSE_PART: usize = 4;
 /// Places of the table that are looked at in a turn.
 const LOOKS_MAX: u32 = 512;
 
@@ -47,11 +50,40 @@ impl Core {
         if table.is_receiving(key) {
             return Ok(());
         }
-        match self.holds_back() {
-            false => table.receive(key),
-            // What it was granted is for this.
-            true if self.fed.get() == Some(key) => self.receive_placed(table, key, http2),
-            true => table.await_readable(key),
+        if !self.holds_back() && !http2.has_exchanges() {
+            return table.receive(key);
+        }
+        // What it was granted is for this.
+        if self.fed.get() == Some(key) { self.receive_placed(table, key, http2) } else { table.await_readable(key) }
+    }
+
+    /// Receives what is there into a place of its own, which is as large as what a receive brings at most, or behind
+    /// what is kept.
+    fn receive_at_once(&self, key: Key, http2: &mut Http2) -> Result<Came, OverBudget> {
+        let place = match &mut http2.input {
+            Some(input) => self.pool.try_grow(input, LARGER_BYTES).map(|()| http2.input.take())?,
+            None => Some(self.pool.try_acquire(RECEIVE_BYTES_MAX, Kind::Buffers)?),
+        };
+        let bytes_max = place.as_ref().map_or(0, Lease::spare_capacity);
+        let mut place = [place];
+        let received = self.table.borrow_mut().receive_now(key, &mut place, bytes_max);
+        let [place] = place;
+        http2.input = place.filter(|place| !place.is_empty());
+        Ok(match received {
+            Ok(bytes @ 1..) => Came::Bytes(bytes),
+            Ok(0) => Came::End,
+            Err(Errno::AGAIN) => Came::Nothing,
+            Err(errno) => Came::Failure(errno),
+        })
+    }
+
+    /// What is kept of the input takes no more memory than it needs.
+    pub(super) fn move_sparse(&self, input: &mut Lease) {
+        if input.class().bytes() > LARGER_BYTES
+            && input.len() <= input.class().bytes() / SPARSE_PART
+            && let Ok(smaller) = self.pool.try_copy(input, Kind::Buffers)
+        {
+            *input = smaller;
         }
     }
 
@@ -84,6 +116,14 @@ impl Core {
     }
 }
 
+/// What was received.
+enum Came {
+    Bytes(usize),
+    Nothing,
+    End,
+    Failure(Errno),
+}
+
 impl<S: Service> Engine<S> {
     /// There is something to receive, or the end of it.
     pub(crate) fn readable_http2(&mut self, key: Key) {
@@ -94,10 +134,14 @@ impl<S: Service> Engine<S> {
 
     /// Receives what there is. Without a place for it the connection waits, or goes on waiting.
     pub(super) fn receive_readable(&mut self, key: Key, mut http2: PoolBox<Http2>) {
+        if !self.core.holds_back()
+            && let Ok(came) = self.core.receive_at_once(key, &mut http2)
+        {
+            return self.received_at_once(key, http2, came);
+        }
         let armed = self.retried(key, |engine| {
             let core = &engine.core;
-            let mut table = core.table.borrow_mut();
-            if core.holds_back() { core.receive_placed(&mut table, key, &mut http2) } else { table.receive(key) }
+            core.receive_placed(&mut core.table.borrow_mut(), key, &mut http2)
         });
         let Err(over) = armed else {
             if !http2.hunger.unread {
@@ -113,6 +157,27 @@ impl<S: Service> Engine<S> {
             http2.hunger.note(Priority::Head, REQUEST_ROOM_BYTES);
         }
         self.settle_http2(key, http2, plimsoll_runtime::now());
+    }
+
+    fn received_at_once(&mut self, key: Key, mut http2: PoolBox<Http2>, came: Came) {
+        if ::core::mem::take(&mut http2.hunger.unread) {
+            http2.hunger.wanted = None;
+        }
+        match came {
+            Came::Bytes(bytes) => {
+                self.relief.pace.came(key, bytes);
+                self.go_on_http2(key, http2, None);
+            }
+            Came::Nothing => self.settle_http2(key, http2, plimsoll_runtime::now()),
+            Came::End => {
+                self.core.put(key, Connection::Http2(http2));
+                self.ended_http2(key);
+            }
+            Came::Failure(errno) => {
+                self.core.put(key, Connection::Http2(http2));
+                self.failed(key, errno);
+            }
+        }
     }
 
     /// An operation failed: the connection is closed, unless it is a receive that was taken back.

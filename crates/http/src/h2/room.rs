@@ -427,6 +427,9 @@ impl<S: Service> Engine<S> {
         match kept {
             Ok(kept) => {
                 http2.input = kept;
+                if let Some(input) = &mut http2.input {
+                    core.move_sparse(input);
+                }
                 self.settle_http2(key, http2, now);
             }
             // What came cannot be kept: it is lost, and with it the connection. Nothing was begun there.

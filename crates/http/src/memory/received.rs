@@ -38,4 +38,4 @@ impl Desk {
 }
 
 /// What a lease of the answer reserve holds.
-const FEW_BYTES: usize = 4_096;
+pub(crate) const FEW_BYTES: usize = 4_096;

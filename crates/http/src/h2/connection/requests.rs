@@ -57,7 +57,7 @@ impl<S: Service> Engine<S> {
         key: Key,
         place: &mut Option<PoolBox<Http2>>,
         scratch: &Decoding,
-        source: &Source,
+        source: &mut Source,
         stream: StreamKey,
         (head, pseudo_fields, ends, next): (&RequestHead, u16, bool, NextStream),
     ) -> bool {
@@ -102,12 +102,14 @@ impl<S: Service> Engine<S> {
         }
         exchange.client = core.note_client(key, &view);
         http2.slots.parts().1[usize::from(stream.slot)] = Some(exchange);
-        let begins = is_marked
+        let may_begin = is_marked
             || match next {
                 NextStream::Begins => true,
                 NextStream::IsJudged => self.has_room(key),
                 NextStream::Waits | NextStream::StaysUnread | NextStream::IsRefused(_) => false,
             };
+        // What came with it is not lost when this takes the rest of the memory.
+        let begins = may_begin && source.place(&core).is_ok();
         let begun = if begins {
             self.begin_stream(key, http2, stream, (&view, slots, is_marked))
         } else {

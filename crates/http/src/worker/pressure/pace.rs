@@ -101,6 +101,13 @@ impl Pace {
         Some(*key)
     }
 
+    /// Bytes were received that no event brought.
+    pub(crate) fn came(&mut self, key: Key, bytes: usize) {
+        if let Some(timed) = self.of(key).filter(|timed| timed.since.is_some()) {
+            timed.moved_bytes += bytes as u64;
+        }
+    }
+
     /// Something was done on a connection; how much of a body it has that came without being told in an event.
     pub(crate) fn look(&mut self, table: &Table<Connection>, key: Key, now: Instant, unread_bytes: usize) {
         if let Some(timed) = self.of(key) {
