@@ -49,7 +49,8 @@ pub struct Config {
     pub head_timeout: Duration,
     /// How long the server waits for a body's bytes, all waits together: each byte that comes earns back some of it,
     /// see [`body_bytes_per_second_min`](Self::body_bytes_per_second_min). So this is also how long the peer may be
-    /// silent. Time in which the handler does not ask for the body does not count. Default 30 s.
+    /// silent. Time in which the handler does not ask for the body does not count. In HTTP/2, where the peer's windows
+    /// are held then, as memory is short, [`memory_timeout`](Self::memory_timeout) comes on top. Default 30 s.
     pub body_timeout: Duration,
     /// Bytes of a body that earn a second of waiting back, so a body that comes more slowly for longer than
     /// [`body_timeout`](Self::body_timeout) is cut off; at least 1. `None`: any byte starts the wait anew. Default
@@ -66,7 +67,7 @@ pub struct Config {
     /// with Retry-After. Default 1 s.
     pub admission_timeout: Duration,
     /// How long an answer or a part of a body may wait for memory, when there is none under the line. Then the peer
-    /// gets 503 if no answer was begun, else its connection is closed. Default 10 s.
+    /// gets 503 if no answer was begun, else its connection is closed, in HTTP/2 its stream. Default 10 s.
     pub memory_timeout: Duration,
     /// How long a request that was begun is protected: it is not let go of for want of memory before. After that it may
     /// be, while others wait. Default 10 s.

@@ -78,6 +78,8 @@ pub(crate) struct Exchange {
     pub(super) blocked_since: Option<Instant>,
     /// How long the handler still waits for the peer.
     pub(super) patience: Patience,
+    /// Until when it waits though that is over, as the peer's windows are held; until bytes come.
+    pub(super) held_until: Option<Instant>,
     /// What its window was grown by is reserved.
     pub(super) window: Option<Grown>,
     /// Bytes of the request's body that the handler has taken.
@@ -158,6 +160,7 @@ impl Exchange {
             slot: None,
             blocked_since: None,
             patience: Patience::full(body_timeout),
+            held_until: None,
             window: None,
             taken_bytes: 0,
             drain_until: None,
@@ -181,7 +184,7 @@ impl Exchange {
         (self.is_reset, self.finished, self.ending, self.starved) = (false, false, None, false);
         (self.body_sent, self.due, self.must_finish) = (0, None, 0);
         (self.begun_at, self.blocked_since, self.drain_until) = (None, None, None);
-        (self.patience, self.taken_bytes) = (Patience::full(body_timeout), 0);
+        (self.patience, self.held_until, self.taken_bytes) = (Patience::full(body_timeout), None, 0);
         (self.dropped_bytes, self.peer, self.status, self.sent_bytes) = (0, None, None, 0);
     }
 
@@ -223,6 +226,7 @@ impl Exchange {
         if self.patience.until().is_some() {
             self.patience.pause(plimsoll_runtime::now());
         }
+        self.held_until = None;
         self.patience.earn(bytes.len(), config.body_bytes_per_second_min, config.body_timeout);
         self.wake_reader();
         Ok(())

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use plimsoll_http::{Config, Error, HTTP2_PARKED_BYTES, Request, Response};
+use plimsoll_http::{Config, Error, ExchangeEnd, HTTP2_PARKED_BYTES, Request, Response, Shed};
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Kind, Result, sleep};
 
@@ -172,6 +172,30 @@ fn while_memory_is_short_a_window_is_told_when_it_is_used_up() {
         upload.send(10_000).await?;
         assert_eq!(upload.end().await?, "170100");
         drop(upload);
+        server.stop().await
+    });
+}
+
+#[test]
+fn a_body_for_which_windows_are_held_is_not_waited_for_for_ever() {
+    in_simulation("held windows, and silence", async || {
+        let config = Config {
+            body_timeout: Duration::from_secs(2),
+            memory_timeout: Duration::from_secs(3),
+            ..Config::default()
+        };
+        let server = serve(config, answer)?;
+        let mut upload = Upload::begin(server.address).await?;
+        let held = fill_to(Level::Orange).await;
+        // Windows are held from now on.
+        upload.send(100).await?;
+        sleep(Duration::from_millis(4_500)).await;
+        assert_eq!(server.shed(), 0, "its peer may not have been told that it may send");
+        sleep(Duration::from_secs(1)).await;
+        let totals = server.counters.totals();
+        assert_eq!((totals.shed_total[Shed::Timeout as usize], server.shed()), (1, 1), "{totals:?}");
+        assert_eq!(totals.exchanges_ended_total[ExchangeEnd::Timeout as usize], 1, "{totals:?}");
+        drop((held, upload));
         server.stop().await
     });
 }

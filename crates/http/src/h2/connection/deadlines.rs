@@ -12,7 +12,6 @@ use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
 use crate::base::peers::PEER_LOOK;
 use crate::exchange::failure::Failure;
-use crate::exchange::min_rate::Patience;
 use crate::h2::output::Growing;
 use crate::h2::streams::{Exchange, Incoming};
 use crate::h2::{Http2, Since};
@@ -195,10 +194,16 @@ impl Http2 {
 fn stream_due(core: &Core, exchange: &Exchange) -> Option<Instant> {
     let blocked = exchange.blocked_since.map(|since| since + core.config.send_timeout);
     let begun = exchange.waiting.as_ref().map(|waiting| waiting.until);
-    [begun, blocked, exchange.patience.until(), handler_until(core, exchange), exchange.drain_until]
+    [begun, blocked, body_until(exchange), handler_until(core, exchange), exchange.drain_until]
         .into_iter()
         .flatten()
         .min()
+}
+
+/// Until when a handler waits for more of a body.
+fn body_until(exchange: &Exchange) -> Option<Instant> {
+    let until = exchange.patience.until()?;
+    Some(exchange.held_until.map_or(until, |held_until| held_until.max(until)))
 }
 
 /// When a handler's time is up. One that has answered is not timed any more, though its body or its tunnel goes on.
@@ -218,10 +223,9 @@ fn overdue_streams(core: &Core, http2: &mut Http2, now: Instant) {
                 continue;
             }
             let stream = StreamKey { slot: at as u16, id: exchange.id };
-            if holds && exchange.patience.until().is_some_and(|until| until <= now) {
-                // It may not be the peer's fault: it was not told that it may send.
-                exchange.patience = Patience::full(core.config.body_timeout);
-                exchange.patience.wait(now);
+            if holds && exchange.held_until.is_none() && body_until(exchange).is_some_and(|until| until <= now) {
+                // It may not be the peer's fault: it was not told that it may send. That waits for memory.
+                exchange.held_until = Some(now + core.config.memory_timeout);
                 continue;
             }
             if exchange.drain_until.is_some_and(|until| until <= now) {
@@ -241,7 +245,7 @@ fn overdue_streams(core: &Core, http2: &mut Http2, now: Instant) {
             if exchange.blocked_since.is_some_and(|since| since + core.config.send_timeout <= now) {
                 core.counters().shed(Shed::Timeout);
                 handlers.extend(core.cut(parts, stream, (ErrorCode::Cancel, ExchangeEnd::Timeout)));
-            } else if exchange.patience.until().is_some_and(|until| until <= now) {
+            } else if body_until(exchange).is_some_and(|until| until <= now) {
                 // A body that never ends: the handler answers as it likes.
                 core.counters().shed(Shed::Timeout);
                 exchange.patience.pause(now);
