@@ -6,7 +6,7 @@ use plimsoll_codec::h1::Limits;
 use plimsoll_codec::h2;
 use plimsoll_pool::{AdaptiveSize, Class};
 use plimsoll_runtime::Error;
-use plimsoll_runtime::net::RECEIVE_LEASES_MAX;
+use plimsoll_runtime::net::{RECEIVE_LEASES_MAX, TIMER_STEP};
 
 use crate::base::forwarded::Network;
 
@@ -267,6 +267,12 @@ impl Default for Config {
 }
 
 impl Config {
+    /// How long a request waits to be begun: it is begun or refused within its timeout, though timers are late.
+    pub(crate) fn wait_to_begin(&self, has_body: bool) -> Duration {
+        let within = if has_body { self.memory_timeout } else { self.admission_timeout };
+        within.saturating_sub(TIMER_STEP)
+    }
+
     /// Checks every value.
     ///
     /// # Errors

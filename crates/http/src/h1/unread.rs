@@ -133,7 +133,7 @@ impl<S: Service> Engine<S> {
         let Connection::Parked { requests, born, score, empty_lines, .. } = *connection else { return };
         *connection = Connection::Unread { requests, born, score, empty_lines };
         let config = &core.config;
-        table.schedule(key, if has_body { config.memory_timeout } else { config.admission_timeout });
+        table.schedule(key, config.wait_to_begin(has_body));
         if config.half_close == HalfClose::Gone {
             // Without room for it, its time is over later.
             let _no_room = table.watch(key);

@@ -233,8 +233,8 @@ fn schedule(core: &Core, table: &mut Table<Connection>, key: Key, active: &mut A
         Deadline::Body => Some(active.patience.wait(now)),
         Deadline::Proxy => Some(config.proxy_header_timeout),
         Deadline::Send => Some(config.send_timeout),
-        Deadline::Room if active.waits_to_begin() && matches!(active.memory, MemoryWait::Queued { .. }) => {
-            Some(config.admission_timeout)
+        Deadline::Room if active.waits_to_begin() => {
+            Some(config.wait_to_begin(matches!(active.memory, MemoryWait::QueuedUpload { .. })))
         }
         Deadline::Room => Some(config.memory_timeout),
         Deadline::Peer => Some(PEER_LOOK),

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod attacks;
+mod begin_within;
 mod begun;
 mod collect;
 mod cpu;

@@ -21,4 +21,4 @@ pub(crate) mod table;
 pub use listener::{ListenAddress, TcpListener};
 pub use plimsoll_reactor::{ListenOptions, RECEIVE_BYTES_MAX, RECEIVE_LEASES_MAX, SocketOption};
 pub use stream::{ReadHalf, TcpStream, WriteHalf};
-pub use table::{Adopted, Bytes, Event, Table, TableConfig};
+pub use table::{Adopted, Bytes, Event, TIMER_STEP, Table, TableConfig};

@@ -41,6 +41,7 @@ use accept::Accepting;
 pub use adopt::Adopted;
 pub(crate) use events::Events;
 use events::{EVENTS_MAX, RawEvent};
+pub use timers::TIMER_STEP;
 
 /// Why a key must be in the table.
 const OPEN: &str = "a connection is used before it is closed";

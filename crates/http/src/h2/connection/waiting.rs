@@ -117,9 +117,7 @@ impl Core {
         let mut memory = MemoryWait::None;
         let line = self.starve_stream(key, exchange.id, &mut memory);
         let line = line.map_err(|_too_many| OverBudget::new(bytes as u64))?;
-        let config = &self.config;
-        let has_body = exchange.request == Incoming::Body;
-        let time = if has_body { config.memory_timeout } else { config.admission_timeout };
+        let time = self.config.wait_to_begin(exchange.request == Incoming::Body);
         let mut waiting = Waiting {
             memory,
             place: line,

@@ -15,6 +15,9 @@ use crate::sleep_until;
 use crate::time::{Link, Links, Sleep, TICK_MS};
 use crate::worker::Worker;
 
+/// How much later than asked [`Event::Due`] may come.
+pub const TIMER_STEP: Duration = Duration::from_millis(TICK_MS as u64);
+
 /// When the table's timer fires if nothing else sets it: never, in practice.
 const RESERVED: Duration = Duration::from_secs(365 * 24 * 3_600);
 
@@ -43,8 +46,9 @@ impl<C> Links for Slab<Entry<C>, PoolPage> {
 }
 
 impl<C: Default> Table<C> {
-    /// Asks for [`Event::Due`] after a duration, to 64 ms, never early; what is later than the 8th year of the worker's
-    /// clock, never at all. It replaces what was asked before; a deadline that is put off costs one store.
+    /// Asks for [`Event::Due`] after a duration, to 64 ms ([`TIMER_STEP`]), never early; what is later than the 8th
+    /// year of the worker's clock, never at all. It replaces what was asked before; a deadline that is put off costs
+    /// one store.
     pub fn schedule(&mut self, key: Key, after: Duration) {
         debug_assert!(self.entries.contains(key), "a live connection");
         let deadline = tick(self.worker.now() + after) + 1;
