@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use super::{CONTROL_BYTES_MAX, CloseCode, FrameHead, HEAD_BYTES_MAX, Limits, Mask, Opcode, Role, Utf8};
 use crate::Error;
-use crate::misbehaviour::{Misbehaviour, Verdict};
+use crate::misbehaviour::{Misbehaviour, Score, Verdict};
 
 /// Reads what one end of a WebSocket sends.
 ///
@@ -45,7 +45,8 @@ pub struct Decoder {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct PeerRecord {
     allowance_bytes: i32,
-    points: u32,
+    // As its parts, which take less room so.
+    score: Score,
     at_ms: u64,
 }
 
@@ -53,7 +54,7 @@ const _: () = assert!(size_of::<PeerRecord>() == 16, "each parked connection has
 
 impl PeerRecord {
     /// Of a peer that has sent nothing yet.
-    pub const NEW: PeerRecord = PeerRecord { allowance_bytes: OVERHEAD_FREE_BYTES, points: 0, at_ms: 0 };
+    pub const NEW: PeerRecord = PeerRecord { allowance_bytes: OVERHEAD_FREE_BYTES, score: Score::NONE, at_ms: 0 };
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -151,7 +152,7 @@ impl Decoder {
             state: State::Head,
             message: None,
             allowance_bytes: record.allowance_bytes,
-            misbehaviour: Misbehaviour::from_parts((record.points, record.at_ms)),
+            misbehaviour: Misbehaviour::from_parts(record.score, record.at_ms),
         }
     }
 
@@ -161,8 +162,8 @@ impl Decoder {
         if self.message.is_some() || !matches!(self.state, State::Head) {
             return None;
         }
-        let (points, at_ms) = self.misbehaviour.into_parts();
-        Some(PeerRecord { allowance_bytes: self.allowance_bytes, points, at_ms })
+        let (score, at_ms) = self.misbehaviour.into_parts();
+        Some(PeerRecord { allowance_bytes: self.allowance_bytes, score, at_ms })
     }
 
     /// The same for a connection on which permessage-deflate was agreed on.

@@ -18,8 +18,7 @@ use crate::base::proxy_header;
 use crate::exchange::failure::{Failure, method_of};
 use crate::exchange::handle::Ticket;
 use crate::exchange::min_rate::Patience;
-use crate::exchange::misbehaviour::UNWANTED_BYTES_FREE;
-use crate::exchange::misbehaviour::{Offence, Verdict};
+use crate::exchange::misbehaviour::{COMPLETED_POINTS, UNWANTED_BYTES_FREE, Verdict, unwanted_points};
 use crate::exchange::source::Source;
 use crate::h1::active::{Active, Deadline, EXCHANGE_BYTES};
 use crate::h1::write_out::is_batch_full;
@@ -162,7 +161,7 @@ impl<S: Service> Engine<S> {
         }
         (active.upgrade, active.websocket) = (None, None);
         (active.parts, active.trailers) = (None, None);
-        active.score.redeem();
+        active.score.forgive(COMPLETED_POINTS);
     }
 
     /// Whether the request that came waits for its turn. One that is refused does not, nor one for a marked route.
@@ -367,7 +366,7 @@ impl<S: Service> Engine<S> {
         active.patience = Patience::full(config.body_timeout);
         let is_last = self.core.is_stopping()
             || config.requests_max.is_some_and(|max| active.requests >= max)
-            || active.score.verdict() != Verdict::Fine
+            || active.score.verdict() != Verdict::Tolerated
             || self.core.is_too_old(active.born);
         if is_last {
             active.exchange.close_after();
@@ -531,7 +530,7 @@ impl<S: Service> Engine<S> {
                     debug_assert!(received.is_ok(), "a body was due");
                     let bytes = active.dropped_bytes;
                     if bytes > UNWANTED_BYTES_FREE {
-                        active.score.offend(Offence::UnwantedBody { bytes });
+                        active.score.add(unwanted_points(bytes));
                     }
                     return true;
                 }

@@ -15,8 +15,7 @@ use crate::base::counters::Shed;
 use crate::base::error::Error;
 use crate::exchange::failure::Failure;
 use crate::exchange::min_rate::moved_on;
-use crate::exchange::misbehaviour::UNWANTED_BYTES_FREE;
-use crate::exchange::misbehaviour::{Offence, Verdict};
+use crate::exchange::misbehaviour::{COMPLETED_POINTS, UNWANTED_BYTES_FREE, Verdict, unwanted_points};
 use crate::exchange::output::Output;
 use crate::exchange::response::{Body, IntoResponse, Kind as ResponseKind, Response};
 use crate::worker::state::Core;
@@ -405,12 +404,12 @@ impl Core {
     /// Long bodies that no handler wants are legal each time.
     fn judge(&self, parts: &mut Parts<'_>, dropped_bytes: u32) {
         if dropped_bytes <= UNWANTED_BYTES_FREE {
-            return parts.score.redeem();
+            return parts.score.forgive(COMPLETED_POINTS);
         }
-        let ends = match parts.score.offend(Offence::UnwantedBody { bytes: dropped_bytes }) {
-            Verdict::Fine => return,
-            Verdict::Warn => parts.codec.shutdown_finish(&mut Growing(parts.output, &self.pool)).is_err(),
-            Verdict::Cut => {
+        let ends = match parts.score.add(unwanted_points(dropped_bytes)) {
+            Verdict::Tolerated => return,
+            Verdict::GoAway => parts.codec.shutdown_finish(&mut Growing(parts.output, &self.pool)).is_err(),
+            Verdict::Close => {
                 self.counters().shed(Shed::Misbehaviour);
                 true
             }
