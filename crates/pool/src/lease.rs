@@ -140,6 +140,28 @@ impl Lease {
         taken
     }
 
+    /// Moves the bytes of the view behind those of another lease, which takes the place of this one. For leases that do
+    /// not come from the pool alone; [`Pool::try_grow`](crate::Pool::try_grow) does the same with one that does.
+    ///
+    /// # Panics
+    ///
+    /// If the other one has not as much room.
+    ///
+    /// ```
+    /// use plimsoll_pool::{Budget, Kind, MemoryLimit, Pool, PoolConfig};
+    ///
+    /// let pool = Pool::new(&Budget::new(MemoryLimit::mib(1)), PoolConfig::default())?;
+    /// let mut lease = pool.try_copy(b"a head", Kind::Buffers)?;
+    /// lease.move_to(pool.try_acquire(1_000, Kind::Buffers)?);
+    /// assert_eq!((&lease[..], lease.capacity()), (&b"a head"[..], 1_024));
+    /// # Ok::<(), plimsoll_pool::Error>(())
+    /// ```
+    pub fn move_to(&mut self, mut other: Self) {
+        assert!(other.spare_capacity() >= self.len(), "there is room for what is moved");
+        other.extend(self);
+        *self = other;
+    }
+
     /// Drops `count` bytes from the front of the view. Their room comes back by [`compact`](Self::compact) or
     /// [`clear`](Self::clear).
     ///

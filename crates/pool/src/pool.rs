@@ -165,10 +165,7 @@ impl Pool {
         if lease.make_room(more) {
             return Ok(());
         }
-        let mut larger = self.try_acquire(lease.len().saturating_add(more), lease.kind())?;
-        let copied = larger.extend(lease);
-        debug_assert_eq!(copied, lease.len(), "the class was chosen for more");
-        *lease = larger;
+        lease.move_to(self.try_acquire(lease.len().saturating_add(more), lease.kind())?);
         Ok(())
     }
 

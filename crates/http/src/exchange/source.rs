@@ -31,13 +31,9 @@ impl Source {
             return Ok(fresh.map_or(Self::Empty, |bytes| Self::Fresh(bytes, 0)));
         };
         let Some(fresh) = fresh else { return Ok(Self::Kept(kept)) };
-        if kept.spare_capacity() < fresh.len() {
+        if let Err(over) = core.pool.try_grow(&mut kept, fresh.len()) {
             let bytes = kept.len() + fresh.len();
-            let larger = core.pool.try_acquire(bytes, Kind::Buffers);
-            let spare = |over| has_begun().then(|| core.spare_landed(bytes)).flatten().ok_or(over);
-            let mut larger = larger.or_else(spare)?;
-            larger.extend(&kept);
-            kept = larger;
+            kept.move_to(has_begun().then(|| core.spare_landed(bytes)).flatten().ok_or(over)?);
         }
         let taken = kept.extend(&fresh);
         debug_assert_eq!(taken, fresh.len(), "room was made");

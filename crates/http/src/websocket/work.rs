@@ -95,25 +95,20 @@ impl Work {
     /// turn. A lease becomes the input as it is if nothing is there, all else is copied. Without room nothing has
     /// happened, and it is given back.
     pub(super) fn take(&mut self, pool: &Pool, fresh: Bytes) -> Result<(), (OverBudget, Bytes)> {
-        let fresh = match (&mut self.input, fresh) {
-            (input @ None, Bytes::Owned(lease)) => {
-                *input = Some(lease);
-                return Ok(());
-            }
-            (Some(rest), fresh) if rest.spare_capacity() >= fresh.len() => {
+        match (&mut self.input, fresh) {
+            (input @ None, Bytes::Owned(lease)) => *input = Some(lease),
+            (input @ None, fresh) => match pool.try_copy(&fresh, Kind::Buffers) {
+                Ok(lease) => *input = Some(lease),
+                Err(over) => return Err((over, fresh)),
+            },
+            (Some(rest), fresh) => {
+                if let Err(over) = pool.try_grow(rest, fresh.len()) {
+                    return Err((over, fresh));
+                }
                 rest.extend(&fresh);
-                return Ok(());
             }
-            (_, fresh) => fresh,
-        };
-        match self.room_behind(pool, fresh.len()) {
-            Ok(mut lease) => {
-                lease.extend(&fresh);
-                self.input = Some(lease);
-                Ok(())
-            }
-            Err(over) => Err((over, fresh)),
         }
+        Ok(())
     }
 
     /// Room for at most so many bytes behind what is there already, which is copied there.
