@@ -54,6 +54,7 @@ mod resident;
 mod runtime;
 mod shared;
 pub mod signal;
+mod soon;
 mod spawn;
 mod stall;
 mod sync;

@@ -21,6 +21,7 @@ use crate::inbox::{Inbox, JobEntry};
 use crate::net::socket::Socket;
 use crate::net::table::Events;
 use crate::shared::Shared;
+use crate::soon::Soon;
 use crate::stall::{StallDetector, UNKNOWN};
 use crate::sys::SignalPlace;
 use crate::task::Tasks;
@@ -85,6 +86,7 @@ pub(crate) struct Worker {
     fds_closed: Cell<u64>,
     refused_timer: Cell<RefusedTimer>,
     release: Release,
+    pub(crate) soon: Soon,
     inbox: Arc<Inbox>,
     stall: StallDetector,
 }
@@ -142,6 +144,7 @@ impl Worker {
             fds_opened: Cell::new(0),
             fds_closed: Cell::new(0),
             refused_timer: Cell::new(RefusedTimer::None),
+            soon: Soon::default(),
             release: Release::new(shared.decay),
             inbox,
         }))
@@ -205,6 +208,7 @@ impl Worker {
         tell_of_level(self.admission.settle(|| self.now().as_nanos()));
         self.stall.begin(if self.stall.is_wary() { self.coarse_now().as_millis() } else { UNKNOWN });
         self.tasks.run_observed(POLLS_MAX, |name| self.stall.polled(name, || self.coarse_now().as_millis()));
+        self.soon.run();
         self.timers.borrow_mut().advance(self.now());
         for _ in 0..TIMERS_MAX {
             let Some(waker) = self.timers.borrow_mut().pop() else { break };
@@ -243,7 +247,7 @@ impl Worker {
             return Wait::Until(deadline.map_or(retry, |deadline| deadline.min(retry)));
         }
         self.refused_timer.set(RefusedTimer::None);
-        let busy = self.tasks.has_ready() || self.inbox.is_pending();
+        let busy = self.tasks.has_ready() || self.inbox.is_pending() || self.soon.is_any();
         if busy || !self.tasks.prepare_sleep() {
             return Wait::No;
         }
@@ -506,6 +510,9 @@ impl Worker {
     pub(crate) fn close_down(&self) {
         self.take_jobs();
         self.tasks.close();
+        while self.soon.is_any() {
+            self.soon.run();
+        }
         self.release();
     }
 

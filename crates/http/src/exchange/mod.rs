@@ -17,6 +17,7 @@
 //! | [`output`] | bytes on their way to the socket: gathered in one lease, sent by one operation |
 //! | [`access_record`] | what is told of an answer, for an access log |
 //! | [`min_rate`] | how long the server still waits for a body, by what comes of it |
+//! | [`user_code`] | wakers and bodies of the program, which may call again when they wake or are dropped |
 //! | [`misbehaviour`] | points for what is legal each time, and an attack when it is all that a peer does |
 
 pub(crate) mod access_record;
@@ -33,3 +34,4 @@ pub(crate) mod response;
 pub(crate) mod source;
 pub(crate) mod trailers;
 pub(crate) mod tunnel;
+pub(crate) mod user_code;

@@ -7,6 +7,7 @@ use plimsoll_runtime::{Kind, Lease, OverBudget, Pool, SendBytes};
 use plimsoll_slab::Key;
 
 use crate::exchange::response::Body;
+use crate::exchange::user_code::{self, UserBody};
 
 /// What a first answer gets.
 const FIRST_BYTES: usize = 1_024;
@@ -25,7 +26,7 @@ const PIECE_BYTES: usize = 64 * 1_024;
 pub(crate) struct Output {
     gathered: Option<Lease>,
     /// The rest of a body that is too long to be gathered.
-    tail: Body,
+    tail: UserBody,
     /// The few bytes that close a chunk after a long body.
     end: &'static [u8],
     /// A part of a long body, or what goes before it, has been handed over, and not all of it.
@@ -46,7 +47,7 @@ impl Output {
         let Some(at) = self.answer_at.take() else { return false };
         let Some(lease) = &mut self.gathered else { return false };
         lease.truncate(at as usize);
-        (self.tail, self.end) = (Body::Empty, &[]);
+        (self.tail, self.end) = (UserBody::default(), &[]);
         true
     }
 
@@ -188,21 +189,21 @@ impl Output {
             for part in [before, copied, end] {
                 self.push(part);
             }
-            *body = Body::Empty;
+            user_code::drop_later(::core::mem::take(body));
             return Ok(());
         }
         if !before.is_empty() {
             self.push(before);
         }
         self.end = end;
-        self.tail = ::core::mem::take(body);
+        self.tail = ::core::mem::take(body).into();
         Ok(())
     }
 
     /// Lets a long body follow what was gathered.
     pub(crate) fn follow(&mut self, body: Body) {
         debug_assert!(!self.has_tail(), "one body at a time");
-        self.tail = body;
+        self.tail = body.into();
     }
 
     /// Hands the next piece to the socket, unless one is on its way.
@@ -224,7 +225,7 @@ impl Output {
             }
             Err((over, SendBytes::Static(bytes))) => {
                 // What comes next is behind it.
-                self.tail = Body::Static(bytes);
+                self.tail = Body::Static(bytes).into();
                 Err(over)
             }
             Err((over, SendBytes::Shared(_))) => Err(over),
@@ -262,7 +263,7 @@ impl Output {
             }
             return;
         }
-        match &mut self.tail {
+        match &mut *self.tail {
             tail if tail.as_slice().is_empty() => self.end = &self.end[sent..],
             Body::Empty => {}
             Body::Static(bytes) => *bytes = &bytes[sent..],
@@ -289,7 +290,10 @@ impl Output {
     }
 
     fn next_of_tail(&mut self, pool: &Pool) -> Result<Option<SendBytes>, OverBudget> {
-        match ::core::mem::take(&mut self.tail) {
+        if self.tail.as_slice().is_empty() {
+            self.tail = UserBody::default();
+        }
+        match ::core::mem::take(&mut self.tail).into_body() {
             body if body.as_slice().is_empty() => {
                 let end = ::core::mem::take(&mut self.end);
                 Ok((!end.is_empty()).then_some(SendBytes::Static(end)))
@@ -303,7 +307,7 @@ impl Output {
                 if copied.is_ok() {
                     bytes::Buf::advance(&mut bytes, piece);
                 }
-                self.tail = Body::Bytes(bytes);
+                self.tail = Body::Bytes(bytes).into();
                 copied.map(|lease| Some(SendBytes::Lease(lease)))
             }
         }

@@ -240,6 +240,10 @@ impl Response {
         }
     }
 
+    pub(crate) fn body_slice(&self) -> &[u8] {
+        self.body.as_slice()
+    }
+
     pub(crate) fn body_bytes(&self) -> usize {
         self.body.as_slice().len()
     }

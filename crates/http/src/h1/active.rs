@@ -1,7 +1,6 @@
 //! A connection of HTTP/1 while it is worked on.
 
 use ::core::net::SocketAddr;
-use ::core::task::Waker;
 use ::core::time::Duration;
 
 use http::{Method, StatusCode, Version};
@@ -17,6 +16,7 @@ use crate::exchange::collect::Collected;
 use crate::exchange::min_rate::Patience;
 use crate::exchange::misbehaviour::Score;
 use crate::exchange::output::Output;
+use crate::exchange::user_code::UserWaker;
 use crate::face::upgrade::Upgrade;
 use crate::h1::body_receive::{Parts, Receive};
 use crate::memory::by_address::Seat;
@@ -68,9 +68,9 @@ pub(crate) struct Active {
     /// The handler, while it is pending.
     pub(crate) handler: Option<JoinHandle<()>>,
     /// The handler waits for a part of the body.
-    pub(crate) reader: Option<Waker>,
+    pub(crate) reader: Option<UserWaker>,
     /// The handler waits for room in the output.
-    pub(crate) writer: Option<Waker>,
+    pub(crate) writer: Option<UserWaker>,
     /// Requests that were begun on this connection; the number of the one that is worked on.
     pub(crate) requests: u32,
     /// Bytes of a body nobody wants that were read and dropped.

@@ -10,6 +10,7 @@ use plimsoll_runtime::{JoinHandle, Lease, OverBudget};
 use crate::base::error::Error;
 use crate::exchange::output::COPY_BYTES_MAX;
 use crate::exchange::response::{Body, Response};
+use crate::exchange::user_code::{self, UserWaker};
 use crate::h1::active::Active;
 use crate::h1::request_body::Decoded;
 use crate::memory::lasting::ExchangeId;
@@ -50,14 +51,14 @@ impl Core {
                 active.output.append(&self.pool, h1::CONTINUE)?;
                 active.exchange.continue_sent()?;
             }
-            active.reader = Some(cx.waker().clone());
+            active.reader = Some(UserWaker::of(cx));
             self.list(id.key(), active);
             Ok(None)
         });
         match polled {
             None => Poll::Ready(Err(Error::Gone)),
             Some(Err(Error::OverBudget(over))) if self.h1_waits_for_room(id, Priority::Body, &over) => {
-                self.with(id, |active| active.reader = Some(cx.waker().clone()));
+                self.with(id, |active| active.reader = Some(UserWaker::of(cx)));
                 Poll::Pending
             }
             Some(Err(error)) => Poll::Ready(Err(error)),
@@ -105,7 +106,7 @@ impl Core {
             }
             let bytes_max = self.config.output_bytes_max;
             if !discard && !active.output.has_room(piece.min(COPY_BYTES_MAX), bytes_max) {
-                active.writer = Some(cx.waker().clone());
+                active.writer = Some(UserWaker::of(cx));
                 self.list(id.key(), active);
                 return Ok(false);
             }
@@ -114,7 +115,7 @@ impl Core {
                 active.memory.get_on();
                 self.list(id.key(), active);
             }
-            *body = None;
+            user_code::drop_later(body.take().unwrap_or_default());
             Ok(true)
         });
         self.h1_written(id, cx, polled)
@@ -162,7 +163,7 @@ impl Core {
             self.may_go_on(id.key(), active)?;
             let bytes = h1::LAST_CHUNK.len() + trailers.as_bytes().len();
             if !active.output.has_room(bytes, self.config.output_bytes_max) {
-                active.writer = Some(cx.waker().clone());
+                active.writer = Some(UserWaker::of(cx));
                 self.list(id.key(), active);
                 return Ok(false);
             }
@@ -255,7 +256,7 @@ impl Core {
         let is_sending = self.with(id, |_active| ()).is_some() && self.table.borrow().is_sending(id.key());
         let waits = is_sending || self.h1_waits_for_room(id, Priority::Output, over);
         if waits {
-            self.with(id, |active| active.writer = Some(cx.waker().clone()));
+            self.with(id, |active| active.writer = Some(UserWaker::of(cx)));
         }
         waits
     }

@@ -9,6 +9,7 @@ use plimsoll_codec::h1::ResponseHead;
 use crate::Error;
 use crate::exchange::interim::TOO_LATE;
 use crate::exchange::response::Response;
+use crate::exchange::user_code::UserWaker;
 use crate::memory::lasting::ExchangeId;
 use crate::worker::state::Core;
 
@@ -34,7 +35,7 @@ impl Core {
             }
             let bytes = head.encoded_len();
             if !active.output.has_room(bytes, self.config.output_bytes_max) {
-                active.writer = Some(cx.waker().clone());
+                active.writer = Some(UserWaker::of(cx));
                 self.list(id.key(), active);
                 return Ok(false);
             }

@@ -20,6 +20,7 @@ use crate::base::exchange_end::ExchangeEnd;
 use crate::exchange::collect::Collected;
 use crate::exchange::failure::Failure;
 use crate::exchange::response::{Body, Response};
+use crate::exchange::user_code::{self, UserBody, UserWaker};
 use crate::worker::connection::Connection;
 use crate::worker::state::Core;
 
@@ -91,7 +92,7 @@ impl Core {
             }
             if exchange.expects && exchange.response == Outgoing::Head {
                 if make(parts.output, parts.hunger, self, head_bytes_max(Fields::NONE)).is_err() {
-                    (exchange.reader, exchange.starved) = (Some(cx.waker().clone()), true);
+                    (exchange.reader, exchange.starved) = (Some(UserWaker::of(cx)), true);
                     return Ok(None);
                 }
                 let mut out = Growing(parts.output, &self.pool);
@@ -103,7 +104,7 @@ impl Core {
                 }
             }
             exchange.expects = false;
-            exchange.reader = Some(cx.waker().clone());
+            exchange.reader = Some(UserWaker::of(cx));
             if exchange.patience.until().is_none() && !exchange.held {
                 exchange.patience.wait(plimsoll_runtime::now());
             }
@@ -143,19 +144,19 @@ impl Core {
             let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
             let bytes = body.as_ref().map_or(0, |body| body.as_slice().len() as u64);
             if exchange.due == Some(0) && exchange.method == http::Method::HEAD {
-                *body = None;
+                user_code::drop_later(body.take().unwrap_or_default());
                 return Ok(true);
             }
             if exchange.response != Outgoing::Body || exchange.due.is_some_and(|due| due < bytes) {
                 return Err(Error::Misuse("more bytes than were announced"));
             }
             if !exchange.rest().is_empty() {
-                exchange.writer = Some(cx.waker().clone());
+                exchange.writer = Some(UserWaker::of(cx));
                 return Ok(false);
             }
             exchange.due = exchange.due.map(|due| due - bytes);
             exchange.sent_bytes += bytes;
-            (exchange.body, exchange.body_sent) = (body.take().unwrap_or_default(), 0);
+            (exchange.body, exchange.body_sent) = (body.take().unwrap_or_default().into(), 0);
             self.put_body(parts, stream);
             Ok(true)
         });
@@ -220,7 +221,7 @@ impl Core {
             }
             let has_left = exchange.rest().is_empty();
             if !has_left || make(parts.output, parts.hunger, self, head_bytes_max(trailers)).is_err() {
-                (exchange.writer, exchange.starved) = (Some(cx.waker().clone()), has_left);
+                (exchange.writer, exchange.starved) = (Some(UserWaker::of(cx)), has_left);
                 return Ok(false);
             }
             let mut out = Growing(parts.output, &self.pool);
@@ -265,7 +266,7 @@ impl Core {
         if answered.is_err()
             && let Some(exchange) = http2.slots.exchange(stream)
         {
-            (exchange.handler, exchange.writer, exchange.starved) = (handler, Some(cx.waker().clone()), true);
+            (exchange.handler, exchange.writer, exchange.starved) = (handler, Some(UserWaker::of(cx)), true);
             return Poll::Pending;
         }
         drop(table);
@@ -314,7 +315,7 @@ impl Core {
             // The end of its answer is not due any more.
             *parts.answers -= u16::from(exchange.ending.take().is_some());
             (exchange.body, exchange.body_sent, exchange.received, exchange.blocked_since) =
-                (Body::Empty, 0, None, None);
+                (UserBody::default(), 0, None, None);
             exchange.patience.pause(plimsoll_runtime::now());
             exchange.wake();
             shrink_window(parts.codec, exchange);

@@ -15,6 +15,7 @@ use super::{ENCODING_BYTES, Parts};
 use crate::Error;
 use crate::exchange::interim::{FIELDS_BYTES_MAX, TOO_LATE};
 use crate::exchange::response::Response;
+use crate::exchange::user_code::UserWaker;
 use crate::worker::state::Core;
 
 // As `block_bytes_max` reckons it.
@@ -36,11 +37,11 @@ impl Core {
             }
             let head = ResponseHead::interim(response.status())?.fields(response.fields());
             if !self.has_room(parts.output) {
-                (exchange.writer, parts.untold.interims) = (Some(cx.waker().clone()), true);
+                (exchange.writer, parts.untold.interims) = (Some(UserWaker::of(cx)), true);
                 return Ok(false);
             }
             if make(parts.output, parts.hunger, self, head_bytes_max(response.fields())).is_err() {
-                (exchange.writer, exchange.starved) = (Some(cx.waker().clone()), true);
+                (exchange.writer, exchange.starved) = (Some(UserWaker::of(cx)), true);
                 return Ok(false);
             }
             let mut out = Growing(parts.output, &self.pool);

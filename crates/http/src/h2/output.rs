@@ -18,6 +18,7 @@ use crate::exchange::min_rate::moved_on;
 use crate::exchange::misbehaviour::{COMPLETED_POINTS, UNWANTED_BYTES_FREE, Verdict, unwanted_points};
 use crate::exchange::output::Output;
 use crate::exchange::response::{Body, IntoResponse, Kind as ResponseKind, Response};
+use crate::exchange::user_code::{self, UserBody};
 use crate::worker::state::Core;
 
 /// An output that makes its room in the pool as it goes. It is full at the memory line.
@@ -69,9 +70,8 @@ impl Core {
         // Room first: what was encoded cannot be taken back, as the peer's table of HPACK would not be ours any more.
         let with_text = if fits { FRAME_HEADER_BYTES + text_bytes } else { 0 };
         make(parts.output, parts.hunger, self, head_bytes_max(fields) + with_text)?;
-        let body = ::core::mem::take(response.body_mut());
         let head = head.fields(response.fields());
-        let text = if ends { &[] } else { body.as_slice() };
+        let text = if ends { &[] } else { response.body_slice() };
         let mut out = Growing(parts.output, &self.pool);
         // Small bodies go out with their heads.
         let put = match fits {
@@ -112,7 +112,7 @@ impl Core {
             return Ok(());
         }
         self.log_exchange(exchange, response.status());
-        (exchange.body, exchange.finished) = (body, true);
+        (exchange.body, exchange.finished) = (::core::mem::take(response.body_mut()).into(), true);
         self.put_body(parts, stream);
         Ok(())
     }
@@ -158,7 +158,7 @@ impl Core {
                 .map(|since| moved_on(since, bytes, self.config.body_bytes_per_second_min, plimsoll_runtime::now()));
         }
         if exchange.rest().is_empty() {
-            (exchange.body, exchange.body_sent, exchange.blocked_since) = (Body::Empty, 0, None);
+            (exchange.body, exchange.body_sent, exchange.blocked_since) = (UserBody::default(), 0, None);
             parts.codec.set_waiting(stream, false, &mut parts.storage);
             if let Some(writer) = exchange.writer.take() {
                 writer.wake();
@@ -197,6 +197,7 @@ impl Core {
                     *parts.answers += 1;
                     break;
                 }
+                user_code::drop_later(::core::mem::take(answer.body_mut()));
             }
             while self.has_room(parts.output) && !*parts.closing {
                 let Some(stream) = parts.codec.next_to_send(&parts.storage) else { break };

@@ -38,8 +38,8 @@ use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
 use crate::exchange::failure::Failure;
 use crate::exchange::output::Output;
-use crate::exchange::response::Body;
 use crate::exchange::source::Source;
+use crate::exchange::user_code::UserBody;
 use crate::memory::waits::{Grant, Waits};
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
@@ -245,9 +245,9 @@ impl Core {
         if ending == Ending::Finish {
             return;
         }
-        *parts.answers -= u16::from(exchange.answer.take().is_some());
+        *parts.answers -= exchange.drop_answer();
         (exchange.running, exchange.held, exchange.is_reset) = (false, false, true);
-        (exchange.body, exchange.body_sent, exchange.received) = (Body::Empty, 0, None);
+        (exchange.body, exchange.body_sent, exchange.received) = (UserBody::default(), 0, None);
         (exchange.blocked_since, exchange.drain_until, exchange.begun_at) = (None, None, None);
         exchange.patience.pause(plimsoll_runtime::now());
         exchange.starved = false;
@@ -394,7 +394,7 @@ impl<S: Service> Engine<S> {
                     continue;
                 }
                 let stream = StreamKey { slot: at as u16, id: exchange.id };
-                *parts.answers -= u16::from(exchange.answer.take().is_some());
+                *parts.answers -= exchange.drop_answer();
                 exchange.starved = false;
                 exchange.course.note(ExchangeEnd::Timeout);
                 exchange.wake();

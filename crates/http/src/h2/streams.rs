@@ -1,7 +1,6 @@
 //! Streams that are worked on: their slots, and what the server keeps of each.
 
 use ::core::net::SocketAddr;
-use ::core::task::Waker;
 use ::core::time::Duration;
 
 use http::{Method, StatusCode};
@@ -16,7 +15,8 @@ use super::window::Grown;
 use crate::base::exchange_end::{Course, ExchangeEnd};
 use crate::exchange::collect::Collected;
 use crate::exchange::min_rate::Patience;
-use crate::exchange::response::{Body, Response};
+use crate::exchange::response::Response;
+use crate::exchange::user_code::{self, UserBody, UserWaker};
 use crate::memory::by_address::Seat;
 use crate::memory::desk::Desk;
 use crate::memory::reserved_routes::Slot;
@@ -49,15 +49,15 @@ pub(crate) struct Exchange {
     pub(super) finished: bool,
     pub(super) handler: Option<JoinHandle<()>>,
     /// The handler waits for a part of the body.
-    pub(super) reader: Option<Waker>,
+    pub(super) reader: Option<UserWaker>,
     /// The handler waits for its last piece to leave.
-    pub(super) writer: Option<Waker>,
+    pub(super) writer: Option<UserWaker>,
     /// Received parts of the body that the handler has not asked for.
     pub(super) received: Option<Lease>,
     /// An answer that waits for room in the output.
     pub(super) answer: Option<PoolBox<Response>>,
     /// What is to be sent next of the answer's body.
-    pub(super) body: Body,
+    pub(super) body: UserBody,
     /// How much of that was sent.
     pub(super) body_sent: usize,
     /// Bytes that were announced and not written yet; `None` where nothing was announced.
@@ -149,7 +149,7 @@ impl Exchange {
             writer: None,
             received: None,
             answer: None,
-            body: Body::Empty,
+            body: UserBody::default(),
             body_sent: 0,
             due: None,
             must_finish: 0,
@@ -192,9 +192,17 @@ impl Exchange {
     pub(super) fn clear(&mut self) {
         debug_assert!(self.reader.is_none() && self.writer.is_none(), "who waited was woken");
         debug_assert!(self.waiting.is_none(), "it waits no more");
-        (self.handler, self.received, self.answer, self.line) = (None, None, None, None);
-        (self.body, self.window, self.trailers) = (Body::Empty, None, None);
+        self.drop_answer();
+        (self.handler, self.received, self.line) = (None, None, None);
+        (self.body, self.window, self.trailers) = (UserBody::default(), None, None);
         (self.seat, self.collected, self.slot) = (None, None, None);
+    }
+
+    /// Drops an answer that waits for room; how many there were.
+    pub(super) fn drop_answer(&mut self) -> u16 {
+        let Some(mut answer) = self.answer.take() else { return 0 };
+        user_code::drop_later(::core::mem::take(answer.body_mut()));
+        1
     }
 
     /// Whether somebody reads what comes of the request, or will.

@@ -2,7 +2,7 @@
 //!
 //! The stream's exchange is *held* by the tunnel as it is by a handler: its slot is not free before both have let go.
 
-use ::core::task::{Context, Poll, Waker};
+use ::core::task::{Context, Poll};
 
 use http::Method;
 use plimsoll_codec::h1::BodyLength;
@@ -13,6 +13,7 @@ use super::Http2;
 use super::streams::{Outgoing, find};
 use crate::base::error::Error;
 use crate::exchange::response::Response;
+use crate::exchange::user_code::UserWaker;
 use crate::worker::connection::Connection;
 use crate::worker::state::Core;
 
@@ -40,7 +41,7 @@ impl Core {
         if let Some(Connection::Http2(http2)) = table.get_mut(key)
             && let Some(exchange) = http2.slots.exchange(stream)
         {
-            exchange.writer = Some(cx.waker().clone());
+            exchange.writer = Some(UserWaker::of(cx));
         }
     }
 
@@ -58,7 +59,7 @@ impl Core {
         let mut exchanges = http2.slots.parts().1.iter_mut().flatten();
         let held = exchanges.find(|exchange| exchange.id == stream && exchange.held);
         let writer = held.and_then(|exchange| exchange.writer.take());
-        writer.map(Waker::wake).is_some()
+        writer.map(UserWaker::wake).is_some()
     }
 
     /// A tunnel is made for a request that was not answered yet.
@@ -92,7 +93,7 @@ impl Core {
             if exchange.rest().is_empty() {
                 return Ok(true);
             }
-            exchange.writer = Some(cx.waker().clone());
+            exchange.writer = Some(UserWaker::of(cx));
             Ok(false)
         });
         match polled {

@@ -155,7 +155,7 @@ impl<S: Service> Engine<S> {
                 exchange.course.note(why);
                 let is_told = exchange.request == Incoming::Done && exchange.response == Outgoing::Head;
                 if is_told {
-                    *parts.answers -= u16::from(exchange.answer.take().is_some());
+                    *parts.answers -= exchange.drop_answer();
                     exchange.starved = false;
                     exchange.wake();
                     handlers.extend(exchange.handler.take());

@@ -1,12 +1,12 @@
 //! What the task of a WebSocket waits with.
 
-use ::core::task::Waker;
+use crate::exchange::user_code::UserWaker;
 
 /// What a task waits for.
 #[derive(Default)]
 pub(super) struct Mailbox {
-    pub(super) reader: Option<Waker>,
-    pub(super) writer: Option<Waker>,
+    pub(super) reader: Option<UserWaker>,
+    pub(super) writer: Option<UserWaker>,
     /// The task knows that it is over.
     pub(super) is_told: bool,
 }
@@ -23,7 +23,7 @@ impl Mailbox {
     pub(super) fn wake_writer(&mut self) -> bool {
         let waker = self.writer.take();
         let has_waited = waker.is_some();
-        waker.into_iter().for_each(Waker::wake);
+        waker.into_iter().for_each(UserWaker::wake);
         has_waited
     }
 }

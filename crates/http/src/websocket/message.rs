@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use plimsoll_codec::ws::Opcode;
 
 use crate::Body;
+use crate::exchange::user_code::UserBody;
 
 /// A message of a WebSocket.
 ///
@@ -18,7 +19,7 @@ use crate::Body;
 #[derive(Debug)]
 pub struct Message {
     is_text: bool,
-    body: Body,
+    body: UserBody,
 }
 
 impl Message {
@@ -28,16 +29,16 @@ impl Message {
             Cow::Borrowed(text) => Body::from(text),
             Cow::Owned(text) => Body::from(text),
         };
-        Self { is_text: true, body }
+        Self { is_text: true, body: body.into() }
     }
 
     /// Any bytes.
     pub fn binary(bytes: impl Into<Body>) -> Self {
-        Self { is_text: false, body: bytes.into() }
+        Self { is_text: false, body: bytes.into().into() }
     }
 
     pub(super) fn received(is_text: bool, body: Body) -> Self {
-        Self { is_text, body }
+        Self { is_text, body: body.into() }
     }
 
     /// Whether it is a text.

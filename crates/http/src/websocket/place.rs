@@ -3,7 +3,7 @@
 use ::core::cell::{Cell, RefCell};
 use ::core::net::SocketAddr;
 use ::core::num::NonZeroU32;
-use ::core::task::{Context, Waker};
+use ::core::task::Context;
 use std::rc::Rc;
 
 use plimsoll_pool::Charge;
@@ -12,6 +12,7 @@ use plimsoll_slab::Key;
 use super::entry::Socket;
 use super::wire::{Flags, Wire};
 use crate::exchange::handle::Ticket;
+use crate::exchange::user_code::UserWaker;
 use crate::memory::desk::Desk;
 use crate::memory::waits::Waits;
 
@@ -46,7 +47,7 @@ pub(super) struct Stream {
     pub(super) ticket: Ticket,
     pub(super) socket: RefCell<Socket>,
     /// Of the task.
-    waker: Cell<Option<Waker>>,
+    waker: Cell<Option<UserWaker>>,
     _charge: Charge,
 }
 
@@ -68,7 +69,7 @@ impl Stream {
     pub(super) fn poll_listed(&self, cx: &Context<'_>) -> bool {
         let is_listed = self.socket.borrow_mut().wire.flags.put(Flags::LISTED, false);
         if !is_listed {
-            self.waker.set(Some(cx.waker().clone()));
+            self.waker.set(Some(UserWaker::of(cx)));
         }
         is_listed
     }
@@ -117,7 +118,7 @@ impl Place {
             Self::Table(_, key) => {
                 desk.enlist(*key);
             }
-            Self::Stream(stream) => stream.waker.take().into_iter().for_each(Waker::wake),
+            Self::Stream(stream) => stream.waker.take().into_iter().for_each(UserWaker::wake),
         }
     }
 

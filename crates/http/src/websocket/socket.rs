@@ -3,7 +3,7 @@
 use ::core::fmt;
 use ::core::future::poll_fn;
 use ::core::net::SocketAddr;
-use ::core::task::{Context, Poll, Waker};
+use ::core::task::{Context, Poll};
 
 use plimsoll_codec::ws::{CONTROL_BYTES_MAX, CloseCode};
 use plimsoll_runtime::OverBudget;
@@ -15,6 +15,7 @@ use super::message::Message;
 use super::place::Place;
 use super::wire::Phase;
 use crate::Error;
+use crate::exchange::user_code::UserWaker;
 
 /// A WebSocket, in a task of its own; see [`Request::upgrade_websocket`](crate::Request::upgrade_websocket).
 ///
@@ -190,8 +191,8 @@ impl fmt::Debug for WebSocket {
 }
 
 /// Remembers who waits.
-fn keep(place: &mut Option<Waker>, cx: &Context<'_>) {
-    if !place.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
-        *place = Some(cx.waker().clone());
+fn keep(place: &mut Option<UserWaker>, cx: &Context<'_>) {
+    if !place.as_ref().is_some_and(|known| known.wakes(cx)) {
+        *place = Some(UserWaker::of(cx));
     }
 }

@@ -233,7 +233,7 @@ impl Core {
         active.sent_bytes = body_bytes as u64;
         match copied {
             0 => active.output.follow(::core::mem::take(response.body_mut())),
-            _ => active.output.push(response.body_mut().as_slice()),
+            _ => active.output.push(response.body_slice()),
         }
         active.exchange.body_sent()?;
         Ok(())

@@ -10,6 +10,7 @@ mod lasting_ending;
 mod lasting_told;
 mod line;
 mod messages;
+mod reentry;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod room;

@@ -34,5 +34,6 @@ mod tests;
 
 pub use self::join::JoinHandle;
 pub use self::join_error::JoinError;
+pub(crate) use self::remote::is_of_task;
 pub use self::spare::{Spare, Started};
 pub(crate) use self::tasks::Tasks;

@@ -12,7 +12,7 @@
 
 use core::ops::Deref;
 use core::ptr::{self, NonNull};
-use core::task::{RawWaker, RawWakerVTable};
+use core::task::{RawWaker, RawWakerVTable, Waker};
 
 use plimsoll_pool::{Kind, Lease};
 
@@ -35,6 +35,12 @@ pub(super) fn raw_waker(cell: NonNull<Header>) -> RawWaker {
 }
 
 static WAKER: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
+
+/// Whether it is the waker of a task, which runs no code of the program.
+#[inline]
+pub(crate) fn is_of_task(waker: &Waker) -> bool {
+    ptr::eq(waker.vtable(), &WAKER)
+}
 
 /// The cell of a waker.
 ///
