@@ -12,21 +12,14 @@ use plimsoll::http::codec::h1::FieldSlot;
 use plimsoll::http::codec::hpack::{Decoder, FieldBuf, TABLE_BYTES};
 use plimsoll::net::{TcpStream, WriteHalf};
 use plimsoll::{Error, sleep, spawn, timeout};
+use plimsoll_conformance::frames::{
+    ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE, block, frame,
+};
 
 use crate::oracle::{Seen, Verdict, is_line};
 use crate::plan::Rng;
 use crate::service::body;
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-const ACK: u8 = 1;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
 const FIRST_WINDOW: i64 = 65_535;
 /// Statuses with which the server may answer for reasons of its own.
 const REFUSALS: [u16; 3] = [408, 500, 503];
@@ -178,26 +171,6 @@ fn ask(rng: &mut Rng) -> Ask {
         is_head,
         resets_after: (rng.below(12) == 0).then(|| rng.below(9_000) as usize),
     }
-}
-
-/// A header block of literals that no table keeps.
-fn block(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for (name, value) in fields {
-        bytes.extend([0, name.len() as u8]);
-        bytes.extend(name.as_bytes());
-        bytes.push(value.len() as u8);
-        bytes.extend(value.as_bytes());
-    }
-    bytes
-}
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-    bytes.extend([kind, flags]);
-    bytes.extend(stream.to_be_bytes());
-    bytes.extend(payload);
-    bytes
 }
 
 /// Bytes on their way to the server.

@@ -8,21 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use plimsoll_conformance::frames::{CONTINUATION, DATA, HEADERS, RST_STREAM, WINDOW_UPDATE, frame};
+
 use crate::process::{Arena, PATIENCE, drivers};
 use crate::release::resident_bytes;
 
 const LINE_BYTES: u64 = 16 << 20;
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
 const END: u8 = 5;
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let header = [&(payload.len() as u32).to_be_bytes()[1..], &[kind, flags], &stream.to_be_bytes()].concat();
-    [&header, payload].concat()
-}
 
 /// A request without entries for a table.
 fn get(stream: u32, path: &str) -> Vec<u8> {

@@ -6,14 +6,10 @@ use std::net::{SocketAddr, TcpStream};
 use plimsoll::http::codec::h1::FieldSlot;
 use plimsoll::http::codec::hpack::{Decoder, FieldBuf, TABLE_BYTES};
 use plimsoll::http::codec::ws::{FrameHead, Opcode};
+use plimsoll_conformance::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, SETTINGS, block, frame};
 
 use crate::process::{Arena, PATIENCE, Running, drivers};
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const SETTINGS: u8 = 4;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
 const ENABLE_CONNECT_PROTOCOL: [u8; 6] = [0, 8, 0, 0, 0, 1];
 
 /// Sends bytes and reads until `enough` has come, or to the end.
@@ -62,10 +58,6 @@ fn http2_is_spoken_on_both_ports_and_http1_on_one() {
     }
 }
 
-fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
-    [&(payload.len() as u32).to_be_bytes()[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
-}
-
 /// A connection whose fields are literals that no table keeps.
 struct Http2 {
     socket: TcpStream,
@@ -83,7 +75,7 @@ impl Http2 {
     }
 
     fn send(&mut self, kind: u8, flags: u8, stream: u8, payload: &[u8]) {
-        self.socket.write_all(&frame(kind, flags, stream, payload)).expect("arena reads");
+        self.socket.write_all(&frame(kind, flags, stream.into(), payload)).expect("arena reads");
     }
 
     /// The next frame of this kind: its flags, stream and payload.
@@ -101,12 +93,8 @@ impl Http2 {
 
     /// Asks without a body; the status, `allow`, and whether the answer has ended with its fields.
     fn ask(&mut self, stream: u8, fields: &[(&str, &str)]) -> (String, Option<String>, bool) {
-        let mut block = Vec::new();
-        for (name, value) in fields {
-            block.extend([&[0, name.len() as u8], name.as_bytes(), &[value.len() as u8], value.as_bytes()].concat());
-        }
         let ends = if fields.contains(&(":method", "CONNECT")) { 0 } else { END_STREAM };
-        self.send(HEADERS, END_HEADERS | ends, stream, &block);
+        self.send(HEADERS, END_HEADERS | ends, stream, &block(fields));
         let (flags, answered, block) = self.next_of(HEADERS);
         assert_eq!(answered, stream);
         let (mut bytes, mut slots) = ([0; 4_096], [FieldSlot::EMPTY; 16]);

@@ -7,47 +7,15 @@ use std::net::{SocketAddr, TcpStream};
 
 use plimsoll_codec::h1::FieldSlot;
 use plimsoll_codec::hpack::{Decoder, FieldBuf, TABLE_BYTES};
+pub(crate) use plimsoll_conformance::frames::{
+    ACK, CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADERS, PING, PREFACE,
+    REFUSED_STREAM, RST_STREAM, SETTINGS, WINDOW_UPDATE, block, frame,
+};
 
 use super::http1::{Broken, PATIENCE, connect};
 
-pub(crate) const DATA: u8 = 0;
-pub(crate) const HEADERS: u8 = 1;
-pub(crate) const RST_STREAM: u8 = 3;
-pub(crate) const SETTINGS: u8 = 4;
-pub(crate) const PING: u8 = 6;
-pub(crate) const WINDOW_UPDATE: u8 = 8;
-pub(super) const CONTINUATION: u8 = 9;
-pub(crate) const GOAWAY: u8 = 7;
-pub(crate) const ACK: u8 = 1;
-pub(crate) const END_STREAM: u8 = 1;
-pub(crate) const END_HEADERS: u8 = 4;
-pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-pub(crate) const CANCEL: u32 = 8;
-pub(crate) const REFUSED_STREAM: u32 = 7;
-pub(super) const ENHANCE_YOUR_CALM: u32 = 11;
 const FIRST_WINDOW: i64 = 65_535;
 const FRAME_BYTES_MAX: usize = 16_384;
-
-/// A frame as it is sent.
-pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-    bytes.extend([kind, flags]);
-    bytes.extend(stream.to_be_bytes());
-    bytes.extend(payload);
-    bytes
-}
-
-/// A header block of literals that no table keeps; names and values below 127 bytes.
-pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for (name, value) in fields {
-        bytes.extend([0, name.len() as u8]);
-        bytes.extend(name.as_bytes());
-        bytes.push(value.len() as u8);
-        bytes.extend(value.as_bytes());
-    }
-    bytes
-}
 
 /// The block of a request of this server.
 pub(crate) fn request(method: &str, path: &str) -> Vec<u8> {
