@@ -97,6 +97,16 @@ pub(super) const FLAGS_LEFT: [(&str, &str, usize); 5] = [
     ("crates/http/src/h2/streams.rs", "Exchange", 6),
 ];
 
+/// Packages that may name bits of a byte, as formats have them.
+pub(super) const FLAG_BITS_PACKAGES: [&str; 1] = ["crates/codec"];
+/// Files elsewhere that name more than [`FLAGS_MAX`] bits of one number, and how many.
+pub(super) const FLAG_BITS_LEFT: [(&str, usize); 2] = [
+    // To be opened.
+    ("crates/http/src/websocket/wire.rs", 4),
+    // What epoll said of a descriptor, in the one byte that each open descriptor costs.
+    ("crates/reactor/src/mio/table.rs", 5),
+];
+
 /// What a published package takes from the workspace.
 pub(super) const INHERITED: [&str; 5] = ["version", "edition", "rust-version", "license", "repository"];
 /// What a package takes from the workspace that is not published.

@@ -23,7 +23,7 @@ use super::{Finding, Verdict};
 type Rule = fn(&Workspace) -> Verdict;
 
 /// The name of each rule, and the rule.
-pub(super) const ALL: [(&str, Rule); 25] = [
+pub(super) const ALL: [(&str, Rule); 26] = [
     ("file-lines", size::files),
     ("function-lines", size::functions),
     ("unsafe-listed", unsafety::listed),
@@ -34,6 +34,7 @@ pub(super) const ALL: [(&str, Rule); 25] = [
     ("one-sys", conditions::one_sys),
     ("dependency-direction", manifests::direction),
     ("flags", flags::few),
+    ("flag-bits", flags::no_bits),
     ("import-circles", circles::circles_of_imports),
     ("rooms", room_imports::none_upwards),
     ("impl-rooms", rooms::of_impls),

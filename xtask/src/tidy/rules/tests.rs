@@ -531,3 +531,24 @@ fn structs_of_many_flags_are_found() {
         "//! Doc.\n#[cfg(test)]\nstruct A { a: bool, b: bool, c: bool }\nstruct B(bool, bool, bool);\n",
     ));
 }
+
+#[test]
+fn bits_that_have_names_are_found() {
+    let of = |values: &str| {
+        let bits = values.split(' ').enumerate().map(|(at, value)| format!("    const B{at}: Self = Self({value});\n"));
+        format!("//! Doc.\nimpl Flags {{\n{}}}\n", bits.collect::<String>())
+    };
+    for good in ["1 2", "1 2 1 2", "3 5 6", "1 4 16", "1<<10 1<<20 1<<30"] {
+        silent(&in_slab("flag-bits", &of(good)));
+    }
+    for bad in ["1 2 4", "0x2 0x4 0x8", "0b100 0b1 0b10", "1<<5 1<<4 1<<6", "1 64 2 4"] {
+        let found = in_slab("flag-bits", &of(bad));
+        assert!(found.len() == 1 && found[0].contains("3 bits of one number have names"), "{bad}: {found:?}");
+    }
+    let numbers = "//! Doc.\nconst A: u8 = 1;\npub(super) const B: u8 = 1 << 1;\nconst C: u8 = 4;\n";
+    one(&in_slab("flag-bits", numbers), "crates/slab/src/lib.rs:2", "3 bits");
+    silent(&in_slab("flag-bits", &numbers.replace("const C: u8", "const C: u32")));
+    silent(&in_slab("flag-bits", &format!("#[cfg(test)]\nmod tests {{\n{numbers}}}\n")));
+    let in_codec = [("crates/codec/Cargo.toml", ""), ("crates/codec/src/lib.rs", numbers)];
+    silent(&findings("flag-bits", &in_codec));
+}
