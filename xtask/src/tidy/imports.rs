@@ -84,7 +84,8 @@ impl Imports {
             // Paths in the code belong to the module that is the file, which is close enough for those in inline
             // modules.
             let is_file = module.is_empty() || self.files.get(&module[..module.len() - 1]) != Some(path);
-            let spelled = if is_file { paths(file) } else { Vec::new() };
+            let is_child = |name: &str| self.files.contains_key(&[&module[..], &[name.to_owned()]].concat());
+            let spelled = if is_file { paths(file, is_child) } else { Vec::new() };
             for target in own.chain(spelled) {
                 to.extend(self.file_of(module, &target).filter(|found| found != path));
             }
@@ -266,8 +267,8 @@ fn tree(tokens: &[Token], mut at: usize, before: &[String], found: &mut Vec<(Opt
     at
 }
 
-/// Paths that begin with `crate`, `self` or `super`, outside of imports and tests.
-fn paths(file: &File) -> Vec<Vec<String>> {
+/// Paths that begin with `crate`, `self`, `super` or a child, outside of imports and tests.
+fn paths(file: &File, is_child: impl Fn(&str) -> bool) -> Vec<Vec<String>> {
     let tokens = file.tokens.as_slice();
     let mut found = Vec::new();
     let mut at = 0;
@@ -276,7 +277,8 @@ fn paths(file: &File) -> Vec<Vec<String>> {
         if token.is("use") {
             at += tokens[at..].iter().position(|token| token.is(";")).unwrap_or(1);
         }
-        let begins = ["crate", "self", "super"].iter().any(|word| tokens[at].is(word));
+        let begins = ["crate", "self", "super"].iter().any(|word| tokens[at].is(word))
+            || tokens[at].kind == TokenKind::Word && is_child(&tokens[at].text) && !(at > 0 && tokens[at - 1].is("::"));
         // `pub(crate)` has no `::` behind it, and `$crate` or a method's `self` neither.
         if !begins || file.is_test_line(tokens[at].line) || !tokens.get(at + 1).is_some_and(|next| next.is("::")) {
             at += 1;

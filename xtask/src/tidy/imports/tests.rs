@@ -64,6 +64,15 @@ fn inline_modules_have_their_own_paths() {
 }
 
 #[test]
+fn a_path_through_a_child_is_an_import() {
+    let one = |one| [("lib", "mod one;\n"), ("one", one), ("one/child", "use super::One;")];
+    let both = ["one one/child", "one/child one"];
+    assert_eq!(arrows(&one("mod child; fn f() { child::g(); }")), both);
+    assert_eq!(arrows(&one("mod child; pub use child::Child;")), ["one/child one"]);
+    assert_eq!(arrows(&one("mod child; fn f() { other::child::g(); }")), ["one/child one"]);
+}
+
+#[test]
 fn circles_are_found_with_all_their_files() {
     let arrows = |pairs: &[(&str, &str)]| {
         let mut arrows = super::Arrows::new();
