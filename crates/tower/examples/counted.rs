@@ -7,8 +7,8 @@
 //! | `made` | the first again; requests of the `http` crate are only made, and kept |
 //! | `adapted` | the router itself, through `plimsoll_tower::serve` |
 //!
-//! Two runs that differ in COUNT alone differ by so many requests. What the adapter costs is `adapted` less `oneshot`, in
-//! which the making of requests counts: plus `made` less `native`.
+//! Two runs that differ in COUNT alone differ by so many requests. What the adapter costs is `adapted` less `oneshot`,
+//! and, as the making of requests counts in that, plus `made` less `native`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stderr, reason = "a program for the command line")]
 
