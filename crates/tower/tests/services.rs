@@ -495,3 +495,53 @@ fn a_handler_of_axum_answers_with_a_websocket() {
         serving.stop().await
     });
 }
+
+/// A server that tonic generates, asked in frames: unary and streaming calls, and errors.
+#[test]
+fn a_server_of_tonic_is_served() {
+    /// A message with its prefix: a `HealthCheckRequest` for a service.
+    fn check(service: &str) -> Vec<u8> {
+        let mut message = vec![10, service.len() as u8];
+        message.extend_from_slice(service.as_bytes());
+        [&[0, 0, 0, 0, message.len() as u8], &message[..]].concat()
+    }
+
+    on_each("tonic", async || {
+        let (reporter, health) = tonic_health::server::health_reporter();
+        reporter.set_service_status("berths", tonic_health::ServingStatus::Serving).await;
+        let serving = Serving::of(tonic::service::Routes::new(health).prepare().into_axum_router())?;
+        let fields = [("content-type", "application/grpc"), ("te", "trailers")];
+        let mut client = Client::connect(serving.address, &[]).await?;
+        let call = |stream, method: &str, service| {
+            let path = format!("/grpc.health.v1.Health/{method}");
+            let head = request_frames(stream, "POST", &path, &fields, 0);
+            [head, rig::frames::frame(DATA, END_STREAM, stream, &check(service))].concat()
+        };
+        // SERVING is 1.
+        let serving_message = [0, 0, 0, 0, 2, 8, 1];
+        client.send(&call(1, "Check", "berths")).await?;
+        let frames = client.frames_until(|frames| is_ended(frames, 1)).await?;
+        let data: Vec<_> = frames.iter().filter(|frame| frame.kind == DATA).map(|frame| &frame.payload[..]).collect();
+        assert_eq!(data.concat(), serving_message);
+        let trailers = frames.iter().rfind(|frame| frame.kind == HEADERS).expect("trailers");
+        assert!(trailers.ends_stream() && contains(&trailers.payload, b"grpc-status"), "{trailers:?}");
+        // A service that is not known, and a method that is not there: the status is in the head.
+        for (stream, method, service) in [(3, "Check", "masts"), (5, "Cheque", "berths")] {
+            client.send(&call(stream, method, service)).await?;
+            let head = client.next_of(HEADERS).await?;
+            assert!(head.has_status(200) && head.ends_stream() && contains(&head.payload, b"grpc-status"), "{head:?}");
+        }
+        // A stream of answers goes on until its client leaves.
+        client.send(&call(7, "Watch", "berths")).await?;
+        assert_eq!(client.next_of(DATA).await?.payload, serving_message);
+        reporter.set_service_status("berths", tonic_health::ServingStatus::NotServing).await;
+        assert_eq!(client.next_of(DATA).await?.payload, [0, 0, 0, 0, 2, 8, 2]);
+        client.send(&rig::frames::cancel(7)).await?;
+        drop(client);
+        serving.stop().await
+    });
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
