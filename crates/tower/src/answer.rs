@@ -2,13 +2,13 @@
 
 use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
-use core::task::Poll;
+use core::task::{Context, Poll};
 
 use bytes::Buf;
 use http::{HeaderMap, StatusCode, header};
 use http_body::{Body as HttpBody, Frame};
 use plimsoll_http::{BodyWriter, Error, IntoResponse, Request, Response};
-use plimsoll_runtime::{Instant, Kind, sleep_until};
+use plimsoll_runtime::{Kind, Sleep, sleep};
 use tower_service::Service;
 
 use crate::body::{Body, Pump};
@@ -35,12 +35,16 @@ where
             return Response::new(StatusCode::BAD_REQUEST);
         }
     };
-    let deadline = grpc::timeout(asked.headers()).map(|duration| plimsoll_runtime::now() + duration);
-    let called = pump.alongside(async {
+    let mut deadline = pin!(grpc::timeout(asked.headers()).map(sleep));
+    let mut called = pin!(async {
         poll_fn(|cx| service.poll_ready(cx)).await?;
         service.call(asked).await
     });
-    let answered = match within(deadline, called).await {
+    let answered = poll_fn(|cx| match pump.poll_alongside(called.as_mut(), cx) {
+        Poll::Ready(answered) => Poll::Ready(Some(answered)),
+        Poll::Pending => poll_over(deadline.as_mut(), cx),
+    });
+    let answered = match answered.await {
         None => return grpc::deadline_exceeded(),
         Some(Err(error)) => {
             let error: BoxError = error.into();
@@ -54,6 +58,7 @@ where
     if let Some(upgraded) = crate::ws::upgrade(&pump.request, &parts) {
         return upgraded;
     }
+    let body = pin!(body);
     write(&mut pump, &parts, body, deadline).await.unwrap_or_else(IntoResponse::into_response)
 }
 
@@ -72,29 +77,25 @@ fn asked(request: &Request, body: Body, options: Options) -> Result<http::Reques
     Ok(asked)
 }
 
-/// The output of a future, unless its time is over first.
-async fn within<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Output> {
-    let Some(deadline) = deadline else { return Some(future.await) };
-    let (mut pause, mut future) = (pin!(sleep_until(deadline)), pin!(future));
-    poll_fn(|cx| match future.as_mut().poll(cx) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => pause.as_mut().poll(cx).map(|()| None),
-    })
-    .await
+/// Ready, with nothing, when the time of a call is over.
+fn poll_over<T>(deadline: Pin<&mut Option<Sleep>>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+    match deadline.as_pin_mut() {
+        Some(deadline) => deadline.poll(cx).map(|()| None),
+        None => Poll::Pending,
+    }
 }
 
 /// Writes an answer: in one piece if its body is there at once, else as its frames come.
 async fn write<B: HttpBody>(
     pump: &mut Pump,
     parts: &http::response::Parts,
-    body: B,
-    deadline: Option<Instant>,
+    mut body: Pin<&mut B>,
+    mut deadline: Pin<&mut Option<Sleep>>,
 ) -> Result<Response, Error>
 where
     B::Error: Into<BoxError>,
 {
     let (response, announced) = head::response(parts)?;
-    let mut body = pin!(body);
     let length = body.size_hint().exact();
     if body.is_end_stream() {
         return match announced.filter(|bytes| *bytes > 0) {
@@ -106,8 +107,7 @@ where
         };
     }
     // Looked at once: a head must not wait for a body that comes later.
-    let first = pump.alongside(poll_fn(|cx| Poll::Ready(body.as_mut().poll_frame(cx)))).await;
-    let first = match first {
+    let first = match poll_fn(|cx| Poll::Ready(body.as_mut().poll_frame(cx))).await {
         Poll::Ready(Some(Ok(frame))) if frame.is_data() && body.is_end_stream() => {
             return Ok(response.body(frame.into_data().map_or_else(|_| Default::default(), to_bytes)));
         }
@@ -121,8 +121,15 @@ where
         Poll::Pending => None,
     };
     let mut writer = pump.request.respond(response, length.or(announced))?;
-    let streamed = pump.alongside(stream(&mut writer, first, body));
-    match within(deadline, streamed).await {
+    let ended = {
+        let mut streamed = pin!(stream(&mut writer, first, body));
+        let ended = poll_fn(|cx| match pump.poll_alongside(streamed.as_mut(), cx) {
+            Poll::Ready(end) => Poll::Ready(Some(end)),
+            Poll::Pending => poll_over(deadline.as_mut(), cx),
+        });
+        ended.await
+    };
+    match ended {
         None => writer.finish_with_trailers(&grpc::DEADLINE_EXCEEDED).await,
         Some(End::Failed) => Ok(writer.abort()),
         Some(End::Gone(error)) => Err(error),

@@ -180,20 +180,21 @@ impl Pump {
         (Self { request, slot: Some(Arc::clone(&slot)) }, Body { slot: Some(slot), left })
     }
 
-    /// Runs a future of this task, and receives the body meanwhile.
-    pub(crate) async fn alongside<F: Future>(&mut self, future: F) -> F::Output {
-        let mut future = pin!(future);
-        core::future::poll_fn(|cx| {
-            loop {
-                if let Poll::Ready(output) = future.as_mut().poll(cx) {
-                    return Poll::Ready(output);
-                }
-                if self.look(cx) == Look::Nothing {
-                    return Poll::Pending;
-                }
+    /// Polls a future of this task, and receives the body meanwhile. The future stays where it is: it is large.
+    #[inline]
+    pub(crate) fn poll_alongside<F: Future>(
+        &mut self,
+        mut future: Pin<&mut F>,
+        cx: &mut Context<'_>,
+    ) -> Poll<F::Output> {
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(output);
             }
-        })
-        .await
+            if self.look(cx) == Look::Nothing {
+                return Poll::Pending;
+            }
+        }
     }
 
     fn look(&mut self, cx: &mut Context<'_>) -> Look {
