@@ -117,6 +117,11 @@ impl Members {
                 drop(table);
                 self.begin_close(key, Some(CloseCode::POLICY));
             }
+            _ if place.has_output() && place.has_starved_for(hub.0.config.websocket.send_timeout) => {
+                drop(table);
+                hub.0.count(Pushed::Overrun);
+                self.begin_close(key, Some(CloseCode::TRY_LATER));
+            }
             _ if place.has_output() => {
                 drop(table);
                 self.advance(key, &hub);

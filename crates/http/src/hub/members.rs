@@ -9,13 +9,16 @@
 //! ```
 //!
 //! One send is in flight for each member at most. What is published meanwhile waits in the member's queue, which exists
-//! only then.
+//! only then. A send that finds no room for its operation is tried again; when it has found none for the time of a
+//! send, the member is too slow, as one that does not take what is sent.
 
 use ::core::cell::{Cell, RefCell};
 use ::core::fmt;
 use ::core::future::poll_fn;
+use ::core::num::NonZeroU32;
 use ::core::pin::pin;
-use ::core::task::Poll;
+use ::core::task::{Poll, Waker};
+use ::core::time::Duration;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -94,6 +97,8 @@ pub(super) struct Place {
     pub(super) talk: Option<PoolBox<Talk>>,
     /// Received and dropped, or asked for too often, since the last heartbeat.
     pub(super) strain: u32,
+    /// Since when what waits finds no room, in milliseconds.
+    starved_since: Option<NonZeroU32>,
     pub(super) shape: Shape,
     pub(super) stage: Stage,
     /// The send in flight is a message.
@@ -111,6 +116,12 @@ impl Place {
     /// Where it counts for its address.
     pub(super) fn columns(&self) -> Option<Columns> {
         self.seat.as_ref().map(Seat::columns)
+    }
+
+    /// Whether what waits has found no room for so long.
+    pub(super) fn has_starved_for(&self, time: Duration) -> bool {
+        let for_ms = self.starved_since.zip(now_ms()).map(|(since, now)| now.get().wrapping_sub(since.get()));
+        for_ms.is_some_and(|for_ms| Duration::from_millis(for_ms.into()) >= time)
     }
 
     /// Whether something waits to be sent.
@@ -141,6 +152,8 @@ pub(crate) struct Members {
     rooms: RefCell<BTreeMap<u64, Room>>,
     pub(super) pool: Pool,
     stopping: Cell<bool>,
+    /// The task that looks after the table, while it waits.
+    waker: Cell<Option<Waker>>,
 }
 
 /// A member, while its handler is called.
@@ -216,6 +229,7 @@ impl Members {
             rooms: RefCell::default(),
             pool: plimsoll_runtime::pool(),
             stopping: Cell::new(false),
+            waker: Cell::default(),
         });
         let task = Rc::clone(&members);
         let _detached = spawn(async move { task.run().await })?;
@@ -229,7 +243,9 @@ impl Members {
                 if !self.stopping.get() && stopped.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(true);
                 }
-                self.table.borrow_mut().poll_ready(cx).map(|()| false)
+                let ready = self.table.borrow_mut().poll_ready(cx).map(|()| false);
+                self.waker.set(ready.is_pending().then(|| cx.waker().clone()));
+                ready
             })
             .await;
             if stops {
@@ -350,6 +366,10 @@ impl Members {
                 }
                 Taken::Closed => return,
             }
+            // Times have begun, which nobody waits for yet.
+            if let Some(waker) = self.waker.take() {
+                waker.wake();
+            }
         }
     }
 
@@ -425,7 +445,8 @@ impl Members {
     fn send_post(&self, table: &mut Table<Place>, key: Key, hub: &Hub, bytes: SharedBytes) -> bool {
         let is_sent = self.send(table, key, hub, SendBytes::Shared(bytes)).is_ok();
         if is_sent {
-            table.get_mut(key).expect("it sends").is_post = true;
+            let place = table.get_mut(key).expect("it sends");
+            (place.is_post, place.starved_since) = (true, None);
         } else {
             // Nothing is in flight whose end would bring it on its way.
             table.schedule(key, RETRY);
@@ -492,10 +513,11 @@ impl Members {
         let next = place.queue.as_ref().and_then(|queue| queue.first()).and_then(|post| shape.bytes(post));
         if let Some(bytes) = next {
             // It leaves the queue when it is on its way: one that finds no room stays the first.
-            if self.send_post(&mut table, key, hub, bytes)
-                && let Some(place) = table.get_mut(key)
-            {
-                place.drop_first();
+            let is_sent = self.send_post(&mut table, key, hub, bytes);
+            match table.get_mut(key) {
+                Some(place) if is_sent => place.drop_first(),
+                Some(place) => place.starved_since = place.starved_since.or_else(now_ms),
+                None => {}
             }
             return;
         }
@@ -587,5 +609,10 @@ impl Members {
 
 /// Members that get a message in one poll; a turn has 128 of those.
 const MEMBERS_PER_POLL: usize = 32;
-/// When a send is tried again for which there was no room.
-const RETRY: ::core::time::Duration = ::core::time::Duration::from_millis(250);
+/// When a send is tried again for which there was no room. That goes on for the time of a send.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// Milliseconds of the clock, which come again after weeks.
+fn now_ms() -> Option<NonZeroU32> {
+    NonZeroU32::new(plimsoll_runtime::now().as_millis() as u32)
+}

@@ -3,13 +3,16 @@
 use core::time::Duration;
 
 use plimsoll_http::codec::ws::CloseCode;
-use plimsoll_http::{Event, Hub, HubConfig, SlowConsumer};
-use plimsoll_runtime::{Result, sleep, spawn, yield_now};
+use plimsoll_http::{Event, Hub, HubConfig, SlowConsumer, WebSocketConfig};
+use plimsoll_reactor::OPERATION_BYTES;
+use plimsoll_runtime::net::{Table, TableConfig, TcpListener, TcpStream};
+use plimsoll_runtime::{Result, SendBytes, sleep, spawn, yield_now};
 
-use super::client::open;
+use super::client::{assert_closed, open};
 use super::{hub_server, members};
-use crate::rig::on_each;
+use crate::rig::memory::{PAGE_BYTES, fill_but};
 use crate::rig::websocket::{Client, Got};
+use crate::rig::{in_simulation, on_each};
 
 /// Publishes numbers until one that does not read has missed some, and some more; another reads all the time. What both
 /// got in the end, and how many there were.
@@ -143,5 +146,59 @@ fn those_that_go_away_take_nothing_with_them() {
         members(&hub, 0).await;
         assert_eq!((hub.stats().held_messages, hub.stats().dropped_total), (0, 0));
         running.stop().await
+    });
+}
+
+/// What a peer that does not read never takes all of.
+const STAYS: &[u8] = &[0; 4_096];
+
+/// A hub whose member is to get a message for which there is no operation for so long, where it may take two seconds.
+fn without_operations(name: &str, time: Duration, end: impl AsyncFn(&Hub, &mut Client) -> Result<()>) {
+    in_simulation(name, async || {
+        let websocket = WebSocketConfig { send_timeout: Duration::from_secs(2), ..WebSocketConfig::default() };
+        let hub = Hub::new(HubConfig { websocket, ..HubConfig::default() }).expect("room");
+        let running = hub_server(&hub)?;
+        let mut member = open(running.address).await?;
+        members(&hub, 1).await;
+        // Connections whose peers read nothing: sends to them stay, more than fit into a page of operations.
+        let silent = TcpListener::bind("127.0.0.1:0")?;
+        let mut table = Table::detached(TableConfig::default())?;
+        let count = 2 * PAGE_BYTES as usize / OPERATION_BYTES;
+        table.reserve_entries(count)?;
+        let mut keys = Vec::new();
+        for _ in 0..count {
+            keys.push(table.adopt(TcpStream::connect(silent.local_addr()).await?, ()).key);
+        }
+        while keys.iter().any(|key| table.send_now(*key, STAYS).is_ok()) {
+            sleep(Duration::from_millis(1)).await;
+        }
+        // It is not on its way to the member yet. There is room for it to wait, and none for an operation.
+        hub.publish(&Event::data("late")).expect("room");
+        let held = fill_but(&[64, 128, 256, 512, 1_024]);
+        let are_all_sent = keys.iter().all(|key| table.send(*key, SendBytes::Static(STAYS)).is_ok());
+        assert!(!are_all_sent, "all places of operations are taken");
+        sleep(time).await;
+        assert_eq!(hub.stats().sent_total, 0, "{:?}", hub.stats());
+        drop((held, table));
+        end(&hub, &mut member).await?;
+        drop(member);
+        running.stop().await
+    });
+}
+
+#[test]
+fn one_whose_send_finds_no_room_for_a_while_gets_it_then() {
+    without_operations("no room for a send", Duration::from_millis(1_500), async |hub, member| {
+        assert_eq!(member.text().await?, "late", "it has waited");
+        assert_eq!(hub.stats().closed_slow_total, 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn one_whose_send_finds_no_room_for_long_is_too_slow() {
+    without_operations("no room for a send, for long", Duration::from_secs(3), async |hub, member| {
+        assert_eq!(hub.stats().closed_slow_total, 1, "{:?}", hub.stats());
+        assert_closed(member, CloseCode::TRY_LATER).await
     });
 }
