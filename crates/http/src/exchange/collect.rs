@@ -18,6 +18,9 @@
 //! patient ([`Reserve::charge`](plimsoll_pool::Reserve::charge)): whoever else waits passes them, and among themselves
 //! they have turns over addresses, by bytes.
 
+use ::core::future::poll_fn;
+use ::core::pin::Pin;
+
 use plimsoll_pool::{Charge, Footprint, Permit, PoolBox, Priority};
 use plimsoll_runtime::memory::admission;
 use plimsoll_runtime::{Kind, Lease, OverBudget, now};
@@ -66,6 +69,22 @@ impl Room {
     }
 }
 
+/// A handler waits for room: connections that stay are told to end for it, and others let go of, as for all who wait.
+struct Waits<'a>(&'a Desk);
+
+impl<'a> Waits<'a> {
+    fn begin(core: &'a Desk) -> Self {
+        core.count_body_wait(1);
+        Self(core)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.count_body_wait(-1);
+    }
+}
+
 impl Ticket {
     /// Keeps room for so many bytes of a body with the exchange, in the place of what was kept before.
     fn keep_room(&self, bytes: usize) -> Result<(), Error> {
@@ -97,7 +116,17 @@ impl Ticket {
         let cell = Footprint::new().head(PoolBox::<Collected>::CLASS.bytes());
         let (footprint, charge_bytes) = if is_short { (cell.body(bytes), 0) } else { (cell, bytes as u64) };
         let reserve = admission().reserve(footprint, Priority::Body, self.host()).charge(charge_bytes);
-        let granted = reserve.deadline((now() + core.config.memory_timeout).as_nanos()).await.ok();
+        let mut reserve = reserve.deadline((now() + core.config.memory_timeout).as_nanos());
+        let mut waits = None;
+        let granted = poll_fn(|cx| {
+            let granted = Pin::new(&mut reserve).poll(cx);
+            if granted.is_pending() {
+                waits.get_or_insert_with(|| Waits::begin(core));
+            }
+            granted
+        });
+        let granted = granted.await.ok();
+        drop(waits);
         let room = granted.and_then(|mut permit| Some((Room::of_permit(&mut permit, bytes)?, permit.take(0)?)));
         let Some((room, cell)) = room else {
             core.shed_for_room(Shed::Body);

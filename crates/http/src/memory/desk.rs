@@ -83,6 +83,8 @@ pub(crate) struct Desk {
     asked_at: Cell<Option<Instant>>,
     /// Pieces of work that handlers said must be finished.
     must_finish: Cell<u32>,
+    /// Handlers that wait for the room of a body: they do in the queue of the pool.
+    bodies: Cell<u32>,
     /// Connections that are being refused.
     refused: Cell<u32>,
     /// Whether the last of these has ended.
@@ -160,6 +162,7 @@ impl Desk {
             stopping: Cell::new(false),
             asked_at: Cell::new(None),
             must_finish: Cell::new(0),
+            bodies: Cell::new(0),
             refused: Cell::new(0),
             recheck: Cell::new(false),
             level: Cell::default(),
@@ -328,6 +331,23 @@ impl Desk {
                 waker.wake();
             }
         }
+    }
+
+    /// A handler begins to wait for the room of a body, or has waited: others are told to end meanwhile.
+    pub(crate) fn count_body_wait(&self, by: i32) {
+        let count = self.bodies.get().checked_add_signed(by).expect("what ends has begun");
+        self.bodies.set(count);
+        if by > 0 {
+            self.recheck.set(true);
+            if let Some(waker) = self.engine.borrow_mut().take() {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Whether a handler waits for the room of a body.
+    pub(crate) fn do_bodies_wait(&self) -> bool {
+        self.bodies.get() > 0
     }
 
     /// Whether the server has more connections than it may.

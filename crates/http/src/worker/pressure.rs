@@ -230,7 +230,8 @@ impl<S: Service> Engine<S> {
         if self.core.is_weighed() {
             self.keep_places();
         }
-        if self.core.is_weighed() || self.core.is_starving() || self.relief.is_at_work() {
+        let waits = self.core.is_starving() || self.core.do_bodies_wait();
+        if self.core.is_weighed() || waits || self.relief.is_at_work() {
             self.relieve_now();
         }
     }
@@ -251,7 +252,8 @@ impl<S: Service> Engine<S> {
         }
         // Who waits for another handler to end does not wait for memory.
         let awaits_handlers = core.is_starving() && core.has_all_handlers();
-        let is_short = core.is_short() || core.is_starving() && !awaits_handlers;
+        let waits = core.is_starving() && !awaits_handlers || core.do_bodies_wait();
+        let is_short = core.is_short() || waits;
         if is_short && self.relief.is_look_due(now) {
             let found = self.make_room(None);
             self.relief.looked(found, core.table.borrow().places(), now);
@@ -260,7 +262,7 @@ impl<S: Service> Engine<S> {
                 core.look_again();
             }
         }
-        if core.is_starving() && !awaits_handlers {
+        if waits {
             self.wait_on(now);
             self.let_go_of_the_slowest(now);
         } else {

@@ -93,6 +93,13 @@ async fn answer(mut req: Request, seen: Arc<Seen>, hub: Hub) -> core::result::Re
                 let _gone = socket.recv().await;
             })
         }
+        // Collects its body when it is asked to.
+        "/collect" => {
+            while seen.sends.load(Ordering::Relaxed) == 0 {
+                sleep(Duration::from_millis(2)).await;
+            }
+            Ok(Response::text(req.collect().await?.len().to_string()))
+        }
         "/hub" => hub.join_websocket(&req),
         "/hub-events" => hub.join_events(req).await,
         "/upgrade" => req.upgrade("wait/1", |mut peer| async move {
@@ -435,6 +442,35 @@ fn others_are_told_for_a_websocket_that_waits() {
             assert_eq!(one.next().await?, Got::Binary(vec![b'm'; 100]), "{what}");
         }
         drop((waiting, others));
+        running.stop().await
+    });
+}
+
+/// Its handler waits in the queue of the pool.
+#[test]
+fn others_are_told_for_a_body_that_is_collected() {
+    const BODY: &[u8] = &[b'b'; 20_000];
+    on_each_under("a body waits", LINE, async || {
+        let seen = Arc::new(Seen::default());
+        let running = start(&seen)?;
+        let mut others = Vec::new();
+        for _ in 0..450 {
+            others.push(Client::open(running.address, "/task").await?);
+        }
+        let mut client = TcpStream::connect(running.address).await?;
+        client.send_static(b"POST /collect HTTP/1.1\r\nHost: h\r\nContent-Length: 20000\r\n\r\n").await?;
+        let begun = || running.counters.totals().exchanges_begun_total;
+        until("its handler runs", || begun() == 451).await;
+        let held = crate::line::fill().await;
+        let told = || running.counters.totals().shed_total[Shed::Lasting as usize];
+        assert_eq!(told(), 0, "nobody waits");
+        seen.sends.fetch_add(1, Ordering::Relaxed);
+        until("others are told", || told() > 0).await;
+        drop(held);
+        client.send_static(BODY).await?;
+        let answer = crate::rig::read(&mut client, Some(b"20000")).await?;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        drop((client, others));
         running.stop().await
     });
 }
