@@ -46,6 +46,6 @@ impl Exchange {
 
     /// Whether more is to come of it, though its connection is not read.
     pub(super) fn goes_on(&self) -> bool {
-        self.ending.is_none() && (self.is_wanted() || self.held || !self.rest().is_empty())
+        self.ending.is_none() && (self.is_wanted() || self.held)
     }
 }

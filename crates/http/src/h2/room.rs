@@ -408,7 +408,10 @@ impl<S: Service> Engine<S> {
         for handler in handlers {
             handler.abort();
         }
-        if !has_given_up && http2.slots.exchanges().iter().flatten().any(|exchange| exchange.goes_on()) {
+        let mut exchanges = http2.slots.exchanges().iter().flatten();
+        // The rest of an answer that waits for room has no time of its own.
+        let is_for_none = unread_since.is_some() && exchanges.clone().all(|exchange| exchange.rest().is_empty());
+        if !has_given_up && is_for_none && exchanges.any(|exchange| exchange.goes_on()) {
             // What found no room is for none of them.
             http2.hunger.since = Some(now);
             return self.settle_http2(key, http2, now);
