@@ -40,12 +40,12 @@ mod memory;
 mod websocket;
 mod worker;
 
+pub use base::access_record::AccessRecord;
 pub use base::config::{Config, HalfClose, Http2, ProxyProtocol, TcpOptions};
 pub use base::counters::{Counters, Shed, Totals};
 pub use base::error::Error;
 pub use base::exchange_end::ExchangeEnd;
 pub use base::forwarded::Network;
-pub use exchange::access_record::AccessRecord;
 pub use exchange::response::{Body, IntoResponse, Response};
 pub use exchange::trailers::Trailers;
 pub use exchange::tunnel::Tunnel;
@@ -58,7 +58,7 @@ pub use face::request::{MustFinish, Request, RequestRef};
 pub use face::router::{Handler, RouteError, Router};
 pub use face::server::Server;
 pub use face::sse::EventWriter;
-pub use face::upgrade::{Seat, Upgraded};
+pub use face::upgrade::Upgraded;
 pub use h1::active::EXCHANGE_BYTES;
 pub use h2::HTTP2_PARKED_BYTES;
 pub use http::{Method, StatusCode, Version, header};
@@ -73,6 +73,7 @@ pub use websocket::{
 };
 pub use worker::connection::CONNECTION_BYTES;
 pub use worker::plan::plan;
+pub use worker::released::Seat;
 
 /// The result of a handler's calls.
 pub type Result<T, E = Error> = ::core::result::Result<T, E>;

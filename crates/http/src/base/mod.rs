@@ -4,6 +4,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | [`access_record`] | what is told of an answer, for an access log |
 //! | [`config`] | the limits of a server |
 //! | [`error`] | what a handler's calls can fail with |
 //! | [`counters`] | what a server has done |
@@ -13,6 +14,7 @@
 //! | [`forwarded`] | the client's address as proxies say it in their fields |
 //! | [`sys`] | threads |
 
+pub(crate) mod access_record;
 pub(crate) mod config;
 pub(crate) mod counters;
 pub(crate) mod error;

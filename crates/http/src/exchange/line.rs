@@ -28,6 +28,9 @@ pub(crate) trait Line {
     /// As much of it as the socket takes at once; whether nothing is left.
     fn flush_now(&mut self, output: &mut Output) -> bool;
 
+    /// Hands over what was gathered in a lease that was lent. Gives that back when the socket has taken all of it.
+    fn send_lent(&mut self, output: &mut Output) -> Option<Lease>;
+
     /// Arms a receive.
     fn receive(&mut self) -> Result<(), OverBudget>;
 
@@ -87,6 +90,10 @@ impl<T: Default> Line for TableLine<'_, T> {
 
     fn flush_now(&mut self, output: &mut Output) -> bool {
         output.flush_now(&mut self.table.borrow_mut(), self.key)
+    }
+
+    fn send_lent(&mut self, output: &mut Output) -> Option<Lease> {
+        output.send_now(&mut self.table.borrow_mut(), self.key)
     }
 
     fn receive(&mut self) -> Result<(), OverBudget> {

@@ -15,12 +15,10 @@
 //! | [`source`] | the bytes that a step works on |
 //! | [`line`] | the socket of one connection, as a protocol uses it |
 //! | [`output`] | bytes on their way to the socket: gathered in one lease, sent by one operation |
-//! | [`access_record`] | what is told of an answer, for an access log |
 //! | [`min_rate`] | how long the server still waits for a body, by what comes of it |
 //! | [`user_code`] | wakers and bodies of the program, which may call again when they wake or are dropped |
 //! | [`misbehaviour`] | points for what is legal each time, and an attack when it is all that a peer does |
 
-pub(crate) mod access_record;
 pub(crate) mod collect;
 pub(crate) mod event;
 pub(crate) mod failure;

@@ -15,8 +15,8 @@ use plimsoll_codec::date;
 use plimsoll_pool::{Budget, Charge, Kind};
 use plimsoll_runtime::{Error, Result};
 
+use crate::base::access_record::AccessRecord;
 use crate::base::sys;
-use crate::exchange::access_record::AccessRecord;
 
 /// Bytes that may wait for the disk. There are two such buffers: one is filled while the other is written.
 const BUFFER_BYTES: usize = 256 * 1024;

@@ -15,6 +15,8 @@ use crate::exchange::trailers::Trailers;
 use crate::face::body::BodyWriter;
 use crate::face::upgrade::{self, Upgraded};
 use crate::websocket::{self, WebSocket, WebSocketConfig, WebSocketHandler};
+#[cfg(feature = "router")]
+use crate::worker::service::Paths;
 use crate::worker::state::Core;
 use crate::{Error, Response};
 
@@ -169,7 +171,7 @@ impl Request {
 
     /// The paths of the server's router.
     #[cfg(feature = "router")]
-    pub(crate) fn routes(&self) -> Option<&crate::face::router::Table> {
+    pub(crate) fn routes(&self) -> Option<&dyn Paths> {
         Core::of(&self.ticket).routes.get().map(|routes| &**routes)
     }
 

@@ -16,7 +16,7 @@ use crate::exchange::handle::{Delivery, Ticket};
 use crate::exchange::response::{IntoResponse, Response};
 use crate::face::request::Request;
 use crate::face::server::{Handlers, Server};
-use crate::worker::service::{Answered, NoRoom, Service};
+use crate::worker::service::{Answered, NoRoom, Paths, Service};
 use crate::worker::state::Core;
 
 /// Which handler answers which method and path.
@@ -314,7 +314,7 @@ impl<H: Handler<S, A>, S: Clone + Send + 'static, A: 'static> Plan for Planned<H
 }
 
 /// The paths of a router.
-pub(crate) struct Table {
+struct Table {
     paths: matchit::Router<usize>,
     /// For each path its methods with the number of their route, and the value of `Allow`.
     methods: Vec<(Vec<(Method, usize)>, String)>,
@@ -359,7 +359,9 @@ impl Table {
     fn is_reserved(&self, path: &str) -> bool {
         self.paths.at(path).is_ok_and(|found| self.reserved.contains(found.value))
     }
+}
 
+impl Paths for Table {
     fn param<'a>(&'a self, path: &'a str, name: &str) -> Option<&'a str> {
         self.paths.at(path).ok()?.params.get(name)
     }
@@ -401,7 +403,7 @@ impl Service for Routes {
         slots: &[FieldSlot],
         ticket: Ticket,
     ) -> Result<Answered, NoRoom> {
-        core.routes.get_or_init(|| Rc::clone(&self.table));
+        core.routes.get_or_init(|| self.table.clone());
         let answer = match self.table.at(view.path()) {
             Some((methods, allow)) => {
                 let method = view.method();

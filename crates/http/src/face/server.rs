@@ -13,11 +13,11 @@ use plimsoll_runtime::net::{ListenAddress, ListenOptions, Table, TableConfig, Tc
 use plimsoll_runtime::worker_tasks;
 use plimsoll_runtime::{Result, Spare, Started, workers};
 
+use crate::base::access_record::AccessRecord;
+use crate::base::access_record::LogHook;
 use crate::base::config::{Config, Http2};
 use crate::base::counters::Counters;
 use crate::base::peers::Addresses;
-use crate::exchange::access_record::AccessRecord;
-use crate::exchange::access_record::LogHook;
 use crate::exchange::handle::{Delivery, Ticket};
 use crate::exchange::response::{IntoResponse, Response};
 use crate::face::request::{Request, RequestRef};

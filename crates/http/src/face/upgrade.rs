@@ -13,29 +13,19 @@ use ::core::fmt;
 use ::core::future::{Future, poll_fn};
 use ::core::ops::{Deref, DerefMut};
 use ::core::task::Poll;
-use std::rc::Rc;
 
 use http::{Method, StatusCode, Version};
 use plimsoll_codec::h1::RequestView;
-use plimsoll_pool::PoolBox;
 use plimsoll_runtime::net::TcpStream;
-use plimsoll_slab::Key;
 
-use crate::base::counters::Shed;
-use crate::base::exchange_end::ExchangeEnd;
 use crate::h1::active::Active;
-use crate::memory::by_address::Columns;
+use crate::h1::actives::Http1;
 use crate::memory::lasting::Sort;
 use crate::websocket::Opening;
-use crate::worker::connection::Connection;
-use crate::worker::engine::Engine;
-use crate::worker::service::Service;
+use crate::worker::released::{Seat, Successor, Upgrade};
 use crate::worker::state::Core;
 use crate::worker::stay::Listing;
 use crate::{Error, Request, Response};
-
-/// What is done with a connection after its 101, or its 2xx to CONNECT.
-pub(crate) type Upgrade = Box<dyn FnOnce(TcpStream, Seat)>;
 
 /// A connection that speaks HTTP no more, in a task of its own; see [`Request::upgrade`](crate::Request::upgrade) and
 /// [`Request::tunnel`](crate::Request::tunnel).
@@ -102,47 +92,6 @@ impl fmt::Debug for Upgraded {
     }
 }
 
-/// A connection's place among those of the server, after it has left the table. While it lives, the connection counts
-/// for [`Config::connections_max`](crate::Config::connections_max) and its peer's limit, and a stop waits for it.
-pub struct Seat {
-    pub(crate) core: Rc<Core>,
-    host: Option<u128>,
-    columns: Columns,
-    sort: Sort,
-}
-
-impl Seat {
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.core.is_stopping()
-    }
-
-    /// The connection is a member of a hub, and has no task.
-    pub(crate) fn becomes_member(&mut self) {
-        self.core.stays_as(self.columns, self.sort, Sort::Member);
-        self.sort = Sort::Member;
-    }
-
-    /// Where it counts for its address.
-    pub(crate) fn columns(&self) -> Columns {
-        self.columns
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.core.counters().closed();
-        self.core.peers.borrow().left(self.host);
-        self.core.left(self.columns, self.sort);
-        self.core.must_finish(-1);
-    }
-}
-
-impl fmt::Debug for Seat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Seat")
-    }
-}
-
 /// The answer to a client that offered `protocol`.
 pub(crate) fn to(view: &RequestView<'_>, protocol: &'static str) -> Result<Response, Error> {
     // Without Connection: upgrade, and in HTTP/1.0 and HTTP/2, the field means nothing.
@@ -176,7 +125,7 @@ where
     F: Future<Output = ()> + 'static,
 {
     Box::new(move |stream, seat| {
-        let listing = Listing::new(&seat.core, Sort::Released, seat.columns);
+        let listing = Listing::new(&seat.core, Sort::Released, seat.columns());
         if plimsoll_runtime::spawn(run(Upgraded { stream, seat, listing })).is_err() {
             tracing::warn!("no room for the task of a connection that left HTTP: it is closed");
         }
@@ -187,16 +136,16 @@ impl Request {
     /// Says who gets the connection if the answer is a 101.
     pub(crate) fn set_upgrade(&self, upgrade: Upgrade) -> Result<(), Error> {
         self.ticket().desk().may_stay()?;
-        self.before_upgrade(|active| active.upgrade = Some(upgrade))
+        self.before_upgrade(|active| active.successor = Some(Box::new(Successor::Upgrade(upgrade))))
     }
 
     /// Says which WebSocket the connection becomes if the answer is a 101.
     pub(crate) fn set_websocket(&self, opening: Opening) -> Result<(), Error> {
-        self.before_upgrade(|active| active.websocket = Some(opening))
+        self.before_upgrade(|active| active.successor = Some(Box::new(Successor::WebSocket(opening))))
     }
 
     fn before_upgrade(&self, set: impl FnOnce(&mut Active)) -> Result<(), Error> {
-        Core::of(self.ticket()).h1_before_upgrade(self.ticket().id, set)
+        Http1(Core::of(self.ticket())).before_upgrade(self.ticket().id, set)
     }
 
     /// Writes the head of a streamed answer whose rest is sent by whoever gets the connection.
@@ -206,24 +155,6 @@ impl Request {
         core.may_stay()?;
         core.with(ticket.id, |active| active.exchange.close_after());
         ticket.begin(response, None)?;
-        core.with(ticket.id, |active| active.upgrade = Some(upgrade)).ok_or(Error::Gone)
-    }
-}
-
-impl<S: Service> Engine<S> {
-    /// The answer has left: the connection is no longer ours.
-    pub(crate) fn hand_over(&mut self, key: Key, mut active: PoolBox<Active>, upgrade: Upgrade) {
-        // While it is known from where it is.
-        let columns = self.core.stays(key, Sort::Released);
-        let released = self.core.table.borrow_mut().release(key, active.input.take());
-        let Ok((_taken, stream)) = released else {
-            self.core.left(columns, Sort::Released);
-            self.core.put(key, Connection::Active(active));
-            return self.shed(key, Shed::Parked);
-        };
-        let host = self.core.peers.borrow_mut().released(key);
-        self.finish_active(active, ExchangeEnd::Finished);
-        self.core.must_finish(1);
-        upgrade(stream, Seat { core: Rc::clone(&self.core), host, columns, sort: Sort::Released });
+        core.with(ticket.id, |active| active.successor = Some(Box::new(Successor::Upgrade(upgrade)))).ok_or(Error::Gone)
     }
 }

@@ -1,5 +1,6 @@
 //! A connection of HTTP/1 while it is worked on.
 
+use ::core::any::Any;
 use ::core::net::SocketAddr;
 use ::core::time::Duration;
 
@@ -17,12 +18,10 @@ use crate::exchange::min_rate::Patience;
 use crate::exchange::misbehaviour::Score;
 use crate::exchange::output::Output;
 use crate::exchange::user_code::UserWaker;
-use crate::face::upgrade::Upgrade;
 use crate::h1::body_receive::{Parts, Receive};
 use crate::memory::by_address::Seat;
 use crate::memory::reserved_routes::Slot;
 use crate::memory::wait::MemoryWait;
-use crate::websocket::Opening;
 
 /// Bytes of a connection while it is worked on, beside its head and its output.
 pub const EXCHANGE_BYTES: usize = size_of::<Active>();
@@ -122,15 +121,27 @@ pub(crate) struct Active {
     pub(crate) slot: Option<Slot>,
     /// How it waits for room that it did not find.
     pub(crate) memory: MemoryWait,
-    /// Gets the connection after a 101.
-    pub(crate) upgrade: Option<Upgrade>,
+    /// Gets the connection after a 101: the worker knows what that is.
+    pub(crate) successor: Option<Box<dyn Any>>,
     /// The fields that came after the body, until the handler asks for them.
     pub(crate) trailers: Option<Lease>,
-    /// The WebSocket that it becomes after a 101.
-    pub(crate) websocket: Option<Opening>,
 }
 
 impl Active {
+    /// The handler that is dropped with its exchange. One that must finish is detached instead.
+    pub(crate) fn take_handler(&mut self) -> Option<JoinHandle<()>> {
+        let handler = self.handler.take();
+        if self.must_finish > 0 {
+            drop(handler);
+            // If it waits for the peer, it is told that there is none.
+            for waker in [self.reader.take(), self.writer.take()].into_iter().flatten() {
+                waker.wake();
+            }
+            return None;
+        }
+        handler
+    }
+
     pub(crate) fn new(requests: u32, born: u32, score: Score, config: &Config) -> Self {
         Self {
             exchange: Exchange::new(),
@@ -172,8 +183,7 @@ impl Active {
             collected: None,
             slot: None,
             memory: MemoryWait::None,
-            upgrade: None,
-            websocket: None,
+            successor: None,
             trailers: None,
         }
     }
@@ -283,7 +293,7 @@ impl Active {
     /// handler, or goes on elsewhere.
     fn is_over(&self) -> bool {
         let is_written = matches!(self.exchange.response(), ResponseState::Done | ResponseState::Upgraded);
-        self.handler.is_none() && (is_written || self.closing || self.upgrade.is_some())
+        self.handler.is_none() && (is_written || self.closing || self.successor.is_some())
     }
 
     /// Has an exchange that is over wait for the socket only.

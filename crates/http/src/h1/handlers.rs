@@ -8,32 +8,32 @@ use plimsoll_pool::Priority;
 use plimsoll_runtime::{JoinHandle, Lease, OverBudget};
 
 use crate::base::error::Error;
+use crate::exchange::line::Line;
 use crate::exchange::output::COPY_BYTES_MAX;
 use crate::exchange::response::{Body, Response};
 use crate::exchange::user_code::{self, UserWaker};
 use crate::h1::active::Active;
+use crate::h1::actives::{Actives, Http1};
 use crate::h1::request_body::Decoded;
 use crate::memory::lasting::ExchangeId;
-use crate::worker::closing::take_handler;
-use crate::worker::state::Core;
 
-impl Core {
+impl<A: Actives> Http1<'_, A> {
     /// Counts pieces of work that must be finished.
-    pub(crate) fn h1_must_finish(&self, id: ExchangeId, by: i32) {
+    pub(crate) fn must_finish(&self, id: ExchangeId, by: i32) {
         self.with(id, |active| active.must_finish = active.must_finish.saturating_add_signed(by));
     }
 
     /// The handler went away without an answer.
-    pub(crate) fn h1_fail(&self, id: ExchangeId) {
+    pub(crate) fn fail(&self, id: ExchangeId) {
         self.with(id, |active| {
             active.handler = None;
-            self.fail(active, StatusCode::INTERNAL_SERVER_ERROR);
+            self.desk().fail(active, StatusCode::INTERNAL_SERVER_ERROR);
             self.list(id.key(), active);
         });
     }
 
     /// The next part of the request's body.
-    pub(crate) fn h1_poll_chunk(&self, id: ExchangeId, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
+    pub(crate) fn poll_chunk(&self, id: ExchangeId, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
         self.redeem(id.key());
         let polled = self.with(id, |active| {
             if active.closing {
@@ -57,7 +57,7 @@ impl Core {
         });
         match polled {
             None => Poll::Ready(Err(Error::Gone)),
-            Some(Err(Error::OverBudget(over))) if self.h1_waits_for_room(id, Priority::Body, &over) => {
+            Some(Err(Error::OverBudget(over))) if self.waits_for_room(id, Priority::Body, &over) => {
                 self.with(id, |active| active.reader = Some(UserWaker::of(cx)));
                 Poll::Pending
             }
@@ -68,7 +68,7 @@ impl Core {
     }
 
     /// Writes the head of an answer that is streamed.
-    pub(crate) fn h1_begin(&self, id: ExchangeId, response: &mut Response, length: BodyLength) -> Result<(), Error> {
+    pub(crate) fn begin(&self, id: ExchangeId, response: &mut Response, length: BodyLength) -> Result<(), Error> {
         let begun = self.with_reserve(id, |active| {
             if active.closing {
                 return Err(Error::Gone);
@@ -81,7 +81,7 @@ impl Core {
             }
             self.write(active, response, length)?;
             // Another answer than the one that would have changed the protocol.
-            (active.upgrade, active.websocket) = (None, None);
+            active.successor = None;
             self.list(id.key(), active);
             Ok(())
         });
@@ -90,7 +90,7 @@ impl Core {
 
     /// Writes a piece of an answer's body: at once if it is small and there is room, else when the socket has taken
     /// what is before it.
-    pub(crate) fn h1_poll_write(
+    pub(crate) fn poll_write(
         &self,
         id: ExchangeId,
         cx: &mut Context<'_>,
@@ -118,11 +118,11 @@ impl Core {
             user_code::drop_later(body.take().unwrap_or_default());
             Ok(true)
         });
-        self.h1_written(id, cx, polled)
+        self.written(id, cx, polled)
     }
 
     /// Ends an answer's body.
-    pub(crate) fn h1_finish(&self, id: ExchangeId) -> Result<(), Error> {
+    pub(crate) fn finish(&self, id: ExchangeId) -> Result<(), Error> {
         let finished = self.with(id, |active| {
             self.may_go_on(id.key(), active)?;
             let mut encoder = active.body;
@@ -144,16 +144,16 @@ impl Core {
     }
 
     /// The handler of an exchange whose answer is whole, so that it can be dropped: it has nothing more to say.
-    pub(crate) fn h1_take_answered_handler(&self, id: ExchangeId) -> Option<JoinHandle<()>> {
+    pub(crate) fn take_answered_handler(&self, id: ExchangeId) -> Option<JoinHandle<()>> {
         let take = |active: &mut Active| match active.exchange.response() {
-            ResponseState::Done => take_handler(active),
+            ResponseState::Done => active.take_handler(),
             _ => None,
         };
         self.with(id, take).flatten()
     }
 
     /// Ends an answer's body with trailers, as soon as there is room for them behind it.
-    pub(crate) fn h1_poll_finish_with(
+    pub(crate) fn poll_finish_with(
         &self,
         id: ExchangeId,
         cx: &mut Context<'_>,
@@ -181,36 +181,36 @@ impl Core {
             self.list(id.key(), active);
             Ok(true)
         });
-        self.h1_written(id, cx, polled)
+        self.written(id, cx, polled)
     }
 
     /// The fields that came after the request's body, once.
-    pub(crate) fn h1_take_trailers(&self, id: ExchangeId) -> Option<Lease> {
+    pub(crate) fn take_trailers(&self, id: ExchangeId) -> Option<Lease> {
         self.with(id, |active| active.trailers.take()).flatten()
     }
 
     /// The handler is done, and cannot wait for room.
-    pub(crate) fn h1_answer(&self, id: ExchangeId, response: &mut Response) {
-        if let Some(Err(Error::OverBudget(over))) = self.h1_try_answer(id, response) {
-            self.h1_answer_no_room(id, over);
+    pub(crate) fn answer(&self, id: ExchangeId, response: &mut Response) {
+        if let Some(Err(Error::OverBudget(over))) = self.try_answer(id, response) {
+            self.answer_no_room(id, over);
         }
     }
 
     /// The handler is done. Ready when its answer has found room, or will never.
-    pub(crate) fn h1_poll_answer(&self, id: ExchangeId, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
+    pub(crate) fn poll_answer(&self, id: ExchangeId, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
         self.redeem(id.key());
-        if let Some(Err(Error::OverBudget(over))) = self.h1_try_answer(id, response) {
-            if self.h1_waits_for_output(id, cx, &over) {
+        if let Some(Err(Error::OverBudget(over))) = self.try_answer(id, response) {
+            if self.waits_for_output(id, cx, &over) {
                 return Poll::Pending;
             }
-            self.h1_answer_no_room(id, over);
+            self.answer_no_room(id, over);
         }
         Poll::Ready(())
     }
 
     /// Whether the exchange waits for room now; its handler is woken when there is some, or when it has waited for too
     /// long.
-    fn h1_waits_for_room(&self, id: ExchangeId, want: Priority, over: &OverBudget) -> bool {
+    fn waits_for_room(&self, id: ExchangeId, want: Priority, over: &OverBudget) -> bool {
         let is_ours = self.with(id, |_active| ()).is_some();
         is_ours && self.starve_in_table(id.key(), want, over)
     }
@@ -218,24 +218,24 @@ impl Core {
     /// Writes an answer; [`Error::OverBudget`] when there is no room for it, and it may be given once more.
     // In each answer: without a frame of its own.
     #[inline(always)]
-    fn h1_try_answer(&self, id: ExchangeId, response: &mut Response) -> Option<Result<(), Error>> {
+    fn try_answer(&self, id: ExchangeId, response: &mut Response) -> Option<Result<(), Error>> {
         self.with_reserve(id, |active| {
-            self.answer(active, response)?;
+            self.desk().answer(active, response)?;
             self.list(id.key(), active);
             Ok(())
         })
     }
 
-    fn h1_answer_no_room(&self, id: ExchangeId, over: OverBudget) {
+    fn answer_no_room(&self, id: ExchangeId, over: OverBudget) {
         self.with(id, |active| {
-            self.answer_no_room(active, over);
+            self.desk().answer_no_room(active, over);
             self.list(id.key(), active);
         });
     }
 
     /// What became of output: whether it was written, if the exchange is still there. If not, its handler is woken when
     /// there is room.
-    pub(crate) fn h1_written(
+    pub(crate) fn written(
         &self,
         id: ExchangeId,
         cx: &Context<'_>,
@@ -243,7 +243,7 @@ impl Core {
     ) -> Poll<Result<(), Error>> {
         match written {
             None => Poll::Ready(Err(Error::Gone)),
-            Some(Err(Error::OverBudget(over))) if self.h1_waits_for_output(id, cx, &over) => Poll::Pending,
+            Some(Err(Error::OverBudget(over))) if self.waits_for_output(id, cx, &over) => Poll::Pending,
             Some(Err(error)) => Poll::Ready(Err(error)),
             Some(Ok(true)) => Poll::Ready(Ok(())),
             Some(Ok(false)) => Poll::Pending,
@@ -252,16 +252,16 @@ impl Core {
 
     /// Whether what found no room for its output waits: for the output that is on its way, or for memory. Its handler
     /// is woken.
-    fn h1_waits_for_output(&self, id: ExchangeId, cx: &Context<'_>, over: &OverBudget) -> bool {
-        let is_sending = self.with(id, |_active| ()).is_some() && self.table.borrow().is_sending(id.key());
-        let waits = is_sending || self.h1_waits_for_room(id, Priority::Output, over);
+    fn waits_for_output(&self, id: ExchangeId, cx: &Context<'_>, over: &OverBudget) -> bool {
+        let is_sending = self.with(id, |_active| ()).is_some() && self.line(id.key()).is_sending();
+        let waits = is_sending || self.waits_for_room(id, Priority::Output, over);
         if waits {
             self.with(id, |active| active.writer = Some(UserWaker::of(cx)));
         }
         waits
     }
 
-    pub(crate) fn h1_before_upgrade(&self, id: ExchangeId, set: impl FnOnce(&mut Active)) -> Result<(), Error> {
+    pub(crate) fn before_upgrade(&self, id: ExchangeId, set: impl FnOnce(&mut Active)) -> Result<(), Error> {
         let set = self.with(id, |active| {
             let is_due = matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue);
             if active.closing || !is_due {

@@ -17,6 +17,7 @@ use crate::base::exchange_end::{Course, ExchangeEnd};
 use crate::base::proxy_header;
 use crate::exchange::failure::{Failure, method_of};
 use crate::exchange::handle::Ticket;
+use crate::exchange::line::TableLine;
 use crate::exchange::min_rate::Patience;
 use crate::exchange::misbehaviour::{COMPLETED_POINTS, UNWANTED_BYTES_FREE, Verdict, unwanted_points};
 use crate::exchange::source::Source;
@@ -159,7 +160,7 @@ impl<S: Service> Engine<S> {
         if active.output.is_empty() {
             active.seat = None;
         }
-        (active.upgrade, active.websocket) = (None, None);
+        active.successor = None;
         (active.parts, active.trailers) = (None, None);
         active.score.forgive(COMPLETED_POINTS);
     }
@@ -492,7 +493,7 @@ impl<S: Service> Engine<S> {
         (active.method, active.version, active.sent_bytes) = (parsed.method.clone(), parsed.version, 0);
         active.decoder = BodyDecoder::new(parsed.framing, &self.core.config.limits);
         self.note_line(key, active, view.head());
-        if self.core.refuse(key, active).is_err() {
+        if self.core.refuse(&mut TableLine::new(&self.core.table, key), key, active).is_err() {
             self.core.fail(active, Failure::NO_ROOM);
         }
     }

@@ -10,13 +10,13 @@ use crate::Error;
 use crate::exchange::interim::TOO_LATE;
 use crate::exchange::response::Response;
 use crate::exchange::user_code::UserWaker;
+use crate::h1::actives::{Actives, Http1};
 use crate::memory::lasting::ExchangeId;
-use crate::worker::state::Core;
 
-impl Core {
+impl<A: Actives> Http1<'_, A> {
     /// Writes an informational response of HTTP/1, as soon as there is room for it behind what waits for the socket.
     /// HTTP/1.0 does not know them.
-    pub(crate) fn h1_poll_inform(
+    pub(crate) fn poll_inform(
         &self,
         id: ExchangeId,
         cx: &mut Context<'_>,
@@ -46,6 +46,6 @@ impl Core {
             self.list(id.key(), active);
             Ok(true)
         });
-        self.h1_written(id, cx, polled)
+        self.written(id, cx, polled)
     }
 }

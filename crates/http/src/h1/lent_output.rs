@@ -4,12 +4,13 @@ use plimsoll_runtime::Lease;
 use plimsoll_slab::Key;
 
 use crate::base::error::Error;
+use crate::exchange::line::Line;
 use crate::h1::active::Active;
+use crate::h1::actives::{Actives, Http1};
+use crate::memory::desk::Desk;
 use crate::memory::lasting::ExchangeId;
-use crate::worker::connection::Connection;
-use crate::worker::state::Core;
 
-impl Core {
+impl<A: Actives> Http1<'_, A> {
     /// As [`with`](Self::with). Where `act` finds no room, it runs once more with an output of the answer reserve, and
     /// what it wrote is handed to the socket. Without a lease there, or while output is still on its way, it stays at
     /// [`Error::OverBudget`].
@@ -35,8 +36,8 @@ impl Core {
     #[cold]
     fn lend(&self, key: Key) -> bool {
         let Some(mut active) = self.take(key) else { return false };
-        let lent = self.reserve_for(key, &mut active).map(|lease| active.output.lend(lease));
-        self.put(key, Connection::Active(active));
+        let lent = self.reserve_for(&mut self.line(key), &mut active).map(|lease| active.output.lend(lease));
+        self.put_back(key, active);
         lent.is_some()
     }
 
@@ -44,24 +45,25 @@ impl Core {
     #[cold]
     fn send_lent(&self, key: Key) {
         let Some(mut active) = self.take(key) else { return };
-        let spare = active.output.send_now(&mut self.table.borrow_mut(), key);
+        let spare = self.line(key).send_lent(&mut active.output);
         if let Some(lease) = spare {
             self.reserve.put_back(lease);
         }
-        self.put(key, Connection::Active(active));
+        self.put_back(key, active);
     }
+}
 
+impl Desk {
     /// A lease of the answer reserve for an exchange whose output before that has left.
-    pub(crate) fn reserve_for(&self, key: Key, active: &mut Active) -> Option<Lease> {
-        let mut table = self.table.borrow_mut();
-        if table.is_sending(key) {
+    pub(crate) fn reserve_for(&self, line: &mut impl Line, active: &mut Active) -> Option<Lease> {
+        if line.is_sending() {
             return None;
         }
-        if active.output.flush_now(&mut table, key) {
+        if line.flush_now(&mut active.output) {
             return self.reserve.take();
         }
         // It waits for the socket then; without room for that, as every output.
-        let _no_room = active.output.flush(&self.pool, &mut table, key);
+        let _no_room = line.flush(&self.pool, &mut active.output);
         None
     }
 }

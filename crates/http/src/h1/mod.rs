@@ -5,9 +5,10 @@
 //! | file | what it is |
 //! |---|---|
 //! | [`active`] | what is kept of a connection while it is worked on |
+//! | [`actives`] | what a handler's call needs of the worker |
+//! | [`answer`] | answers as they are written to the output |
 //! | [`handlers`] | what handlers ask of an exchange |
 //! | [`head`] | steps through requests: a head is searched, judged and refused or begun; bodies that nobody reads |
-//! | [`unread`] | the next request while memory is short: its bytes stay in the socket |
 //! | [`body_receive`] | how the next part of a body is received: shared, or into a lease of its size |
 //! | [`bulk_receive`] | several leases of a body that are filled by one call |
 //! | [`request_body`] | a body from what was received to what its handler gets |
@@ -16,6 +17,8 @@
 //! | [`lent_output`] | output in leases of the answer reserve |
 
 pub(crate) mod active;
+pub(crate) mod actives;
+pub(crate) mod answer;
 pub(crate) mod body_receive;
 pub(crate) mod bulk_receive;
 pub(crate) mod handlers;
@@ -23,5 +26,4 @@ pub(crate) mod head;
 pub(crate) mod interim;
 pub(crate) mod lent_output;
 pub(crate) mod request_body;
-pub(crate) mod unread;
 pub(crate) mod write_out;

@@ -8,7 +8,7 @@ use plimsoll_slab::Key;
 
 use crate::base::error::Error;
 use crate::h1::active::Active;
-use crate::worker::state::Core;
+use crate::memory::desk::Desk;
 
 /// What a look at the received part of a body gave.
 pub(crate) enum Decoded {
@@ -17,7 +17,7 @@ pub(crate) enum Decoded {
     NeedMore,
 }
 
-impl Core {
+impl Desk {
     /// The next part of a body from what was received.
     pub(crate) fn decode(&self, active: &mut Active) -> Result<Decoded, Error> {
         if active.exchange.request() == RequestState::Done {

@@ -60,16 +60,13 @@ impl<S: Service> Engine<S> {
         }
         // After a 101, or the head of an answer that another goes on with.
         let is_released = next == Next::Upgraded || active.exchange.response() == ResponseState::Body;
-        if is_released && active.handler.is_none() && !active.closing && !sending && active.output.is_empty() {
-            let (upgrade, websocket) = (active.upgrade.take(), active.websocket.take());
-            if let Some(opening) = websocket {
-                drop(borrowed);
-                return self.become_websocket(key, active, opening);
-            }
-            if let Some(upgrade) = upgrade {
-                drop(borrowed);
-                return self.hand_over(key, active, upgrade);
-            }
+        let has_left = is_released && !active.closing && !sending && active.output.is_empty();
+        if has_left
+            && active.handler.is_none()
+            && let Some(successor) = active.successor.take()
+        {
+            drop(borrowed);
+            return self.succeed(key, active, successor);
         }
         let after = if ends && !sending && active.output.is_empty() {
             After::Close

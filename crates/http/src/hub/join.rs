@@ -12,8 +12,8 @@ use super::{Hub, lock};
 use crate::exchange::event;
 use crate::exchange::response::Body;
 use crate::face::sse;
-use crate::face::upgrade::Seat;
 use crate::websocket;
+use crate::worker::released::Seat;
 use crate::{Error, Request, Response, StatusCode};
 
 impl Hub {

@@ -37,8 +37,8 @@ use super::roster::{Joined, Takes};
 use super::{Hub, HubHandler, Post};
 use crate::Error;
 use crate::exchange::event::Event;
-use crate::face::upgrade::Seat;
 use crate::memory::by_address::Columns;
+use crate::worker::released::Seat;
 
 /// How a member takes messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,6 +17,7 @@ use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Instant, Pool};
 use plimsoll_slab::Key;
 
+use crate::base::access_record::LogHook;
 use crate::base::config::Config;
 use crate::base::counters::{Counters, WorkerCounters};
 use crate::base::peers::{Addresses, Peers};
@@ -62,6 +63,8 @@ pub(crate) struct Desk {
     connections: OnceCell<Weak<dyn Connections>>,
     pub(crate) config: Config,
     pub(crate) pool: Pool,
+    /// Who is told of each answer.
+    pub(crate) log: Option<LogHook>,
     counters: Counters,
     /// Those of this worker.
     counted: Arc<WorkerCounters>,
@@ -124,7 +127,7 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn new(
-        config: Config,
+        (config, log): (Config, Option<LogHook>),
         line_share: u64,
         pool: Pool,
         (counters, addresses): (Counters, Addresses),
@@ -150,6 +153,7 @@ impl Desk {
             kept: RefCell::default(),
             gather_bytes_max: Cell::new(config.output_bytes_max),
             config,
+            log,
             pool,
             counted: Arc::clone(&counters.0[plimsoll_runtime::worker_index()]),
             counters,

@@ -226,3 +226,6 @@ impl Socket {
         !self.wire.flags.put(Flags::LISTED, true)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,6 +31,10 @@ impl Port {
     pub(crate) fn new(sockets: Rc<dyn Sockets>) -> Rc<Self> {
         Rc::new(Self(sockets))
     }
+
+    pub(super) fn desk(&self) -> &Desk {
+        self.0.desk()
+    }
 }
 
 /// As whoever has the socket knows it.
@@ -78,7 +82,7 @@ impl Stream {
 impl Place {
     pub(super) fn desk(&self) -> &Desk {
         match self {
-            Self::Table(port, _) => port.0.desk(),
+            Self::Table(port, _) => port.desk(),
             Self::Stream(stream) => stream.desk(),
         }
     }
@@ -145,7 +149,7 @@ impl Place {
 
     pub(super) fn peer_address(&self) -> Option<SocketAddr> {
         match self {
-            Self::Table(port, key) => port.0.desk().peer_address(*key),
+            Self::Table(port, key) => port.desk().peer_address(*key),
             Self::Stream(stream) => stream.ticket.peer_addr().ok(),
         }
     }

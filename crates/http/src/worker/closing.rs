@@ -5,7 +5,7 @@ use std::rc::Rc;
 use http::{Method, StatusCode};
 use plimsoll_codec::h1::{self, RequestState, ResponseState};
 use plimsoll_pool::{PoolBox, Priority};
-use plimsoll_runtime::{Errno, JoinHandle, SendBytes};
+use plimsoll_runtime::{Errno, SendBytes};
 use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
@@ -130,7 +130,7 @@ impl<S: Service> Engine<S> {
     /// that is over waits for room, and other output leaves as far as the socket takes it now.
     fn shed_midway(&mut self, key: Key, mut active: PoolBox<Active>) {
         let is_whole = active.handler.is_none();
-        let handler = take_handler(&mut active);
+        let handler = active.take_handler();
         active.closing = true;
         (active.input, active.decoded_bytes, active.parts) = (None, 0, None);
         let mut table = self.core.table.borrow_mut();
@@ -162,7 +162,7 @@ impl<S: Service> Engine<S> {
         active.course.end(why, self.core.counters());
         active.answered.end(why, self.core.counters());
         self.core.log_streamed(&mut active);
-        let handler = take_handler(&mut active);
+        let handler = active.take_handler();
         if active.must_finish > 0 {
             // What it waits for on this connection never comes: it is told so.
             [active.writer.take(), active.reader.take()].into_iter().flatten().for_each(|waker| waker.wake());
@@ -273,20 +273,6 @@ impl<S: Service> Engine<S> {
             self.close_for(key, ExchangeEnd::Stop);
         }
     }
-}
-
-/// The handler that is dropped with its exchange. One that must finish is detached instead.
-pub(crate) fn take_handler(active: &mut Active) -> Option<JoinHandle<()>> {
-    let handler = active.handler.take();
-    if active.must_finish > 0 {
-        drop(handler);
-        // If it waits for the peer, it is told that there is none.
-        for waker in [active.reader.take(), active.writer.take()].into_iter().flatten() {
-            waker.wake();
-        }
-        return None;
-    }
-    handler
 }
 
 /// Whether the head of the answer was written, with what it says about the connection.

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! While memory is short, a parked connection whose next request finds no room is `Unread` until there is some, or
-//! until it is refused: the request stays in the socket ([`unread`](crate::h1::unread)).
+//! until it is refused: the request stays in the socket ([`unread`](crate::worker::unread)).
 
 use plimsoll_runtime::PoolBox;
 use plimsoll_runtime::net::Table;

@@ -10,7 +10,8 @@ use ::core::time::Duration;
 use std::rc::Rc;
 
 use http::StatusCode;
-use plimsoll_codec::h1::{HeadSearch, RequestState};
+use plimsoll_codec::h1::{HeadSearch, Next, RequestState};
+use plimsoll_pool::Priority;
 use plimsoll_runtime::net::{Bytes, Event, SocketOption, Table};
 use plimsoll_runtime::{Errno, Instant, Kind, PoolBox, SendBytes, signal, sleep, sleep_until};
 use plimsoll_slab::Key;
@@ -19,13 +20,14 @@ use crate::base::config::{ProxyProtocol, TcpOptions};
 use crate::base::counters::Shed;
 use crate::base::exchange_end::{Answered, ExchangeEnd};
 use crate::exchange::failure::Failure;
+use crate::exchange::line::TableLine;
 use crate::exchange::misbehaviour::Score;
 use crate::exchange::output::compacted;
 use crate::h1::active::{Active, Deadline};
+use crate::h1::bulk_receive::{Came, receive};
 use crate::h2::Recalling;
 use crate::memory::wait::MemoryWait;
 use crate::websocket::Port;
-use crate::worker::closing::take_handler;
 use crate::worker::connection::{Connection, Rest};
 use crate::worker::pressure::Relief;
 use crate::worker::service::Service;
@@ -267,6 +269,50 @@ impl<S: Service> Engine<S> {
         }
     }
 
+    /// More of a body is there, as was waited for.
+    pub(crate) fn readable(&mut self, key: Key) {
+        if self.core.is_parked(key) {
+            return self.readable_parked(key);
+        }
+        let core = &self.core;
+        let Some(mut active) = core.take(key) else { return self.readable_http2(key) };
+        if active.handler.is_none() && active.exchange.next() == Next::ReadHead && !active.closing {
+            return if active.is_queued() { self.drive(key, active, None) } else { self.readable_head(key, active) };
+        }
+        match receive(core, &mut TableLine::new(&core.table, key), &mut active) {
+            Came::Bytes(received) => {
+                active.came(received, &core.config);
+                if let Some(reader) = active.reader.take() {
+                    reader.wake();
+                    active.fed = true;
+                    core.list_later(key);
+                    self.gives_way = true;
+                }
+                self.drive(key, active, None);
+            }
+            Came::Nothing => self.drive(key, active, None),
+            Came::NoRoom(bytes) => {
+                if core.starve(key, &mut active, Priority::Body, bytes).is_err() {
+                    active.course.note(ExchangeEnd::Overstay);
+                    core.counters().shed(Shed::Body);
+                    let _failed_before = active.exchange.request_failed();
+                    if let Some(reader) = active.reader.take() {
+                        reader.wake();
+                    }
+                }
+                self.drive(key, active, None);
+            }
+            Came::End => {
+                core.put(key, Connection::Active(active));
+                self.ended(key);
+            }
+            Came::Failed => {
+                core.put(key, Connection::Active(active));
+                self.close(key);
+            }
+        }
+    }
+
     /// The first bytes of a request, or of what comes before it, which has waited as it says.
     pub(crate) fn begin_head(&mut self, key: Key, parked: Connection, bytes: Bytes, memory: MemoryWait) {
         let (waited, requests, born, score, empty_lines, answered) = match parked {
@@ -401,7 +447,7 @@ impl<S: Service> Engine<S> {
                 // Answers to requests before this one are on their way.
                 active.closing = true;
                 active.course.note(ExchangeEnd::Peer);
-                let handler = take_handler(active);
+                let handler = active.take_handler();
                 drop(table);
                 if let Some(handler) = handler {
                     handler.abort();
@@ -477,7 +523,7 @@ impl<S: Service> Engine<S> {
                 core.fail(active, Failure::OVERDUE);
                 (active.deadline, active.begun_at) = (Deadline::None, None);
                 core.wait_no_longer(key, active);
-                let handler = take_handler(active);
+                let handler = active.take_handler();
                 drop(table);
                 if let Some(handler) = handler {
                     handler.abort();

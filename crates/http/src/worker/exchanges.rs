@@ -6,15 +6,20 @@ use ::core::task::{Context, Poll};
 use std::rc::Rc;
 
 use plimsoll_codec::h1::{BodyLength, Fields};
-use plimsoll_pool::PoolBox;
-use plimsoll_runtime::{JoinHandle, Lease};
+use plimsoll_pool::{PoolBox, Priority};
+use plimsoll_runtime::{JoinHandle, Lease, OverBudget};
+use plimsoll_slab::Key;
 
 use crate::base::error::Error;
 use crate::exchange::collect::Collected;
 use crate::exchange::handle::{Exchanges, Ticket};
+use crate::exchange::line::{Line, TableLine};
 use crate::exchange::response::{Body, Response};
+use crate::h1::active::Active;
+use crate::h1::actives::{Actives, Http1};
 use crate::memory::desk::Desk;
 use crate::memory::lasting::ExchangeId;
+use crate::worker::connection::Connection;
 use crate::worker::state::Core;
 
 impl Core {
@@ -58,7 +63,7 @@ impl Exchanges for Core {
     fn must_finish(&self, id: ExchangeId, by: i32) {
         match id.stream() {
             Some(stream) => self.h2_must_finish(id.key(), stream, by),
-            None => self.h1_must_finish(id, by),
+            None => Http1(self).must_finish(id, by),
         }
     }
 
@@ -72,21 +77,21 @@ impl Exchanges for Core {
     fn poll_inform(&self, id: ExchangeId, cx: &mut Context<'_>, response: &Response) -> Poll<Result<(), Error>> {
         match id.stream() {
             Some(stream) => self.h2_poll_inform(id.key(), stream, cx, response),
-            None => self.h1_poll_inform(id, cx, response),
+            None => Http1(self).poll_inform(id, cx, response),
         }
     }
 
     fn poll_chunk(&self, id: ExchangeId, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
         match id.stream() {
             Some(stream) => self.h2_poll_chunk(id.key(), stream, cx),
-            None => self.h1_poll_chunk(id, cx),
+            None => Http1(self).poll_chunk(id, cx),
         }
     }
 
     fn take_trailers(&self, id: ExchangeId) -> Option<Lease> {
         match id.stream() {
             Some(stream) => self.h2_take_trailers(id.key(), stream),
-            None => self.h1_take_trailers(id),
+            None => Http1(self).take_trailers(id),
         }
     }
 
@@ -94,35 +99,35 @@ impl Exchanges for Core {
         self.tick_for(id.key());
         match id.stream() {
             Some(stream) => self.h2_begin(id.key(), stream, response, length),
-            None => self.h1_begin(id, response, length),
+            None => Http1(self).begin(id, response, length),
         }
     }
 
     fn poll_write(&self, id: ExchangeId, cx: &mut Context<'_>, body: &mut Option<Body>) -> Poll<Result<(), Error>> {
         match id.stream() {
             Some(stream) => self.h2_poll_write(id.key(), stream, cx, body),
-            None => self.h1_poll_write(id, cx, body),
+            None => Http1(self).poll_write(id, cx, body),
         }
     }
 
     fn finish(&self, id: ExchangeId) -> Result<(), Error> {
         match id.stream() {
             Some(stream) => self.h2_finish(id.key(), stream),
-            None => self.h1_finish(id),
+            None => Http1(self).finish(id),
         }
     }
 
     fn poll_finish_with(&self, id: ExchangeId, cx: &mut Context<'_>, trailers: Fields<'_>) -> Poll<Result<(), Error>> {
         match id.stream() {
             Some(stream) => self.h2_poll_finish_with(id.key(), stream, cx, trailers),
-            None => self.h1_poll_finish_with(id, cx, trailers),
+            None => Http1(self).poll_finish_with(id, cx, trailers),
         }
     }
 
     fn take_answered_handler(&self, id: ExchangeId) -> Option<JoinHandle<()>> {
         match id.stream() {
             Some(stream) => self.h2_take_answered(id.key(), stream),
-            None => self.h1_take_answered_handler(id),
+            None => Http1(self).take_answered_handler(id),
         }
     }
 
@@ -133,8 +138,8 @@ impl Exchanges for Core {
         }
         match (id.stream(), response) {
             (Some(stream), response) => self.h2_answer(id.key(), stream, response),
-            (None, Some(response)) => self.h1_answer(id, response),
-            (None, None) => self.h1_fail(id),
+            (None, Some(response)) => Http1(self).answer(id, response),
+            (None, None) => Http1(self).fail(id),
         }
     }
 
@@ -142,7 +147,7 @@ impl Exchanges for Core {
         self.tick_for(id.key());
         let polled = match id.stream() {
             Some(stream) => self.h2_poll_answer(id.key(), stream, cx, response),
-            None => self.h1_poll_answer(id, cx, response),
+            None => Http1(self).poll_answer(id, cx, response),
         };
         if polled.is_ready() {
             self.count_handler(-1);
@@ -186,5 +191,27 @@ impl Exchanges for Core {
         if let Some(stream) = id.stream() {
             self.h2_let_go(id.key(), stream);
         }
+    }
+}
+
+impl Actives for Core {
+    fn with<R>(&self, id: ExchangeId, act: impl FnOnce(&mut Active) -> R) -> Option<R> {
+        self.with(id, act)
+    }
+
+    fn take(&self, key: Key) -> Option<PoolBox<Active>> {
+        self.take(key)
+    }
+
+    fn put_back(&self, key: Key, active: PoolBox<Active>) {
+        self.put(key, Connection::Active(active));
+    }
+
+    fn line(&self, key: Key) -> impl Line {
+        TableLine::new(&self.table, key)
+    }
+
+    fn starve_in_table(&self, key: Key, want: Priority, over: &OverBudget) -> bool {
+        self.starve_in_table(key, want, over)
     }
 }

@@ -16,10 +16,12 @@
 //! | `pressure/heads` | incomplete heads, which go first |
 //! | `pressure/end_lasting` | which of the connections that stay are told to end |
 //! | `pressure/pace` | how fast peers are, while others wait |
+//! | [`unread`] | the next request while memory is short: its bytes stay in the socket, whichever protocol they are |
 //! | [`waiting`] | which connections of the table wait for memory, and for what |
 //! | [`reserved_routes`] | requests for routes that are always answered |
 //! | [`stay`] | holds on connections that stay, and what one of each sort takes |
 //! | [`websockets`] | WebSockets: an event becomes a step, and what that says is done |
+//! | [`released`] | connections that go on as something else after an answer |
 //! | [`closing`] | the ends of a connection, and the stop of the server |
 //! | [`plan`] | what a server adds to the plan of the runtime |
 
@@ -29,10 +31,12 @@ pub(crate) mod engine;
 pub(crate) mod exchanges;
 pub(crate) mod plan;
 pub(crate) mod pressure;
+pub(crate) mod released;
 pub(crate) mod request_queue;
 pub(crate) mod reserved_routes;
 pub(crate) mod service;
 pub(crate) mod state;
 pub(crate) mod stay;
+pub(crate) mod unread;
 pub(crate) mod waiting;
 pub(crate) mod websockets;

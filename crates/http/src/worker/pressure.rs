@@ -64,7 +64,6 @@ use crate::memory::wait::REQUEST_ROOM_BYTES;
 use crate::memory::waits::Grant;
 use crate::memory::waits::HUNGER_BYTES_MAX;
 use crate::memory::waits::Waits;
-use crate::worker::closing::take_handler;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::Service;
@@ -401,7 +400,7 @@ impl<S: Service> Engine<S> {
         core.fail(&mut active, Failure::NO_ROOM);
         active.begun_at = None;
         [active.writer.take(), active.reader.take()].into_iter().flatten().for_each(|waker| waker.wake());
-        let handler = take_handler(&mut active);
+        let handler = active.take_handler();
         core.put(key, Connection::Active(active));
         if let Some(handler) = handler {
             handler.abort();

@@ -45,3 +45,10 @@ pub(crate) enum Answered {
 
 /// There was no room to start the handler.
 pub(crate) struct NoRoom;
+
+/// The paths of the routes, for handlers that ask for a parameter.
+#[cfg(feature = "router")]
+pub(crate) trait Paths {
+    /// What stands in a path for a parameter of its route.
+    fn param<'a>(&'a self, path: &'a str, name: &str) -> Option<&'a str>;
+}

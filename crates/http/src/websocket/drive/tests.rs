@@ -1,0 +1,244 @@
+//! Steps of a WebSocket without a table, a worker or a connection: a script stands for the socket.
+
+use ::core::time::Duration;
+use std::rc::Rc;
+
+use plimsoll_pool::PoolBox;
+use plimsoll_reactor::sim::{SimConfig, World};
+use plimsoll_runtime::net::Bytes;
+use plimsoll_runtime::{Errno, Kind, Lease, MemoryLimit, OverBudget, Pool, Runtime, SendBytes};
+use plimsoll_slab::Key;
+
+use crate::base::config::Config;
+use crate::base::counters::Counters;
+use crate::base::peers::Addresses;
+use crate::exchange::line::Line;
+use crate::exchange::output::Output;
+use crate::memory::desk::Desk;
+use crate::memory::lasting::StayBytes;
+use crate::websocket::entry::Consumer;
+use crate::websocket::settings::{KnownSettings, Values};
+use crate::websocket::wire::Wire;
+use crate::websocket::{
+    Message, Port, Socket, Sockets, Step, WebSocketConfig, WebSocketEnd, WebSocketRef, handler, place,
+};
+
+/// "hi" of a client, with a mask of zeros.
+const HI: &[u8] = b"\x81\x82\0\0\0\0hi";
+/// The same of a server.
+const HI_BACK: &[u8] = b"\x81\x02hi";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Armed {
+    Nothing,
+    Receive,
+    Readable,
+    Watch,
+}
+
+/// A socket that takes everything, unless the peer takes nothing.
+struct Script {
+    pool: Pool,
+    sent: Vec<u8>,
+    takes_nothing: bool,
+    armed: Armed,
+    due: Option<Duration>,
+    is_shut: bool,
+}
+
+impl Line for Script {
+    fn is_sending(&self) -> bool {
+        self.takes_nothing && !self.sent.is_empty()
+    }
+
+    fn is_receiving(&self) -> bool {
+        self.armed == Armed::Receive
+    }
+
+    fn send(&mut self, bytes: SendBytes) -> Result<(), OverBudget> {
+        assert!(!self.is_sending(), "one send at a time");
+        self.sent.extend_from_slice(bytes.as_slice());
+        Ok(())
+    }
+
+    fn send_now(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.sent.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self, _pool: &Pool, output: &mut Output) -> Result<(), OverBudget> {
+        if self.is_sending() {
+            return Ok(());
+        }
+        match output.next_piece(&self.pool)? {
+            Some(piece) => self.send(piece),
+            None => Ok(()),
+        }
+    }
+
+    fn flush_now(&mut self, output: &mut Output) -> bool {
+        if self.takes_nothing {
+            return false;
+        }
+        while let Ok(Some(piece)) = output.next_piece(&self.pool) {
+            self.sent.extend_from_slice(piece.as_slice());
+        }
+        true
+    }
+
+    fn send_lent(&mut self, _output: &mut Output) -> Option<Lease> {
+        None
+    }
+
+    fn receive(&mut self) -> Result<(), OverBudget> {
+        self.armed = Armed::Receive;
+        Ok(())
+    }
+
+    fn receive_now(&mut self, _leases: &mut [Option<Lease>], _bytes_max: usize) -> Result<usize, Errno> {
+        Err(Errno::AGAIN)
+    }
+
+    fn await_readable(&mut self) -> Result<(), OverBudget> {
+        self.armed = Armed::Readable;
+        Ok(())
+    }
+
+    fn watch(&mut self) -> Result<(), OverBudget> {
+        self.armed = Armed::Watch;
+        Ok(())
+    }
+
+    fn unwatch(&mut self) {
+        self.armed = Armed::Nothing;
+    }
+
+    fn shutdown_write(&mut self) {
+        self.is_shut = true;
+    }
+
+    fn schedule(&mut self, after: Duration) {
+        self.due = Some(after);
+    }
+
+    fn unschedule(&mut self) {
+        self.due = None;
+    }
+
+    fn scheduled_in(&self) -> Option<Duration> {
+        self.due
+    }
+}
+
+/// There are no others.
+struct Alone(Desk);
+
+impl Sockets for Alone {
+    fn desk(&self) -> &Desk {
+        &self.0
+    }
+
+    fn on_socket(&self, _key: Key, _act: &mut dyn FnMut(&mut Socket)) {}
+}
+
+struct Bench {
+    port: Rc<Port>,
+    key: Key,
+    socket: PoolBox<Socket>,
+    line: Script,
+}
+
+impl Bench {
+    fn desk(&self) -> &Desk {
+        self.port.desk()
+    }
+
+    /// Goes on with what came, until it rests or is over.
+    fn go_on(&mut self, came: Option<&[u8]>) -> Step {
+        let Self { port, key, socket, line } = self;
+        socket.begin_step();
+        if let Some(came) = came {
+            let desk = port.desk();
+            let bytes = Bytes::Owned(desk.pool.try_copy(came, Kind::Buffers).expect("room"));
+            if socket.hear(desk, &bytes) {
+                socket.take_in(&desk.pool, &mut Some(bytes)).expect("room");
+            }
+        }
+        socket.turn(port, *key, false);
+        socket.settle(port.desk(), line, *key)
+    }
+
+    fn due(&mut self) -> Step {
+        let Self { port, key, socket, line } = self;
+        socket.due(port.desk(), line, *key)
+    }
+
+    fn take_sent(&mut self) -> Vec<u8> {
+        ::core::mem::take(&mut self.line.sent)
+    }
+}
+
+/// With a WebSocket that says back what it hears.
+fn with_echo(act: impl FnOnce(Bench)) {
+    let world = World::new(SimConfig::new(7));
+    let runtime = Runtime::builder().memory(MemoryLimit::mib(16)).simulate(&world).expect("a simulation starts");
+    runtime.block_on(async {
+        let pool = plimsoll_runtime::pool();
+        let stay_bytes = StayBytes { called: 0, awaited: 0, member: 0, released: 0, tunnel: 0, events: 0 };
+        let shared = (Counters::new(1), Addresses::default());
+        let desk = Desk::new((Config::default(), None), 1 << 24, pool.clone(), shared, stay_bytes);
+        let values = Values::new(&WebSocketConfig::default(), None);
+        let settings = KnownSettings::default().shared(&pool, values).expect("room");
+        let echo = |socket: &mut WebSocketRef<'_>, message: Message| socket.send(message);
+        let consumer = Consumer::Handler(handler::boxed(echo).expect("room"));
+        let socket = pool.try_boxed(Socket { consumer, wire: Wire::new(settings) }, Kind::Slots);
+        let line =
+            Script { pool, sent: Vec::new(), takes_nothing: false, armed: Armed::Nothing, due: None, is_shut: false };
+        let (_, key) = Key::unpack(0x03_0000_002a);
+        let socket = socket.map_err(|(over, _)| over).expect("room");
+        act(Bench { port: place::Port::new(Rc::new(Alone(desk))), key, socket, line });
+    });
+}
+
+#[test]
+fn what_comes_is_answered_and_more_is_waited_for() {
+    with_echo(|mut bench| {
+        assert_eq!(bench.go_on(Some(HI)), Step::Rest);
+        assert_eq!((bench.take_sent().as_slice(), bench.line.armed), (HI_BACK, Armed::Receive));
+        assert_eq!(bench.line.due, WebSocketConfig::default().ping_interval);
+        assert_eq!(bench.go_on(Some(&HI[..3])), Step::Rest, "a part of a frame");
+        assert_eq!(bench.line.due, Some(WebSocketConfig::default().message_timeout));
+        assert_eq!(bench.go_on(Some(&HI[3..])), Step::Rest);
+        assert_eq!(bench.take_sent(), HI_BACK);
+    });
+}
+
+#[test]
+fn who_is_silent_is_asked_and_then_told_that_it_ends() {
+    with_echo(|mut bench| {
+        assert_eq!(bench.go_on(None), Step::Rest);
+        assert_eq!(bench.due(), Step::GoOn);
+        assert_eq!(bench.take_sent(), b"\x89\0", "a ping");
+        assert_eq!(bench.go_on(None), Step::Rest);
+        assert_eq!(bench.due(), Step::GoOn);
+        assert_eq!(bench.go_on(None), Step::Rest);
+        assert_eq!(bench.take_sent()[..4], *b"\x88\x0a\x03\xf0", "1008, and why");
+        assert!(bench.line.is_shut, "our half ends behind it");
+        assert_eq!(bench.due(), Step::Lost(WebSocketEnd::Gone), "its peer does not end its own");
+    });
+}
+
+#[test]
+fn an_end_of_the_peer_ends_ours_behind_what_is_on_its_way() {
+    with_echo(|mut bench| {
+        bench.line.takes_nothing = true;
+        assert_eq!(bench.go_on(Some(HI)), Step::Rest);
+        assert_eq!(bench.socket.ended(), Step::GoOn);
+        assert_eq!((bench.go_on(None), bench.line.is_shut), (Step::Rest, false), "the answer is on its way");
+        assert_eq!(bench.take_sent(), HI_BACK);
+        bench.socket.sent();
+        assert_eq!((bench.go_on(None), bench.line.is_shut), (Step::Rest, true));
+        assert_eq!(bench.socket.ended(), Step::Lost(WebSocketEnd::Gone));
+        assert_eq!(bench.desk().counters().active_now(), 0, "it holds no work any more");
+    });
+}
