@@ -171,7 +171,8 @@ impl Backend {
         bytes_max: usize,
     ) -> Result<usize, Errno> {
         match self {
-            Self::Uring(_) | Self::Mio(_) => sys::receive_scattered(fd, leases, bytes_max),
+            Self::Uring(uring) => uring.receive_now(fd, leases, bytes_max),
+            Self::Mio(mio) => mio.receive_now(fd, leases, bytes_max),
             Self::Sim(sim) => sim.receive_now(fd, leases, bytes_max),
         }
     }

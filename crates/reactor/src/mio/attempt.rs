@@ -59,7 +59,10 @@ impl Mio {
                 self.watch.forget(fd);
                 Tried::Done(sys::close(fd).map(|()| 0))
             }
-            Op::Poll { fd, interest } => attempt_poll(*fd, *interest),
+            Op::Poll { fd, interest } => {
+                let (fd, interest) = (*fd, *interest);
+                self.attempt_poll(fd, interest)
+            }
             Op::Open { .. } | Op::Stat { .. } | Op::ReadAt { .. } | Op::WriteAt { .. } | Op::Fsync { .. } => {
                 match self.files.start(slots, &mut self.watch.table, key.index()) {
                     Started::Out => Tried::Out,
@@ -87,22 +90,12 @@ impl Mio {
         }
     }
 
-    /// Remembers what a receive call tells about the next one.
+    /// What a receive into so much room has come to.
     fn received(&mut self, fd: Number, result: Result<usize, Errno>, room: usize) -> Tried {
-        debug_assert!(room > 0);
+        self.watch.tried(fd, result, room);
         match result {
-            Err(Errno(libc::EAGAIN)) => {
-                self.watch.used_up(fd);
-                Tried::Wait
-            }
-            Ok(bytes) => {
-                // After the end of the stream every receive sees the end again; no edge will tell.
-                if bytes > 0 && bytes < room {
-                    self.watch.cut_short(fd);
-                }
-                Tried::Done(Ok(bytes as u32))
-            }
-            Err(errno) => Tried::Done(Err(errno)),
+            Err(Errno(libc::EAGAIN)) => Tried::Wait,
+            result => Tried::Done(result.map(|bytes| bytes as u32)),
         }
     }
 
@@ -131,18 +124,27 @@ impl Mio {
             self.watch.queues.ready(slots, index);
         }
     }
-}
 
-/// Asks for the state of this moment: it is exact whatever edges came before.
-fn attempt_poll(fd: Number, interest: Interest) -> Tried {
-    let events = match interest {
-        Interest::Readable => libc::POLLIN,
-        Interest::Writable => libc::POLLOUT,
-        Interest::PeerClosed => libc::POLLRDHUP,
-    };
-    match sys::poll_now(fd, events) {
-        Ok(0) => Tried::Wait,
-        Ok(_) => Tried::Done(Ok(0)),
-        Err(errno) => Tried::Done(Err(errno)),
+    /// Asks for the state of this moment, unless an edge would have told: that is exact, whatever was told before.
+    fn attempt_poll(&mut self, fd: Number, interest: Interest) -> Tried {
+        let (events, edge) = match interest {
+            Interest::Readable => (libc::POLLIN, Some(Flags::READABLE)),
+            Interest::Writable => (libc::POLLOUT, None),
+            Interest::PeerClosed => (libc::POLLRDHUP, Some(Flags::ENDED)),
+        };
+        let flags = self.watch.table.get(fd).flags;
+        if flags.has(Flags::REGISTERED) && edge.is_some_and(|edge| !flags.has(edge)) {
+            return Tried::Wait;
+        }
+        match sys::poll_now(fd, events) {
+            Ok(0) => {
+                if interest == Interest::Readable {
+                    self.watch.used_up(fd);
+                }
+                Tried::Wait
+            }
+            Ok(_) => Tried::Done(Ok(0)),
+            Err(errno) => Tried::Done(Err(errno)),
+        }
     }
 }

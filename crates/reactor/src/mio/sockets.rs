@@ -3,6 +3,8 @@
 
 use core::net::SocketAddr;
 
+use plimsoll_pool::Lease;
+
 use super::Mio;
 use super::table::{Entry, Flags};
 use crate::fd::Number;
@@ -31,6 +33,19 @@ impl Mio {
             None => self.watch.used_up(listener),
         }
         Ok(accepted)
+    }
+
+    /// Receives what is there into leases.
+    pub(crate) fn receive_now(
+        &mut self,
+        fd: Number,
+        leases: &mut [Option<Lease>],
+        bytes_max: usize,
+    ) -> Result<usize, Errno> {
+        let room = leases.iter().flatten().map(Lease::spare_capacity).sum::<usize>().min(bytes_max);
+        let received = sys::receive_scattered(fd, leases, bytes_max);
+        self.watch.tried(fd, received, room);
+        received
     }
 
     /// Closes a descriptor, now or, if the blocking pool still works on it, as soon as that has ended.

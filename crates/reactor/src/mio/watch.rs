@@ -170,6 +170,17 @@ impl Watch {
         self.table.get(fd).flags.has(Flags::READABLE)
     }
 
+    /// Remembers what a receive into so much room tells about the next one.
+    pub(super) fn tried(&mut self, fd: Number, received: Result<usize, Errno>, room: usize) {
+        debug_assert!(room > 0);
+        match received {
+            Err(Errno(libc::EAGAIN)) => self.used_up(fd),
+            // After the end of the stream every receive sees the end again; no edge will tell.
+            Ok(bytes) if bytes > 0 && bytes < room => self.cut_short(fd),
+            _ => {}
+        }
+    }
+
     /// A receive or accept has found nothing more.
     pub(super) fn used_up(&mut self, fd: Number) {
         self.clear(fd, Flags::READABLE.with(Flags::ENDED));
@@ -177,7 +188,7 @@ impl Watch {
 
     /// A receive brought less than there was room for: there is nothing more, unless the end is there, of which no edge
     /// will tell again.
-    pub(super) fn cut_short(&mut self, fd: Number) {
+    fn cut_short(&mut self, fd: Number) {
         if !self.table.get(fd).flags.has(Flags::ENDED) {
             self.clear(fd, Flags::READABLE);
         }

@@ -132,6 +132,14 @@ pub(crate) fn receive_into(fd: Number, room: &mut [MaybeUninit<u8>]) -> Result<u
 /// Receives what is there without waiting, at most `bytes_max` bytes, into the spare rooms of leases: each is filled
 /// before the next one is begun. How many there were, by which the leases are longer; `Ok(0)` at end-of-file.
 pub(crate) fn receive_scattered(fd: Number, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno> {
+    if let [Some(lease)] = leases {
+        let spare = lease.spare_mut();
+        let taken = spare.len().min(bytes_max);
+        let received = receive_into(fd, &mut spare[..taken])?;
+        // SAFETY: I-WRITTEN.
+        unsafe { lease.advance_written(received) };
+        return Ok(received);
+    }
     let mut room_bytes = bytes_max;
     let mut spares = leases.iter_mut().flatten().map(Lease::spare_mut);
     let mut rooms: [MaybeUninitSlice<'_>; SCATTERED_MAX] = core::array::from_fn(|_| {

@@ -10,7 +10,7 @@ use super::ring::{Submitted, Timeout};
 use super::watch::Watches;
 use super::{BlockedCancels, UnknownLives, Uring, queue};
 use crate::fd::{Life, Number};
-use crate::op::Op;
+use crate::op::{Interest, Op};
 use crate::slots::{Slot, Slots};
 use crate::sys;
 
@@ -18,7 +18,7 @@ impl Uring {
     pub(crate) fn cancel(&mut self, key: Key, slots: &mut Slots) {
         let Some(slot) = slots.get(key) else { return };
         if !queue::is_listed(slot) {
-            if let Op::Receive { fd } = slot.op
+            if let Op::Receive { fd } | Op::Poll { fd, interest: Interest::Readable } = slot.op
                 && self.watches.withdraw(fd, key.index())
             {
                 self.ended.push(slots, key.index());
@@ -28,7 +28,7 @@ impl Uring {
         } else if self.backlog.remove(slots, key.index()) {
             self.ended.push(slots, key.index());
         } else if self.readable.remove(slots, key.index()) {
-            let fd = slots.get(key).and_then(|slot| slot.op.number()).expect("a receive has one");
+            let fd = slots.get(key).and_then(|slot| slot.op.number()).expect("it waits for one");
             self.watches.set_queued(fd, false);
             self.ended.push(slots, key.index());
         } else {

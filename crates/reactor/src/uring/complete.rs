@@ -117,13 +117,31 @@ impl Uring {
         }
     }
 
-    /// Tries a receive into the scratch buffer.
+    /// Tries a receive into the scratch buffer, or tells that there is something to receive.
     fn receive(&mut self, key: Key, slots: &mut Slots) -> Option<Raw> {
         let slot = slots.get(key).expect("a receive that waits is in flight");
-        let Op::Receive { fd } = slot.op else { unreachable!("only receives wait for a watch") };
+        let fd = slot.op.number().expect("it waits for a descriptor");
         self.watches.set_queued(fd, false);
-        let step = self.received(fd, 0, Taken::Nothing, slot.state);
+        let step = match slot.op {
+            Op::Receive { .. } => self.received(fd, 0, Taken::Nothing, slot.state),
+            Op::Poll { .. } if slot.state == SlotState::InFlight => self.told_readable(fd),
+            Op::Poll { .. } => Step::Done(Err(Errno::CANCELED)),
+            _ => unreachable!("only receives and polls wait for a watch"),
+        };
         self.finish(key, step, slots)
+    }
+
+    /// The kernel tells the end of a wait for bytes when anything comes, also an urgent byte that is not part of the
+    /// stream; and what it told earlier may have been used up.
+    fn told_readable(&mut self, fd: Number) -> Step {
+        match sys::poll_now(fd, libc::POLLIN) {
+            Ok(0) => {
+                self.watches.used_up(fd);
+                Step::Wait
+            }
+            Ok(_) => Step::Done(Ok(0)),
+            Err(errno) => Step::Done(Err(errno)),
+        }
     }
 
     fn finish(&mut self, key: Key, step: Step, slots: &mut Slots) -> Option<Raw> {
@@ -172,15 +190,7 @@ impl Uring {
             Err(errno) => return Step::Done(Err(errno)),
         };
         match slot.op {
-            // The kernel tells the end of a wait for bytes when anything comes, also an urgent byte that is not part of
-            // the stream.
-            Op::Poll { fd, interest: Interest::Readable } if self.is_wanted(slot) => {
-                match sys::poll_now(fd, libc::POLLIN) {
-                    Ok(0) => Step::Wait,
-                    Ok(_) => Step::Done(Ok(0)),
-                    Err(errno) => Step::Done(Err(errno)),
-                }
-            }
+            Op::Poll { fd, interest: Interest::Readable } if self.is_wanted(slot) => self.told_readable(fd),
             Op::Poll { .. } => Step::Done(Ok(0)),
             _ if !self.is_wanted(slot) => Step::Done(Err(Errno::CANCELED)),
             Op::Accept { listener } => match self.accept_now(listener) {

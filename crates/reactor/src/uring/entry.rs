@@ -14,7 +14,8 @@
 //! | receive, without a buffer ring | in `next` | poll that stays | one entry for all receives of a descriptor; a buffer only when there are bytes |
 //! | receive into a lease, send | entry | poll after `EAGAIN` | mostly there are bytes, or there is room |
 //! | connect | in `next`, after a no-op | poll while it is under way | no entry for it can be told not to wait |
-//! | poll | | poll | |
+//! | poll for bytes, without a buffer ring | a look in `next` | the poll of receives | one entry for all of a descriptor |
+//! | other polls | | poll | |
 //! | shutdown | in `next`, after a no-op | | the kernel would use a worker thread; the entry keeps its place behind earlier sends |
 //! | operations of files | entry | | the kernel may use a worker thread, of a few: [`ring`](super::ring) |
 #![forbid(unsafe_code)]

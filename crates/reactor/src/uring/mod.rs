@@ -50,12 +50,12 @@ use core::net::SocketAddr;
 use std::collections::VecDeque;
 
 use io_uring::cqueue;
-use plimsoll_pool::{Charge, Pool};
+use plimsoll_pool::{Charge, Lease, Pool};
 use plimsoll_slab::Key;
 
 use crate::fd::{Life, Number};
 use crate::net::{ListenOptions, SocketKind};
-use crate::op::{Errno, Op};
+use crate::op::{Errno, Interest, Op};
 use crate::slots::Slots;
 use crate::{Doorbell, DriverConfig, Error, Instant, ReceiveMode, Wait, sys};
 
@@ -209,29 +209,31 @@ impl Uring {
         let slot = slots.get_mut(key).expect("an operation is in its slot until its last completion");
         debug_assert!(!queue::is_listed(slot), "in one place only");
         match slot.op {
-            Op::Receive { fd } if self.receiver.group().is_none() => match self.watches.begin(fd, key.index()) {
-                Begin::Wait => return true,
-                Begin::Try => {
-                    self.watches.set_queued(fd, true);
-                    self.readable.push(slots, key.index());
-                    return true;
-                }
-                Begin::Watch(name) => {
-                    let is_pushed = self.ring.push(&Entry::watch(fd, name));
-                    if is_pushed {
-                        self.watches.watched(fd, key.index());
-                    } else {
-                        self.watches.unwatched(fd);
+            Op::Receive { fd } | Op::Poll { fd, interest: Interest::Readable } if self.receiver.group().is_none() => {
+                match self.watches.begin(fd, key.index()) {
+                    Begin::Wait => return true,
+                    Begin::Try => {
+                        self.watches.set_queued(fd, true);
+                        self.readable.push(slots, key.index());
+                        return true;
                     }
-                    return is_pushed;
-                }
-                Begin::Alone => {
-                    if fd.life() == Life::UNNOTED {
-                        self.note_life(&mut slot.op);
+                    Begin::Watch(name) => {
+                        let is_pushed = self.ring.push(&Entry::watch(fd, name));
+                        if is_pushed {
+                            self.watches.watched(fd, key.index());
+                        } else {
+                            self.watches.unwatched(fd);
+                        }
+                        return is_pushed;
                     }
-                    return self.ring.push(&Entry::wait(key, &slot.op));
+                    Begin::Alone => {
+                        if fd.life() == Life::UNNOTED {
+                            self.note_life(&mut slot.op);
+                        }
+                        return self.ring.push(&Entry::wait(key, &slot.op));
+                    }
                 }
-            },
+            }
             // What comes meanwhile is no news.
             Op::ReceiveInto { fd, .. } => self.unwatch_idle(fd),
             _ => {}
@@ -403,6 +405,23 @@ impl Uring {
             self.opened(fd);
         }
         Ok(accepted)
+    }
+
+    /// Receives what is there into leases.
+    pub(crate) fn receive_now(
+        &mut self,
+        fd: Number,
+        leases: &mut [Option<Lease>],
+        bytes_max: usize,
+    ) -> Result<usize, Errno> {
+        let room = leases.iter().flatten().map(Lease::spare_capacity).sum::<usize>().min(bytes_max);
+        let received = sys::receive_scattered(fd, leases, bytes_max);
+        match received {
+            Err(Errno::AGAIN) => self.watches.used_up(fd),
+            Ok(bytes) if bytes > 0 && bytes < room => self.watches.cut_short(fd),
+            _ => {}
+        }
+        received
     }
 
     /// The system has handed out this number: what was known of it is of a descriptor that was closed behind the

@@ -199,7 +199,7 @@ impl Watches {
     /// A receive has found nothing.
     pub(super) fn used_up(&mut self, fd: Number) {
         let [state, word] = self.table.get(fd);
-        self.table.set(fd, [state & !(READABLE | ENDED), word]);
+        self.table.set(fd, [state & !(READABLE | ENDED | UNHEARD), word]);
     }
 
     /// A receive brought less than there was room for: there is nothing more, unless the end is there. What is behind
@@ -207,7 +207,7 @@ impl Watches {
     pub(super) fn cut_short(&mut self, fd: Number) {
         let [state, word] = self.table.get(fd);
         if state & (READABLE | ENDED) == READABLE {
-            self.table.set(fd, [state & !READABLE, word]);
+            self.table.set(fd, [state & !(READABLE | UNHEARD), word]);
         }
     }
 

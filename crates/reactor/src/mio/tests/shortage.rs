@@ -251,3 +251,40 @@ fn a_connect_that_finds_no_room_in_epoll_asks_once() {
     assert_eq!(mio.watch.refusals, 1);
     mio.close_now(fd, &mut slots);
 }
+
+/// What was received at once is no reason to ask the system when the next bytes are waited for.
+#[test]
+fn what_was_received_at_once_is_used_up() {
+    let mut bench = Bench::new();
+    let (mut client, fd) = bench.connection();
+    let config = DriverConfig::default();
+    let mut mio = Mio::new(&config, &bench.pool, bench.driver.doorbell(), &bench.blocking).expect("the line is wide");
+    let mut slots = Slots::new();
+    let told = |mio: &mut Mio, slots: &mut Slots, wait: Wait| {
+        mio.enter(if mio.has_ready() { Wait::No } else { wait }, slots).expect("a wait");
+        let raw = mio.next(slots)?;
+        assert_eq!(raw.result, Ok(0));
+        slots.finish(raw)
+    };
+    for (bytes, room) in [(5, 64), (64, 64), (0, 64)] {
+        if bytes > 0 {
+            let poll = Op::Poll { fd, interest: Interest::Readable };
+            let key = slots.insert(&bench.pool, poll, Token(1)).expect("the line is wide");
+            mio.start(key, &mut slots);
+            // Registered, and told that there is room to send.
+            for _ in 0..3 {
+                assert!(told(&mut mio, &mut slots, Wait::No).is_none(), "nothing is there");
+            }
+            client.write_all(&[b'b'; 64][..bytes]).expect("connected");
+            let deadline = sys::now() + LONG;
+            while told(&mut mio, &mut slots, Wait::Until(deadline)).is_none() {
+                assert!(sys::now() < deadline, "there are bytes");
+            }
+        }
+        let mut leases = [Some(bench.pool.try_acquire(room, Kind::Buffers).expect("the line is wide"))];
+        let received = mio.receive_now(fd, &mut leases, room);
+        assert_eq!(received, if bytes > 0 { Ok(bytes) } else { Err(Errno::AGAIN) });
+        assert_eq!(mio.watch.is_readable(fd), bytes == room, "there may be more behind what filled the room");
+    }
+    bench.driver.close_now(fd.owned());
+}

@@ -35,7 +35,7 @@ fn a_thousand_cancels_go_through_a_queue_of_eight() {
     in_each_mode(TINY, |bench| {
         let (_client, fd) = bench.connection();
         let keys: Vec<Key> =
-            (0..1_000).map(|token| bench.submit(Op::Poll { fd, interest: Interest::Readable }, token)).collect();
+            (0..1_000).map(|token| bench.submit(Op::Poll { fd, interest: Interest::PeerClosed }, token)).collect();
         bench.settle();
         keys.iter().for_each(|key| bench.driver.cancel(*key));
         for _ in 0..1_000 {
@@ -100,7 +100,7 @@ fn a_full_queue_keeps_the_order_of_operations_and_of_cancels() {
     let mut slots = Slots::new();
     let mut keys = Vec::new();
     for token in 0..6 {
-        keys.push(slots.insert(&bench.pool, Op::Poll { fd, interest: Interest::Readable }, Token(token)).unwrap());
+        keys.push(slots.insert(&bench.pool, Op::Poll { fd, interest: Interest::PeerClosed }, Token(token)).unwrap());
     }
     // As if the kernel had taken no entry: the first is with it, the others wait behind it.
     uring.start(keys[0], &mut slots);
@@ -150,6 +150,39 @@ fn a_wait_without_an_armed_doorbell_is_short() {
     assert_eq!(uring.bell, Bell::Armed);
     assert_eq!(uring.timeout(Wait::Forever, Submitted::All), Timeout::Unlimited);
     assert_eq!(uring.timeout(Wait::Forever, Submitted::Some), Timeout::For(RETRY_DELAY));
+}
+
+/// The kernel is asked once to watch a connection, however often bytes are waited for.
+#[test]
+fn waits_for_bytes_that_are_received_at_once_are_one_entry() {
+    let mode = ReceiveMode::Poll;
+    let config = DriverConfig::default();
+    let Some(mut bench) = Bench::new(mode, &config) else { return };
+    let (mut client, fd) = bench.connection();
+    let Some(mut uring) = bench.backend(mode, &config) else { return };
+    let mut slots = Slots::new();
+    let mut entries = Vec::new();
+    for token in 0..4 {
+        let poll = Op::Poll { fd, interest: Interest::Readable };
+        let key = slots.insert(&bench.pool, poll, Token(token)).unwrap();
+        uring.start(key, &mut slots);
+        entries.push(uring.ring.queued());
+        client.write_all(b"bytes").unwrap();
+        let raw = loop {
+            uring.enter(Wait::Until(sys::now() + Duration::from_secs(5)), &mut slots).unwrap();
+            if let Some(raw) = uring.next(&mut slots) {
+                break raw;
+            }
+        };
+        assert_eq!((raw.key, raw.result), (key, Ok(0)));
+        slots.finish(raw);
+        let mut room = [Some(bench.pool.try_acquire(64, Kind::Buffers).unwrap())];
+        assert_eq!(uring.receive_now(fd, &mut room, 64), Ok(5));
+    }
+    assert_eq!(entries, [1, 0, 0, 0]);
+    uring.closes(fd, &mut slots);
+    uring.enter(Wait::No, &mut slots).unwrap();
+    bench.driver.close_now(fd.owned());
 }
 
 /// A backend to be driven by hand, and what it has in flight.
