@@ -210,6 +210,13 @@ impl Peers {
         number
     }
 
+    /// The [`number`](Self::number) of a connection's peer is known from before, unless it was for another.
+    pub(crate) fn was_asked(&self, key: Key, number: u64) {
+        if !self.has_forwarders {
+            self.asked.set(Some((key, number)));
+        }
+    }
+
     /// For whom a connection's request is, from now on; `None` for its peer.
     pub(crate) fn is_for(&mut self, key: Key, client: Option<u64>) {
         if let Some(peer) = self.list.get_mut(key.index() as usize) {

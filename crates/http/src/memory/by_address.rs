@@ -18,13 +18,19 @@ const SHARE_PART: u64 = 128;
 
 /// See the module.
 pub(crate) struct Crowd {
-    rows: Rc<[Box<[Cell<u32>]>; 2]>,
+    rows: Rc<Rows>,
     _charge: Option<Charge>,
+}
+
+struct Rows {
+    counters: [Box<[Cell<u32>]>; 2],
+    /// How often an address came to hold less.
+    removals: Cell<u64>,
 }
 
 /// The bytes of one exchange, counted for its address until this is dropped.
 pub(crate) struct Seat {
-    rows: Rc<[Box<[Cell<u32>]>; 2]>,
+    rows: Rc<Rows>,
     columns: Columns,
     bytes: u32,
 }
@@ -49,7 +55,8 @@ impl Crowd {
         let charge = pool.charge(Kind::Fixed, Self::bytes(line_share)).ok();
         let columns = if charge.is_some() { wanted } else { 1 };
         let row = || vec![Cell::new(0); columns].into_boxed_slice();
-        Self { rows: Rc::new([row(), row()]), _charge: charge }
+        let rows = Rows { counters: [row(), row()], removals: Cell::new(0) };
+        Self { rows: Rc::new(rows), _charge: charge }
     }
 
     /// Bytes of an address: at least what it holds.
@@ -59,7 +66,7 @@ impl Crowd {
 
     /// The same for one that is counted there.
     pub(crate) fn held_in(&self, columns: Columns) -> u64 {
-        let counters = self.rows.iter().zip(columns);
+        let counters = self.rows.counters.iter().zip(columns);
         let least = counters.map(|(row, column)| row[usize::from(column)].get()).min();
         u64::from(least.unwrap_or(0))
     }
@@ -80,13 +87,17 @@ impl Crowd {
     /// The same for one whose columns are known.
     pub(crate) fn add_to(&self, columns: Columns, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        each(&self.rows, columns, |counter| counter.saturating_add(bytes));
+        self.rows.each(columns, |counter| counter.saturating_add(bytes));
     }
 
     /// Ends what [`add`](Self::add) began.
     pub(crate) fn remove(&self, columns: Columns, bytes: usize) {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        each(&self.rows, columns, |counter| counter.saturating_sub(bytes));
+        self.rows.remove(columns, u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+
+    /// How often an address came to hold less: while that stays, none does.
+    pub(crate) fn removals(&self) -> u64 {
+        self.rows.removals.get()
     }
 
     /// Where an address is counted.
@@ -94,21 +105,28 @@ impl Crowd {
         // Two odd constants spread neighbouring addresses; the high bits of a product are the good ones.
         [0x9E37_79B9_7F4A_7C15_u64, 0xC2B2_AE3D_27D4_EB4F].map(|factor| {
             let spread = host.wrapping_add(1).wrapping_mul(factor);
-            ((spread >> 48) as usize & (self.rows[0].len() - 1)) as u16
+            ((spread >> 48) as usize & (self.rows.counters[0].len() - 1)) as u16
         })
     }
 }
 
-fn each(rows: &[Box<[Cell<u32>]>; 2], columns: Columns, change: impl Fn(u32) -> u32) {
-    for (row, column) in rows.iter().zip(columns) {
-        let counter = &row[usize::from(column)];
-        counter.set(change(counter.get()));
+impl Rows {
+    fn each(&self, columns: Columns, change: impl Fn(u32) -> u32) {
+        for (row, column) in self.counters.iter().zip(columns) {
+            let counter = &row[usize::from(column)];
+            counter.set(change(counter.get()));
+        }
+    }
+
+    fn remove(&self, columns: Columns, bytes: u32) {
+        self.each(columns, |counter| counter.saturating_sub(bytes));
+        self.removals.set(self.removals.get() + 1);
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        each(&self.rows, self.columns, |counter| counter.saturating_sub(self.bytes));
+        self.rows.remove(self.columns, self.bytes);
     }
 }
 

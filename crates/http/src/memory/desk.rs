@@ -24,6 +24,7 @@ use crate::base::peers::{Addresses, Peers};
 use crate::memory::answer_reserve::AnswerReserve;
 use crate::memory::by_address::Crowd;
 use crate::memory::lasting::{Lasting, StayBytes};
+use crate::memory::queue::InVain;
 use crate::memory::reserved_routes::Slots;
 use crate::memory::seldom::Seldom;
 use crate::memory::waits::{Grant, PLACES, Waits};
@@ -48,13 +49,6 @@ pub(crate) trait Connections {
 
     /// Somebody's place went to another: its time is over.
     fn displaced(&self, who: &Waits);
-}
-
-/// Whether those that are gone were taken out of the full queue in this turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sweep {
-    Due,
-    Done,
 }
 
 /// See the module.
@@ -101,7 +95,10 @@ pub(crate) struct Desk {
     /// Who waits for room, and whether anybody does.
     pub(crate) hungry: RefCell<Queue<Waits>>,
     pub(crate) starving: Cell<bool>,
-    pub(crate) sweep: Cell<Sweep>,
+    /// Whether it was looked in vain whose turn it is.
+    pub(crate) in_vain: Cell<Option<InVain>>,
+    /// When those that are gone were last taken out of it, as it was full.
+    pub(crate) swept_at: Cell<Option<Instant>>,
     /// Where a route is marked.
     pub(crate) marked: OnceCell<Slots>,
     pub(crate) refusals: Seldom,
@@ -138,7 +135,8 @@ impl Desk {
             peers: RefCell::new(Peers::new(&config, addresses)),
             hungry: RefCell::new(Queue::new(&pool, PLACES, PLACES)),
             starving: Cell::new(false),
-            sweep: Cell::new(Sweep::Due),
+            in_vain: Cell::new(None),
+            swept_at: Cell::new(None),
             marked: OnceCell::new(),
             refusals: Seldom::default(),
             second_answers: Seldom::default(),
@@ -190,7 +188,6 @@ impl Desk {
     /// Begins a turn of the engine. Whether memory comes to be short in it.
     pub(crate) fn begin_turn(&self) -> bool {
         self.has_looked.set(false);
-        self.sweep.set(Sweep::Due);
         self.follow_ups.set(FOLLOW_UPS_MAX);
         self.tick();
         self.weigh()

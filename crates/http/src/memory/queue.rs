@@ -3,15 +3,19 @@
 
 use ::core::cell::Cell;
 use ::core::num::NonZeroU32;
+use ::core::time::Duration;
 
 use plimsoll_pool::{Place, PlaceKey, Priority, Queue};
 use plimsoll_runtime::{Kind, Lease};
 use plimsoll_slab::Key;
 
-use crate::memory::desk::{Desk, Sweep};
+use crate::memory::desk::Desk;
 use crate::memory::wait::MemoryWait;
 use crate::memory::wait::REQUEST_ROOM_BYTES;
 use crate::memory::waits::{Grant, HUNGER_BYTES_MAX, SPARED_BYTES, SPARED_OF_HOST, TooMany, Waits};
+
+/// How often those that are gone are looked for in the full queue.
+const SWEPT_EVERY: Duration = Duration::from_millis(10);
 
 /// Whose turn it may be now: a request whose address holds too much lets others pass, and while as many handlers run
 /// as may, all requests wait.
@@ -33,7 +37,29 @@ enum Heads {
     },
 }
 
+/// Nobody's turn it was, though some waited: it stays so for those while they hold as much, and may hold no more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InVain {
+    held_bytes_max: u64,
+    removals: u64,
+}
+
 impl Servable<'_> {
+    /// Whether nobody may be of those who waited when it was looked in vain.
+    fn is_in_vain(&self) -> bool {
+        let Heads::Of { held_bytes_max } = self.heads else { return false };
+        let stands =
+            |before: InVain| held_bytes_max <= before.held_bytes_max && self.desk.crowd.removals() == before.removals;
+        self.desk.in_vain.get().is_some_and(stands)
+    }
+
+    /// It was looked in vain.
+    fn was_in_vain(&self) {
+        if let Heads::Of { held_bytes_max } = self.heads {
+            self.desk.in_vain.set(Some(InVain { held_bytes_max, removals: self.desk.crowd.removals() }));
+        }
+    }
+
     fn of(&self, place: &Place<Waits>) -> bool {
         let held_bytes_max = match self.heads {
             _ if place.priority() != Priority::Head => return true,
@@ -66,7 +92,14 @@ impl Desk {
     /// Whose turn it is.
     pub(crate) fn first_hungry(&self) -> Option<Place<Waits>> {
         let may_be = self.servable();
-        self.first_of(|place| may_be.of(place))
+        if may_be.is_in_vain() {
+            return None;
+        }
+        let first = self.first_of(|place| may_be.of(place));
+        if first.is_none() {
+            may_be.was_in_vain();
+        }
+        first
     }
 
     /// The first of such places. Those that are gone meanwhile are forgotten.
@@ -98,9 +131,7 @@ impl Desk {
 
     /// Whether it is the turn of others than a connection, which is looked after now: also of its streams that wait.
     pub(crate) fn is_turn_of_others(&self, key: Key) -> bool {
-        let may_be = self.servable();
-        let first = self.first_of(|place| may_be.of(place));
-        first.is_some_and(|first| !first.item().is_connection(key))
+        self.first_hungry().is_some_and(|first| !first.item().is_connection(key))
     }
 
     /// Whose turn it is of those that were begun and wait for no more than so many bytes.
@@ -113,10 +144,11 @@ impl Desk {
 
     /// Whose turn it is of those whose address has nothing that runs.
     pub(crate) fn first_newcomer(&self) -> Option<Place<Waits>> {
-        if self.has_all_handlers() {
+        let servable = self.servable();
+        if self.has_all_handlers() || servable.is_in_vain() {
             return None;
         }
-        let may_be = Servable { heads: Heads::Of { held_bytes_max: 0 }, ..self.servable() };
+        let may_be = Servable { heads: Heads::Of { held_bytes_max: 0 }, ..servable };
         self.first_of(|place| place.priority() == Priority::Head && may_be.of(place))
     }
 
@@ -141,8 +173,10 @@ impl Desk {
 
     /// The same for a connection or a stream.
     pub(crate) fn leave_line(&self, who: &Waits) {
-        if let Some(place) = self.place_of(who) {
-            self.leave(place);
+        let place = self.hungry.borrow().first(|place| place.item().is_same(who)).copied();
+        if let Some(place) = place {
+            self.peers.borrow().was_asked(who.key, place.name());
+            self.leave(place.key());
         }
     }
 
@@ -214,18 +248,31 @@ impl Desk {
             }
         }
         let place = hungry.add(host, want, 1, who).map_err(|_| TooMany)?;
+        if hungry.get(place).is_some_and(|place| self.servable().of(place)) {
+            self.in_vain.set(None);
+        }
         wait.enqueue();
         self.starving.set(true);
         Ok(place)
     }
 
     fn is_full(&self, hungry: &mut Queue<Waits>) -> bool {
-        if hungry.is_full() && self.sweep.replace(Sweep::Done) == Sweep::Due {
+        if hungry.is_full() && self.is_sweep_due() {
             // Some may be gone.
             let connections = self.connections();
             hungry.retain(|who| connections.as_ref().is_some_and(|connections| connections.waits(who)));
         }
         hungry.is_full()
+    }
+
+    /// Whether it was not looked for a while whether some of those in the full queue are gone.
+    fn is_sweep_due(&self) -> bool {
+        let now = plimsoll_runtime::now();
+        let is_due = self.swept_at.get().is_none_or(|at| now.since(at) >= SWEPT_EVERY);
+        if is_due {
+            self.swept_at.set(Some(now));
+        }
+        is_due
     }
 
     /// Whether a request of a connection would find no place.

@@ -81,15 +81,24 @@ const AGAIN_WITHIN: Duration = Duration::from_secs(1);
 const WAIT_AGAIN: Duration = Duration::from_millis(50);
 /// How often it is looked whether a handler of another worker has ended.
 const HANDLERS_STEP: Duration = Duration::from_millis(10);
-/// When nobody was found that may be let go of, it is looked again after so long: what that takes are seconds. So
-/// often, too, it is looked who is slow.
-const REST_FOR: Duration = Duration::from_millis(10);
+/// When nobody was found that may be let go of, or is slow, it is looked again after so long for each place that was
+/// looked at, so that looking takes a small part of the time: what makes somebody one to let go of takes seconds.
+const REST_FOR_EACH: Duration = Duration::from_micros(64);
+/// At least so long,
+const REST_FOR_MIN: Duration = Duration::from_millis(10);
+/// and at most.
+const REST_FOR_MAX: Duration = Duration::from_millis(200);
 /// How long memory is kept for a handler that was woken for it.
 const KEPT_FOR: Duration = Duration::from_millis(10);
 /// How soon something is lent again: one that finds no room all the same is not tried again and again in one moment.
 const LEND_STEP: Duration = Duration::from_millis(1);
 /// As whom connections wait in the pool, beside the tasks of the program.
 const NAME: u64 = u64::MAX;
+
+/// How long a look at so many places is rested for.
+fn rest(places: u32) -> Duration {
+    (REST_FOR_EACH * places).clamp(REST_FOR_MIN, REST_FOR_MAX)
+}
 
 /// Whether connections are looked at for some to let go of: when there were none among all of them, not for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,7 +200,9 @@ impl Relief {
     /// Some were looked at, of so many: whether one was let go of.
     fn looked(&mut self, found: bool, places: u32, now: Instant) {
         self.looks = match self.looks {
-            Looks::Go { in_vain } if !found && in_vain + LOOKS_MAX >= places => Looks::Rest { until: now + REST_FOR },
+            Looks::Go { in_vain } if !found && in_vain + LOOKS_MAX >= places => {
+                Looks::Rest { until: now + rest(places) }
+            }
             Looks::Go { in_vain } if !found => Looks::Go { in_vain: in_vain + LOOKS_MAX },
             _ => Looks::Go { in_vain: 0 },
         };

@@ -25,8 +25,8 @@ fn among_a_thousand_addresses_hardly_one_is_taken_for_another() {
 
 #[test]
 fn a_low_line_has_a_small_sketch() {
-    assert_eq!(crowd(128 << 10).rows[0].len(), 128);
-    assert_eq!(crowd(0).rows[0].len(), 1);
+    assert_eq!(crowd(128 << 10).rows.counters[0].len(), 128);
+    assert_eq!(crowd(0).rows.counters[0].len(), 1);
 }
 
 proptest! {
@@ -48,4 +48,15 @@ proptest! {
         seats.clear();
         prop_assert!((0..50).all(|host| crowd.held_bytes(host) == 0));
     }
+}
+
+#[test]
+fn it_is_known_whether_somebody_came_to_hold_less() {
+    let crowd = crowd(64 << 20);
+    let (seat, columns) = (crowd.enter(1, 100), crowd.add(2, 50));
+    assert_eq!(crowd.removals(), 0);
+    drop(seat);
+    assert_eq!(crowd.removals(), 1);
+    crowd.remove(columns, 50);
+    assert_eq!((crowd.removals(), crowd.held_bytes(1), crowd.held_bytes(2)), (2, 0, 0));
 }

@@ -7,7 +7,7 @@ use plimsoll_runtime::Instant;
 use plimsoll_runtime::net::Table;
 use plimsoll_slab::Key;
 
-use super::REST_FOR;
+use super::rest;
 use crate::base::config::Config;
 use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
@@ -128,9 +128,9 @@ impl<S: Service> Engine<S> {
         if core.config.slow_bytes_per_second == 0 || self.relief.paced_until.is_some_and(|until| now < until) {
             return;
         }
-        self.relief.paced_until = Some(now + REST_FOR);
-        let pace = &mut self.relief.pace;
         let table = core.table.borrow();
+        self.relief.paced_until = Some(now + rest(table.places().min(LOOKS_MAX)));
+        let pace = &mut self.relief.pace;
         let slowest = pace.slowest(&table, now, &core.config);
         let places = table.places();
         for _ in 0..places.min(LOOKS_MAX) {
