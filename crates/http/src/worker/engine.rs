@@ -325,30 +325,27 @@ impl<S: Service> Engine<S> {
         let awaits_proxy = self.core.peers.borrow().awaits_proxy(key);
         // For whom it is, is not known yet.
         let memory = if awaits_proxy && memory == MemoryWait::Admitted { MemoryWait::None } else { memory };
-        let acquire = |core: &Core| core.pool.try_acquire_class(PoolBox::<Active>::CLASS, Kind::Codec);
+        let class = PoolBox::<Active>::CLASS;
+        // Nobody is let go of for one that is refused.
+        let is_refused = matches!(memory, MemoryWait::TimedOut | MemoryWait::Refused);
+        let found = self.retried_if(!is_refused, key, |engine| engine.core.pool.try_acquire_class(class, Kind::Codec));
         let core = &self.core;
-        let place = match memory {
-            // Nobody is let go of for one that is refused.
-            MemoryWait::TimedOut | MemoryWait::Refused => {
-                acquire(core).ok().or_else(|| core.reserve.spare(|| acquire(core)))
-            }
-            _ => {
-                let found = self.retried(key, |engine| acquire(&engine.core)).ok();
-                found.or_else(|| self.core.spared(key, || acquire(&self.core)))
-            }
-        };
+        let place = found.ok().or_else(|| {
+            let act = || core.pool.try_acquire_class(class, Kind::Codec);
+            if is_refused { core.reserve.spare(act) } else { core.spared(key, act) }
+        });
         let Some(place) = place else {
             self.core.put(key, Connection::leaving(answered));
             return self.shed(key, Shed::Head);
         };
-        let mut active = PoolBox::from_lease(place, Active::new(requests, born, score, &self.core.config));
+        let mut active = PoolBox::from_lease(place, Active::new(requests, born, score, &core.config));
         active.search = HeadSearch::after_empty_lines(empty_lines);
         (active.memory, active.answered) = (memory, Answered::sending(answered));
         if awaits_proxy {
             // The time that was set at the accept stands.
             (active.awaits_proxy, active.deadline) = (true, if waited { Deadline::None } else { Deadline::Proxy });
         }
-        self.core.counters().active(1);
+        core.counters().active(1);
         self.drive(key, active, Some(bytes));
     }
 

@@ -53,8 +53,18 @@ pub(super) enum Victim {
 impl<S: Service> Engine<S> {
     /// Does what needs room for a connection; when there is none, lets go of others and tries again. The error is that
     /// of the last try.
-    pub(crate) fn retried<T, E>(&mut self, key: Key, mut act: impl FnMut(&mut Self) -> Result<T, E>) -> Result<T, E> {
-        let mut tries = 0;
+    pub(crate) fn retried<T, E>(&mut self, key: Key, act: impl FnMut(&mut Self) -> Result<T, E>) -> Result<T, E> {
+        self.retried_if(true, key, act)
+    }
+
+    /// The same, if others may be let go of for it.
+    pub(crate) fn retried_if<T, E>(
+        &mut self,
+        may_retry: bool,
+        key: Key,
+        mut act: impl FnMut(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut tries = if may_retry { 0 } else { TRIES_MAX };
         loop {
             match act(self) {
                 Err(_) if tries < TRIES_MAX && self.make_room(Some(key)) => tries += 1,
