@@ -11,7 +11,7 @@ use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Result, sleep, spawn, timeout};
 
 use crate::rig::memory::fill_to;
-use crate::rig::{in_simulation, on_each, read, serve, talk};
+use crate::rig::{count_body, in_simulation, on_each, read, serve, talk};
 
 /// Receives into several leases as soon as one of 4 KiB was full: in the simulation too, whose windows are small.
 fn small() -> Config {
@@ -195,10 +195,7 @@ fn uploads_share_what_memory_there_is() {
 fn trailers_in_parts_are_awaited_while_memory_is_short() {
     in_simulation("trailers in parts", async || {
         let server = serve(Config::default(), |mut req: Request| async move {
-            let mut bytes = 0;
-            while let Some(chunk) = req.chunk().await? {
-                bytes += chunk.len();
-            }
+            let bytes = count_body(&mut req).await?;
             Ok::<_, Error>(Response::text(bytes.to_string()))
         })?;
         let memory = fill_to(Level::Yellow).await;

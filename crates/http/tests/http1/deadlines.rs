@@ -13,7 +13,7 @@ use plimsoll_runtime::{Result, now, sleep, spawn, timeout};
 
 use crate::rig::frames::{ACK, DATA, END_STREAM, Frame, GOAWAY, HEADERS, PING, PREFACE, SETTINGS, frame, get, request};
 use crate::rig::honest::Honest;
-use crate::rig::{Running, in_simulation, read, serve};
+use crate::rig::{Running, count_body, in_simulation, read, serve};
 
 /// So many peers do each of it at the same time.
 const PEERS: usize = 30;
@@ -93,13 +93,7 @@ fn slow_peers() -> Vec<Slow> {
 async fn answer(mut req: Request) -> core::result::Result<Response, Error> {
     match req.path() {
         "/collect" => Ok(Response::text(req.collect().await?.len().to_string())),
-        "/count" => {
-            let mut bytes = 0;
-            while let Some(chunk) = req.chunk().await? {
-                bytes += chunk.len();
-            }
-            Ok(Response::text(bytes.to_string()))
-        }
+        "/count" => Ok(Response::text(count_body(&mut req).await?.to_string())),
         "/stuck" => {
             sleep(Duration::from_secs(3_600)).await;
             Ok(Response::text("late"))

@@ -8,19 +8,13 @@ use plimsoll_http::{Config, Counters, Error, Request, Response, StatusCode};
 use plimsoll_runtime::Result;
 use plimsoll_runtime::net::TcpStream;
 
-use crate::rig::{on_each, read, serve, talk};
+use crate::rig::{count_body, on_each, read, serve, talk};
 
 /// Every way to deal with a body.
 async fn handler(mut req: Request) -> Result<Response, Error> {
     match req.path() {
         "/collect" => Ok(Response::text(req.collect().await?.len().to_string())),
-        "/count" => {
-            let mut bytes = 0;
-            while let Some(chunk) = req.chunk().await? {
-                bytes += chunk.len();
-            }
-            Ok(Response::text(bytes.to_string()))
-        }
+        "/count" => Ok(Response::text(count_body(&mut req).await?.to_string())),
         // Takes an error for the end.
         "/careless" => {
             let mut bytes = 0;

@@ -9,7 +9,7 @@ use crate::rig::frames::{
     CANCEL, CONTINUATION, Client, DATA, END_HEADERS, END_STREAM, Frame, HEADERS, PING, RST_STREAM, block, frame, get,
     is_ended, request, window_update,
 };
-use crate::rig::{in_simulation, serve};
+use crate::rig::{count_body, in_simulation, serve};
 
 const BODY_BYTES: usize = 1 << 20;
 /// The largest windows that streams can begin with.
@@ -252,10 +252,7 @@ fn a_handler_that_never_answers_is_told_so_though_its_body_was_late_before() {
 fn a_body_that_has_ended_is_not_waited_for() {
     in_simulation("an end in time", async || {
         let server = serve(Config::default(), |mut req: Request| async move {
-            let mut bytes = 0;
-            while let Some(chunk) = req.chunk().await? {
-                bytes += chunk.len();
-            }
+            let bytes = count_body(&mut req).await?;
             sleep(Duration::from_secs(40)).await;
             assert!(req.chunk().await?.is_none(), "it has ended");
             Ok::<_, Error>(Response::text(bytes.to_string()))
@@ -276,10 +273,7 @@ fn a_handler_that_must_finish_keeps_its_body_beyond_its_time() {
     in_simulation("must finish", async || {
         let server = serve(ten_seconds(), |mut req: Request| async move {
             let finish = req.must_finish();
-            let mut bytes = 0;
-            while let Some(chunk) = req.chunk().await? {
-                bytes += chunk.len();
-            }
+            let bytes = count_body(&mut req).await?;
             drop(finish);
             Ok::<_, Error>(Response::text(bytes.to_string()))
         })?;

@@ -12,7 +12,7 @@ use plimsoll_runtime::{pool, sleep};
 
 use crate::rig::frames::{self, Client, DATA, END_STREAM};
 use crate::rig::memory::fill;
-use crate::rig::{Running, on_each, serve};
+use crate::rig::{Running, count_body, on_each, serve};
 
 const FIRST: &[u8] = &[b'u'; 10];
 const REST: [u8; 8_000] = [b'u'; 8_000];
@@ -38,11 +38,7 @@ async fn answer(mut request: Request) -> Result<Response, Error> {
         }
         _ => {}
     }
-    let mut bytes = 0;
-    while let Some(part) = request.chunk().await? {
-        bytes += part.len();
-    }
-    Ok(Response::text(bytes.to_string()))
+    Ok(Response::text(count_body(&mut request).await?.to_string()))
 }
 
 #[test]

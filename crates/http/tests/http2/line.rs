@@ -18,7 +18,7 @@ use crate::rig::frames::{
     ACK, Client, DATA, END_STREAM, GOAWAY, HEADERS, PREFACE, RST_STREAM, SETTINGS, frame, get, request,
 };
 use crate::rig::memory::fill;
-use crate::rig::{Running, in_simulation, on_each, serve};
+use crate::rig::{Running, count_body, in_simulation, on_each, serve};
 
 /// Takes all memory, in so many steps that the server sees it coming.
 async fn fill_slowly() -> Vec<Lease> {
@@ -61,11 +61,7 @@ fn gated(gate: &Arc<AtomicBool>) -> impl Fn(Request) -> Answer + Clone + Send + 
             if path != "/body" {
                 return Ok(response);
             }
-            let mut bytes = 0;
-            while let Some(chunk) = req.chunk().await? {
-                bytes += chunk.len();
-            }
-            Ok(Response::text(bytes.to_string()))
+            Ok(Response::text(count_body(&mut req).await?.to_string()))
         })
     }
 }

@@ -11,7 +11,7 @@ use crate::rig::frames::{
     Client, DATA, END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, SETTINGS, WINDOW_UPDATE, frame, request,
 };
 use crate::rig::memory::fill_to;
-use crate::rig::{in_simulation, serve};
+use crate::rig::{count_body, in_simulation, serve};
 
 async fn answer(mut req: Request) -> core::result::Result<Response, Error> {
     match req.path() {
@@ -19,13 +19,7 @@ async fn answer(mut req: Request) -> core::result::Result<Response, Error> {
             let value = req.header("x-kept").map(<[u8]>::to_vec);
             Ok(Response::text(value.unwrap_or_default()))
         }
-        _ => {
-            let mut bytes = 0;
-            while let Some(chunk) = req.chunk().await? {
-                bytes += chunk.len();
-            }
-            Ok(Response::text(bytes.to_string()))
-        }
+        _ => Ok(Response::text(count_body(&mut req).await?.to_string())),
     }
 }
 

@@ -13,15 +13,11 @@ use crate::rig::frames::{
     WINDOW_UPDATE, block, frame, get, is_ended, request, window_update,
 };
 use crate::rig::memory::{fill, fill_but, fill_to};
-use crate::rig::{in_simulation, serve};
+use crate::rig::{count_body, in_simulation, serve};
 
 /// Counts the bytes of a body.
 async fn count(mut req: Request) -> core::result::Result<Response, Error> {
-    let mut bytes = 0;
-    while let Some(chunk) = req.chunk().await? {
-        bytes += chunk.len();
-    }
-    Ok(Response::text(bytes.to_string()))
+    Ok(Response::text(count_body(&mut req).await?.to_string()))
 }
 
 fn post(stream: u32) -> Vec<u8> {
@@ -183,10 +179,7 @@ fn an_answer_that_was_cut_off_without_room_does_not_look_whole() {
 fn the_reserve_of_a_grown_window_is_given_back_when_the_body_has_ended() {
     in_simulation("a grown window", async || {
         let server = serve(lends_nothing(), |mut req: Request| async move {
-            let mut bytes = 0;
-            while let Some(chunk) = req.chunk().await? {
-                bytes += chunk.len();
-            }
+            let bytes = count_body(&mut req).await?;
             sleep(Duration::from_secs(60)).await;
             Ok::<_, Error>(Response::text(bytes.to_string()))
         })?;

@@ -14,7 +14,7 @@ use crate::rig::frames::{
     RST_STREAM, SETTINGS, frame, get, is_ended, request, window_update,
 };
 use crate::rig::memory::{fill, fill_but, fill_to};
-use crate::rig::{Running, in_simulation, serve};
+use crate::rig::{Running, count_body, in_simulation, serve};
 
 /// What handlers wait for.
 #[derive(Clone, Default)]
@@ -47,11 +47,7 @@ async fn answer(mut req: Request, gate: Gate) -> Result<Response, Error> {
     match req.path() {
         "/body" => {
             gate.opened().await;
-            let mut bytes = 0;
-            while let Some(chunk) = req.chunk().await? {
-                bytes += chunk.len();
-            }
-            Ok(Response::text(bytes.to_string()))
+            Ok(Response::text(count_body(&mut req).await?.to_string()))
         }
         "/large" => Ok(Response::text(vec![b'l'; 2 << 20])),
         _ => Ok(Response::text("quick")),

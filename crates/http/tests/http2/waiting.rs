@@ -12,7 +12,7 @@ use crate::rig::frames::{
     Client, DATA, END_STREAM, Frame, GOAWAY, HEADERS, RST_STREAM, SETTINGS, cancel, frame, get, request,
 };
 use crate::rig::memory::fill;
-use crate::rig::{Running, in_simulation, serve};
+use crate::rig::{Running, count_body, in_simulation, serve};
 
 /// How long a request without a body waits, and one with a body.
 const SOON: Duration = Duration::from_secs(1);
@@ -46,10 +46,7 @@ fn serve_gated(config: Config) -> Result<(Arc<AtomicBool>, Running)> {
             while req.path() == "/wait" && !gate.load(Ordering::Relaxed) {
                 sleep(Duration::from_millis(1)).await;
             }
-            let mut bytes = 0;
-            while let Some(chunk) = req.chunk().await? {
-                bytes += chunk.len();
-            }
+            let bytes = count_body(&mut req).await?;
             Ok::<_, Error>(Response::text(format!("{} {bytes}", req.path())))
         })
     })?;

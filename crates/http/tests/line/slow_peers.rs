@@ -13,7 +13,7 @@ use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Kind, MemoryLimit, Result, Runtime, now, pool, sleep, spawn};
 
 use crate::rig::frames::{self, DATA};
-use crate::rig::{Running, on_each_under, serve, until};
+use crate::rig::{Running, count_body, on_each_under, serve, until};
 
 const LINE: MemoryLimit = MemoryLimit::mib(3);
 const SLEEPING: usize = 500;
@@ -43,21 +43,11 @@ fn config() -> Config {
 
 async fn answer(mut request: Request) -> core::result::Result<Response, Error> {
     match request.path() {
-        "/upload" => {
-            let mut bytes = 0;
-            while let Some(part) = request.chunk().await? {
-                bytes += part.len();
-            }
-            Ok(Response::text(bytes.to_string()))
-        }
+        "/upload" => Ok(Response::text(count_body(&mut request).await?.to_string())),
         "/prompt" => {
             // It asks when it comes to that.
             sleep(Duration::from_secs(3)).await;
-            let mut bytes = 0;
-            while let Some(part) = request.chunk().await? {
-                bytes += part.len();
-            }
-            Ok(Response::text(bytes.to_string()))
+            Ok(Response::text(count_body(&mut request).await?.to_string()))
         }
         "/long" => {
             let mut out = request.respond(Response::new(StatusCode::OK), None)?;

@@ -15,7 +15,7 @@ use plimsoll_runtime::{Budget, MemoryLimit, plan, sleep, spawn};
 
 use crate::rig::memory::fill;
 use crate::rig::threads::{PATIENCE, connect, serve_until, under_line_for_all, until};
-use crate::rig::websocket;
+use crate::rig::{count_body, websocket};
 
 const LINE: MemoryLimit = MemoryLimit::mib(4);
 
@@ -122,13 +122,7 @@ async fn answer(mut req: Request, stage: Arc<Stage>) -> Result<Response, Error> 
             out.finish().await
         }
         "/body" => Ok(Response::text(req.collect().await?.len().to_string())),
-        "/counted" => {
-            let mut bytes = 0;
-            while let Some(chunk) = req.chunk().await? {
-                bytes += chunk.len();
-            }
-            Ok(Response::text(bytes.to_string()))
-        }
+        "/counted" => Ok(Response::text(count_body(&mut req).await?.to_string())),
         "/task" | "/called" => websocket::echo(&req, &patient()),
         // Sends a message of so many bytes when something has come.
         path if path.starts_with("/sends/") => {

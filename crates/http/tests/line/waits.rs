@@ -178,14 +178,9 @@ fn is_tunnel(bytes: &[u8]) -> bool {
 
 fn of_http1() -> Vec<Row> {
     let fine = request("/", 0);
-    let row = |what, takes, before: &[u8], then: &[u8], is_served, is_told| Row {
-        what,
-        takes,
-        before: before.to_vec(),
-        is_ready: if before.is_empty() { is_nothing_due } else { is_fine },
-        then: then.to_vec(),
-        is_served,
-        is_told,
+    let row = |what, takes, before: &[u8], then: &[u8], is_served, is_told| {
+        let is_ready = if before.is_empty() { is_nothing_due } else { is_fine };
+        row(what, takes, before.to_vec(), is_ready, then.to_vec(), is_served, is_told)
     };
     let half = [&fine[..], HALF_HEAD].concat();
     vec![
@@ -229,16 +224,19 @@ fn of_http1() -> Vec<Row> {
     ]
 }
 
+fn row(
+    what: &'static str,
+    takes: Takes,
+    before: Vec<u8>,
+    is_ready: Check,
+    then: Vec<u8>,
+    is_served: Check,
+    is_told: Check,
+) -> Row {
+    Row { what, takes, before, is_ready, then, is_served, is_told }
+}
+
 fn of_http2() -> Vec<Row> {
-    let row = |what, takes, before: Vec<u8>, is_ready, then: Vec<u8>, is_served, is_told| Row {
-        what,
-        takes,
-        before,
-        is_ready,
-        then,
-        is_served,
-        is_told,
-    };
     let asked = || hello(&get(1, "/"));
     let is_asked: Check = |got| body_of(got, 1).as_deref() == Some(b"fine");
     let upload = [frames::request(3, "POST", "/counted", &[], 0), frame(DATA, END_STREAM, 3, &[b'b'; 9_000])].concat();
@@ -311,15 +309,6 @@ fn of_http2() -> Vec<Row> {
 }
 
 fn of_websockets() -> Vec<Row> {
-    let row = |what, takes, before: Vec<u8>, is_ready: Check, then: Vec<u8>, is_served: Check, is_told: Check| Row {
-        what,
-        takes,
-        before,
-        is_ready,
-        then,
-        is_served,
-        is_told,
-    };
     let mut rows = Vec::new();
     for path in ["/task", "/called"] {
         let opened = [handshake(path), message(1)].concat();

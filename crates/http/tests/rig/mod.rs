@@ -54,6 +54,15 @@ where
     Ok(Running { address, counters, serving: spawn(server.serve(handler))? })
 }
 
+/// Reads a body to its end; how long it was.
+pub(crate) async fn count_body(req: &mut Request) -> core::result::Result<usize, plimsoll_http::Error> {
+    let mut bytes = 0;
+    while let Some(chunk) = req.chunk().await? {
+        bytes += chunk.len();
+    }
+    Ok(bytes)
+}
+
 /// Sends pieces with a pause between them, and reads until the end of the stream, or until `enough` is in it.
 pub(crate) async fn talk(address: SocketAddr, pieces: &[&[u8]], enough: Option<&[u8]>) -> Result<String> {
     let mut client = TcpStream::connect(address).await?;
