@@ -62,10 +62,7 @@ fn a_run_polls_at_most_as_often_as_it_was_told() {
 #[test]
 fn many_wakes_are_one_poll() {
     let rig = Rig::new();
-    let place = Place::default();
-    let task = rig.spawn(stuck(&place));
-    assert_eq!(rig.settle(), 1);
-    let waker = place.take();
+    let (task, waker, place) = rig.stuck();
     for _ in 0..3 {
         let copy = waker.clone();
         waker.wake_by_ref();

@@ -39,6 +39,15 @@ impl Rig {
         self.tasks.spawn(future).map_err(|(over, _)| over).expect("there is room")
     }
 
+    /// A task that is pending for ever, and its waker. What it left that in takes the next one.
+    pub(super) fn stuck(&self) -> (JoinHandle<()>, Waker, Place) {
+        let place = Place::default();
+        let task = self.spawn(stuck(&place));
+        self.settle();
+        let waker = place.take();
+        (task, waker, place)
+    }
+
     /// Runs until nothing is ready.
     pub(super) fn settle(&self) -> usize {
         let mut polls = 0;

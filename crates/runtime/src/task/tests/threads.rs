@@ -90,10 +90,7 @@ fn a_sleeping_worker_is_rung_once() {
 #[test]
 fn a_worker_that_is_awake_again_is_not_rung() {
     let rig = Rig::new();
-    let place = Place::default();
-    let task = rig.spawn(stuck(&place));
-    rig.settle();
-    let waker = place.take();
+    let (task, waker, place) = rig.stuck();
     assert!(rig.tasks.prepare_sleep());
     rig.tasks.woke();
     thread::scope(|scope| {
@@ -108,10 +105,7 @@ fn a_worker_that_is_awake_again_is_not_rung() {
 #[test]
 fn a_wake_after_the_end_rings_nobody() {
     let rig = Rig::new();
-    let place = Place::default();
-    let task = rig.spawn(stuck(&place));
-    rig.settle();
-    let waker = place.take();
+    let (task, waker, _place) = rig.stuck();
     task.abort();
     assert!(rig.tasks.prepare_sleep());
     thread::scope(|scope| {
@@ -127,10 +121,7 @@ fn a_wake_after_the_end_rings_nobody() {
 #[test]
 fn a_worker_wakes_the_tasks_of_another() {
     let rig = Rig::new();
-    let place = Place::default();
-    let task = rig.spawn(stuck(&place));
-    rig.settle();
-    let waker = place.take();
+    let (task, waker, place) = rig.stuck();
     assert!(rig.tasks.prepare_sleep());
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -177,10 +168,7 @@ fn remote_wakes_keep_their_order() {
 #[test]
 fn wakes_until_the_poll_are_one_poll_whatever_their_thread() {
     let rig = Rig::new();
-    let place = Place::default();
-    let task = rig.spawn(stuck(&place));
-    rig.settle();
-    let waker = place.take();
+    let (task, waker, place) = rig.stuck();
     let remote = || {
         thread::scope(|scope| {
             scope.spawn(|| waker.wake_by_ref());
@@ -322,10 +310,7 @@ fn the_worker_ends_while_other_threads_wake() {
 #[test]
 fn the_last_waker_is_dropped_elsewhere() {
     let rig = Rig::new();
-    let place = Place::default();
-    let task = rig.spawn(stuck(&place));
-    rig.settle();
-    let waker = place.take();
+    let (task, waker, place) = rig.stuck();
     let second = waker.clone();
     task.abort();
     assert_eq!(message(result(task)), "(cancelled)");
@@ -400,10 +385,7 @@ fn wakers_and_cells_that_go_elsewhere_reach_no_limit() {
     let rig = Rig::new();
     let (send, receive) = mpsc::sync_channel::<Vec<Waker>>(2);
     let dropper = thread::spawn(move || receive.into_iter().for_each(drop));
-    let place = Place::default();
-    let kept = rig.spawn(stuck(&place));
-    rig.settle();
-    let waker = place.take();
+    let (kept, waker, place) = rig.stuck();
     for _ in 0..MANY / 256 {
         send.send(vec![waker.clone(); 256]).expect("the other thread takes them");
     }
