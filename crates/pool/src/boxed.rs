@@ -11,7 +11,6 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
-use core::pin::Pin;
 use core::ptr::NonNull;
 
 use crate::class::{Class, PAGE_BYTES};
@@ -94,14 +93,6 @@ impl<T> PoolBox<T> {
         // SAFETY: I-VALUE: nothing uses the slot any more.
         drop(unsafe { this.lease() });
         value
-    }
-
-    /// The box as a pin: its value does not move until it is dropped.
-    #[must_use]
-    pub fn into_pin(self) -> Pin<Self> {
-        // SAFETY: I-VALUE: the box owns its value behind a pointer, moves it only in `into_inner`, which wants the box
-        // itself, and drops it in place.
-        unsafe { Pin::new_unchecked(self) }
     }
 
     /// What it is charged as.

@@ -99,12 +99,3 @@ fn boxes_of_leases_and_pools_are_dropped_in_order() {
     drop(boxed);
     assert_eq!((budget.charged(), budget.credited(), budget.adopted_arenas()), (0, 0, 0));
 }
-
-#[test]
-fn a_pinned_future_is_polled_where_it_is() {
-    let pool = pool(MemoryLimit::mib(1));
-    let boxed = pool.try_boxed(async { 5 }, Kind::Tasks);
-    let mut future = boxed.unwrap_or_else(|_| unreachable!("there is room")).into_pin();
-    let mut cx = core::task::Context::from_waker(core::task::Waker::noop());
-    assert_eq!(future.as_mut().poll(&mut cx), core::task::Poll::Ready(5));
-}

@@ -242,15 +242,6 @@ impl World {
         kernel.advance_to(until);
     }
 
-    /// A number below `bound` that the seed decides, for programs that choose at random and want to be replayed.
-    ///
-    /// # Panics
-    ///
-    /// When `bound` is zero.
-    pub fn random_below(&self, bound: u64) -> u64 {
-        self.kernel_mut().rng.below(bound)
-    }
-
     /// Puts a file at a path, and the directories above it; replaces a file that was there. Relative paths start at
     /// `/`.
     ///
