@@ -83,7 +83,7 @@ impl core::fmt::Debug for Plan {
 }
 
 impl Plan {
-    /// One whose handlers sleep for some time if it has patience.
+    /// One whose handlers sleep for some time if it may wait.
     pub(crate) fn new(rng: &mut Rng, is_patient: bool) -> Self {
         let mut plan = Self {
             pieces: Vec::new(),

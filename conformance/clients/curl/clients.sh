@@ -252,7 +252,7 @@ for turn in 1 2 3; do
     fetch "$base/blob/1000000000" 2>/dev/null | head -c 100000 >"$work/answer"
     blob 'the beginning of a blob' "$work/answer" 100000
     ask 'echo after it' 200 "$work/1000" --data-binary "@$work/1000" "$base/echo"
-    # A body that is slower than the client's patience, and an answer that is.
+    # A body that is slower than the client waits for, and an answer that is.
     fetch --max-time 0.2 --limit-rate 20k --header 'Expect:' --data-binary "@$work/200000" --output /dev/null "$base/upload" 2>/dev/null
     that 'half a body' $? 28
     ask 'echo after it' 200 "$work/1000" --data-binary "@$work/1000" "$base/echo"

@@ -125,8 +125,8 @@ async fn run(pieces: Pieces) -> (Vec<Outcome>, Failures) {
     let config = Config {
         http2: Http2::Off,
         half_close: HalfClose::Answered,
-        head_timeout: PATIENCE,
-        body_timeout: PATIENCE,
+        head_timeout: WAIT_MAX,
+        body_timeout: WAIT_MAX,
         drain_bytes_max: DRAIN_BYTES_MAX as u32,
         ..Config::default()
     };
@@ -185,7 +185,7 @@ async fn talk(address: SocketAddr, framed: &Framed, pieces: Pieces) -> Result<Ve
     .expect("there is room");
     let mut received = Vec::new();
     let result = loop {
-        match timeout(PATIENCE, read.recv()).await {
+        match timeout(WAIT_MAX, read.recv()).await {
             Ok(Ok(Some(bytes))) => received.extend_from_slice(&bytes),
             Ok(Ok(None)) => break Ok(received),
             Ok(Err(error)) => break Err(format!("{error} after {}", received.escape_ascii())),
@@ -246,4 +246,4 @@ const AT_A_TIME: usize = 32;
 /// No case is sent in more pieces.
 const PIECES_MAX: usize = 600;
 /// Virtual on the simulation; never reached elsewhere, unless something is wrong.
-const PATIENCE: Duration = Duration::from_secs(600);
+const WAIT_MAX: Duration = Duration::from_secs(600);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::process::PATIENCE;
+use crate::process::WAIT_MAX;
 use crate::socket::Socket;
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
@@ -111,7 +111,7 @@ impl Page {
     /// Waits until a script gives this.
     #[track_caller]
     pub(crate) fn until(&mut self, script: &str, expected: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WAIT_MAX;
         loop {
             let value = self.evaluate(script);
             if value == expected {

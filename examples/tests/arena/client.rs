@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::process::PATIENCE;
+use crate::process::WAIT_MAX;
 
 /// An answer.
 #[derive(Debug)]
@@ -35,8 +35,8 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the server accepts");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a timeout can be set");
+        stream.set_read_timeout(Some(WAIT_MAX)).expect("a timeout can be set");
+        stream.set_write_timeout(Some(WAIT_MAX)).expect("a timeout can be set");
         stream.set_nodelay(true).expect("an option can be set");
         Self { stream: BufReader::new(stream) }
     }

@@ -4,11 +4,11 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
-use crate::process::{Arena, PATIENCE, Report, drivers};
+use crate::process::{Arena, Report, WAIT_MAX, drivers};
 
 /// Waits until the server has the request: a handler that runs counts as an active connection.
 fn until_active(arena: &Arena) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + WAIT_MAX;
     loop {
         let text = Client::connect(arena.address).get("/metrics");
         // This connection is an active one, too.
@@ -46,7 +46,7 @@ fn what_runs_is_finished_and_nothing_more_is_accepted() {
         client.send(b"POST /upload HTTP/1.1\r\nHost: arena\r\nContent-Length: 8\r\n\r\nhalf");
         until_active(&arena);
         arena.running.signal("TERM");
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WAIT_MAX;
         while TcpStream::connect(arena.address).is_ok() {
             assert!(Instant::now() < deadline, "it accepts still");
             std::thread::sleep(Duration::from_millis(10));

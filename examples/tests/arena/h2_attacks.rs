@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use plimsoll_conformance::frames::{CONTINUATION, DATA, HEADERS, RST_STREAM, WINDOW_UPDATE, frame};
 
-use crate::process::{Arena, PATIENCE, drivers};
+use crate::process::{Arena, WAIT_MAX, drivers};
 use crate::release::resident_bytes;
 
 const LINE_BYTES: u64 = 16 << 20;
@@ -27,7 +27,7 @@ fn get(stream: u32, path: &str) -> Vec<u8> {
 /// Connects, and says hello with these SETTINGS.
 fn connect(address: SocketAddr, settings: &[u8]) -> TcpStream {
     let mut socket = TcpStream::connect(address).expect("it accepts");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a live socket");
+    socket.set_read_timeout(Some(WAIT_MAX)).expect("a live socket");
     socket.set_write_timeout(Some(Duration::from_millis(500))).expect("a live socket");
     let hello = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(4, 0, 0, settings)[..], &frame(4, 1, 0, &[])].concat();
     socket.write_all(&hello).expect("it reads");
@@ -68,7 +68,7 @@ fn attacks() -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
 /// Asks again and again until told to stop; how often it was answered.
 fn honest(address: SocketAddr, enough: &AtomicBool, served: &AtomicU64) {
     let mut socket = TcpStream::connect(address).expect("it accepts");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a live socket");
+    socket.set_read_timeout(Some(WAIT_MAX)).expect("a live socket");
     while !enough.load(Ordering::Relaxed) {
         socket.write_all(b"GET /pipeline HTTP/1.1\r\nHost: h\r\n\r\n").expect("it reads");
         let (mut answer, mut piece) = (Vec::new(), [0; 1_024]);

@@ -8,14 +8,14 @@ use plimsoll::http::codec::hpack::{Decoder, FieldBuf, TABLE_BYTES};
 use plimsoll::http::codec::ws::{FrameHead, Opcode};
 use plimsoll_conformance::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, SETTINGS, block, frame};
 
-use crate::process::{Arena, PATIENCE, Running, drivers};
+use crate::process::{Arena, Running, WAIT_MAX, drivers};
 
 const ENABLE_CONNECT_PROTOCOL: [u8; 6] = [0, 8, 0, 0, 0, 1];
 
 /// Sends bytes and reads until `enough` has come, or to the end.
 fn talk(port: &str, bytes: &[u8], enough: &[u8]) -> Vec<u8> {
     let mut socket = TcpStream::connect(format!("127.0.0.1:{port}")).expect("arena listens");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a live socket");
+    socket.set_read_timeout(Some(WAIT_MAX)).expect("a live socket");
     socket.write_all(bytes).expect("arena reads");
     let (mut answer, mut piece) = (Vec::new(), [0; 4_096]);
     while !answer.windows(enough.len()).any(|window| window == enough) {
@@ -68,7 +68,7 @@ struct Http2 {
 impl Http2 {
     fn connect(address: SocketAddr) -> Self {
         let mut socket = TcpStream::connect(address).expect("arena listens");
-        socket.set_read_timeout(Some(PATIENCE)).expect("a live socket");
+        socket.set_read_timeout(Some(WAIT_MAX)).expect("a live socket");
         let hello = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &*frame(SETTINGS, 0, 0, &[]), &frame(SETTINGS, 1, 0, &[])];
         socket.write_all(&hello.concat()).expect("arena reads");
         Self { socket, decoder: Decoder::new(TABLE_BYTES as u16), table: vec![0; TABLE_BYTES] }

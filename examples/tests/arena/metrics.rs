@@ -1,7 +1,7 @@
 //! `/metrics`.
 
 use crate::client::Client;
-use crate::process::{Arena, PATIENCE, Report, drivers};
+use crate::process::{Arena, Report, WAIT_MAX, drivers};
 use crate::release::resident_bytes;
 
 /// The value of a sample.
@@ -101,7 +101,7 @@ fn memory_and_pages_of_files_are_told_apart() {
             })
             .collect();
         let held = (CONNECTIONS * HEAD_BYTES) as u64;
-        let deadline = std::time::Instant::now() + PATIENCE;
+        let deadline = std::time::Instant::now() + WAIT_MAX;
         while resident("anonymous") < before + held {
             assert!(std::time::Instant::now() < deadline, "what is kept of heads is anonymous memory");
         }

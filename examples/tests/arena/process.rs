@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long anything may take at most.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// The drivers that run here. What is left out is said once.
 pub(crate) fn drivers() -> &'static [&'static str] {
@@ -130,7 +130,7 @@ impl Running {
     }
 
     fn wait_status(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WAIT_MAX;
         loop {
             if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
                 return status;

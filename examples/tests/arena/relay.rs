@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::Instant;
 
-use crate::process::{PATIENCE, Running, drivers, run};
+use crate::process::{Running, WAIT_MAX, drivers, run};
 
 /// A relay before a listener of ours.
 struct Relay {
@@ -33,7 +33,7 @@ impl Relay {
         let client = TcpStream::connect(self.address).expect("it accepts");
         let (server, _) = self.back.accept().expect("it connects");
         for stream in [&client, &server] {
-            stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+            stream.set_read_timeout(Some(WAIT_MAX)).expect("a timeout");
         }
         (client, server)
     }
@@ -179,7 +179,7 @@ fn a_client_is_let_go_of_when_nobody_is_there_for_it() {
         let Relay { running, address, back } = relay;
         drop(back);
         let mut client = TcpStream::connect(address).expect("it accepts");
-        client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        client.set_read_timeout(Some(WAIT_MAX)).expect("a timeout");
         assert!(matches!(client.read(&mut [0; 1]), Ok(0) | Err(_)), "closed");
         let back = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         Relay { running, address, back }.stop();

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::process::{Arena, PATIENCE, drivers};
+use crate::process::{Arena, WAIT_MAX, drivers};
 
 const CONNECTIONS: usize = 800;
 /// A head of so many bytes waits for its end.
@@ -21,7 +21,7 @@ pub(crate) fn resident_bytes(process: u32) -> u64 {
 fn connect(address: SocketAddr) -> Vec<TcpStream> {
     let connect = |_| {
         let stream = TcpStream::connect(address).expect("it accepts");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_read_timeout(Some(WAIT_MAX)).expect("a timeout");
         stream
     };
     (0..CONNECTIONS).map(connect).collect()
@@ -60,7 +60,7 @@ fn wait_for(process: u32, what: &str, done: impl Fn(u64) -> bool) -> Duration {
         if done(resident) {
             return start.elapsed();
         }
-        assert!(start.elapsed() < PATIENCE, "{what}: {resident} bytes are resident");
+        assert!(start.elapsed() < WAIT_MAX, "{what}: {resident} bytes are resident");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -69,7 +69,7 @@ fn wait_for(process: u32, what: &str, done: impl Fn(u64) -> bool) -> Duration {
 fn at_rest(process: u32) -> u64 {
     let (start, mut least, mut since) = (Instant::now(), u64::MAX, Instant::now());
     while since.elapsed() < Duration::from_secs(4) {
-        assert!(start.elapsed() < PATIENCE, "it comes to rest");
+        assert!(start.elapsed() < WAIT_MAX, "it comes to rest");
         let resident = resident_bytes(process);
         if resident < least {
             (least, since) = (resident, Instant::now());

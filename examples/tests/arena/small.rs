@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Instant;
 
 use crate::client::Client;
-use crate::process::{PATIENCE, Running, run};
+use crate::process::{Running, WAIT_MAX, run};
 
 fn address(ready: &str) -> SocketAddr {
     let address = ready.strip_prefix("listening on ").expect("a ready line");
@@ -44,12 +44,12 @@ fn budget_reaches_its_line_and_honours_it() {
     let mut answers = std::collections::BTreeSet::new();
     let start = Instant::now();
     // On a slow machine the program's own visitors have all of the line by the time that these come: they go in waves.
-    while answers.len() < 2 && start.elapsed() < PATIENCE {
+    while answers.len() < 2 && start.elapsed() < WAIT_MAX {
         // More than the line can hold at a time, whatever the others do.
         let mut streams: Vec<_> =
             (0..400).map(|_| TcpStream::connect(address(&ready)).expect("the listener's queue has room")).collect();
         for stream in &mut streams {
-            stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+            stream.set_read_timeout(Some(WAIT_MAX)).expect("a timeout");
             stream.write_all(b"GET / HTTP/1.1\r\nHost: budget\r\n\r\n").expect("it is sent");
         }
         answers.extend(streams.iter_mut().filter_map(status));
@@ -64,7 +64,7 @@ fn budget_reaches_its_line_and_honours_it() {
 fn echo_sends_back_what_it_gets() {
     let (_running, ready) = Running::start("echo", &["--listen", "127.0.0.1:0"]);
     let mut stream = TcpStream::connect(address(&ready)).expect("it accepts");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_read_timeout(Some(WAIT_MAX)).expect("a timeout");
     let sent: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
     let mut sender = stream.try_clone().expect("a descriptor");
     let mut echoed = Vec::new();

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use plimsoll::http::codec::ws::{Decoder, Event, FrameHead, Limits, Opcode, Role};
 
 use crate::client::Client;
-use crate::process::PATIENCE;
+use crate::process::WAIT_MAX;
 
 pub(crate) struct Socket {
     stream: TcpStream,
@@ -49,7 +49,7 @@ impl Socket {
                     match self.stream.read(&mut bytes) {
                         Ok(0) => return None,
                         Ok(count) => self.input.extend_from_slice(&bytes[..count]),
-                        Err(error) => panic!("nothing came for {PATIENCE:?}: {error}"),
+                        Err(error) => panic!("nothing came for {WAIT_MAX:?}: {error}"),
                     }
                 }
                 Event::Data(range) => text.extend_from_slice(&taken[range]),

@@ -136,7 +136,7 @@ impl Publisher {
     fn new(server: SocketAddr) -> io::Result<Publisher> {
         let stream = TcpStream::connect(server)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(WAIT_MAX))?;
         Ok(Publisher(stream))
     }
 
@@ -200,7 +200,7 @@ impl Audience {
     fn until(&mut self, bytes: usize) -> io::Result<()> {
         let mut events = Events::with_capacity(1_024);
         let mut left = self.members.len();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WAIT_MAX;
         while left > 0 {
             if Instant::now() > deadline {
                 return Err(io::Error::other(format!("{left} did not get the message")));
@@ -232,7 +232,7 @@ fn socket(server: SocketAddr, index: usize) -> io::Result<TcpStream> {
     socket.bind(&SocketAddr::from((client::from(index), 0)).into())?;
     socket.connect(&server.into())?;
     let mut stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(WAIT_MAX))?;
     stream.write_all(HANDSHAKE)?;
     let mut head = Vec::new();
     let mut byte = [0];
@@ -260,4 +260,4 @@ const SLOW_MESSAGES: usize = 400;
 const SLOW_BYTES: usize = 16 * 1_024;
 /// The server gives memory back after two seconds.
 const SETTLE: Duration = Duration::from_millis(3_500);
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);

@@ -28,7 +28,7 @@ impl Back {
         socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
         socket.listen(4_096)?;
         // A relay that takes a connection and never opens the other is an error, not a wait for ever.
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(WAIT_MAX))?;
         Ok(Back { listener: socket.into() })
     }
 
@@ -58,8 +58,8 @@ impl Back {
         let (far, _) = self.listener.accept()?;
         for stream in [&near, &far] {
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(WAIT_MAX))?;
+            stream.set_write_timeout(Some(WAIT_MAX))?;
         }
         Ok(Pair { near, far })
     }
@@ -122,7 +122,7 @@ pub(super) fn chatter(pairs: Vec<Pair>, message_bytes: usize, time: Duration) ->
     let (mut events, mut buffer, mut rounds) = (Events::with_capacity(1_024), vec![0; 64 * 1_024], 0);
     let (began, mut on_their_way) = (Instant::now(), ends.len() / 2);
     while on_their_way > 0 {
-        poll.poll(&mut events, Some(PATIENCE))?;
+        poll.poll(&mut events, Some(WAIT_MAX))?;
         if events.is_empty() {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -170,7 +170,7 @@ pub(super) const OPEN_FILES: u64 = 10_000 + SPARE_FILES;
 const SPARE_FILES: u64 = 512;
 const PIECE_BYTES: usize = 256 * 1_024;
 /// Nothing takes so long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests;

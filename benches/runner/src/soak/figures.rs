@@ -32,7 +32,7 @@ impl Observer {
 
     /// What the server says now. It may have no room to say it, for a while.
     fn look(&mut self) -> Result<Metrics, String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WAIT_MAX;
         loop {
             match client::get(self.server, "/metrics") {
                 Ok(text) => {
@@ -47,7 +47,7 @@ impl Observer {
 
     /// Waits until the server has nothing to do but to say so.
     pub(super) fn quiet(&mut self) -> Result<Metrics, String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WAIT_MAX;
         loop {
             let metrics = self.look()?;
             if metrics.is_quiet() {
@@ -134,7 +134,7 @@ impl Series {
     /// Takes the next sample, when the program holds no more than after the warm-up. The error is that it does not come
     /// to that.
     pub(super) fn take(&mut self, running: &Running, observer: Option<&mut Observer>) -> Result<Sample, String> {
-        let (deadline, mut observer) = (Instant::now() + PATIENCE, observer);
+        let (deadline, mut observer) = (Instant::now() + WAIT_MAX, observer);
         // Free pages are given back after two seconds.
         thread::sleep(SETTLE);
         loop {
@@ -252,7 +252,7 @@ const GROWTH_BYTES_MAX: u64 = 512 * 1024;
 /// Pages of tables: which worker is asked last differs. A leak goes on.
 const LEASES_NOISE: u64 = 4;
 /// A server that is not quiet for so long never is: longer than any of its timeouts.
-const PATIENCE: Duration = Duration::from_secs(90);
+const WAIT_MAX: Duration = Duration::from_secs(90);
 const SETTLE: Duration = Duration::from_millis(2_500);
 const STEP: Duration = Duration::from_millis(100);
 

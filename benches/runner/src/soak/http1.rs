@@ -40,7 +40,7 @@ pub(super) fn connect(to: SocketAddr) -> std::io::Result<TcpStream> {
     let start = Instant::now();
     loop {
         match TcpStream::connect(to) {
-            Err(error) if error.kind() == ErrorKind::AddrNotAvailable && start.elapsed() < PATIENCE => {
+            Err(error) if error.kind() == ErrorKind::AddrNotAvailable && start.elapsed() < WAIT_MAX => {
                 thread::sleep(Duration::from_millis(100));
             }
             connected => return connected,
@@ -52,8 +52,8 @@ impl Connection {
     pub(super) fn open(to: SocketAddr) -> std::io::Result<Connection> {
         let stream = connect(to)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(WAIT_MAX))?;
+        stream.set_write_timeout(Some(WAIT_MAX))?;
         Ok(Connection { stream, buffer: Vec::new(), taken: 0 })
     }
 
@@ -175,7 +175,7 @@ impl Connection {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    Err(Broken::Wrong(format!("nothing came for {} s", PATIENCE.as_secs())))
+                    Err(Broken::Wrong(format!("nothing came for {} s", WAIT_MAX.as_secs())))
                 }
                 Err(_) if is_within => Err(Broken::Cut),
                 Err(_) => Err(Broken::Closed),
@@ -185,7 +185,7 @@ impl Connection {
 }
 
 /// Whoever is silent for so long is stuck, however busy the machine is.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
 #[cfg(test)]

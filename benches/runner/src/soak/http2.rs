@@ -12,7 +12,7 @@ pub(crate) use plimsoll_conformance::frames::{
     REFUSED_STREAM, RST_STREAM, SETTINGS, WINDOW_UPDATE, block, frame,
 };
 
-use super::http1::{Broken, PATIENCE, connect};
+use super::http1::{Broken, WAIT_MAX, connect};
 
 const FIRST_WINDOW: i64 = 65_535;
 const FRAME_BYTES_MAX: usize = 16_384;
@@ -65,8 +65,8 @@ impl Session {
     pub(super) fn open(to: SocketAddr, window: u32) -> std::io::Result<Session> {
         let mut socket = connect(to)?;
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        socket.set_write_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(WAIT_MAX))?;
+        socket.set_write_timeout(Some(WAIT_MAX))?;
         // A server that has no room may have closed it by now; reading says so.
         let _taken = socket.write_all(
             &[PREFACE, &frame(SETTINGS, 0, 0, &[&[0, 2, 0, 0, 0, 0, 0, 4][..], &window.to_be_bytes()].concat())]
@@ -237,7 +237,7 @@ impl Session {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    Err(Broken::Wrong(format!("nothing came for {} s", PATIENCE.as_secs())))
+                    Err(Broken::Wrong(format!("nothing came for {} s", WAIT_MAX.as_secs())))
                 }
                 Err(_) => Err(Broken::Closed),
             };

@@ -75,7 +75,7 @@ fn send(address: SocketAddr, framed: &Framed) -> Seen {
 
 fn receive(mut stream: &TcpStream) -> (Vec<u8>, Ending) {
     let mut received = Vec::new();
-    if stream.set_read_timeout(Some(PATIENCE)).is_err() {
+    if stream.set_read_timeout(Some(WAIT_MAX)).is_err() {
         return (received, Ending::Reset);
     }
     let mut buffer = [0; 16 * 1024];
@@ -111,4 +111,4 @@ fn understand(framed: &Framed, received: &[u8], ending: Ending) -> Seen {
 /// Connections that are open at the same time.
 const AT_A_TIME: usize = 16;
 /// A server that says nothing for so long waits for more.
-const PATIENCE: Duration = Duration::from_millis(1_500);
+const WAIT_MAX: Duration = Duration::from_millis(1_500);

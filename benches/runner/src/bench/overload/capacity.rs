@@ -44,7 +44,7 @@ impl Bed<'_> {
             asks: vec![ask.clone()],
             arrivals: arrivals(0, rate, Spacing::Even, span, &mut Random::new(self.seed)),
             window: span,
-            patience: LATE_MAX,
+            late_after: LATE_MAX,
             until: time + takes + LATE_MAX,
         };
         let tallies = self.load(&waking(plan, profile), &running)?.tallies;
@@ -66,7 +66,7 @@ impl Bed<'_> {
             asks: vec![Ask::get("/sleep/2000", 2_000, profile.ask.wire)],
             arrivals: arrivals(0, rate, Spacing::Even, span, &mut Random::new(self.seed)),
             window: span,
-            patience: LATE_MAX,
+            late_after: LATE_MAX,
             until: FILLED + LATE_MAX * 2,
         };
         let tallies = self.load(&plan, &running)?.tallies;
@@ -84,7 +84,7 @@ impl Bed<'_> {
         let probe = Ask::get("/tiny", 0, wire);
         let probes = arrivals(0, PROBES, Spacing::Even, (FILLED, PROBED), &mut Random::new(self.seed));
         let window = (FILLED + LONG, PROBED);
-        let plan = |asks: Vec<Ask>, arrivals| Plan { asks, arrivals, window, patience: LATE_MAX, until: PROBED };
+        let plan = |asks: Vec<Ask>, arrivals| Plan { asks, arrivals, window, late_after: LATE_MAX, until: PROBED };
         let alone = self.load(&plan(vec![probe.clone()], probes.clone()), &self.start(subject)?)?;
         let answered = alone.tallies.first().map_or(0, |tally| tally.served_in_window);
         if answered == 0 {

@@ -117,8 +117,8 @@ impl Bed<'_> {
             asks: vec![profile.ask.clone()],
             arrivals: arrivals(0, rate, Spacing::Poisson, (Duration::ZERO, end), &mut random),
             window: (warm, end),
-            patience: PATIENCE,
-            until: end + takes + PATIENCE,
+            late_after: WAIT_MAX,
+            until: end + takes + WAIT_MAX,
         };
         waking(plan, profile)
     }
@@ -139,4 +139,4 @@ pub(super) fn waking(mut plan: Plan, profile: &Profile) -> Plan {
 pub(super) const LONG: Duration = Duration::from_millis(500);
 const WARM_MIN: Duration = Duration::from_millis(500);
 /// So long a client waits beyond what its request takes.
-const PATIENCE: Duration = Duration::from_secs(4);
+const WAIT_MAX: Duration = Duration::from_secs(4);

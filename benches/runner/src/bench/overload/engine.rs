@@ -25,7 +25,7 @@ pub(super) struct Plan {
     /// When what counts as goodput begins and ends.
     pub(super) window: (Duration, Duration),
     /// So long a client waits beyond the time that its request takes.
-    pub(super) patience: Duration,
+    pub(super) late_after: Duration,
     /// Then all leave.
     pub(super) until: Duration,
 }
@@ -143,7 +143,7 @@ impl<'a> Engine<'a> {
         let Some(link) = self.link(key) else { return Ok(()) };
         link.talk.begin(attempt, of, &mut link.out);
         link.flush();
-        self.set(now + of.takes() + self.plan.patience, Timer::Late(key, attempt.id));
+        self.set(now + of.takes() + self.plan.late_after, Timer::Late(key, attempt.id));
         if of.work == Work::Upload {
             self.set(now + UPLOAD_EVERY, Timer::Piece(key));
         }

@@ -16,7 +16,7 @@ use super::ledger::{Percentiles, micros};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Light {
     pub(super) asked: u64,
-    /// Those that were not answered 200 within [`PATIENCE`], for whatever reason; those that were refused in words
+    /// Those that were not answered 200 within [`WAIT_MAX`], for whatever reason; those that were refused in words
     /// among them.
     pub(super) failed: u64,
     pub(super) refused: u64,
@@ -59,7 +59,7 @@ fn ask(kept: &mut Option<TcpStream>, to: SocketAddr) -> io::Result<u16> {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             len => drop(answer.feed(&room[..len]).map_err(|_| io::ErrorKind::InvalidData)?),
         }
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > WAIT_MAX {
             return Err(io::ErrorKind::TimedOut.into());
         }
     }
@@ -72,16 +72,16 @@ fn ask(kept: &mut Option<TcpStream>, to: SocketAddr) -> io::Result<u16> {
 fn connect(to: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
     socket.bind(&SocketAddr::from((ADDRESS, 0)).into())?;
-    socket.connect_timeout(&to.into(), PATIENCE)?;
+    socket.connect_timeout(&to.into(), WAIT_MAX)?;
     socket.set_tcp_nodelay(true)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(WAIT_MAX))?;
+    socket.set_write_timeout(Some(WAIT_MAX))?;
     Ok(socket.into())
 }
 
 const EVERY: Duration = Duration::from_millis(50);
 /// An answer that takes longer is none.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(2);
 /// Of no group.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 99, 0, 1);
 

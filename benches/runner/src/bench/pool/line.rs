@@ -63,7 +63,7 @@ fn honest(server: SocketAddr, over: &AtomicBool) -> (Duration, u32) {
     let (mut slowest, mut in_vain) = (Duration::ZERO, 0);
     while !over.load(Ordering::Relaxed) {
         let start = Instant::now();
-        while client::ask(HONEST, server, 1).is_err() && start.elapsed() < PATIENCE {
+        while client::ask(HONEST, server, 1).is_err() && start.elapsed() < WAIT_MAX {
             in_vain += 1;
             thread::sleep(PAUSE);
         }
@@ -81,4 +81,4 @@ const WARM_UP_PART: u32 = 100;
 const HONEST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 99);
 const PAUSE: Duration = Duration::from_millis(50);
 /// After so long it counts as not answered.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);

@@ -45,13 +45,13 @@ fn talk(mut stream: TcpStream, requests: &AtomicUsize, answer: fn(usize) -> Opti
     }
 }
 
-fn load(ask: Ask, count: u32, patience: Duration, to: SocketAddr) -> Tally {
+fn load(ask: Ask, count: u32, late_after: Duration, to: SocketAddr) -> Tally {
     let span = (Duration::ZERO, Duration::from_millis(200));
     let rate = f64::from(count) / span.1.as_secs_f64();
     let arrivals = arrivals(0, rate, Spacing::Even, span, &mut Random::new(1));
     assert!(arrivals.len().abs_diff(count as usize) <= 1);
     let until = Duration::from_secs(60);
-    let tally = run(&Plan { asks: vec![ask], arrivals, window: (span.0, until), patience, until }, to).unwrap()[0];
+    let tally = run(&Plan { asks: vec![ask], arrivals, window: (span.0, until), late_after, until }, to).unwrap()[0];
     assert_eq!((tally.offered, tally.unsent), (tally.ended(), 0), "{tally:?}");
     tally
 }
