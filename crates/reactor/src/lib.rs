@@ -21,6 +21,7 @@ mod doorbell;
 mod driver;
 mod error;
 mod fd;
+mod list;
 mod mio;
 mod net;
 pub mod op;

@@ -5,79 +5,53 @@
 //! twice.
 #![forbid(unsafe_code)]
 
+use crate::list::List;
 use crate::op::Op;
-use crate::slots::{Link, Slots};
+use crate::slots::{Link, Slot, Slots};
 
-/// A list of operations, first in first out, with its length.
+/// A list of operations, first in first out, of which a turn takes out what was there when it began.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    ends: Option<Ends>,
-    len: usize,
+    list: List,
     /// How many of them, from the first, this turn may still take out.
     turn: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Ends {
-    first: u32,
-    last: u32,
-}
-
 impl Queue {
     pub(super) fn len(&self) -> usize {
-        debug_assert_eq!(self.len == 0, self.ends.is_none());
-        debug_assert!(self.turn <= self.len);
-        self.len
+        debug_assert!(self.turn <= self.list.len());
+        self.list.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.list.is_empty()
     }
 
     /// Appends an operation that is in no list.
     pub(super) fn push(&mut self, slots: &mut Slots, index: u32) {
-        set_next(slots, index, None);
-        self.ends = Some(match self.ends {
-            None => Ends { first: index, last: index },
-            Some(Ends { first, last }) => {
-                set_next(slots, last, Some(index));
-                Ends { first, last: index }
-            }
-        });
-        self.len += 1;
+        self.list.push(slots, index);
     }
 
     /// The index of the operation that has waited longest, without taking it out.
     pub(super) fn first(&self) -> Option<u32> {
-        self.ends.map(|ends| ends.first)
+        self.list.first()
     }
 
     /// Takes out the operation that has waited longest.
     pub(super) fn pop(&mut self, slots: &mut Slots) -> Option<u32> {
-        let Ends { first, last } = self.ends?;
-        self.ends = match next(slots, first) {
-            Some(second) => Some(Ends { first: second, last }),
-            None => {
-                debug_assert_eq!(first, last);
-                None
-            }
-        };
-        self.len -= 1;
+        let first = self.list.pop(slots)?.index();
         self.turn = self.turn.saturating_sub(1);
         Some(first)
     }
 
     /// A turn begins: it may take out what is in the list now.
     pub(super) fn begin_turn(&mut self) {
-        self.turn = self.len;
+        self.turn = self.list.len();
     }
 
     /// Takes out the operation that has waited longest, if it was there when the turn began.
     pub(super) fn pop_of_turn(&mut self, slots: &mut Slots) -> Option<u32> {
-        if self.turn == 0 {
-            return None;
-        }
-        self.pop(slots)
+        if self.turn == 0 { None } else { self.pop(slots) }
     }
 
     /// Keeps those in the list, in order, for which `keep` says so, and hands the others to `removed`.
@@ -85,19 +59,16 @@ impl Queue {
         &mut self,
         slots: &mut Slots,
         keep: impl Fn(&Op) -> bool,
-        mut removed: impl FnMut(&mut Slots, u32),
+        removed: impl FnMut(&mut Slots, u32),
     ) {
-        let (len, turn) = (self.len, self.turn);
-        let mut kept_of_turn = 0;
-        for at in 0..len {
-            let index = self.pop(slots).expect("so many are in the list");
-            if keep(&slots.at_mut(index).expect("a listed operation is in flight").op) {
-                self.push(slots, index);
-                kept_of_turn += usize::from(at < turn);
-            } else {
-                removed(slots, index);
-            }
-        }
+        let (mut left_of_turn, mut kept_of_turn) = (self.turn, 0);
+        let keep = |_, slot: &Slot| {
+            let keeps = keep(&slot.op);
+            kept_of_turn += usize::from(keeps && left_of_turn > 0);
+            left_of_turn = left_of_turn.saturating_sub(1);
+            keeps
+        };
+        self.list.retain(slots, keep, removed);
         self.turn = kept_of_turn;
     }
 }
@@ -125,6 +96,7 @@ impl Waiters {
     pub(super) fn pop(&mut self, slots: &mut Slots) -> Option<u32> {
         let first = self.0?;
         self.0 = next(slots, first);
+        set_next(slots, first, None);
         Some(first)
     }
 
@@ -134,11 +106,13 @@ impl Waiters {
         let after = next(slots, index);
         if before == index {
             self.0 = after;
+            set_next(slots, index, None);
             return true;
         }
         while let Some(at) = next(slots, before) {
             if at == index {
                 set_next(slots, before, after);
+                set_next(slots, index, None);
                 return true;
             }
             before = at;

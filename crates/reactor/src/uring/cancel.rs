@@ -8,16 +8,16 @@ use super::entry::{Entry, Kind};
 use super::late::Late;
 use super::ring::{Submitted, Timeout};
 use super::watch::Watches;
-use super::{BlockedCancels, UnknownLives, Uring, queue};
+use super::{BlockedCancels, UnknownLives, Uring};
 use crate::fd::{Life, Number};
 use crate::op::{Interest, Op};
 use crate::slots::{Slot, Slots};
-use crate::sys;
+use crate::{list, sys};
 
 impl Uring {
     pub(crate) fn cancel(&mut self, key: Key, slots: &mut Slots) {
         let Some(slot) = slots.get(key) else { return };
-        if !queue::is_listed(slot) {
+        if !list::is_listed(slot) {
             if let Op::Receive { fd } | Op::Poll { fd, interest: Interest::Readable } = slot.op
                 && self.watches.withdraw(fd, key.index())
             {
@@ -40,7 +40,7 @@ impl Uring {
     /// find an operation either while that is between readiness and the next try, and the try may find nothing and wait
     /// anew.
     pub(super) fn cancel_again(&mut self, key: Key, slots: &mut Slots) {
-        if slots.get(key).is_some_and(|slot| slot.state.is_cancelled() && !queue::is_listed(slot)) {
+        if slots.get(key).is_some_and(|slot| slot.state.is_cancelled() && !list::is_listed(slot)) {
             self.cancel(key, slots);
         }
     }
@@ -192,5 +192,5 @@ pub(super) fn close_opened(completion: &cqueue::Entry) {
 /// Whether an operation may be started once more, by its descriptor's number.
 fn is_made_again(slot: &Slot) -> bool {
     let by_number = matches!(slot.op, Op::Accept { .. } | Op::Receive { .. });
-    by_number && !slot.state.is_cancelled() && !queue::is_listed(slot)
+    by_number && !slot.state.is_cancelled() && !list::is_listed(slot)
 }

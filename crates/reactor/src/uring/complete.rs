@@ -8,11 +8,11 @@ use super::cancel::close_opened;
 use super::entry::{Form, Kind};
 use super::receive::{Receiver, Scratched, Taken};
 use super::watch::Told;
-use super::{Bell, Uring, queue};
+use super::{Bell, Uring};
 use crate::fd::Number;
 use crate::op::{Errno, Interest, Op};
 use crate::slots::{Raw, Slot, SlotState, Slots};
-use crate::{Received, sys};
+use crate::{Received, list, sys};
 
 /// What became of a completion.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl Uring {
             close_opened(completion);
             return Some(Raw { key, result, received: None });
         };
-        if queue::is_listed(slot) {
+        if list::is_listed(slot) {
             self.cancels.remove(slots, key.index());
         }
         let slot = slots.get(key).expect("found above");
@@ -112,7 +112,7 @@ impl Uring {
     /// end.
     fn stays(&mut self, key: Key, events: i32, slots: &mut Slots) {
         let Some(slot) = slots.get(key) else { return };
-        if can_send(events as u32) && !slot.state.is_cancelled() && !queue::is_listed(slot) {
+        if can_send(events as u32) && !slot.state.is_cancelled() && !list::is_listed(slot) {
             self.cancel(key, slots);
         }
     }

@@ -16,7 +16,6 @@
 //! | `late.rs` | ends and closes that wait for the kernel to take what is queued |
 //! | `receive.rs`, `group.rs` | receive buffers |
 //! | `watch.rs` | descriptors that the kernel watches for receives |
-//! | `queue.rs` | lists through the operation slots |
 //!
 //! # Where an operation is
 //!
@@ -39,7 +38,6 @@ mod complete;
 mod entry;
 mod group;
 mod late;
-mod queue;
 mod receive;
 mod ring;
 #[cfg(test)]
@@ -54,6 +52,7 @@ use plimsoll_pool::{Charge, Lease, Pool};
 use plimsoll_slab::Key;
 
 use crate::fd::{Life, Number};
+use crate::list::{self, List};
 use crate::net::{ListenOptions, SocketKind};
 use crate::op::{Errno, Interest, Op};
 use crate::slots::Slots;
@@ -61,7 +60,6 @@ use crate::{Doorbell, DriverConfig, Error, Instant, ReceiveMode, Wait, sys};
 
 use entry::{Entry, Form};
 use late::LateList;
-use queue::Queue;
 use receive::Receiver;
 use ring::{RETRY_DELAY, Ring, Submitted, Timeout};
 use watch::{Begin, Watches};
@@ -79,16 +77,16 @@ pub(crate) struct Uring {
     doorbell: Doorbell,
     bell: Bell,
     /// Operations that wait for room in the submission queue, in order.
-    backlog: Queue,
+    backlog: List,
     /// Operations with the kernel whose cancel waits for room in the submission queue.
-    cancels: Queue,
+    cancels: List,
     /// Receives that wait for a buffer, in order.
-    blocked: Queue,
+    blocked: List,
     /// Receives for which there may be bytes, in order; and how many of them this turn may still try.
-    readable: Queue,
+    readable: List,
     tries: usize,
     /// Operations that were cancelled while the kernel did not have them.
-    ended: Queue,
+    ended: List,
     blocked_cancels: BlockedCancels,
     unknown_lives: UnknownLives,
     /// What has to be done when the kernel has taken what is queued.
@@ -154,12 +152,12 @@ impl Uring {
             ring,
             doorbell: doorbell.clone(),
             bell: Bell::Unarmed,
-            backlog: Queue::default(),
-            cancels: Queue::default(),
-            blocked: Queue::default(),
-            readable: Queue::default(),
+            backlog: List::default(),
+            cancels: List::default(),
+            blocked: List::default(),
+            readable: List::default(),
             tries: 0,
-            ended: Queue::default(),
+            ended: List::default(),
             blocked_cancels: BlockedCancels::None,
             unknown_lives: UnknownLives::None,
             late: LateList::default(),
@@ -207,7 +205,7 @@ impl Uring {
 
     fn push(&mut self, key: Key, form: Form, slots: &mut Slots) -> bool {
         let slot = slots.get_mut(key).expect("an operation is in its slot until its last completion");
-        debug_assert!(!queue::is_listed(slot), "in one place only");
+        debug_assert!(!list::is_listed(slot), "in one place only");
         match slot.op {
             Op::Receive { fd } | Op::Poll { fd, interest: Interest::Readable } if self.receiver.group().is_none() => {
                 match self.watches.begin(fd, key.index()) {

@@ -1,9 +1,5 @@
-//! Full queues, overflow, and the list of operations against a model.
+//! Full queues and overflow.
 #![forbid(unsafe_code)]
-
-use std::collections::VecDeque;
-
-use proptest::prelude::*;
 
 use super::*;
 use crate::slots::{Finished, SlotState};
@@ -465,66 +461,6 @@ fn a_thread_may_have_more_rings_than_it_can_register() {
         assert_eq!(registered, REGISTERED_MAX - 1, "the driver has one, and dropped rings give theirs back");
         for ring in &mut rings {
             ring.enter(Timeout::For(Duration::from_micros(100))).unwrap();
-        }
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Push(usize),
-    Pop,
-    Remove(usize),
-    RetainEven,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        4 => (0..32_usize).prop_map(Step::Push),
-        2 => Just(Step::Pop),
-        1 => (0..32_usize).prop_map(Step::Remove),
-        1 => Just(Step::RetainEven),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
-
-    /// Against a `VecDeque`: the same order, the same length, and slots that know whether they are in a list.
-    #[test]
-    fn a_list_of_operations_is_a_queue(steps in prop::collection::vec(step(), 1..80)) {
-        let budget = Budget::new(MemoryLimit::mib(4));
-        let pool = Pool::new(&budget, PoolConfig::default()).unwrap();
-        let mut slots = Slots::new();
-        let keys: Vec<Key> = (0..32)
-            .map(|token| slots.insert(&pool, Op::Close { fd: Number::from_raw(1).owned() }, Token(token)).unwrap())
-            .collect();
-        let (mut queue, mut model) = (Queue::default(), VecDeque::new());
-        for step in steps {
-            match step {
-                Step::Push(at) if !model.contains(&keys[at]) => {
-                    queue.push(&mut slots, keys[at].index());
-                    model.push_back(keys[at]);
-                }
-                Step::Push(_) => {}
-                Step::Pop => prop_assert_eq!(queue.pop(&mut slots), model.pop_front()),
-                Step::Remove(at) => {
-                    let listed = model.contains(&keys[at]);
-                    model.retain(|key| *key != keys[at]);
-                    prop_assert_eq!(queue.remove(&mut slots, keys[at].index()), listed);
-                }
-                Step::RetainEven => {
-                    let mut removed = Vec::new();
-                    queue.retain(&mut slots, |index, _| index % 2 == 0, |_, index| removed.push(index));
-                    let odd: Vec<u32> = model.iter().map(|key| key.index()).filter(|index| index % 2 == 1).collect();
-                    model.retain(|key| key.index() % 2 == 0);
-                    prop_assert_eq!(removed, odd);
-                }
-            }
-            prop_assert_eq!(queue.len(), model.len());
-            prop_assert_eq!(queue.first(), model.front().map(|key| key.index()));
-            for key in &keys {
-                prop_assert_eq!(queue::is_listed(slots.get(*key).unwrap()), model.contains(key));
-            }
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::slots::{Link, Slot, Slots};
 
 /// A list of operations, first in first out.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(crate) struct List {
     ends: Option<Ends>,
     len: usize,
 }
@@ -21,18 +21,18 @@ struct Ends {
     last: u32,
 }
 
-impl Queue {
-    pub(super) fn len(&self) -> usize {
+impl List {
+    pub(crate) fn len(&self) -> usize {
         debug_assert_eq!(self.len == 0, self.ends.is_none());
         self.len
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Appends an operation that is in no list.
-    pub(super) fn push(&mut self, slots: &mut Slots, index: u32) {
+    pub(crate) fn push(&mut self, slots: &mut Slots, index: u32) {
         debug_assert!(!is_listed(slot(slots, index)), "in one list only");
         set_next(slots, index, index);
         let first = match self.ends {
@@ -47,7 +47,7 @@ impl Queue {
     }
 
     /// Puts an operation that is in no list before all others.
-    pub(super) fn push_front(&mut self, slots: &mut Slots, index: u32) {
+    pub(crate) fn push_front(&mut self, slots: &mut Slots, index: u32) {
         debug_assert!(!is_listed(slot(slots, index)), "in one list only");
         let last = match self.ends {
             Some(Ends { first, last }) => {
@@ -64,12 +64,12 @@ impl Queue {
     }
 
     /// The index of the operation that has waited longest, without taking it out.
-    pub(super) fn first(&self) -> Option<u32> {
+    pub(crate) fn first(&self) -> Option<u32> {
         self.ends.map(|ends| ends.first)
     }
 
     /// Takes out the operation that has waited longest.
-    pub(super) fn pop(&mut self, slots: &mut Slots) -> Option<Key> {
+    pub(crate) fn pop(&mut self, slots: &mut Slots) -> Option<Key> {
         let Ends { first, last } = self.ends?;
         let next = next(slots, first);
         self.ends = if first == last { None } else { Some(Ends { first: next, last }) };
@@ -80,14 +80,14 @@ impl Queue {
     }
 
     /// Takes out a certain operation, wherever in the list it is; whether it was.
-    pub(super) fn remove(&mut self, slots: &mut Slots, index: u32) -> bool {
+    pub(crate) fn remove(&mut self, slots: &mut Slots, index: u32) -> bool {
         let before = self.len;
         self.retain(slots, |at, _| at != index, |_, _| {});
         self.len < before
     }
 
     /// Keeps those in the list, in order, for which `keep` says so, and hands the others to `removed`.
-    pub(super) fn retain(
+    pub(crate) fn retain(
         &mut self,
         slots: &mut Slots,
         mut keep: impl FnMut(u32, &Slot) -> bool,
@@ -113,7 +113,7 @@ impl Queue {
 }
 
 /// Whether an operation is in a list.
-pub(super) fn is_listed(slot: &Slot) -> bool {
+pub(crate) fn is_listed(slot: &Slot) -> bool {
     slot.link != Link::NONE
 }
 
@@ -128,3 +128,6 @@ fn next(slots: &mut Slots, index: u32) -> u32 {
 fn set_next(slots: &mut Slots, index: u32, to: u32) {
     slot(slots, index).link = Link::to(to);
 }
+
+#[cfg(test)]
+mod tests;
