@@ -136,15 +136,15 @@ impl Request {
     /// Says who gets the connection if the answer is a 101.
     pub(crate) fn set_upgrade(&self, upgrade: Upgrade) -> Result<(), Error> {
         self.ticket().desk().may_stay()?;
-        self.before_upgrade(|active| active.successor = Some(Box::new(Successor::Upgrade(upgrade))))
+        self.before_upgrade(|active| active.successor.replace(Box::new(Successor::Upgrade(upgrade))))
     }
 
     /// Says which WebSocket the connection becomes if the answer is a 101.
     pub(crate) fn set_websocket(&self, opening: Opening) -> Result<(), Error> {
-        self.before_upgrade(|active| active.successor = Some(Box::new(Successor::WebSocket(opening))))
+        self.before_upgrade(|active| active.successor.replace(Box::new(Successor::WebSocket(opening))))
     }
 
-    fn before_upgrade(&self, set: impl FnOnce(&mut Active)) -> Result<(), Error> {
+    fn before_upgrade<T>(&self, set: impl FnOnce(&mut Active) -> T) -> Result<(), Error> {
         Http1(Core::of(self.ticket())).before_upgrade(self.ticket().id, set)
     }
 
@@ -155,6 +155,8 @@ impl Request {
         core.may_stay()?;
         core.with(ticket.id, |active| active.exchange.close_after());
         ticket.begin(response, None)?;
-        core.with(ticket.id, |active| active.successor = Some(Box::new(Successor::Upgrade(upgrade)))).ok_or(Error::Gone)
+        core.with(ticket.id, |active| active.successor.replace(Box::new(Successor::Upgrade(upgrade))))
+            .map(drop)
+            .ok_or(Error::Gone)
     }
 }

@@ -80,12 +80,12 @@ impl<A: Actives> Http1<'_, A> {
                 return Err(Error::Misuse("the request was answered already"));
             }
             self.write(active, response, length)?;
-            // Another answer than the one that would have changed the protocol.
-            active.successor = None;
             self.list(id.key(), active);
-            Ok(())
+            // Another answer than the one that would have changed the protocol.
+            Ok(active.successor.take())
         });
-        begun.unwrap_or(Err(Error::Gone))
+        // Dropped while nothing is borrowed: it is the program's.
+        begun.unwrap_or(Err(Error::Gone)).map(drop)
     }
 
     /// Writes a piece of an answer's body: at once if it is small and there is room, else when the socket has taken
@@ -261,8 +261,11 @@ impl<A: Actives> Http1<'_, A> {
         waits
     }
 
-    pub(crate) fn before_upgrade(&self, id: ExchangeId, set: impl FnOnce(&mut Active)) -> Result<(), Error> {
-        let set = self.with(id, |active| {
+    /// Runs `set` on an exchange that may still change its protocol. What it takes with it and what it answers with are
+    /// dropped while nothing is borrowed: they are the program's.
+    pub(crate) fn before_upgrade<T>(&self, id: ExchangeId, set: impl FnOnce(&mut Active) -> T) -> Result<(), Error> {
+        let mut set = Some(set);
+        let replaced = self.with(id, |active| {
             let is_due = matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue);
             if active.closing || !is_due {
                 return Err(Error::Gone);
@@ -270,9 +273,8 @@ impl<A: Actives> Http1<'_, A> {
             if active.exchange.request() == RequestState::Body {
                 return Err(Error::Misuse("the request's body is read before the connection changes its protocol"));
             }
-            set(active);
-            Ok(())
+            Ok(set.take().map(|set| set(active)))
         });
-        set.unwrap_or(Err(Error::Gone))
+        replaced.unwrap_or(Err(Error::Gone)).map(drop)
     }
 }

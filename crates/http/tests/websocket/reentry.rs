@@ -21,7 +21,7 @@ use plimsoll_runtime::{Result, sleep, spawn};
 
 use super::http2::End;
 use crate::rig::frames::{self, DATA, END_STREAM, HEADERS, get, request, window_update};
-use crate::rig::websocket::{Client, Got, close, text};
+use crate::rig::websocket::{Client, Got, HANDSHAKE, close, text};
 use crate::rig::{Running, on_each, read, serve, until};
 
 /// A request, and the answer that was begun to it, as several may hold them.
@@ -187,6 +187,27 @@ async fn answer(mut request: Request) -> core::result::Result<Response, Error> {
             calling(core::future::pending::<()>()).await;
             unreachable!("its peer goes away")
         }
+        // Their closures and handlers are not called: others take their places, and then another answer.
+        "/replaced" => {
+            for _ in 0..2 {
+                let held = Owner(Vec::new(), Call::ClosureDropped);
+                drop(request.upgrade("echo/1", move |_peer| async move { drop(held) })?);
+            }
+            request.respond(Response::new(StatusCode::OK), None)?.finish().await
+        }
+        "/replaced-websocket" => {
+            for _ in 0..2 {
+                let held = Echo(Owner(Vec::new(), Call::HandlerDropped));
+                drop(request.serve_websocket(&WebSocketConfig::default(), held)?);
+            }
+            request.respond(Response::new(StatusCode::OK), None)?.finish().await
+        }
+        // Its body was not read.
+        "/unread" => {
+            let held = Owner(Vec::new(), Call::ClosureDropped);
+            let refused = request.upgrade("echo/1", move |_peer| async move { drop(held) });
+            Ok(Response::text(if refused.is_err() { "refused" } else { "taken" }))
+        }
         // Its closure is not called.
         "/refused" => {
             let held = Owner(Vec::new(), Call::ClosureDropped);
@@ -216,6 +237,7 @@ async fn echo(mut socket: WebSocket) {
     }
 }
 
+/// Its owner calls again when it is dropped.
 struct Echo(Owner);
 
 impl WebSocketHandler for Echo {
@@ -369,6 +391,19 @@ fn handlers_that_are_let_go_of_call_again() {
         let mut client = client.await?;
         read(&mut client, Some(b"oooo")).await?;
         assert_eq!(called(Call::ClosureDropped), 1);
+        let upgrade = "Host: h\r\nConnection: upgrade\r\nUpgrade: echo/1\r\n";
+        let mut client = ask(&running, format!("GET /replaced HTTP/1.1\r\n{upgrade}\r\n").as_bytes()).await?;
+        let answer = read(&mut client, Some(b"0\r\n\r\n")).await?;
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        let unread = format!("POST /unread HTTP/1.1\r\n{upgrade}Content-Length: 1\r\n\r\n");
+        let answer = read(&mut ask(&running, unread.as_bytes()).await?, Some(b"refused")).await?;
+        assert!(answer.ends_with("refused"), "{answer}");
+        until("the closures are dropped", || called(Call::ClosureDropped) == 4).await;
+        let handshake = HANDSHAKE.replacen("GET /", "GET /replaced-websocket", 1) + "\r\n";
+        let mut client = ask(&running, handshake.as_bytes()).await?;
+        let answer = read(&mut client, Some(b"0\r\n\r\n")).await?;
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        until("the handlers are dropped", || called(Call::HandlerDropped) == 5).await;
         end(running, first, second).await
     });
 }
