@@ -179,7 +179,8 @@ impl Backend {
 
     pub(crate) fn read_now(&mut self, fd: Number, room: &mut [u8]) -> Result<usize, Errno> {
         match self {
-            Self::Uring(_) | Self::Mio(_) => sys::receive(fd, room),
+            Self::Uring(uring) => uring.read_now(fd, room),
+            Self::Mio(mio) => mio.read_now(fd, room),
             Self::Sim(sim) => sim.read_now(fd, room),
         }
     }

@@ -48,6 +48,13 @@ impl Mio {
         received
     }
 
+    /// The same into a buffer.
+    pub(crate) fn read_now(&mut self, fd: Number, room: &mut [u8]) -> Result<usize, Errno> {
+        let received = sys::receive(fd, room);
+        self.watch.tried(fd, received, room.len());
+        received
+    }
+
     /// Closes a descriptor, now or, if the blocking pool still works on it, as soon as that has ended.
     pub(crate) fn close_now(&mut self, fd: Number, slots: &mut Slots) {
         self.watch.closes(slots, fd);

@@ -414,12 +414,24 @@ impl Uring {
     ) -> Result<usize, Errno> {
         let room = leases.iter().flatten().map(Lease::spare_capacity).sum::<usize>().min(bytes_max);
         let received = sys::receive_scattered(fd, leases, bytes_max);
+        self.tried(fd, received, room);
+        received
+    }
+
+    /// The same into a buffer.
+    pub(crate) fn read_now(&mut self, fd: Number, room: &mut [u8]) -> Result<usize, Errno> {
+        let received = sys::receive(fd, room);
+        self.tried(fd, received, room.len());
+        received
+    }
+
+    /// Remembers what a receive into so much room tells about the next one.
+    fn tried(&mut self, fd: Number, received: Result<usize, Errno>, room: usize) {
         match received {
             Err(Errno::AGAIN) => self.watches.used_up(fd),
             Ok(bytes) if bytes > 0 && bytes < room => self.watches.cut_short(fd),
             _ => {}
         }
-        received
     }
 
     /// The system has handed out this number: what was known of it is of a descriptor that was closed behind the

@@ -45,7 +45,7 @@ macro_rules! cases {
 
 cases! {
     CASES:
-    streams: echo, answers_without_an_operation, receives_into_several_leases, peeks, addresses, large_transfer, receive_before_data, receive_after_data, receive_into, receive_limit,
+    streams: echo, answers_without_an_operation, receives_into_several_leases, reads_into_a_buffer, peeks, addresses, large_transfer, receive_before_data, receive_after_data, receive_into, receive_limit,
         socket_options, shared_bytes;
     ends: end_of_file, end_behind_data, half_close, reset_seen_by_receive, send_after_reset, gone_after_both_halves,
         end_in_the_middle_of_a_full_receive;

@@ -2,9 +2,10 @@
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
+use std::io::IoSlice;
 
 use plimsoll_reactor::op::Shutdown;
-use plimsoll_reactor::{Errno, Fd, Op, RECEIVE_BYTES_MAX, SendBytes, SharedBytes, SocketOption};
+use plimsoll_reactor::{Errno, Fd, Interest, Op, RECEIVE_BYTES_MAX, SendBytes, SharedBytes, SocketOption};
 
 use crate::bench::{Bench, pattern};
 
@@ -123,6 +124,50 @@ pub(crate) fn receives_into_several_leases(bench: &mut Bench) {
         }
     };
     assert_eq!(end, Ok(0));
+    for fd in [client, server] {
+        bench.close(fd);
+    }
+}
+
+/// What was read at once is used up: a wait for bytes is told of the next ones only, and each of them is. Sends from
+/// several slices are one piece of the stream.
+pub(crate) fn reads_into_a_buffer(bench: &mut Bench) {
+    let (client, server) = bench.pair();
+    let mut room = [0; 8];
+    // The kernel watches it from here on.
+    bench.send_all(&client, b"first");
+    assert_eq!(bench.receive_exactly(&server, 5), b"first");
+    let poll = |bench: &mut Bench| bench.start(Op::Poll { fd: server.at(), interest: Interest::Readable });
+    assert_eq!(bench.driver.read_now(server.at(), &mut room), Err(Errno::AGAIN), "nothing has come");
+    for sent in [&b"hello"[..], b"eight by", b"more than eight"] {
+        let told = poll(bench);
+        for _ in 0..3 {
+            bench.pass_time();
+        }
+        assert!(bench.is_waiting(told), "nothing is there: {sent:?}");
+        let (front, back) = sent.split_at(2);
+        let slices = [IoSlice::new(front), IoSlice::new(b""), IoSlice::new(back)];
+        let mut taken = bench.driver.send_vectored_now(client.at(), &slices).expect("there is room");
+        while taken < sent.len() {
+            taken += bench.driver.send_now(client.at(), &sent[taken..]).expect("there is room");
+        }
+        assert_eq!(bench.answer(told).result, Ok(0));
+        let mut got = Vec::new();
+        while got.len() < sent.len() {
+            match bench.driver.read_now(server.at(), &mut room) {
+                Ok(bytes) => got.extend_from_slice(&room[..bytes]),
+                Err(Errno::AGAIN) => bench.pass_time(),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(got, sent);
+        assert_eq!(bench.driver.read_now(server.at(), &mut room), Err(Errno::AGAIN), "all of it was read");
+    }
+    let told = poll(bench);
+    bench.driver.shutdown_now(client.at(), Shutdown::Write).expect("it is connected");
+    assert_eq!(bench.answer(told).result, Ok(0));
+    assert_eq!(bench.driver.read_now(server.at(), &mut room), Ok(0), "the end");
+    assert_eq!(bench.driver.read_now(server.at(), &mut room), Ok(0), "which stays");
     for fd in [client, server] {
         bench.close(fd);
     }
