@@ -27,11 +27,6 @@ impl Patience {
         self.left
     }
 
-    /// When the wait began that goes on.
-    pub(crate) fn since(&self) -> Option<Instant> {
-        self.since
-    }
-
     /// When a wait that was begun is too long; `None` while nothing is waited for.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.since.map(|since| since + self.left)

@@ -38,14 +38,4 @@ impl Exchange {
     fn is_waited_for(&self) -> bool {
         self.request == Incoming::Body && self.patience.until().is_some()
     }
-
-    /// Whether its handler has waited for that since before.
-    pub(super) fn is_waited_for_since(&self, before: Instant) -> bool {
-        self.request == Incoming::Body && self.patience.since().is_some_and(|since| since <= before)
-    }
-
-    /// Whether more is to come of it, though its connection is not read.
-    pub(super) fn goes_on(&self) -> bool {
-        self.ending.is_none() && (self.is_wanted() || self.held)
-    }
 }

@@ -13,10 +13,8 @@
 //!
 //! The connection then waits as one of HTTP/1.1 does ([`relief`](crate::worker::pressure)). After
 //! [`memory_timeout`](crate::Config::memory_timeout) the requests that wait are answered 503 or reset, and the task of
-//! a tunnel is told whose bytes found no place. Bytes that stay in the socket are taken for those of the handlers that
-//! have waited for more of their bodies since then. What found no room and is for no stream ends a connection, with a
-//! GOAWAY, on which nothing else goes on. The task of a tunnel that waits for memory itself, as with a WebSocket, has
-//! a place of its own beside the connection's.
+//! a tunnel is told whose bytes found no place; when even that finds no room, the connection ends with a GOAWAY. The
+//! task of a tunnel that waits for memory itself, as with a WebSocket, has a place of its own beside the connection's.
 //!
 //! At the levels orange and red the peer is asked, by SETTINGS, to have fewer streams with smaller windows, and when
 //! memory is plenty again to have as many as before. It may acknowledge that as late as it reads them; its windows are
@@ -369,14 +367,11 @@ impl<S: Service> Engine<S> {
         NextStream::IsRefused(self.core.why_not_begun())
     }
 
-    /// A connection has waited for memory for too long: what waits on it is answered 503 or reset. When nothing does,
-    /// and nothing else goes on there, it ends.
+    /// A connection has waited for memory for too long: what waits on it is answered 503 or reset. When that was not
+    /// possible, it ends.
     pub(super) fn starved_http2(&mut self, key: Key, mut http2: ::plimsoll_pool::PoolBox<Http2>) {
         let core = Rc::clone(&self.core);
         let stream = http2.hunger.stream.take();
-        let now = plimsoll_runtime::now();
-        // Whose it is what stays in the socket, is not known.
-        let unread_since = http2.hunger.since.filter(|_| http2.hunger.unread);
         let mut handlers = Vec::new();
         let mut has_given_up = false;
         core.with_parts(&mut http2, |parts| {
@@ -388,8 +383,7 @@ impl<S: Service> Engine<S> {
                     has_given_up |= exchange.give_up_rest(&core);
                     continue;
                 }
-                let is_unread = unread_since.is_some_and(|since| exchange.is_waited_for_since(since));
-                let of_body = (of_body || is_unread) && exchange.running;
+                let of_body = of_body && exchange.running;
                 if exchange.answer.is_none() && !exchange.starved && !of_body {
                     continue;
                 }
@@ -407,14 +401,6 @@ impl<S: Service> Engine<S> {
         });
         for handler in handlers {
             handler.abort();
-        }
-        let mut exchanges = http2.slots.exchanges().iter().flatten();
-        // The rest of an answer that waits for room has no time of its own.
-        let is_for_none = unread_since.is_some() && exchanges.clone().all(|exchange| exchange.rest().is_empty());
-        if !has_given_up && is_for_none && exchanges.any(|exchange| exchange.goes_on()) {
-            // What found no room is for none of them.
-            http2.hunger.since = Some(now);
-            return self.settle_http2(key, http2, now);
         }
         if !has_given_up {
             http2.note_all(ExchangeEnd::Timeout);

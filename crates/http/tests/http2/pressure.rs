@@ -3,10 +3,10 @@
 
 use core::time::Duration;
 
-use plimsoll_http::{Config, Error, ExchangeEnd, Request, Response, Shed, StatusCode};
+use plimsoll_http::{Config, Error, Request, Response, StatusCode};
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::memory::Level;
-use plimsoll_runtime::{Lease, MemoryLimit, Result, Runtime, pool, sleep};
+use plimsoll_runtime::{MemoryLimit, Runtime, pool, sleep};
 
 use crate::rig::frames::{
     ACK, Client, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PING, RST_STREAM, SETTINGS,
@@ -218,94 +218,29 @@ fn the_reserve_of_a_grown_window_is_given_back_when_the_body_has_ended() {
     });
 }
 
-/// Fills the memory when these bytes are on their way to the server, which has a place for none of them.
-async fn send_unread(client: &mut Client, bytes: &[u8]) -> Result<Vec<Lease>> {
-    let mut held = fill_to(Level::Orange).await;
-    // Room for what the client sends and for how it does so, and none when that has come.
-    held.extend(fill_but(&[4_096, 4_096]));
-    client.send(bytes).await?;
-    held.extend(fill(1));
-    Ok(held)
-}
-
-/// `/body` counts its body; all others take five seconds.
-async fn slow_or_body(req: Request) -> core::result::Result<Response, Error> {
-    if req.path() != "/body" {
-        sleep(Duration::from_secs(5)).await;
-        return Ok(Response::text("at last"));
-    }
-    count(req).await
-}
-
-fn two_seconds_for_memory() -> Config {
-    Config { memory_timeout: Duration::from_secs(2), ..lends_nothing() }
-}
-
 #[test]
-fn what_stays_in_the_socket_for_long_ends_a_connection_without_streams() {
+fn what_stays_in_the_socket_for_long_ends_the_connection() {
     in_simulation("unread", async || {
-        let server = serve(two_seconds_for_memory(), slow_or_body)?;
+        let config = Config { memory_timeout: Duration::from_secs(2), ..lends_nothing() };
+        let server = serve(config, |_req: Request| async {
+            sleep(Duration::from_secs(60)).await;
+            Response::text("never")
+        })?;
         let mut client = Client::connect(server.address, &[]).await?;
-        client.send(&get(1, "/body")).await?;
-        assert_eq!(client.body(1).await?, b"0");
-        let held = send_unread(&mut client, &frame(PING, 0, 0, &[0; 8])).await?;
+        client.send(&get(1, "/")).await?;
+        sleep(Duration::from_millis(10)).await;
+        let memory = fill_to(Level::Orange).await;
+        // Room for what the client sends and for how it does so, and none when that has come.
+        let all = fill_but(&[4_096, 4_096]);
+        client.send(&frame(PING, 0, 0, &[0; 8])).await?;
+        let rest = fill(1);
         sleep(Duration::from_millis(1_500)).await;
         assert_eq!(server.shed(), 0, "it waits");
         sleep(Duration::from_millis(1_500)).await;
         assert_eq!(server.shed(), 1, "and no longer than anything else");
-        drop(held);
+        drop((all, rest, memory));
         let got = client.frames(Duration::from_secs(1)).await?;
         assert!(got.iter().any(|frame| frame.kind == GOAWAY), "{got:?}");
-        server.stop().await
-    });
-}
-
-#[test]
-fn what_stays_in_the_socket_and_is_for_no_stream_ends_none() {
-    in_simulation("unread, for nobody", async || {
-        let server = serve(two_seconds_for_memory(), slow_or_body)?;
-        let mut client = Client::connect(server.address, &[]).await?;
-        client.send(&get(1, "/")).await?;
-        sleep(Duration::from_millis(10)).await;
-        let held = send_unread(&mut client, &frame(PING, 0, 0, &[0; 8])).await?;
-        sleep(Duration::from_millis(4_500)).await;
-        assert_eq!(server.shed(), 0, "its handler runs");
-        drop(held);
-        let got = client.frames(Duration::from_secs(1)).await?;
-        assert!(is_ended(&got, 1) && got.iter().all(|frame| !matches!(frame.kind, GOAWAY | RST_STREAM)), "{got:?}");
-        assert!(got.iter().any(|frame| frame.kind == PING), "it was read in the end: {got:?}");
-        drop(client);
-        server.stop().await
-    });
-}
-
-#[test]
-fn a_rest_of_a_body_that_waits_in_vain_ends_its_stream_alone() {
-    in_simulation("unread, of a body", async || {
-        let server = serve(two_seconds_for_memory(), slow_or_body)?;
-        let mut client = Client::connect(server.address, &[]).await?;
-        client.send(&[get(1, "/"), request(3, "POST", "/body", &[], 0)].concat()).await?;
-        sleep(Duration::from_millis(10)).await;
-        let held = send_unread(&mut client, &frame(DATA, 0, 3, &[b'b'; 900])).await?;
-        sleep(Duration::from_millis(1_500)).await;
-        assert_eq!(server.shed(), 0, "it waits");
-        sleep(Duration::from_millis(1_500)).await;
-        let totals = server.counters.totals();
-        assert_eq!((totals.shed_total[Shed::Body as usize], server.shed()), (1, 1), "{totals:?}");
-        assert_eq!(totals.exchanges_ended_total[ExchangeEnd::Timeout as usize], 1, "{totals:?}");
-        drop(held);
-        let got = client.frames(Duration::from_secs(4)).await?;
-        let head = got.iter().find(|frame| (frame.kind, frame.stream) == (HEADERS, 3));
-        assert!(head.is_some_and(|head| head.has_status(503)) && is_ended(&got, 3), "{got:?}");
-        assert!(is_ended(&got, 1) && got.iter().all(|frame| frame.kind != GOAWAY), "{got:?}");
-        // What was unread is taken, and what it used of the windows is back: many more bodies fit than these hold.
-        client.send(&frame(DATA, END_STREAM, 3, &[b'b'; 100])).await?;
-        for stream in (5..25).step_by(2) {
-            let body = frame(DATA, END_STREAM, stream, &[b'b'; 16_000]);
-            client.send(&[request(stream, "POST", "/body", &[], 0), body].concat()).await?;
-            assert_eq!(client.body(stream).await?, b"16000");
-        }
-        drop(client);
         server.stop().await
     });
 }
@@ -314,13 +249,18 @@ fn a_rest_of_a_body_that_waits_in_vain_ends_its_stream_alone() {
 fn who_is_let_go_of_gets_what_is_on_its_way_before_the_farewell() {
     in_simulation("a send in flight", async || {
         let config = Config { memory_timeout: Duration::from_millis(300), ..lends_nothing() };
-        let server = serve(config, |_req: Request| async { Response::text("x".repeat(45_000)) })?;
+        let server = serve(config, |req: Request| async move {
+            if req.path() == "/wait" {
+                sleep(Duration::from_secs(60)).await;
+            }
+            Response::text("x".repeat(45_000))
+        })?;
         let mut client = Client::connect(server.address, &[0, 4, 0x7f, 0xff, 0xff, 0xff]).await?;
-        client.send(&window_update(0, 1 << 20)).await?;
+        client.send(&[window_update(0, 1 << 20), get(1, "/wait")].concat()).await?;
         sleep(Duration::from_millis(10)).await;
         let memory = fill_to(Level::Orange).await;
         // The socket takes no more than a part of these.
-        for stream in [3, 5] {
+        for stream in [3, 5, 7] {
             client.send(&get(stream, "/")).await?;
             sleep(Duration::from_millis(10)).await;
         }
@@ -331,7 +271,7 @@ fn who_is_let_go_of_gets_what_is_on_its_way_before_the_farewell() {
         assert_eq!(server.shed(), 1, "the pings find no room for so long");
         drop((all, rest, memory));
         let got = client.frames(Duration::from_secs(1)).await?;
-        assert!([3, 5].iter().all(|&stream| is_ended(&got, stream)), "{} frames", got.len());
+        assert!([3, 5].iter().all(|&stream| is_ended(&got, stream)) && !is_ended(&got, 1), "{} frames", got.len());
         assert_eq!(got.last().map(|frame| frame.kind), Some(GOAWAY), "{} frames", got.len());
         server.stop().await
     });
