@@ -38,12 +38,18 @@
 //!
 //! `Content-Length`, `Transfer-Encoding`, `Connection`, `Keep-Alive`, `Proxy-Connection` and `Date` of a response are
 //! left out: the server says them. A body whose length is known goes out with it; `Content-Length` of a response
-//! stands for it where the body does not know its own.
+//! stands for it where the body does not know its own. Answers to HEAD and those with status 204, 205 and 304 go out
+//! without their body, which is not polled. Trailers that HTTP does not allow behind a body, such as `Set-Cookie`, are
+//! left out.
+//!
+//! Requests of HTTP/2 have one `Cookie` field, however many theirs was cut into.
 //!
 //! | a service | its client |
 //! |---|---|
 //! | panics | 500, and its connection ends; others go on |
 //! | returns an error | 500; the error is logged |
+//! | answers with an interim status (1xx), and no upgrade | 500; it is logged |
+//! | has a body that is longer or shorter than its length says | the answer is cut short |
 //! | is not ready | waits, as long as [`Config::handler_timeout`](plimsoll_http::Config::handler_timeout) allows |
 //! | has a body that fails | 500 if nothing was sent, else the answer is cut short: HTTP/1.1 closes, HTTP/2 resets |
 //! | takes longer than a call's `grpc-timeout` | `grpc-status: 4` |
@@ -67,6 +73,7 @@ mod answer;
 mod body;
 mod grpc;
 mod head;
+mod slot;
 #[cfg(feature = "axum")]
 pub mod ws;
 
