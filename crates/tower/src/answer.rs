@@ -5,8 +5,9 @@ use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 
 use bytes::Buf;
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode};
 use http_body::{Body as HttpBody, Frame};
+use plimsoll_http::codec::h1::{check_field, is_trailer};
 use plimsoll_http::{BodyWriter, Error, IntoResponse, Request, Response};
 use plimsoll_runtime::{Kind, Sleep, sleep};
 use tower_service::Service;
@@ -96,15 +97,21 @@ where
     B::Error: Into<BoxError>,
 {
     let (response, announced) = head::response(parts)?;
+    if parts.status.is_informational() {
+        tracing::error!(status = %parts.status, "a service answered with an interim status: the client is told 500");
+        return Ok(Response::new(StatusCode::INTERNAL_SERVER_ERROR));
+    }
+    if matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT) {
+        return Ok(response);
+    }
     let length = body.size_hint().exact();
+    if pump.request.method() == http::Method::HEAD || parts.status == StatusCode::NOT_MODIFIED {
+        // They say how long the body would be, if the service does: that there is none here says nothing of it.
+        let length = if body.is_end_stream() { announced } else { length.or(announced) };
+        return pump.request.respond(response, length)?.finish().await;
+    }
     if body.is_end_stream() {
-        return match announced.filter(|bytes| *bytes > 0) {
-            // An answer to HEAD says how long the body would be; others have none.
-            Some(bytes) if pump.request.method() == http::Method::HEAD => {
-                pump.request.respond(response, Some(bytes))?.finish().await
-            }
-            _ => Ok(response),
-        };
+        return Ok(response);
     }
     // Looked at once: a head must not wait for a body that comes later.
     let first = match poll_fn(|cx| Poll::Ready(body.as_mut().poll_frame(cx))).await {
@@ -181,8 +188,8 @@ fn to_bytes(mut data: impl Buf) -> bytes::Bytes {
     data.copy_to_bytes(data.remaining())
 }
 
-/// What may stand behind a body.
+/// What may stand behind a body: the rest is left out.
 fn fields(trailers: &HeaderMap) -> Vec<(&str, &[u8])> {
-    let allowed = trailers.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH);
-    allowed.map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
+    let fields = trailers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    fields.filter(|(name, value)| is_trailer(name.as_bytes()) && check_field(name.as_bytes(), value).is_ok()).collect()
 }

@@ -29,12 +29,28 @@ pub(crate) fn request<B>(view: &RequestView<'_>, body: B) -> Result<http::Reques
         let name = HeaderName::from_bytes(name.as_bytes())?;
         headers.append(name, HeaderValue::from_maybe_shared(slice_of(value))?);
     }
+    if view.version() == Version::HTTP_2 {
+        join_cookies(&mut headers)?;
+    }
     let mut request = http::Request::new(body);
     *request.uri_mut() = uri(view, slice_of)?;
     *request.method_mut() = view.method().clone();
     *request.version_mut() = view.version();
     *request.headers_mut() = headers;
     Ok(request)
+}
+
+/// HTTP/2 may cut cookies into fields; what is not HTTP/2 gets them as one (RFC 9113 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) -> Result<(), http::Error> {
+    let mut crumbs = headers.get_all(header::COOKIE).iter();
+    let (Some(first), Some(second)) = (crumbs.next(), crumbs.next()) else { return Ok(()) };
+    let mut cookie = first.as_bytes().to_vec();
+    for crumb in core::iter::once(second).chain(crumbs) {
+        cookie.extend_from_slice(b"; ");
+        cookie.extend_from_slice(crumb.as_bytes());
+    }
+    headers.insert(header::COOKIE, HeaderValue::from_maybe_shared(Bytes::from(cookie))?);
+    Ok(())
 }
 
 /// The target. That of HTTP/2 has its authority, as its pseudo-fields say; one of HTTP/1.1 is as it was sent.
@@ -69,7 +85,7 @@ pub(crate) fn response(head: &http::response::Parts) -> Result<(Response, Option
 }
 
 /// Fields that are the server's own: how a body is framed, what becomes of the connection, and the date.
-fn is_servers(name: &HeaderName) -> bool {
+pub(crate) fn is_servers(name: &HeaderName) -> bool {
     *name == header::TRANSFER_ENCODING
         || *name == header::CONNECTION
         || *name == header::DATE

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum_core::body::Body;
 use axum_core::extract::FromRequestParts;
-use http::{Method, StatusCode, Version, header, request};
+use http::{HeaderName, Method, StatusCode, Version, header, request};
 use plimsoll_http::{Request, Response};
 
 pub use plimsoll_http::{Message, WebSocket, WebSocketConfig};
@@ -117,9 +117,24 @@ pub(crate) fn note_upgradable<B>(request: &Request, asked: &mut http::Request<B>
     }
 }
 
-/// The server's answer where a handler has asked for a WebSocket.
+/// The server's answer where a handler has asked for a WebSocket, and no layer has said otherwise.
 pub(crate) fn upgrade(request: &Request, parts: &http::response::Parts) -> Option<Response> {
+    if parts.status != StatusCode::SWITCHING_PROTOCOLS {
+        return None;
+    }
     let Pending(pending) = parts.extensions.get()?;
     let (config, run) = pending.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-    Some(request.upgrade_websocket(&config, run).unwrap_or_else(plimsoll_http::IntoResponse::into_response))
+    let accepted = request.upgrade_websocket(&config, run).and_then(|accepted| {
+        let mut fields = parts.headers.iter().filter(|(name, _)| !is_handshakes(name));
+        fields.try_fold(accepted, |accepted, (name, value)| accepted.try_header(name.as_str(), value.as_bytes()))
+    });
+    Some(accepted.unwrap_or_else(plimsoll_http::IntoResponse::into_response))
+}
+
+/// Fields that the server says itself when it takes up a WebSocket.
+fn is_handshakes(name: &HeaderName) -> bool {
+    crate::head::is_servers(name)
+        || *name == header::CONTENT_LENGTH
+        || *name == header::UPGRADE
+        || name.as_str().starts_with("sec-websocket-")
 }

@@ -92,11 +92,15 @@ pub fn put_last_chunk<S: Sink + ?Sized>(sink: &mut S, trailers: Fields<'_>) -> R
 ///
 /// [`Error::TrailerForbidden`].
 pub fn check_trailers(trailers: Fields<'_>) -> Result<(), Error> {
-    let is_control = |name: &[u8]| RESPONSE_CONTROL.iter().any(|field| name.eq_ignore_ascii_case(field.as_bytes()));
-    match trailers.iter().any(|(name, _)| is_forbidden_trailer(name) || is_control(name)) {
-        true => Err(Error::TrailerForbidden),
-        false => Ok(()),
-    }
+    if trailers.iter().all(|(name, _)| is_trailer(name)) { Ok(()) } else { Err(Error::TrailerForbidden) }
+}
+
+/// Whether a field of this name, in any case of letters, may come behind the body of an answer; see
+/// [`check_trailers`].
+#[must_use]
+pub fn is_trailer(name: &[u8]) -> bool {
+    let is_control = RESPONSE_CONTROL.iter().any(|field| name.eq_ignore_ascii_case(field.as_bytes()));
+    !is_control && !is_forbidden_trailer(name)
 }
 
 /// Response control data (RFC 7231 7.1): who has decided by it already would have to decide again.

@@ -65,7 +65,8 @@ pub(crate) use body::is_forbidden_trailer;
 pub use body::{BodyDecoder, BodyEvent, Decoded, trailers};
 pub use body_out::{BodyEncoder, Frame};
 pub use chunk::{
-    CHUNK_END, CHUNK_HEADER_BYTES_MAX, ChunkHeader, LAST_CHUNK, check_trailers, chunk_header, put_last_chunk,
+    CHUNK_END, CHUNK_HEADER_BYTES_MAX, ChunkHeader, LAST_CHUNK, check_trailers, chunk_header, is_trailer,
+    put_last_chunk,
 };
 pub use exchange::{Event, Exchange, Next, RequestState, ResponseState};
 pub use head::{Framing, METHOD_BYTES_MAX, RequestHead, parse_head, parse_whole_head};
