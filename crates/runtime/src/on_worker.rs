@@ -19,6 +19,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use plimsoll_pool::catch_panic;
 use plimsoll_reactor::PoolPage;
 use plimsoll_slab::{Key, Slab};
 
@@ -27,6 +28,9 @@ use crate::worker::Worker;
 
 /// Pages of a worker's list at most.
 const CHUNKS_MAX: u32 = 4_096;
+
+/// Values that were dropped elsewhere and are dropped in one turn.
+const DROPS_MAX: u32 = 64;
 
 /// A value of a worker, in an owner that any thread may have.
 ///
@@ -202,15 +206,21 @@ impl Values {
         let mut list = self.list.borrow_mut();
         let removed = list.remove(key).flatten();
         let page = if list.empty_chunks() > 1 { list.release_empty() } else { None };
+        if page.is_some() {
+            self.home.keep_room(list.len());
+        }
         drop((list, page));
         removed
     }
 
     /// Drops what was noted, for ever: the task's turn.
     fn poll_unwanted(&self, cx: &mut Context<'_>) -> Poll<()> {
-        while let Some(key) = self.home.next_unwanted(cx) {
-            drop(self.remove(key));
+        for _ in 0..DROPS_MAX {
+            let Some(key) = self.home.next_unwanted(cx) else { return Poll::Pending };
+            // A panic of one value must not take the list with it, which is the task's.
+            catch_panic(|| drop(self.remove(key)));
         }
+        cx.waker().wake_by_ref();
         Poll::Pending
     }
 }
@@ -236,6 +246,11 @@ impl Home {
         let mut unwanted = self.lock();
         let noted = unwanted.keys.len();
         unwanted.keys.reserve(values.saturating_sub(noted));
+    }
+
+    /// After a crowd: room for so many values is enough.
+    fn keep_room(&self, values: usize) {
+        self.lock().keys.shrink_to(2 * values);
     }
 
     fn note_unwanted(&self, key: Key) {
