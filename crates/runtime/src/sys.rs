@@ -64,6 +64,17 @@ impl TimeLimit {
     }
 }
 
+/// Runs `act` on a thread of its own and waits for its end. Where the system refuses a thread, it is not run.
+#[cfg(feature = "tokio-context")]
+pub(crate) fn run_on_thread(name: &str, act: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, act);
+        if let Err(error) = thread {
+            tracing::warn!(%error, name, "a thread was refused");
+        }
+    });
+}
+
 /// Keeps the calling thread on one processor; `false` if the system refuses.
 pub(crate) fn pin_to(processor: usize) -> bool {
     // SAFETY: I-PLAIN: an all-zero set is empty, and the index is checked by CPU_SET itself.

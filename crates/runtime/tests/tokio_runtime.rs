@@ -83,6 +83,21 @@ fn it_ends_with_its_runtime() {
     dropped.try_recv().expect("the task over there was dropped");
 }
 
+/// A program of tokio may have one of our runtimes in a task, and end it there.
+#[test]
+fn it_may_end_within_a_task_of_another_runtime() {
+    let outer = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("it starts");
+    let run = || {
+        let runtime =
+            Runtime::builder().workers(1).memory(MemoryLimit::mib(64)).tokio_context().build().expect("it starts");
+        let seven = runtime.block_on(async { tokio::spawn(async { 7 }).await.expect("no panic") });
+        let report = runtime.shutdown();
+        assert_eq!((seven, report.leaked_bytes, report.is_clean()), (7, 0, true));
+    };
+    outer.block_on(async { run() });
+    outer.block_on(async { tokio::spawn(async move { run() }).await.expect("no panic") });
+}
+
 #[test]
 fn a_simulation_and_a_low_line_say_no() {
     let world = World::new(SimConfig::new(1));
