@@ -6,11 +6,11 @@
 mod support;
 
 use core::future::{Future, poll_fn};
-use core::task::Poll;
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::io::IoSlice;
 
-use plimsoll_runtime::net::{TcpListener, TcpStream};
+use plimsoll_runtime::net::{Event, Table, TableConfig, TcpListener, TcpStream};
 use plimsoll_runtime::{Error, Kind, Result, metrics, now, sleep, spawn, timeout, yield_now};
 use support::{on_each, wait_max};
 
@@ -316,4 +316,90 @@ fn halves_wait_both() {
         assert_eq!(reading.await.expect("it ends")?, b"x");
         Ok(())
     });
+}
+
+/// Waits of both ways are under way when a table takes the connection: what has come, and comes later, is the table's.
+#[test]
+fn a_table_takes_a_stream_that_was_polled() {
+    on_each("a table", async || {
+        for is_there in [false, true] {
+            let (mut client, mut server) = pair().await?;
+            fill(&mut client);
+            assert!(once(read(&mut client, &mut [0; 8])).await.is_none());
+            if is_there {
+                // An owned receive that was dropped holds the first bytes, and a small read takes some of them.
+                assert!(once(client.recv()).await.is_none());
+                write_all(&mut server, b"<hello").await?;
+                sleep(Duration::from_millis(5)).await;
+                assert_eq!(read(&mut client, &mut [0; 1]).await?, 1);
+            }
+            assert!(is_there || once(read(&mut client, &mut [0; 8])).await.is_none());
+            client.quiesce().await?;
+            let mut table = Table::detached(TableConfig::default())?;
+            table.reserve_entries(1)?;
+            let adopted = table.adopt(client, ());
+            let mut got = adopted.unread.map(|lease| lease.to_vec()).unwrap_or_default();
+            assert_eq!(got.is_empty(), !is_there);
+            if !is_there {
+                write_all(&mut server, b"hello").await?;
+            }
+            while got.len() < 5 {
+                table.receive(adopted.key)?;
+                table.ready().await;
+                while let Some(event) = table.next() {
+                    let Event::Received(_, bytes) = event else { panic!("bytes, not {event:?}") };
+                    got.extend_from_slice(&bytes);
+                }
+            }
+            assert_eq!(got, b"hello");
+            table.close(adopted.key);
+        }
+        Ok(())
+    });
+}
+
+/// A task that asked is not the one that reads in the end: who asked last is woken, in either way.
+#[test]
+fn who_asked_last_is_woken() {
+    on_each("who asked last", async || {
+        let (mut client, mut server) = pair().await?;
+        assert!(poll_once_by(Waker::noop(), |cx| client.poll_read(cx, &mut [0; 8])).is_none());
+        assert!(once(client.recv()).await.is_none());
+        assert!(poll_once_by(Waker::noop(), |cx| client.poll_read(cx, &mut [0; 8])).is_none());
+        let reading = spawn(async move {
+            let mut buffer = [0; 8];
+            let count = read(&mut client, &mut buffer).await?;
+            Ok::<_, Error>((client, buffer[..count].to_vec()))
+        })?;
+        yield_now().await;
+        write_all(&mut server, b"one").await?;
+        let (mut client, got) = timeout(wait_max(), reading).await?.expect("no panic")?;
+        assert_eq!(got, b"one");
+        fill(&mut client);
+        let writing = spawn(async move { poll_fn(|cx| client.poll_write(cx, b"x")).await })?;
+        yield_now().await;
+        let draining = spawn(async move {
+            let mut buffer = vec![0; 64 * 1_024];
+            while read(&mut server, &mut buffer).await? > 0 {}
+            Ok::<_, Error>(())
+        })?;
+        assert_eq!(timeout(wait_max(), writing).await?.expect("no panic")?, 1);
+        timeout(wait_max(), draining).await?.expect("no panic")
+    });
+}
+
+fn poll_once_by<T>(waker: &Waker, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
+    match poll(&mut Context::from_waker(waker)) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+/// Writes until the socket takes no more. One wait may be a pause of the task.
+fn fill(stream: &mut TcpStream) {
+    let mut waits = 0;
+    while waits < 2 {
+        let written = poll_once_by(Waker::noop(), |cx| stream.poll_write(cx, &[1; 64 * 1_024]));
+        waits = if written.is_some() { 0 } else { waits + 1 };
+    }
 }
