@@ -54,7 +54,9 @@
 //! | has a body that fails | 500 if nothing was sent, else the answer is cut short: HTTP/1.1 closes, HTTP/2 resets |
 //! | takes longer than a call's `grpc-timeout` | `grpc-status: 4` |
 //!
-//! A client that goes away ends the service's future at its next await.
+//! A client that goes away ends the service's future at its next await. When an answer has begun, one of HTTP/1.1 that
+//! closes its connection looks as one that has only sent its last request, until more of the answer is sent: see
+//! [`HalfClose`](plimsoll_http::HalfClose). So give events that are rare a keep-alive.
 //!
 //! # What needs tokio
 //!

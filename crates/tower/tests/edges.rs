@@ -363,3 +363,182 @@ fn layers_have_their_say_about_a_websocket() {
         task.await.expect("the server does not panic")
     });
 }
+
+/// Says when it is dropped.
+struct Told(std::sync::mpsc::Sender<()>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let _nobody_waits = self.0.send(());
+    }
+}
+
+/// Whatever a service waits for, or its body: when the client goes away, it is dropped.
+#[test]
+fn a_client_that_leaves_ends_the_service_and_its_body() {
+    use std::sync::mpsc;
+
+    /// One frame, and then nothing.
+    struct Endless {
+        _told: Told,
+        has_begun: bool,
+    }
+    impl http_body::Body for Endless {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            if core::mem::replace(&mut self.has_begun, true) {
+                return Poll::Pending;
+            }
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"some")))))
+        }
+    }
+
+    on_each("a client leaves", async || {
+        let (sender, dropped) = mpsc::channel();
+        let serving = Serving::of(move |request: http::Request<Body>| {
+            let told = Told(sender.clone());
+            async move {
+                if request.uri().path() == "/waits" {
+                    core::future::pending::<()>().await;
+                }
+                http::Response::new(Endless { _told: told, has_begun: false })
+            }
+        })?;
+        for path in ["/waits", "/streams"] {
+            let mut client = plimsoll_runtime::net::TcpStream::connect(serving.address).await?;
+            // It resets the connection: one that only closes its half still gets what was begun.
+            client.set_option(plimsoll_runtime::net::SocketOption::Linger(Some(core::time::Duration::ZERO)))?;
+            client.send_bytes(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).await?;
+            if path == "/streams" {
+                rig::read(&mut client, Some(b"some")).await?;
+            } else {
+                plimsoll_runtime::sleep(core::time::Duration::from_millis(5)).await;
+            }
+            assert!(dropped.try_recv().is_err(), "{path}: it goes on");
+            drop(client);
+            rig::until("it is dropped", || dropped.try_recv().is_ok()).await;
+            let mut client = Client::connect(serving.address, &[]).await?;
+            client.send(&request_frames(1, "GET", path, &[], END_STREAM)).await?;
+            if path == "/streams" {
+                client.next_of(DATA).await?;
+            } else {
+                plimsoll_runtime::sleep(core::time::Duration::from_millis(5)).await;
+            }
+            client.send(&rig::frames::cancel(1)).await?;
+            rig::until("it is dropped", || dropped.try_recv().is_ok()).await;
+        }
+        let head = serving.get("HEAD", "/streams").await?;
+        assert_eq!(status(&head), "200", "its body is nobody's");
+        rig::until("it is dropped", || dropped.try_recv().is_ok()).await;
+        serving.stop().await
+    });
+}
+
+/// A body that nobody reads is not received beyond what its client may send unasked, and the connection goes on.
+#[test]
+fn a_body_that_is_not_read_is_not_received() {
+    on_each("unread", async || {
+        let serving = Serving::of(async |request: http::Request<Body>| {
+            if request.uri().path() == "/keeps" {
+                plimsoll_runtime::sleep(core::time::Duration::from_millis(50)).await;
+                let held = plimsoll_runtime::budget().charged_by(plimsoll_runtime::Kind::Buffers);
+                drop(request);
+                return http::Response::new(Full::<Bytes>::from(held.to_string()));
+            }
+            drop(request.into_body());
+            http::Response::new(Full::<Bytes>::from("dropped"))
+        })?;
+        // As much as the first window of a stream allows.
+        let piece = frame(DATA, 0, 1, &[7; 16_000]);
+        for path in ["/keeps", "/drops"] {
+            let mut client = Client::connect(serving.address, &[]).await?;
+            client.send(&request_frames(1, "POST", path, &[], 0)).await?;
+            client.send(&piece).await?;
+            let answer = client.next_of(DATA).await?.payload;
+            let answer = String::from_utf8(answer).expect("text");
+            if let Ok(held) = answer.parse::<u64>() {
+                assert!(held < 1 << 20, "{held}");
+            }
+            client.send(&request_frames(3, "GET", "/", &[], END_STREAM)).await?;
+            let frames = client.frames_until(|frames| is_ended(frames, 3)).await?;
+            assert!(frames.iter().any(|frame| frame.stream == 3 && frame.payload == b"dropped"), "{path}");
+        }
+        serving.stop().await
+    });
+}
+
+/// CONNECT is a request as others are: what the service says about it arrives.
+#[test]
+fn connect_has_an_authority_alone() {
+    on_each("CONNECT", async || {
+        let serving = Serving::of(async |request: http::Request<Body>| {
+            let uri = request.uri();
+            let seen =
+                format!("{} {:?} {:?}", request.method(), uri.authority().map(|at| at.as_str()), uri.scheme_str());
+            http::Response::builder().status(405).header("x-seen", seen).body(Body::empty()).expect("a response")
+        })?;
+        let answer = serving.ask("CONNECT there:443 HTTP/1.1\r\nHost: there:443\r\nConnection: close\r\n\r\n").await?;
+        assert!(answer.contains("x-seen: CONNECT Some(\"there:443\") None\r\n"), "{answer}");
+        let mut client = Client::connect(serving.address, &[]).await?;
+        let block = rig::frames::block(&[(":method", "CONNECT"), (":authority", "there:443")]);
+        client.send(&frame(HEADERS, 4, 1, &block)).await?;
+        let head = client.next_of(HEADERS).await?;
+        assert!(head.has_status(405), "{head:?}");
+        drop(client);
+        serving.stop().await
+    });
+}
+
+/// A body that panics while it is sent ends its own answer, and nobody else's.
+#[test]
+fn a_body_that_panics_cuts_its_answer_short() {
+    struct Panics(u8);
+    impl http_body::Body for Panics {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            self.0 += 1;
+            assert!(self.0 < 2, "a panic that is meant");
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"some")))))
+        }
+    }
+
+    on_each("a body panics", async || {
+        let serving = Serving::of(async |_request: http::Request<Body>| http::Response::new(Panics(0)))?;
+        let answer = serving.get("GET", "/").await?;
+        assert!(!answer.ends_with("0\r\n\r\n"), "{answer}");
+        let mut client = Client::connect(serving.address, &[]).await?;
+        for stream in [1, 3] {
+            client.send(&request_frames(stream, "GET", "/", &[], END_STREAM)).await?;
+            assert_eq!(client.next_of(rig::frames::RST_STREAM).await?.stream, stream);
+        }
+        drop(client);
+        serving.stop().await
+    });
+}
+
+/// Who reads as many bytes as a body has need not ask for its end: the connection goes on.
+#[test]
+fn a_body_that_was_read_by_its_length_keeps_the_connection() {
+    on_each("by its length", async || {
+        let serving = Serving::of(async |request: http::Request<Body>| {
+            let body = request.into_body().collect().await.expect("a body").to_bytes();
+            http::Response::new(Full::new(body))
+        })?;
+        let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n";
+        let get = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        for pieces in [
+            &[format!("{post}some{post}more{get}").as_bytes()][..],
+            &[post.as_bytes(), b"so", b"me", format!("{post}mo").as_bytes(), format!("re{get}").as_bytes()],
+        ] {
+            let answers = talk(serving.address, pieces, None).await?;
+            assert_eq!(answers.matches("HTTP/1.1 200").count(), 3, "{answers}");
+            assert_eq!(answers.to_lowercase().matches("connection: close").count(), 1, "{answers}");
+            assert!(answers.contains("\r\n\r\nsome") && answers.contains("\r\n\r\nmore"), "{answers}");
+        }
+        serving.stop().await
+    });
+}
