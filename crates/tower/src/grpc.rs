@@ -11,10 +11,11 @@ use plimsoll_http::{Response, StatusCode};
 pub(crate) fn timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?;
     let kind = headers.get(header::CONTENT_TYPE)?.as_bytes();
-    if !kind.starts_with(b"application/grpc") {
-        return None;
+    // gRPC-Web has its trailers in the body, which is the service's: a deadline cannot be told there.
+    match kind.strip_prefix(b"application/grpc")? {
+        [] | [b'+' | b';', ..] => parse(text.as_bytes()),
+        _ => None,
     }
-    parse(text.as_bytes())
 }
 
 /// One to eight digits and a unit. What is something else is passed over: the client has a clock of its own.
@@ -72,5 +73,7 @@ mod tests {
         assert_eq!(timeout(&headers), None);
         headers.insert("content-type", "application/grpc+proto".parse().expect("a value"));
         assert_eq!(timeout(&headers), Some(Duration::from_secs(1)));
+        headers.insert("content-type", "application/grpc-web+proto".parse().expect("a value"));
+        assert_eq!(timeout(&headers), None);
     }
 }
