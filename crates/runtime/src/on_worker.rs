@@ -37,7 +37,7 @@ const DROPS_MAX: u32 = 64;
 /// Not every thread may use it: [`with`](Self::with) and polling it panic on any other worker or thread than its own,
 /// with a text that says so. Dropping it is allowed everywhere; the value is dropped on its worker, soon.
 ///
-/// Each costs a box on the heap and an entry of 24 bytes under the line.
+/// Each costs an entry of 24 bytes under the line, and on the heap a box and the room to note its key.
 ///
 /// ```
 /// use core::time::Duration;
