@@ -190,7 +190,7 @@ begin delay
 for worker in $(seq 32); do
     echo "/delay/$((20 + worker)) delay.$worker"
 done >"$work/list"
-that 'answers with 200' "$(many --parallel --parallel-immediate --parallel-max 32 <"$work/list" | grep -c '^200 ')" 32
+that 'answers with 200' "$(many --retry 3 --parallel --parallel-immediate --parallel-max 32 <"$work/list" | grep -c '^200 ')" 32
 for worker in $(seq 32); do
     that "/delay of $worker" "$(cat "$work/delay.$worker")" ok
 done
@@ -241,7 +241,8 @@ begin concurrent
 for worker in $(seq 128); do
     echo "/blob/$((worker * 1500)) blob.$worker"
 done >"$work/list"
-that 'answers with 200' "$(many --parallel --parallel-max 32 <"$work/list" | grep -c '^200 ')" 128
+# A machine that does too much at once may leave requests waiting: 503 says when to come again, as to any client.
+that 'answers with 200' "$(many --retry 3 --parallel --parallel-max 32 <"$work/list" | grep -c '^200 ')" 128
 for worker in $(seq 128); do
     blob "/blob/$((worker * 1500))" "$work/blob.$worker" $((worker * 1500))
 done
