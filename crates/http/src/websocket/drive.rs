@@ -126,6 +126,7 @@ impl Socket {
     /// Sends what there is to send, and arms what there is to wait for.
     pub(crate) fn settle(&mut self, desk: &Desk, line: &mut impl Line, key: Key) -> Step {
         let Socket { consumer, wire } = self;
+        let was_sending = line.is_sending();
         let flushed = flush(desk, line, key, wire);
         let is_sending = line.is_sending();
         // What a peer is told for want of memory needs none.
@@ -136,7 +137,8 @@ impl Socket {
         if flushed.is_err() {
             wire.flow.block_send();
         }
-        if is_sending {
+        // One that was under way before says nothing of whether there is room.
+        if is_sending && !was_sending {
             wire.get_on();
         }
         if wire.phase == Phase::Ending && !is_sending && !wire.has_output() {

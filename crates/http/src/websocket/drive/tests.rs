@@ -16,6 +16,7 @@ use crate::exchange::line::Line;
 use crate::exchange::output::Output;
 use crate::memory::desk::Desk;
 use crate::memory::lasting::StayBytes;
+use crate::memory::waits::Waits;
 use crate::websocket::entry::Consumer;
 use crate::websocket::settings::{KnownSettings, Values};
 use crate::websocket::wire::Wire;
@@ -240,5 +241,25 @@ fn an_end_of_the_peer_ends_ours_behind_what_is_on_its_way() {
         assert_eq!((bench.go_on(None), bench.line.is_shut), (Step::Rest, true));
         assert_eq!(bench.socket.ended(), Step::Lost(WebSocketEnd::Gone));
         assert_eq!(bench.desk().counters().active_now(), 0, "it holds no work any more");
+    });
+}
+
+/// A send that was under way before says nothing of room: else who finds none is granted the same again and again, at
+/// one instant.
+#[test]
+fn what_is_on_its_way_does_not_let_a_wait_begin_anew() {
+    with_echo(|mut bench| {
+        bench.line.takes_nothing = true;
+        assert_eq!(bench.go_on(Some(HI)), Step::Rest, "the answer is on its way");
+        for grants in 0..3 {
+            bench.socket.wire.flow.block_receive();
+            assert_eq!(bench.go_on(None), Step::Rest);
+            let wait = bench.socket.wire.memory;
+            assert_eq!((wait.is_queued(), wait.grants()), (true, grants));
+            // Its turn, in vain.
+            bench.desk().leave_line(&Waits::new(bench.key, None));
+            bench.socket.wire.memory.grant();
+            bench.socket.wire.flow.retry();
+        }
     });
 }
