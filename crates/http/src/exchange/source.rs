@@ -61,6 +61,11 @@ impl Source {
         Ok(())
     }
 
+    /// Whether it is in a buffer of the driver, where it cannot stay.
+    pub(crate) fn is_borrowed(&self) -> bool {
+        matches!(self, Self::Fresh(Bytes::Borrowed(_), _))
+    }
+
     pub(crate) fn consume(&mut self, bytes: usize) {
         match self {
             Self::Empty => debug_assert_eq!(bytes, 0),

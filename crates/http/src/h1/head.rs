@@ -25,6 +25,7 @@ use crate::h1::active::{Active, Deadline, EXCHANGE_BYTES};
 use crate::h1::write_out::is_batch_full;
 use crate::h2::{self, Preface};
 use crate::memory::lasting::ExchangeId;
+use crate::memory::received::FEW_BYTES;
 use crate::memory::wait::MemoryWait;
 use crate::memory::wait::REQUEST_ROOM_BYTES;
 use crate::worker::connection::Connection;
@@ -253,6 +254,10 @@ impl<S: Service> Engine<S> {
         let view = RequestView::new(&bytes[found.clone()], slots, parsed);
         let body = if parsed.framing.has_body() { Some(&bytes[found.end..]) } else { None };
         let has_body = body.is_some();
+        if !has_body && bytes.len() - found.end > FEW_BYTES && source.is_borrowed() {
+            // What came behind it is not lost when its handler takes the rest of the memory. The head is searched anew.
+            return if source.place(&self.core).is_ok() { Step::On(active) } else { Step::Wait(active) };
+        }
         if self.is_kept_out(key, &mut active, &view) {
             active.method = parsed.method.clone();
             if self.may_wait_to_begin(key, &mut active, has_body) {

@@ -10,6 +10,7 @@ mod exchanges;
 mod forwarded;
 mod half_close;
 mod interim;
+mod landed;
 mod limits;
 mod malformed;
 #[path = "../rig/mod.rs"]
