@@ -58,7 +58,16 @@ pub(super) fn test() -> Outcome {
         Outcome::Passed => {
             let mut adapters = repo::cargo();
             adapters.args(["test", "-p", "plimsoll-runtime", "-p", "plimsoll-tower", "--all-features", "--locked"]);
-            finish(adapters.args(["--test", "traits", "--test", "tokio_runtime", "--test", "services"]))
+            finish(adapters.args([
+                "--test",
+                "traits",
+                "--test",
+                "tokio_runtime",
+                "--test",
+                "services",
+                "--test",
+                "edges",
+            ]))
         }
         failed => failed,
     }
