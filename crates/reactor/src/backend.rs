@@ -9,7 +9,6 @@
 //! | `close_now` and the socket verbs | done at once, they do not block |
 #![forbid(unsafe_code)]
 
-use core::net::SocketAddr;
 use std::io::IoSlice;
 
 use plimsoll_pool::Lease;
@@ -17,12 +16,12 @@ use plimsoll_slab::Key;
 
 use crate::fd::Number;
 use crate::mio::Mio;
-use crate::net::{ListenOptions, SocketKind, SocketOption};
+use crate::net::{ListenOptions, Shared, SocketKind, SocketOption};
 use crate::op::{Errno, Shutdown};
 use crate::sim::{NodeId, Sim};
 use crate::slots::{Raw, Slots};
 use crate::uring::Uring;
-use crate::{DriverKind, Error, Instant, Wait, sys};
+use crate::{Address, DriverKind, Error, Instant, Wait, sys};
 
 /// The driver chosen at run time.
 pub(crate) enum Backend {
@@ -107,8 +106,16 @@ impl Backend {
         }
     }
 
-    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Number, Error> {
+    pub(crate) fn listen(&mut self, address: Address, options: &ListenOptions) -> Result<Number, Error> {
         each!(self, backend => backend.listen(address, options))
+    }
+
+    /// A listener on the same queue, for another thread's driver.
+    pub(crate) fn share(&mut self, listener: Number) -> Result<Shared, Errno> {
+        match self {
+            Self::Uring(_) | Self::Mio(_) => sys::duplicate(listener).map(Shared::Real),
+            Self::Sim(sim) => sim.share(listener),
+        }
     }
 
     pub(crate) fn socket(&mut self, kind: SocketKind) -> Result<Number, Errno> {
@@ -214,14 +221,14 @@ impl Backend {
         }
     }
 
-    pub(crate) fn local_address(&self, fd: Number) -> Result<SocketAddr, Errno> {
+    pub(crate) fn local_address(&self, fd: Number) -> Result<Address, Errno> {
         match self {
             Self::Uring(_) | Self::Mio(_) => sys::local_address(fd),
             Self::Sim(sim) => sim.local_address(fd),
         }
     }
 
-    pub(crate) fn peer_address(&self, fd: Number) -> Result<SocketAddr, Errno> {
+    pub(crate) fn peer_address(&self, fd: Number) -> Result<Address, Errno> {
         match self {
             Self::Uring(_) | Self::Mio(_) => sys::peer_address(fd),
             Self::Sim(sim) => sim.peer_address(fd),

@@ -2,11 +2,10 @@
 #![forbid(unsafe_code)]
 
 use core::fmt;
-use core::net::SocketAddr;
 
 use plimsoll_pool::OverBudget;
 
-use crate::{DriverKind, Errno};
+use crate::{Address, DriverKind, Errno};
 
 /// Why a driver could not do what it was asked for.
 #[derive(Debug)]
@@ -24,11 +23,12 @@ pub enum Error {
     /// The memory line leaves no room.
     OverBudget(OverBudget),
     /// Another socket listens at the address.
-    AddressInUse(SocketAddr),
-    /// The process may not listen at the address (ports below 1,024 need a capability).
-    AddressForbidden(SocketAddr),
-    /// The address is not one of this host.
-    AddressNotAvailable(SocketAddr),
+    AddressInUse(Address),
+    /// The process may not listen at the address: ports below 1,024 need a capability, sockets in the file system the
+    /// right to write to their directory.
+    AddressForbidden(Address),
+    /// The address is not one of this host, or in no directory.
+    AddressNotAvailable(Address),
     /// The system refused something else.
     System {
         /// What was asked for.
@@ -52,17 +52,27 @@ impl fmt::Display for Error {
                 write!(f, "the {driver} driver is not available here ({step}: {errno}); choose `auto` to fall back")
             }
             Self::OverBudget(over) => over.fmt(f),
+            Self::AddressInUse(address @ Address::Unix(_)) => write!(
+                f,
+                "cannot listen on {address}: another server listens there, or it is a file and no socket; choose another path"
+            ),
             Self::AddressInUse(address) => {
                 write!(
                     f,
                     "cannot listen on {address}: the address is in use; stop the other server or choose another port"
                 )
             }
+            Self::AddressForbidden(address @ Address::Unix(_)) => {
+                write!(f, "cannot listen on {address}: no permission to make a socket in this directory")
+            }
             Self::AddressForbidden(address) => {
                 write!(
                     f,
                     "cannot listen on {address}: no permission for this port; choose a port from 1024 up or grant CAP_NET_BIND_SERVICE"
                 )
+            }
+            Self::AddressNotAvailable(address @ Address::Unix(_)) => {
+                write!(f, "cannot listen on {address}: there is no such directory")
             }
             Self::AddressNotAvailable(address) => {
                 write!(f, "cannot listen on {address}: this host does not have that address")

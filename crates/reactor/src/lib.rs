@@ -12,6 +12,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("plimsoll-reactor runs on Linux only: io_uring and epoll are its drivers");
 
+mod address;
 mod backend;
 mod blocking;
 mod choice;
@@ -39,6 +40,7 @@ mod uring;
 
 pub use crate::mio::READINESS_BYTES;
 pub use crate::uring::WATCH_BYTES;
+pub use address::{Address, InvalidAddress, UnixAddress};
 pub use blocking::{Blocking, BlockingConfig};
 pub use choice::{DriverChoice, DriverKind, ReceiveMode, Selected};
 pub use config::DriverConfig;
@@ -46,7 +48,7 @@ pub use doorbell::Doorbell;
 pub use driver::{Counters, Driver, ShutdownReport};
 pub use error::Error;
 pub use fd::{Fd, FdRef};
-pub use net::{ListenOptions, SocketKind, SocketOption};
+pub use net::{ListenOptions, SharedListener, SocketKind, SocketOption};
 pub use op::{Completion, Errno, Interest, Op, Payload, SendBytes, Shutdown, Token};
 pub use page::PoolPage;
 pub use received::Received;

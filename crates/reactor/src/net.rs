@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
+use std::os::fd::OwnedFd;
+
+use crate::Address;
 
 /// How to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +33,42 @@ pub enum SocketKind {
     Tcp4,
     /// TCP over IPv6.
     Tcp6,
+    /// A stream within this host.
+    Unix,
 }
 
-/// A socket option.
+impl SocketKind {
+    /// The one that connects to an address.
+    pub const fn of(address: &Address) -> Self {
+        match address {
+            Address::Ip(ip) if ip.is_ipv4() => Self::Tcp4,
+            Address::Ip(_) => Self::Tcp6,
+            Address::Unix(_) => Self::Unix,
+        }
+    }
+}
+
+/// A listener for another thread's driver: connections of its one queue go to whoever accepts first. See
+/// [`Driver::share`](crate::Driver::share).
+#[derive(Debug)]
+pub struct SharedListener(pub(crate) Shared);
+
+#[derive(Debug)]
+pub(crate) enum Shared {
+    /// Another descriptor of the same socket.
+    Real(OwnedFd),
+    /// In a simulated kernel they are sockets at one address.
+    Simulated { address: Address, backlog: u32 },
+}
+
+impl From<OwnedFd> for SharedListener {
+    /// A socket that listens already, such as one that another process has handed over.
+    fn from(socket: OwnedFd) -> Self {
+        Self(Shared::Real(socket))
+    }
+}
+
+/// A socket option. A Unix socket has none of those named `TCP_...`, and no keep-alive: `EOPNOTSUPP`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocketOption {
     /// `TCP_NODELAY`: small segments leave at once.
@@ -49,4 +85,14 @@ pub enum SocketOption {
     NotSentLowWater(u32),
     /// `TCP_USER_TIMEOUT`.
     UserTimeout(Duration),
+}
+
+impl SocketOption {
+    /// Whether Unix sockets do not have it.
+    pub(crate) const fn is_of_tcp(self) -> bool {
+        match self {
+            Self::NoDelay(_) | Self::KeepAlive(Some(_)) | Self::NotSentLowWater(_) | Self::UserTimeout(_) => true,
+            Self::KeepAlive(None) | Self::Linger(_) | Self::ReceiveBuffer(_) | Self::SendBuffer(_) => false,
+        }
+    }
 }

@@ -380,6 +380,8 @@ impl Errno {
     pub const NOBUFS: Self = Self(libc::ENOBUFS);
     /// Nothing can be done now without waiting.
     pub const AGAIN: Self = Self(libc::EAGAIN);
+    /// It is a socket, or an address, of another family.
+    pub const AFNOSUPPORT: Self = Self(libc::EAFNOSUPPORT);
 
     /// From the last failed call of this thread.
     pub fn last() -> Self {

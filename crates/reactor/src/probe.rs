@@ -82,7 +82,7 @@ impl Trial {
         let step = |errno| ("loopback", errno);
         let listener = self
             .driver
-            .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &ListenOptions::default())
+            .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into(), &ListenOptions::default())
             .map_err(failure)?;
         let listener = self.keep(listener);
         let address = self.driver.local_address(listener).map_err(step)?;

@@ -54,7 +54,7 @@ fn accepted(driver: &mut Driver, listener: &Fd) -> Fd {
 /// Whether the number came back.
 fn scene(driver: &mut Driver, given: Given, closed: Closed, reused: Reused) -> bool {
     let listener = driver.listen("127.0.0.1:0".parse().expect("an address"), &ListenOptions::default()).expect("free");
-    let address = driver.local_address(listener.at()).expect("bound");
+    let address = driver.local_address(listener.at()).expect("bound").ip().expect("of TCP");
     let mut first_peer = TcpStream::connect(address).expect("it listens");
     let mut second_peer = TcpStream::connect(address).expect("it listens");
     for peer in [&first_peer, &second_peer] {
@@ -140,7 +140,7 @@ enum Waiting {
 /// Whether the number came back.
 fn waiting_scene(driver: &mut Driver, waiting: Waiting, closed: Closed) -> bool {
     let listener = driver.listen("127.0.0.1:0".parse().expect("an address"), &ListenOptions::default()).expect("free");
-    let address = driver.local_address(listener.at()).expect("bound");
+    let address = driver.local_address(listener.at()).expect("bound").ip().expect("of TCP");
     let mut first_peer = TcpStream::connect(address).expect("it listens");
     let mut second_peer = TcpStream::connect(address).expect("it listens");
     let first = accepted(driver, &listener);

@@ -1,6 +1,6 @@
 //! What hyper asks a runtime for, beside streams: time, and tasks.
 //!
-//! `hyper::client::conn` and `hyper::server::conn` run on a [`TcpStream`] as it is, with
+//! `hyper::client::conn` and `hyper::server::conn` run on a [`TcpStream`](crate::net::TcpStream) as it is, with
 //! [`Timer`] and, for HTTP/2, [`Executor`]. No runtime of tokio is needed. What hyper allocates is the program's heap,
 //! not under the line.
 //!
@@ -42,7 +42,7 @@ use std::time::Instant;
 use hyper::rt::{Read, ReadBufCursor, Write};
 
 use crate::OnWorker;
-use crate::net::TcpStream;
+use crate::net::{SocketAddress, SocketStream};
 
 /// Hyper's timer, over those of the worker that it is called on.
 ///
@@ -119,11 +119,11 @@ impl<F: Future + 'static> hyper::rt::Executor<F> for Executor {
     }
 }
 
-impl Read for TcpStream {
+impl<A: SocketAddress> Read for SocketStream<A> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, mut buffer: ReadBufCursor<'_>) -> Poll<Result<()>> {
         let room = buffer.initialize_unfilled();
         let room_bytes = room.len();
-        let count = ready!(TcpStream::poll_read(&mut self, cx, room))?;
+        let count = ready!(SocketStream::poll_read(&mut self, cx, room))?;
         assert!(count <= room_bytes, "no more than there was room for");
         // SAFETY: I-INITIALISED.
         unsafe { buffer.advance(count) };
@@ -131,9 +131,9 @@ impl Read for TcpStream {
     }
 }
 
-impl Write for TcpStream {
+impl<A: SocketAddress> Write for SocketStream<A> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
-        TcpStream::poll_write(&mut self, cx, bytes).map_err(Into::into)
+        SocketStream::poll_write(&mut self, cx, bytes).map_err(Into::into)
     }
 
     fn poll_write_vectored(
@@ -141,7 +141,7 @@ impl Write for TcpStream {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        TcpStream::poll_write_vectored(&mut self, cx, slices).map_err(Into::into)
+        SocketStream::poll_write_vectored(&mut self, cx, slices).map_err(Into::into)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -154,6 +154,6 @@ impl Write for TcpStream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        TcpStream::poll_shutdown(&mut self, cx).map_err(Into::into)
+        SocketStream::poll_shutdown(&mut self, cx).map_err(Into::into)
     }
 }

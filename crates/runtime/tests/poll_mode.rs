@@ -10,22 +10,22 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::io::IoSlice;
 
-use plimsoll_runtime::net::{Event, Table, TableConfig, TcpListener, TcpStream};
+use plimsoll_runtime::net::{Event, Stream, Table, TableConfig};
 use plimsoll_runtime::{Error, Kind, Result, metrics, now, sleep, spawn, timeout, yield_now};
-use support::{on_each, wait_max};
+use support::{on_each, on_each_family, wait_max};
 
-async fn pair() -> Result<(TcpStream, TcpStream)> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let client = TcpStream::connect(listener.local_addr()).await?;
+async fn pair() -> Result<(Stream, Stream)> {
+    let listener = support::listen()?;
+    let client = Stream::connect(listener.local_addr()).await?;
     let (server, _) = listener.accept().await?;
     Ok((client, server))
 }
 
-async fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<usize> {
+async fn read(stream: &mut Stream, buffer: &mut [u8]) -> Result<usize> {
     poll_fn(|cx| stream.poll_read(cx, buffer)).await
 }
 
-async fn write_all(stream: &mut TcpStream, mut bytes: &[u8]) -> Result<()> {
+async fn write_all(stream: &mut Stream, mut bytes: &[u8]) -> Result<()> {
     while !bytes.is_empty() {
         let sent = poll_fn(|cx| stream.poll_write(cx, bytes)).await?;
         bytes = &bytes[sent..];
@@ -63,7 +63,7 @@ impl Random {
 
 #[test]
 fn bytes_come_until_the_end_of_the_stream() {
-    on_each("bytes come", async || {
+    on_each_family("bytes come", async || {
         let (mut client, mut server) = pair().await?;
         assert_eq!(read(&mut client, &mut []).await?, 0, "an empty buffer");
         let mut buffer = [0; 64];
@@ -100,7 +100,7 @@ fn bytes_come_until_the_end_of_the_stream() {
 
 #[test]
 fn a_wait_holds_no_buffer_and_a_dropped_one_leaves_nothing() {
-    on_each("no buffer", async || {
+    on_each_family("no buffer", async || {
         let (mut client, server) = pair().await?;
         let in_buffers = || plimsoll_runtime::budget().charged_by(Kind::Buffers);
         let held = in_buffers();
@@ -123,7 +123,7 @@ fn a_wait_holds_no_buffer_and_a_dropped_one_leaves_nothing() {
 /// A peer that sends faster than its bytes are used, or reads faster than they come, must not keep the worker.
 #[test]
 fn a_busy_stream_lets_other_tasks_run() {
-    on_each("busy", async || {
+    on_each_family("busy", async || {
         let (mut client, mut server) = pair().await?;
         write_all(&mut server, &[7; 1_000]).await?;
         sleep(Duration::from_millis(20)).await;
@@ -174,7 +174,7 @@ fn a_reader_is_told_of_a_reset() {
 #[test]
 fn both_ways_of_reading_and_writing_keep_the_order() {
     for seed in 0..12 {
-        on_each("mixed", async || {
+        on_each_family("mixed", async || {
             let (mut client, mut server) = pair().await?;
             let mut random = Random(seed);
             let bytes = 1_000 + random.below(60_000);
@@ -256,7 +256,7 @@ fn both_ways_of_reading_and_writing_keep_the_order() {
 /// What a peer does not take is waited for, and told by readiness.
 #[test]
 fn a_full_socket_is_waited_for() {
-    on_each("full", async || {
+    on_each_family("full", async || {
         let (mut client, mut server) = pair().await?;
         let bytes: Vec<u8> = (0..3_000_000).map(byte).collect();
         let expected = bytes.len();
@@ -285,7 +285,7 @@ fn a_full_socket_is_waited_for() {
 /// The halves of a stream wait by themselves.
 #[test]
 fn halves_wait_both() {
-    on_each("halves", async || {
+    on_each_family("halves", async || {
         let (client, mut server) = pair().await?;
         let (mut reader, mut writer) = client.into_split();
         let reading = spawn(async move {
@@ -321,7 +321,7 @@ fn halves_wait_both() {
 /// Waits of both ways are under way when a table takes the connection: what has come, and comes later, is the table's.
 #[test]
 fn a_table_takes_a_stream_that_was_polled() {
-    on_each("a table", async || {
+    on_each_family("a table", async || {
         for is_there in [false, true] {
             let (mut client, mut server) = pair().await?;
             fill(&mut client);
@@ -361,7 +361,7 @@ fn a_table_takes_a_stream_that_was_polled() {
 /// A task that asked is not the one that reads in the end: who asked last is woken, in either way.
 #[test]
 fn who_asked_last_is_woken() {
-    on_each("who asked last", async || {
+    on_each_family("who asked last", async || {
         let (mut client, mut server) = pair().await?;
         assert!(poll_once_by(Waker::noop(), |cx| client.poll_read(cx, &mut [0; 8])).is_none());
         assert!(once(client.recv()).await.is_none());
@@ -396,7 +396,7 @@ fn poll_once_by<T>(waker: &Waker, mut poll: impl FnMut(&mut Context<'_>) -> Poll
 }
 
 /// Writes until the socket takes no more. One wait may be a pause of the task.
-fn fill(stream: &mut TcpStream) {
+fn fill(stream: &mut Stream) {
     let mut waits = 0;
     while waits < 2 {
         let written = poll_once_by(Waker::noop(), |cx| stream.poll_write(cx, &[1; 64 * 1_024]));

@@ -16,7 +16,7 @@ use ::core::task::Poll;
 
 use http::{Method, StatusCode, Version};
 use plimsoll_codec::h1::RequestView;
-use plimsoll_runtime::net::TcpStream;
+use plimsoll_runtime::net::Stream;
 
 use crate::h1::active::Active;
 use crate::h1::actives::Http1;
@@ -30,10 +30,10 @@ use crate::{Error, Request, Response};
 /// A connection that speaks HTTP no more, in a task of its own; see [`Request::upgrade`](crate::Request::upgrade) and
 /// [`Request::tunnel`](crate::Request::tunnel).
 ///
-/// It is a [`TcpStream`] for all purposes. What the peer sent behind its request is received first. Dropping it closes
+/// It is a [`Stream`] for all purposes. What the peer sent behind its request is received first. Dropping it closes
 /// the connection.
 pub struct Upgraded {
-    stream: TcpStream,
+    stream: Stream,
     seat: Seat,
     listing: Option<Listing>,
 }
@@ -41,7 +41,7 @@ pub struct Upgraded {
 impl Upgraded {
     /// The stream itself, to be split or given to a relay, and the connection's place among those of the server: drop
     /// that last.
-    pub fn into_parts(self) -> (TcpStream, Seat) {
+    pub fn into_parts(self) -> (Stream, Seat) {
         (self.stream, self.seat)
     }
 
@@ -73,15 +73,15 @@ impl Upgraded {
 }
 
 impl Deref for Upgraded {
-    type Target = TcpStream;
+    type Target = Stream;
 
-    fn deref(&self) -> &TcpStream {
+    fn deref(&self) -> &Stream {
         &self.stream
     }
 }
 
 impl DerefMut for Upgraded {
-    fn deref_mut(&mut self) -> &mut TcpStream {
+    fn deref_mut(&mut self) -> &mut Stream {
         &mut self.stream
     }
 }

@@ -198,7 +198,7 @@ impl<S: Service> Engine<S> {
         };
         source.consume(used);
         let mut table = self.core.table.borrow_mut();
-        let found = self.core.peers.borrow_mut().found(key, origin, || table.peer_address(key).ok());
+        let found = self.core.peers.borrow_mut().found(key, origin, || table.peer_address(key).ok()?.ip());
         drop(table);
         (active.awaits_proxy, active.deadline) = (false, Deadline::None);
         if found.is_ok() {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use http::{Method, Version};
 use plimsoll_runtime::Kind;
-use plimsoll_runtime::net::TcpStream;
+use plimsoll_runtime::net::Stream;
 
 use super::members::{Members, Shape};
 use super::roster::Takes;
@@ -91,7 +91,7 @@ fn full() -> Response {
 }
 
 /// The head of the answer has left.
-fn enter(hub: &Hub, stream: TcpStream, seat: Seat, shape: Shape) {
+fn enter(hub: &Hub, stream: Stream, seat: Seat, shape: Shape) {
     let place = &seat.core.members;
     let known = place.borrow().upgrade();
     let members = match known.map_or_else(Members::start, Ok) {

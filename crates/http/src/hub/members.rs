@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use plimsoll_codec::ws::CloseCode;
 use plimsoll_pool::catch_panic;
-use plimsoll_runtime::net::{Event as Happened, Table, TableConfig, TcpStream};
+use plimsoll_runtime::net::{Event as Happened, Stream, Table, TableConfig};
 use plimsoll_runtime::{Kind, OverBudget, Pool, PoolBox, SendBytes, SharedBytes, signal, spawn, yield_now};
 use plimsoll_slab::Key;
 
@@ -279,13 +279,7 @@ impl Members {
     }
 
     /// Takes a connection in.
-    pub(super) fn join(
-        self: &Rc<Self>,
-        hub: &Hub,
-        stream: TcpStream,
-        mut seat: Seat,
-        shape: Shape,
-    ) -> Result<(), Error> {
+    pub(super) fn join(self: &Rc<Self>, hub: &Hub, stream: Stream, mut seat: Seat, shape: Shape) -> Result<(), Error> {
         seat.becomes_member();
         self.table.borrow_mut().reserve_entries(1)?;
         self.open_room(hub)?;

@@ -219,7 +219,7 @@ impl<S: Service> Engine<S> {
             self.keep_places();
         }
         let mut table = core.table.borrow_mut();
-        let admitted = core.peers.borrow_mut().accepted(key, || table.peer_address(key).ok());
+        let admitted = core.peers.borrow_mut().accepted(key, || table.peer_address(key).ok()?.ip());
         if admitted.is_err() || core.is_crowded() {
             drop(table);
             return self.refuse(key);

@@ -5,7 +5,7 @@ use ::core::fmt;
 use std::rc::Rc;
 
 use plimsoll_pool::PoolBox;
-use plimsoll_runtime::net::TcpStream;
+use plimsoll_runtime::net::Stream;
 use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
@@ -20,7 +20,7 @@ use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 /// What is done with a connection after its 101, or its 2xx to CONNECT.
-pub(crate) type Upgrade = Box<dyn FnOnce(TcpStream, Seat)>;
+pub(crate) type Upgrade = Box<dyn FnOnce(Stream, Seat)>;
 
 /// Who gets a connection after a 101: what an exchange of HTTP/1 keeps, and knows nothing of.
 pub(crate) enum Successor {

@@ -25,7 +25,7 @@ impl Connections for Core {
     fn socket_address(&self, key: Key) -> Option<SocketAddr> {
         let mut table = self.table.borrow_mut();
         table.get(key)?;
-        table.peer_address(key).ok()
+        table.peer_address(key).ok()?.ip()
     }
 
     /// Whether who has a place still waits. A stream of a connection that is worked on now does.

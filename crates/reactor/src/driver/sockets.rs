@@ -2,26 +2,62 @@
 //! an operation.
 #![forbid(unsafe_code)]
 
-use core::net::SocketAddr;
 use std::io::IoSlice;
 
 use plimsoll_pool::{Kind, Lease, OverBudget};
 
 use super::Driver;
 use crate::fd::Number;
-use crate::net::{ListenOptions, SocketKind, SocketOption};
+use crate::net::{ListenOptions, Shared, SharedListener, SocketKind, SocketOption};
 use crate::op::{Errno, Op, Shutdown, Token};
-use crate::{Error, Fd, FdRef, RECEIVE_LEASES_MAX, SEND_SLICES_MAX, sys};
+use crate::{Address, Error, Fd, FdRef, RECEIVE_LEASES_MAX, SEND_SLICES_MAX, sys};
 
 impl Driver {
     /// Binds and listens.
+    ///
+    /// A Unix socket's path is made. A socket that is there already, and at which nobody listens any more, makes way.
+    /// The file stays when the listener is closed. `reuse_port` and `join` are for IP addresses:
+    /// [`share`](Self::share) the listener instead.
     ///
     /// # Errors
     ///
     /// [`Error::AddressInUse`] (also when another process shares the port with `SO_REUSEPORT`),
     /// [`Error::AddressForbidden`], [`Error::AddressNotAvailable`], else [`Error::System`].
-    pub fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Fd, Error> {
+    pub fn listen(&mut self, address: Address, options: &ListenOptions) -> Result<Fd, Error> {
         Ok(self.backend_mut().listen(address, options)?.owned())
+    }
+
+    /// Another listener on the queue of this one, for another thread's driver to [join](Self::join).
+    ///
+    /// # Errors
+    ///
+    /// What `fcntl(2)` says to `F_DUPFD_CLOEXEC`.
+    pub fn share(&mut self, listener: FdRef<'_>) -> Result<SharedListener, Errno> {
+        self.backend_mut().share(listener.detached()).map(SharedListener)
+    }
+
+    /// Listens at a socket that listens already: one that was [shared](Self::share), or another process's.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`]: it is not a listening stream socket, or it is one of another kind of driver.
+    pub fn join(&mut self, listener: SharedListener) -> Result<Fd, Error> {
+        let refused = |errno| Error::system("join a listener", errno);
+        match listener.0 {
+            Shared::Simulated { address, backlog } => {
+                if self.is_real {
+                    return Err(refused(Errno(libc::ENOTSOCK)));
+                }
+                self.listen(address, &ListenOptions { backlog, reuse_port: true, join: true })
+            }
+            Shared::Real(socket) => {
+                if !self.is_real {
+                    return Err(refused(Errno(libc::ENOTSOCK)));
+                }
+                sys::check_listens(&socket).map_err(refused)?;
+                Ok(Fd::from(socket))
+            }
+        }
     }
 
     /// A fresh stream socket, to be connected.
@@ -218,7 +254,7 @@ impl Driver {
     /// # Errors
     ///
     /// What `getsockname(2)` says.
-    pub fn local_address(&self, fd: FdRef<'_>) -> Result<SocketAddr, Errno> {
+    pub fn local_address(&self, fd: FdRef<'_>) -> Result<Address, Errno> {
         self.backend().local_address(fd.detached())
     }
 
@@ -227,7 +263,7 @@ impl Driver {
     /// # Errors
     ///
     /// What `getpeername(2)` says.
-    pub fn peer_address(&self, fd: FdRef<'_>) -> Result<SocketAddr, Errno> {
+    pub fn peer_address(&self, fd: FdRef<'_>) -> Result<Address, Errno> {
         self.backend().peer_address(fd.detached())
     }
 
@@ -245,7 +281,7 @@ impl Driver {
     /// # Errors
     ///
     /// [`OverBudget`] at the line.
-    pub fn address(&self, address: SocketAddr) -> Result<Lease, OverBudget> {
+    pub fn address(&self, address: Address) -> Result<Lease, OverBudget> {
         sys::with_sockaddr(address, |bytes| self.pool.try_copy(bytes, Kind::Slots))
     }
 }

@@ -1,8 +1,6 @@
 //! What is done at once: sockets made, accepted, closed, named and set.
 #![forbid(unsafe_code)]
 
-use core::net::SocketAddr;
-
 use plimsoll_pool::Lease;
 
 use super::Mio;
@@ -11,10 +9,10 @@ use crate::fd::Number;
 use crate::net::{ListenOptions, SocketKind};
 use crate::op::Errno;
 use crate::slots::Slots;
-use crate::{Error, sys};
+use crate::{Address, Error, sys};
 
 impl Mio {
-    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Number, Error> {
+    pub(crate) fn listen(&mut self, address: Address, options: &ListenOptions) -> Result<Number, Error> {
         let fd = sys::listen(address, options, true)?;
         self.watch.forget(fd);
         Ok(fd)

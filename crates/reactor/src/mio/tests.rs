@@ -243,7 +243,7 @@ fn a_number_that_is_handed_out_is_a_fresh_one() {
         .listen("127.0.0.1:0".parse().expect("an address"), &crate::ListenOptions::default())
         .expect("a port")
         .number();
-    let address = bench.driver.local_address(listener).expect("bound");
+    let address = bench.driver.local_address(listener).expect("bound").ip().expect("of TCP");
     let (_gone, stranger) = bench.connection();
     let receive = bench.submit(Op::Receive { fd: stranger });
     bench.quiet();

@@ -16,7 +16,7 @@ use super::kernel::Kernel;
 use super::network::{Conn, Holder};
 use super::objects::{Object, SocketState};
 use crate::fd::Number;
-use crate::{Errno, SocketKind};
+use crate::{Address, Errno, SocketKind, UnixAddress};
 
 /// Linux's `tcp_syn_retries` of 6: how often, and how long until it gives up.
 const TRIES_MAX: u32 = 6;
@@ -25,19 +25,14 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 impl Kernel {
     /// Sends a connection attempt from a socket. The answer comes as the socket's new state.
-    pub(crate) fn dial(&mut self, fd: Number, kind: SocketKind, remote: SocketAddr) -> Result<u64, Errno> {
-        let remote = match (kind, remote) {
-            (SocketKind::Tcp4, SocketAddr::V6(_)) => return Err(Errno(libc::EAFNOSUPPORT)),
-            (_, remote) => reachable(remote),
+    pub(crate) fn dial(&mut self, fd: Number, kind: SocketKind, remote: Address) -> Result<u64, Errno> {
+        let pair = match (kind, remote) {
+            (SocketKind::Unix, Address::Unix(_)) => self.dial_unix(remote)?,
+            (SocketKind::Tcp4 | SocketKind::Tcp6, Address::Ip(remote)) => self.dial_internet(kind, remote)?,
+            _ => return Err(Errno(libc::EAFNOSUPPORT)),
         };
-        if !self.config.has_address(remote.ip()) {
-            return Err(Errno(libc::ENETUNREACH));
-        }
-        // Both ends are on simulated hosts; like Linux towards an address of its own, the source is the destination.
-        let port = self.network.free_port(remote.ip(), Some(remote)).ok_or(Errno(libc::EADDRNOTAVAIL))?;
-        let local = SocketAddr::new(remote.ip(), port);
         let latency = self.rng.between(nanos(self.config.latency_min), nanos(self.config.latency_max));
-        let conn = Conn::dialing(fd, (local, remote), latency, self.config.socket_buffer_bytes, self.now);
+        let conn = Conn::dialing(fd, pair, latency, self.config.socket_buffer_bytes, self.now);
         let id = self.network.insert(conn);
         if self.fault(Fault::Refused) {
             self.events.add(self.now + 2 * latency, Event::Refused(id));
@@ -45,7 +40,7 @@ impl Kernel {
         }
         let timer = self.events.add(self.now + DIAL_TIMEOUT_NS, Event::DialTimeout(id));
         self.conns_mut(id).timers[0] = Some(timer);
-        if self.fault(Fault::BlackHole) {
+        if kind != SocketKind::Unix && self.fault(Fault::BlackHole) {
             self.link_down(id);
         }
         let now = self.now;
@@ -53,6 +48,38 @@ impl Kernel {
             self.events.add(leaves + latency, Event::Syn(id));
         }
         Ok(id)
+    }
+
+    /// Our address and the one that is reached.
+    fn dial_internet(&mut self, kind: SocketKind, remote: SocketAddr) -> Result<(Address, Address), Errno> {
+        if kind == SocketKind::Tcp4 && remote.is_ipv6() {
+            return Err(Errno(libc::EAFNOSUPPORT));
+        }
+        let remote = reachable(remote);
+        if !self.config.has_address(remote.ip()) {
+            return Err(Errno(libc::ENETUNREACH));
+        }
+        // Both ends are on simulated hosts; like Linux towards an address of its own, the source is the destination.
+        let port = self.network.free_port(remote.ip(), Some(remote)).ok_or(Errno(libc::EADDRNOTAVAIL))?;
+        let local = SocketAddr::new(remote.ip(), port);
+        Ok((local.into(), remote.into()))
+    }
+
+    /// Our address, which is none, and the one that is reached: at once, as in connect(2).
+    fn dial_unix(&self, remote: Address) -> Result<(Address, Address), Errno> {
+        let has_room = |&listener: &Number| match self.descriptors.get(listener).map(|found| &found.object) {
+            Some(Object::Listener(found)) => found.queue.len() <= found.backlog as usize,
+            _ => false,
+        };
+        match self.network.listeners_at(remote) {
+            [] => {
+                let file = |address: &UnixAddress| self.network.socket_files.contains(address);
+                let is_missing = remote.unix().is_some_and(|at| at.as_path().is_some() && !file(&at));
+                Err(Errno(if is_missing { libc::ENOENT } else { libc::ECONNREFUSED }))
+            }
+            listeners if listeners.iter().any(has_room) => Ok((UnixAddress::UNNAMED.into(), remote)),
+            _ => Err(Errno(libc::EAGAIN)),
+        }
     }
 
     /// A connection attempt arrives: at a listener with room, or not.
@@ -78,7 +105,10 @@ impl Kernel {
             return;
         }
         listener.queue.push_back(id);
-        let mapped = listener.address.is_ipv6() && address.is_ipv4();
+        let mapped = match (listener.address, address) {
+            (Address::Ip(at), Address::Ip(address)) => at.is_ipv6() && address.is_ipv4(),
+            _ => false,
+        };
         let now = self.now;
         let conn = self.conns_mut(id);
         conn.ends[1].holder = Holder::Queue(chosen);
@@ -137,9 +167,9 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-fn mapped_to_v6(address: SocketAddr) -> SocketAddr {
+fn mapped_to_v6(address: Address) -> Address {
     match address {
-        SocketAddr::V4(v4) => SocketAddr::from((v4.ip().to_ipv6_mapped(), v4.port())),
-        v6 => v6,
+        Address::Ip(SocketAddr::V4(v4)) => SocketAddr::from((v4.ip().to_ipv6_mapped(), v4.port())).into(),
+        other => other,
     }
 }

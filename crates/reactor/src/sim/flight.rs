@@ -8,8 +8,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use core::net::SocketAddr;
-
 use plimsoll_slab::Key;
 
 use super::census::OpKind;
@@ -18,7 +16,7 @@ use super::events::EventKey;
 use super::files::OpenFile;
 use crate::fd::Number;
 use crate::op::{Interest, Op, Shutdown};
-use crate::{Errno, RECEIVE_BYTES_MAX, sys};
+use crate::{Address, Errno, RECEIVE_BYTES_MAX, sys};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -26,7 +24,7 @@ pub(crate) enum Verb {
     Accept,
     Receive { len_max: usize },
     Send { bytes: Vec<u8> },
-    Connect { address: Option<SocketAddr>, dial: Dial },
+    Connect { address: Option<Address>, dial: Dial },
     Shutdown(Shutdown),
     Close,
     Poll(Interest),

@@ -9,30 +9,50 @@ use super::kernel::Kernel;
 use super::network::Holder;
 use super::objects::{Listener, Object, Socket, SocketState};
 use crate::fd::Number;
-use crate::{Errno, Error, ListenOptions, SocketKind};
+use crate::net::Shared;
+use crate::{Address, Errno, Error, ListenOptions, SocketKind};
 
 impl Kernel {
-    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Number, Error> {
+    pub(crate) fn listen(&mut self, address: Address, options: &ListenOptions) -> Result<Number, Error> {
         assert!((1..=65_535).contains(&options.backlog), "a backlog is 1 to 65,535");
-        if !address.ip().is_unspecified() && !self.config.has_address(address.ip()) {
-            return Err(Error::AddressNotAvailable(address));
-        }
-        let mut address = address;
-        if address.port() == 0 {
-            let port = self.network.free_port(address.ip(), None).ok_or(Error::AddressInUse(address))?;
-            address.set_port(port);
-        }
+        let address = match address {
+            Address::Ip(at) => self.bind_internet(at)?,
+            Address::Unix(_) => address,
+        };
         for (&other, listeners) in &self.network.listeners {
             let shares = options.join && options.reuse_port && other == address && self.all_share(listeners);
             if overlap(other, address) && !shares {
                 return Err(Error::AddressInUse(address));
             }
         }
-        let (backlog, reuse_port) = (options.backlog, options.reuse_port);
+        // Unix sockets share none but what was shared.
+        let is_shared = options.reuse_port && (address.ip().is_some() || options.join);
+        let (backlog, reuse_port) = (options.backlog, is_shared);
         let listener = Listener { address, backlog, reuse_port, refuses: false, queue: VecDeque::new() };
         let fd = self.open(Object::Listener(listener)).map_err(|errno| Error::system("socket", errno))?;
         self.network.listeners.entry(address).or_default().push(fd);
+        let file = address.unix().filter(|at| at.as_path().is_some());
+        self.network.socket_files.extend(file);
         Ok(fd)
+    }
+
+    fn bind_internet(&mut self, mut address: SocketAddr) -> Result<Address, Error> {
+        if !address.ip().is_unspecified() && !self.config.has_address(address.ip()) {
+            return Err(Error::AddressNotAvailable(address.into()));
+        }
+        if address.port() == 0 {
+            let port = self.network.free_port(address.ip(), None).ok_or(Error::AddressInUse(address.into()))?;
+            address.set_port(port);
+        }
+        Ok(address.into())
+    }
+
+    /// Lets another listener join this one.
+    pub(crate) fn share(&mut self, fd: Number) -> Result<Shared, Errno> {
+        let descriptor = self.descriptors.get_mut(fd).ok_or(Errno(libc::EBADF))?;
+        let Object::Listener(listener) = &mut descriptor.object else { return Err(Errno(libc::EINVAL)) };
+        listener.reuse_port = true;
+        Ok(Shared::Simulated { address: listener.address, backlog: listener.backlog })
     }
 
     fn all_share(&self, listeners: &[Number]) -> bool {
@@ -46,6 +66,9 @@ impl Kernel {
     pub(crate) fn refuse_connects(&mut self, fd: Number) -> Result<(), Errno> {
         let descriptor = self.descriptors.get_mut(fd).ok_or(Errno(libc::EBADF))?;
         let Object::Listener(listener) = &mut descriptor.object else { return Err(Errno(libc::EINVAL)) };
+        if listener.address.unix().is_some() {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
         listener.refuses = true;
         Ok(())
     }
@@ -59,7 +82,7 @@ impl Kernel {
             Object::File(_) => return Err(Errno(libc::ENOTSOCK)),
         };
         let Some(&conn) = listener.queue.front() else { return Ok(None) };
-        let kind = if listener.address.is_ipv4() { SocketKind::Tcp4 } else { SocketKind::Tcp6 };
+        let kind = SocketKind::of(&listener.address);
         for (fault, errno) in [
             (Fault::AcceptNoMemory, libc::ENOMEM),
             (Fault::AcceptNoDescriptors, libc::EMFILE),
@@ -87,7 +110,8 @@ impl Kernel {
 }
 
 /// Whether two listeners would stand in each other's way.
-fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+fn overlap(one: Address, other: Address) -> bool {
+    let (Address::Ip(one), Address::Ip(other)) = (one, other) else { return one == other };
     let wild = |address: SocketAddr| address.ip().is_unspecified();
     let dual = |address: SocketAddr| address.is_ipv6() && wild(address);
     one.port() == other.port()

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::events::EventKey;
 use super::pipe::Pipe;
-use crate::Errno;
 use crate::fd::Number;
+use crate::{Address, Errno, UnixAddress};
 
 /// All connections of the world.
 #[derive(Debug)]
@@ -15,9 +15,11 @@ pub(crate) struct Network {
     conns: BTreeMap<u64, Conn>,
     conns_total: u64,
     /// Who listens where, in order of listening.
-    pub(crate) listeners: BTreeMap<SocketAddr, Vec<Number>>,
-    /// Client's and server's address of every connection.
-    pairs: BTreeSet<(SocketAddr, SocketAddr)>,
+    pub(crate) listeners: BTreeMap<Address, Vec<Number>>,
+    /// Unix sockets that have a file, also those that nobody listens at any more.
+    pub(crate) socket_files: BTreeSet<UnixAddress>,
+    /// Client's and server's address of every connection by IP.
+    pairs: BTreeSet<(Address, Address)>,
     /// The next ephemeral port to try.
     port: u16,
 }
@@ -28,6 +30,7 @@ impl Default for Network {
             conns: BTreeMap::new(),
             conns_total: 0,
             listeners: BTreeMap::new(),
+            socket_files: BTreeSet::new(),
             pairs: BTreeSet::new(),
             port: PORTS.0,
         }
@@ -54,8 +57,8 @@ pub(crate) struct Conn {
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) holder: Holder,
-    pub(crate) local: SocketAddr,
-    pub(crate) peer: SocketAddr,
+    pub(crate) local: Address,
+    pub(crate) peer: Address,
     pub(crate) life: Life,
     pub(crate) receiving: Receiving,
     /// How long bytes may go without acknowledgement, in nanoseconds.
@@ -108,7 +111,7 @@ const PORTS: (u16, u16) = (32_768, 60_999);
 pub(crate) const USER_TIMEOUT_NS: u64 = 924_600_000_000;
 impl Conn {
     /// A connection that `fd` asks for, from and to these addresses.
-    pub(crate) fn dialing(fd: Number, pair: (SocketAddr, SocketAddr), latency: u64, buffer: usize, now: u64) -> Self {
+    pub(crate) fn dialing(fd: Number, pair: (Address, Address), latency: u64, buffer: usize, now: u64) -> Self {
         let end = |holder, local, peer| End {
             holder,
             local,
@@ -128,6 +131,11 @@ impl Conn {
         }
     }
 
+    /// Whether its sockets are of this host.
+    pub(crate) const fn is_unix(&self) -> bool {
+        matches!(self.ends[0].peer, Address::Unix(_))
+    }
+
     /// When something that is sent now gets onto the link; `None` for never.
     pub(crate) const fn leaves_at(&self, now: u64) -> Option<u64> {
         match self.link {
@@ -141,8 +149,10 @@ impl Conn {
 impl Network {
     /// A new connection gets its number.
     pub(crate) fn insert(&mut self, conn: Conn) -> u64 {
-        let fresh = self.pairs.insert((conn.ends[0].local, conn.ends[0].peer));
-        debug_assert!(fresh, "a free port makes a new pair of addresses");
+        if let Some(pair) = pair(&conn) {
+            let fresh = self.pairs.insert(pair);
+            debug_assert!(fresh, "a free port makes a new pair of addresses");
+        }
         self.conns_total += 1;
         self.conns.insert(self.conns_total, conn);
         self.conns_total
@@ -159,9 +169,10 @@ impl Network {
     /// A connection that nobody has any more.
     pub(crate) fn remove(&mut self, id: u64) -> Option<Conn> {
         let conn = self.conns.remove(&id)?;
-        // The server's view may be mapped to IPv6; the client's never is.
-        let removed = self.pairs.remove(&(conn.ends[0].local, conn.ends[0].peer));
-        debug_assert!(removed, "every connection has its pair of addresses");
+        if let Some(pair) = pair(&conn) {
+            let removed = self.pairs.remove(&pair);
+            debug_assert!(removed, "every connection has its pair of addresses");
+        }
         Some(conn)
     }
 
@@ -175,8 +186,8 @@ impl Network {
             let port = self.port;
             self.port = if port == PORTS.1 { PORTS.0 } else { port + 1 };
             let local = SocketAddr::new(ip, port);
-            let listens = self.listeners.keys().any(|at| at.port() == port);
-            let connected = remote.is_some_and(|remote| self.pairs.contains(&(local, remote)));
+            let listens = self.listeners.keys().filter_map(Address::ip).any(|at| at.port() == port);
+            let connected = remote.is_some_and(|remote| self.pairs.contains(&(local.into(), remote.into())));
             if !listens && !connected {
                 return Some(port);
             }
@@ -186,11 +197,19 @@ impl Network {
 
     /// The listeners that a connection to `address` reaches: at the address itself, else at the wildcard of its family,
     /// else (for IPv4) at the IPv6 wildcard.
-    pub(crate) fn listeners_at(&self, address: SocketAddr) -> &[Number] {
+    pub(crate) fn listeners_at(&self, address: Address) -> &[Number] {
+        let Address::Ip(address) = address else { return self.listeners.get(&address).map_or(&[], Vec::as_slice) };
         let port = address.port();
         let any4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
         let any6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
         let candidates = if address.is_ipv4() { [address, any4, any6] } else { [address, any6, any6] };
-        candidates.iter().find_map(|at| self.listeners.get(at)).map_or(&[], Vec::as_slice)
+        candidates.iter().find_map(|&at| self.listeners.get(&at.into())).map_or(&[], Vec::as_slice)
     }
+}
+
+/// By which it is told from others: clients of Unix sockets have no name. The server's view may be mapped to IPv6; the
+/// client's never is.
+fn pair(conn: &Conn) -> Option<(Address, Address)> {
+    let [client, _] = &conn.ends;
+    client.peer.ip().map(|_| (client.local, client.peer))
 }

@@ -2,7 +2,6 @@
 //! kernel.
 #![forbid(unsafe_code)]
 
-use core::net::SocketAddr;
 use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::rc::Rc;
@@ -12,11 +11,11 @@ use plimsoll_slab::Key;
 
 use super::{NodeId, World};
 use crate::fd::Number;
-use crate::net::{ListenOptions, SocketKind, SocketOption};
+use crate::net::{ListenOptions, Shared, SocketKind, SocketOption};
 use crate::op::{Errno, Op, Shutdown};
 use crate::received::{RECEIVE_BUFFER_BYTES, Received, Shelf};
 use crate::slots::{Raw, SlotState, Slots};
-use crate::{Doorbell, Error, Instant, Wait};
+use crate::{Address, Doorbell, Error, Instant, Wait};
 
 /// A driver's place in a world.
 ///
@@ -150,8 +149,13 @@ impl Sim {
     }
 
     #[inline(never)]
-    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Number, Error> {
+    pub(crate) fn listen(&mut self, address: Address, options: &ListenOptions) -> Result<Number, Error> {
         self.world.kernel_mut().listen(address, options)
+    }
+
+    #[inline(never)]
+    pub(crate) fn share(&mut self, listener: Number) -> Result<Shared, Errno> {
+        self.world.kernel_mut().share(listener)
     }
 
     #[inline(never)]
@@ -226,12 +230,12 @@ impl Sim {
     }
 
     #[inline(never)]
-    pub(crate) fn local_address(&self, fd: Number) -> Result<SocketAddr, Errno> {
+    pub(crate) fn local_address(&self, fd: Number) -> Result<Address, Errno> {
         self.world.kernel().local_address(fd)
     }
 
     #[inline(never)]
-    pub(crate) fn peer_address(&self, fd: Number) -> Result<SocketAddr, Errno> {
+    pub(crate) fn peer_address(&self, fd: Number) -> Result<Address, Errno> {
         self.world.kernel().peer_address(fd)
     }
 

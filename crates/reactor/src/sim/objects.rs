@@ -1,12 +1,11 @@
 //! What a descriptor stands for: a socket, a listener, a file.
 #![forbid(unsafe_code)]
 
-use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::files::OpenFile;
-use crate::{Errno, SocketKind};
+use crate::{Address, Errno, SocketKind};
 
 /// What a descriptor stands for.
 #[derive(Debug)]
@@ -57,7 +56,7 @@ impl Socket {
 /// A listening socket.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Address,
     pub(crate) backlog: u32,
     pub(super) reuse_port: bool,
     /// Handshakes do not begin any more.

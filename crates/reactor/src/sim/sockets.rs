@@ -17,7 +17,7 @@ use super::pipe::{Pipe, Tail};
 use super::trace::{Entry, bytes_hash};
 use crate::fd::Number;
 use crate::op::{Interest, Shutdown};
-use crate::{Errno, SocketKind, SocketOption};
+use crate::{Address, Errno, SocketKind, SocketOption, UnixAddress};
 
 /// The smallest buffer that `SO_RCVBUF` and `SO_SNDBUF` make.
 const SOCKET_BUFFER_BYTES_MIN: u32 = 2_304;
@@ -81,7 +81,7 @@ impl Kernel {
         match descriptor.object {
             Object::File(_) => {}
             Object::Socket(socket) => {
-                let abort = socket.options.linger == Some(Duration::ZERO);
+                let abort = socket.options.linger == Some(Duration::ZERO) && socket.kind != SocketKind::Unix;
                 match socket.state {
                     SocketState::Connecting(conn) => self.close_end(conn, 0, true),
                     SocketState::Connected { conn, side } => self.close_end(conn, side, abort),
@@ -169,7 +169,7 @@ impl Kernel {
         fd: Number,
         kind: SocketKind,
         state: SocketState,
-        address: Option<SocketAddr>,
+        address: Option<Address>,
         dial: &mut Dial,
     ) -> Option<Outcome> {
         match (state, *dial) {
@@ -426,20 +426,23 @@ impl Kernel {
         Outcome::new(Ok(0))
     }
 
-    pub(crate) fn local_address(&self, fd: Number) -> Result<SocketAddr, Errno> {
+    pub(crate) fn local_address(&self, fd: Number) -> Result<Address, Errno> {
         let descriptor = self.descriptors.get(fd).ok_or(Errno(libc::EBADF))?;
         match &descriptor.object {
             Object::Listener(listener) => Ok(listener.address),
             Object::File(_) => Err(Errno(libc::ENOTSOCK)),
             Object::Socket(socket) => Ok(match self.end_of(socket) {
                 Some(end) => end.local,
-                None if socket.kind == SocketKind::Tcp4 => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-                None => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+                None => match socket.kind {
+                    SocketKind::Tcp4 => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)).into(),
+                    SocketKind::Tcp6 => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)).into(),
+                    SocketKind::Unix => UnixAddress::UNNAMED.into(),
+                },
             }),
         }
     }
 
-    pub(crate) fn peer_address(&self, fd: Number) -> Result<SocketAddr, Errno> {
+    pub(crate) fn peer_address(&self, fd: Number) -> Result<Address, Errno> {
         let descriptor = self.descriptors.get(fd).ok_or(Errno(libc::EBADF))?;
         match &descriptor.object {
             Object::Listener(_) => Err(Errno(libc::ENOTCONN)),
@@ -466,6 +469,9 @@ impl Kernel {
             Object::Listener(_) => return Ok(()),
             Object::File(_) => return Err(Errno(libc::ENOTSOCK)),
         };
+        if socket.kind == SocketKind::Unix && option.is_of_tcp() {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
         match option {
             // Segments leave at once here, and idle connections are not probed.
             SocketOption::NoDelay(_) | SocketOption::KeepAlive(_) => {}

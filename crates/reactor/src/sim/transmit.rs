@@ -150,6 +150,11 @@ impl Kernel {
             self.send_reset(id, 1 - side);
         } else {
             conn.pipes[side].finish();
+            if conn.is_unix() {
+                // Who sends to it is told at once.
+                conn.pipes[1 - side].drop_unsent();
+                conn.pipes[1 - side].finish();
+            }
             self.transmit(id, side);
         }
     }

@@ -13,29 +13,44 @@
 use core::mem::MaybeUninit;
 use core::net::SocketAddr;
 use core::time::Duration;
-use std::io::IoSlice;
-use std::os::fd::{BorrowedFd, IntoRawFd};
+use std::ffi::OsStr;
+use std::io::{ErrorKind, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 
 use plimsoll_pool::Lease;
 use socket2::{Domain, MaybeUninitSlice, Protocol, SockAddr, SockFilter, SockRef, Socket, TcpKeepalive, Type};
 
 use super::retry;
 use crate::fd::Number;
-use crate::{Errno, Error, ListenOptions, Shutdown, SocketKind, SocketOption};
+use crate::{Address, Errno, Error, ListenOptions, Shutdown, SocketKind, SocketOption, UnixAddress};
 
 /// Rooms of one receive at most.
 pub(crate) const SCATTERED_MAX: usize = 8;
+/// Bytes that are dropped by copying them, on the stack, in one call.
+const DISCARDED_AT_ONCE: usize = 4_096;
 
 /// A listening stream socket, close-on-exec. For what the options mean see [`ListenOptions`].
-pub(crate) fn listen(address: SocketAddr, options: &ListenOptions, nonblocking: bool) -> Result<Number, Error> {
+pub(crate) fn listen(address: Address, options: &ListenOptions, nonblocking: bool) -> Result<Number, Error> {
     assert!((1..=65_535).contains(&options.backlog), "a backlog of 1 to 65,535");
     let refused = |error: std::io::Error| match Errno::from(error) {
         Errno(libc::EADDRINUSE) => Error::AddressInUse(address),
         Errno(libc::EACCES | libc::EPERM) => Error::AddressForbidden(address),
-        Errno(libc::EADDRNOTAVAIL) => Error::AddressNotAvailable(address),
+        Errno(libc::EADDRNOTAVAIL | libc::ENOENT | libc::ENOTDIR) => Error::AddressNotAvailable(address),
         errno => Error::system("listen", errno),
     };
-    let bind = |reuse_port: bool| -> std::io::Result<Socket> {
+    let bound = match address {
+        Address::Ip(address) => bind_internet(address, options, nonblocking),
+        Address::Unix(address) => bind_unix(&address, nonblocking),
+    };
+    let socket = bound.map_err(refused)?;
+    socket.listen(options.backlog as i32).map_err(refused)?;
+    Ok(Number::from_raw(socket.into_raw_fd()))
+}
+
+fn bind_internet(address: SocketAddr, options: &ListenOptions, nonblocking: bool) -> std::io::Result<Socket> {
+    let bind = |reuse_port: bool| {
         let socket = stream(Domain::for_address(address), nonblocking)?;
         socket.set_reuse_address(true)?;
         socket.set_reuse_port(reuse_port)?;
@@ -45,11 +60,40 @@ pub(crate) fn listen(address: SocketAddr, options: &ListenOptions, nonblocking: 
     let shares = options.reuse_port || options.join;
     if shares && !options.join && address.port() != 0 {
         // With SO_REUSEPORT a second process of the same user would bind without a word.
-        drop(bind(false).map_err(refused)?);
+        drop::<Socket>(bind(false)?);
     }
-    let socket = bind(shares).map_err(refused)?;
-    socket.listen(options.backlog as i32).map_err(refused)?;
-    Ok(Number::from_raw(socket.into_raw_fd()))
+    bind(shares)
+}
+
+/// A socket file that nobody listens at any more, of a process that has ended, makes way.
+fn bind_unix(address: &UnixAddress, nonblocking: bool) -> std::io::Result<Socket> {
+    let name = SockAddr::unix(OsStr::from_bytes(address.name()))?;
+    let socket = stream(Domain::UNIX, nonblocking)?;
+    let Err(error) = socket.bind(&name) else { return Ok(socket) };
+    let Some(path) = address.as_path().filter(|_| error.kind() == ErrorKind::AddrInUse) else { return Err(error) };
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    // Without a wait: a queue that is full is somebody's.
+    let listens = |error: &std::io::Error| error.kind() != ErrorKind::ConnectionRefused;
+    if !is_socket || stream(Domain::UNIX, true)?.connect(&name).as_ref().err().is_none_or(listens) {
+        return Err(error);
+    }
+    std::fs::remove_file(path)?;
+    socket.bind(&name)?;
+    Ok(socket)
+}
+
+/// Another descriptor of the same socket, close-on-exec.
+pub(crate) fn duplicate(fd: Number) -> Result<OwnedFd, Errno> {
+    with_socket(fd, |socket| socket.as_fd().try_clone_to_owned())
+}
+
+/// Whether it is a stream socket that listens; it does not block from now on.
+pub(crate) fn check_listens(socket: &OwnedFd) -> Result<(), Errno> {
+    let socket = SockRef::from(socket);
+    if socket.r#type()? != Type::STREAM || !socket.is_listener()? {
+        return Err(Errno(libc::EINVAL));
+    }
+    Ok(socket.set_nonblocking(true)?)
 }
 
 /// A fresh stream socket, close-on-exec.
@@ -57,6 +101,7 @@ pub(crate) fn socket(kind: SocketKind, nonblocking: bool) -> Result<Number, Errn
     let domain = match kind {
         SocketKind::Tcp4 => Domain::IPV4,
         SocketKind::Tcp6 => Domain::IPV6,
+        SocketKind::Unix => Domain::UNIX,
     };
     Ok(Number::from_raw(stream(domain, nonblocking)?.into_raw_fd()))
 }
@@ -64,7 +109,7 @@ pub(crate) fn socket(kind: SocketKind, nonblocking: bool) -> Result<Number, Errn
 fn stream(domain: Domain, nonblocking: bool) -> std::io::Result<Socket> {
     let plain = Type::STREAM.cloexec();
     let kind = if nonblocking { plain.nonblocking() } else { plain };
-    Socket::new_raw(domain, kind, Some(Protocol::TCP))
+    Socket::new_raw(domain, kind, (domain != Domain::UNIX).then_some(Protocol::TCP))
 }
 
 /// The next connection that waits on a (non-blocking) listener, close-on-exec; `None` if none does.
@@ -188,19 +233,40 @@ pub(crate) fn send_vectored(fd: Number, slices: &[IoSlice<'_>]) -> Result<usize,
     }
 }
 
-/// Drops received bytes without copying them (tcp(7): `MSG_TRUNC`); `Ok(0)` at end-of-file.
+/// Drops received bytes, those of TCP without copying them (tcp(7): `MSG_TRUNC`); `Ok(0)` at end-of-file.
 pub(crate) fn discard(fd: Number, bytes_max: usize) -> Result<usize, Errno> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
-    // SAFETY: I-SLICE: no memory is handed over: with this flag the kernel writes no byte of a stream.
-    let dropped = retry(|| unsafe { libc::recv(fd.raw(), core::ptr::null_mut(), bytes_max, flags) })?;
-    debug_assert!(dropped <= bytes_max);
-    Ok(dropped)
+    // SAFETY: I-SLICE: no memory is handed over: with this flag the kernel writes no byte of a TCP stream, and finds no
+    // memory at the null address for those of another.
+    match retry(|| unsafe { libc::recv(fd.raw(), core::ptr::null_mut(), bytes_max, flags) }) {
+        Ok(dropped) => {
+            debug_assert!(dropped <= bytes_max);
+            Ok(dropped)
+        }
+        // The flag is TCP's alone. Nothing was taken.
+        Err(Errno(libc::EFAULT)) => {
+            let mut room = [MaybeUninit::uninit(); DISCARDED_AT_ONCE];
+            let mut dropped = 0;
+            loop {
+                let bytes = (bytes_max - dropped).min(room.len());
+                match receive_into(fd, &mut room[..bytes]) {
+                    Ok(taken) if taken > 0 && dropped + taken < bytes_max => dropped += taken,
+                    Err(_) if dropped > 0 => return Ok(dropped),
+                    last => return last.map(|taken| dropped + taken),
+                }
+            }
+        }
+        Err(errno) => Err(errno),
+    }
 }
 
 /// Has a listener take no further handshakes, while those that have begun may end: a filter drops segments that have
 /// SYN and not ACK (RFC 9293 3.1: the flags are in the byte at 13). Connections that come out of it inherit the filter,
 /// which means nothing to them.
 pub(crate) fn refuse_connects(listener: Number) -> Result<(), Errno> {
+    if let Address::Unix(_) = local_address(listener)? {
+        return Err(Errno(libc::EOPNOTSUPP));
+    }
     const FLAGS_AT: u32 = 13;
     const SYN: u32 = 0x02;
     const ACK: u32 = 0x10;
@@ -249,17 +315,23 @@ pub(crate) fn poll_now(fd: Number, events: i16) -> Result<i16, Errno> {
 }
 
 /// The address a socket is bound to.
-pub(crate) fn local_address(fd: Number) -> Result<SocketAddr, Errno> {
-    with_socket(fd, Socket::local_addr).and_then(internet)
+pub(crate) fn local_address(fd: Number) -> Result<Address, Errno> {
+    with_socket(fd, Socket::local_addr).and_then(|address| read_address(&address))
 }
 
 /// The address of a socket's peer.
-pub(crate) fn peer_address(fd: Number) -> Result<SocketAddr, Errno> {
-    with_socket(fd, Socket::peer_addr).and_then(internet)
+pub(crate) fn peer_address(fd: Number) -> Result<Address, Errno> {
+    with_socket(fd, Socket::peer_addr).and_then(|address| read_address(&address))
 }
 
-fn internet(address: SockAddr) -> Result<SocketAddr, Errno> {
-    address.as_socket().ok_or(Errno(libc::EAFNOSUPPORT))
+fn read_address(address: &SockAddr) -> Result<Address, Errno> {
+    let unix = || {
+        let path = address.as_pathname().and_then(|path| UnixAddress::from_path(path).ok());
+        let named = || UnixAddress::from_abstract_name(address.as_abstract_namespace()?).ok();
+        path.or_else(named).or_else(|| address.is_unnamed().then_some(UnixAddress::UNNAMED))
+    };
+    let internet = address.as_socket().map(Address::Ip);
+    internet.or_else(|| unix().map(Address::Unix)).ok_or(Errno(libc::EAFNOSUPPORT))
 }
 
 /// Sets an option.

@@ -12,7 +12,7 @@ use std::sync::mpsc;
 
 use super::*;
 use crate::fd::Number;
-use crate::{Error, Instant, ListenOptions, Shutdown, SocketKind, SocketOption};
+use crate::{Address, Error, Instant, ListenOptions, Shutdown, SocketKind, SocketOption};
 
 fn fd_of(socket: &impl AsRawFd) -> Number {
     Number::from_raw(socket.as_raw_fd())
@@ -31,11 +31,11 @@ fn addresses_go_there_and_back() {
         ["0.0.0.0:0", "127.0.0.1:80", "203.0.113.255:65535", "[::]:1", "[2001:db8::1]:443", "[fe80::1%7]:8080"];
     for text in addresses {
         let address: SocketAddr = text.parse().expect("an address");
-        with_sockaddr(address, |bytes| {
+        with_sockaddr(address.into(), |bytes| {
             // What socket2 makes of the same address is the system's form by another hand.
             let theirs = socket2::SockAddr::from(address);
             assert_eq!(bytes.len(), theirs.len() as usize, "{text}");
-            assert_eq!(sockaddr_from_bytes(bytes), Some(address), "{text}");
+            assert_eq!(sockaddr_from_bytes(bytes), Some(address.into()), "{text}");
             assert_eq!(sockaddr_from_bytes(&bytes[..bytes.len() - 1]), None, "cut short");
         });
     }
@@ -53,8 +53,8 @@ fn the_kernel_understands_our_addresses() {
         let address = listener.local_addr().expect("bound");
         let kind = if address.is_ipv4() { SocketKind::Tcp4 } else { SocketKind::Tcp6 };
         let client = socket(kind, false).expect("a socket");
-        with_sockaddr(address, |bytes| connect(client, bytes)).expect("a connection");
-        assert_eq!(peer_address(client), Ok(address));
+        with_sockaddr(address.into(), |bytes| connect(client, bytes)).expect("a connection");
+        assert_eq!(peer_address(client), Ok(address.into()));
         assert_eq!(socket_error(client), Ok(()));
         close(client).expect("open until now");
     }
@@ -86,7 +86,7 @@ fn nothing_waits() {
 #[test]
 fn accepted_sockets_are_as_asked_for() {
     let listener = listen("127.0.0.1:0".parse().expect("an address"), &ListenOptions::default(), true).expect("a port");
-    let address = local_address(listener).expect("bound");
+    let address = local_address(listener).expect("bound").ip().expect("of TCP");
     for nonblocking in [true, false] {
         let _client = TcpStream::connect(address).expect("a connection");
         let fd = accept(listener, nonblocking).expect("an accept").expect("somebody is there");
@@ -119,7 +119,7 @@ fn an_address_that_is_taken_is_an_error() {
 
 #[test]
 fn other_errors_of_listening() {
-    let elsewhere: SocketAddr = "203.0.113.1:0".parse().expect("an address for documentation");
+    let elsewhere: Address = "203.0.113.1:0".parse().expect("an address for documentation");
     let result = listen(elsewhere, &ListenOptions::default(), true);
     assert!(matches!(result, Err(Error::AddressNotAvailable(address)) if address == elsewhere), "{result:?}");
 }

@@ -44,7 +44,6 @@ mod ring;
 mod tests;
 mod watch;
 
-use core::net::SocketAddr;
 use std::collections::VecDeque;
 
 use io_uring::cqueue;
@@ -56,7 +55,7 @@ use crate::list::{self, List};
 use crate::net::{ListenOptions, SocketKind};
 use crate::op::{Errno, Interest, Op};
 use crate::slots::Slots;
-use crate::{Doorbell, DriverConfig, Error, Instant, ReceiveMode, Wait, sys};
+use crate::{Address, Doorbell, DriverConfig, Error, Instant, ReceiveMode, Wait, sys};
 
 use entry::{Entry, Form};
 use late::LateList;
@@ -384,7 +383,7 @@ impl Uring {
         self.enobufs_total
     }
 
-    pub(crate) fn listen(&mut self, address: SocketAddr, options: &ListenOptions) -> Result<Number, Error> {
+    pub(crate) fn listen(&mut self, address: Address, options: &ListenOptions) -> Result<Number, Error> {
         let fd = sys::listen(address, options, true)?;
         self.opened(fd);
         Ok(fd)

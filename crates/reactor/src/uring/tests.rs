@@ -132,7 +132,7 @@ impl Bench {
     }
 
     fn connection_to(&mut self, listener: Number) -> (TcpStream, Number) {
-        let client = TcpStream::connect(self.driver.local_address(listener).unwrap()).unwrap();
+        let client = TcpStream::connect(self.driver.local_address(listener).unwrap().ip().unwrap()).unwrap();
         client.set_nodelay(true).unwrap();
         client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         loop {

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use core::cell::Cell;
-use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use plimsoll_pool::{Budget, Kind, Lease, MemoryLimit, OverBudget, Pool, PoolConfig};
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_reactor::{
-    Blocking, BlockingConfig, Completion, Driver, DriverConfig, DriverKind, Errno, Error, Fd, Instant, ListenOptions,
-    Op, Payload, Selected, SendBytes, SocketKind, Token, Wait,
+    Address, Blocking, BlockingConfig, Completion, Driver, DriverConfig, DriverKind, Errno, Error, Fd, Instant,
+    ListenOptions, Op, Payload, Selected, SendBytes, SocketKind, Token, UnixAddress, Wait,
 };
 use plimsoll_slab::Key;
 
@@ -26,11 +25,19 @@ pub(crate) struct Bench {
     pub(crate) pool: Pool,
     make: Make,
     world: Option<World>,
+    pub(crate) family: Family,
     answers: HashMap<u32, Answer>,
     tickets: u32,
     /// Of a real bench.
     outside: Option<Outside>,
     asked: Cell<Asked>,
+}
+
+/// What the sockets of a bench are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Tcp,
+    Unix,
 }
 
 /// Whether the case has asked for something that io_uring may do on a thread of the kernel.
@@ -111,7 +118,7 @@ pub(crate) struct Tally {
 }
 
 impl Bench {
-    pub(crate) fn real(selected: &Selected) -> Self {
+    pub(crate) fn real(selected: &Selected, family: Family) -> Self {
         let budget = Budget::new(MemoryLimit::mib(128));
         let blocking = Blocking::new(BlockingConfig::default(), &budget);
         let selected = *selected;
@@ -121,28 +128,29 @@ impl Bench {
         std::fs::create_dir(&directory).expect("a place for files");
         let outside = Outside { directory, blocking: Arc::clone(&blocking) };
         let make = move |pool: &Pool| Driver::new(&selected, &config(), pool, &blocking);
-        Self::new(&budget, Box::new(make), None, Some(outside))
+        Self { outside: Some(outside), ..Self::new(&budget, Box::new(make), family) }
     }
 
-    pub(crate) fn simulated(config: SimConfig) -> Self {
+    pub(crate) fn simulated(config: SimConfig, family: Family) -> Self {
         let budget = Budget::new(MemoryLimit::mib(128));
         let world = World::new(config);
         let inside = world.clone();
         let make = move |pool: &Pool| Driver::simulated(&inside, &self::config(), pool);
-        Self::new(&budget, Box::new(make), Some(world), None)
+        Self { world: Some(world), ..Self::new(&budget, Box::new(make), family) }
     }
 
-    fn new(budget: &Arc<Budget>, make: Make, world: Option<World>, outside: Option<Outside>) -> Self {
+    fn new(budget: &Arc<Budget>, make: Make, family: Family) -> Self {
         let pool = Pool::new(budget, PoolConfig::default()).expect("the line is wide");
         let driver = make(&pool).expect("the line is wide");
         Self {
             driver,
             pool,
             make,
-            world,
+            world: None,
+            family,
             answers: HashMap::new(),
             tickets: 0,
-            outside,
+            outside: None,
             asked: Cell::new(Asked::ForSockets),
         }
     }
@@ -249,21 +257,33 @@ impl Bench {
         }
     }
 
-    pub(crate) fn listen(&mut self) -> (Fd, SocketAddr) {
+    pub(crate) fn listen(&mut self) -> (Fd, Address) {
         self.listen_with(&ListenOptions::default())
     }
 
-    pub(crate) fn listen_with(&mut self, options: &ListenOptions) -> (Fd, SocketAddr) {
-        let listener = self.driver.listen("127.0.0.1:0".parse().expect("an address"), options).expect("a port");
+    pub(crate) fn listen_with(&mut self, options: &ListenOptions) -> (Fd, Address) {
+        let listener = self.driver.listen(self.fresh_address(), options).expect("it is free");
         let address = self.driver.local_address(listener.at()).expect("bound");
-        assert_ne!(address.port(), 0);
+        assert_ne!(address.ip().map(|address| address.port()), Some(0));
         (listener, address)
     }
 
+    /// Where nobody listens. A simulated one is a name like others.
+    pub(crate) fn fresh_address(&self) -> Address {
+        match self.family {
+            Family::Tcp => "127.0.0.1:0".parse().expect("an address"),
+            Family::Unix => {
+                let name = format!("{}.sock", DIRECTORIES.fetch_add(1, Ordering::Relaxed));
+                let outside = self.outside.as_ref().map(|outside| outside.directory.join(&name));
+                let path = outside.unwrap_or_else(|| PathBuf::from(name));
+                UnixAddress::from_path(path).expect("a short path").into()
+            }
+        }
+    }
+
     /// Starts to connect a fresh socket.
-    pub(crate) fn start_connect(&mut self, to: SocketAddr) -> (Fd, Ticket) {
-        let kind = if to.is_ipv4() { SocketKind::Tcp4 } else { SocketKind::Tcp6 };
-        let fd = self.driver.socket(kind).expect("a socket");
+    pub(crate) fn start_connect(&mut self, to: Address) -> (Fd, Ticket) {
+        let fd = self.driver.socket(SocketKind::of(&to)).expect("a socket");
         let address = self.driver.address(to).expect("the line is wide");
         let ticket = self.start(Op::Connect { fd: fd.at(), address });
         (fd, ticket)
@@ -277,7 +297,7 @@ impl Bench {
         pair
     }
 
-    pub(crate) fn pair_through(&mut self, listener: &Fd, address: SocketAddr) -> (Fd, Fd) {
+    pub(crate) fn pair_through(&mut self, listener: &Fd, address: Address) -> (Fd, Fd) {
         let accept = self.start(Op::Accept { listener: listener.at() });
         let (client, connect) = self.start_connect(address);
         let server = self.answer(accept).descriptor();

@@ -1,8 +1,6 @@
 //! Cancelled operations: exactly one completion each, `ECANCELED` if they waited, and nothing lost.
 #![forbid(unsafe_code)]
 
-use core::net::SocketAddr;
-
 use plimsoll_reactor::{Fd, Interest, ListenOptions, Op};
 
 use crate::bench::{Bench, Ticket};
@@ -20,7 +18,7 @@ fn cancel_waiting(bench: &mut Bench, ticket: Ticket) {
 }
 
 /// A listener whose queue is full, so that a connect to it waits.
-pub(crate) fn full_listener(bench: &mut Bench) -> (Vec<Fd>, SocketAddr) {
+pub(crate) fn full_listener(bench: &mut Bench) -> (Vec<Fd>, plimsoll_reactor::Address) {
     let (listener, address) = bench.listen_with(&ListenOptions { backlog: 1, ..ListenOptions::default() });
     let mut open = vec![listener];
     for _ in 0..16 {

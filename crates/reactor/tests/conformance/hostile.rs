@@ -6,16 +6,20 @@
 
 use core::time::Duration;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 use plimsoll_reactor::op::{Interest, Shutdown};
-use plimsoll_reactor::{DriverKind, Fd, ListenOptions, Op, SendBytes, SharedBytes, SocketOption, Wait};
+use plimsoll_reactor::{Address, DriverKind, Fd, ListenOptions, Op, SendBytes, SharedBytes, SocketOption, Wait};
 use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::bench::{Bench, Ticket, pattern};
 
 /// Connections of one case: enough that a thread for each is noticed.
 const PEERS: usize = 12;
+
+fn by_ip(address: Address) -> SocketAddr {
+    address.ip().expect("hostile peers come by TCP")
+}
 
 /// Our end, and the peer's as a plain socket.
 fn connection(bench: &mut Bench) -> (Fd, TcpStream) {
@@ -27,7 +31,7 @@ fn connection_with(bench: &mut Bench, prepare: impl FnOnce(&Socket)) -> (Fd, Tcp
     let (listener, address) = bench.listen();
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     prepare(&socket);
-    socket.connect(&address.into()).expect("it listens");
+    socket.connect(&by_ip(address).into()).expect("it listens");
     let ours = bench.run(Op::Accept { listener: listener.at() }).descriptor();
     bench.close(listener);
     (ours, socket.into())
@@ -328,7 +332,7 @@ pub(crate) fn resets(bench: &mut Bench) {
 pub(crate) fn reset_before_the_accept(bench: &mut Bench) {
     let (listener, address) = bench.listen();
     for _ in 0..PEERS {
-        let peer = TcpStream::connect(address).expect("it listens");
+        let peer = TcpStream::connect(by_ip(address)).expect("it listens");
         urgent(&peer);
         reset(peer);
     }
@@ -346,7 +350,7 @@ pub(crate) fn reset_before_the_accept(bench: &mut Bench) {
 pub(crate) fn half_open(bench: &mut Bench) {
     let (listener, address) = bench.listen_with(&ListenOptions { backlog: 1, ..ListenOptions::default() });
     // Silent, and never accepted: the queue is full from the second one on, and further connects are not answered.
-    let _silent: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+    let _silent: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(by_ip(address)).expect("it listens")).collect();
     let connects: Vec<(Fd, Ticket)> = (0..PEERS).map(|_| bench.start_connect(address)).collect();
     assert_idle(bench);
     assert_eq!(bench.kernel_threads(), 0);

@@ -21,12 +21,13 @@ mod listeners;
 mod orphans;
 mod polls;
 mod streams;
+mod unix;
 mod waits;
 
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bench::Bench;
+use bench::{Bench, Family};
 use plimsoll_reactor::sim::SimConfig;
 use plimsoll_reactor::{DriverChoice, Error, select};
 
@@ -46,19 +47,33 @@ macro_rules! cases {
 cases! {
     CASES:
     streams: echo, answers_without_an_operation, receives_into_several_leases, reads_into_a_buffer, peeks, addresses, large_transfer, receive_before_data, receive_after_data, receive_into, receive_limit,
-        socket_options, shared_bytes;
-    ends: end_of_file, end_behind_data, half_close, reset_seen_by_receive, send_after_reset, gone_after_both_halves,
+        shared_bytes;
+    ends: end_of_file, end_behind_data, half_close, send_after_reset, gone_after_both_halves,
         end_in_the_middle_of_a_full_receive;
-    listeners: connection_refused, accept_many_at_once, address_in_use, joined_listeners, refused_connects, several_accepts;
+    listeners: connection_refused, accept_many_at_once, address_in_use, several_accepts;
     polls: poll_readable, poll_writable, poll_peer_closed, poll_listener, poll_after_a_partial_receive,
         two_polls_on_one_descriptor;
-    cancels: cancel_accept, cancel_receives, cancel_send, cancel_connect, cancel_polls, cancel_file_operations,
+    cancels: cancel_accept, cancel_receives, cancel_send, cancel_polls, cancel_file_operations,
         cancel_twice, cancel_loses_no_bytes;
-    orphans: orphan_at_once, orphan_while_waiting, orphan_when_ready, orphan_file_operations, disown;
+    orphans: orphan_at_once, orphan_when_ready, orphan_file_operations, disown;
     drops: drop_in_flight;
     crowds: interleaved_receives, descriptor_numbers_reused, lent_buffers_are_missed;
     waits: doorbell_ends_a_wait, doorbell_rung_before, deadline_passes, no_wait;
     files: round_trip, paths_end, errors, large_file, short_reads_at_the_end, many_at_once, close_waits_for_writes;
+}
+
+cases! {
+    TCP:
+    streams: socket_options;
+    ends: reset_seen_by_receive;
+    listeners: joined_listeners, refused_connects;
+    cancels: cancel_connect;
+    orphans: orphan_while_waiting;
+}
+
+cases! {
+    UNIX:
+    unix: options_of_tcp, paths, stale_path, abstract_name, full_queue, shared_listener, inherited_listener;
 }
 
 cases! {
@@ -75,7 +90,7 @@ fn run_all(_turn: &Turn, cases: &[&[Case]], make: impl Fn() -> Bench + Sync) {
     for case in cases.filter(|case| only.as_ref().is_none_or(|only| case.name.contains(only.as_str()))) {
         let run = || {
             let mut bench = make();
-            println!("{}: {}", bench.driver.kind(), case.name);
+            println!("{} {:?}: {}", bench.driver.kind(), bench.family, case.name);
             bench.warm_up();
             let before = bench.tally();
             (case.run)(&mut bench);
@@ -119,7 +134,10 @@ fn turn() -> Turn {
 fn uring() {
     let turn = turn();
     match select(DriverChoice::Uring) {
-        Ok(selected) => run_all(&turn, &[CASES, HOSTILE], || Bench::real(&selected)),
+        Ok(selected) => {
+            run_all(&turn, &[CASES, TCP, HOSTILE], || Bench::real(&selected, Family::Tcp));
+            run_all(&turn, &[CASES, UNIX], || Bench::real(&selected, Family::Unix));
+        }
         Err(Error::DriverUnavailable { step, errno, .. }) => {
             println!("uring: skipped, not available here ({step}: {errno})")
         }
@@ -131,13 +149,15 @@ fn uring() {
 fn mio() {
     let turn = turn();
     let selected = select(DriverChoice::Mio).expect("always there");
-    run_all(&turn, &[CASES, HOSTILE], || Bench::real(&selected));
+    run_all(&turn, &[CASES, TCP, HOSTILE], || Bench::real(&selected, Family::Tcp));
+    run_all(&turn, &[CASES, UNIX], || Bench::real(&selected, Family::Unix));
 }
 
 #[test]
 fn sim() {
     let turn = turn();
     for seed in 0..3 {
-        run_all(&turn, &[CASES], || Bench::simulated(SimConfig::new(seed)));
+        run_all(&turn, &[CASES, TCP], || Bench::simulated(SimConfig::new(seed), Family::Tcp));
+        run_all(&turn, &[CASES, UNIX], || Bench::simulated(SimConfig::new(seed), Family::Unix));
     }
 }

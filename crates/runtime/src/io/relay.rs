@@ -11,7 +11,7 @@ use plimsoll_reactor::Errno;
 use plimsoll_slab::Key;
 
 use super::relays::{Relays, SIDE_BYTES};
-use crate::net::TcpStream;
+use crate::net::Stream;
 use crate::{Result, sleep, timeout};
 
 /// How often one who waits for the end of all relays looks.
@@ -61,7 +61,7 @@ const _: () = assert!(RELAY_BYTES <= 320);
 /// assert_eq!((relayed.first_bytes, relayed.second_bytes), (4, 0));
 /// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
 /// ```
-pub async fn relay(first: TcpStream, second: TcpStream) -> Result<Relayed> {
+pub async fn relay(first: impl Into<Stream>, second: impl Into<Stream>) -> Result<Relayed> {
     Relay::new(first, second).run().await
 }
 
@@ -69,8 +69,8 @@ pub async fn relay(first: TcpStream, second: TcpStream) -> Result<Relayed> {
 #[must_use = "a relay does nothing until it is run or detached"]
 #[derive(Debug)]
 pub struct Relay {
-    first: TcpStream,
-    second: TcpStream,
+    first: Stream,
+    second: Stream,
     idle_timeout: Option<Duration>,
 }
 
@@ -103,8 +103,8 @@ pub enum RelayEnd {
 
 impl Relay {
     /// Without an idle timeout.
-    pub fn new(first: TcpStream, second: TcpStream) -> Self {
-        Self { first, second, idle_timeout: None }
+    pub fn new(first: impl Into<Stream>, second: impl Into<Stream>) -> Self {
+        Self { first: first.into(), second: second.into(), idle_timeout: None }
     }
 
     /// Ends the relay when nothing has moved in either direction for so long; at least 1 ms, to 64 ms,

@@ -27,7 +27,7 @@ use plimsoll_slab::{Key, Slab};
 
 use super::relay::{RelayEnd, Relayed};
 use crate::net::table::Adopted;
-use crate::net::{Bytes, Event, Table, TableConfig, TcpStream};
+use crate::net::{Bytes, Event, Stream, Table, TableConfig};
 use crate::worker::Worker;
 use crate::{Result, spawn};
 
@@ -169,8 +169,8 @@ impl Relays {
     /// [`OverBudget`]; both connections are closed then.
     pub(super) fn add(
         &self,
-        first: TcpStream,
-        second: TcpStream,
+        first: Stream,
+        second: Stream,
         idle: Option<Duration>,
         outcome: Option<Key>,
     ) -> Result<Key, OverBudget> {

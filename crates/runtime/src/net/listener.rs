@@ -10,10 +10,11 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 use std::rc::Rc;
 
-use plimsoll_reactor::{Errno, Fd, FdRef, ListenOptions, Op, Payload};
+use plimsoll_reactor::{Address, Errno, Fd, FdRef, ListenOptions, Op, Payload, SharedListener, UnixAddress};
 use plimsoll_slab::Key;
 
-use super::stream::{TcpStream, reserve};
+use super::address::{ListenAddress, SocketAddress};
+use super::stream::{SocketStream, reserve};
 use crate::task::{Spare, Started};
 use crate::worker::Worker;
 use crate::{Error, RemoteHandle, Result, signal, sleep, spawn, spawn_on, timeout, yield_now};
@@ -27,16 +28,21 @@ const AT_ONCE_MAX: u32 = 256;
 /// How long connections may run on after the stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// A TCP listener of one worker.
+/// A listener of one worker: [`TcpListener`](super::TcpListener), [`UnixListener`](super::UnixListener), or
+/// [`Listener`](super::Listener) for both.
 ///
-/// In a runtime of several workers it is always bound with `SO_REUSEPORT`, so that each worker can have its own at the
-/// same address; an address that another process listens at is refused all the same.
-pub struct TcpListener {
+/// In a runtime of several workers a TCP listener is always bound with `SO_REUSEPORT`, so that each worker can have its
+/// own at the same address; an address that another process listens at is refused all the same. Listeners of other
+/// workers at a Unix socket, or at a socket of another process, [share](Self::share) its queue.
+///
+/// A Unix socket's path is made by `bind`, with the permissions that the umask leaves. A socket that is there already,
+/// and at which nobody listens any more, makes way. The file stays when the listener is closed.
+pub struct SocketListener<A: SocketAddress> {
     worker: Rc<Worker>,
     /// Until it is dropped.
     fd: Option<Fd>,
-    address: SocketAddr,
-    backlog: u32,
+    address: A,
+    siblings: Siblings,
     accepting: RefCell<Accepting>,
     /// Connections accepted without a wait, one after the other.
     at_once: Cell<u32>,
@@ -53,7 +59,42 @@ enum Accepting {
     Held(Fd),
 }
 
-impl TcpListener {
+/// How listeners for other workers come to be.
+#[derive(Clone, Copy)]
+enum Siblings {
+    /// Each is bound, with this backlog.
+    Bound(u32),
+    /// They have the same queue.
+    Shared,
+}
+
+impl Siblings {
+    /// Connections at most that wait to be accepted.
+    fn queue_max(self) -> u64 {
+        match self {
+            Self::Bound(backlog) => backlog.into(),
+            // It is somebody else's to know.
+            Self::Shared => u16::MAX.into(),
+        }
+    }
+}
+
+/// What another worker needs for its listener.
+enum Sibling<A> {
+    Bound(A, ListenOptions),
+    Shared(SharedListener),
+}
+
+impl<A: SocketAddress> Sibling<A> {
+    fn listen(self) -> Result<SocketListener<A>> {
+        match self {
+            Self::Bound(address, options) => SocketListener::bind_with(address, options),
+            Self::Shared(listener) => SocketListener::join(listener),
+        }
+    }
+}
+
+impl<A: SocketAddress> SocketListener<A> {
     /// Binds and listens with the default options.
     ///
     /// # Errors
@@ -64,10 +105,8 @@ impl TcpListener {
     /// # Panics
     ///
     /// Outside of a runtime.
-    pub fn bind(address: impl TryInto<ListenAddress>) -> Result<Self> {
-        let address = address
-            .try_into()
-            .map_err(|_| Error::Config("a listen address is `IP:PORT`, such as 127.0.0.1:8080 or [::1]:8080"))?;
+    pub fn bind(address: impl TryInto<ListenAddress<A>>) -> Result<Self> {
+        let address = address.try_into().map_err(|_| Error::Config(A::EXPECTED))?;
         Self::bind_with(address.0, ListenOptions::default())
     }
 
@@ -81,26 +120,89 @@ impl TcpListener {
     /// # Panics
     ///
     /// For a backlog of 0 or more than 65,535, and outside of a runtime.
-    pub fn bind_with(address: SocketAddr, options: ListenOptions) -> Result<Self> {
+    pub fn bind_with(address: A, options: ListenOptions) -> Result<Self> {
         let worker = Worker::current();
         let options = ListenOptions { reuse_port: options.reuse_port || crate::workers() > 1, ..options };
-        let fd = worker.driver.borrow_mut().listen(address, &options)?;
-        worker.opened();
-        let (backlog, accepting) = (options.backlog, RefCell::new(Accepting::Idle));
-        let mut listener = Self { worker, fd: Some(fd), address, backlog, accepting, at_once: Cell::new(0) };
-        let address = listener.worker.driver.borrow().local_address(listener.fd());
-        listener.address = address?;
-        Ok(listener)
+        let fd = worker.driver.borrow_mut().listen(address.into(), &options)?;
+        let is_bound = address.into().ip().is_some();
+        Self::over(worker, fd, if is_bound { Siblings::Bound(options.backlog) } else { Siblings::Shared })
     }
 
-    /// Another listener at this one's address and with its backlog, for another worker to bind with
-    /// [`bind_with`](Self::bind_with).
-    pub fn sibling_options(&self) -> ListenOptions {
-        ListenOptions { backlog: self.backlog, reuse_port: true, join: true }
+    /// Listens at a socket that listens already: that of [`share`](Self::share), or one of another process.
+    ///
+    /// ```
+    /// use std::os::fd::OwnedFd;
+    /// use plimsoll_runtime::net::TcpListener;
+    ///
+    /// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
+    /// let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    /// let listener = TcpListener::join(OwnedFd::from(socket).into())?;
+    /// assert_ne!(listener.local_addr().port(), 0);
+    /// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Driver`]: it is not a stream socket that listens; [`Error::Config`]: it is one of another family.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    pub fn join(listener: SharedListener) -> Result<Self> {
+        let worker = Worker::current();
+        let fd = worker.driver.borrow_mut().join(listener)?;
+        Self::over(worker, fd, Siblings::Shared)
+    }
+
+    /// Another listener on the queue of this one, for another worker or another process: whoever accepts first gets a
+    /// connection.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] as `fcntl(2)`.
+    pub fn share(&self) -> Result<SharedListener> {
+        Ok(self.worker.driver.borrow_mut().share(self.fd())?)
+    }
+
+    fn over(worker: Rc<Worker>, fd: Fd, siblings: Siblings) -> Result<Self> {
+        worker.opened();
+        let found = worker.driver.borrow().local_address(fd.at());
+        match found.map(A::of) {
+            Ok(Some(address)) => {
+                let accepting = RefCell::new(Accepting::Idle);
+                Ok(Self { worker, fd: Some(fd), address, siblings, accepting, at_once: Cell::new(0) })
+            }
+            other => {
+                worker.close(fd);
+                other?;
+                Err(Error::Config(A::EXPECTED))
+            }
+        }
+    }
+
+    /// The same listener, with addresses of either family.
+    pub fn into_any(mut self) -> SocketListener<Address> {
+        SocketListener {
+            worker: Rc::clone(&self.worker),
+            fd: self.fd.take(),
+            address: self.address.into(),
+            siblings: self.siblings,
+            accepting: RefCell::new(self.accepting.replace(Accepting::Idle)),
+            at_once: Cell::new(self.at_once.get()),
+        }
+    }
+
+    fn sibling(&self) -> Result<Sibling<A>> {
+        Ok(match self.siblings {
+            Siblings::Bound(backlog) => {
+                Sibling::Bound(self.address, ListenOptions { backlog, reuse_port: true, join: true })
+            }
+            Siblings::Shared => Sibling::Shared(self.share()?),
+        })
     }
 
     /// The address it listens at; tells the port when 0 was asked for.
-    pub fn local_addr(&self) -> SocketAddr {
+    pub fn local_addr(&self) -> A {
         self.address
     }
 
@@ -121,7 +223,7 @@ impl TcpListener {
     /// # Errors
     ///
     /// [`Error::System`] for what does not pass.
-    pub async fn accept(&self) -> Result<(TcpStream, SocketAddr)> {
+    pub async fn accept(&self) -> Result<(SocketStream<A>, A)> {
         loop {
             if self.at_once.get() >= AT_ONCE_MAX {
                 self.at_once.set(0);
@@ -132,7 +234,7 @@ impl TcpListener {
                 continue;
             }
             match poll_fn(|cx| self.poll_accept(cx)).await {
-                Ok(fd) => match TcpStream::from_fd(&self.worker, fd) {
+                Ok(fd) => match SocketStream::from_fd(&self.worker, fd) {
                     Ok(stream) => match stream.peer_addr() {
                         Ok(peer) => return Ok((stream, peer)),
                         // It was reset while it waited.
@@ -212,7 +314,7 @@ impl TcpListener {
     /// As [`accept`](Self::accept), and as [`on_every_worker`](Self::on_every_worker).
     pub async fn serve<H, F, E>(self, handler: H) -> Result<()>
     where
-        H: Fn(TcpStream) -> F + Clone + Send + 'static,
+        H: Fn(SocketStream<A>) -> F + Clone + Send + 'static,
         F: Future<Output = Result<(), E>> + 'static,
         E: fmt::Display + 'static,
     {
@@ -246,8 +348,8 @@ impl TcpListener {
     {
         let mut others = Vec::new();
         for worker in (0..crate::workers()).filter(|&worker| worker != crate::worker_index()) {
-            let (address, options, serve) = (self.address, self.sibling_options(), serve.clone());
-            others.push(spawn_on(worker, move || async move { serve(Self::bind_with(address, options)?).await })?);
+            let (sibling, serve) = (self.sibling()?, serve.clone());
+            others.push(spawn_on(worker, move || async move { serve(sibling.listen()?).await })?);
         }
         if others.is_empty() {
             return serve(self).await;
@@ -271,7 +373,7 @@ impl TcpListener {
     /// As [`accept`](Self::accept).
     pub async fn serve_here<H, F, E>(self, handler: H) -> Result<()>
     where
-        H: Fn(TcpStream) -> F + 'static,
+        H: Fn(SocketStream<A>) -> F + 'static,
         F: Future<Output = Result<(), E>> + 'static,
         E: fmt::Display + 'static,
     {
@@ -292,7 +394,7 @@ impl TcpListener {
         // answered by the next turn.
         sleep(PAUSE_STEP).await;
         // No more than waited when the stop came: others may arrive for ever.
-        let mut left = u64::from(self.backlog) + 1;
+        let mut left = self.siblings.queue_max() + 1;
         while left > 0 && crate::now() < drained_by && self.is_awaited() {
             let Some(cell) = spare.take().or_else(|| self.worker.tasks.spare().ok()) else {
                 sleep(PAUSE_STEP).await;
@@ -348,9 +450,10 @@ where
     }
 }
 
-async fn serve_one<H, F, E>(handler: Rc<H>, stream: TcpStream, _live: Live)
+async fn serve_one<A, H, F, E>(handler: Rc<H>, stream: SocketStream<A>, _live: Live)
 where
-    H: Fn(TcpStream) -> F,
+    A: SocketAddress,
+    H: Fn(SocketStream<A>) -> F,
     F: Future<Output = Result<(), E>>,
     E: fmt::Display,
 {
@@ -402,7 +505,19 @@ async fn pause(worker: &Worker) {
     }
 }
 
-impl Drop for TcpListener {
+impl From<SocketListener<SocketAddr>> for SocketListener<Address> {
+    fn from(listener: SocketListener<SocketAddr>) -> Self {
+        listener.into_any()
+    }
+}
+
+impl From<SocketListener<UnixAddress>> for SocketListener<Address> {
+    fn from(listener: SocketListener<UnixAddress>) -> Self {
+        listener.into_any()
+    }
+}
+
+impl<A: SocketAddress> Drop for SocketListener<A> {
     fn drop(&mut self) {
         match self.accepting.replace(Accepting::Idle) {
             Accepting::Idle => {}
@@ -415,34 +530,8 @@ impl Drop for TcpListener {
     }
 }
 
-impl fmt::Debug for TcpListener {
+impl<A: SocketAddress> fmt::Debug for SocketListener<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TcpListener").field("address", &self.address).finish()
-    }
-}
-
-/// Where to listen: a socket address, or its text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListenAddress(SocketAddr);
-
-impl From<SocketAddr> for ListenAddress {
-    fn from(address: SocketAddr) -> Self {
-        Self(address)
-    }
-}
-
-impl TryFrom<&str> for ListenAddress {
-    type Error = core::net::AddrParseError;
-
-    fn try_from(text: &str) -> Result<Self, Self::Error> {
-        text.parse().map(Self)
-    }
-}
-
-impl TryFrom<&String> for ListenAddress {
-    type Error = core::net::AddrParseError;
-
-    fn try_from(text: &String) -> Result<Self, Self::Error> {
-        text.parse().map(Self)
+        f.debug_struct(A::LISTENER).field("address", &self.address).finish()
     }
 }

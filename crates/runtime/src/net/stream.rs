@@ -1,4 +1,4 @@
-//! A TCP connection of a task.
+//! A connection of a task.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "futures-io")]
@@ -9,6 +9,7 @@ mod tokio_io;
 
 use core::fmt;
 use core::future::poll_fn;
+use core::marker::PhantomData;
 use core::net::SocketAddr;
 use core::task::{Context, Poll};
 use std::rc::Rc;
@@ -16,10 +17,12 @@ use std::rc::Rc;
 use plimsoll_pool::{Kind, Lease, OverBudget};
 use plimsoll_reactor::op::Shutdown;
 use plimsoll_reactor::{
-    Completion, DriverKind, Errno, Fd, Op, Payload, PoolPage, Received, SendBytes, SocketKind, SocketOption,
+    Address, Completion, DriverKind, Errno, Fd, Op, Payload, PoolPage, Received, SendBytes, SocketKind, SocketOption,
+    UnixAddress,
 };
 use plimsoll_slab::{CHUNK_BYTES, Key};
 
+use super::address::SocketAddress;
 use super::kernel;
 use super::socket::{Receiving, Sending, Socket};
 use crate::operation::Operation;
@@ -124,15 +127,17 @@ pub(super) fn reserve(worker: &Worker) -> Result<(), OverBudget> {
     PoolPage::add(&worker.pool, |page| sockets.grow(page))
 }
 
-/// A TCP connection, read and written by tasks of its worker.
+/// A connection, read and written by tasks of its worker: [`TcpStream`](super::TcpStream),
+/// [`UnixStream`](super::UnixStream), or [`Stream`](super::Stream) for both.
 ///
 /// Bytes come and go as owned [`Lease`]s of the pool: no copy between the pool and the caller. [`read`](Self::read)
 /// copies into a buffer of the caller's. A stream that waits for bytes holds none. Dropping it closes the connection.
-pub struct TcpStream {
+pub struct SocketStream<A: SocketAddress> {
     handle: Handle,
+    addresses: PhantomData<fn() -> A>,
 }
 
-impl TcpStream {
+impl<A: SocketAddress> SocketStream<A> {
     /// A stream over a fresh descriptor, in an entry that was reserved. The descriptor comes back when the container
     /// has no room for what the kernel holds for it.
     pub(super) fn from_fd(worker: &Rc<Worker>, fd: Fd) -> Result<Self, Fd> {
@@ -154,7 +159,11 @@ impl TcpStream {
             calls: 0,
         };
         let key = worker.sockets.borrow_mut().insert(socket).map_err(|socket| socket.fd)?;
-        Ok(Self { handle: Handle { worker: Rc::clone(worker), key } })
+        Ok(Self::over(Handle { worker: Rc::clone(worker), key }))
+    }
+
+    fn over(handle: Handle) -> Self {
+        Self { handle, addresses: PhantomData }
     }
 
     /// A stream over a connection that was a table's, with what that has received, in an entry that was reserved.
@@ -217,12 +226,13 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// [`Error::System`] as `connect(2)`, [`Error::OverBudget`].
-    pub async fn connect(address: SocketAddr) -> Result<Self> {
+    /// [`Error::System`] as `connect(2)`: `EAGAIN` when the queue of a Unix listener is full, which is not waited for;
+    /// [`Error::OverBudget`].
+    pub async fn connect(address: A) -> Result<Self> {
         let worker = Worker::current();
         reserve(&worker)?;
-        let kind = if address.is_ipv4() { SocketKind::Tcp4 } else { SocketKind::Tcp6 };
-        let fd = worker.driver.borrow_mut().socket(kind)?;
+        let address = address.into();
+        let fd = worker.driver.borrow_mut().socket(SocketKind::of(&address))?;
         worker.opened();
         let stream = Self::from_fd(&worker, fd).map_err(|fd| {
             worker.close(fd);
@@ -312,8 +322,9 @@ impl TcpStream {
     /// # Errors
     ///
     /// [`Error::System`].
-    pub fn local_addr(&self) -> Result<SocketAddr> {
-        Ok(self.handle.with(|socket| self.handle.worker.driver.borrow().local_address(socket.fd.at()))?)
+    pub fn local_addr(&self) -> Result<A> {
+        let found = self.handle.with(|socket| self.handle.worker.driver.borrow().local_address(socket.fd.at()))?;
+        A::of(found).ok_or(Error::System(Errno::AFNOSUPPORT))
     }
 
     /// The peer's address.
@@ -321,8 +332,9 @@ impl TcpStream {
     /// # Errors
     ///
     /// [`Error::System`], such as `ENOTCONN` after a reset.
-    pub fn peer_addr(&self) -> Result<SocketAddr> {
-        Ok(self.handle.with(|socket| self.handle.worker.driver.borrow().peer_address(socket.fd.at()))?)
+    pub fn peer_addr(&self) -> Result<A> {
+        let found = self.handle.with(|socket| self.handle.worker.driver.borrow().peer_address(socket.fd.at()))?;
+        A::of(found).ok_or(Error::System(Errno::AFNOSUPPORT))
     }
 
     /// Sets a socket option.
@@ -334,6 +346,13 @@ impl TcpStream {
         Ok(self.handle.with(|socket| self.handle.worker.driver.borrow_mut().set_option(socket.fd.at(), option))?)
     }
 
+    /// The same stream, with addresses of either family.
+    pub fn into_any(self) -> SocketStream<Address> {
+        SocketStream::over(self.handle)
+    }
+}
+
+impl SocketStream<SocketAddr> {
     /// Small segments leave at once (`TCP_NODELAY`).
     ///
     /// # Errors
@@ -344,32 +363,54 @@ impl TcpStream {
     }
 }
 
-impl fmt::Debug for TcpStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TcpStream").field("fd", &self.handle.raw()).finish()
+impl SocketStream<Address> {
+    /// The same stream as one of TCP, if it is that.
+    pub fn into_tcp(self) -> Result<SocketStream<SocketAddr>, Self> {
+        match self.local_addr() {
+            Ok(Address::Ip(_)) => Ok(SocketStream::over(self.handle)),
+            _ => Err(self),
+        }
     }
 }
 
-/// The half that receives; see [`TcpStream::into_split`].
+impl From<SocketStream<SocketAddr>> for SocketStream<Address> {
+    fn from(stream: SocketStream<SocketAddr>) -> Self {
+        stream.into_any()
+    }
+}
+
+impl From<SocketStream<UnixAddress>> for SocketStream<Address> {
+    fn from(stream: SocketStream<UnixAddress>) -> Self {
+        stream.into_any()
+    }
+}
+
+impl<A: SocketAddress> fmt::Debug for SocketStream<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(A::STREAM).field("fd", &self.handle.raw()).finish()
+    }
+}
+
+/// The half that receives; see [`SocketStream::into_split`].
 pub struct ReadHalf {
     handle: Handle,
 }
 
 impl ReadHalf {
-    /// As [`TcpStream::recv`].
+    /// As [`SocketStream::recv`].
     ///
     /// # Errors
     ///
-    /// As [`TcpStream::recv`].
+    /// As [`SocketStream::recv`].
     pub async fn recv(&mut self) -> Result<Option<Lease>> {
         poll_fn(|cx| poll_recv(&self.handle, cx)).await
     }
 
-    /// As [`TcpStream::read`].
+    /// As [`SocketStream::read`].
     ///
     /// # Errors
     ///
-    /// As [`TcpStream::read`].
+    /// As [`SocketStream::read`].
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         read(&self.handle, buffer).await
     }
@@ -381,35 +422,35 @@ impl fmt::Debug for ReadHalf {
     }
 }
 
-/// The half that sends; see [`TcpStream::into_split`].
+/// The half that sends; see [`SocketStream::into_split`].
 pub struct WriteHalf {
     handle: Handle,
 }
 
 impl WriteHalf {
-    /// As [`TcpStream::send_all`].
+    /// As [`SocketStream::send_all`].
     ///
     /// # Errors
     ///
-    /// As [`TcpStream::send_all`].
+    /// As [`SocketStream::send_all`].
     pub async fn send_all(&mut self, lease: Lease) -> Result<()> {
         send(&self.handle, SendBytes::Lease(lease)).await
     }
 
-    /// As [`TcpStream::send_bytes`].
+    /// As [`SocketStream::send_bytes`].
     ///
     /// # Errors
     ///
-    /// As [`TcpStream::send_all`].
+    /// As [`SocketStream::send_all`].
     pub async fn send_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         send_copy(&self.handle, bytes).await
     }
 
-    /// As [`TcpStream::shutdown_write`].
+    /// As [`SocketStream::shutdown_write`].
     ///
     /// # Errors
     ///
-    /// As [`TcpStream::shutdown_write`].
+    /// As [`SocketStream::shutdown_write`].
     pub async fn shutdown_write(&mut self) -> Result<()> {
         shutdown_write(&self.handle).await
     }

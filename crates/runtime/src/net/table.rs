@@ -14,16 +14,15 @@
 
 use core::fmt;
 use core::future::poll_fn;
-use core::net::SocketAddr;
 use core::task::{Context, Poll};
 use std::rc::Rc;
 
 use plimsoll_pool::{Charge, Kind, Lease, OverBudget};
 use plimsoll_reactor::op::Shutdown;
-use plimsoll_reactor::{Errno, Fd, FdRef, Interest, Op, Payload, PoolPage, Received, SendBytes, SocketOption};
+use plimsoll_reactor::{Address, Errno, Fd, FdRef, Interest, Op, Payload, PoolPage, Received, SendBytes, SocketOption};
 use plimsoll_slab::{Key, Slab};
 
-use super::{TcpListener, kernel};
+use super::{Listener, kernel};
 use crate::Result;
 use crate::time::{Coarse, Link, Sleep};
 use crate::token::{INDEX_MAX, Purpose, Target};
@@ -138,7 +137,7 @@ pub struct Table<C: Default> {
     entries: Slab<Entry<C>, PoolPage>,
     timers: Coarse,
     sleep: Option<Sleep>,
-    listener: Option<TcpListener>,
+    listener: Option<Listener>,
     accepting: Accepting,
     config: TableConfig,
     accepted_total: u64,
@@ -161,11 +160,12 @@ impl<C: Default> Table<C> {
     ///
     /// [`Error::OverBudget`](crate::Error::OverBudget); [`Error::Config`](crate::Error::Config) for more than 16 tables
     /// on a worker.
-    pub fn new(listener: TcpListener, config: TableConfig) -> Result<Self> {
+    pub fn new(listener: impl Into<Listener>, config: TableConfig) -> Result<Self> {
+        let listener = listener.into();
         Self::build(Rc::clone(listener.worker()), Some(listener), config)
     }
 
-    fn build(worker: Rc<Worker>, listener: Option<TcpListener>, config: TableConfig) -> Result<Self> {
+    fn build(worker: Rc<Worker>, listener: Option<Listener>, config: TableConfig) -> Result<Self> {
         let charge = plimsoll_pool::Budget::charge(worker.pool.budget(), Kind::Fixed, Self::QUEUE_BYTES as u64)?;
         let events = Events::new();
         let id = worker.add_table(&events)?;
@@ -438,7 +438,7 @@ impl<C: Default> Table<C> {
     /// # Errors
     ///
     /// What `getpeername(2)` says, such as `ENOTCONN` after a reset.
-    pub fn peer_address(&mut self, key: Key) -> Result<SocketAddr, Errno> {
+    pub fn peer_address(&mut self, key: Key) -> Result<Address, Errno> {
         let fd = self.fd(key);
         self.worker.driver.borrow().peer_address(fd)
     }

@@ -253,19 +253,6 @@ fn what_waits_for_a_worker_is_bounded() {
 }
 
 #[test]
-fn a_listener_s_siblings_have_its_backlog() {
-    let runtime = Runtime::builder().workers(1).memory(MemoryLimit::mib(64)).build().expect("a runtime starts");
-    runtime.block_on(async {
-        let options = ListenOptions { backlog: 7, reuse_port: true, join: false };
-        let first = TcpListener::bind_with("127.0.0.1:0".parse().expect("an address"), options).expect("a free port");
-        assert_eq!(first.sibling_options(), ListenOptions { join: true, ..options });
-        let second = TcpListener::bind_with(first.local_addr(), first.sibling_options()).expect("it joins");
-        assert_eq!(second.sibling_options(), first.sibling_options());
-    });
-    assert!(runtime.shutdown().is_clean());
-}
-
-#[test]
 fn a_listener_bound_with_options_serves_on_every_worker() {
     let world = World::new(SimConfig::new(11));
     let simulation = Runtime::builder().workers(3).simulate(&world).expect("a simulation starts");

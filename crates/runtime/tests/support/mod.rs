@@ -6,8 +6,10 @@ use core::cell::Cell;
 use core::time::Duration;
 use std::process::Command;
 use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use plimsoll_reactor::sim::{SimConfig, World};
+use plimsoll_runtime::net::{Listener, UnixAddress};
 use plimsoll_runtime::{Builder, DriverChoice, MemoryLimit, Report, Result, Runtime, now, sleep};
 
 /// Runtimes of one worker on io_uring (where it works) and on mio, one after the other. Nothing is kept for newcomers:
@@ -48,6 +50,41 @@ fn raise_descriptors_max() {
 /// Runs a test on each driver. It may ask for no file: nothing else is done on worker threads of the kernel.
 pub(crate) fn on_each(name: &str, body: impl AsyncFn() -> Result<()>) {
     on_each_with_threads(name, 0, body);
+}
+
+thread_local! {
+    static FAMILY: Cell<Family> = const { Cell::new(Family::Tcp) };
+}
+
+/// The sockets of a test.
+#[derive(Clone, Copy, Debug)]
+enum Family {
+    Tcp,
+    Unix,
+}
+
+/// Runs a test on each driver, with TCP and with Unix sockets, for those that it makes by [`listen`].
+pub(crate) fn on_each_family(name: &str, body: impl AsyncFn() -> Result<()>) {
+    for family in [Family::Tcp, Family::Unix] {
+        FAMILY.set(family);
+        on_each(&format!("{name}, {family:?}"), &body);
+    }
+    FAMILY.set(Family::Tcp);
+}
+
+/// A listener of the family that is under test.
+pub(crate) fn listen() -> Result<Listener> {
+    match FAMILY.get() {
+        Family::Tcp => Listener::bind("127.0.0.1:0"),
+        Family::Unix => Listener::bind(fresh_unix_address()),
+    }
+}
+
+/// A name that nobody has.
+pub(crate) fn fresh_unix_address() -> UnixAddress {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("plimsoll-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    UnixAddress::from_abstract_name(name).expect("short")
 }
 
 /// Runs a test that asks for files on each driver.

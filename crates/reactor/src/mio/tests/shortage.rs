@@ -98,7 +98,7 @@ fn connect_at_the_line(to: core::net::SocketAddr, is_freed: bool) -> (Driver, Nu
     let blocking = Blocking::new(BlockingConfig::default(), &budget);
     let selected = select(DriverChoice::Mio).expect("always there");
     let mut driver = Driver::new(&selected, &DriverConfig::default(), &pool, &blocking).expect("the line is wide");
-    let address = driver.address(to).expect("the line is wide");
+    let address = driver.address(to.into()).expect("the line is wide");
     let fd = driver.socket(SocketKind::Tcp4).expect("a socket").number();
     // The slot table has its page before the line is reached.
     let nowhere = Op::Close { fd: Number::from_raw(1 << 29).owned() };
@@ -238,7 +238,7 @@ fn what_finds_no_room_is_tried_less_and_less_until_there_is_some() {
 fn a_connect_that_finds_no_room_in_epoll_asks_once() {
     let bench = Bench::new();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = bench.driver.address(listener.local_addr().expect("bound")).expect("the line is wide");
+    let address = bench.driver.address(listener.local_addr().expect("bound").into()).expect("the line is wide");
     let config = DriverConfig::default();
     let mut mio = Mio::new(&config, &bench.pool, bench.driver.doorbell(), &bench.blocking).expect("the line is wide");
     let mut slots = Slots::new();

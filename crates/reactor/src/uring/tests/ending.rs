@@ -45,7 +45,7 @@ impl Scene {
     /// Makes what all of them wait for happen.
     fn happen(&mut self, bench: &Bench) {
         self.client.write_all(b"it happened").unwrap();
-        self.late = Some(TcpStream::connect(bench.driver.local_address(self.listener).unwrap()).unwrap());
+        self.late = Some(TcpStream::connect(bench.driver.local_address(self.listener).unwrap().ip().unwrap()).unwrap());
     }
 
     fn close(self, bench: &mut Bench) {

@@ -10,16 +10,16 @@ fn accept_brings_a_descriptor_and_leaves_no_connection_behind() {
         let listener = bench.driver.listen("127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap().number();
         bench.submit(Op::Accept { listener }, 1);
         bench.assert_quiet();
-        let client = TcpStream::connect(bench.driver.local_address(listener).unwrap()).unwrap();
+        let client = TcpStream::connect(bench.driver.local_address(listener).unwrap().ip().unwrap()).unwrap();
         let completion = bench.completion();
         assert_eq!((completion.token, completion.result), (Token(1), Ok(0)));
         let Payload::Fd(fd) = completion.payload else { panic!("an accept brings a descriptor") };
-        assert_eq!(bench.driver.peer_address(fd.number()).unwrap(), client.local_addr().unwrap());
+        assert_eq!(bench.driver.peer_address(fd.number()).unwrap(), client.local_addr().unwrap().into());
 
         // Two waiters and one connection: one of them goes on waiting.
         let waiting = [bench.submit(Op::Accept { listener }, 2), bench.submit(Op::Accept { listener }, 3)];
         bench.settle();
-        let _second = TcpStream::connect(bench.driver.local_address(listener).unwrap()).unwrap();
+        let _second = TcpStream::connect(bench.driver.local_address(listener).unwrap().ip().unwrap()).unwrap();
         let first = bench.completion();
         bench.assert_quiet();
         let other = if first.key == waiting[0] { waiting[1] } else { waiting[0] };
@@ -198,14 +198,14 @@ fn connect_reaches_a_listener_or_says_why_not() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         let fd = bench.driver.socket(SocketKind::Tcp4).unwrap().number();
-        let address = bench.driver.address(to).unwrap();
+        let address = bench.driver.address(to.into()).unwrap();
         assert_eq!(bench.run(Op::Connect { fd, address }).result, Ok(0));
         let (_server, from) = listener.accept().unwrap();
-        assert_eq!(bench.driver.local_address(fd).unwrap(), from);
+        assert_eq!(bench.driver.local_address(fd).unwrap(), from.into());
         bench.driver.close_now(fd.owned());
         drop(listener);
         let fd = bench.driver.socket(SocketKind::Tcp4).unwrap().number();
-        let address = bench.driver.address(to).unwrap();
+        let address = bench.driver.address(to.into()).unwrap();
         assert_eq!(bench.run(Op::Connect { fd, address }).result, Err(Errno(libc::ECONNREFUSED)));
         bench.driver.close_now(fd.owned());
     });

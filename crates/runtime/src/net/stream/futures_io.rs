@@ -7,11 +7,12 @@ use std::io::{IoSlice, Result};
 
 use futures_io::{AsyncRead, AsyncWrite};
 
-use super::{ReadHalf, TcpStream, WriteHalf};
+use super::{ReadHalf, SocketStream, WriteHalf};
+use crate::net::address::SocketAddress;
 
 macro_rules! reads {
-    ($stream:ty) => {
-        impl AsyncRead for $stream {
+    ($stream:ty $(, $address:ident)?) => {
+        impl$(<$address: SocketAddress>)? AsyncRead for $stream {
             fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<usize>> {
                 <$stream>::poll_read(&mut self, cx, buffer).map_err(Into::into)
             }
@@ -20,8 +21,8 @@ macro_rules! reads {
 }
 
 macro_rules! writes {
-    ($stream:ty) => {
-        impl AsyncWrite for $stream {
+    ($stream:ty $(, $address:ident)?) => {
+        impl$(<$address: SocketAddress>)? AsyncWrite for $stream {
             fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
                 <$stream>::poll_write(&mut self, cx, bytes).map_err(Into::into)
             }
@@ -46,7 +47,7 @@ macro_rules! writes {
     };
 }
 
-reads!(TcpStream);
+reads!(SocketStream<A>, A);
 reads!(ReadHalf);
-writes!(TcpStream);
+writes!(SocketStream<A>, A);
 writes!(WriteHalf);

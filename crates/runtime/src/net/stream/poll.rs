@@ -17,7 +17,8 @@ use plimsoll_pool::Lease;
 use plimsoll_reactor::op::Shutdown;
 use plimsoll_reactor::{Errno, Interest, Op, Payload};
 
-use super::{Handle, ReadHalf, TcpStream, WriteHalf, brought, copy_out, lost};
+use super::{Handle, ReadHalf, SocketStream, WriteHalf, brought, copy_out, lost};
+use crate::net::address::SocketAddress;
 use crate::net::socket::{Receiving, Sending, Socket};
 use crate::{Error, Result};
 
@@ -25,7 +26,7 @@ use crate::{Error, Result};
 /// read must not keep the worker from all others.
 const CALLS_MAX: u8 = 32;
 
-impl TcpStream {
+impl<A: SocketAddress> SocketStream<A> {
     /// Reads what is there into a buffer; 0 at the end of the peer's stream, or for an empty buffer. It holds no memory
     /// of the pool while it waits.
     ///
@@ -89,40 +90,40 @@ impl TcpStream {
 }
 
 impl ReadHalf {
-    /// As [`TcpStream::poll_read`].
+    /// As [`SocketStream::poll_read`].
     ///
     /// # Errors
     ///
-    /// As [`TcpStream::poll_read`].
+    /// As [`SocketStream::poll_read`].
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<usize>> {
         poll_read(&self.handle, cx, buffer)
     }
 }
 
 impl WriteHalf {
-    /// As [`TcpStream::poll_write`].
+    /// As [`SocketStream::poll_write`].
     ///
     /// # Errors
     ///
-    /// As [`TcpStream::poll_write`].
+    /// As [`SocketStream::poll_write`].
     pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         poll_write(&self.handle, cx, &[IoSlice::new(bytes)])
     }
 
-    /// As [`TcpStream::poll_write_vectored`].
+    /// As [`SocketStream::poll_write_vectored`].
     ///
     /// # Errors
     ///
-    /// As [`TcpStream::poll_write`].
+    /// As [`SocketStream::poll_write`].
     pub fn poll_write_vectored(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<Result<usize>> {
         poll_write(&self.handle, cx, slices)
     }
 
-    /// As [`TcpStream::poll_shutdown`].
+    /// As [`SocketStream::poll_shutdown`].
     ///
     /// # Errors
     ///
-    /// As [`TcpStream::poll_shutdown`].
+    /// As [`SocketStream::poll_shutdown`].
     pub fn poll_shutdown(&mut self, _cx: &mut Context<'_>) -> Poll<Result<()>> {
         Poll::Ready(shutdown(&self.handle))
     }

@@ -8,11 +8,12 @@ use std::io::{IoSlice, Result};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{ReadHalf, TcpStream, WriteHalf};
+use super::{ReadHalf, SocketStream, WriteHalf};
+use crate::net::address::SocketAddress;
 
 macro_rules! reads {
-    ($stream:ty) => {
-        impl AsyncRead for $stream {
+    ($stream:ty $(, $address:ident)?) => {
+        impl$(<$address: SocketAddress>)? AsyncRead for $stream {
             fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
                 let count = ready!(<$stream>::poll_read(&mut self, cx, buffer.initialize_unfilled()))?;
                 buffer.advance(count);
@@ -23,8 +24,8 @@ macro_rules! reads {
 }
 
 macro_rules! writes {
-    ($stream:ty) => {
-        impl AsyncWrite for $stream {
+    ($stream:ty $(, $address:ident)?) => {
+        impl$(<$address: SocketAddress>)? AsyncWrite for $stream {
             fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
                 <$stream>::poll_write(&mut self, cx, bytes).map_err(Into::into)
             }
@@ -53,7 +54,7 @@ macro_rules! writes {
     };
 }
 
-reads!(TcpStream);
+reads!(SocketStream<A>, A);
 reads!(ReadHalf);
-writes!(TcpStream);
+writes!(SocketStream<A>, A);
 writes!(WriteHalf);

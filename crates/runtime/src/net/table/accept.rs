@@ -9,7 +9,7 @@ use plimsoll_slab::Key;
 
 use super::{Entry, Event, Inbound, Table};
 use crate::net::listener::needs_pause;
-use crate::net::{TcpListener, kernel};
+use crate::net::{Listener, kernel};
 use crate::time::Link;
 use crate::token::{Purpose, Target};
 
@@ -50,7 +50,7 @@ impl<C: Default> Table<C> {
     /// before [`stop_accepting`](Self::stop_accepting), which would reset one that comes while it closes the listener.
     /// It holds for everybody who shares the listening socket, such as a child process.
     pub fn refuse_connects(&mut self) {
-        if let Some(listener) = self.listener.as_ref().map(TcpListener::fd) {
+        if let Some(listener) = self.listener.as_ref().map(Listener::fd) {
             // Where there are no filters, connects race the close.
             let _goes_on_as_before = self.worker.driver.borrow_mut().refuse_connects(listener);
         }
@@ -98,7 +98,7 @@ impl<C: Default> Table<C> {
             // What finds no room is accepted all the same, and closed.
             let _has_room = self.reserve();
         }
-        let Some(listener) = self.listener.as_ref().map(TcpListener::fd) else { return };
+        let Some(listener) = self.listener.as_ref().map(Listener::fd) else { return };
         let token = Target::Table { table: self.id, purpose: Purpose::Accept, index: 0 }.token();
         let submitted = self.worker.driver.borrow_mut().submit(Op::Accept { listener }, token);
         match submitted {
@@ -155,7 +155,7 @@ impl<C: Default> Table<C> {
                 Accepting::Last => u32::MAX,
                 _ => return None,
             };
-            let listener = self.listener.as_ref().map(TcpListener::fd)?;
+            let listener = self.listener.as_ref().map(Listener::fd)?;
             let next = self.worker.driver.borrow_mut().accept_now(listener);
             match next {
                 Ok(Some(fd)) => {

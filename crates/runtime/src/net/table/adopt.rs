@@ -7,7 +7,7 @@ use plimsoll_slab::Key;
 
 use super::{Entry, Inbound, Table, TableConfig};
 use crate::Result;
-use crate::net::TcpStream;
+use crate::net::Stream;
 use crate::time::Link;
 use crate::worker::Worker;
 
@@ -55,7 +55,7 @@ impl<C: Default> Table<C> {
 
     /// Takes in the connection of a stream on which no operation is in flight, into room that was
     /// [made](Self::reserve_entries): one that has just come from [`release`](Self::release) of another table, or is
-    /// [quiet](TcpStream::quiesce).
+    /// [quiet](crate::net::SocketStream::quiesce).
     ///
     /// ```
     /// use plimsoll_runtime::net::{Event, Table, TableConfig, TcpListener, TcpStream};
@@ -79,8 +79,8 @@ impl<C: Default> Table<C> {
     /// # Panics
     ///
     /// When no room was made, or an operation is in flight on the stream.
-    pub fn adopt(&mut self, stream: TcpStream, state: C) -> Adopted {
-        let parts = stream.into_parts();
+    pub fn adopt(&mut self, stream: impl Into<Stream>, state: C) -> Adopted {
+        let parts = stream.into().into_parts();
         let entry = Entry { link: Link::default(), fd: parts.fd, inbound: Inbound::None, send: None, state };
         let key = self.entries.insert(entry).unwrap_or_else(|_| panic!("room is made before"));
         Adopted { key, unread: parts.unread, ended: parts.ended }

@@ -5,7 +5,7 @@ use plimsoll_pool::Lease;
 use plimsoll_slab::Key;
 
 use super::{OPEN, Table};
-use crate::net::TcpStream;
+use crate::net::Stream;
 use crate::{Error, Result};
 
 impl<C: Default> Table<C> {
@@ -20,7 +20,7 @@ impl<C: Default> Table<C> {
     /// # Panics
     ///
     /// When the connection was closed.
-    pub fn release(&mut self, key: Key, unread: Option<Lease>) -> Result<(C, TcpStream)> {
+    pub fn release(&mut self, key: Key, unread: Option<Lease>) -> Result<(C, Stream)> {
         if self.is_receiving(key) || self.is_sending(key) {
             return Err(Error::SendInterrupted);
         }
@@ -29,7 +29,7 @@ impl<C: Default> Table<C> {
         self.timers.cancel(&mut self.entries, key.index());
         let entry = self.entries.remove(key).expect(OPEN);
         self.note_spare_pages();
-        let stream = TcpStream::with_unread(&self.worker, entry.fd, unread);
+        let stream = Stream::with_unread(&self.worker, entry.fd, unread);
         Ok((entry.state, stream))
     }
 }
