@@ -10,6 +10,7 @@
 //! | [`counters`] | what a server has done |
 //! | [`exchange_end`] | what was begun ends once, for one reason, which is counted |
 //! | [`peers`] | what is known of a peer beside its socket, and how many connections an address has |
+//! | [`preface`] | whether a connection begins as one of HTTP/2 |
 //! | [`proxy_header`] | the PROXY protocol: bytes in, the client's address out |
 //! | [`forwarded`] | the client's address as proxies say it in their fields |
 //! | [`sys`] | threads |
@@ -21,5 +22,6 @@ pub(crate) mod error;
 pub(crate) mod exchange_end;
 pub(crate) mod forwarded;
 pub(crate) mod peers;
+pub(crate) mod preface;
 pub(crate) mod proxy_header;
 pub(crate) mod sys;

@@ -14,6 +14,7 @@ use plimsoll_slab::Key;
 use crate::base::config::Http2;
 use crate::base::counters::Shed;
 use crate::base::exchange_end::{Course, ExchangeEnd};
+use crate::base::preface::{Preface, preface};
 use crate::base::proxy_header;
 use crate::exchange::failure::{Failure, method_of};
 use crate::exchange::handle::Ticket;
@@ -23,7 +24,6 @@ use crate::exchange::misbehaviour::{COMPLETED_POINTS, UNWANTED_BYTES_FREE, Verdi
 use crate::exchange::source::Source;
 use crate::h1::active::{Active, Deadline, EXCHANGE_BYTES};
 use crate::h1::write_out::is_batch_full;
-use crate::h2::{self, Preface};
 use crate::memory::lasting::ExchangeId;
 use crate::memory::received::FEW_BYTES;
 use crate::memory::wait::MemoryWait;
@@ -215,7 +215,7 @@ impl<S: Service> Engine<S> {
         let limits = &self.core.config.limits;
         let bytes = source.rest();
         if active.requests == 0 && self.core.config.http2 != Http2::Off {
-            match (h2::preface(bytes), self.core.config.http2) {
+            match (preface(bytes), self.core.config.http2) {
                 (Preface::Whole, _) => return Step::Http2(active),
                 (Preface::Part, _) => {
                     begin_head(&mut active);

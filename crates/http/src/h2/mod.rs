@@ -51,7 +51,7 @@ mod window;
 use connection::PeerHalf;
 pub(crate) use receive::Recalling;
 
-use plimsoll_codec::h1::{FIELDS_CEILING, FieldSlot, HTTP2_PREFACE};
+use plimsoll_codec::h1::{FIELDS_CEILING, FieldSlot};
 use plimsoll_codec::h2::{Connection as Codec, Limits, Repeat, Storage, StreamKey};
 use plimsoll_codec::hpack::TABLE_BYTES;
 use plimsoll_pool::{PoolBox, Priority};
@@ -347,25 +347,6 @@ fn zeros(pool: &Pool, bytes: usize) -> Result<Lease, OverBudget> {
         lease.extend(&[0; 1_024][..left.min(1_024)]);
     }
     Ok(lease)
-}
-
-/// Whether a connection that began so is, or may become, one of HTTP/2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Preface {
-    Whole,
-    /// All there is of it so far.
-    Part,
-    Other,
-}
-
-/// Looks for the preface, in any split.
-pub(crate) fn preface(bytes: &[u8]) -> Preface {
-    let have = bytes.len().min(HTTP2_PREFACE.len());
-    match bytes[..have] == HTTP2_PREFACE[..have] {
-        true if have == HTTP2_PREFACE.len() => Preface::Whole,
-        true => Preface::Part,
-        false => Preface::Other,
-    }
 }
 
 /// A response's fields, compressed, have at most so many bytes.

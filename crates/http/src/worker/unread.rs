@@ -28,9 +28,9 @@ use plimsoll_slab::Key;
 
 use crate::base::config::{HalfClose, Http2};
 use crate::base::counters::Shed;
+use crate::base::preface::{Preface, preface};
 use crate::base::proxy_header;
 use crate::h1::active::Active;
-use crate::h2::{self, Preface};
 use crate::memory::wait::MemoryWait;
 use crate::memory::wait::REQUEST_ROOM_BYTES;
 use crate::memory::waits::Waits;
@@ -79,7 +79,7 @@ impl<S: Service> Engine<S> {
             let used = proxy_header::parse(bytes).ok().flatten().map_or(0, |(_origin, used)| used);
             bytes = &bytes[used..];
         }
-        if self.core.config.http2 != Http2::Off && !bytes.is_empty() && h2::preface(bytes) != Preface::Other {
+        if self.core.config.http2 != Http2::Off && !bytes.is_empty() && preface(bytes) != Preface::Other {
             return Seen::Http2;
         }
         if self.begins_marked(bytes) {
