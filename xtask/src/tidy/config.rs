@@ -69,8 +69,7 @@ pub(super) const ROOMS_PACKAGE: &str = "crates/http";
 pub(super) const ROOMS: [&[&str]; 7] =
     [&["face"], &["worker"], &["hub"], &["h1", "h2", "websocket"], &["exchange"], &["memory"], &["base"]];
 /// Imports that run up or across still: from which room, to which, and how many. They may only get fewer.
-pub(super) const UP_LEFT: [(&str, &str, usize); 6] = [
-    ("h1", "worker", 7),
+pub(super) const UP_LEFT: [(&str, &str, usize); 5] = [
     ("h2", "h1", 1),
     ("h2", "worker", 39),
     ("h2", "face", 1),

@@ -34,6 +34,9 @@ pub(crate) trait Line {
     /// Arms a receive.
     fn receive(&mut self) -> Result<(), OverBudget>;
 
+    /// The same, into this lease.
+    fn receive_into(&mut self, lease: Lease) -> Result<(), OverBudget>;
+
     /// Receives what is there.
     fn receive_now(&mut self, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno>;
 
@@ -98,6 +101,10 @@ impl<T: Default> Line for TableLine<'_, T> {
 
     fn receive(&mut self) -> Result<(), OverBudget> {
         self.table.borrow_mut().receive(self.key)
+    }
+
+    fn receive_into(&mut self, lease: Lease) -> Result<(), OverBudget> {
+        self.table.borrow_mut().receive_into(self.key, lease)
     }
 
     fn receive_now(&mut self, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno> {

@@ -41,6 +41,7 @@ impl Source {
     }
 
     /// The bytes that were not used yet.
+    #[inline(always)]
     pub(crate) fn rest(&self) -> &[u8] {
         match self {
             Self::Empty => &[],

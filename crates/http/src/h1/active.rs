@@ -9,6 +9,7 @@ use plimsoll_codec::h1::{
     BodyDecoder, BodyEncoder, BodyOut, Exchange, Framing, HeadSearch, RequestState, ResponseState,
 };
 use plimsoll_runtime::{Instant, JoinHandle, Lease, PoolBox};
+use plimsoll_slab::Key;
 
 use crate::base::config::Config;
 use crate::base::counters::WorkerCounters;
@@ -20,6 +21,7 @@ use crate::exchange::output::Output;
 use crate::exchange::user_code::UserWaker;
 use crate::h1::body_receive::{Parts, Receive};
 use crate::memory::by_address::Seat;
+use crate::memory::desk::Desk;
 use crate::memory::reserved_routes::Slot;
 use crate::memory::wait::MemoryWait;
 
@@ -186,6 +188,15 @@ impl Active {
             successor: None,
             trailers: None,
         }
+    }
+
+    /// More of a body is there: a handler that waits for it looks again. Whether one does.
+    pub(crate) fn wake_reader(&mut self, desk: &Desk, key: Key) -> bool {
+        let Some(reader) = self.reader.take() else { return false };
+        reader.wake();
+        self.fed = true;
+        desk.list_later(key);
+        true
     }
 
     /// The next of what was received of a body.

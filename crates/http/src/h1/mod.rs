@@ -13,7 +13,9 @@
 //! | [`bulk_receive`] | several leases of a body that are filled by one call |
 //! | [`request_body`] | a body from what was received to what its handler gets |
 //! | [`interim`] | informational responses |
-//! | [`write_out`] | the end of a step: send, arm what is waited for, set the deadline, park |
+//! | [`step`] | what a step says: the worker does it |
+//! | [`waiting`] | how an exchange waits for memory |
+//! | [`write_out`] | the end of a step: keep, send, arm what is waited for, set the deadline |
 //! | [`lent_output`] | output in leases of the answer reserve |
 
 pub(crate) mod active;
@@ -26,4 +28,6 @@ pub(crate) mod head;
 pub(crate) mod interim;
 pub(crate) mod lent_output;
 pub(crate) mod request_body;
+pub(crate) mod step;
+pub(crate) mod waiting;
 pub(crate) mod write_out;

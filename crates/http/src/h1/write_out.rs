@@ -1,243 +1,235 @@
-//! The end of each step: send what there is, arm what is waited for, set the deadline.
-
-use ::core::cell::RefMut;
-use std::rc::Rc;
+//! The end of each step: what came is kept, what there is to send is sent, what is waited for is armed, and has a
+//! deadline.
 
 use plimsoll_codec::h1::{Next, RequestState, ResponseState};
-use plimsoll_pool::{PoolBox, Priority};
-use plimsoll_runtime::net::Table;
+use plimsoll_pool::Priority;
 use plimsoll_runtime::{Kind, OverBudget};
 use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
 use crate::base::peers::PEER_LOOK;
+use crate::exchange::line::Line;
 use crate::exchange::output::COPY_BYTES_MAX;
+use crate::exchange::source::Source;
 use crate::h1::active::{Active, Deadline};
+use crate::h1::step::Step;
+use crate::memory::desk::Desk;
 use crate::memory::wait::MemoryWait;
-use crate::worker::connection::Connection;
-use crate::worker::engine::Engine;
-use crate::worker::service::Service;
-use crate::worker::state::Core;
 
-impl<S: Service> Engine<S> {
-    /// Sends what there is to send, arms what there is to wait for, and puts the connection back.
-    pub(crate) fn settle(&mut self, key: Key, mut active: PoolBox<Active>) {
-        let core = Rc::clone(&self.core);
-        let mut borrowed = core.table.borrow_mut();
-        let table = &mut *borrowed;
-        if core.is_drawn()
-            && !table.is_sending(key)
-            && let Some(lease) = active.output.send_now(table, key)
-        {
-            core.reserve.put_back(lease);
+impl Active {
+    /// Nothing more can be done with what came, of which some `is_fresh`.
+    pub(crate) fn rest(
+        &mut self,
+        desk: &Desk,
+        line: &mut impl Line,
+        key: Key,
+        source: &mut Source,
+        is_fresh: bool,
+    ) -> Step {
+        if !self.keep(desk, key, source) {
+            return Step::Shed(Shed::Head);
         }
-        let mut flushed = active.output.flush(&core.pool, table, key);
-        if flushed.is_err() && active.output.flush_now(table, key) {
+        // A handler that waits for the body looks again when more of it is there. What it has looked at in vain, such
+        // as a part of a trailer section, may still be kept: that alone is no reason.
+        if is_fresh && self.input.is_some() {
+            self.wake_reader(desk, key);
+        }
+        self.write_out(desk, line, key)
+    }
+
+    /// Keeps what came and was not used; `false` without room for it.
+    fn keep(&mut self, desk: &Desk, key: Key, source: &mut Source) -> bool {
+        let mut source = ::core::mem::replace(source, Source::Empty);
+        if self.closing {
+            source = Source::Empty;
+            (self.parts, self.decoded_bytes) = (None, 0);
+        }
+        let kept = source.keep(desk).or_else(|source| {
+            let spare = self.spare_input(desk, key, source.rest());
+            spare.map_or(Err(source), |spare| Ok(Some(spare)))
+        });
+        match kept {
+            Ok(kept) => self.input = kept,
+            Err(_) => return false,
+        }
+        true
+    }
+
+    /// Sends what there is to send, and arms what there is to wait for.
+    pub(crate) fn write_out(&mut self, desk: &Desk, line: &mut impl Line, key: Key) -> Step {
+        if desk.is_drawn()
+            && !line.is_sending()
+            && let Some(lease) = line.send_lent(&mut self.output)
+        {
+            desk.reserve.put_back(lease);
+        }
+        let mut flushed = line.flush(&desk.pool, &mut self.output);
+        if flushed.is_err() && line.flush_now(&mut self.output) {
             // The socket has taken all of it at once: as after a send.
             flushed = Ok(());
-            active.progressed(Deadline::Send);
-            active.batch = 0;
-            core.list(key, &mut active);
+            self.progressed(Deadline::Send);
+            self.batch = 0;
+            desk.list(key, self);
         }
-        active.count_over(core.counters());
-        if active.uncounted.is_some() && !active.output.may_take_back() {
-            core.count_begun(&mut active);
+        self.count_over(desk.counters());
+        if self.uncounted.is_some() && !self.output.may_take_back() {
+            desk.count_begun(self);
         }
-        let sending = table.is_sending(key);
-        let is_empty = active.output.is_empty();
-        active.answered.settle(sending, is_empty, core.counters());
-        let next = active.exchange.next();
-        let is_last = matches!(next, Next::Close { .. } | Next::Upgraded) && active.handler.is_none();
-        let ends = active.closing || is_last;
-        if !active.is_queued()
-            && active.output.has_room(COPY_BYTES_MAX, core.config.output_bytes_max)
-            && let Some(writer) = active.writer.take()
+        let sending = line.is_sending();
+        let is_empty = self.output.is_empty();
+        self.answered.settle(sending, is_empty, desk.counters());
+        let next = self.exchange.next();
+        let is_last = matches!(next, Next::Close { .. } | Next::Upgraded) && self.handler.is_none();
+        let ends = self.closing || is_last;
+        if !self.is_queued()
+            && self.output.has_room(COPY_BYTES_MAX, desk.config.output_bytes_max)
+            && let Some(writer) = self.writer.take()
         {
             writer.wake();
         }
-        if next == Next::ReadHead && active.is_parkable() && !ends && flushed.is_ok() {
-            return self.park(key, active, borrowed);
+        if next == Next::ReadHead && self.is_parkable() && !ends && flushed.is_ok() {
+            self.wait_no_longer(desk, key);
+            return Step::Park;
         }
         // After a 101, or the head of an answer that another goes on with.
-        let is_released = next == Next::Upgraded || active.exchange.response() == ResponseState::Body;
-        let has_left = is_released && !active.closing && !sending && active.output.is_empty();
+        let is_released = next == Next::Upgraded || self.exchange.response() == ResponseState::Body;
+        let has_left = is_released && !self.closing && !sending && self.output.is_empty();
         if has_left
-            && active.handler.is_none()
-            && let Some(successor) = active.successor.take()
+            && self.handler.is_none()
+            && let Some(successor) = self.successor.take()
         {
-            drop(borrowed);
-            return self.succeed(key, active, successor);
+            return Step::Release(successor);
         }
-        let after = if ends && !sending && active.output.is_empty() {
-            After::Close
-        } else {
-            match flushed.and_then(|()| arm(&core, table, key, &active, next)) {
-                Ok(()) => After::Stay,
-                Err(_) if active.is_queued() => After::Stay,
-                Err(over) => After::Starve(over),
+        let is_over = ends && !sending && self.output.is_empty();
+        let armed = if is_over { Ok(()) } else { flushed.and_then(|()| self.arm(desk, line, next)) };
+        self.schedule(desk, line, sending || ends);
+        match armed {
+            _ if is_over => Step::CloseGently,
+            Err(over) if !self.is_queued() && !self.awaits_output(desk, key, &over) => Step::Shed(Shed::Output),
+            _ => Step::Rest,
+        }
+    }
+
+    /// Something that has to be done finds no room: whether it waits for some.
+    #[cold]
+    pub(crate) fn awaits_output(&mut self, desk: &Desk, key: Key, over: &OverBudget) -> bool {
+        self.awaits_room(desk, key, Priority::Output, over)
+    }
+
+    /// Arms what the exchange waits for.
+    fn arm(&self, desk: &Desk, line: &mut impl Line, next: Next) -> Result<(), OverBudget> {
+        match next {
+            // Only output is waited for. A peer that has closed its half meanwhile gets it all the same.
+            _ if self.closing => {
+                line.unwatch();
+                Ok(())
             }
+            // What would come has no place. One that goes away meanwhile makes way for others.
+            _ if self.is_queued() && !self.half_closed => line.watch(),
+            _ if self.is_queued() => {
+                line.unwatch();
+                Ok(())
+            }
+            // Output that the peer does not take stops further reads from it; and what came before is looked at before
+            // the end that may be behind it.
+            Next::ReadHead if !self.output.is_empty() || self.is_ahead() && line.is_sending() => {
+                line.unwatch();
+                Ok(())
+            }
+            // So do requests that were read ahead and may not be begun yet.
+            Next::ReadHead if self.is_batch_full(desk) && line.is_sending() => {
+                line.unwatch();
+                Ok(())
+            }
+            // And so do those whose turn is over for now.
+            Next::ReadHead if self.listed && self.input.is_some() => {
+                line.unwatch();
+                Ok(())
+            }
+            Next::ReadHead => await_request(desk, line),
+            Next::Drain if self.handler.is_none() => line.receive(),
+            Next::Close { .. } if self.handler.is_none() && self.exchange.request() == RequestState::Body => {
+                line.receive()
+            }
+            Next::ReadBody | Next::Drain if self.reader.is_some() => self.receive_body(desk, line),
+            // Most likely it asks for more at once; if it does not, the next look finds that out.
+            _ if self.fed => Ok(()),
+            _ if self.handler.is_some() && !self.half_closed => line.watch(),
+            _ => {
+                line.unwatch();
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether something was read ahead that was not looked at yet: it is no part of a head.
+    fn is_ahead(&self) -> bool {
+        self.input.is_some() && self.exchange.request() == RequestState::Idle
+    }
+
+    /// Arms a receive for a body: into a lease where many bytes are likely to be there.
+    fn receive_body(&self, desk: &Desk, line: &mut impl Line) -> Result<(), OverBudget> {
+        if line.is_receiving() {
+            return Ok(());
+        }
+        if desk.is_filling() {
+            // What has no room stays in the socket.
+            return line.await_readable();
+        }
+        if desk.several_for(self).is_some() {
+            return line.await_readable();
+        }
+        let class = self.receive.next(self.decoder.remaining(), desk.body_cap());
+        match class.and_then(|class| desk.pool.try_acquire_class(class, Kind::Buffers).ok()) {
+            Some(lease) => line.receive_into(lease),
+            None => line.receive(),
+        }
+    }
+
+    /// Sets the deadline that fits what the connection waits for. One that is set already stands: bytes that come are
+    /// no reason to wait longer for others.
+    fn schedule(&mut self, desk: &Desk, line: &mut impl Line, sends: bool) {
+        let deadline = match self.exchange.request() {
+            _ if self.is_queued() => Deadline::Room,
+            _ if sends => Deadline::Send,
+            _ if self.awaits_proxy => Deadline::Proxy,
+            _ if self.reader.is_some() => Deadline::Body,
+            _ if self.handler.is_some() && self.half_closed => Deadline::Peer,
+            _ if self.handler.is_some() => Deadline::None,
+            RequestState::Head => Deadline::Head,
+            // Its turn comes.
+            RequestState::Idle if self.listed => Deadline::None,
+            _ => Deadline::Body,
         };
-        schedule(&core, table, key, &mut active, sending || ends);
-        *table.get_mut(key).expect("a live connection") = Connection::Active(active);
-        drop(borrowed);
-        match after {
-            After::Stay => {}
-            After::Close => self.close_gently(key),
-            After::Starve(over) => {
-                if !core.starve_in_table(key, Priority::Output, &over) {
-                    self.shed(key, Shed::Output);
-                }
+        if deadline == self.deadline && deadline != Deadline::None {
+            return;
+        }
+        let now = plimsoll_runtime::now();
+        if self.deadline == Deadline::Body {
+            self.patience.pause(now);
+        }
+        self.deadline = deadline;
+        let config = &desk.config;
+        let after = match deadline {
+            Deadline::None => None,
+            Deadline::Head => Some(config.head_timeout),
+            Deadline::Body => Some(self.patience.wait(now)),
+            Deadline::Proxy => Some(config.proxy_header_timeout),
+            Deadline::Send => Some(config.send_timeout),
+            Deadline::Room if self.waits_to_begin() => {
+                Some(config.wait_to_begin(matches!(self.memory, MemoryWait::QueuedUpload { .. })))
             }
-        }
-    }
-
-    /// Nothing is left to do but to wait for the next request.
-    fn park(&mut self, key: Key, mut active: PoolBox<Active>, mut table: RefMut<'_, Table<Connection>>) {
-        self.core.wait_no_longer(key, &mut active);
-        let config = &self.core.config;
-        let sending = table.is_sending(key);
-        let Active { requests, born, score, answered, .. } = *active;
-        let answered = answered.in_flight();
-        let empty_lines = active.search.empty_lines();
-        table.schedule(key, if sending { config.send_timeout } else { self.core.idle_timeout(born) });
-        debug_assert!(!active.search.started(), "a head that began is kept");
-        *table.get_mut(key).expect("a live connection") =
-            Connection::Parked { requests, born, score, empty_lines, answered };
-        let receiving = self.core.await_request(&mut table, key);
-        drop(table);
-        drop(active);
-        self.core.counters().active(-1);
-        if receiving.is_err() && sending {
-            // Closed when the answer has left.
-            self.core.shed_for_room(Shed::Parked);
-            self.core.put(key, Connection::leaving(answered));
-        } else if receiving.is_err() {
-            self.core.shed_for_room(Shed::Parked);
-            self.close(key);
+            Deadline::Room => Some(config.memory_timeout),
+            Deadline::Peer => Some(PEER_LOOK),
+        };
+        match after.map(|after| self.due_after(after, now, config)).or_else(|| self.handler_left(now, config)) {
+            Some(after) => line.schedule(after),
+            None => line.unschedule(),
         }
     }
 }
 
-/// Whether no further request may be begun before the socket has taken what was answered.
-pub(crate) fn is_batch_full(core: &Core, active: &Active) -> bool {
-    active.batch >= core.config.read_ahead_requests_max
-}
-
-/// Whether something was read ahead that was not looked at yet: it is no part of a head.
-fn is_ahead(active: &Active) -> bool {
-    active.input.is_some() && active.exchange.request() == RequestState::Idle
-}
-
-enum After {
-    Stay,
-    Close,
-    /// Something that has to be done finds no room.
-    Starve(OverBudget),
-}
-
-/// Arms what the exchange waits for.
-fn arm(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active, next: Next) -> Result<(), OverBudget> {
-    match next {
-        // Only output is waited for. A peer that has closed its half meanwhile gets it all the same.
-        _ if active.closing => {
-            table.unwatch(key);
-            Ok(())
-        }
-        // What would come has no place. One that goes away meanwhile makes way for others.
-        _ if active.is_queued() && !active.half_closed => table.watch(key),
-        _ if active.is_queued() => {
-            table.unwatch(key);
-            Ok(())
-        }
-        // Output that the peer does not take stops further reads from it; and what came before is looked at before the
-        // end that may be behind it.
-        Next::ReadHead if !active.output.is_empty() || is_ahead(active) && table.is_sending(key) => {
-            table.unwatch(key);
-            Ok(())
-        }
-        // So do requests that were read ahead and may not be begun yet.
-        Next::ReadHead if is_batch_full(core, active) && table.is_sending(key) => {
-            table.unwatch(key);
-            Ok(())
-        }
-        // And so do those whose turn is over for now.
-        Next::ReadHead if active.listed && active.input.is_some() => {
-            table.unwatch(key);
-            Ok(())
-        }
-        Next::ReadHead => core.await_request(table, key),
-        Next::Drain if active.handler.is_none() => table.receive(key),
-        Next::Close { .. } if active.handler.is_none() && active.exchange.request() == RequestState::Body => {
-            table.receive(key)
-        }
-        Next::ReadBody | Next::Drain if active.reader.is_some() => receive_body(core, table, key, active),
-        // Most likely it asks for more at once; if it does not, the next look finds that out.
-        _ if active.fed => Ok(()),
-        _ if active.handler.is_some() && !active.half_closed => table.watch(key),
-        _ => {
-            table.unwatch(key);
-            Ok(())
-        }
-    }
-}
-
-/// Arms a receive for a body: into a lease where many bytes are likely to be there.
-fn receive_body(core: &Core, table: &mut Table<Connection>, key: Key, active: &Active) -> Result<(), OverBudget> {
-    if table.is_receiving(key) {
-        return Ok(());
-    }
-    if core.is_filling() {
-        // What has no room stays in the socket.
-        return table.await_readable(key);
-    }
-    if core.several_for(active).is_some() {
-        return table.await_readable(key);
-    }
-    let class = active.receive.next(active.decoder.remaining(), core.body_cap());
-    match class.and_then(|class| core.pool.try_acquire_class(class, Kind::Buffers).ok()) {
-        Some(lease) => table.receive_into(key, lease),
-        None => table.receive(key),
-    }
-}
-
-/// Sets the deadline that fits what the connection waits for. One that is set already stands: bytes that come are no
-/// reason to wait longer for others.
-fn schedule(core: &Core, table: &mut Table<Connection>, key: Key, active: &mut Active, sends: bool) {
-    let deadline = match active.exchange.request() {
-        _ if active.is_queued() => Deadline::Room,
-        _ if sends => Deadline::Send,
-        _ if active.awaits_proxy => Deadline::Proxy,
-        _ if active.reader.is_some() => Deadline::Body,
-        _ if active.handler.is_some() && active.half_closed => Deadline::Peer,
-        _ if active.handler.is_some() => Deadline::None,
-        RequestState::Head => Deadline::Head,
-        // Its turn comes.
-        RequestState::Idle if active.listed => Deadline::None,
-        _ => Deadline::Body,
-    };
-    if deadline == active.deadline && deadline != Deadline::None {
-        return;
-    }
-    let now = plimsoll_runtime::now();
-    if active.deadline == Deadline::Body {
-        active.patience.pause(now);
-    }
-    active.deadline = deadline;
-    let config = &core.config;
-    let after = match deadline {
-        Deadline::None => None,
-        Deadline::Head => Some(config.head_timeout),
-        Deadline::Body => Some(active.patience.wait(now)),
-        Deadline::Proxy => Some(config.proxy_header_timeout),
-        Deadline::Send => Some(config.send_timeout),
-        Deadline::Room if active.waits_to_begin() => {
-            Some(config.wait_to_begin(matches!(active.memory, MemoryWait::QueuedUpload { .. })))
-        }
-        Deadline::Room => Some(config.memory_timeout),
-        Deadline::Peer => Some(PEER_LOOK),
-    };
-    match after.map(|after| active.due_after(after, now, config)).or_else(|| active.handler_left(now, config)) {
-        Some(after) => table.schedule(key, after),
-        None => table.unschedule(key),
-    }
+/// Has a connection wait for a request, or for more of its head. While memory is short its bytes stay in the socket.
+fn await_request(desk: &Desk, line: &mut impl Line) -> Result<(), OverBudget> {
+    if desk.holds_back() && !line.is_receiving() { line.await_readable() } else { line.receive() }
 }

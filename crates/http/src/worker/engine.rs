@@ -10,20 +10,20 @@ use ::core::time::Duration;
 use std::rc::Rc;
 
 use http::StatusCode;
-use plimsoll_codec::h1::{HeadSearch, Next, RequestState};
+use plimsoll_codec::h1::{Next, RequestState};
 use plimsoll_pool::Priority;
 use plimsoll_runtime::net::{Bytes, Event, SocketOption, Table};
-use plimsoll_runtime::{Errno, Instant, Kind, PoolBox, SendBytes, signal, sleep, sleep_until};
+use plimsoll_runtime::{Errno, Instant, SendBytes, signal, sleep, sleep_until};
 use plimsoll_slab::Key;
 
 use crate::base::config::{ProxyProtocol, TcpOptions};
 use crate::base::counters::Shed;
-use crate::base::exchange_end::{Answered, ExchangeEnd};
+use crate::base::exchange_end::ExchangeEnd;
 use crate::exchange::failure::Failure;
 use crate::exchange::line::TableLine;
 use crate::exchange::misbehaviour::Score;
 use crate::exchange::output::compacted;
-use crate::h1::active::{Active, Deadline};
+use crate::h1::active::Deadline;
 use crate::h1::bulk_receive::{Came, receive};
 use crate::h2::Recalling;
 use crate::memory::wait::MemoryWait;
@@ -212,6 +212,21 @@ impl<S: Service> Engine<S> {
         pool.for_newcomer(|| act(self));
     }
 
+    /// Something changed on a connection: a handler answered, wrote, or wants to read.
+    pub(crate) fn look_after(&mut self, key: Key) {
+        match self.core.take(key) {
+            Some(mut active) => {
+                (active.listed, active.fed) = (false, false);
+                self.drive(key, active, None);
+            }
+            None if self.core.is_websocket(key) => self.look_after_websocket(key),
+            // One that was listed before it was parked may have a place already.
+            None if self.core.is_unread(key) && self.core.is_in_queue(key) => {}
+            None if self.core.is_unread(key) => self.readable_parked(key),
+            None => self.look_after_http2(key),
+        }
+    }
+
     fn accepted(&mut self, key: Key) {
         let core = Rc::clone(&self.core);
         core.counters().accepted();
@@ -282,17 +297,14 @@ impl<S: Service> Engine<S> {
         match receive(core, &mut TableLine::new(&core.table, key), &mut active) {
             Came::Bytes(received) => {
                 active.came(received, &core.config);
-                if let Some(reader) = active.reader.take() {
-                    reader.wake();
-                    active.fed = true;
-                    core.list_later(key);
+                if active.wake_reader(core, key) {
                     self.gives_way = true;
                 }
                 self.drive(key, active, None);
             }
             Came::Nothing => self.drive(key, active, None),
             Came::NoRoom(bytes) => {
-                if core.starve(key, &mut active, Priority::Body, bytes).is_err() {
+                if active.enqueue(core, key, Priority::Body, bytes).is_err() {
                     active.course.note(ExchangeEnd::Overstay);
                     core.counters().shed(Shed::Body);
                     let _failed_before = active.exchange.request_failed();
@@ -311,42 +323,6 @@ impl<S: Service> Engine<S> {
                 self.close(key);
             }
         }
-    }
-
-    /// The first bytes of a request, or of what comes before it, which has waited as it says.
-    pub(crate) fn begin_head(&mut self, key: Key, parked: Connection, bytes: Bytes, memory: MemoryWait) {
-        let (waited, requests, born, score, empty_lines, answered) = match parked {
-            Connection::Parked { requests, born, score, empty_lines, answered } => {
-                (false, requests, born, score, empty_lines, answered)
-            }
-            Connection::Unread { requests, born, score, empty_lines } => (true, requests, born, score, empty_lines, 0),
-            _ => unreachable!("a request begins between requests"),
-        };
-        let awaits_proxy = self.core.peers.borrow().awaits_proxy(key);
-        // For whom it is, is not known yet.
-        let memory = if awaits_proxy && memory == MemoryWait::Admitted { MemoryWait::None } else { memory };
-        let class = PoolBox::<Active>::CLASS;
-        // Nobody is let go of for one that is refused.
-        let is_refused = matches!(memory, MemoryWait::TimedOut | MemoryWait::Refused);
-        let found = self.retried_if(!is_refused, key, |engine| engine.core.pool.try_acquire_class(class, Kind::Codec));
-        let core = &self.core;
-        let place = found.ok().or_else(|| {
-            let act = || core.pool.try_acquire_class(class, Kind::Codec);
-            if is_refused { core.reserve.spare(act) } else { core.spared(key, act) }
-        });
-        let Some(place) = place else {
-            self.core.put(key, Connection::leaving(answered));
-            return self.shed(key, Shed::Head);
-        };
-        let mut active = PoolBox::from_lease(place, Active::new(requests, born, score, &core.config));
-        active.search = HeadSearch::after_empty_lines(empty_lines);
-        (active.memory, active.answered) = (memory, Answered::sending(answered));
-        if awaits_proxy {
-            // The time that was set at the accept stands.
-            (active.awaits_proxy, active.deadline) = (true, if waited { Deadline::None } else { Deadline::Proxy });
-        }
-        core.counters().active(1);
-        self.drive(key, active, Some(bytes));
     }
 
     fn linger_on(&mut self, key: Key, dropped_bytes: u32, rest: Rest) {
@@ -521,7 +497,7 @@ impl<S: Service> Engine<S> {
                 active.course.note(ExchangeEnd::Timeout);
                 core.fail(active, Failure::OVERDUE);
                 (active.deadline, active.begun_at) = (Deadline::None, None);
-                core.wait_no_longer(key, active);
+                active.wait_no_longer(&core, key);
                 let handler = active.take_handler();
                 drop(table);
                 if let Some(handler) = handler {

@@ -20,6 +20,7 @@
 //! | [`waiting`] | which connections of the table wait for memory, and for what |
 //! | [`reserved_routes`] | requests for routes that are always answered |
 //! | [`stay`] | holds on connections that stay, and what one of each sort takes |
+//! | [`http1`] | HTTP/1.1: what comes becomes steps, requests are begun |
 //! | [`websockets`] | WebSockets: an event becomes a step, and what that says is done |
 //! | [`released`] | connections that go on as something else after an answer |
 //! | [`closing`] | the ends of a connection, and the stop of the server |
@@ -29,6 +30,7 @@ pub(crate) mod closing;
 pub(crate) mod connection;
 pub(crate) mod engine;
 pub(crate) mod exchanges;
+pub(crate) mod http1;
 pub(crate) mod plan;
 pub(crate) mod pressure;
 pub(crate) mod released;

@@ -58,7 +58,7 @@ enum Seen {
 }
 
 impl Core {
-    /// Has a connection of HTTP/1 wait for a request, or for more of its head.
+    /// Has a connection of HTTP/1 that is parked wait for a request, with the table in hand.
     pub(crate) fn await_request(&self, table: &mut Table<Connection>, key: Key) -> Result<(), OverBudget> {
         if self.holds_back() && !table.is_receiving(key) { table.await_readable(key) } else { table.receive(key) }
     }

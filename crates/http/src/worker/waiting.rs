@@ -3,17 +3,17 @@
 use ::core::net::SocketAddr;
 use ::core::time::Duration;
 
-use plimsoll_codec::h1::RequestState;
 use plimsoll_pool::Priority;
-use plimsoll_runtime::{Lease, OverBudget};
+use plimsoll_runtime::OverBudget;
 use plimsoll_slab::Key;
 
-use crate::h1::active::{Active, EXCHANGE_BYTES};
+use crate::h1::active::EXCHANGE_BYTES;
 use crate::h2::STREAM_BYTES;
 use crate::memory::desk::Connections;
-use crate::memory::wait::MemoryWait;
-use crate::memory::waits::{TooMany, Waits};
+use crate::memory::waits::Waits;
 use crate::worker::connection::Connection;
+use crate::worker::engine::Engine;
+use crate::worker::service::Service;
 use crate::worker::state::Core;
 
 /// Room for so many connections is kept while memory is short.
@@ -59,42 +59,13 @@ impl Core {
         }
     }
 
-    /// What an exchange waited for has been done without: its place is not for the next one.
-    pub(crate) fn wait_no_longer(&self, key: Key, active: &mut Active) {
-        if active.is_queued() {
-            self.sate(key);
-        }
-        active.memory = MemoryWait::None;
-    }
-
-    /// Has a connection wait for room; for more of it each time it found none where there should have been some.
-    ///
-    /// # Errors
-    ///
-    /// [`TooMany`] wait, or it would be too much.
-    pub(crate) fn starve(&self, key: Key, active: &mut Active, want: Priority, bytes: usize) -> Result<(), TooMany> {
-        self.starve_as(Waits::new(key, None), &mut active.memory, want, bytes)
-    }
-
-    /// The same for one that is in the table, and that the engine does not look after right now. Whether it waits.
+    /// Has a connection that is in the table, and that the engine does not look after right now, wait for room. Whether
+    /// it waits.
     pub(crate) fn starve_in_table(&self, key: Key, want: Priority, over: &OverBudget) -> bool {
-        let bytes = usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX);
         let Some(mut active) = self.take(key) else { return false };
-        let waits = self.starve(key, &mut active, want, bytes).is_ok();
-        self.list(key, &mut active);
+        let waits = active.awaits_room(self, key, want, over);
         self.put(key, Connection::Active(active));
         waits
-    }
-
-    /// Room for what came of a request and finds none in the pool: of a body, and of what follows a request whose
-    /// handler runs, what is [kept for other ends](crate::memory::desk::Desk::spare_landed).
-    pub(crate) fn spare(&self, key: Key, active: &Active, bytes: &[u8]) -> Option<Lease> {
-        if active.exchange.request() != RequestState::Body && active.handler.is_none() {
-            let mut lease = if active.is_queued() { self.spare_lease(key, bytes.len())? } else { return None };
-            lease.extend(bytes);
-            return Some(lease);
-        }
-        self.keep_landed(bytes, true)
     }
 
     /// Memory comes to be short: what each address holds already.
@@ -134,5 +105,27 @@ impl Core {
     /// Whether there is hardly room for further connections.
     pub(crate) fn lacks_places(&self) -> bool {
         self.table.borrow().vacancies() < PLACES_MIN
+    }
+}
+
+impl<S: Service> Engine<S> {
+    /// Whether a request may be begun as far as memory and other handlers go: nobody else waits for it, and there is
+    /// some.
+    pub(crate) fn has_room(&mut self, key: Key) -> bool {
+        if self.core.has_all_handlers() || self.core.is_drawn() {
+            return false;
+        }
+        // The queue is looked through only for who might be begun: it may be long.
+        if !self.core.may_hold_more(key) {
+            return false;
+        }
+        let is_next = self.core.fed.get() == Some(key) || self.core.is_newcomer(key);
+        let overtakes = self.core.is_starving() && !is_next && self.core.is_turn_of_others(key);
+        !overtakes && self.retried(key, |engine| engine.core.try_room(key)).is_ok()
+    }
+
+    /// Whether memory is short and a request may not be begun for that.
+    pub(crate) fn lacks_room(&mut self, key: Key) -> bool {
+        self.core.is_scarce() && !self.has_room(key)
     }
 }

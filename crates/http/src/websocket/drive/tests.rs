@@ -96,6 +96,10 @@ impl Line for Script {
         Ok(())
     }
 
+    fn receive_into(&mut self, _lease: Lease) -> Result<(), OverBudget> {
+        self.receive()
+    }
+
     fn receive_now(&mut self, _leases: &mut [Option<Lease>], _bytes_max: usize) -> Result<usize, Errno> {
         Err(Errno::AGAIN)
     }

@@ -1,0 +1,305 @@
+//! Connections of HTTP/1.1: what comes becomes steps, and what those say is done. Whether a request is begun now, and
+//! with which service, is decided here.
+
+use plimsoll_codec::h1::{FieldSlot, HeadSearch, RequestView};
+use plimsoll_pool::PoolBox;
+use plimsoll_runtime::Kind;
+use plimsoll_runtime::net::Bytes;
+use plimsoll_slab::Key;
+
+use crate::base::counters::Shed;
+use crate::base::exchange_end::{Answered, ExchangeEnd};
+use crate::exchange::handle::Ticket;
+use crate::exchange::line::TableLine;
+use crate::exchange::source::Source;
+use crate::h1::active::{Active, Deadline, EXCHANGE_BYTES};
+use crate::h1::head::Slots;
+use crate::h1::step::{Progress, Step};
+use crate::memory::lasting::ExchangeId;
+use crate::memory::wait::MemoryWait;
+use crate::worker::connection::Connection;
+use crate::worker::engine::Engine;
+use crate::worker::service::{self, NoRoom, Service};
+
+/// What became of a request whose head has come.
+enum Begun {
+    /// Its handler runs, or has answered.
+    Started(PoolBox<Active>),
+    /// It was answered without one.
+    Refused(PoolBox<Active>),
+    /// It will be looked at again.
+    Waits(PoolBox<Active>),
+    /// Its connection was closed meanwhile.
+    Gone,
+}
+
+impl<S: Service> Engine<S> {
+    /// The first bytes of a request, or of what comes before it, which has waited as it says.
+    pub(crate) fn begin_head(&mut self, key: Key, parked: Connection, bytes: Bytes, memory: MemoryWait) {
+        let (waited, requests, born, score, empty_lines, answered) = match parked {
+            Connection::Parked { requests, born, score, empty_lines, answered } => {
+                (false, requests, born, score, empty_lines, answered)
+            }
+            Connection::Unread { requests, born, score, empty_lines } => (true, requests, born, score, empty_lines, 0),
+            _ => unreachable!("a request begins between requests"),
+        };
+        let awaits_proxy = self.core.peers.borrow().awaits_proxy(key);
+        // For whom it is, is not known yet.
+        let memory = if awaits_proxy && memory == MemoryWait::Admitted { MemoryWait::None } else { memory };
+        let class = PoolBox::<Active>::CLASS;
+        // Nobody is let go of for one that is refused.
+        let is_refused = matches!(memory, MemoryWait::TimedOut | MemoryWait::Refused);
+        let found = self.retried_if(!is_refused, key, |engine| engine.core.pool.try_acquire_class(class, Kind::Codec));
+        let core = &self.core;
+        let place = found.ok().or_else(|| {
+            let act = || core.pool.try_acquire_class(class, Kind::Codec);
+            if is_refused { core.reserve.spare(act) } else { core.spared(key, act) }
+        });
+        let Some(place) = place else {
+            self.core.put(key, Connection::leaving(answered));
+            return self.shed(key, Shed::Head);
+        };
+        let mut active = PoolBox::from_lease(place, Active::new(requests, born, score, &core.config));
+        active.search = HeadSearch::after_empty_lines(empty_lines);
+        (active.memory, active.answered) = (memory, Answered::sending(answered));
+        if awaits_proxy {
+            // The time that was set at the accept stands.
+            (active.awaits_proxy, active.deadline) = (true, if waited { Deadline::None } else { Deadline::Proxy });
+        }
+        core.counters().active(1);
+        self.drive(key, active, Some(bytes));
+    }
+
+    /// Goes on with a connection as far as it can, with what has just come.
+    pub(crate) fn drive(&mut self, key: Key, mut active: PoolBox<Active>, fresh: Option<Bytes>) {
+        let is_fresh = fresh.is_some();
+        let kept = active.input.take();
+        let Ok(mut source) = Source::join(&self.core, kept, fresh, || active.handler.is_some()) else {
+            self.core.put(key, Connection::Active(active));
+            return self.shed(key, Shed::Head);
+        };
+        let mut slots = Slots::new();
+        loop {
+            let core = &self.core;
+            let mut progress = active.go_on(core, &TableLine::new(&core.table, key), key, &mut source);
+            if progress == Progress::Ahead {
+                if !self.is_its_turn(key, &mut active, &source, is_fresh) {
+                    break;
+                }
+                progress = active.choose_protocol(&self.core, &source);
+            }
+            match progress {
+                Progress::Ahead => {}
+                Progress::Http2 => return self.become_http2(key, active, source),
+                Progress::Refuse => return self.refuse_active(key, active),
+                Progress::Close => return self.close_active(key, active),
+                Progress::Done => break,
+            }
+            let head = active.read_head(&self.core, key, &mut source, &mut slots);
+            let Some((len, parsed)) = &head else { break };
+            let (head, behind) = source.rest().split_at(*len);
+            let has_body = parsed.framing.has_body();
+            if Active::awaits_place(&source, has_body, behind.len()) {
+                match source.place(&self.core) {
+                    Ok(()) => continue,
+                    Err(_) => break,
+                }
+            }
+            let slots = slots.of(parsed);
+            let body = if has_body { Some(behind) } else { None };
+            match self.begin_request(key, active, (&RequestView::new(head, slots, parsed), slots), body) {
+                Begun::Started(back) => {
+                    active = back;
+                    if has_body {
+                        // The handler read from what was kept; what it left is there.
+                        source = active.input.take().map_or(Source::Empty, Source::Kept);
+                    } else {
+                        source.consume(*len);
+                    }
+                }
+                Begun::Refused(back) => {
+                    active = back;
+                    source.consume(*len);
+                }
+                Begun::Waits(back) => active = back,
+                Begun::Gone => return,
+            }
+        }
+        let core = &self.core;
+        let step = active.rest(core, &mut TableLine::new(&core.table, key), key, &mut source, is_fresh);
+        self.execute(key, active, step);
+    }
+
+    /// Does what a step says.
+    fn execute(&mut self, key: Key, active: PoolBox<Active>, step: Step) {
+        match step {
+            Step::Rest => self.core.put(key, Connection::Active(active)),
+            Step::Park => self.park(key, active),
+            Step::Release(successor) => self.succeed(key, active, successor),
+            Step::Shed(reason) => {
+                self.core.put(key, Connection::Active(active));
+                self.shed(key, reason);
+            }
+            Step::CloseGently => {
+                self.core.put(key, Connection::Active(active));
+                self.close_gently(key);
+            }
+        }
+    }
+
+    /// Ends a connection at once.
+    fn close_active(&mut self, key: Key, active: PoolBox<Active>) {
+        self.core.put(key, Connection::Active(active));
+        self.close(key);
+    }
+
+    /// Lets go of a connection whose client has too many.
+    fn refuse_active(&mut self, key: Key, active: PoolBox<Active>) {
+        self.core.put(key, Connection::LINGERING);
+        self.finish_active(active, ExchangeEnd::Peer);
+        self.refuse(key);
+    }
+
+    /// Whether a request that came is looked at now; the source begins with it. If not, it has a place.
+    fn is_its_turn(&self, key: Key, active: &mut Active, source: &Source, is_fresh: bool) -> bool {
+        let core = &self.core;
+        // It was read ahead, but has waited for this.
+        let has_turn = core.turns.is_serving(key) || active.memory == MemoryWait::Refused;
+        if !core.turns.is_free() && self.waits_for_turn(key, active, source.rest()) {
+            active.listed = true;
+            return false;
+        }
+        if !is_fresh && !has_turn && !core.may_follow_up(key) {
+            active.listed = true;
+            core.list_later(key);
+            return false;
+        }
+        true
+    }
+
+    /// Whether the request that came waits for its turn. One that is refused does not, nor one for a marked route.
+    #[cold]
+    fn waits_for_turn(&self, key: Key, active: &Active, came: &[u8]) -> bool {
+        active.memory != MemoryWait::Refused
+            && !(self.core.has_marked() && self.begins_marked(came))
+            && self.core.waits_for_turn(key)
+    }
+
+    /// Begins a request, or refuses it, or has it wait. `body` is what has come of its body, if it has one.
+    fn begin_request(
+        &mut self,
+        key: Key,
+        mut active: PoolBox<Active>,
+        (view, slots): (&RequestView<'_>, &[FieldSlot]),
+        body: Option<&[u8]>,
+    ) -> Begun {
+        let has_body = body.is_some();
+        if self.is_kept_out(key, &mut active, view) {
+            active.method = view.request().method.clone();
+            if active.may_wait_to_begin(&self.core, key, has_body) {
+                return Begun::Waits(active);
+            }
+            self.refuse_request(key, &mut active, view, has_body);
+            return Begun::Refused(active);
+        }
+        let before = active.exchange;
+        self.core.turns.begun();
+        if active.begin(&self.core, key, view, body).is_err() {
+            active.put_off(&self.core, key, before, has_body);
+            return Begun::Waits(active);
+        }
+        let memory = ::core::mem::take(&mut active.memory);
+        let (number, is_marked) = (active.requests, active.slot.is_some());
+        // A handler that is polled at once finds its exchange there.
+        self.core.put(key, Connection::Active(active));
+        let used_before = self.core.used_before();
+        let draws = is_marked && self.core.draw_for_marked();
+        let answered = self
+            .retried(key, |engine| engine.start(view, slots, engine.core.ticket(ExchangeId::new(key, number, None))));
+        self.core.end_draw(draws);
+        let Some(mut active) = self.core.take(key) else { return Begun::Gone };
+        match answered {
+            Ok(service::Answered::Ready) => {}
+            Ok(service::Answered::Pending(handler)) => {
+                active.handler = Some(handler);
+                active.begun_at = Some(plimsoll_runtime::now());
+            }
+            Err(NoRoom) => {
+                // It goes on waiting, for more than it was granted.
+                active.memory = memory;
+                active.put_off(&self.core, key, before, has_body);
+                return Begun::Waits(active);
+            }
+        }
+        // What it was answered is its address's until it has left.
+        if (used_before > 0 || active.seat.is_some()) && (active.handler.is_some() || !active.output.is_empty()) {
+            active.seat = self.core.take_seat(key, EXCHANGE_BYTES, used_before);
+        }
+        Begun::Started(active)
+    }
+
+    /// Whether a request may not be begun now: it is refused, or there is no room. One for a marked route may.
+    fn is_kept_out(&mut self, key: Key, active: &mut Active, view: &RequestView<'_>) -> bool {
+        let is_for_client = self.core.note_client(key, view).is_some();
+        let is_refused = active.memory == MemoryWait::Refused;
+        if !is_refused && !self.core.is_scarce() {
+            return false;
+        }
+        if self.core.has_marked() {
+            active.slot = self.marked_slot(view.path());
+        }
+        // For whom it is was not known before its head was.
+        let is_admitted = active.memory == MemoryWait::Admitted && !is_for_client;
+        active.slot.is_none() && (is_refused || !is_admitted && !self.has_room(key))
+    }
+
+    /// Answers a request for which there is no room. Its connection ends if a body would have to be read, or the place
+    /// is needed for the next connection.
+    fn refuse_request(&self, key: Key, active: &mut Active, view: &RequestView<'_>, has_body: bool) {
+        let core = &self.core;
+        if active.memory == MemoryWait::Refused || core.has_all_handlers() {
+            core.shed_for_cpu();
+        } else {
+            core.shed_for_room(Shed::Queue);
+        }
+        let ends = has_body || core.lacks_places();
+        active.refuse(core, &mut TableLine::new(&core.table, key), key, view, ends);
+    }
+
+    /// Starts the handler of a request.
+    pub(crate) fn start(
+        &mut self,
+        view: &RequestView<'_>,
+        slots: &[FieldSlot],
+        ticket: Ticket,
+    ) -> Result<service::Answered, NoRoom> {
+        let Self { core, service, .. } = self;
+        core.as_current(ticket.id.key(), || service.start(core, view, slots, ticket))
+    }
+
+    /// Nothing is left to do but to wait for the next request.
+    fn park(&mut self, key: Key, active: PoolBox<Active>) {
+        let core = &self.core;
+        let mut table = core.table.borrow_mut();
+        let sending = table.is_sending(key);
+        let Active { requests, born, score, answered, .. } = *active;
+        let answered = answered.in_flight();
+        let empty_lines = active.search.empty_lines();
+        table.schedule(key, if sending { core.config.send_timeout } else { core.idle_timeout(born) });
+        debug_assert!(!active.search.started(), "a head that began is kept");
+        *table.get_mut(key).expect("a live connection") =
+            Connection::Parked { requests, born, score, empty_lines, answered };
+        let receiving = core.await_request(&mut table, key);
+        drop(table);
+        drop(active);
+        core.counters().active(-1);
+        if receiving.is_err() && sending {
+            // Closed when the answer has left.
+            core.shed_for_room(Shed::Parked);
+            core.put(key, Connection::leaving(answered));
+        } else if receiving.is_err() {
+            core.shed_for_room(Shed::Parked);
+            self.close(key);
+        }
+    }
+}
