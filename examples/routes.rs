@@ -64,5 +64,5 @@ async fn main() -> plimsoll::Result<()> {
     let routes = Router::new().get("/", page).get("/health", async |_req: Request| "ok\n").nest("/notes", notes);
     let server = Server::bind(&flags.listen)?;
     println!("listening on http://{}", server.local_addr());
-    server.serve_routes(routes).await
+    server.serve(routes).await
 }

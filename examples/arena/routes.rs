@@ -159,7 +159,7 @@ fn echo_message(socket: &mut WebSocketRef<'_>, message: Message) -> Result<(), E
 
 /// The sum of the integers in the query and, for a `POST`, in the body. Other values count for nothing.
 async fn baseline(request: &mut Request) -> Result<Response, Error> {
-    let mut sum = request.query().map_or(0, sum_of);
+    let mut sum = request.query_string().map_or(0, sum_of);
     if request.method() == Method::POST {
         let body = request.collect_up_to(INTEGER_BODY_BYTES_MAX).await?;
         let number = std::str::from_utf8(&body).ok().and_then(|text| text.trim().parse::<i64>().ok());
@@ -173,9 +173,9 @@ fn sum_of(text: &str) -> i64 {
 }
 
 fn json(request: &Request, count: usize) -> Response {
-    let factor = request.query().and_then(|text| query::value(text, "m")).and_then(query::integer).unwrap_or(1);
+    let factor = request.query_string().and_then(|text| query::value(text, "m")).and_then(query::integer).unwrap_or(1);
     match items::json(count, factor) {
-        Some(text) => Response::json(text),
+        Some(text) => Response::json_text(text),
         None => Response::new(StatusCode::INTERNAL_SERVER_ERROR),
     }
 }

@@ -46,7 +46,8 @@ pub use base::counters::{Counters, Shed, Totals};
 pub use base::error::Error;
 pub use base::exchange_end::ExchangeEnd;
 pub use base::forwarded::Network;
-pub use exchange::response::{Body, IntoResponse, Response};
+pub use exchange::into_response::{IntoResponse, ResponseHeaders};
+pub use exchange::response::{Body, Response};
 pub use exchange::trailers::Trailers;
 pub use exchange::tunnel::Tunnel;
 pub use face::access_log::AccessLog;
@@ -55,7 +56,8 @@ pub use face::body::BodyWriter;
 pub use exchange::event::{Event, EventsConfig};
 pub use face::request::{MustFinish, Request, RequestRef};
 #[cfg(feature = "router")]
-pub use face::router::{Handler, RouteError, Router};
+pub use face::router::{RouteError, Router};
+pub use face::serve::{Handler, Serve, Serving};
 pub use face::server::Server;
 pub use face::sse::EventWriter;
 pub use face::upgrade::Upgraded;
@@ -74,6 +76,3 @@ pub use websocket::{
 pub use worker::connection::CONNECTION_BYTES;
 pub use worker::plan::plan;
 pub use worker::released::Seat;
-
-/// The result of a handler's calls.
-pub type Result<T, E = Error> = ::core::result::Result<T, E>;

@@ -122,7 +122,7 @@ fn allocations_on(choice: DriverChoice) -> Option<[u64; 4]> {
                 }
                 _ => {}
             }
-            let known = req.header("accept").is_some() && req.query() == Some("a=1");
+            let known = req.header("accept").is_some() && req.query_string() == Some("a=1");
             let status = if known { StatusCode::OK } else { StatusCode::NOT_FOUND };
             Response::new(status).header("content-type", "text/plain").body("hello!")
         }))?;

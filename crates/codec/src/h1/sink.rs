@@ -85,7 +85,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Names and values, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
             let colon = memchr::memchr(b':', rest)?;

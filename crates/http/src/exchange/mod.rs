@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`handle`] | what a handler holds of its exchange, and how its answer comes back |
 //! | [`response`] | what a handler answers, and the body of that |
+//! | [`into_response`] | what a handler may return instead |
 //! | [`interim`] | what an informational response may be |
 //! | [`collect`] | a body that is read in full: room for all of it is there first |
 //! | [`tunnel`] | a stream that carries bytes of another protocol |
@@ -24,6 +25,7 @@ pub(crate) mod event;
 pub(crate) mod failure;
 pub(crate) mod handle;
 pub(crate) mod interim;
+pub(crate) mod into_response;
 pub(crate) mod line;
 pub(crate) mod min_rate;
 pub(crate) mod misbehaviour;

@@ -4,13 +4,12 @@ use ::core::fmt;
 
 use bytes::Bytes;
 use http::StatusCode;
-use plimsoll_codec::Fault;
 use plimsoll_codec::h1::{self, BodyLength, Fields, Full, Sink};
 use plimsoll_pool::{PoolBox, TieredBuf};
 use plimsoll_runtime::{Lease, OverBudget, Pool};
 
 use crate::Error;
-use crate::exchange::failure::Failure;
+pub(crate) use crate::exchange::into_response::IntoResponse;
 
 /// Bytes of fields that a response keeps inside itself; more go to the pool.
 const FIELDS_INLINE: usize = 96;
@@ -21,6 +20,7 @@ const HAS_BEGUN: Error = Error::Misuse("the answer was streamed: its status and 
 /// Fields as [`Response::header`] encodes them.
 const TEXT_FIELD: &[u8] = b"Content-Type: text/plain; charset=utf-8\r\n";
 const JSON_FIELD: &[u8] = b"Content-Type: application/json\r\n";
+const BYTES_FIELD: &[u8] = b"Content-Type: application/octet-stream\r\n";
 
 /// The body of a response that is known as a whole. Longer ones are streamed: see
 /// [`Request::respond`](crate::Request::respond).
@@ -130,9 +130,14 @@ impl Response {
         Self::typed(text.into(), TEXT_FIELD)
     }
 
-    /// 200 with a JSON text.
-    pub fn json(text: impl Into<Body>) -> Self {
+    /// 200 with a text that is JSON already.
+    pub fn json_text(text: impl Into<Body>) -> Self {
         Self::typed(text.into(), JSON_FIELD)
+    }
+
+    /// 200 with bytes of no particular type.
+    pub(crate) fn bytes(bytes: impl Into<Body>) -> Self {
+        Self::typed(bytes.into(), BYTES_FIELD)
     }
 
     /// 200 with a body and a field that was encoded before: nothing is checked or put together for each answer.
@@ -220,6 +225,35 @@ impl Response {
         Ok(self)
     }
 
+    /// Takes all fields of a name out, in any case of letters.
+    ///
+    /// ```
+    /// use plimsoll_http::Response;
+    ///
+    /// let page = Response::text("<p>").without_header("content-type").header("content-type", "text/html");
+    /// assert_eq!(page.header_value("Content-Type"), Some(&b"text/html"[..]));
+    /// ```
+    pub fn without_header(mut self, name: &str) -> Self {
+        if self.header_value(name).is_none() {
+            return self;
+        }
+        let all = ::core::mem::replace(&mut self.fields, TieredBuf::new());
+        let others = Fields::assume_checked(all.as_slice()).iter().filter(|(other, _)| !is_named(other, name));
+        others
+            .fold(self, |response, (other, value)| response.header(::core::str::from_utf8(other).unwrap_or(""), value))
+    }
+
+    /// The fields that were added, in order.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        // Names were checked: they are ASCII.
+        self.fields().iter().map(|(name, value)| (::core::str::from_utf8(name).unwrap_or(""), value))
+    }
+
+    /// The value of the first field of a name, in any case of letters.
+    pub fn header_value(&self, name: &str) -> Option<&[u8]> {
+        self.fields().iter().find(|(other, _)| is_named(other, name)).map(|(_, value)| value)
+    }
+
     /// The status.
     pub fn status(&self) -> StatusCode {
         self.status
@@ -258,6 +292,10 @@ impl Response {
     }
 }
 
+fn is_named(field: &[u8], name: &str) -> bool {
+    field.eq_ignore_ascii_case(name.as_bytes())
+}
+
 struct FieldSink<'a> {
     fields: &'a mut TieredBuf<FIELDS_INLINE>,
     /// Only when the fields outgrow the response itself.
@@ -291,80 +329,17 @@ impl fmt::Debug for Response {
     }
 }
 
-/// What a handler may return.
-pub trait IntoResponse {
-    /// The response.
-    fn into_response(self) -> Response;
-}
-
-impl IntoResponse for Response {
-    fn into_response(self) -> Response {
-        self
-    }
-}
-
-impl IntoResponse for &'static str {
-    fn into_response(self) -> Response {
-        Response::text(self)
-    }
-}
-
-impl IntoResponse for String {
-    fn into_response(self) -> Response {
-        Response::text(self)
-    }
-}
-
-impl IntoResponse for StatusCode {
-    fn into_response(self) -> Response {
-        Response::new(self)
-    }
-}
-
-impl IntoResponse for Error {
-    /// 400 and the like for what the peer did, 403 for a page of another site, 408 for a peer that was too slow, 413
-    /// for a body that is too large, 426 where it must offer a protocol, 501 for what is not there, 503 at the memory
-    /// line, else 500: each with a line of text that says so.
-    fn into_response(self) -> Response {
-        let failure = match self {
-            Self::Peer(error) if error.status() == StatusCode::UPGRADE_REQUIRED => {
-                let response = Response::from(Failure::from(error));
-                return response.header("Upgrade", "websocket").header("Sec-WebSocket-Version", "13");
-            }
-            Self::Peer(error) if error.fault() == Fault::Caller => error.status().into(),
-            Self::Peer(error) => error.into(),
-            Self::OriginRefused => StatusCode::FORBIDDEN.into(),
-            Self::UpgradeRequired(protocol) => {
-                return Response::from(Failure::from(StatusCode::UPGRADE_REQUIRED)).header("Upgrade", protocol);
-            }
-            Self::Unsupported(_) => StatusCode::NOT_IMPLEMENTED.into(),
-            Self::Gone => StatusCode::REQUEST_TIMEOUT.into(),
-            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE.into(),
-            Self::OverBudget(_) => Failure::NO_ROOM,
-            Self::OutputFull | Self::Misuse(_) | Self::Runtime(_) => StatusCode::INTERNAL_SERVER_ERROR.into(),
-        };
-        failure.into()
-    }
-}
-
-impl<T: IntoResponse, E: IntoResponse> IntoResponse for Result<T, E> {
-    fn into_response(self) -> Response {
-        match self {
-            Ok(value) => value.into_response(),
-            Err(error) => error.into_response(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_field_that_was_encoded_before_is_as_header_encodes_it() {
-        for (made, value) in
-            [(Response::text("a"), "text/plain; charset=utf-8"), (Response::json("1"), "application/json")]
-        {
+        for (made, value) in [
+            (Response::text("a"), "text/plain; charset=utf-8"),
+            (Response::json_text("1"), "application/json"),
+            (Response::bytes("1"), "application/octet-stream"),
+        ] {
             let with_header = Response::new(StatusCode::OK).header("Content-Type", value);
             assert_eq!(made.fields().as_bytes(), with_header.fields().as_bytes());
             assert_eq!((made.status(), made.length()), (StatusCode::OK, BodyLength::Known(1)));

@@ -6,6 +6,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | [`server`] | bind, configure, serve |
+//! | [`serve`] | what a server can be given: a handler, or routes |
 //! | [`router`] | routes by method and path |
 //! | [`request`] | the request of a handler, and what can be done with it |
 //! | [`collect`] | a request's body in one piece |
@@ -21,6 +22,7 @@ pub(crate) mod collect;
 pub(crate) mod request;
 #[cfg(feature = "router")]
 pub(crate) mod router;
+pub(crate) mod serve;
 pub(crate) mod server;
 pub(crate) mod sse;
 pub(crate) mod tunnel;

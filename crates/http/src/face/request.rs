@@ -95,7 +95,7 @@ impl Request {
     }
 
     /// What follows the `?`, percent-encoded as it came.
-    pub fn query(&self) -> Option<&str> {
+    pub fn query_string(&self) -> Option<&str> {
         self.view().query()
     }
 

@@ -4,7 +4,7 @@
 //! allocation, and handlers' futures are charged to the pool.
 
 use ::core::fmt;
-use ::core::future::{Future, poll_fn};
+use ::core::future::poll_fn;
 use ::core::marker::PhantomData;
 use std::rc::Rc;
 
@@ -13,8 +13,10 @@ use plimsoll_codec::h1::{FieldSlot, RequestView};
 use plimsoll_runtime::Result;
 
 use crate::exchange::handle::{Delivery, Ticket};
-use crate::exchange::response::{IntoResponse, Response};
+use crate::exchange::into_response::IntoResponse;
+use crate::exchange::response::Response;
 use crate::face::request::Request;
+use crate::face::serve::{Handler, OnlyHere, Serve, Serving};
 use crate::face::server::{Handlers, Server};
 use crate::worker::service::{Answered, NoRoom, Paths, Service};
 use crate::worker::state::Core;
@@ -52,7 +54,7 @@ use crate::worker::state::Core;
 /// let answer = runtime.block_on(async {
 ///     let server = Server::bind("127.0.0.1:0")?;
 ///     let address = server.local_addr();
-///     let serving = plimsoll_runtime::spawn(server.serve_routes(routes))?;
+///     let serving = plimsoll_runtime::spawn(server.serve(routes))?;
 ///     let mut client = TcpStream::connect(address).await?;
 ///     client.send_bytes(b"GET /users/7 HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").await?;
 ///     let mut answer = Vec::new();
@@ -186,7 +188,7 @@ impl<S: Clone + Send + 'static> Router<S> {
         self
     }
 
-    /// Looks whether all routes can be there together. [`Server::serve_routes`] does so too.
+    /// Looks whether all routes can be there together. [`Server::serve`] does so too.
     ///
     /// # Errors
     ///
@@ -238,41 +240,6 @@ impl fmt::Display for RouteError {
 }
 
 impl ::core::error::Error for RouteError {}
-
-/// What may answer a route: an async function (or closure) of a [`Request`], or of a [`Request`] and the router's
-/// state. `A` stands for its arguments.
-pub trait Handler<S, A>: Clone + Send + 'static {
-    /// What it gives; its output becomes the response.
-    type Future: Future<Output: IntoResponse> + 'static;
-
-    /// Begins to answer.
-    fn call(&self, request: Request, state: &S) -> Self::Future;
-}
-
-impl<S, F, R> Handler<S, (Request,)> for F
-where
-    F: Fn(Request) -> R + Clone + Send + 'static,
-    R: Future<Output: IntoResponse> + 'static,
-{
-    type Future = R;
-
-    fn call(&self, request: Request, _state: &S) -> R {
-        self(request)
-    }
-}
-
-impl<S, F, R> Handler<S, (Request, S)> for F
-where
-    S: Clone,
-    F: Fn(Request, S) -> R + Clone + Send + 'static,
-    R: Future<Output: IntoResponse> + 'static,
-{
-    type Future = R;
-
-    fn call(&self, request: Request, state: &S) -> R {
-        self(request, state.clone())
-    }
-}
 
 impl Clone for Box<dyn Plan> {
     fn clone(&self) -> Self {
@@ -426,27 +393,23 @@ impl Service for Routes {
     }
 }
 
-impl Server {
-    /// As [`serve`](Self::serve), with a handler for each route.
-    ///
-    /// # Errors
-    ///
-    /// As [`serve`](Self::serve), and [`Error::Config`](plimsoll_runtime::Error::Config) for routes that cannot be
-    /// there together: [`Router::check`] says which one.
-    pub async fn serve_routes<S: Clone + Send + 'static>(self, router: Router<S>) -> Result<()> {
-        if let Err(error) = router.check() {
-            tracing::error!(%error, "the routes cannot be served");
-            return Err(plimsoll_runtime::Error::Config(
-                "a route's path is malformed or taken: Router::check says which",
-            ));
-        }
-        self.serve_with(move || {
-            // Checked above.
-            let table = Table::new(&router.entries).unwrap_or_else(|error| unreachable!("{error}"));
-            let services = router.entries.iter().map(|entry| entry.plan.service()).collect();
-            Routes { table: Rc::new(table), services, fallback: router.fallback.as_ref().map(|plan| plan.service()) }
+impl<S: Clone + Send + 'static> Serve<Router> for Router<S> {
+    fn serve(self, server: Server, _only_here: OnlyHere) -> Serving {
+        Serving::new(async move {
+            if let Err(error) = self.check() {
+                tracing::error!(%error, "the routes cannot be served");
+                return Err(plimsoll_runtime::Error::Config(
+                    "a route's path is malformed or taken: Router::check says which",
+                ));
+            }
+            let service = move || {
+                // Checked above.
+                let table = Table::new(&self.entries).unwrap_or_else(|error| unreachable!("{error}"));
+                let services = self.entries.iter().map(|entry| entry.plan.service()).collect();
+                Routes { table: Rc::new(table), services, fallback: self.fallback.as_ref().map(|plan| plan.service()) }
+            };
+            server.serve_with(service).await
         })
-        .await
     }
 }
 

@@ -1,7 +1,7 @@
 //! The server as its user sees it: bind, configure, serve.
 
 use ::core::fmt;
-use ::core::future::{Future, poll_fn};
+use ::core::future::Future;
 use ::core::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,8 +19,9 @@ use crate::base::config::{Config, Http2};
 use crate::base::counters::Counters;
 use crate::base::peers::Addresses;
 use crate::exchange::handle::{Delivery, Ticket};
-use crate::exchange::response::{IntoResponse, Response};
+use crate::exchange::response::Response;
 use crate::face::request::{Request, RequestRef};
+use crate::face::serve::{OnlyHere, Serve, Serving};
 use crate::worker::engine;
 use crate::worker::service::Answered;
 use crate::worker::service::NoRoom;
@@ -107,34 +108,28 @@ impl Server {
         self.counters.clone()
     }
 
-    /// Answers every request with what the handler returns, on every worker, until the runtime is asked to stop and
-    /// what runs has finished.
+    /// Answers every request with what a [`Router`](crate::Router) or one handler returns, on every worker, until the
+    /// runtime is asked to stop and what runs has finished.
+    ///
+    /// ```no_run
+    /// use plimsoll_http::{Request, Router, Server};
+    ///
+    /// # async fn serve() -> plimsoll_runtime::Result<()> {
+    /// let routes = Router::new().get("/", async |_: Request| "hello\n");
+    /// Server::bind("127.0.0.1:8080")?.serve(routes).await
+    /// # }
+    /// ```
     ///
     /// A handler that panics answers 500 and closes that connection alone. When the client goes away, the handler's
     /// future is dropped at its next await.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`](plimsoll_runtime::Error::Config) for limits out of their range, see [`Config::validate`]; and
-    /// at once when a worker cannot serve, see [`TcpListener::on_every_worker`].
-    pub async fn serve<H, F>(self, handler: H) -> Result<()>
-    where
-        H: Fn(Request) -> F + Clone + Send + 'static,
-        F: Future + 'static,
-        F::Output: IntoResponse,
-    {
-        self.serve_with(move || {
-            let handler = Rc::new(handler.clone());
-            Handlers::new(move |request, mut delivery: Delivery| {
-                let handler = Rc::clone(&handler);
-                // The handler's future is made in here: one that was moved in would be in the cell twice.
-                async move {
-                    let mut response = handler(request).await.into_response();
-                    poll_fn(|cx| delivery.poll_answer(cx, &mut response)).await;
-                }
-            })
-        })
-        .await
+    /// [`Error::Config`](plimsoll_runtime::Error::Config) for limits out of their range, see [`Config::validate`], and
+    /// for routes that cannot be there together: `Router::check` says which one; and at once when a worker cannot
+    /// serve, see [`TcpListener::on_every_worker`].
+    pub fn serve<A>(self, service: impl Serve<A>) -> Serving {
+        service.serve(self, OnlyHere)
     }
 
     /// As [`serve`](Self::serve), for handlers that answer at once from the borrowed request: the head is not even
@@ -143,11 +138,11 @@ impl Server {
     /// # Errors
     ///
     /// As [`serve`](Self::serve).
-    pub async fn serve_ready<H>(self, handler: H) -> Result<()>
+    pub fn serve_ready<H>(self, handler: H) -> Serving
     where
         H: for<'a> Fn(RequestRef<'a>) -> Response + Clone + Send + 'static,
     {
-        self.serve_with(move || ReadyHandler(handler.clone())).await
+        Serving::new(self.serve_with(move || ReadyHandler(handler.clone())))
     }
 
     pub(crate) async fn serve_with<S: Service>(self, service: impl Fn() -> S + Clone + Send + 'static) -> Result<()> {

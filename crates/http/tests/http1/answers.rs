@@ -29,7 +29,7 @@ async fn answer(mut req: Request) -> Result<Response, Error> {
         "/events" => req.events(EventsConfig::default())?.finish().await,
         "/stream" => req.respond(Response::new(StatusCode::OK), None)?.finish().await,
         "/panic" => panic!("as the test wants it"),
-        _ => Ok(Response::json("1")),
+        _ => Ok(Response::json_text("1")),
     }
 }
 

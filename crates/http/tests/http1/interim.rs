@@ -28,7 +28,7 @@ async fn hinted(mut req: Request) -> Handled {
     let path = req.path().to_owned();
     for part in ["a", "b"] {
         req.inform(hint(&format!("{path}{part}"))).await?;
-        if req.query().is_some() {
+        if req.query_string().is_some() {
             sleep(Duration::from_millis(1)).await;
         }
     }

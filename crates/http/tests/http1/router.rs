@@ -56,7 +56,7 @@ fn requests_find_their_routes() {
     on_each("router", async || {
         let server = Server::bind("127.0.0.1:0")?;
         let address = server.local_addr();
-        let serving = spawn(server.serve_routes(routes()))?;
+        let serving = spawn(server.serve(routes()))?;
         let cases = [
             ("GET /users/7?q=1", "200", "<7>"),
             ("GET /users/a%20b", "200", "<a%20b>"),
@@ -102,7 +102,7 @@ fn a_route_for_websockets_takes_both_forms() {
                 socket.send(message)
             })
         };
-        let serving = spawn(server.serve_routes(Router::new().websocket("/", echo)))?;
+        let serving = spawn(server.serve(Router::new().websocket("/", echo)))?;
         let mut socket = TcpStream::connect(address).await?;
         socket.send_bytes([crate::rig::websocket::HANDSHAKE, "\r\n"].concat().as_bytes()).await?;
         let answer = socket.recv().await?.expect("an answer");
@@ -127,7 +127,7 @@ fn a_fallback_answers_what_has_no_route() {
         let routes = routes().fallback(async |req: Request| {
             Response::text(format!("nothing at {}", req.path())).with_status(StatusCode::NOT_FOUND)
         });
-        let serving = spawn(server.serve_routes(routes))?;
+        let serving = spawn(server.serve(routes))?;
         assert!(ask(address, "GET /nowhere", "").await.ends_with("nothing at /nowhere"));
         assert!(ask(address, "POST /visit", "").await.starts_with("HTTP/1.1 405 "), "a path without the method");
         Spawner::current().stop();
@@ -139,7 +139,7 @@ fn a_fallback_answers_what_has_no_route() {
 fn routes_that_collide_do_not_serve() {
     in_simulation("collision", async || {
         let routes = routes().get("/visit", user);
-        let error = Server::bind("127.0.0.1:0")?.serve_routes(routes).await.expect_err("two routes for one path");
+        let error = Server::bind("127.0.0.1:0")?.serve(routes).await.expect_err("two routes for one path");
         assert!(error.to_string().contains("Router::check"), "{error}");
         Ok(())
     });

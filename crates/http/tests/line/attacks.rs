@@ -32,7 +32,7 @@ const KEPT: Duration = Duration::from_millis(200);
 
 async fn answer(mut req: Request) -> Result<Response, Error> {
     match req.path() {
-        "/json" => Ok(Response::json(vec![b'1'; 10_000])),
+        "/json" => Ok(Response::json_text(vec![b'1'; 10_000])),
         "/blob" => {
             let mut out = req.respond(Response::new(StatusCode::OK), Some(1 << 20))?;
             for _ in 0..64 {

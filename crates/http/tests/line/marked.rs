@@ -131,7 +131,7 @@ fn a_marked_route_is_answered_a_thousand_times_when_the_line_is_full() {
             .get("/health", async |_req: Request| Response::text("healthy"))
             .reserved()
             .get("/other", async |_req: Request| Response::text("other"));
-        let serving = server.serve_routes(routes);
+        let serving = server.serve(routes);
         let release = Release(Arc::clone(&full));
         serve_until(serving, move || {
             let mut kept = connect(address);

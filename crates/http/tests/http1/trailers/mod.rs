@@ -25,7 +25,7 @@ async fn tell(mut req: Request) -> Result<Response, Error> {
 /// that is not allowed where the request has `x-trailer`.
 async fn summed(mut req: Request) -> Result<Response, Error> {
     let bytes: usize = req.path()[1..].parse().unwrap_or(3);
-    let announced = req.query().map(|_| bytes as u64);
+    let announced = req.query_string().map(|_| bytes as u64);
     let is_forbidden = req.header("x-trailer").is_some();
     let mut out = req.respond(Response::new(StatusCode::OK).header("trailer", "sum"), announced)?;
     let mut left = bytes;

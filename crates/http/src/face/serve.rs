@@ -1,0 +1,109 @@
+//! What a server can be given to answer requests.
+
+use ::core::fmt;
+use ::core::future::{Future, poll_fn};
+use ::core::pin::Pin;
+use ::core::task::{Context, Poll};
+use std::rc::Rc;
+
+use plimsoll_runtime::Result;
+
+use crate::exchange::handle::Delivery;
+use crate::exchange::into_response::IntoResponse;
+use crate::face::request::Request;
+use crate::face::server::{Handlers, Server};
+
+/// What may answer a route: an async function (or closure) of a [`Request`], or of a [`Request`] and the router's
+/// state. `A` stands for its arguments.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot answer a route of a router whose state is `{S}`",
+    label = "not a handler",
+    note = "a handler is an `async fn(Request) -> impl IntoResponse`, or with the router's state an `async fn(Request, {S}) -> impl IntoResponse`; closures can be handlers, too: `async |request: Request| \"hello\"`",
+    note = "look whether it is `async`, takes a `plimsoll::http::Request` by value first, then nothing or exactly `{S}` (`Router::with_state` sets it), and returns what implements `plimsoll::http::IntoResponse`: a struct of your own is returned as `Json(value)`",
+    note = "it has to be `Clone` and `Send` as well: what it captures goes to every worker"
+)]
+pub trait Handler<S, A>: Clone + Send + 'static {
+    /// Begins to answer; the output becomes the response.
+    fn call(&self, request: Request, state: &S) -> impl Future<Output: IntoResponse>;
+}
+
+impl<S, F, R> Handler<S, (Request,)> for F
+where
+    F: Fn(Request) -> R + Clone + Send + 'static,
+    R: Future<Output: IntoResponse> + 'static,
+{
+    fn call(&self, request: Request, _state: &S) -> impl Future<Output: IntoResponse> {
+        self(request)
+    }
+}
+
+impl<S, F, R> Handler<S, (Request, S)> for F
+where
+    S: Clone,
+    F: Fn(Request, S) -> R + Clone + Send + 'static,
+    R: Future<Output: IntoResponse> + 'static,
+{
+    fn call(&self, request: Request, state: &S) -> impl Future<Output: IntoResponse> {
+        self(request, state.clone())
+    }
+}
+
+/// What [`Server::serve`] takes: a `Router`, or one [`Handler`] without a state for all requests. `A` stands for which
+/// of these it is.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot answer requests",
+    label = "neither a router nor a handler",
+    note = "give a `Router` by value, or a handler: an `async fn(Request) -> impl IntoResponse`, or a closure such as `async |request: Request| \"hello\"`",
+    note = "look whether the handler is `async`, takes a `plimsoll::http::Request` by value and nothing else, returns what implements `plimsoll::http::IntoResponse`, and is `Clone` and `Send`: what it captures goes to every worker",
+    note = "a handler with a state belongs to a route: `Router::with_state(state).get(\"/\", handler)`"
+)]
+pub trait Serve<A> {
+    /// Serves.
+    #[doc(hidden)]
+    fn serve(self, server: Server, only_here: OnlyHere) -> Serving;
+}
+
+/// Keeps [`Serve`] to this crate.
+#[derive(Debug)]
+pub struct OnlyHere;
+
+#[diagnostic::do_not_recommend]
+impl<H: Handler<(), A>, A: 'static> Serve<A> for H {
+    fn serve(self, server: Server, _only_here: OnlyHere) -> Serving {
+        Serving::new(server.serve_with(move || {
+            let handler = Rc::new(self.clone());
+            Handlers::new(move |request, mut delivery: Delivery| {
+                let handler = Rc::clone(&handler);
+                // The handler's future is made in here: one that was moved in would be in the cell twice.
+                async move {
+                    let mut response = handler.call(request, &()).await.into_response();
+                    poll_fn(|cx| delivery.poll_answer(cx, &mut response)).await;
+                }
+            })
+        }))
+    }
+}
+
+/// A server at work: see [`Server::serve`]. Ready when it has stopped, and what ran has finished.
+#[must_use = "nothing is served before it is awaited or spawned"]
+pub struct Serving(Pin<Box<dyn Future<Output = Result<()>>>>);
+
+impl Serving {
+    pub(crate) fn new(serving: impl Future<Output = Result<()>> + 'static) -> Self {
+        Self(Box::pin(serving))
+    }
+}
+
+impl Future for Serving {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for Serving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Serving")
+    }
+}
