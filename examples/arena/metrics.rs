@@ -3,8 +3,9 @@
 use std::fmt::{Display, Write};
 
 use plimsoll::Resident;
+use plimsoll::http::Class;
 use plimsoll::http::{ExchangeEnd, Response, Shed};
-use plimsoll::pool::{Budget, Class, Kind, PoolStats};
+use plimsoll::{Budget, Kind, PoolStats};
 
 use crate::State;
 

@@ -27,8 +27,10 @@
 //! | [`http`] | the HTTP server |
 //! | [`memory`] | waiting for memory, the level |
 //! | [`alloc`] | a global allocator that counts |
-//! | [`pool`](mod@pool) | the budget, leases, `TieredBuf`: useful without the rest |
-//! | [`reactor`], [`sim`] | the completion driver, and the simulated world |
+//! | [`sim`] | the simulated world |
+//!
+//! The crates `plimsoll-pool`, `plimsoll-codec` and `plimsoll-reactor` are there for those who want the memory budget,
+//! the protocols or the driver alone.
 //!
 //! | feature | what it adds |
 //! |---|---|
@@ -42,10 +44,21 @@
 #[doc(hidden)]
 pub mod __private;
 
-pub use plimsoll_http as http;
 pub use plimsoll_macros::{main, test};
-pub use plimsoll_pool as pool;
-pub use plimsoll_pool::alloc;
-pub use plimsoll_reactor as reactor;
+pub use plimsoll_pool::{ClassStats, PoolStats, alloc};
 pub use plimsoll_reactor::sim;
-pub use plimsoll_runtime::*;
+#[cfg(feature = "hyper")]
+pub use plimsoll_runtime::hyper;
+pub use plimsoll_runtime::{
+    Budget, Builder, ContainerLimit, DecayConfig, DriverChoice, DriverKind, Errno, Error, Instant, JoinError,
+    JoinHandle, Kind, Lease, MemoryLimit, Metrics, OnWorker, OverBudget, Pool, PoolBox, ReceiveMode, Received,
+    RemoteHandle, Report, Resident, Result, Runtime, Selected, SendBytes, SharedBytes, Simulation, Sleep, Spawner,
+    budget, coarse_now, fs, interval, io, memory, metrics, net, now, plan, pool, pool_stats, signal, sleep,
+    sleep_until, spawn, spawn_blocking, spawn_on, time, timeout, unix_seconds, worker_index, workers, yield_now,
+};
+
+/// The HTTP server.
+pub mod http {
+    #[doc(inline)]
+    pub use plimsoll_http::*;
+}

@@ -31,10 +31,11 @@ pub(super) fn module_docs(workspace: &Workspace) -> Verdict {
     Verdict { figure: format!("{documented} of {} files", workspace.files.len()), findings }
 }
 
-/// The root files of a package's targets: by place, and by `path` in the manifest.
+/// The root files of a package's targets: by place, and by `path` in the manifest. Programs that do not compile are
+/// roots, too: a test shows them to the compiler.
 fn roots(workspace: &Workspace, package: &Package) -> Vec<String> {
-    let by_place =
-        workspace.files.iter().filter(|file| file.package == package.dir && is_target_root(file.path_in_package()));
+    let is_root = |path: &str| is_target_root(path) || path.starts_with("tests/wrong/");
+    let by_place = workspace.files.iter().filter(|file| file.package == package.dir && is_root(file.path_in_package()));
     let tables = ["lib", "bin", "example", "test", "bench"];
     let by_path = tables.iter().flat_map(|table| package.manifest.values(table, "path"));
     by_place.map(|file| file.path.clone()).chain(by_path.map(|path| format!("{}/{path}", package.dir))).collect()

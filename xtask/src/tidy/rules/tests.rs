@@ -262,6 +262,7 @@ fn files_that_no_module_names_are_found() {
                 ("crates/slab/src/key.rs", "#[cfg(test)]\nmod tests;\n"),
                 ("crates/slab/src/key/tests.rs", ""),
                 ("crates/slab/tests/model.rs", ""),
+                ("crates/slab/tests/wrong/two_keys.rs", ""),
             ],
         )
     };

@@ -1,0 +1,3 @@
+//! A main that is not async.
+#[plimsoll::main(memory = "64MiB")]
+fn main() {}
