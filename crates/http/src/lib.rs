@@ -43,6 +43,8 @@ mod worker;
 pub use base::access_record::AccessRecord;
 pub use base::config::{Config, HalfClose, Http2, ProxyProtocol, TcpOptions};
 pub use base::counters::{Counters, Shed, Totals};
+#[cfg(feature = "serde")]
+pub use base::data_error::{DataError, DataPart};
 pub use base::error::Error;
 pub use base::exchange_end::ExchangeEnd;
 pub use base::forwarded::Network;
@@ -52,6 +54,8 @@ pub use exchange::trailers::Trailers;
 pub use exchange::tunnel::Tunnel;
 pub use face::access_log::AccessLog;
 pub use face::body::BodyWriter;
+#[cfg(feature = "json")]
+pub use face::data::json::Json;
 
 pub use exchange::event::{Event, EventsConfig};
 pub use face::request::{MustFinish, Request, RequestRef};

@@ -18,6 +18,9 @@ pub enum Error {
         /// What was allowed.
         bytes_max: usize,
     },
+    /// The path, the query or the body is not what the handler asked for.
+    #[cfg(feature = "serde")]
+    Data(Box<crate::base::data_error::DataError>),
     /// A page of another site asked for a WebSocket; see [`OriginCheck`](crate::OriginCheck).
     OriginRefused,
     /// So much waits for the peer already that this was not taken; see
@@ -44,6 +47,8 @@ impl fmt::Display for Error {
             Self::BodyTooLarge { bytes_max } => {
                 write!(f, "the body is longer than {bytes_max} bytes: read it by chunks, or allow more")
             }
+            #[cfg(feature = "serde")]
+            Self::Data(error) => error.fmt(f),
             Self::OriginRefused => f.write_str("pages of this origin may not open a WebSocket here"),
             Self::OutputFull => {
                 f.write_str("the peer does not take what was sent to it before: wait, or drop the message")
@@ -57,7 +62,31 @@ impl fmt::Display for Error {
     }
 }
 
-impl ::core::error::Error for Error {}
+impl ::core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn ::core::error::Error + 'static)> {
+        match self {
+            Self::Peer(error) => Some(error),
+            #[cfg(feature = "serde")]
+            Self::Data(error) => Some(&**error),
+            Self::OverBudget(over) => Some(over),
+            Self::Runtime(error) => Some(error),
+            Self::Gone
+            | Self::BodyTooLarge { .. }
+            | Self::OriginRefused
+            | Self::OutputFull
+            | Self::UpgradeRequired(_)
+            | Self::Unsupported(_)
+            | Self::Misuse(_) => None,
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<crate::base::data_error::DataError> for Error {
+    fn from(error: crate::base::data_error::DataError) -> Self {
+        Self::Data(Box::new(error))
+    }
+}
 
 impl From<plimsoll_codec::Error> for Error {
     fn from(error: plimsoll_codec::Error) -> Self {

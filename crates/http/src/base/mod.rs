@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`access_record`] | what is told of an answer, for an access log |
 //! | [`config`] | the limits of a server |
+//! | `data_error` | what is wrong with the data of a request |
 //! | [`error`] | what a handler's calls can fail with |
 //! | [`counters`] | what a server has done |
 //! | [`exchange_end`] | what was begun ends once, for one reason, which is counted |
@@ -18,6 +19,8 @@
 pub(crate) mod access_record;
 pub(crate) mod config;
 pub(crate) mod counters;
+#[cfg(feature = "serde")]
+pub(crate) mod data_error;
 pub(crate) mod error;
 pub(crate) mod exchange_end;
 pub(crate) mod forwarded;

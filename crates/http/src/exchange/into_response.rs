@@ -187,9 +187,9 @@ impl<B: Into<Body>> IntoResponse for http::Response<B> {
 }
 
 impl IntoResponse for Error {
-    /// 400 and the like for what the peer did, 403 for a page of another site, 408 for a peer that was too slow, 413
-    /// for a body that is too large, 426 where it must offer a protocol, 501 for what is not there, 503 at the memory
-    /// line, else 500: each with a line of text that says so.
+    /// 400 and the like for what the peer did, and for its data what `DataError::status` says, 403 for a page of
+    /// another site, 408 for a peer that was too slow, 413 for a body that is too large, 426 where it must offer a
+    /// protocol, 501 for what is not there, 503 at the memory line, else 500: each with a line of text that says so.
     fn into_response(self) -> Response {
         let failure = match self {
             Self::Peer(error) if error.status() == StatusCode::UPGRADE_REQUIRED => {
@@ -198,6 +198,8 @@ impl IntoResponse for Error {
             }
             Self::Peer(error) if error.fault() == Fault::Caller => error.status().into(),
             Self::Peer(error) => error.into(),
+            #[cfg(feature = "serde")]
+            Self::Data(error) => return (error.status(), format!("{error}\n")).into_response(),
             Self::OriginRefused => StatusCode::FORBIDDEN.into(),
             Self::UpgradeRequired(protocol) => {
                 return Response::from(Failure::from(StatusCode::UPGRADE_REQUIRED)).header("Upgrade", protocol);

@@ -332,6 +332,10 @@ impl Paths for Table {
     fn param<'a>(&'a self, path: &'a str, name: &str) -> Option<&'a str> {
         self.paths.at(path).ok()?.params.get(name)
     }
+
+    fn params<'a>(&'a self, path: &'a str) -> Vec<(&'a str, &'a str)> {
+        self.paths.at(path).map(|found| found.params.iter().collect()).unwrap_or_default()
+    }
 }
 
 /// The value of `Allow`.

@@ -51,4 +51,7 @@ pub(crate) struct NoRoom;
 pub(crate) trait Paths {
     /// What stands in a path for a parameter of its route.
     fn param<'a>(&'a self, path: &'a str, name: &str) -> Option<&'a str>;
+
+    /// All parameters of a path with their names, in order.
+    fn params<'a>(&'a self, path: &'a str) -> Vec<(&'a str, &'a str)>;
 }
