@@ -27,6 +27,7 @@
 //! | [`http`] | the HTTP server |
 //! | [`memory`] | waiting for memory, the level |
 //! | [`alloc`] | a global allocator that counts |
+//! | [`testing`] | a client for tests of a service, without sockets |
 //! | [`sim`] | the simulated world |
 //!
 //! The crates `plimsoll-pool`, `plimsoll-codec` and `plimsoll-reactor` are there for those who want the memory budget,
@@ -35,6 +36,8 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `router` (default) | [`http::Router`] |
+//! | `serde` | parameters of paths, queries and forms as types of your own |
+//! | `json` | `serde`, and bodies of JSON both ways |
 //! | `deflate` | permessage-deflate for WebSockets |
 //! | `tokio-io`, `futures-io` | `AsyncRead` and `AsyncWrite` of tokio or of the futures crates, for streams |
 //! | `tokio-context` | a runtime of tokio beside this one, for crates that panic without it |
@@ -43,6 +46,7 @@
 
 #[doc(hidden)]
 pub mod __private;
+pub mod testing;
 
 pub use plimsoll_macros::{main, test};
 pub use plimsoll_pool::{ClassStats, PoolStats, alloc};
