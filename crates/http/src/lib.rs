@@ -58,6 +58,7 @@ pub use face::body::BodyWriter;
 pub use face::data::json::Json;
 
 pub use exchange::event::{Event, EventsConfig};
+pub use face::metrics;
 pub use face::request::{MustFinish, Request, RequestRef};
 #[cfg(feature = "router")]
 pub use face::router::{RouteError, Router};

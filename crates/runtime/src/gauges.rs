@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use plimsoll_pool::{Level, Pool, PoolStats};
 use plimsoll_reactor::Driver;
 
+use crate::stall::{TURN_MS, Turns};
 use crate::task::Tasks;
 
 /// One worker's figures, on cache lines of their own.
@@ -19,6 +20,9 @@ pub(crate) struct Gauges {
     enobufs: AtomicU64,
     stale: AtomicU64,
     fds: AtomicU64,
+    stalls: AtomicU64,
+    turns_over: [AtomicU64; TURN_MS.len()],
+    turn_ms_max: AtomicU64,
     stats: std::sync::Mutex<Option<PoolStats>>,
     stats_wanted: std::sync::atomic::AtomicBool,
 }
@@ -41,6 +45,13 @@ pub struct Metrics {
     pub stale_total: u64,
     /// Descriptors that the workers hold open.
     pub fds: u64,
+    /// Polls that took longer than [`Builder::stall_limit`](crate::Builder::stall_limit): each was named in a warning.
+    pub stalls_total: u64,
+    /// Turns whose polls took longer than each of [`TURN_MS`](Self::TURN_MS), as far as the workers' coarse clocks have
+    /// seen it: while they run, nothing else of that worker does.
+    pub long_turns_total: [u64; TURN_MS.len()],
+    /// The longest of these, of any worker, in milliseconds.
+    pub turn_ms_max: u64,
     /// How full the process is.
     pub level: Level,
     /// How many wait for memory.
@@ -51,6 +62,11 @@ pub struct Metrics {
     pub heap_bytes: u64,
     /// Live tasks of [tokio's context](crate::Builder), which run on its own thread; 0 without one.
     pub tokio_tasks: u64,
+}
+
+impl Metrics {
+    /// The lengths of turns that [`long_turns_total`](Self::long_turns_total) tells apart, in milliseconds.
+    pub const TURN_MS: [u64; TURN_MS.len()] = TURN_MS;
 }
 
 impl Gauges {
@@ -70,6 +86,16 @@ impl Gauges {
         }
     }
 
+    /// Adds turns that took long.
+    #[cold]
+    pub(crate) fn add_turns(&self, turns: Turns) {
+        self.stalls.fetch_add(turns.stalls, Ordering::Relaxed);
+        for (sum, over) in self.turns_over.iter().zip(turns.over) {
+            sum.fetch_add(over, Ordering::Relaxed);
+        }
+        self.turn_ms_max.fetch_max(turns.longest_ms, Ordering::Relaxed);
+    }
+
     /// Asks the worker for its pool's figures; answers with the last ones it gave.
     pub(crate) fn pool_stats(&self) -> Option<PoolStats> {
         self.stats_wanted.store(true, Ordering::Relaxed);
@@ -85,5 +111,10 @@ impl Gauges {
         sum.enobufs_total += self.enobufs.load(Ordering::Relaxed);
         sum.stale_total += self.stale.load(Ordering::Relaxed);
         sum.fds += self.fds.load(Ordering::Relaxed);
+        sum.stalls_total += self.stalls.load(Ordering::Relaxed);
+        for (sum, over) in sum.long_turns_total.iter_mut().zip(&self.turns_over) {
+            *sum += over.load(Ordering::Relaxed);
+        }
+        sum.turn_ms_max = sum.turn_ms_max.max(self.turn_ms_max.load(Ordering::Relaxed));
     }
 }

@@ -18,12 +18,37 @@ pub(crate) struct StallDetector {
     limit_ms: u64,
     begun_ms: Cell<u64>,
     last_ms: Cell<u64>,
-    stalls: Cell<u64>,
+    /// What was seen of turns, until somebody [takes](Self::take_seen) it.
+    seen: Cell<Option<Turns>>,
     /// Where nobody is to be named, so many polls end without a look at the clock from now on,
     unseen: Cell<u8>,
     /// and so many did last: the more, the more of them were quick.
     stride: Cell<u8>,
 }
+
+/// Turns that took long, as far as the coarse clock has seen them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Turns {
+    /// Polls that took longer than the limit.
+    pub(crate) stalls: u64,
+    /// Turns whose polls took longer than each of [`TURN_MS`].
+    pub(crate) over: [u64; TURN_MS.len()],
+    /// The longest, in milliseconds.
+    pub(crate) longest_ms: u64,
+}
+
+impl Turns {
+    /// Counts one that took so long.
+    fn add(&mut self, took_ms: u64) {
+        for (over, ms) in self.over.iter_mut().zip(TURN_MS) {
+            *over += u64::from(took_ms > ms);
+        }
+        self.longest_ms = self.longest_ms.max(took_ms);
+    }
+}
+
+/// Lengths of turns that are told apart, in milliseconds.
+pub(crate) const TURN_MS: [u64; 4] = [4, 10, 50, 250];
 
 /// When a batch began at whose begin the clock was not read: it is taken to have begun when it is read first.
 pub(crate) const UNKNOWN: u64 = 0;
@@ -33,8 +58,8 @@ const STRIDE_MAX: u8 = 7;
 impl StallDetector {
     pub(crate) fn new(limit: Option<Duration>) -> Self {
         let limit_ms = limit.map_or(0, |limit| (limit.as_millis() as u64).max(1));
-        let [begun_ms, last_ms, stalls] = [0; 3].map(Cell::new);
-        Self { limit_ms, begun_ms, last_ms, stalls, unseen: Cell::new(0), stride: Cell::new(0) }
+        let [begun_ms, last_ms] = [0; 2].map(Cell::new);
+        Self { limit_ms, begun_ms, last_ms, seen: Cell::new(None), unseen: Cell::new(0), stride: Cell::new(0) }
     }
 
     /// Whether it has to be known when a batch begins: where somebody is to be named, and after a poll that was slow.
@@ -44,6 +69,10 @@ impl StallDetector {
 
     /// A batch of polls begins, at a time or at an [`UNKNOWN`] one.
     pub(crate) fn begin(&self, now_ms: u64) {
+        let took_ms = self.last_ms.get().saturating_sub(self.begun_ms.get());
+        if took_ms > TURN_MS[0] {
+            self.see(|turns| turns.add(took_ms));
+        }
         self.begun_ms.set(now_ms);
         self.last_ms.set(now_ms);
     }
@@ -68,10 +97,22 @@ impl StallDetector {
         }
         let stalled = self.limit_ms > 0 && took_ms > self.limit_ms;
         if stalled {
-            self.stalls.set(self.stalls.get() + 1);
+            self.see(|turns| turns.stalls += 1);
             tracing::warn!(task = name, took_ms, "a poll blocked its worker's loop: move long work to spawn_blocking");
         }
         stalled || now_ms.saturating_sub(self.begun_ms.get()) >= POLLS_MS_MAX
+    }
+
+    #[cold]
+    fn see(&self, what: impl FnOnce(&mut Turns)) {
+        let mut turns = self.seen.get().unwrap_or_default();
+        what(&mut turns);
+        self.seen.set(Some(turns));
+    }
+
+    /// What was seen since this was asked last.
+    pub(crate) fn take_seen(&self) -> Option<Turns> {
+        self.seen.take()
     }
 }
 
@@ -88,7 +129,8 @@ mod tests {
         assert!(detector.polled("slow", || 109));
         detector.begin(109);
         assert!(!detector.polled("next", || 109), "the clock starts anew after each poll");
-        assert_eq!(detector.stalls.get(), 1);
+        assert_eq!(detector.take_seen().map(|turns| turns.stalls), Some(1));
+        assert_eq!(detector.take_seen(), None);
     }
 
     #[test]
@@ -98,10 +140,24 @@ mod tests {
             detector.begin(100);
             let ended_at = (101..).find(|now_ms| detector.polled("quick", || *now_ms));
             assert_eq!(ended_at, Some(105));
-            assert_eq!(detector.stalls.get(), 0, "none of them took long");
+            assert_eq!(detector.take_seen(), None, "none of them took long");
             detector.begin(105);
             assert!(!detector.polled("quick", || 106), "another turn");
         }
+    }
+
+    #[test]
+    fn turns_that_took_long_are_counted() {
+        let detector = StallDetector::new(Some(Duration::from_secs(1)));
+        for (turn, took_ms) in [2, 4, 5, 60, 11].into_iter().enumerate() {
+            let begun_ms = 1_000 * (turn as u64 + 1);
+            detector.begin(begun_ms);
+            detector.polled("first", || begun_ms + took_ms / 2);
+            detector.polled("second", || begun_ms + took_ms);
+        }
+        detector.begin(10_000);
+        let turns = Turns { stalls: 0, over: [3, 2, 1, 0], longest_ms: 60 };
+        assert_eq!(detector.take_seen(), Some(turns));
     }
 
     #[test]
@@ -109,7 +165,7 @@ mod tests {
         let detector = StallDetector::new(None);
         detector.begin(1);
         assert!(detector.polled("any", || 1_000), "its time is over all the same");
-        assert_eq!(detector.stalls.get(), 0);
+        assert_eq!(detector.take_seen(), None);
     }
 
     #[test]

@@ -500,6 +500,9 @@ impl Worker {
         let gauges: &Gauges = &self.shared.gauges[self.index];
         let fds = self.fds_opened.get().saturating_sub(self.fds_closed.get());
         gauges.publish(&driver, &self.tasks, fds, &self.pool);
+        if let Some(turns) = self.stall.take_seen() {
+            gauges.add_turns(turns);
+        }
     }
 
     pub(crate) fn blocking(&self) -> &Arc<Blocking> {

@@ -109,6 +109,7 @@ fn a_handler_that_blocks_the_loop_is_named() {
         assert!(!named.is_empty(), "named, on {driver:?}: {seen:?}");
         let is_long = |text: &&String| took(text).is_some_and(|took_ms| took_ms > LIMIT.as_millis() as u64);
         assert!(named.iter().all(is_long), "{seen:?}");
+        assert!(runtime.metrics().stalls_total >= 1, "{:?}", runtime.metrics());
         assert!(runtime.shutdown().is_clean());
     }
 }

@@ -106,8 +106,9 @@ impl<S: Clone + Send + 'static> Router<S> {
 
     /// Adds a route. What is wrong with it is said by [`check`](Self::check).
     pub fn route<A: 'static>(mut self, method: Method, path: &str, handler: impl Handler<S, A>) -> Self {
+        let reserved = handler.is_reserved();
         let plan = Box::new(Planned { handler, state: self.state.clone(), arguments: PhantomData });
-        self.entries.push(Entry { method, path: path.to_owned(), plan, reserved: false });
+        self.entries.push(Entry { method, path: path.to_owned(), plan, reserved });
         self
     }
 
@@ -333,6 +334,7 @@ impl Paths for Table {
         self.paths.at(path).ok()?.params.get(name)
     }
 
+    #[cfg(feature = "serde")]
     fn params<'a>(&'a self, path: &'a str) -> Vec<(&'a str, &'a str)> {
         self.paths.at(path).map(|found| found.params.iter().collect()).unwrap_or_default()
     }

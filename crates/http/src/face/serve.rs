@@ -25,6 +25,11 @@ use crate::face::server::{Handlers, Server};
 pub trait Handler<S, A>: Clone + Send + 'static {
     /// Begins to answer; the output becomes the response.
     fn call(&self, request: Request, state: &S) -> impl Future<Output: IntoResponse>;
+
+    /// Whether its route is always answered, as with `Router::reserved`. A function's is not.
+    fn is_reserved(&self) -> bool {
+        false
+    }
 }
 
 impl<S, F, R> Handler<S, (Request,)> for F

@@ -198,6 +198,11 @@ impl Desk {
         self.peers.borrow().proxied(key).or_else(|| self.connections()?.socket_address(key))
     }
 
+    /// Those of all workers.
+    pub(crate) fn all_counters(&self) -> &Counters {
+        &self.counters
+    }
+
     pub(crate) fn counters(&self) -> &WorkerCounters {
         &self.counted
     }

@@ -53,5 +53,6 @@ pub(crate) trait Paths {
     fn param<'a>(&'a self, path: &'a str, name: &str) -> Option<&'a str>;
 
     /// All parameters of a path with their names, in order.
+    #[cfg(feature = "serde")]
     fn params<'a>(&'a self, path: &'a str) -> Vec<(&'a str, &'a str)>;
 }
