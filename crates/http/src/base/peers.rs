@@ -3,13 +3,14 @@
 //! charged.
 
 use ::core::cell::Cell;
-use ::core::net::{IpAddr, SocketAddr};
+use ::core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use ::core::time::Duration;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll_pool::{Charge, Kind};
+use plimsoll_runtime::net::Address;
 use plimsoll_slab::Key;
 
 use crate::base::config::{Config, ProxyProtocol};
@@ -73,6 +74,11 @@ fn host(address: IpAddr) -> u128 {
 pub(crate) fn host_number(address: IpAddr) -> u64 {
     let host = host(address);
     (host >> 64) as u64 ^ host as u64
+}
+
+/// The peer's address as one of IP: that of this host for a client of a Unix socket, which has none.
+pub(crate) fn by_ip(address: Address) -> SocketAddr {
+    address.ip().unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0))
 }
 
 /// Where a connection comes from.

@@ -118,7 +118,8 @@ impl Request {
         }
     }
 
-    /// The peer's address.
+    /// The peer's address. A client of a Unix socket has none: for that it is 127.0.0.1 with port 0, as trusted and as
+    /// limited as others of this host.
     ///
     /// # Errors
     ///

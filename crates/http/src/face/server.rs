@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use plimsoll_codec::h1::{self, FieldSlot, RequestView};
 use plimsoll_pool::catch_panic;
-use plimsoll_runtime::net::{ListenAddress, ListenOptions, Table, TableConfig, TcpListener};
+use plimsoll_runtime::net::{Address, ListenAddress, ListenOptions, Listener, Table, TableConfig};
 use plimsoll_runtime::worker_tasks;
 use plimsoll_runtime::{Result, Spare, Started, workers};
 
@@ -33,41 +33,42 @@ use crate::worker::state::Core;
 /// [`serve`](Self::serve) runs the handler on every worker of the runtime, each with a listener of its own, until the
 /// runtime is asked to stop.
 pub struct Server {
-    listener: TcpListener,
+    listener: Listener,
     config: Config,
     counters: Counters,
     log: Option<LogHook>,
 }
 
 impl Server {
-    /// Binds to an address, such as `127.0.0.1:8080`; port 0 takes a free one.
+    /// Binds to an address, such as `127.0.0.1:8080`, `[::]:8080` or `unix:/run/app.sock`; port 0 takes a free one.
     ///
     /// # Errors
     ///
-    /// See [`TcpListener::bind`].
+    /// See [`SocketListener::bind`](plimsoll_runtime::net::SocketListener::bind).
     ///
     /// # Panics
     ///
     /// Outside of a runtime.
-    pub fn bind(address: impl TryInto<ListenAddress>) -> Result<Self> {
-        Ok(Self::from_listener(TcpListener::bind(address)?))
+    pub fn bind(address: impl TryInto<ListenAddress<Address>>) -> Result<Self> {
+        Ok(Self::from_listener(Listener::bind(address)?))
     }
 
     /// Binds with options, such as the length of the queue of connections that wait to be accepted (`backlog`).
     ///
     /// # Errors
     ///
-    /// See [`TcpListener::bind_with`].
+    /// See [`SocketListener::bind_with`](plimsoll_runtime::net::SocketListener::bind_with).
     ///
     /// # Panics
     ///
     /// For a backlog of 0 or more than 65,535, and outside of a runtime.
-    pub fn bind_with(address: SocketAddr, options: ListenOptions) -> Result<Self> {
-        Ok(Self::from_listener(TcpListener::bind_with(address, options)?))
+    pub fn bind_with(address: impl TryInto<ListenAddress<Address>>, options: ListenOptions) -> Result<Self> {
+        Ok(Self::from_listener(Listener::bind_with(address, options)?))
     }
 
-    /// Serves a listener that was bound before.
-    pub fn from_listener(listener: TcpListener) -> Self {
+    /// Serves a listener that was bound before, or that another process has handed over.
+    pub fn from_listener(listener: impl Into<Listener>) -> Self {
+        let listener = listener.into();
         Self { listener, config: Config::default(), counters: Counters::new(workers()), log: None }
     }
 
@@ -99,7 +100,16 @@ impl Server {
     }
 
     /// The address it listens at, with the port that was taken for 0.
+    ///
+    /// # Panics
+    ///
+    /// When it listens at a Unix socket: see [`local_address`](Self::local_address).
     pub fn local_addr(&self) -> SocketAddr {
+        self.local_address().ip().expect("a server at a Unix socket has no IP address: ask for `local_address`")
+    }
+
+    /// The address that it listens at, of either family.
+    pub fn local_address(&self) -> Address {
         self.listener.local_addr()
     }
 
@@ -127,7 +137,7 @@ impl Server {
     ///
     /// [`Error::Config`](plimsoll_runtime::Error::Config) for limits out of their range, see [`Config::validate`], and
     /// for routes that cannot be there together: `Router::check` says which one; and at once when a worker cannot
-    /// serve, see [`TcpListener::on_every_worker`].
+    /// serve, see [`SocketListener::on_every_worker`](plimsoll_runtime::net::SocketListener::on_every_worker).
     pub fn serve<A>(self, service: impl Serve<A>) -> Serving {
         service.serve(self, OnlyHere)
     }
@@ -162,7 +172,7 @@ impl fmt::Debug for Server {
 type Parts = (Config, Counters, Addresses, Option<LogHook>);
 
 async fn serve_here<S: Service>(
-    listener: TcpListener,
+    listener: Listener,
     (config, counters, addresses, log): Parts,
     service: S,
 ) -> Result<()> {

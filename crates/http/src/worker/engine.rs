@@ -19,6 +19,7 @@ use plimsoll_slab::Key;
 use crate::base::config::{ProxyProtocol, TcpOptions};
 use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
+use crate::base::peers::by_ip;
 use crate::exchange::failure::Failure;
 use crate::exchange::line::TableLine;
 use crate::exchange::misbehaviour::Score;
@@ -234,7 +235,7 @@ impl<S: Service> Engine<S> {
             self.keep_places();
         }
         let mut table = core.table.borrow_mut();
-        let admitted = core.peers.borrow_mut().accepted(key, || table.peer_address(key).ok()?.ip());
+        let admitted = core.peers.borrow_mut().accepted(key, || table.peer_address(key).ok().map(by_ip));
         if admitted.is_err() || core.is_crowded() {
             drop(table);
             return self.refuse(key);

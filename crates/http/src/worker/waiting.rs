@@ -7,6 +7,7 @@ use plimsoll_pool::Priority;
 use plimsoll_runtime::OverBudget;
 use plimsoll_slab::Key;
 
+use crate::base::peers::by_ip;
 use crate::h1::active::EXCHANGE_BYTES;
 use crate::h2::STREAM_BYTES;
 use crate::memory::desk::Connections;
@@ -25,7 +26,7 @@ impl Connections for Core {
     fn socket_address(&self, key: Key) -> Option<SocketAddr> {
         let mut table = self.table.borrow_mut();
         table.get(key)?;
-        table.peer_address(key).ok()?.ip()
+        table.peer_address(key).ok().map(by_ip)
     }
 
     /// Whether who has a place still waits. A stream of a connection that is worked on now does.

@@ -287,7 +287,7 @@ fn a_server_that_is_bound_with_options_runs_on_all_workers() {
     let simulation = Runtime::builder().workers(2).simulate(&world).expect("a simulation starts");
     let run = simulation.block_on(async {
         let options = plimsoll_runtime::net::ListenOptions { backlog: 16, ..Default::default() };
-        let server = Server::bind_with("127.0.0.1:81".parse().expect("an address"), options)?;
+        let server = Server::bind_with("127.0.0.1:81", options)?;
         let address = server.local_addr();
         let serving = spawn(server.serve(|_req: Request| async { plimsoll_runtime::worker_index().to_string() }))?;
         let mut workers = std::collections::BTreeSet::new();
@@ -306,7 +306,7 @@ fn a_server_that_is_bound_with_options_runs_on_all_workers() {
 fn a_status_alone_is_an_answer() {
     in_simulation("bind with", async || {
         let options = plimsoll_runtime::net::ListenOptions { backlog: 16, ..Default::default() };
-        let server = Server::bind_with("127.0.0.1:81".parse().expect("an address"), options)?;
+        let server = Server::bind_with("127.0.0.1:81", options)?;
         let address = server.local_addr();
         let serving = spawn(server.serve(|_req: Request| async { StatusCode::NO_CONTENT }))?;
         let answer = talk(address, &[CLOSE], None).await?;

@@ -19,5 +19,6 @@ mod rig;
 mod router;
 mod server;
 mod trailers;
+mod unix;
 mod unread;
 mod upgrade;

@@ -16,13 +16,15 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use plimsoll_http::{Config, Counters, Request, Server};
-use plimsoll_runtime::net::TcpStream;
+use plimsoll_runtime::net::{SocketAddress, SocketStream, TcpStream, UnixAddress};
 use plimsoll_runtime::{JoinHandle, Result, Spawner, sleep, spawn, timeout};
 
 #[path = "../../../runtime/tests/support/mod.rs"]
 mod support;
 
-pub(crate) use support::{in_simulation, in_simulation_under, on_each, on_each_under, real_runtimes, until, wait_max};
+pub(crate) use support::{
+    fresh_unix_address, in_simulation, in_simulation_under, on_each, on_each_under, real_runtimes, until, wait_max,
+};
 
 /// A server that runs, to be stopped at the end of a scenario.
 pub(crate) struct Running {
@@ -50,8 +52,29 @@ where
     F::Output: plimsoll_http::IntoResponse,
 {
     let server = Server::bind("127.0.0.1:0")?.config(config);
-    let (address, counters) = (server.local_addr(), server.counters());
-    Ok(Running { address, counters, serving: spawn(server.serve(handler))? })
+    let address = server.local_addr();
+    serve_on(server, address, handler)
+}
+
+/// The same at a Unix socket. Its address of IP is none.
+pub(crate) fn serve_unix<H, F>(at: UnixAddress, config: Config, handler: H) -> Result<Running>
+where
+    H: Fn(Request) -> F + Clone + Send + 'static,
+    F: Future + 'static,
+    F::Output: plimsoll_http::IntoResponse,
+{
+    let server = Server::bind(at)?.config(config);
+    assert_eq!(server.local_address(), at.into());
+    serve_on(server, SocketAddr::from(([0, 0, 0, 0], 0)), handler)
+}
+
+fn serve_on<H, F>(server: Server, address: SocketAddr, handler: H) -> Result<Running>
+where
+    H: Fn(Request) -> F + Clone + Send + 'static,
+    F: Future + 'static,
+    F::Output: plimsoll_http::IntoResponse,
+{
+    Ok(Running { address, counters: server.counters(), serving: spawn(server.serve(handler))? })
 }
 
 /// Reads a body to its end; how long it was.
@@ -75,7 +98,7 @@ pub(crate) async fn talk(address: SocketAddr, pieces: &[&[u8]], enough: Option<&
     read(&mut client, enough).await
 }
 
-pub(crate) async fn read(client: &mut TcpStream, enough: Option<&[u8]>) -> Result<String> {
+pub(crate) async fn read<A: SocketAddress>(client: &mut SocketStream<A>, enough: Option<&[u8]>) -> Result<String> {
     let mut bytes = Vec::new();
     let has = |bytes: &[u8]| enough.is_some_and(|enough| bytes.windows(enough.len()).any(|window| window == enough));
     while !has(&bytes) {

@@ -88,7 +88,7 @@ enum Sibling<A> {
 impl<A: SocketAddress> Sibling<A> {
     fn listen(self) -> Result<SocketListener<A>> {
         match self {
-            Self::Bound(address, options) => SocketListener::bind_with(address, options),
+            Self::Bound(address, options) => SocketListener::bind_at(address, options),
             Self::Shared(listener) => SocketListener::join(listener),
         }
     }
@@ -106,8 +106,7 @@ impl<A: SocketAddress> SocketListener<A> {
     ///
     /// Outside of a runtime.
     pub fn bind(address: impl TryInto<ListenAddress<A>>) -> Result<Self> {
-        let address = address.try_into().map_err(|_| Error::Config(A::EXPECTED))?;
-        Self::bind_with(address.0, ListenOptions::default())
+        Self::bind_with(address, ListenOptions::default())
     }
 
     /// Binds and listens. Where there are several workers, their listeners can share the address, whatever `reuse_port`
@@ -120,7 +119,12 @@ impl<A: SocketAddress> SocketListener<A> {
     /// # Panics
     ///
     /// For a backlog of 0 or more than 65,535, and outside of a runtime.
-    pub fn bind_with(address: A, options: ListenOptions) -> Result<Self> {
+    pub fn bind_with(address: impl TryInto<ListenAddress<A>>, options: ListenOptions) -> Result<Self> {
+        let ListenAddress(address) = address.try_into().map_err(|_| Error::Config(A::EXPECTED))?;
+        Self::bind_at(address, options)
+    }
+
+    fn bind_at(address: A, options: ListenOptions) -> Result<Self> {
         let worker = Worker::current();
         let options = ListenOptions { reuse_port: options.reuse_port || crate::workers() > 1, ..options };
         let fd = worker.driver.borrow_mut().listen(address.into(), &options)?;

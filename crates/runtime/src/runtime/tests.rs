@@ -257,7 +257,7 @@ fn a_listener_bound_with_options_serves_on_every_worker() {
     let world = World::new(SimConfig::new(11));
     let simulation = Runtime::builder().workers(3).simulate(&world).expect("a simulation starts");
     simulation.block_on(async {
-        let any = "127.0.0.1:0".parse().expect("an address");
+        let any = "127.0.0.1:0";
         let listener = TcpListener::bind_with(any, ListenOptions::default()).expect("a free port");
         let serving = spawn(listener.serve(|_| async { Ok::<(), Error>(()) })).expect("there is room");
         sleep(Duration::from_secs(1)).await;
