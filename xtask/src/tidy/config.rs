@@ -80,8 +80,7 @@ pub(super) const FLAGS_MAX: usize = 2;
 /// How the names of structs end that may have more: settings are independent of each other.
 pub(super) const FLAGS_OF: [&str; 3] = ["Config", "Options", "Limits"];
 /// Structs that have more still: file, name and how many.
-pub(super) const FLAGS_LEFT: [(&str, &str, usize); 5] = [
-    ("crates/http/src/h1/active.rs", "Active", 5),
+pub(super) const FLAGS_LEFT: [(&str, &str, usize); 4] = [
     ("crates/http/src/memory/desk.rs", "Desk", 5),
     ("crates/http/src/h2/mod.rs", "Http2", 4),
     ("crates/http/src/h2/mod.rs", "Untold", 5),

@@ -16,6 +16,9 @@ pub(crate) trait Line {
 
     fn is_receiving(&self) -> bool;
 
+    /// Whether the peer has gone away, as far as the socket knows.
+    fn is_gone(&self) -> bool;
+
     /// Hands bytes over, while no others are on their way.
     fn send(&mut self, bytes: SendBytes) -> Result<(), OverBudget>;
 
@@ -79,6 +82,10 @@ impl<T: Default> Line for TableLine<'_, T> {
         self.table.borrow().is_receiving(self.key)
     }
 
+    fn is_gone(&self) -> bool {
+        self.table.borrow_mut().is_gone(self.key)
+    }
+
     fn send(&mut self, bytes: SendBytes) -> Result<(), OverBudget> {
         self.table.borrow_mut().send(self.key, bytes).map_err(|(over, _)| over)
     }
@@ -139,3 +146,6 @@ impl<T: Default> Line for TableLine<'_, T> {
         self.table.borrow().scheduled_in(self.key)
     }
 }
+
+#[cfg(test)]
+pub(crate) mod script;

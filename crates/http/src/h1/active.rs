@@ -49,6 +49,40 @@ pub(crate) enum Deadline {
     Peer,
 }
 
+/// How far a connection is, as far as both halves of it are concerned.
+///
+/// ```text
+///                header                the peer ends its half
+///  AwaitsProxy ---------> Open -------------------------------> HalfClosed
+///       |                  | ^       the next exchange              |
+///       |                  | +--------------------------------------+
+///       |                  | something cannot go on                 |
+///       +------------------+----------> Closing <-------------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// A PROXY header is still to come.
+    AwaitsProxy,
+    Open,
+    /// The peer has ended its half, and gets the answer that is worked on all the same. Only a reset tells that it has
+    /// gone away.
+    HalfClosed,
+    /// Closed as soon as the output has left, whatever else is pending.
+    Closing,
+}
+
+/// When a connection is looked after next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// With the next event.
+    Event,
+    /// Bytes have come for the reader, which was woken and has not had its turn yet: it is not known what is waited for
+    /// next. After its turn.
+    Fed,
+    /// It is in the list of connections to be looked after, or waits for its turn among those that have read ahead.
+    Listed,
+}
+
 /// A connection while it is worked on.
 pub(crate) struct Active {
     pub(crate) exchange: Exchange,
@@ -78,15 +112,10 @@ pub(crate) struct Active {
     pub(crate) dropped_bytes: u32,
     /// How the next part of a body is received.
     pub(crate) receive: Receive,
-    /// Closed as soon as the output has left, whatever else is pending.
-    pub(crate) closing: bool,
+    pub(crate) phase: Phase,
     /// The deadline that is set.
     pub(crate) deadline: Deadline,
-    /// Bytes have come for the reader, which was woken and has not had its turn yet: it is not known what is waited for
-    /// next.
-    pub(crate) fed: bool,
-    /// In the list of connections to be looked after this turn.
-    pub(crate) listed: bool,
+    pub(crate) look: Look,
     /// The request line, while there is an access log.
     pub(crate) line: Option<Lease>,
     /// The peer, while there is an access log.
@@ -104,11 +133,6 @@ pub(crate) struct Active {
     pub(crate) batch: u32,
     /// Pieces of work that the handler said must be finished.
     pub(crate) must_finish: u32,
-    /// The peer has ended its half, and gets the answer that is worked on all the same. Only a reset tells that it has
-    /// gone away.
-    pub(crate) half_closed: bool,
-    /// A PROXY header is still to come.
-    pub(crate) awaits_proxy: bool,
     pub(crate) patience: Patience,
     /// Whether the exchange that is worked on was begun, and those before it whose answers have not left.
     pub(crate) course: Course,
@@ -130,6 +154,21 @@ pub(crate) struct Active {
 }
 
 impl Active {
+    pub(crate) fn is_closing(&self) -> bool {
+        self.phase == Phase::Closing
+    }
+
+    pub(crate) fn is_half_closed(&self) -> bool {
+        self.phase == Phase::HalfClosed
+    }
+
+    /// The peer has ended its half, and is answered all the same.
+    pub(crate) fn half_close(&mut self) {
+        if self.phase == Phase::Open {
+            self.phase = Phase::HalfClosed;
+        }
+    }
+
     /// The handler that is dropped with its exchange. One that must finish is detached instead.
     pub(crate) fn take_handler(&mut self) -> Option<JoinHandle<()>> {
         let handler = self.handler.take();
@@ -162,10 +201,9 @@ impl Active {
             requests,
             dropped_bytes: 0,
             receive: Receive::new(config.body_receive, config.body_receive_leases_max),
-            closing: false,
+            phase: Phase::Open,
             deadline: Deadline::None,
-            fed: false,
-            listed: false,
+            look: Look::Event,
             line: None,
             peer: None,
             status: None,
@@ -175,8 +213,6 @@ impl Active {
             score,
             batch: 0,
             must_finish: 0,
-            half_closed: false,
-            awaits_proxy: false,
             patience: Patience::default(),
             course: Course::None,
             answered: Answered::default(),
@@ -194,7 +230,9 @@ impl Active {
     pub(crate) fn wake_reader(&mut self, desk: &Desk, key: Key) -> bool {
         let Some(reader) = self.reader.take() else { return false };
         reader.wake();
-        self.fed = true;
+        if self.look == Look::Event {
+            self.look = Look::Fed;
+        }
         desk.list_later(key);
         true
     }
@@ -281,7 +319,7 @@ impl Active {
 
     /// Whether nothing is there of a body that is still to come.
     pub(crate) fn wants_body(&self) -> bool {
-        self.exchange.request() == RequestState::Body && self.input.is_none() && !self.closing
+        self.exchange.request() == RequestState::Body && self.input.is_none() && !self.is_closing()
     }
 
     /// Whether its next request waits to be begun, and nothing else.
@@ -304,7 +342,7 @@ impl Active {
     /// handler, or goes on elsewhere.
     fn is_over(&self) -> bool {
         let is_written = matches!(self.exchange.response(), ResponseState::Done | ResponseState::Upgraded);
-        self.handler.is_none() && (is_written || self.closing || self.successor.is_some())
+        self.handler.is_none() && (is_written || self.is_closing() || self.successor.is_some())
     }
 
     /// Has an exchange that is over wait for the socket only.

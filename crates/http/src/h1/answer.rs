@@ -18,7 +18,7 @@ use crate::exchange::failure::Failure;
 use crate::exchange::line::Line;
 use crate::exchange::output::COPY_BYTES_MAX;
 use crate::exchange::response::{Body, IntoResponse, Kind as ResponseKind, Response};
-use crate::h1::active::Active;
+use crate::h1::active::{Active, Look, Phase};
 use crate::memory::desk::Desk;
 
 /// The most that a head takes beside the program's own fields: status line, Date, Content-Length or Transfer-Encoding,
@@ -37,7 +37,9 @@ const TEXT_AND_RETRY: [&[u8]; 3] = [
 impl Desk {
     /// Has the engine look after a connection, unless it does so anyway.
     pub(crate) fn list(&self, key: Key, active: &mut Active) {
-        active.listed = active.listed || self.enlist(key);
+        if active.look != Look::Listed && self.enlist(key) {
+            active.look = Look::Listed;
+        }
     }
 
     /// Whether a peer that has ended its half gets the answer that is worked on: one that was begun it always gets.
@@ -142,7 +144,7 @@ impl Desk {
     /// [`OverBudget`] when there is no room for it: nothing has been done, and it may be given once more.
     pub(crate) fn answer(&self, active: &mut Active, response: &mut Response) -> Result<(), OverBudget> {
         let is_due = matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue);
-        if !active.closing && response.kind() == ResponseKind::Whole && is_due {
+        if !active.is_closing() && response.kind() == ResponseKind::Whole && is_due {
             if let Some(error) = active.malformed_for(response.status()) {
                 active.handler = None;
                 self.fail(active, error.status());
@@ -164,14 +166,14 @@ impl Desk {
         let is_whole = response.kind() == ResponseKind::Whole;
         // What another goes on with is not cut short.
         let is_cut_short = active.exchange.response() == ResponseState::Body && active.successor.is_none();
-        if !active.closing
+        if !active.is_closing()
             && is_cut_short
             && let Some(error) = active.decoder.failure()
         {
             self.fail(active, error.status());
         }
         self.log_streamed(active);
-        if !active.closing && (is_whole || is_cut_short) {
+        if !active.is_closing() && (is_whole || is_cut_short) {
             // A second answer, or one that is cut short: the peer can only be told by closing.
             if response.kind() == ResponseKind::Whole {
                 self.warn_of_second(response.status().as_u16());
@@ -194,10 +196,10 @@ impl Desk {
     pub(crate) fn fail(&self, active: &mut Active, failure: impl Into<Failure>) {
         let has_left = match active.exchange.response() {
             ResponseState::Idle | ResponseState::Head | ResponseState::SentContinue => false,
-            ResponseState::Body => active.closing || !self.take_back(active),
+            ResponseState::Body => active.is_closing() || !self.take_back(active),
             ResponseState::Done | ResponseState::Upgraded => true,
         };
-        if has_left || active.closing || active.output.has_tail() {
+        if has_left || active.is_closing() || active.output.has_tail() {
             return self.abandon(active);
         }
         let failure = failure.into();
@@ -210,7 +212,7 @@ impl Desk {
             }
         };
         self.log(active, failure.status, sent_bytes);
-        active.closing = true;
+        active.phase = Phase::Closing;
     }
 
     /// Takes a streamed answer back that was begun, and of which nothing has left; whether it could be.
@@ -247,7 +249,7 @@ impl Desk {
 
     /// The answer cannot be completed: what was gathered may still leave, then the connection is closed.
     pub(crate) fn abandon(&self, active: &mut Active) {
-        active.closing = true;
+        active.phase = Phase::Closing;
     }
 
     /// Appends a piece of an answer's body, and takes it: all of it or nothing.

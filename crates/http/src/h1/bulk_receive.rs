@@ -29,7 +29,7 @@ pub(crate) enum Came {
 /// Receives as much of a body as it is worth, if its handler waits for it.
 pub(crate) fn receive(desk: &Desk, line: &mut impl Line, active: &mut Active) -> Came {
     let waits = active.reader.is_some() && active.exchange.request() == RequestState::Body;
-    if !waits || active.closing || active.is_queued() {
+    if !waits || active.is_closing() || active.is_queued() {
         return Came::Nothing;
     }
     if desk.is_filling() {

@@ -36,7 +36,7 @@ impl<A: Actives> Http1<'_, A> {
     pub(crate) fn poll_chunk(&self, id: ExchangeId, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
         self.redeem(id.key());
         let polled = self.with(id, |active| {
-            if active.closing {
+            if active.is_closing() {
                 return Err(Error::Gone);
             }
             match self.decode(active)? {
@@ -70,7 +70,7 @@ impl<A: Actives> Http1<'_, A> {
     /// Writes the head of an answer that is streamed.
     pub(crate) fn begin(&self, id: ExchangeId, response: &mut Response, length: BodyLength) -> Result<(), Error> {
         let begun = self.with_reserve(id, |active| {
-            if active.closing {
+            if active.is_closing() {
                 return Err(Error::Gone);
             }
             if let Some(error) = active.malformed_for(response.status()) {
@@ -267,7 +267,7 @@ impl<A: Actives> Http1<'_, A> {
         let mut set = Some(set);
         let replaced = self.with(id, |active| {
             let is_due = matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue);
-            if active.closing || !is_due {
+            if active.is_closing() || !is_due {
                 return Err(Error::Gone);
             }
             if active.exchange.request() == RequestState::Body {

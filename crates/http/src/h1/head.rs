@@ -19,7 +19,7 @@ use crate::exchange::line::Line;
 use crate::exchange::min_rate::Patience;
 use crate::exchange::misbehaviour::{COMPLETED_POINTS, UNWANTED_BYTES_FREE, Verdict, unwanted_points};
 use crate::exchange::source::Source;
-use crate::h1::active::{Active, Deadline};
+use crate::h1::active::{Active, Deadline, Phase};
 use crate::h1::step::Progress;
 use crate::memory::desk::Desk;
 use crate::memory::received::FEW_BYTES;
@@ -65,7 +65,7 @@ impl Active {
                 self.next_exchange(desk, key);
             }
             match self.exchange.next() {
-                _ if self.awaits_proxy => {
+                _ if self.phase == Phase::AwaitsProxy => {
                     if let Some(progress) = self.read_proxy_header(desk, key, source) {
                         return progress;
                     }
@@ -74,7 +74,9 @@ impl Active {
                 Next::Drain if self.drain(desk, source) => {}
                 // The answer is on its way, to a peer that may take nothing of it before it has sent everything.
                 Next::Close { linger: true }
-                    if self.exchange.request() == RequestState::Body && !self.closing && self.drain(desk, source) => {}
+                    if self.exchange.request() == RequestState::Body
+                        && !self.is_closing()
+                        && self.drain(desk, source) => {}
                 _ => break,
             }
         }
@@ -90,7 +92,9 @@ impl Active {
         self.dropped_bytes = 0;
         self.reader = None;
         self.writer = None;
-        self.half_closed = false;
+        if self.is_half_closed() {
+            self.phase = Phase::Open;
+        }
         self.method = Method::GET;
         (self.begun_at, self.collected, self.slot) = (None, None, None);
         if self.output.is_empty() {
@@ -107,7 +111,7 @@ impl Active {
         let room = !output.has_tail() && output.gathered_bytes() < desk.gather_bytes_max();
         let is_held_back = self.is_batch_full(desk) || desk.holds_back();
         let waits = is_held_back && (!output.is_empty() || line.is_sending());
-        room && !waits && !self.closing && !self.is_queued()
+        room && !waits && !self.is_closing() && !self.is_queued()
     }
 
     /// Whether no further request may be begun before the socket has taken what was answered.
@@ -129,7 +133,7 @@ impl Active {
         source.consume(used);
         let address = || desk.connections()?.socket_address(key);
         let found = desk.peers.borrow_mut().found(key, origin, address);
-        (self.awaits_proxy, self.deadline) = (false, Deadline::None);
+        (self.phase, self.deadline) = (Phase::Open, Deadline::None);
         found.is_err().then_some(Progress::Refuse)
     }
 
@@ -348,7 +352,7 @@ impl Active {
             let decoded = match self.decoder.decode(source.rest()) {
                 Ok(decoded) => decoded,
                 Err(_) => {
-                    self.closing = true;
+                    self.phase = Phase::Closing;
                     return false;
                 }
             };
@@ -357,7 +361,7 @@ impl Active {
                 BodyEvent::Data(range) => {
                     self.dropped_bytes = self.dropped_bytes.saturating_add(range.len() as u32);
                     if self.dropped_bytes > desk.config.drain_bytes_max {
-                        self.closing = true;
+                        self.phase = Phase::Closing;
                         return false;
                     }
                 }

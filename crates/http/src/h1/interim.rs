@@ -24,7 +24,7 @@ impl<A: Actives> Http1<'_, A> {
     ) -> Poll<Result<(), Error>> {
         self.redeem(id.key());
         let polled = self.with_reserve(id, |active| {
-            if active.closing {
+            if active.is_closing() {
                 return Err(Error::Gone);
             }
             let head = ResponseHead::interim(response.status())?.fields(response.fields());

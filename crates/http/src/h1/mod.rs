@@ -9,6 +9,7 @@
 //! | [`answer`] | answers as they are written to the output |
 //! | [`handlers`] | what handlers ask of an exchange |
 //! | [`head`] | steps through requests: a head is searched, judged and refused or begun; bodies that nobody reads |
+//! | [`events`] | what happens beside bytes: sends, ends, deadlines |
 //! | [`body_receive`] | how the next part of a body is received: shared, or into a lease of its size |
 //! | [`bulk_receive`] | several leases of a body that are filled by one call |
 //! | [`request_body`] | a body from what was received to what its handler gets |
@@ -23,6 +24,7 @@ pub(crate) mod actives;
 pub(crate) mod answer;
 pub(crate) mod body_receive;
 pub(crate) mod bulk_receive;
+pub(crate) mod events;
 pub(crate) mod handlers;
 pub(crate) mod head;
 pub(crate) mod interim;

@@ -98,7 +98,7 @@ impl Desk {
     ///
     /// [`Error::Gone`] when the connection is being closed, [`Error::Peer`] with what is wrong with the body.
     pub(crate) fn may_go_on(&self, key: Key, active: &mut Active) -> Result<(), Error> {
-        if active.closing {
+        if active.is_closing() {
             return Err(Error::Gone);
         }
         let Some(error) = active.status.and_then(|status| active.malformed_for(status)) else { return Ok(()) };

@@ -2,7 +2,10 @@
 
 use ::core::any::Any;
 
+use plimsoll_runtime::JoinHandle;
+
 use crate::base::counters::Shed;
+use crate::base::exchange_end::ExchangeEnd;
 
 /// How far a connection gets with what has come on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +23,13 @@ pub(crate) enum Progress {
 }
 
 /// What becomes of a connection after a step.
-#[derive(Debug)]
 pub(crate) enum Step {
+    /// There is more to do at once.
+    GoOn,
+    /// The same, and its handler has its turn before there is more for others.
+    GiveWay,
+    /// The same, when its handler was stopped: that runs code of the program, with the connection back in the table.
+    Abort(JoinHandle<()>),
     /// It waits for what was armed.
     Rest,
     /// All is answered, and nothing of the next request is there.
@@ -32,4 +40,6 @@ pub(crate) enum Step {
     Shed(Shed),
     /// It ends behind its answer, so that the peer sees that.
     CloseGently,
+    /// It ends at once, and why.
+    End(ExchangeEnd),
 }

@@ -11,7 +11,7 @@ use crate::base::peers::PEER_LOOK;
 use crate::exchange::line::Line;
 use crate::exchange::output::COPY_BYTES_MAX;
 use crate::exchange::source::Source;
-use crate::h1::active::{Active, Deadline};
+use crate::h1::active::{Active, Deadline, Look, Phase};
 use crate::h1::step::Step;
 use crate::memory::desk::Desk;
 use crate::memory::wait::MemoryWait;
@@ -40,7 +40,7 @@ impl Active {
     /// Keeps what came and was not used; `false` without room for it.
     fn keep(&mut self, desk: &Desk, key: Key, source: &mut Source) -> bool {
         let mut source = ::core::mem::replace(source, Source::Empty);
-        if self.closing {
+        if self.is_closing() {
             source = Source::Empty;
             (self.parts, self.decoded_bytes) = (None, 0);
         }
@@ -80,7 +80,7 @@ impl Active {
         self.answered.settle(sending, is_empty, desk.counters());
         let next = self.exchange.next();
         let is_last = matches!(next, Next::Close { .. } | Next::Upgraded) && self.handler.is_none();
-        let ends = self.closing || is_last;
+        let ends = self.is_closing() || is_last;
         if !self.is_queued()
             && self.output.has_room(COPY_BYTES_MAX, desk.config.output_bytes_max)
             && let Some(writer) = self.writer.take()
@@ -93,7 +93,7 @@ impl Active {
         }
         // After a 101, or the head of an answer that another goes on with.
         let is_released = next == Next::Upgraded || self.exchange.response() == ResponseState::Body;
-        let has_left = is_released && !self.closing && !sending && self.output.is_empty();
+        let has_left = is_released && !self.is_closing() && !sending && self.output.is_empty();
         if has_left
             && self.handler.is_none()
             && let Some(successor) = self.successor.take()
@@ -120,12 +120,12 @@ impl Active {
     fn arm(&self, desk: &Desk, line: &mut impl Line, next: Next) -> Result<(), OverBudget> {
         match next {
             // Only output is waited for. A peer that has closed its half meanwhile gets it all the same.
-            _ if self.closing => {
+            _ if self.is_closing() => {
                 line.unwatch();
                 Ok(())
             }
             // What would come has no place. One that goes away meanwhile makes way for others.
-            _ if self.is_queued() && !self.half_closed => line.watch(),
+            _ if self.is_queued() && !self.is_half_closed() => line.watch(),
             _ if self.is_queued() => {
                 line.unwatch();
                 Ok(())
@@ -142,7 +142,7 @@ impl Active {
                 Ok(())
             }
             // And so do those whose turn is over for now.
-            Next::ReadHead if self.listed && self.input.is_some() => {
+            Next::ReadHead if self.look == Look::Listed && self.input.is_some() => {
                 line.unwatch();
                 Ok(())
             }
@@ -153,8 +153,8 @@ impl Active {
             }
             Next::ReadBody | Next::Drain if self.reader.is_some() => self.receive_body(desk, line),
             // Most likely it asks for more at once; if it does not, the next look finds that out.
-            _ if self.fed => Ok(()),
-            _ if self.handler.is_some() && !self.half_closed => line.watch(),
+            _ if self.look == Look::Fed => Ok(()),
+            _ if self.handler.is_some() && !self.is_half_closed() => line.watch(),
             _ => {
                 line.unwatch();
                 Ok(())
@@ -192,13 +192,13 @@ impl Active {
         let deadline = match self.exchange.request() {
             _ if self.is_queued() => Deadline::Room,
             _ if sends => Deadline::Send,
-            _ if self.awaits_proxy => Deadline::Proxy,
+            _ if self.phase == Phase::AwaitsProxy => Deadline::Proxy,
             _ if self.reader.is_some() => Deadline::Body,
-            _ if self.handler.is_some() && self.half_closed => Deadline::Peer,
+            _ if self.handler.is_some() && self.is_half_closed() => Deadline::Peer,
             _ if self.handler.is_some() => Deadline::None,
             RequestState::Head => Deadline::Head,
             // Its turn comes.
-            RequestState::Idle if self.listed => Deadline::None,
+            RequestState::Idle if self.look == Look::Listed => Deadline::None,
             _ => Deadline::Body,
         };
         if deadline == self.deadline && deadline != Deadline::None {

@@ -11,7 +11,7 @@ use plimsoll_slab::Key;
 use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
 use crate::exchange::min_rate;
-use crate::h1::active::{Active, Deadline};
+use crate::h1::active::{Active, Deadline, Phase};
 use crate::worker::connection::{Connection, Rest};
 use crate::worker::engine::Engine;
 use crate::worker::service::Service;
@@ -131,7 +131,7 @@ impl<S: Service> Engine<S> {
     fn shed_midway(&mut self, key: Key, mut active: PoolBox<Active>) {
         let is_whole = active.handler.is_none();
         let handler = active.take_handler();
-        active.closing = true;
+        active.phase = Phase::Closing;
         (active.input, active.decoded_bytes, active.parts) = (None, 0, None);
         let mut table = self.core.table.borrow_mut();
         let flushed = active.output.flush(&self.core.pool, &mut table, key);

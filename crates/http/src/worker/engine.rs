@@ -11,7 +11,6 @@ use std::rc::Rc;
 
 use http::StatusCode;
 use plimsoll_codec::h1::{Next, RequestState};
-use plimsoll_pool::Priority;
 use plimsoll_runtime::net::{Bytes, Event, SocketOption, Table};
 use plimsoll_runtime::{Errno, Instant, SendBytes, signal, sleep, sleep_until};
 use plimsoll_slab::Key;
@@ -20,12 +19,9 @@ use crate::base::config::{ProxyProtocol, TcpOptions};
 use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
 use crate::base::peers::by_ip;
-use crate::exchange::failure::Failure;
 use crate::exchange::line::TableLine;
 use crate::exchange::misbehaviour::Score;
 use crate::exchange::output::compacted;
-use crate::h1::active::Deadline;
-use crate::h1::bulk_receive::{Came, receive};
 use crate::h2::Recalling;
 use crate::memory::wait::MemoryWait;
 use crate::websocket::Port;
@@ -216,10 +212,7 @@ impl<S: Service> Engine<S> {
     /// Something changed on a connection: a handler answered, wrote, or wants to read.
     pub(crate) fn look_after(&mut self, key: Key) {
         match self.core.take(key) {
-            Some(mut active) => {
-                (active.listed, active.fed) = (false, false);
-                self.drive(key, active, None);
-            }
+            Some(active) => self.go_on_http1(key, active),
             None if self.core.is_websocket(key) => self.look_after_websocket(key),
             // One that was listed before it was parked may have a place already.
             None if self.core.is_unread(key) && self.core.is_in_queue(key) => {}
@@ -292,38 +285,11 @@ impl<S: Service> Engine<S> {
         }
         let core = &self.core;
         let Some(mut active) = core.take(key) else { return self.readable_http2(key) };
-        if active.handler.is_none() && active.exchange.next() == Next::ReadHead && !active.closing {
+        if active.handler.is_none() && active.exchange.next() == Next::ReadHead && !active.is_closing() {
             return if active.is_queued() { self.drive(key, active, None) } else { self.readable_head(key, active) };
         }
-        match receive(core, &mut TableLine::new(&core.table, key), &mut active) {
-            Came::Bytes(received) => {
-                active.came(received, &core.config);
-                if active.wake_reader(core, key) {
-                    self.gives_way = true;
-                }
-                self.drive(key, active, None);
-            }
-            Came::Nothing => self.drive(key, active, None),
-            Came::NoRoom(bytes) => {
-                if active.enqueue(core, key, Priority::Body, bytes).is_err() {
-                    active.course.note(ExchangeEnd::Overstay);
-                    core.counters().shed(Shed::Body);
-                    let _failed_before = active.exchange.request_failed();
-                    if let Some(reader) = active.reader.take() {
-                        reader.wake();
-                    }
-                }
-                self.drive(key, active, None);
-            }
-            Came::End => {
-                core.put(key, Connection::Active(active));
-                self.ended(key);
-            }
-            Came::Failed => {
-                core.put(key, Connection::Active(active));
-                self.close(key);
-            }
-        }
+        let step = active.readable(core, &mut TableLine::new(&core.table, key), key);
+        self.execute(key, active, step);
     }
 
     fn linger_on(&mut self, key: Key, dropped_bytes: u32, rest: Rest) {
@@ -340,11 +306,7 @@ impl<S: Service> Engine<S> {
         let mut table = core.table.borrow_mut();
         if !rest.is_empty() {
             let timeout = match table.get_mut(key) {
-                // The time that is set is for memory.
-                Some(Connection::Active(active)) if active.is_queued() => None,
-                Some(Connection::Active(active)) => {
-                    Some(active.due_after(core.config.send_timeout, plimsoll_runtime::now(), &core.config))
-                }
+                Some(Connection::Active(active)) => active.sent_a_part(&core),
                 Some(Connection::WebSocket(socket)) => Some(socket.send_timeout()),
                 Some(Connection::Http2(http2)) => http2.sent_a_part(&core),
                 _ => Some(core.config.send_timeout),
@@ -371,19 +333,9 @@ impl<S: Service> Engine<S> {
                     self.close(key);
                 }
             }
-            Some(Connection::Active(active)) => {
-                active.progressed(Deadline::Send);
-                let is_empty = active.output.is_empty();
-                active.answered.settle(false, is_empty, core.counters());
-                if active.output.is_empty() {
-                    active.batch = 0;
-                }
-                if active.input.is_some() {
-                    // In its turn among those that have read ahead.
-                    return core.list(key, active);
-                }
+            Some(Connection::Active(_)) => {
                 drop(table);
-                self.look_after(key);
+                self.step_http1(key, |active, core| active.sent(core, key));
             }
             Some(Connection::Http2(_)) => {
                 drop(table);
@@ -407,28 +359,15 @@ impl<S: Service> Engine<S> {
     /// The peer has ended its half while a handler runs, or has gone away.
     fn peer_closed(&mut self, key: Key) {
         let core = Rc::clone(&self.core);
-        let mut table = core.table.borrow_mut();
-        let sending = table.is_sending(key);
-        match table.get_mut(key) {
+        let table = core.table.borrow();
+        match table.get(key) {
             Some(Connection::Http2(_)) => {
                 drop(table);
                 self.peer_closed_http2(key);
             }
-            Some(Connection::Active(active)) if core.outlasts_half_close(active) => {
-                active.half_closed = true;
+            Some(Connection::Active(_)) => {
                 drop(table);
-                self.look_after(key);
-            }
-            Some(Connection::Active(active)) if sending || !active.output.is_empty() => {
-                // Answers to requests before this one are on their way.
-                active.closing = true;
-                active.course.note(ExchangeEnd::Peer);
-                let handler = active.take_handler();
-                drop(table);
-                if let Some(handler) = handler {
-                    handler.abort();
-                }
-                self.look_after(key);
+                self.step_http1(key, |active, core| active.peer_closed(core, &TableLine::new(&core.table, key)));
             }
             _ => {
                 drop(table);
@@ -455,21 +394,9 @@ impl<S: Service> Engine<S> {
                 drop(table);
                 self.ended_websocket(key);
             }
-            Some(Connection::Active(active)) => {
-                active.half_closed = core.outlasts_half_close(active);
-                active.exchange.peer_closed();
-                if active.exchange.request() == RequestState::Error {
-                    active.course.note(ExchangeEnd::Peer);
-                }
-                active.decoder.peer_closed();
-                if let Some(reader) = active.reader.take() {
-                    reader.wake();
-                }
-                if active.handler.is_none() && active.exchange.request() == RequestState::Error {
-                    active.closing = true;
-                }
+            Some(Connection::Active(_)) => {
                 drop(table);
-                self.look_after(key);
+                self.step_http1(key, |active, core| active.ended(core));
             }
             _ => {
                 drop(table);
@@ -483,28 +410,18 @@ impl<S: Service> Engine<S> {
         let core = Rc::clone(&self.core);
         let mut table = core.table.borrow_mut();
         let sending = table.is_sending(key);
-        let now = plimsoll_runtime::now();
-        let reason = match table.get_mut(key) {
+        match table.get_mut(key) {
             Some(Connection::Http2(_)) => {
                 drop(table);
-                return self.due_http2(key);
+                self.due_http2(key);
             }
             Some(Connection::WebSocket(_)) => {
                 drop(table);
-                return self.due_websocket(key);
+                self.due_websocket(key);
             }
-            Some(Connection::Active(active)) if active.is_overdue(now, &core.config) => {
-                core.counters().shed(Shed::Timeout);
-                active.course.note(ExchangeEnd::Timeout);
-                core.fail(active, Failure::OVERDUE);
-                (active.deadline, active.begun_at) = (Deadline::None, None);
-                active.wait_no_longer(&core, key);
-                let handler = active.take_handler();
+            Some(Connection::Active(_)) => {
                 drop(table);
-                if let Some(handler) = handler {
-                    handler.abort();
-                }
-                return self.look_after(key);
+                self.step_http1(key, |active, core| active.due(core, &TableLine::new(&core.table, key), key));
             }
             Some(Connection::Parked { .. }) if !sending && core.is_stopping() => {
                 let left = core.stop_idle_left();
@@ -517,50 +434,24 @@ impl<S: Service> Engine<S> {
                     return table.cancel_receive(key);
                 }
                 drop(table);
-                return self.unarmed(key);
+                self.unarmed(key);
             }
             Some(Connection::Unread { .. }) => {
                 drop(table);
-                return self.refuse_unread(key, MemoryWait::TimedOut);
+                self.refuse_unread(key, MemoryWait::TimedOut);
             }
             Some(Connection::Lingering { .. }) if !sending => {
                 drop(table);
-                return self.linger_no_longer(key);
-            }
-            Some(Connection::Active(active)) if active.deadline == Deadline::Peer => {
-                active.deadline = Deadline::None;
-                let is_gone = table.is_gone(key);
-                drop(table);
-                return if is_gone { self.close(key) } else { self.look_after(key) };
-            }
-            Some(Connection::Active(active)) if active.is_queued() => {
-                drop(table);
-                return self.starved(key);
-            }
-            _ if sending => Shed::Output,
-            // Nobody is answered before it is known who that is.
-            Some(Connection::Active(active)) if active.awaits_proxy => Shed::Timeout,
-            Some(Connection::Active(active)) if !active.closing && active.handler.is_none() => {
-                // A head that never ends.
-                let _failed_before = active.exchange.request_failed();
-                core.fail(active, StatusCode::REQUEST_TIMEOUT);
-                core.counters().shed(Shed::Timeout);
-                drop(table);
-                return self.look_after(key);
-            }
-            Some(Connection::Active(active)) if active.reader.is_some() => {
-                active.give_up_body();
-                core.counters().shed(Shed::Timeout);
-                return;
+                self.linger_no_longer(key);
             }
             _ => {
                 drop(table);
-                return self.close_for(key, ExchangeEnd::Timeout);
+                if sending {
+                    core.counters().shed(Shed::Output);
+                }
+                self.close_for(key, ExchangeEnd::Timeout);
             }
-        };
-        drop(table);
-        core.counters().shed(reason);
-        self.close_for(key, ExchangeEnd::Timeout);
+        }
     }
 }
 

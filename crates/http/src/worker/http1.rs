@@ -12,7 +12,7 @@ use crate::base::exchange_end::{Answered, ExchangeEnd};
 use crate::exchange::handle::Ticket;
 use crate::exchange::line::TableLine;
 use crate::exchange::source::Source;
-use crate::h1::active::{Active, Deadline, EXCHANGE_BYTES};
+use crate::h1::active::{Active, Deadline, EXCHANGE_BYTES, Look, Phase};
 use crate::h1::head::Slots;
 use crate::h1::step::{Progress, Step};
 use crate::memory::lasting::ExchangeId;
@@ -20,6 +20,7 @@ use crate::memory::wait::MemoryWait;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::{self, NoRoom, Service};
+use crate::worker::state::Core;
 
 /// What became of a request whose head has come.
 enum Begun {
@@ -64,7 +65,8 @@ impl<S: Service> Engine<S> {
         (active.memory, active.answered) = (memory, Answered::sending(answered));
         if awaits_proxy {
             // The time that was set at the accept stands.
-            (active.awaits_proxy, active.deadline) = (true, if waited { Deadline::None } else { Deadline::Proxy });
+            (active.phase, active.deadline) =
+                (Phase::AwaitsProxy, if waited { Deadline::None } else { Deadline::Proxy });
         }
         core.counters().active(1);
         self.drive(key, active, Some(bytes));
@@ -92,7 +94,7 @@ impl<S: Service> Engine<S> {
                 Progress::Ahead => {}
                 Progress::Http2 => return self.become_http2(key, active, source),
                 Progress::Refuse => return self.refuse_active(key, active),
-                Progress::Close => return self.close_active(key, active),
+                Progress::Close => return self.execute(key, active, Step::End(ExchangeEnd::Peer)),
                 Progress::Done => break,
             }
             let head = active.read_head(&self.core, key, &mut source, &mut slots);
@@ -130,10 +132,33 @@ impl<S: Service> Engine<S> {
         self.execute(key, active, step);
     }
 
+    /// Has an event change a connection, and does what that says.
+    pub(crate) fn step_http1(&mut self, key: Key, step: impl FnOnce(&mut Active, &Core) -> Step) {
+        let Some(mut active) = self.core.take(key) else { return };
+        let step = step(&mut active, &self.core);
+        self.execute(key, active, step);
+    }
+
+    /// Goes on with a connection on which something changed.
+    pub(crate) fn go_on_http1(&mut self, key: Key, mut active: PoolBox<Active>) {
+        active.look = Look::Event;
+        self.drive(key, active, None);
+    }
+
     /// Does what a step says.
-    fn execute(&mut self, key: Key, active: PoolBox<Active>, step: Step) {
+    pub(crate) fn execute(&mut self, key: Key, active: PoolBox<Active>, step: Step) {
         match step {
             Step::Rest => self.core.put(key, Connection::Active(active)),
+            Step::GoOn => self.go_on_http1(key, active),
+            Step::GiveWay => {
+                self.gives_way = true;
+                self.drive(key, active, None);
+            }
+            Step::Abort(handler) => {
+                self.core.put(key, Connection::Active(active));
+                handler.abort();
+                self.look_after(key);
+            }
             Step::Park => self.park(key, active),
             Step::Release(successor) => self.succeed(key, active, successor),
             Step::Shed(reason) => {
@@ -144,13 +169,11 @@ impl<S: Service> Engine<S> {
                 self.core.put(key, Connection::Active(active));
                 self.close_gently(key);
             }
+            Step::End(why) => {
+                self.core.put(key, Connection::Active(active));
+                self.close_for(key, why);
+            }
         }
-    }
-
-    /// Ends a connection at once.
-    fn close_active(&mut self, key: Key, active: PoolBox<Active>) {
-        self.core.put(key, Connection::Active(active));
-        self.close(key);
     }
 
     /// Lets go of a connection whose client has too many.
@@ -166,11 +189,11 @@ impl<S: Service> Engine<S> {
         // It was read ahead, but has waited for this.
         let has_turn = core.turns.is_serving(key) || active.memory == MemoryWait::Refused;
         if !core.turns.is_free() && self.waits_for_turn(key, active, source.rest()) {
-            active.listed = true;
+            active.look = Look::Listed;
             return false;
         }
         if !is_fresh && !has_turn && !core.may_follow_up(key) {
-            active.listed = true;
+            active.look = Look::Listed;
             core.list_later(key);
             return false;
         }

@@ -52,14 +52,8 @@ use std::rc::Rc;
 
 use plimsoll_pool::{Admission, Footprint, Permit, Place, Priority, Reserve};
 use plimsoll_runtime::{Instant, Sleep, sleep_until};
-use plimsoll_slab::Key;
 
-use crate::base::counters::Shed;
-use crate::base::exchange_end::ExchangeEnd;
-use crate::exchange::failure::Failure;
-use crate::h1::active::Deadline;
 use crate::memory::desk::Connections;
-use crate::memory::wait::MemoryWait;
 use crate::memory::wait::REQUEST_ROOM_BYTES;
 use crate::memory::waits::Grant;
 use crate::memory::waits::HUNGER_BYTES_MAX;
@@ -386,36 +380,5 @@ impl<S: Service> Engine<S> {
             self.look_after(key);
             core.fed.set(None);
         }
-    }
-
-    /// The time of a connection that waits for room is over: 503 if nothing of an answer was begun, else a close.
-    pub(crate) fn starved(&mut self, key: Key) {
-        let core = Rc::clone(&self.core);
-        let Some(mut active) = core.take(key) else { return };
-        core.sate(key);
-        // The next one waits for a time of its own.
-        active.deadline = Deadline::None;
-        if active.waits_to_begin() {
-            active.memory = MemoryWait::TimedOut;
-            return self.drive(key, active, None);
-        }
-        active.memory = MemoryWait::None;
-        active.course.note(ExchangeEnd::Timeout);
-        core.shed_for_room(if active.handler.is_some() { Shed::Output } else { Shed::Body });
-        if active.handler.is_none() && !active.output.is_empty() {
-            // It has its answers, but for the end of them.
-            core.put(key, Connection::Active(active));
-            return self.close_for(key, ExchangeEnd::Timeout);
-        }
-        let _failed_before = active.exchange.request_failed();
-        core.fail(&mut active, Failure::NO_ROOM);
-        active.begun_at = None;
-        [active.writer.take(), active.reader.take()].into_iter().flatten().for_each(|waker| waker.wake());
-        let handler = active.take_handler();
-        core.put(key, Connection::Active(active));
-        if let Some(handler) = handler {
-            handler.abort();
-        }
-        self.look_after(key);
     }
 }

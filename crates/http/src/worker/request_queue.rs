@@ -36,6 +36,7 @@ use plimsoll_runtime::Instant;
 use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
+use crate::h1::active::Look;
 use crate::h2::TurnWait;
 use crate::memory::seldom::Seldom;
 use crate::memory::wait::MemoryWait;
@@ -280,7 +281,7 @@ impl Core {
     fn awaits_turn(&self, key: Key) -> bool {
         match self.table.borrow().get(key) {
             Some(Connection::Unread { .. }) => true,
-            Some(Connection::Active(active)) => active.listed && active.handler.is_none(),
+            Some(Connection::Active(active)) => active.look == Look::Listed && active.handler.is_none(),
             Some(Connection::Http2(http2)) => http2.turn == TurnWait::Awaited,
             _ => false,
         }
@@ -413,7 +414,7 @@ impl<S: Service> Engine<S> {
         if core.is_unread(key) {
             self.refuse_unread(key, MemoryWait::Refused);
         } else if let Some(mut active) = core.take(key) {
-            (active.memory, active.listed) = (MemoryWait::Refused, false);
+            (active.memory, active.look) = (MemoryWait::Refused, Look::Event);
             self.drive(key, active, None);
         }
         if let Some(Connection::Active(active)) = core.table.borrow_mut().get_mut(key)

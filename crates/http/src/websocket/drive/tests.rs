@@ -1,19 +1,17 @@
 //! Steps of a WebSocket without a table, a worker or a connection: a script stands for the socket.
 
-use ::core::time::Duration;
 use std::rc::Rc;
 
 use plimsoll_pool::PoolBox;
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::net::Bytes;
-use plimsoll_runtime::{Errno, Kind, Lease, MemoryLimit, OverBudget, Pool, Runtime, SendBytes};
+use plimsoll_runtime::{Kind, MemoryLimit, Runtime};
 use plimsoll_slab::Key;
 
 use crate::base::config::Config;
 use crate::base::counters::Counters;
 use crate::base::peers::Addresses;
-use crate::exchange::line::Line;
-use crate::exchange::output::Output;
+use crate::exchange::line::script::{Armed, Script, Takes};
 use crate::memory::desk::Desk;
 use crate::memory::lasting::StayBytes;
 use crate::memory::waits::Waits;
@@ -28,112 +26,6 @@ use crate::websocket::{
 const HI: &[u8] = b"\x81\x82\0\0\0\0hi";
 /// The same of a server.
 const HI_BACK: &[u8] = b"\x81\x02hi";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Armed {
-    Nothing,
-    Receive,
-    Readable,
-    Watch,
-}
-
-/// A socket that takes everything, unless the peer takes nothing.
-struct Script {
-    pool: Pool,
-    sent: Vec<u8>,
-    takes_nothing: bool,
-    armed: Armed,
-    due: Option<Duration>,
-    is_shut: bool,
-}
-
-impl Line for Script {
-    fn is_sending(&self) -> bool {
-        self.takes_nothing && !self.sent.is_empty()
-    }
-
-    fn is_receiving(&self) -> bool {
-        self.armed == Armed::Receive
-    }
-
-    fn send(&mut self, bytes: SendBytes) -> Result<(), OverBudget> {
-        assert!(!self.is_sending(), "one send at a time");
-        self.sent.extend_from_slice(bytes.as_slice());
-        Ok(())
-    }
-
-    fn send_now(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
-        self.sent.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self, _pool: &Pool, output: &mut Output) -> Result<(), OverBudget> {
-        if self.is_sending() {
-            return Ok(());
-        }
-        match output.next_piece(&self.pool)? {
-            Some(piece) => self.send(piece),
-            None => Ok(()),
-        }
-    }
-
-    fn flush_now(&mut self, output: &mut Output) -> bool {
-        if self.takes_nothing {
-            return false;
-        }
-        while let Ok(Some(piece)) = output.next_piece(&self.pool) {
-            self.sent.extend_from_slice(piece.as_slice());
-        }
-        true
-    }
-
-    fn send_lent(&mut self, _output: &mut Output) -> Option<Lease> {
-        None
-    }
-
-    fn receive(&mut self) -> Result<(), OverBudget> {
-        self.armed = Armed::Receive;
-        Ok(())
-    }
-
-    fn receive_into(&mut self, _lease: Lease) -> Result<(), OverBudget> {
-        self.receive()
-    }
-
-    fn receive_now(&mut self, _leases: &mut [Option<Lease>], _bytes_max: usize) -> Result<usize, Errno> {
-        Err(Errno::AGAIN)
-    }
-
-    fn await_readable(&mut self) -> Result<(), OverBudget> {
-        self.armed = Armed::Readable;
-        Ok(())
-    }
-
-    fn watch(&mut self) -> Result<(), OverBudget> {
-        self.armed = Armed::Watch;
-        Ok(())
-    }
-
-    fn unwatch(&mut self) {
-        self.armed = Armed::Nothing;
-    }
-
-    fn shutdown_write(&mut self) {
-        self.is_shut = true;
-    }
-
-    fn schedule(&mut self, after: Duration) {
-        self.due = Some(after);
-    }
-
-    fn unschedule(&mut self) {
-        self.due = None;
-    }
-
-    fn scheduled_in(&self) -> Option<Duration> {
-        self.due
-    }
-}
 
 /// There are no others.
 struct Alone(Desk);
@@ -197,8 +89,7 @@ fn with_echo(act: impl FnOnce(Bench)) {
         let echo = |socket: &mut WebSocketRef<'_>, message: Message| socket.send(message);
         let consumer = Consumer::Handler(handler::boxed(echo).expect("room"));
         let socket = pool.try_boxed(Socket { consumer, wire: Wire::new(settings) }, Kind::Slots);
-        let line =
-            Script { pool, sent: Vec::new(), takes_nothing: false, armed: Armed::Nothing, due: None, is_shut: false };
+        let line = Script::new(pool);
         let (_, key) = Key::unpack(0x03_0000_002a);
         let socket = socket.map_err(|(over, _)| over).expect("room");
         act(Bench { port: place::Port::new(Rc::new(Alone(desk))), key, socket, line });
@@ -236,7 +127,7 @@ fn who_is_silent_is_asked_and_then_told_that_it_ends() {
 #[test]
 fn an_end_of_the_peer_ends_ours_behind_what_is_on_its_way() {
     with_echo(|mut bench| {
-        bench.line.takes_nothing = true;
+        bench.line.takes = Takes::Nothing;
         assert_eq!(bench.go_on(Some(HI)), Step::Rest);
         assert_eq!(bench.socket.ended(), Step::GoOn);
         assert_eq!((bench.go_on(None), bench.line.is_shut), (Step::Rest, false), "the answer is on its way");
@@ -253,7 +144,7 @@ fn an_end_of_the_peer_ends_ours_behind_what_is_on_its_way() {
 #[test]
 fn what_is_on_its_way_does_not_let_a_wait_begin_anew() {
     with_echo(|mut bench| {
-        bench.line.takes_nothing = true;
+        bench.line.takes = Takes::Nothing;
         assert_eq!(bench.go_on(Some(HI)), Step::Rest, "the answer is on its way");
         for grants in 0..3 {
             bench.socket.wire.flow.block_receive();
