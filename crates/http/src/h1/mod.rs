@@ -33,3 +33,6 @@ pub(crate) mod request_body;
 pub(crate) mod step;
 pub(crate) mod waiting;
 pub(crate) mod write_out;
+
+#[cfg(test)]
+mod tests;
