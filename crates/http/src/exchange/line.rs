@@ -82,10 +82,6 @@ impl<T: Default> Line for TableLine<'_, T> {
         self.table.borrow().is_receiving(self.key)
     }
 
-    fn is_gone(&self) -> bool {
-        self.table.borrow_mut().is_gone(self.key)
-    }
-
     fn send(&mut self, bytes: SendBytes) -> Result<(), OverBudget> {
         self.table.borrow_mut().send(self.key, bytes).map_err(|(over, _)| over)
     }
@@ -128,6 +124,10 @@ impl<T: Default> Line for TableLine<'_, T> {
 
     fn unwatch(&mut self) {
         self.table.borrow_mut().unwatch(self.key);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.table.borrow().is_gone(self.key)
     }
 
     fn shutdown_write(&mut self) {

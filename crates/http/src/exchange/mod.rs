@@ -5,6 +5,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | [`handle`] | what a handler holds of its exchange, and how its answer comes back |
+//! | [`kept_head`] | a request's head in one lease |
 //! | [`response`] | what a handler answers, and the body of that |
 //! | [`into_response`] | what a handler may return instead |
 //! | [`interim`] | what an informational response may be |
@@ -26,6 +27,7 @@ pub(crate) mod failure;
 pub(crate) mod handle;
 pub(crate) mod interim;
 pub(crate) mod into_response;
+pub(crate) mod kept_head;
 pub(crate) mod line;
 pub(crate) mod min_rate;
 pub(crate) mod misbehaviour;

@@ -1,5 +1,7 @@
 //! Bytes on their way to the socket: gathered into one lease, sent as one operation.
 
+use ::core::time::Duration;
+
 use plimsoll_codec::h1::{Full, Sink};
 use plimsoll_pool::Class;
 use plimsoll_runtime::net::Table;
@@ -15,6 +17,8 @@ const FIRST_BYTES: usize = 1_024;
 pub(crate) const COPY_BYTES_MAX: usize = 16 * 1_024;
 /// What a socket is handed at once, without an operation.
 const SHORT_BYTES: usize = 4 * 1_024;
+/// Output of which the peer has taken nothing for so long is stalled.
+pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(1);
 /// The end of a chunk, and with the last chunk.
 const CHUNK_END: &[u8] = b"\r\n";
 const CHUNK_END_AND_LAST: &[u8] = b"\r\n0\r\n\r\n";

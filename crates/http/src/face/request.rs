@@ -5,12 +5,13 @@ use ::core::future::poll_fn;
 use ::core::net::{IpAddr, SocketAddr};
 
 use http::{Method, Version};
-use plimsoll_codec::h1::{FieldSlot, Framing, RequestHead, RequestView};
-use plimsoll_runtime::{Kind, Lease, OverBudget, Pool};
+use plimsoll_codec::h1::{Framing, RequestHead, RequestView};
+use plimsoll_runtime::Lease;
 
 use crate::base::forwarded;
 use crate::exchange::handle::Ticket;
 use crate::exchange::interim;
+use crate::exchange::kept_head;
 use crate::exchange::trailers::Trailers;
 use crate::face::body::BodyWriter;
 use crate::face::upgrade::{self, Upgraded};
@@ -19,9 +20,6 @@ use crate::websocket::{self, WebSocket, WebSocketConfig, WebSocketHandler};
 use crate::worker::service::Paths;
 use crate::worker::state::Core;
 use crate::{Error, Response};
-
-/// Slots of fields that are copied at once.
-const SLOTS_AT_ONCE: usize = 16;
 
 /// A request, borrowed for the length of one call; see [`Server::serve_ready`](crate::Server::serve_ready).
 pub type RequestRef<'a> = RequestView<'a>;
@@ -40,31 +38,10 @@ pub struct Request {
 }
 
 impl Request {
-    /// With what [`keep_head`](Self::keep_head) has kept of the same head.
+    /// With what [`keep`](kept_head::keep) has kept of the same head.
     pub(crate) fn new(kept: Lease, view: &RequestView<'_>, ticket: Ticket) -> Self {
         let (head_bytes, parsed) = (view.head().len() as u16, view.request().clone());
         Self { head: kept, head_bytes, interims: 0, parsed, ticket }
-    }
-
-    /// Copies a head and where its fields are.
-    pub(crate) fn keep_head(pool: &Pool, view: &RequestView<'_>, slots: &[FieldSlot]) -> Result<Lease, OverBudget> {
-        let head = view.head();
-        let padded = head.len().next_multiple_of(8);
-        let mut lease = pool.try_acquire(padded + 8 * slots.len(), Kind::Buffers)?;
-        lease.extend(head);
-        // Several at once: each copy into the lease is a look at where it ends.
-        let (mut bytes, mut filled) = ([0; 8 * SLOTS_AT_ONCE], padded - head.len());
-        for slot in slots {
-            if filled + 8 > bytes.len() {
-                lease.extend(&bytes[..filled]);
-                filled = 0;
-            }
-            bytes[filled..filled + 8].copy_from_slice(&slot.to_bytes());
-            filled += 8;
-        }
-        lease.extend(&bytes[..filled]);
-        debug_assert_eq!(lease.len(), padded + 8 * slots.len(), "the lease was made to fit");
-        Ok(lease)
     }
 
     pub(crate) fn ticket(&self) -> &Ticket {
@@ -73,10 +50,8 @@ impl Request {
 
     /// Everything that was parsed from the head.
     pub fn view(&self) -> RequestView<'_> {
-        let head_bytes = usize::from(self.head_bytes);
-        let (slots, rest) = self.head[head_bytes.next_multiple_of(8)..].as_chunks::<8>();
-        debug_assert!(rest.is_empty(), "eight bytes for each field");
-        RequestView::new(&self.head[..head_bytes], slots, &self.parsed)
+        let (head, slots) = kept_head::parts(&self.head, self.head_bytes);
+        RequestView::new(head, slots, &self.parsed)
     }
 
     /// The method.

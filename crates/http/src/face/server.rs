@@ -19,6 +19,7 @@ use crate::base::config::{Config, Http2};
 use crate::base::counters::Counters;
 use crate::base::peers::Addresses;
 use crate::exchange::handle::{Delivery, Ticket};
+use crate::exchange::kept_head;
 use crate::exchange::response::Response;
 use crate::face::request::{Request, RequestRef};
 use crate::face::serve::{OnlyHere, Serve, Serving};
@@ -232,7 +233,7 @@ where
             Ok(spare) => spare,
             Err(_) => return Err(NoRoom),
         };
-        let Ok(head) = Request::keep_head(&core.pool, view, slots) else {
+        let Ok(head) = kept_head::keep(&core.pool, view, slots) else {
             self.spare = Some(spare);
             return Err(NoRoom);
         };

@@ -3,7 +3,7 @@
 use plimsoll_runtime::Instant;
 
 use super::Http2;
-use super::room::TurnWait;
+use super::no_room::TurnWait;
 use super::streams::{Exchange, Incoming};
 use crate::base::exchange_end::ExchangeEnd;
 

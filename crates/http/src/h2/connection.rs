@@ -1,395 +1,371 @@
-//! The engine's side of an HTTP/2 connection: steps through what came, and sends what there is. What requests bring is
-//! in `requests`, how long anything may take in `deadlines`, what becomes of it when the peer has ended its half in
-//! `half`, how they come to wait in `waiting`.
+//! The steps of an HTTP/2 connection: what came is taken in, what there is to send is sent, and what is waited for is
+//! armed. A step works on its own connection alone, and says what becomes of it. What requests bring is in `requests`,
+//! how long anything may take in `deadlines`, what becomes of it when the peer has ended its half in `half`, how they
+//! come to wait in `waiting`.
 
 mod deadlines;
 mod half;
 mod requests;
 mod waiting;
 
-use std::rc::Rc;
-
 use plimsoll_codec::Error as CodecError;
-use plimsoll_codec::h2::{ErrorCode, Event, Step};
+use plimsoll_codec::h1::{FieldSlot, RequestView};
+use plimsoll_codec::h2::{ErrorCode, Event, Step as CodecStep, request_view};
 use plimsoll_pool::{PoolBox, Priority};
 use plimsoll_runtime::memory::Level;
-use plimsoll_runtime::{Instant, JoinHandle};
+use plimsoll_runtime::{Instant, JoinHandle, OverBudget};
 use plimsoll_slab::Key;
 
+use super::no_room::{NextStream, TurnWait, Wanted, make};
 use super::output::Growing;
-use super::room::{NextStream, STEP_BYTES_MAX, TurnWait, make, offered};
+use super::peer_half::PeerHalf;
+use super::room::STEP_BYTES_MAX;
+use super::shared::{Decoding, Env};
+use super::step::{NewRequest, Step, Turned, Worker};
 use super::streams::Slots;
-use super::{Decoding, HTTP2_PARKED_BYTES, Http2, TABLES_BYTES};
+use super::{HTTP2_PARKED_BYTES, Http2, TABLES_BYTES};
 use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
+use crate::exchange::line::Line;
 use crate::exchange::source::Source;
-use crate::h1::active::Active;
-use crate::worker::connection::Connection;
-use crate::worker::engine::Engine;
-use crate::worker::service::Service;
-use crate::worker::state::Core;
+use crate::memory::desk::Desk;
 
-pub(super) use half::PeerHalf;
-
-/// Why a turn through the input ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// Input, output, memory or a handler is waited for.
-    Over,
-    /// More of the input is waited for, and of a frame of which there is a part.
-    Part,
-    /// The connection was closed meanwhile.
-    Closed,
+/// A turn through the input of a connection. It has the worker's scratch memory, as long as it is.
+pub(crate) struct Turn {
+    decoding: PoolBox<Decoding>,
+    /// When it began.
+    now: Instant,
+    now_ms: u64,
+    /// What had found no room before.
+    wanted: Option<Wanted>,
+    /// What becomes of the next stream,
+    next: NextStream,
+    /// and why it is refused, if it is, until its head has been taken.
+    refused: Option<Shed>,
 }
 
-impl<S: Service> Engine<S> {
-    /// A connection that began with the preface goes on as one of HTTP/2.
-    pub(crate) fn become_http2(&mut self, key: Key, active: PoolBox<Active>, source: Source) {
-        let core = Rc::clone(&self.core);
-        let limits = core.config.http2_limits;
-        let born = active.born;
-        drop(active);
-        core.put(key, Connection::LINGERING);
-        let made = self.retried(key, |_| {
-            core.h2_scratch.borrow_mut().prepare(&core.pool, &limits)?;
-            Http2::new(&core.pool, &limits, born, offered(core.level()))
-        });
-        match made {
-            Ok(mut http2) => {
-                http2.seat = core.seat_while_weighed(key, HTTP2_PARKED_BYTES + TABLES_BYTES);
-                let Http2 { codec, output, .. } = &mut *http2;
-                http2.closing = codec.begin(&mut Growing(output, &core.pool)).is_err();
-                if core.is_stopping() {
-                    core.say_farewell(&mut http2);
-                }
-                self.drive_http2(key, http2, source);
-            }
-            Err(_) => {
-                core.counters().active(-1);
-                self.refuse_http2(key);
-            }
+impl Turn {
+    /// The head and the fields of a request that came last.
+    #[inline(always)]
+    pub(crate) fn view<'a>(&'a self, request: &NewRequest<'a>) -> (RequestView<'a>, &'a [FieldSlot]) {
+        let Decoding { bytes, slots, .. } = &*self.decoding;
+        request_view(bytes, &slots[..], request.head, request.pseudo_fields)
+    }
+
+    /// Gives the scratch memory back.
+    pub(crate) fn end(self, env: Env<'_>) {
+        env.shared.scratch.borrow_mut().decoding = Some(self.decoding);
+    }
+}
+
+impl Http2 {
+    /// Begins a connection, when its preface has come.
+    pub(crate) fn begin(&mut self, env: Env<'_>, key: Key) {
+        self.seat = env.seat_while_weighed(key, HTTP2_PARKED_BYTES + TABLES_BYTES);
+        self.closing = self.codec.begin(&mut Growing(&mut self.output, &env.pool)).is_err();
+        if env.is_stopping() {
+            self.send_goaway(env);
         }
     }
 
-    /// Goes on with a connection as far as it can, with what has just come.
-    pub(crate) fn go_on_http2(
+    /// Takes what was kept of the input, with what has just come.
+    #[inline]
+    pub(crate) fn source(
         &mut self,
-        key: Key,
-        mut http2: PoolBox<Http2>,
+        env: Env<'_>,
         fresh: Option<plimsoll_runtime::net::Bytes>,
-    ) {
-        let kept = http2.input.take();
-        match Source::join(&self.core, kept, fresh, || http2.has_exchanges()) {
-            Ok(source) => self.drive_http2(key, http2, source),
-            Err(_) => self.end_without_room(key, http2, Shed::Head),
-        }
+    ) -> Result<Source, OverBudget> {
+        let kept = self.input.take();
+        Source::join(&env, kept, fresh, || self.has_exchanges())
     }
 
-    fn drive_http2(&mut self, key: Key, mut http2: PoolBox<Http2>, mut source: Source) {
-        let core = Rc::clone(&self.core);
-        (http2.listed, http2.since.rested) = (false, None);
+    /// Begins a turn through the input. Without room for that the connection waits.
+    #[inline(always)]
+    pub(crate) fn begin_turn(
+        &mut self,
+        env: Env<'_>,
+        worker: &mut impl Worker,
+        key: Key,
+        input: &[u8],
+    ) -> Result<Turn, OverBudget> {
+        (self.listed, self.since.rested) = (false, None);
         let now = plimsoll_runtime::now();
-        let wanted = ::core::mem::take(&mut http2.hunger.wanted);
-        if http2.needs_tables(source.rest())
-            && let Err(over) = self.retried(key, |_| http2.open_tables(&core.pool))
-        {
-            http2.hunger.note_over(Priority::Head, &over);
-            return self.stay_http2(key, http2, source, now);
+        let wanted = ::core::mem::take(&mut self.hunger.wanted);
+        if self.needs_tables(input) {
+            worker.retried(key, || self.open_tables(&env.pool)).inspect_err(|over| {
+                self.hunger.note_over(Priority::Head, over);
+            })?;
         }
-        core.adapt(&mut http2);
-        if wanted.is_some() || http2.answers > 0 {
+        self.adapt(env);
+        if wanted.is_some() || self.answers > 0 {
             // Who waited comes before what is new. Bodies alone do not: beside a long one the input would never be
             // looked at.
-            core.pump(&mut http2);
+            self.pump(env);
         }
-        let Some(mut scratch) = core.h2_scratch.borrow_mut().decoding.take() else {
-            debug_assert!(false, "made with the first connection, and put back after each turn");
-            core.put(key, Connection::Http2(http2));
-            return self.close(key);
-        };
-        let mut place = Some(http2);
-        let turn = self.turn_http2(key, &mut place, &mut source, &mut scratch);
-        core.h2_scratch.borrow_mut().decoding = Some(scratch);
-        let Some(mut http2) = place.filter(|_| turn != Turn::Closed) else { return };
-        if http2.closing {
+        let decoding = env.shared.scratch.borrow_mut().take_decoding(&env.pool, &env.config.http2_limits);
+        let decoding = decoding.inspect_err(|over| self.hunger.note_over(Priority::Head, over))?;
+        Ok(Turn { decoding, now, now_ms: now.as_millis(), wanted, next: NextStream::Begins, refused: None })
+    }
+
+    /// Takes the next frame, or the next part of one, out of the input. `None` when nothing more is looked at now.
+    #[inline(always)]
+    pub(crate) fn next_frame(
+        &mut self,
+        env: Env<'_>,
+        worker: &mut impl Worker,
+        key: Key,
+        (turn, rest): (&mut Turn, &[u8]),
+    ) -> Option<CodecStep> {
+        if self.closing || !env.has_room(&self.output) {
+            return None;
+        }
+        if rest.is_empty() && self.codec.is_between_frames() {
+            // Nothing to do is no reason to ask for room.
+            return None;
+        }
+        // A window that came where nothing can be kept is used at once: it needs no memory.
+        if self.output.spare_bytes() < STEP_BYTES_MAX
+            && !self.codec.is_silent_next(rest)
+            && make(&mut self.output, &mut self.hunger, env, STEP_BYTES_MAX).is_err()
+        {
+            return None;
+        }
+        if turn.refused.is_none() {
+            turn.next = self.admit(env, worker, key, rest);
+            match turn.next {
+                NextStream::StaysUnread => return None,
+                NextStream::IsRefused(reason) if !env.has_marked() => turn.refused = Some(reason),
+                _ => {}
+            }
+        }
+        let Decoding { bytes, slots, repeat } = &mut *turn.decoding;
+        let parts = self.split(env, bytes.as_mut_slice(), &mut slots[..], repeat);
+        let mut storage = parts.storage;
+        let step = parts.codec.step(rest, &mut storage, &mut Growing(parts.output, &env.pool), turn.now_ms);
+        step.inspect_err(|error| self.end_broken(env, error)).ok()
+    }
+
+    /// Does what a frame means.
+    #[inline(always)]
+    pub(crate) fn on_frame<'a>(
+        &mut self,
+        env: Env<'_>,
+        worker: &mut impl Worker,
+        key: Key,
+        (turn, source): (&mut Turn, &mut Source),
+        step: &'a CodecStep,
+    ) -> Turned<'a> {
+        let consumed = step.consumed;
+        if consumed > 0 {
+            if self.since.frame.is_some() && !self.codec.is_in_block() {
+                self.since.frame = None;
+            }
+            if let Some(reason) = turn.refused.take() {
+                env.note_refused(reason);
+            }
+        }
+        match step.event {
+            Event::NeedMore { .. } => {
+                source.consume(consumed);
+                return if source.rest().is_empty() { Turned::Over } else { Turned::Part };
+            }
+            Event::NeedOutput => return Turned::Over,
+            Event::Request { stream, ref head, pseudo_fields, ends } => {
+                source.consume(consumed);
+                return Turned::Request(NewRequest { stream, head, pseudo_fields, ends, next: turn.next });
+            }
+            Event::Data { stream, bytes, .. } => {
+                source.consume(consumed);
+                let part = &source.rest()[..bytes];
+                if self.data(env, worker, key, stream, part).is_err() {
+                    return Turned::Over;
+                }
+                source.consume(bytes);
+                return Turned::On;
+            }
+            Event::NeedStreams if worker.retried(key, || self.slots.grow(&env.pool)).is_err() => {
+                self.codec.refuse_next();
+                turn.refused = Some(Shed::Queue);
+            }
+            Event::End { stream } => self.end_request(env, stream),
+            Event::Trailers { stream, fields, .. } => {
+                self.keep_trailers(env, stream, &mut turn.decoding, fields);
+                self.end_request(env, stream);
+            }
+            Event::Reset { stream, .. } => {
+                let ended = (ErrorCode::Cancel, ExchangeEnd::Peer);
+                abort(self.with_parts(env, |parts| parts.cut(stream, ended)));
+            }
+            Event::Writable => self.pump(env),
+            _ => {}
+        }
+        source.consume(consumed);
+        Turned::On
+    }
+
+    /// What the input led to is sent, as far as it goes, and the rest of the input is kept.
+    #[inline(always)]
+    pub(crate) fn end_turn(
+        &mut self,
+        env: Env<'_>,
+        line: &mut impl Line,
+        key: Key,
+        turn: Turn,
+        (mut source, is_part): (Source, bool),
+    ) -> Step {
+        let (wanted, now) = (turn.wanted, turn.now);
+        turn.end(env);
+        if self.closing {
             source = Source::Empty;
         }
         // Whole frames that wait for our output, or for memory, are no fault of the peer.
-        let is_part = turn == Turn::Part || http2.codec.is_part_next(source.rest());
-        http2.since.frame = if is_part { http2.since.frame.or(Some(now)) } else { None };
-        core.adapt(&mut http2);
-        core.pump(&mut http2);
-        if http2.peer.is_ended() && (is_part || source.rest().is_empty()) && !http2.closing {
+        let is_part = is_part || self.codec.is_part_next(source.rest());
+        self.since.frame = if is_part { self.since.frame.or(Some(now)) } else { None };
+        self.adapt(env);
+        self.pump(env);
+        if self.peer.is_ended() && (is_part || source.rest().is_empty()) && !self.closing {
             source = Source::Empty;
-            core.end_what_is_stuck(&mut http2);
+            self.end_what_is_stuck(env);
         }
         if let Some(wanted) = wanted
-            && http2.hunger.wanted.is_none()
-            && http2.has_starved()
+            && self.hunger.wanted.is_none()
+            && self.has_starved()
         {
-            http2.hunger.note(Priority::Output, wanted.bytes as usize);
+            self.hunger.note(Priority::Output, wanted.bytes as usize);
         }
-        self.stay_http2(key, http2, source, now);
-    }
-
-    /// Steps through the input. The connection is in `place` unless a handler is being started.
-    fn turn_http2(
-        &mut self,
-        key: Key,
-        place: &mut Option<PoolBox<Http2>>,
-        source: &mut Source,
-        scratch: &mut Decoding,
-    ) -> Turn {
-        let core = Rc::clone(&self.core);
-        let now_ms = plimsoll_runtime::now().as_millis();
-        let (mut refused, mut next) = (None, NextStream::Begins);
-        loop {
-            let Some(http2) = place.as_mut() else { return Turn::Closed };
-            if http2.closing || !core.has_room(&http2.output) {
-                return Turn::Over;
-            }
-            let Http2 { codec, output, hunger, .. } = &mut **http2;
-            let rest = source.rest();
-            if rest.is_empty() && codec.is_between_frames() {
-                // Nothing to do is no reason to ask for room.
-                return Turn::Over;
-            }
-            // A window that came where nothing can be kept is used at once: it needs no memory.
-            if output.spare_bytes() < STEP_BYTES_MAX
-                && !codec.is_silent_next(rest)
-                && make(output, hunger, &core, STEP_BYTES_MAX).is_err()
-            {
-                return Turn::Over;
-            }
-            if refused.is_none() {
-                next = self.admit(key, http2, rest);
-                match next {
-                    NextStream::StaysUnread => return Turn::Over,
-                    NextStream::IsRefused(reason) if !core.has_marked() => refused = Some(reason),
-                    _ => {}
-                }
-            }
-            let parts = http2.split(scratch.bytes.as_mut_slice(), &mut scratch.slots[..], &mut scratch.repeat);
-            let mut storage = parts.storage;
-            let step = parts.codec.step(rest, &mut storage, &mut Growing(parts.output, &core.pool), now_ms);
-            let (consumed, event) = match &step {
-                Ok(Step { consumed, event }) => (*consumed, event),
-                Err(error) => {
-                    core.end_broken(http2, error);
-                    return Turn::Over;
-                }
-            };
-            if consumed > 0 {
-                if http2.since.frame.is_some() && !http2.codec.is_in_block() {
-                    http2.since.frame = None;
-                }
-                if let Some(reason) = refused.take() {
-                    core.note_refused(reason);
-                }
-            }
-            match *event {
-                Event::NeedMore { .. } => {
-                    source.consume(consumed);
-                    return if source.rest().is_empty() { Turn::Over } else { Turn::Part };
-                }
-                Event::NeedOutput => return Turn::Over,
-                Event::Request { stream, ref head, pseudo_fields, ends } => {
-                    source.consume(consumed);
-                    if !self.request_http2(key, place, scratch, source, stream, (head, pseudo_fields, ends, next)) {
-                        return Turn::Closed;
-                    }
-                    continue;
-                }
-                Event::Data { stream, bytes, .. } => {
-                    source.consume(consumed);
-                    let part = &source.rest()[..bytes];
-                    if self.data_http2(key, http2, stream, part).is_err() {
-                        return Turn::Over;
-                    }
-                    source.consume(bytes);
-                    continue;
-                }
-                Event::NeedStreams if self.retried(key, |_| http2.slots.grow(&core.pool)).is_err() => {
-                    http2.codec.refuse_next();
-                    refused = Some(Shed::Queue);
-                }
-                Event::End { stream } | Event::Trailers { stream, .. } => {
-                    if let Event::Trailers { fields, .. } = *event {
-                        core.keep_trailers(http2, stream, scratch, fields);
-                    }
-                    core.end_request(http2, stream);
-                }
-                Event::Reset { stream, .. } => {
-                    let handler =
-                        core.with_parts(http2, |parts| core.cut(parts, stream, (ErrorCode::Cancel, ExchangeEnd::Peer)));
-                    abort(handler);
-                }
-                Event::Writable => core.pump(http2),
-                _ => {}
-            }
-            source.consume(consumed);
-        }
-    }
-
-    /// Something changed on a connection: a handler answered, wrote, or wants to read.
-    pub(crate) fn look_after_http2(&mut self, key: Key) {
-        if let Some(http2) = self.core.take_http2(key) {
-            self.go_on_http2(key, http2, None);
-        }
+        self.stay(env, line, key, (source, now))
     }
 
     /// The socket has taken everything that was handed to it.
-    pub(crate) fn sent_http2(&mut self, key: Key) {
-        if let Some(mut http2) = self.core.take_http2(key) {
-            http2.since.sending = None;
-            let is_empty = http2.output.is_empty();
-            http2.answered.settle(false, is_empty, self.core.counters());
-            if http2.output.is_empty() {
-                http2.codec.output_sent();
-            }
-            self.go_on_http2(key, http2, None);
+    pub(crate) fn sent(&mut self, desk: &Desk) {
+        self.since.sending = None;
+        let is_empty = self.output.is_empty();
+        self.answered.settle(false, is_empty, desk.counters());
+        if is_empty {
+            self.codec.output_sent();
         }
     }
 
-    /// The server stops: the peer is told in two steps.
-    pub(crate) fn stop_http2(&mut self, key: Key) {
-        if let Some(mut http2) = self.core.take_http2(key) {
-            self.core.say_farewell(&mut http2);
-            self.go_on_http2(key, http2, None);
+    /// Sends what there is to send, and arms what there is to wait for.
+    pub(crate) fn settle(&mut self, env: Env<'_>, line: &mut impl Line, key: Key, now: Instant) -> Step {
+        if self.closing {
+            self.end_all(&env, ExchangeEnd::Peer);
+            (self.slots, self.input, self.hunger.wanted) = (Slots::None, None, None);
         }
-    }
-
-    /// Sends what there is to send, arms what there is to wait for, and puts the connection back.
-    pub(super) fn settle_http2(&mut self, key: Key, mut http2: PoolBox<Http2>, now: Instant) {
-        let core = Rc::clone(&self.core);
-        if http2.closing {
-            end_all(&core, &mut http2, ExchangeEnd::Peer);
-            (http2.slots, http2.input, http2.hunger.wanted) = (Slots::None, None, None);
+        let is_over = self.codec.live_streams() == 0 && self.codec.is_going_away();
+        let flushed = self.flush(env, line, key);
+        let is_sending = line.is_sending();
+        let is_empty = self.output.is_empty();
+        self.answered.settle(is_sending, is_empty, env.counters());
+        if self.untold.end && !is_sending {
+            return self.leave(env, line);
         }
-        let is_over = http2.codec.live_streams() == 0 && http2.codec.is_going_away();
-        let mut table = core.table.borrow_mut();
-        if (core.is_drawn() || !core.reserve.is_full()) && !table.is_sending(key) && !http2.output.is_empty() {
-            // It may be of the answer reserve, which serves the next when the socket takes all at once.
-            if let Some(lease) = http2.output.send_now(&mut table, key) {
-                core.reserve.put_back(lease);
-                http2.codec.output_sent();
-                core.list_http2(key, &mut http2);
-            }
-        }
-        let mut flushed = http2.output.flush(&core.pool, &mut table, key);
-        if flushed.is_err() && http2.output.flush_now(&mut table, key) {
-            // The socket has taken all of it at once: as after a send.
-            flushed = Ok(());
-            http2.codec.output_sent();
-            core.list_http2(key, &mut http2);
-        }
-        let is_sending = table.is_sending(key);
-        let is_empty = http2.output.is_empty();
-        http2.answered.settle(is_sending, is_empty, core.counters());
-        if http2.untold.end && !is_sending {
-            drop(table);
-            return self.part_from_http2(key, http2);
-        }
-        http2.since.sending = if is_sending { http2.since.sending.or(Some(now)) } else { None };
+        self.since.sending = if is_sending { self.since.sending.or(Some(now)) } else { None };
         if let Err(over) = flushed {
-            if http2.closing {
-                drop(table);
-                core.put(key, Connection::Http2(http2));
-                return self.shed_http2(key, Shed::Output, ExchangeEnd::Overstay);
+            if self.closing {
+                env.counters().shed(Shed::Output);
+                return Step::Close(ExchangeEnd::Overstay);
             }
-            http2.hunger.note_over(Priority::Output, &over);
+            self.hunger.note_over(Priority::Output, &over);
         }
-        if (http2.closing || is_over) && !is_sending && http2.output.is_empty() {
-            drop(table);
-            self.finish_http2(http2, ExchangeEnd::Peer);
-            core.put(key, Connection::LINGERING);
-            return self.linger(key);
+        if (self.closing || is_over) && !is_sending && is_empty {
+            return Step::Linger;
         }
-        if core.level() >= Level::Yellow && http2.is_restless() {
-            http2.rest(&core.pool);
+        if env.level() >= Level::Yellow && self.is_restless() {
+            self.rest(&env.pool);
         }
-        let is_counted = http2.codec.live_streams() > 0 || http2.since.settings.is_some() && !http2.codec.is_settled();
-        if is_counted != http2.counted {
-            http2.counted = is_counted;
-            core.counters().active(if is_counted { 1 } else { -1 });
+        let is_counted = self.codec.live_streams() > 0 || self.since.settings.is_some() && !self.codec.is_settled();
+        if is_counted != self.counted {
+            self.counted = is_counted;
+            env.counters().active(if is_counted { 1 } else { -1 });
         }
         // A peer that does not take what it asks for is not read either.
-        let has_room = core.has_room(&http2.output) && !http2.codec.needs_output();
-        let is_hungry = http2.hunger.wanted.is_some();
-        http2.hunger.since = if is_hungry { http2.hunger.since.or(Some(now)) } else { None };
+        let has_room = env.has_room(&self.output) && !self.codec.needs_output();
+        let is_hungry = self.hunger.wanted.is_some();
+        self.hunger.since = if is_hungry { self.hunger.since.or(Some(now)) } else { None };
         // Whole frames that are kept are looked at when the send has left; what comes behind them can wait as long.
-        let is_behind = is_sending && http2.input.is_some() && http2.since.frame.is_none();
-        let reads = !http2.closing
+        let is_behind = is_sending && self.input.is_some() && self.since.frame.is_none();
+        let reads = !self.closing
             && !is_hungry
-            && http2.turn == TurnWait::Own
+            && self.turn == TurnWait::Own
             && has_room
             && !is_behind
-            && !http2.peer.is_ended();
+            && !self.peer.is_ended();
         let armed = match reads {
-            true => core.receive_http2(&mut table, key, &mut http2),
-            false if is_sending || http2.closing || http2.peer != PeerHalf::Open => {
-                table.unwatch(key);
+            true => self.arm_receive(env, line, key),
+            false if is_sending || self.closing || self.peer != PeerHalf::Open => {
+                line.unwatch();
                 Ok(())
             }
-            false => table.watch(key),
+            false => line.watch(),
         };
         if let Err(over) = armed {
-            http2.hunger.note_over(Priority::Output, &over);
-            http2.hunger.since = http2.hunger.since.or(Some(now));
+            self.hunger.note_over(Priority::Output, &over);
+            self.hunger.since = self.hunger.since.or(Some(now));
         }
-        http2.note_waits(now, reads);
-        match http2.next_due(&core) {
-            Some((until, _)) => table.schedule(key, until.since(now)),
-            None => table.unschedule(key),
+        self.note_waits(now, reads);
+        match self.next_due(&env) {
+            Some((until, _)) => line.schedule(until.since(now)),
+            None => line.unschedule(),
         }
-        drop(table);
-        core.starve_http2(key, &mut http2);
-        core.put(key, Connection::Http2(http2));
+        self.enqueue(env, key);
+        Step::Rest
     }
 
-    /// Closes a connection for which there is no room, or no time.
-    fn shed_http2(&mut self, key: Key, reason: Shed, why: ExchangeEnd) {
-        self.core.counters().shed(reason);
-        self.close_for(key, why);
+    /// Hands output to the socket.
+    fn flush(&mut self, env: Env<'_>, line: &mut impl Line, key: Key) -> Result<(), OverBudget> {
+        if (env.is_drawn() || !env.reserve.is_full()) && !line.is_sending() && !self.output.is_empty() {
+            // It may be of the answer reserve, which serves the next when the socket takes all at once.
+            if let Some(lease) = line.send_lent(&mut self.output) {
+                env.reserve.put_back(lease);
+                self.codec.output_sent();
+                self.list(&env, key);
+            }
+        }
+        let flushed = line.flush(&env.pool, &mut self.output);
+        if flushed.is_err() && line.flush_now(&mut self.output) {
+            // The socket has taken all of it at once: as after a send.
+            self.codec.output_sent();
+            self.list(&env, key);
+            return Ok(());
+        }
+        flushed
     }
 
     /// The end of a connection that is not in the table any more.
-    pub(crate) fn finish_http2(&self, mut http2: PoolBox<Http2>, why: ExchangeEnd) {
-        if http2.counted {
-            self.core.counters().active(-1);
+    pub(crate) fn finish(&mut self, desk: &Desk, why: ExchangeEnd) {
+        if self.counted {
+            desk.counters().active(-1);
         }
-        end_all(&self.core, &mut http2, why);
-        http2.answered.end(why, self.core.counters());
+        self.end_all(desk, why);
+        self.answered.end(why, desk.counters());
     }
-}
 
-impl Core {
     /// The codec cannot go on: its peer broke the protocol, or there is no room for what it has to say.
-    fn end_broken(&self, http2: &mut Http2, error: &CodecError) {
-        http2.closing = true;
+    fn end_broken(&mut self, env: Env<'_>, error: &CodecError) {
+        self.closing = true;
         if *error != CodecError::OutputFull {
-            return self.counters().shed(Shed::Misbehaviour);
+            return env.counters().shed(Shed::Misbehaviour);
         }
-        http2.note_all(ExchangeEnd::Overstay);
-        self.counters().shed(Shed::Output);
+        self.note_all(ExchangeEnd::Overstay);
+        env.counters().shed(Shed::Output);
+    }
+
+    /// Ends all exchanges: drops their handlers but those that must finish. The connection is not in the table
+    /// meanwhile.
+    fn end_all(&mut self, desk: &Desk, why: ExchangeEnd) {
+        for exchange in self.slots.parts().1.iter_mut().flatten() {
+            exchange.course.end(why, desk.counters());
+            exchange.wait_no_more(desk);
+            let handler = exchange.handler.take();
+            abort(handler.filter(|_| exchange.must_finish == 0));
+            exchange.wake();
+        }
     }
 }
 
 fn abort(handler: Option<JoinHandle<()>>) {
     if let Some(handler) = handler {
         handler.abort();
-    }
-}
-
-/// Ends all exchanges: drops their handlers but those that must finish. The connection is not in the table meanwhile.
-fn end_all(core: &Core, http2: &mut Http2, why: ExchangeEnd) {
-    for exchange in http2.slots.parts().1.iter_mut().flatten() {
-        exchange.course.end(why, core.counters());
-        if exchange.waiting.is_some() {
-            core.wait_no_more(exchange);
-        }
-        let handler = exchange.handler.take();
-        abort(handler.filter(|_| exchange.must_finish == 0));
-        exchange.wake();
     }
 }

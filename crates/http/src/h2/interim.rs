@@ -8,22 +8,23 @@ use plimsoll_codec::h1::ResponseHead;
 use plimsoll_codec::h2::{FRAME_HEADER_BYTES, StreamKey, head_bytes_max};
 use plimsoll_slab::Key;
 
+use super::Parts;
+use super::calls::{Calls, Http2s};
+use super::no_room::make;
 use super::output::Growing;
-use super::room::make;
+use super::shared::ENCODING_BYTES;
 use super::streams::{Outgoing, find};
-use super::{ENCODING_BYTES, Parts};
 use crate::Error;
 use crate::exchange::interim::{FIELDS_BYTES_MAX, TOO_LATE};
 use crate::exchange::response::Response;
 use crate::exchange::user_code::UserWaker;
-use crate::worker::state::Core;
 
 // As `block_bytes_max` reckons it.
 const _: () = assert!(FIELDS_BYTES_MAX + FIELDS_BYTES_MAX / 64 + 128 <= ENCODING_BYTES - FRAME_HEADER_BYTES);
 
-impl Core {
+impl<W: Http2s> Calls<'_, W> {
     /// Writes an informational response, as soon as there is room for it behind what waits for the socket.
-    pub(crate) fn h2_poll_inform(
+    pub(crate) fn poll_inform(
         &self,
         key: Key,
         stream: StreamKey,
@@ -36,15 +37,15 @@ impl Core {
                 return Err(Error::Misuse(TOO_LATE));
             }
             let head = ResponseHead::interim(response.status())?.fields(response.fields());
-            if !self.has_room(parts.output) {
+            if !parts.env.has_room(parts.output) {
                 (exchange.writer, parts.untold.interims) = (Some(UserWaker::of(cx)), true);
                 return Ok(false);
             }
-            if make(parts.output, parts.hunger, self, head_bytes_max(response.fields())).is_err() {
+            if make(parts.output, parts.hunger, parts.env, head_bytes_max(response.fields())).is_err() {
                 (exchange.writer, exchange.starved) = (Some(UserWaker::of(cx)), true);
                 return Ok(false);
             }
-            let mut out = Growing(parts.output, &self.pool);
+            let mut out = Growing(parts.output, &parts.env.pool);
             match parts.codec.put_response(stream, &head, false, &mut parts.storage, &mut out) {
                 Ok(()) => {}
                 Err(CodecError::StreamClosed) => return Err(Error::Gone),
@@ -63,16 +64,18 @@ impl Core {
             Ok(false) => Poll::Pending,
         }
     }
+}
 
+impl Parts<'_> {
     /// The socket has taken output: handlers that wait to inform their clients try again. Those that wait for memory
     /// are woken when there is some.
     #[inline]
-    pub(super) fn wake_informers(&self, parts: &mut Parts<'_>) {
-        if !parts.untold.interims || !self.has_room(parts.output) {
+    pub(super) fn wake_informers(&mut self) {
+        if !self.untold.interims || !self.env.has_room(self.output) {
             return;
         }
-        parts.untold.interims = false;
-        for exchange in parts.exchanges.iter_mut().flatten() {
+        self.untold.interims = false;
+        for exchange in self.exchanges.iter_mut().flatten() {
             if exchange.response == Outgoing::Head
                 && !exchange.starved
                 && let Some(writer) = exchange.writer.take()

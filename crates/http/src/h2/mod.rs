@@ -14,6 +14,27 @@
 //! packed: only what the peers put into them stays. So a parked connection holds [`HTTP2_PARKED_BYTES`] beside its
 //! entry in the table, and what is in its tables, none of it a buffer.
 //!
+//! A step works on its own connection alone: it gets that, an [`Env`], the [`Line`](crate::exchange::line::Line) to its
+//! socket, and what happened. It says what becomes of the connection, a [`Step`], which the worker does. A request is a
+//! [`NewRequest`] for the worker, which puts the connection back before it starts the handler.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`connection`] | what came is taken in, frame by frame; what there is to send is sent, what is waited for is armed |
+//! | `connection/requests` | heads, bodies and trailers of requests |
+//! | `connection/waiting` | how streams come to wait to be begun; [`waiting`] is what one waits with |
+//! | `connection/deadlines` | what has a limited time, and what becomes of it |
+//! | `connection/half` | the peer ends its half |
+//! | [`step`] | what a step says, and what it asks of the worker |
+//! | [`calls`] | where handlers find their streams; their calls are in [`handlers`], [`interim`] and [`tunnel`] |
+//! | [`streams`] | an exchange, and the slots of a connection |
+//! | [`output`], [`ends`], [`window`] | heads and bodies of answers, ends of streams, larger windows |
+//! | [`receive`] | where what comes is received to |
+//! | [`room`], [`no_room`] | what is done without room, and how that is waited for |
+//! | [`offer`] | what SETTINGS say at each memory level |
+//! | [`asked`], [`weight`] | what others may ask of a connection: to be fast enough, to let go |
+//! | [`shared`] | what the connections of a worker share |
+//!
 //! Who waits for whom:
 //!
 //! * A response's body stays with its stream until windows allow it and less than
@@ -34,12 +55,20 @@
 //! its peer may be silent for as long as the protocol over it allows.
 
 mod asked;
+mod calls;
 mod connection;
+mod ends;
+mod grown;
 mod handlers;
 mod interim;
+mod no_room;
+mod offer;
 mod output;
+mod peer_half;
 mod receive;
 mod room;
+mod shared;
+mod step;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -48,13 +77,12 @@ mod waiting;
 mod weight;
 mod window;
 
-use connection::PeerHalf;
-pub(crate) use receive::Recalling;
+pub(crate) use calls::{Calls, Http2s};
 
-use plimsoll_codec::h1::{FIELDS_CEILING, FieldSlot};
-use plimsoll_codec::h2::{Connection as Codec, Limits, Repeat, Storage, StreamKey};
+use plimsoll_codec::h1::FieldSlot;
+use plimsoll_codec::h2::{Connection as Codec, Repeat, Storage};
 use plimsoll_codec::hpack::TABLE_BYTES;
-use plimsoll_pool::{PoolBox, Priority};
+use plimsoll_pool::PoolBox;
 use plimsoll_runtime::memory::Level;
 use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
 
@@ -62,11 +90,16 @@ use crate::base::exchange_end::Answered;
 use crate::exchange::misbehaviour::Score;
 use crate::exchange::output::Output;
 use crate::memory::by_address::Seat;
-use crate::memory::wait::MemoryWait;
-pub(crate) use room::TurnWait;
+pub(crate) use connection::Turn;
+use no_room::Hunger;
+pub(crate) use no_room::{NextStream, TurnWait};
+use peer_half::PeerHalf;
+pub(crate) use room::REFUSAL;
+use shared::zeros;
+pub(crate) use shared::{Env, Shared};
+pub(crate) use step::{NewRequest, Step, Turned, Worker};
 pub(crate) use streams::Exchange;
 use streams::Slots;
-pub(crate) use waiting::HeldByWaiting;
 
 /// Bytes of a parked HTTP/2 connection, beside those of every parked connection and what is in its tables of HPACK: the
 /// codec's state, with its size class.
@@ -93,7 +126,7 @@ pub(crate) struct Http2 {
     answered: Answered,
     /// What it holds beside its streams counts for its address, where it began while memory was short.
     seat: Option<Seat>,
-    pub(crate) hunger: Hunger,
+    hunger: Hunger,
     /// How its next request waits for a turn.
     pub(crate) turn: TurnWait,
     /// What is to be told as soon as there is room.
@@ -114,27 +147,6 @@ pub(crate) struct Http2 {
     since: Since,
     requests: u32,
     born: u32,
-}
-
-/// What finds no room, and how the connection waits for it: see [`room`].
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Hunger {
-    /// What found no room when it was last tried.
-    wanted: Option<Wanted>,
-    /// Since when something has found none.
-    since: Option<Instant>,
-    pub(crate) memory: MemoryWait,
-    /// The stream whose body found no room.
-    stream: Option<StreamKey>,
-    /// What came has no place, and stays in the socket.
-    unread: bool,
-}
-
-/// For what there was no room, and for how many bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Wanted {
-    what: Priority,
-    bytes: u32,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -189,6 +201,7 @@ struct OpenTables {
 
 /// The codec with its storage, and what belongs to it.
 struct Parts<'a> {
+    env: Env<'a>,
     codec: &'a mut Codec,
     storage: Storage<'a>,
     exchanges: &'a mut [Option<PoolBox<Exchange>>],
@@ -204,10 +217,12 @@ struct Parts<'a> {
 }
 
 impl Http2 {
-    fn new(pool: &Pool, limits: &Limits, born: u32, level: Level) -> Result<PoolBox<Self>, OverBudget> {
-        let now = plimsoll_runtime::now();
+    /// A connection that has lived since `born`.
+    pub(crate) fn new(env: Env<'_>, born: u32) -> Result<PoolBox<Self>, OverBudget> {
+        let (now, limits, level) = (plimsoll_runtime::now(), &env.config.http2_limits, offer::offered(env.level()));
+        env.shared.scratch.borrow_mut().prepare(&env.pool, limits)?;
         let this = Self {
-            codec: room::offering(limits, level),
+            codec: offer::offering(limits, level),
             tables: Tables::Packed(None),
             slots: Slots::None,
             input: None,
@@ -229,10 +244,16 @@ impl Http2 {
             requests: 0,
             born,
         };
-        pool.try_boxed(this, Kind::Codec).map_err(|(over, _)| over)
+        env.pool.try_boxed(this, Kind::Codec).map_err(|(over, _)| over)
     }
 
-    fn split<'a>(&'a mut self, bytes: &'a mut [u8], slots: &'a mut [FieldSlot], repeat: &'a mut Repeat) -> Parts<'a> {
+    fn split<'a>(
+        &'a mut self,
+        env: Env<'a>,
+        bytes: &'a mut [u8],
+        slots: &'a mut [FieldSlot],
+        repeat: &'a mut Repeat,
+    ) -> Parts<'a> {
         let (streams, exchanges) = self.slots.parts();
         let (decoder, encoder): (&mut [u8], &mut [u8]) = match &mut self.tables {
             Tables::Open(open) => {
@@ -243,6 +264,7 @@ impl Http2 {
             Tables::Packed(_) => (&mut [], &mut []),
         };
         Parts {
+            env,
             codec: &mut self.codec,
             storage: Storage { streams, decoder_table: decoder, encoder_table: encoder, bytes, slots, repeat },
             exchanges,
@@ -304,50 +326,3 @@ impl Http2 {
         self.codec.is_idle() && self.input.is_none() && self.output.is_empty() && !self.closing
     }
 }
-
-/// What a worker's HTTP/2 connections share: memory that is written to and read within a step.
-#[derive(Default)]
-pub(crate) struct Scratch {
-    /// Lists of fields that came.
-    decoding: Option<Decoding>,
-    /// Blocks of fields that go: written to by handlers while the request is still being read.
-    encoding: Option<Lease>,
-    /// Belongs to the latter; nothing is decoded there.
-    unused: Repeat,
-}
-
-/// An exchange that is over: the next one takes its place in the pool.
-pub(crate) type Spare = ::core::cell::Cell<Option<PoolBox<Exchange>>>;
-
-struct Decoding {
-    bytes: Lease,
-    slots: PoolBox<[FieldSlot; FIELDS_CEILING]>,
-    repeat: Repeat,
-}
-
-impl Scratch {
-    /// Makes what is not there.
-    fn prepare(&mut self, pool: &Pool, limits: &Limits) -> Result<(), OverBudget> {
-        if self.encoding.is_none() {
-            self.encoding = Some(zeros(pool, ENCODING_BYTES)?);
-        }
-        if self.decoding.is_none() {
-            let slots = pool.try_boxed([FieldSlot::EMPTY; FIELDS_CEILING], Kind::Codec).map_err(|(over, _)| over)?;
-            self.decoding =
-                Some(Decoding { bytes: zeros(pool, limits.scratch_bytes())?, slots, repeat: Repeat::default() });
-        }
-        Ok(())
-    }
-}
-
-fn zeros(pool: &Pool, bytes: usize) -> Result<Lease, OverBudget> {
-    let mut lease = pool.try_acquire(bytes, Kind::Codec)?;
-    while lease.len() < bytes {
-        let left = bytes - lease.len();
-        lease.extend(&[0; 1_024][..left.min(1_024)]);
-    }
-    Ok(lease)
-}
-
-/// A response's fields, compressed, have at most so many bytes.
-const ENCODING_BYTES: usize = 16 * 1_024;

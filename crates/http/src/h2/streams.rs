@@ -5,14 +5,13 @@ use ::core::time::Duration;
 
 use http::{Method, StatusCode};
 use plimsoll_codec::h1::RequestHead;
-use plimsoll_codec::h2::{ErrorCode, Stream, StreamKey};
+use plimsoll_codec::h2::{Connection as Codec, ErrorCode, Stream, StreamKey};
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::{Instant, JoinHandle, Kind, Lease, OverBudget, Pool};
 
-use super::Parts;
+use super::grown::Grown;
 use super::waiting::Waiting;
-use super::window::Grown;
-use crate::base::exchange_end::{Course, ExchangeEnd};
+use crate::base::exchange_end::Course;
 use crate::exchange::collect::Collected;
 use crate::exchange::min_rate::Patience;
 use crate::exchange::response::Response;
@@ -205,6 +204,13 @@ impl Exchange {
         1
     }
 
+    /// No more of its body comes, or what comes is not kept: what its window was grown by is given back.
+    pub(super) fn shrink_window(&mut self, codec: &mut Codec) {
+        if let Some(grown) = self.window.take() {
+            codec.shrink_window(grown.bytes());
+        }
+    }
+
     /// Whether somebody reads what comes of the request, or will.
     pub(super) fn is_wanted(&self) -> bool {
         self.running || self.waiting.is_some()
@@ -221,9 +227,9 @@ impl Exchange {
     }
 
     /// Adds a part of the request's body behind what waits already.
-    pub(super) fn receive(&mut self, core: &Desk, bytes: &[u8]) -> Result<(), OverBudget> {
+    pub(super) fn receive(&mut self, desk: &Desk, bytes: &[u8]) -> Result<(), OverBudget> {
         self.expects = false;
-        let (pool, config) = (&core.pool, &core.config);
+        let (pool, config) = (&desk.pool, &desk.config);
         match &mut self.received {
             Some(lease) => {
                 pool.try_grow(lease, bytes.len())?;
@@ -335,13 +341,6 @@ impl<const N: usize> Group<N> {
 
     fn parts(&mut self) -> (&mut [Stream], &mut [Option<PoolBox<Exchange>>]) {
         (&mut self.streams, &mut self.exchanges)
-    }
-}
-
-/// Notes why an exchange cannot go on.
-pub(super) fn note(parts: &mut Parts<'_>, stream: StreamKey, why: ExchangeEnd) {
-    if let Some(exchange) = find(parts.exchanges, stream) {
-        exchange.course.note(why);
     }
 }
 

@@ -13,27 +13,28 @@
 //! that waits holds its exchange, its head, and a little of its body if that comes. All of this is charged, and
 //! bounded: together those of a worker hold at most a part of its share, and those of one address half of that.
 //!
-//! Each has a place of its own in the [queue](crate::worker::pressure), under the name of the client that it is for.
+//! Each has a place of its own in the [queue](crate::memory::queue), under the name of the client that it is for.
 //! Streams of its connection that were begun go on meanwhile.
 
 use ::core::cell::Cell;
 use std::rc::Rc;
 
-use plimsoll_codec::h1::RequestHead;
+use plimsoll_codec::h1::{FieldSlot, RequestHead, RequestView};
 use plimsoll_pool::{PlaceKey, PoolBox};
 use plimsoll_runtime::{Instant, Lease, OverBudget};
 
+use crate::exchange::kept_head;
 use crate::memory::wait::MemoryWait;
 
 /// A request that waits to be begun.
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     pub(super) memory: MemoryWait,
     /// Its place in the queue, which may be gone.
     pub(super) place: PlaceKey,
     /// When it is begun, or refused.
     pub(super) until: Instant,
     pub(super) parsed: RequestHead,
-    /// As `Request::keep_head` keeps it.
+    /// Its head, as [`keep`](kept_head::keep) keeps it.
     pub(super) kept: Lease,
     pub(super) head_bytes: u16,
     /// What all of the worker hold that wait, and what this one does of that.
@@ -43,7 +44,7 @@ pub(super) struct Waiting {
 
 /// What all streams of a worker hold that wait, in bytes.
 #[derive(Clone, Default)]
-pub(crate) struct HeldByWaiting(Rc<Cell<u64>>);
+pub(super) struct HeldByWaiting(Rc<Cell<u64>>);
 
 impl HeldByWaiting {
     pub(super) fn bytes(&self) -> u64 {
@@ -57,6 +58,14 @@ impl HeldByWaiting {
 }
 
 impl Waiting {
+    /// The head, and its fields in these slots.
+    pub(crate) fn head<'a>(&'a self, slots: &'a mut [FieldSlot]) -> (RequestView<'a>, &'a [FieldSlot]) {
+        let (head, bytes) = kept_head::parts(&self.kept, self.head_bytes);
+        let slots = &mut slots[..bytes.len()];
+        slots.iter_mut().zip(bytes).for_each(|(slot, bytes)| *slot = FieldSlot::from_bytes(*bytes));
+        (RequestView::new(head, &*slots, &self.parsed), slots)
+    }
+
     /// It holds so much more.
     pub(super) fn hold(&mut self, bytes: usize) {
         self.held_by_all.0.set(self.held_by_all.bytes() + bytes as u64);

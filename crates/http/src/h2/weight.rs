@@ -2,24 +2,21 @@
 
 use ::core::cmp::Reverse;
 use ::core::time::Duration;
-use std::rc::Rc;
 
 use plimsoll_codec::h2::{ErrorCode, StreamKey};
 use plimsoll_pool::{Class, PoolBox};
 use plimsoll_runtime::Instant;
-use plimsoll_slab::Key;
 
+use super::shared::Env;
 use super::streams::{Exchange, Group, Incoming, Outgoing, Slots, find};
 use super::{HTTP2_PARKED_BYTES, Http2, STREAM_BYTES, TABLES_BYTES, Tables};
 use crate::base::config::Config;
 use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
 use crate::exchange::failure::Failure;
+use crate::exchange::output::STALLED_AFTER;
 use crate::memory::by_address::Seat;
-use crate::worker::engine::Engine;
-use crate::worker::pressure::STALLED_AFTER;
-use crate::worker::service::Service;
-use crate::worker::state::Core;
+use crate::memory::desk::Desk;
 
 impl Http2 {
     /// Bytes of the pool that can be had back from it. One that was let go of, and ends when its send has left, has no
@@ -69,10 +66,10 @@ impl Http2 {
     }
 
     /// The socket took a part of what it was given: how long until something is due now.
-    pub(crate) fn sent_a_part(&mut self, core: &Core) -> Option<Duration> {
+    pub(crate) fn sent_a_part(&mut self, desk: &Desk) -> Option<Duration> {
         let now = plimsoll_runtime::now();
         self.since.sending = Some(now);
-        self.next_due(core).map(|(until, _)| until.since(now))
+        self.next_due(desk).map(|(until, _)| until.since(now))
     }
 
     /// Whether its peer has had so much time to take something of the output, and took nothing.
@@ -84,7 +81,7 @@ impl Http2 {
 impl Exchange {
     /// Whether it may be let go of while others wait: its handler runs for longer than what was begun is protected, its
     /// peer's windows have let nothing of its answer go for a while, or it is a tunnel.
-    pub(crate) fn may_go(&self, now: Instant, config: &Config) -> bool {
+    fn may_go(&self, now: Instant, config: &Config) -> bool {
         let is_past = |since: Option<Instant>, after| since.is_some_and(|since| now.since(since) > after);
         self.held || self.is_overstay(now, config) || is_past(self.blocked_since, STALLED_AFTER)
     }
@@ -120,37 +117,31 @@ impl Slots {
     }
 }
 
-impl<S: Service> Engine<S> {
-    /// Lets go of the newest streams of a connection until so many bytes are free; how many are. A request that has
-    /// come whole and is not answered yet is told 503, other streams are reset (ENHANCE_YOUR_CALM, RFC 9113 7).
-    pub(crate) fn give_up_streams(
-        &mut self,
-        key: Key,
-        mut http2: PoolBox<Http2>,
-        wanted: u64,
-        may_go: impl Fn(&Exchange) -> bool,
-    ) -> u64 {
-        let core = Rc::clone(&self.core);
+impl Http2 {
+    /// Lets go of the newest streams that may go until so many bytes are free; how many are. A request that has
+    /// come whole and is not answered yet is told 503, other streams are reset (ENHANCE_YOUR_CALM, RFC 9113 7). One
+    /// that `ends_soon` frees its bytes itself.
+    pub(crate) fn give_up_streams(&mut self, env: Env<'_>, wanted: u64, ends_soon: impl Fn(StreamKey) -> bool) -> u64 {
         let now = plimsoll_runtime::now();
         let weighed = |(slot, exchange): (usize, &Option<PoolBox<Exchange>>)| {
-            let exchange = exchange.as_ref().filter(|exchange| may_go(exchange))?;
+            let exchange = exchange.as_ref().filter(|exchange| exchange.may_go(now, &env.config))?;
             let stream = StreamKey { slot: slot as u16, id: exchange.id };
             Some((stream, exchange.held_bytes() as u64)).filter(|(_, bytes)| *bytes > 0)
         };
-        let mut streams: Vec<_> = http2.slots.exchanges().iter().enumerate().filter_map(weighed).collect();
+        let mut streams: Vec<_> = self.slots.exchanges().iter().enumerate().filter_map(weighed).collect();
         streams.sort_unstable_by_key(|(stream, _)| Reverse(stream.id));
         let (mut freed, mut handlers) = (0, Vec::new());
-        core.with_parts(&mut http2, |parts| {
+        self.with_parts(env, |parts| {
             for (stream, bytes) in streams {
                 if freed >= wanted {
                     break;
                 }
                 let Some(exchange) = find(parts.exchanges, stream) else { continue };
-                if exchange.blocked_since.is_none() && core.gives_way(key, Some(stream), now) {
+                if exchange.blocked_since.is_none() && ends_soon(stream) {
                     freed += bytes;
                     continue;
                 }
-                let is_overstay = exchange.is_overstay(now, &core.config);
+                let is_overstay = exchange.is_overstay(now, &env.config);
                 let why = if is_overstay { ExchangeEnd::Overstay } else { ExchangeEnd::Timeout };
                 exchange.course.note(why);
                 let is_told = exchange.request == Incoming::Done && exchange.response == Outgoing::Head;
@@ -159,18 +150,17 @@ impl<S: Service> Engine<S> {
                     exchange.starved = false;
                     exchange.wake();
                     handlers.extend(exchange.handler.take());
-                    core.fail_stream(parts, stream, Failure::NO_ROOM);
+                    parts.fail_stream(stream, Failure::NO_ROOM);
                 } else {
-                    handlers.extend(core.cut(parts, stream, (ErrorCode::EnhanceYourCalm, why)));
+                    handlers.extend(parts.cut(stream, (ErrorCode::EnhanceYourCalm, why)));
                 }
-                core.shed_for_room(if is_overstay { Shed::Overstay } else { Shed::Output });
+                env.shed_for_room(if is_overstay { Shed::Overstay } else { Shed::Output });
                 freed += bytes;
             }
         });
         for handler in handlers {
             handler.abort();
         }
-        self.go_on_http2(key, http2, None);
         freed
     }
 }

@@ -102,6 +102,7 @@ pub(crate) struct Desk {
     /// Where a route is marked.
     pub(crate) marked: OnceCell<Slots>,
     pub(crate) refusals: Seldom,
+    pub(crate) cpu_refusals: Seldom,
     pub(crate) second_answers: Seldom,
     pub(crate) reserve: AnswerReserve,
     pub(crate) crowd: Crowd,
@@ -139,6 +140,7 @@ impl Desk {
             swept_at: Cell::new(None),
             marked: OnceCell::new(),
             refusals: Seldom::default(),
+            cpu_refusals: Seldom::default(),
             second_answers: Seldom::default(),
             reserve: AnswerReserve::new(&pool, line_share, config.progress_reserve_bytes),
             crowd: Crowd::new(&pool, line_share),

@@ -13,6 +13,15 @@ impl Desk {
         }
     }
 
+    /// Counts a request that was refused as there is too much to do, and says so: the first at once, then once in ten
+    /// seconds how many there were.
+    pub(crate) fn shed_for_cpu(&self) {
+        self.counters().shed(Shed::Cpu);
+        if let Some(refused) = self.cpu_refusals.note(plimsoll_runtime::now()) {
+            tracing::warn!(refused, "requests were not begun in time, or too many handlers run: they were told 503");
+        }
+    }
+
     /// Tells of a handler's answer that cannot be sent, as another was begun: of the first at once, then once in ten
     /// seconds of how many there were.
     #[cold]

@@ -200,9 +200,9 @@ impl<S: Service> Engine<S> {
                 self.core.counters().closed();
                 self.finish_active(active, why);
             }
-            Connection::Http2(http2) => {
+            Connection::Http2(mut http2) => {
                 self.core.counters().closed();
-                self.finish_http2(http2, why);
+                http2.finish(&self.core, why);
             }
             Connection::WebSocket(socket) => {
                 self.core.counters().closed();

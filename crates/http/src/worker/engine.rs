@@ -22,11 +22,11 @@ use crate::base::peers::by_ip;
 use crate::exchange::line::TableLine;
 use crate::exchange::misbehaviour::Score;
 use crate::exchange::output::compacted;
-use crate::h2::Recalling;
 use crate::memory::wait::MemoryWait;
 use crate::websocket::Port;
 use crate::worker::connection::{Connection, Rest};
 use crate::worker::pressure::Relief;
+use crate::worker::recall::Recalling;
 use crate::worker::service::Service;
 use crate::worker::state::Core;
 use crate::worker::stay::waiting_handler_bytes;
@@ -403,6 +403,21 @@ impl<S: Service> Engine<S> {
                 self.close(key);
             }
         }
+    }
+
+    /// An operation failed: the connection is closed, unless it is a receive that was taken back.
+    pub(crate) fn failed(&mut self, key: Key, errno: Errno) {
+        if errno == Errno::CANCELED {
+            if let Some(active) = self.core.take(key) {
+                return self.drive(key, active, None);
+            }
+            if matches!(self.core.table.borrow().get(key), Some(Connection::Http2(_))) {
+                return self.recalled_http2(key);
+            }
+        }
+        // What came had no place.
+        let is_for_room = errno == Errno::NOBUFS;
+        self.close_for(key, if is_for_room { ExchangeEnd::Overstay } else { ExchangeEnd::Peer });
     }
 
     /// A deadline has come.

@@ -17,6 +17,7 @@ use crate::exchange::line::{Line, TableLine};
 use crate::exchange::response::{Body, Response};
 use crate::h1::active::Active;
 use crate::h1::actives::{Actives, Http1};
+use crate::h2::{Calls, Http2, Http2s, Shared};
 use crate::memory::desk::Desk;
 use crate::memory::lasting::ExchangeId;
 use crate::worker::connection::Connection;
@@ -62,35 +63,35 @@ impl Exchanges for Core {
 
     fn must_finish(&self, id: ExchangeId, by: i32) {
         match id.stream() {
-            Some(stream) => self.h2_must_finish(id.key(), stream, by),
+            Some(stream) => Calls(self).must_finish(id.key(), stream, by),
             None => Http1(self).must_finish(id, by),
         }
     }
 
     fn with_collected(&self, id: ExchangeId, act: &mut dyn FnMut(&mut Option<PoolBox<Collected>>)) {
         match id.stream() {
-            Some(stream) => self.h2_collected(id.key(), stream, act),
+            Some(stream) => Calls(self).collected(id.key(), stream, act),
             None => self.with(id, |active| act(&mut active.collected)),
         };
     }
 
     fn poll_inform(&self, id: ExchangeId, cx: &mut Context<'_>, response: &Response) -> Poll<Result<(), Error>> {
         match id.stream() {
-            Some(stream) => self.h2_poll_inform(id.key(), stream, cx, response),
+            Some(stream) => Calls(self).poll_inform(id.key(), stream, cx, response),
             None => Http1(self).poll_inform(id, cx, response),
         }
     }
 
     fn poll_chunk(&self, id: ExchangeId, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
         match id.stream() {
-            Some(stream) => self.h2_poll_chunk(id.key(), stream, cx),
+            Some(stream) => Calls(self).poll_chunk(id.key(), stream, cx),
             None => Http1(self).poll_chunk(id, cx),
         }
     }
 
     fn take_trailers(&self, id: ExchangeId) -> Option<Lease> {
         match id.stream() {
-            Some(stream) => self.h2_take_trailers(id.key(), stream),
+            Some(stream) => Calls(self).take_trailers(id.key(), stream),
             None => Http1(self).take_trailers(id),
         }
     }
@@ -98,35 +99,35 @@ impl Exchanges for Core {
     fn begin(&self, id: ExchangeId, response: &mut Response, length: BodyLength) -> Result<(), Error> {
         self.tick_for(id.key());
         match id.stream() {
-            Some(stream) => self.h2_begin(id.key(), stream, response, length),
+            Some(stream) => Calls(self).begin(id.key(), stream, response, length),
             None => Http1(self).begin(id, response, length),
         }
     }
 
     fn poll_write(&self, id: ExchangeId, cx: &mut Context<'_>, body: &mut Option<Body>) -> Poll<Result<(), Error>> {
         match id.stream() {
-            Some(stream) => self.h2_poll_write(id.key(), stream, cx, body),
+            Some(stream) => Calls(self).poll_write(id.key(), stream, cx, body),
             None => Http1(self).poll_write(id, cx, body),
         }
     }
 
     fn finish(&self, id: ExchangeId) -> Result<(), Error> {
         match id.stream() {
-            Some(stream) => self.h2_finish(id.key(), stream),
+            Some(stream) => Calls(self).finish(id.key(), stream),
             None => Http1(self).finish(id),
         }
     }
 
     fn poll_finish_with(&self, id: ExchangeId, cx: &mut Context<'_>, trailers: Fields<'_>) -> Poll<Result<(), Error>> {
         match id.stream() {
-            Some(stream) => self.h2_poll_finish_with(id.key(), stream, cx, trailers),
+            Some(stream) => Calls(self).poll_finish_with(id.key(), stream, cx, trailers),
             None => Http1(self).poll_finish_with(id, cx, trailers),
         }
     }
 
     fn take_answered_handler(&self, id: ExchangeId) -> Option<JoinHandle<()>> {
         match id.stream() {
-            Some(stream) => self.h2_take_answered(id.key(), stream),
+            Some(stream) => Calls(self).take_answered(id.key(), stream),
             None => Http1(self).take_answered_handler(id),
         }
     }
@@ -137,7 +138,7 @@ impl Exchanges for Core {
             self.tick_for(id.key());
         }
         match (id.stream(), response) {
-            (Some(stream), response) => self.h2_answer(id.key(), stream, response),
+            (Some(stream), response) => Calls(self).answer(id.key(), stream, response),
             (None, Some(response)) => Http1(self).answer(id, response),
             (None, None) => Http1(self).fail(id),
         }
@@ -146,7 +147,7 @@ impl Exchanges for Core {
     fn poll_answer(&self, id: ExchangeId, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
         self.tick_for(id.key());
         let polled = match id.stream() {
-            Some(stream) => self.h2_poll_answer(id.key(), stream, cx, response),
+            Some(stream) => Calls(self).poll_answer(id.key(), stream, cx, response),
             None => Http1(self).poll_answer(id, cx, response),
         };
         if polled.is_ready() {
@@ -156,40 +157,40 @@ impl Exchanges for Core {
     }
 
     fn hold_tunnel(&self, id: ExchangeId) -> Result<(), Error> {
-        self.h2_hold(id.key(), id.stream().ok_or(NO_STREAM)?)
+        Calls(self).hold(id.key(), id.stream().ok_or(NO_STREAM)?)
     }
 
     fn begin_tunnel(&self, id: ExchangeId, response: &mut Response) -> Result<(), Error> {
         self.tick_for(id.key());
-        self.h2_begin_tunnel(id.key(), id.stream().ok_or(NO_STREAM)?, response)
+        Calls(self).begin_tunnel(id.key(), id.stream().ok_or(NO_STREAM)?, response)
     }
 
     fn poll_flush(&self, id: ExchangeId, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         match id.stream() {
-            Some(stream) => self.h2_poll_flush(id.key(), stream, cx),
+            Some(stream) => Calls(self).poll_flush(id.key(), stream, cx),
             None => Poll::Ready(Err(NO_STREAM)),
         }
     }
 
     fn give_up_rest(&self, id: ExchangeId) {
         if let Some(stream) = id.stream() {
-            self.h2_give_up_rest(id.key(), stream);
+            Calls(self).give_up_rest(id.key(), stream);
         }
     }
 
     fn await_turn(&self, id: ExchangeId, cx: &Context<'_>) {
         if let Some(stream) = id.stream() {
-            self.h2_await_turn(id.key(), stream, cx);
+            Calls(self).await_turn(id.key(), stream, cx);
         }
     }
 
     fn look_after(&self, id: ExchangeId) {
-        self.h2_look_after(id.key());
+        Calls(self).look_after(id.key());
     }
 
     fn let_go_of_tunnel(&self, id: ExchangeId) {
         if let Some(stream) = id.stream() {
-            self.h2_let_go(id.key(), stream);
+            Calls(self).let_go(id.key(), stream);
         }
     }
 }
@@ -213,5 +214,19 @@ impl Actives for Core {
 
     fn starve_in_table(&self, key: Key, want: Priority, over: &OverBudget) -> bool {
         self.starve_in_table(key, want, over)
+    }
+}
+
+impl Http2s for Core {
+    #[inline]
+    fn with_http2<R>(&self, key: Key, act: impl FnOnce(&mut Http2) -> R) -> Option<R> {
+        match self.table.borrow_mut().get_mut(key) {
+            Some(Connection::Http2(http2)) => Some(act(http2)),
+            _ => None,
+        }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.http2
     }
 }

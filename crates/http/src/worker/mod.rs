@@ -21,7 +21,9 @@
 //! | [`reserved_routes`] | requests for routes that are always answered |
 //! | [`stay`] | holds on connections that stay, and what one of each sort takes |
 //! | [`http1`] | HTTP/1.1: what comes becomes steps, requests are begun |
+//! | [`http2`] | HTTP/2: an event becomes a step, and what that says is done; requests are begun |
 //! | [`websockets`] | WebSockets: an event becomes a step, and what that says is done |
+//! | [`recall`] | receives that are taken back when memory comes to be short |
 //! | [`released`] | connections that go on as something else after an answer |
 //! | [`closing`] | the ends of a connection, and the stop of the server |
 //! | [`plan`] | what a server adds to the plan of the runtime |
@@ -31,8 +33,10 @@ pub(crate) mod connection;
 pub(crate) mod engine;
 pub(crate) mod exchanges;
 pub(crate) mod http1;
+pub(crate) mod http2;
 pub(crate) mod plan;
 pub(crate) mod pressure;
+pub(crate) mod recall;
 pub(crate) mod released;
 pub(crate) mod request_queue;
 pub(crate) mod reserved_routes;

@@ -52,7 +52,9 @@ use std::rc::Rc;
 
 use plimsoll_pool::{Admission, Footprint, Permit, Place, Priority, Reserve};
 use plimsoll_runtime::{Instant, Sleep, sleep_until};
+use plimsoll_slab::Key;
 
+use crate::h2::Http2s;
 use crate::memory::desk::Connections;
 use crate::memory::wait::REQUEST_ROOM_BYTES;
 use crate::memory::waits::Grant;
@@ -65,7 +67,6 @@ use crate::worker::state::Core;
 
 pub(crate) use pace::Pace;
 use shed_order::LOOKS_MAX;
-pub(crate) use shed_order::STALLED_AFTER;
 
 /// Somebody who has waited so long is a reason to let go of others,
 const WAIT_MAX: Duration = Duration::from_millis(250);
@@ -339,7 +340,7 @@ impl<S: Service> Engine<S> {
         core.served(&who);
         let key = who.key;
         if let Some(stream) = who.stream {
-            if core.wake_held(key, stream.get()) {
+            if core.with_http2(key, |http2| http2.wake_held(stream.get())) == Some(true) {
                 core.keep_for(key, grant);
                 self.relief.kept_until = Some(now + KEPT_FOR);
                 return;
@@ -380,5 +381,18 @@ impl<S: Service> Engine<S> {
             self.look_after(key);
             core.fed.set(None);
         }
+    }
+
+    /// There is room for a connection that is not of HTTP/1.
+    fn feed_other(&mut self, key: Key, mut grant: Grant) -> Option<Grant> {
+        let core = Rc::clone(&self.core);
+        if core.wake_fed(key) {
+            return Some(grant);
+        }
+        grant.release();
+        core.fed.set(Some(key));
+        self.look_after(key);
+        core.fed.set(None);
+        None
     }
 }

@@ -35,10 +35,8 @@ use plimsoll_pool::{Charge, Kind, Place, PlaceKey, Pool, Priority, Queue};
 use plimsoll_runtime::Instant;
 use plimsoll_slab::Key;
 
-use crate::base::counters::Shed;
 use crate::h1::active::Look;
 use crate::h2::TurnWait;
-use crate::memory::seldom::Seldom;
 use crate::memory::wait::MemoryWait;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
@@ -116,7 +114,6 @@ pub(crate) struct Turns {
     /// and while it is looked after, also when its request was begun.
     served_last: Cell<Option<Key>>,
     line: RefCell<Line>,
-    pub(crate) refusals: Seldom,
 }
 
 /// One who waits.
@@ -163,7 +160,6 @@ impl Turns {
             served: Cell::new(None),
             served_last: Cell::new(None),
             line: RefCell::new(line),
-            refusals: Seldom::default(),
         }
     }
 
@@ -341,15 +337,6 @@ impl Core {
                 line.places.remove(place);
                 self.turns.waiting.set(line.places.len());
             }
-        }
-    }
-
-    /// Counts a request that was refused as there is too much to do, and says so: the first at once, then once in ten
-    /// seconds how many there were.
-    pub(crate) fn shed_for_cpu(&self) {
-        self.counters().shed(Shed::Cpu);
-        if let Some(refused) = self.turns.refusals.note(plimsoll_runtime::now()) {
-            tracing::warn!(refused, "requests were not begun in time, or too many handlers run: they were told 503");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the engine of a worker and the handlers it started share: the connection table and everything written to it.
 
-use ::core::cell::{Cell, RefCell};
+use ::core::cell::RefCell;
 use ::core::ops::Deref;
 use std::rc::{Rc, Weak};
 
@@ -14,7 +14,7 @@ use crate::base::counters::Counters;
 use crate::base::peers::Addresses;
 use crate::h1::active::Active;
 use crate::h1::body_receive;
-use crate::h2::{self, Scratch};
+use crate::h2;
 use crate::hub::Members;
 use crate::memory::desk::{Connections, Desk};
 use crate::memory::lasting::ExchangeId;
@@ -30,10 +30,8 @@ pub(crate) struct Core {
     pub(crate) turns: Turns,
     /// Members of hubs, while there are some.
     pub(crate) members: RefCell<Weak<Members>>,
-    pub(crate) h2_scratch: RefCell<Scratch>,
+    pub(crate) http2: h2::Shared,
     pub(crate) websockets: RefCell<KnownSettings>,
-    pub(crate) h2_spare: h2::Spare,
-    pub(crate) h2_waiting: h2::HeldByWaiting,
     /// The paths of the routes, for handlers that ask for a parameter.
     #[cfg(feature = "router")]
     pub(crate) routes: ::core::cell::OnceCell<Rc<dyn crate::worker::service::Paths>>,
@@ -70,10 +68,8 @@ impl Core {
             table: RefCell::new(table),
             turns,
             members: RefCell::default(),
-            h2_scratch: RefCell::default(),
+            http2: h2::Shared::default(),
             websockets: RefCell::default(),
-            h2_spare: Cell::new(None),
-            h2_waiting: h2::HeldByWaiting::default(),
             #[cfg(feature = "router")]
             routes: ::core::cell::OnceCell::new(),
         });

@@ -54,7 +54,7 @@ impl Core {
         match self.table.borrow().get(key) {
             Some(Connection::Unread { .. }) => true,
             Some(Connection::Active(active)) => active.is_queued(),
-            Some(Connection::Http2(http2)) => http2.hunger.memory.is_queued(),
+            Some(Connection::Http2(http2)) => http2.is_queued(),
             Some(Connection::WebSocket(socket)) => socket.is_hungry(),
             _ => false,
         }
@@ -95,6 +95,22 @@ impl Core {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// A connection that is not of HTTP/1 got room; whether a handler or a task of it takes it.
+    pub(crate) fn wake_fed(&self, key: Key) -> bool {
+        let mut table = self.table.borrow_mut();
+        match table.get_mut(key) {
+            Some(Connection::Http2(http2)) => http2.grant(self, key),
+            Some(Connection::WebSocket(socket)) => {
+                let has_waited = socket.feed();
+                if has_waited && socket.enlist() {
+                    self.enlist(key);
+                }
+                has_waited
+            }
+            _ => false,
         }
     }
 

@@ -8,13 +8,13 @@ use plimsoll_slab::Key;
 
 use crate::base::exchange_end::ExchangeEnd;
 use crate::exchange::line::TableLine;
+use crate::exchange::output::STALLED_AFTER;
 use crate::h1::active::Active;
 use crate::memory::desk::Desk;
 use crate::memory::waits::Waits;
 use crate::websocket::{Opening, Socket, Sockets, Step, WebSocketEnd, start_task};
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
-use crate::worker::pressure::STALLED_AFTER;
 use crate::worker::service::Service;
 use crate::worker::state::Core;
 

@@ -7,37 +7,47 @@ use plimsoll_runtime::{Errno, Lease, OverBudget, Pool, SendBytes};
 use super::Line;
 use crate::exchange::output::Output;
 
-/// What was armed last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Armed {
     Nothing,
     Receive,
+    /// A receive into a lease.
+    Place,
     Readable,
     Watch,
 }
 
-/// How much of what is sent the peer takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takes {
-    Everything,
-    /// What is handed over stays on its way.
-    Nothing,
-}
-
-/// See the module.
+/// A socket that takes everything, unless the peer takes nothing.
 pub(crate) struct Script {
     pool: Pool,
-    /// All that was handed over.
     pub(crate) sent: Vec<u8>,
     pub(crate) takes: Takes,
     pub(crate) armed: Armed,
     pub(crate) due: Option<Duration>,
     pub(crate) is_shut: bool,
+    /// What is there to be received: at the end of it the peer has ended its half.
+    pub(crate) incoming: Option<Vec<u8>>,
+}
+
+/// What the peer takes of what is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    All,
+    /// What is handed over stays on its way.
+    Nothing,
 }
 
 impl Script {
     pub(crate) fn new(pool: Pool) -> Self {
-        Self { pool, sent: Vec::new(), takes: Takes::Everything, armed: Armed::Nothing, due: None, is_shut: false }
+        Self {
+            pool,
+            sent: Vec::new(),
+            takes: Takes::All,
+            armed: Armed::Nothing,
+            due: None,
+            is_shut: false,
+            incoming: None,
+        }
     }
 }
 
@@ -48,10 +58,6 @@ impl Line for Script {
 
     fn is_receiving(&self) -> bool {
         self.armed == Armed::Receive
-    }
-
-    fn is_gone(&self) -> bool {
-        false
     }
 
     fn send(&mut self, bytes: SendBytes) -> Result<(), OverBudget> {
@@ -94,12 +100,15 @@ impl Line for Script {
         Ok(())
     }
 
-    fn receive_into(&mut self, _lease: Lease) -> Result<(), OverBudget> {
-        self.receive()
+    fn receive_now(&mut self, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno> {
+        let bytes = self.incoming.take().ok_or(Errno::AGAIN)?;
+        assert!(bytes.len() <= bytes_max, "a script sends what has a place");
+        Ok(leases[0].as_mut().map_or(0, |lease| lease.extend(&bytes)))
     }
 
-    fn receive_now(&mut self, _leases: &mut [Option<Lease>], _bytes_max: usize) -> Result<usize, Errno> {
-        Err(Errno::AGAIN)
+    fn receive_into(&mut self, _lease: Lease) -> Result<(), OverBudget> {
+        self.armed = Armed::Place;
+        Ok(())
     }
 
     fn await_readable(&mut self) -> Result<(), OverBudget> {
@@ -114,6 +123,10 @@ impl Line for Script {
 
     fn unwatch(&mut self) {
         self.armed = Armed::Nothing;
+    }
+
+    fn is_gone(&self) -> bool {
+        false
     }
 
     fn shutdown_write(&mut self) {

@@ -1,8 +1,6 @@
 //! What a connection and its streams have a limited time for.
 
 use ::core::time::Duration;
-use std::rc::Rc;
-
 use plimsoll_codec::h2::{ErrorCode, StreamKey};
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::Instant;
@@ -12,13 +10,13 @@ use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
 use crate::base::peers::PEER_LOOK;
 use crate::exchange::failure::Failure;
+use crate::exchange::line::Line;
 use crate::h2::output::Growing;
+use crate::h2::shared::Env;
+use crate::h2::step::Step;
 use crate::h2::streams::{Exchange, Incoming};
 use crate::h2::{Http2, Since};
-use crate::worker::connection::Connection;
-use crate::worker::engine::Engine;
-use crate::worker::service::Service;
-use crate::worker::state::Core;
+use crate::memory::desk::Desk;
 
 /// How often a connection that waits for memory asks again.
 const MEMORY_RETRY: Duration = Duration::from_millis(250);
@@ -41,76 +39,71 @@ pub(in crate::h2) enum Due {
     LongMemory,
     /// Time to send frames that are small.
     Small,
-    Farewell,
+    /// Time to name the last stream.
+    Goaway,
     /// Time to look whether a peer that has ended its half is still there.
     Peer,
     Stream,
 }
 
-impl<S: Service> Engine<S> {
+impl Http2 {
     /// A deadline has come.
-    pub(crate) fn due_http2(&mut self, key: Key) {
-        let core = Rc::clone(&self.core);
-        let Some(mut http2) = core.take_http2(key) else { return };
+    pub(crate) fn due(&mut self, env: Env<'_>, line: &mut impl Line, key: Key) -> Step {
         let now = plimsoll_runtime::now();
-        let due = http2.next_due(&core).filter(|(until, _)| *until <= now).map(|(_, due)| due);
+        let due = self.next_due(&env).filter(|(until, _)| *until <= now).map(|(_, due)| due);
         match due {
             // Time to ask for memory again is never over: it begins anew each time it is looked at.
             None | Some(Due::Memory) => {
-                if !core.ask_again(key, &mut http2) && http2.hunger.unread {
+                if !self.ask_again(env, key) && self.hunger.unread {
                     // Nothing is there to be done before there is a place for that.
-                    return self.receive_readable(key, http2);
+                    return Step::Receive;
                 }
             }
-            Some(Due::Small) => http2.codec.send_small(),
-            Some(Due::LongMemory) => return self.starved_http2(key, http2),
+            Some(Due::Small) => self.codec.send_small(),
+            Some(Due::LongMemory) => return self.starved(env, line, key, now),
             Some(Due::Rest) => {
-                http2.rest(&core.pool);
-                http2.since.rested = Some(now);
-                return self.settle_http2(key, http2, now);
+                self.rest(&env.pool);
+                self.since.rested = Some(now);
+                return self.settle(env, line, key, now);
             }
             Some(Due::Idle) => {
-                core.say_farewell(&mut http2);
-                if http2.untold.farewell {
-                    return self.end_without_room(key, http2, Shed::Parked);
+                self.send_goaway(env);
+                if self.untold.farewell {
+                    return self.end_without_room(env, line, key, (Shed::Parked, now));
                 }
-                let Http2 { codec, output, .. } = &mut *http2;
-                http2.closing |= codec.shutdown_finish(&mut Growing(output, &core.pool)).is_err();
+                self.finish_goaway(env);
             }
-            Some(Due::Farewell) => {
-                http2.since.farewell = None;
-                let Http2 { codec, output, .. } = &mut *http2;
-                http2.closing |= codec.shutdown_finish(&mut Growing(output, &core.pool)).is_err();
+            Some(Due::Goaway) => {
+                self.since.farewell = None;
+                self.finish_goaway(env);
             }
             Some(Due::Peer) => {
-                if core.table.borrow().is_gone(key) {
-                    core.put(key, Connection::Http2(http2));
-                    return self.close(key);
+                if line.is_gone() {
+                    return Step::Close(ExchangeEnd::Peer);
                 }
-                http2.peer.look(now);
-                return self.settle_http2(key, http2, now);
+                self.peer.look(now);
+                return self.settle(env, line, key, now);
             }
-            Some(Due::Stream) => {
-                let Some(back) = self.end_waits(key, http2, now) else { return };
-                http2 = back;
-                overdue_streams(&core, &mut http2, now);
-            }
+            Some(Due::Stream) => return Step::EndWaits,
             Some(Due::Frame | Due::Settings) => {
-                core.counters().shed(Shed::Timeout);
-                http2.note_all(ExchangeEnd::Timeout);
+                env.counters().shed(Shed::Timeout);
+                self.note_all(ExchangeEnd::Timeout);
                 // It is told so, as far as its socket takes it.
-                (http2.closing, http2.untold.end) = (true, true);
+                (self.closing, self.untold.end) = (true, true);
             }
             Some(Due::Socket) => {
-                core.put(key, Connection::Http2(http2));
-                return self.shed_http2(key, Shed::Output, ExchangeEnd::Timeout);
+                env.counters().shed(Shed::Output);
+                return Step::Close(ExchangeEnd::Timeout);
             }
         }
-        self.go_on_http2(key, http2, None);
+        Step::GoOn
     }
-}
 
-impl Http2 {
+    /// Names the last stream: the peer has had its time to hear of the first GOAWAY.
+    fn finish_goaway(&mut self, env: Env<'_>) {
+        self.closing |= self.codec.shutdown_finish(&mut Growing(&mut self.output, &env.pool)).is_err();
+    }
+
     /// Notes since when something is waited for, while the connection is read or is not.
     pub(super) fn note_waits(&mut self, now: Instant, reads: bool) {
         if self.codec.is_settled() {
@@ -159,8 +152,8 @@ impl Http2 {
     }
 
     /// The next deadline, and what it is for.
-    pub(in crate::h2) fn next_due(&mut self, core: &Core) -> Option<(Instant, Due)> {
-        let config = &core.config;
+    pub(in crate::h2) fn next_due(&mut self, desk: &Desk) -> Option<(Instant, Due)> {
+        let config = &desk.config;
         let Since { frame, sending, idle, farewell, settings, rested, unread, larger_window, windows: _ } = self.since;
         let memory = self.hunger.since;
         let after = |since: Option<Instant>, wait: Duration, due: Due| since.map(|since| (since + wait, due));
@@ -173,7 +166,7 @@ impl Http2 {
             after(frame.filter(|_| unread.is_none()), config.head_timeout, Due::Frame),
             after(settings, config.head_timeout, Due::Settings),
             after(sending, config.send_timeout, Due::Socket),
-            after(idle, core.parked_timeout(self.born), Due::Idle),
+            after(idle, desk.parked_timeout(self.born), Due::Idle),
             after(idle.max(rested).filter(|_| idle.is_some() && self.is_restless()), REST_AFTER, Due::Rest),
             after(memory.map(|_| now), MEMORY_RETRY, Due::Memory),
             // Windows are told again when memory is not short any more.
@@ -183,18 +176,18 @@ impl Http2 {
             after(memory, config.memory_timeout, Due::LongMemory),
             after(larger_window, LARGER_WINDOW_WAIT, Due::Small),
             after(self.peer.looked().filter(|_| sending.is_none()), PEER_LOOK, Due::Peer),
-            after(farewell, if core.is_stopping() { core.stop_idle() } else { config.linger_timeout }, Due::Farewell),
+            after(farewell, if desk.is_stopping() { desk.stop_idle() } else { config.linger_timeout }, Due::Goaway),
         ];
-        let streams = self.slots.parts().1.iter().flatten().filter_map(|exchange| stream_due(core, exchange));
+        let streams = self.slots.parts().1.iter().flatten().filter_map(|exchange| stream_due(desk, exchange));
         own.into_iter().flatten().chain(streams.map(|until| (until, Due::Stream))).min_by_key(|(until, _)| *until)
     }
 }
 
 /// When a stream's time is up.
-fn stream_due(core: &Core, exchange: &Exchange) -> Option<Instant> {
-    let blocked = exchange.blocked_since.map(|since| since + core.config.send_timeout);
+fn stream_due(desk: &Desk, exchange: &Exchange) -> Option<Instant> {
+    let blocked = exchange.blocked_since.map(|since| since + desk.config.send_timeout);
     let begun = exchange.waiting.as_ref().map(|waiting| waiting.until);
-    [begun, blocked, body_until(exchange), handler_until(core, exchange), exchange.drain_until]
+    [begun, blocked, body_until(exchange), handler_until(desk, exchange), exchange.drain_until]
         .into_iter()
         .flatten()
         .min()
@@ -207,55 +200,57 @@ fn body_until(exchange: &Exchange) -> Option<Instant> {
 }
 
 /// When a handler's time is up. One that has answered is not timed any more, though its body or its tunnel goes on.
-fn handler_until(core: &Core, exchange: &Exchange) -> Option<Instant> {
+fn handler_until(desk: &Desk, exchange: &Exchange) -> Option<Instant> {
     let begun_at = exchange.begun_at.filter(|_| exchange.running)?;
-    Some(begun_at + core.config.handler_timeout?)
+    Some(begun_at + desk.config.handler_timeout?)
 }
 
-/// Ends what takes too long, stream by stream.
-fn overdue_streams(core: &Core, http2: &mut Http2, now: Instant) {
-    let mut handlers = Vec::new();
-    let holds = http2.holds;
-    core.with_parts(http2, |parts| {
-        for at in 0..parts.exchanges.len() {
-            let Some(exchange) = parts.exchanges[at].as_deref_mut() else { continue };
-            if stream_due(core, exchange).is_none_or(|until| until > now) {
-                continue;
-            }
-            let stream = StreamKey { slot: at as u16, id: exchange.id };
-            if holds && exchange.held_until.is_none() && body_until(exchange).is_some_and(|until| until <= now) {
-                // It may not be the peer's fault: it was not told that it may send. That waits for memory.
-                exchange.held_until = Some(now + core.config.memory_timeout);
-                continue;
-            }
-            if exchange.drain_until.is_some_and(|until| until <= now) {
-                core.free(parts, stream);
-                continue;
-            }
-            if handler_until(core, exchange).is_some_and(|until| until <= now) {
-                exchange.begun_at = None;
-                if exchange.must_finish == 0 {
-                    exchange.course.note(ExchangeEnd::Timeout);
-                    core.counters().shed(Shed::Timeout);
-                    handlers.extend(exchange.handler.take());
-                    core.fail_stream(parts, stream, Failure::OVERDUE);
+impl Http2 {
+    /// Ends what takes too long, stream by stream.
+    pub(crate) fn end_overdue(&mut self, env: Env<'_>, now: Instant) {
+        let mut handlers = Vec::new();
+        let holds = self.holds;
+        self.with_parts(env, |parts| {
+            for at in 0..parts.exchanges.len() {
+                let Some(exchange) = parts.exchanges[at].as_deref_mut() else { continue };
+                if stream_due(&env, exchange).is_none_or(|until| until > now) {
                     continue;
                 }
+                let stream = StreamKey { slot: at as u16, id: exchange.id };
+                if holds && exchange.held_until.is_none() && body_until(exchange).is_some_and(|until| until <= now) {
+                    // It may not be the peer's fault: it was not told that it may send. That waits for memory.
+                    exchange.held_until = Some(now + env.config.memory_timeout);
+                    continue;
+                }
+                if exchange.drain_until.is_some_and(|until| until <= now) {
+                    parts.free(stream);
+                    continue;
+                }
+                if handler_until(&env, exchange).is_some_and(|until| until <= now) {
+                    exchange.begun_at = None;
+                    if exchange.must_finish == 0 {
+                        exchange.course.note(ExchangeEnd::Timeout);
+                        env.counters().shed(Shed::Timeout);
+                        handlers.extend(exchange.handler.take());
+                        parts.fail_stream(stream, Failure::OVERDUE);
+                        continue;
+                    }
+                }
+                if exchange.blocked_since.is_some_and(|since| since + env.config.send_timeout <= now) {
+                    env.counters().shed(Shed::Timeout);
+                    handlers.extend(parts.cut(stream, (ErrorCode::Cancel, ExchangeEnd::Timeout)));
+                } else if body_until(exchange).is_some_and(|until| until <= now) {
+                    // A body that never ends: the handler answers as it likes.
+                    env.counters().shed(Shed::Timeout);
+                    exchange.patience.pause(now);
+                    exchange.request = Incoming::Gone;
+                    exchange.course.note(ExchangeEnd::Timeout);
+                    exchange.wake_reader();
+                }
             }
-            if exchange.blocked_since.is_some_and(|since| since + core.config.send_timeout <= now) {
-                core.counters().shed(Shed::Timeout);
-                handlers.extend(core.cut(parts, stream, (ErrorCode::Cancel, ExchangeEnd::Timeout)));
-            } else if body_until(exchange).is_some_and(|until| until <= now) {
-                // A body that never ends: the handler answers as it likes.
-                core.counters().shed(Shed::Timeout);
-                exchange.patience.pause(now);
-                exchange.request = Incoming::Gone;
-                exchange.course.note(ExchangeEnd::Timeout);
-                exchange.wake_reader();
-            }
+        });
+        for handler in handlers {
+            handler.abort();
         }
-    });
-    for handler in handlers {
-        handler.abort();
     }
 }

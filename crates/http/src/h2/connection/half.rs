@@ -3,88 +3,49 @@
 //! is left that goes on.
 
 use plimsoll_codec::h2::{ErrorCode, StreamKey};
-use plimsoll_runtime::Instant;
 use plimsoll_slab::Key;
 
 use crate::base::config::HalfClose;
 use crate::base::exchange_end::ExchangeEnd;
+use crate::exchange::line::Line;
 use crate::h2::Http2;
+use crate::h2::peer_half::PeerHalf;
+use crate::h2::shared::Env;
+use crate::h2::step::Step;
 use crate::h2::streams::{Exchange, Incoming, Outgoing};
-use crate::h2::window::shrink_window;
-use crate::worker::connection::Connection;
-use crate::worker::engine::Engine;
-use crate::worker::service::Service;
-use crate::worker::state::Core;
 
-/// What is known of the peer's half, and since it has ended, when it was last looked at whether the peer is still
-/// there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::h2) enum PeerHalf {
-    Open,
-    /// Ended. What came before may not all be received.
-    Ending(Instant),
-    /// All was received.
-    Ended(Instant),
-}
-
-impl PeerHalf {
-    /// When it was last looked at.
-    pub(super) fn looked(self) -> Option<Instant> {
-        match self {
-            Self::Open => None,
-            Self::Ending(looked) | Self::Ended(looked) => Some(looked),
-        }
-    }
-
-    pub(super) fn look(&mut self, now: Instant) {
-        if let Self::Ending(looked) | Self::Ended(looked) = self {
-            *looked = now;
-        }
-    }
-
-    pub(in crate::h2) fn is_ended(self) -> bool {
-        matches!(self, Self::Ended(_))
-    }
-}
-
-impl<S: Service> Engine<S> {
+impl Http2 {
     /// The peer has sent all it will send.
-    pub(crate) fn ended_http2(&mut self, key: Key) {
-        let Some(mut http2) = self.core.take_http2(key) else { return };
-        if http2.is_parkable() && !self.core.table.borrow().is_sending(key) {
-            self.core.put(key, Connection::Http2(http2));
-            return self.close(key);
+    pub(crate) fn ended(&mut self, line: &impl Line) -> Step {
+        if self.is_parkable() && !line.is_sending() {
+            return Step::Close(ExchangeEnd::Peer);
         }
-        http2.peer = PeerHalf::Ended(plimsoll_runtime::now());
+        self.peer = PeerHalf::Ended(plimsoll_runtime::now());
         // Neither comes any more.
-        (http2.since.settings, http2.hunger.unread) = (None, false);
-        self.go_on_http2(key, http2, None);
+        (self.since.settings, self.hunger.unread) = (None, false);
+        Step::GoOn
     }
 
     /// The peer has ended its half while nothing is received from it, or has gone away. What it sent before is received
     /// when there is room.
-    pub(crate) fn peer_closed_http2(&mut self, key: Key) {
-        let Some(mut http2) = self.core.take_http2(key) else { return };
-        let half_close = self.core.config.half_close;
-        let goes_on = http2.slots.exchanges().iter().flatten().any(|exchange| goes_on(exchange, half_close));
-        if !goes_on || self.core.table.borrow().is_gone(key) {
-            self.core.put(key, Connection::Http2(http2));
-            return self.close(key);
+    pub(crate) fn peer_closed(&mut self, env: Env<'_>, line: &mut impl Line, key: Key) -> Step {
+        let half_close = env.config.half_close;
+        let goes_on = self.slots.exchanges().iter().flatten().any(|exchange| goes_on(exchange, half_close));
+        if !goes_on || line.is_gone() {
+            return Step::Close(ExchangeEnd::Peer);
         }
         let now = plimsoll_runtime::now();
-        http2.peer = PeerHalf::Ending(now);
-        self.settle_http2(key, http2, now);
+        self.peer = PeerHalf::Ending(now);
+        self.settle(env, line, key, now)
     }
-}
 
-impl Core {
     /// Nothing more comes, and all that came was looked at: ends what cannot go on, and the connection when nothing
     /// can.
-    pub(super) fn end_what_is_stuck(&self, http2: &mut Http2) {
-        http2.since.frame = None;
-        let half_close = self.config.half_close;
+    pub(super) fn end_what_is_stuck(&mut self, env: Env<'_>) {
+        self.since.frame = None;
+        let half_close = env.config.half_close;
         let mut handlers = Vec::new();
-        self.with_parts(http2, |parts| {
+        self.with_parts(env, |parts| {
             for at in 0..parts.exchanges.len() {
                 let Some(exchange) = parts.exchanges[at].as_deref_mut() else { continue };
                 if exchange.request != Incoming::Body || !is_told(exchange, half_close) {
@@ -93,10 +54,10 @@ impl Core {
                 exchange.request = Incoming::Gone;
                 exchange.course.note(ExchangeEnd::Peer);
                 exchange.patience.pause(plimsoll_runtime::now());
-                shrink_window(parts.codec, exchange);
+                exchange.shrink_window(parts.codec);
                 exchange.wake_reader();
                 let stream = StreamKey { slot: at as u16, id: exchange.id };
-                self.end_if_done(parts, stream);
+                parts.end_if_done(stream);
             }
             let is_shut = parts.codec.is_window_shut();
             let streams = &*parts.storage.streams;
@@ -113,7 +74,7 @@ impl Core {
             let are_stuck = all.filter(|(at, exchange)| !stays(*at, exchange) && !is_over(exchange));
             let keys: Vec<_> = are_stuck.map(|(at, exchange)| StreamKey { slot: at as u16, id: exchange.id }).collect();
             for stream in keys {
-                handlers.extend(self.cut(parts, stream, (ErrorCode::Cancel, ExchangeEnd::Peer)));
+                handlers.extend(parts.cut(stream, (ErrorCode::Cancel, ExchangeEnd::Peer)));
             }
         });
         for handler in handlers {

@@ -11,6 +11,7 @@ use super::rest;
 use crate::base::config::Config;
 use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
+use crate::exchange::output::STALLED_AFTER;
 use crate::h1::active::{Deadline, EXCHANGE_BYTES};
 use crate::worker::connection::{Connection, Rest};
 use crate::worker::engine::Engine;
@@ -23,8 +24,6 @@ pub(super) const LOOKS_MAX: u32 = 512;
 pub(super) const SHED_MAX: u32 = 32;
 /// How often a request that finds no room is tried again after room was made.
 const TRIES_MAX: u32 = 4;
-/// Output of which the peer has taken nothing for so long is stalled.
-pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(1);
 /// A connection is idle when it has asked for nothing for so long.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 /// A head that is incomplete has so long when others want its room.
@@ -243,11 +242,9 @@ impl<S: Service> Engine<S> {
         if let Some(http2) = self.core.take_http2(key) {
             let is_stalled = is_unread && http2.is_stalled(plimsoll_runtime::now(), STALLED_AFTER);
             if !is_stalled && http2.has_exchanges() {
-                let now = plimsoll_runtime::now();
-                let core = Rc::clone(&self.core);
-                return self.give_up_streams(key, http2, excess, |exchange| exchange.may_go(now, &core.config));
+                return self.give_up_streams(key, http2, excess);
             }
-            self.end_without_room(key, http2, Shed::Output);
+            self.end_http2(key, http2, Shed::Output);
             if is_unread && !is_stalled {
                 // It ends when its send has left.
                 return 0;

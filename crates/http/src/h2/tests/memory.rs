@@ -1,0 +1,194 @@
+//! Steps that find no room.
+
+use ::core::task::{Context, Waker};
+
+use http::StatusCode;
+use plimsoll_codec::h1::BodyLength;
+use plimsoll_codec::h2::{ErrorCode, StreamKey};
+use plimsoll_pool::{Kind, Priority};
+use plimsoll_runtime::memory::Level;
+use plimsoll_slab::Key;
+
+use super::bench::{Bench, hello, with_connection};
+use crate::base::counters::Shed;
+use crate::base::exchange_end::ExchangeEnd;
+use crate::exchange::line::Line;
+use crate::exchange::line::script::Takes;
+use crate::exchange::output::Output;
+use crate::exchange::response::Response;
+use crate::h2::offer::offering;
+use crate::h2::streams::{Ending, Incoming};
+use crate::h2::{Env, Http2, Step, Tables};
+use crate::memory::waits::{Grant, SPARED_OF_HOST};
+use fill::fill;
+use plimsoll_conformance::frames::{ACK, SETTINGS, cancel, frame, get, request};
+
+#[path = "../../../tests/rig/memory.rs"]
+#[allow(dead_code, reason = "the suites use the rest of it")]
+mod fill;
+
+impl Bench {
+    /// Takes all memory, and all that is kept for answers.
+    fn fill(&self) -> impl Drop + use<> {
+        struct Held(#[allow(dead_code, reason = "held until it is dropped")] Vec<plimsoll_runtime::Lease>);
+        impl Drop for Held {
+            fn drop(&mut self) {}
+        }
+        let mut held = fill(1);
+        held.extend(::core::iter::from_fn(|| self.alone.reserve.take()));
+        Held(held)
+    }
+}
+
+#[test]
+fn the_end_of_an_answer_is_not_due_any_more_when_its_peer_has_reset_the_stream() {
+    with_connection(|mut bench| async move {
+        bench.go_on(&[hello(&[]), get(1, "/")].concat());
+        let stream = bench.begun[0];
+        let mut response = Response::new(StatusCode::OK);
+        bench.calls().begin(bench.key, stream, &mut response, BodyLength::Unknown).expect("room for a head");
+        bench.on_exchange(stream, |exchange| exchange.must_finish = 1);
+        // All of it has left.
+        bench.on(|http2| http2.output = Output::default());
+        let state = |bench: &Bench, stream: StreamKey| {
+            bench.on_exchange(stream, |exchange| (exchange.ending, exchange.is_reset)).expect("its handler runs")
+        };
+        let held = bench.fill();
+        bench.calls().finish(bench.key, stream).expect("it is there");
+        assert_eq!(state(&bench, stream), (Some(Ending::Finish), false), "there is no room for its end");
+        drop(held);
+        let mut http2 = bench.take();
+        let env = bench.env();
+        let handler = http2.with_parts(env, |parts| parts.cut(stream, (ErrorCode::Cancel, ExchangeEnd::Peer)));
+        assert!(handler.is_none(), "it must finish");
+        assert_eq!(http2.answers, 0);
+        http2.pump(env);
+        assert!(!http2.closing, "the connection lives");
+        bench.put(http2);
+        assert_eq!(state(&bench, stream), (None, true));
+        bench.on_exchange(stream, |last| (last.must_finish, last.running) = (0, false));
+        bench.on(|http2| http2.with_parts(bench.env(), |parts| parts.end_if_done(stream)));
+        assert_eq!(bench.on(|http2| http2.codec.live_streams()), 0, "the slot is free");
+        bench.end();
+    });
+}
+
+#[test]
+fn who_says_that_a_body_may_come_does_so_with_what_was_granted() {
+    with_connection(|mut bench| async move {
+        let expects = [("expect", "100-continue"), ("content-length", "3")];
+        bench.go_on(&[hello(&[]), request(1, "POST", "/", &expects, 0)].concat());
+        let stream = bench.begun[0];
+        // What is there is full, and of the answer reserve nothing is left.
+        bench.on(|http2| http2.output = Output::default());
+        let granted = bench.alone.pool.try_acquire(1_024, Kind::Buffers).expect("room");
+        let held = bench.fill();
+        bench.alone.keep_for(bench.key, Grant::Lent(Some(granted)));
+        let polled = bench.calls().poll_chunk(bench.key, stream, &mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "it waits for the body");
+        let said = bench.on_exchange(stream, |exchange| (exchange.starved, exchange.expects, exchange.request));
+        assert_eq!(said, Some((false, false, Incoming::Body)));
+        assert_eq!(bench.alone.kept_for.get(), None);
+        assert!(bench.on(|http2| !http2.output.is_empty()), "it was said");
+        drop(held);
+        bench.end();
+    });
+}
+
+#[test]
+fn what_is_spared_is_for_those_with_a_place_in_line() {
+    with_connection(|bench| async move {
+        let env = bench.env();
+        let keys: Vec<Key> = (0..SPARED_OF_HOST as u64 + 2).map(|at| Key::unpack(0x03_0000_0100 + at).1).collect();
+        let mut connections: Vec<_> = keys.iter().map(|_| Http2::new(env, 0).expect("room")).collect();
+        let held = fill(1);
+        // The beginning of a frame, which came before the line was seen.
+        let mut keep = |(key, http2): (&Key, &mut _)| Http2::keep_in_line(http2, env, *key, &[0, 0, 5]);
+        let mut kept: Vec<_> =
+            keys.iter().zip(connections.iter_mut().map(|http2| &mut **http2)).map(&mut keep).collect();
+        assert_eq!(kept.iter().flatten().count(), SPARED_OF_HOST, "as many as may wait so");
+        for (key, kept) in keys.iter().zip(&kept) {
+            assert_eq!(env.is_in_queue(*key), kept.is_some());
+        }
+        kept.clear();
+        drop((held, connections));
+        bench.end();
+    });
+}
+
+#[test]
+fn one_that_ends_when_its_send_has_left_frees_nothing_before_and_waits_for_nothing_else() {
+    for sends in [true, false] {
+        with_connection(|mut bench| async move {
+            bench.go_on(&hello(&[]));
+            bench.frames();
+            let now = plimsoll_runtime::now();
+            if sends {
+                bench.line.takes = Takes::Nothing;
+                bench.line.send_now(&frame(SETTINGS, ACK, 0, &[])).expect("it is on its way");
+            }
+            let end = |http2: &mut Http2, env: Env<'_>, line: &mut _, key| {
+                http2.hunger.note(Priority::Head, 8_192);
+                (http2.hunger.since, http2.since.idle) = (Some(now), Some(now));
+                http2.enqueue(env, key);
+                assert!(env.is_in_queue(key));
+                http2.end_without_room(env, line, key, (Shed::Output, now))
+            };
+            assert_eq!(bench.step(end), if sends { Step::Rest } else { Step::Leave });
+            if sends {
+                assert!(!bench.alone.is_in_queue(bench.key));
+                assert_eq!(bench.on(|http2| (http2.held_bytes(), http2.hunger.since)), (0, None));
+                assert_eq!(bench.line.due, Some(bench.alone.config.send_timeout));
+                bench.frames();
+                assert_eq!(bench.go_on(&[]), Step::Leave);
+            }
+            bench.alone.sate(bench.key);
+            bench.end();
+        });
+    }
+}
+
+#[test]
+fn who_has_nothing_to_do_but_to_say_goodbye_needs_no_tables() {
+    with_connection(|mut bench| async move {
+        bench.go_on(&hello(&[]));
+        let is_packed = |bench: &Bench| bench.on(|http2| matches!(http2.tables, Tables::Packed(_)));
+        assert!(!is_packed(&bench));
+        bench.on(|http2| http2.rest(&bench.alone.pool));
+        bench.frames();
+        bench.line.takes = Takes::Nothing;
+        bench.step(|http2, env, _, _| {
+            http2.send_goaway(env);
+            Step::GoOn
+        });
+        assert_eq!(bench.go_on(&[]), Step::Rest);
+        assert!(bench.line.is_sending() && is_packed(&bench), "its GOAWAY is on its way");
+        bench.end();
+    });
+}
+
+#[test]
+fn what_cannot_be_offered_is_not_tried_before_the_last_offer_is_acknowledged() {
+    with_connection(|mut bench| async move {
+        // It began while memory was short, and now memory is plenty.
+        let orange = offering(&bench.alone.config.http2_limits, Level::Orange);
+        bench.on(|http2| {
+            (http2.codec, http2.offered) = (orange, Level::Orange);
+            http2.output = Output::default();
+            http2.begin(bench.env(), bench.key);
+        });
+        let hello = hello(&[]);
+        let (before, acknowledged) = hello.split_at(hello.len() - 9);
+        bench.go_on(&[before, &get(1, "/")].concat());
+        bench.frames();
+        bench.on(|http2| {
+            http2.adapt(bench.env());
+            assert_eq!((http2.output.spare_bytes(), http2.offered), (0, Level::Orange), "no room is asked for");
+        });
+        bench.go_on(acknowledged);
+        bench
+            .on(|http2| assert_eq!((http2.offered, http2.codec.is_settled()), (Level::Yellow, false), "it is offered"));
+        bench.go_on(&cancel(1));
+        bench.end();
+    });
+}
