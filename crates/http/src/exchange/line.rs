@@ -16,9 +16,6 @@ pub(crate) trait Line {
 
     fn is_receiving(&self) -> bool;
 
-    /// Whether the peer has gone away, as far as the socket knows.
-    fn is_gone(&self) -> bool;
-
     /// Hands bytes over, while no others are on their way.
     fn send(&mut self, bytes: SendBytes) -> Result<(), OverBudget>;
 
@@ -37,11 +34,11 @@ pub(crate) trait Line {
     /// Arms a receive.
     fn receive(&mut self) -> Result<(), OverBudget>;
 
-    /// The same, into this lease.
-    fn receive_into(&mut self, lease: Lease) -> Result<(), OverBudget>;
-
     /// Receives what is there.
     fn receive_now(&mut self, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno>;
+
+    /// Arms a receive into a lease.
+    fn receive_into(&mut self, lease: Lease) -> Result<(), OverBudget>;
 
     /// Has it told when there is something to receive.
     fn await_readable(&mut self) -> Result<(), OverBudget>;
@@ -50,6 +47,9 @@ pub(crate) trait Line {
     fn watch(&mut self) -> Result<(), OverBudget>;
 
     fn unwatch(&mut self);
+
+    /// Whether the peer has gone away, as far as the socket knows.
+    fn is_gone(&self) -> bool;
 
     fn shutdown_write(&mut self);
 
@@ -106,12 +106,12 @@ impl<T: Default> Line for TableLine<'_, T> {
         self.table.borrow_mut().receive(self.key)
     }
 
-    fn receive_into(&mut self, lease: Lease) -> Result<(), OverBudget> {
-        self.table.borrow_mut().receive_into(self.key, lease)
-    }
-
     fn receive_now(&mut self, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno> {
         self.table.borrow_mut().receive_now(self.key, leases, bytes_max)
+    }
+
+    fn receive_into(&mut self, lease: Lease) -> Result<(), OverBudget> {
+        self.table.borrow_mut().receive_into(self.key, lease)
     }
 
     fn await_readable(&mut self) -> Result<(), OverBudget> {

@@ -1,4 +1,4 @@
-//! A socket for steps of a protocol that are tested alone: without a table, a worker or a connection.
+//! A script that stands for the socket of a connection, for tests of steps alone.
 
 use ::core::time::Duration;
 
