@@ -79,10 +79,8 @@ pub(super) const FLAGS_MAX: usize = 2;
 /// How the names of structs end that may have more: settings are independent of each other.
 pub(super) const FLAGS_OF: [&str; 3] = ["Config", "Options", "Limits"];
 /// Structs that have more still: file, name and how many.
-pub(super) const FLAGS_LEFT: [(&str, &str, usize); 4] = [
+pub(super) const FLAGS_LEFT: [(&str, &str, usize); 2] = [
     ("crates/http/src/memory/desk.rs", "Desk", 5),
-    ("crates/http/src/h2/mod.rs", "Http2", 4),
-    ("crates/http/src/h2/mod.rs", "Untold", 5),
     ("crates/http/src/h2/streams.rs", "Exchange", 6),
 ];
 
@@ -125,7 +123,7 @@ pub(super) const OLD_WORDS: [(&str, &[&str]); 20] = [
     ("seat", &["crates/http"]),
     ("untold", &["crates/http"]),
     ("thirsty", &[]),
-    ("farewell", &["crates/http"]),
+    ("farewell", &[]),
     ("hunger", &["crates/http"]),
     ("hungry", &["crates/http"]),
     ("starve", &["crates/http"]),

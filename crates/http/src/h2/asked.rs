@@ -12,7 +12,7 @@ impl Http2 {
     /// what comes is read.
     pub(crate) fn asks_for_body(&self) -> bool {
         let is_read =
-            self.hunger.wanted.is_none() && !self.hunger.unread && self.turn == TurnWait::Own && !self.closing;
+            self.hunger.wanted.is_none() && !self.hunger.unread && self.turn == TurnWait::Own && self.phase.is_open();
         if !is_read || self.peer.is_ended() || self.codec.is_receive_window_shut() {
             return false;
         }

@@ -19,6 +19,7 @@ use plimsoll_slab::Key;
 use super::no_room::{NextStream, TurnWait, Wanted, make};
 use super::output::Growing;
 use super::peer_half::PeerHalf;
+use super::pending::Phase;
 use super::room::STEP_BYTES_MAX;
 use super::shared::{Decoding, Env};
 use super::step::{NewRequest, Step, Turned, Worker};
@@ -62,7 +63,7 @@ impl Http2 {
     /// Begins a connection, when its preface has come.
     pub(crate) fn begin(&mut self, env: Env<'_>, key: Key) {
         self.seat = env.seat_while_weighed(key, HTTP2_PARKED_BYTES + TABLES_BYTES);
-        self.closing = self.codec.begin(&mut Growing(&mut self.output, &env.pool)).is_err();
+        self.phase.close_on(self.codec.begin(&mut Growing(&mut self.output, &env.pool)));
         if env.is_stopping() {
             self.send_goaway(env);
         }
@@ -116,7 +117,7 @@ impl Http2 {
         key: Key,
         (turn, rest): (&mut Turn, &[u8]),
     ) -> Option<CodecStep> {
-        if self.closing || !env.has_room(&self.output) {
+        if !self.phase.is_open() || !env.has_room(&self.output) {
             return None;
         }
         if rest.is_empty() && self.codec.is_between_frames() {
@@ -215,7 +216,7 @@ impl Http2 {
     ) -> Step {
         let (wanted, now) = (turn.wanted, turn.now);
         turn.end(env);
-        if self.closing {
+        if !self.phase.is_open() {
             source = Source::Empty;
         }
         // Whole frames that wait for our output, or for memory, are no fault of the peer.
@@ -223,7 +224,7 @@ impl Http2 {
         self.since.frame = if is_part { self.since.frame.or(Some(now)) } else { None };
         self.adapt(env);
         self.pump(env);
-        if self.peer.is_ended() && (is_part || source.rest().is_empty()) && !self.closing {
+        if self.peer.is_ended() && (is_part || source.rest().is_empty()) && self.phase.is_open() {
             source = Source::Empty;
             self.end_what_is_stuck(env);
         }
@@ -248,7 +249,7 @@ impl Http2 {
 
     /// Sends what there is to send, and arms what there is to wait for.
     pub(crate) fn settle(&mut self, env: Env<'_>, line: &mut impl Line, key: Key, now: Instant) -> Step {
-        if self.closing {
+        if !self.phase.is_open() {
             self.end_all(&env, ExchangeEnd::Peer);
             (self.slots, self.input, self.hunger.wanted) = (Slots::None, None, None);
         }
@@ -257,18 +258,18 @@ impl Http2 {
         let is_sending = line.is_sending();
         let is_empty = self.output.is_empty();
         self.answered.settle(is_sending, is_empty, env.counters());
-        if self.untold.end && !is_sending {
+        if self.phase == Phase::Leaving && !is_sending {
             return self.leave(env, line);
         }
         self.since.sending = if is_sending { self.since.sending.or(Some(now)) } else { None };
         if let Err(over) = flushed {
-            if self.closing {
+            if !self.phase.is_open() {
                 env.counters().shed(Shed::Output);
                 return Step::Close(ExchangeEnd::Overstay);
             }
             self.hunger.note_over(Priority::Output, &over);
         }
-        if (self.closing || is_over) && !is_sending && is_empty {
+        if (!self.phase.is_open() || is_over) && !is_sending && is_empty {
             return Step::Linger;
         }
         if env.level() >= Level::Yellow && self.is_restless() {
@@ -285,7 +286,7 @@ impl Http2 {
         self.hunger.since = if is_hungry { self.hunger.since.or(Some(now)) } else { None };
         // Whole frames that are kept are looked at when the send has left; what comes behind them can wait as long.
         let is_behind = is_sending && self.input.is_some() && self.since.frame.is_none();
-        let reads = !self.closing
+        let reads = self.phase.is_open()
             && !is_hungry
             && self.turn == TurnWait::Own
             && has_room
@@ -293,7 +294,7 @@ impl Http2 {
             && !self.peer.is_ended();
         let armed = match reads {
             true => self.arm_receive(env, line, key),
-            false if is_sending || self.closing || self.peer != PeerHalf::Open => {
+            false if is_sending || !self.phase.is_open() || self.peer != PeerHalf::Open => {
                 line.unwatch();
                 Ok(())
             }
@@ -343,7 +344,7 @@ impl Http2 {
 
     /// The codec cannot go on: its peer broke the protocol, or there is no room for what it has to say.
     fn end_broken(&mut self, env: Env<'_>, error: &CodecError) {
-        self.closing = true;
+        self.phase.close();
         if *error != CodecError::OutputFull {
             return env.counters().shed(Shed::Misbehaviour);
         }

@@ -6,6 +6,7 @@ use plimsoll_runtime::JoinHandle;
 use super::Parts;
 use super::no_room::make;
 use super::output::Growing;
+use super::pending::Windows;
 use super::room::{END_BYTES_MAX, UPDATE_BYTES_MAX};
 use super::streams::{Ending, Incoming, Outgoing, find};
 use crate::base::counters::Shed;
@@ -44,7 +45,7 @@ impl Parts<'_> {
             }
             let mut out = Growing(self.output, &self.env.pool);
             if self.codec.reset(stream, code, &mut self.storage, &mut out).is_err() {
-                *self.closing = true;
+                self.phase.close();
             }
             return None;
         }
@@ -57,7 +58,7 @@ impl Parts<'_> {
     pub(super) fn end_later(&mut self, stream: StreamKey, ending: Ending) {
         let Some(exchange) = find(self.exchanges, stream) else {
             // A slot of the codec alone: room is made before there is one.
-            *self.closing = true;
+            self.phase.close();
             return;
         };
         *self.answers += u16::from(exchange.ending.is_none());
@@ -101,7 +102,7 @@ impl Parts<'_> {
             Ok(()) => exchange.response = Outgoing::Complete,
             Err(error) => {
                 debug_assert!(false, "the stream may end, and room was made: {error}");
-                *self.closing = true;
+                self.phase.close();
             }
         }
         self.end_if_done(stream);
@@ -114,7 +115,7 @@ impl Parts<'_> {
         }
         let mut out = Growing(self.output, &self.env.pool);
         if self.codec.reset(stream, code, &mut self.storage, &mut out).is_err() {
-            *self.closing = true;
+            self.phase.close();
         }
         self.free(stream);
     }
@@ -157,12 +158,12 @@ impl Parts<'_> {
     /// Bytes of a request's body are not in memory any more.
     pub(super) fn release(&mut self, stream: StreamKey, bytes: usize) {
         if self.output.reserve(&self.env.pool, UPDATE_BYTES_MAX).is_err() {
-            self.untold.windows = true;
+            self.pending.windows = Windows::Pending;
             return self.codec.release_deferred(stream, bytes, &mut self.storage);
         }
         let mut out = Growing(self.output, &self.env.pool);
         if self.codec.release(stream, bytes, &mut self.storage, &mut out).is_err() {
-            *self.closing = true;
+            self.phase.close();
         }
     }
 
@@ -188,7 +189,7 @@ impl Parts<'_> {
         }
         let mut out = Growing(self.output, &self.env.pool);
         if self.codec.forget(stream, &mut self.storage, &mut out).is_err() {
-            *self.closing = true;
+            self.phase.close();
         }
     }
 
@@ -205,6 +206,8 @@ impl Parts<'_> {
                 true
             }
         };
-        *self.closing |= ends;
+        if ends {
+            self.phase.close();
+        }
     }
 }

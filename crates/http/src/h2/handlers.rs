@@ -40,7 +40,7 @@ impl<W: Http2s> Calls<'_, W> {
                 exchange.starved = false;
                 !exchange.is_reset
             });
-            if http2.closing || !is_there {
+            if !http2.phase.is_open() || !is_there {
                 return Err(Error::Gone);
             }
             let result = http2.with_parts(env, act);
@@ -98,7 +98,7 @@ impl<W: Http2s> Calls<'_, W> {
                 let head =
                     ResponseHead::new(&exchange.method, Version::HTTP_2, StatusCode::CONTINUE, BodyLength::Empty)?;
                 if let Err(error) = parts.codec.put_response(stream, &head, false, &mut parts.storage, &mut out) {
-                    *parts.closing = true;
+                    parts.phase.close();
                     return Err(error.into());
                 }
             }
@@ -225,7 +225,7 @@ impl<W: Http2s> Calls<'_, W> {
             }
             let mut out = Growing(parts.output, &parts.env.pool);
             if let Err(error) = parts.codec.put_trailers(stream, trailers, &mut parts.storage, &mut out) {
-                *parts.closing = true;
+                parts.phase.close();
                 return Err(error.into());
             }
             (exchange.finished, exchange.response) = (true, Outgoing::Complete);
@@ -254,7 +254,7 @@ impl<W: Http2s> Calls<'_, W> {
         self.redeem(key);
         let env = self.env();
         let polled = self.0.with_http2(key, |http2| {
-            if http2.closing {
+            if !http2.phase.is_open() {
                 return Poll::Ready(None);
             }
             let handler = http2.slots.exchange(stream).and_then(|exchange| exchange.handler.take());
@@ -276,7 +276,7 @@ impl<W: Http2s> Calls<'_, W> {
     pub(crate) fn answer(&self, key: Key, stream: StreamKey, response: Option<&mut Response>) {
         let env = self.env();
         let handler = self.0.with_http2(key, |http2| {
-            if http2.closing {
+            if !http2.phase.is_open() {
                 return None;
             }
             let handler = http2.slots.exchange(stream).and_then(|exchange| exchange.handler.take());

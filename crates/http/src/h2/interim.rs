@@ -38,7 +38,7 @@ impl<W: Http2s> Calls<'_, W> {
             }
             let head = ResponseHead::interim(response.status())?.fields(response.fields());
             if !parts.env.has_room(parts.output) {
-                (exchange.writer, parts.untold.interims) = (Some(UserWaker::of(cx)), true);
+                (exchange.writer, parts.pending.interims) = (Some(UserWaker::of(cx)), true);
                 return Ok(false);
             }
             if make(parts.output, parts.hunger, parts.env, head_bytes_max(response.fields())).is_err() {
@@ -51,7 +51,7 @@ impl<W: Http2s> Calls<'_, W> {
                 Err(CodecError::StreamClosed) => return Err(Error::Gone),
                 Err(error) => {
                     debug_assert!(false, "room was made: {error}");
-                    *parts.closing = true;
+                    parts.phase.close();
                     return Err(error.into());
                 }
             }
@@ -71,10 +71,10 @@ impl Parts<'_> {
     /// are woken when there is some.
     #[inline]
     pub(super) fn wake_informers(&mut self) {
-        if !self.untold.interims || !self.env.has_room(self.output) {
+        if !self.pending.interims || !self.env.has_room(self.output) {
             return;
         }
-        self.untold.interims = false;
+        self.pending.interims = false;
         for exchange in self.exchanges.iter_mut().flatten() {
             if exchange.response == Outgoing::Head
                 && !exchange.starved

@@ -31,6 +31,7 @@
 //! | [`output`], [`ends`], [`window`] | heads and bodies of answers, ends of streams, larger windows |
 //! | [`receive`] | where what comes is received to |
 //! | [`room`], [`no_room`] | what is done without room, and how that is waited for |
+//! | [`pending`] | frames that wait for room, and how far a connection is |
 //! | [`offer`] | what SETTINGS say at each memory level |
 //! | [`asked`], [`weight`] | what others may ask of a connection: to be fast enough, to let go |
 //! | [`shared`] | what the connections of a worker share |
@@ -65,6 +66,7 @@ mod no_room;
 mod offer;
 mod output;
 mod peer_half;
+mod pending;
 mod receive;
 mod room;
 mod shared;
@@ -94,6 +96,7 @@ pub(crate) use connection::Turn;
 use no_room::Hunger;
 pub(crate) use no_room::{NextStream, TurnWait};
 use peer_half::PeerHalf;
+use pending::{Pending, Phase, Windows};
 pub(crate) use room::REFUSAL;
 use shared::zeros;
 pub(crate) use shared::{Env, Shared};
@@ -129,38 +132,21 @@ pub(crate) struct Http2 {
     hunger: Hunger,
     /// How its next request waits for a turn.
     pub(crate) turn: TurnWait,
-    /// What is to be told as soon as there is room.
-    untold: Untold,
+    /// What is to be sent as soon as there is room.
+    pending: Pending,
     /// The level that our SETTINGS are made for.
     offered: Level,
     peer: PeerHalf,
-    /// Closed as soon as the output has left.
-    closing: bool,
+    phase: Phase,
     /// In the list of connections to be looked after this turn.
     pub(crate) listed: bool,
     /// Counted as active.
     counted: bool,
-    /// Windows are held, as memory is short.
-    holds: bool,
     score: Score,
     /// Since when something is waited for.
     since: Since,
     requests: u32,
     born: u32,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Untold {
-    /// The peer may send more.
-    windows: bool,
-    /// It is to open no more streams.
-    farewell: bool,
-    /// What its acknowledgement of our SETTINGS changes: streams may wait for what their windows have become then.
-    acknowledged: bool,
-    /// What handlers have to say before their answers.
-    interims: bool,
-    /// It is closed for want of room, once what is on its way has left.
-    end: bool,
 }
 
 /// Since when something is waited for; `None` while it is not.
@@ -176,8 +162,6 @@ struct Since {
     idle: Option<Instant>,
     /// When it was last tried to give back what a connection without streams can do without.
     rested: Option<Instant>,
-    /// The answer to the first GOAWAY.
-    farewell: Option<Instant>,
     /// The acknowledgement of our first SETTINGS. Later ones wait behind output that the peer takes as slowly as it
     /// likes.
     settings: Option<Instant>,
@@ -209,8 +193,8 @@ struct Parts<'a> {
     answers: &'a mut u16,
     answered: &'a mut Answered,
     hunger: &'a mut Hunger,
-    untold: &'a mut Untold,
-    closing: &'a mut bool,
+    pending: &'a mut Pending,
+    phase: &'a mut Phase,
     score: &'a mut Score,
     /// [`Since::windows`].
     stalled: &'a mut Option<Instant>,
@@ -232,13 +216,12 @@ impl Http2 {
             seat: None,
             hunger: Hunger::default(),
             turn: TurnWait::default(),
-            untold: Untold { acknowledged: true, ..Untold::default() },
+            pending: Pending { windows: Windows::AfterSettings, ..Pending::default() },
             offered: level,
             peer: PeerHalf::Open,
-            closing: false,
+            phase: Phase::Open,
             listed: false,
             counted: true,
-            holds: false,
             score: Score::default(),
             since: Since { settings: Some(now), ..Since::default() },
             requests: 0,
@@ -272,8 +255,8 @@ impl Http2 {
             answers: &mut self.answers,
             answered: &mut self.answered,
             hunger: &mut self.hunger,
-            untold: &mut self.untold,
-            closing: &mut self.closing,
+            pending: &mut self.pending,
+            phase: &mut self.phase,
             score: &mut self.score,
             stalled: &mut self.since.windows,
         }
@@ -282,7 +265,7 @@ impl Http2 {
     /// Whether its tables have to be made ready, for this input or for the streams that there are.
     fn needs_tables(&self, input: &[u8]) -> bool {
         let has_work = || !input.is_empty() || self.codec.live_streams() > 0;
-        matches!(self.tables, Tables::Packed(_)) && has_work() && !self.closing
+        matches!(self.tables, Tables::Packed(_)) && has_work() && self.phase.is_open()
     }
 
     /// Makes the tables ready for use.
@@ -323,6 +306,6 @@ impl Http2 {
 
     /// Whether nothing is left but, perhaps, a send in flight.
     fn is_parkable(&self) -> bool {
-        self.codec.is_idle() && self.input.is_none() && self.output.is_empty() && !self.closing
+        self.codec.is_idle() && self.input.is_none() && self.output.is_empty() && self.phase.is_open()
     }
 }

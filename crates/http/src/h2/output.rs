@@ -41,7 +41,7 @@ impl Http2 {
 
     /// Sends what waits: answers, then bodies in the order of their priorities.
     pub(super) fn pump(&mut self, env: Env<'_>) {
-        if self.codec.live_streams() > 0 && !self.closing {
+        if self.codec.live_streams() > 0 && self.phase.is_open() {
             self.with_parts(env, |parts| parts.pump());
         }
     }
@@ -100,7 +100,7 @@ impl Parts<'_> {
             Err(CodecError::StreamClosed) => return Err(Error::Gone),
             Err(error) => {
                 debug_assert!(false, "room was made: {error}");
-                *self.closing = true;
+                self.phase.close();
                 return Err(error.into());
             }
         };
@@ -161,7 +161,7 @@ impl Parts<'_> {
         let put = self.codec.put_data_header(stream, bytes, ends, &mut self.storage, self.output);
         if put.is_err() {
             debug_assert!(false, "the stream may send so much, and room was made: {put:?}");
-            *self.closing = true;
+            self.phase.close();
             return false;
         }
         self.output.push(&exchange.rest()[..bytes]);
@@ -208,7 +208,7 @@ impl Parts<'_> {
             }
             user_code::drop_later(::core::mem::take(answer.body_mut()));
         }
-        while self.env.has_room(self.output) && !*self.closing {
+        while self.env.has_room(self.output) && self.phase.is_open() {
             let Some(stream) = self.codec.next_to_send(&self.storage) else { break };
             if !self.put_data(stream) {
                 break;
@@ -296,7 +296,7 @@ impl Parts<'_> {
     fn fail_or_reset(&mut self, stream: StreamKey, failure: Failure, code: ErrorCode) {
         let Some(exchange) = find(self.exchanges, stream) else { return };
         exchange.running = false;
-        let is_due = exchange.response == Outgoing::Head && !exchange.is_reset && !*self.closing;
+        let is_due = exchange.response == Outgoing::Head && !exchange.is_reset && self.phase.is_open();
         if is_due && self.put_failure(stream, failure).is_ok() {
             return self.end_if_done(stream);
         }

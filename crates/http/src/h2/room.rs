@@ -29,6 +29,7 @@ use super::Http2;
 use super::no_room::{NextStream, make};
 use super::offer::{offer, offered};
 use super::output::Growing;
+use super::pending::{Goaway, Phase, Windows};
 use super::receive::move_sparse;
 use super::shared::Env;
 use super::step::{Step, Worker};
@@ -96,13 +97,19 @@ impl Http2 {
     pub(super) fn adapt(&mut self, env: Env<'_>) {
         let (holds, level) = (env.is_short(), offered(env.level()));
         let is_settled = self.codec.is_settled();
-        // Without streams nobody waits for what windows have become.
-        self.untold.acknowledged &= !is_settled || self.codec.live_streams() > 0;
-        let is_acknowledged = self.untold.acknowledged && is_settled;
-        let is_told = !self.untold.windows && !self.untold.farewell && !is_acknowledged;
+        if self.pending.windows == Windows::AfterSettings && is_settled && self.codec.live_streams() == 0 {
+            // Without streams nobody waits for what windows have become.
+            self.pending.windows = Windows::Sent;
+        }
+        let are_windows_sent = match self.pending.windows {
+            Windows::Sent => true,
+            Windows::AfterSettings => !is_settled,
+            Windows::Pending => false,
+        };
+        let is_told = are_windows_sent && self.pending.goaway != Goaway::Pending;
         // Nothing else can be offered before the last offer is acknowledged.
         let is_offered = level == self.offered || !is_settled;
-        if holds == self.holds && is_offered && is_told || self.closing {
+        if holds == self.pending.holds_windows && is_offered && is_told || !self.phase.is_open() {
             return;
         }
         let windows = (usize::from(self.codec.live_streams()) + 1) * UPDATE_BYTES_MAX;
@@ -112,20 +119,22 @@ impl Http2 {
             }
             return;
         }
-        if self.untold.farewell {
+        if self.pending.goaway == Goaway::Pending {
             self.send_goaway(env);
         }
-        (self.holds, self.untold.windows) = (holds, false);
+        self.pending.holds_windows = holds;
         let is_offered = self.with_parts(env, |parts| {
             let mut out = Growing(parts.output, &env.pool);
             // After an acknowledgement, too: streams may wait for what their windows have become.
             let held = parts.codec.hold_windows(holds, &mut parts.storage, &mut out);
             let (streams, window) = offer(&env.config.http2_limits, level);
             let offered = parts.codec.offer(streams, window, &mut out);
-            *parts.closing |= held.is_err() || offered.is_err();
-            offered.unwrap_or(false)
+            parts.phase.close_on(held);
+            let is_offered = *offered.as_ref().unwrap_or(&false);
+            parts.phase.close_on(offered);
+            is_offered
         });
-        self.untold.acknowledged = !self.codec.is_settled();
+        self.pending.windows = if self.codec.is_settled() { Windows::Sent } else { Windows::AfterSettings };
         if is_offered {
             self.offered = level;
         }
@@ -133,14 +142,15 @@ impl Http2 {
 
     /// Tells the peer to open no more streams; without room, later.
     pub(crate) fn send_goaway(&mut self, env: Env<'_>) {
-        if make(&mut self.output, &mut self.hunger, env, GOAWAY_BYTES_MAX).is_err() {
-            self.untold.farewell = true;
+        if matches!(self.pending.goaway, Goaway::Announced(_) | Goaway::Final) {
             return;
         }
-        let Self { codec, output, .. } = self;
-        self.closing |= codec.shutdown(&mut Growing(output, &env.pool)).is_err();
-        self.untold.farewell = false;
-        self.since.farewell = self.since.farewell.or(Some(plimsoll_runtime::now()));
+        if make(&mut self.output, &mut self.hunger, env, GOAWAY_BYTES_MAX).is_err() {
+            self.pending.goaway = Goaway::Pending;
+            return;
+        }
+        self.phase.close_on(self.codec.shutdown(&mut Growing(&mut self.output, &env.pool)));
+        self.pending.goaway = Goaway::Announced(plimsoll_runtime::now());
     }
 
     /// Has a connection that found no room wait for it, or wait no longer.
@@ -287,14 +297,14 @@ impl Http2 {
         key: Key,
         (reason, now): (Shed, Instant),
     ) -> Step {
-        if !self.untold.end {
+        if self.phase != Phase::Leaving {
             env.shed_for_room(reason);
             self.note_all(ExchangeEnd::Overstay);
         }
         if !line.is_sending() || self.is_stalled(now, STALLED_AFTER) {
             return self.leave(env, line);
         }
-        (self.closing, self.untold.end) = (true, true);
+        self.phase = Phase::Leaving;
         self.settle(env, line, key, now)
     }
 

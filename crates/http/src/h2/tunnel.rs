@@ -102,7 +102,7 @@ impl<W: Http2s> Calls<'_, W> {
     pub(crate) fn let_go(&self, key: Key, stream: StreamKey) {
         let env = self.env();
         self.0.with_http2(key, |http2| {
-            if http2.closing {
+            if !http2.phase.is_open() {
                 return;
             }
             http2.with_parts(env, |parts| {

@@ -7,6 +7,7 @@ use plimsoll_codec::h2::{ErrorCode, StreamKey};
 use plimsoll_pool::{Class, PoolBox};
 use plimsoll_runtime::Instant;
 
+use super::pending::Phase;
 use super::shared::Env;
 use super::streams::{Exchange, Group, Incoming, Outgoing, Slots, find};
 use super::{HTTP2_PARKED_BYTES, Http2, STREAM_BYTES, TABLES_BYTES, Tables};
@@ -22,7 +23,7 @@ impl Http2 {
     /// Bytes of the pool that can be had back from it. One that was let go of, and ends when its send has left, has no
     /// more to give while that goes on.
     pub(crate) fn held_bytes(&self) -> usize {
-        if self.untold.end && !self.is_stalled(plimsoll_runtime::now(), STALLED_AFTER) {
+        if self.phase == Phase::Leaving && !self.is_stalled(plimsoll_runtime::now(), STALLED_AFTER) {
             return 0;
         }
         let exchanges = || self.slots.exchanges().iter().flatten();

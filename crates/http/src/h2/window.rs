@@ -38,7 +38,7 @@ impl Parts<'_> {
                 exchange.window = Some(Grown { charge, counters: self.env.counted() });
             }
             Err(plimsoll_codec::Error::WindowOverflow) => {}
-            Err(_) => *self.closing = true,
+            Err(_) => self.phase.close(),
         }
     }
 }

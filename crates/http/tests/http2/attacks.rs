@@ -28,7 +28,7 @@ static BIG: [u8; 1 << 20] = [b'b'; 1 << 20];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// With GOAWAY and this code, which is not NO_ERROR.
-    Farewell(u32),
+    Goaway(u32),
     /// Closed without a word.
     Closed,
     /// It did not: everything was read.
@@ -58,7 +58,7 @@ impl Attacked {
         let end = loop {
             if let Some(frame) = Frame::take_from(&mut bytes) {
                 match frame.kind {
-                    GOAWAY if frame.error_code() != NO_ERROR => break End::Farewell(frame.error_code()),
+                    GOAWAY if frame.error_code() != NO_ERROR => break End::Goaway(frame.error_code()),
                     PING if frame.flags == ACK && frame.payload == MARK => break End::Open,
                     _ => frames.push(frame),
                 }
@@ -166,8 +166,8 @@ fn rapid_resets_are_cut_off() {
         let reset = |stream: u32| [get(stream, "/late"), cancel(stream)].concat();
         let begun = |stream: u32| [post(stream, &[]), cancel(stream)].concat();
         vec![
-            ("100,000 requests that are reset at once", many(100_000, reset), End::Farewell(ENHANCE_YOUR_CALM)),
-            ("1,000 bodies that are reset", many(1_000, begun), End::Farewell(ENHANCE_YOUR_CALM)),
+            ("100,000 requests that are reset at once", many(100_000, reset), End::Goaway(ENHANCE_YOUR_CALM)),
+            ("1,000 bodies that are reset", many(1_000, begun), End::Goaway(ENHANCE_YOUR_CALM)),
             ("some resets are nothing to mind", many(60, reset), End::Open),
         ]
     });
@@ -178,7 +178,7 @@ fn resets_that_an_attacker_makes_us_send_are_cut_off() {
     attacks("MadeYouReset", || {
         let pattern =
             |after: fn(u32) -> Vec<u8>| many(300, move |stream| [get(stream, "/late"), after(stream)].concat());
-        let flood = End::Farewell(ENHANCE_YOUR_CALM);
+        let flood = End::Goaway(ENHANCE_YOUR_CALM);
         vec![
             ("WINDOW_UPDATE of 0", pattern(|stream| frame(WINDOW_UPDATE, 0, stream, &[0; 4])), flood),
             (
@@ -224,11 +224,11 @@ fn header_blocks_that_never_end_are_cut_off() {
         let begun = || frame(HEADERS, 0, 1, &block(&[(":method", "GET")]));
         let continued = |bytes: usize, count: usize| frame(CONTINUATION, 0, 1, &vec![0; bytes]).repeat(count);
         vec![
-            ("small ones", [begun(), continued(1, 10_000)].concat(), End::Farewell(ENHANCE_YOUR_CALM)),
-            ("empty ones", [begun(), continued(0, 10_000)].concat(), End::Farewell(ENHANCE_YOUR_CALM)),
-            ("large ones", [begun(), continued(16_000, 9)].concat(), End::Farewell(ENHANCE_YOUR_CALM)),
-            ("another frame within", [begun(), frame(PING, 0, 0, &[0; 8])].concat(), End::Farewell(PROTOCOL_ERROR)),
-            ("one without a beginning", continued(1, 1), End::Farewell(PROTOCOL_ERROR)),
+            ("small ones", [begun(), continued(1, 10_000)].concat(), End::Goaway(ENHANCE_YOUR_CALM)),
+            ("empty ones", [begun(), continued(0, 10_000)].concat(), End::Goaway(ENHANCE_YOUR_CALM)),
+            ("large ones", [begun(), continued(16_000, 9)].concat(), End::Goaway(ENHANCE_YOUR_CALM)),
+            ("another frame within", [begun(), frame(PING, 0, 0, &[0; 8])].concat(), End::Goaway(PROTOCOL_ERROR)),
+            ("one without a beginning", continued(1, 1), End::Goaway(PROTOCOL_ERROR)),
         ]
     });
 }
@@ -273,7 +273,7 @@ fn bombs_of_fields_cost_their_own_bytes() {
         // Who does it again and again is cut off.
         let bomb = [&base[..], &[0x90; 1_000]].concat();
         let bombs = many(300, |stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &bomb));
-        assert_eq!(Attacked::with(server.address, &[], bombs).await?.end, End::Farewell(ENHANCE_YOUR_CALM));
+        assert_eq!(Attacked::with(server.address, &[], bombs).await?.end, End::Goaway(ENHANCE_YOUR_CALM));
         honest.end().await?;
         server.stop().await
     });
@@ -283,7 +283,7 @@ fn bombs_of_fields_cost_their_own_bytes() {
 fn blocks_that_cannot_be_decoded_end_the_connection() {
     attacks("HPACK", || {
         let broken = |block: &[u8]| frame(HEADERS, END_HEADERS | END_STREAM, 1, block);
-        let compression = End::Farewell(COMPRESSION_ERROR);
+        let compression = End::Goaway(COMPRESSION_ERROR);
         vec![
             ("an index that is not there", broken(&[0xff, 0x80, 0x01]), compression),
             ("index 0", broken(&[0x80]), compression),
@@ -300,9 +300,9 @@ fn blocks_that_cannot_be_decoded_end_the_connection() {
 #[test]
 fn floods_of_frames_are_cut_off() {
     attacks("floods", || {
-        let flood = End::Farewell(ENHANCE_YOUR_CALM);
+        let flood = End::Goaway(ENHANCE_YOUR_CALM);
         let open = post(1, &[]);
-        // A flood is no longer than it takes to be cut off, so that the farewell is not lost among what nobody reads
+        // A flood is no longer than it takes to be cut off, so that the GOAWAY is not lost among what nobody reads
         // any more.
         let tiny = many(6_000, |at| frame(DATA, 0, 1, &[at as u8]));
         vec![
@@ -324,11 +324,11 @@ fn floods_of_frames_are_cut_off() {
 #[test]
 fn games_with_windows_end_the_connection() {
     attacks("windows", || {
-        let flow_control = End::Farewell(FLOW_CONTROL_ERROR);
+        let flow_control = End::Goaway(FLOW_CONTROL_ERROR);
         let largest = [0x7f, 0xff, 0xff, 0xff];
         vec![
             ("WINDOW_UPDATE beyond 2^31 - 1", frame(WINDOW_UPDATE, 0, 0, &largest), flow_control),
-            ("WINDOW_UPDATE of 0", frame(WINDOW_UPDATE, 0, 0, &[0; 4]), End::Farewell(PROTOCOL_ERROR)),
+            ("WINDOW_UPDATE of 0", frame(WINDOW_UPDATE, 0, 0, &[0; 4]), End::Goaway(PROTOCOL_ERROR)),
             ("INITIAL_WINDOW_SIZE of 2^31", frame(SETTINGS, 0, 0, &[0, 4, 0x80, 0, 0, 0]), flow_control),
             (
                 "INITIAL_WINDOW_SIZE that makes a window too large",
@@ -351,7 +351,7 @@ fn games_with_windows_end_the_connection() {
                 End::Open,
             ),
             ("a frame that is longer than allowed", [post(1, &[]), frame(DATA, 0, 1, &[0; 16_385])].concat(), {
-                End::Farewell(FRAME_SIZE_ERROR)
+                End::Goaway(FRAME_SIZE_ERROR)
             }),
         ]
     });
@@ -360,7 +360,7 @@ fn games_with_windows_end_the_connection() {
 #[test]
 fn frames_out_of_place_end_the_connection() {
     attacks("out of place", || {
-        let protocol = End::Farewell(PROTOCOL_ERROR);
+        let protocol = End::Goaway(PROTOCOL_ERROR);
         vec![
             ("PUSH_PROMISE", frame(PUSH_PROMISE, END_HEADERS, 1, &[0, 0, 0, 2, 0x82]), protocol),
             ("DATA on a stream that was never opened", frame(DATA, 0, 1, b"x"), protocol),
@@ -370,7 +370,7 @@ fn frames_out_of_place_end_the_connection() {
             (
                 "a stream that is over",
                 [get(1, "/fine"), cancel(1), get(1, "/fine")].concat(),
-                End::Farewell(STREAM_CLOSED),
+                End::Goaway(STREAM_CLOSED),
             ),
         ]
     });
@@ -389,7 +389,7 @@ fn streams_that_pile_up_are_refused_and_hold_little() {
         assert!(stacked.resets().len() == 72 && stacked.end == End::Open, "{:?}", stacked.resets().len());
         assert_eq!(started.0.load(Ordering::Relaxed), 128);
         let flood = Attacked::with(server.address, &[], many(2_000, |stream| get(stream, "/stuck"))).await?;
-        assert_eq!(flood.end, End::Farewell(ENHANCE_YOUR_CALM));
+        assert_eq!(flood.end, End::Goaway(ENHANCE_YOUR_CALM));
         // Eight connections with 128 streams of 1 MiB each and windows of 0: heads alone leave.
         let mut blocked = Vec::new();
         for _ in 0..8 {

@@ -246,7 +246,7 @@ fn what_stays_in_the_socket_for_long_ends_the_connection() {
 }
 
 #[test]
-fn who_is_let_go_of_gets_what_is_on_its_way_before_the_farewell() {
+fn who_is_let_go_of_gets_what_is_on_its_way_before_its_goaway() {
     in_simulation("a send in flight", async || {
         let config = Config { memory_timeout: Duration::from_millis(300), ..lends_nothing() };
         let server = serve(config, |req: Request| async move {

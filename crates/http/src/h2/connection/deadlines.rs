@@ -12,6 +12,7 @@ use crate::base::peers::PEER_LOOK;
 use crate::exchange::failure::Failure;
 use crate::exchange::line::Line;
 use crate::h2::output::Growing;
+use crate::h2::pending::{Goaway, Phase};
 use crate::h2::shared::Env;
 use crate::h2::step::Step;
 use crate::h2::streams::{Exchange, Incoming};
@@ -68,15 +69,12 @@ impl Http2 {
             }
             Some(Due::Idle) => {
                 self.send_goaway(env);
-                if self.untold.farewell {
+                if self.pending.goaway == Goaway::Pending {
                     return self.end_without_room(env, line, key, (Shed::Parked, now));
                 }
                 self.finish_goaway(env);
             }
-            Some(Due::Goaway) => {
-                self.since.farewell = None;
-                self.finish_goaway(env);
-            }
+            Some(Due::Goaway) => self.finish_goaway(env),
             Some(Due::Peer) => {
                 if line.is_gone() {
                     return Step::Close(ExchangeEnd::Peer);
@@ -89,7 +87,7 @@ impl Http2 {
                 env.counters().shed(Shed::Timeout);
                 self.note_all(ExchangeEnd::Timeout);
                 // It is told so, as far as its socket takes it.
-                (self.closing, self.untold.end) = (true, true);
+                self.phase = Phase::Leaving;
             }
             Some(Due::Socket) => {
                 env.counters().shed(Shed::Output);
@@ -101,7 +99,8 @@ impl Http2 {
 
     /// Names the last stream: the peer has had its time to hear of the first GOAWAY.
     fn finish_goaway(&mut self, env: Env<'_>) {
-        self.closing |= self.codec.shutdown_finish(&mut Growing(&mut self.output, &env.pool)).is_err();
+        self.pending.goaway = Goaway::Final;
+        self.phase.close_on(self.codec.shutdown_finish(&mut Growing(&mut self.output, &env.pool)));
     }
 
     /// Notes since when something is waited for, while the connection is read or is not.
@@ -154,10 +153,10 @@ impl Http2 {
     /// The next deadline, and what it is for.
     pub(in crate::h2) fn next_due(&mut self, desk: &Desk) -> Option<(Instant, Due)> {
         let config = &desk.config;
-        let Since { frame, sending, idle, farewell, settings, rested, unread, larger_window, windows: _ } = self.since;
+        let Since { frame, sending, idle, settings, rested, unread, larger_window, windows: _ } = self.since;
         let memory = self.hunger.since;
         let after = |since: Option<Instant>, wait: Duration, due: Due| since.map(|since| (since + wait, due));
-        if self.closing {
+        if !self.phase.is_open() {
             return after(sending, config.send_timeout, Due::Socket);
         }
         let now = plimsoll_runtime::now();
@@ -170,13 +169,17 @@ impl Http2 {
             after(idle.max(rested).filter(|_| idle.is_some() && self.is_restless()), REST_AFTER, Due::Rest),
             after(memory.map(|_| now), MEMORY_RETRY, Due::Memory),
             // Windows are told again when memory is not short any more.
-            after(Some(now).filter(|_| self.holds && idle.is_none()), MEMORY_RETRY, Due::Memory),
+            after(Some(now).filter(|_| self.pending.holds_windows && idle.is_none()), MEMORY_RETRY, Due::Memory),
             // A request that is to be begun waits for as long as one of HTTP/1.1.
             after(memory.filter(|_| idles), config.admission_timeout, Due::Memory).filter(|(until, _)| *until > now),
             after(memory, config.memory_timeout, Due::LongMemory),
             after(larger_window, LARGER_WINDOW_WAIT, Due::Small),
             after(self.peer.looked().filter(|_| sending.is_none()), PEER_LOOK, Due::Peer),
-            after(farewell, if desk.is_stopping() { desk.stop_idle() } else { config.linger_timeout }, Due::Goaway),
+            after(
+                self.pending.goaway.announced(),
+                if desk.is_stopping() { desk.stop_idle() } else { config.linger_timeout },
+                Due::Goaway,
+            ),
         ];
         let streams = self.slots.parts().1.iter().flatten().filter_map(|exchange| stream_due(desk, exchange));
         own.into_iter().flatten().chain(streams.map(|until| (until, Due::Stream))).min_by_key(|(until, _)| *until)
@@ -209,7 +212,7 @@ impl Http2 {
     /// Ends what takes too long, stream by stream.
     pub(crate) fn end_overdue(&mut self, env: Env<'_>, now: Instant) {
         let mut handlers = Vec::new();
-        let holds = self.holds;
+        let holds = self.pending.holds_windows;
         self.with_parts(env, |parts| {
             for at in 0..parts.exchanges.len() {
                 let Some(exchange) = parts.exchanges[at].as_deref_mut() else { continue };

@@ -67,7 +67,7 @@ impl Http2 {
             };
             let mut exchanges = parts.exchanges.iter().enumerate();
             if !exchanges.any(|(at, exchange)| exchange.as_ref().is_some_and(|exchange| stays(at, exchange))) {
-                *parts.closing = true;
+                parts.phase.close();
                 return;
             }
             let all = parts.exchanges.iter().enumerate().filter_map(|(at, exchange)| Some((at, exchange.as_deref()?)));

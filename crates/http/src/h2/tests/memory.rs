@@ -63,7 +63,7 @@ fn the_end_of_an_answer_is_not_due_any_more_when_its_peer_has_reset_the_stream()
         assert!(handler.is_none(), "it must finish");
         assert_eq!(http2.answers, 0);
         http2.pump(env);
-        assert!(!http2.closing, "the connection lives");
+        assert!(http2.phase.is_open(), "the connection lives");
         bench.put(http2);
         assert_eq!(state(&bench, stream), (None, true));
         bench.on_exchange(stream, |last| (last.must_finish, last.running) = (0, false));
