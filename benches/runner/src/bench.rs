@@ -136,7 +136,7 @@ pub(crate) fn run(flags: &BenchFlags) -> u8 {
         return overload::run(flags);
     }
     if flags.instructions {
-        return instructions::run(flags.update);
+        return instructions::run(flags.update, flags.layers);
     }
     if flags.readme {
         return judge(report::readme::write(&repo::root()).map(|()| true));

@@ -86,6 +86,9 @@ pub(crate) struct BenchFlags {
     /// With --instructions: store the counts as the new baseline
     #[arg(long, requires = "instructions")]
     pub(crate) update: bool,
+    /// With --instructions: count a route with each of the server's layers around it
+    #[arg(long, requires = "instructions", conflicts_with = "update")]
+    pub(crate) layers: bool,
 }
 
 const BENCH_HELP: &str = "\

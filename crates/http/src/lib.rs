@@ -48,6 +48,7 @@ pub use base::data_error::{DataError, DataPart};
 pub use base::error::Error;
 pub use base::exchange_end::ExchangeEnd;
 pub use base::forwarded::Network;
+pub use exchange::head::ResponseHead;
 pub use exchange::into_response::{IntoResponse, ResponseHeaders};
 pub use exchange::response::{Body, Response};
 pub use exchange::trailers::Trailers;
@@ -58,6 +59,7 @@ pub use face::body::BodyWriter;
 pub use face::data::json::Json;
 
 pub use exchange::event::{Event, EventsConfig};
+pub use face::layer;
 pub use face::metrics;
 pub use face::request::{MustFinish, Request, RequestRef};
 #[cfg(feature = "router")]

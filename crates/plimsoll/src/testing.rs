@@ -126,7 +126,7 @@ impl Client {
     }
 
     /// Runs a future beside the server, in its world: a client of your own, or a [`sleep`](crate::sleep) that has time
-    /// pass.
+    /// pass: `client.run(async { sleep(hour).await })`.
     pub fn run<F: Future>(&self, future: F) -> F::Output {
         self.simulation.block_on(future)
     }

@@ -84,7 +84,7 @@ pub use plimsoll_reactor::{
 pub use resident::Resident;
 pub use runtime::{Report, Runtime, Simulation};
 pub use spawn::{
-    RemoteHandle, Spawner, budget, coarse_now, metrics, now, pool, pool_stats, spawn, spawn_blocking, spawn_on,
+    RemoteHandle, Spawner, budget, clock, coarse_now, metrics, now, pool, pool_stats, spawn, spawn_blocking, spawn_on,
     unix_seconds, worker_index, workers, yield_now,
 };
 pub use task::{JoinError, JoinHandle, Spare, Started};

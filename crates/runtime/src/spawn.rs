@@ -237,9 +237,33 @@ pub async fn yield_now() {
     Yield(false).await;
 }
 
-/// The worker's time: monotonic, taken once a turn, virtual in a simulation.
+/// The worker's time: monotonic, taken once a turn, virtual in a simulation. It stands still while tasks run: to
+/// measure how long something takes, ask [`clock`].
 pub fn now() -> Instant {
     Worker::with_current(|worker| worker.now())
+}
+
+/// The time as it is: of the same monotonic clock as [`now`], read when it is asked for, which takes some tens of
+/// nanoseconds. In a simulation it is [`now`].
+///
+/// ```
+/// use plimsoll_runtime::{Runtime, clock, now};
+///
+/// let runtime = Runtime::builder().workers(1).build()?;
+/// runtime.block_on(async {
+///     let (turn, begun) = (now(), clock());
+///     std::thread::sleep(std::time::Duration::from_millis(2)); // it computes
+///     assert!(clock() - begun >= std::time::Duration::from_millis(2));
+///     assert_eq!(now(), turn, "the turn has not ended");
+/// });
+/// # Ok::<(), plimsoll_runtime::Error>(())
+/// ```
+///
+/// # Panics
+///
+/// Outside of a runtime.
+pub fn clock() -> Instant {
+    Worker::with_current(Worker::clock)
 }
 
 /// The time as it moves within a turn, which [`now`] does not: by a clock that takes a few nanoseconds to read and is

@@ -69,9 +69,11 @@ impl StallDetector {
 
     /// A batch of polls begins, at a time or at an [`UNKNOWN`] one.
     pub(crate) fn begin(&self, now_ms: u64) {
-        let took_ms = self.last_ms.get().saturating_sub(self.begun_ms.get());
-        if took_ms > TURN_MS[0] {
-            self.see(|turns| turns.add(took_ms));
+        if now_ms != UNKNOWN {
+            let took_ms = self.last_ms.get().saturating_sub(self.begun_ms.get());
+            if took_ms > TURN_MS[0] {
+                self.see(|turns| turns.add(took_ms));
+            }
         }
         self.begun_ms.set(now_ms);
         self.last_ms.set(now_ms);

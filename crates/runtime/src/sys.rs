@@ -1,5 +1,5 @@
-//! Everything this crate asks of the operating system: threads, signals (in `sys/signals.rs`), processor affinity and a
-//! coarse clock.
+//! Everything this crate asks of the operating system: threads, signals (in `sys/signals.rs`), processor affinity and
+//! clocks.
 //!
 //! **I-PLAIN**: the call reads and writes nothing but the arguments, which are valid local values.
 
@@ -15,10 +15,19 @@ pub(crate) use self::signals::{Place as SignalPlace, Signals};
 
 /// Nanoseconds of the coarse monotonic clock: a few of them to read, as fine as the kernel's tick.
 pub(crate) fn coarse_now_nanos() -> u64 {
+    nanos_of(libc::CLOCK_MONOTONIC_COARSE)
+}
+
+/// Nanoseconds of the monotonic clock: some tens of them to read.
+pub(crate) fn clock_nanos() -> u64 {
+    nanos_of(libc::CLOCK_MONOTONIC)
+}
+
+fn nanos_of(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: I-PLAIN.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
-    debug_assert_eq!(result, 0, "the coarse clock is always there on Linux");
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    debug_assert_eq!(result, 0, "both clocks are always there on Linux");
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

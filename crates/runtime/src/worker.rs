@@ -190,6 +190,11 @@ impl Worker {
         if self.shared.simulated { self.now() } else { Instant::from_nanos(sys::coarse_now_nanos()) }
     }
 
+    /// The time as it is, read from the system; in a simulation that of the turn.
+    pub(crate) fn clock(&self) -> Instant {
+        if self.shared.simulated { self.now() } else { Instant::from_nanos(sys::clock_nanos()) }
+    }
+
     /// The turn of a worker with a thread of its own.
     pub(crate) fn turn(&self) -> Result<(), Error> {
         self.run_ready();
@@ -206,7 +211,14 @@ impl Worker {
         self.take_jobs();
         self.take_stop();
         tell_of_level(self.admission.settle(|| self.now().as_nanos()));
-        self.stall.begin(if self.stall.is_wary() { self.coarse_now().as_millis() } else { UNKNOWN });
+        if self.stall.is_wary() {
+            self.stall.begin(self.coarse_now().as_millis());
+            if let Some(turns) = self.stall.take_seen() {
+                self.shared.gauges[self.index].add_turns(turns);
+            }
+        } else {
+            self.stall.begin(UNKNOWN);
+        }
         self.tasks.run_observed(POLLS_MAX, |name| self.stall.polled(name, || self.coarse_now().as_millis()));
         self.soon.run();
         self.timers.borrow_mut().advance(self.now());
@@ -500,9 +512,6 @@ impl Worker {
         let gauges: &Gauges = &self.shared.gauges[self.index];
         let fds = self.fds_opened.get().saturating_sub(self.fds_closed.get());
         gauges.publish(&driver, &self.tasks, fds, &self.pool);
-        if let Some(turns) = self.stall.take_seen() {
-            gauges.add_turns(turns);
-        }
     }
 
     pub(crate) fn blocking(&self) -> &Arc<Blocking> {

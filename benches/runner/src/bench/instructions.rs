@@ -54,12 +54,12 @@ impl Cost {
 }
 
 /// Counts, prints, and writes the new baseline when asked.
-pub(super) fn run(update: bool) -> u8 {
+pub(super) fn run(update: bool, layers: bool) -> u8 {
     if let Some(install) = missing() {
         eprintln!("{install}");
         return EXIT_MISSING;
     }
-    match report(update) {
+    match report(update, layers) {
         Ok(()) => EXIT_OK,
         Err(what) => {
             eprintln!("{what}");
@@ -74,8 +74,8 @@ pub(super) fn missing() -> Option<&'static str> {
 }
 
 /// Counts, and prints the change; nothing is judged.
-fn report(update: bool) -> Result<(), String> {
-    let costs = count()?;
+fn report(update: bool, layers: bool) -> Result<(), String> {
+    let costs = count(layers)?;
     let path = repo::root().join(BASELINE);
     let before = Baseline::read(&path)?;
     print!("{}", table(&costs, &before));
@@ -88,9 +88,9 @@ fn report(update: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds the program and counts all its kinds.
-pub(super) fn count() -> Result<Vec<Cost>, String> {
-    let program = build()?;
+/// Builds the program and counts all its kinds, or those with layers around a route.
+pub(super) fn count(layers: bool) -> Result<Vec<Cost>, String> {
+    let program = build(layers)?;
     let listed = Command::new(&program).arg("--kinds").stdin(Stdio::null()).output();
     let listed = listed.map_err(|error| format!("{} did not start: {error}", program.display()))?;
     let dir = super::dir();
@@ -109,10 +109,13 @@ pub(super) fn count() -> Result<Vec<Cost>, String> {
 
 /// In a directory of its own, as the build differs in a flag: under valgrind a program gets too few addresses for an
 /// arena of the usual size.
-fn build() -> Result<PathBuf, String> {
+fn build(layers: bool) -> Result<PathBuf, String> {
     let target = repo::target_dir().join("instructions");
     let mut cargo = repo::cargo();
     cargo.args(["build", "--release", "--locked", "-p", "plimsoll-benches", "--bin", PROGRAM]);
+    if layers {
+        cargo.args(["--features", "layers"]);
+    }
     cargo.env("RUSTFLAGS", "--cfg plimsoll_small_arena").env("CARGO_TARGET_DIR", &target);
     match cargo.status() {
         Ok(status) if status.success() => Ok(target.join("release").join(PROGRAM)),

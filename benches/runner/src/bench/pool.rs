@@ -201,7 +201,7 @@ impl Bench {
     fn costs(&self) -> Result<&[instructions::Cost], String> {
         let count = || match instructions::missing() {
             Some(install) => Err(install.to_owned()),
-            None => instructions::count(),
+            None => instructions::count(false),
         };
         self.costs.get_or_init(count).as_deref().map_err(Clone::clone)
     }

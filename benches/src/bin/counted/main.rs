@@ -8,6 +8,8 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the command line")]
 
 mod codec;
+#[cfg(feature = "layers")]
+mod layers;
 mod requests;
 mod server;
 
@@ -79,6 +81,14 @@ const COUNT_STEP: u32 = 32;
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        #[cfg(feature = "layers")]
+        ["--kinds"] => layers::KINDS.iter().for_each(|name| println!("{name}")),
+        #[cfg(feature = "layers")]
+        [name, count] if layers::KINDS.contains(&name) => match count.parse() {
+            Ok(count) => layers::run(name, count, LINE),
+            Err(_) => return usage(),
+        },
+        #[cfg(not(feature = "layers"))]
         ["--kinds"] => KINDS.iter().for_each(|(name, _)| println!("{name}")),
         [name, count] => {
             let kind = KINDS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);

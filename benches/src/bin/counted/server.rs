@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use plimsoll::http::{Error, Message, Request, Response, Server, StatusCode, WebSocketConfig, WebSocketRef};
+use plimsoll::http::{Error, Message, Request, Response, Serve, Server, StatusCode, WebSocketConfig, WebSocketRef};
 use plimsoll::net::TcpStream;
 use plimsoll::sim::{SimConfig, World};
 use plimsoll::{MemoryLimit, Runtime, Spawner, sleep, spawn};
@@ -27,6 +27,18 @@ pub(crate) fn one_by_one(request: &[u8], count: u32, line: MemoryLimit) {
         let answer_bytes = client.first(request).await;
         for _ in 0..count {
             client.ask(request, answer_bytes).await;
+        }
+    });
+}
+
+/// One request after the other for the only route of a router.
+#[cfg(feature = "layers")]
+pub(crate) fn route(routes: plimsoll::http::Router, count: u32, line: MemoryLimit) {
+    simulate_service(line, routes, async |address| {
+        let mut client = Client::connect(address).await;
+        let answer_bytes = client.first(requests::GET).await;
+        for _ in 0..count {
+            client.ask(requests::GET, answer_bytes).await;
         }
     });
 }
@@ -91,6 +103,11 @@ pub(crate) fn messages(handshake: &[u8], count: u32, line: MemoryLimit) {
 
 /// Runs the server, and the client until it is done.
 fn simulate(line: MemoryLimit, client: impl AsyncFnOnce(std::net::SocketAddr)) {
+    simulate_service(line, answer, client);
+}
+
+/// The same with another service.
+fn simulate_service<A>(line: MemoryLimit, service: impl Serve<A>, client: impl AsyncFnOnce(std::net::SocketAddr)) {
     let world = World::new(SimConfig::new(1));
     // The stall detector reads a real clock after each poll.
     let runtime = Runtime::builder().memory(line).stall_limit(None).simulate(&world);
@@ -98,7 +115,7 @@ fn simulate(line: MemoryLimit, client: impl AsyncFnOnce(std::net::SocketAddr)) {
     runtime.block_on(async {
         let server = Server::bind("127.0.0.1:80").expect("the world is empty");
         let address = server.local_addr();
-        let serving = spawn(server.serve(answer)).expect("there is room");
+        let serving = spawn(server.serve(service)).expect("there is room");
         let mut client = pin!(client(address));
         poll_fn(|cx| client_turn(&mut |cx| client.as_mut().poll(cx), cx)).await;
         Spawner::current().stop();

@@ -11,6 +11,7 @@ use plimsoll_runtime::{JoinHandle, Lease};
 
 use crate::base::error::Error;
 use crate::exchange::collect::Collected;
+use crate::exchange::head::{HeadCallback, HeadCallbacks};
 use crate::exchange::response::{Body, Kind as ResponseKind, Response};
 use crate::memory::desk::Desk;
 use crate::memory::lasting::ExchangeId;
@@ -29,6 +30,9 @@ pub(crate) trait Exchanges: Any {
 
     /// Counts pieces of work that must be finished.
     fn must_finish(&self, id: ExchangeId, by: i32);
+
+    /// Who wants to see heads before they are encoded.
+    fn heads(&self) -> &HeadCallbacks;
 
     /// Runs `act` on the room for the body that the handler collects.
     fn with_collected(&self, id: ExchangeId, act: &mut dyn FnMut(&mut Option<PoolBox<Collected>>));
@@ -148,11 +152,26 @@ impl Ticket {
         self.port.take_trailers(self.id)
     }
 
+    /// Has a callback called with the head of the answer, if that was not begun.
+    pub(crate) fn on_head(&self, callback: HeadCallback) {
+        let heads = self.port.heads();
+        // More of them than exchanges: some came too late, which nobody else has noticed.
+        if heads.len() as u64 > self.desk().counters().exchanges_now() {
+            heads.retain(|id| {
+                let mut is_there = false;
+                self.port.with_collected(id, &mut |_| is_there = true);
+                is_there
+            });
+        }
+        heads.push(self.id, callback);
+    }
+
     /// Writes the head of an answer that is streamed.
     pub(crate) fn begin(&self, mut response: Response, length: Option<u64>) -> Result<(), Error> {
         if response.kind() == ResponseKind::Streamed || response.length() != BodyLength::Empty {
             return Err(Error::Misuse("an answer that is streamed has no body of its own"));
         }
+        self.port.heads().run(self.id, &mut response);
         self.port.begin(self.id, &mut response, length.map_or(BodyLength::Unknown, BodyLength::Known))
     }
 
@@ -191,6 +210,7 @@ impl Delivery {
     /// As [`answer`](Self::answer), and waits for room if there is none. To be polled until it is ready.
     pub(crate) fn poll_answer(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
         if let Some(ticket) = &self.ticket {
+            ticket.port.heads().run(ticket.id, response);
             if ticket.port.poll_answer(ticket.id, cx, response).is_pending() {
                 return Poll::Pending;
             }
@@ -199,8 +219,12 @@ impl Delivery {
         Poll::Ready(())
     }
 
-    fn end(&mut self, response: Option<&mut Response>) {
+    fn end(&mut self, mut response: Option<&mut Response>) {
         if let Some(ticket) = self.ticket.take() {
+            match &mut response {
+                Some(response) => ticket.port.heads().run(ticket.id, response),
+                None => ticket.port.heads().forget(ticket.id),
+            }
             ticket.port.answer(ticket.id, response);
         }
     }

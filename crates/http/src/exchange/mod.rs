@@ -8,6 +8,7 @@
 //! | [`kept_head`] | a request's head in one lease |
 //! | [`response`] | what a handler answers, and the body of that |
 //! | [`into_response`] | what a handler may return instead |
+//! | [`head`] | callbacks that see a head before it is encoded |
 //! | [`interim`] | what an informational response may be |
 //! | [`collect`] | a body that is read in full: room for all of it is there first |
 //! | [`tunnel`] | a stream that carries bytes of another protocol |
@@ -25,6 +26,7 @@ pub(crate) mod collect;
 pub(crate) mod event;
 pub(crate) mod failure;
 pub(crate) mod handle;
+pub(crate) mod head;
 pub(crate) mod interim;
 pub(crate) mod into_response;
 pub(crate) mod kept_head;

@@ -207,10 +207,15 @@ impl Response {
     /// [`Error::Peer`] with the codec's reason for a field that is not allowed, [`Error::OverBudget`];
     /// [`Error::Misuse`] when the answer was streamed: its fields were sent before its body.
     pub fn try_header(mut self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, Error> {
+        self.push_field(name, value.as_ref())?;
+        Ok(self)
+    }
+
+    /// The same in place.
+    pub(crate) fn push_field(&mut self, name: &str, value: &[u8]) -> Result<(), Error> {
         if self.kind == Kind::Streamed {
             return Err(HAS_BEGUN);
         }
-        let value = value.as_ref();
         let pool = if self.fields.as_slice().len() + h1::field_len(name, value) > FIELDS_INLINE {
             Some(plimsoll_runtime::pool())
         } else {
@@ -222,7 +227,7 @@ impl Response {
             return Err(over.into());
         }
         put?;
-        Ok(self)
+        Ok(())
     }
 
     /// Takes all fields of a name out, in any case of letters.
@@ -234,13 +239,27 @@ impl Response {
     /// assert_eq!(page.header_value("Content-Type"), Some(&b"text/html"[..]));
     /// ```
     pub fn without_header(mut self, name: &str) -> Self {
-        if self.header_value(name).is_none() {
-            return self;
+        match self.remove_fields(name) {
+            Ok(()) => self,
+            Err(error) => Self::refused(&error, name),
         }
-        let all = ::core::mem::replace(&mut self.fields, TieredBuf::new());
-        let others = Fields::assume_checked(all.as_slice()).iter().filter(|(other, _)| !is_named(other, name));
-        others
-            .fold(self, |response, (other, value)| response.header(::core::str::from_utf8(other).unwrap_or(""), value))
+    }
+
+    /// The same in place. Fails only if what is left has no room beside what there was.
+    pub(crate) fn remove_fields(&mut self, name: &str) -> Result<(), Error> {
+        if self.header_value(name).is_none() {
+            return Ok(());
+        }
+        let mut others = Self::new(self.status);
+        for (other, value) in self.headers().filter(|(other, _)| !is_named(other.as_bytes(), name)) {
+            others.push_field(other, value)?;
+        }
+        self.fields = others.fields;
+        Ok(())
+    }
+
+    pub(crate) fn set_status(&mut self, status: StatusCode) {
+        self.status = status;
     }
 
     /// The fields that were added, in order.

@@ -44,6 +44,7 @@ impl Request {
     ///
     /// As [`collect`](Self::collect).
     pub async fn collect_up_to(&mut self, bytes_max: usize) -> Result<Vec<u8>, Error> {
+        let bytes_max = bytes_max.min(usize::try_from(self.body_bytes_left()).unwrap_or(usize::MAX));
         let length = self.content_length().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
         if length.is_some_and(|length| length > bytes_max) {
             return Err(Error::BodyTooLarge { bytes_max });
@@ -54,7 +55,7 @@ impl Request {
             Box::pin(self.ticket().await_room(length)).await?;
             body.reserve_exact(length);
         }
-        while let Some(chunk) = poll_fn(|cx| self.ticket().poll_chunk(cx)).await? {
+        while let Some(chunk) = poll_fn(|cx| self.poll_chunk(cx)).await? {
             let needed = body.len() + chunk.len();
             if needed > bytes_max {
                 return Err(Error::BodyTooLarge { bytes_max });

@@ -11,6 +11,7 @@
 //! | [`request`] | the request of a handler, and what can be done with it |
 //! | [`collect`] | a request's body in one piece |
 //! | [`body`] | the body of an answer that is streamed |
+//! | [`layer`] | what is done around handlers |
 //! | [`metrics`] | what there is to be measured, as Prometheus text |
 //! | `data` | the data of a request as types of the program |
 //! | [`sse`] | an answer that is a stream of events |
@@ -23,6 +24,7 @@ pub(crate) mod body;
 pub(crate) mod collect;
 #[cfg(feature = "serde")]
 pub(crate) mod data;
+pub mod layer;
 pub mod metrics;
 pub(crate) mod request;
 #[cfg(feature = "router")]

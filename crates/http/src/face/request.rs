@@ -3,15 +3,17 @@
 use ::core::fmt;
 use ::core::future::poll_fn;
 use ::core::net::{IpAddr, SocketAddr};
+use ::core::task::{Context, Poll};
+use std::sync::LazyLock;
 
-use http::{Method, Version};
+use http::{Extensions, Method, Version};
 use plimsoll_codec::h1::{Framing, RequestHead, RequestView};
 use plimsoll_runtime::Lease;
 
 use crate::base::forwarded;
 use crate::exchange::handle::Ticket;
+use crate::exchange::head::ResponseHead;
 use crate::exchange::interim;
-use crate::exchange::kept_head;
 use crate::exchange::trailers::Trailers;
 use crate::face::body::BodyWriter;
 use crate::face::upgrade::{self, Upgraded};
@@ -28,29 +30,63 @@ pub type RequestRef<'a> = RequestView<'a>;
 ///
 /// The body is not read before the handler asks for it, and never collected unless the handler says so.
 pub struct Request {
-    /// The head's bytes, then eight bytes for each field.
+    /// The head's bytes, zeros up to a multiple of eight, then eight bytes for each field. A head does not end with a
+    /// zero.
     head: Lease,
-    head_bytes: u16,
-    /// Informational responses that the handler has sent.
-    interims: u32,
     parsed: RequestHead,
+    rare: Option<Box<Rare>>,
     ticket: Ticket,
 }
 
+// One that is larger is moved by calls of `memcpy`, and it is moved several times.
+const _: () = assert!(size_of::<Request>() <= 128);
+
+/// What few requests have.
+struct Rare {
+    /// Informational responses that the handler has sent.
+    interims: u32,
+    /// Bytes of the body that the handler may still read.
+    body_bytes_left: u64,
+    extensions: Extensions,
+}
+
+/// Those of a request without any.
+static NO_EXTENSIONS: LazyLock<Extensions> = LazyLock::new(Extensions::new);
+
 impl Request {
-    /// With what [`keep`](kept_head::keep) has kept of the same head.
+    /// With what [`keep`](crate::exchange::kept_head::keep) has kept of the same head.
     pub(crate) fn new(kept: Lease, view: &RequestView<'_>, ticket: Ticket) -> Self {
-        let (head_bytes, parsed) = (view.head().len() as u16, view.request().clone());
-        Self { head: kept, head_bytes, interims: 0, parsed, ticket }
+        let request = Self { head: kept, parsed: view.request().clone(), rare: None, ticket };
+        debug_assert_eq!(request.head_bytes(), view.head().len(), "a head does not end with a zero");
+        request
     }
 
     pub(crate) fn ticket(&self) -> &Ticket {
         &self.ticket
     }
 
+    /// The head with the zeros behind it, and where its fields are.
+    fn parts(&self) -> (&[u8], &[[u8; 8]]) {
+        let (head, slots) = self.head.split_at(self.head.len() - 8 * usize::from(self.parsed.fields));
+        (head, slots.as_chunks().0)
+    }
+
+    /// Bytes of the head.
+    fn head_bytes(&self) -> usize {
+        let padded = self.parts().0;
+        let last = padded.last_chunk().map_or(0, |last| u64::from_le_bytes(*last));
+        padded.len() - last.leading_zeros() as usize / 8
+    }
+
     /// Everything that was parsed from the head.
     pub fn view(&self) -> RequestView<'_> {
-        let (head, slots) = kept_head::parts(&self.head, self.head_bytes);
+        let (head, slots) = self.parts();
+        RequestView::new(&head[..self.head_bytes()], slots, &self.parsed)
+    }
+
+    /// The same with zeros behind the head: for all but the head itself.
+    fn padded_view(&self) -> RequestView<'_> {
+        let (head, slots) = self.parts();
         RequestView::new(head, slots, &self.parsed)
     }
 
@@ -66,22 +102,22 @@ impl Request {
 
     /// The path, percent-encoded as it came.
     pub fn path(&self) -> &str {
-        self.view().path()
+        self.padded_view().path()
     }
 
     /// What follows the `?`, percent-encoded as it came.
     pub fn query_string(&self) -> Option<&str> {
-        self.view().query()
+        self.padded_view().query()
     }
 
     /// The value of the first field of this name, in any case of letters.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
-        self.view().field(name)
+        self.padded_view().field(name)
     }
 
     /// All fields in order.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.view().fields()
+        self.padded_view().fields()
     }
 
     /// The body's length, if the head says it; `Some(0)` when there is no body.
@@ -135,7 +171,85 @@ impl Request {
     /// [`Error::Peer`] for a body that breaks the protocol or is cut short, [`Error::Gone`] when nothing comes for too
     /// long, [`Error::OverBudget`] when there is no room for it.
     pub async fn chunk(&mut self) -> Result<Option<Lease>, Error> {
-        poll_fn(|cx| self.ticket.poll_chunk(cx)).await
+        poll_fn(|cx| self.poll_chunk(cx)).await
+    }
+
+    /// The same, for who polls.
+    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
+        let polled = self.ticket.poll_chunk(cx);
+        if let (Some(rare), Poll::Ready(Ok(Some(chunk)))) = (&mut self.rare, &polled) {
+            let left = &mut rare.body_bytes_left;
+            match left.checked_sub(chunk.len() as u64) {
+                Some(less) => *left = less,
+                None => return Poll::Ready(Err(Error::BodyTooLarge { bytes_max: *left as usize })),
+            }
+        }
+        polled
+    }
+
+    /// Lets the handler read no more than so many bytes of the body: what is beyond is an [`Error::BodyTooLarge`]. A
+    /// limit that was set before holds, too.
+    pub fn limit_body(&mut self, bytes_max: u64) {
+        let left = &mut self.rare_mut().body_bytes_left;
+        *left = bytes_max.min(*left);
+    }
+
+    /// So many bytes of the body may still be read.
+    pub(crate) fn body_bytes_left(&self) -> u64 {
+        self.rare.as_ref().map_or(u64::MAX, |rare| rare.body_bytes_left)
+    }
+
+    #[cold]
+    fn rare_mut(&mut self) -> &mut Rare {
+        let none = || Box::new(Rare { interims: 0, body_bytes_left: u64::MAX, extensions: Extensions::new() });
+        self.rare.get_or_insert_with(none)
+    }
+
+    /// What layers have left for the handler, by type.
+    ///
+    /// ```
+    /// use plimsoll_http::{Request, Response};
+    ///
+    /// #[derive(Clone)]
+    /// struct User(String);
+    ///
+    /// async fn hello(req: Request) -> Option<String> {
+    ///     req.extensions().get::<User>().map(|user| format!("hello {}\n", user.0))
+    /// }
+    /// ```
+    pub fn extensions(&self) -> &Extensions {
+        self.rare.as_ref().map_or(&*NO_EXTENSIONS, |rare| &rare.extensions)
+    }
+
+    /// To leave something for the handler, on the heap of the program.
+    pub fn extensions_mut(&mut self) -> &mut Extensions {
+        &mut self.rare_mut().extensions
+    }
+
+    /// Has a callback called with the head of the answer right before it is encoded, whole or streamed: once, the last
+    /// that was given first. It is not called when there is no answer of the handler's: its future was dropped, or it
+    /// has panicked. Informational responses do not count.
+    ///
+    /// ```
+    /// use plimsoll_http::layer::{Endpoint, Layer};
+    /// use plimsoll_http::{Request, Response};
+    ///
+    /// #[derive(Clone)]
+    /// struct NoSniff;
+    ///
+    /// impl Layer for NoSniff {
+    ///     async fn call(&self, req: Request, next: &impl Endpoint) -> Response {
+    ///         req.on_head(|head| {
+    ///             if let Err(error) = head.add_header("x-content-type-options", "nosniff") {
+    ///                 eprintln!("left out: {error}");
+    ///             }
+    ///         });
+    ///         next.call(req).await
+    ///     }
+    /// }
+    /// ```
+    pub fn on_head(&self, callback: impl FnOnce(&mut ResponseHead<'_>) + 'static) {
+        self.ticket.on_head(Box::new(callback));
     }
 
     /// The fields that came after the body, once; `None` where there were none. Ask when [`chunk`](Self::chunk) has
@@ -330,11 +444,11 @@ impl Request {
     /// is sent then, and the answer can follow. [`Error::Gone`] when the client went away.
     pub async fn inform(&mut self, response: Response) -> Result<(), Error> {
         interim::check(&response)?;
-        if self.interims >= self.ticket.desk().config.interim_responses_max {
+        if self.rare_mut().interims >= self.ticket.desk().config.interim_responses_max {
             return Err(Error::Misuse("more informational responses than Config::interim_responses_max allows"));
         }
         poll_fn(|cx| self.ticket.poll_inform(cx, &response)).await?;
-        self.interims += 1;
+        self.rare_mut().interims += 1;
         Ok(())
     }
 

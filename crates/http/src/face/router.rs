@@ -4,8 +4,9 @@
 //! allocation, and handlers' futures are charged to the pool.
 
 use ::core::fmt;
-use ::core::future::poll_fn;
+use ::core::future::{Future, poll_fn};
 use ::core::marker::PhantomData;
+use ::core::pin::Pin;
 use std::rc::Rc;
 
 use http::{Method, StatusCode};
@@ -15,6 +16,7 @@ use plimsoll_runtime::Result;
 use crate::exchange::handle::{Delivery, Ticket};
 use crate::exchange::into_response::IntoResponse;
 use crate::exchange::response::Response;
+use crate::face::layer::{Layer, WithLayer};
 use crate::face::request::Request;
 use crate::face::serve::{Handler, OnlyHere, Serve, Serving};
 use crate::face::server::{Handlers, Server};
@@ -73,6 +75,8 @@ pub struct Router<S = ()> {
     state: S,
     entries: Vec<Entry>,
     fallback: Option<Box<dyn Plan>>,
+    /// The router's own answers, with the layers around them; `None` while there are no layers.
+    refusal: Option<Box<dyn Plan>>,
 }
 
 #[derive(Clone)]
@@ -101,7 +105,7 @@ impl<S: Clone + Send + 'static> Router<S> {
     /// No routes yet. Each worker has clones of the state, and each call of a handler that asks for it another: share
     /// what is large with an `Arc`.
     pub fn with_state(state: S) -> Self {
-        Self { state, entries: Vec::new(), fallback: None }
+        Self { state, entries: Vec::new(), fallback: None, refusal: None }
     }
 
     /// Adds a route. What is wrong with it is said by [`check`](Self::check).
@@ -189,6 +193,34 @@ impl<S: Clone + Send + 'static> Router<S> {
         self
     }
 
+    /// Puts a layer, or a tuple of them, around everything that was added before: routes, also nested ones, the
+    /// fallback, and the router's own 404, 405 and answers to OPTIONS. What is added later is not in it.
+    ///
+    /// Each request takes a box for the future inside; [`Layer::around`](crate::layer::Layer::around) does without, for
+    /// one route.
+    ///
+    /// ```
+    /// use plimsoll_http::layer::{CatchPanic, Log, RequestId};
+    /// use plimsoll_http::{Request, Router};
+    ///
+    /// let layers = (RequestId::new(), Log::tracing(), CatchPanic);
+    /// let routes = Router::new().get("/", async |_: Request| "ok\n").layer(layers);
+    /// // Without an id, and without a line in the log:
+    /// let routes = routes.get("/health", async |_: Request| "ok\n");
+    /// assert!(routes.check().is_ok());
+    /// ```
+    pub fn layer(mut self, layer: impl Layer) -> Self {
+        let around = |plan: Box<dyn Plan>| -> Box<dyn Plan> {
+            let handler = layer.clone().around(Boxed(plan));
+            Box::new(Planned { handler, state: (), arguments: PhantomData::<fn((WithLayer, Boxed))> })
+        };
+        self.entries = self.entries.into_iter().map(|entry| Entry { plan: around(entry.plan), ..entry }).collect();
+        self.fallback = self.fallback.map(around);
+        let own = || Box::new(Planned { handler: refuse, state: (), arguments: PhantomData::<fn((Request,))> });
+        self.refusal = Some(around(self.refusal.unwrap_or_else(|| own())));
+        self
+    }
+
     /// Looks whether all routes can be there together. [`Server::serve`] does so too.
     ///
     /// # Errors
@@ -254,6 +286,25 @@ trait Plan: Send {
 
     /// The route of one worker.
     fn service(&self) -> Box<dyn Service>;
+
+    /// The same as what a layer is around.
+    fn call(&self, request: Request) -> Pin<Box<dyn Future<Output = Response> + '_>>;
+}
+
+/// A handler of any type.
+#[derive(Clone)]
+struct Boxed(Box<dyn Plan>);
+
+impl Handler<(), Self> for Boxed {
+    fn call(&self, request: Request, (): &()) -> impl Future<Output: IntoResponse> {
+        self.0.call(request)
+    }
+}
+
+/// What the router answers itself.
+async fn refuse(request: Request) -> Response {
+    let not_found = || Response::new(StatusCode::NOT_FOUND);
+    request.routes().map_or_else(not_found, |routes| routes.refusal(request.method(), request.path()))
 }
 
 struct Planned<H, S, A> {
@@ -266,6 +317,10 @@ struct Planned<H, S, A> {
 impl<H: Handler<S, A>, S: Clone + Send + 'static, A: 'static> Plan for Planned<H, S, A> {
     fn copy(&self) -> Box<dyn Plan> {
         Box::new(Self { handler: self.handler.clone(), state: self.state.clone(), arguments: PhantomData })
+    }
+
+    fn call(&self, request: Request) -> Pin<Box<dyn Future<Output = Response> + '_>> {
+        Box::pin(async { self.handler.call(request, &self.state).await.into_response() })
     }
 
     fn service(&self) -> Box<dyn Service> {
@@ -330,6 +385,16 @@ impl Table {
 }
 
 impl Paths for Table {
+    fn refusal(&self, method: &Method, path: &str) -> Response {
+        match self.at(path) {
+            Some((_, allow)) if method == Method::OPTIONS => {
+                Response::new(StatusCode::NO_CONTENT).header("Allow", allow)
+            }
+            Some((_, allow)) => Response::new(StatusCode::METHOD_NOT_ALLOWED).header("Allow", allow),
+            None => Response::new(StatusCode::NOT_FOUND),
+        }
+    }
+
     fn param<'a>(&'a self, path: &'a str, name: &str) -> Option<&'a str> {
         self.paths.at(path).ok()?.params.get(name)
     }
@@ -358,6 +423,7 @@ struct Routes {
     table: Rc<Table>,
     services: Vec<Box<dyn Service>>,
     fallback: Option<Box<dyn Service>>,
+    refusal: Option<Box<dyn Service>>,
 }
 
 impl Service for Routes {
@@ -377,24 +443,25 @@ impl Service for Routes {
         ticket: Ticket,
     ) -> Result<Answered, NoRoom> {
         core.routes.get_or_init(|| self.table.clone());
-        let answer = match self.table.at(view.path()) {
-            Some((methods, allow)) => {
+        match self.table.at(view.path()) {
+            Some((methods, _)) => {
                 let method = view.method();
                 let find = |method: &Method| methods.iter().find(|(known, _)| known == method);
                 let found = find(method).or_else(|| if method == Method::HEAD { find(&Method::GET) } else { None });
                 if let Some(&(_, route)) = found {
                     return self.services[route].start(core, view, slots, ticket);
                 }
-                let is_question = method == Method::OPTIONS;
-                let status = if is_question { StatusCode::NO_CONTENT } else { StatusCode::METHOD_NOT_ALLOWED };
-                Response::new(status).header("Allow", allow)
             }
-            None => match &mut self.fallback {
-                Some(fallback) => return fallback.start(core, view, slots, ticket),
-                None => Response::new(StatusCode::NOT_FOUND),
-            },
-        };
-        Delivery::new(ticket).answer(answer);
+            None => {
+                if let Some(fallback) = &mut self.fallback {
+                    return fallback.start(core, view, slots, ticket);
+                }
+            }
+        }
+        if let Some(refusal) = &mut self.refusal {
+            return refusal.start(core, view, slots, ticket);
+        }
+        Delivery::new(ticket).answer(self.table.refusal(view.method(), view.path()));
         Ok(Answered::Ready)
     }
 }
@@ -412,7 +479,9 @@ impl<S: Clone + Send + 'static> Serve<Router> for Router<S> {
                 // Checked above.
                 let table = Table::new(&self.entries).unwrap_or_else(|error| unreachable!("{error}"));
                 let services = self.entries.iter().map(|entry| entry.plan.service()).collect();
-                Routes { table: Rc::new(table), services, fallback: self.fallback.as_ref().map(|plan| plan.service()) }
+                let service = |plan: &Option<Box<dyn Plan>>| plan.as_ref().map(|plan| plan.service());
+                let (fallback, refusal) = (service(&self.fallback), service(&self.refusal));
+                Routes { table: Rc::new(table), services, fallback, refusal }
             };
             server.serve_with(service).await
         })

@@ -75,6 +75,7 @@ impl Request {
         }
         let ticket = self.ticket();
         start(Tunnel::hold(ticket.clone())?)?;
+        ticket.port().heads().run(ticket.id, &mut response);
         ticket.port().begin_tunnel(ticket.id, &mut response)?;
         Ok(Response::streamed())
     }

@@ -13,6 +13,7 @@ use plimsoll_slab::Key;
 use crate::base::error::Error;
 use crate::exchange::collect::Collected;
 use crate::exchange::handle::{Exchanges, Ticket};
+use crate::exchange::head::HeadCallbacks;
 use crate::exchange::line::{Line, TableLine};
 use crate::exchange::response::{Body, Response};
 use crate::h1::active::Active;
@@ -59,6 +60,10 @@ impl Exchanges for Core {
     fn begun(&self) {
         self.count_handler(1);
         self.counters().exchange_begun();
+    }
+
+    fn heads(&self) -> &HeadCallbacks {
+        &self.heads
     }
 
     fn must_finish(&self, id: ExchangeId, by: i32) {

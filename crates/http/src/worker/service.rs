@@ -49,6 +49,9 @@ pub(crate) struct NoRoom;
 /// The paths of the routes, for handlers that ask for a parameter.
 #[cfg(feature = "router")]
 pub(crate) trait Paths {
+    /// What is answered to a request that has no route.
+    fn refusal(&self, method: &http::Method, path: &str) -> crate::exchange::response::Response;
+
     /// What stands in a path for a parameter of its route.
     fn param<'a>(&'a self, path: &'a str, name: &str) -> Option<&'a str>;
 

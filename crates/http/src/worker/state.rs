@@ -12,6 +12,7 @@ use crate::base::access_record::LogHook;
 use crate::base::config::Config;
 use crate::base::counters::Counters;
 use crate::base::peers::Addresses;
+use crate::exchange::head::HeadCallbacks;
 use crate::h1::active::Active;
 use crate::h1::body_receive;
 use crate::h2;
@@ -31,6 +32,7 @@ pub(crate) struct Core {
     /// Members of hubs, while there are some.
     pub(crate) members: RefCell<Weak<Members>>,
     pub(crate) http2: h2::Shared,
+    pub(crate) heads: HeadCallbacks,
     pub(crate) websockets: RefCell<KnownSettings>,
     /// The paths of the routes, for handlers that ask for a parameter.
     #[cfg(feature = "router")]
@@ -69,6 +71,7 @@ impl Core {
             turns,
             members: RefCell::default(),
             http2: h2::Shared::default(),
+            heads: HeadCallbacks::default(),
             websockets: RefCell::default(),
             #[cfg(feature = "router")]
             routes: ::core::cell::OnceCell::new(),
