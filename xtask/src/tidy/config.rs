@@ -79,8 +79,7 @@ pub(super) const FLAGS_MAX: usize = 2;
 /// How the names of structs end that may have more: settings are independent of each other.
 pub(super) const FLAGS_OF: [&str; 3] = ["Config", "Options", "Limits"];
 /// Structs that have more still: file, name and how many.
-pub(super) const FLAGS_LEFT: [(&str, &str, usize); 2] =
-    [("crates/http/src/memory/desk.rs", "Desk", 5), ("crates/http/src/h2/streams.rs", "Exchange", 6)];
+pub(super) const FLAGS_LEFT: [(&str, &str, usize); 1] = [("crates/http/src/memory/desk.rs", "Desk", 5)];
 
 /// Packages that may name bits of a byte, as formats have them.
 pub(super) const FLAG_BITS_PACKAGES: [&str; 1] = ["crates/codec"];

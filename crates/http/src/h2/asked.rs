@@ -36,6 +36,6 @@ impl Http2 {
 impl Exchange {
     /// Whether its handler waits for a part of the request's body.
     fn is_waited_for(&self) -> bool {
-        self.request == Incoming::Body && self.patience.until().is_some()
+        self.request.is_body() && self.patience.until().is_some()
     }
 }

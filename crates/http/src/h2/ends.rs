@@ -8,7 +8,7 @@ use super::no_room::make;
 use super::output::Growing;
 use super::pending::Windows;
 use super::room::{END_BYTES_MAX, UPDATE_BYTES_MAX};
-use super::streams::{Ending, Incoming, Outgoing, find};
+use super::streams::{Ending, Incoming, Outgoing, Stage, find};
 use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
 use crate::exchange::misbehaviour::{COMPLETED_POINTS, UNWANTED_BYTES_FREE, Verdict, unwanted_points};
@@ -27,9 +27,9 @@ impl Parts<'_> {
     pub(super) fn cut(&mut self, stream: StreamKey, (code, why): (ErrorCode, ExchangeEnd)) -> Option<JoinHandle<()>> {
         let exchange = find(self.exchanges, stream)?;
         exchange.course.note(why);
-        if exchange.must_finish > 0 && exchange.running {
+        if exchange.must_finish > 0 && exchange.stage.is_running() {
             // Its slot stays taken until it has finished.
-            exchange.is_reset = true;
+            exchange.response = Outgoing::Reset;
             // The end of its answer is not due any more.
             *self.answers -= u16::from(exchange.ending.take().is_some());
             (exchange.body, exchange.body_sent, exchange.received, exchange.blocked_since) =
@@ -68,7 +68,8 @@ impl Parts<'_> {
             return;
         }
         *self.answers -= exchange.drop_answer();
-        (exchange.running, exchange.held, exchange.is_reset) = (false, false, true);
+        exchange.wait_no_more(&self.env);
+        (exchange.stage, exchange.response) = (Stage::Over, Outgoing::Reset);
         (exchange.body, exchange.body_sent, exchange.received) = (UserBody::default(), 0, None);
         (exchange.blocked_since, exchange.drain_until, exchange.begun_at) = (None, None, None);
         exchange.patience.pause(plimsoll_runtime::now());
@@ -124,16 +125,16 @@ impl Parts<'_> {
     /// its request is taken and dropped for a while before: a reset could overtake the answer at the peer.
     pub(super) fn end_if_done(&mut self, stream: StreamKey) {
         let Some(exchange) = find(self.exchanges, stream) else { return };
-        let is_answered =
-            exchange.response == Outgoing::Complete || exchange.held && exchange.response != Outgoing::Head;
-        if !exchange.running && is_answered {
+        let is_answered = exchange.response == Outgoing::Complete
+            || exchange.stage.is_tunnel() && exchange.response != Outgoing::Head;
+        if !exchange.stage.is_running() && is_answered {
             self.answered.add(&mut exchange.course, self.env.counters());
         }
-        let is_held = exchange.running || exchange.held;
-        if is_held || !exchange.is_reset && exchange.response != Outgoing::Complete {
+        let is_held = exchange.stage.is_running() || exchange.stage.is_tunnel();
+        if is_held || !matches!(exchange.response, Outgoing::Complete | Outgoing::Reset) {
             return;
         }
-        if matches!(exchange.request, Incoming::Done | Incoming::Gone) || exchange.is_reset {
+        if matches!(exchange.request, Incoming::Done | Incoming::Gone) || exchange.response == Outgoing::Reset {
             return self.free(stream);
         }
         if exchange.drain_until.is_none() {

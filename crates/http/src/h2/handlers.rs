@@ -38,7 +38,7 @@ impl<W: Http2s> Calls<'_, W> {
             let is_there = http2.slots.exchange(stream).is_some_and(|exchange| {
                 // It says again whether it finds room.
                 exchange.starved = false;
-                !exchange.is_reset
+                exchange.response != Outgoing::Reset
             });
             if !http2.phase.is_open() || !is_there {
                 return Err(Error::Gone);
@@ -87,9 +87,9 @@ impl<W: Http2s> Calls<'_, W> {
                 Incoming::Done => return Ok(Some(None)),
                 Incoming::Gone => return Err(Error::Gone),
                 Incoming::NoRoom => return Err(OverBudget::new(0).into()),
-                Incoming::Body => {}
+                Incoming::Body | Incoming::Withheld => {}
             }
-            if exchange.expects && exchange.response == Outgoing::Head {
+            if exchange.request == Incoming::Withheld && exchange.response == Outgoing::Head {
                 if make(parts.output, parts.hunger, parts.env, head_bytes_max(Fields::NONE)).is_err() {
                     (exchange.reader, exchange.starved) = (Some(UserWaker::of(cx)), true);
                     return Ok(None);
@@ -102,9 +102,9 @@ impl<W: Http2s> Calls<'_, W> {
                     return Err(error.into());
                 }
             }
-            exchange.expects = false;
+            exchange.request.let_come();
             exchange.reader = Some(UserWaker::of(cx));
-            if exchange.patience.until().is_none() && !exchange.held {
+            if exchange.patience.until().is_none() && !exchange.stage.is_tunnel() {
                 exchange.patience.wait(plimsoll_runtime::now());
             }
             Ok(None)
@@ -187,7 +187,7 @@ impl<W: Http2s> Calls<'_, W> {
             let is_over =
                 |exchange: &&mut Exchange| exchange.response == Outgoing::Complete && exchange.must_finish == 0;
             let Some(exchange) = exchange.filter(is_over) else { return Ok(None) };
-            exchange.running = false;
+            exchange.stage.leave_handler();
             let handler = exchange.handler.take();
             parts.end_if_done(stream);
             Ok(handler)
@@ -289,7 +289,7 @@ impl<W: Http2s> Calls<'_, W> {
                     }
                 }
                 // Its answer was ended for it: what is dropped now has nothing to add.
-                None if find(parts.exchanges, stream).is_some_and(|exchange| !exchange.running) => {}
+                None if find(parts.exchanges, stream).is_some_and(|exchange| !exchange.stage.is_running()) => {}
                 None => parts.fail_stream(stream, StatusCode::INTERNAL_SERVER_ERROR),
             });
             http2.list(&env, key);

@@ -55,7 +55,9 @@ impl<W: Http2s> Calls<'_, W> {
                     return Err(error.into());
                 }
             }
-            exchange.expects &= response.status() != StatusCode::CONTINUE;
+            if response.status() == StatusCode::CONTINUE {
+                exchange.request.let_come();
+            }
             Ok(true)
         });
         match polled {

@@ -223,14 +223,15 @@ impl Parts<'_> {
     /// There is no room for it, not even to have it wait: it may be given once more.
     pub(super) fn answer_stream(&mut self, stream: StreamKey, response: &mut Response) -> Result<(), OverBudget> {
         let Some(exchange) = find(self.exchanges, stream) else { return Ok(()) };
-        (exchange.running, exchange.handler) = (false, None);
+        exchange.stage.leave_handler();
+        exchange.handler = None;
         if self.env.has_room(self.output) || response.kind() == ResponseKind::Streamed {
             if let Some(status) = exchange.status.take() {
                 self.env.log_exchange(exchange, status);
             }
             let Err(over) = self.answer_now(stream, response) else { return Ok(()) };
             if let Some(exchange) = find(self.exchanges, stream) {
-                exchange.running = true;
+                exchange.stage.keep_handler();
             }
             return Err(over);
         }
@@ -242,7 +243,8 @@ impl Parts<'_> {
                 Ok(())
             }
             Err((over, waiting)) => {
-                (*response, exchange.running) = (waiting, true);
+                *response = waiting;
+                exchange.stage.keep_handler();
                 // Its handler waits in line, and is woken from there.
                 self.hunger.note_over(Priority::Output, &over);
                 Err(over)
@@ -253,7 +255,7 @@ impl Parts<'_> {
     fn answer_now(&mut self, stream: StreamKey, response: &mut Response) -> Result<(), OverBudget> {
         let Some(exchange) = find(self.exchanges, stream) else { return Ok(()) };
         let is_streamed = response.kind() == ResponseKind::Streamed;
-        if exchange.is_reset || is_streamed && (exchange.finished || exchange.held) {
+        if exchange.response == Outgoing::Reset || is_streamed && (exchange.finished || exchange.stage.is_tunnel()) {
             self.end_if_done(stream);
             return Ok(());
         }
@@ -295,8 +297,8 @@ impl Parts<'_> {
 
     fn fail_or_reset(&mut self, stream: StreamKey, failure: Failure, code: ErrorCode) {
         let Some(exchange) = find(self.exchanges, stream) else { return };
-        exchange.running = false;
-        let is_due = exchange.response == Outgoing::Head && !exchange.is_reset && self.phase.is_open();
+        exchange.stage.leave_handler();
+        let is_due = exchange.response == Outgoing::Head && self.phase.is_open();
         if is_due && self.put_failure(stream, failure).is_ok() {
             return self.end_if_done(stream);
         }

@@ -230,12 +230,12 @@ impl Http2 {
             for at in 0..parts.exchanges.len() {
                 let Some(exchange) = parts.exchanges[at].as_deref_mut() else { continue };
                 let of_body = stream.is_some_and(|stream| stream.id == exchange.id);
-                if of_body && exchange.held {
+                if of_body && exchange.stage.is_tunnel() {
                     // Its task says so in the words of its protocol.
                     has_given_up |= exchange.give_up_rest(&env);
                     continue;
                 }
-                let of_body = of_body && exchange.running;
+                let of_body = of_body && exchange.stage.is_running();
                 if exchange.answer.is_none() && !exchange.starved && !of_body {
                     continue;
                 }

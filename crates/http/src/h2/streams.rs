@@ -26,18 +26,9 @@ pub(crate) struct Exchange {
     pub(super) method: Method,
     pub(super) request: Incoming,
     pub(super) response: Outgoing,
-    /// It is not begun yet.
-    pub(super) waiting: Option<PoolBox<Waiting>>,
-    /// From the begin until the handler has answered or gone.
-    pub(super) running: bool,
+    pub(super) stage: Stage,
     /// Whether it was begun and has not ended.
     pub(super) course: Course,
-    /// A tunnel is open on it.
-    pub(super) held: bool,
-    /// The peer waits for `100 Continue`.
-    pub(super) expects: bool,
-    /// Over before its time; the slot is kept for a handler that must finish.
-    pub(super) is_reset: bool,
     /// What is still to be done to its stream when there is room to say so.
     pub(super) ending: Option<Ending>,
     /// Its handler has something to say for which there was no room, and is woken when there is.
@@ -111,6 +102,8 @@ pub(super) enum Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Incoming {
     Body,
+    /// The same, which the peer sends when it has got `100 Continue`.
+    Withheld,
     Done,
     /// The peer went away or was too slow.
     Gone,
@@ -124,6 +117,107 @@ pub(super) enum Outgoing {
     Head,
     Body,
     Complete,
+    /// Over before its time; the slot is kept for a handler that must finish, or until the peer can be told.
+    Reset,
+}
+
+impl Incoming {
+    fn of(head: &RequestHead, ends: bool) -> Self {
+        match (ends, head.expect_continue) {
+            (true, _) => Self::Done,
+            (false, true) => Self::Withheld,
+            (false, false) => Self::Body,
+        }
+    }
+
+    pub(super) fn is_body(self) -> bool {
+        matches!(self, Self::Body | Self::Withheld)
+    }
+
+    /// The peer need not be told that it may send any more: it was, or it sends.
+    pub(super) fn let_come(&mut self) {
+        if *self == Self::Withheld {
+            *self = Self::Body;
+        }
+    }
+}
+
+/// Who works on an exchange.
+///
+/// ```text
+///             begun           a tunnel is opened           the handler has answered, or is gone
+///  Waiting ----------> Handler -----------------> HandlerAndTunnel ---------> Tunnel ---+
+///                         |                                                             | dropped
+///                         +--- answered, or gone -------------------------------------> Over
+/// ```
+pub(super) enum Stage {
+    /// Nobody: it is not begun yet.
+    Waiting(PoolBox<Waiting>),
+    Handler,
+    HandlerAndTunnel,
+    Tunnel,
+    Over,
+}
+
+impl Stage {
+    pub(super) fn waiting(&self) -> Option<&Waiting> {
+        match self {
+            Self::Waiting(waiting) => Some(waiting),
+            _ => None,
+        }
+    }
+
+    /// Takes what it waits with: then nobody works on it.
+    pub(super) fn take_waiting(&mut self) -> Option<PoolBox<Waiting>> {
+        self.waiting()?;
+        match ::core::mem::replace(self, Self::Over) {
+            Self::Waiting(waiting) => Some(waiting),
+            _ => None,
+        }
+    }
+
+    /// From the begin until the handler has answered or gone.
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self, Self::Handler | Self::HandlerAndTunnel)
+    }
+
+    /// Whether a tunnel is open on it.
+    pub(super) fn is_tunnel(&self) -> bool {
+        matches!(self, Self::HandlerAndTunnel | Self::Tunnel)
+    }
+
+    pub(super) fn leave_handler(&mut self) {
+        match self {
+            Self::Handler => *self = Self::Over,
+            Self::HandlerAndTunnel => *self = Self::Tunnel,
+            Self::Waiting(_) | Self::Tunnel | Self::Over => {}
+        }
+    }
+
+    /// The handler has left, but found no room for its answer: it works on.
+    pub(super) fn keep_handler(&mut self) {
+        match self {
+            Self::Over => *self = Self::Handler,
+            Self::Tunnel => *self = Self::HandlerAndTunnel,
+            Self::Waiting(_) | Self::Handler | Self::HandlerAndTunnel => {}
+        }
+    }
+
+    pub(super) fn open_tunnel(&mut self) {
+        match self {
+            Self::Handler => *self = Self::HandlerAndTunnel,
+            Self::Over => *self = Self::Tunnel,
+            Self::Waiting(_) | Self::HandlerAndTunnel | Self::Tunnel => {}
+        }
+    }
+
+    pub(super) fn leave_tunnel(&mut self) {
+        match self {
+            Self::HandlerAndTunnel => *self = Self::Handler,
+            Self::Tunnel => *self = Self::Over,
+            Self::Waiting(_) | Self::Handler | Self::Over => {}
+        }
+    }
 }
 
 impl Exchange {
@@ -131,14 +225,10 @@ impl Exchange {
         Self {
             id: stream.id,
             method: head.method.clone(),
-            request: if ends { Incoming::Done } else { Incoming::Body },
+            request: Incoming::of(head, ends),
             response: Outgoing::Head,
-            waiting: None,
-            running: true,
+            stage: Stage::Handler,
             course: Course::Running,
-            held: false,
-            expects: head.expect_continue,
-            is_reset: false,
             ending: None,
             starved: false,
             trailers: None,
@@ -175,12 +265,11 @@ impl Exchange {
     pub(super) fn renew(&mut self, stream: StreamKey, head: &RequestHead, ends: bool, body_timeout: Duration) {
         debug_assert!(self.handler.is_none() && self.answer.is_none() && self.received.is_none(), "it was cleared");
         (self.id, self.method) = (stream.id, head.method.clone());
-        self.request = if ends { Incoming::Done } else { Incoming::Body };
-        self.response = Outgoing::Head;
-        (self.running, self.held, self.expects) = (true, false, head.expect_continue);
+        (self.request, self.response) = (Incoming::of(head, ends), Outgoing::Head);
+        self.stage = Stage::Handler;
         debug_assert_eq!(self.course, Course::None, "the one before has ended");
         self.course = Course::Running;
-        (self.is_reset, self.finished, self.ending, self.starved) = (false, false, None, false);
+        (self.finished, self.ending, self.starved) = (false, None, false);
         (self.body_sent, self.due, self.must_finish) = (0, None, 0);
         (self.begun_at, self.blocked_since, self.drain_until) = (None, None, None);
         (self.patience, self.held_until, self.taken_bytes) = (Patience::full(body_timeout), None, 0);
@@ -190,7 +279,7 @@ impl Exchange {
     /// Gives back what it holds.
     pub(super) fn clear(&mut self) {
         debug_assert!(self.reader.is_none() && self.writer.is_none(), "who waited was woken");
-        debug_assert!(self.waiting.is_none(), "it waits no more");
+        debug_assert!(self.stage.waiting().is_none(), "it waits no more");
         self.drop_answer();
         (self.handler, self.received, self.line) = (None, None, None);
         (self.body, self.window, self.trailers) = (UserBody::default(), None, None);
@@ -213,12 +302,12 @@ impl Exchange {
 
     /// Whether somebody reads what comes of the request, or will.
     pub(super) fn is_wanted(&self) -> bool {
-        self.running || self.waiting.is_some()
+        self.stage.is_running() || self.stage.waiting().is_some()
     }
 
     /// Whether what comes of the request is kept for somebody.
     pub(super) fn takes_data(&self) -> bool {
-        self.running || self.held && self.request != Incoming::NoRoom
+        self.stage.is_running() || self.stage.is_tunnel() && self.request != Incoming::NoRoom
     }
 
     /// What is to be sent of the body.
@@ -228,7 +317,7 @@ impl Exchange {
 
     /// Adds a part of the request's body behind what waits already.
     pub(super) fn receive(&mut self, desk: &Desk, bytes: &[u8]) -> Result<(), OverBudget> {
-        self.expects = false;
+        self.request.let_come();
         let (pool, config) = (&desk.pool, &desk.config);
         match &mut self.received {
             Some(lease) => {

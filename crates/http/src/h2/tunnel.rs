@@ -19,13 +19,13 @@ use crate::exchange::user_code::UserWaker;
 impl Http2 {
     /// Whether a tunnel is open on a stream, by its identifier.
     pub(crate) fn is_held(&self, stream: u32) -> bool {
-        self.slots.exchanges().iter().flatten().any(|exchange| exchange.id == stream && exchange.held)
+        self.slots.exchanges().iter().flatten().any(|exchange| exchange.id == stream && exchange.stage.is_tunnel())
     }
 
     /// It is the turn of what waits for memory on a tunnel; whether its task is woken for that.
     pub(crate) fn wake_held(&mut self, stream: u32) -> bool {
         let mut exchanges = self.slots.parts().1.iter_mut().flatten();
-        let held = exchanges.find(|exchange| exchange.id == stream && exchange.held);
+        let held = exchanges.find(|exchange| exchange.id == stream && exchange.stage.is_tunnel());
         let writer = held.and_then(|exchange| exchange.writer.take());
         writer.map(UserWaker::wake).is_some()
     }
@@ -60,8 +60,8 @@ impl<W: Http2s> Calls<'_, W> {
     /// A tunnel is made for a request that was not answered yet.
     pub(crate) fn hold(&self, key: Key, stream: StreamKey) -> Result<(), Error> {
         self.on_stream(key, stream, |parts| match find(parts.exchanges, stream) {
-            Some(exchange) if exchange.response == Outgoing::Head && !exchange.held => {
-                exchange.held = true;
+            Some(exchange) if exchange.response == Outgoing::Head && !exchange.stage.is_tunnel() => {
+                exchange.stage.open_tunnel();
                 Ok(())
             }
             _ => Err(Error::Misuse("the request was answered already")),
@@ -71,7 +71,7 @@ impl<W: Http2s> Calls<'_, W> {
     /// Answers: what follows are the tunnel's bytes.
     pub(crate) fn begin_tunnel(&self, key: Key, stream: StreamKey, response: &mut Response) -> Result<(), Error> {
         self.on_stream(key, stream, |parts| {
-            let Some(exchange) = find(parts.exchanges, stream).filter(|exchange| exchange.held) else {
+            let Some(exchange) = find(parts.exchanges, stream).filter(|exchange| exchange.stage.is_tunnel()) else {
                 return Err(Error::Gone);
             };
             // A 2xx to CONNECT says nothing of a length, and is followed by DATA all the same: as an answer to GET
@@ -106,14 +106,16 @@ impl<W: Http2s> Calls<'_, W> {
                 return;
             }
             http2.with_parts(env, |parts| {
-                let Some(exchange) = find(parts.exchanges, stream).filter(|exchange| exchange.held) else { return };
-                exchange.held = false;
+                let Some(exchange) = find(parts.exchanges, stream).filter(|exchange| exchange.stage.is_tunnel()) else {
+                    return;
+                };
+                exchange.stage.leave_tunnel();
                 (exchange.reader, exchange.writer) = (None, None);
                 match exchange.response {
                     // The handler can still answer something else.
                     Outgoing::Head => {}
                     Outgoing::Body if !exchange.finished => parts.break_off(stream, ErrorCode::Cancel),
-                    Outgoing::Body | Outgoing::Complete => parts.end_if_done(stream),
+                    Outgoing::Body | Outgoing::Complete | Outgoing::Reset => parts.end_if_done(stream),
                 }
             });
             http2.list(&env, key);

@@ -53,7 +53,7 @@ impl Http2 {
     /// Where it is counted what running handlers hold, and for whom, if that is not the peer.
     pub(crate) fn running_seats(&mut self) -> impl Iterator<Item = (Option<u64>, &mut Option<Seat>)> {
         let exchanges = self.slots.parts().1.iter_mut().flatten();
-        exchanges.filter(|exchange| exchange.running).map(|exchange| (exchange.client, &mut exchange.seat))
+        exchanges.filter(|exchange| exchange.stage.is_running()).map(|exchange| (exchange.client, &mut exchange.seat))
     }
 
     /// Whether it has streams that are worked on.
@@ -84,11 +84,11 @@ impl Exchange {
     /// peer's windows have let nothing of its answer go for a while, or it is a tunnel.
     fn may_go(&self, now: Instant, config: &Config) -> bool {
         let is_past = |since: Option<Instant>, after| since.is_some_and(|since| now.since(since) > after);
-        self.held || self.is_overstay(now, config) || is_past(self.blocked_since, STALLED_AFTER)
+        self.stage.is_tunnel() || self.is_overstay(now, config) || is_past(self.blocked_since, STALLED_AFTER)
     }
 
     fn is_overstay(&self, now: Instant, config: &Config) -> bool {
-        let begun_at = self.begun_at.filter(|_| self.running && self.slot.is_none());
+        let begun_at = self.begun_at.filter(|_| self.stage.is_running() && self.slot.is_none());
         begun_at.is_some_and(|begun_at| now.since(begun_at) > config.begun_protection)
     }
 
@@ -101,7 +101,7 @@ impl Exchange {
         let buffers = leases.map(|lease| lease.class().bytes()).sum::<usize>() + self.body.held_bytes();
         let answer = self.answer.as_ref().map_or(0, |answer| answer.held_bytes());
         let window = self.window.as_ref().map_or(0, |grown| grown.bytes() as usize);
-        let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.own_bytes());
+        let waiting = self.stage.waiting().map_or(0, |waiting| waiting.own_bytes());
         STREAM_BYTES + buffers + answer + window + waiting
     }
 }

@@ -8,7 +8,7 @@ use super::Parts;
 use super::grown::Grown;
 use super::output::Growing;
 use super::room::UPDATE_BYTES_MAX;
-use super::streams::{Incoming, find};
+use super::streams::find;
 
 /// A body of which a handler has taken so many windows comes in bulk.
 const BULK_WINDOWS: u64 = 4;
@@ -21,7 +21,7 @@ impl Parts<'_> {
     pub(super) fn grow_window(&mut self, stream: StreamKey) {
         let Some(exchange) = find(self.exchanges, stream) else { return };
         let is_bulk = exchange.taken_bytes >= BULK_WINDOWS * u64::from(self.env.config.http2_limits.window());
-        let wants = is_bulk && exchange.window.is_none() && exchange.request == Incoming::Body;
+        let wants = is_bulk && exchange.window.is_none() && exchange.request.is_body();
         if !wants || self.env.level() != Level::Calm {
             return;
         }

@@ -189,7 +189,7 @@ impl Http2 {
 /// When a stream's time is up.
 fn stream_due(desk: &Desk, exchange: &Exchange) -> Option<Instant> {
     let blocked = exchange.blocked_since.map(|since| since + desk.config.send_timeout);
-    let begun = exchange.waiting.as_ref().map(|waiting| waiting.until);
+    let begun = exchange.stage.waiting().map(|waiting| waiting.until);
     [begun, blocked, body_until(exchange), handler_until(desk, exchange), exchange.drain_until]
         .into_iter()
         .flatten()
@@ -204,7 +204,7 @@ fn body_until(exchange: &Exchange) -> Option<Instant> {
 
 /// When a handler's time is up. One that has answered is not timed any more, though its body or its tunnel goes on.
 fn handler_until(desk: &Desk, exchange: &Exchange) -> Option<Instant> {
-    let begun_at = exchange.begun_at.filter(|_| exchange.running)?;
+    let begun_at = exchange.begun_at.filter(|_| exchange.stage.is_running())?;
     Some(begun_at + desk.config.handler_timeout?)
 }
 

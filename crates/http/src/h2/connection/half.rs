@@ -48,7 +48,7 @@ impl Http2 {
         self.with_parts(env, |parts| {
             for at in 0..parts.exchanges.len() {
                 let Some(exchange) = parts.exchanges[at].as_deref_mut() else { continue };
-                if exchange.request != Incoming::Body || !is_told(exchange, half_close) {
+                if !exchange.request.is_body() || !is_told(exchange, half_close) {
                     continue;
                 }
                 exchange.request = Incoming::Gone;
@@ -85,7 +85,11 @@ impl Http2 {
 
 /// Whether nothing more is to be sent on a stream, though its slot is not free yet.
 fn is_over(exchange: &Exchange) -> bool {
-    exchange.is_reset || exchange.response == Outgoing::Complete && !exchange.running
+    match exchange.response {
+        Outgoing::Reset => true,
+        Outgoing::Complete => !exchange.stage.is_running(),
+        Outgoing::Head | Outgoing::Body => false,
+    }
 }
 
 /// Whether something of the answer was given.
@@ -103,5 +107,5 @@ fn is_told(exchange: &Exchange, half_close: HalfClose) -> bool {
 /// bytes answer bytes of the peer.
 fn goes_on(exchange: &Exchange, half_close: HalfClose) -> bool {
     let is_wanted = has_begun(exchange) || exchange.request == Incoming::Gone || half_close == HalfClose::Answered;
-    is_wanted && !exchange.held && !is_over(exchange)
+    is_wanted && !exchange.stage.is_tunnel() && !is_over(exchange)
 }

@@ -83,8 +83,8 @@ impl Http2 {
             return false;
         };
         exchange.slot = slot;
-        if exchange.expects && self.codec.is_body_next(stream, rest) {
-            exchange.expects = false;
+        if exchange.request == Incoming::Withheld && self.codec.is_body_next(stream, rest) {
+            exchange.request = Incoming::Body;
         }
         if env.log.is_some() {
             let line = format!("{} {} HTTP/2.0", head.method, view.target());
@@ -129,7 +129,7 @@ impl Http2 {
         stream: StreamKey,
         part: &[u8],
     ) -> Result<(), OverBudget> {
-        if self.slots.exchange(stream).is_some_and(|exchange| exchange.waiting.is_some()) {
+        if self.slots.exchange(stream).is_some_and(|exchange| exchange.stage.waiting().is_some()) {
             return self.take_early_data(env, worker, key, stream, part);
         }
         let taken = worker.retried(key, || self.take_data(env, stream, part));

@@ -11,7 +11,7 @@ use crate::base::exchange_end::Course;
 use crate::exchange::kept_head;
 use crate::h2::shared::Env;
 use crate::h2::step::Worker;
-use crate::h2::streams::{Exchange, Incoming};
+use crate::h2::streams::{Exchange, Stage};
 use crate::h2::waiting::Waiting;
 use crate::h2::{Http2, STREAM_BYTES};
 use crate::memory::by_address::Seat;
@@ -33,14 +33,14 @@ impl Http2 {
     /// Whether a stream waits to be begun, in its place.
     pub(crate) fn awaits_begin(&self, stream: u32) -> bool {
         let mut exchanges = self.slots.exchanges().iter().flatten().filter(|exchange| exchange.id == stream);
-        exchanges.any(|exchange| exchange.waiting.as_ref().is_some_and(|waiting| waiting.memory.is_queued()))
+        exchanges.any(|exchange| exchange.stage.waiting().is_some_and(|waiting| waiting.memory.is_queued()))
     }
 
     /// Another has taken the place of a stream: its time is over.
     pub(crate) fn lose_place(&mut self, stream: u32) {
         let exchanges = self.slots.parts().1.iter_mut().flatten();
         for exchange in exchanges.filter(|exchange| exchange.id == stream) {
-            if let Some(waiting) = &mut exchange.waiting {
+            if let Stage::Waiting(waiting) = &mut exchange.stage {
                 waiting.memory.lose_place();
                 waiting.until = plimsoll_runtime::now();
             }
@@ -49,7 +49,7 @@ impl Http2 {
 
     /// Whether something was begun on it: not all of its streams wait for that.
     pub(in crate::h2) fn has_begun(&self) -> bool {
-        self.slots.exchanges().iter().flatten().any(|exchange| exchange.waiting.is_none())
+        self.slots.exchanges().iter().flatten().any(|exchange| exchange.stage.waiting().is_none())
     }
 
     /// A stream that waits to be begun, and is such.
@@ -57,7 +57,7 @@ impl Http2 {
         let exchanges = self.slots.exchanges().iter().enumerate();
         let mut waiting = exchanges.filter_map(|(slot, exchange)| {
             let exchange = exchange.as_ref()?;
-            Some((slot, exchange, exchange.waiting.as_deref()?))
+            Some((slot, exchange, exchange.stage.waiting()?))
         });
         let (slot, exchange, _) = waiting.find(|(_, exchange, waiting)| is_such(exchange, waiting))?;
         Some(StreamKey { slot: slot as u16, id: exchange.id })
@@ -71,7 +71,7 @@ impl Http2 {
     /// It is the turn of a stream, by its identifier, if that waits to be begun.
     pub(crate) fn grant_stream(&mut self, stream: u32) -> Option<StreamKey> {
         let stream = self.find_waiting(|exchange, _| exchange.id == stream)?;
-        if let Some(waiting) = self.slots.exchange(stream).and_then(|exchange| exchange.waiting.as_mut()) {
+        if let Stage::Waiting(waiting) = &mut self.slots.exchange(stream)?.stage {
             waiting.memory.grant();
         }
         Some(stream)
@@ -80,7 +80,7 @@ impl Http2 {
     /// Takes what a stream waits with, which is to be begun. The connection is for the client of that from now on.
     pub(crate) fn take_waiting(&mut self, desk: &Desk, key: Key, stream: StreamKey) -> Option<PoolBox<Waiting>> {
         let exchange = self.slots.exchange(stream)?;
-        let waiting = exchange.waiting.take()?;
+        let waiting = exchange.stage.take_waiting()?;
         desk.leave(waiting.place);
         desk.set_client(key, exchange.client);
         Some(waiting)
@@ -89,14 +89,14 @@ impl Http2 {
     /// A stream that has waited is begun.
     pub(crate) fn resume(&mut self, stream: StreamKey) {
         if let Some(exchange) = self.slots.exchange(stream) {
-            (exchange.running, exchange.course) = (true, Course::Running);
+            (exchange.stage, exchange.course) = (Stage::Handler, Course::Running);
         }
     }
 
     /// The handler of a stream was started, and will answer: unless it has, or its stream is over.
     #[inline]
     pub(crate) fn started(&mut self, stream: StreamKey, handler: JoinHandle<()>, seat: Option<Seat>) {
-        if let Some(exchange) = self.slots.exchange(stream).filter(|exchange| exchange.running) {
+        if let Some(exchange) = self.slots.exchange(stream).filter(|exchange| exchange.stage.is_running()) {
             exchange.handler = Some(handler);
             exchange.begun_at = Some(plimsoll_runtime::now());
             exchange.seat = seat;
@@ -117,8 +117,7 @@ impl Http2 {
         match (self.slots.exchange(stream), place) {
             (Some(exchange), Some(place)) => {
                 waiting.place = place;
-                (exchange.running, exchange.course) = (false, Course::None);
-                exchange.waiting = Some(waiting);
+                (exchange.stage, exchange.course) = (Stage::Waiting(waiting), Course::None);
             }
             _ => self.refuse_unbegun(env, stream, env.why_not_begun()),
         }
@@ -150,7 +149,7 @@ impl Http2 {
 
     /// Keeps what comes of the body of a stream that waits.
     fn take_early(&mut self, env: Env<'_>, stream: StreamKey, bytes: &[u8]) -> Result<(), OverBudget> {
-        let exchanges = self.slots.exchanges().iter().flatten().filter(|exchange| exchange.waiting.is_some());
+        let exchanges = self.slots.exchanges().iter().flatten().filter(|exchange| exchange.stage.waiting().is_some());
         let early: usize = exchanges.filter_map(|exchange| exchange.received.as_ref()).map(|lease| lease.len()).sum();
         if early + bytes.len() > EARLY_BYTES_MAX {
             return Err(OverBudget::new(bytes.len() as u64));
@@ -159,7 +158,7 @@ impl Http2 {
         env.shared.waiting.may_grow(bytes.len(), env.waiting_bytes_max() / 2)?;
         let Some(exchange) = self.slots.exchange(stream) else { return Ok(()) };
         exchange.receive(&env, bytes)?;
-        if let Some(waiting) = &mut exchange.waiting {
+        if let Stage::Waiting(waiting) = &mut exchange.stage {
             waiting.hold(bytes.len());
         }
         self.codec.take_data(bytes.len());
@@ -188,7 +187,7 @@ impl Exchange {
     /// It does not wait to be begun any more.
     #[inline]
     pub(in crate::h2) fn wait_no_more(&mut self, desk: &Desk) {
-        if let Some(waiting) = self.waiting.take() {
+        if let Some(waiting) = self.stage.take_waiting() {
             desk.leave(waiting.place);
         }
     }
@@ -243,7 +242,7 @@ impl Env<'_> {
         let mut memory = MemoryWait::None;
         let line = self.starve_stream(key, exchange.id, &mut memory);
         let line = line.map_err(|_too_many| OverBudget::new(bytes as u64))?;
-        let time = self.config.wait_to_begin(exchange.request == Incoming::Body);
+        let time = self.config.wait_to_begin(exchange.request.is_body());
         let mut waiting = Waiting {
             memory,
             place: line,
@@ -255,8 +254,8 @@ impl Env<'_> {
             held_bytes: 0,
         };
         waiting.hold(bytes);
-        (exchange.running, exchange.course) = (false, Course::None);
-        exchange.waiting = Some(PoolBox::from_lease(place, waiting));
+        let waiting = PoolBox::from_lease(place, waiting);
+        (exchange.stage, exchange.course) = (Stage::Waiting(waiting), Course::None);
         Ok(())
     }
 

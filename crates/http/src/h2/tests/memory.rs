@@ -17,7 +17,7 @@ use crate::exchange::line::script::Takes;
 use crate::exchange::output::Output;
 use crate::exchange::response::Response;
 use crate::h2::offer::offering;
-use crate::h2::streams::{Ending, Incoming};
+use crate::h2::streams::{Ending, Incoming, Outgoing, Stage};
 use crate::h2::{Env, Http2, Step, Tables};
 use crate::memory::waits::{Grant, SPARED_OF_HOST};
 use fill::fill;
@@ -51,11 +51,11 @@ fn the_end_of_an_answer_is_not_due_any_more_when_its_peer_has_reset_the_stream()
         // All of it has left.
         bench.on(|http2| http2.output = Output::default());
         let state = |bench: &Bench, stream: StreamKey| {
-            bench.on_exchange(stream, |exchange| (exchange.ending, exchange.is_reset)).expect("its handler runs")
+            bench.on_exchange(stream, |exchange| (exchange.ending, exchange.response)).expect("its handler runs")
         };
         let held = bench.fill();
         bench.calls().finish(bench.key, stream).expect("it is there");
-        assert_eq!(state(&bench, stream), (Some(Ending::Finish), false), "there is no room for its end");
+        assert_eq!(state(&bench, stream), (Some(Ending::Finish), Outgoing::Body), "there is no room for its end");
         drop(held);
         let mut http2 = bench.take();
         let env = bench.env();
@@ -65,8 +65,8 @@ fn the_end_of_an_answer_is_not_due_any_more_when_its_peer_has_reset_the_stream()
         http2.pump(env);
         assert!(http2.phase.is_open(), "the connection lives");
         bench.put(http2);
-        assert_eq!(state(&bench, stream), (None, true));
-        bench.on_exchange(stream, |last| (last.must_finish, last.running) = (0, false));
+        assert_eq!(state(&bench, stream), (None, Outgoing::Reset));
+        bench.on_exchange(stream, |last| (last.must_finish, last.stage) = (0, Stage::Over));
         bench.on(|http2| http2.with_parts(bench.env(), |parts| parts.end_if_done(stream)));
         assert_eq!(bench.on(|http2| http2.codec.live_streams()), 0, "the slot is free");
         bench.end();
@@ -86,8 +86,8 @@ fn who_says_that_a_body_may_come_does_so_with_what_was_granted() {
         bench.alone.keep_for(bench.key, Grant::Lent(Some(granted)));
         let polled = bench.calls().poll_chunk(bench.key, stream, &mut Context::from_waker(Waker::noop()));
         assert!(polled.is_pending(), "it waits for the body");
-        let said = bench.on_exchange(stream, |exchange| (exchange.starved, exchange.expects, exchange.request));
-        assert_eq!(said, Some((false, false, Incoming::Body)));
+        let said = bench.on_exchange(stream, |exchange| (exchange.starved, exchange.request));
+        assert_eq!(said, Some((false, Incoming::Body)));
         assert_eq!(bench.alone.kept_for.get(), None);
         assert!(bench.on(|http2| !http2.output.is_empty()), "it was said");
         drop(held);
