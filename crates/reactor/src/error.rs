@@ -82,7 +82,15 @@ impl fmt::Display for Error {
     }
 }
 
-impl core::error::Error for Error {}
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::DriverUnavailable { errno, .. } | Self::System { errno, .. } => Some(errno),
+            Self::OverBudget(over) => Some(over),
+            Self::AddressInUse(_) | Self::AddressForbidden(_) | Self::AddressNotAvailable(_) => None,
+        }
+    }
+}
 
 impl From<OverBudget> for Error {
     fn from(over: OverBudget) -> Self {

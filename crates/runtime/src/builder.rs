@@ -49,6 +49,7 @@ const RESERVE_PART: u64 = 16;
 /// # Ok::<(), plimsoll_runtime::Error>(())
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "nothing is started before `build`"]
 pub struct Builder {
     pub(crate) workers: Option<usize>,
     pub(crate) memory: MemoryLimit,

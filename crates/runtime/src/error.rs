@@ -33,6 +33,8 @@ pub enum Error {
     },
     /// A value of the builder is out of range.
     Config(&'static str),
+    /// What is to be served cannot be: routes that cannot be there together, for one. The source is the reason.
+    Service(Box<dyn core::error::Error + Send + Sync>),
     /// The driver refused.
     Driver(ReactorError),
     /// The pool could not reserve its address space.
@@ -74,6 +76,7 @@ impl fmt::Display for Error {
                 }
             }
             Self::Config(what) => f.write_str(what),
+            Self::Service(error) => write!(f, "the service cannot be served: {error}"),
             Self::Driver(error) => error.fmt(f),
             Self::Pool(error) => error.fmt(f),
             Self::System(errno) => errno.fmt(f),
@@ -99,7 +102,27 @@ impl fmt::Debug for Error {
     }
 }
 
-impl core::error::Error for Error {}
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::OverBudget(over) => Some(over),
+            Self::Shed(shed) => Some(shed),
+            Self::Service(error) => Some(&**error),
+            Self::Driver(error) => Some(error),
+            Self::Pool(error) => Some(error),
+            Self::System(errno) => Some(errno),
+            Self::LineTooLow { .. }
+            | Self::Config(_)
+            | Self::ConnectionClosed
+            | Self::SendInterrupted
+            | Self::TimedOut
+            | Self::ShuttingDown
+            | Self::BlockingQueueFull
+            | Self::InboxFull
+            | Self::Panicked => None,
+        }
+    }
+}
 
 impl From<OverBudget> for Error {
     fn from(over: OverBudget) -> Self {

@@ -8,6 +8,7 @@ use plimsoll_pool::catch_panic;
 
 /// One answer, for an access log.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct AccessRecord<'a> {
     /// The request line, 8 KiB of it at most. For HTTP/2 it is made of the pseudo-header fields.
     pub request_line: &'a [u8],

@@ -12,6 +12,7 @@ const CODES: usize = 500;
 /// Why something was shed or closed early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Shed {
     /// A parked connection.
     Parked,

@@ -104,6 +104,7 @@ impl From<Lease> for Body {
 /// let split = Response::text("ok").header("x", "a\r\nset-cookie: b");
 /// assert_eq!(split.status(), StatusCode::INTERNAL_SERVER_ERROR);
 /// ```
+#[must_use = "a response is sent when the handler returns it"]
 pub struct Response {
     kind: Kind,
     status: StatusCode,

@@ -71,6 +71,7 @@ use crate::worker::state::Core;
 /// # Ok::<(), plimsoll_runtime::Error>(())
 /// ```
 #[derive(Clone)]
+#[must_use = "routes are served by `Server::serve`"]
 pub struct Router<S = ()> {
     state: S,
     entries: Vec<Entry>,
@@ -272,7 +273,14 @@ impl fmt::Display for RouteError {
     }
 }
 
-impl ::core::error::Error for RouteError {}
+impl ::core::error::Error for RouteError {
+    fn source(&self) -> Option<&(dyn ::core::error::Error + 'static)> {
+        match self {
+            Self::Path { why, .. } => Some(why),
+            Self::NoSlash { .. } | Self::Twice { .. } => None,
+        }
+    }
+}
 
 impl Clone for Box<dyn Plan> {
     fn clone(&self) -> Self {
@@ -469,12 +477,7 @@ impl Service for Routes {
 impl<S: Clone + Send + 'static> Serve<Router> for Router<S> {
     fn serve(self, server: Server, _only_here: OnlyHere) -> Serving {
         Serving::new(async move {
-            if let Err(error) = self.check() {
-                tracing::error!(%error, "the routes cannot be served");
-                return Err(plimsoll_runtime::Error::Config(
-                    "a route's path is malformed or taken: Router::check says which",
-                ));
-            }
+            self.check().map_err(|error| plimsoll_runtime::Error::Service(Box::new(error)))?;
             let service = move || {
                 // Checked above.
                 let table = Table::new(&self.entries).unwrap_or_else(|error| unreachable!("{error}"));

@@ -33,6 +33,7 @@ use crate::worker::state::Core;
 ///
 /// [`serve`](Self::serve) runs the handler on every worker of the runtime, each with a listener of its own, until the
 /// runtime is asked to stop.
+#[must_use = "a server serves once `serve` is awaited"]
 pub struct Server {
     listener: Listener,
     config: Config,
@@ -136,9 +137,10 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`](plimsoll_runtime::Error::Config) for limits out of their range, see [`Config::validate`], and
-    /// for routes that cannot be there together: `Router::check` says which one; and at once when a worker cannot
-    /// serve, see [`SocketListener::on_every_worker`](plimsoll_runtime::net::SocketListener::on_every_worker).
+    /// [`Error::Config`](plimsoll_runtime::Error::Config) for limits out of their range, see [`Config::validate`];
+    /// [`Error::Service`](plimsoll_runtime::Error::Service) for routes that cannot be there together, whose source says
+    /// which one and why; and at once when a worker cannot serve, see
+    /// [`SocketListener::on_every_worker`](plimsoll_runtime::net::SocketListener::on_every_worker).
     pub fn serve<A>(self, service: impl Serve<A>) -> Serving {
         service.serve(self, OnlyHere)
     }

@@ -6,7 +6,9 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use plimsoll_http::{Error, Message, Request, Response, Router, Server, StatusCode, WebSocketConfig, WebSocketRef};
+use plimsoll_http::{
+    Error, Message, Method, Request, Response, RouteError, Router, Server, StatusCode, WebSocketConfig, WebSocketRef,
+};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Spawner, sleep, spawn};
 
@@ -140,7 +142,10 @@ fn routes_that_collide_do_not_serve() {
     in_simulation("collision", async || {
         let routes = routes().get("/visit", user);
         let error = Server::bind("127.0.0.1:0")?.serve(routes).await.expect_err("two routes for one path");
-        assert!(error.to_string().contains("Router::check"), "{error}");
+        let twice = RouteError::Twice { path: "/visit".to_owned(), method: Method::GET };
+        assert_eq!(error.to_string(), format!("the service cannot be served: {twice}"));
+        let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<RouteError>());
+        assert_eq!(source, Some(&twice));
         Ok(())
     });
 }

@@ -34,7 +34,6 @@ use super::join_error::JoinError;
 /// assert!(endless.await.unwrap_err().is_cancelled());
 /// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
 /// ```
-#[must_use = "dropping the handle detaches the task; say so with `drop`, or await it"]
 pub struct JoinHandle<T>(Join<T>);
 
 impl<T> JoinHandle<T> {
