@@ -48,6 +48,7 @@ pub use base::data_error::{DataError, DataPart};
 pub use base::error::Error;
 pub use base::exchange_end::ExchangeEnd;
 pub use base::forwarded::Network;
+pub use base::stop::ServerHandle;
 pub use exchange::head::ResponseHead;
 pub use exchange::into_response::{IntoResponse, ResponseHeaders};
 pub use exchange::response::{Body, Response};

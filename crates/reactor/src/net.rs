@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::os::fd::OwnedFd;
 
-use crate::Address;
+use crate::{Address, Errno};
 
 /// How to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,20 @@ pub(crate) enum Shared {
     Real(OwnedFd),
     /// In a simulated kernel they are sockets at one address.
     Simulated { address: Address, backlog: u32 },
+}
+
+impl SharedListener {
+    /// One more, on the same queue.
+    ///
+    /// # Errors
+    ///
+    /// What `fcntl(2)` says to `F_DUPFD_CLOEXEC`.
+    pub fn try_clone(&self) -> Result<Self, Errno> {
+        Ok(Self(match &self.0 {
+            Shared::Real(socket) => Shared::Real(socket.try_clone()?),
+            Shared::Simulated { address, backlog } => Shared::Simulated { address: *address, backlog: *backlog },
+        }))
+    }
 }
 
 impl From<OwnedFd> for SharedListener {

@@ -16,6 +16,7 @@ mod process;
 mod push;
 mod relay;
 mod release;
+mod restart;
 mod routes;
 mod small;
 mod socket;

@@ -13,6 +13,7 @@
 //! | [`peers`] | what is known of a peer beside its socket, and how many connections an address has |
 //! | [`preface`] | whether a connection begins as one of HTTP/2 |
 //! | [`proxy_header`] | the PROXY protocol: bytes in, the client's address out |
+//! | [`stop`] | the stop of one server |
 //! | [`forwarded`] | the client's address as proxies say it in their fields |
 //! | [`sys`] | threads |
 
@@ -27,4 +28,5 @@ pub(crate) mod forwarded;
 pub(crate) mod peers;
 pub(crate) mod preface;
 pub(crate) mod proxy_header;
+pub(crate) mod stop;
 pub(crate) mod sys;

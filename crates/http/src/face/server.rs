@@ -3,6 +3,7 @@
 use ::core::fmt;
 use ::core::future::Future;
 use ::core::net::SocketAddr;
+use ::core::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,13 +12,14 @@ use plimsoll_codec::h1::{self, FieldSlot, RequestView};
 use plimsoll_pool::catch_panic;
 use plimsoll_runtime::net::{Address, ListenAddress, ListenOptions, Listener, Table, TableConfig};
 use plimsoll_runtime::worker_tasks;
-use plimsoll_runtime::{Result, Spare, Started, workers};
+use plimsoll_runtime::{JoinHandle, Result, Spare, Started, spawn, workers};
 
 use crate::base::access_record::AccessRecord;
 use crate::base::access_record::LogHook;
 use crate::base::config::{Config, Http2};
 use crate::base::counters::Counters;
 use crate::base::peers::Addresses;
+use crate::base::stop::ServerHandle;
 use crate::exchange::handle::{Delivery, Ticket};
 use crate::exchange::kept_head;
 use crate::exchange::response::Response;
@@ -35,7 +37,10 @@ use crate::worker::state::Core;
 /// runtime is asked to stop.
 #[must_use = "a server serves once `serve` is awaited"]
 pub struct Server {
-    listener: Listener,
+    /// At least one.
+    listeners: Vec<Listener>,
+    handle: ServerHandle,
+    stops_with: Option<Pin<Box<dyn Future<Output = ()>>>>,
     config: Config,
     counters: Counters,
     log: Option<LogHook>,
@@ -70,8 +75,65 @@ impl Server {
 
     /// Serves a listener that was bound before, or that another process has handed over.
     pub fn from_listener(listener: impl Into<Listener>) -> Self {
-        let listener = listener.into();
-        Self { listener, config: Config::default(), counters: Counters::new(workers()), log: None }
+        Self {
+            listeners: vec![listener.into()],
+            handle: ServerHandle::default(),
+            stops_with: None,
+            config: Config::default(),
+            counters: Counters::new(workers()),
+            log: None,
+        }
+    }
+
+    /// Listens at one more address, for the same requests: such as `[::1]:8080` beside `127.0.0.1:8080`, or a Unix
+    /// socket beside TCP. All are counted together, and one drain is for all.
+    ///
+    /// For another router there, or other limits, make another server. It may [count with](Self::count_with) this
+    /// one.
+    ///
+    /// ```
+    /// use plimsoll_http::{Request, Router, Server};
+    ///
+    /// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
+    /// let server = Server::bind("127.0.0.1:0")?.also_bind("unix:@an-example")?;
+    /// assert_eq!(server.local_addresses().count(), 2);
+    /// # plimsoll_runtime::Spawner::current().stop();
+    /// server.serve(async |_: Request| "hello\n").await
+    /// # })?; Ok::<(), plimsoll_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Self::bind).
+    pub fn also_bind(self, address: impl TryInto<ListenAddress<Address>>) -> Result<Self> {
+        Ok(self.also_from_listener(Listener::bind(address)?))
+    }
+
+    /// As [`also_bind`](Self::also_bind), with a listener that was bound before.
+    pub fn also_from_listener(mut self, listener: impl Into<Listener>) -> Self {
+        self.listeners.push(listener.into());
+        self
+    }
+
+    /// Stops this server when `stop` is ready, as [`ServerHandle::stop`] does. The runtime's stop stops it as well.
+    ///
+    /// ```
+    /// use plimsoll_http::{Request, Server};
+    ///
+    /// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
+    /// let minute = plimsoll_runtime::sleep(core::time::Duration::from_millis(1));
+    /// let server = Server::bind("127.0.0.1:0")?.with_graceful_shutdown(minute);
+    /// server.serve(async |_: Request| "hello\n").await
+    /// # })?; Ok::<(), plimsoll_runtime::Error>(())
+    /// ```
+    pub fn with_graceful_shutdown(mut self, stop: impl Future<Output = ()> + 'static) -> Self {
+        self.stops_with = Some(Box::pin(stop));
+        self
+    }
+
+    /// What stops this server alone, from anywhere.
+    pub fn handle(&self) -> ServerHandle {
+        self.handle.clone()
     }
 
     /// Sets the limits.
@@ -110,9 +172,14 @@ impl Server {
         self.local_address().ip().expect("a server at a Unix socket has no IP address: ask for `local_address`")
     }
 
-    /// The address that it listens at, of either family.
+    /// The address that it listens at, of either family: the first.
     pub fn local_address(&self) -> Address {
-        self.listener.local_addr()
+        self.listeners[0].local_addr()
+    }
+
+    /// All addresses that it listens at.
+    pub fn local_addresses(&self) -> impl Iterator<Item = Address> {
+        self.listeners.iter().map(Listener::local_addr)
     }
 
     /// What the server has done, to be read while it serves.
@@ -161,29 +228,66 @@ impl Server {
     pub(crate) async fn serve_with<S: Service>(self, service: impl Fn() -> S + Clone + Send + 'static) -> Result<()> {
         self.config.validate()?;
         tell_of_handlers(service().handler_bytes());
-        let parts = (self.config, self.counters, Addresses::default(), self.log);
-        self.listener.on_every_worker(move |listener| serve_here(listener, parts.clone(), service())).await
+        let handle = self.handle;
+        let _asks = self.stops_with.map(|stop| Asks::after(stop, handle.clone())).transpose()?;
+        let parts = (self.config, self.counters, Addresses::default(), self.log, handle.clone());
+        let serve = |listener: Listener| {
+            let (parts, service) = (parts.clone(), service.clone());
+            listener.on_every_worker(move |listener| serve_here(listener, parts.clone(), service()))
+        };
+        let mut listeners = self.listeners.into_iter();
+        let first = listeners.next().expect("a server is made with a listener");
+        // In tasks of their own: a turn of one listener's connections is none of the others'.
+        let others = listeners.map(|listener| {
+            let (serving, handle) = (serve(listener), handle.clone());
+            spawn(async move { serving.await.inspect_err(|_| handle.stop()) })
+        });
+        let others = others.collect::<::core::result::Result<Vec<_>, _>>()?;
+        let mut ended = serve(first).await.inspect_err(|_| handle.stop());
+        for other in others {
+            ended = ended.and(other.await.unwrap_or(Err(plimsoll_runtime::Error::ShuttingDown)));
+        }
+        ended
     }
 }
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("address", &self.listener.local_addr()).finish()
+        f.debug_struct("Server").field("addresses", &self.local_addresses().collect::<Vec<_>>()).finish_non_exhaustive()
     }
 }
 
-type Parts = (Config, Counters, Addresses, Option<LogHook>);
+/// Asks a server to stop when a future of its user is ready.
+struct Asks(JoinHandle<()>);
+
+impl Asks {
+    fn after(stop: Pin<Box<dyn Future<Output = ()>>>, handle: ServerHandle) -> Result<Self> {
+        let asks = async move {
+            stop.await;
+            handle.stop();
+        };
+        Ok(Self(spawn(asks)?))
+    }
+}
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+type Parts = (Config, Counters, Addresses, Option<LogHook>, ServerHandle);
 
 async fn serve_here<S: Service>(
     listener: Listener,
-    (config, counters, addresses, log): Parts,
+    (config, counters, addresses, log, handle): Parts,
     service: S,
 ) -> Result<()> {
     // What is beyond the configured number is accepted, to be told so.
     let turned_away = h1::error_response(&Method::GET, StatusCode::SERVICE_UNAVAILABLE);
     let no_delay = config.tcp.no_delay;
     let table = Table::new(listener, TableConfig { no_delay, turned_away, ..TableConfig::default() })?;
-    engine::run(Core::new(table, config, counters, addresses, log), service).await;
+    engine::run(Core::new(table, config, counters, addresses, log), service, &handle).await;
     Ok(())
 }
 

@@ -74,7 +74,7 @@ pub(crate) struct Desk {
     /// The connection whose handler the engine is polling right now: it looks after it itself.
     current: Cell<Option<Key>>,
     date: Cell<(u64, [u8; DATE_BYTES])>,
-    /// The runtime has been asked to stop; as of this turn.
+    /// The runtime, or this server, has been asked to stop; as of this turn.
     stopping: Cell<bool>,
     /// When a request came last after that.
     asked_at: Cell<Option<Instant>>,
@@ -219,9 +219,14 @@ impl Desk {
         self.counters.0.len() as u64
     }
 
-    /// Whether the runtime has been asked to stop.
+    /// Whether the runtime, or this server, has been asked to stop.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.get()
+    }
+
+    /// The server stops, whether or not its runtime does.
+    pub(crate) fn stops(&self) {
+        self.stopping.set(true);
     }
 
     /// Whether a request that was read ahead may be begun in this turn: when many connections have more of them, those
@@ -234,7 +239,7 @@ impl Desk {
 
     /// Brings the Date field up to date; once a turn.
     pub(crate) fn tick(&self) {
-        self.stopping.set(plimsoll_runtime::signal::is_stopping());
+        self.stopping.set(self.stopping.get() || plimsoll_runtime::signal::is_stopping());
         self.level.set(self.pool.budget().level());
         self.gather_bytes_max.set(self.share_of_output());
         let seconds = plimsoll_runtime::unix_seconds();

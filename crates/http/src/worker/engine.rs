@@ -19,6 +19,7 @@ use crate::base::config::{ProxyProtocol, TcpOptions};
 use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
 use crate::base::peers::by_ip;
+use crate::base::stop::ServerHandle;
 use crate::exchange::line::TableLine;
 use crate::exchange::misbehaviour::Score;
 use crate::exchange::output::compacted;
@@ -31,13 +32,19 @@ use crate::worker::service::Service;
 use crate::worker::state::Core;
 use crate::worker::stay::waiting_handler_bytes;
 
-/// Runs the server until the runtime is asked to stop and its connections have ended.
-pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S) {
+/// Runs the server until the runtime, or this server, is asked to stop and its connections have ended.
+pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S, handle: &ServerHandle) {
     let _recalling = Recalling::begin(&core);
     let mut engine = Engine::new(core, service);
     engine.look_for_marked();
     let mut stopped = ::core::pin::pin!(signal::stopped());
-    while !engine.turn_until(stopped.as_mut()).await {}
+    let mut asked = ::core::pin::pin!(handle.asked());
+    let mut end = poll_fn(|cx| match stopped.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => asked.as_mut().poll(cx),
+    });
+    while !engine.turn_until(&mut end).await {}
+    engine.core.stops();
     let deadline = plimsoll_runtime::now() + engine.core.config.drain_timeout;
     let mut out_of_time = sleep_until(deadline);
     engine.begin_stop();

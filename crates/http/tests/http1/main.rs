@@ -12,6 +12,7 @@ mod half_close;
 mod interim;
 mod landed;
 mod limits;
+mod listeners;
 mod malformed;
 #[path = "../rig/mod.rs"]
 mod rig;

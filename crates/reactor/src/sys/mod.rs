@@ -33,9 +33,9 @@ pub(crate) use clock::now;
 pub(crate) use event::EventFd;
 pub(crate) use file::{STATX_BYTES, STATX_MASK, fsync, open, read_at, stat, write_at};
 pub(crate) use net::{
-    SCATTERED_MAX, accept, check_listens, close, connect, discard, duplicate, listen, local_address, peek,
-    peer_address, poll_now, receive, receive_into, receive_scattered, refuse_connects, send, send_vectored, set_option,
-    shutdown, socket, socket_error,
+    SCATTERED_MAX, accept, check_listens, close, connect, discard, duplicate, inherit, inheritable, listen,
+    local_address, peek, peer_address, poll_now, receive, receive_into, receive_scattered, refuse_connects, send,
+    send_vectored, set_option, shutdown, socket, socket_error,
 };
 pub(crate) use ring::{RingUpdate, kernel_release, ring_enter, ring_register};
 pub(crate) use thread::{pause, run_on_threads, spawn_thread};

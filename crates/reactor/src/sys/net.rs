@@ -6,6 +6,9 @@
 //! simulated kernel. Whether it is still open is its owner's business; on a number that is not, every call here answers
 //! `EBADF` and touches no memory.
 //!
+//! **I-STARTED**: descriptors that the environment names were opened for this process before it began, by whoever has
+//! started it. They are nobody's until they are taken, which is done once.
+//!
 //! **I-WRITTEN**: a receive into several rooms that answers `n` has written the first `n` bytes of them, in their order
 //! (recvmsg(2), readv(2)).
 #![allow(unsafe_code)]
@@ -15,7 +18,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::ffi::OsStr;
 use std::io::{ErrorKind, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 
@@ -85,6 +88,25 @@ fn bind_unix(address: &UnixAddress, nonblocking: bool) -> std::io::Result<Socket
 /// Another descriptor of the same socket, close-on-exec.
 pub(crate) fn duplicate(fd: Number) -> Result<OwnedFd, Errno> {
     with_socket(fd, |socket| socket.as_fd().try_clone_to_owned())
+}
+
+/// A descriptor that this process was started with, close-on-exec from now on.
+pub(crate) fn inherit(number: i32) -> Result<OwnedFd, Errno> {
+    if number < 0 {
+        return Err(Errno(libc::EBADF));
+    }
+    // SAFETY: I-STARTED: not -1, and borrowed for one call.
+    let kept = unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned()?;
+    // SAFETY: I-STARTED: it is open, as the call before has shown, and nobody's.
+    drop(unsafe { OwnedFd::from_raw_fd(number) });
+    Ok(kept)
+}
+
+/// Lets programs that this process starts have the descriptor.
+pub(crate) fn inheritable(fd: OwnedFd) -> Result<OwnedFd, Errno> {
+    let socket = Socket::from(fd);
+    socket.set_cloexec(false)?;
+    Ok(socket.into())
 }
 
 /// Whether it is a stream socket that listens; it does not block from now on.

@@ -158,6 +158,15 @@ impl<A: SocketAddress> SocketListener<A> {
         Self::over(worker, fd, Siblings::Shared)
     }
 
+    /// Has listeners of other workers accept from this one's queue, as they do at a Unix socket. No connection is lost
+    /// when a worker's listener is closed before the others: such as when this process hands its socket to the
+    /// [next](crate::net::pass_on). One queue costs each accept a little more than one for each worker.
+    #[must_use]
+    pub fn share_queue(mut self) -> Self {
+        self.siblings = Siblings::Shared;
+        self
+    }
+
     /// Another listener on the queue of this one, for another worker or another process: whoever accepts first gets a
     /// connection.
     ///
@@ -182,6 +191,11 @@ impl<A: SocketAddress> SocketListener<A> {
                 Err(Error::Config(A::EXPECTED))
             }
         }
+    }
+
+    /// Whether others accept from the same queue, perhaps in another process.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self.siblings, Siblings::Shared)
     }
 
     /// The same listener, with addresses of either family.

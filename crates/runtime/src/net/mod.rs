@@ -26,8 +26,8 @@ pub(crate) mod table;
 pub use address::{ListenAddress, SocketAddress};
 pub use listener::SocketListener;
 pub use plimsoll_reactor::{
-    Address, InvalidAddress, ListenOptions, RECEIVE_BYTES_MAX, RECEIVE_LEASES_MAX, SharedListener, SocketOption,
-    UnixAddress,
+    Address, InheritError, Inherited, InvalidAddress, ListenOptions, PassedOn, RECEIVE_BYTES_MAX, RECEIVE_LEASES_MAX,
+    SharedListener, SocketOption, UnixAddress, inherited, pass_on,
 };
 pub use stream::{ReadHalf, SocketStream, WriteHalf};
 pub use table::{Adopted, Bytes, Event, TIMER_STEP, Table, TableConfig};

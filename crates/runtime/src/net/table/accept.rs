@@ -48,9 +48,9 @@ impl<C: Default> Table<C> {
 
     /// Has the listener take no new connections, while those that are on their way are still accepted: for the time
     /// before [`stop_accepting`](Self::stop_accepting), which would reset one that comes while it closes the listener.
-    /// It holds for everybody who shares the listening socket, such as a child process.
+    /// Nothing is done to a socket that others may accept from, such as the next process: they take what comes.
     pub fn refuse_connects(&mut self) {
-        if let Some(listener) = self.listener.as_ref().map(Listener::fd) {
+        if let Some(listener) = self.listener.as_ref().filter(|listener| !listener.is_shared()).map(Listener::fd) {
             // Where there are no filters, connects race the close.
             let _goes_on_as_before = self.worker.driver.borrow_mut().refuse_connects(listener);
         }
