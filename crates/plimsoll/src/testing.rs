@@ -49,44 +49,25 @@ impl Client {
     ///
     /// When the service cannot be served.
     pub fn new<A>(service: impl Serve<A>) -> Self {
-        Self::with_config(Config::default(), service)
+        Self::builder().serve(service)
     }
 
-    /// The same with limits for the server.
-    ///
-    /// # Panics
-    ///
-    /// As [`new`](Self::new).
-    pub fn with_config<A>(config: Config, service: impl Serve<A>) -> Self {
-        Self::in_world(&World::new(SimConfig::new(1)), config, service)
-    }
-
-    /// The same in a world of yours, with its seed and its faults.
+    /// With other limits, in another world, or for a service that is made inside of the runtime.
     ///
     /// ```
-    /// use plimsoll::http::{Config, Request};
+    /// use plimsoll::http::Request;
     /// use plimsoll::sim::{Faults, SimConfig, World};
     /// use plimsoll::testing::Client;
     ///
     /// for seed in 0..20 {
     ///     let world = World::new(SimConfig::new(seed).with_faults(Faults::wild()));
-    ///     let client = Client::in_world(&world, Config::default(), async |_req: Request| "whole");
+    ///     let client = Client::builder().world(&world).serve(async |_req: Request| "whole");
     ///     // It may be lost, but not be cut short without a trace.
     ///     assert!(client.get("/").try_send().is_none_or(|answer| answer.text() == "whole"));
     /// }
     /// ```
-    ///
-    /// # Panics
-    ///
-    /// As [`new`](Self::new).
-    pub fn in_world<A>(world: &World, config: Config, service: impl Serve<A>) -> Self {
-        let builder = Runtime::builder().workers(1).memory(MemoryLimit::mib(MEMORY_MIB));
-        let simulation = builder.simulate(world).expect("a simulated runtime starts");
-        let (address, serving) = simulation.block_on(async {
-            let server = Server::bind("127.0.0.1:80").expect("nobody else is in this world").config(config);
-            (server.local_addr(), spawn(server.serve(service)).expect("there is room for the server"))
-        });
-        Self { simulation, address, serving }
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder { world: None, config: Config::default(), workers: 1, memory: MemoryLimit::mib(MEMORY_MIB) }
     }
 
     /// A `GET` of a path, with its query.
@@ -142,6 +123,67 @@ impl Client {
         served.expect("the server did not panic").expect("the server could serve");
         let report = self.simulation.shutdown();
         assert!(report.is_clean(), "the service has left something behind: {report}");
+    }
+}
+
+/// How a [`Client`] and its server are started: see [`Client::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is started before `serve`"]
+pub struct ClientBuilder {
+    world: Option<World>,
+    config: Config,
+    workers: usize,
+    memory: MemoryLimit,
+}
+
+impl ClientBuilder {
+    /// Sets limits for the server.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Sets a world of yours, with its seed and its faults.
+    pub fn world(mut self, world: &World) -> Self {
+        self.world = Some(world.clone());
+        self
+    }
+
+    /// Sets the number of workers.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// Sets the memory line of server and client together.
+    pub fn memory(mut self, line: MemoryLimit) -> Self {
+        self.memory = line;
+        self
+    }
+
+    /// Serves a router or a handler.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be served.
+    pub fn serve<A>(self, service: impl Serve<A>) -> Client {
+        self.serve_with(|| service)
+    }
+
+    /// Serves what is made inside of the runtime, for one that needs it: a [`Hub`](crate::http::Hub), a task beside it.
+    ///
+    /// # Panics
+    ///
+    /// As [`serve`](Self::serve).
+    pub fn serve_with<S: Serve<A>, A>(self, make: impl FnOnce() -> S) -> Client {
+        let world = self.world.unwrap_or_else(|| World::new(SimConfig::new(1)));
+        let builder = Runtime::builder().workers(self.workers).memory(self.memory);
+        let simulation = builder.simulate(&world).expect("a simulated runtime starts");
+        let (address, serving) = simulation.block_on(async {
+            let server = Server::bind("127.0.0.1:80").expect("nobody else is in this world").config(self.config);
+            (server.local_addr(), spawn(server.serve(make())).expect("there is room for the server"))
+        });
+        Client { simulation, address, serving }
     }
 }
 

@@ -104,7 +104,7 @@ fn forms_are_decoded() {
 #[test]
 fn a_limit_of_the_server_holds_for_json() {
     let config = Config { collect_bytes_max: 10, ..Config::default() };
-    let client = Client::with_config(config, create);
+    let client = Client::builder().config(config).serve(create);
     let answer = client.post("/").json(&User { name: "ada".to_owned(), age: 36 }).send();
     assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE);
     client.finish();

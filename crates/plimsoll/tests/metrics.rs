@@ -41,7 +41,8 @@ fn metrics_are_told_when_nothing_else_is() {
         "late"
     };
     let config = Config { handlers_in_progress_max: Some(1), ..Config::default() };
-    let client = Client::with_config(config, Router::new().get("/slow", slow).get("/metrics", metrics::handler()));
+    let client = Client::builder().config(config);
+    let client = client.serve(Router::new().get("/slow", slow).get("/metrics", metrics::handler()));
     let request = b"GET /slow HTTP/1.1\r\nHost: test\r\n\r\n";
     let slow = client.run(async {
         let mut stream = TcpStream::connect(client.address()).await.expect("the server listens");
