@@ -6,6 +6,16 @@
 
 mod log;
 
+/// The programs of the first page and of the guides: their examples are tests.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../README.md")]
+    struct FirstPage;
+
+    #[doc = include_str!("../../docs/testing.md")]
+    struct Testing;
+}
+
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::SocketAddr;

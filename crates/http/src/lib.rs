@@ -28,6 +28,7 @@
 //! assert!(answer.ends_with(b"hello /you\n"));
 //! # Ok::<(), plimsoll_runtime::Error>(())
 //! ```
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 mod base;

@@ -34,6 +34,10 @@ use proc_macro::TokenStream;
 /// | `workers` | worker threads, 1 to 1,024 | one for each available core |
 /// | `driver` | `"auto"`, `"uring"` or `"mio"`; a driver that is asked for and missing is an error | `"auto"` |
 ///
+/// SIGINT and SIGTERM ask the runtime to stop while it runs: servers accept no more and finish what was begun,
+/// `plimsoll::signal::stopped` is ready, and `main` goes on behind `serve`. A second one ends the process at once, with
+/// exit code 130. For signals of your own, take `plimsoll::Runtime::builder`, which leaves them alone.
+///
 /// The function becomes a synchronous one that returns what the body returns, which must be a
 /// `std::process::Termination`. When the runtime cannot start, it prints one line, `error: ...`, on stderr and exits
 /// with code 2.

@@ -42,6 +42,7 @@
 //! | `tokio-io`, `futures-io` | `AsyncRead` and `AsyncWrite` of tokio or of the futures crates, for streams |
 //! | `tokio-context` | a runtime of tokio beside this one, for crates that panic without it |
 //! | `hyper` | hyper's `Read` and `Write` for streams, its timer and executor: clients and servers of hyper run as they are |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 #[doc(hidden)]

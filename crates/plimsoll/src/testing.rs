@@ -121,8 +121,11 @@ impl Client {
         self.simulation.stop();
         let served = self.simulation.block_on(self.serving);
         served.expect("the server did not panic").expect("the server could serve");
+        let world = self.simulation.world().clone();
         let report = self.simulation.shutdown();
         assert!(report.is_clean(), "the service has left something behind: {report}");
+        let open = world.descriptors();
+        assert!(open.is_empty(), "descriptors are left open: {open:?}");
     }
 }
 

@@ -35,6 +35,8 @@
 //! # Ok::<(), plimsoll_runtime::Error>(())
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod builder;
 mod container;
 mod error;
