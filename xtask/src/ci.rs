@@ -3,6 +3,7 @@
 //! A step that needs a tool that is not there says `skipped: why` in one line and does not fail; everything else that a
 //! step cannot do is a failure.
 
+mod packages;
 mod steps;
 
 use std::fmt;
@@ -49,6 +50,10 @@ pub(crate) enum Step {
     Msrv,
     /// What is published builds with the lowest versions of its dependencies (needs nightly)
     MinimalVersions,
+    /// What is published builds from its packages alone
+    Packages,
+    /// The documentation builds as docs.rs builds it (needs nightly)
+    DocsRs,
 }
 
 /// How a step ended.
@@ -85,6 +90,8 @@ impl Step {
             Step::Features => steps::features(),
             Step::Msrv => steps::msrv(),
             Step::MinimalVersions => steps::minimal_versions(),
+            Step::Packages => packages::packages(),
+            Step::DocsRs => steps::docs_rs(),
         }
     }
 }

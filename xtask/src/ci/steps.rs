@@ -77,6 +77,18 @@ pub(super) fn doc() -> Outcome {
     finish(repo::cargo().args(["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
+/// Features are told by nightly alone. What is on the pages of other crates is a dead link without them.
+pub(super) fn docs_rs() -> Outcome {
+    if let Some(install) = repo::nightly_missing(DOC_CFG_FROM) {
+        return Outcome::Skipped(install);
+    }
+    let mut nightly = repo::cargo_of("nightly");
+    nightly.args(["doc", "--no-deps", "--all-features", "--locked"]);
+    nightly.args(["-p", "plimsoll", "-p", "plimsoll-http", "-p", "plimsoll-runtime"]);
+    nightly.env("RUSTDOCFLAGS", "--cfg docsrs -D warnings");
+    finish(nightly.env("CARGO_TARGET_DIR", repo::target_dir().join("docs-rs")))
+}
+
 /// The loom models of every crate that has some.
 pub(super) fn loom() -> Outcome {
     let packages = match Workspace::load(&repo::root()) {
@@ -235,7 +247,7 @@ fn check_published(cargo: &mut Command, dir: &str) -> Outcome {
 }
 
 /// Runs a command whose output the reader sees as it comes.
-fn finish(command: &mut Command) -> Outcome {
+pub(super) fn finish(command: &mut Command) -> Outcome {
     let line = shown(command);
     println!("$ {line}");
     match command.status() {
@@ -261,6 +273,9 @@ const ASAN_PACKAGES: [&str; 4] = ["plimsoll-slab", "plimsoll-pool", "plimsoll-re
 
 /// The first nightly that is known to leave our own lock file alone when it is told of another.
 const LOCKFILE_PATH_FROM: &str = "1.97";
+
+/// `doc_cfg` tells features by itself since then.
+const DOC_CFG_FROM: &str = "1.92";
 
 /// The leaks that are meant.
 pub(super) const LEAKS: &str = "xtask/leaks.txt";
