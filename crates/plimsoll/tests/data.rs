@@ -126,3 +126,19 @@ fn an_error_names_its_part_and_its_source() {
     says(&client.get("/?name=a").send(), 200, "missing field `age`");
     client.finish();
 }
+
+#[test]
+fn a_request_becomes_one_of_the_http_crate() {
+    let told = async |mut req: Request| {
+        req.extensions_mut().insert(7_u8);
+        let head = req.to_http("body").expect("it is a request there, too");
+        let accepted: Vec<_> =
+            head.headers().get_all("accept").iter().map(|value| value.to_str().expect("text")).collect();
+        let (left, body) = (head.extensions().get::<u8>().copied(), *head.body());
+        format!("{} {} {:?} {accepted:?} {left:?} {body}", head.method(), head.uri(), head.version())
+    };
+    let client = Client::new(told);
+    let answer = client.post("/a%20b?c=d").header("Accept", "x").header("ACCEPT", "y").send();
+    says(&answer, 200, r#"POST /a%20b?c=d HTTP/1.1 ["x", "y"] Some(7) body"#);
+    client.finish();
+}

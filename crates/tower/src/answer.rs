@@ -65,7 +65,7 @@ where
 
 /// The request as a service is asked.
 fn asked(request: &Request, body: Body, options: Options) -> Result<http::Request<Body>, http::Error> {
-    let mut asked = head::request(&request.view(), body)?;
+    let mut asked = request.to_http(body)?;
     if options.peer_address
         && let Ok(peer) = request.peer_addr()
     {

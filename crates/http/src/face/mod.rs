@@ -9,6 +9,7 @@
 //! | [`serve`] | what a server can be given: a handler, or routes |
 //! | [`router`] | routes by method and path |
 //! | [`request`] | the request of a handler, and what can be done with it |
+//! | [`convert`] | requests of the `http` crate |
 //! | [`collect`] | a request's body in one piece |
 //! | [`body`] | the body of an answer that is streamed |
 //! | [`layer`] | what is done around handlers |
@@ -22,6 +23,7 @@
 pub(crate) mod access_log;
 pub(crate) mod body;
 pub(crate) mod collect;
+pub(crate) mod convert;
 #[cfg(feature = "serde")]
 pub(crate) mod data;
 pub mod layer;
