@@ -29,6 +29,10 @@ pub(crate) struct TestArguments {
     /// Some of [`DRIVERS_TEST`], each once, with commas between them and no blanks.
     pub(crate) drivers: Option<String>,
     pub(crate) seed: Option<u64>,
+    /// One of [`FAULTS`]; then `drivers` is the simulation alone.
+    pub(crate) faults: Option<String>,
+    /// At least 1.
+    pub(crate) worlds: Option<u64>,
 }
 
 impl MainArguments {
@@ -56,10 +60,21 @@ impl TestArguments {
                 "workers" => arguments.workers = Some(workers(value)?),
                 "drivers" => arguments.drivers = Some(drivers(value)?),
                 "seed" => arguments.seed = Some(integer(value, "a number")?.base10_parse()?),
-                _ => return Ok(Known::No("memory, workers, drivers and seed")),
+                "faults" => arguments.faults = Some(faults(value)?),
+                "worlds" => arguments.worlds = Some(worlds(value)?),
+                _ => return Ok(Known::No("memory, workers, drivers, seed, faults and worlds")),
             }
             Ok(Known::Yes)
         })?;
+        match (&arguments.faults, arguments.drivers.as_deref()) {
+            (Some(_), None) => arguments.drivers = Some("sim".to_owned()),
+            (Some(_), Some(drivers)) if drivers != "sim" => {
+                let why =
+                    "faults happen in the simulation alone: leave `drivers` out, and have another test without them";
+                return Err(Error::new(Span::call_site(), why));
+            }
+            _ => {}
+        }
         Ok(arguments)
     }
 }
@@ -136,6 +151,22 @@ fn drivers(value: &Expr) -> Result<String> {
     Ok(names.join(","))
 }
 
+fn faults(value: &Expr) -> Result<String> {
+    let text = string(value, "faults in quotes, like \"wild\"")?;
+    if FAULTS.contains(&&*text.value()) {
+        return Ok(text.value());
+    }
+    Err(Error::new(text.span(), format!("there are no such faults; there are {}", FAULTS.join(", "))))
+}
+
+fn worlds(value: &Expr) -> Result<u64> {
+    let number = integer(value, "a number of worlds")?;
+    match number.base10_parse() {
+        Ok(worlds @ 1..) => Ok(worlds),
+        _ => Err(Error::new(number.span(), "there must be a world")),
+    }
+}
+
 fn known_driver(name: &str, known: &[&str], span: Span) -> Result<()> {
     if known.contains(&name) {
         return Ok(());
@@ -161,6 +192,8 @@ fn integer<'a>(value: &'a Expr, wanted: &str) -> Result<&'a LitInt> {
 const WORKERS_MAX: usize = 1_024;
 /// Drivers that a program runs on.
 const DRIVERS_MAIN: [&str; 3] = ["auto", "uring", "mio"];
+/// What goes wrong in simulated worlds: the names of what `plimsoll::sim::Faults` gives.
+const FAULTS: [&str; 3] = ["clean", "mild", "wild"];
 /// Drivers that a test runs on.
 const DRIVERS_TEST: [&str; 3] = ["uring", "mio", "sim"];
 

@@ -42,9 +42,10 @@ pub(crate) fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
         if let Some(other) = function.attrs.iter().find(|attribute| attribute.path().is_ident("test")) {
             return Err(Error::new(other.span(), "`#[plimsoll::test]` makes it a test already"));
         }
-        let TestArguments { memory, workers, drivers, seed } = TestArguments::parse(arguments)?;
+        let TestArguments { memory, workers, drivers, seed, faults, worlds } = TestArguments::parse(arguments)?;
         let (memory, workers) = (option(memory), option(workers));
         let (drivers, seed) = (option(drivers), option(seed));
+        let (faults, worlds) = (option(faults), option(worlds));
         let function = &function.sig.ident;
         let name = function.to_string();
         Ok(quote! {
@@ -55,6 +56,8 @@ pub(crate) fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
                     workers: #workers,
                     drivers: #drivers,
                     seed: #seed,
+                    faults: #faults,
+                    worlds: #worlds,
                 },
                 #function,
             )

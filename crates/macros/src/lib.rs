@@ -67,6 +67,8 @@ pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `workers` | worker threads, 1 to 1,024 | 1 |
 /// | `drivers` | some of `uring`, `mio` and `sim`, with commas between them | all three |
 /// | `seed` | where the simulation begins, a `u64` | the same one each time |
+/// | `faults` | what goes wrong there: `"clean"`, `"mild"` or `"wild"`, as `plimsoll::sim::Faults` has them; then the test runs in the simulation alone | `"clean"` |
+/// | `worlds` | so many simulated worlds, with the seeds from `seed` on | 1 |
 ///
 /// The body runs on fresh runtimes one after the other, so it must be able to run more than once. It may return what a
 /// test may return; each run must succeed and leave nothing behind. Where the kernel or the container forbids io_uring,

@@ -3,7 +3,7 @@
 use core::future::Future;
 use std::process::{ExitCode, Termination};
 
-use plimsoll_reactor::sim::{SimConfig, World};
+use plimsoll_reactor::sim::{Faults, SimConfig, World};
 use plimsoll_runtime::{Builder, DriverChoice, Error, MemoryLimit, Report, Runtime};
 
 /// Exit code for a start that failed.
@@ -33,6 +33,10 @@ pub struct TestOptions {
     pub drivers: Option<&'static str>,
     /// `seed = 7`.
     pub seed: Option<u64>,
+    /// `faults = "wild"`.
+    pub faults: Option<&'static str>,
+    /// `worlds = 20`.
+    pub worlds: Option<u64>,
 }
 
 fn builder(memory: Option<&str>, workers: Option<usize>) -> Builder {
@@ -80,7 +84,8 @@ pub fn run_test<T: Termination, F: Future<Output = T>>(options: TestOptions, bod
         on_threads(&options, DriverChoice::Mio, &body);
     }
     if wants("sim") {
-        in_simulation(&options, &body);
+        let first = options.seed.unwrap_or(1);
+        (0..options.worlds.unwrap_or(1)).for_each(|world| in_simulation(&options, first.wrapping_add(world), &body));
     }
 }
 
@@ -100,8 +105,13 @@ fn on_threads<T: Termination, F: Future<Output = T>>(
     clean(options.name, &driver, &runtime.shutdown());
 }
 
-fn in_simulation<T: Termination, F: Future<Output = T>>(options: &TestOptions, body: &impl Fn() -> F) {
-    let world = World::new(SimConfig::new(options.seed.unwrap_or(1)));
+fn in_simulation<T: Termination, F: Future<Output = T>>(options: &TestOptions, seed: u64, body: &impl Fn() -> F) {
+    let faults = match options.faults {
+        Some("wild") => Faults::wild(),
+        Some("mild") => Faults::mild(),
+        _ => Faults::clean(),
+    };
+    let world = World::new(SimConfig::new(seed).with_faults(faults));
     let simulation = match builder(options.memory, options.workers.or(Some(1))).simulate(&world) {
         Ok(simulation) => simulation,
         Err(error) => panic!("{}: {error}", options.name),

@@ -1,11 +1,12 @@
 //! The attributes, as a user writes them.
 #![forbid(unsafe_code)]
 
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use core::time::Duration;
 
 use plimsoll::http::{Request, Response, Server};
 use plimsoll::net::TcpStream;
-use plimsoll::{Spawner, sleep, spawn};
+use plimsoll::{Spawner, sleep, spawn, timeout};
 
 /// Runs on io_uring, on epoll and in the simulation.
 #[plimsoll::test(memory = "16MiB")]
@@ -31,6 +32,41 @@ async fn an_hour_passes_at_once_in_the_simulation() {
     sleep(Duration::from_secs(3_600)).await;
     assert_eq!(plimsoll::now() - start, Duration::from_secs(3_600));
     assert_eq!(plimsoll::workers(), 2);
+}
+
+/// Twenty worlds, in each of which a client hears all or nothing.
+#[plimsoll::test(faults = "wild", worlds = 20)]
+async fn an_answer_is_whole_or_none_in_every_world() {
+    static WORLDS: AtomicU32 = AtomicU32::new(0);
+    static ANSWERS: AtomicU32 = AtomicU32::new(0);
+    let server = loop {
+        match Server::bind("127.0.0.1:0") {
+            Ok(server) => break server,
+            Err(_) => sleep(Duration::from_millis(1)).await,
+        }
+    };
+    let address = server.local_addr();
+    let serving = spawn(server.serve(async |_: Request| "whole")).expect("there is room");
+    let asked = async {
+        let mut client = TcpStream::connect(address).await.ok()?;
+        client.send_bytes(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").await.ok()?;
+        let mut answer = Vec::new();
+        while let Some(bytes) = client.recv().await.ok()? {
+            answer.extend_from_slice(&bytes);
+        }
+        Some(answer).filter(|answer| answer.starts_with(b"HTTP/1.1 200"))
+    };
+    if let Ok(Some(answer)) = timeout(Duration::from_secs(120), asked).await
+        && answer.ends_with(b"whole")
+    {
+        ANSWERS.fetch_add(1, Relaxed);
+    }
+    Spawner::current().stop();
+    serving.await.expect("no panic").expect("the server ends");
+    if WORLDS.fetch_add(1, Relaxed) == 19 {
+        let answers = ANSWERS.load(Relaxed);
+        assert!((1..20).contains(&answers), "{answers} of 20: the worlds are too wild or too tame to show anything");
+    }
 }
 
 #[plimsoll::test(drivers = "mio")]

@@ -38,7 +38,7 @@ fn unknown_keys_name_the_known_ones() {
     assert!(main_error("memroy = \"64MiB\"").contains("memory, workers and driver"));
     assert!(main_error("seed = 1").contains("no such argument"));
     assert!(main_error("plimsoll::memory = \"64MiB\"").contains("no such argument"));
-    assert!(test_error("driver = \"mio\"").contains("memory, workers, drivers and seed"));
+    assert!(test_error("driver = \"mio\"").contains("memory, workers, drivers, seed, faults and worlds"));
 }
 
 #[test]
@@ -90,4 +90,15 @@ fn a_seed_has_64_bits() {
 fn every_wrong_argument_is_reported() {
     let error = MainArguments::parse(tokens("workers = 0, driver = \"x\", y = 1")).expect_err("three are wrong");
     assert_eq!(error.into_iter().count(), 3);
+}
+
+#[test]
+fn faults_are_of_the_simulation() {
+    let test = TestArguments::parse(tokens("faults = \"wild\", worlds = 20, seed = 3")).expect("all");
+    assert_eq!((test.faults.as_deref(), test.worlds, test.seed), (Some("wild"), Some(20), Some(3)));
+    assert_eq!(test.drivers.as_deref(), Some("sim"));
+    assert!(test_error("faults = \"many\"").contains("clean, mild, wild"));
+    assert!(test_error("faults = \"wild\", drivers = \"mio,sim\"").contains("in the simulation alone"));
+    assert!(TestArguments::parse(tokens("faults = \"wild\", drivers = \"sim\"")).is_ok());
+    assert!(test_error("worlds = 0").contains("must be a world"));
 }

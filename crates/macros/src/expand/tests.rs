@@ -77,6 +77,8 @@ fn a_test_is_a_test_and_keeps_its_attributes() {
                 workers: ::core::option::Option::None,
                 drivers: ::core::option::Option::Some("mio,sim"),
                 seed: ::core::option::Option::Some(7u64),
+                faults: ::core::option::Option::None,
+                worlds: ::core::option::Option::None,
             },
             echo,
         )
