@@ -3,6 +3,7 @@
 //! A step that needs a tool that is not there says `skipped: why` in one line and does not fail; everything else that a
 //! step cannot do is a failure.
 
+mod api;
 mod packages;
 mod steps;
 
@@ -54,6 +55,8 @@ pub(crate) enum Step {
     Packages,
     /// The documentation builds as docs.rs builds it (needs nightly)
     DocsRs,
+    /// The public surface is what docs/api says (needs nightly and cargo-public-api)
+    Api,
 }
 
 /// How a step ended.
@@ -92,6 +95,7 @@ impl Step {
             Step::MinimalVersions => steps::minimal_versions(),
             Step::Packages => packages::packages(),
             Step::DocsRs => steps::docs_rs(),
+            Step::Api => api::api(),
         }
     }
 }
