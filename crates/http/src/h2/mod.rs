@@ -23,6 +23,7 @@
 //! | [`connection`] | what came is taken in, frame by frame; what there is to send is sent, what is waited for is armed |
 //! | `connection/requests` | heads, bodies and trailers of requests |
 //! | `connection/waiting` | how streams come to wait to be begun; [`waiting`] is what one waits with |
+//! | [`admission`] | whether a request may wait, and as what it counts when it may not |
 //! | `connection/deadlines` | what has a limited time, and what becomes of it |
 //! | `connection/half` | the peer ends its half |
 //! | [`step`] | what a step says, and what it asks of the worker |
@@ -55,6 +56,7 @@
 //! closure gets the tunnel, and the answer leaves when that succeeds. The body's time limits do not hold for a tunnel:
 //! its peer may be silent for as long as the protocol over it allows.
 
+mod admission;
 mod asked;
 mod calls;
 mod connection;

@@ -300,6 +300,14 @@ impl Exchange {
         }
     }
 
+    /// It does not wait to be begun any more.
+    #[inline]
+    pub(super) fn wait_no_more(&mut self, desk: &Desk) {
+        if let Some(waiting) = self.stage.take_waiting() {
+            desk.leave(waiting.place);
+        }
+    }
+
     /// Whether somebody reads what comes of the request, or will.
     pub(super) fn is_wanted(&self) -> bool {
         self.stage.is_running() || self.stage.waiting().is_some()

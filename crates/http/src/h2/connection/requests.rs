@@ -186,18 +186,3 @@ impl Http2 {
         Ok(())
     }
 }
-
-impl Env<'_> {
-    pub(super) fn note_shed(self, reason: Shed) {
-        match reason {
-            Shed::Cpu => self.shed_for_cpu(),
-            reason => self.shed_for_room(reason),
-        }
-    }
-
-    /// A stream was answered 503 that was not begun.
-    pub(super) fn note_refused(self, reason: Shed) {
-        self.note_shed(reason);
-        self.counters().response(503);
-    }
-}
