@@ -45,16 +45,21 @@ pub struct Decoder {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct PeerRecord {
     allowance_bytes: i32,
-    // As its parts, which take less room so.
+    // As its parts, which take less room so: of the milliseconds, all that are ever reached.
     score: Score,
-    at_ms: u64,
+    at_ms: [u8; 7],
 }
 
-const _: () = assert!(size_of::<PeerRecord>() == 16, "each parked connection has one");
+const _: () = assert!(size_of::<PeerRecord>() == 12, "each parked connection has one");
 
 impl PeerRecord {
     /// Of a peer that has sent nothing yet.
-    pub const NEW: PeerRecord = PeerRecord { allowance_bytes: OVERHEAD_FREE_BYTES, score: Score::NONE, at_ms: 0 };
+    pub const NEW: PeerRecord = PeerRecord { allowance_bytes: OVERHEAD_FREE_BYTES, score: Score::NONE, at_ms: [0; 7] };
+
+    const fn at_ms(&self) -> u64 {
+        let [a, b, c, d, e, f, g] = self.at_ms;
+        u64::from_le_bytes([a, b, c, d, e, f, g, 0])
+    }
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -152,7 +157,7 @@ impl Decoder {
             state: State::Head,
             message: None,
             allowance_bytes: record.allowance_bytes,
-            misbehaviour: Misbehaviour::from_parts(record.score, record.at_ms),
+            misbehaviour: Misbehaviour::from_parts(record.score, record.at_ms()),
         }
     }
 
@@ -163,6 +168,7 @@ impl Decoder {
             return None;
         }
         let (score, at_ms) = self.misbehaviour.into_parts();
+        let [at_ms @ .., _] = at_ms.to_le_bytes();
         Some(PeerRecord { allowance_bytes: self.allowance_bytes, score, at_ms })
     }
 
