@@ -50,6 +50,7 @@ pub use base::error::Error;
 pub use base::exchange_end::ExchangeEnd;
 pub use base::forwarded::Network;
 pub use base::stop::ServerHandle;
+pub use exchange::guard::ConnectionGuard;
 pub use exchange::head::ResponseHead;
 pub use exchange::into_response::{IntoResponse, ResponseHeaders};
 pub use exchange::response::{Body, Response};
@@ -73,9 +74,7 @@ pub use face::upgrade::Upgraded;
 pub use h1::active::EXCHANGE_BYTES;
 pub use h2::HTTP2_PARKED_BYTES;
 pub use http::{Method, StatusCode, Version, header};
-pub use hub::{
-    Hub, HubConfig, HubHandler, HubStats, Incoming, MEMBER_BYTES, Member, MemberId, Post, SlowConsumer, Subscription,
-};
+pub use hub::{Hub, HubConfig, HubHandler, HubStats, Incoming, Member, MemberId, Post, SlowConsumer, Subscription};
 pub use plimsoll_codec as codec;
 pub use plimsoll_pool::{AdaptiveSize, Class};
 pub use websocket::{
@@ -84,4 +83,4 @@ pub use websocket::{
 };
 pub use worker::connection::CONNECTION_BYTES;
 pub use worker::plan::plan;
-pub use worker::released::Seat;
+pub use worker::stay::MEMBER_BYTES;

@@ -11,6 +11,7 @@
 //! | [`head`] | callbacks that see a head before it is encoded |
 //! | [`interim`] | what an informational response may be |
 //! | [`collect`] | a body that is read in full: room for all of it is there first |
+//! | [`guard`] | a connection that has left the table, and counts still |
 //! | [`tunnel`] | a stream that carries bytes of another protocol |
 //! | [`event`] | server-sent events as text |
 //! | [`trailers`] | the fields behind a body |
@@ -25,6 +26,7 @@
 pub(crate) mod collect;
 pub(crate) mod event;
 pub(crate) mod failure;
+pub(crate) mod guard;
 pub(crate) mod handle;
 pub(crate) mod head;
 pub(crate) mod interim;

@@ -16,6 +16,7 @@
 //! | [`metrics`] | what there is to be measured, as Prometheus text |
 //! | `data` | the data of a request as types of the program |
 //! | [`sse`] | an answer that is a stream of events |
+//! | [`hub`] | a request that becomes a member of a hub |
 //! | [`upgrade`] | a connection that leaves HTTP, and its task |
 //! | [`tunnel`] | a stream that leaves HTTP, and what opens a WebSocket |
 //! | [`access_log`] | a line for each request, written by a thread of its own |
@@ -26,6 +27,7 @@ pub(crate) mod collect;
 pub(crate) mod convert;
 #[cfg(feature = "serde")]
 pub(crate) mod data;
+pub(crate) mod hub;
 pub mod layer;
 pub mod metrics;
 pub(crate) mod request;

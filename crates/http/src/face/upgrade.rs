@@ -18,11 +18,12 @@ use http::{Method, StatusCode, Version};
 use plimsoll_codec::h1::RequestView;
 use plimsoll_runtime::net::Stream;
 
+use crate::exchange::guard::ConnectionGuard;
 use crate::h1::active::Active;
 use crate::h1::actives::Http1;
 use crate::memory::lasting::Sort;
 use crate::websocket::Opening;
-use crate::worker::released::{Seat, Successor, Upgrade};
+use crate::worker::released::{Successor, Upgrade};
 use crate::worker::state::Core;
 use crate::worker::stay::Listing;
 use crate::{Error, Request, Response};
@@ -34,21 +35,21 @@ use crate::{Error, Request, Response};
 /// the connection.
 pub struct Upgraded {
     stream: Stream,
-    seat: Seat,
+    guard: ConnectionGuard,
     listing: Option<Listing>,
 }
 
 impl Upgraded {
     /// The stream itself, to be split or given to a relay, and the connection's place among those of the server: drop
     /// that last.
-    pub fn into_parts(self) -> (Stream, Seat) {
-        (self.stream, self.seat)
+    pub fn into_parts(self) -> (Stream, ConnectionGuard) {
+        (self.stream, self.guard)
     }
 
     /// Whether the server was asked to stop: it waits for this connection as long as it waits for requests. To be told,
     /// await [`signal::stopped`](plimsoll_runtime::signal::stopped).
     pub fn is_stopping(&self) -> bool {
-        self.seat.is_stopping()
+        self.guard.desk().is_stopping()
     }
 
     /// Ready when others wait for memory, and of what connections that stay hold this one is to be given back first:
@@ -124,9 +125,9 @@ pub(crate) fn task<F>(run: impl FnOnce(Upgraded) -> F + 'static) -> Upgrade
 where
     F: Future<Output = ()> + 'static,
 {
-    Box::new(move |stream, seat| {
-        let listing = Listing::new(&seat.core, Sort::Released, seat.columns());
-        if plimsoll_runtime::spawn(run(Upgraded { stream, seat, listing })).is_err() {
+    Box::new(move |stream, guard| {
+        let listing = Listing::new(&Core::of_port(guard.port()), Sort::Released, guard.columns());
+        if plimsoll_runtime::spawn(run(Upgraded { stream, guard, listing })).is_err() {
             tracing::warn!("no room for the task of a connection that left HTTP: it is closed");
         }
     })

@@ -7,8 +7,9 @@
 //!                    +--> subscriptions of tasks
 //! ```
 //!
-//! A member is a connection that has left its server's table for a table of members: it has no task, no future and,
-//! while nothing comes or goes, no buffer ([`MEMBER_BYTES`]). A message is one lease that all sends read
+//! A member is a WebSocket as any other, in its server's table or on a stream of HTTP/2, or a stream of events. One
+//! that is a connection has no task, no future and, while nothing comes or goes, no buffer
+//! ([`MEMBER_BYTES`](crate::MEMBER_BYTES)). A message is one lease that all sends read
 //! ([`SharedBytes`](plimsoll_runtime::SharedBytes)). Only a member whose socket has not taken the last message yet has
 //! a queue, of handles to messages.
 //!
@@ -17,32 +18,36 @@
 //! | a message and its encodings | `post.rs` |
 //! | what waits, its bounds and policies | `queue.rs` |
 //! | what workers share: who is there, and where messages arrive | `roster.rs`, `port.rs` |
-//! | the members of a worker | `members.rs`, `frames.rs`, `ends.rs` |
-//! | how a connection becomes a member | `join.rs` |
+//! | the members of a worker, and where each is | `members.rs`, `places.rs` |
+//! | what carries them: WebSockets, streams of events | `sockets.rs`, `event_streams.rs` |
+//! | how a request becomes a member | `face/hub.rs` |
 
 use ::core::fmt;
 use ::core::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use plimsoll_codec::ws::Limits;
 use plimsoll_pool::{Budget, Charge};
 use plimsoll_runtime::Kind;
 
 use crate::exchange::event::{Event, EventsConfig};
 use crate::{Error, WebSocketConfig};
 
-mod ends;
-mod frames;
-mod join;
+mod event_streams;
 mod members;
+mod places;
 mod port;
 mod post;
 mod queue;
 mod roster;
+mod sockets;
 mod sync;
 
-pub(crate) use members::Members;
-pub use members::{Incoming, MEMBER_BYTES, Member, MemberId};
+pub(crate) use event_streams::{EVENT_STREAM_BYTES, Framing};
+pub(crate) use members::{EventTask, Members};
+pub use members::{Incoming, Member, MemberId};
+pub(crate) use places::PLACE_BYTES;
 pub use post::Post;
 pub use queue::SlowConsumer;
 
@@ -315,13 +320,26 @@ impl Hub {
     ///
     /// [`Error::OverBudget`].
     pub fn subscribe(&self) -> Result<Subscription, Error> {
-        self.subscribe_to(Takes::Frames)
+        let charge = self.0.budget.charge(Kind::Tasks, PORT_BYTES)?;
+        let (at, port) = lock(&self.0.state).open(Some(Takes::Frames));
+        Ok(Subscription { hub: self.clone(), port, at, _charge: charge })
     }
 
-    fn subscribe_to(&self, takes: Takes) -> Result<Subscription, Error> {
-        let charge = self.0.budget.charge(Kind::Tasks, PORT_BYTES)?;
-        let (at, port) = lock(&self.0.state).open(Some(takes));
-        Ok(Subscription { hub: self.clone(), port, at, takes, _charge: charge })
+    /// Whether it has as many members as it may have.
+    pub(crate) fn is_full(&self) -> bool {
+        lock(&self.0.state).members() >= self.0.config.members_max
+    }
+
+    /// How its members that are WebSockets behave.
+    pub(crate) fn websocket_config(&self) -> WebSocketConfig {
+        let HubConfig { websocket, message_bytes_max, .. } = self.0.config;
+        let bytes_max = websocket.limits.message_bytes_max.min(message_bytes_max as u32);
+        let limits = Limits { message_bytes_max: bytes_max, ..websocket.limits };
+        WebSocketConfig { limits, ..websocket }
+    }
+
+    pub(crate) fn events_config(&self) -> EventsConfig {
+        self.0.config.events
     }
 
     fn close_port(&self, at: usize, takes: Option<Takes>) {
@@ -375,7 +393,6 @@ pub struct Subscription {
     hub: Hub,
     port: Arc<Port<Post>>,
     at: usize,
-    takes: Takes,
     _charge: Charge,
 }
 
@@ -402,7 +419,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.hub.close_port(self.at, Some(self.takes));
+        self.hub.close_port(self.at, Some(Takes::Frames));
     }
 }
 

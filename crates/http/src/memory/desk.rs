@@ -297,6 +297,11 @@ impl Desk {
 
     fn enlist_other(&self, key: Key) {
         self.listed.borrow_mut().push_back(key);
+        self.wake_engine();
+    }
+
+    /// Has the engine take a turn.
+    pub(crate) fn wake_engine(&self) {
         if let Some(waker) = self.engine.borrow_mut().take() {
             waker.wake();
         }
@@ -313,9 +318,7 @@ impl Desk {
         self.must_finish.set(count);
         if count == 0 {
             self.recheck.set(true);
-            if let Some(waker) = self.engine.borrow_mut().take() {
-                waker.wake();
-            }
+            self.wake_engine();
         }
     }
 
@@ -340,9 +343,7 @@ impl Desk {
         self.counters().handlers(by);
         if by < 0 && self.is_starving() {
             self.recheck.set(true);
-            if let Some(waker) = self.engine.borrow_mut().take() {
-                waker.wake();
-            }
+            self.wake_engine();
         }
     }
 
@@ -352,9 +353,7 @@ impl Desk {
         self.bodies.set(count);
         if by > 0 {
             self.recheck.set(true);
-            if let Some(waker) = self.engine.borrow_mut().take() {
-                waker.wake();
-            }
+            self.wake_engine();
         }
     }
 

@@ -35,7 +35,7 @@ impl ControlFrame {
 }
 
 /// The close frame of a code that we send ourselves: it needs no room.
-pub(crate) fn static_close(code: Option<CloseCode>) -> Option<&'static [u8]> {
+pub(super) fn static_close(code: Option<CloseCode>) -> Option<&'static [u8]> {
     Some(match code? {
         CloseCode::NORMAL => CLOSE_NORMAL,
         CloseCode::GOING_AWAY => &[0x88, 2, 0x03, 0xE9],

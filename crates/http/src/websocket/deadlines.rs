@@ -38,6 +38,7 @@ impl Socket {
         } else if wire.is_waiting() && !is_sending {
             if wire.has_waited() >= desk.config.memory_timeout {
                 wire.count_timed_out(desk);
+                self.count_overrun();
                 self.tell_no_room(line);
                 return Step::Lost(WebSocketEnd::NoRoom);
             }
@@ -50,8 +51,14 @@ impl Socket {
             // Another took its place among those that wait: that does not end what is on its way.
             wire.lose_place();
             wire.deadline = Deadline::None;
-        } else if !overdue(desk, wire) {
-            return Step::Lost(WebSocketEnd::Gone);
+        } else {
+            let is_late = wire.deadline == Deadline::Send;
+            if !overdue(desk, wire) {
+                if is_late {
+                    self.count_overrun();
+                }
+                return Step::Lost(WebSocketEnd::Gone);
+            }
         }
         Step::GoOn
     }

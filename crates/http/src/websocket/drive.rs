@@ -14,10 +14,10 @@ use super::deadlines::Due;
 use super::end::WebSocketEnd;
 use super::ends::go_away;
 use super::entry::{Consumer, Socket};
-use super::opening::{Opening, Start};
+use super::member::send_next;
+use super::opening::{self, Opening, Start, Started};
 use super::place::{Place, Port};
 use super::room::{enqueue, receives_late, spare_input};
-use super::socket::WebSocket;
 use super::step::Step;
 use super::turn::{open, turn};
 use super::wire::{Deadline, Dropped, Flags, Phase, Wire};
@@ -35,25 +35,36 @@ impl Opening {
     }
 }
 
-/// Starts the task of a WebSocket in the table, if it has one; `false` when there is no room for that.
-pub(crate) fn start_task(start: Option<Start>, port: &Rc<Port>, key: Key) -> bool {
-    start.is_none_or(|start| start(WebSocket::new(Place::Table(Rc::clone(port), key))))
+/// Begins what a WebSocket in the table is for.
+pub(crate) fn start(start: Option<Start>, port: &Rc<Port>, key: Key) -> Started {
+    opening::begin(start, Place::Table(Rc::clone(port), key))
 }
 
 impl Socket {
-    /// Its task was started, or could not be: it is open, or ends.
-    pub(crate) fn open(&mut self, port: &Rc<Port>, key: Key, has_started: bool) {
+    /// What it is for was begun, or could not be: it is open, or ends.
+    pub(crate) fn open(&mut self, port: &Rc<Port>, key: Key, started: Started) {
         let place = Place::Table(Rc::clone(port), key);
-        let (desk, wire) = (place.desk(), &mut self.wire);
-        if !has_started {
-            tracing::warn!("no room for the task of a WebSocket: its connection is closed");
-            wire.note_end(WebSocketEnd::NoRoom);
-            wire.phase = Phase::Open;
-            wire.close(desk, Some(CloseCode::TRY_LATER), "", Phase::Ending);
-        } else if desk.is_stopping() {
-            go_away(desk, wire);
+        let desk = place.desk();
+        self.note_started(desk, started);
+        if desk.is_stopping() {
+            go_away(desk, &mut self.wire);
         }
         open(&place, self);
+    }
+
+    /// Its task was started, or it has joined its hub; or there was no room for that, and it ends.
+    pub(super) fn note_started(&mut self, desk: &Desk, started: Started) {
+        match started {
+            Started::Nothing => {}
+            Started::Member(member) => self.wire.member = Some(member),
+            Started::Failed => {
+                tracing::warn!("no room for the task of a WebSocket, or in its hub: its connection is closed");
+                let wire = &mut self.wire;
+                wire.note_end(WebSocketEnd::NoRoom);
+                wire.phase = Phase::Open;
+                wire.close(desk, Some(CloseCode::TRY_LATER), "", Phase::Ending);
+            }
+        }
     }
 
     /// Begins a step.
@@ -67,6 +78,7 @@ impl Socket {
         if self.wire.deadline == Deadline::Send {
             self.wire.deadline = Deadline::None;
         }
+        self.note_sent();
     }
 
     /// Bytes came; whether they are to be [taken in](Self::take_in).
@@ -128,6 +140,7 @@ impl Socket {
         let Socket { consumer, wire } = self;
         let was_sending = line.is_sending();
         let flushed = flush(desk, line, key, wire);
+        let flushed = flushed.and(send_next(line, wire));
         let is_sending = line.is_sending();
         // What a peer is told for want of memory needs none.
         if !is_sending && wire.is_untold() {

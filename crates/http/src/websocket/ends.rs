@@ -23,6 +23,7 @@ impl Socket {
     pub(crate) fn sort(&self) -> Sort {
         match self.consumer {
             Consumer::Handler(_) => Sort::Called,
+            Consumer::Task(_) if self.wire.settings.is_of_hub() => Sort::Member,
             Consumer::Task(_) => Sort::Awaited,
         }
     }
@@ -104,7 +105,7 @@ impl Socket {
                 mailbox.wake_reader();
                 mailbox.wake_writer();
             }
-            Consumer::Task(None) => {}
+            Consumer::Task(None) => wire.as_member().into_iter().for_each(|(group, member)| group.left(member)),
         }
     }
 }

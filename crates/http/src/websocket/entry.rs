@@ -16,7 +16,7 @@ pub(crate) struct Socket {
 pub(super) enum Consumer {
     /// Called.
     Handler(Box<dyn WebSocketHandler>),
-    /// A task; `None` when it has dropped its socket.
+    /// A task; `None` when it has dropped its socket, and of a member of a hub, which is noted in the [`Wire`].
     Task(Option<PoolBox<Mailbox>>),
 }
 

@@ -20,6 +20,7 @@
 //! | what has a limited time, how it ends, and why | [`deadlines`], [`ends`], [`end`] |
 //! | waits for memory | [`room`], [`flow`] |
 //! | the two forms: called, and awaited | [`handler`], [`socket`], [`mailbox`] |
+//! | members of hubs, and what they ask of those | [`member`], [`group`] |
 //! | in the table, or on a stream of HTTP/2 (RFC 8441) | [`place`], [`stream`] |
 //! | messages, how they are put together, control frames | [`message`], [`assembly`], [`control`] |
 //! | permessage-deflate (feature `deflate`) | `deflate` |
@@ -35,8 +36,10 @@ mod end;
 mod ends;
 mod entry;
 mod flow;
+mod group;
 mod handler;
 mod mailbox;
+mod member;
 mod message;
 mod opening;
 mod place;
@@ -52,14 +55,15 @@ mod wire;
 mod work;
 
 pub use config::{OriginCheck, WebSocketConfig};
-pub(crate) use control::static_close;
-pub(crate) use drive::start_task;
+pub(crate) use drive::start;
 pub use end::WebSocketEnd;
 pub(crate) use entry::Socket;
 pub use entry::{WEBSOCKET_PARKED_BYTES, WEBSOCKET_TASK_BYTES};
+pub(crate) use group::{Group, Handed, Number};
 pub use handler::{WebSocketHandler, WebSocketRef, WebSocketSender};
+pub(crate) use member::Link;
 pub use message::Message;
-pub(crate) use opening::{Accepted, Opening, accept_handler, accept_task, answer};
+pub(crate) use opening::{Accepted, Opening, accept_handler, accept_member, accept_task};
 pub(crate) use place::{Port, Sockets};
 #[cfg(not(feature = "deflate"))]
 use plain as deflate;

@@ -2,6 +2,7 @@
 
 use ::core::cell::RefCell;
 use ::core::future::Future;
+use std::rc::Weak;
 
 use http::{Method, StatusCode};
 use plimsoll_codec::Fault;
@@ -13,8 +14,11 @@ use plimsoll_runtime::Kind;
 use super::config::WebSocketConfig;
 use super::deflate;
 use super::entry::{Consumer, Socket};
+use super::group::{Group, Number};
 use super::handler::{self, WebSocketHandler};
 use super::mailbox::Mailbox;
+use super::member::Link;
+use super::place::Place;
 use super::settings::{KnownSettings, Values};
 use super::socket::WebSocket;
 use super::wire::Wire;
@@ -22,14 +26,42 @@ use crate::base::error::Error;
 use crate::exchange::response::Response;
 use crate::memory::desk::Desk;
 
-/// What becomes of a connection after its 101. All but the task is there before that is sent.
+/// What becomes of a connection after its 101. All but the task, and the place in a hub, is there before that is sent.
 pub(crate) struct Opening {
     pub(super) socket: PoolBox<Socket>,
     pub(super) start: Option<Start>,
 }
 
-/// Starts the task, if it has one; `false` when there is no room for that.
-pub(crate) type Start = Box<dyn FnOnce(WebSocket) -> bool>;
+/// What is begun when the connection is there.
+pub(crate) enum Start {
+    /// Its task; `false` when there is no room for that.
+    Task(Box<dyn FnOnce(WebSocket) -> bool>),
+    /// It joins a hub; `None` when that has no room for it.
+    Member(Box<dyn FnOnce(Link) -> Option<Number>>),
+}
+
+/// What was begun.
+pub(crate) enum Started {
+    Nothing,
+    Member(Number),
+    /// There was no room for it.
+    Failed,
+}
+
+/// Begins what there is to begin.
+pub(super) fn begin(start: Option<Start>, place: Place) -> Started {
+    match start {
+        None => Started::Nothing,
+        Some(Start::Task(start)) => {
+            if start(WebSocket::new(place)) {
+                Started::Nothing
+            } else {
+                Started::Failed
+            }
+        }
+        Some(Start::Member(join)) => join(Link::of(&place)).map_or(Started::Failed, Started::Member),
+    }
+}
 
 /// The answer to a handshake, and what is opened when it has left.
 pub(crate) enum Accepted {
@@ -44,6 +76,7 @@ fn accept(
     (desk, shared): (&Desk, &RefCell<KnownSettings>),
     view: &RequestView<'_>,
     config: &WebSocketConfig,
+    group: Option<Weak<dyn Group>>,
     consumer: impl FnOnce() -> Result<(Consumer, Option<Start>), Error>,
 ) -> Result<Accepted, Error> {
     let handshake = match Handshake::check(view) {
@@ -56,12 +89,12 @@ fn accept(
     };
     let mut response = respond(&handshake, view, config)?;
     desk.may_stay()?;
-    let compression = deflate::agree(desk, &handshake, config);
+    let compression = if group.is_none() { deflate::agree(desk, &handshake, config) } else { None };
     if let Some(compression) = compression {
         response = response.try_header("Sec-WebSocket-Extensions", compression.to_string())?;
     }
     let values = Values::new(config, compression);
-    let settings = shared.borrow_mut().shared(&desk.pool, values)?;
+    let settings = shared.borrow_mut().shared(&desk.pool, values, group)?;
     let (consumer, start) = consumer()?;
     let socket = Socket { consumer, wire: Wire::new(settings) };
     let opening = Opening { socket: desk.pool.try_boxed(socket, Kind::Slots).map_err(|(over, _)| over)?, start };
@@ -76,7 +109,7 @@ pub(crate) fn accept_handler<H: WebSocketHandler>(
     config: &WebSocketConfig,
     handler: H,
 ) -> Result<Accepted, Error> {
-    accept((desk, shared), view, config, || Ok((Consumer::Handler(handler::boxed(handler)?), None)))
+    accept((desk, shared), view, config, None, || Ok((Consumer::Handler(handler::boxed(handler)?), None)))
 }
 
 /// The same for a task.
@@ -90,19 +123,22 @@ where
     F: Future<Output = ()> + 'static,
 {
     let start = move |socket| plimsoll_runtime::spawn(run(socket)).is_ok();
-    accept((desk, shared), view, config, || {
+    accept((desk, shared), view, config, None, || {
         let mailbox = desk.pool.try_boxed(Mailbox::default(), Kind::Tasks).map_err(|(over, _)| over)?;
-        Ok((Consumer::Task(Some(mailbox)), Some(Box::new(start))))
+        Ok((Consumer::Task(Some(mailbox)), Some(Start::Task(Box::new(start)))))
     })
 }
 
-/// The answer to a handshake of HTTP/1.1, for who goes on with the connection itself. Nothing is compressed.
-pub(crate) fn answer(view: &RequestView<'_>, config: &WebSocketConfig) -> Result<Response, Error> {
-    let handshake = Handshake::check(view)?;
-    if handshake.accept().is_none() {
-        return Err(plimsoll_codec::Error::WebSocketUpgradeMissing.into());
-    }
-    respond(&handshake, view, config)
+/// The same for a member of a hub, which it joins when it is open. Nothing is compressed.
+pub(crate) fn accept_member(
+    (desk, shared): (&Desk, &RefCell<KnownSettings>),
+    view: &RequestView<'_>,
+    config: &WebSocketConfig,
+    group: Weak<dyn Group>,
+    join: impl FnOnce(Link) -> Option<Number> + 'static,
+) -> Result<Accepted, Error> {
+    let start = Start::Member(Box::new(join));
+    accept((desk, shared), view, config, Some(group), || Ok((Consumer::Task(None), Some(start))))
 }
 
 fn respond(handshake: &Handshake<'_>, view: &RequestView<'_>, config: &WebSocketConfig) -> Result<Response, Error> {

@@ -7,9 +7,11 @@ use ::core::task::Context;
 use std::rc::Rc;
 
 use plimsoll_pool::Charge;
+use plimsoll_runtime::SharedBytes;
 use plimsoll_slab::Key;
 
 use super::entry::Socket;
+use super::group::Handed;
 use super::wire::{Flags, Wire};
 use crate::exchange::handle::Ticket;
 use crate::exchange::user_code::UserWaker;
@@ -22,6 +24,9 @@ pub(crate) trait Sockets {
 
     /// Runs `act` on one, if it is there and not being worked on.
     fn on_socket(&self, key: Key, act: &mut dyn FnMut(&mut Socket));
+
+    /// Sends bytes of a hub on one, if nothing is on its way there.
+    fn hand_over(&self, key: Key, bytes: SharedBytes) -> Handed;
 }
 
 /// How those who have a socket reach it: in one pointer, as each has it.
@@ -35,6 +40,15 @@ impl Port {
     pub(super) fn desk(&self) -> &Desk {
         self.0.desk()
     }
+
+    /// Times have begun for some, which the worker does not know of yet.
+    pub(crate) fn note_times(&self) {
+        self.desk().wake_engine();
+    }
+
+    pub(super) fn hand_over(&self, key: Key, bytes: SharedBytes) -> Handed {
+        self.0.hand_over(key, bytes)
+    }
 }
 
 /// As whoever has the socket knows it.
@@ -47,7 +61,7 @@ pub(super) enum Place {
 }
 
 /// A WebSocket on a stream, beside the task that steps it.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     pub(super) ticket: Ticket,
     pub(super) socket: RefCell<Socket>,
     /// Of the task.

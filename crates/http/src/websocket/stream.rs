@@ -17,10 +17,9 @@ use super::end::WebSocketEnd;
 use super::ends::{give_way, go_away, tell_closed};
 use super::entry::{Consumer, Socket};
 use super::flow::Flow;
-use super::opening::Opening;
+use super::opening::{self, Opening};
 use super::place::{Place, Stream};
 use super::room::{MEMORY_RETRY, enqueue};
-use super::socket::WebSocket;
 use super::turn::{open, turn};
 use super::wire::{Dropped, Phase, Wire};
 use crate::base::error::Error;
@@ -41,12 +40,8 @@ pub(crate) fn on_stream(
     Ok(move |tunnel| {
         drop(plimsoll_runtime::spawn(drive(Rc::clone(&stream), tunnel))?);
         stream.desk().counters().websocket();
-        if start.is_some_and(|start| !start(WebSocket::new(Place::Stream(Rc::clone(&stream))))) {
-            let mut socket = stream.socket.borrow_mut();
-            socket.wire.note_end(WebSocketEnd::NoRoom);
-            socket.wire.phase = Phase::Open;
-            socket.wire.close(stream.desk(), Some(CloseCode::TRY_LATER), "", Phase::Ending);
-        }
+        let started = opening::begin(start, Place::Stream(Rc::clone(&stream)));
+        stream.socket.borrow_mut().note_started(stream.desk(), started);
         Ok(())
     })
 }
@@ -151,6 +146,7 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
         if !retry(&mut socket, &mut retry_at, core.config.memory_timeout) {
             if socket.wire.flow.is_send_blocked() {
                 socket.wire.count_timed_out(core);
+                socket.count_overrun();
             } else {
                 tunnel.give_up_rest();
             }
@@ -262,6 +258,10 @@ async fn send(stream: &Stream, tunnel: &mut Tunnel, granted: Option<Grant>) -> R
                 None => Ok(None),
             }
         };
+        let (piece, is_post) = match piece {
+            Ok(None) => (stream.next_post(), true),
+            piece => (piece, false),
+        };
         drop(granted.take());
         let piece = match piece {
             Ok(Some(piece)) => piece,
@@ -280,10 +280,35 @@ async fn send(stream: &Stream, tunnel: &mut Tunnel, granted: Option<Grant>) -> R
                 timeout(send_timeout, tunnel.send(copy)).await
             }
         };
-        sent.map_err(|_late| Error::Gone)??;
+        sent.map_err(|_late| stream.took_nothing())??;
         has_sent = true;
         let flushed = timeout(send_timeout, tunnel.flush()).await;
-        flushed.map_err(|_late| Error::Gone)??;
+        flushed.map_err(|_late| stream.took_nothing())??;
+        if is_post {
+            stream.socket.borrow().note_sent();
+        }
+    }
+}
+
+impl Stream {
+    /// What its hub has for it, if it is a member of one: copied, as each stream has its own windows.
+    fn next_post(&self) -> Result<Option<SendBytes>, OverBudget> {
+        let socket = self.socket.borrow();
+        let Some((group, member)) = socket.wire.as_member() else { return Ok(None) };
+        if !socket.wire.is_open() {
+            group.discard(member);
+            return Ok(None);
+        }
+        let Some(bytes) = group.first(member) else { return Ok(None) };
+        let copy = self.desk().pool.try_copy(&bytes, Kind::Buffers)?;
+        group.begin_send(member);
+        Ok(Some(SendBytes::Lease(copy)))
+    }
+
+    /// Its peer has opened no window for too long.
+    fn took_nothing(&self) -> Error {
+        self.socket.borrow().count_overrun();
+        Error::Gone
     }
 }
 
@@ -396,7 +421,11 @@ fn finish(stream: &Stream, end: WebSocketEnd) {
             drop(socket);
             tell_closed(handler, end);
         }
-        Consumer::Task(None) => {}
+        Consumer::Task(None) => {
+            let member = socket.wire.as_member();
+            drop(socket);
+            member.into_iter().for_each(|(group, member)| group.left(member));
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use plimsoll_pool::catch_panic;
 use super::end::WebSocketEnd;
 use super::entry::{Consumer, Socket};
 use super::handler::WebSocketRef;
+use super::member;
 use super::message::Message;
 use super::place::Place;
 use super::wire::{Flags, Phase, Wire};
@@ -79,18 +80,29 @@ fn deliver((place, desk): (&Place, &Desk), consumer: &mut Consumer, wire: &mut W
             wire.flags.put(Flags::FED, true);
             place.list_later(desk, wire);
         }
-        Consumer::Task(None) => {}
+        Consumer::Task(None) => {
+            if let Some((group, number)) = wire.as_member()
+                && let Some(code) = group.message(number, &message)
+            {
+                member::close(desk, wire, code);
+            }
+        }
     }
 }
 
-/// Tells the handler that its connection is there.
+/// Tells the handler, or the hub, that its connection is there.
 pub(super) fn open(place: &Place, socket: &mut Socket) {
     let desk = place.desk();
     let Socket { consumer, wire } = socket;
-    if let Consumer::Handler(handler) = consumer
-        && wire.is_open()
-    {
+    if !wire.is_open() {
+        return;
+    }
+    if let Consumer::Handler(handler) = consumer {
         call(desk, wire, |wire| handler.opened(&mut WebSocketRef { place, desk, wire }));
+    } else if let Some((group, number)) = wire.as_member()
+        && let Some(code) = group.joined(number)
+    {
+        member::close(desk, wire, code);
     }
 }
 

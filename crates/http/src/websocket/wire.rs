@@ -15,6 +15,7 @@
 
 mod passing;
 
+use ::core::num::NonZeroU32;
 use ::core::time::Duration;
 use std::rc::Rc;
 
@@ -90,6 +91,8 @@ pub(crate) struct Wire {
     pub(super) work: Option<PoolBox<Work>>,
     /// When the peer was heard last, or since when it waits for memory, in quarters of a second.
     since: u32,
+    /// Which of the members of hubs it is, once it is open.
+    pub(super) member: Option<NonZeroU32>,
     pub(super) end: Option<WebSocketEnd>,
     pub(super) phase: Phase,
     pub(super) deadline: Deadline,
@@ -131,6 +134,7 @@ impl Wire {
             record: PeerRecord::NEW,
             work: None,
             since: quarters(plimsoll_runtime::now()),
+            member: None,
             end: None,
             phase: Phase::Open,
             deadline: Deadline::None,

@@ -40,7 +40,12 @@ impl Core {
 
     /// The same, to be kept.
     pub(crate) fn shared_of(ticket: &Ticket) -> Rc<Self> {
-        let port: Rc<dyn Any> = ticket.port().clone();
+        Self::of_port(ticket.port())
+    }
+
+    /// The same of a connection that has left the table.
+    pub(crate) fn of_port(port: &Rc<dyn Exchanges>) -> Rc<Self> {
+        let port: Rc<dyn Any> = port.clone();
         port.downcast().unwrap_or_else(|_| unreachable!("there is no other `Exchanges`"))
     }
 }

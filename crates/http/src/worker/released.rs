@@ -1,8 +1,6 @@
 //! Connections that go on as something else after an answer: they leave the table, or become a WebSocket in it.
 
 use ::core::any::Any;
-use ::core::fmt;
-use std::rc::Rc;
 
 use plimsoll_pool::PoolBox;
 use plimsoll_runtime::net::Stream;
@@ -10,63 +8,21 @@ use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
+use crate::exchange::guard::ConnectionGuard;
 use crate::h1::active::Active;
-use crate::memory::by_address::Columns;
 use crate::memory::lasting::Sort;
 use crate::websocket::Opening;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::Service;
-use crate::worker::state::Core;
 
 /// What is done with a connection after its 101, or its 2xx to CONNECT.
-pub(crate) type Upgrade = Box<dyn FnOnce(Stream, Seat)>;
+pub(crate) type Upgrade = Box<dyn FnOnce(Stream, ConnectionGuard)>;
 
 /// Who gets a connection after a 101: what an exchange of HTTP/1 keeps, and knows nothing of.
 pub(crate) enum Successor {
     Upgrade(Upgrade),
     WebSocket(Opening),
-}
-
-/// A connection's place among those of the server, after it has left the table. While it lives, the connection counts
-/// for [`Config::connections_max`](crate::Config::connections_max) and its peer's limit, and a stop waits for it.
-pub struct Seat {
-    pub(crate) core: Rc<Core>,
-    host: Option<u128>,
-    columns: Columns,
-    sort: Sort,
-}
-
-impl Seat {
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.core.is_stopping()
-    }
-
-    /// The connection is a member of a hub, and has no task.
-    pub(crate) fn becomes_member(&mut self) {
-        self.core.stays_as(self.columns, self.sort, Sort::Member);
-        self.sort = Sort::Member;
-    }
-
-    /// Where it counts for its address.
-    pub(crate) fn columns(&self) -> Columns {
-        self.columns
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.core.counters().closed();
-        self.core.peers.borrow().left(self.host);
-        self.core.left(self.columns, self.sort);
-        self.core.must_finish(-1);
-    }
-}
-
-impl fmt::Debug for Seat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Seat")
-    }
 }
 
 impl<S: Service> Engine<S> {
@@ -91,7 +47,6 @@ impl<S: Service> Engine<S> {
         };
         let host = self.core.peers.borrow_mut().released(key);
         self.finish_active(active, ExchangeEnd::Finished);
-        self.core.must_finish(1);
-        upgrade(stream, Seat { core: Rc::clone(&self.core), host, columns, sort: Sort::Released });
+        upgrade(stream, ConnectionGuard::new(self.core.clone(), host, columns));
     }
 }

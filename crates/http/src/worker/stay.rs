@@ -10,7 +10,7 @@ use plimsoll_slab::Key;
 use crate::exchange::handle::Ticket;
 use crate::h1::active::EXCHANGE_BYTES;
 use crate::h2::STREAM_BYTES;
-use crate::hub::MEMBER_BYTES;
+use crate::hub::{EVENT_STREAM_BYTES, PLACE_BYTES};
 use crate::memory::by_address::Columns;
 use crate::memory::lasting::{ExchangeId, Number, Sort, Stage, StayBytes};
 use crate::websocket::{WEBSOCKET_PARKED_BYTES, WEBSOCKET_TASK_BYTES};
@@ -28,6 +28,15 @@ const ARMED_BYTES: usize = 48;
 const TUNNEL_TASK_BYTES: usize = 1_024;
 /// A connection that a task has: its socket.
 const SOCKET_BYTES: usize = 128;
+
+/// Bytes of a member of a hub that waits, in its tables: a WebSocket that is a connection, or a stream of events of
+/// HTTP/1. Its armed receive and its readiness come on top.
+pub const MEMBER_BYTES: usize = {
+    let socket = CONNECTION_BYTES + WEBSOCKET_PARKED_BYTES;
+    PLACE_BYTES + if socket > EVENT_STREAM_BYTES { socket } else { EVENT_STREAM_BYTES }
+};
+
+const _: () = assert!(MEMBER_BYTES <= 180, "a member that waits is small");
 
 /// What one of each sort holds while nothing happens on it.
 pub(crate) fn stay_bytes() -> StayBytes {

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use plimsoll_pool::PoolBox;
+use plimsoll_runtime::SharedBytes;
 use plimsoll_runtime::net::Bytes;
 use plimsoll_slab::Key;
 
@@ -12,7 +13,7 @@ use crate::exchange::output::STALLED_AFTER;
 use crate::h1::active::Active;
 use crate::memory::desk::Desk;
 use crate::memory::waits::Waits;
-use crate::websocket::{Opening, Socket, Sockets, Step, WebSocketEnd, start_task};
+use crate::websocket::{self, Handed, Opening, Socket, Sockets, Step, WebSocketEnd};
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::Service;
@@ -23,15 +24,15 @@ impl<S: Service> Engine<S> {
     pub(crate) fn become_websocket(&mut self, key: Key, mut active: PoolBox<Active>, opening: Opening) {
         let core = Rc::clone(&self.core);
         let kept = active.input.take();
-        let (socket, start) = opening.begin();
+        let (socket, begins) = opening.begin();
         let sort = socket.sort();
         core.put(key, Connection::WebSocket(socket));
         core.websocket_stays(key, sort);
         self.finish_active(active, ExchangeEnd::Finished);
         core.counters().websocket();
-        let has_started = start_task(start, &self.sockets, key);
+        let started = websocket::start(begins, &self.sockets, key);
         let Some(mut socket) = core.take_websocket(key) else { return };
-        socket.open(&self.sockets, key, has_started);
+        socket.open(&self.sockets, key, started);
         self.go_on_websocket(key, socket, kept.map(Bytes::Owned));
     }
 
@@ -185,5 +186,18 @@ impl Sockets for Core {
         if let Some(Connection::WebSocket(socket)) = self.table.borrow_mut().get_mut(key) {
             act(socket);
         }
+    }
+
+    fn hand_over(&self, key: Key, bytes: SharedBytes) -> Handed {
+        let Some(mut socket) = self.take_websocket(key) else {
+            // While it is worked on, it asks itself at the end of that.
+            return Handed::Waits;
+        };
+        let handed = socket.hand_over(&mut TableLine::new(&self.table, key), bytes);
+        if handed == Handed::NoRoom && socket.enlist() {
+            self.enlist(key);
+        }
+        self.put(key, Connection::WebSocket(socket));
+        handed
     }
 }

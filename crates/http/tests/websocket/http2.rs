@@ -8,7 +8,9 @@ use plimsoll_http::codec::ws::{CloseCode, Opcode};
 use plimsoll_http::{Config, Error, OriginCheck, Request, Response, Shed, WebSocketConfig};
 use plimsoll_runtime::{Result, now, sleep};
 
-use crate::rig::frames::{Client, DATA, END_HEADERS, END_STREAM, HEADERS, WINDOW_UPDATE, block, frame, window_update};
+use crate::rig::frames::{
+    Client, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, WINDOW_UPDATE, block, cancel, frame, window_update,
+};
 use crate::rig::memory::fill_but;
 use crate::rig::websocket::{Got, Inbox, close, decoder, text};
 use crate::rig::{in_simulation, on_each, serve};
@@ -75,6 +77,16 @@ impl End {
         assert!(self.windows.into_iter().all(|window| window >= bytes.len()), "the windows are open");
         self.windows = self.windows.map(|window| window - bytes.len());
         self.client.socket.send_static(Vec::leak(frame(DATA, 0, self.stream, bytes))).await
+    }
+
+    /// Resets its stream; the connection stays.
+    pub(super) async fn reset(&mut self) -> Result<()> {
+        self.client.send(&cancel(self.stream)).await
+    }
+
+    /// Says that nothing more is asked for on the connection, which goes on.
+    pub(super) async fn go_away(&mut self) -> Result<()> {
+        self.client.send(&frame(GOAWAY, 0, 0, &[0; 8])).await
     }
 
     /// Takes one frame of HTTP/2.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use plimsoll_pool::PoolBox;
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::net::Bytes;
-use plimsoll_runtime::{Kind, MemoryLimit, Runtime};
+use plimsoll_runtime::{Kind, MemoryLimit, Runtime, SharedBytes};
 use plimsoll_slab::Key;
 
 use crate::base::config::Config;
@@ -19,7 +19,7 @@ use crate::websocket::entry::Consumer;
 use crate::websocket::settings::{KnownSettings, Values};
 use crate::websocket::wire::Wire;
 use crate::websocket::{
-    Message, Port, Socket, Sockets, Step, WebSocketConfig, WebSocketEnd, WebSocketRef, handler, place,
+    Handed, Message, Port, Socket, Sockets, Step, WebSocketConfig, WebSocketEnd, WebSocketRef, handler, place,
 };
 
 /// "hi" of a client, with a mask of zeros.
@@ -36,6 +36,10 @@ impl Sockets for Alone {
     }
 
     fn on_socket(&self, _key: Key, _act: &mut dyn FnMut(&mut Socket)) {}
+
+    fn hand_over(&self, _key: Key, _bytes: SharedBytes) -> Handed {
+        Handed::Closed
+    }
 }
 
 struct Bench {
@@ -85,7 +89,7 @@ fn with_echo(act: impl FnOnce(Bench)) {
         let shared = (Counters::new(1), Addresses::default());
         let desk = Desk::new((Config::default(), None), 1 << 24, pool.clone(), shared, stay_bytes);
         let values = Values::new(&WebSocketConfig::default(), None);
-        let settings = KnownSettings::default().shared(&pool, values).expect("room");
+        let settings = KnownSettings::default().shared(&pool, values, None).expect("room");
         let echo = |socket: &mut WebSocketRef<'_>, message: Message| socket.send(message);
         let consumer = Consumer::Handler(handler::boxed(echo).expect("room"));
         let socket = pool.try_boxed(Socket { consumer, wire: Wire::new(settings) }, Kind::Slots);

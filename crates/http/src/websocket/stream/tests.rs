@@ -13,7 +13,7 @@ fn in_simulation(test: impl AsyncFnOnce(Socket)) {
     let runtime = Runtime::builder().memory(MemoryLimit::mib(16)).simulate(&World::new(SimConfig::new(7)));
     runtime.expect("a simulation starts").block_on(async {
         let values = Values::new(&crate::WebSocketConfig::default(), None);
-        let settings = KnownSettings::default().shared(&pool(), values).expect("room");
+        let settings = KnownSettings::default().shared(&pool(), values, None).expect("room");
         test(Socket { consumer: Consumer::Task(None), wire: Wire::new(settings) }).await;
     });
 }

@@ -147,7 +147,7 @@ impl Core {
         let members = self.members.borrow().upgrade();
         if let Some(members) = members {
             self.shed_for_room(Shed::Lasting);
-            members.give_way(key);
+            members.end_events(key);
         }
     }
 

@@ -8,10 +8,11 @@ mod workers;
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
+use crate::http2::End;
 use crate::rig::memory::{PAGE_BYTES, held_but_pages, held_bytes};
 use crate::rig::websocket::{Got, close, frame, text};
 use crate::rig::{Running, in_simulation, on_each, serve};
-use client::{Listener, assert_closed, open, open_and_say};
+use client::{BOTH, Listener, Over, assert_closed, open, open_and_say};
 use plimsoll_http::codec::ws::{CloseCode, Opcode};
 use plimsoll_http::{
     Config, Event, Hub, HubConfig, HubHandler, Incoming, MEMBER_BYTES, Member, MemberId, Request, Response,
@@ -45,10 +46,11 @@ fn all_get_the_same_in_order() {
     on_each("same", async || {
         let hub = Hub::new(HubConfig::default()).expect("room");
         let running = hub_server(&hub)?;
-        let mut sockets = [open(running.address).await?, open(running.address).await?];
-        let mut listener = Listener::open(running.address).await?;
+        let mut sockets = [open(running.address, Over::Http1).await?, open(running.address, Over::Http2).await?];
+        let mut listeners =
+            [Listener::open(running.address, Over::Http1).await?, Listener::open(running.address, Over::Http2).await?];
         let mut here = hub.subscribe().expect("room");
-        members(&hub, 3).await;
+        members(&hub, 4).await;
         for at in 0..50_u64 {
             let (data, id) = (format!("message {at}\nof 50"), at.to_string());
             let number = hub.publish(&Event::data(&data).event("m").id(&id)).expect("room");
@@ -63,8 +65,10 @@ fn all_get_the_same_in_order() {
             for socket in &mut sockets {
                 assert_eq!(socket.text().await?, data);
             }
-            let event = listener.next().await?.expect("an event");
-            assert_eq!(event, format!("event: m\nid: {at}\ndata: message {at}\ndata: of 50\n\n"));
+            for listener in &mut listeners {
+                let event = listener.next().await?.expect("an event");
+                assert_eq!(event, format!("event: m\nid: {at}\ndata: message {at}\ndata: of 50\n\n"));
+            }
             let post = here.recv().await.expect("not slow");
             assert_eq!((post.number(), post.as_text()), (at + 1, Some(data.as_str())));
         }
@@ -73,11 +77,11 @@ fn all_get_the_same_in_order() {
         }
         assert_eq!(here.recv().await.expect("not slow").as_bytes(), [0xFF, 0]);
         let stats = hub.stats();
-        assert_eq!((stats.members, stats.published_total, stats.dropped_total), (3, 51, 0));
-        drop((sockets, listener, here));
+        assert_eq!((stats.members, stats.published_total, stats.dropped_total), (4, 51, 0));
+        drop((sockets, listeners, here));
         members(&hub, 0).await;
         let stats = hub.stats();
-        assert_eq!((stats.sent_total, stats.held_messages, stats.held_bytes), (51 + 51 + 50, 0, 0));
+        assert_eq!((stats.sent_total, stats.held_messages, stats.held_bytes), (51 + 51 + 50 + 50, 0, 0));
         running.stop().await
     });
 }
@@ -117,85 +121,189 @@ impl HubHandler for Notes {
 
 #[test]
 fn members_are_heard_and_answered() {
-    on_each("heard", async || {
+    for over in BOTH {
+        on_each("heard", async || heard_and_answered(over).await);
+    }
+}
+
+async fn heard_and_answered(over: Over) -> Result<()> {
+    let notes = Notes::default();
+    let hub = Hub::with_handler(HubConfig::default(), notes.clone()).expect("room");
+    let running = hub_server(&hub)?;
+    // Said in the same bytes as the handshake.
+    let mut first = open_and_say(running.address, over, &text("early")).await?;
+    assert_eq!((first.text().await?, first.text().await?), ("welcome".into(), "early".into()));
+    let mut second = open(running.address, over).await?;
+    assert_eq!(second.text().await?, "welcome");
+    // In fragments, with a ping between them, a byte at a time.
+    let parts = [
+        frame(false, Opcode::Text, b"h\xC3"),
+        frame(true, Opcode::Ping, b"there?"),
+        frame(true, Opcode::Continuation, b"\xA9"),
+        frame(true, Opcode::Text, b""),
+    ];
+    for byte in parts.concat() {
+        second.send(&[byte]).await?;
+    }
+    // An answer to a ping may come before or after what the handler sends.
+    let mut got = Vec::new();
+    for _ in 0..3 {
+        got.push(second.next().await?);
+    }
+    let pong = got.iter().position(|got| *got == Got::Pong(b"there?".to_vec())).expect("a pong");
+    got.remove(pong);
+    assert_eq!(got, [Got::Text("h\u{e9}".into()), Got::Text(String::new())]);
+    let long = "z".repeat(60_000);
+    second.send(&text(&long)).await?;
+    assert_eq!(second.text().await?, long);
+    second.send(&frame(true, Opcode::Binary, &[7; 300])).await?;
+    first.send(&text("all")).await?;
+    assert_eq!((first.text().await?, second.text().await?), ("all".into(), "all".into()));
+    first.send(&[text("leave"), text("unheard")].concat()).await?;
+    assert_closed(&mut first, CloseCode(4_000)).await?;
+    second.send(&close(1_000)).await?;
+    assert_closed(&mut second, CloseCode(1_000)).await?;
+    let mut third = open_and_say(running.address, over, &text("panic")).await?;
+    assert_eq!(third.text().await?, "welcome");
+    assert_closed(&mut third, CloseCode::UNEXPECTED).await?;
+    drop((first, second, third));
+    members(&hub, 0).await;
+    let mut noted = notes.0.lock().expect("no panic").clone();
+    noted.sort();
+    assert_eq!(noted, ["300 bytes", "joined 1", "joined 2", "joined 3", "left 1", "left 2", "left 3"]);
+    running.stop().await
+}
+
+#[test]
+fn a_server_that_stops_says_good_bye() {
+    for over in BOTH {
+        on_each("stop", async || told_of_the_stop(over).await);
+    }
+}
+
+async fn told_of_the_stop(over: Over) -> Result<()> {
+    let hub = Hub::new(HubConfig::default()).expect("room");
+    let running = hub_server(&hub)?;
+    let mut socket = open(running.address, over).await?;
+    let mut listener = Listener::open(running.address, over).await?;
+    members(&hub, 2).await;
+    hub.publish(&Event::data("last")).expect("room");
+    let socket = spawn(async move {
+        let got = (socket.next().await?, socket.next().await?);
+        socket.send(&close(1_001)).await?;
+        Ok::<_, plimsoll_runtime::Error>((got, socket.next().await?))
+    })?;
+    let listener = spawn(async move {
+        let event = listener.next().await?;
+        let end = listener.next().await?;
+        Ok::<_, plimsoll_runtime::Error>((event, end, listener.ended))
+    })?;
+    sleep(Duration::from_millis(20)).await;
+    let counters = running.counters.clone();
+    running.stop().await?;
+    let ((text, close), end) = socket.await.expect("no panic")?;
+    assert_eq!((text, close), (Got::Text("last".into()), Got::Close(Some(CloseCode::GOING_AWAY))));
+    assert!(end.is_over(), "{end:?}");
+    assert_eq!(listener.await.expect("no panic")?, (Some("data: last\n\n".into()), None, true));
+    let totals = counters.totals();
+    assert_eq!((totals.parked, totals.active, hub.stats().members), (0, 0, 0));
+    Ok(())
+}
+
+#[test]
+fn a_member_whose_stream_or_connection_ends_leaves() {
+    on_each("ends of streams", async || {
         let notes = Notes::default();
         let hub = Hub::with_handler(HubConfig::default(), notes.clone()).expect("room");
         let running = hub_server(&hub)?;
-        // Said in the same bytes as the handshake.
-        let mut first = open_and_say(running.address, &text("early")).await?;
-        assert_eq!((first.text().await?, first.text().await?), ("welcome".into(), "early".into()));
-        let mut second = open(running.address).await?;
-        assert_eq!(second.text().await?, "welcome");
-        // In fragments, with a ping between them, a byte at a time.
-        let parts = [
-            frame(false, Opcode::Text, b"h\xC3"),
-            frame(true, Opcode::Ping, b"there?"),
-            frame(true, Opcode::Continuation, b"\xA9"),
-            frame(true, Opcode::Text, b""),
-        ];
-        for byte in parts.concat() {
-            second.send(&[byte]).await?;
+        let (mut reset, mut going) =
+            (End::open(running.address, "/ws").await?, End::open(running.address, "/ws").await?);
+        let mut lost = End::open(running.address, "/ws").await?;
+        for end in [&mut reset, &mut going, &mut lost] {
+            assert_eq!(end.next().await?, Got::Text("welcome".into()));
         }
-        // An answer to a ping may come before or after what the handler sends.
-        let mut got = Vec::new();
-        for _ in 0..3 {
-            got.push(second.next().await?);
-        }
-        let pong = got.iter().position(|got| *got == Got::Pong(b"there?".to_vec())).expect("a pong");
-        got.remove(pong);
-        assert_eq!(got, [Got::Text("h\u{e9}".into()), Got::Text(String::new())]);
-        let long = "z".repeat(60_000);
-        second.send(&text(&long)).await?;
-        assert_eq!(second.text().await?, long);
-        second.send(&frame(true, Opcode::Binary, &[7; 300])).await?;
-        first.send(&text("all")).await?;
-        assert_eq!((first.text().await?, second.text().await?), ("all".into(), "all".into()));
-        first.send(&[text("leave"), text("unheard")].concat()).await?;
-        assert_closed(&mut first, CloseCode(4_000)).await?;
-        second.send(&close(1_000)).await?;
-        assert_closed(&mut second, CloseCode(1_000)).await?;
-        let mut third = open_and_say(running.address, &text("panic")).await?;
-        assert_eq!(third.text().await?, "welcome");
-        assert_closed(&mut third, CloseCode::UNEXPECTED).await?;
-        drop((first, second, third));
+        reset.reset().await?;
+        members(&hub, 2).await;
+        drop(lost);
+        members(&hub, 1).await;
+        // The streams that there are go on.
+        going.go_away().await?;
+        hub.publish(&Event::data("still")).expect("room");
+        assert_eq!(going.next().await?, Got::Text("still".into()));
+        assert_eq!((hub.stats().dropped_total, hub.stats().held_messages), (0, 0));
+        drop((reset, going));
         members(&hub, 0).await;
         let mut noted = notes.0.lock().expect("no panic").clone();
         noted.sort();
-        assert_eq!(noted, ["300 bytes", "joined 1", "joined 2", "joined 3", "left 1", "left 2", "left 3"]);
+        assert_eq!(noted, ["joined 1", "joined 2", "joined 3", "left 1", "left 2", "left 3"]);
         running.stop().await
     });
 }
 
 #[test]
-fn a_server_that_stops_says_good_bye() {
-    on_each("stop", async || {
-        let hub = Hub::new(HubConfig::default()).expect("room");
-        let running = hub_server(&hub)?;
-        let mut socket = open(running.address).await?;
-        let mut listener = Listener::open(running.address).await?;
-        members(&hub, 2).await;
-        hub.publish(&Event::data("last")).expect("room");
-        let socket = spawn(async move {
-            let got = (socket.next().await?, socket.next().await?);
-            socket.send(&close(1_001)).await?;
-            Ok::<_, plimsoll_runtime::Error>((got, socket.next().await?))
-        })?;
-        let listener = spawn(async move {
-            let event = listener.next().await?;
-            let end = listener.next().await?;
-            Ok::<_, plimsoll_runtime::Error>((event, end, listener.ended))
-        })?;
-        sleep(Duration::from_millis(20)).await;
-        let counters = running.counters.clone();
-        running.stop().await?;
-        let ((text, close), end) = socket.await.expect("no panic")?;
-        assert_eq!((text, close), (Got::Text("last".into()), Got::Close(Some(CloseCode::GOING_AWAY))));
-        assert!(end.is_over(), "{end:?}");
-        assert_eq!(listener.await.expect("no panic")?, (Some("data: last\n\n".into()), None, true));
-        let totals = counters.totals();
-        assert_eq!((totals.parked, totals.active, hub.stats().members), (0, 0, 0));
-        Ok(())
-    });
+fn a_listener_is_a_member_with_a_handler_that_can_close_it() {
+    for over in BOTH {
+        on_each("listener", async || {
+            /// Closes the second.
+            #[derive(Clone, Default)]
+            struct Second(Notes);
+
+            impl HubHandler for Second {
+                fn joined(&self, member: &Member<'_>) {
+                    member.send(&Event::data("welcome")).expect("room");
+                    if member.id().0 == 2 {
+                        member.close(CloseCode::NORMAL);
+                    }
+                }
+
+                fn left(&self, hub: &Hub, member: MemberId) {
+                    self.0.left(hub, member);
+                }
+            }
+
+            let second = Second::default();
+            let hub = Hub::with_handler(HubConfig::default(), second.clone()).expect("room");
+            let running = hub_server(&hub)?;
+            let mut stays = Listener::open(running.address, over).await?;
+            members(&hub, 1).await;
+            let mut ends = Listener::open(running.address, over).await?;
+            while ends.next().await?.is_some() {}
+            assert!(ends.ended, "it has the end of its answer");
+            drop(ends);
+            members(&hub, 1).await;
+            assert_eq!(stays.next().await?.as_deref(), Some("data: welcome\n\n"));
+            drop(stays);
+            members(&hub, 0).await;
+            assert_eq!(*second.0.0.lock().expect("no panic"), ["left 2", "left 1"]);
+            running.stop().await
+        });
+    }
+}
+
+#[test]
+fn what_a_member_is_sent_before_it_is_closed_arrives() {
+    struct Last;
+
+    impl HubHandler for Last {
+        fn message(&self, member: &Member<'_>, _message: Incoming<'_>) {
+            member.send(&Event::data("last")).expect("room");
+            member.close(CloseCode::NORMAL);
+        }
+    }
+
+    for over in BOTH {
+        on_each("last message", async || {
+            let hub = Hub::with_handler(HubConfig::default(), Last).expect("room");
+            let running = hub_server(&hub)?;
+            let mut socket = open_and_say(running.address, over, &text("x")).await?;
+            assert_eq!(socket.text().await?, "last");
+            assert_closed(&mut socket, CloseCode::NORMAL).await?;
+            drop(socket);
+            members(&hub, 0).await;
+            assert_eq!(hub.stats().sent_total, 1);
+            running.stop().await
+        });
+    }
 }
 
 /// Streams of events get heartbeats, and are there after minutes of silence.
@@ -204,9 +312,9 @@ fn what_others_publish_keeps_no_member_whose_message_never_ends() {
     in_simulation("keep-alive", async || {
         let hub = Hub::new(HubConfig::default()).expect("room");
         let running = hub_server(&hub)?;
-        let mut listener = Listener::open(running.address).await?;
+        let mut listener = Listener::open(running.address, Over::Http1).await?;
         sleep(Duration::from_secs(180)).await;
-        let mut slow = open_and_say(running.address, &frame(false, Opcode::Text, b"a")).await?;
+        let mut slow = open_and_say(running.address, Over::Http1, &frame(false, Opcode::Text, b"a")).await?;
         members(&hub, 2).await;
         let publisher = hub.clone();
         let publishing = spawn(async move {
@@ -234,11 +342,11 @@ fn a_parked_member_is_a_place_in_a_table() {
         const MEMBERS: u64 = 256;
         let hub = Hub::new(HubConfig::default()).expect("room");
         let running = hub_server(&hub)?;
-        let mut clients = vec![open(running.address).await?];
+        let mut clients = vec![open(running.address, Over::Http1).await?];
         members(&hub, 1).await;
         let none = held_bytes();
         for _ in 0..MEMBERS {
-            clients.push(open(running.address).await?);
+            clients.push(open(running.address, Over::Http1).await?);
         }
         members(&hub, MEMBERS as u32 + 1).await;
         sleep(Duration::from_millis(20)).await;
@@ -277,7 +385,7 @@ fn a_message_is_in_memory_once() {
         let running = hub_server(&hub)?;
         let mut clients = Vec::new();
         for _ in 0..MEMBERS {
-            clients.push(open(running.address).await?);
+            clients.push(open(running.address, Over::Http1).await?);
         }
         members(&hub, MEMBERS).await;
         sleep(Duration::from_millis(20)).await;
@@ -309,7 +417,7 @@ fn a_full_hub_and_a_long_message_are_refused() {
         let config = HubConfig { members_max: 1, message_bytes_max: 10, websocket: socket, ..HubConfig::default() };
         let hub = Hub::new(config).expect("room");
         let running = hub_server(&hub)?;
-        let mut first = open(running.address).await?;
+        let mut first = open(running.address, Over::Http1).await?;
         members(&hub, 1).await;
         let second =
             crate::rig::talk(running.address, &[b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"], None)

@@ -1,5 +1,6 @@
 //! Members that do not read, and members that go away in the middle.
 
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use plimsoll_http::codec::ws::CloseCode;
@@ -8,20 +9,20 @@ use plimsoll_reactor::OPERATION_BYTES;
 use plimsoll_runtime::net::{Table, TableConfig, TcpListener, TcpStream};
 use plimsoll_runtime::{Result, SendBytes, sleep, spawn, yield_now};
 
-use super::client::{assert_closed, open};
+use super::client::{BOTH, Listener, Over, Socket, open};
 use super::{hub_server, members};
 use crate::rig::memory::{PAGE_BYTES, fill_but};
-use crate::rig::websocket::{Client, Got};
+use crate::rig::websocket::Got;
 use crate::rig::{in_simulation, on_each};
 
 /// Publishes numbers until one that does not read has missed some, and some more; another reads all the time. What both
 /// got in the end, and how many there were.
-async fn slow_and_fast(policy: SlowConsumer) -> Result<(Vec<u64>, Got, u64, Hub)> {
+async fn slow_and_fast(policy: SlowConsumer, over: Over) -> Result<(Vec<u64>, Got, u64, Hub)> {
     let config = HubConfig { slow: policy, queue_messages_max: 8, queue_bytes_max: 1 << 20, ..HubConfig::default() };
     let hub = Hub::new(config).expect("room");
     let running = hub_server(&hub)?;
-    let mut slow = open(running.address).await?;
-    let mut fast = open(running.address).await?;
+    let mut slow = open(running.address, over).await?;
+    let mut fast = open(running.address, over).await?;
     members(&hub, 2).await;
     let mut last = 0;
     let mut more = 20;
@@ -51,7 +52,7 @@ async fn slow_and_fast(policy: SlowConsumer) -> Result<(Vec<u64>, Got, u64, Hub)
 }
 
 /// All texts to the end, without what they are padded with.
-async fn numbers(member: &mut Client) -> Result<(Vec<u64>, Got)> {
+async fn numbers(member: &mut Socket) -> Result<(Vec<u64>, Got)> {
     let mut numbers = Vec::new();
     loop {
         match member.next().await? {
@@ -68,98 +69,120 @@ fn is_ascending(numbers: &[u64]) -> bool {
 
 #[test]
 fn the_newest_are_dropped() {
-    on_each("drop newest", async || {
-        let (numbers, end, last, hub) = slow_and_fast(SlowConsumer::DropNewest).await?;
-        let expected: Vec<u64> = (1..=numbers.len() as u64).collect();
-        assert_eq!(numbers, expected, "what it got has no gap, and ends early");
-        let dropped = hub.stats().dropped_total;
-        assert_eq!((numbers.len() as u64 + dropped, dropped > 20), (last, true));
-        assert!(matches!(end, Got::Close(_)), "{end:?}");
-        Ok(())
-    });
+    for over in BOTH {
+        on_each("drop newest", async || {
+            let (numbers, end, last, hub) = slow_and_fast(SlowConsumer::DropNewest, over).await?;
+            let expected: Vec<u64> = (1..=numbers.len() as u64).collect();
+            assert_eq!(numbers, expected, "what it got has no gap, and ends early");
+            let dropped = hub.stats().dropped_total;
+            assert_eq!((numbers.len() as u64 + dropped, dropped > 20), (last, true));
+            assert!(matches!(end, Got::Close(_)), "{end:?}");
+            Ok(())
+        });
+    }
 }
 
 #[test]
 fn the_oldest_are_dropped() {
-    on_each("drop oldest", async || {
-        let (numbers, end, last, hub) = slow_and_fast(SlowConsumer::DropOldest).await?;
-        assert!(is_ascending(&numbers));
-        let tail = &numbers[numbers.len() - 8..];
-        assert_eq!(tail, (last - 7..=last).collect::<Vec<_>>(), "what waited was the newest");
-        assert_eq!(numbers.len() as u64 + hub.stats().dropped_total, last);
-        assert!(matches!(end, Got::Close(_)), "{end:?}");
-        Ok(())
-    });
+    for over in BOTH {
+        on_each("drop oldest", async || {
+            let (numbers, end, last, hub) = slow_and_fast(SlowConsumer::DropOldest, over).await?;
+            assert!(is_ascending(&numbers));
+            let tail = &numbers[numbers.len() - 8..];
+            assert_eq!(tail, (last - 7..=last).collect::<Vec<_>>(), "what waited was the newest");
+            assert_eq!(numbers.len() as u64 + hub.stats().dropped_total, last);
+            assert!(matches!(end, Got::Close(_)), "{end:?}");
+            Ok(())
+        });
+    }
 }
 
 #[test]
 fn the_slow_are_closed() {
-    on_each("close", async || {
-        let (numbers, end, last, hub) = slow_and_fast(SlowConsumer::Close).await?;
-        assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "without a gap, to the end");
-        assert!((numbers.len() as u64) < last);
-        // Told, when it reads in time.
-        assert!(end == Got::Close(Some(CloseCode::TRY_LATER)) || end.is_over(), "{end:?}");
-        assert_eq!(hub.stats().closed_slow_total, 1);
-        Ok(())
-    });
+    for over in BOTH {
+        on_each("close", async || {
+            let (numbers, end, last, hub) = slow_and_fast(SlowConsumer::Close, over).await?;
+            assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "without a gap, to the end");
+            assert!((numbers.len() as u64) < last);
+            // Told, when it reads in time.
+            assert!(end == Got::Close(Some(CloseCode::TRY_LATER)) || end.is_over(), "{end:?}");
+            assert_eq!(hub.stats().closed_slow_total, 1);
+            Ok(())
+        });
+    }
 }
 
 #[test]
 fn those_that_go_away_take_nothing_with_them() {
-    on_each("disconnects", async || {
-        let hub = Hub::new(HubConfig { queue_messages_max: 1_024, queue_bytes_max: 8 << 20, ..HubConfig::default() })
-            .expect("room");
-        let running = hub_server(&hub)?;
-        let mut staying = Vec::new();
-        let mut leaving = Vec::new();
-        for _ in 0..40 {
-            staying.push(open(running.address).await?);
-            leaving.push(open(running.address).await?);
-        }
-        members(&hub, 80).await;
-        let readers = staying.into_iter().map(|mut client| {
-            spawn(async move {
-                for at in 0..120_u64 {
-                    assert_eq!(client.text().await?.trim_end_matches('.'), at.to_string());
-                }
-                Ok::<_, plimsoll_runtime::Error>(client)
-            })
-        });
-        let readers: Vec<_> = readers.collect::<Result<_>>()?;
-        for at in 0..120_u64 {
-            hub.publish(&Event::data(&format!("{at:.<2000}"))).expect("room");
-            if at % 3 == 0 {
-                leaving.pop();
-                // In the middle of a round, and between two.
-                if at % 2 == 0 {
-                    sleep(Duration::from_micros(200)).await;
-                } else {
-                    yield_now().await;
+    for over in BOTH {
+        on_each("disconnects", async || {
+            let hub =
+                Hub::new(HubConfig { queue_messages_max: 1_024, queue_bytes_max: 8 << 20, ..HubConfig::default() })
+                    .expect("room");
+            let running = hub_server(&hub)?;
+            let mut staying = Vec::new();
+            let mut leaving = Vec::new();
+            for _ in 0..40 {
+                staying.push(open(running.address, over).await?);
+                leaving.push(open(running.address, over).await?);
+            }
+            members(&hub, 80).await;
+            let readers = staying.into_iter().map(|mut client| {
+                spawn(async move {
+                    for at in 0..120_u64 {
+                        assert_eq!(client.text().await?.trim_end_matches('.'), at.to_string());
+                    }
+                    Ok::<_, plimsoll_runtime::Error>(client)
+                })
+            });
+            let readers: Vec<_> = readers.collect::<Result<_>>()?;
+            for at in 0..120_u64 {
+                hub.publish(&Event::data(&format!("{at:.<2000}"))).expect("room");
+                if at % 3 == 0 {
+                    leaving.pop();
+                    // In the middle of a round, and between two.
+                    if at % 2 == 0 {
+                        sleep(Duration::from_micros(200)).await;
+                    } else {
+                        yield_now().await;
+                    }
                 }
             }
-        }
-        for reader in readers {
-            reader.await.expect("it got all, in order")?;
-        }
-        drop(leaving);
-        members(&hub, 0).await;
-        assert_eq!((hub.stats().held_messages, hub.stats().dropped_total), (0, 0));
-        running.stop().await
-    });
+            for reader in readers {
+                reader.await.expect("it got all, in order")?;
+            }
+            drop(leaving);
+            members(&hub, 0).await;
+            assert_eq!((hub.stats().held_messages, hub.stats().dropped_total), (0, 0));
+            running.stop().await
+        });
+    }
 }
 
 /// What a peer that does not read never takes all of.
 const STAYS: &[u8] = &[0; 4_096];
 
-/// A hub whose member is to get a message for which there is no operation for so long, where it may take two seconds.
-fn without_operations(name: &str, time: Duration, end: impl AsyncFn(&Hub, &mut Client) -> Result<()>) {
+/// A hub that has a message for its member while there is no room for an operation, for so long; a stream of events may
+/// wait for two seconds.
+fn without_operations(name: &str, time: Duration, act: impl AsyncFn(&Hub, Shortage) -> Result<()>) {
     in_simulation(name, async || {
         let websocket = WebSocketConfig { send_timeout: Duration::from_secs(2), ..WebSocketConfig::default() };
         let hub = Hub::new(HubConfig { websocket, ..HubConfig::default() }).expect("room");
         let running = hub_server(&hub)?;
-        let mut member = open(running.address).await?;
-        members(&hub, 1).await;
+        act(&hub, Shortage { address: running.address, time }).await?;
+        running.stop().await
+    });
+}
+
+struct Shortage {
+    address: SocketAddr,
+    time: Duration,
+}
+
+impl Shortage {
+    /// Publishes, and lets the time pass without room. How many messages were sent in that.
+    async fn publish(&self, hub: &Hub) -> Result<u64> {
+        members(hub, 1).await;
         // Connections whose peers read nothing: sends to them stay, more than fit into a page of operations.
         let silent = TcpListener::bind("127.0.0.1:0")?;
         let mut table = Table::detached(TableConfig::default())?;
@@ -177,28 +200,43 @@ fn without_operations(name: &str, time: Duration, end: impl AsyncFn(&Hub, &mut C
         let held = fill_but(&[64, 128, 256, 512, 1_024]);
         let are_all_sent = keys.iter().all(|key| table.send(*key, SendBytes::Static(STAYS)).is_ok());
         assert!(!are_all_sent, "all places of operations are taken");
-        sleep(time).await;
-        assert_eq!(hub.stats().sent_total, 0, "{:?}", hub.stats());
+        sleep(self.time).await;
+        let sent = hub.stats().sent_total;
         drop((held, table));
-        end(&hub, &mut member).await?;
-        drop(member);
-        running.stop().await
-    });
+        Ok(sent)
+    }
 }
 
 #[test]
-fn one_whose_send_finds_no_room_for_a_while_gets_it_then() {
-    without_operations("no room for a send", Duration::from_millis(1_500), async |hub, member| {
-        assert_eq!(member.text().await?, "late", "it has waited");
+fn a_websocket_whose_send_finds_no_room_waits_in_the_queue_for_memory() {
+    without_operations("no room for a send", Duration::from_secs(3), async |hub, shortage| {
+        let mut member = open(shortage.address, Over::Http1).await?;
+        // It is given room of what is kept for output.
+        assert_eq!(shortage.publish(hub).await?, 1, "{:?}", hub.stats());
+        assert_eq!(member.text().await?, "late");
         assert_eq!(hub.stats().closed_slow_total, 0);
         Ok(())
     });
 }
 
 #[test]
-fn one_whose_send_finds_no_room_for_long_is_too_slow() {
-    without_operations("no room for a send, for long", Duration::from_secs(3), async |hub, member| {
+fn a_stream_of_events_whose_send_finds_no_room_for_a_while_gets_it_then() {
+    without_operations("no room for events", Duration::from_millis(1_500), async |hub, shortage| {
+        let mut member = Listener::open(shortage.address, Over::Http1).await?;
+        assert_eq!(shortage.publish(hub).await?, 0, "{:?}", hub.stats());
+        assert_eq!(member.next().await?.as_deref(), Some("data: late\n\n"), "it has waited");
+        assert_eq!(hub.stats().closed_slow_total, 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_stream_of_events_whose_send_finds_no_room_for_long_is_too_slow() {
+    without_operations("no room for events, for long", Duration::from_secs(3), async |hub, shortage| {
+        let mut member = Listener::open(shortage.address, Over::Http1).await?;
+        assert_eq!(shortage.publish(hub).await?, 0, "{:?}", hub.stats());
         assert_eq!(hub.stats().closed_slow_total, 1, "{:?}", hub.stats());
-        assert_closed(member, CloseCode::TRY_LATER).await
+        assert_eq!((member.next().await?, member.ended), (None, true));
+        Ok(())
     });
 }

@@ -6,7 +6,7 @@ use plimsoll_http::{Event, Hub, HubConfig};
 use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::{DriverChoice, MemoryLimit, Report, Result, Runtime, sleep, spawn, spawn_on};
 
-use super::client::open;
+use super::client::{BOTH, open};
 use super::{hub_server, members};
 
 const MESSAGES: u64 = 60;
@@ -18,8 +18,8 @@ async fn scenario() -> Result<()> {
     let running = hub_server(&hub)?;
     sleep(Duration::from_millis(20)).await;
     let mut clients = Vec::new();
-    for _ in 0..48 {
-        clients.push(open(running.address).await?);
+    for at in 0..48 {
+        clients.push(open(running.address, BOTH[at % 2]).await?);
     }
     members(&hub, 48).await;
     let readers = clients.into_iter().map(|mut client| {
