@@ -131,6 +131,10 @@ pub(super) const OLD_WORDS: [(&str, &[&str]); 20] = [
 /// History, and what has to name the words: they may stand there.
 pub(super) const OLD_WORDS_STATED_IN: [&str; 2] = ["CHANGELOG.md", "xtask/src/tidy"];
 
+/// The list of where things are, and its heading.
+pub(super) const WHERE_IS_IN: &str = "ARCHITECTURE.md";
+pub(super) const WHERE_IS_HEADING: &str = "## Where is ...";
+
 /// Columns of the first line of a commit.
 pub(super) const SUBJECT_COLUMNS_MAX: usize = 72;
 

@@ -15,6 +15,7 @@ mod room_imports;
 mod rooms;
 mod size;
 mod unsafety;
+mod where_is;
 
 use super::workspace::Workspace;
 use super::{Finding, Verdict};
@@ -23,7 +24,7 @@ use super::{Finding, Verdict};
 type Rule = fn(&Workspace) -> Verdict;
 
 /// The name of each rule, and the rule.
-pub(super) const ALL: [(&str, Rule); 26] = [
+pub(super) const ALL: [(&str, Rule); 27] = [
     ("file-lines", size::files),
     ("function-lines", size::functions),
     ("unsafe-listed", unsafety::listed),
@@ -49,6 +50,7 @@ pub(super) const ALL: [(&str, Rule); 26] = [
     ("os-calls", calls::os_calls),
     ("sans-io", calls::sans_io),
     ("machine-paths", paths::machine_paths),
+    ("where-is", where_is::rows),
     ("commit-subjects", commits::subjects),
 ];
 

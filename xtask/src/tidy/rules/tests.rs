@@ -553,3 +553,15 @@ fn bits_that_have_names_are_found() {
     let in_codec = [("crates/codec/Cargo.toml", ""), ("crates/codec/src/lib.rs", numbers)];
     silent(&findings("flag-bits", &in_codec));
 }
+
+#[test]
+fn rows_of_the_list_that_name_nothing_are_found() {
+    let list = |file: &str, function: &str| {
+        let row = format!("| what | `{file}` | `{function}` |");
+        let text = format!("# A\n\n{}\n\n| q | f | f |\n|---|---|---|\n{row}\n\n## B\n", config::WHERE_IS_HEADING);
+        findings("where-is", &[(config::WHERE_IS_IN, &text), ("src/a.rs", "//! Doc.\nfn there<T>() {}\n")])
+    };
+    silent(&list("src/a.rs", "there"));
+    one(&list("src/b.rs", "there"), "ARCHITECTURE.md:7", "there is no file `src/b.rs`");
+    one(&list("src/a.rs", "the"), "ARCHITECTURE.md:7", "has no function `the`");
+}
