@@ -79,13 +79,17 @@ pub(super) const FLAGS_MAX: usize = 2;
 /// How the names of structs end that may have more: settings are independent of each other.
 pub(super) const FLAGS_OF: [&str; 3] = ["Config", "Options", "Limits"];
 /// Structs that have more still: file, name and how many.
-pub(super) const FLAGS_LEFT: [(&str, &str, usize); 1] = [("crates/http/src/memory/desk.rs", "Desk", 5)];
+pub(super) const FLAGS_LEFT: [(&str, &str, usize); 1] = [
+    // Facts of a turn, each set and asked for by itself: the stop, another look, a look in vain, a queue, a count.
+    ("crates/http/src/memory/desk.rs", "Desk", 5),
+];
 
 /// Packages that may name bits of a byte, as formats have them.
 pub(super) const FLAG_BITS_PACKAGES: [&str; 1] = ["crates/codec"];
 /// Files elsewhere that name more than [`FLAGS_MAX`] bits of one number, and how many.
 pub(super) const FLAG_BITS_LEFT: [(&str, usize); 2] = [
-    // To be opened.
+    // What is true of each WebSocket in the one byte that is left of the 64 of a parked one: whether it is listed, is
+    // counted, has delivered a message in this turn, and was told of its peer's end. None of these excludes another.
     ("crates/http/src/websocket/wire.rs", 4),
     // What epoll said of a descriptor, in the one byte that each open descriptor costs.
     ("crates/reactor/src/mio/table.rs", 5),

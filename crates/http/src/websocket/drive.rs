@@ -70,7 +70,7 @@ impl Socket {
     /// Begins a step.
     pub(crate) fn begin_step(&mut self) {
         self.wire.flags.put(Flags::LISTED, false);
-        self.wire.flags.put(Flags::FED, false);
+        self.wire.flags.put(Flags::DELIVERED, false);
     }
 
     /// The socket has taken everything that was handed to it: what follows has its own time.
@@ -143,7 +143,7 @@ impl Socket {
         let flushed = flushed.and(send_next(line, wire));
         let is_sending = line.is_sending();
         // What a peer is told for want of memory needs none.
-        if !is_sending && wire.is_untold() {
+        if !is_sending && wire.has_unsent_close() {
             let frame = static_close(Some(CloseCode::TRY_LATER)).unwrap_or_default();
             let _gone_or_full = line.send_now(frame);
         }
@@ -179,7 +179,7 @@ impl Socket {
             }
             Phase::Lingering(_) if !is_flooded => line.receive(),
             // Most likely its task takes the message at once; if it does not, the next look finds that out.
-            Phase::Open | Phase::Asked if is_waiting && wire.flags.has(Flags::FED) => Ok(()),
+            Phase::Open | Phase::Asked if is_waiting && wire.flags.has(Flags::DELIVERED) => Ok(()),
             Phase::Open | Phase::Asked if is_waiting && !wire.flags.has(Flags::ENDED) => line.watch(),
             _ => {
                 line.unwatch();
@@ -210,14 +210,14 @@ impl Socket {
 
 /// Hands output to the socket, and what waits to go behind it.
 fn flush(desk: &Desk, line: &mut impl Line, key: Key, wire: &mut Wire) -> Result<(), OverBudget> {
-    let placed = wire.put_last_words(&desk.pool);
+    let placed = wire.put_pending_close(&desk.pool);
     let Some(work) = &mut wire.work else { return Ok(()) };
     // A socket has room for what is short, nearly always: one call, and no operation that has to be looked after.
     let is_short = work.output.is_short() && !line.is_sending();
     let has_left = is_short && line.flush_now(&mut work.output);
     let flushed = if has_left { Ok(()) } else { line.flush(&desk.pool, &mut work.output) };
     if has_left || (flushed.is_err() && line.flush_now(&mut work.output)) {
-        let has_more = work.input.is_some() || work.last_words.is_some();
+        let has_more = work.input.is_some() || work.pending_close.is_some();
         wire.get_on();
         // All of it: there may be more behind it.
         if has_more && !wire.flags.put(Flags::LISTED, true) {

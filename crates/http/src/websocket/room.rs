@@ -126,7 +126,7 @@ impl Wire {
         if work.output.is_midway() {
             return false;
         }
-        (work.output, work.last_words) = (Output::default(), None);
+        (work.output, work.pending_close) = (Output::default(), None);
         true
     }
 

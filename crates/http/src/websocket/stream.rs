@@ -99,7 +99,7 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
         }
         let (reads, due) = look(&stream, core, retry_at, &mut until);
         if has_left && stream.socket.borrow().wire.phase == Phase::Ending {
-            if !is_finished && !tell_untold(&stream, &mut tunnel).await {
+            if !is_finished && !send_unsent_close(&stream, &mut tunnel).await {
                 return finish(&stream, WebSocketEnd::NoRoom);
             }
             if ::core::mem::replace(&mut is_finished, true) || tunnel.finish().is_err() {
@@ -164,8 +164,8 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
 }
 
 /// Says that there was no room, if nothing of that could be said before; whether that has left.
-async fn tell_untold(stream: &Stream, tunnel: &mut Tunnel) -> bool {
-    if !stream.socket.borrow().wire.is_untold() {
+async fn send_unsent_close(stream: &Stream, tunnel: &mut Tunnel) -> bool {
+    if !stream.socket.borrow().wire.has_unsent_close() {
         return true;
     }
     let frame = static_close(Some(CloseCode::TRY_LATER)).unwrap_or_default();
@@ -252,7 +252,7 @@ async fn send(stream: &Stream, tunnel: &mut Tunnel, granted: Option<Grant>) -> R
     loop {
         let piece = {
             let mut socket = stream.socket.borrow_mut();
-            let placed = socket.wire.put_last_words(&stream.desk().pool);
+            let placed = socket.wire.put_pending_close(&stream.desk().pool);
             match &mut socket.wire.work {
                 Some(work) => placed.and_then(|()| work.output.next_piece(&stream.desk().pool)),
                 None => Ok(None),

@@ -77,7 +77,7 @@ fn deliver((place, desk): (&Place, &Desk), consumer: &mut Consumer, wire: &mut W
                 work.ready = Some(message);
             }
             mailbox.wake_reader();
-            wire.flags.put(Flags::FED, true);
+            wire.flags.put(Flags::DELIVERED, true);
             place.list_later(desk, wire);
         }
         Consumer::Task(None) => {

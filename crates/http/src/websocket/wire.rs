@@ -111,7 +111,7 @@ impl Flags {
     /// Counted as active.
     pub(super) const COUNTED: Self = Self(2);
     /// A task got a message in this turn, and has not had the time to take it.
-    pub(super) const FED: Self = Self(4);
+    pub(super) const DELIVERED: Self = Self(4);
     /// The peer has ended its half; a receive tells after what came before.
     pub(super) const ENDED: Self = Self(8);
 
@@ -186,15 +186,15 @@ impl Wire {
 
     /// Whether output waits for the socket.
     pub(super) fn has_output(&self) -> bool {
-        self.work.as_ref().is_some_and(|work| !work.output.is_empty() || work.last_words.is_some())
+        self.work.as_ref().is_some_and(|work| !work.output.is_empty() || work.pending_close.is_some())
     }
 
     /// Puts our close frame behind a long message that has left.
-    pub(super) fn put_last_words(&mut self, pool: &Pool) -> Result<(), OverBudget> {
+    pub(super) fn put_pending_close(&mut self, pool: &Pool) -> Result<(), OverBudget> {
         let Some(work) = self.work.as_mut().filter(|work| !work.output.has_tail()) else { return Ok(()) };
-        let Work { output, last_words: Some(frame), .. } = &mut **work else { return Ok(()) };
+        let Work { output, pending_close: Some(frame), .. } = &mut **work else { return Ok(()) };
         output.append(pool, frame.as_bytes())?;
-        work.last_words = None;
+        work.pending_close = None;
         Ok(())
     }
 
@@ -234,8 +234,8 @@ impl Wire {
     pub(super) fn rest(&mut self, core: &Desk) -> bool {
         let Some(work) = &mut self.work else { return true };
         let keeps = work.keeps_streams(core);
-        let has_output = !work.output.is_empty() || work.last_words.is_some();
-        // While it ends, what stands for its last words stays: they are said once.
+        let has_output = !work.output.is_empty() || work.pending_close.is_some();
+        // While it ends, what stands for its close frame stays: that is sent once.
         let ends = self.phase == Phase::Ending;
         let idle = work.is_between_messages() && !has_output && work.ready.is_none() && !keeps && !ends;
         match work.decoder.record() {
@@ -249,7 +249,7 @@ impl Wire {
     }
 
     /// Whether it ends for want of memory, and found none to say so.
-    pub(super) fn is_untold(&self) -> bool {
+    pub(super) fn has_unsent_close(&self) -> bool {
         self.phase == Phase::Ending && self.work.is_none() && self.end == Some(WebSocketEnd::NoRoom)
     }
 
@@ -328,8 +328,8 @@ impl Wire {
         let code = code.as_ref().map_or(&[][..], |code| &code[..]);
         let parts = [code, &reason.as_bytes()[..end]];
         // Behind a long message, or when there is room.
-        work.last_words = Some(ControlFrame::new(Opcode::Close, &parts));
-        let _later = self.put_last_words(&core.pool);
+        work.pending_close = Some(ControlFrame::new(Opcode::Close, &parts));
+        let _later = self.put_pending_close(&core.pool);
     }
 
     /// Notes why it ends, if nothing was noted before.

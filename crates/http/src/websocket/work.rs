@@ -29,7 +29,7 @@ pub(crate) struct Work {
     pub(super) wanted_bytes: u32,
     pub(super) output: Output,
     /// Our close frame, which waits for a long message to leave.
-    pub(super) last_words: Option<ControlFrame>,
+    pub(super) pending_close: Option<ControlFrame>,
     /// Of the message that was begun.
     assembly: Assembly,
     is_text: bool,
@@ -59,7 +59,7 @@ impl Work {
             again: None,
             wanted_bytes: 0,
             output: Output::default(),
-            last_words: None,
+            pending_close: None,
             assembly: Assembly::default(),
             is_text: false,
             is_compressed: false,
