@@ -78,7 +78,9 @@ impl Socket {
         if self.wire.deadline == Deadline::Send {
             self.wire.deadline = Deadline::None;
         }
-        self.note_sent();
+        if self.wire.member.is_some() {
+            self.note_sent();
+        }
     }
 
     /// Bytes came; whether they are to be [taken in](Self::take_in).
@@ -140,7 +142,7 @@ impl Socket {
         let Socket { consumer, wire } = self;
         let was_sending = line.is_sending();
         let flushed = flush(desk, line, key, wire);
-        let flushed = flushed.and(send_next(line, wire));
+        let flushed = if wire.member.is_some() { flushed.and(send_next(line, wire)) } else { flushed };
         let is_sending = line.is_sending();
         // What a peer is told for want of memory needs none.
         if !is_sending && wire.has_unsent_close() {
