@@ -16,6 +16,18 @@
 //! }
 //! ```
 //!
+//! A service has [routes](http::Router), [layers](http::layer) around them, data as types of its own (features `serde`
+//! and `json`) and [metrics](http::metrics). It is tested without sockets:
+//!
+//! ```
+//! use plimsoll::http::{Request, Router};
+//! use plimsoll::testing::Client;
+//!
+//! let client = Client::new(Router::new().get("/", async |_req: Request| "afloat"));
+//! assert_eq!(client.get("/").send().text(), "afloat");
+//! client.finish();
+//! ```
+//!
 //! | module | what is in it |
 //! |---|---|
 //! | the root | [`Runtime`], [`spawn`], [`sleep`] and the like |
