@@ -23,12 +23,12 @@ pub enum Error {
     /// The memory line leaves no room.
     OverBudget(OverBudget),
     /// Another socket listens at the address.
-    AddressInUse(Address),
+    AddressInUse(Box<Address>),
     /// The process may not listen at the address: ports below 1,024 need a capability, sockets in the file system the
     /// right to write to their directory.
-    AddressForbidden(Address),
+    AddressForbidden(Box<Address>),
     /// The address is not one of this host, or in no directory.
-    AddressNotAvailable(Address),
+    AddressNotAvailable(Box<Address>),
     /// The system refused something else.
     System {
         /// What was asked for.
@@ -37,6 +37,9 @@ pub enum Error {
         errno: Errno,
     },
 }
+
+// It is in the result of many a future, which would all be larger.
+const _: () = assert!(size_of::<Error>() <= 40);
 
 impl Error {
     /// A failed step of the system.
@@ -52,7 +55,7 @@ impl fmt::Display for Error {
                 write!(f, "the {driver} driver is not available here ({step}: {errno}); choose `auto` to fall back")
             }
             Self::OverBudget(over) => over.fmt(f),
-            Self::AddressInUse(address @ Address::Unix(_)) => write!(
+            Self::AddressInUse(address) if address.unix().is_some() => write!(
                 f,
                 "cannot listen on {address}: another server listens there, or it is a file and no socket; choose another path"
             ),
@@ -62,7 +65,7 @@ impl fmt::Display for Error {
                     "cannot listen on {address}: the address is in use; stop the other server or choose another port"
                 )
             }
-            Self::AddressForbidden(address @ Address::Unix(_)) => {
+            Self::AddressForbidden(address) if address.unix().is_some() => {
                 write!(f, "cannot listen on {address}: no permission to make a socket in this directory")
             }
             Self::AddressForbidden(address) => {
@@ -71,7 +74,7 @@ impl fmt::Display for Error {
                     "cannot listen on {address}: no permission for this port; choose a port from 1024 up or grant CAP_NET_BIND_SERVICE"
                 )
             }
-            Self::AddressNotAvailable(address @ Address::Unix(_)) => {
+            Self::AddressNotAvailable(address) if address.unix().is_some() => {
                 write!(f, "cannot listen on {address}: there is no such directory")
             }
             Self::AddressNotAvailable(address) => {

@@ -22,7 +22,7 @@ impl Kernel {
         for (&other, listeners) in &self.network.listeners {
             let shares = options.join && options.reuse_port && other == address && self.all_share(listeners);
             if overlap(other, address) && !shares {
-                return Err(Error::AddressInUse(address));
+                return Err(Error::AddressInUse(Box::new(address)));
             }
         }
         // Unix sockets share none but what was shared.
@@ -38,10 +38,11 @@ impl Kernel {
 
     fn bind_internet(&mut self, mut address: SocketAddr) -> Result<Address, Error> {
         if !address.ip().is_unspecified() && !self.config.has_address(address.ip()) {
-            return Err(Error::AddressNotAvailable(address.into()));
+            return Err(Error::AddressNotAvailable(Box::new(address.into())));
         }
         if address.port() == 0 {
-            let port = self.network.free_port(address.ip(), None).ok_or(Error::AddressInUse(address.into()))?;
+            let port =
+                self.network.free_port(address.ip(), None).ok_or(Error::AddressInUse(Box::new(address.into())))?;
             address.set_port(port);
         }
         Ok(address.into())

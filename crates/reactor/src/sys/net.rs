@@ -38,9 +38,9 @@ const DISCARDED_AT_ONCE: usize = 4_096;
 pub(crate) fn listen(address: Address, options: &ListenOptions, nonblocking: bool) -> Result<Number, Error> {
     assert!((1..=65_535).contains(&options.backlog), "a backlog of 1 to 65,535");
     let refused = |error: std::io::Error| match Errno::from(error) {
-        Errno(libc::EADDRINUSE) => Error::AddressInUse(address),
-        Errno(libc::EACCES | libc::EPERM) => Error::AddressForbidden(address),
-        Errno(libc::EADDRNOTAVAIL | libc::ENOENT | libc::ENOTDIR) => Error::AddressNotAvailable(address),
+        Errno(libc::EADDRINUSE) => Error::AddressInUse(Box::new(address)),
+        Errno(libc::EACCES | libc::EPERM) => Error::AddressForbidden(Box::new(address)),
+        Errno(libc::EADDRNOTAVAIL | libc::ENOENT | libc::ENOTDIR) => Error::AddressNotAvailable(Box::new(address)),
         errno => Error::system("listen", errno),
     };
     let bound = match address {

@@ -109,7 +109,7 @@ fn an_address_that_is_taken_is_an_error() {
     let address = local_address(first).expect("bound");
     for options in [ListenOptions::default(), shared] {
         let second = listen(address, &options, true);
-        assert!(matches!(second, Err(Error::AddressInUse(taken)) if taken == address), "{second:?}");
+        assert!(matches!(&second, Err(Error::AddressInUse(taken)) if **taken == address), "{second:?}");
     }
     let joined = listen(address, &joining, true).expect("it may");
     close(joined).expect("open until now");
@@ -121,7 +121,7 @@ fn an_address_that_is_taken_is_an_error() {
 fn other_errors_of_listening() {
     let elsewhere: Address = "203.0.113.1:0".parse().expect("an address for documentation");
     let result = listen(elsewhere, &ListenOptions::default(), true);
-    assert!(matches!(result, Err(Error::AddressNotAvailable(address)) if address == elsewhere), "{result:?}");
+    assert!(matches!(&result, Err(Error::AddressNotAvailable(address)) if **address == elsewhere), "{result:?}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub(crate) fn address_in_use(bench: &mut Bench) {
     for reuse_port in [false, true] {
         let options = ListenOptions { reuse_port, ..ListenOptions::default() };
         let second = bench.driver.listen(address, &options);
-        assert!(matches!(second, Err(Error::AddressInUse(taken)) if taken == address), "{second:?}");
+        assert!(matches!(&second, Err(Error::AddressInUse(taken)) if **taken == address), "{second:?}");
     }
     bench.close(listener);
     let again = bench.driver.listen(address, &ListenOptions::default()).expect("free again");

@@ -38,7 +38,7 @@ pub(crate) fn paths(bench: &mut Bench) {
     assert_eq!(bench.driver.peer_address(server.at()), unnamed);
     assert!(matches!(
         bench.driver.listen(address, &ListenOptions::default()),
-        Err(Error::AddressInUse(taken)) if taken == address
+        Err(Error::AddressInUse(taken)) if *taken == address
     ));
     for fd in [client, server, listener] {
         bench.close(fd);
