@@ -83,4 +83,4 @@ pub use websocket::{
 };
 pub use worker::connection::CONNECTION_BYTES;
 pub use worker::plan::plan;
-pub use worker::stay::MEMBER_BYTES;
+pub use worker::stay_bytes::MEMBER_BYTES;

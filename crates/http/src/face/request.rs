@@ -19,7 +19,7 @@ use crate::face::body::BodyWriter;
 use crate::face::upgrade::{self, Upgraded};
 use crate::websocket::{self, WebSocket, WebSocketConfig, WebSocketHandler};
 #[cfg(feature = "router")]
-use crate::worker::service::Paths;
+use crate::worker::paths::Paths;
 use crate::worker::state::Core;
 use crate::{Error, Response};
 

@@ -20,7 +20,8 @@ use crate::face::layer::{Layer, WithLayer};
 use crate::face::request::Request;
 use crate::face::serve::{Handler, OnlyHere, Serve, Serving};
 use crate::face::server::{Handlers, Server};
-use crate::worker::service::{Answered, NoRoom, Paths, Service};
+use crate::worker::paths::Paths;
+use crate::worker::service::{Answered, NoRoom, Service};
 use crate::worker::state::Core;
 
 /// Which handler answers which method and path.

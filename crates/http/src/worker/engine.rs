@@ -30,7 +30,7 @@ use crate::worker::pressure::Relief;
 use crate::worker::recall::Recalling;
 use crate::worker::service::Service;
 use crate::worker::state::Core;
-use crate::worker::stay::waiting_handler_bytes;
+use crate::worker::stay_bytes::waiting_handler_bytes;
 
 /// Runs the server until the runtime, or this server, is asked to stop and its connections have ended.
 pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S, handle: &ServerHandle) {

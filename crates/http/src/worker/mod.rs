@@ -9,8 +9,10 @@
 //! | [`connection`] | what is kept of a connection: parked, worked on, lingering |
 //! | [`state`] | what the engine and its handlers share: the table, and what is written to it |
 //! | [`exchanges`] | how a handler's calls reach its exchange |
+//! | `paths` | what the paths of routes are asked for |
 //! | [`service`] | what answers requests, for the engine |
 //! | [`request_queue`] | which requests begin in a turn, which wait for the next, which hear that there are too many |
+//! | [`turns`] | who waits for the processor, and for how long |
 //! | [`pressure`] | what each memory level means, and what is done in a turn |
 //! | `pressure/shed_order` | who is let go of, in which order, and how many |
 //! | `pressure/heads` | incomplete heads, which go first |
@@ -19,7 +21,8 @@
 //! | [`unread`] | the next request while memory is short: its bytes stay in the socket, whichever protocol they are |
 //! | [`waiting`] | which connections of the table wait for memory, and for what |
 //! | [`reserved_routes`] | requests for routes that are always answered |
-//! | [`stay`] | holds on connections that stay, and what one of each sort takes |
+//! | [`stay`] | holds on connections that stay |
+//! | [`stay_bytes`] | what one of each sort of these takes, and what a handler that waits does |
 //! | [`http1`] | HTTP/1.1: what comes becomes steps, requests are begun |
 //! | [`http2`] | HTTP/2: an event becomes a step, and what that says is done; requests are begun |
 //! | [`websockets`] | WebSockets: an event becomes a step, and what that says is done |
@@ -34,6 +37,8 @@ pub(crate) mod engine;
 pub(crate) mod exchanges;
 pub(crate) mod http1;
 pub(crate) mod http2;
+#[cfg(feature = "router")]
+pub(crate) mod paths;
 pub(crate) mod plan;
 pub(crate) mod pressure;
 pub(crate) mod recall;
@@ -43,6 +48,8 @@ pub(crate) mod reserved_routes;
 pub(crate) mod service;
 pub(crate) mod state;
 pub(crate) mod stay;
+pub(crate) mod stay_bytes;
+pub(crate) mod turns;
 pub(crate) mod unread;
 pub(crate) mod waiting;
 pub(crate) mod websockets;

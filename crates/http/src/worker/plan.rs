@@ -1,6 +1,6 @@
 //! The plan of a server: what its connections add to the runtime's.
 
-use plimsoll_pool::{Class, Queue};
+use plimsoll_pool::Queue;
 use plimsoll_runtime::Runtime;
 use plimsoll_runtime::net::Table;
 use plimsoll_runtime::plan::{Part, Plan, page_share};
@@ -15,15 +15,12 @@ use crate::memory::reserved_routes::Slots;
 use crate::memory::waits::{PLACES, Waits};
 use crate::worker::connection::{CONNECTION_BYTES, Connection};
 use crate::worker::pressure::Pace;
-use crate::worker::request_queue::Turns;
-use crate::worker::stay::stay_bytes;
-use crate::worker::stay::waiting_handler_bytes;
+use crate::worker::stay_bytes::{TASK_BYTES, class_bytes, stay_bytes, waiting_handler_bytes};
+use crate::worker::turns::Turns;
 
 /// A head with its field slots, and the answer that is gathered for it: the first class that either takes.
 const HEAD_BYTES: u64 = 1_024;
 const OUTPUT_BYTES: u64 = 1_024;
-/// What a task's cell holds beside the handler's future: its header, its output and the way back to the connection.
-pub(crate) const TASK_BYTES: usize = 256;
 
 /// What the tables of HPACK of a parked connection hold with most clients: some fields of requests, and of responses
 /// the date and a type.
@@ -82,9 +79,4 @@ fn lists_bytes(share: u64) -> u64 {
     let waiting = Queue::<Waits>::bytes(PLACES) + Turns::bytes();
     let events = Table::<Connection>::QUEUE_BYTES as u64;
     waiting + events + Crowd::bytes(share) + Pace::bytes(share) + answer_reserve::list_bytes(share)
-}
-
-/// The bytes of the smallest class that takes `bytes`.
-pub(crate) fn class_bytes(bytes: usize) -> u64 {
-    Class::for_len(bytes).map_or(bytes, Class::bytes) as u64
 }

@@ -21,8 +21,8 @@ use crate::memory::desk::{Connections, Desk};
 use crate::memory::lasting::ExchangeId;
 use crate::websocket::KnownSettings;
 use crate::worker::connection::Connection;
-use crate::worker::request_queue::Turns;
-use crate::worker::stay::stay_bytes;
+use crate::worker::stay_bytes::stay_bytes;
+use crate::worker::turns::Turns;
 
 /// The shared part of one worker's server.
 pub(crate) struct Core {
@@ -36,7 +36,7 @@ pub(crate) struct Core {
     pub(crate) websockets: RefCell<KnownSettings>,
     /// The paths of the routes, for handlers that ask for a parameter.
     #[cfg(feature = "router")]
-    pub(crate) routes: ::core::cell::OnceCell<Rc<dyn crate::worker::service::Paths>>,
+    pub(crate) routes: ::core::cell::OnceCell<Rc<dyn crate::worker::paths::Paths>>,
 }
 
 /// Drops a connection in whose place another was put: nearly always there is none.

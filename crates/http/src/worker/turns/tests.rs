@@ -1,6 +1,6 @@
 //! What the delay says, and how many are kept, with a clock of the test's own.
 
-use plimsoll_pool::{Budget, MemoryLimit, PoolConfig};
+use plimsoll_pool::{Budget, MemoryLimit, PoolConfig, Priority};
 
 use super::*;
 
