@@ -340,41 +340,49 @@ fn a_stream_of_events_on_http2_whose_handler_does_not_listen_gets_its_end() {
     });
 }
 
-/// WebSockets on streams of HTTP/2 (RFC 8441).
-#[test]
-fn a_websocket_on_a_stream_hears_1013() {
-    on_each_under("WebSockets on HTTP/2", LINE, async || {
-        let seen = Arc::new(Seen::default());
-        let running = start(&seen)?;
-        let mut client = frames::Client::connect(running.address, &[]).await?;
-        const STREAMS: u32 = 90;
-        for at in 0..STREAMS {
-            let fields = [
-                (":method", "CONNECT"),
-                (":protocol", "websocket"),
-                (":scheme", "http"),
-                (":authority", "h"),
-                (":path", if at % 2 == 0 { "/called" } else { "/task" }),
-                ("sec-websocket-version", "13"),
-            ];
-            let head = frames::frame(frames::HEADERS, frames::END_HEADERS, 2 * at + 1, &frames::block(&fields));
-            client.send(&head).await?;
-            assert!(client.next_of(frames::HEADERS).await?.has_status(200));
-        }
-        sleep(Duration::from_millis(50)).await;
-        let told = want(&running, Duration::ZERO).await?;
-        assert!((1..u64::from(STREAMS)).contains(&told), "{told}");
-        let closed = |frames: &[frames::Frame]| {
-            frames.iter().filter(|frame| frame.payload == [0x88, 2, 0x03, 0xF5]).count() as u64
-        };
-        let frames = client.frames_until(|frames| closed(frames) >= told).await?;
-        assert_eq!(closed(&frames), told, "{frames:?}");
-        assert_finished(&running);
-        drop(client);
+/// WebSockets on streams of HTTP/2 (RFC 8441), of these two paths in turns.
+async fn websockets_on_streams(paths: [&str; 2]) -> Result<()> {
+    let seen = Arc::new(Seen::default());
+    let running = start(&seen)?;
+    let mut client = frames::Client::connect(running.address, &[]).await?;
+    const STREAMS: u32 = 90;
+    for at in 0..STREAMS {
+        let fields = [
+            (":method", "CONNECT"),
+            (":protocol", "websocket"),
+            (":scheme", "http"),
+            (":authority", "h"),
+            (":path", paths[at as usize % 2]),
+            ("sec-websocket-version", "13"),
+        ];
+        let head = frames::frame(frames::HEADERS, frames::END_HEADERS, 2 * at + 1, &frames::block(&fields));
+        client.send(&head).await?;
+        assert!(client.next_of(frames::HEADERS).await?.has_status(200));
+    }
+    sleep(Duration::from_millis(50)).await;
+    let told = want(&running, Duration::ZERO).await?;
+    assert!((1..u64::from(STREAMS)).contains(&told), "{told}");
+    let closed =
+        |frames: &[frames::Frame]| frames.iter().filter(|frame| frame.payload == [0x88, 2, 0x03, 0xF5]).count() as u64;
+    let frames = client.frames_until(|frames| closed(frames) >= told).await?;
+    assert_eq!(closed(&frames), told, "{frames:?}");
+    assert_finished(&running);
+    drop(client);
+    if paths[0] != "/hub" {
         until("their handlers know", || seen.no_room.load(Ordering::Relaxed) >= told).await;
         assert_eq!(seen.no_room.load(Ordering::Relaxed), told, "and no others");
-        running.stop().await
-    });
+    }
+    running.stop().await
+}
+
+#[test]
+fn a_websocket_on_a_stream_hears_1013() {
+    on_each_under("WebSockets on HTTP/2", LINE, async || websockets_on_streams(["/called", "/task"]).await);
+}
+
+#[test]
+fn a_member_of_a_hub_on_a_stream_hears_1013() {
+    on_each_under("members on HTTP/2", LINE, async || websockets_on_streams(["/hub", "/hub"]).await);
 }
 
 /// A WebSocket that waits for memory, as it does on each protocol.
