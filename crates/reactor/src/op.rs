@@ -103,6 +103,7 @@ impl SendBytes {
     /// # Panics
     ///
     /// When `sent` is more than is left.
+    #[inline]
     pub fn consume(&mut self, sent: usize) {
         match self {
             Self::Lease(lease) => lease.consume(sent),
@@ -382,6 +383,10 @@ impl Errno {
     pub const AGAIN: Self = Self(libc::EAGAIN);
     /// It is a socket, or an address, of another family.
     pub const AFNOSUPPORT: Self = Self(libc::EAFNOSUPPORT);
+    /// That cannot be done with what it is asked of.
+    pub const OPNOTSUPP: Self = Self(libc::EOPNOTSUPP);
+    /// The peer broke the rules of a transport.
+    pub const PROTO: Self = Self(libc::EPROTO);
 
     /// From the last failed call of this thread.
     pub fn last() -> Self {
@@ -414,6 +419,7 @@ impl Errno {
             libc::EPIPE => "EPIPE",
             libc::ENOSYS => "ENOSYS",
             libc::ETIME => "ETIME",
+            libc::EPROTO => "EPROTO",
             libc::EOPNOTSUPP => "EOPNOTSUPP",
             libc::EADDRINUSE => "EADDRINUSE",
             libc::EADDRNOTAVAIL => "EADDRNOTAVAIL",

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use plimsoll_codec::h1::{self, FieldSlot, RequestView};
 use plimsoll_pool::catch_panic;
+use plimsoll_runtime::net::transport::MakeTransport;
 use plimsoll_runtime::net::{Address, ListenAddress, ListenOptions, Listener, Table, TableConfig};
 use plimsoll_runtime::worker_tasks;
 use plimsoll_runtime::{JoinHandle, Result, Spare, Started, spawn, workers};
@@ -44,6 +45,7 @@ pub struct Server {
     config: Config,
     counters: Counters,
     log: Option<LogHook>,
+    transport: Option<MakeTransport>,
 }
 
 impl Server {
@@ -82,6 +84,7 @@ impl Server {
             config: Config::default(),
             counters: Counters::new(workers()),
             log: None,
+            transport: None,
         }
     }
 
@@ -163,6 +166,14 @@ impl Server {
         self
     }
 
+    /// Has the bytes of every connection carried by a transport of its own, beneath HTTP/1.1, HTTP/2 and WebSockets.
+    /// What leaves HTTP cannot be carried: its requests fail with [`Error::Unsupported`](crate::Error::Unsupported).
+    #[doc(hidden)]
+    pub fn transport(mut self, make: MakeTransport) -> Self {
+        self.transport = Some(make);
+        self
+    }
+
     /// The address it listens at, with the port that was taken for 0.
     ///
     /// # Panics
@@ -230,7 +241,14 @@ impl Server {
         tell_of_handlers(service().handler_bytes());
         let handle = self.handle;
         let _asks = self.stops_with.map(|stop| Asks::after(stop, handle.clone())).transpose()?;
-        let parts = (self.config, self.counters, Addresses::default(), self.log, handle.clone());
+        let parts = Parts {
+            config: self.config,
+            counters: self.counters,
+            addresses: Addresses::default(),
+            log: self.log,
+            handle: handle.clone(),
+            transport: self.transport,
+        };
         let serve = |listener: Listener| {
             let (parts, service) = (parts.clone(), service.clone());
             listener.on_every_worker(move |listener| serve_here(listener, parts.clone(), service()))
@@ -276,17 +294,23 @@ impl Drop for Asks {
     }
 }
 
-type Parts = (Config, Counters, Addresses, Option<LogHook>, ServerHandle);
+/// What the workers of a server have of it.
+#[derive(Clone)]
+struct Parts {
+    config: Config,
+    counters: Counters,
+    addresses: Addresses,
+    log: Option<LogHook>,
+    handle: ServerHandle,
+    transport: Option<MakeTransport>,
+}
 
-async fn serve_here<S: Service>(
-    listener: Listener,
-    (config, counters, addresses, log, handle): Parts,
-    service: S,
-) -> Result<()> {
+async fn serve_here<S: Service>(listener: Listener, parts: Parts, service: S) -> Result<()> {
+    let Parts { config, counters, addresses, log, handle, transport } = parts;
     // What is beyond the configured number is accepted, to be told so.
     let turned_away = h1::error_response(&Method::GET, StatusCode::SERVICE_UNAVAILABLE);
     let no_delay = config.tcp.no_delay;
-    let table = Table::new(listener, TableConfig { no_delay, turned_away, ..TableConfig::default() })?;
+    let table = Table::new(listener, TableConfig { no_delay, turned_away, transport, ..TableConfig::default() })?;
     engine::run(Core::new(table, config, counters, addresses, log), service, &handle).await;
     Ok(())
 }

@@ -134,9 +134,18 @@ where
 }
 
 impl Request {
+    /// Whether the connection may leave HTTP now.
+    fn may_leave(&self) -> Result<(), Error> {
+        let core = Core::of(self.ticket());
+        if core.table.borrow().carries() {
+            return Err(Error::Unsupported("connections that leave HTTP while a transport carries their bytes"));
+        }
+        Ok(core.may_stay()?)
+    }
+
     /// Says who gets the connection if the answer is a 101.
     pub(crate) fn set_upgrade(&self, upgrade: Upgrade) -> Result<(), Error> {
-        self.ticket().desk().may_stay()?;
+        self.may_leave()?;
         self.before_upgrade(|active| active.successor.replace(Box::new(Successor::Upgrade(upgrade))))
     }
 
@@ -153,7 +162,7 @@ impl Request {
     pub(crate) fn begin_member(&self, response: Response, upgrade: Upgrade) -> Result<(), Error> {
         let (ticket, core) = (self.ticket(), Core::of(self.ticket()));
         debug_assert!(ticket.id.stream().is_none(), "a stream has no connection of its own");
-        core.may_stay()?;
+        self.may_leave()?;
         core.with(ticket.id, |active| active.exchange.close_after());
         ticket.begin(response, None)?;
         core.with(ticket.id, |active| active.successor.replace(Box::new(Successor::Upgrade(upgrade))))

@@ -163,6 +163,9 @@ fn tunnels_are_told_that_they_are_gone() {
 /// receive.
 #[test]
 fn an_answer_that_waits_for_memory_outlasts_the_end_of_its_clients_half() {
+    if crate::rig::is_skipped(crate::rig::AT_THE_LINE) {
+        return;
+    }
     in_simulation("half closed at the line", async || {
         let drops = Drops::default();
         let server = server(HalfClose::Gone, &drops)?;

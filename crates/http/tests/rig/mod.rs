@@ -8,6 +8,7 @@ pub(crate) mod frames;
 pub(crate) mod half_closed;
 pub(crate) mod honest;
 pub(crate) mod memory;
+pub(crate) mod records;
 pub(crate) mod threads;
 pub(crate) mod websocket;
 
@@ -25,6 +26,25 @@ mod support;
 pub(crate) use support::{
     fresh_unix_address, in_simulation, in_simulation_under, on_each, on_each_under, real_runtimes, until, wait_max,
 };
+
+/// Whether the suites run over the [transport for tests](records): they do in the program that is named after it.
+fn over_records() -> bool {
+    module_path!().starts_with("records::")
+}
+
+/// Why a test says nothing over records.
+pub(crate) const LEAVES_HTTP: &str = "a connection that a transport carries does not leave HTTP, to a task or a hub";
+pub(crate) const AT_THE_LINE: &str = "sealing takes memory, and the bridge is under the same line";
+pub(crate) const BRIDGE_TAKES: &str = "the bridge takes what its client does not, and tells no reset from an end";
+
+/// Whether a test is left out of the program that runs over records.
+#[allow(clippy::print_stderr, reason = "a test that is left out says so")]
+pub(crate) fn is_skipped(why: &str) -> bool {
+    if over_records() {
+        eprintln!("skipped over records: {why}");
+    }
+    over_records()
+}
 
 /// A server that runs, to be stopped at the end of a scenario.
 pub(crate) struct Running {
@@ -53,6 +73,9 @@ where
 {
     let server = Server::bind("127.0.0.1:0")?.config(config);
     let address = server.local_addr();
+    if over_records() {
+        return serve_on(server.transport(records::Records::boxed), records::bridge(address)?, handler);
+    }
     serve_on(server, address, handler)
 }
 

@@ -250,6 +250,9 @@ fn a_message_on_a_stream_that_waits_for_too_long_ends_it_with_a_word() {
 /// Also where its connection has no place for what came, and waits with it: the others on it do not end.
 #[test]
 fn a_stream_whose_bytes_found_no_place_for_too_long_ends_with_a_word() {
+    if crate::rig::is_skipped(crate::rig::AT_THE_LINE) {
+        return;
+    }
     in_simulation("bytes of a stream at the line, for too long", async || {
         let config = Config { memory_timeout: Duration::from_secs(1), progress_reserve_bytes: 0, ..Config::default() };
         let running = serve(config, echo)?;

@@ -268,6 +268,9 @@ fn peers_that_do_nothing_are_let_go_of() {
 /// Without room for a message for too long, its connection is closed with 1013; others go on when there is room again.
 #[test]
 fn at_the_line_the_peer_is_told_to_try_again_later() {
+    if crate::rig::is_skipped(crate::rig::AT_THE_LINE) {
+        return;
+    }
     on_each("line", async || {
         let config = Config { memory_timeout: Duration::from_millis(300), ..Config::default() };
         let running = serve(config, echo_with(WebSocketConfig::default()))?;

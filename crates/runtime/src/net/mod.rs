@@ -22,6 +22,8 @@ mod listener;
 pub(crate) mod socket;
 pub(crate) mod stream;
 pub(crate) mod table;
+#[doc(hidden)]
+pub mod transport;
 
 pub use address::{ListenAddress, SocketAddress};
 pub use listener::SocketListener;

@@ -15,6 +15,7 @@
 use core::fmt;
 use core::future::poll_fn;
 use core::task::{Context, Poll};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use plimsoll_pool::{Charge, Kind, Lease, OverBudget};
@@ -22,6 +23,7 @@ use plimsoll_reactor::op::Shutdown;
 use plimsoll_reactor::{Address, Errno, Fd, FdRef, Interest, Op, Payload, PoolPage, Received, SendBytes, SocketOption};
 use plimsoll_slab::{Key, Slab};
 
+use super::transport::MakeTransport;
 use super::{Listener, kernel};
 use crate::Result;
 use crate::time::{Coarse, Link, Sleep};
@@ -30,16 +32,19 @@ use crate::worker::Worker;
 
 mod accept;
 mod adopt;
+mod carried;
 mod events;
 mod pages;
 mod readable;
 mod release;
+mod slot;
 mod timers;
 
 use accept::Accepting;
 pub use adopt::Adopted;
 pub(crate) use events::Events;
 use events::{EVENTS_MAX, RawEvent};
+use slot::Slot;
 pub use timers::TIMER_STEP;
 
 /// Why a key must be in the table.
@@ -52,7 +57,7 @@ struct Entry<C> {
     inbound: Inbound,
     /// The send in flight.
     send: Option<Key>,
-    state: C,
+    state: Slot<C>,
 }
 
 /// What is armed to hear from the peer: never two at once.
@@ -60,9 +65,13 @@ struct Entry<C> {
 enum Inbound {
     None,
     Receive(Key),
+    /// A receive of what a [transport](super::transport::Transport) has opened already.
+    ReceiveOpened,
     Watch(Key),
     /// Tells when bytes are there.
     Readable(Key),
+    /// Tells of what a transport has opened already.
+    ReadableOpened,
 }
 
 /// What happened on a connection. After [`Failed`](Event::Failed) the connection is good for nothing but
@@ -120,12 +129,16 @@ pub struct TableConfig {
     /// Said to a connection that is accepted and closed for want of room, as far as its socket takes it at once; for
     /// instance the 503 of HTTP/1.1.
     pub turned_away: &'static [u8],
+    /// What carries the bytes of each connection that is accepted, if they are not carried as they are. One that is
+    /// turned away is closed without a word then.
+    #[doc(hidden)]
+    pub transport: Option<MakeTransport>,
 }
 
 impl Default for TableConfig {
     /// As many as fit under the line, without Nagle's delay.
     fn default() -> Self {
-        Self { connections_max: INDEX_MAX, no_delay: true, turned_away: &[] }
+        Self { connections_max: INDEX_MAX, no_delay: true, turned_away: &[], transport: None }
     }
 }
 
@@ -143,6 +156,8 @@ pub struct Table<C: Default> {
     accepted_total: u64,
     /// The kernel's part of the next connection is charged.
     is_next_charged: bool,
+    /// Connections that wait for what is opened already.
+    opened: VecDeque<Key>,
     /// The queue of events.
     _charge: Charge,
 }
@@ -182,6 +197,7 @@ impl<C: Default> Table<C> {
             config,
             accepted_total: 0,
             is_next_charged: false,
+            opened: VecDeque::new(),
             worker,
             _charge: charge,
         })
@@ -204,12 +220,12 @@ impl<C: Default> Table<C> {
 
     /// The server's state of a connection.
     pub fn get_mut(&mut self, key: Key) -> Option<&mut C> {
-        self.entries.get_mut(key).map(|entry| &mut entry.state)
+        self.entries.get_mut(key).map(|entry| entry.state.get_mut())
     }
 
     /// The server's state of a connection.
     pub fn get(&self, key: Key) -> Option<&C> {
-        self.entries.get(key).map(|entry| &entry.state)
+        self.entries.get(key).map(|entry| entry.state.get())
     }
 
     /// How many places there are, those included whose page was given back; connections take the lowest that is free.
@@ -239,7 +255,7 @@ impl<C: Default> Table<C> {
         if self.events.recalled.replace(false) {
             self.release_spare_pages();
         }
-        if !self.events.queue.borrow().is_empty() {
+        if !self.events.queue.borrow().is_empty() || !self.opened.is_empty() {
             return Poll::Ready(());
         }
         self.try_accept();
@@ -263,6 +279,9 @@ impl<C: Default> Table<C> {
         reason = "a table is not an iterator: what is next depends on what was done with the last"
     )]
     pub fn next(&mut self) -> Option<Event> {
+        if self.carries() {
+            return self.next_carried();
+        }
         loop {
             if let Some(event) = self.next_accepted() {
                 return Some(event);
@@ -275,6 +294,8 @@ impl<C: Default> Table<C> {
         }
     }
 
+    // In each turn: without a frame of its own.
+    #[inline(always)]
     fn event(&mut self, raw: RawEvent) -> Option<Event> {
         if raw.purpose == Purpose::Accept {
             return self.accepted(raw.completion);
@@ -324,7 +345,7 @@ impl<C: Default> Table<C> {
     ///
     /// This and all following methods: when the connection was closed.
     pub fn is_receiving(&self, key: Key) -> bool {
-        matches!(self.entries.get(key).expect(OPEN).inbound, Inbound::Receive(_))
+        matches!(self.entries.get(key).expect(OPEN).inbound, Inbound::Receive(_) | Inbound::ReceiveOpened)
     }
 
     /// Whether a send is in flight.
@@ -342,7 +363,9 @@ impl<C: Default> Table<C> {
     /// Bytes of the send in flight; 0 without one.
     pub fn unsent_bytes(&self, key: Key) -> usize {
         let send = self.entries.get(key).expect(OPEN).send;
-        send.map_or(0, |op| self.worker.driver.borrow().unsent_bytes(op))
+        send.map_or(0, |op| {
+            self.worker.driver.borrow().unsent_bytes(op) + if self.carries() { self.unsealed_bytes(key) } else { 0 }
+        })
     }
 
     /// Arms a receive, unless one is armed: a connection that waits holds no buffer. Ends a [`watch`](Self::watch).
@@ -352,6 +375,9 @@ impl<C: Default> Table<C> {
     /// [`OverBudget`] when its operation has no room.
     pub fn receive(&mut self, key: Key) -> Result<(), OverBudget> {
         if self.is_receiving(key) {
+            return Ok(());
+        }
+        if self.carries() && self.arm_opened(key, Inbound::ReceiveOpened) {
             return Ok(());
         }
         self.arm(key, Purpose::Receive, |fd| Op::Receive { fd })
@@ -368,6 +394,9 @@ impl<C: Default> Table<C> {
     /// When a receive is armed, or the lease is full.
     pub fn receive_into(&mut self, key: Key, lease: Lease) -> Result<(), OverBudget> {
         assert!(!self.is_receiving(key), "one receive at a time");
+        if self.carries() && self.arm_opened(key, Inbound::ReceiveOpened) {
+            return Ok(());
+        }
         self.arm(key, Purpose::Receive, |fd| Op::ReceiveInto { fd, lease })
     }
 
@@ -381,7 +410,11 @@ impl<C: Default> Table<C> {
             Inbound::None | Inbound::Readable(_) => {
                 self.arm(key, Purpose::Watch, |fd| Op::Poll { fd, interest: Interest::PeerClosed })
             }
-            Inbound::Receive(_) | Inbound::Watch(_) => Ok(()),
+            Inbound::ReadableOpened => {
+                self.unwatch(key);
+                self.watch(key)
+            }
+            Inbound::Receive(_) | Inbound::ReceiveOpened | Inbound::Watch(_) => Ok(()),
         }
     }
 
@@ -407,6 +440,8 @@ impl<C: Default> Table<C> {
         if let Inbound::Watch(op) | Inbound::Readable(op) = entry.inbound {
             entry.inbound = Inbound::None;
             self.worker.driver.borrow_mut().orphan(op);
+        } else if entry.inbound == Inbound::ReadableOpened {
+            entry.inbound = Inbound::None;
         }
     }
 
@@ -421,6 +456,14 @@ impl<C: Default> Table<C> {
     /// When a send is in flight, or there is nothing to send.
     pub fn send(&mut self, key: Key, bytes: SendBytes) -> Result<(), (OverBudget, SendBytes)> {
         assert!(!self.is_sending(key), "one send at a time");
+        if self.carries() {
+            return self.send_sealed(key, bytes);
+        }
+        self.submit_send(key, bytes)
+    }
+
+    #[inline(always)]
+    fn submit_send(&mut self, key: Key, bytes: SendBytes) -> Result<(), (OverBudget, SendBytes)> {
         let (fd, token) = (self.fd(key), self.token(Purpose::Send, key));
         let submitted = self.worker.driver.borrow_mut().submit(Op::Send { fd, bytes }, token);
         match submitted {
@@ -465,6 +508,9 @@ impl<C: Default> Table<C> {
     /// When a send is in flight: its bytes come first.
     pub fn send_now(&mut self, key: Key, bytes: &[u8]) -> Result<usize, Errno> {
         assert!(!self.is_sending(key), "one send at a time");
+        if self.carries() {
+            return Err(Errno::AGAIN);
+        }
         let fd = self.fd(key);
         self.worker.driver.borrow_mut().send_now(fd, bytes)
     }
@@ -473,6 +519,9 @@ impl<C: Default> Table<C> {
     /// not become a reset which overtakes what was sent. Does nothing while a receive is armed, which takes them.
     pub fn discard_now(&mut self, key: Key, bytes_max: usize) {
         if !self.is_receiving(key) {
+            if self.carries() {
+                self.drop_opened(key);
+            }
             let fd = self.fd(key);
             let _nothing_there = self.worker.driver.borrow_mut().discard_now(fd, bytes_max);
         }
@@ -496,7 +545,7 @@ impl<C: Default> Table<C> {
         self.timers.cancel(&mut self.entries, key.index());
         let Entry { fd, inbound, send, state, .. } = self.entries.remove(key).expect(OPEN);
         let inbound = match inbound {
-            Inbound::None => None,
+            Inbound::None | Inbound::ReceiveOpened | Inbound::ReadableOpened => None,
             Inbound::Receive(op) | Inbound::Watch(op) | Inbound::Readable(op) => Some(op),
         };
         for op in [inbound, send].into_iter().flatten() {
@@ -505,7 +554,7 @@ impl<C: Default> Table<C> {
         self.worker.close(fd);
         kernel::uncharge(&self.worker);
         self.note_spare_pages();
-        state
+        state.into_state()
     }
 }
 

@@ -181,6 +181,8 @@ impl Coarse {
     /// for the next turn: then [`next_tick`](Coarse::next_tick) is not after `now_tick`.
     ///
     /// `now_tick` must not go back.
+    // In each turn: without a frame of its own.
+    #[inline(always)]
     pub(crate) fn pop_due(&mut self, links: &mut impl Links, now_tick: u32) -> Option<u32> {
         debug_assert!(now_tick >= self.position, "ticks do not go back");
         // After a jump of the clock all buckets are to be visited; the ticks before need not be walked through.

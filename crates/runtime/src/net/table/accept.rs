@@ -7,6 +7,7 @@ use core::time::Duration;
 use plimsoll_reactor::{Completion, Fd, Instant, Op, Payload, PoolPage, SocketOption};
 use plimsoll_slab::Key;
 
+use super::slot::Slot;
 use super::{Entry, Event, Inbound, Table};
 use crate::net::listener::needs_pause;
 use crate::net::{Listener, kernel};
@@ -144,6 +145,8 @@ impl<C: Default> Table<C> {
     }
 
     /// Another connection that waits already, while a burst lasts.
+    // In each turn: without a frame of its own.
+    #[inline(always)]
     pub(super) fn next_accepted(&mut self) -> Option<Event> {
         loop {
             let left = match self.accepting {
@@ -185,7 +188,7 @@ impl<C: Default> Table<C> {
     /// Says why, as far as that goes without memory, and closes. What has come already is dropped before, so that the
     /// close is no reset.
     fn turn_away(&self, fd: Fd) {
-        if !self.config.turned_away.is_empty() {
+        if !self.config.turned_away.is_empty() && self.config.transport.is_none() {
             let mut driver = self.worker.driver.borrow_mut();
             let _peer_is_gone = driver.send_now(fd.at(), self.config.turned_away);
             let _nothing_there = driver.discard_now(fd.at(), UNREAD_BYTES_MAX);
@@ -198,7 +201,7 @@ impl<C: Default> Table<C> {
         self.worker.opened();
         self.accepted_total += 1;
         let link = Link::default();
-        let entry = Entry { link, fd, inbound: Inbound::None, send: None, state: C::default() };
+        let entry = Entry { link, fd, inbound: Inbound::None, send: None, state: Slot::Plain(C::default()) };
         let added = if self.reserve() { self.entries.insert(entry) } else { Err(entry) }.map_err(|entry| entry.fd);
         self.note_spare_pages();
         let key = match added {
@@ -208,6 +211,13 @@ impl<C: Default> Table<C> {
                 return Event::TurnedAway;
             }
         };
+        if let Some(make) = self.config.transport
+            && self.carry(key, make()).is_err()
+        {
+            self.is_next_charged = false;
+            self.close(key);
+            return Event::TurnedAway;
+        }
         // Handed to the connection.
         self.is_next_charged = false;
         if self.config.no_delay {

@@ -5,6 +5,7 @@ use plimsoll_pool::{Lease, OverBudget};
 use plimsoll_reactor::PoolPage;
 use plimsoll_slab::Key;
 
+use super::slot::Slot;
 use super::{Entry, Inbound, Table, TableConfig};
 use crate::Result;
 use crate::net::Stream;
@@ -81,7 +82,13 @@ impl<C: Default> Table<C> {
     /// When no room was made, or an operation is in flight on the stream.
     pub fn adopt(&mut self, stream: impl Into<Stream>, state: C) -> Adopted {
         let parts = stream.into().into_parts();
-        let entry = Entry { link: Link::default(), fd: parts.fd, inbound: Inbound::None, send: None, state };
+        let entry = Entry {
+            link: Link::default(),
+            fd: parts.fd,
+            inbound: Inbound::None,
+            send: None,
+            state: Slot::Plain(state),
+        };
         let key = self.entries.insert(entry).unwrap_or_else(|_| panic!("room is made before"));
         Adopted { key, unread: parts.unread, ended: parts.ended }
     }

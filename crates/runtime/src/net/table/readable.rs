@@ -22,7 +22,10 @@ impl<C: Default> Table<C> {
     /// When a receive is armed, or the connection was closed.
     pub fn await_readable(&mut self, key: Key) -> Result<(), OverBudget> {
         assert!(!self.is_receiving(key), "one receive at a time");
-        if matches!(self.entry(key).inbound, Inbound::Readable(_)) {
+        if matches!(self.entry(key).inbound, Inbound::Readable(_) | Inbound::ReadableOpened) {
+            return Ok(());
+        }
+        if self.carries() && self.arm_opened(key, Inbound::ReadableOpened) {
             return Ok(());
         }
         self.unwatch(key);
@@ -47,6 +50,9 @@ impl<C: Default> Table<C> {
     /// When a receive is armed or the connection was closed, and when there is no room to fill.
     pub fn receive_now(&mut self, key: Key, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno> {
         assert!(!self.is_receiving(key), "one receive at a time");
+        if self.carries() {
+            return self.receive_opened(key, leases, bytes_max);
+        }
         let fd = self.fd(key);
         self.worker.driver.borrow_mut().receive_now(fd, leases, bytes_max)
     }
@@ -63,6 +69,9 @@ impl<C: Default> Table<C> {
     /// When a receive is armed or the connection was closed, and when there is no room to fill.
     pub fn peek_now(&mut self, key: Key, room: &mut [u8]) -> Result<usize, Errno> {
         assert!(!self.is_receiving(key), "one receive at a time");
+        if self.carries() {
+            return self.peek_opened(key, room);
+        }
         let fd = self.fd(key);
         self.worker.driver.borrow_mut().peek_now(fd, room)
     }
@@ -73,7 +82,7 @@ impl<C: Default> Table<C> {
     ///
     /// When the connection was closed.
     pub fn is_readable_now(&mut self, key: Key) -> bool {
-        self.worker.driver.borrow_mut().is_readable_now(self.fd(key))
+        (self.carries() && self.has_opened(key)) || self.worker.driver.borrow_mut().is_readable_now(self.fd(key))
     }
 
     /// Asks for the armed receive to end. It is still armed until it does: as [`Event::Failed`](super::Event::Failed)

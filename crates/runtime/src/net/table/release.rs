@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use plimsoll_pool::Lease;
+use plimsoll_reactor::Errno;
 use plimsoll_slab::Key;
 
 use super::{OPEN, Table};
@@ -15,7 +16,8 @@ impl<C: Default> Table<C> {
     /// # Errors
     ///
     /// [`Error::OverBudget`] when the stream has no room, [`Error::SendInterrupted`] while a receive is armed or a send
-    /// is in flight. The connection then stays where it is, and `unread` is lost.
+    /// is in flight, [`Error::System`] with `EOPNOTSUPP` where a transport carries the bytes. The connection then stays
+    /// where it is, and `unread` is lost.
     ///
     /// # Panics
     ///
@@ -24,12 +26,15 @@ impl<C: Default> Table<C> {
         if self.is_receiving(key) || self.is_sending(key) {
             return Err(Error::SendInterrupted);
         }
+        if self.carries() {
+            return Err(Error::System(Errno::OPNOTSUPP));
+        }
         crate::net::stream::reserve(&self.worker)?;
         self.unwatch(key);
         self.timers.cancel(&mut self.entries, key.index());
         let entry = self.entries.remove(key).expect(OPEN);
         self.note_spare_pages();
         let stream = Stream::with_unread(&self.worker, entry.fd, unread);
-        Ok((entry.state, stream))
+        Ok((entry.state.into_state(), stream))
     }
 }

@@ -1,0 +1,142 @@
+//! A transport for tests, in the place that TLS has: bytes travel in records, which are split and joined without regard
+//! to what is in them, numbered and masked. And what speaks it for a client that does not: a bridge before the server.
+
+use core::future::{Future, poll_fn};
+use core::net::SocketAddr;
+use core::pin::pin;
+use core::task::Poll;
+
+use plimsoll_pool::{Kind, Lease, OverBudget, Pool};
+use plimsoll_runtime::net::transport::{OpenError, Transport};
+use plimsoll_runtime::net::{TcpListener, TcpStream};
+use plimsoll_runtime::{Error, Result, spawn};
+
+/// Plaintext of one record after another, in bytes.
+const SIZES: [usize; 6] = [1, 7, 100, 1_400, 4_000, 16_384];
+/// The length, and the low byte of the number.
+const HEAD_BYTES: usize = 3;
+
+/// Both directions of a connection.
+#[derive(Clone, Default)]
+pub(crate) struct Records {
+    sealed: usize,
+    opened: usize,
+    /// Of a record that is not whole.
+    partial: Vec<u8>,
+}
+
+fn masked(number: usize, bytes: &[u8]) -> impl Iterator<Item = u8> {
+    bytes.iter().enumerate().map(move |(at, byte)| byte ^ (number * 31 + at * 7 + 0xa5) as u8)
+}
+
+impl Records {
+    pub(crate) fn boxed() -> Box<dyn Transport> {
+        Box::new(Self::default())
+    }
+
+    fn write(&mut self, mut plaintext: &[u8]) -> Vec<u8> {
+        let mut records = Vec::new();
+        while !plaintext.is_empty() {
+            let (part, rest) = plaintext.split_at(plaintext.len().min(SIZES[self.sealed % SIZES.len()]));
+            records.extend_from_slice(&(part.len() as u16).to_be_bytes());
+            records.push(self.sealed as u8);
+            records.extend(masked(self.sealed, part));
+            (self.sealed, plaintext) = (self.sealed + 1, rest);
+        }
+        records
+    }
+
+    /// The plaintext of all records that are whole; `None` for what is no record.
+    fn read(&mut self, received: &[u8]) -> Option<Vec<u8>> {
+        self.partial.extend_from_slice(received);
+        let (mut plaintext, mut used) = (Vec::new(), 0);
+        while let Some(&[high, low, number]) = self.partial[used..].first_chunk::<HEAD_BYTES>() {
+            let len = usize::from(u16::from_be_bytes([high, low]));
+            if number != self.opened as u8 || !(1..=SIZES[self.opened % SIZES.len()]).contains(&len) {
+                return None;
+            }
+            let Some(record) = self.partial[used + HEAD_BYTES..].get(..len) else { break };
+            plaintext.extend(masked(self.opened, record));
+            (self.opened, used) = (self.opened + 1, used + HEAD_BYTES + len);
+        }
+        self.partial.drain(..used);
+        Some(plaintext)
+    }
+}
+
+impl Transport for Records {
+    fn open(&mut self, pool: &Pool, received: &[u8]) -> core::result::Result<Option<Lease>, OpenError> {
+        let plaintext = self.read(received).ok_or(OpenError::Malformed)?;
+        if plaintext.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(pool.try_copy(&plaintext, Kind::Buffers)?))
+    }
+
+    fn seal(&mut self, pool: &Pool, plaintext: &[u8]) -> core::result::Result<Lease, OverBudget> {
+        let mut after = self.clone();
+        let records = pool.try_copy(&after.write(plaintext), Kind::Buffers)?;
+        *self = after;
+        Ok(records)
+    }
+}
+
+/// Where clients that know nothing of records reach a server that does.
+pub(crate) fn bridge(server: SocketAddr) -> Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr();
+    drop(spawn(async move {
+        while let Ok((client, _peer)) = listener.accept().await {
+            // Without room the client sees that it is closed.
+            let _no_room = spawn(async move {
+                let _either_is_gone = carry(client, server).await;
+            });
+        }
+    })?);
+    Ok(address)
+}
+
+async fn carry(client: TcpStream, server: SocketAddr) -> Result<()> {
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = TcpStream::connect(server).await?.into_split();
+    let mut sealing = Records::default();
+    let up = async move {
+        while let Some(plaintext) = from_client.recv().await? {
+            to_server.send_bytes(&sealing.write(&plaintext)).await?;
+        }
+        to_server.shutdown_write().await?;
+        // Closed when the other way has ended, too.
+        Ok((from_client, to_server))
+    };
+    let mut opening = Records::default();
+    let down = async move {
+        while let Some(records) = from_server.recv().await? {
+            let plaintext = opening.read(&records).ok_or(Error::ConnectionClosed)?;
+            to_client.send_bytes(&plaintext).await?;
+        }
+        assert!(opening.partial.is_empty(), "a server ends behind a record");
+        to_client.shutdown_write().await?;
+        Ok((from_server, to_client))
+    };
+    both(up, down).await
+}
+
+/// Ready when both are, or one has failed.
+async fn both<A, B>(one: impl Future<Output = Result<A>>, other: impl Future<Output = Result<B>>) -> Result<()> {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut first, mut second) = (None, None);
+    poll_fn(|cx| {
+        if first.is_none()
+            && let Poll::Ready(done) = one.as_mut().poll(cx)
+        {
+            first = Some(done?);
+        }
+        if second.is_none()
+            && let Poll::Ready(done) = other.as_mut().poll(cx)
+        {
+            second = Some(done?);
+        }
+        if first.is_some() && second.is_some() { Poll::Ready(Ok(())) } else { Poll::Pending }
+    })
+    .await
+}
