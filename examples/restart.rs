@@ -44,7 +44,8 @@ fn main() -> ExitCode {
 }
 
 async fn serve(flags: &Flags, runtime: &Runtime, inherited: Vec<Inherited>) -> plimsoll::Result<()> {
-    let is_next = !inherited.is_empty();
+    // And not started by systemd, which does not wait for a word.
+    let is_next = inherited.iter().any(|inherited| inherited.name == "admin");
     let (mut public, mut admin) = (None, None);
     for Inherited { name, listener } in inherited {
         *if name == "admin" { &mut admin } else { &mut public } = Some(Listener::join(listener)?);

@@ -14,6 +14,9 @@ mod guides {
 
     #[doc = include_str!("../../docs/testing.md")]
     struct Testing;
+
+    #[doc = include_str!("../../docs/listeners.md")]
+    struct Listeners;
 }
 
 use std::fmt::Write as _;
