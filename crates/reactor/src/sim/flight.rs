@@ -18,13 +18,13 @@ use crate::fd::Number;
 use crate::op::{Interest, Op, Shutdown};
 use crate::{Address, Errno, RECEIVE_BYTES_MAX, sys};
 
-/// What is to be done.
+/// What is to be done. They are moved often: what is large is in a box.
 #[derive(Debug)]
 pub(crate) enum Verb {
     Accept,
     Receive { len_max: usize },
     Send { bytes: Vec<u8> },
-    Connect { address: Option<Address>, dial: Dial },
+    Connect { address: Option<Box<Address>>, dial: Dial },
     Shutdown(Shutdown),
     Close,
     Poll(Interest),
@@ -66,9 +66,10 @@ impl Verb {
             Op::Receive { fd } => (Self::Receive { len_max: RECEIVE_BYTES_MAX }, Some(*fd)),
             Op::ReceiveInto { fd, lease } => (Self::Receive { len_max: lease.spare_capacity() }, Some(*fd)),
             Op::Send { fd, bytes } => (Self::Send { bytes: bytes.as_slice().to_vec() }, Some(*fd)),
-            Op::Connect { fd, address } => {
-                (Self::Connect { address: sys::sockaddr_from_bytes(address), dial: Dial::Fresh }, Some(*fd))
-            }
+            Op::Connect { fd, address } => (
+                Self::Connect { address: sys::sockaddr_from_bytes(address).map(Box::new), dial: Dial::Fresh },
+                Some(*fd),
+            ),
             Op::Shutdown { fd, how } => (Self::Shutdown(*how), Some(*fd)),
             Op::Close { fd } => (Self::Close, Some(fd.number())),
             Op::Poll { fd, interest } => (Self::Poll(*interest), Some(*fd)),

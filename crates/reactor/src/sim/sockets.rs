@@ -138,7 +138,7 @@ impl Kernel {
             (Object::Socket(socket), _) => (socket.kind, socket.state),
         };
         if let Verb::Connect { address, dial } = &mut flight.verb {
-            return self.attempt_connect(fd, kind, state, *address, dial);
+            return self.attempt_connect(fd, kind, state, address.as_deref().copied(), dial);
         }
         match state {
             SocketState::Connected { conn, side } => self.attempt_connected(fd, conn, side, flight),
