@@ -63,14 +63,15 @@ pub struct Counters {
 ///
 /// let listener = driver.listen("127.0.0.1:0".parse()?, &ListenOptions::default())?;
 /// driver.submit(Op::Accept { listener: listener.at() }, Token(7)).map_err(|(over, _)| over)?;
-/// let client = TcpStream::connect(driver.local_address(listener.at())?)?;
+/// let address = driver.local_address(listener.at())?.ip().expect("of TCP");
+/// let client = TcpStream::connect(address)?;
 /// let completion = loop {
 ///     driver.enter(Wait::Forever)?;
 ///     if let Some(completion) = driver.reap() { break completion; }
 /// };
 /// assert_eq!(completion.token, Token(7));
 /// let Payload::Fd(accepted) = completion.payload else { panic!("an accept brings a descriptor") };
-/// assert_eq!(driver.peer_address(accepted.at())?, client.local_addr()?);
+/// assert_eq!(driver.peer_address(accepted.at())?, client.local_addr()?.into());
 /// driver.close_now(accepted);
 /// driver.close_now(listener);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

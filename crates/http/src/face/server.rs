@@ -249,19 +249,15 @@ impl Server {
             handle: handle.clone(),
             transport: self.transport,
         };
-        let serve = |listener: Listener| {
-            let (parts, service) = (parts.clone(), service.clone());
-            listener.on_every_worker(move |listener| serve_here(listener, parts.clone(), service()))
-        };
         let mut listeners = self.listeners.into_iter();
         let first = listeners.next().expect("a server is made with a listener");
         // In tasks of their own: a turn of one listener's connections is none of the others'.
         let others = listeners.map(|listener| {
-            let (serving, handle) = (serve(listener), handle.clone());
+            let (serving, handle) = (serve_at(listener, parts.clone(), service.clone()), handle.clone());
             spawn(async move { serving.await.inspect_err(|_| handle.stop()) })
         });
         let others = others.collect::<::core::result::Result<Vec<_>, _>>()?;
-        let mut ended = serve(first).await.inspect_err(|_| handle.stop());
+        let mut ended = serve_at(first, parts, service).await.inspect_err(|_| handle.stop());
         for other in others {
             ended = ended.and(other.await.unwrap_or(Err(plimsoll_runtime::Error::ShuttingDown)));
         }
@@ -303,6 +299,15 @@ struct Parts {
     log: Option<LogHook>,
     handle: ServerHandle,
     transport: Option<MakeTransport>,
+}
+
+/// Serves at one listener, on every worker.
+fn serve_at<S: Service>(
+    listener: Listener,
+    parts: Parts,
+    service: impl Fn() -> S + Clone + Send + 'static,
+) -> impl Future<Output = Result<()>> {
+    listener.on_every_worker(move |listener| serve_here(listener, parts.clone(), service()))
 }
 
 async fn serve_here<S: Service>(listener: Listener, parts: Parts, service: S) -> Result<()> {
