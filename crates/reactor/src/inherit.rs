@@ -88,7 +88,9 @@ fn named(
             let (number, name) = entry.split_once(':')?;
             Some((number.parse::<i32>().ok().filter(|&number| number >= FIRST)?, name.to_owned()))
         };
-        return list.split(',').map(entry).collect::<Option<_>>().ok_or_else(|| wrong(OURS, &list));
+        let named = list.split(',').map(entry).collect::<Option<Vec<_>>>().ok_or_else(|| wrong(OURS, &list))?;
+        let is_twice = |at: usize| named[..at].iter().any(|(number, _)| *number == named[at].0);
+        return if (0..named.len()).any(is_twice) { Err(wrong(OURS, &list)) } else { Ok(named) };
     }
     let Some(count) = text("LISTEN_FDS")? else { return Ok(Vec::new()) };
     let of = text("LISTEN_PID")?.unwrap_or_default();

@@ -31,6 +31,7 @@ fn what_is_not_so_names_the_variable() {
         ("PLIMSOLL_LISTENERS", "7"),
         ("PLIMSOLL_LISTENERS", "1:standard output"),
         ("PLIMSOLL_LISTENERS", "x:http"),
+        ("PLIMSOLL_LISTENERS", "7:http,7:again"),
         ("PLIMSOLL_LISTENERS", ""),
     ] {
         let told = read(&[(name, value)]).expect_err(value);

@@ -7,7 +7,7 @@
 //! `EBADF` and touches no memory.
 //!
 //! **I-STARTED**: descriptors that the environment names were opened for this process before it began, by whoever has
-//! started it. They are nobody's until they are taken, which is done once.
+//! started it. They are nobody's until they are taken: once for the process, and each named once.
 //!
 //! **I-WRITTEN**: a receive into several rooms that answers `n` has written the first `n` bytes of them, in their order
 //! (recvmsg(2), readv(2)).
@@ -90,16 +90,14 @@ pub(crate) fn duplicate(fd: Number) -> Result<OwnedFd, Errno> {
     with_socket(fd, |socket| socket.as_fd().try_clone_to_owned())
 }
 
-/// A descriptor that this process was started with, close-on-exec from now on.
+/// A socket that this process was started with, close-on-exec from now on. It keeps its number: a duplicate could take
+/// one that the environment names wrongly.
 pub(crate) fn inherit(number: i32) -> Result<OwnedFd, Errno> {
-    if number < 0 {
-        return Err(Errno(libc::EBADF));
-    }
-    // SAFETY: I-STARTED: not -1, and borrowed for one call.
-    let kept = unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned()?;
+    with_socket(Number::from_raw(number), Socket::r#type)?;
     // SAFETY: I-STARTED: it is open, as the call before has shown, and nobody's.
-    drop(unsafe { OwnedFd::from_raw_fd(number) });
-    Ok(kept)
+    let socket = Socket::from(unsafe { OwnedFd::from_raw_fd(number) });
+    socket.set_cloexec(true)?;
+    Ok(socket.into())
 }
 
 /// Lets programs that this process starts have the descriptor.
