@@ -16,7 +16,7 @@ use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{MemoryLimit, Result, Spawner, sleep, spawn, timeout};
 
 use rig::frames::{ACK, Client, DATA, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, SETTINGS, frame, get};
-use rig::threads::{PATIENCE, under_line};
+use rig::threads::{TEST_TIMEOUT, under_line};
 use rig::{in_simulation, on_each, read, serve};
 
 const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -352,7 +352,7 @@ fn who_connects_for_each_request_is_answered_or_refused() {
             let answered = AtomicU32::new(0);
             let client = || {
                 while let Ok(mut stream) = std::net::TcpStream::connect(address) {
-                    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+                    stream.set_read_timeout(Some(TEST_TIMEOUT)).expect("a timeout");
                     stream.write_all(b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").expect("it is sent");
                     let mut answer = String::new();
                     stream.read_to_string(&mut answer).expect("no reset");

@@ -17,7 +17,7 @@ use plimsoll_runtime::{Budget, DriverChoice, MemoryLimit, Runtime, Spawner, slee
 
 const CLIENTS: usize = 200;
 /// So long a client waits for what must come, on a slow machine too.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What the requests of these tests are answered with.
 async fn answer(mut request: Request) -> Result<Response, Error> {
@@ -132,8 +132,8 @@ fn check(budget: &Budget) {
 /// Whether the answer was a whole 200.
 fn visit(address: SocketAddr, at: usize) -> bool {
     let Ok(mut stream) = TcpStream::connect(address) else { return false };
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).expect("a timeout");
+    stream.set_write_timeout(Some(TEST_TIMEOUT)).expect("a timeout");
     let _refused_midway = stream.write_all(&request(at));
     let mut received = Vec::new();
     let mut buffer = [0; 4_096];

@@ -69,11 +69,11 @@ pub struct Config {
     /// How long an answer or a part of a body may wait for memory, when there is none under the line. Then the peer
     /// gets 503 if no answer was begun, else its connection is closed, in HTTP/2 its stream. Default 10 s.
     pub memory_timeout: Duration,
-    /// How long a request that was begun is protected: it is not let go of for want of memory before. After that it may
+    /// How long a request that was begun is protected: it is not shed for want of memory before. After that it may
     /// be, while others wait. Default 10 s.
     pub begun_protection: Duration,
     /// How fast a peer must take or send, in bytes a second, while others wait for memory: one that is slower over
-    /// [`slow_span`](Self::slow_span) is let go of, the slowest first. Only time counts in which its socket has output
+    /// [`slow_span`](Self::slow_span) is shed, the slowest first. Only time counts in which its socket has output
     /// to take, or a handler waits for its body. A body that is too slow is told its handler as after
     /// [`body_timeout`](Self::body_timeout). 0 switches it off. Default 16 KiB.
     pub slow_bytes_per_second: u32,

@@ -28,7 +28,7 @@ pub enum ExchangeEnd {
     /// The time of a setting was up: for a body, the peer to take output, the handler, or memory; or its peer was too
     /// slow while others waited.
     Timeout,
-    /// It was let go of for want of memory, after [`begun_protection`](crate::Config::begun_protection).
+    /// It was shed for want of memory, after [`begun_protection`](crate::Config::begun_protection).
     Overstay,
     /// The server stopped, and the time to drain was over.
     Stop,

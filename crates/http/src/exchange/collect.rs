@@ -27,8 +27,8 @@ use plimsoll_runtime::{Kind, Lease, OverBudget, now};
 
 use crate::base::counters::Shed;
 use crate::base::error::Error;
-use crate::exchange::handle::Ticket;
-use crate::memory::by_address::Seat;
+use crate::exchange::handle::ExchangeHandle;
+use crate::memory::by_address::PeerShare;
 use crate::memory::desk::Desk;
 
 /// A body up to so many bytes waits for no longer one.
@@ -38,7 +38,7 @@ const SHORT_BYTES: usize = 16 * 1_024;
 pub(crate) struct Collected {
     room: Room,
     /// What its address is blamed for, while memory is short.
-    seat: Option<Seat>,
+    share: Option<PeerShare>,
 }
 
 /// What stands for a body, which is on the heap: of a short one a lease, which a pool may find in what it has.
@@ -49,11 +49,11 @@ enum Room {
 
 impl Room {
     /// From the pool, at once.
-    fn of_pool(core: &Desk, bytes: usize) -> Result<Self, OverBudget> {
+    fn of_pool(worker: &Desk, bytes: usize) -> Result<Self, OverBudget> {
         if bytes <= SHORT_BYTES {
-            return core.pool.try_acquire(bytes, Kind::Buffers).map(Self::Lease);
+            return worker.pool.try_acquire(bytes, Kind::Buffers).map(Self::Lease);
         }
-        core.pool.charge(Kind::Buffers, bytes as u64).map(Self::Charge)
+        worker.pool.charge(Kind::Buffers, bytes as u64).map(Self::Charge)
     }
 
     /// What was granted.
@@ -69,13 +69,13 @@ impl Room {
     }
 }
 
-/// A handler waits for room: connections that stay are told to end for it, and others let go of, as for all who wait.
+/// A handler waits for room: connections that stay are told to end for it, and others shed, as for all who wait.
 struct Waits<'a>(&'a Desk);
 
 impl<'a> Waits<'a> {
-    fn begin(core: &'a Desk) -> Self {
-        core.count_body_wait(1);
-        Self(core)
+    fn begin(worker: &'a Desk) -> Self {
+        worker.count_body_wait(1);
+        Self(worker)
     }
 }
 
@@ -85,26 +85,26 @@ impl Drop for Waits<'_> {
     }
 }
 
-impl Ticket {
+impl ExchangeHandle {
     /// Keeps room for so many bytes of a body with the exchange, in the place of what was kept before.
     fn keep_room(&self, bytes: usize) -> Result<(), Error> {
-        let core = self.desk();
-        let room = Room::of_pool(core, bytes)?;
-        self.keep(room, core.pool.try_acquire_class(PoolBox::<Collected>::CLASS, Kind::Codec)?)
+        let worker = self.desk();
+        let room = Room::of_pool(worker, bytes)?;
+        self.keep(room, worker.pool.try_acquire_class(PoolBox::<Collected>::CLASS, Kind::Codec)?)
     }
 
     fn keep(&self, room: Room, cell: Lease) -> Result<(), Error> {
         if self.with_collected(|_collected| ()).is_none() {
             return Err(Error::Gone);
         }
-        let seat = self.desk().is_weighed().then(|| self.desk().seat_of(self.host(), room.bytes()));
-        let collected = PoolBox::from_lease(cell, Collected { room, seat });
+        let share = self.desk().is_weighed().then(|| self.desk().peer_share_of(self.host(), room.bytes()));
+        let collected = PoolBox::from_lease(cell, Collected { room, share });
         self.with_collected(|place| place.replace(collected)).map(drop).ok_or(Error::Gone)
     }
 
     /// Keeps room for a whole body; waits for it.
     pub(crate) async fn await_room(&self, bytes: usize) -> Result<(), Error> {
-        let core = self.desk();
+        let worker = self.desk();
         let is_short = bytes <= SHORT_BYTES;
         if is_short {
             // Those who wait may wait for more than that.
@@ -116,12 +116,12 @@ impl Ticket {
         let cell = Footprint::new().head(PoolBox::<Collected>::CLASS.bytes());
         let (footprint, charge_bytes) = if is_short { (cell.body(bytes), 0) } else { (cell, bytes as u64) };
         let reserve = admission().reserve(footprint, Priority::Body, self.host()).charge(charge_bytes);
-        let mut reserve = reserve.deadline((now() + core.config.memory_timeout).as_nanos());
+        let mut reserve = reserve.deadline((now() + worker.config.memory_timeout).as_nanos());
         let mut waits = None;
         let granted = poll_fn(|cx| {
             let granted = Pin::new(&mut reserve).poll(cx);
             if granted.is_pending() {
-                waits.get_or_insert_with(|| Waits::begin(core));
+                waits.get_or_insert_with(|| Waits::begin(worker));
             }
             granted
         });
@@ -129,7 +129,7 @@ impl Ticket {
         drop(waits);
         let room = granted.and_then(|mut permit| Some((Room::of_permit(&mut permit, bytes)?, permit.take(0)?)));
         let Some((room, cell)) = room else {
-            core.shed_for_room(Shed::Body);
+            worker.shed_for_room(Shed::Body);
             return Err(OverBudget::new(bytes as u64).into());
         };
         self.keep(room, cell)
@@ -137,12 +137,12 @@ impl Ticket {
 
     /// Makes the room larger; without as much nothing has happened.
     pub(crate) fn grow_room(&self, more: usize) -> Result<(), Error> {
-        let core = self.desk();
+        let worker = self.desk();
         let grown = self.with_collected(|place| {
             let Some(Collected { room: Room::Charge(charge), .. }) = place.as_deref_mut() else { return None };
             Some(charge.grow(more as u64).or_else(|_over| {
                 // What the pool could give back is free for a charge now.
-                drop(core.pool.charge(Kind::Buffers, more as u64)?);
+                drop(worker.pool.charge(Kind::Buffers, more as u64)?);
                 charge.grow(more as u64)
             }))
         });
@@ -152,9 +152,9 @@ impl Ticket {
             // The first steps have a lease: the next one has both for a moment.
             Some(None) => self.keep_room(self.room_bytes() + more),
         };
-        grown.inspect_err(|_error| core.shed_for_room(Shed::Body))?;
-        let seat = core.seat_while_weighed(self.id.key(), self.room_bytes());
-        self.with_collected(|place| place.as_mut().map(|collected| ::core::mem::replace(&mut collected.seat, seat)));
+        grown.inspect_err(|_error| worker.shed_for_room(Shed::Body))?;
+        let share = worker.share_while_weighed(self.id.key(), self.room_bytes());
+        self.with_collected(|place| place.as_mut().map(|collected| ::core::mem::replace(&mut collected.share, share)));
         Ok(())
     }
 

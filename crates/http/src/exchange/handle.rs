@@ -87,17 +87,17 @@ pub(crate) trait Exchanges: Any {
     fn look_after(&self, id: ExchangeId);
 
     /// The tunnel was dropped. What it has sent before the end of its side still leaves.
-    fn let_go_of_tunnel(&self, id: ExchangeId);
+    fn release_tunnel(&self, id: ExchangeId);
 }
 
 /// A handler's hold on its exchange: the connection, and which of its requests.
 #[derive(Clone)]
-pub(crate) struct Ticket {
+pub(crate) struct ExchangeHandle {
     port: Rc<dyn Exchanges>,
     pub(crate) id: ExchangeId,
 }
 
-impl Ticket {
+impl ExchangeHandle {
     pub(crate) fn new(port: Rc<dyn Exchanges>, id: ExchangeId) -> Self {
         Self { port, id }
     }
@@ -192,15 +192,15 @@ impl Ticket {
 }
 
 /// Answers 500 when the handler's future goes away without an answer: when it panics.
-pub(crate) struct Delivery {
-    ticket: Option<Ticket>,
+pub(crate) struct Responder {
+    handle: Option<ExchangeHandle>,
 }
 
-impl Delivery {
+impl Responder {
     /// For the handler that is made now.
-    pub(crate) fn new(ticket: Ticket) -> Self {
-        ticket.port.begun();
-        Self { ticket: Some(ticket) }
+    pub(crate) fn new(handle: ExchangeHandle) -> Self {
+        handle.port.begun();
+        Self { handle: Some(handle) }
     }
 
     pub(crate) fn answer(mut self, mut response: Response) {
@@ -209,28 +209,28 @@ impl Delivery {
 
     /// As [`answer`](Self::answer), and waits for room if there is none. To be polled until it is ready.
     pub(crate) fn poll_answer(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
-        if let Some(ticket) = &self.ticket {
-            ticket.port.heads().run(ticket.id, response);
-            if ticket.port.poll_answer(ticket.id, cx, response).is_pending() {
+        if let Some(handle) = &self.handle {
+            handle.port.heads().run(handle.id, response);
+            if handle.port.poll_answer(handle.id, cx, response).is_pending() {
                 return Poll::Pending;
             }
-            self.ticket = None;
+            self.handle = None;
         }
         Poll::Ready(())
     }
 
     fn end(&mut self, mut response: Option<&mut Response>) {
-        if let Some(ticket) = self.ticket.take() {
+        if let Some(handle) = self.handle.take() {
             match &mut response {
-                Some(response) => ticket.port.heads().run(ticket.id, response),
-                None => ticket.port.heads().forget(ticket.id),
+                Some(response) => handle.port.heads().run(handle.id, response),
+                None => handle.port.heads().forget(handle.id),
             }
-            ticket.port.answer(ticket.id, response);
+            handle.port.answer(handle.id, response);
         }
     }
 }
 
-impl Drop for Delivery {
+impl Drop for Responder {
     fn drop(&mut self) {
         self.end(None);
     }

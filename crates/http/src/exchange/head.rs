@@ -1,8 +1,9 @@
 //! Callbacks that see the head of an answer right before it is encoded, whole or streamed.
 //!
 //! ```text
-//!  Request::on_head --> kept by exchange --> Ticket::begin (streamed), Delivery (whole): run once, the last one first
-//!                                        \-> Delivery dropped: forgotten
+//!  Request::on_head --> kept by exchange --> ExchangeHandle::begin (streamed), Responder (whole): run once,
+//!                                        |   the last one first
+//!                                        \-> Responder dropped: forgotten
 //! ```
 
 use ::core::cell::{Cell, RefCell};

@@ -8,13 +8,13 @@ use plimsoll_runtime::Instant;
 /// it is never fuller than at the start. So a peer that is silent empties it once, and one that sends too slowly
 /// empties it in the end, however it spreads its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Patience {
+pub(crate) struct MinRateTimer {
     left: Duration,
     /// Since when it is being emptied.
     since: Option<Instant>,
 }
 
-impl Patience {
+impl MinRateTimer {
     /// A full one.
     pub(crate) fn full(timeout: Duration) -> Self {
         Self { left: timeout, since: None }

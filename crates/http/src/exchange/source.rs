@@ -22,7 +22,7 @@ impl Source {
     /// `has_begun` says whether something was begun on their connection.
     #[inline]
     pub(crate) fn join(
-        core: &Desk,
+        worker: &Desk,
         kept: Option<Lease>,
         fresh: Option<Bytes>,
         has_begun: impl FnOnce() -> bool,
@@ -31,9 +31,9 @@ impl Source {
             return Ok(fresh.map_or(Self::Empty, |bytes| Self::Fresh(bytes, 0)));
         };
         let Some(fresh) = fresh else { return Ok(Self::Kept(kept)) };
-        if let Err(over) = core.pool.try_grow(&mut kept, fresh.len()) {
+        if let Err(over) = worker.pool.try_grow(&mut kept, fresh.len()) {
             let bytes = kept.len() + fresh.len();
-            kept.move_to(has_begun().then(|| core.spare_landed(bytes)).flatten().ok_or(over)?);
+            kept.move_to(has_begun().then(|| worker.spare_landed(bytes)).flatten().ok_or(over)?);
         }
         let taken = kept.extend(&fresh);
         debug_assert_eq!(taken, fresh.len(), "room was made");
@@ -53,11 +53,11 @@ impl Source {
     /// Moves the rest out of a buffer of the driver, so that it can be kept whatever is done next. A few bytes find [a
     /// place](Desk::spare_landed) when it is needed.
     #[inline]
-    pub(crate) fn place(&mut self, core: &Desk) -> Result<(), OverBudget> {
+    pub(crate) fn place(&mut self, worker: &Desk) -> Result<(), OverBudget> {
         if let Self::Fresh(Bytes::Borrowed(bytes), used) = self
             && bytes.len() - *used > FEW_BYTES
         {
-            *self = Self::Kept(core.pool.try_copy(&bytes[*used..], Kind::Buffers)?);
+            *self = Self::Kept(worker.pool.try_copy(&bytes[*used..], Kind::Buffers)?);
         }
         Ok(())
     }
@@ -76,18 +76,18 @@ impl Source {
     }
 
     /// The rest, to be kept beyond this turn. Comes back when there is no room for it.
-    pub(crate) fn keep(self, core: &Desk) -> Result<Option<Lease>, Self> {
+    pub(crate) fn keep(self, worker: &Desk) -> Result<Option<Lease>, Self> {
         match self {
             _ if self.rest().is_empty() => Ok(None),
             Self::Empty => Ok(None),
             Self::Fresh(Bytes::Owned(mut lease), used) => {
                 lease.consume(used);
                 // While memory is short, what holds little takes little.
-                let is_sparse = core.holds_back() && lease.len() <= lease.class().bytes() / SPARSE_PART;
-                let copy = if is_sparse { core.pool.try_copy(&lease, Kind::Buffers).ok() } else { None };
+                let is_sparse = worker.holds_back() && lease.len() <= lease.class().bytes() / SPARSE_PART;
+                let copy = if is_sparse { worker.pool.try_copy(&lease, Kind::Buffers).ok() } else { None };
                 Ok(Some(copy.unwrap_or(lease)))
             }
-            Self::Fresh(Bytes::Borrowed(_), _) => match core.pool.try_copy(self.rest(), Kind::Buffers) {
+            Self::Fresh(Bytes::Borrowed(_), _) => match worker.pool.try_copy(self.rest(), Kind::Buffers) {
                 Ok(copy) => Ok(Some(copy)),
                 Err(_) => Err(self),
             },

@@ -16,7 +16,7 @@ use ::core::task::{Context, Poll};
 use plimsoll_runtime::Lease;
 
 use crate::base::error::Error;
-use crate::exchange::handle::Ticket;
+use crate::exchange::handle::ExchangeHandle;
 use crate::exchange::response::Body;
 use crate::memory::lasting::{Number, Sort};
 
@@ -27,18 +27,18 @@ use crate::memory::lasting::{Number, Sort};
 /// has no time limit of its own for bytes that come; a peer that takes nothing for
 /// [`Config::send_timeout`](crate::Config::send_timeout) loses it.
 pub struct Tunnel {
-    ticket: Ticket,
+    handle: ExchangeHandle,
     /// In the list of those that can be told to end.
     at: Option<Number>,
 }
 
 impl Tunnel {
     /// On the stream of an exchange that was not answered yet.
-    pub(crate) fn hold(ticket: Ticket) -> Result<Self, Error> {
-        ticket.desk().may_stay()?;
-        ticket.port().hold_tunnel(ticket.id)?;
-        let at = ticket.desk().enter_stay(Sort::Tunnel, ticket.host(), ticket.id);
-        Ok(Self { ticket, at })
+    pub(crate) fn hold(handle: ExchangeHandle) -> Result<Self, Error> {
+        handle.desk().may_stay()?;
+        handle.port().hold_tunnel(handle.id)?;
+        let at = handle.desk().enter_stay(Sort::Tunnel, handle.host(), handle.id);
+        Ok(Self { handle, at })
     }
 
     /// The peer's address.
@@ -47,7 +47,7 @@ impl Tunnel {
     ///
     /// [`Error::Gone`] when the connection is no more.
     pub fn peer_addr(&self) -> Result<SocketAddr, Error> {
-        self.ticket.peer_addr()
+        self.handle.peer_addr()
     }
 
     /// The next bytes, one or more; `None` after the peer has ended its side. The peer's window grows again by what was
@@ -65,7 +65,7 @@ impl Tunnel {
 
     /// As [`recv`](Self::recv), for futures written by hand. The waker of the last call is woken.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
-        self.ticket.poll_chunk(cx)
+        self.handle.poll_chunk(cx)
     }
 
     /// Ready when others wait for memory, and of what connections that stay hold this one is to be given back first:
@@ -78,16 +78,16 @@ impl Tunnel {
 
     /// What still comes is dropped: there is no room for it, and was none for too long.
     pub(crate) fn give_up_rest(&self) {
-        self.ticket.port().give_up_rest(self.ticket.id);
+        self.handle.port().give_up_rest(self.handle.id);
     }
 
     /// Has the task woken when it is its turn among those that wait for memory.
     pub(crate) fn await_turn(&self, cx: &Context<'_>) {
-        self.ticket.port().await_turn(self.ticket.id, cx);
+        self.handle.port().await_turn(self.handle.id, cx);
     }
 
     pub(crate) fn poll_told(&self, cx: &Context<'_>) -> Poll<()> {
-        self.at.map_or(Poll::Pending, |at| self.ticket.desk().poll_told(at, cx))
+        self.at.map_or(Poll::Pending, |at| self.handle.desk().poll_told(at, cx))
     }
 
     /// Sends the bytes of a lease: waits until those of the call before have left within the peer's windows, and takes
@@ -125,7 +125,7 @@ impl Tunnel {
             return Ok(());
         }
         let mut body = Some(body);
-        poll_fn(|cx| self.ticket.poll_write(cx, &mut body)).await
+        poll_fn(|cx| self.handle.poll_write(cx, &mut body)).await
     }
 
     /// Waits until all that was sent has left within the peer's windows.
@@ -136,7 +136,7 @@ impl Tunnel {
     ///
     /// [`Error::Gone`], as for [`recv`](Self::recv).
     pub async fn flush(&mut self) -> Result<(), Error> {
-        poll_fn(|cx| self.ticket.port().poll_flush(self.ticket.id, cx)).await
+        poll_fn(|cx| self.handle.port().poll_flush(self.handle.id, cx)).await
     }
 
     /// Ends our side behind what was sent. The peer may go on.
@@ -145,14 +145,14 @@ impl Tunnel {
     ///
     /// [`Error::Gone`], as for [`recv`](Self::recv).
     pub fn finish(&mut self) -> Result<(), Error> {
-        self.ticket.finish()
+        self.handle.finish()
     }
 }
 
 impl Drop for Tunnel {
     fn drop(&mut self) {
-        self.ticket.desk().leave_stay(Sort::Tunnel, self.at);
-        self.ticket.port().let_go_of_tunnel(self.ticket.id);
+        self.handle.desk().leave_stay(Sort::Tunnel, self.at);
+        self.handle.port().release_tunnel(self.handle.id);
     }
 }
 

@@ -7,7 +7,7 @@ use ::core::task::Poll;
 use plimsoll_codec::h1::Fields;
 use plimsoll_runtime::Lease;
 
-use crate::exchange::handle::Ticket;
+use crate::exchange::handle::ExchangeHandle;
 use crate::exchange::response::Body;
 use crate::exchange::trailers;
 use crate::{Error, Response};
@@ -18,12 +18,12 @@ use crate::{Error, Response};
 /// Dropped before [`finish`](Self::finish), it leaves the answer cut short: the connection is closed, or in HTTP/2 the
 /// stream reset, so that the peer can tell.
 pub struct BodyWriter {
-    ticket: Ticket,
+    handle: ExchangeHandle,
 }
 
 impl BodyWriter {
-    pub(crate) fn new(ticket: Ticket) -> Self {
-        Self { ticket }
+    pub(crate) fn new(handle: ExchangeHandle) -> Self {
+        Self { handle }
     }
 
     /// Writes the bytes of a lease. Waits while more than the configured output waits for the socket.
@@ -60,7 +60,7 @@ impl BodyWriter {
             return Ok(());
         }
         let mut body = Some(body);
-        poll_fn(|cx| match self.ticket.poll_write(cx, &mut body) {
+        poll_fn(|cx| match self.handle.poll_write(cx, &mut body) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(written) => Poll::Ready(written),
         })
@@ -73,7 +73,7 @@ impl BodyWriter {
     ///
     /// [`Error::Misuse`] for fewer bytes than were announced, [`Error::Gone`], [`Error::OverBudget`].
     pub async fn finish(self) -> Result<Response, Error> {
-        self.ticket.finish()?;
+        self.handle.finish()?;
         Ok(Response::streamed())
     }
 
@@ -117,7 +117,7 @@ impl BodyWriter {
             return self.finish().await;
         }
         let block = trailers::encode(&plimsoll_runtime::pool(), trailers)?;
-        poll_fn(|cx| self.ticket.poll_finish_with(cx, Fields::assume_checked(&block))).await?;
+        poll_fn(|cx| self.handle.poll_finish_with(cx, Fields::assume_checked(&block))).await?;
         Ok(Response::streamed())
     }
 }

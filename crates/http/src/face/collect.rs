@@ -32,7 +32,7 @@ impl Request {
     /// As [`chunk`](Self::chunk), and [`Error::BodyTooLarge`]; [`Error::OverBudget`] also when there is no room for all
     /// of it. No answer was begun then, and the error becomes one: 503.
     pub async fn collect(&mut self) -> Result<Vec<u8>, Error> {
-        let bytes_max = self.ticket().desk().config.collect_bytes_max;
+        let bytes_max = self.handle().desk().config.collect_bytes_max;
         self.collect_up_to(bytes_max).await
     }
 
@@ -52,7 +52,7 @@ impl Request {
         let mut body = Vec::new();
         if let Some(length @ 1..) = length {
             // On the heap: few handlers wait, and the future of each would have room for it.
-            Box::pin(self.ticket().await_room(length)).await?;
+            Box::pin(self.handle().await_room(length)).await?;
             body.reserve_exact(length);
         }
         while let Some(chunk) = poll_fn(|cx| self.poll_chunk(cx)).await? {
@@ -63,7 +63,7 @@ impl Request {
             if needed > body.capacity() {
                 let step = (body.len() / 2).clamp(STEP_BYTES_MIN, STEP_BYTES_MAX).max(chunk.len());
                 let more = step.min(bytes_max - body.len());
-                self.ticket().grow_room(more)?;
+                self.handle().grow_room(more)?;
                 body.reserve_exact(more);
             }
             body.extend_from_slice(&chunk);

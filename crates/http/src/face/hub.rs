@@ -10,7 +10,7 @@ use crate::exchange::event;
 use crate::exchange::response::Body;
 use crate::hub::{EventTask, Framing, Members};
 use crate::websocket::{self, Group};
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 use crate::{Error, Hub, Request, Response, StatusCode};
 
 impl Hub {
@@ -25,13 +25,13 @@ impl Hub {
         if self.is_full() {
             return Ok(full());
         }
-        let (core, config) = (Core::of(request.ticket()), self.websocket_config());
-        let members = core.members()?;
+        let (worker, config) = (WorkerState::of(request.handle()), self.websocket_config());
+        let members = worker.members()?;
         let group: Rc<dyn Group> = members.clone();
         let group: Weak<dyn Group> = Rc::downgrade(&group);
         let hub = self.clone();
         let join = move |link| members.join_socket(&hub, link);
-        let accepted = websocket::accept_member((core, &core.websockets), &request.view(), &config, group, join)?;
+        let accepted = websocket::accept_member((worker, &worker.websockets), &request.view(), &config, group, join)?;
         request.open_websocket(accepted)
     }
 
@@ -55,7 +55,7 @@ impl Hub {
             Version::HTTP_10 => Framing::Plain,
             _ => Framing::Chunks,
         };
-        let (hub, members) = (self.clone(), Core::of(request.ticket()).members()?);
+        let (hub, members) = (self.clone(), WorkerState::of(request.handle()).members()?);
         let join = move |stream, guard| {
             if let Err(error) = members.join_events(&hub, stream, guard, framing) {
                 tracing::warn!(%error, "no room for a member: its connection is closed");
@@ -66,7 +66,7 @@ impl Hub {
     }
 
     async fn write_events(&self, mut request: Request) -> Result<Response, Error> {
-        let members = Core::of(request.ticket()).members()?;
+        let members = WorkerState::of(request.handle()).members()?;
         let mut events = request.events(self.events_config())?;
         drop(request);
         let member = EventTask::join(members, self)?;
@@ -88,7 +88,7 @@ fn full() -> Response {
         .header("Retry-After", "5")
 }
 
-impl Core {
+impl WorkerState {
     /// The members of hubs on this worker.
     fn members(&self) -> Result<Rc<Members>, Error> {
         let known = self.members.borrow().upgrade();

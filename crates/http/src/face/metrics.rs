@@ -38,7 +38,7 @@ pub struct MetricsHandler(());
 
 impl<S> Handler<S, MetricsHandler> for MetricsHandler {
     fn call(&self, request: Request, _state: &S) -> impl Future<Output: IntoResponse> {
-        let counters = request.ticket().desk().all_counters().clone();
+        let counters = request.handle().desk().all_counters().clone();
         // Boxed, as it is rare and large.
         let text = Box::pin(async move { text(&counters).await });
         async move { Response::text(text.await).without_header("content-type").header("Content-Type", CONTENT_TYPE) }

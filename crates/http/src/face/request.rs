@@ -11,7 +11,7 @@ use plimsoll_codec::h1::{Framing, RequestHead, RequestView};
 use plimsoll_runtime::Lease;
 
 use crate::base::forwarded;
-use crate::exchange::handle::Ticket;
+use crate::exchange::handle::ExchangeHandle;
 use crate::exchange::head::ResponseHead;
 use crate::exchange::interim;
 use crate::exchange::trailers::Trailers;
@@ -20,7 +20,7 @@ use crate::face::upgrade::{self, Upgraded};
 use crate::websocket::{self, WebSocket, WebSocketConfig, WebSocketHandler};
 #[cfg(feature = "router")]
 use crate::worker::paths::Paths;
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 use crate::{Error, Response};
 
 /// A request, borrowed for the length of one call; see [`Server::serve_ready`](crate::Server::serve_ready).
@@ -35,7 +35,7 @@ pub struct Request {
     head: Lease,
     parsed: RequestHead,
     rare: Option<Box<Rare>>,
-    ticket: Ticket,
+    handle: ExchangeHandle,
 }
 
 // One that is larger is moved by calls of `memcpy`, and it is moved several times.
@@ -55,14 +55,14 @@ static NO_EXTENSIONS: LazyLock<Extensions> = LazyLock::new(Extensions::new);
 
 impl Request {
     /// With what [`keep`](crate::exchange::kept_head::keep) has kept of the same head.
-    pub(crate) fn new(kept: Lease, view: &RequestView<'_>, ticket: Ticket) -> Self {
-        let request = Self { head: kept, parsed: view.request().clone(), rare: None, ticket };
+    pub(crate) fn new(kept: Lease, view: &RequestView<'_>, handle: ExchangeHandle) -> Self {
+        let request = Self { head: kept, parsed: view.request().clone(), rare: None, handle };
         debug_assert_eq!(request.head_bytes(), view.head().len(), "a head does not end with a zero");
         request
     }
 
-    pub(crate) fn ticket(&self) -> &Ticket {
-        &self.ticket
+    pub(crate) fn handle(&self) -> &ExchangeHandle {
+        &self.handle
     }
 
     /// The head with the zeros behind it, and where its fields are.
@@ -136,7 +136,7 @@ impl Request {
     ///
     /// [`Error::Gone`] when the connection is no more.
     pub fn peer_addr(&self) -> Result<SocketAddr, Error> {
-        self.ticket.peer_addr()
+        self.handle.peer_addr()
     }
 
     /// The address of the client: whom the peer asks for, if that is one of
@@ -157,7 +157,7 @@ impl Request {
     /// As [`peer_addr`](Self::peer_addr).
     pub fn client_ip(&self) -> Result<IpAddr, Error> {
         let peer = self.peer_addr()?.ip();
-        let trusted = &self.ticket.desk().config.forwarded_from;
+        let trusted = &self.handle.desk().config.forwarded_from;
         Ok(forwarded::client(&self.view(), peer, trusted).unwrap_or(peer))
     }
 
@@ -176,7 +176,7 @@ impl Request {
 
     /// The same, for who polls.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
-        let polled = self.ticket.poll_chunk(cx);
+        let polled = self.handle.poll_chunk(cx);
         if let (Some(rare), Poll::Ready(Ok(Some(chunk)))) = (&mut self.rare, &polled) {
             let left = &mut rare.body_bytes_left;
             match left.checked_sub(chunk.len() as u64) {
@@ -249,20 +249,20 @@ impl Request {
     /// }
     /// ```
     pub fn on_head(&self, callback: impl FnOnce(&mut ResponseHead<'_>) + 'static) {
-        self.ticket.on_head(Box::new(callback));
+        self.handle.on_head(Box::new(callback));
     }
 
     /// The fields that came after the body, once; `None` where there were none. Ask when [`chunk`](Self::chunk) has
     /// said `None`, or the body was collected: before that they may not be there yet. They are at most
     /// [`Limits::trailer_bytes`](crate::codec::h1::Limits::trailer_bytes) long.
     pub fn trailers(&mut self) -> Option<Trailers> {
-        self.ticket.take_trailers().map(Trailers::new)
+        self.handle.take_trailers().map(Trailers::new)
     }
 
     /// The paths of the server's router.
     #[cfg(feature = "router")]
     pub(crate) fn routes(&self) -> Option<&dyn Paths> {
-        Core::of(&self.ticket).routes.get().map(|routes| &**routes)
+        WorkerState::of(&self.handle).routes.get().map(|routes| &**routes)
     }
 
     /// Says that what follows must be finished even if the client goes away, for as long as the returned value lives.
@@ -280,8 +280,8 @@ impl Request {
     /// }
     /// ```
     pub fn must_finish(&self) -> MustFinish {
-        self.ticket.begin_must_finish();
-        MustFinish(self.ticket.clone())
+        self.handle.begin_must_finish();
+        MustFinish(self.handle.clone())
     }
 
     /// Answers with a WebSocket (RFC 6455). After the returned response has left, `run` gets the connection, in a task
@@ -314,8 +314,8 @@ impl Request {
     where
         F: Future<Output = ()> + 'static,
     {
-        let core = Core::of(&self.ticket);
-        self.open_websocket(websocket::accept_task((core, &core.websockets), &self.view(), config, run)?)
+        let worker = WorkerState::of(&self.handle);
+        self.open_websocket(websocket::accept_task((worker, &worker.websockets), &self.view(), config, run)?)
     }
 
     /// As [`upgrade_websocket`](Self::upgrade_websocket), without a task: `handler` is called with each message. A
@@ -339,8 +339,8 @@ impl Request {
         config: &WebSocketConfig,
         handler: H,
     ) -> Result<Response, Error> {
-        let core = Core::of(&self.ticket);
-        self.open_websocket(websocket::accept_handler((core, &core.websockets), &self.view(), config, handler)?)
+        let worker = WorkerState::of(&self.handle);
+        self.open_websocket(websocket::accept_handler((worker, &worker.websockets), &self.view(), config, handler)?)
     }
 
     /// Changes to another protocol (RFC 9110 7.8): with 101, if the client offered to speak `protocol`, such as
@@ -393,7 +393,7 @@ impl Request {
     ///     };
     ///     let upstream = TcpStream::connect(([10, 0, 0, 7], 5432).into()).await?;
     ///     req.tunnel(|client| async move {
-    ///         let (client, _seat) = client.into_parts();
+    ///         let (client, _share) = client.into_parts();
     ///         if let Err(error) = io::relay(client, upstream).await {
     ///             eprintln!("the tunnel broke: {error}");
     ///         }
@@ -444,10 +444,10 @@ impl Request {
     /// is sent then, and the answer can follow. [`Error::Gone`] when the client went away.
     pub async fn inform(&mut self, response: Response) -> Result<(), Error> {
         interim::check(&response)?;
-        if self.rare_mut().interims >= self.ticket.desk().config.interim_responses_max {
+        if self.rare_mut().interims >= self.handle.desk().config.interim_responses_max {
             return Err(Error::Misuse("more informational responses than Config::interim_responses_max allows"));
         }
-        poll_fn(|cx| self.ticket.poll_inform(cx, &response)).await?;
+        poll_fn(|cx| self.handle.poll_inform(cx, &response)).await?;
         self.rare_mut().interims += 1;
         Ok(())
     }
@@ -473,14 +473,14 @@ impl Request {
     /// [`Error::Misuse`] when an answer was begun before, or has a body of its own; [`Error::Gone`],
     /// [`Error::OverBudget`].
     pub fn respond(&mut self, response: Response, length: Option<u64>) -> Result<BodyWriter, Error> {
-        self.ticket.begin(response, length)?;
-        Ok(BodyWriter::new(self.ticket.clone()))
+        self.handle.begin(response, length)?;
+        Ok(BodyWriter::new(self.handle.clone()))
     }
 }
 
 /// As long as this lives, a handler is not dropped when its client goes away or its time is up, and the server's stop
 /// waits for it (up to [`Config::drain_timeout`](crate::Config::drain_timeout)). See [`Request::must_finish`].
-pub struct MustFinish(Ticket);
+pub struct MustFinish(ExchangeHandle);
 
 impl Drop for MustFinish {
     fn drop(&mut self) {

@@ -13,7 +13,7 @@ use http::{Method, StatusCode};
 use plimsoll_codec::h1::{FieldSlot, RequestView};
 use plimsoll_runtime::Result;
 
-use crate::exchange::handle::{Delivery, Ticket};
+use crate::exchange::handle::{ExchangeHandle, Responder};
 use crate::exchange::into_response::IntoResponse;
 use crate::exchange::response::Response;
 use crate::face::layer::{Layer, WithLayer};
@@ -22,7 +22,7 @@ use crate::face::serve::{Handler, OnlyHere, Serve, Serving};
 use crate::face::server::{Handlers, Server};
 use crate::worker::paths::Paths;
 use crate::worker::service::{Answered, NoRoom, Service};
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 
 /// Which handler answers which method and path.
 ///
@@ -334,12 +334,12 @@ impl<H: Handler<S, A>, S: Clone + Send + 'static, A: 'static> Plan for Planned<H
 
     fn service(&self) -> Box<dyn Service> {
         let shared = Rc::new((self.handler.clone(), self.state.clone()));
-        Box::new(Handlers::new(move |request, mut delivery: Delivery| {
+        Box::new(Handlers::new(move |request, mut responder: Responder| {
             let shared = Rc::clone(&shared);
             async move {
                 let (handler, state) = &*shared;
                 let mut response = handler.call(request, state).await.into_response();
-                poll_fn(|cx| delivery.poll_answer(cx, &mut response)).await;
+                poll_fn(|cx| responder.poll_answer(cx, &mut response)).await;
             }
         }))
     }
@@ -446,31 +446,31 @@ impl Service for Routes {
 
     fn start(
         &mut self,
-        core: &Rc<Core>,
+        worker: &Rc<WorkerState>,
         view: &RequestView<'_>,
         slots: &[FieldSlot],
-        ticket: Ticket,
+        handle: ExchangeHandle,
     ) -> Result<Answered, NoRoom> {
-        core.routes.get_or_init(|| self.table.clone());
+        worker.routes.get_or_init(|| self.table.clone());
         match self.table.at(view.path()) {
             Some((methods, _)) => {
                 let method = view.method();
                 let find = |method: &Method| methods.iter().find(|(known, _)| known == method);
                 let found = find(method).or_else(|| if method == Method::HEAD { find(&Method::GET) } else { None });
                 if let Some(&(_, route)) = found {
-                    return self.services[route].start(core, view, slots, ticket);
+                    return self.services[route].start(worker, view, slots, handle);
                 }
             }
             None => {
                 if let Some(fallback) = &mut self.fallback {
-                    return fallback.start(core, view, slots, ticket);
+                    return fallback.start(worker, view, slots, handle);
                 }
             }
         }
         if let Some(refusal) = &mut self.refusal {
-            return refusal.start(core, view, slots, ticket);
+            return refusal.start(worker, view, slots, handle);
         }
-        Delivery::new(ticket).answer(self.table.refusal(view.method(), view.path()));
+        Responder::new(handle).answer(self.table.refusal(view.method(), view.path()));
         Ok(Answered::Ready)
     }
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use plimsoll_runtime::Result;
 
-use crate::exchange::handle::Delivery;
+use crate::exchange::handle::Responder;
 use crate::exchange::into_response::IntoResponse;
 use crate::face::request::Request;
 use crate::face::server::{Handlers, Server};
@@ -77,12 +77,12 @@ impl<H: Handler<(), A>, A: 'static> Serve<A> for H {
     fn serve(self, server: Server, _only_here: OnlyHere) -> Serving {
         Serving::new(server.serve_with(move || {
             let handler = Rc::new(self.clone());
-            Handlers::new(move |request, mut delivery: Delivery| {
+            Handlers::new(move |request, mut responder: Responder| {
                 let handler = Rc::clone(&handler);
                 // The handler's future is made in here: one that was moved in would be in the cell twice.
                 async move {
                     let mut response = handler.call(request, &()).await.into_response();
-                    poll_fn(|cx| delivery.poll_answer(cx, &mut response)).await;
+                    poll_fn(|cx| responder.poll_answer(cx, &mut response)).await;
                 }
             })
         }))

@@ -21,7 +21,7 @@ use crate::base::config::{Config, Http2};
 use crate::base::counters::Counters;
 use crate::base::peers::Addresses;
 use crate::base::stop::ServerHandle;
-use crate::exchange::handle::{Delivery, Ticket};
+use crate::exchange::handle::{ExchangeHandle, Responder};
 use crate::exchange::kept_head;
 use crate::exchange::response::Response;
 use crate::face::request::{Request, RequestRef};
@@ -30,7 +30,7 @@ use crate::worker::engine;
 use crate::worker::service::Answered;
 use crate::worker::service::NoRoom;
 use crate::worker::service::Service;
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 
 /// An HTTP server: HTTP/1.1, and HTTP/2 with clients that begin with its preface (see [`Config::http2`]).
 ///
@@ -316,7 +316,7 @@ async fn serve_here<S: Service>(listener: Listener, parts: Parts, service: S) ->
     let turned_away = h1::error_response(&Method::GET, StatusCode::SERVICE_UNAVAILABLE);
     let no_delay = config.tcp.no_delay;
     let table = Table::new(listener, TableConfig { no_delay, turned_away, transport, ..TableConfig::default() })?;
-    engine::run(Core::new(table, config, counters, addresses, log), service, &handle).await;
+    engine::run(WorkerState::new(table, config, counters, addresses, log), service, &handle).await;
     Ok(())
 }
 
@@ -344,7 +344,7 @@ pub(crate) struct Handlers<M, F: Future<Output = ()> + 'static> {
 
 impl<M, F> Handlers<M, F>
 where
-    M: Fn(Request, Delivery) -> F + 'static,
+    M: Fn(Request, Responder) -> F + 'static,
     F: Future<Output = ()> + 'static,
 {
     pub(crate) fn new(start: M) -> Self {
@@ -354,26 +354,26 @@ where
 
 impl<M, F> Service for Handlers<M, F>
 where
-    M: Fn(Request, Delivery) -> F + 'static,
+    M: Fn(Request, Responder) -> F + 'static,
     F: Future<Output = ()> + 'static,
 {
     fn start(
         &mut self,
-        core: &Rc<Core>,
+        worker: &Rc<WorkerState>,
         view: &RequestView<'_>,
         slots: &[FieldSlot],
-        ticket: Ticket,
+        handle: ExchangeHandle,
     ) -> Result<Answered, NoRoom> {
         let spare = match self.spare.take().map_or_else(worker_tasks::spare, Ok) {
             Ok(spare) => spare,
             Err(_) => return Err(NoRoom),
         };
-        let Ok(head) = kept_head::keep(&core.pool, view, slots) else {
+        let Ok(head) = kept_head::keep(&worker.pool, view, slots) else {
             self.spare = Some(spare);
             return Err(NoRoom);
         };
         // The request is made where the handler's future is: it is not moved there.
-        let make = || (self.start)(Request::new(head, view, ticket.clone()), Delivery::new(ticket));
+        let make = || (self.start)(Request::new(head, view, handle.clone()), Responder::new(handle));
         Ok(match worker_tasks::start(spare, make) {
             Started::Ready((), spare) => {
                 self.spare = Some(spare);
@@ -402,16 +402,16 @@ where
 {
     fn start(
         &mut self,
-        _core: &Rc<Core>,
+        _core: &Rc<WorkerState>,
         view: &RequestView<'_>,
         _slots: &[FieldSlot],
-        ticket: Ticket,
+        handle: ExchangeHandle,
     ) -> Result<Answered, NoRoom> {
-        let delivery = Delivery::new(ticket);
+        let responder = Responder::new(handle);
         match catch_panic(|| (self.0)(*view)) {
-            Some(response) => delivery.answer(response),
-            // Answered with 500 as the delivery is dropped.
-            None => drop(delivery),
+            Some(response) => responder.answer(response),
+            // Answered with 500 as the responder is dropped.
+            None => drop(responder),
         }
         Ok(Answered::Ready)
     }

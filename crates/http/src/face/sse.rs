@@ -40,9 +40,9 @@ impl Request {
     ///
     /// As [`respond`](Self::respond).
     pub fn events(&mut self, config: EventsConfig) -> Result<EventWriter, Error> {
-        self.ticket().desk().may_stay()?;
+        self.handle().desk().may_stay()?;
         let out = self.respond(event::response()?, None)?;
-        Ok(EventWriter { out, config, stay: Stay::of(self.ticket(), Sort::Events) })
+        Ok(EventWriter { out, config, stay: Stay::of(self.handle(), Sort::Events) })
     }
 }
 

@@ -73,10 +73,10 @@ impl Request {
         if !status.is_success() || matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT) || !is_empty {
             return Err(Error::Misuse("a tunnel begins with a 2xx that has no body, and may have one"));
         }
-        let ticket = self.ticket();
-        start(Tunnel::hold(ticket.clone())?)?;
-        ticket.port().heads().run(ticket.id, &mut response);
-        ticket.port().begin_tunnel(ticket.id, &mut response)?;
+        let handle = self.handle();
+        start(Tunnel::hold(handle.clone())?)?;
+        handle.port().heads().run(handle.id, &mut response);
+        handle.port().begin_tunnel(handle.id, &mut response)?;
         Ok(Response::streamed())
     }
 
@@ -89,7 +89,7 @@ impl Request {
                 Ok(response)
             }
             Accepted::Stream(response, opening) => {
-                self.open_tunnel(response, websocket::on_stream(self.ticket(), opening)?)
+                self.open_tunnel(response, websocket::on_stream(self.handle(), opening)?)
             }
         }
     }

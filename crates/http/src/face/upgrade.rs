@@ -24,7 +24,7 @@ use crate::h1::actives::Http1;
 use crate::memory::lasting::Sort;
 use crate::websocket::Opening;
 use crate::worker::released::{Successor, Upgrade};
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 use crate::worker::stay::Listing;
 use crate::{Error, Request, Response};
 
@@ -126,7 +126,7 @@ where
     F: Future<Output = ()> + 'static,
 {
     Box::new(move |stream, guard| {
-        let listing = Listing::new(&Core::of_port(guard.port()), Sort::Released, guard.columns());
+        let listing = Listing::new(&WorkerState::of_port(guard.port()), Sort::Released, guard.columns());
         if plimsoll_runtime::spawn(run(Upgraded { stream, guard, listing })).is_err() {
             tracing::warn!("no room for the task of a connection that left HTTP: it is closed");
         }
@@ -136,11 +136,11 @@ where
 impl Request {
     /// Whether the connection may leave HTTP now.
     fn may_leave(&self) -> Result<(), Error> {
-        let core = Core::of(self.ticket());
-        if core.table.borrow().carries() {
+        let worker = WorkerState::of(self.handle());
+        if worker.table.borrow().carries() {
             return Err(Error::Unsupported("connections that leave HTTP while a transport carries their bytes"));
         }
-        Ok(core.may_stay()?)
+        Ok(worker.may_stay()?)
     }
 
     /// Says who gets the connection if the answer is a 101.
@@ -155,17 +155,18 @@ impl Request {
     }
 
     fn before_upgrade<T>(&self, set: impl FnOnce(&mut Active) -> T) -> Result<(), Error> {
-        Http1(Core::of(self.ticket())).before_upgrade(self.ticket().id, set)
+        Http1(WorkerState::of(self.handle())).before_upgrade(self.handle().id, set)
     }
 
     /// Writes the head of a streamed answer whose rest is sent by whoever gets the connection.
     pub(crate) fn begin_member(&self, response: Response, upgrade: Upgrade) -> Result<(), Error> {
-        let (ticket, core) = (self.ticket(), Core::of(self.ticket()));
-        debug_assert!(ticket.id.stream().is_none(), "a stream has no connection of its own");
+        let (handle, worker) = (self.handle(), WorkerState::of(self.handle()));
+        debug_assert!(handle.id.stream().is_none(), "a stream has no connection of its own");
         self.may_leave()?;
-        core.with(ticket.id, |active| active.exchange.close_after());
-        ticket.begin(response, None)?;
-        core.with(ticket.id, |active| active.successor.replace(Box::new(Successor::Upgrade(upgrade))))
+        worker.with(handle.id, |active| active.exchange.close_after());
+        handle.begin(response, None)?;
+        worker
+            .with(handle.id, |active| active.successor.replace(Box::new(Successor::Upgrade(upgrade))))
             .map(drop)
             .ok_or(Error::Gone)
     }

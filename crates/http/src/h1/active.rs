@@ -15,12 +15,12 @@ use crate::base::config::Config;
 use crate::base::counters::WorkerCounters;
 use crate::base::exchange_end::{Answered, Course, ExchangeEnd};
 use crate::exchange::collect::Collected;
-use crate::exchange::min_rate::Patience;
+use crate::exchange::min_rate::MinRateTimer;
 use crate::exchange::misbehaviour::Score;
 use crate::exchange::output::Output;
 use crate::exchange::user_code::UserWaker;
 use crate::h1::body_receive::{Parts, Receive};
-use crate::memory::by_address::Seat;
+use crate::memory::by_address::PeerShare;
 use crate::memory::desk::Desk;
 use crate::memory::reserved_routes::Slot;
 use crate::memory::wait::MemoryWait;
@@ -133,14 +133,14 @@ pub(crate) struct Active {
     pub(crate) batch: u32,
     /// Pieces of work that the handler said must be finished.
     pub(crate) must_finish: u32,
-    pub(crate) patience: Patience,
+    pub(crate) min_rate: MinRateTimer,
     /// Whether the exchange that is worked on was begun, and those before it whose answers have not left.
     pub(crate) course: Course,
     pub(crate) answered: Answered,
     /// When the handler was begun that is pending.
     pub(crate) begun_at: Option<Instant>,
     /// What its address is blamed for, while memory is short.
-    pub(crate) seat: Option<Seat>,
+    pub(crate) share: Option<PeerShare>,
     /// Room for the body that its handler collects.
     pub(crate) collected: Option<PoolBox<Collected>>,
     /// Its route is marked.
@@ -213,11 +213,11 @@ impl Active {
             score,
             batch: 0,
             must_finish: 0,
-            patience: Patience::default(),
+            min_rate: MinRateTimer::default(),
             course: Course::None,
             answered: Answered::default(),
             begun_at: None,
-            seat: None,
+            share: None,
             collected: None,
             slot: None,
             memory: MemoryWait::None,
@@ -274,11 +274,11 @@ impl Active {
     /// Bytes have come. Those of a body earn some of the time back that is waited for it.
     pub(crate) fn came(&mut self, bytes: usize, config: &Config) {
         if self.deadline == Deadline::Body {
-            self.patience.pause(plimsoll_runtime::now());
+            self.min_rate.pause(plimsoll_runtime::now());
             self.deadline = Deadline::None;
         }
         if self.exchange.request() == RequestState::Body {
-            self.patience.earn(bytes, config.body_bytes_per_second_min, config.body_timeout);
+            self.min_rate.earn(bytes, config.body_bytes_per_second_min, config.body_timeout);
         }
     }
 
@@ -305,7 +305,7 @@ impl Active {
         self.handler_left(now, config).is_some_and(|left| left.is_zero())
     }
 
-    /// Whether its handler runs for longer than what was begun is protected: it may be let go of while others wait for
+    /// Whether its handler runs for longer than what was begun is protected: it may be shed while others wait for
     /// memory.
     pub(crate) fn is_overstay(&self, now: Instant, config: &Config) -> bool {
         let begun_at = self.begun_at.filter(|_| self.handler.is_some() && self.must_finish == 0 && self.slot.is_none());

@@ -25,7 +25,7 @@ pub(crate) trait Actives: Deref<Target = Desk> {
     fn line(&self, key: Key) -> impl Line;
 
     /// Has a connection that is in the table wait for room; whether it does.
-    fn starve_in_table(&self, key: Key, want: Priority, over: &OverBudget) -> bool;
+    fn enqueue_in_table(&self, key: Key, want: Priority, over: &OverBudget) -> bool;
 }
 
 /// The calls of a handler of HTTP/1.

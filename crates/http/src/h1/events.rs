@@ -142,7 +142,7 @@ impl Active {
 
     /// The time to wait for room is over: 503 if nothing of an answer was begun, else a close.
     fn waited_in_vain(&mut self, desk: &Desk, key: Key) -> Step {
-        desk.sate(key);
+        desk.leave_queue(key);
         // The next one waits for a time of its own.
         self.deadline = Deadline::None;
         if self.waits_to_begin() {

@@ -34,7 +34,7 @@ impl<A: Actives> Http1<'_, A> {
 
     /// The next part of the request's body.
     pub(crate) fn poll_chunk(&self, id: ExchangeId, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>, Error>> {
-        self.redeem(id.key());
+        self.release_kept_for(id.key());
         let polled = self.with(id, |active| {
             if active.is_closing() {
                 return Err(Error::Gone);
@@ -96,7 +96,7 @@ impl<A: Actives> Http1<'_, A> {
         cx: &mut Context<'_>,
         body: &mut Option<Body>,
     ) -> Poll<Result<(), Error>> {
-        self.redeem(id.key());
+        self.release_kept_for(id.key());
         let polled = self.with_reserve(id, |active| {
             let piece = body.as_ref().expect("not polled after it was ready").as_slice().len();
             self.may_go_on(id.key(), active)?;
@@ -198,7 +198,7 @@ impl<A: Actives> Http1<'_, A> {
 
     /// The handler is done. Ready when its answer has found room, or will never.
     pub(crate) fn poll_answer(&self, id: ExchangeId, cx: &mut Context<'_>, response: &mut Response) -> Poll<()> {
-        self.redeem(id.key());
+        self.release_kept_for(id.key());
         if let Some(Err(Error::OverBudget(over))) = self.try_answer(id, response) {
             if self.waits_for_output(id, cx, &over) {
                 return Poll::Pending;
@@ -212,7 +212,7 @@ impl<A: Actives> Http1<'_, A> {
     /// long.
     fn waits_for_room(&self, id: ExchangeId, want: Priority, over: &OverBudget) -> bool {
         let is_ours = self.with(id, |_active| ()).is_some();
-        is_ours && self.starve_in_table(id.key(), want, over)
+        is_ours && self.enqueue_in_table(id.key(), want, over)
     }
 
     /// Writes an answer; [`Error::OverBudget`] when there is no room for it, and it may be given once more.

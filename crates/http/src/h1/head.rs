@@ -16,7 +16,7 @@ use crate::base::preface::{Preface, preface};
 use crate::base::proxy_header;
 use crate::exchange::failure::{Failure, method_of};
 use crate::exchange::line::Line;
-use crate::exchange::min_rate::Patience;
+use crate::exchange::min_rate::MinRateTimer;
 use crate::exchange::misbehaviour::{COMPLETED_POINTS, UNWANTED_BYTES_FREE, Verdict, unwanted_points};
 use crate::exchange::source::Source;
 use crate::h1::active::{Active, Deadline, Phase};
@@ -98,7 +98,7 @@ impl Active {
         self.method = Method::GET;
         (self.begun_at, self.collected, self.slot) = (None, None, None);
         if self.output.is_empty() {
-            self.seat = None;
+            self.share = None;
         }
         self.successor = None;
         (self.parts, self.trailers) = (None, None);
@@ -236,7 +236,7 @@ impl Active {
         self.requests = self.requests.wrapping_add(1);
         self.must_finish = 0;
         self.batch = self.batch.saturating_add(1);
-        self.patience = Patience::full(config.body_timeout);
+        self.min_rate = MinRateTimer::full(config.body_timeout);
         let is_last = desk.is_stopping()
             || config.requests_max.is_some_and(|max| self.requests >= max)
             || self.score.verdict() != Verdict::Tolerated

@@ -22,7 +22,7 @@ impl<A: Actives> Http1<'_, A> {
         cx: &mut Context<'_>,
         response: &Response,
     ) -> Poll<Result<(), Error>> {
-        self.redeem(id.key());
+        self.release_kept_for(id.key());
         let polled = self.with_reserve(id, |active| {
             if active.is_closing() {
                 return Err(Error::Gone);

@@ -66,7 +66,7 @@ impl Actives for One {
         Script::new(self.pool.clone())
     }
 
-    fn starve_in_table(&self, _key: Key, _want: Priority, _over: &OverBudget) -> bool {
+    fn enqueue_in_table(&self, _key: Key, _want: Priority, _over: &OverBudget) -> bool {
         false
     }
 }

@@ -17,7 +17,7 @@ impl Active {
     ///
     /// [`TooMany`] wait, or it would be too much.
     pub(crate) fn enqueue(&mut self, desk: &Desk, key: Key, want: Priority, bytes: usize) -> Result<(), TooMany> {
-        desk.starve_as(Waits::new(key, None), &mut self.memory, want, bytes)
+        desk.enqueue_once(Waits::new(key, None), &mut self.memory, want, bytes)
     }
 
     /// The same for what found no room just now; it is looked after again. Whether it waits.
@@ -31,7 +31,7 @@ impl Active {
     /// What it waited for has been done without: its place is not for the next exchange.
     pub(crate) fn wait_no_longer(&mut self, desk: &Desk, key: Key) {
         if self.is_queued() {
-            desk.sate(key);
+            desk.leave_queue(key);
         }
         self.memory = MemoryWait::None;
     }

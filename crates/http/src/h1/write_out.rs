@@ -206,14 +206,14 @@ impl Active {
         }
         let now = plimsoll_runtime::now();
         if self.deadline == Deadline::Body {
-            self.patience.pause(now);
+            self.min_rate.pause(now);
         }
         self.deadline = deadline;
         let config = &desk.config;
         let after = match deadline {
             Deadline::None => None,
             Deadline::Head => Some(config.head_timeout),
-            Deadline::Body => Some(self.patience.wait(now)),
+            Deadline::Body => Some(self.min_rate.wait(now)),
             Deadline::Proxy => Some(config.proxy_header_timeout),
             Deadline::Send => Some(config.send_timeout),
             Deadline::Room if self.waits_to_begin() => {

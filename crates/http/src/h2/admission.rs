@@ -71,7 +71,7 @@ impl Env<'_> {
         let bytes = STREAM_BYTES + place.class().bytes() + kept.class().bytes();
         self.shared.waiting.may_grow(bytes, self.waiting_bytes_max())?;
         let mut memory = MemoryWait::None;
-        let line = self.starve_stream(key, exchange.id, &mut memory);
+        let line = self.enqueue_stream(key, exchange.id, &mut memory);
         let line = line.map_err(|_too_many| OverBudget::new(bytes as u64))?;
         let time = self.config.wait_to_begin(exchange.request.is_body());
         let mut waiting = Waiting {

@@ -12,7 +12,7 @@ impl Http2 {
     /// what comes is read.
     pub(crate) fn asks_for_body(&self) -> bool {
         let is_read =
-            self.hunger.wanted.is_none() && !self.hunger.unread && self.turn == TurnWait::Own && self.phase.is_open();
+            self.need.wanted.is_none() && !self.need.unread && self.turn == TurnWait::Own && self.phase.is_open();
         if !is_read || self.peer.is_ended() || self.codec.is_receive_window_shut() {
             return false;
         }
@@ -25,7 +25,7 @@ impl Http2 {
     /// The bodies that handlers wait for come too slowly: the handlers answer as they like.
     pub(crate) fn give_up_bodies(&mut self, now: Instant) {
         for exchange in self.slots.parts().1.iter_mut().flatten().filter(|exchange| exchange.is_waited_for()) {
-            exchange.patience.pause(now);
+            exchange.min_rate.pause(now);
             exchange.request = Incoming::Gone;
             exchange.course.note(ExchangeEnd::Timeout);
             exchange.wake_reader();
@@ -36,6 +36,6 @@ impl Http2 {
 impl Exchange {
     /// Whether its handler waits for a part of the request's body.
     fn is_waited_for(&self) -> bool {
-        self.request.is_body() && self.patience.until().is_some()
+        self.request.is_body() && self.min_rate.until().is_some()
     }
 }

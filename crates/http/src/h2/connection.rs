@@ -62,7 +62,7 @@ impl Turn {
 impl Http2 {
     /// Begins a connection, when its preface has come.
     pub(crate) fn begin(&mut self, env: Env<'_>, key: Key) {
-        self.seat = env.seat_while_weighed(key, HTTP2_PARKED_BYTES + TABLES_BYTES);
+        self.share = env.share_while_weighed(key, HTTP2_PARKED_BYTES + TABLES_BYTES);
         self.phase.close_on(self.codec.begin(&mut Growing(&mut self.output, &env.pool)));
         if env.is_stopping() {
             self.send_goaway(env);
@@ -91,10 +91,10 @@ impl Http2 {
     ) -> Result<Turn, OverBudget> {
         (self.listed, self.since.rested) = (false, None);
         let now = plimsoll_runtime::now();
-        let wanted = ::core::mem::take(&mut self.hunger.wanted);
+        let wanted = ::core::mem::take(&mut self.need.wanted);
         if self.needs_tables(input) {
             worker.retried(key, || self.open_tables(&env.pool)).inspect_err(|over| {
-                self.hunger.note_over(Priority::Head, over);
+                self.need.note_over(Priority::Head, over);
             })?;
         }
         self.adapt(env);
@@ -104,7 +104,7 @@ impl Http2 {
             self.pump(env);
         }
         let decoding = env.shared.scratch.borrow_mut().take_decoding(&env.pool, &env.config.http2_limits);
-        let decoding = decoding.inspect_err(|over| self.hunger.note_over(Priority::Head, over))?;
+        let decoding = decoding.inspect_err(|over| self.need.note_over(Priority::Head, over))?;
         Ok(Turn { decoding, now, now_ms: now.as_millis(), wanted, next: NextStream::Begins, refused: None })
     }
 
@@ -127,7 +127,7 @@ impl Http2 {
         // A window that came where nothing can be kept is used at once: it needs no memory.
         if self.output.spare_bytes() < STEP_BYTES_MAX
             && !self.codec.is_silent_next(rest)
-            && make(&mut self.output, &mut self.hunger, env, STEP_BYTES_MAX).is_err()
+            && make(&mut self.output, &mut self.need, env, STEP_BYTES_MAX).is_err()
         {
             return None;
         }
@@ -229,10 +229,10 @@ impl Http2 {
             self.end_what_is_stuck(env);
         }
         if let Some(wanted) = wanted
-            && self.hunger.wanted.is_none()
-            && self.has_starved()
+            && self.need.wanted.is_none()
+            && self.has_waiting_writers()
         {
-            self.hunger.note(Priority::Output, wanted.bytes as usize);
+            self.need.note(Priority::Output, wanted.bytes as usize);
         }
         self.stay(env, line, key, (source, now))
     }
@@ -251,7 +251,7 @@ impl Http2 {
     pub(crate) fn settle(&mut self, env: Env<'_>, line: &mut impl Line, key: Key, now: Instant) -> Step {
         if !self.phase.is_open() {
             self.end_all(&env, ExchangeEnd::Peer);
-            (self.slots, self.input, self.hunger.wanted) = (Slots::None, None, None);
+            (self.slots, self.input, self.need.wanted) = (Slots::None, None, None);
         }
         let is_over = self.codec.live_streams() == 0 && self.codec.is_going_away();
         let flushed = self.flush(env, line, key);
@@ -267,7 +267,7 @@ impl Http2 {
                 env.counters().shed(Shed::Output);
                 return Step::Close(ExchangeEnd::Overstay);
             }
-            self.hunger.note_over(Priority::Output, &over);
+            self.need.note_over(Priority::Output, &over);
         }
         if (!self.phase.is_open() || is_over) && !is_sending && is_empty {
             return Step::Linger;
@@ -282,12 +282,12 @@ impl Http2 {
         }
         // A peer that does not take what it asks for is not read either.
         let has_room = env.has_room(&self.output) && !self.codec.needs_output();
-        let is_hungry = self.hunger.wanted.is_some();
-        self.hunger.since = if is_hungry { self.hunger.since.or(Some(now)) } else { None };
+        let is_queued = self.need.wanted.is_some();
+        self.need.since = if is_queued { self.need.since.or(Some(now)) } else { None };
         // Whole frames that are kept are looked at when the send has left; what comes behind them can wait as long.
         let is_behind = is_sending && self.input.is_some() && self.since.frame.is_none();
         let reads = self.phase.is_open()
-            && !is_hungry
+            && !is_queued
             && self.turn == TurnWait::Own
             && has_room
             && !is_behind
@@ -301,8 +301,8 @@ impl Http2 {
             false => line.watch(),
         };
         if let Err(over) = armed {
-            self.hunger.note_over(Priority::Output, &over);
-            self.hunger.since = self.hunger.since.or(Some(now));
+            self.need.note_over(Priority::Output, &over);
+            self.need.since = self.need.since.or(Some(now));
         }
         self.note_waits(now, reads);
         match self.next_due(&env) {

@@ -34,12 +34,12 @@ impl Parts<'_> {
             *self.answers -= u16::from(exchange.ending.take().is_some());
             (exchange.body, exchange.body_sent, exchange.received, exchange.blocked_since) =
                 (UserBody::default(), 0, None, None);
-            exchange.patience.pause(plimsoll_runtime::now());
+            exchange.min_rate.pause(plimsoll_runtime::now());
             exchange.wake();
             exchange.shrink_window(self.codec);
             // Without its body it has nothing to send: the end of that would look like the end of a whole answer.
             self.codec.set_waiting(stream, false, &mut self.storage);
-            if make(self.output, self.hunger, self.env, END_BYTES_MAX).is_err() {
+            if make(self.output, self.need, self.env, END_BYTES_MAX).is_err() {
                 // Told when its slot is given free.
                 return None;
             }
@@ -72,8 +72,8 @@ impl Parts<'_> {
         (exchange.stage, exchange.response) = (Stage::Over, Outgoing::Reset);
         (exchange.body, exchange.body_sent, exchange.received) = (UserBody::default(), 0, None);
         (exchange.blocked_since, exchange.drain_until, exchange.begun_at) = (None, None, None);
-        exchange.patience.pause(plimsoll_runtime::now());
-        exchange.starved = false;
+        exchange.min_rate.pause(plimsoll_runtime::now());
+        exchange.needs_room = false;
         exchange.wake();
         exchange.shrink_window(self.codec);
         self.codec.set_waiting(stream, false, &mut self.storage);
@@ -93,7 +93,7 @@ impl Parts<'_> {
 
     /// Ends an answer whose body has left.
     pub(super) fn put_end(&mut self, stream: StreamKey) {
-        if make(self.output, self.hunger, self.env, FRAME_HEADER_BYTES).is_err() {
+        if make(self.output, self.need, self.env, FRAME_HEADER_BYTES).is_err() {
             return self.end_later(stream, Ending::Finish);
         }
         let Some(exchange) = find(self.exchanges, stream) else { return };
@@ -111,7 +111,7 @@ impl Parts<'_> {
 
     /// Resets a stream whose handler is gone, and frees its slot. Without room to say so, the peer is told later.
     pub(super) fn break_off(&mut self, stream: StreamKey, code: ErrorCode) {
-        if make(self.output, self.hunger, self.env, END_BYTES_MAX).is_err() {
+        if make(self.output, self.need, self.env, END_BYTES_MAX).is_err() {
             return self.end_later(stream, Ending::Reset(code));
         }
         let mut out = Growing(self.output, &self.env.pool);
@@ -139,7 +139,7 @@ impl Parts<'_> {
         }
         if exchange.drain_until.is_none() {
             exchange.drain_until = Some(plimsoll_runtime::now() + self.env.config.linger_timeout);
-            exchange.patience.pause(plimsoll_runtime::now());
+            exchange.min_rate.pause(plimsoll_runtime::now());
             if let Some(unread) = exchange.received.take() {
                 self.drop_data(stream, unread.len());
             }
@@ -169,7 +169,7 @@ impl Parts<'_> {
     }
 
     pub(super) fn free(&mut self, stream: StreamKey) {
-        if make(self.output, self.hunger, self.env, END_BYTES_MAX).is_err() {
+        if make(self.output, self.need, self.env, END_BYTES_MAX).is_err() {
             return self.end_later(stream, Ending::Free);
         }
         if let Some(exchange) = find(self.exchanges, stream) {

@@ -1,4 +1,4 @@
-//! The calls of handlers, as they come through their tickets.
+//! The calls of handlers, as they come through their handles.
 
 use ::core::task::{Context, Poll};
 
@@ -24,7 +24,7 @@ use crate::exchange::response::{Body, Response};
 use crate::exchange::user_code::{self, UserWaker};
 
 impl<W: Http2s> Calls<'_, W> {
-    /// Runs `act` on a connection whose stream a ticket is for, while that stream is worked on; the worker looks after
+    /// Runs `act` on a connection whose stream a handle is for, while that stream is worked on; the worker looks after
     /// it then.
     pub(super) fn on_stream<R>(
         &self,
@@ -32,12 +32,12 @@ impl<W: Http2s> Calls<'_, W> {
         stream: StreamKey,
         act: impl FnOnce(&mut Parts<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        self.redeem(key);
+        self.release_kept_for(key);
         let env = self.env();
         let done = self.0.with_http2(key, |http2| {
             let is_there = http2.slots.exchange(stream).is_some_and(|exchange| {
                 // It says again whether it finds room.
-                exchange.starved = false;
+                exchange.needs_room = false;
                 exchange.response != Outgoing::Reset
             });
             if !http2.phase.is_open() || !is_there {
@@ -90,8 +90,8 @@ impl<W: Http2s> Calls<'_, W> {
                 Incoming::Body | Incoming::Withheld => {}
             }
             if exchange.request == Incoming::Withheld && exchange.response == Outgoing::Head {
-                if make(parts.output, parts.hunger, parts.env, head_bytes_max(Fields::NONE)).is_err() {
-                    (exchange.reader, exchange.starved) = (Some(UserWaker::of(cx)), true);
+                if make(parts.output, parts.need, parts.env, head_bytes_max(Fields::NONE)).is_err() {
+                    (exchange.reader, exchange.needs_room) = (Some(UserWaker::of(cx)), true);
                     return Ok(None);
                 }
                 let mut out = Growing(parts.output, &parts.env.pool);
@@ -104,8 +104,8 @@ impl<W: Http2s> Calls<'_, W> {
             }
             exchange.request.let_come();
             exchange.reader = Some(UserWaker::of(cx));
-            if exchange.patience.until().is_none() && !exchange.stage.is_tunnel() {
-                exchange.patience.wait(plimsoll_runtime::now());
+            if exchange.min_rate.until().is_none() && !exchange.stage.is_tunnel() {
+                exchange.min_rate.wait(plimsoll_runtime::now());
             }
             Ok(None)
         });
@@ -219,8 +219,8 @@ impl<W: Http2s> Calls<'_, W> {
                 return Ok(true);
             }
             let has_left = exchange.rest().is_empty();
-            if !has_left || make(parts.output, parts.hunger, parts.env, head_bytes_max(trailers)).is_err() {
-                (exchange.writer, exchange.starved) = (Some(UserWaker::of(cx)), has_left);
+            if !has_left || make(parts.output, parts.need, parts.env, head_bytes_max(trailers)).is_err() {
+                (exchange.writer, exchange.needs_room) = (Some(UserWaker::of(cx)), has_left);
                 return Ok(false);
             }
             let mut out = Growing(parts.output, &parts.env.pool);
@@ -251,7 +251,7 @@ impl<W: Http2s> Calls<'_, W> {
         cx: &mut Context<'_>,
         response: &mut Response,
     ) -> Poll<()> {
-        self.redeem(key);
+        self.release_kept_for(key);
         let env = self.env();
         let polled = self.0.with_http2(key, |http2| {
             if !http2.phase.is_open() {
@@ -263,7 +263,7 @@ impl<W: Http2s> Calls<'_, W> {
             if answered.is_err()
                 && let Some(exchange) = http2.slots.exchange(stream)
             {
-                (exchange.handler, exchange.writer, exchange.starved) = (handler, Some(UserWaker::of(cx)), true);
+                (exchange.handler, exchange.writer, exchange.needs_room) = (handler, Some(UserWaker::of(cx)), true);
                 return Poll::Pending;
             }
             Poll::Ready(handler)

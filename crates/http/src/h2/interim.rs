@@ -41,8 +41,8 @@ impl<W: Http2s> Calls<'_, W> {
                 (exchange.writer, parts.pending.interims) = (Some(UserWaker::of(cx)), true);
                 return Ok(false);
             }
-            if make(parts.output, parts.hunger, parts.env, head_bytes_max(response.fields())).is_err() {
-                (exchange.writer, exchange.starved) = (Some(UserWaker::of(cx)), true);
+            if make(parts.output, parts.need, parts.env, head_bytes_max(response.fields())).is_err() {
+                (exchange.writer, exchange.needs_room) = (Some(UserWaker::of(cx)), true);
                 return Ok(false);
             }
             let mut out = Growing(parts.output, &parts.env.pool);
@@ -79,7 +79,7 @@ impl Parts<'_> {
         self.pending.interims = false;
         for exchange in self.exchanges.iter_mut().flatten() {
             if exchange.response == Outgoing::Head
-                && !exchange.starved
+                && !exchange.needs_room
                 && let Some(writer) = exchange.writer.take()
             {
                 writer.wake();

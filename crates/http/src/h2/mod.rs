@@ -93,9 +93,9 @@ use plimsoll_runtime::{Instant, Kind, Lease, OverBudget, Pool};
 use crate::base::exchange_end::Answered;
 use crate::exchange::misbehaviour::Score;
 use crate::exchange::output::Output;
-use crate::memory::by_address::Seat;
+use crate::memory::by_address::PeerShare;
 pub(crate) use connection::Turn;
-use no_room::Hunger;
+use no_room::MemoryNeed;
 pub(crate) use no_room::{NextStream, TurnWait};
 use peer_half::PeerHalf;
 use pending::{Pending, Phase, Windows};
@@ -130,8 +130,8 @@ pub(crate) struct Http2 {
     /// Exchanges whose answers are written and have not left.
     answered: Answered,
     /// What it holds beside its streams counts for its address, where it began while memory was short.
-    seat: Option<Seat>,
-    hunger: Hunger,
+    share: Option<PeerShare>,
+    need: MemoryNeed,
     /// How its next request waits for a turn.
     pub(crate) turn: TurnWait,
     /// What is to be sent as soon as there is room.
@@ -194,7 +194,7 @@ struct Parts<'a> {
     output: &'a mut Output,
     answers: &'a mut u16,
     answered: &'a mut Answered,
-    hunger: &'a mut Hunger,
+    need: &'a mut MemoryNeed,
     pending: &'a mut Pending,
     phase: &'a mut Phase,
     score: &'a mut Score,
@@ -215,8 +215,8 @@ impl Http2 {
             output: Output::default(),
             answers: 0,
             answered: Answered::default(),
-            seat: None,
-            hunger: Hunger::default(),
+            share: None,
+            need: MemoryNeed::default(),
             turn: TurnWait::default(),
             pending: Pending { windows: Windows::AfterSettings, ..Pending::default() },
             offered: level,
@@ -256,7 +256,7 @@ impl Http2 {
             output: &mut self.output,
             answers: &mut self.answers,
             answered: &mut self.answered,
-            hunger: &mut self.hunger,
+            need: &mut self.need,
             pending: &mut self.pending,
             phase: &mut self.phase,
             score: &mut self.score,

@@ -11,7 +11,7 @@ use crate::memory::wait::MemoryWait;
 
 /// What finds no room, and how the connection waits for it: see [`room`](super::room).
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Hunger {
+pub(crate) struct MemoryNeed {
     /// What found no room when it was last tried.
     pub(super) wanted: Option<Wanted>,
     /// Since when something has found none.
@@ -59,19 +59,19 @@ pub(crate) enum TurnWait {
 
 /// Makes room in the output, of the answer reserve if the pool has none, or has the connection wait for it.
 #[inline(always)]
-pub(super) fn make(output: &mut Output, hunger: &mut Hunger, env: Env<'_>, bytes: usize) -> Result<(), OverBudget> {
+pub(super) fn make(output: &mut Output, need: &mut MemoryNeed, env: Env<'_>, bytes: usize) -> Result<(), OverBudget> {
     // Nearly always: several times for each request.
     if output.spare_bytes() >= bytes {
         return Ok(());
     }
-    output.reserve(&env.pool, bytes).or_else(|over| lend(output, hunger, env, bytes, over))
+    output.reserve(&env.pool, bytes).or_else(|over| lend(output, need, env, bytes, over))
 }
 
 /// There is no room in the pool.
 #[cold]
 fn lend(
     output: &mut Output,
-    hunger: &mut Hunger,
+    need: &mut MemoryNeed,
     env: Env<'_>,
     bytes: usize,
     over: OverBudget,
@@ -82,11 +82,11 @@ fn lend(
         output.lend(lease);
         return Ok(());
     }
-    hunger.note_over(Priority::Output, &over);
+    need.note_over(Priority::Output, &over);
     Err(over)
 }
 
-impl Hunger {
+impl MemoryNeed {
     /// Something found no room for so many bytes. Output matters most: it is what was begun.
     pub(super) fn note(&mut self, what: Priority, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);

@@ -82,7 +82,7 @@ impl Parts<'_> {
         }
         // Room first: what was encoded cannot be taken back, as the peer's table of HPACK would not be ours any more.
         let with_text = if fits { FRAME_HEADER_BYTES + text_bytes } else { 0 };
-        make(self.output, self.hunger, self.env, head_bytes_max(fields) + with_text)?;
+        make(self.output, self.need, self.env, head_bytes_max(fields) + with_text)?;
         let head = head.fields(response.fields());
         let text = if ends { &[] } else { response.body_slice() };
         let mut out = Growing(self.output, &self.env.pool);
@@ -154,7 +154,7 @@ impl Parts<'_> {
         if bytes == 0 && rest > 0 {
             return false;
         }
-        if make(self.output, self.hunger, self.env, FRAME_HEADER_BYTES + bytes).is_err() {
+        if make(self.output, self.need, self.env, FRAME_HEADER_BYTES + bytes).is_err() {
             return false;
         }
         let ends = exchange.finished && bytes == rest;
@@ -246,7 +246,7 @@ impl Parts<'_> {
                 *response = waiting;
                 exchange.stage.keep_handler();
                 // Its handler waits in line, and is woken from there.
-                self.hunger.note_over(Priority::Output, &over);
+                self.need.note_over(Priority::Output, &over);
                 Err(over)
             }
         }

@@ -62,24 +62,24 @@ impl Http2 {
         }
         let armed = worker.retried(key, || self.receive_placed(env, line));
         let Err(over) = armed else {
-            if !self.hunger.unread {
+            if !self.need.unread {
                 return Step::Rest;
             }
-            (self.hunger.unread, self.hunger.wanted) = (false, None);
+            (self.need.unread, self.need.wanted) = (false, None);
             return self.settle(env, line, key, plimsoll_runtime::now());
         };
-        self.hunger.unread = true;
+        self.need.unread = true;
         if self.has_begun() {
-            self.hunger.note_over(Priority::Body, &over);
+            self.need.note_over(Priority::Body, &over);
         } else {
-            self.hunger.note(Priority::Head, REQUEST_ROOM_BYTES);
+            self.need.note(Priority::Head, REQUEST_ROOM_BYTES);
         }
         self.settle(env, line, key, plimsoll_runtime::now())
     }
 
     fn received_at_once(&mut self, env: Env<'_>, line: &mut impl Line, key: Key, came: Came) -> Step {
-        if ::core::mem::take(&mut self.hunger.unread) {
-            self.hunger.wanted = None;
+        if ::core::mem::take(&mut self.need.unread) {
+            self.need.wanted = None;
         }
         match came {
             Came::Bytes(bytes) => Step::Received(bytes),

@@ -73,13 +73,13 @@ impl Exchange {
 impl Http2 {
     /// Whether it waits, beside its streams.
     pub(crate) fn is_queued(&self) -> bool {
-        self.hunger.memory.is_queued()
+        self.need.memory.is_queued()
     }
 
     /// Wakes the handlers that wait for room; whether there are any. They do until they have their turns.
-    pub(super) fn wake_starved(&mut self) -> bool {
+    pub(super) fn wake_for_room(&mut self) -> bool {
         let mut are_any = false;
-        for exchange in self.slots.parts().1.iter_mut().flatten().filter(|exchange| exchange.starved) {
+        for exchange in self.slots.parts().1.iter_mut().flatten().filter(|exchange| exchange.needs_room) {
             exchange.wake();
             are_any = true;
         }
@@ -87,8 +87,8 @@ impl Http2 {
     }
 
     /// Whether a handler waits for room.
-    pub(super) fn has_starved(&mut self) -> bool {
-        self.slots.parts().1.iter().flatten().any(|exchange| exchange.starved)
+    pub(super) fn has_waiting_writers(&mut self) -> bool {
+        self.slots.parts().1.iter().flatten().any(|exchange| exchange.needs_room)
     }
 }
 
@@ -115,7 +115,7 @@ impl Http2 {
         let windows = (usize::from(self.codec.live_streams()) + 1) * UPDATE_BYTES_MAX;
         if let Err(over) = self.output.reserve(&env.pool, windows + OFFER_BYTES + GOAWAY_BYTES_MAX) {
             if !is_told {
-                self.hunger.note_over(Priority::Output, &over);
+                self.need.note_over(Priority::Output, &over);
             }
             return;
         }
@@ -145,7 +145,7 @@ impl Http2 {
         if matches!(self.pending.goaway, Goaway::Announced(_) | Goaway::Final) {
             return;
         }
-        if make(&mut self.output, &mut self.hunger, env, GOAWAY_BYTES_MAX).is_err() {
+        if make(&mut self.output, &mut self.need, env, GOAWAY_BYTES_MAX).is_err() {
             self.pending.goaway = Goaway::Pending;
             return;
         }
@@ -155,51 +155,51 @@ impl Http2 {
 
     /// Has a connection that found no room wait for it, or wait no longer.
     pub(super) fn enqueue(&mut self, env: Env<'_>, key: Key) {
-        let Some(wanted) = self.hunger.wanted else {
-            if ::core::mem::take(&mut self.hunger).memory.is_queued() {
-                env.sate(key);
+        let Some(wanted) = self.need.wanted else {
+            if ::core::mem::take(&mut self.need).memory.is_queued() {
+                env.leave_queue(key);
             }
             return;
         };
         let bytes = (wanted.bytes as usize).max(SMALL_BYTES);
         // One of too many asks again after a while.
-        let _one_of_too_many = env.starve_as(Waits::new(key, None), &mut self.hunger.memory, wanted.what, bytes);
+        let _one_of_too_many = env.enqueue_once(Waits::new(key, None), &mut self.need.memory, wanted.what, bytes);
     }
 
     /// Has the handlers of a connection that has waited for a while try again, though it was granted nothing: it may be
     /// one of too many, and then nobody else wakes them. Its place in line and its time stay as they are. Whether some
     /// handlers wait.
     pub(super) fn ask_again(&mut self, env: Env<'_>, key: Key) -> bool {
-        if self.hunger.since.is_none() {
+        if self.need.since.is_none() {
             return false;
         }
-        if self.hunger.memory.is_queued() && !env.is_in_queue(key) {
+        if self.need.memory.is_queued() && !env.is_in_queue(key) {
             // Displaced by one of another address: it is one of too many now.
-            self.hunger.memory.lose_place();
+            self.need.memory.lose_place();
         }
-        self.wake_starved()
+        self.wake_for_room()
     }
 
     /// It got room; whether a handler takes it.
     pub(crate) fn grant(&mut self, desk: &Desk, key: Key) -> bool {
-        (self.hunger.wanted, self.hunger.since) = (None, None);
-        self.hunger.memory.grant();
-        let are_any = self.wake_starved();
+        (self.need.wanted, self.need.since) = (None, None);
+        self.need.memory.grant();
+        let are_any = self.wake_for_room();
         self.list(desk, key);
         are_any
     }
 
-    /// Keeps what came in what is spared for those who wait, and has the connection wait with it: the places of an
+    /// Keeps what came in the spare memory for those who wait, and has the connection wait with it: the places of an
     /// address in line bound what it has of that.
     pub(super) fn keep_in_line(&mut self, env: Env<'_>, key: Key, frames: &[u8]) -> Option<Lease> {
-        if self.hunger.wanted.is_none() {
+        if self.need.wanted.is_none() {
             // A part of a frame. The rest of it finds no room either.
-            self.hunger.note(Priority::Head, frames.len());
+            self.need.note(Priority::Head, frames.len());
         }
         let mut kept = env.spare_lease(key, frames.len())?;
         kept.extend(frames);
         self.enqueue(env, key);
-        self.hunger.memory.is_queued().then_some(kept)
+        self.need.memory.is_queued().then_some(kept)
     }
 
     /// What becomes of the next stream. Asked when the input begins with one.
@@ -211,10 +211,10 @@ impl Http2 {
         if env.may_stream_wait(key) {
             return if is_judged { NextStream::IsJudged } else { NextStream::Waits };
         }
-        let until = self.hunger.since.map(|since| since + env.config.admission_timeout);
+        let until = self.need.since.map(|since| since + env.config.admission_timeout);
         let has_waited = until.is_some_and(|until| until <= plimsoll_runtime::now());
         if self.codec.live_streams() == 0 && !has_waited {
-            self.hunger.note(Priority::Head, REQUEST_ROOM_BYTES);
+            self.need.note(Priority::Head, REQUEST_ROOM_BYTES);
             return NextStream::StaysUnread;
         }
         NextStream::IsRefused(env.why_not_begun())
@@ -222,8 +222,8 @@ impl Http2 {
 
     /// A connection has waited for memory for too long: what waits on it is answered 503 or reset. When that was not
     /// possible, it ends.
-    pub(super) fn starved(&mut self, env: Env<'_>, line: &mut impl Line, key: Key, now: Instant) -> Step {
-        let stream = self.hunger.stream.take();
+    pub(super) fn needs_room(&mut self, env: Env<'_>, line: &mut impl Line, key: Key, now: Instant) -> Step {
+        let stream = self.need.stream.take();
         let mut handlers = Vec::new();
         let mut has_given_up = false;
         self.with_parts(env, |parts| {
@@ -236,12 +236,12 @@ impl Http2 {
                     continue;
                 }
                 let of_body = of_body && exchange.stage.is_running();
-                if exchange.answer.is_none() && !exchange.starved && !of_body {
+                if exchange.answer.is_none() && !exchange.needs_room && !of_body {
                     continue;
                 }
                 let stream = StreamKey { slot: at as u16, id: exchange.id };
                 *parts.answers -= exchange.drop_answer();
-                exchange.starved = false;
+                exchange.needs_room = false;
                 exchange.course.note(ExchangeEnd::Timeout);
                 exchange.wake();
                 let handler = exchange.handler.take();
@@ -258,7 +258,7 @@ impl Http2 {
             self.note_all(ExchangeEnd::Timeout);
             return self.end_without_room(env, line, key, (Shed::Output, now));
         }
-        (self.hunger.since, self.hunger.wanted) = (None, None);
+        (self.need.since, self.need.wanted) = (None, None);
         Step::GoOn
     }
 

@@ -56,7 +56,7 @@ pub(crate) struct NewRequest<'a> {
 
 /// What a step asks of the worker, about others than its connection.
 pub(crate) trait Worker {
-    /// Does what needs room for a connection; when there is none, lets go of others and tries again. The error is that
+    /// Does what needs room for a connection; when there is none, sheds others and tries again. The error is that
     /// of the last try.
     fn retried<T, E>(&mut self, key: Key, act: impl FnMut() -> Result<T, E>) -> Result<T, E>;
 

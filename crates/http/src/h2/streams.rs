@@ -13,10 +13,10 @@ use super::grown::Grown;
 use super::waiting::Waiting;
 use crate::base::exchange_end::Course;
 use crate::exchange::collect::Collected;
-use crate::exchange::min_rate::Patience;
+use crate::exchange::min_rate::MinRateTimer;
 use crate::exchange::response::Response;
 use crate::exchange::user_code::{self, UserBody, UserWaker};
-use crate::memory::by_address::Seat;
+use crate::memory::by_address::PeerShare;
 use crate::memory::desk::Desk;
 use crate::memory::reserved_routes::Slot;
 
@@ -32,7 +32,7 @@ pub(crate) struct Exchange {
     /// What is still to be done to its stream when there is room to say so.
     pub(super) ending: Option<Ending>,
     /// Its handler has something to say for which there was no room, and is woken when there is.
-    pub(super) starved: bool,
+    pub(super) needs_room: bool,
     /// The fields that came after the body, until the handler asks for them.
     pub(super) trailers: Option<Lease>,
     /// No bytes of the answer come after [`body`](Self::body).
@@ -57,7 +57,7 @@ pub(crate) struct Exchange {
     /// When the handler was begun that is pending.
     pub(super) begun_at: Option<Instant>,
     /// What its address is blamed for, while memory is short.
-    pub(super) seat: Option<Seat>,
+    pub(super) share: Option<PeerShare>,
     /// For whom it is, as a trusted proxy says.
     pub(super) client: Option<u64>,
     /// Room for the body that its handler collects.
@@ -67,7 +67,7 @@ pub(crate) struct Exchange {
     /// Since when the peer's windows let nothing of the body go; bytes that they let go move it on.
     pub(super) blocked_since: Option<Instant>,
     /// How long the handler still waits for the peer.
-    pub(super) patience: Patience,
+    pub(super) min_rate: MinRateTimer,
     /// Until when it waits though that is over, as the peer's windows are held; until bytes come.
     pub(super) held_until: Option<Instant>,
     /// What its window was grown by is reserved.
@@ -230,7 +230,7 @@ impl Exchange {
             stage: Stage::Handler,
             course: Course::Running,
             ending: None,
-            starved: false,
+            needs_room: false,
             trailers: None,
             finished: false,
             handler: None,
@@ -243,12 +243,12 @@ impl Exchange {
             due: None,
             must_finish: 0,
             begun_at: None,
-            seat: None,
+            share: None,
             client: None,
             collected: None,
             slot: None,
             blocked_since: None,
-            patience: Patience::full(body_timeout),
+            min_rate: MinRateTimer::full(body_timeout),
             held_until: None,
             window: None,
             taken_bytes: 0,
@@ -269,10 +269,10 @@ impl Exchange {
         self.stage = Stage::Handler;
         debug_assert_eq!(self.course, Course::None, "the one before has ended");
         self.course = Course::Running;
-        (self.finished, self.ending, self.starved) = (false, None, false);
+        (self.finished, self.ending, self.needs_room) = (false, None, false);
         (self.body_sent, self.due, self.must_finish) = (0, None, 0);
         (self.begun_at, self.blocked_since, self.drain_until) = (None, None, None);
-        (self.patience, self.held_until, self.taken_bytes) = (Patience::full(body_timeout), None, 0);
+        (self.min_rate, self.held_until, self.taken_bytes) = (MinRateTimer::full(body_timeout), None, 0);
         (self.dropped_bytes, self.peer, self.status, self.sent_bytes) = (0, None, None, 0);
     }
 
@@ -283,7 +283,7 @@ impl Exchange {
         self.drop_answer();
         (self.handler, self.received, self.line) = (None, None, None);
         (self.body, self.window, self.trailers) = (UserBody::default(), None, None);
-        (self.seat, self.collected, self.slot) = (None, None, None);
+        (self.share, self.collected, self.slot) = (None, None, None);
     }
 
     /// Drops an answer that waits for room; how many there were.
@@ -334,11 +334,11 @@ impl Exchange {
             }
             None => self.received = Some(pool.try_copy(bytes, Kind::Buffers)?),
         }
-        if self.patience.until().is_some() {
-            self.patience.pause(plimsoll_runtime::now());
+        if self.min_rate.until().is_some() {
+            self.min_rate.pause(plimsoll_runtime::now());
         }
         self.held_until = None;
-        self.patience.earn(bytes.len(), config.body_bytes_per_second_min, config.body_timeout);
+        self.min_rate.earn(bytes.len(), config.body_bytes_per_second_min, config.body_timeout);
         self.wake_reader();
         Ok(())
     }

@@ -77,7 +77,7 @@ impl<W: Http2s> Calls<'_, W> {
             // A 2xx to CONNECT says nothing of a length, and is followed by DATA all the same: as an answer to GET
             // whose length is not known.
             exchange.method = Method::GET;
-            exchange.patience.pause(plimsoll_runtime::now());
+            exchange.min_rate.pause(plimsoll_runtime::now());
             parts.put_answer(stream, response, BodyLength::Unknown)
         })
     }
@@ -99,7 +99,7 @@ impl<W: Http2s> Calls<'_, W> {
     }
 
     /// The tunnel was dropped. What it has sent before the end of its side still leaves.
-    pub(crate) fn let_go(&self, key: Key, stream: StreamKey) {
+    pub(crate) fn release(&self, key: Key, stream: StreamKey) {
         let env = self.env();
         self.0.with_http2(key, |http2| {
             if !http2.phase.is_open() {

@@ -1,4 +1,4 @@
-//! What a connection holds, and what is let go of when others need that.
+//! What a connection holds, and what is shed when others need that.
 
 use ::core::cmp::Reverse;
 use ::core::time::Duration;
@@ -16,11 +16,11 @@ use crate::base::counters::Shed;
 use crate::base::exchange_end::ExchangeEnd;
 use crate::exchange::failure::Failure;
 use crate::exchange::output::STALLED_AFTER;
-use crate::memory::by_address::Seat;
+use crate::memory::by_address::PeerShare;
 use crate::memory::desk::Desk;
 
 impl Http2 {
-    /// Bytes of the pool that can be had back from it. One that was let go of, and ends when its send has left, has no
+    /// Bytes of the pool that can be had back from it. One that was shed, and ends when its send has left, has no
     /// more to give while that goes on.
     pub(crate) fn held_bytes(&self) -> usize {
         if self.phase == Phase::Leaving && !self.is_stalled(plimsoll_runtime::now(), STALLED_AFTER) {
@@ -51,9 +51,9 @@ impl Http2 {
     }
 
     /// Where it is counted what running handlers hold, and for whom, if that is not the peer.
-    pub(crate) fn running_seats(&mut self) -> impl Iterator<Item = (Option<u64>, &mut Option<Seat>)> {
+    pub(crate) fn running_shares(&mut self) -> impl Iterator<Item = (Option<u64>, &mut Option<PeerShare>)> {
         let exchanges = self.slots.parts().1.iter_mut().flatten();
-        exchanges.filter(|exchange| exchange.stage.is_running()).map(|exchange| (exchange.client, &mut exchange.seat))
+        exchanges.filter(|exchange| exchange.stage.is_running()).map(|exchange| (exchange.client, &mut exchange.share))
     }
 
     /// Whether it has streams that are worked on.
@@ -80,7 +80,7 @@ impl Http2 {
 }
 
 impl Exchange {
-    /// Whether it may be let go of while others wait: its handler runs for longer than what was begun is protected, its
+    /// Whether it may be shed while others wait: its handler runs for longer than what was begun is protected, its
     /// peer's windows have let nothing of its answer go for a while, or it is a tunnel.
     fn may_go(&self, now: Instant, config: &Config) -> bool {
         let is_past = |since: Option<Instant>, after| since.is_some_and(|since| now.since(since) > after);
@@ -119,7 +119,7 @@ impl Slots {
 }
 
 impl Http2 {
-    /// Lets go of the newest streams that may go until so many bytes are free; how many are. A request that has
+    /// Sheds the newest streams that may go until so many bytes are free; how many are. A request that has
     /// come whole and is not answered yet is told 503, other streams are reset (ENHANCE_YOUR_CALM, RFC 9113 7). One
     /// that `ends_soon` frees its bytes itself.
     pub(crate) fn give_up_streams(&mut self, env: Env<'_>, wanted: u64, ends_soon: impl Fn(StreamKey) -> bool) -> u64 {
@@ -148,7 +148,7 @@ impl Http2 {
                 let is_told = exchange.request == Incoming::Done && exchange.response == Outgoing::Head;
                 if is_told {
                     *parts.answers -= exchange.drop_answer();
-                    exchange.starved = false;
+                    exchange.needs_room = false;
                     exchange.wake();
                     handlers.extend(exchange.handler.take());
                     parts.fail_stream(stream, Failure::NO_ROOM);

@@ -3,8 +3,8 @@
 //!
 //! A sketch of two rows of counters (count-min: Cormode and Muthukrishnan, 2005): the bytes of an address are never
 //! taken for less than they are, and rarely for more. Exchanges are counted whose handlers run while memory is short,
-//! and [connections that stay](crate::memory::lasting): each has a [`Seat`], which leaves when it is dropped, or keeps
-//! its columns.
+//! and [connections that stay](crate::memory::lasting): each has a [`PeerShare`], which leaves when it is dropped, or
+//! keeps its columns.
 
 use ::core::cell::Cell;
 use std::rc::Rc;
@@ -29,7 +29,7 @@ struct Rows {
 }
 
 /// The bytes of one exchange, counted for its address until this is dropped.
-pub(crate) struct Seat {
+pub(crate) struct PeerShare {
     rows: Rc<Rows>,
     columns: Columns,
     bytes: u32,
@@ -72,9 +72,9 @@ impl Crowd {
     }
 
     /// Counts bytes for an address.
-    pub(crate) fn enter(&self, host: u64, bytes: usize) -> Seat {
+    pub(crate) fn enter(&self, host: u64, bytes: usize) -> PeerShare {
         let columns = self.add(host, bytes);
-        Seat { rows: Rc::clone(&self.rows), columns, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
+        PeerShare { rows: Rc::clone(&self.rows), columns, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
     }
 
     /// The same for one who keeps where it is counted, and [removes](Self::remove) it.
@@ -124,7 +124,7 @@ impl Rows {
     }
 }
 
-impl Drop for Seat {
+impl Drop for PeerShare {
     fn drop(&mut self) {
         self.rows.remove(self.columns, self.bytes);
     }

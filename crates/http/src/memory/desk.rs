@@ -88,13 +88,13 @@ pub(crate) struct Desk {
     recheck: Cell<bool>,
     /// How full the process is; as of this turn.
     level: Cell<Level>,
-    /// Nobody was found in this turn who could be let go of.
+    /// Nobody was found in this turn who could be shed.
     pub(crate) has_looked: Cell<bool>,
-    /// The place of the table that was looked at last for somebody to let go of.
+    /// The place of the table that was looked at last for somebody to shed.
     pub(crate) looked_at: Cell<u32>,
     /// Who waits for room, and whether anybody does.
-    pub(crate) hungry: RefCell<Queue<Waits>>,
-    pub(crate) starving: Cell<bool>,
+    pub(crate) waiting: RefCell<Queue<Waits>>,
+    pub(crate) has_any: Cell<bool>,
     /// Whether it was looked in vain whose turn it is.
     pub(crate) in_vain: Cell<Option<InVain>>,
     /// When those that are gone were last taken out of it, as it was full.
@@ -134,8 +134,8 @@ impl Desk {
         Self {
             connections: OnceCell::new(),
             peers: RefCell::new(Peers::new(&config, addresses)),
-            hungry: RefCell::new(Queue::new(&pool, PLACES, PLACES)),
-            starving: Cell::new(false),
+            waiting: RefCell::new(Queue::new(&pool, PLACES, PLACES)),
+            has_any: Cell::new(false),
             in_vain: Cell::new(None),
             swept_at: Cell::new(None),
             marked: OnceCell::new(),
@@ -341,7 +341,7 @@ impl Desk {
             return;
         }
         self.counters().handlers(by);
-        if by < 0 && self.is_starving() {
+        if by < 0 && self.has_waiting() {
             self.recheck.set(true);
             self.wake_engine();
         }

@@ -4,8 +4,8 @@
 //! handlers hold does: one with many of them is no newcomer.
 //!
 //! When others have waited for memory for a while, the newest of the address that holds most are told to end
-//! ([`relief`](crate::worker::pressure)). WebSockets and members of hubs are found in their tables; the others are in a
-//! list of those that can be told:
+//! ([`pressure`](crate::worker::pressure)). WebSockets and members of hubs are found in their tables; the others are in
+//! a list of those that can be told:
 //!
 //! ```text
 //!         told              its handler has not ended it within a second

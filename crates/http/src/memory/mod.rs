@@ -1,4 +1,4 @@
-//! What is done when memory is short: who waits, in which order, what is let go of, and what is kept for whom.
+//! What is done when memory is short: who waits, in which order, what is shed, and what is kept for whom.
 //!
 //! Imports may go to `base` only. Connections are keys here.
 //!

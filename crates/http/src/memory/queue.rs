@@ -12,7 +12,7 @@ use plimsoll_slab::Key;
 use crate::memory::desk::Desk;
 use crate::memory::wait::MemoryWait;
 use crate::memory::wait::REQUEST_ROOM_BYTES;
-use crate::memory::waits::{Grant, HUNGER_BYTES_MAX, SPARED_BYTES, SPARED_OF_HOST, TooMany, Waits};
+use crate::memory::waits::{Grant, SPARED_BYTES, SPARED_OF_HOST, TooMany, WAIT_BYTES_MAX, Waits};
 
 /// How often those that are gone are looked for in the full queue.
 const SWEPT_EVERY: Duration = Duration::from_millis(10);
@@ -80,8 +80,8 @@ impl Servable<'_> {
 
 impl Desk {
     /// Whether anybody waits for room.
-    pub(crate) fn is_starving(&self) -> bool {
-        self.starving.get()
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.has_any.get()
     }
 
     /// Whether who has a place still waits.
@@ -90,7 +90,7 @@ impl Desk {
     }
 
     /// Whose turn it is.
-    pub(crate) fn first_hungry(&self) -> Option<Place<Waits>> {
+    pub(crate) fn next_in_turn(&self) -> Option<Place<Waits>> {
         let may_be = self.servable();
         if may_be.is_in_vain() {
             return None;
@@ -105,7 +105,7 @@ impl Desk {
     /// The first of such places. Those that are gone meanwhile are forgotten.
     fn first_of(&self, is_such: impl Fn(&Place<Waits>) -> bool) -> Option<Place<Waits>> {
         loop {
-            let first = self.hungry.borrow().first(&is_such).copied()?;
+            let first = self.waiting.borrow().first(&is_such).copied()?;
             if self.is_waiting(first.item()) {
                 return Some(first);
             }
@@ -115,9 +115,9 @@ impl Desk {
 
     /// Gives a place up, which may be gone.
     pub(crate) fn leave(&self, place: PlaceKey) {
-        let mut hungry = self.hungry.borrow_mut();
-        hungry.remove(place);
-        self.starving.set(!hungry.is_empty());
+        let mut waiting = self.waiting.borrow_mut();
+        waiting.remove(place);
+        self.has_any.set(!waiting.is_empty());
     }
 
     /// Whether a connection has a place.
@@ -126,17 +126,17 @@ impl Desk {
     }
 
     fn place_of(&self, who: &Waits) -> Option<PlaceKey> {
-        self.hungry.borrow().first(|place| place.item().is_same(who)).map(Place::key)
+        self.waiting.borrow().first(|place| place.item().is_same(who)).map(Place::key)
     }
 
     /// Whether it is the turn of others than a connection, which is looked after now: also of its streams that wait.
     pub(crate) fn is_turn_of_others(&self, key: Key) -> bool {
-        self.first_hungry().is_some_and(|first| !first.item().is_connection(key))
+        self.next_in_turn().is_some_and(|first| !first.item().is_connection(key))
     }
 
     /// Whose turn it is of those that were begun and wait for no more than so many bytes.
     pub(crate) fn first_begun(&self, bytes_max: usize) -> Option<Place<Waits>> {
-        if !self.hungry.borrow().has_begun() {
+        if !self.waiting.borrow().has_begun() {
             return None;
         }
         self.first_of(|place| place.priority() != Priority::Head && place.item().bytes as usize <= bytes_max)
@@ -167,13 +167,13 @@ impl Desk {
     }
 
     /// A connection does not wait for room any more.
-    pub(crate) fn sate(&self, key: Key) {
-        self.leave_line(&Waits::new(key, None));
+    pub(crate) fn leave_queue(&self, key: Key) {
+        self.leave_queue_as(&Waits::new(key, None));
     }
 
     /// The same for a connection or a stream.
-    pub(crate) fn leave_line(&self, who: &Waits) {
-        let place = self.hungry.borrow().first(|place| place.item().is_same(who)).copied();
+    pub(crate) fn leave_queue_as(&self, who: &Waits) {
+        let place = self.waiting.borrow().first(|place| place.item().is_same(who)).copied();
         if let Some(place) = place {
             self.peers.borrow().was_asked(who.key, place.name());
             self.leave(place.key());
@@ -187,10 +187,10 @@ impl Desk {
 
     /// Somebody gets what it waited for.
     pub(crate) fn served(&self, who: &Waits) {
-        let mut hungry = self.hungry.borrow_mut();
-        if let Some(place) = hungry.first(|place| place.item().is_same(who)).map(Place::key) {
-            hungry.serve(place);
-            self.starving.set(!hungry.is_empty());
+        let mut waiting = self.waiting.borrow_mut();
+        if let Some(place) = waiting.first(|place| place.item().is_same(who)).map(Place::key) {
+            waiting.serve(place);
+            self.has_any.set(!waiting.is_empty());
         }
     }
 
@@ -209,7 +209,7 @@ impl Desk {
     }
 
     /// The same for a connection of any sort, or a stream that was begun.
-    pub(crate) fn starve_as(
+    pub(crate) fn enqueue_once(
         &self,
         who: Waits,
         wait: &mut MemoryWait,
@@ -224,45 +224,45 @@ impl Desk {
 
     /// The same for a stream that is to be begun, by its identifier, for the client that its connection is
     /// [for](Self::host_of) now.
-    pub(crate) fn starve_stream(&self, key: Key, stream: u32, wait: &mut MemoryWait) -> Result<PlaceKey, TooMany> {
+    pub(crate) fn enqueue_stream(&self, key: Key, stream: u32, wait: &mut MemoryWait) -> Result<PlaceKey, TooMany> {
         let who = Waits::new(key, NonZeroU32::new(stream));
         self.enqueue(who, wait, Priority::Head, REQUEST_ROOM_BYTES)
     }
 
     fn enqueue(&self, who: Waits, wait: &mut MemoryWait, want: Priority, bytes: usize) -> Result<PlaceKey, TooMany> {
-        let bytes = bytes.min(HUNGER_BYTES_MAX) << wait.grants().min(8);
-        if bytes > HUNGER_BYTES_MAX {
+        let bytes = bytes.min(WAIT_BYTES_MAX) << wait.grants().min(8);
+        if bytes > WAIT_BYTES_MAX {
             return Err(TooMany);
         }
         let (host, who) = (self.host_of(who.key), Waits { bytes: bytes as u32, ..who });
-        let mut hungry = self.hungry.borrow_mut();
-        debug_assert!(!hungry.iter().any(|place| place.item().is_same(&who)), "it waits once");
-        if self.is_full(&mut hungry) {
-            let displaced = *hungry.displaced_by(host, want).ok_or(TooMany)?;
+        let mut waiting = self.waiting.borrow_mut();
+        debug_assert!(!waiting.iter().any(|place| place.item().is_same(&who)), "it waits once");
+        if self.is_full(&mut waiting) {
+            let displaced = *waiting.displaced_by(host, want).ok_or(TooMany)?;
             // Nobody can be told while it is worked on.
             let Waits { key, stream, .. } =
                 *Some(displaced.item()).filter(|waits| waits.key != who.key).ok_or(TooMany)?;
-            hungry.remove(displaced.key());
+            waiting.remove(displaced.key());
             if let Some(connections) = self.connections() {
                 connections.displaced(&Waits { key, stream, bytes: 0 });
             }
         }
-        let place = hungry.add(host, want, 1, who).map_err(|_| TooMany)?;
-        if hungry.get(place).is_some_and(|place| self.servable().of(place)) {
+        let place = waiting.add(host, want, 1, who).map_err(|_| TooMany)?;
+        if waiting.get(place).is_some_and(|place| self.servable().of(place)) {
             self.in_vain.set(None);
         }
         wait.enqueue();
-        self.starving.set(true);
+        self.has_any.set(true);
         Ok(place)
     }
 
-    fn is_full(&self, hungry: &mut Queue<Waits>) -> bool {
-        if hungry.is_full() && self.is_sweep_due() {
+    fn is_full(&self, waiting: &mut Queue<Waits>) -> bool {
+        if waiting.is_full() && self.is_sweep_due() {
             // Some may be gone.
             let connections = self.connections();
-            hungry.retain(|who| connections.as_ref().is_some_and(|connections| connections.waits(who)));
+            waiting.retain(|who| connections.as_ref().is_some_and(|connections| connections.waits(who)));
         }
-        hungry.is_full()
+        waiting.is_full()
     }
 
     /// Whether it was not looked for a while whether some of those in the full queue are gone.
@@ -277,14 +277,14 @@ impl Desk {
 
     /// Whether a request of a connection would find no place.
     pub(crate) fn has_no_place_for(&self, key: Key) -> bool {
-        let mut hungry = self.hungry.borrow_mut();
-        self.is_full(&mut hungry) && hungry.displaced_by(self.host_of(key), Priority::Head).is_none()
+        let mut waiting = self.waiting.borrow_mut();
+        self.is_full(&mut waiting) && waiting.displaced_by(self.host_of(key), Priority::Head).is_none()
     }
 
     /// The handler of a connection takes its turn: what was kept for it is free now.
-    pub(crate) fn redeem(&self, key: Key) {
+    pub(crate) fn release_kept_for(&self, key: Key) {
         if self.kept_for.get() == Some(key) {
-            self.unkeep();
+            self.release_kept();
         }
     }
 
@@ -297,7 +297,7 @@ impl Desk {
         self.kept.borrow_mut().take()
     }
 
-    pub(crate) fn unkeep(&self) {
+    pub(crate) fn release_kept(&self) {
         self.kept_for.set(None);
         let kept = self.kept.borrow_mut().take();
         drop(kept);
@@ -331,14 +331,14 @@ impl Desk {
 
     /// Streams of an address that wait.
     pub(crate) fn waiting_streams(&self, host: u64) -> usize {
-        let hungry = self.hungry.borrow();
-        hungry.iter().filter(|place| place.name() == host && place.item().stream.is_some()).count()
+        let waiting = self.waiting.borrow();
+        waiting.iter().filter(|place| place.name() == host && place.item().stream.is_some()).count()
     }
 
     /// Whether few other connections of the address wait.
     fn may_spare(&self, key: Key) -> bool {
-        let (host, hungry) = (self.host_of(key), self.hungry.borrow());
+        let (host, waiting) = (self.host_of(key), self.waiting.borrow());
         let is_other = |waits: &Waits| waits.stream.is_none() && waits.key != key;
-        hungry.iter().filter(|place| place.name() == host && is_other(place.item())).count() < SPARED_OF_HOST
+        waiting.iter().filter(|place| place.name() == host && is_other(place.item())).count() < SPARED_OF_HOST
     }
 }

@@ -7,7 +7,7 @@ use plimsoll_slab::Key;
 
 use crate::base::forwarded;
 use crate::base::peers::host_number;
-use crate::memory::by_address::Seat;
+use crate::memory::by_address::PeerShare;
 use crate::memory::desk::Desk;
 use crate::memory::wait::REQUEST_ROOM_BYTES;
 
@@ -40,13 +40,13 @@ impl Desk {
     /// Whether memory is not short, and nobody waits for it.
     #[inline]
     pub(crate) fn is_calm(&self) -> bool {
-        !self.is_weighed() && !self.is_starving()
+        !self.is_weighed() && !self.has_waiting()
     }
 
     /// Whether a request may be begun only after a look at what there is.
     #[inline]
     pub(crate) fn is_scarce(&self) -> bool {
-        self.level() >= Level::Yellow || self.is_starving() || self.has_all_handlers()
+        self.level() >= Level::Yellow || self.has_waiting() || self.has_all_handlers()
     }
 
     /// Whether memory is so short that nothing is received without a place for it: looked at anew, as a turn may give
@@ -63,21 +63,21 @@ impl Desk {
     /// Counts for its address what a request took that was begun: so many bytes for its exchange, and what has been
     /// given out since.
     #[inline]
-    pub(crate) fn take_seat(&self, key: Key, exchange_bytes: usize, used_before: u64) -> Option<Seat> {
-        if used_before == 0 { None } else { Some(self.seat_since(key, exchange_bytes, used_before)) }
+    pub(crate) fn take_share(&self, key: Key, exchange_bytes: usize, used_before: u64) -> Option<PeerShare> {
+        if used_before == 0 { None } else { Some(self.share_since(key, exchange_bytes, used_before)) }
     }
 
-    fn seat_since(&self, key: Key, exchange_bytes: usize, used_before: u64) -> Seat {
+    fn share_since(&self, key: Key, exchange_bytes: usize, used_before: u64) -> PeerShare {
         let bytes = self.pool.used_bytes().saturating_sub(used_before) as usize;
-        self.seat_of(self.host_of(key), exchange_bytes + bytes)
+        self.peer_share_of(self.host_of(key), exchange_bytes + bytes)
     }
 
     /// Counts so many bytes for a connection's address, while memory is short.
-    pub(crate) fn seat_while_weighed(&self, key: Key, bytes: usize) -> Option<Seat> {
-        self.is_weighed().then(|| self.seat_of(self.host_of(key), bytes))
+    pub(crate) fn share_while_weighed(&self, key: Key, bytes: usize) -> Option<PeerShare> {
+        self.is_weighed().then(|| self.peer_share_of(self.host_of(key), bytes))
     }
 
-    pub(crate) fn seat_of(&self, host: u64, bytes: usize) -> Seat {
+    pub(crate) fn peer_share_of(&self, host: u64, bytes: usize) -> PeerShare {
         self.crowd.enter(host, bytes)
     }
 

@@ -128,7 +128,7 @@ impl Desk {
     }
 
     /// Those that can be told, the newest first.
-    pub(crate) fn untold_stays(&self, mut act: impl FnMut(Key, Columns, Sort) -> bool) {
+    pub(crate) fn open_stays(&self, mut act: impl FnMut(Key, Columns, Sort) -> bool) {
         let stays = self.lasting.stays.borrow();
         for (key, columns, sort) in stays.open() {
             if !act(key, columns, sort) {

@@ -7,11 +7,11 @@ use plimsoll_runtime::Lease;
 use plimsoll_slab::Key;
 
 /// A connection that was granted room, found none all the same, and would next need more than this, is refused.
-pub(crate) const HUNGER_BYTES_MAX: usize = 128 * 1024;
+pub(crate) const WAIT_BYTES_MAX: usize = 128 * 1024;
 /// Connections and streams of a worker that wait for room at most; more are refused.
 pub(crate) const PLACES: usize = 512;
 
-/// So many of an address may wait with what they were spared,
+/// So many of an address may wait with spare memory,
 pub(crate) const SPARED_OF_HOST: usize = 4;
 /// at most so much for each.
 pub(crate) const SPARED_BYTES: usize = 1_024;

@@ -52,9 +52,9 @@ impl<T> Charged<T> {
 }
 
 /// What both sides want, as far as it fits the memory that there is.
-pub(super) fn agree(core: &Desk, handshake: &Handshake<'_>, config: &WebSocketConfig) -> Option<Compression> {
+pub(super) fn agree(worker: &Desk, handshake: &Handshake<'_>, config: &WebSocketConfig) -> Option<Compression> {
     let mut ours = config.compression?;
-    if core.pool.budget().level() > Level::Calm {
+    if worker.pool.budget().level() > Level::Calm {
         (ours.server_context_takeover, ours.client_context_takeover) = (false, false);
     }
     handshake.compression_offers().find_map(|offer| offer.accept(ours))
@@ -62,10 +62,10 @@ pub(super) fn agree(core: &Desk, handshake: &Handshake<'_>, config: &WebSocketCo
 
 impl Streams {
     /// Those of a connection, made if they are not there.
-    pub(super) fn of<'a>(place: &'a mut Option<PoolBox<Self>>, core: &Desk) -> Result<&'a mut Self, OverBudget> {
+    pub(super) fn of<'a>(place: &'a mut Option<PoolBox<Self>>, worker: &Desk) -> Result<&'a mut Self, OverBudget> {
         let streams = match place.take() {
             Some(streams) => streams,
-            None => core.pool.try_boxed(Self::default(), Kind::Codec).map_err(|(over, _)| over)?,
+            None => worker.pool.try_boxed(Self::default(), Kind::Codec).map_err(|(over, _)| over)?,
         };
         Ok(place.insert(streams))
     }
@@ -79,8 +79,8 @@ impl Streams {
 
     /// Whether something is remembered for the next message. What nobody but we need is given up when memory gets
     /// short.
-    pub(super) fn are_kept(&mut self, core: &Desk) -> bool {
-        if core.level() >= Level::Yellow {
+    pub(super) fn are_kept(&mut self, worker: &Desk) -> bool {
+        if worker.level() >= Level::Yellow {
             self.deflater = None;
         }
         self.inflater.is_some() || self.deflater.is_some()
@@ -94,7 +94,7 @@ impl Streams {
     /// Inflates a part of a message.
     pub(super) fn inflate(
         &mut self,
-        core: &Desk,
+        worker: &Desk,
         (settings, is_text): (&Settings, bool),
         part: &[u8],
         assembly: &mut Assembly,
@@ -104,9 +104,9 @@ impl Streams {
         let takes_over = values.compression.is_some_and(|compression| compression.client_context_takeover);
         let mut inflater = match self.inflater.take() {
             Some(inflater) => inflater,
-            None => self.fresh_inflater(core, settings, takes_over)?,
+            None => self.fresh_inflater(worker, settings, takes_over)?,
         };
-        let mut sink = Sink { core, assembly, text: is_text.then_some(&mut self.text), over: None };
+        let mut sink = Sink { worker, assembly, text: is_text.then_some(&mut self.text), over: None };
         let inflated = inflater.stream.inflate(part, bytes_max, |piece| sink.put(piece));
         self.are_lost |= sink.over.is_some();
         sink.judge(inflated)?;
@@ -117,15 +117,15 @@ impl Streams {
     /// Inflates the end of a message.
     pub(super) fn finish(
         &mut self,
-        core: &Desk,
+        worker: &Desk,
         (settings, is_text): (&Settings, bool),
         assembly: &mut Assembly,
     ) -> Result<(), Error> {
-        self.inflate(core, (settings, is_text), &[], assembly)?;
+        self.inflate(worker, (settings, is_text), &[], assembly)?;
         let Some(mut inflater) = self.inflater.take() else { return Ok(()) };
         let values = &settings.values;
         let bytes_max = u64::from(values.limits.message_bytes_max);
-        let mut sink = Sink { core, assembly, text: is_text.then_some(&mut self.text), over: None };
+        let mut sink = Sink { worker, assembly, text: is_text.then_some(&mut self.text), over: None };
         let inflated = inflater.stream.finish(bytes_max, |piece| sink.put(piece));
         self.are_lost |= sink.over.is_some();
         sink.judge(inflated)?;
@@ -140,21 +140,21 @@ impl Streams {
 
     fn fresh_inflater(
         &mut self,
-        core: &Desk,
+        worker: &Desk,
         settings: &Settings,
         takes_over: bool,
     ) -> Result<Charged<Inflater>, Error> {
         let spare = if takes_over { None } else { settings.streams.borrow_mut().inflater.take() };
         match spare {
             Some(inflater) => Ok(inflater),
-            None => Charged::new(&core.pool, Inflater::HEAP_BYTES, || Ok(Inflater::new(takes_over))),
+            None => Charged::new(&worker.pool, Inflater::HEAP_BYTES, || Ok(Inflater::new(takes_over))),
         }
     }
 }
 
 /// Where inflated pieces go.
 struct Sink<'a> {
-    core: &'a Desk,
+    worker: &'a Desk,
     assembly: &'a mut Assembly,
     text: Option<&'a mut Utf8>,
     over: Option<OverBudget>,
@@ -165,7 +165,7 @@ impl Sink<'_> {
         if let Some(text) = &mut self.text {
             text.check(piece)?;
         }
-        self.assembly.push(&self.core.pool, piece).map_err(|over| {
+        self.assembly.push(&self.worker.pool, piece).map_err(|over| {
             self.over = Some(over);
             CodecError::OutputFull
         })
@@ -182,7 +182,7 @@ impl Sink<'_> {
 /// Puts a message into the output, deflated; or gives it back, to be sent as it is.
 pub(super) fn put(
     (streams, output): (&mut Option<PoolBox<Streams>>, &mut Output),
-    core: &Desk,
+    worker: &Desk,
     settings: &Settings,
     message: Message,
 ) -> Result<Option<Message>, Error> {
@@ -196,7 +196,7 @@ pub(super) fn put(
     let window_bits = compression.server_window_bits;
     let mut shared = settings.streams.borrow_mut();
     let place = if takes_over {
-        let Ok(streams) = Streams::of(streams, core) else { return Ok(Some(message)) };
+        let Ok(streams) = Streams::of(streams, worker) else { return Ok(Some(message)) };
         &mut streams.deflater
     } else {
         &mut shared.deflaters[usize::from(window_bits - WINDOW_BITS_MIN)]
@@ -205,7 +205,7 @@ pub(super) fn put(
         Some(deflater) => deflater,
         None => {
             let make = || Deflater::new(window_bits, takes_over);
-            match Charged::new(&core.pool, Deflater::heap_bytes(window_bits), make) {
+            match Charged::new(&worker.pool, Deflater::heap_bytes(window_bits), make) {
                 Ok(deflater) => deflater,
                 Err(Error::OverBudget(_)) => return Ok(Some(message)),
                 Err(error) => return Err(error),
@@ -213,7 +213,7 @@ pub(super) fn put(
         }
     };
     let mut deflated = Assembly::default();
-    let mut sink = Sink { core, assembly: &mut deflated, text: None, over: None };
+    let mut sink = Sink { worker, assembly: &mut deflated, text: None, over: None };
     let done = deflater.stream.message(bytes, |piece| sink.put(piece));
     // A deflater that could not finish is of no use; its peer has not seen any of it.
     if let Err(error) = sink.judge(done) {
@@ -228,8 +228,8 @@ pub(super) fn put(
     let plain = FrameHead::message(message.opcode(), body.as_slice().len() as u64);
     let head = FrameHead { is_compressed: true, ..plain }.encode();
     let put = match body {
-        Body::Empty => output.append(&core.pool, head.as_bytes()),
-        mut body => output.append_piece(&core.pool, head.as_bytes(), &mut body, &[]),
+        Body::Empty => output.append(&worker.pool, head.as_bytes()),
+        mut body => output.append_piece(&worker.pool, head.as_bytes(), &mut body, &[]),
     };
     if put.is_err() {
         return Ok(Some(message));

@@ -108,7 +108,7 @@ impl Socket {
         self.wire.take_in(pool, fresh)
     }
 
-    /// What came found no room; whether it is kept in what is spared for those that wait.
+    /// What came found no room; whether it is kept in the spare memory for those that wait.
     pub(crate) fn spare(&mut self, desk: &Desk, key: Key, fresh: Option<Bytes>, over: OverBudget) -> bool {
         let wire = &mut self.wire;
         if fresh.is_some_and(|bytes| spare_input(desk, key, wire, bytes)) {
@@ -120,11 +120,11 @@ impl Socket {
         false
     }
 
-    /// Reads on in what was taken in, where that has room, or only in what is spared.
+    /// Reads on in what was taken in, where that has room, or only in the spare memory.
     pub(crate) fn turn(&mut self, port: &Rc<Port>, key: Key, is_spared: bool) {
         turn(&Place::Table(Rc::clone(port), key), self);
         if is_spared && !self.wire.is_at_rest() {
-            // What it still has of what is spared, it has as one of those in line.
+            // What it still holds of the spare memory, it holds as one of those in the queue.
             self.wire.flow.block_receive();
         }
     }

@@ -13,7 +13,7 @@ use plimsoll_slab::Key;
 use super::entry::Socket;
 use super::group::Handed;
 use super::wire::{Flags, Wire};
-use crate::exchange::handle::Ticket;
+use crate::exchange::handle::ExchangeHandle;
 use crate::exchange::user_code::UserWaker;
 use crate::memory::desk::Desk;
 use crate::memory::waits::Waits;
@@ -62,7 +62,7 @@ pub(super) enum Place {
 
 /// A WebSocket on a stream, beside the task that steps it.
 pub(crate) struct Stream {
-    pub(super) ticket: Ticket,
+    pub(super) handle: ExchangeHandle,
     pub(super) socket: RefCell<Socket>,
     /// Of the task.
     waker: Cell<Option<UserWaker>>,
@@ -70,17 +70,17 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(ticket: Ticket, socket: Socket, charge: Charge) -> Self {
-        Self { ticket, socket: RefCell::new(socket), waker: Cell::new(None), _charge: charge }
+    pub(super) fn new(handle: ExchangeHandle, socket: Socket, charge: Charge) -> Self {
+        Self { handle, socket: RefCell::new(socket), waker: Cell::new(None), _charge: charge }
     }
 
     pub(super) fn desk(&self) -> &Desk {
-        self.ticket.desk()
+        self.handle.desk()
     }
 
     /// As whom it waits for memory.
     pub(super) fn waits(&self) -> Waits {
-        Waits::new(self.ticket.id.key(), self.ticket.id.stream().and_then(|stream| NonZeroU32::new(stream.id)))
+        Waits::new(self.handle.id.key(), self.handle.id.stream().and_then(|stream| NonZeroU32::new(stream.id)))
     }
 
     /// Whether something was changed since the last look; else the task is woken when it is.
@@ -154,17 +154,17 @@ impl Place {
     }
 
     /// Its task takes its turn: memory that was kept for it is free now.
-    pub(super) fn redeem(&self, desk: &Desk) {
+    pub(super) fn release_kept_for(&self, desk: &Desk) {
         match self {
-            Self::Table(_, key) => desk.redeem(*key),
-            Self::Stream(stream) => desk.redeem(stream.ticket.id.key()),
+            Self::Table(_, key) => desk.release_kept_for(*key),
+            Self::Stream(stream) => desk.release_kept_for(stream.handle.id.key()),
         }
     }
 
     pub(super) fn peer_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Table(port, key) => port.desk().peer_address(*key),
-            Self::Stream(stream) => stream.ticket.peer_addr().ok(),
+            Self::Stream(stream) => stream.handle.peer_addr().ok(),
         }
     }
 }

@@ -6,7 +6,7 @@
 //! | an answer to a message, of a handler | the message waits before its handler |
 //! | a message that begins: room for all that its frame says it brings; a pong | in what was received, decoded |
 //! | what comes while memory is short | in the socket: room is made before it is received |
-//! | what a receive brings that was armed before | in what is spared for those in line, up to 1 KiB |
+//! | what a receive brings that was armed before | in the spare memory of the queue, up to 1 KiB |
 //!
 //! Who has a part of a message and finds no room for its next frame does not wait, since others may hold parts and
 //! wait, too: it is closed with 1013.
@@ -85,7 +85,7 @@ fn change_wait(desk: &Desk, who: Waits, wire: &mut Wire) {
     let is_over = matches!(wire.phase, Phase::Lingering(_) | Phase::Over);
     if wire.flow.is_blocked() && !is_over {
         let (mut memory, (want, bytes)) = (wire.memory, wire.wants());
-        if desk.starve_as(who, &mut memory, want, bytes).is_err() {
+        if desk.enqueue_once(who, &mut memory, want, bytes).is_err() {
             // One of too many looks again after a while, as one does that found no room several times.
             memory.lose_place();
         }
@@ -100,7 +100,7 @@ impl Wire {
     /// It waits no longer.
     pub(super) fn end_wait(&mut self, desk: &Desk, who: &Waits) {
         if self.memory.is_queued() {
-            desk.leave_line(who);
+            desk.leave_queue_as(who);
         }
         self.set_memory(MemoryWait::None);
     }
@@ -166,11 +166,11 @@ impl Wire {
 /// long, a little earlier.
 pub(super) fn receives_late(desk: &Desk, wire: &Wire) -> bool {
     let is_within = wire.work.as_ref().is_some_and(|work| work.is_within_message());
-    desk.is_short() || desk.is_starving() || (is_within && desk.holds_back())
+    desk.is_short() || desk.has_waiting() || (is_within && desk.holds_back())
 }
 
-/// Keeps what came on a WebSocket, for which there is no memory, in what is spared for those that wait in line; whether
-/// there was some.
+/// Keeps what came on a WebSocket, for which there is no memory, in the spare memory of the queue; whether there was
+/// some.
 pub(super) fn spare_input(desk: &Desk, key: Key, wire: &mut Wire, fresh: Bytes) -> bool {
     if desk.spared(key, || wire.work(&desk.pool).map(drop)).is_none() {
         return false;
@@ -187,7 +187,7 @@ pub(super) fn spare_input(desk: &Desk, key: Key, wire: &mut Wire, fresh: Bytes) 
 
 impl Socket {
     /// Whether it waits for memory.
-    pub(crate) fn is_hungry(&self) -> bool {
+    pub(crate) fn is_queued(&self) -> bool {
         self.wire.memory.is_queued()
     }
 

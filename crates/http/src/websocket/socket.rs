@@ -101,7 +101,7 @@ impl WebSocket {
 
     fn poll_send(&mut self, cx: &mut Context<'_>, message: &mut Option<Message>) -> Poll<Result<(), Error>> {
         let (place, desk) = (&self.place, self.place.desk());
-        place.redeem(desk);
+        place.release_kept_for(desk);
         let polled = place.on(|socket| {
             let Socket { wire, consumer } = socket;
             let is_full = !wire.has_room(desk) || wire.flow.is_send_blocked();

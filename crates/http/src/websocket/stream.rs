@@ -23,7 +23,7 @@ use super::room::{MEMORY_RETRY, enqueue};
 use super::turn::{open, turn};
 use super::wire::{Dropped, Phase, Wire};
 use crate::base::error::Error;
-use crate::exchange::handle::Ticket;
+use crate::exchange::handle::ExchangeHandle;
 use crate::exchange::tunnel::Tunnel;
 use crate::memory::desk::Desk;
 use crate::memory::wait::MemoryWait;
@@ -31,12 +31,12 @@ use crate::memory::waits::Grant;
 
 /// Has a task step the WebSocket on the stream of an exchange, once it has that.
 pub(crate) fn on_stream(
-    ticket: &Ticket,
+    handle: &ExchangeHandle,
     opening: Opening,
 ) -> Result<impl FnOnce(Tunnel) -> Result<(), Error> + use<>, Error> {
     let Opening { socket, start } = opening;
-    let charge = ticket.desk().pool.budget().charge(Kind::Codec, STREAM_BYTES)?;
-    let stream = Rc::new(Stream::new(ticket.clone(), socket.into_inner(), charge));
+    let charge = handle.desk().pool.budget().charge(Kind::Codec, STREAM_BYTES)?;
+    let stream = Rc::new(Stream::new(handle.clone(), socket.into_inner(), charge));
     Ok(move |tunnel| {
         drop(plimsoll_runtime::spawn(drive(Rc::clone(&stream), tunnel))?);
         stream.desk().counters().websocket();
@@ -63,7 +63,7 @@ enum Waited {
 
 /// Steps the WebSocket until it is over.
 async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
-    let (place, core) = (Place::Stream(Rc::clone(&stream)), stream.desk());
+    let (place, worker) = (Place::Stream(Rc::clone(&stream)), stream.desk());
     open(&place, &mut stream.socket.borrow_mut());
     let (mut tells_stop, mut tells_end, mut is_finished) = (true, true, false);
     let (mut until, mut retry_at) = (None, None);
@@ -79,7 +79,7 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             if held.is_some() {
                 socket.wire.flow.block_receive();
             }
-            !socket.wire.has_room(core)
+            !socket.wire.has_room(worker)
         };
         match send(&stream, &mut tunnel, granted.take()).await {
             Ok(has_sent) => {
@@ -97,7 +97,7 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             // What was received behind the message that filled it.
             continue;
         }
-        let (reads, due) = look(&stream, core, retry_at, &mut until);
+        let (reads, due) = look(&stream, worker, retry_at, &mut until);
         if has_left && stream.socket.borrow().wire.phase == Phase::Ending {
             if !is_finished && !send_unsent_close(&stream, &mut tunnel).await {
                 return finish(&stream, WebSocketEnd::NoRoom);
@@ -115,10 +115,10 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             stand_in_line(&stream, wire);
         }
         match waited {
-            Waited::Bytes(lease) => held = take_in(&mut stream.socket.borrow_mut(), core, Bytes::Owned(lease)),
+            Waited::Bytes(lease) => held = take_in(&mut stream.socket.borrow_mut(), worker, Bytes::Owned(lease)),
             Waited::End => return finish(&stream, WebSocketEnd::Gone),
             Waited::NoRoom if stream.socket.borrow().wire.is_listening() => {
-                fail_without_room(core, &mut stream.socket.borrow_mut().wire);
+                fail_without_room(worker, &mut stream.socket.borrow_mut().wire);
                 continue;
             }
             Waited::NoRoom => return finish(&stream, WebSocketEnd::NoRoom),
@@ -127,25 +127,25 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
             Waited::Elapsed if retry_at.is_some() => {}
             Waited::Elapsed => {
                 let mut socket = stream.socket.borrow_mut();
-                if !overdue(core, &mut socket.wire) {
+                if !overdue(worker, &mut socket.wire) {
                     drop(socket);
                     return finish(&stream, WebSocketEnd::Gone);
                 }
             }
             Waited::Stopping => {
                 tells_stop = false;
-                go_away(core, &mut stream.socket.borrow_mut().wire);
+                go_away(worker, &mut stream.socket.borrow_mut().wire);
             }
             Waited::Told => {
                 tells_end = false;
-                give_way(core, &mut stream.socket.borrow_mut().wire);
+                give_way(worker, &mut stream.socket.borrow_mut().wire);
                 continue;
             }
         }
         let mut socket = stream.socket.borrow_mut();
-        if !retry(&mut socket, &mut retry_at, core.config.memory_timeout) {
+        if !retry(&mut socket, &mut retry_at, worker.config.memory_timeout) {
             if socket.wire.flow.is_send_blocked() {
-                socket.wire.count_timed_out(core);
+                socket.wire.count_timed_out(worker);
                 socket.count_overrun();
             } else {
                 tunnel.give_up_rest();
@@ -154,11 +154,11 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
                 drop(socket);
                 return finish(&stream, WebSocketEnd::NoRoom);
             }
-            fail_without_room(core, &mut socket.wire);
+            fail_without_room(worker, &mut socket.wire);
         } else if socket.wire.flow == Flow::Retrying
             && let Some(fresh) = held.take()
         {
-            held = take_in(&mut socket, core, fresh);
+            held = take_in(&mut socket, worker, fresh);
         }
     }
 }
@@ -174,18 +174,18 @@ async fn send_unsent_close(stream: &Stream, tunnel: &mut Tunnel) -> bool {
 }
 
 /// It has waited for room for too long.
-fn fail_without_room(core: &Desk, wire: &mut Wire) {
+fn fail_without_room(worker: &Desk, wire: &mut Wire) {
     wire.resume();
-    wire.fail(core, &OverBudget::new(0).into());
+    wire.fail(worker, &OverBudget::new(0).into());
 }
 
 /// It waits in line no longer: it looks again, with what it was granted, unless its task takes that in a turn of its
 /// own.
 fn take_turn(stream: &Stream) -> Option<Grant> {
-    let (core, key) = (stream.desk(), stream.ticket.id.key());
+    let (worker, key) = (stream.desk(), stream.handle.id.key());
     let mut socket = stream.socket.borrow_mut();
     let mut memory = socket.wire.memory;
-    if core.kept_for.get() == Some(key) {
+    if worker.kept_for.get() == Some(key) {
         memory.grant();
     } else {
         memory.lose_place();
@@ -194,7 +194,7 @@ fn take_turn(stream: &Stream) -> Option<Grant> {
     if socket.look_again() {
         return None;
     }
-    let mut granted = core.take_kept(key);
+    let mut granted = worker.take_kept(key);
     granted.iter_mut().for_each(Grant::release);
     granted
 }
@@ -204,11 +204,11 @@ fn stand_in_line(stream: &Stream, wire: &mut Wire) {
     let was_queued = wire.memory.is_queued();
     if wire.flow.is_blocked() {
         enqueue(stream.desk(), stream.waits(), wire);
-    } else if wire.flow == Flow::Free && stream.desk().is_starving() {
-        stream.desk().leave_line(&stream.waits());
+    } else if wire.flow == Flow::Free && stream.desk().has_waiting() {
+        stream.desk().leave_queue_as(&stream.waits());
     }
     if wire.memory.is_queued() && !was_queued {
-        stream.ticket.port().look_after(stream.ticket.id);
+        stream.handle.port().look_after(stream.handle.id);
     }
 }
 
@@ -316,7 +316,7 @@ impl Stream {
 /// what is waited for now.
 fn look(
     stream: &Stream,
-    core: &Desk,
+    worker: &Desk,
     retry_at: Option<Instant>,
     until: &mut Option<Instant>,
 ) -> (bool, Option<Duration>) {
@@ -332,17 +332,17 @@ fn look(
     }
     let is_waiting = wire.holds_message();
     // What is kept for its task is not for what may be received.
-    let is_kept = core.kept_for.get() == Some(stream.ticket.id.key());
+    let is_kept = worker.kept_for.get() == Some(stream.handle.id.key());
     let is_ready = wire.is_listening() && !is_waiting && !wire.flow.is_receive_blocked() && !is_kept;
     let reads = is_ready || matches!(wire.phase, Phase::Lingering(_));
     let now = plimsoll_runtime::now();
-    match wire.due_in(core, false) {
+    match wire.due_in(worker, false) {
         Due::In(after) => *until = Some(now + after),
         Due::Never => *until = None,
         Due::AsBefore => {}
     }
     let due = retry_at.or(*until).map(|until| until.since(now));
-    wire.rest(core);
+    wire.rest(worker);
     (reads, due)
 }
 
@@ -389,14 +389,14 @@ async fn wait(
 }
 
 /// Takes in what has come; what finds no room is given back.
-fn take_in(socket: &mut Socket, core: &Desk, fresh: Bytes) -> Option<Bytes> {
+fn take_in(socket: &mut Socket, worker: &Desk, fresh: Bytes) -> Option<Bytes> {
     let wire = &mut socket.wire;
     wire.hear();
     if !wire.is_listening() {
         return None;
     }
     let mut fresh = Some(fresh);
-    let taken = wire.take_in(&core.pool, &mut fresh);
+    let taken = wire.take_in(&worker.pool, &mut fresh);
     if taken.is_err() {
         wire.flow.block_receive();
     }

@@ -155,8 +155,8 @@ impl Wire {
     }
 
     /// Whether a message can be sent, or must wait until the peer has taken some.
-    pub(super) fn has_room(&self, core: &Desk) -> bool {
-        self.work.as_ref().is_none_or(|work| work.output.has_room(1, core.config.output_bytes_max))
+    pub(super) fn has_room(&self, worker: &Desk) -> bool {
+        self.work.as_ref().is_none_or(|work| work.output.has_room(1, worker.config.output_bytes_max))
     }
 
     /// Whether a message waits to be taken.
@@ -230,10 +230,10 @@ impl Wire {
         Work::new(&self.settings.values, self.record)
     }
 
-    /// Lets go of the work if nothing is left of it; whether there is none.
-    pub(super) fn rest(&mut self, core: &Desk) -> bool {
+    /// Sheds the work if nothing is left of it; whether there is none.
+    pub(super) fn rest(&mut self, worker: &Desk) -> bool {
         let Some(work) = &mut self.work else { return true };
-        let keeps = work.keeps_streams(core);
+        let keeps = work.keeps_streams(worker);
         let has_output = !work.output.is_empty() || work.pending_close.is_some();
         // While it ends, what stands for its close frame stays: that is sent once.
         let ends = self.phase == Phase::Ending;
@@ -254,28 +254,28 @@ impl Wire {
     }
 
     /// Puts a message into the output: all of it or, after an error, nothing.
-    pub(super) fn put_message(&mut self, core: &Desk, message: Message) -> Result<(), Error> {
-        self.take_message(core, &mut Some(message))
+    pub(super) fn put_message(&mut self, worker: &Desk, message: Message) -> Result<(), Error> {
+        self.take_message(worker, &mut Some(message))
     }
 
     /// The same; a message for which there is no memory is left where it is.
-    pub(super) fn take_message(&mut self, core: &Desk, message: &mut Option<Message>) -> Result<(), Error> {
+    pub(super) fn take_message(&mut self, worker: &Desk, message: &mut Option<Message>) -> Result<(), Error> {
         if !self.is_open() {
             return Err(Error::Gone);
         }
-        if !self.has_room(core) {
+        if !self.has_room(worker) {
             return Err(Error::OutputFull);
         }
-        if self.settings.values.compression.is_some() && self.put_deflated(core, message)? {
+        if self.settings.values.compression.is_some() && self.put_deflated(worker, message)? {
             self.get_on();
             return Ok(());
         }
-        let work = self.work(&core.pool)?;
+        let work = self.work(&worker.pool)?;
         let Some(mut whole) = message.take() else { return Ok(()) };
         let head = FrameHead::message(whole.opcode(), whole.as_bytes().len() as u64).encode();
         let put = match whole.body_mut() {
-            Body::Empty => work.output.append(&core.pool, head.as_bytes()),
-            body => work.output.append_piece(&core.pool, head.as_bytes(), body, &[]),
+            Body::Empty => work.output.append(&worker.pool, head.as_bytes()),
+            body => work.output.append_piece(&worker.pool, head.as_bytes(), body, &[]),
         };
         match put {
             Ok(()) => self.get_on(),
@@ -285,35 +285,35 @@ impl Wire {
     }
 
     /// Puts a message into the output, deflated; whether that could be.
-    fn put_deflated(&mut self, core: &Desk, message: &mut Option<Message>) -> Result<bool, Error> {
+    fn put_deflated(&mut self, worker: &Desk, message: &mut Option<Message>) -> Result<bool, Error> {
         let settings = Rc::clone(&self.settings);
-        let work = self.work(&core.pool)?;
+        let work = self.work(&worker.pool)?;
         if let Some(whole) = message.take() {
-            *message = deflate::put((&mut work.streams, &mut work.output), core, &settings, whole)?;
+            *message = deflate::put((&mut work.streams, &mut work.output), worker, &settings, whole)?;
         }
         Ok(message.is_none())
     }
 
     /// Puts a ping into the output.
-    pub(super) fn put_ping(&mut self, core: &Desk, payload: &[u8]) -> Result<(), Error> {
+    pub(super) fn put_ping(&mut self, worker: &Desk, payload: &[u8]) -> Result<(), Error> {
         if !self.is_open() {
             return Err(Error::Gone);
         }
-        if !self.has_room(core) {
+        if !self.has_room(worker) {
             return Err(Error::OutputFull);
         }
-        put_control(&mut self.work(&core.pool)?.output, &core.pool, Opcode::Ping, &[payload])?;
+        put_control(&mut self.work(&worker.pool)?.output, &worker.pool, Opcode::Ping, &[payload])?;
         Ok(())
     }
 
     /// Says that we close, unless that was said; the reason is cut to what fits. Without room for the frame the
     /// connection just ends.
-    pub(super) fn close(&mut self, core: &Desk, code: Option<CloseCode>, reason: &str, next: Phase) {
+    pub(super) fn close(&mut self, worker: &Desk, code: Option<CloseCode>, reason: &str, next: Phase) {
         if !self.is_open() {
             return;
         }
         self.phase = next;
-        let Ok(work) = self.work(&core.pool) else {
+        let Ok(work) = self.work(&worker.pool) else {
             self.phase = Phase::Ending;
             return;
         };
@@ -329,7 +329,7 @@ impl Wire {
         let parts = [code, &reason.as_bytes()[..end]];
         // Behind a long message, or when there is room.
         work.pending_close = Some(ControlFrame::new(Opcode::Close, &parts));
-        let _later = self.put_pending_close(&core.pool);
+        let _later = self.put_pending_close(&worker.pool);
     }
 
     /// Notes why it ends, if nothing was noted before.
@@ -338,14 +338,14 @@ impl Wire {
     }
 
     /// The peer did something wrong, or there is no room for what it sent.
-    pub(super) fn fail(&mut self, core: &Desk, error: &Error) {
+    pub(super) fn fail(&mut self, worker: &Desk, error: &Error) {
         let (code, end) = match error {
             Error::Peer(error) => (error.close_code(), WebSocketEnd::Broken(*error)),
             Error::OverBudget(_) => (CloseCode::TRY_LATER, WebSocketEnd::NoRoom),
             _ => (CloseCode::UNEXPECTED, WebSocketEnd::ByUs(CloseCode::UNEXPECTED)),
         };
         self.note_end(end);
-        self.close(core, Some(code), "", Phase::Ending);
+        self.close(worker, Some(code), "", Phase::Ending);
         self.phase = Phase::Ending;
         if let Some(work) = &mut self.work {
             work.forget();
@@ -353,11 +353,11 @@ impl Wire {
     }
 
     /// Reads on in the input.
-    pub(super) fn step(&mut self, core: &Desk) -> Result<Step, Error> {
+    pub(super) fn step(&mut self, worker: &Desk) -> Result<Step, Error> {
         let answers = self.is_open();
         let Some(work) = &mut self.work else { return Ok(Step::NeedMore) };
         let has_waited = work.may_try_again();
-        let step = work.step(core, answers, &self.settings)?;
+        let step = work.step(worker, answers, &self.settings)?;
         if has_waited {
             self.resume_receive();
         }

@@ -70,8 +70,8 @@ impl Work {
     }
 
     /// Whether something is remembered for the next message, after what can be given up is.
-    pub(super) fn keeps_streams(&mut self, core: &Desk) -> bool {
-        self.streams.as_mut().is_some_and(|streams| streams.are_kept(core))
+    pub(super) fn keeps_streams(&mut self, worker: &Desk) -> bool {
+        self.streams.as_mut().is_some_and(|streams| streams.are_kept(worker))
     }
 
     /// Whether a message was begun that is not complete, or a frame.
@@ -121,7 +121,7 @@ impl Work {
 
     /// Reads on in the input. After [`Error::OverBudget`] it may be tried again, if
     /// [`may_try_again`](Self::may_try_again) says so.
-    pub(super) fn step(&mut self, core: &Desk, answers: bool, settings: &Settings) -> Result<Step, Error> {
+    pub(super) fn step(&mut self, worker: &Desk, answers: bool, settings: &Settings) -> Result<Step, Error> {
         let decoded = match self.again.take() {
             Some(decoded) => decoded,
             None => {
@@ -130,7 +130,7 @@ impl Work {
                 self.decoder.decode(input, plimsoll_runtime::now().as_millis())?
             }
         };
-        match self.act(core, answers, settings, &decoded) {
+        match self.act(worker, answers, settings, &decoded) {
             // Who holds a part of a message waits for no more of it: others may do the same.
             Err(Error::OverBudget(over)) if !(self.holds_part() && matches!(decoded.event, Event::Data(_))) => {
                 self.wanted_bytes = u32::try_from(over.wanted_bytes()).unwrap_or(u32::MAX);
@@ -157,22 +157,22 @@ impl Work {
     }
 
     /// Makes room for all that a frame brings of a message, unless it has come already.
-    fn reserve_frame(&mut self, core: &Desk, used: usize) -> Result<(), OverBudget> {
+    fn reserve_frame(&mut self, worker: &Desk, used: usize) -> Result<(), OverBudget> {
         let left = usize::try_from(self.decoder.payload_left()).unwrap_or(usize::MAX);
         let has_come = self.input.as_ref().map_or(0, |input| input.len() - used);
         if left <= has_come && self.assembly.is_empty() {
             return Ok(());
         }
-        self.assembly.reserve(&core.pool, left)
+        self.assembly.reserve(&worker.pool, left)
     }
 
     /// Does what the front of the input asks for, and uses it up: all of it or, without room, nothing.
-    fn act(&mut self, core: &Desk, answers: bool, settings: &Settings, decoded: &Decoded) -> Result<Step, Error> {
+    fn act(&mut self, worker: &Desk, answers: bool, settings: &Settings, decoded: &Decoded) -> Result<Step, Error> {
         let step = match &decoded.event {
             Event::NeedMore => Step::NeedMore,
             &Event::Begin { is_text, is_compressed } => {
                 if !is_compressed {
-                    self.reserve_frame(core, decoded.consumed)?;
+                    self.reserve_frame(worker, decoded.consumed)?;
                 }
                 (self.is_text, self.is_compressed) = (is_text, is_compressed);
                 Step::On
@@ -190,20 +190,20 @@ impl Work {
                 if self.holds_part() {
                     let more =
                         range.len().saturating_add(usize::try_from(self.decoder.payload_left()).unwrap_or(usize::MAX));
-                    self.assembly.reserve(&core.pool, more)?;
+                    self.assembly.reserve(&worker.pool, more)?;
                 }
-                self.data(core, range.clone(), settings)?;
+                self.data(worker, range.clone(), settings)?;
                 Step::On
             }
             Event::End => {
-                self.end(core, settings)?;
+                self.end(worker, settings)?;
                 self.message_until = None;
                 Step::Message(Message::received(self.is_text, ::core::mem::take(&mut self.assembly).finish()))
             }
             Event::Ping(range) => {
                 if answers {
                     let payload = &self.input.as_deref().unwrap_or_default()[range.clone()];
-                    put_control(&mut self.output, &core.pool, Opcode::Pong, &[payload])?;
+                    put_control(&mut self.output, &worker.pool, Opcode::Pong, &[payload])?;
                 }
                 Step::On
             }
@@ -218,20 +218,20 @@ impl Work {
     }
 
     /// A part of a message.
-    fn data(&mut self, core: &Desk, range: Range<usize>, settings: &Settings) -> Result<(), Error> {
+    fn data(&mut self, worker: &Desk, range: Range<usize>, settings: &Settings) -> Result<(), Error> {
         let part = &self.input.as_deref().unwrap_or_default()[range];
         if !self.is_compressed {
-            return Ok(self.assembly.push(&core.pool, part)?);
+            return Ok(self.assembly.push(&worker.pool, part)?);
         }
-        Streams::of(&mut self.streams, core)?.inflate(core, (settings, self.is_text), part, &mut self.assembly)
+        Streams::of(&mut self.streams, worker)?.inflate(worker, (settings, self.is_text), part, &mut self.assembly)
     }
 
     /// The end of a message.
-    fn end(&mut self, core: &Desk, settings: &Settings) -> Result<(), Error> {
+    fn end(&mut self, worker: &Desk, settings: &Settings) -> Result<(), Error> {
         if !self.is_compressed {
             return Ok(());
         }
-        Streams::of(&mut self.streams, core)?.finish(core, (settings, self.is_text), &mut self.assembly)
+        Streams::of(&mut self.streams, worker)?.finish(worker, (settings, self.is_text), &mut self.assembly)
     }
 }
 

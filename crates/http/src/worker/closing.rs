@@ -19,9 +19,9 @@ use crate::worker::service::Service;
 impl<S: Service> Engine<S> {
     /// Closes a connection whose answer has been sent, so that the peer sees the answer.
     pub(crate) fn close_gently(&mut self, key: Key) {
-        let Some(active) = self.core.take(key) else { return self.close(key) };
+        let Some(active) = self.worker.take(key) else { return self.close(key) };
         let rest = if active.exchange.request() == RequestState::Body { Rest::Body } else { Rest::Nothing };
-        self.core.put(key, Connection::lingering(rest));
+        self.worker.put(key, Connection::lingering(rest));
         self.finish_active(active, ExchangeEnd::Peer);
         self.linger(key);
     }
@@ -30,20 +30,20 @@ impl<S: Service> Engine<S> {
     /// would make the kernel answer with a reset, which can overtake what we sent. Without room to read, it only waits
     /// for that while.
     pub(crate) fn linger(&mut self, key: Key) {
-        let mut table = self.core.table.borrow_mut();
+        let mut table = self.worker.table.borrow_mut();
         table.shutdown_write(key);
-        table.schedule(key, self.core.config.linger_timeout);
+        table.schedule(key, self.worker.config.linger_timeout);
         let _no_room = table.receive(key);
     }
 
     /// The time of a connection that lingers is over: it is closed, unless the rest of its request still comes, and no
     /// more slowly than it must.
     pub(crate) fn linger_no_longer(&mut self, key: Key) {
-        let core = Rc::clone(&self.core);
-        let (time, rate) = (core.config.linger_timeout, core.config.body_bytes_per_second_min);
-        let mut table = core.table.borrow_mut();
+        let worker = Rc::clone(&self.worker);
+        let (time, rate) = (worker.config.linger_timeout, worker.config.body_bytes_per_second_min);
+        let mut table = worker.table.borrow_mut();
         if let Some(Connection::Lingering { dropped_bytes, dropped_before, rest: Rest::Body, .. }) = table.get_mut(key)
-            && !core.is_stopping()
+            && !worker.is_stopping()
             && min_rate::earns((*dropped_bytes - *dropped_before) as usize, rate, time)
         {
             *dropped_before = *dropped_bytes;
@@ -55,15 +55,15 @@ impl<S: Service> Engine<S> {
 
     /// Closes a connection with what has come so far dropped, so that the close is no reset.
     pub(crate) fn close_unread(&mut self, key: Key) {
-        self.core.table.borrow_mut().discard_now(key, UNREAD_BYTES_MAX);
+        self.worker.table.borrow_mut().discard_now(key, UNREAD_BYTES_MAX);
         self.close(key);
     }
 
-    /// Lets go of a connection for which there is no room: with a 503 from static bytes, which needs none, or if an
+    /// Sheds a connection for which there is no room: with a 503 from static bytes, which needs none, or if an
     /// answer is on its way, after that.
     pub(crate) fn shed(&mut self, key: Key, reason: Shed) {
-        self.core.shed_for_room(reason);
-        let mut table = self.core.table.borrow_mut();
+        self.worker.shed_for_room(reason);
+        let mut table = self.worker.table.borrow_mut();
         let sending = table.is_sending(key);
         let Some(place) = table.get_mut(key) else { return };
         let answered = place.take_answered();
@@ -71,10 +71,10 @@ impl<S: Service> Engine<S> {
         drop(table);
         let mut answer = h1::error_response(&Method::GET, StatusCode::SERVICE_UNAVAILABLE);
         if let Connection::Active(mut active) = connection {
-            active.count_over(self.core.counters());
+            active.count_over(self.worker.counters());
             // At the line an answer may have left at once, within the step that finds no room now.
             let has_left = active.output.is_empty();
-            active.answered.settle(sending, has_left, self.core.counters());
+            active.answered.settle(sending, has_left, self.worker.counters());
             active.course.note(ExchangeEnd::Overstay);
             if sending || has_begun(&active) {
                 return self.shed_midway(key, active);
@@ -83,25 +83,25 @@ impl<S: Service> Engine<S> {
             self.finish_active(active, ExchangeEnd::Overstay);
         }
         if !sending {
-            self.turn_away(key, answer, if self.core.lacks_places() { Told::AndClosed } else { Told::AndWaited });
+            self.turn_away(key, answer, if self.worker.lacks_places() { Told::AndClosed } else { Told::AndWaited });
         }
     }
 
-    /// Lets go of a connection that is one too many: with a 503 from static bytes. When so many are told already that
+    /// Sheds a connection that is one too many: with a 503 from static bytes. When so many are told already that
     /// to wait for them would be the attack, it is closed at once.
     pub(crate) fn refuse(&mut self, key: Key) {
-        let core = Rc::clone(&self.core);
-        core.counters().shed(Shed::Accept);
-        core.counters().refused();
-        let are_too_many = core.refused(1) > REFUSED_MAX;
-        core.put(key, Connection::lingering(Rest::Refused));
+        let worker = Rc::clone(&self.worker);
+        worker.counters().shed(Shed::Accept);
+        worker.counters().refused();
+        let are_too_many = worker.refused(1) > REFUSED_MAX;
+        worker.put(key, Connection::lingering(Rest::Refused));
         let answer = h1::error_response(&Method::GET, StatusCode::SERVICE_UNAVAILABLE);
         self.turn_away(key, answer, if are_too_many { Told::AndClosed } else { Told::AndWaited });
     }
 
     /// Says from static bytes that there is no room, to a peer that nothing is on its way to, and ends the connection.
     fn turn_away(&mut self, key: Key, answer: &'static [u8], told: Told) {
-        let mut table = self.core.table.borrow_mut();
+        let mut table = self.worker.table.borrow_mut();
         let rest = match table.send_now(key, answer) {
             Ok(sent) => &answer[sent..],
             Err(Errno::AGAIN) => answer,
@@ -113,11 +113,11 @@ impl<S: Service> Engine<S> {
         // The socket is full of what the peer has not taken: it is told after that, if there is room to wait.
         let waits = !rest.is_empty() && table.send(key, SendBytes::Static(rest)).is_ok();
         if waits {
-            table.schedule(key, self.core.config.linger_timeout);
+            table.schedule(key, self.worker.config.linger_timeout);
         }
         drop(table);
         if waits || rest.is_empty() {
-            self.core.counters().response(StatusCode::SERVICE_UNAVAILABLE.as_u16());
+            self.worker.counters().response(StatusCode::SERVICE_UNAVAILABLE.as_u16());
         }
         match told {
             _ if waits => {}
@@ -133,13 +133,13 @@ impl<S: Service> Engine<S> {
         let handler = active.take_handler();
         active.phase = Phase::Closing;
         (active.input, active.decoded_bytes, active.parts) = (None, 0, None);
-        let mut table = self.core.table.borrow_mut();
-        let flushed = active.output.flush(&self.core.pool, &mut table, key);
+        let mut table = self.worker.table.borrow_mut();
+        let flushed = active.output.flush(&self.worker.pool, &mut table, key);
         let has_left = flushed.is_err() && active.output.flush_now(&mut table, key);
         let leaves = flushed.is_ok() && table.is_sending(key);
         let is_empty = active.output.is_empty();
-        active.answered.settle(table.is_sending(key), is_empty, self.core.counters());
-        table.schedule(key, self.core.config.send_timeout);
+        active.answered.settle(table.is_sending(key), is_empty, self.worker.counters());
+        table.schedule(key, self.worker.config.send_timeout);
         active.deadline = Deadline::Send;
         if let Some(place) = table.get_mut(key) {
             *place = Connection::Active(active);
@@ -150,7 +150,7 @@ impl<S: Service> Engine<S> {
         }
         match flushed {
             _ if has_left => self.close_gently(key),
-            Err(over) if is_whole && self.core.starve_in_table(key, Priority::Output, &over) => {}
+            Err(over) if is_whole && self.worker.enqueue_in_table(key, Priority::Output, &over) => {}
             _ if leaves => {}
             _ => self.close_for(key, ExchangeEnd::Overstay),
         }
@@ -158,10 +158,10 @@ impl<S: Service> Engine<S> {
 
     /// The end of a connection that was worked on, and why: what of its exchanges has not ended yet ends so.
     pub(crate) fn finish_active(&self, mut active: PoolBox<Active>, why: ExchangeEnd) {
-        self.core.counters().active(-1);
-        active.course.end(why, self.core.counters());
-        active.answered.end(why, self.core.counters());
-        self.core.log_streamed(&mut active);
+        self.worker.counters().active(-1);
+        active.course.end(why, self.worker.counters());
+        active.answered.end(why, self.worker.counters());
+        self.worker.log_streamed(&mut active);
         let handler = active.take_handler();
         if active.must_finish > 0 {
             // What it waits for on this connection never comes: it is told so.
@@ -180,36 +180,36 @@ impl<S: Service> Engine<S> {
 
     /// The same for another reason.
     pub(crate) fn close_for(&mut self, key: Key, why: ExchangeEnd) {
-        let mut table = self.core.table.borrow_mut();
+        let mut table = self.worker.table.borrow_mut();
         if table.get(key).is_none() {
             return;
         }
         let mut connection = table.close(key);
         drop(table);
-        self.core.counters().exchanges_ended(why, connection.take_answered().into());
-        if self.core.is_starving() {
-            self.core.sate(key);
+        self.worker.counters().exchanges_ended(why, connection.take_answered().into());
+        if self.worker.has_waiting() {
+            self.worker.leave_queue(key);
         }
-        self.core.peers.borrow_mut().closed(key);
+        self.worker.peers.borrow_mut().closed(key);
         match connection {
             // Was taken out of the count before.
             Connection::Lingering { rest: Rest::Refused, .. } => {
-                self.core.refused(-1);
+                self.worker.refused(-1);
             }
             Connection::Active(active) => {
-                self.core.counters().closed();
+                self.worker.counters().closed();
                 self.finish_active(active, why);
             }
             Connection::Http2(mut http2) => {
-                self.core.counters().closed();
-                http2.finish(&self.core, why);
+                self.worker.counters().closed();
+                http2.finish(&self.worker, why);
             }
             Connection::WebSocket(socket) => {
-                self.core.counters().closed();
-                self.core.websocket_left(key, socket.sort());
-                socket.into_inner().finish(&self.core);
+                self.worker.counters().closed();
+                self.worker.websocket_left(key, socket.sort());
+                socket.into_inner().finish(&self.worker);
             }
-            _ => self.core.counters().closed(),
+            _ => self.worker.counters().closed(),
         }
     }
 
@@ -217,7 +217,7 @@ impl<S: Service> Engine<S> {
     /// the time for that.
     pub(crate) fn begin_stop(&mut self) {
         let (mut http2, mut websockets) = (Vec::new(), Vec::new());
-        let mut table = self.core.table.borrow_mut();
+        let mut table = self.worker.table.borrow_mut();
         table.refuse_connects();
         let keys: Vec<Key> = table.keys().collect();
         for key in keys {
@@ -225,7 +225,7 @@ impl<S: Service> Engine<S> {
             match table.get_mut(key) {
                 // An answer that has begun may have said that the connection stays: the next one says otherwise.
                 Some(Connection::Active(active)) if !is_answered(active) => active.exchange.close_after(),
-                Some(Connection::Parked { .. }) if !sending => table.schedule(key, self.core.stop_idle()),
+                Some(Connection::Parked { .. }) if !sending => table.schedule(key, self.worker.stop_idle()),
                 Some(Connection::Http2(_)) => http2.push(key),
                 Some(Connection::WebSocket(_)) => websockets.push(key),
                 _ => {}
@@ -243,7 +243,7 @@ impl<S: Service> Engine<S> {
     /// The receive of a parked connection has ended and brought nothing, as the stop asked for it: our half ends,
     /// unless something came after all.
     pub(crate) fn unarmed(&mut self, key: Key) {
-        let mut table = self.core.table.borrow_mut();
+        let mut table = self.worker.table.borrow_mut();
         if table.is_readable_now(key) && table.receive(key).is_ok() {
             return;
         }
@@ -255,17 +255,17 @@ impl<S: Service> Engine<S> {
     }
 
     pub(crate) fn has_connections(&self) -> bool {
-        !self.core.table.borrow().is_empty()
+        !self.worker.table.borrow().is_empty()
     }
 
     pub(crate) fn is_drained(&self) -> bool {
-        let table = self.core.table.borrow();
-        table.is_empty() && !table.is_accepting() && self.core.is_finished()
+        let table = self.worker.table.borrow();
+        table.is_empty() && !table.is_accepting() && self.worker.is_finished()
     }
 
     /// Closes everything at once.
     pub(crate) fn close_all(&mut self) {
-        let mut table = self.core.table.borrow_mut();
+        let mut table = self.worker.table.borrow_mut();
         table.refuse();
         let keys: Vec<Key> = table.keys().collect();
         drop(table);

@@ -26,16 +26,16 @@ use crate::exchange::output::compacted;
 use crate::memory::wait::MemoryWait;
 use crate::websocket::Port;
 use crate::worker::connection::{Connection, Rest};
-use crate::worker::pressure::Relief;
+use crate::worker::pressure::Overload;
 use crate::worker::recall::Recalling;
 use crate::worker::service::Service;
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 use crate::worker::stay_bytes::waiting_handler_bytes;
 
 /// Runs the server until the runtime, or this server, is asked to stop and its connections have ended.
-pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S, handle: &ServerHandle) {
-    let _recalling = Recalling::begin(&core);
-    let mut engine = Engine::new(core, service);
+pub(crate) async fn run<S: Service>(worker: Rc<WorkerState>, service: S, handle: &ServerHandle) {
+    let _recalling = Recalling::begin(&worker);
+    let mut engine = Engine::new(worker, service);
     engine.look_for_marked();
     let mut stopped = ::core::pin::pin!(signal::stopped());
     let mut asked = ::core::pin::pin!(handle.asked());
@@ -44,21 +44,21 @@ pub(crate) async fn run<S: Service>(core: Rc<Core>, service: S, handle: &ServerH
         Poll::Pending => asked.as_mut().poll(cx),
     });
     while !engine.turn_until(&mut end).await {}
-    engine.core.stops();
-    let deadline = plimsoll_runtime::now() + engine.core.config.drain_timeout;
+    engine.worker.stops();
+    let deadline = plimsoll_runtime::now() + engine.worker.config.drain_timeout;
     let mut out_of_time = sleep_until(deadline);
     engine.begin_stop();
     let mut at_least = sleep(HANDSHAKES_MIN);
     while !engine.turn_until(&mut at_least).await {}
     let mut at_most = sleep(HANDSHAKES_MAX);
     while engine.has_connections() && !engine.turn_until(&mut at_most).await {}
-    engine.core.table.borrow_mut().stop_accepting();
+    engine.worker.table.borrow_mut().stop_accepting();
     while !engine.is_drained() {
         if engine.turn_until(&mut out_of_time).await {
             break;
         }
     }
-    engine.core.tell_of_the_last_refusals();
+    engine.worker.tell_of_the_last_refusals();
 }
 
 /// So long after the stop connections are still taken in whose handshake had begun: their clients may have sent a
@@ -73,11 +73,11 @@ const UNASKED_BYTES_MAX: u32 = 64 * 1_024;
 const GIVES_WAY_FOR: Duration = Duration::from_millis(5);
 
 pub(crate) struct Engine<S: Service> {
-    pub(crate) core: Rc<Core>,
+    pub(crate) worker: Rc<WorkerState>,
     pub(crate) service: S,
     /// How those who have a WebSocket of the table reach it.
     pub(crate) sockets: Rc<Port>,
-    pub(crate) relief: Relief,
+    pub(crate) overload: Overload,
     /// A handler has just been given much of a body: it has its turn before there is more for another, which is then
     /// received into the same memory, still in the processor's caches.
     pub(crate) gives_way: bool,
@@ -93,25 +93,25 @@ pub(crate) struct Engine<S: Service> {
 /// its events any more.
 impl<S: Service> Drop for Engine<S> {
     fn drop(&mut self) {
-        self.core.unkeep();
+        self.worker.release_kept();
         self.close_all();
         debug_assert!(
-            ::std::thread::panicking() || self.core.counters().exchanges_now() == 0,
+            ::std::thread::panicking() || self.worker.counters().exchanges_now() == 0,
             "what was begun has ended"
         );
     }
 }
 
 impl<S: Service> Engine<S> {
-    pub(crate) fn new(core: Rc<Core>, service: S) -> Self {
-        core.lasting.know_handlers(waiting_handler_bytes(service.handler_bytes()));
-        let relief = Relief::new(&core);
-        let sockets = Port::new(core.clone());
+    pub(crate) fn new(worker: Rc<WorkerState>, service: S) -> Self {
+        worker.lasting.know_handlers(waiting_handler_bytes(service.handler_bytes()));
+        let overload = Overload::new(&worker);
+        let sockets = Port::new(worker.clone());
         Self {
-            core,
+            worker,
             service,
             sockets,
-            relief,
+            overload,
             gives_way: false,
             has_turned: false,
             drained_at: plimsoll_runtime::now(),
@@ -121,36 +121,38 @@ impl<S: Service> Engine<S> {
     /// One turn; `true` when `end` came.
     async fn turn_until(&mut self, end: impl Future<Output = ()>) -> bool {
         let mut end = ::core::pin::pin!(end);
-        let core = Rc::clone(&self.core);
+        let worker = Rc::clone(&self.worker);
         let ended = poll_fn(|cx| {
             let has_turned = ::core::mem::take(&mut self.has_turned);
             if ::core::mem::take(&mut self.gives_way) {
-                core.end_turn(cx);
+                worker.end_turn(cx);
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
             if end.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(true);
             }
-            let listed = core.poll_listed(cx).is_ready();
-            let ready = core.table.borrow_mut().poll_ready(cx).is_ready();
-            let is_short = core.is_starving() || self.relief.is_awaited();
-            let is_ready =
-                listed || ready || core.turns.are_awaited() || (is_short && self.relief.poll(&core, cx).is_ready());
+            let listed = worker.poll_listed(cx).is_ready();
+            let ready = worker.table.borrow_mut().poll_ready(cx).is_ready();
+            let is_short = worker.has_waiting() || self.overload.is_awaited();
+            let is_ready = listed
+                || ready
+                || worker.turns.are_awaited()
+                || (is_short && self.overload.poll(&worker, cx).is_ready());
             if is_ready && !has_turned {
                 return Poll::Ready(false);
             }
             if is_ready {
-                core.look_again();
+                worker.look_again();
                 cx.waker().wake_by_ref();
             }
-            core.end_turn(cx);
+            worker.end_turn(cx);
             Poll::Pending
         })
         .await;
-        core.begin_turn();
+        worker.begin_turn();
         loop {
-            let event = core.table.borrow_mut().next();
+            let event = worker.table.borrow_mut().next();
             let Some(event) = event else {
                 self.drained_at = plimsoll_runtime::now();
                 break;
@@ -161,9 +163,9 @@ impl<S: Service> Engine<S> {
                 break;
             }
         }
-        while let Some(key) = core.next_listed() {
+        while let Some(key) = worker.next_listed() {
             self.look_after(key);
-            if !self.relief.pace.is_idle() {
+            if !self.overload.pace.is_idle() {
                 self.look_at_pace(key, false);
             }
         }
@@ -174,83 +176,83 @@ impl<S: Service> Engine<S> {
     }
 
     fn step(&mut self, event: Event) {
-        let paced = if self.relief.pace.is_idle() { None } else { self.relief.pace.note(&event) };
-        let is_untold = matches!(event, Event::Readable(_));
+        let paced = if self.overload.pace.is_idle() { None } else { self.overload.pace.note(&event) };
+        let is_readable = matches!(event, Event::Readable(_));
         match event {
             Event::Accepted(key) => self.as_newcomer(key, |engine| engine.accepted(key)),
             Event::TurnedAway => {
-                self.core.counters().accepted();
-                self.core.counters().closed();
-                self.core.counters().response(StatusCode::SERVICE_UNAVAILABLE.as_u16());
-                self.core.shed_for_room(Shed::Accept);
+                self.worker.counters().accepted();
+                self.worker.counters().closed();
+                self.worker.counters().response(StatusCode::SERVICE_UNAVAILABLE.as_u16());
+                self.worker.shed_for_room(Shed::Accept);
             }
-            Event::Received(key, bytes) if self.core.is_calm() => self.received(key, bytes),
+            Event::Received(key, bytes) if self.worker.is_calm() => self.received(key, bytes),
             Event::Received(key, bytes) => {
-                let draws = self.is_for_marked(key, Some(&bytes)) && self.core.draw_for_marked();
+                let draws = self.is_for_marked(key, Some(&bytes)) && self.worker.draw_for_marked();
                 self.as_newcomer(key, |engine| engine.received(key, bytes));
-                self.core.end_draw(draws);
+                self.worker.end_draw(draws);
             }
             Event::Sent(key, rest) => self.sent(key, rest),
             Event::Ended(key) => self.ended(key),
-            Event::Readable(key) if self.core.is_websocket(key) => self.readable_websocket(key),
+            Event::Readable(key) if self.worker.is_websocket(key) => self.readable_websocket(key),
             Event::Readable(key) if self.is_for_marked(key, None) => self.as_marked(|engine| engine.readable(key)),
             Event::Readable(key) => self.as_newcomer(key, |engine| engine.readable(key)),
-            Event::PeerClosed(key) if self.core.is_websocket(key) => self.peer_closed_websocket(key),
-            Event::Failed(key, _) if self.core.is_websocket(key) => self.lost_websocket(key),
+            Event::PeerClosed(key) if self.worker.is_websocket(key) => self.peer_closed_websocket(key),
+            Event::Failed(key, _) if self.worker.is_websocket(key) => self.lost_websocket(key),
             Event::PeerClosed(key) => self.peer_closed(key),
-            Event::Failed(key, Errno::CANCELED) if self.core.is_parked(key) => self.recalled(key),
+            Event::Failed(key, Errno::CANCELED) if self.worker.is_parked(key) => self.recalled(key),
             Event::Failed(key, errno) => self.failed(key, errno),
             Event::Due(key) => self.due(key),
         }
         if let Some(key) = paced {
-            self.look_at_pace(key, is_untold);
+            self.look_at_pace(key, is_readable);
         }
     }
 
     /// Looks after a connection, with what is kept for newcomers if its address is one.
     pub(crate) fn as_newcomer(&mut self, key: Key, act: impl FnOnce(&mut Self)) {
-        if !self.core.is_newcomer(key) {
+        if !self.worker.is_newcomer(key) {
             return act(self);
         }
-        let pool = self.core.pool.clone();
+        let pool = self.worker.pool.clone();
         pool.for_newcomer(|| act(self));
     }
 
     /// Something changed on a connection: a handler answered, wrote, or wants to read.
     pub(crate) fn look_after(&mut self, key: Key) {
-        match self.core.take(key) {
+        match self.worker.take(key) {
             Some(active) => self.go_on_http1(key, active),
-            None if self.core.is_websocket(key) => self.look_after_websocket(key),
+            None if self.worker.is_websocket(key) => self.look_after_websocket(key),
             // One that was listed before it was parked may have a place already.
-            None if self.core.is_unread(key) && self.core.is_in_queue(key) => {}
-            None if self.core.is_unread(key) => self.readable_parked(key),
+            None if self.worker.is_unread(key) && self.worker.is_in_queue(key) => {}
+            None if self.worker.is_unread(key) => self.readable_parked(key),
             None => self.look_after_http2(key),
         }
     }
 
     fn accepted(&mut self, key: Key) {
-        let core = Rc::clone(&self.core);
-        core.counters().accepted();
-        if core.is_weighed() {
+        let worker = Rc::clone(&self.worker);
+        worker.counters().accepted();
+        if worker.is_weighed() {
             self.keep_places();
         }
-        let mut table = core.table.borrow_mut();
-        let admitted = core.peers.borrow_mut().accepted(key, || table.peer_address(key).ok().map(by_ip));
-        if admitted.is_err() || core.is_crowded() {
+        let mut table = worker.table.borrow_mut();
+        let admitted = worker.peers.borrow_mut().accepted(key, || table.peer_address(key).ok().map(by_ip));
+        if admitted.is_err() || worker.is_crowded() {
             drop(table);
             return self.refuse(key);
         }
-        set_options(&mut table, key, &core.config.tcp);
-        let born = core.age_now();
+        set_options(&mut table, key, &worker.config.tcp);
+        let born = worker.age_now();
         if let Some(place) = table.get_mut(key) {
             *place = Connection::Parked { requests: 0, born, score: Score::default(), empty_lines: 0, answered: 0 };
         }
-        let timeout = match core.config.proxy_protocol {
-            ProxyProtocol::Required => core.config.proxy_header_timeout,
-            ProxyProtocol::Off => core.parked_timeout(born),
+        let timeout = match worker.config.proxy_protocol {
+            ProxyProtocol::Required => worker.config.proxy_header_timeout,
+            ProxyProtocol::Off => worker.parked_timeout(born),
         };
-        table.schedule(key, if core.is_stopping() { core.stop_idle() } else { timeout });
-        if core.await_request(&mut table, key).is_err() {
+        table.schedule(key, if worker.is_stopping() { worker.stop_idle() } else { timeout });
+        if worker.await_request(&mut table, key).is_err() {
             drop(table);
             self.shed(key, Shed::Accept);
         }
@@ -258,7 +260,7 @@ impl<S: Service> Engine<S> {
 
     fn received(&mut self, key: Key, bytes: Bytes) {
         let taken = {
-            let mut table = self.core.table.borrow_mut();
+            let mut table = self.worker.table.borrow_mut();
             table.get_mut(key).map(|connection| ::core::mem::replace(connection, Connection::Taken))
         };
         match taken {
@@ -270,7 +272,7 @@ impl<S: Service> Engine<S> {
                     let left = active.decoder.remaining().map(|left| left.saturating_sub(bytes.len() as u64));
                     active.receive.received(&bytes, left, plimsoll_runtime::now());
                 }
-                active.came(bytes.len(), &self.core.config);
+                active.came(bytes.len(), &self.worker.config);
                 self.drive(key, active, Some(bytes));
             }
             Some(Connection::Http2(http2)) => self.go_on_http2(key, http2, Some(bytes)),
@@ -278,7 +280,7 @@ impl<S: Service> Engine<S> {
             Some(Connection::Lingering { dropped_bytes, dropped_before, rest, answered }) => {
                 let dropped_bytes = dropped_bytes.saturating_add(bytes.len() as u32);
                 drop(bytes);
-                self.core.put(key, Connection::Lingering { dropped_bytes, dropped_before, rest, answered });
+                self.worker.put(key, Connection::Lingering { dropped_bytes, dropped_before, rest, answered });
                 self.linger_on(key, dropped_bytes, rest);
             }
             Some(Connection::Taken) | None => debug_assert!(false, "a connection is put back before its next event"),
@@ -287,62 +289,62 @@ impl<S: Service> Engine<S> {
 
     /// More of a body is there, as was waited for.
     pub(crate) fn readable(&mut self, key: Key) {
-        if self.core.is_parked(key) {
+        if self.worker.is_parked(key) {
             return self.readable_parked(key);
         }
-        let core = &self.core;
-        let Some(mut active) = core.take(key) else { return self.readable_http2(key) };
+        let worker = &self.worker;
+        let Some(mut active) = worker.take(key) else { return self.readable_http2(key) };
         if active.handler.is_none() && active.exchange.next() == Next::ReadHead && !active.is_closing() {
             return if active.is_queued() { self.drive(key, active, None) } else { self.readable_head(key, active) };
         }
-        let step = active.readable(core, &mut TableLine::new(&core.table, key), key);
+        let step = active.readable(worker, &mut TableLine::new(&worker.table, key), key);
         self.execute(key, active, step);
     }
 
     fn linger_on(&mut self, key: Key, dropped_bytes: u32, rest: Rest) {
-        let drain_bytes_max = self.core.config.drain_bytes_max;
+        let drain_bytes_max = self.worker.config.drain_bytes_max;
         let bytes_max = if rest == Rest::Body { drain_bytes_max } else { drain_bytes_max.min(UNASKED_BYTES_MAX) };
         let too_many = dropped_bytes > bytes_max;
-        if too_many || self.core.table.borrow_mut().receive(key).is_err() {
+        if too_many || self.worker.table.borrow_mut().receive(key).is_err() {
             self.close(key);
         }
     }
 
     fn sent(&mut self, key: Key, rest: SendBytes) {
-        let core = Rc::clone(&self.core);
-        let mut table = core.table.borrow_mut();
+        let worker = Rc::clone(&self.worker);
+        let mut table = worker.table.borrow_mut();
         if !rest.is_empty() {
             let timeout = match table.get_mut(key) {
-                Some(Connection::Active(active)) => active.sent_a_part(&core),
+                Some(Connection::Active(active)) => active.sent_a_part(&worker),
                 Some(Connection::WebSocket(socket)) => Some(socket.send_timeout()),
-                Some(Connection::Http2(http2)) => http2.sent_a_part(&core),
-                _ => Some(core.config.send_timeout),
+                Some(Connection::Http2(http2)) => http2.sent_a_part(&worker),
+                _ => Some(worker.config.send_timeout),
             };
             if let Some(timeout) = timeout {
                 table.schedule(key, timeout);
             }
-            let sent = table.send(key, compacted(&core.pool, rest));
+            let sent = table.send(key, compacted(&worker.pool, rest));
             drop(table);
             if sent.is_err() {
-                core.shed_for_room(Shed::Output);
+                worker.shed_for_room(Shed::Output);
                 self.close_for(key, ExchangeEnd::Overstay);
             }
             return;
         }
         let answered = table.get_mut(key).map_or(0, Connection::take_answered);
-        core.counters().exchanges_ended(ExchangeEnd::Finished, answered.into());
+        worker.counters().exchanges_ended(ExchangeEnd::Finished, answered.into());
         match table.get_mut(key) {
             Some(&mut Connection::Parked { born, .. }) => {
-                table.schedule(key, core.idle_timeout(born));
-                if !table.is_receiving(key) && core.await_request(&mut table, key).is_err() {
+                table.schedule(key, worker.idle_timeout(born));
+                if !table.is_receiving(key) && worker.await_request(&mut table, key).is_err() {
                     drop(table);
-                    core.shed_for_room(Shed::Parked);
+                    worker.shed_for_room(Shed::Parked);
                     self.close(key);
                 }
             }
             Some(Connection::Active(_)) => {
                 drop(table);
-                self.step_http1(key, |active, core| active.sent(core, key));
+                self.step_http1(key, |active, worker| active.sent(worker, key));
             }
             Some(Connection::Http2(_)) => {
                 drop(table);
@@ -365,8 +367,8 @@ impl<S: Service> Engine<S> {
 
     /// The peer has ended its half while a handler runs, or has gone away.
     fn peer_closed(&mut self, key: Key) {
-        let core = Rc::clone(&self.core);
-        let table = core.table.borrow();
+        let worker = Rc::clone(&self.worker);
+        let table = worker.table.borrow();
         match table.get(key) {
             Some(Connection::Http2(_)) => {
                 drop(table);
@@ -374,7 +376,7 @@ impl<S: Service> Engine<S> {
             }
             Some(Connection::Active(_)) => {
                 drop(table);
-                self.step_http1(key, |active, core| active.peer_closed(core, &TableLine::new(&core.table, key)));
+                self.step_http1(key, |active, worker| active.peer_closed(worker, &TableLine::new(&worker.table, key)));
             }
             _ => {
                 drop(table);
@@ -385,8 +387,8 @@ impl<S: Service> Engine<S> {
 
     /// The peer has sent all it will send.
     pub(crate) fn ended(&mut self, key: Key) {
-        let core = Rc::clone(&self.core);
-        let mut table = core.table.borrow_mut();
+        let worker = Rc::clone(&self.worker);
+        let mut table = worker.table.borrow_mut();
         let sending = table.is_sending(key);
         match table.get_mut(key) {
             Some(connection @ (Connection::Parked { .. } | Connection::Unread { .. })) if sending => {
@@ -403,7 +405,7 @@ impl<S: Service> Engine<S> {
             }
             Some(Connection::Active(_)) => {
                 drop(table);
-                self.step_http1(key, |active, core| active.ended(core));
+                self.step_http1(key, |active, worker| active.ended(worker));
             }
             _ => {
                 drop(table);
@@ -415,10 +417,10 @@ impl<S: Service> Engine<S> {
     /// An operation failed: the connection is closed, unless it is a receive that was taken back.
     pub(crate) fn failed(&mut self, key: Key, errno: Errno) {
         if errno == Errno::CANCELED {
-            if let Some(active) = self.core.take(key) {
+            if let Some(active) = self.worker.take(key) {
                 return self.drive(key, active, None);
             }
-            if matches!(self.core.table.borrow().get(key), Some(Connection::Http2(_))) {
+            if matches!(self.worker.table.borrow().get(key), Some(Connection::Http2(_))) {
                 return self.recalled_http2(key);
             }
         }
@@ -429,8 +431,8 @@ impl<S: Service> Engine<S> {
 
     /// A deadline has come.
     fn due(&mut self, key: Key) {
-        let core = Rc::clone(&self.core);
-        let mut table = core.table.borrow_mut();
+        let worker = Rc::clone(&self.worker);
+        let mut table = worker.table.borrow_mut();
         let sending = table.is_sending(key);
         match table.get_mut(key) {
             Some(Connection::Http2(_)) => {
@@ -443,15 +445,15 @@ impl<S: Service> Engine<S> {
             }
             Some(Connection::Active(_)) => {
                 drop(table);
-                self.step_http1(key, |active, core| active.due(core, &TableLine::new(&core.table, key), key));
+                self.step_http1(key, |active, worker| active.due(worker, &TableLine::new(&worker.table, key), key));
             }
-            Some(Connection::Parked { .. }) if !sending && core.is_stopping() => {
-                let left = core.stop_idle_left();
+            Some(Connection::Parked { .. }) if !sending && worker.is_stopping() => {
+                let left = worker.stop_idle_left();
                 if !left.is_zero() {
                     return table.schedule(key, left);
                 }
                 // What it brings as it ends is answered, see [`unarmed`](Self::unarmed).
-                table.schedule(key, core.config.linger_timeout);
+                table.schedule(key, worker.config.linger_timeout);
                 if table.is_receiving(key) {
                     return table.cancel_receive(key);
                 }
@@ -469,7 +471,7 @@ impl<S: Service> Engine<S> {
             _ => {
                 drop(table);
                 if sending {
-                    core.counters().shed(Shed::Output);
+                    worker.counters().shed(Shed::Output);
                 }
                 self.close_for(key, ExchangeEnd::Timeout);
             }

@@ -12,7 +12,7 @@ use plimsoll_slab::Key;
 
 use crate::base::error::Error;
 use crate::exchange::collect::Collected;
-use crate::exchange::handle::{Exchanges, Ticket};
+use crate::exchange::handle::{ExchangeHandle, Exchanges};
 use crate::exchange::head::HeadCallbacks;
 use crate::exchange::line::{Line, TableLine};
 use crate::exchange::response::{Body, Response};
@@ -22,25 +22,25 @@ use crate::h2::{Calls, Http2, Http2s, Shared};
 use crate::memory::desk::Desk;
 use crate::memory::lasting::ExchangeId;
 use crate::worker::connection::Connection;
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 
-impl Core {
+impl WorkerState {
     /// A hold on an exchange, for its handler.
-    pub(crate) fn ticket(self: &Rc<Self>, id: ExchangeId) -> Ticket {
+    pub(crate) fn handle(self: &Rc<Self>, id: ExchangeId) -> ExchangeHandle {
         let port: Rc<dyn Exchanges> = self.clone();
-        Ticket::new(port, id)
+        ExchangeHandle::new(port, id)
     }
 
     /// Whose exchange it is, for what the rooms above ask of the worker itself: an upgrade, a WebSocket, the paths of
     /// the routes.
-    pub(crate) fn of(ticket: &Ticket) -> &Self {
-        let port: &dyn Any = &**ticket.port();
+    pub(crate) fn of(handle: &ExchangeHandle) -> &Self {
+        let port: &dyn Any = &**handle.port();
         port.downcast_ref().expect("there is no other `Exchanges`")
     }
 
     /// The same, to be kept.
-    pub(crate) fn shared_of(ticket: &Ticket) -> Rc<Self> {
-        Self::of_port(ticket.port())
+    pub(crate) fn shared_of(handle: &ExchangeHandle) -> Rc<Self> {
+        Self::of_port(handle.port())
     }
 
     /// The same of a connection that has left the table.
@@ -53,7 +53,7 @@ impl Core {
 /// Why a request of HTTP/1 has no tunnel.
 const NO_STREAM: Error = Error::Misuse("only a request of HTTP/2 has a stream");
 
-impl Exchanges for Core {
+impl Exchanges for WorkerState {
     fn desk(&self) -> &Desk {
         self
     }
@@ -198,14 +198,14 @@ impl Exchanges for Core {
         Calls(self).look_after(id.key());
     }
 
-    fn let_go_of_tunnel(&self, id: ExchangeId) {
+    fn release_tunnel(&self, id: ExchangeId) {
         if let Some(stream) = id.stream() {
-            Calls(self).let_go(id.key(), stream);
+            Calls(self).release(id.key(), stream);
         }
     }
 }
 
-impl Actives for Core {
+impl Actives for WorkerState {
     fn with<R>(&self, id: ExchangeId, act: impl FnOnce(&mut Active) -> R) -> Option<R> {
         self.with(id, act)
     }
@@ -222,12 +222,12 @@ impl Actives for Core {
         TableLine::new(&self.table, key)
     }
 
-    fn starve_in_table(&self, key: Key, want: Priority, over: &OverBudget) -> bool {
-        self.starve_in_table(key, want, over)
+    fn enqueue_in_table(&self, key: Key, want: Priority, over: &OverBudget) -> bool {
+        self.enqueue_in_table(key, want, over)
     }
 }
 
-impl Http2s for Core {
+impl Http2s for WorkerState {
     #[inline]
     fn with_http2<R>(&self, key: Key, act: impl FnOnce(&mut Http2) -> R) -> Option<R> {
         match self.table.borrow_mut().get_mut(key) {

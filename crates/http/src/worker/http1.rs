@@ -9,7 +9,7 @@ use plimsoll_slab::Key;
 
 use crate::base::counters::Shed;
 use crate::base::exchange_end::{Answered, ExchangeEnd};
-use crate::exchange::handle::Ticket;
+use crate::exchange::handle::ExchangeHandle;
 use crate::exchange::line::TableLine;
 use crate::exchange::source::Source;
 use crate::h1::active::{Active, Deadline, EXCHANGE_BYTES, Look, Phase};
@@ -20,7 +20,7 @@ use crate::memory::wait::MemoryWait;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::{self, NoRoom, Service};
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 
 /// What became of a request whose head has come.
 enum Begun {
@@ -44,23 +44,24 @@ impl<S: Service> Engine<S> {
             Connection::Unread { requests, born, score, empty_lines } => (true, requests, born, score, empty_lines, 0),
             _ => unreachable!("a request begins between requests"),
         };
-        let awaits_proxy = self.core.peers.borrow().awaits_proxy(key);
+        let awaits_proxy = self.worker.peers.borrow().awaits_proxy(key);
         // For whom it is, is not known yet.
         let memory = if awaits_proxy && memory == MemoryWait::Admitted { MemoryWait::None } else { memory };
         let class = PoolBox::<Active>::CLASS;
-        // Nobody is let go of for one that is refused.
+        // Nobody is shed for one that is refused.
         let is_refused = matches!(memory, MemoryWait::TimedOut | MemoryWait::Refused);
-        let found = self.retried_if(!is_refused, key, |engine| engine.core.pool.try_acquire_class(class, Kind::Codec));
-        let core = &self.core;
+        let found =
+            self.retried_if(!is_refused, key, |engine| engine.worker.pool.try_acquire_class(class, Kind::Codec));
+        let worker = &self.worker;
         let place = found.ok().or_else(|| {
-            let act = || core.pool.try_acquire_class(class, Kind::Codec);
-            if is_refused { core.reserve.spare(act) } else { core.spared(key, act) }
+            let act = || worker.pool.try_acquire_class(class, Kind::Codec);
+            if is_refused { worker.reserve.spare(act) } else { worker.spared(key, act) }
         });
         let Some(place) = place else {
-            self.core.put(key, Connection::leaving(answered));
+            self.worker.put(key, Connection::leaving(answered));
             return self.shed(key, Shed::Head);
         };
-        let mut active = PoolBox::from_lease(place, Active::new(requests, born, score, &core.config));
+        let mut active = PoolBox::from_lease(place, Active::new(requests, born, score, &worker.config));
         active.search = HeadSearch::after_empty_lines(empty_lines);
         (active.memory, active.answered) = (memory, Answered::sending(answered));
         if awaits_proxy {
@@ -68,7 +69,7 @@ impl<S: Service> Engine<S> {
             (active.phase, active.deadline) =
                 (Phase::AwaitsProxy, if waited { Deadline::None } else { Deadline::Proxy });
         }
-        core.counters().active(1);
+        worker.counters().active(1);
         self.drive(key, active, Some(bytes));
     }
 
@@ -76,19 +77,19 @@ impl<S: Service> Engine<S> {
     pub(crate) fn drive(&mut self, key: Key, mut active: PoolBox<Active>, fresh: Option<Bytes>) {
         let is_fresh = fresh.is_some();
         let kept = active.input.take();
-        let Ok(mut source) = Source::join(&self.core, kept, fresh, || active.handler.is_some()) else {
-            self.core.put(key, Connection::Active(active));
+        let Ok(mut source) = Source::join(&self.worker, kept, fresh, || active.handler.is_some()) else {
+            self.worker.put(key, Connection::Active(active));
             return self.shed(key, Shed::Head);
         };
         let mut slots = Slots::new();
         loop {
-            let core = &self.core;
-            let mut progress = active.go_on(core, &TableLine::new(&core.table, key), key, &mut source);
+            let worker = &self.worker;
+            let mut progress = active.go_on(worker, &TableLine::new(&worker.table, key), key, &mut source);
             if progress == Progress::Ahead {
                 if !self.is_its_turn(key, &mut active, &source, is_fresh) {
                     break;
                 }
-                progress = active.choose_protocol(&self.core, &source);
+                progress = active.choose_protocol(&self.worker, &source);
             }
             match progress {
                 Progress::Ahead => {}
@@ -97,12 +98,12 @@ impl<S: Service> Engine<S> {
                 Progress::Close => return self.execute(key, active, Step::End(ExchangeEnd::Peer)),
                 Progress::Done => break,
             }
-            let head = active.read_head(&self.core, key, &mut source, &mut slots);
+            let head = active.read_head(&self.worker, key, &mut source, &mut slots);
             let Some((len, parsed)) = &head else { break };
             let (head, behind) = source.rest().split_at(*len);
             let has_body = parsed.framing.has_body();
             if Active::awaits_place(&source, has_body, behind.len()) {
-                match source.place(&self.core) {
+                match source.place(&self.worker) {
                     Ok(()) => continue,
                     Err(_) => break,
                 }
@@ -127,15 +128,15 @@ impl<S: Service> Engine<S> {
                 Begun::Gone => return,
             }
         }
-        let core = &self.core;
-        let step = active.rest(core, &mut TableLine::new(&core.table, key), key, &mut source, is_fresh);
+        let worker = &self.worker;
+        let step = active.rest(worker, &mut TableLine::new(&worker.table, key), key, &mut source, is_fresh);
         self.execute(key, active, step);
     }
 
     /// Has an event change a connection, and does what that says.
-    pub(crate) fn step_http1(&mut self, key: Key, step: impl FnOnce(&mut Active, &Core) -> Step) {
-        let Some(mut active) = self.core.take(key) else { return };
-        let step = step(&mut active, &self.core);
+    pub(crate) fn step_http1(&mut self, key: Key, step: impl FnOnce(&mut Active, &WorkerState) -> Step) {
+        let Some(mut active) = self.worker.take(key) else { return };
+        let step = step(&mut active, &self.worker);
         self.execute(key, active, step);
     }
 
@@ -148,53 +149,53 @@ impl<S: Service> Engine<S> {
     /// Does what a step says.
     pub(crate) fn execute(&mut self, key: Key, active: PoolBox<Active>, step: Step) {
         match step {
-            Step::Rest => self.core.put(key, Connection::Active(active)),
+            Step::Rest => self.worker.put(key, Connection::Active(active)),
             Step::GoOn => self.go_on_http1(key, active),
             Step::GiveWay => {
                 self.gives_way = true;
                 self.drive(key, active, None);
             }
             Step::Abort(handler) => {
-                self.core.put(key, Connection::Active(active));
+                self.worker.put(key, Connection::Active(active));
                 handler.abort();
                 self.look_after(key);
             }
             Step::Park => self.park(key, active),
             Step::Release(successor) => self.succeed(key, active, successor),
             Step::Shed(reason) => {
-                self.core.put(key, Connection::Active(active));
+                self.worker.put(key, Connection::Active(active));
                 self.shed(key, reason);
             }
             Step::CloseGently => {
-                self.core.put(key, Connection::Active(active));
+                self.worker.put(key, Connection::Active(active));
                 self.close_gently(key);
             }
             Step::End(why) => {
-                self.core.put(key, Connection::Active(active));
+                self.worker.put(key, Connection::Active(active));
                 self.close_for(key, why);
             }
         }
     }
 
-    /// Lets go of a connection whose client has too many.
+    /// Sheds a connection whose client has too many.
     fn refuse_active(&mut self, key: Key, active: PoolBox<Active>) {
-        self.core.put(key, Connection::LINGERING);
+        self.worker.put(key, Connection::LINGERING);
         self.finish_active(active, ExchangeEnd::Peer);
         self.refuse(key);
     }
 
     /// Whether a request that came is looked at now; the source begins with it. If not, it has a place.
     fn is_its_turn(&self, key: Key, active: &mut Active, source: &Source, is_fresh: bool) -> bool {
-        let core = &self.core;
+        let worker = &self.worker;
         // It was read ahead, but has waited for this.
-        let has_turn = core.turns.is_serving(key) || active.memory == MemoryWait::Refused;
-        if !core.turns.is_free() && self.waits_for_turn(key, active, source.rest()) {
+        let has_turn = worker.turns.is_serving(key) || active.memory == MemoryWait::Refused;
+        if !worker.turns.is_free() && self.waits_for_turn(key, active, source.rest()) {
             active.look = Look::Listed;
             return false;
         }
-        if !is_fresh && !has_turn && !core.may_follow_up(key) {
+        if !is_fresh && !has_turn && !worker.may_follow_up(key) {
             active.look = Look::Listed;
-            core.list_later(key);
+            worker.list_later(key);
             return false;
         }
         true
@@ -204,8 +205,8 @@ impl<S: Service> Engine<S> {
     #[cold]
     fn waits_for_turn(&self, key: Key, active: &Active, came: &[u8]) -> bool {
         active.memory != MemoryWait::Refused
-            && !(self.core.has_marked() && self.begins_marked(came))
-            && self.core.waits_for_turn(key)
+            && !(self.worker.has_marked() && self.begins_marked(came))
+            && self.worker.waits_for_turn(key)
     }
 
     /// Begins a request, or refuses it, or has it wait. `body` is what has come of its body, if it has one.
@@ -219,28 +220,28 @@ impl<S: Service> Engine<S> {
         let has_body = body.is_some();
         if self.is_kept_out(key, &mut active, view) {
             active.method = view.request().method.clone();
-            if active.may_wait_to_begin(&self.core, key, has_body) {
+            if active.may_wait_to_begin(&self.worker, key, has_body) {
                 return Begun::Waits(active);
             }
             self.refuse_request(key, &mut active, view, has_body);
             return Begun::Refused(active);
         }
         let before = active.exchange;
-        self.core.turns.begun();
-        if active.begin(&self.core, key, view, body).is_err() {
-            active.put_off(&self.core, key, before, has_body);
+        self.worker.turns.begun();
+        if active.begin(&self.worker, key, view, body).is_err() {
+            active.put_off(&self.worker, key, before, has_body);
             return Begun::Waits(active);
         }
         let memory = ::core::mem::take(&mut active.memory);
         let (number, is_marked) = (active.requests, active.slot.is_some());
         // A handler that is polled at once finds its exchange there.
-        self.core.put(key, Connection::Active(active));
-        let used_before = self.core.used_before();
-        let draws = is_marked && self.core.draw_for_marked();
+        self.worker.put(key, Connection::Active(active));
+        let used_before = self.worker.used_before();
+        let draws = is_marked && self.worker.draw_for_marked();
         let answered = self
-            .retried(key, |engine| engine.start(view, slots, engine.core.ticket(ExchangeId::new(key, number, None))));
-        self.core.end_draw(draws);
-        let Some(mut active) = self.core.take(key) else { return Begun::Gone };
+            .retried(key, |engine| engine.start(view, slots, engine.worker.handle(ExchangeId::new(key, number, None))));
+        self.worker.end_draw(draws);
+        let Some(mut active) = self.worker.take(key) else { return Begun::Gone };
         match answered {
             Ok(service::Answered::Ready) => {}
             Ok(service::Answered::Pending(handler)) => {
@@ -250,25 +251,25 @@ impl<S: Service> Engine<S> {
             Err(NoRoom) => {
                 // It goes on waiting, for more than it was granted.
                 active.memory = memory;
-                active.put_off(&self.core, key, before, has_body);
+                active.put_off(&self.worker, key, before, has_body);
                 return Begun::Waits(active);
             }
         }
         // What it was answered is its address's until it has left.
-        if (used_before > 0 || active.seat.is_some()) && (active.handler.is_some() || !active.output.is_empty()) {
-            active.seat = self.core.take_seat(key, EXCHANGE_BYTES, used_before);
+        if (used_before > 0 || active.share.is_some()) && (active.handler.is_some() || !active.output.is_empty()) {
+            active.share = self.worker.take_share(key, EXCHANGE_BYTES, used_before);
         }
         Begun::Started(active)
     }
 
     /// Whether a request may not be begun now: it is refused, or there is no room. One for a marked route may.
     fn is_kept_out(&mut self, key: Key, active: &mut Active, view: &RequestView<'_>) -> bool {
-        let is_for_client = self.core.note_client(key, view).is_some();
+        let is_for_client = self.worker.note_client(key, view).is_some();
         let is_refused = active.memory == MemoryWait::Refused;
-        if !is_refused && !self.core.is_scarce() {
+        if !is_refused && !self.worker.is_scarce() {
             return false;
         }
-        if self.core.has_marked() {
+        if self.worker.has_marked() {
             active.slot = self.marked_slot(view.path());
         }
         // For whom it is was not known before its head was.
@@ -279,14 +280,14 @@ impl<S: Service> Engine<S> {
     /// Answers a request for which there is no room. Its connection ends if a body would have to be read, or the place
     /// is needed for the next connection.
     fn refuse_request(&self, key: Key, active: &mut Active, view: &RequestView<'_>, has_body: bool) {
-        let core = &self.core;
-        if active.memory == MemoryWait::Refused || core.has_all_handlers() {
-            core.shed_for_cpu();
+        let worker = &self.worker;
+        if active.memory == MemoryWait::Refused || worker.has_all_handlers() {
+            worker.shed_for_cpu();
         } else {
-            core.shed_for_room(Shed::Queue);
+            worker.shed_for_room(Shed::Queue);
         }
-        let ends = has_body || core.lacks_places();
-        active.refuse(core, &mut TableLine::new(&core.table, key), key, view, ends);
+        let ends = has_body || worker.lacks_places();
+        active.refuse(worker, &mut TableLine::new(&worker.table, key), key, view, ends);
     }
 
     /// Starts the handler of a request.
@@ -294,34 +295,34 @@ impl<S: Service> Engine<S> {
         &mut self,
         view: &RequestView<'_>,
         slots: &[FieldSlot],
-        ticket: Ticket,
+        handle: ExchangeHandle,
     ) -> Result<service::Answered, NoRoom> {
-        let Self { core, service, .. } = self;
-        core.as_current(ticket.id.key(), || service.start(core, view, slots, ticket))
+        let Self { worker, service, .. } = self;
+        worker.as_current(handle.id.key(), || service.start(worker, view, slots, handle))
     }
 
     /// Nothing is left to do but to wait for the next request.
     fn park(&mut self, key: Key, active: PoolBox<Active>) {
-        let core = &self.core;
-        let mut table = core.table.borrow_mut();
+        let worker = &self.worker;
+        let mut table = worker.table.borrow_mut();
         let sending = table.is_sending(key);
         let Active { requests, born, score, answered, .. } = *active;
         let answered = answered.in_flight();
         let empty_lines = active.search.empty_lines();
-        table.schedule(key, if sending { core.config.send_timeout } else { core.idle_timeout(born) });
+        table.schedule(key, if sending { worker.config.send_timeout } else { worker.idle_timeout(born) });
         debug_assert!(!active.search.started(), "a head that began is kept");
         *table.get_mut(key).expect("a live connection") =
             Connection::Parked { requests, born, score, empty_lines, answered };
-        let receiving = core.await_request(&mut table, key);
+        let receiving = worker.await_request(&mut table, key);
         drop(table);
         drop(active);
-        core.counters().active(-1);
+        worker.counters().active(-1);
         if receiving.is_err() && sending {
             // Closed when the answer has left.
-            core.shed_for_room(Shed::Parked);
-            core.put(key, Connection::leaving(answered));
+            worker.shed_for_room(Shed::Parked);
+            worker.put(key, Connection::leaving(answered));
         } else if receiving.is_err() {
-            core.shed_for_room(Shed::Parked);
+            worker.shed_for_room(Shed::Parked);
             self.close(key);
         }
     }

@@ -20,25 +20,25 @@ use crate::memory::waits::Grant;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::{Answered, NoRoom, Service};
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 
 impl<S: Service> Engine<S> {
     /// A connection that began with the preface goes on as one of HTTP/2.
     pub(crate) fn become_http2(&mut self, key: Key, active: PoolBox<Active>, source: Source) {
-        let core = Rc::clone(&self.core);
+        let worker = Rc::clone(&self.worker);
         let born = active.born;
         drop(active);
-        core.put(key, Connection::LINGERING);
-        match self.retried(key, |_| Http2::new(core.env(), born)) {
+        worker.put(key, Connection::LINGERING);
+        match self.retried(key, |_| Http2::new(worker.env(), born)) {
             Ok(mut http2) => {
-                http2.begin(core.env(), key);
+                http2.begin(worker.env(), key);
                 self.drive_http2(key, http2, source);
             }
             Err(_) => {
-                core.counters().active(-1);
+                worker.counters().active(-1);
                 // Its preface is answered with no more than that.
-                core.shed_for_room(Shed::Accept);
-                let _gone_or_full = core.table.borrow_mut().send_now(key, REFUSAL);
+                worker.shed_for_room(Shed::Accept);
+                let _gone_or_full = worker.table.borrow_mut().send_now(key, REFUSAL);
                 self.linger_no_longer(key);
             }
         }
@@ -46,15 +46,15 @@ impl<S: Service> Engine<S> {
 
     /// Goes on with a connection as far as it can, with what has just come.
     pub(crate) fn go_on_http2(&mut self, key: Key, mut http2: PoolBox<Http2>, fresh: Option<Bytes>) {
-        match http2.source(self.core.env(), fresh) {
+        match http2.source(self.worker.env(), fresh) {
             Ok(source) => self.drive_http2(key, http2, source),
             Err(_) => self.end_http2(key, http2, Shed::Head),
         }
     }
 
     fn drive_http2(&mut self, key: Key, mut http2: PoolBox<Http2>, mut source: Source) {
-        let core = Rc::clone(&self.core);
-        let (env, mut line) = (core.env(), TableLine::new(&core.table, key));
+        let worker = Rc::clone(&self.worker);
+        let (env, mut line) = (worker.env(), TableLine::new(&worker.table, key));
         let Ok(mut turn) = http2.begin_turn(env, self, key, source.rest()) else {
             let step = http2.stay(env, &mut line, key, (source, plimsoll_runtime::now()));
             return self.execute_http2(key, http2, step);
@@ -73,7 +73,7 @@ impl<S: Service> Engine<S> {
         };
         match http2.end_turn(env, &mut line, key, turn, (source, is_part)) {
             // Nearly always, and without a call more.
-            Step::Rest => core.put(key, Connection::Http2(http2)),
+            Step::Rest => worker.put(key, Connection::Http2(http2)),
             step => self.execute_http2(key, http2, step),
         }
     }
@@ -88,12 +88,12 @@ impl<S: Service> Engine<S> {
         source: &mut Source,
         request: NewRequest<'_>,
     ) -> Option<PoolBox<Http2>> {
-        let core = Rc::clone(&self.core);
+        let worker = Rc::clone(&self.worker);
         let NewRequest { stream, next, .. } = request;
         let (view, slots) = turn.view(&request);
         let slot = if next == NextStream::Begins { None } else { self.marked_slot(view.path()) };
         let is_marked = slot.is_some();
-        if !http2.add_exchange(core.env(), key, (request, &view), slot, source.rest()) {
+        if !http2.add_exchange(worker.env(), key, (request, &view), slot, source.rest()) {
             return Some(http2);
         }
         let may_begin = is_marked
@@ -103,20 +103,20 @@ impl<S: Service> Engine<S> {
                 NextStream::Waits | NextStream::StaysUnread | NextStream::IsRefused(_) => false,
             };
         // What came with it is not lost when this takes the rest of the memory.
-        let begins = may_begin && source.place(&core).is_ok();
+        let begins = may_begin && source.place(&worker).is_ok();
         let begun = if begins {
             self.begin_stream(key, http2, stream, (&view, slots, is_marked))
         } else {
             Some((http2, Err(NoRoom)))
         };
         let Some((mut http2, begun)) = begun else {
-            core.forget_client(key);
+            worker.forget_client(key);
             return None;
         };
         if begun.is_err() {
-            http2.wait_or_be_refused(core.env(), key, stream, (&view, slots), next);
+            http2.wait_or_be_refused(worker.env(), key, stream, (&view, slots), next);
         }
-        core.forget_client(key);
+        worker.forget_client(key);
         Some(http2)
     }
 
@@ -130,28 +130,28 @@ impl<S: Service> Engine<S> {
         stream: StreamKey,
         (view, slots, is_marked): (&RequestView<'_>, &[FieldSlot], bool),
     ) -> Option<(PoolBox<Http2>, Result<(), NoRoom>)> {
-        let core = Rc::clone(&self.core);
-        core.counters().request_http2(1);
-        core.turns.begun();
-        core.put(key, Connection::Http2(http2));
-        let used_before = core.used_before();
-        let draws = is_marked && core.draw_for_marked();
-        let answered = self.start(view, slots, core.ticket(ExchangeId::new(key, 0, Some(stream))));
-        core.end_draw(draws);
-        let seat = if matches!(answered, Ok(Answered::Pending(_))) {
-            core.take_seat(key, STREAM_BYTES, used_before)
+        let worker = Rc::clone(&self.worker);
+        worker.counters().request_http2(1);
+        worker.turns.begun();
+        worker.put(key, Connection::Http2(http2));
+        let used_before = worker.used_before();
+        let draws = is_marked && worker.draw_for_marked();
+        let answered = self.start(view, slots, worker.handle(ExchangeId::new(key, 0, Some(stream))));
+        worker.end_draw(draws);
+        let share = if matches!(answered, Ok(Answered::Pending(_))) {
+            worker.take_share(key, STREAM_BYTES, used_before)
         } else {
             None
         };
-        let mut http2 = core.take_http2(key)?;
+        let mut http2 = worker.take_http2(key)?;
         let begun = match answered {
             Ok(Answered::Ready) => Ok(()),
             Ok(Answered::Pending(handler)) => {
-                http2.started(stream, handler, seat);
+                http2.started(stream, handler, share);
                 Ok(())
             }
             Err(no_room) => {
-                core.counters().request_http2(-1);
+                worker.counters().request_http2(-1);
                 Err(no_room)
             }
         };
@@ -168,10 +168,10 @@ impl<S: Service> Engine<S> {
         stream: StreamKey,
         is_granted: bool,
     ) -> Option<PoolBox<Http2>> {
-        let core = Rc::clone(&self.core);
-        let Some(waiting) = http2.take_waiting(&core, key, stream) else { return Some(http2) };
+        let worker = Rc::clone(&self.worker);
+        let Some(waiting) = http2.take_waiting(&worker, key, stream) else { return Some(http2) };
         let may_begin = match is_granted {
-            true => !core.has_all_handlers() && core.may_hold_more(key),
+            true => !worker.has_all_handlers() && worker.may_hold_more(key),
             false => self.has_room(key),
         };
         if may_begin {
@@ -181,19 +181,19 @@ impl<S: Service> Engine<S> {
             let (back, begun) = self.begin_stream(key, http2, stream, (&view, slots, false))?;
             http2 = back;
             if begun.is_ok() {
-                core.forget_client(key);
+                worker.forget_client(key);
                 return Some(http2);
             }
         }
-        http2.wait_on(core.env(), key, stream, (waiting, is_granted));
+        http2.wait_on(worker.env(), key, stream, (waiting, is_granted));
         Some(http2)
     }
 
     /// There is room for a stream that waited.
     pub(crate) fn feed_stream(&mut self, key: Key, stream: u32, mut grant: Grant) {
-        let Some(mut http2) = self.core.take_http2(key) else { return };
+        let Some(mut http2) = self.worker.take_http2(key) else { return };
         let Some(stream) = http2.grant_stream(stream) else {
-            return self.core.put(key, Connection::Http2(http2));
+            return self.worker.put(key, Connection::Http2(http2));
         };
         // Free for this one, and granted to the next only when it has taken its part.
         grant.release();
@@ -211,7 +211,7 @@ impl<S: Service> Engine<S> {
             let Some(back) = self.begin_waiting(key, http2, stream, false) else { return };
             http2 = back;
         }
-        http2.end_overdue(self.core.env(), now);
+        http2.end_overdue(self.worker.env(), now);
         self.go_on_http2(key, http2, None);
     }
 
@@ -221,42 +221,42 @@ impl<S: Service> Engine<S> {
         key: Key,
         step: impl FnOnce(&mut Http2, Env<'_>, &mut TableLine<'_, Connection>, &mut Self) -> Step,
     ) {
-        let core = Rc::clone(&self.core);
-        let Some(mut http2) = core.take_http2(key) else { return };
-        let step = step(&mut http2, core.env(), &mut TableLine::new(&core.table, key), self);
+        let worker = Rc::clone(&self.worker);
+        let Some(mut http2) = worker.take_http2(key) else { return };
+        let step = step(&mut http2, worker.env(), &mut TableLine::new(&worker.table, key), self);
         self.execute_http2(key, http2, step);
     }
 
     fn execute_http2(&mut self, key: Key, mut http2: PoolBox<Http2>, step: Step) {
-        let core = Rc::clone(&self.core);
+        let worker = Rc::clone(&self.worker);
         match step {
-            Step::Rest => core.put(key, Connection::Http2(http2)),
+            Step::Rest => worker.put(key, Connection::Http2(http2)),
             Step::GoOn => self.go_on_http2(key, http2, None),
             Step::Received(bytes) => {
-                self.relief.pace.came(key, bytes);
+                self.overload.pace.came(key, bytes);
                 self.go_on_http2(key, http2, None);
             }
             Step::Receive => {
-                let step = http2.receive(core.env(), self, &mut TableLine::new(&core.table, key), key);
+                let step = http2.receive(worker.env(), self, &mut TableLine::new(&worker.table, key), key);
                 self.execute_http2(key, http2, step);
             }
             Step::EndWaits => self.end_waits_http2(key, http2),
             Step::Linger => {
-                http2.finish(&core, ExchangeEnd::Peer);
+                http2.finish(&worker, ExchangeEnd::Peer);
                 drop(http2);
-                core.put(key, Connection::LINGERING);
+                worker.put(key, Connection::LINGERING);
                 self.linger(key);
             }
             Step::Leave => {
-                core.put(key, Connection::Http2(http2));
+                worker.put(key, Connection::Http2(http2));
                 self.linger_no_longer(key);
             }
             Step::Close(why) => {
-                core.put(key, Connection::Http2(http2));
+                worker.put(key, Connection::Http2(http2));
                 self.close_for(key, why);
             }
             Step::Failed(errno) => {
-                core.put(key, Connection::Http2(http2));
+                worker.put(key, Connection::Http2(http2));
                 self.failed(key, errno);
             }
         }
@@ -264,15 +264,15 @@ impl<S: Service> Engine<S> {
 
     /// Something changed on a connection: a handler answered, wrote, or wants to read.
     pub(crate) fn look_after_http2(&mut self, key: Key) {
-        if let Some(http2) = self.core.take_http2(key) {
+        if let Some(http2) = self.worker.take_http2(key) {
             self.go_on_http2(key, http2, None);
         }
     }
 
     /// The socket has taken everything that was handed to it.
     pub(crate) fn sent_http2(&mut self, key: Key) {
-        if let Some(mut http2) = self.core.take_http2(key) {
-            http2.sent(&self.core);
+        if let Some(mut http2) = self.worker.take_http2(key) {
+            http2.sent(&self.worker);
             self.go_on_http2(key, http2, None);
         }
     }
@@ -312,17 +312,17 @@ impl<S: Service> Engine<S> {
 
     /// Ends a connection for which there is no room, or whose room others need.
     pub(crate) fn end_http2(&mut self, key: Key, mut http2: PoolBox<Http2>, reason: Shed) {
-        let core = Rc::clone(&self.core);
-        let mut line = TableLine::new(&core.table, key);
-        let step = http2.end_without_room(core.env(), &mut line, key, (reason, plimsoll_runtime::now()));
+        let worker = Rc::clone(&self.worker);
+        let mut line = TableLine::new(&worker.table, key);
+        let step = http2.end_without_room(worker.env(), &mut line, key, (reason, plimsoll_runtime::now()));
         self.execute_http2(key, http2, step);
     }
 
-    /// Lets go of streams of a connection that may go, until so many bytes are free; how many are.
+    /// Sheds streams of a connection that may go, until so many bytes are free; how many are.
     pub(crate) fn give_up_streams(&mut self, key: Key, mut http2: PoolBox<Http2>, wanted: u64) -> u64 {
-        let (core, now) = (Rc::clone(&self.core), plimsoll_runtime::now());
-        let ends_soon = |stream| core.gives_way(key, Some(stream), now);
-        let freed = http2.give_up_streams(core.env(), wanted, ends_soon);
+        let (worker, now) = (Rc::clone(&self.worker), plimsoll_runtime::now());
+        let ends_soon = |stream| worker.gives_way(key, Some(stream), now);
+        let freed = http2.give_up_streams(worker.env(), wanted, ends_soon);
         self.go_on_http2(key, http2, None);
         freed
     }
@@ -338,15 +338,15 @@ impl<S: Service> Worker for Engine<S> {
     }
 
     fn is_turn_free(&self) -> bool {
-        self.core.turns.is_free()
+        self.worker.turns.is_free()
     }
 
     fn waits_for_turn(&mut self, key: Key) -> bool {
-        self.core.waits_for_turn(key)
+        self.worker.waits_for_turn(key)
     }
 }
 
-impl Core {
+impl WorkerState {
     /// What a step of HTTP/2 may use.
     pub(crate) fn env(&self) -> Env<'_> {
         Env::new(self, &self.http2)

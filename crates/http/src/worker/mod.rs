@@ -14,7 +14,7 @@
 //! | [`request_queue`] | which requests begin in a turn, which wait for the next, which hear that there are too many |
 //! | [`turns`] | who waits for the processor, and for how long |
 //! | [`pressure`] | what each memory level means, and what is done in a turn |
-//! | `pressure/shed_order` | who is let go of, in which order, and how many |
+//! | `pressure/shed_order` | who is shed, in which order, and how many |
 //! | `pressure/heads` | incomplete heads, which go first |
 //! | `pressure/end_lasting` | which of the connections that stay are told to end |
 //! | `pressure/pace` | how fast peers are, while others wait |

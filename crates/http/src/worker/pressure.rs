@@ -18,7 +18,7 @@
 //!
 //! ```text
 //!           no room                       granted                     found it
-//!   at work --------> hungry, its deadline -------> looked after again ---------> at work
+//!   at work --------> queued, its deadline -------> looked after again ---------> at work
 //!                        |                                |
 //!                        | admission_timeout until it     | no room all the same, several times
 //!                        | is begun, then memory_timeout  |
@@ -37,7 +37,7 @@
 //! long, and streams of HTTP/2 whose peer takes nothing.
 //!
 //! Here is what is done in a turn; the [`queue`](crate::memory::queue) has the places in line, [`end_lasting`] who is
-//! told to end, [`shed_order`] who is let go of.
+//! told to end, [`shed_order`] who is shed.
 
 mod end_lasting;
 mod heads;
@@ -58,17 +58,17 @@ use crate::h2::Http2s;
 use crate::memory::desk::Connections;
 use crate::memory::wait::REQUEST_ROOM_BYTES;
 use crate::memory::waits::Grant;
-use crate::memory::waits::HUNGER_BYTES_MAX;
+use crate::memory::waits::WAIT_BYTES_MAX;
 use crate::memory::waits::Waits;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::Service;
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 
 pub(crate) use pace::Pace;
 use shed_order::LOOKS_MAX;
 
-/// Somebody who has waited so long is a reason to let go of others,
+/// Somebody who has waited so long is a reason to shed others,
 const WAIT_MAX: Duration = Duration::from_millis(250);
 /// and if it was not enough within this time,
 const AGAIN_WITHIN: Duration = Duration::from_secs(1);
@@ -76,8 +76,8 @@ const AGAIN_WITHIN: Duration = Duration::from_secs(1);
 const WAIT_AGAIN: Duration = Duration::from_millis(50);
 /// How often it is looked whether a handler of another worker has ended.
 const HANDLERS_STEP: Duration = Duration::from_millis(10);
-/// When nobody was found that may be let go of, or is slow, it is looked again after so long for each place that was
-/// looked at, so that looking takes a small part of the time: what makes somebody one to let go of takes seconds.
+/// When nobody was found that may be shed, or is slow, it is looked again after so long for each place that was
+/// looked at, so that looking takes a small part of the time: what makes somebody one to shed takes seconds.
 const REST_FOR_EACH: Duration = Duration::from_micros(64);
 /// At least so long,
 const REST_FOR_MIN: Duration = Duration::from_millis(10);
@@ -95,10 +95,10 @@ fn rest(places: u32) -> Duration {
     (REST_FOR_EACH * places).clamp(REST_FOR_MIN, REST_FOR_MAX)
 }
 
-/// Whether connections are looked at for some to let go of: when there were none among all of them, not for a while.
+/// Whether connections are looked at for some to shed: when there were none among all of them, not for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Looks {
-    /// So many were looked at since one was let go of.
+    /// So many were looked at since one was shed.
     Go {
         in_vain: u32,
     },
@@ -108,7 +108,7 @@ enum Looks {
 }
 
 /// The engine's part in it.
-pub(crate) struct Relief {
+pub(crate) struct Overload {
     admission: Admission,
     /// The waiter of the connection whose turn it is.
     reserve: Option<(Place<Waits>, Reserve)>,
@@ -116,8 +116,8 @@ pub(crate) struct Relief {
     granted: Option<(Place<Waits>, Permit)>,
     /// Since when somebody waits.
     since: Option<Instant>,
-    /// When somebody large was let go of last.
-    let_go_at: Option<Instant>,
+    /// When somebody large was shed last.
+    shed_at: Option<Instant>,
     /// When connections that stay were told to end last, and what they should hold together when those have.
     told: Option<(Instant, u64)>,
     /// When what is kept for a handler has been kept for long enough.
@@ -130,26 +130,26 @@ pub(crate) struct Relief {
     paced_until: Option<Instant>,
 }
 
-impl Relief {
-    pub(crate) fn new(core: &Core) -> Self {
+impl Overload {
+    pub(crate) fn new(worker: &WorkerState) -> Self {
         Self {
             admission: plimsoll_runtime::memory::admission(),
             reserve: None,
             granted: None,
             since: None,
-            let_go_at: None,
+            shed_at: None,
             told: None,
             kept_until: None,
             looks: Looks::Go { in_vain: 0 },
             check: None,
-            pace: Pace::new(&core.pool, core.line_share),
+            pace: Pace::new(&worker.pool, worker.line_share),
             paced_until: None,
         }
     }
 
     /// Ready when there is room for the connection whose turn it is, or it is time to look.
-    pub(crate) fn poll(&mut self, core: &Core, cx: &mut Context<'_>) -> Poll<()> {
-        if self.granted.is_some() || self.poll_reserve(core, cx).is_ready() {
+    pub(crate) fn poll(&mut self, worker: &WorkerState, cx: &mut Context<'_>) -> Poll<()> {
+        if self.granted.is_some() || self.poll_reserve(worker, cx).is_ready() {
             return Poll::Ready(());
         }
         let Some(check) = &mut self.check else { return Poll::Pending };
@@ -160,17 +160,17 @@ impl Relief {
         is_due
     }
 
-    fn poll_reserve(&mut self, core: &Core, cx: &mut Context<'_>) -> Poll<()> {
-        if core.kept_for.get().is_some() {
+    fn poll_reserve(&mut self, worker: &WorkerState, cx: &mut Context<'_>) -> Poll<()> {
+        if worker.kept_for.get().is_some() {
             // One after the other.
             return Poll::Pending;
         }
-        let may_wait = |(place, _): &(Place<Waits>, Reserve)| core.waits(place.item()) && core.may_be_served(place);
+        let may_wait = |(place, _): &(Place<Waits>, Reserve)| worker.waits(place.item()) && worker.may_be_served(place);
         if !self.reserve.as_ref().is_some_and(may_wait) {
             // The one that waited is gone, or leaves what is free to others: its waiter goes first, so that the next is
             // the only one.
             self.reserve = None;
-            self.reserve = core.first_hungry().map(|place| self.reserve(place));
+            self.reserve = worker.next_in_turn().map(|place| self.reserve(place));
         }
         let Some((place, reserve)) = &mut self.reserve else { return Poll::Pending };
         let Poll::Ready(answer) = Pin::new(reserve).poll(cx) else { return Poll::Pending };
@@ -180,11 +180,11 @@ impl Relief {
     }
 
     fn reserve(&self, place: Place<Waits>) -> (Place<Waits>, Reserve) {
-        let footprint = Footprint::one((place.item().bytes as usize).min(HUNGER_BYTES_MAX));
+        let footprint = Footprint::one((place.item().bytes as usize).min(WAIT_BYTES_MAX));
         (place, self.admission.reserve(footprint, place.priority(), NAME))
     }
 
-    /// Whether a look is due at connections that may be let go of.
+    /// Whether a look is due at connections that may be shed.
     fn is_look_due(&mut self, now: Instant) -> bool {
         if matches!(self.looks, Looks::Rest { until } if until <= now) {
             self.looks = Looks::Go { in_vain: 0 };
@@ -192,7 +192,7 @@ impl Relief {
         matches!(self.looks, Looks::Go { .. })
     }
 
-    /// Some were looked at, of so many: whether one was let go of.
+    /// Some were looked at, of so many: whether one was shed.
     fn looked(&mut self, found: bool, places: u32, now: Instant) {
         self.looks = match self.looks {
             Looks::Go { in_vain } if !found && in_vain + LOOKS_MAX >= places => {
@@ -226,173 +226,173 @@ impl Relief {
 impl<S: Service> Engine<S> {
     /// Makes some room, if memory is short, and looks after who has got some.
     pub(crate) fn relieve(&mut self) {
-        if let Some(slots) = self.core.marked.get() {
-            slots.restock(&self.core.pool);
+        if let Some(slots) = self.worker.marked.get() {
+            slots.restock(&self.worker.pool);
         }
-        if !self.core.reserve.is_full() {
-            self.core.reserve.restock();
+        if !self.worker.reserve.is_full() {
+            self.worker.reserve.restock();
         }
-        if self.core.is_weighed() {
+        if self.worker.is_weighed() {
             self.keep_places();
         }
-        let waits = self.core.is_starving() || self.core.do_bodies_wait();
-        if self.core.is_weighed() || waits || self.relief.is_at_work() {
+        let waits = self.worker.has_waiting() || self.worker.do_bodies_wait();
+        if self.worker.is_weighed() || waits || self.overload.is_at_work() {
             self.relieve_now();
         }
     }
 
     fn relieve_now(&mut self) {
-        let core = Rc::clone(&self.core);
+        let worker = Rc::clone(&self.worker);
         let now = plimsoll_runtime::now();
         // A request that would be begun now waits for the next turn with what it was granted.
-        let may_begin = !core.turns.is_over();
+        let may_begin = !worker.turns.is_over();
         let may_go_on = |(place, _): &mut (Place<Waits>, Permit)| may_begin || place.priority() != Priority::Head;
-        if let Some((place, permit)) = self.relief.granted.take_if(may_go_on) {
+        if let Some((place, permit)) = self.overload.granted.take_if(may_go_on) {
             self.feed(*place.item(), Grant::Queued(permit), now);
         }
         self.lend(now);
-        if self.relief.kept_until.is_some_and(|until| until <= now) || core.kept_for.get().is_none() {
-            self.relief.kept_until = None;
-            core.unkeep();
+        if self.overload.kept_until.is_some_and(|until| until <= now) || worker.kept_for.get().is_none() {
+            self.overload.kept_until = None;
+            worker.release_kept();
         }
         // Who waits for another handler to end does not wait for memory.
-        let awaits_handlers = core.is_starving() && core.has_all_handlers();
-        let waits = core.is_starving() && !awaits_handlers || core.do_bodies_wait();
-        let is_short = core.is_short() || waits;
-        if is_short && self.relief.is_look_due(now) {
+        let awaits_handlers = worker.has_waiting() && worker.has_all_handlers();
+        let waits = worker.has_waiting() && !awaits_handlers || worker.do_bodies_wait();
+        let is_short = worker.is_short() || waits;
+        if is_short && self.overload.is_look_due(now) {
             let found = self.make_room(None);
-            self.relief.looked(found, core.table.borrow().places(), now);
+            self.overload.looked(found, worker.table.borrow().places(), now);
             if found {
-                // There may be more to let go of.
-                core.look_again();
+                // There may be more to shed.
+                worker.look_again();
             }
         }
         if waits {
             self.wait_on(now);
-            self.let_go_of_the_slowest(now);
+            self.shed_slowest(now);
         } else {
-            self.relief.since = None;
-            self.relief.pace.clear();
+            self.overload.since = None;
+            self.overload.pace.clear();
         }
         self.look_at_told(now);
         if awaits_handlers {
             // Nobody tells when one of another worker has ended.
-            self.relief.check_at(now + HANDLERS_STEP);
+            self.overload.check_at(now + HANDLERS_STEP);
         }
-        if let Some(until) = self.relief.kept_until {
-            self.relief.check_at(until);
+        if let Some(until) = self.overload.kept_until {
+            self.overload.check_at(until);
         }
     }
 
-    /// Lets go of somebody large when others have waited for long, and sees to it that this is looked at in time.
+    /// Sheds somebody large when others have waited for long, and sees to it that this is looked at in time.
     fn wait_on(&mut self, now: Instant) {
-        let is_again = self.relief.let_go_at.is_some_and(|at| now.since(at) < AGAIN_WITHIN);
+        let is_again = self.overload.shed_at.is_some_and(|at| now.since(at) < AGAIN_WITHIN);
         let wait_max = if is_again { WAIT_AGAIN } else { WAIT_MAX };
-        let since = self.relief.since.get_or_insert(now);
+        let since = self.overload.since.get_or_insert(now);
         if now.since(*since) >= wait_max {
             *since = now;
             if !self.tell_the_lasting(now) {
-                self.let_go_of_the_largest(now);
+                self.shed_heaviest(now);
             }
         }
-        self.relief.check_at(self.relief.since.unwrap_or(now) + wait_max);
+        self.overload.check_at(self.overload.since.unwrap_or(now) + wait_max);
     }
 
     /// Keeps room for the next connections: those that find none are told so and closed.
     pub(crate) fn keep_places(&mut self) {
-        if !self.core.lacks_places() {
+        if !self.worker.lacks_places() {
             return;
         }
-        let _no_room = self.core.reserve_places();
-        if self.core.lacks_places() && self.make_room(None) {
-            self.core.look_again();
+        let _no_room = self.worker.reserve_places();
+        if self.worker.lacks_places() && self.make_room(None) {
+            self.worker.look_again();
         }
     }
 
     /// What was begun goes on, though nobody gives anything back; and an address that has nothing yet may begin
     /// something.
     fn lend(&mut self, now: Instant) {
-        let core = Rc::clone(&self.core);
-        if core.kept_for.get().is_none()
-            && let Some(lease) = core.reserve.lend_progress()
+        let worker = Rc::clone(&self.worker);
+        if worker.kept_for.get().is_none()
+            && let Some(lease) = worker.reserve.lend_progress()
         {
-            match core.first_begun(lease.class().bytes()) {
+            match worker.first_begun(lease.class().bytes()) {
                 Some(place) => {
                     self.feed(*place.item(), Grant::Lent(Some(lease)), now);
-                    self.relief.check_at(now + LEND_STEP);
+                    self.overload.check_at(now + LEND_STEP);
                 }
-                None => core.reserve.repay_progress(lease),
+                None => worker.reserve.repay_progress(lease),
             }
         }
-        if core.kept_for.get().is_none()
-            && !core.turns.is_over()
-            && core.pool.kept_for_newcomers() >= REQUEST_ROOM_BYTES as u64
-            && let Some(place) = core.first_newcomer()
+        if worker.kept_for.get().is_none()
+            && !worker.turns.is_over()
+            && worker.pool.kept_for_newcomers() >= REQUEST_ROOM_BYTES as u64
+            && let Some(place) = worker.first_newcomer()
         {
-            core.pool.for_newcomer(|| self.feed(*place.item(), Grant::Lent(None), now));
-            self.relief.check_at(now + LEND_STEP);
+            worker.pool.for_newcomer(|| self.feed(*place.item(), Grant::Lent(None), now));
+            self.overload.check_at(now + LEND_STEP);
         }
     }
 
     /// There is room for who waited.
     fn feed(&mut self, who: Waits, mut grant: Grant, now: Instant) {
-        let core = Rc::clone(&self.core);
-        core.served(&who);
+        let worker = Rc::clone(&self.worker);
+        worker.served(&who);
         let key = who.key;
         if let Some(stream) = who.stream {
-            if core.with_http2(key, |http2| http2.wake_held(stream.get())) == Some(true) {
-                core.keep_for(key, grant);
-                self.relief.kept_until = Some(now + KEPT_FOR);
+            if worker.with_http2(key, |http2| http2.wake_held(stream.get())) == Some(true) {
+                worker.keep_for(key, grant);
+                self.overload.kept_until = Some(now + KEPT_FOR);
                 return;
             }
             return self.feed_stream(key, stream.get(), grant);
         }
-        let Some(mut active) = core.take(key) else {
+        let Some(mut active) = worker.take(key) else {
             if let Some(grant) = self.feed_other(key, grant) {
-                core.keep_for(key, grant);
-                self.relief.kept_until = Some(now + KEPT_FOR);
+                worker.keep_for(key, grant);
+                self.overload.kept_until = Some(now + KEPT_FOR);
             }
             return;
         };
         active.memory.grant();
         if active.reader.is_some() && active.wants_body() {
             // Received now, into what was granted.
-            core.put(key, Connection::Active(active));
+            worker.put(key, Connection::Active(active));
             grant.release();
-            core.fed.set(Some(key));
+            worker.fed.set(Some(key));
             self.readable(key);
-            core.fed.set(None);
+            worker.fed.set(None);
             return;
         }
         let wakers = [active.writer.take(), active.reader.take()];
         let waits_in_handler = wakers.iter().any(Option::is_some);
         if waits_in_handler {
-            self.core.list(key, &mut active);
+            self.worker.list(key, &mut active);
         }
-        core.put(key, Connection::Active(active));
+        worker.put(key, Connection::Active(active));
         if waits_in_handler {
-            core.keep_for(key, grant);
-            self.relief.kept_until = Some(now + KEPT_FOR);
+            worker.keep_for(key, grant);
+            self.overload.kept_until = Some(now + KEPT_FOR);
             wakers.into_iter().flatten().for_each(|waker| waker.wake());
         } else {
             // Free for this one, and granted to the next only when it has taken its part.
             grant.release();
-            core.fed.set(Some(key));
+            worker.fed.set(Some(key));
             self.look_after(key);
-            core.fed.set(None);
+            worker.fed.set(None);
         }
     }
 
     /// There is room for a connection that is not of HTTP/1.
     fn feed_other(&mut self, key: Key, mut grant: Grant) -> Option<Grant> {
-        let core = Rc::clone(&self.core);
-        if core.wake_fed(key) {
+        let worker = Rc::clone(&self.worker);
+        if worker.wake_fed(key) {
             return Some(grant);
         }
         grant.release();
-        core.fed.set(Some(key));
+        worker.fed.set(Some(key));
         self.look_after(key);
-        core.fed.set(None);
+        worker.fed.set(None);
         None
     }
 }

@@ -8,12 +8,12 @@ use plimsoll_runtime::memory::{self, Level};
 use plimsoll_runtime::{JoinHandle, spawn, yield_now};
 
 use crate::worker::connection::Connection;
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 
 /// Places of the table that are looked at in a turn.
 const LOOKS_MAX: u32 = 512;
 
-impl Core {
+impl WorkerState {
     /// Takes receives back that were armed while memory was plenty, of connections from a place of the table on; up to
     /// which, if there are more.
     fn recall_receives(&self, from: u32) -> Option<u32> {
@@ -39,8 +39,8 @@ pub(crate) struct Recalling(Option<JoinHandle<()>>);
 
 impl Recalling {
     /// For the connections of a worker. Without room for it they end at the line when what comes has no place.
-    pub(crate) fn begin(core: &Rc<Core>) -> Self {
-        let spawned = spawn(recall(Rc::downgrade(core)));
+    pub(crate) fn begin(worker: &Rc<WorkerState>) -> Self {
+        let spawned = spawn(recall(Rc::downgrade(worker)));
         Self(spawned.inspect_err(|error| tracing::warn!(%error, "receives are not recalled")).ok())
     }
 }
@@ -53,7 +53,7 @@ impl Drop for Recalling {
     }
 }
 
-async fn recall(core: Weak<Core>) {
+async fn recall(worker: Weak<WorkerState>) {
     let mut levels = memory::watch();
     let mut level = memory::level();
     loop {
@@ -63,9 +63,9 @@ async fn recall(core: Weak<Core>) {
         }
         let mut from = Some(0);
         while let Some(place) = from {
-            let Some(core) = core.upgrade() else { return };
-            from = core.recall_receives(place);
-            drop(core);
+            let Some(worker) = worker.upgrade() else { return };
+            from = worker.recall_receives(place);
+            drop(worker);
             if from.is_some() {
                 yield_now().await;
             }

@@ -38,15 +38,15 @@ impl<S: Service> Engine<S> {
     /// The answer has left: the connection is no longer ours.
     fn hand_over(&mut self, key: Key, mut active: PoolBox<Active>, upgrade: Upgrade) {
         // While it is known from where it is.
-        let columns = self.core.stays(key, Sort::Released);
-        let released = self.core.table.borrow_mut().release(key, active.input.take());
+        let columns = self.worker.stays(key, Sort::Released);
+        let released = self.worker.table.borrow_mut().release(key, active.input.take());
         let Ok((_taken, stream)) = released else {
-            self.core.left(columns, Sort::Released);
-            self.core.put(key, Connection::Active(active));
+            self.worker.left(columns, Sort::Released);
+            self.worker.put(key, Connection::Active(active));
             return self.shed(key, Shed::Parked);
         };
-        let host = self.core.peers.borrow_mut().released(key);
+        let host = self.worker.peers.borrow_mut().released(key);
         self.finish_active(active, ExchangeEnd::Finished);
-        upgrade(stream, ConnectionGuard::new(self.core.clone(), host, columns));
+        upgrade(stream, ConnectionGuard::new(self.worker.clone(), host, columns));
     }
 }

@@ -40,10 +40,10 @@ use crate::memory::wait::MemoryWait;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::Service;
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 use crate::worker::turns::{Clock, Delay, Kept, PLACES, PLACES_SHORT, TURN_MAX, Waits};
 
-impl Core {
+impl WorkerState {
     /// Whether a request of a connection waits for a turn; it has a place then, or is looked at again in the next.
     #[inline]
     pub(crate) fn waits_for_turn(&self, key: Key) -> bool {
@@ -173,66 +173,66 @@ impl<S: Service> Engine<S> {
     /// Begins what waited for a turn, for as long as this one lasts, and refuses what has no hope.
     #[inline]
     pub(crate) fn take_turns(&mut self) {
-        if self.core.turns.are_awaited() {
+        if self.worker.turns.are_awaited() {
             self.take_turns_now();
         }
     }
 
     fn take_turns_now(&mut self) {
-        let core = Rc::clone(&self.core);
+        let worker = Rc::clone(&self.worker);
         let now = plimsoll_runtime::now();
         self.refuse_the_late(now, false);
         // What memory keeps from beginning costs next to nothing, and is no reason to go on for ever.
         for _ in 0..PLACES {
-            if core.turns.is_over() {
+            if worker.turns.is_over() {
                 break;
             }
-            let Some((key, host)) = core.next_turn() else { break };
+            let Some((key, host)) = worker.next_turn() else { break };
             let begun = plimsoll_runtime::coarse_now();
-            core.turns.served.set(Some(key));
-            core.turns.served_last.set(Some(key));
+            worker.turns.served.set(Some(key));
+            worker.turns.served_last.set(Some(key));
             self.as_newcomer(key, |engine| engine.look_after(key));
-            core.turns.served.set(None);
-            core.turns.served_last.set(None);
+            worker.turns.served.set(None);
+            worker.turns.served_last.set(None);
             let took = plimsoll_runtime::coarse_now().since(begun);
-            core.turns.line.borrow_mut().costs.add(host, took, now);
+            worker.turns.line.borrow_mut().costs.add(host, took, now);
         }
     }
 
     /// Whether further events stay where they are until the next turn: no more may wait, and none of those is late.
     #[inline]
     pub(crate) fn has_enough(&mut self) -> bool {
-        self.core.turns.are_awaited() && self.core.is_line_of_turns_full() && {
+        self.worker.turns.are_awaited() && self.worker.is_line_of_turns_full() && {
             self.refuse_the_late(plimsoll_runtime::coarse_now(), true);
-            self.core.is_line_of_turns_full()
+            self.worker.is_line_of_turns_full()
         }
     }
 
     fn refuse_the_late(&mut self, now: Instant, is_full: bool) {
-        let core = Rc::clone(&self.core);
-        while let Some(key) = core.next_refused(now, is_full) {
+        let worker = Rc::clone(&self.worker);
+        while let Some(key) = worker.next_refused(now, is_full) {
             self.refuse_turn(key);
         }
     }
 
     /// Answers a request that waits for its turn with a 503.
     fn refuse_turn(&mut self, key: Key) {
-        let core = Rc::clone(&self.core);
-        if !core.awaits_turn(key) {
+        let worker = Rc::clone(&self.worker);
+        if !worker.awaits_turn(key) {
             // Begun otherwise meanwhile, as a marked route is.
             return;
         }
-        if let Some(mut http2) = core.take_http2(key) {
+        if let Some(mut http2) = worker.take_http2(key) {
             http2.turn = TurnWait::Refused;
             return self.go_on_http2(key, http2, None);
         }
-        if core.is_unread(key) {
+        if worker.is_unread(key) {
             self.refuse_unread(key, MemoryWait::Refused);
-        } else if let Some(mut active) = core.take(key) {
+        } else if let Some(mut active) = worker.take(key) {
             (active.memory, active.look) = (MemoryWait::Refused, Look::Event);
             self.drive(key, active, None);
         }
-        if let Some(Connection::Active(active)) = core.table.borrow_mut().get_mut(key)
+        if let Some(Connection::Active(active)) = worker.table.borrow_mut().get_mut(key)
             && active.memory == MemoryWait::Refused
         {
             // Its head is not whole: what becomes of it is decided when it is.

@@ -5,18 +5,18 @@ use std::rc::Rc;
 use plimsoll_codec::h1::{FieldSlot, RequestView};
 use plimsoll_runtime::JoinHandle;
 
-use crate::exchange::handle::Ticket;
-use crate::worker::state::Core;
+use crate::exchange::handle::ExchangeHandle;
+use crate::worker::state::WorkerState;
 
 /// What answers requests.
 pub(crate) trait Service: 'static {
     /// Starts on a request.
     fn start(
         &mut self,
-        core: &Rc<Core>,
+        worker: &Rc<WorkerState>,
         view: &RequestView<'_>,
         slots: &[FieldSlot],
-        ticket: Ticket,
+        handle: ExchangeHandle,
     ) -> Result<Answered, NoRoom>;
 
     /// Whether some route is [marked](crate::memory::reserved_routes).

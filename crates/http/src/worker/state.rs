@@ -25,7 +25,7 @@ use crate::worker::stay_bytes::stay_bytes;
 use crate::worker::turns::Turns;
 
 /// The shared part of one worker's server.
-pub(crate) struct Core {
+pub(crate) struct WorkerState {
     desk: Desk,
     pub(crate) table: RefCell<Table<Connection>>,
     pub(crate) turns: Turns,
@@ -45,7 +45,7 @@ fn drop_before(connection: Connection) {
     drop(connection);
 }
 
-impl Deref for Core {
+impl Deref for WorkerState {
     type Target = Desk;
 
     fn deref(&self) -> &Desk {
@@ -53,7 +53,7 @@ impl Deref for Core {
     }
 }
 
-impl Core {
+impl WorkerState {
     pub(crate) fn new(
         table: Table<Connection>,
         config: Config,
@@ -65,7 +65,7 @@ impl Core {
         let line_share = pool.budget().limit().as_bytes() / counters.0.len() as u64;
         let config = Config { body_receive_leases_max: body_receive::leases_max(&config, line_share), ..config };
         let turns = Turns::new(&pool);
-        let core = Rc::new(Self {
+        let worker = Rc::new(Self {
             desk: Desk::new((config, log), line_share, pool, (counters, addresses), stay_bytes()),
             table: RefCell::new(table),
             turns,
@@ -76,9 +76,9 @@ impl Core {
             #[cfg(feature = "router")]
             routes: ::core::cell::OnceCell::new(),
         });
-        let connections: Rc<dyn Connections> = core.clone();
-        core.desk.serve(Rc::downgrade(&connections));
-        core
+        let connections: Rc<dyn Connections> = worker.clone();
+        worker.desk.serve(Rc::downgrade(&connections));
+        worker
     }
 
     /// Begins a turn of the engine.

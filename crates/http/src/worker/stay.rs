@@ -7,37 +7,37 @@ use std::rc::Rc;
 use plimsoll_codec::h2::StreamKey;
 use plimsoll_slab::Key;
 
-use crate::exchange::handle::Ticket;
+use crate::exchange::handle::ExchangeHandle;
 use crate::memory::by_address::Columns;
 use crate::memory::lasting::{ExchangeId, Number, Sort, Stage};
 use crate::worker::connection::Connection;
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 
 /// One that stays, for as long as it does. Small: it is in the future of its handler, twice where that ends it.
 pub(crate) struct Stay {
-    core: Rc<Core>,
+    worker: Rc<WorkerState>,
     /// In the list. Without room there it is not counted for its address, and cannot be told to end.
     at: Option<Number>,
     sort: Sort,
 }
 
 impl Stay {
-    /// Of the exchange that a ticket is for, which goes on for as long as its peer likes.
-    pub(crate) fn of(ticket: &Ticket, sort: Sort) -> Self {
-        let core = Core::shared_of(ticket);
-        let at = core.enter_stay(sort, ticket.host(), ticket.id);
-        Self { core, at, sort }
+    /// Of the exchange that a handle is for, which goes on for as long as its peer likes.
+    pub(crate) fn of(handle: &ExchangeHandle, sort: Sort) -> Self {
+        let worker = WorkerState::shared_of(handle);
+        let at = worker.enter_stay(sort, handle.host(), handle.id);
+        Self { worker, at, sort }
     }
 
     /// Ready when it is to end, as others wait for memory.
     pub(crate) fn poll_told(&self, cx: &Context<'_>) -> Poll<()> {
-        self.at.map_or(Poll::Pending, |at| self.core.poll_told(at, cx))
+        self.at.map_or(Poll::Pending, |at| self.worker.poll_told(at, cx))
     }
 }
 
 impl Drop for Stay {
     fn drop(&mut self) {
-        self.core.leave_stay(self.sort, self.at);
+        self.worker.leave_stay(self.sort, self.at);
     }
 }
 
@@ -51,30 +51,30 @@ impl fmt::Debug for Stay {
 
 /// One in the list, until this is dropped.
 pub(crate) struct Listing {
-    core: Rc<Core>,
+    worker: Rc<WorkerState>,
     at: Number,
 }
 
 impl Listing {
     /// Of a connection without an exchange. `None` without room for it.
-    pub(crate) fn new(core: &Rc<Core>, sort: Sort, columns: Columns) -> Option<Self> {
-        let at = core.list_stay(sort, columns, None)?;
-        Some(Self { core: Rc::clone(core), at })
+    pub(crate) fn new(worker: &Rc<WorkerState>, sort: Sort, columns: Columns) -> Option<Self> {
+        let at = worker.list_stay(sort, columns, None)?;
+        Some(Self { worker: Rc::clone(worker), at })
     }
 
     /// Ready when it is to end.
     pub(crate) fn poll_told(&self, cx: &Context<'_>) -> Poll<()> {
-        self.core.poll_told(self.at, cx)
+        self.worker.poll_told(self.at, cx)
     }
 }
 
 impl Drop for Listing {
     fn drop(&mut self) {
-        self.core.unlist_stay(self.at);
+        self.worker.unlist_stay(self.at);
     }
 }
 
-impl Core {
+impl WorkerState {
     /// How the stream of events was told to end that a stream of HTTP/2, or a connection of HTTP/1 now is, if it is
     /// one.
     pub(crate) fn find_events(&self, key: Key, stream: Option<StreamKey>) -> Option<(Key, Stage)> {

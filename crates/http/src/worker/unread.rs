@@ -37,7 +37,7 @@ use crate::memory::waits::Waits;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::Service;
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 
 /// Into this a head is received, with what comes behind it.
 const PLACE: Class = Class::K4;
@@ -57,7 +57,7 @@ enum Seen {
     Http2,
 }
 
-impl Core {
+impl WorkerState {
     /// Has a connection of HTTP/1 that is parked wait for a request, with the table in hand.
     pub(crate) fn await_request(&self, table: &mut Table<Connection>, key: Key) -> Result<(), OverBudget> {
         if self.holds_back() && !table.is_receiving(key) { table.await_readable(key) } else { table.receive(key) }
@@ -72,22 +72,22 @@ impl Core {
 impl<S: Service> Engine<S> {
     fn seen(&self, key: Key) -> Seen {
         let mut room = [0; PLACE.bytes()];
-        let seen = self.core.table.borrow_mut().peek_now(key, &mut room).unwrap_or(0);
+        let seen = self.worker.table.borrow_mut().peek_now(key, &mut room).unwrap_or(0);
         let mut bytes = &room[..seen];
-        let peers = self.core.peers.borrow();
+        let peers = self.worker.peers.borrow();
         if peers.awaits_proxy(key) {
             let used = proxy_header::parse(bytes).ok().flatten().map_or(0, |(_origin, used)| used);
             bytes = &bytes[used..];
         }
-        if self.core.config.http2 != Http2::Off && !bytes.is_empty() && preface(bytes) != Preface::Other {
+        if self.worker.config.http2 != Http2::Off && !bytes.is_empty() && preface(bytes) != Preface::Other {
             return Seen::Http2;
         }
         if self.begins_marked(bytes) {
             return Seen::Marked;
         }
         let mut slots = [FieldSlot::EMPTY; FIELDS_SEEN];
-        let fields = self.core.config.limits.fields().min(FIELDS_SEEN);
-        let limits = &self.core.config.limits;
+        let fields = self.worker.config.limits.fields().min(FIELDS_SEEN);
+        let limits = &self.worker.config.limits;
         let head = HeadSearch::default().search(bytes, limits).ok().flatten();
         let head = head.and_then(|range| h1::parse_head(&bytes[range], &mut slots[..fields], limits).ok());
         let has_body = head.is_some_and(|head| !matches!(head.framing, Framing::None | Framing::Length(0)));
@@ -96,16 +96,16 @@ impl<S: Service> Engine<S> {
 
     /// There is something to receive on a connection between requests, or the end of it.
     pub(crate) fn readable_parked(&mut self, key: Key) {
-        let core = Rc::clone(&self.core);
-        if core.table.borrow().is_sending(key) {
+        let worker = Rc::clone(&self.worker);
+        if worker.table.borrow().is_sending(key) {
             // Nothing more is read from who has not taken the last answer: looked at again when it has.
             return;
         }
-        let has_turn = core.turns.is_free();
+        let has_turn = worker.turns.is_free();
         if has_turn && self.receives_unread(key) {
             return;
         }
-        if has_turn && !core.has_marked() && core.has_no_place_for(key) {
+        if has_turn && !worker.has_marked() && worker.has_no_place_for(key) {
             // What it is would make no difference.
             return self.refuse_unread(key, MemoryWait::TimedOut);
         }
@@ -117,22 +117,22 @@ impl<S: Service> Engine<S> {
                 None => false,
             },
         };
-        let waits_for_turn = !has_turn && core.waits_unread_for_turn(key);
+        let waits_for_turn = !has_turn && worker.waits_unread_for_turn(key);
         if !has_turn && !waits_for_turn && self.receives_unread(key) {
             return;
         }
         let mut wait = MemoryWait::None;
         if !waits_for_turn
-            && core.starve_as(Waits::new(key, None), &mut wait, Priority::Head, REQUEST_ROOM_BYTES).is_err()
+            && worker.enqueue_once(Waits::new(key, None), &mut wait, Priority::Head, REQUEST_ROOM_BYTES).is_err()
         {
             return self.refuse_unread(key, MemoryWait::TimedOut);
         }
-        let mut table = core.table.borrow_mut();
+        let mut table = worker.table.borrow_mut();
         let Some(connection) = table.get_mut(key) else { return };
         // One that goes on waiting has its time already.
         let Connection::Parked { requests, born, score, empty_lines, .. } = *connection else { return };
         *connection = Connection::Unread { requests, born, score, empty_lines };
-        let config = &core.config;
+        let config = &worker.config;
         table.schedule(key, config.wait_to_begin(has_body));
         if config.half_close == HalfClose::Gone {
             // Without room for it, its time is over later.
@@ -152,11 +152,12 @@ impl<S: Service> Engine<S> {
     /// A request that waited in the socket is answered 503; if its time is over, unless there is room for it by now.
     pub(crate) fn refuse_unread(&mut self, key: Key, wait: MemoryWait) {
         // A parked one has no place for sure, and the queue may be long.
-        if matches!(self.core.table.borrow().get(key), Some(Connection::Unread { .. })) {
-            self.core.sate(key);
+        if matches!(self.worker.table.borrow().get(key), Some(Connection::Unread { .. })) {
+            self.worker.leave_queue(key);
         }
-        self.core.leave_turns(key);
-        let place = self.core.pool.try_acquire_class(PLACE, Kind::Buffers).ok().or_else(|| self.core.reserve.take());
+        self.worker.leave_turns(key);
+        let place =
+            self.worker.pool.try_acquire_class(PLACE, Kind::Buffers).ok().or_else(|| self.worker.reserve.take());
         match place {
             Some(place) => self.receive_head(key, place, wait),
             None => self.shed(key, Shed::Queue),
@@ -172,14 +173,14 @@ impl<S: Service> Engine<S> {
     }
 
     fn place(&mut self, key: Key) -> Option<Lease> {
-        self.retried(key, |engine| engine.core.pool.try_acquire_class(PLACE, Kind::Buffers)).ok()
+        self.retried(key, |engine| engine.worker.pool.try_acquire_class(PLACE, Kind::Buffers)).ok()
     }
 
     /// Receives the beginning of a request, which has waited as it says.
     fn receive_head(&mut self, key: Key, place: Lease, memory: MemoryWait) {
         match self.receive_into(key, place) {
             Ok(Some(bytes)) => {
-                let parked = self.core.table.borrow_mut().get_mut(key).map(::core::mem::take);
+                let parked = self.worker.table.borrow_mut().get_mut(key).map(::core::mem::take);
                 self.begin_head(key, parked.unwrap_or_default(), bytes, memory);
             }
             Ok(None) => self.ended(key),
@@ -196,27 +197,27 @@ impl<S: Service> Engine<S> {
             Some(mut kept) => {
                 // Without room for twice as much, into what is left of it.
                 let more = kept.len();
-                let _no_room = self.retried(key, |engine| engine.core.pool.try_grow(&mut kept, more));
+                let _no_room = self.retried(key, |engine| engine.worker.pool.try_grow(&mut kept, more));
                 Some(kept).filter(|kept| kept.spare_capacity() > 0)
             }
             None => self.place(key),
         };
         let Some(place) = place else {
-            self.core.put(key, Connection::Active(active));
+            self.worker.put(key, Connection::Active(active));
             return self.shed(key, Shed::Head);
         };
         let (bytes_max, mut place) = (place.spare_capacity(), [Some(place)]);
-        let received = self.core.table.borrow_mut().receive_now(key, &mut place, bytes_max);
+        let received = self.worker.table.borrow_mut().receive_now(key, &mut place, bytes_max);
         let [place] = place;
         active.input = place.filter(|place| !place.is_empty());
         match received {
             Ok(1..) | Err(Errno::AGAIN) => self.drive(key, active, None),
             Ok(0) => {
-                self.core.put(key, Connection::Active(active));
+                self.worker.put(key, Connection::Active(active));
                 self.ended(key);
             }
             Err(_) => {
-                self.core.put(key, Connection::Active(active));
+                self.worker.put(key, Connection::Active(active));
                 self.close(key);
             }
         }
@@ -225,22 +226,22 @@ impl<S: Service> Engine<S> {
     /// Receives what is there; `None` at the end.
     fn receive_into(&self, key: Key, place: Lease) -> Result<Option<Bytes>, Errno> {
         let (bytes_max, mut place) = (place.spare_capacity(), [Some(place)]);
-        let received = self.core.table.borrow_mut().receive_now(key, &mut place, bytes_max)?;
+        let received = self.worker.table.borrow_mut().receive_now(key, &mut place, bytes_max)?;
         let [lease] = place;
         Ok(lease.filter(|_| received > 0).map(Bytes::Owned))
     }
 
     /// Nothing was there after all.
     fn park_again(&mut self, key: Key) {
-        let core = Rc::clone(&self.core);
-        core.sate(key);
-        let mut table = core.table.borrow_mut();
+        let worker = Rc::clone(&self.worker);
+        worker.leave_queue(key);
+        let mut table = worker.table.borrow_mut();
         let Some(connection) = table.get_mut(key) else { return };
         if let Connection::Unread { requests, born, score, empty_lines } = *connection {
             *connection = Connection::Parked { requests, born, score, empty_lines, answered: 0 };
-            table.schedule(key, core.idle_timeout(born));
+            table.schedule(key, worker.idle_timeout(born));
         }
-        if core.await_request(&mut table, key).is_err() {
+        if worker.await_request(&mut table, key).is_err() {
             drop(table);
             self.shed(key, Shed::Parked);
         }
@@ -248,6 +249,6 @@ impl<S: Service> Engine<S> {
 
     /// The receive of a connection between requests was taken back and has brought nothing.
     pub(crate) fn recalled(&mut self, key: Key) {
-        if self.core.is_stopping() { self.unarmed(key) } else { self.park_again(key) }
+        if self.worker.is_stopping() { self.unarmed(key) } else { self.park_again(key) }
     }
 }

@@ -15,14 +15,14 @@ use crate::memory::waits::Waits;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::Service;
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 
 /// Room for so many connections is kept while memory is short.
 const PLACES_MIN: usize = 16;
 /// A head, and a handler's future with its task.
 const USUAL_BYTES: usize = 1_024;
 
-impl Connections for Core {
+impl Connections for WorkerState {
     fn socket_address(&self, key: Key) -> Option<SocketAddr> {
         let mut table = self.table.borrow_mut();
         table.get(key)?;
@@ -31,7 +31,7 @@ impl Connections for Core {
 
     /// Whether who has a place still waits. A stream of a connection that is worked on now does.
     fn waits(&self, waits: &Waits) -> bool {
-        let Some(stream) = waits.stream else { return self.is_hungry_itself(waits.key) };
+        let Some(stream) = waits.stream else { return self.is_queued_itself(waits.key) };
         match self.table.borrow().get(waits.key) {
             Some(Connection::Http2(http2)) => http2.awaits_begin(stream.get()) || http2.is_held(stream.get()),
             Some(Connection::Taken) => true,
@@ -48,21 +48,21 @@ impl Connections for Core {
     }
 }
 
-impl Core {
+impl WorkerState {
     /// Whether a connection waits, beside its streams.
-    pub(crate) fn is_hungry_itself(&self, key: Key) -> bool {
+    pub(crate) fn is_queued_itself(&self, key: Key) -> bool {
         match self.table.borrow().get(key) {
             Some(Connection::Unread { .. }) => true,
             Some(Connection::Active(active)) => active.is_queued(),
             Some(Connection::Http2(http2)) => http2.is_queued(),
-            Some(Connection::WebSocket(socket)) => socket.is_hungry(),
+            Some(Connection::WebSocket(socket)) => socket.is_queued(),
             _ => false,
         }
     }
 
     /// Has a connection that is in the table, and that the engine does not look after right now, wait for room. Whether
     /// it waits.
-    pub(crate) fn starve_in_table(&self, key: Key, want: Priority, over: &OverBudget) -> bool {
+    pub(crate) fn enqueue_in_table(&self, key: Key, want: Priority, over: &OverBudget) -> bool {
         let Some(mut active) = self.take(key) else { return false };
         let waits = active.awaits_room(self, key, want, over);
         self.put(key, Connection::Active(active));
@@ -86,11 +86,11 @@ impl Core {
             let host = self.host_of(key);
             match self.table.borrow_mut().get_mut(key) {
                 Some(Connection::Active(active)) => {
-                    active.seat = Some(self.seat_of(host, EXCHANGE_BYTES + USUAL_BYTES));
+                    active.share = Some(self.peer_share_of(host, EXCHANGE_BYTES + USUAL_BYTES));
                 }
                 Some(Connection::Http2(http2)) => {
-                    for (client, seat) in http2.running_seats() {
-                        *seat = Some(self.seat_of(client.unwrap_or(host), STREAM_BYTES + USUAL_BYTES));
+                    for (client, share) in http2.running_shares() {
+                        *share = Some(self.peer_share_of(client.unwrap_or(host), STREAM_BYTES + USUAL_BYTES));
                     }
                 }
                 _ => {}
@@ -129,20 +129,20 @@ impl<S: Service> Engine<S> {
     /// Whether a request may be begun as far as memory and other handlers go: nobody else waits for it, and there is
     /// some.
     pub(crate) fn has_room(&mut self, key: Key) -> bool {
-        if self.core.has_all_handlers() || self.core.is_drawn() {
+        if self.worker.has_all_handlers() || self.worker.is_drawn() {
             return false;
         }
         // The queue is looked through only for who might be begun: it may be long.
-        if !self.core.may_hold_more(key) {
+        if !self.worker.may_hold_more(key) {
             return false;
         }
-        let is_next = self.core.fed.get() == Some(key) || self.core.is_newcomer(key);
-        let overtakes = self.core.is_starving() && !is_next && self.core.is_turn_of_others(key);
-        !overtakes && self.retried(key, |engine| engine.core.try_room(key)).is_ok()
+        let is_next = self.worker.fed.get() == Some(key) || self.worker.is_newcomer(key);
+        let overtakes = self.worker.has_waiting() && !is_next && self.worker.is_turn_of_others(key);
+        !overtakes && self.retried(key, |engine| engine.worker.try_room(key)).is_ok()
     }
 
     /// Whether memory is short and a request may not be begun for that.
     pub(crate) fn lacks_room(&mut self, key: Key) -> bool {
-        self.core.is_scarce() && !self.has_room(key)
+        self.worker.is_scarce() && !self.has_room(key)
     }
 }

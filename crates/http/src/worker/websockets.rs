@@ -17,30 +17,30 @@ use crate::websocket::{self, Handed, Opening, Socket, Sockets, Step, WebSocketEn
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::Service;
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 
 impl<S: Service> Engine<S> {
     /// The 101 has left: the connection goes on as a WebSocket.
     pub(crate) fn become_websocket(&mut self, key: Key, mut active: PoolBox<Active>, opening: Opening) {
-        let core = Rc::clone(&self.core);
+        let worker = Rc::clone(&self.worker);
         let kept = active.input.take();
         let (socket, begins) = opening.begin();
         let sort = socket.sort();
-        core.put(key, Connection::WebSocket(socket));
-        core.websocket_stays(key, sort);
+        worker.put(key, Connection::WebSocket(socket));
+        worker.websocket_stays(key, sort);
         self.finish_active(active, ExchangeEnd::Finished);
-        core.counters().websocket();
+        worker.counters().websocket();
         let started = websocket::start(begins, &self.sockets, key);
-        let Some(mut socket) = core.take_websocket(key) else { return };
+        let Some(mut socket) = worker.take_websocket(key) else { return };
         socket.open(&self.sockets, key, started);
         self.go_on_websocket(key, socket, kept.map(Bytes::Owned));
     }
 
     /// Something changed on a connection: a task took a message, sent one, or let go.
     pub(crate) fn look_after_websocket(&mut self, key: Key) {
-        let Some(socket) = self.core.take_websocket(key) else { return };
-        let core = &self.core;
-        if core.fed.get() == Some(key) && socket.wants_to_receive(core, &TableLine::new(&core.table, key)) {
+        let Some(socket) = self.worker.take_websocket(key) else { return };
+        let worker = &self.worker;
+        if worker.fed.get() == Some(key) && socket.wants_to_receive(worker, &TableLine::new(&worker.table, key)) {
             // Before others can take what was granted.
             return self.receive_websocket(key, socket);
         }
@@ -49,20 +49,20 @@ impl<S: Service> Engine<S> {
 
     /// There is something to receive, as was waited for while memory is short.
     pub(crate) fn readable_websocket(&mut self, key: Key) {
-        let Some(socket) = self.core.take_websocket(key) else { return };
+        let Some(socket) = self.worker.take_websocket(key) else { return };
         self.receive_websocket(key, socket);
     }
 
     fn receive_websocket(&mut self, key: Key, mut socket: PoolBox<Socket>) {
-        let core = Rc::clone(&self.core);
-        let room = self.retried(key, |_| socket.room(&core.pool)).ok();
-        let step = socket.receive(&core, &mut TableLine::new(&core.table, key), room);
+        let worker = Rc::clone(&self.worker);
+        let room = self.retried(key, |_| socket.room(&worker.pool)).ok();
+        let step = socket.receive(&worker, &mut TableLine::new(&worker.table, key), room);
         self.execute_websocket(key, socket, step);
     }
 
     /// The socket has taken everything that was handed to it.
     pub(crate) fn sent_websocket(&mut self, key: Key) {
-        if let Some(mut socket) = self.core.take_websocket(key) {
+        if let Some(mut socket) = self.worker.take_websocket(key) {
             socket.sent();
             self.go_on_websocket(key, socket, None);
         }
@@ -73,38 +73,38 @@ impl<S: Service> Engine<S> {
         socket.begin_step();
         let is_spared = fresh.is_some_and(|bytes| self.take_in_websocket(key, &mut socket, bytes));
         socket.turn(&self.sockets, key, is_spared);
-        let core = &self.core;
-        match socket.settle(core, &mut TableLine::new(&core.table, key), key) {
+        let worker = &self.worker;
+        match socket.settle(worker, &mut TableLine::new(&worker.table, key), key) {
             // Nearly always, and without a call more.
-            Step::Rest => core.put(key, Connection::WebSocket(socket)),
+            Step::Rest => worker.put(key, Connection::WebSocket(socket)),
             step => self.execute_websocket(key, socket, step),
         }
     }
 
-    /// Takes in what has come; whether only what is spared had room for it.
+    /// Takes in what has come; whether only the spare memory had room for it.
     fn take_in_websocket(&mut self, key: Key, socket: &mut Socket, bytes: Bytes) -> bool {
-        if !socket.hear(&self.core, &bytes) {
+        if !socket.hear(&self.worker, &bytes) {
             return false;
         }
         let mut bytes = Some(bytes);
-        let taken = self.retried(key, |engine| socket.take_in(&engine.core.pool, &mut bytes));
-        taken.is_err_and(|over| socket.spare(&self.core, key, bytes, over))
+        let taken = self.retried(key, |engine| socket.take_in(&engine.worker.pool, &mut bytes));
+        taken.is_err_and(|over| socket.spare(&self.worker, key, bytes, over))
     }
 
     /// Has a step of a WebSocket made, and does what that says.
-    fn step_websocket(&mut self, key: Key, step: impl FnOnce(&mut Socket, &Core) -> Step) {
-        let Some(mut socket) = self.core.take_websocket(key) else { return };
-        let step = step(&mut socket, &self.core);
+    fn step_websocket(&mut self, key: Key, step: impl FnOnce(&mut Socket, &WorkerState) -> Step) {
+        let Some(mut socket) = self.worker.take_websocket(key) else { return };
+        let step = step(&mut socket, &self.worker);
         self.execute_websocket(key, socket, step);
     }
 
     fn execute_websocket(&mut self, key: Key, socket: PoolBox<Socket>, step: Step) {
         match step {
             Step::GoOn => self.go_on_websocket(key, socket, None),
-            Step::Rest => self.core.put(key, Connection::WebSocket(socket)),
+            Step::Rest => self.worker.put(key, Connection::WebSocket(socket)),
             Step::Lost(end) => self.lose_websocket(key, socket, end),
             Step::Close => {
-                self.core.put(key, Connection::WebSocket(socket));
+                self.worker.put(key, Connection::WebSocket(socket));
                 self.close(key);
             }
         }
@@ -112,7 +112,7 @@ impl<S: Service> Engine<S> {
 
     /// A deadline has come.
     pub(crate) fn due_websocket(&mut self, key: Key) {
-        self.step_websocket(key, |socket, core| socket.due(core, &mut TableLine::new(&core.table, key), key));
+        self.step_websocket(key, |socket, worker| socket.due(worker, &mut TableLine::new(&worker.table, key), key));
     }
 
     /// The peer has ended its half while nothing was received from it.
@@ -125,16 +125,16 @@ impl<S: Service> Engine<S> {
         self.step_websocket(key, |socket, _| socket.ended());
     }
 
-    /// Lets go of a connection, as others need its memory.
+    /// Sheds a connection, as others need its memory.
     pub(crate) fn shed_websocket(&mut self, key: Key) {
-        self.step_websocket(key, |socket, core| {
-            socket.shed(core, &mut TableLine::new(&core.table, key), STALLED_AFTER)
+        self.step_websocket(key, |socket, worker| {
+            socket.shed(worker, &mut TableLine::new(&worker.table, key), STALLED_AFTER)
         });
     }
 
     /// The server stops.
     pub(crate) fn stop_websocket(&mut self, key: Key) {
-        self.step_websocket(key, |socket, core| socket.stop(core));
+        self.step_websocket(key, |socket, worker| socket.stop(worker));
     }
 
     /// The connection broke.
@@ -144,20 +144,20 @@ impl<S: Service> Engine<S> {
 
     /// Nothing can go on. A task that has the socket still is told before the connection is closed.
     fn lose_websocket(&mut self, key: Key, mut socket: PoolBox<Socket>, end: WebSocketEnd) {
-        let is_held = socket.lose(&self.core, &Waits::new(key, None), end);
+        let is_held = socket.lose(&self.worker, &Waits::new(key, None), end);
         if is_held {
-            let mut table = self.core.table.borrow_mut();
+            let mut table = self.worker.table.borrow_mut();
             table.unwatch(key);
             table.unschedule(key);
         }
-        self.core.put(key, Connection::WebSocket(socket));
+        self.worker.put(key, Connection::WebSocket(socket));
         if !is_held {
             self.close(key);
         }
     }
 }
 
-impl Core {
+impl WorkerState {
     /// Whether a connection is a WebSocket.
     pub(crate) fn is_websocket(&self, key: Key) -> bool {
         matches!(self.table.borrow().get(key), Some(Connection::WebSocket(_)))
@@ -177,7 +177,7 @@ impl Core {
     }
 }
 
-impl Sockets for Core {
+impl Sockets for WorkerState {
     fn desk(&self) -> &Desk {
         self
     }

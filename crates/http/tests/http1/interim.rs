@@ -380,7 +380,7 @@ impl Drop for Held {
 }
 
 /// Informs its client while it holds all memory itself: for a while, or for `/ever`.
-async fn hungry(mut req: Request, given_back: Arc<AtomicU32>) -> Handled {
+async fn waiting(mut req: Request, given_back: Arc<AtomicU32>) -> Handled {
     let forever = req.path() == "/ever";
     let response = hint("at the line").header("x-long", "v".repeat(5_000));
     let held = Held { _leases: fill(1), given_back };
@@ -403,7 +403,7 @@ fn without_memory_for_long_the_request_is_told() {
         let config = Config { memory_timeout: Duration::from_millis(300), ..lends_nothing() };
         let count = Arc::new(AtomicU32::new(0));
         let given_back = Arc::clone(&count);
-        let server = serve(config, move |req| hungry(req, Arc::clone(&given_back)))?;
+        let server = serve(config, move |req| waiting(req, Arc::clone(&given_back)))?;
         let request = b"GET /ever HTTP/1.1\r\nHost: h\r\n\r\n";
         let answer = talk(server.address, &[request], Some(b"\r\n\r\n")).await?;
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");

@@ -137,7 +137,7 @@ fn a_connect_becomes_a_tunnel_where_the_handler_wants_it() {
             let Some("db:5432") = req.view().host() else { return Ok(Response::new(StatusCode::FORBIDDEN)) };
             let stream = TcpStream::connect(upstream).await?;
             req.tunnel(|client| async move {
-                let (client, _seat) = client.into_parts();
+                let (client, _share) = client.into_parts();
                 io::relay(client, stream).await.expect("there is room");
             })
         })?;
@@ -168,7 +168,7 @@ fn a_connect_becomes_a_tunnel_where_the_handler_wants_it() {
 
 #[test]
 fn a_connection_that_left_still_counts_and_the_stop_waits_for_it() {
-    on_each("seats", async || {
+    on_each("shares", async || {
         let config = Config { connections_per_address_max: Some(1), ..Config::default() };
         let server = serve(config, |req: Request| async move {
             req.upgrade("echo/1", |mut peer| async move {
@@ -195,7 +195,7 @@ fn a_connection_that_left_still_counts_and_the_stop_waits_for_it() {
 
 #[test]
 fn a_task_that_does_not_end_is_dropped_when_the_drain_time_is_over() {
-    on_each("seats at the stop", async || {
+    on_each("shares at the stop", async || {
         let config = Config { drain_timeout: Duration::from_millis(30), ..Config::default() };
         let server = serve(config, |req: Request| async move {
             req.upgrade("echo/1", |peer| async move {

@@ -18,7 +18,7 @@ use plimsoll_runtime::{MemoryLimit, sleep};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::rig::frames::{ACK, DATA, GOAWAY, PREFACE, SETTINGS, frame, request};
-use crate::rig::threads::{PATIENCE, serve_until, under_line};
+use crate::rig::threads::{TEST_TIMEOUT, serve_until, under_line};
 
 const LINE: MemoryLimit = MemoryLimit::mib(4);
 const ATTACKER: [u8; 4] = [127, 0, 0, 7];
@@ -52,12 +52,12 @@ async fn answer(mut req: Request) -> Result<Response, Error> {
             Ok(Response::text(bytes.to_string()))
         }
         "/never-read" => {
-            sleep(PATIENCE * 2).await;
+            sleep(TEST_TIMEOUT * 2).await;
             Ok(Response::text("late"))
         }
         "/socket" => {
             let deaf = |_: &mut WebSocketRef<'_>, _| Ok(());
-            let patient = PATIENCE * 2;
+            let patient = TEST_TIMEOUT * 2;
             let config =
                 WebSocketConfig { message_timeout: patient, ping_interval: Some(patient), ..Default::default() };
             req.serve_websocket(&config, deaf)
@@ -74,8 +74,8 @@ fn connect(from: [u8; 4], to: SocketAddr, receive_bytes: Option<usize>) -> std::
     socket.bind(&SocketAddr::from((from, 0)).into())?;
     socket.connect(&to.into())?;
     let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TEST_TIMEOUT))?;
+    stream.set_write_timeout(Some(TEST_TIMEOUT))?;
     Ok(stream)
 }
 
@@ -101,7 +101,7 @@ impl Siege {
     fn hold(&self) {
         let (before, start) = (self.served.load(Ordering::Relaxed), Instant::now());
         while self.served.load(Ordering::Relaxed) < before + SERVED_MIN {
-            assert!(start.elapsed() < PATIENCE, "the honest client is not served");
+            assert!(start.elapsed() < TEST_TIMEOUT, "the honest client is not served");
             thread::sleep(Duration::from_millis(10));
         }
     }
@@ -114,7 +114,7 @@ type Attack = fn(SocketAddr, &Siege);
 fn withstand(name: &str, attack: Attack) {
     under_line(name, LINE, async |runtime| {
         // How long who finds no room waits is not what is judged.
-        let config = Config { admission_timeout: PATIENCE, memory_timeout: PATIENCE, ..Config::default() };
+        let config = Config { admission_timeout: TEST_TIMEOUT, memory_timeout: TEST_TIMEOUT, ..Config::default() };
         let server = Server::bind("127.0.0.1:0")?.config(config);
         let to = server.local_addr();
         let (served, slowest) = serve_until(server.serve(answer), move || besiege(to, attack)).await?;

@@ -17,7 +17,7 @@ use plimsoll_runtime::{Kind, Lease, MemoryLimit, net, pool, sleep};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::rig::memory::fill;
-use crate::rig::threads::{PATIENCE, serve_until, under_line, until};
+use crate::rig::threads::{TEST_TIMEOUT, serve_until, under_line, until};
 use crate::rig::{on_each, read, serve};
 
 /// Each takes some 2 KiB while its handler runs: some 700 of them fit.
@@ -48,7 +48,7 @@ fn connect(at: usize, addresses: usize, to: SocketAddr) -> TcpStream {
     socket.bind(&from.into()).expect("an address of the loopback");
     socket.connect(&to.into()).expect("the listener's queue has room");
     let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).expect("a timeout");
     stream
 }
 
@@ -86,7 +86,8 @@ fn what_is_begun_is_finished(addresses: usize) {
         let handlers = Arc::new(Handlers::default());
         let (of_server, of_clients) = (Arc::clone(&handlers), Arc::clone(&handlers));
         // None is given up for its age, however long it takes until all have asked.
-        let server = Server::bind("127.0.0.1:0")?.config(Config { begun_protection: PATIENCE, ..Config::default() });
+        let server =
+            Server::bind("127.0.0.1:0")?.config(Config { begun_protection: TEST_TIMEOUT, ..Config::default() });
         let (to, counters) = (server.local_addr(), server.counters());
         let serving = server.serve(move |_req: Request| slow(Arc::clone(&of_server)));
         let (served, refused) = serve_until(serving, move || crowd(addresses, to, &counters, &of_clients)).await?;

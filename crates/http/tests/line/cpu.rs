@@ -18,7 +18,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::rig::frames::{ACK, Frame, HEADERS, PREFACE, SETTINGS, frame, get, is_ended};
 use crate::rig::memory::fill_to;
-use crate::rig::threads::{PATIENCE, connect, serve_until, under_line, until};
+use crate::rig::threads::{TEST_TIMEOUT, connect, serve_until, under_line, until};
 
 const LINE: MemoryLimit = MemoryLimit::mib(16);
 /// Longer than requests begin in a turn, and than the coarsest tick of a kernel.
@@ -54,7 +54,7 @@ fn connect_from(host: u8, to: SocketAddr) -> TcpStream {
     socket.bind(&SocketAddr::from(([127, 0, 0, host], 0)).into()).expect("an address of the loopback");
     socket.connect(&to.into()).expect("the listener's queue has room");
     let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).expect("a timeout");
     stream
 }
 
@@ -323,8 +323,8 @@ fn with_handlers_max<T: Send + 'static>(
 fn who_is_one_handler_too_many_waits() {
     let config = Config {
         handlers_in_progress_max: Some(3),
-        admission_timeout: PATIENCE,
-        memory_timeout: PATIENCE,
+        admission_timeout: TEST_TIMEOUT,
+        memory_timeout: TEST_TIMEOUT,
         ..Config::default()
     };
     let clients = |address: SocketAddr, running: Arc<Running>| {

@@ -9,7 +9,7 @@ mod collect;
 mod cpu;
 mod half_heads;
 mod marked;
-mod relief;
+mod overload;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod slow_peers;

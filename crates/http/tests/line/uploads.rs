@@ -12,7 +12,7 @@ use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{MemoryLimit, now, sleep, spawn};
 
 use crate::rig::memory::fill_to;
-use crate::rig::threads::{PATIENCE, connect, serve_until, under_line};
+use crate::rig::threads::{TEST_TIMEOUT, connect, serve_until, under_line};
 use crate::rig::{in_simulation, read, serve};
 
 /// From one address: with 16 KiB for each, they take more than the line.
@@ -79,7 +79,7 @@ fn upload(to: SocketAddr, sort: Sort) -> std::io::Result<String> {
 fn of_more_uploads_at_once_than_fit_nearly_all_are_served() {
     under_line("uploads", LINE, async |_runtime| {
         // Who is served is no matter of how fast the machine is.
-        let config = Config { memory_timeout: PATIENCE, begun_protection: PATIENCE, ..Config::default() };
+        let config = Config { memory_timeout: TEST_TIMEOUT, begun_protection: TEST_TIMEOUT, ..Config::default() };
         let server = Server::bind("127.0.0.1:0")?.config(config);
         let to = server.local_addr();
 

@@ -14,7 +14,7 @@ use plimsoll_http::{Config, Counters, Error, Message, Request, Response, Server,
 use plimsoll_runtime::{Budget, MemoryLimit, plan, sleep, spawn};
 
 use crate::rig::memory::fill;
-use crate::rig::threads::{PATIENCE, connect, serve_until, under_line_for_all, until};
+use crate::rig::threads::{TEST_TIMEOUT, connect, serve_until, under_line_for_all, until};
 use crate::rig::{count_body, websocket};
 
 const LINE: MemoryLimit = MemoryLimit::mib(4);
@@ -250,7 +250,7 @@ fn connections_are_turned_away_while_the_container_has_no_room_for_their_sockets
 /// Requests with heads of 3 KiB, from connections that were parked before, more than there are spare places for.
 #[test]
 fn requests_wait_in_the_socket_for_as_long_as_there_is_no_memory() {
-    let config = Config { admission_timeout: PATIENCE, ..lends_nothing() };
+    let config = Config { admission_timeout: TEST_TIMEOUT, ..lends_nothing() };
     on_each("in the socket", &config, |address, stage| {
         let large = format!("GET / HTTP/1.1\r\nHost: h\r\nX-Filler: {}\r\n\r\n", "f".repeat(3_000));
         let mut clients: Vec<TcpStream> = (0..40).map(|_| connect(address)).collect();
@@ -274,7 +274,8 @@ fn requests_wait_in_the_socket_for_as_long_as_there_is_no_memory() {
 /// Others are told after `admission_timeout`, and their connections are kept.
 #[test]
 fn an_upload_may_wait_to_be_begun_for_longer_than_other_requests() {
-    let config = Config { admission_timeout: Duration::from_millis(50), memory_timeout: PATIENCE, ..lends_nothing() };
+    let config =
+        Config { admission_timeout: Duration::from_millis(50), memory_timeout: TEST_TIMEOUT, ..lends_nothing() };
     on_each("an upload", &config, |address, stage| {
         let mut clients: Vec<TcpStream> = (0..3).map(|_| connect(address)).collect();
         for client in &mut clients {
@@ -304,7 +305,7 @@ fn an_upload_may_wait_to_be_begun_for_longer_than_other_requests() {
 
 #[test]
 fn who_goes_away_while_its_request_waits_is_waited_for_no_longer() {
-    let config = Config { admission_timeout: PATIENCE, memory_timeout: PATIENCE, ..lends_nothing() };
+    let config = Config { admission_timeout: TEST_TIMEOUT, memory_timeout: TEST_TIMEOUT, ..lends_nothing() };
     on_each("gone away", &config, |address, stage| {
         let mut clients: Vec<TcpStream> = (0..2).map(|_| connect(address)).collect();
         for client in &mut clients {

@@ -14,7 +14,7 @@ use super::waiting::{Stage, ask, lends_nothing, on_each, request};
 use crate::rig::frames::{
     self, ACK, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, PREFACE, SETTINGS, block, frame, get, is_ended,
 };
-use crate::rig::threads::{PATIENCE, connect};
+use crate::rig::threads::{TEST_TIMEOUT, connect};
 use crate::rig::websocket::{self, Got, HANDSHAKE, Inbox};
 
 /// Who has taken all memory when it is waited for.
@@ -393,7 +393,7 @@ fn wait(row: &Row, address: SocketAddr, stage: &Stage) -> TcpStream {
 fn what_waits_goes_on_when_there_is_memory() {
     for row in rows() {
         let row = Arc::new(row);
-        let config = Config { admission_timeout: PATIENCE, memory_timeout: PATIENCE, ..lends_nothing() };
+        let config = Config { admission_timeout: TEST_TIMEOUT, memory_timeout: TEST_TIMEOUT, ..lends_nothing() };
         on_each(row.what, &config, move |address, stage| {
             let mut client = wait(&row, address, stage);
             // Longer than a tick: it keeps waiting.

@@ -24,7 +24,7 @@ impl Drops {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Waits until there are so many, no longer than [`patience`]; how many there are then.
+    /// Waits until there are so many, no longer than [`wait_max`]; how many there are then.
     pub(crate) async fn reach(&self, count: usize) -> usize {
         let start = now();
         while self.count() < count && now().since(start) < wait_max() {

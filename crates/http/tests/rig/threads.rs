@@ -14,7 +14,7 @@ use plimsoll_runtime::{DriverChoice, MemoryLimit, Result, Runtime, Spawner};
 use super::support::{real_runtimes, real_runtimes_of};
 
 /// So long a client waits for what must come, and no longer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Runs a scenario under a line. At its end the line was kept, nobody waits for memory, and nothing is left.
 pub(crate) fn under_line(name: &str, line: MemoryLimit, scenario: impl AsyncFn(&Runtime) -> Result<()>) {
@@ -63,14 +63,14 @@ pub(crate) async fn serve_until<T: Send + 'static>(
 pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
+        assert!(start.elapsed() < TEST_TIMEOUT, "never: {what}");
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// A client's end, which waits for nothing longer than [`PATIENCE`].
+/// A client's end, which waits for nothing longer than [`TEST_TIMEOUT`].
 pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("the listener's queue has room");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).expect("a timeout");
     stream
 }

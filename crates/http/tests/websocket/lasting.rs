@@ -13,7 +13,7 @@ use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Kind, MemoryLimit, pool, sleep};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::rig::threads::{PATIENCE, serve_until, under_line};
+use crate::rig::threads::{TEST_TIMEOUT, serve_until, under_line};
 use crate::rig::{in_simulation, serve, talk, websocket};
 
 const LINE: MemoryLimit = MemoryLimit::kib(1_536);
@@ -42,7 +42,7 @@ fn connect_from(at: usize, to: SocketAddr) -> TcpStreamOfThread {
     socket.bind(&from.into()).expect("an address of the loopback");
     socket.connect(&to.into()).expect("the listener's queue has room");
     let stream = TcpStreamOfThread::from(socket);
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).expect("a timeout");
     stream
 }
 

@@ -1,7 +1,5 @@
 //! Names that say something.
 
-use std::collections::BTreeMap;
-
 use super::{Finding, Verdict, Workspace};
 use crate::tidy::config::{MODULE_WORDS, OLD_WORDS, OLD_WORDS_STATED_IN, TYPE_WORDS};
 
@@ -42,37 +40,20 @@ pub(super) fn names(workspace: &Workspace) -> Verdict {
     Verdict { figure: format!("{count} types and modules"), findings }
 }
 
-/// Words that are given up do not come back. A place that has given one up, too, has to leave the list.
+/// Words that are given up do not come back.
 pub(super) fn old_words(workspace: &Workspace) -> Verdict {
-    let mut findings = Vec::new();
-    let mut left: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for (word, places) in OLD_WORDS {
-        left.extend(places.iter().map(|place| ((word, *place), 0)));
-    }
     let is_under =
         |path: &str, place: &str| path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let stated = |path: &str| OLD_WORDS_STATED_IN.iter().any(|place| is_under(path, place));
+    let mut findings = Vec::new();
     for (path, text) in workspace.texts.iter().filter(|(path, _)| !stated(path)) {
         for (index, line) in text.lines().enumerate() {
-            for (word, places) in OLD_WORDS.iter().filter(|(word, _)| has_word(line, word)) {
-                match places.iter().find(|place| is_under(path, place)) {
-                    Some(place) => *left.entry((word, place)).or_default() += 1,
-                    None => {
-                        findings.push(Finding::new(path, index + 1, format!("`{word}` is a word that was given up")))
-                    }
-                }
+            for word in OLD_WORDS.iter().filter(|word| has_word(line, word)) {
+                findings.push(Finding::new(path, index + 1, format!("`{word}` is a word that was given up")));
             }
         }
     }
-    for ((word, place), _) in left.iter().filter(|(_, lines)| **lines == 0) {
-        if workspace.texts.keys().any(|path| is_under(path, place)) {
-            findings.push(Finding::new(*place, 0, format!("`{word}` is gone from here: from OLD_WORDS, too, please")));
-        }
-    }
-    Verdict {
-        figure: format!("{} words; {} lines still have one", OLD_WORDS.len(), left.values().sum::<usize>()),
-        findings,
-    }
+    Verdict { figure: format!("{} words", OLD_WORDS.len()), findings }
 }
 
 /// Whether a line has the word, or its plural, by itself or as a part of a name.

@@ -357,16 +357,6 @@ fn words_that_were_given_up_are_found() {
 }
 
 #[test]
-fn a_place_that_has_given_a_word_up_leaves_the_list() {
-    let of_http = config::OLD_WORDS.iter().filter(|(_, places)| places.contains(&"crates/http"));
-    let words: Vec<&str> = of_http.map(|(word, _)| *word).collect();
-    silent(&findings("old-words", &[("crates/http/src/lib.rs", &words.join(" "))]));
-    let (first, others) = words.split_first().expect("it has some still");
-    let gone = findings("old-words", &[("crates/http/src/lib.rs", &others.join(" "))]);
-    one(&gone, "crates/http:0", &format!("`{first}` is gone"));
-}
-
-#[test]
 fn wide_comments_are_found() {
     let at = |max: &str, library: &str| {
         findings(

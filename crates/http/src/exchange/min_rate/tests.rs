@@ -4,24 +4,24 @@ use ::core::time::Duration;
 
 use plimsoll_runtime::Instant;
 
-use super::Patience;
+use super::MinRateTimer;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Seconds until the patience with a peer ends that sends `bytes` every `every_ms`, or `None` if it never does.
+/// Seconds until the timer of a peer ends that sends `bytes` every `every_ms`, or `None` if it never does.
 fn ends_after(bytes: usize, every_ms: u64) -> Option<u64> {
-    let mut patience = Patience::full(TIMEOUT);
+    let mut min_rate = MinRateTimer::full(TIMEOUT);
     let start = Instant::from_millis(5);
     let mut now = start;
     for _ in 0..1_000_000 / every_ms {
-        let left = patience.wait(now);
+        let left = min_rate.wait(now);
         let next = now + Duration::from_millis(every_ms);
         if now + left <= next {
             return Some((now + left).since(start).as_secs());
         }
         now = next;
-        patience.pause(now);
-        patience.earn(bytes, Some(1_024), TIMEOUT);
+        min_rate.pause(now);
+        min_rate.earn(bytes, Some(1_024), TIMEOUT);
     }
     None
 }
@@ -41,17 +41,17 @@ fn drips_do_not_buy_more_than_their_share() {
 
 #[test]
 fn a_burst_fills_it_up_and_no_further() {
-    let mut patience = Patience::full(TIMEOUT);
-    patience.earn(100 << 20, Some(1_024), TIMEOUT);
-    assert_eq!(patience.wait(Instant::from_millis(1)), TIMEOUT);
+    let mut min_rate = MinRateTimer::full(TIMEOUT);
+    min_rate.earn(100 << 20, Some(1_024), TIMEOUT);
+    assert_eq!(min_rate.wait(Instant::from_millis(1)), TIMEOUT);
 }
 
 #[test]
 fn without_a_rate_any_byte_fills_it_up() {
-    let mut patience = Patience::full(TIMEOUT);
+    let mut min_rate = MinRateTimer::full(TIMEOUT);
     let start = Instant::from_millis(1);
-    assert_eq!(patience.wait(start), TIMEOUT);
-    patience.pause(start + Duration::from_secs(29));
-    patience.earn(1, None, TIMEOUT);
-    assert_eq!(patience.wait(start), TIMEOUT);
+    assert_eq!(min_rate.wait(start), TIMEOUT);
+    min_rate.pause(start + Duration::from_secs(29));
+    min_rate.earn(1, None, TIMEOUT);
+    assert_eq!(min_rate.wait(start), TIMEOUT);
 }

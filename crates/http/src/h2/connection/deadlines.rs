@@ -55,13 +55,13 @@ impl Http2 {
         match due {
             // Time to ask for memory again is never over: it begins anew each time it is looked at.
             None | Some(Due::Memory) => {
-                if !self.ask_again(env, key) && self.hunger.unread {
+                if !self.ask_again(env, key) && self.need.unread {
                     // Nothing is there to be done before there is a place for that.
                     return Step::Receive;
                 }
             }
             Some(Due::Small) => self.codec.send_small(),
-            Some(Due::LongMemory) => return self.starved(env, line, key, now),
+            Some(Due::LongMemory) => return self.needs_room(env, line, key, now),
             Some(Due::Rest) => {
                 self.rest(&env.pool);
                 self.since.rested = Some(now);
@@ -109,14 +109,14 @@ impl Http2 {
             self.since.settings = None;
         }
         if let Some(frame) = self.since.frame {
-            if !reads || self.hunger.since.is_some() {
+            if !reads || self.need.since.is_some() {
                 self.since.unread = self.since.unread.or(Some(now));
             } else if let Some(unread) = self.since.unread.take() {
                 self.since.frame = Some(frame + now.since(unread.max(frame)));
             }
         }
         // One whose request waits for memory is not idle: the time for that is another.
-        let idle = self.codec.live_streams() == 0 && self.hunger.since.is_none();
+        let idle = self.codec.live_streams() == 0 && self.need.since.is_none();
         self.since.idle = if idle { self.since.idle.or(Some(now)) } else { None };
         self.note_blocked(now);
     }
@@ -154,7 +154,7 @@ impl Http2 {
     pub(in crate::h2) fn next_due(&mut self, desk: &Desk) -> Option<(Instant, Due)> {
         let config = &desk.config;
         let Since { frame, sending, idle, settings, rested, unread, larger_window, windows: _ } = self.since;
-        let memory = self.hunger.since;
+        let memory = self.need.since;
         let after = |since: Option<Instant>, wait: Duration, due: Due| since.map(|since| (since + wait, due));
         if !self.phase.is_open() {
             return after(sending, config.send_timeout, Due::Socket);
@@ -198,7 +198,7 @@ fn stream_due(desk: &Desk, exchange: &Exchange) -> Option<Instant> {
 
 /// Until when a handler waits for more of a body.
 fn body_until(exchange: &Exchange) -> Option<Instant> {
-    let until = exchange.patience.until()?;
+    let until = exchange.min_rate.until()?;
     Some(exchange.held_until.map_or(until, |held_until| held_until.max(until)))
 }
 
@@ -245,7 +245,7 @@ impl Http2 {
                 } else if body_until(exchange).is_some_and(|until| until <= now) {
                     // A body that never ends: the handler answers as it likes.
                     env.counters().shed(Shed::Timeout);
-                    exchange.patience.pause(now);
+                    exchange.min_rate.pause(now);
                     exchange.request = Incoming::Gone;
                     exchange.course.note(ExchangeEnd::Timeout);
                     exchange.wake_reader();

@@ -22,7 +22,7 @@ impl Http2 {
         }
         self.peer = PeerHalf::Ended(plimsoll_runtime::now());
         // Neither comes any more.
-        (self.since.settings, self.hunger.unread) = (None, false);
+        (self.since.settings, self.need.unread) = (None, false);
         Step::GoOn
     }
 
@@ -53,7 +53,7 @@ impl Http2 {
                 }
                 exchange.request = Incoming::Gone;
                 exchange.course.note(ExchangeEnd::Peer);
-                exchange.patience.pause(plimsoll_runtime::now());
+                exchange.min_rate.pause(plimsoll_runtime::now());
                 exchange.shrink_window(parts.codec);
                 exchange.wake_reader();
                 let stream = StreamKey { slot: at as u16, id: exchange.id };

@@ -19,7 +19,7 @@ impl Http2 {
     /// and there may be room when it is whole.
     #[inline]
     pub(super) fn admit(&mut self, env: Env<'_>, worker: &mut impl Worker, key: Key, rest: &[u8]) -> NextStream {
-        let is_pressed = env.holds_back() || env.is_starving() || env.has_all_handlers();
+        let is_pressed = env.holds_back() || env.has_waiting() || env.has_all_handlers();
         let may_wait = self.turn != TurnWait::Own || !worker.is_turn_free();
         self.codec.admit_next();
         if !is_pressed && !may_wait || !self.codec.is_request_next(rest) {
@@ -37,7 +37,7 @@ impl Http2 {
         self.turn = TurnWait::Own;
         match next {
             NextStream::StaysUnread if env.has_marked() => {
-                self.hunger.wanted = None;
+                self.need.wanted = None;
                 return NextStream::IsRefused(Shed::Queue);
             }
             NextStream::IsRefused(_) if !env.has_marked() => self.codec.refuse_next(),
@@ -66,7 +66,7 @@ impl Http2 {
             }
             None => {
                 let place = || env.pool.try_acquire_class(PoolBox::<Exchange>::CLASS, Kind::Codec);
-                // Of what is spared for those who wait, as was asked before.
+                // Of the spare memory for those who wait, as was asked before.
                 let may_wait = matches!(next, NextStream::Waits | NextStream::IsJudged);
                 let place = place().ok().or_else(|| if may_wait { env.spared_stream(key, place) } else { None });
                 let fresh = || Exchange::new(stream, head, ends, env.config.body_timeout);
@@ -134,10 +134,10 @@ impl Http2 {
         }
         let taken = worker.retried(key, || self.take_data(env, stream, part));
         if let Err(over) = &taken {
-            self.hunger.note_over(Priority::Body, over);
-            self.hunger.stream = Some(stream);
-        } else if self.hunger.stream == Some(stream) {
-            self.hunger.stream = None;
+            self.need.note_over(Priority::Body, over);
+            self.need.stream = Some(stream);
+        } else if self.need.stream == Some(stream) {
+            self.need.stream = None;
         }
         taken
     }
@@ -166,7 +166,7 @@ impl Http2 {
             if exchange.request != Incoming::NoRoom {
                 exchange.request = Incoming::Done;
             }
-            exchange.patience.pause(plimsoll_runtime::now());
+            exchange.min_rate.pause(plimsoll_runtime::now());
             exchange.shrink_window(codec);
             exchange.wake_reader();
         }

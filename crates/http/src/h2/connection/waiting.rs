@@ -12,7 +12,7 @@ use crate::h2::shared::Env;
 use crate::h2::step::Worker;
 use crate::h2::streams::{Exchange, Stage};
 use crate::h2::waiting::Waiting;
-use crate::memory::by_address::Seat;
+use crate::memory::by_address::PeerShare;
 use crate::memory::desk::Desk;
 
 /// What comes of bodies on streams of a connection that wait: half of its window, so that the bodies of others go on.
@@ -84,11 +84,11 @@ impl Http2 {
 
     /// The handler of a stream was started, and will answer: unless it has, or its stream is over.
     #[inline]
-    pub(crate) fn started(&mut self, stream: StreamKey, handler: JoinHandle<()>, seat: Option<Seat>) {
+    pub(crate) fn started(&mut self, stream: StreamKey, handler: JoinHandle<()>, share: Option<PeerShare>) {
         if let Some(exchange) = self.slots.exchange(stream).filter(|exchange| exchange.stage.is_running()) {
             exchange.handler = Some(handler);
             exchange.begun_at = Some(plimsoll_runtime::now());
-            exchange.seat = seat;
+            exchange.share = share;
         }
     }
 
@@ -101,7 +101,7 @@ impl Http2 {
         stream: StreamKey,
         (mut waiting, may_wait): (PoolBox<Waiting>, bool),
     ) {
-        let place = if may_wait { env.starve_stream(key, stream.id, &mut waiting.memory).ok() } else { None };
+        let place = if may_wait { env.enqueue_stream(key, stream.id, &mut waiting.memory).ok() } else { None };
         env.forget_client(key);
         match (self.slots.exchange(stream), place) {
             (Some(exchange), Some(place)) => {
@@ -129,7 +129,7 @@ impl Http2 {
     ) -> Result<(), OverBudget> {
         let Err(over) = worker.retried(key, || self.take_early(env, stream, bytes)) else { return Ok(()) };
         if !self.has_begun() {
-            self.hunger.note_over(Priority::Head, &over);
+            self.need.note_over(Priority::Head, &over);
             return Err(over);
         }
         self.refuse_waiting(env, stream);

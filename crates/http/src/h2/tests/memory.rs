@@ -86,7 +86,7 @@ fn who_says_that_a_body_may_come_does_so_with_what_was_granted() {
         bench.alone.keep_for(bench.key, Grant::Lent(Some(granted)));
         let polled = bench.calls().poll_chunk(bench.key, stream, &mut Context::from_waker(Waker::noop()));
         assert!(polled.is_pending(), "it waits for the body");
-        let said = bench.on_exchange(stream, |exchange| (exchange.starved, exchange.request));
+        let said = bench.on_exchange(stream, |exchange| (exchange.needs_room, exchange.request));
         assert_eq!(said, Some((false, Incoming::Body)));
         assert_eq!(bench.alone.kept_for.get(), None);
         assert!(bench.on(|http2| !http2.output.is_empty()), "it was said");
@@ -128,8 +128,8 @@ fn one_that_ends_when_its_send_has_left_frees_nothing_before_and_waits_for_nothi
                 bench.line.send_now(&frame(SETTINGS, ACK, 0, &[])).expect("it is on its way");
             }
             let end = |http2: &mut Http2, env: Env<'_>, line: &mut _, key| {
-                http2.hunger.note(Priority::Head, 8_192);
-                (http2.hunger.since, http2.since.idle) = (Some(now), Some(now));
+                http2.need.note(Priority::Head, 8_192);
+                (http2.need.since, http2.since.idle) = (Some(now), Some(now));
                 http2.enqueue(env, key);
                 assert!(env.is_in_queue(key));
                 http2.end_without_room(env, line, key, (Shed::Output, now))
@@ -137,12 +137,12 @@ fn one_that_ends_when_its_send_has_left_frees_nothing_before_and_waits_for_nothi
             assert_eq!(bench.step(end), if sends { Step::Rest } else { Step::Leave });
             if sends {
                 assert!(!bench.alone.is_in_queue(bench.key));
-                assert_eq!(bench.on(|http2| (http2.held_bytes(), http2.hunger.since)), (0, None));
+                assert_eq!(bench.on(|http2| (http2.held_bytes(), http2.need.since)), (0, None));
                 assert_eq!(bench.line.due, Some(bench.alone.config.send_timeout));
                 bench.frames();
                 assert_eq!(bench.go_on(&[]), Step::Leave);
             }
-            bench.alone.sate(bench.key);
+            bench.alone.leave_queue(bench.key);
             bench.end();
         });
     }

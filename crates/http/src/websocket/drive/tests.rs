@@ -156,7 +156,7 @@ fn what_is_on_its_way_does_not_let_a_wait_begin_anew() {
             let wait = bench.socket.wire.memory;
             assert_eq!((wait.is_queued(), wait.grants()), (true, grants));
             // Its turn, in vain.
-            bench.desk().leave_line(&Waits::new(bench.key, None));
+            bench.desk().leave_queue_as(&Waits::new(bench.key, None));
             bench.socket.wire.memory.grant();
             bench.socket.wire.flow.retry();
         }

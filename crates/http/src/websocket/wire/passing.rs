@@ -12,8 +12,8 @@ impl Wire {
     /// While memory is short: deals with what came where it lies, if that is nothing but whole pings and pongs and
     /// follows a whole message. Whether it was that; else nothing was done. A receive that was armed before a message
     /// began to wait for memory is no reason to need some.
-    pub(in crate::websocket) fn pass(&mut self, core: &Desk, bytes: &[u8]) -> Result<bool, Error> {
-        let is_short = core.holds_back() || self.flow.is_blocked();
+    pub(in crate::websocket) fn pass(&mut self, worker: &Desk, bytes: &[u8]) -> Result<bool, Error> {
+        let is_short = worker.holds_back() || self.flow.is_blocked();
         if !is_short || bytes.is_empty() || frames(bytes).any(|frame| frame.is_none()) {
             return Ok(false);
         }
@@ -22,10 +22,10 @@ impl Wire {
             return Ok(false);
         }
         if answers {
-            let bytes_max = core.config.output_bytes_max;
-            let has_room = self.work(&core.pool).is_ok_and(|work| {
+            let bytes_max = worker.config.output_bytes_max;
+            let has_room = self.work(&worker.pool).is_ok_and(|work| {
                 let bytes = bytes.len();
-                work.output.has_room(bytes, bytes_max) && work.output.reserve(&core.pool, bytes).is_ok()
+                work.output.has_room(bytes, bytes_max) && work.output.reserve(&worker.pool, bytes).is_ok()
             });
             if !has_room {
                 return Ok(false);
@@ -45,7 +45,7 @@ impl Wire {
             if let Event::Ping(range) = work.decoder.decode(copy, now)?.event
                 && answers
             {
-                put_control(&mut work.output, &core.pool, Opcode::Pong, &[&copy[range]])?;
+                put_control(&mut work.output, &worker.pool, Opcode::Pong, &[&copy[range]])?;
             }
         }
         Ok(true)

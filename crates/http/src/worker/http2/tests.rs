@@ -13,27 +13,29 @@ use plimsoll_slab::Key;
 use crate::base::config::Config;
 use crate::base::counters::Counters;
 use crate::base::peers::Addresses;
-use crate::exchange::handle::Ticket;
+use crate::exchange::handle::ExchangeHandle;
 use crate::h2::{Http2, Http2s};
 use crate::memory::lasting::Sort;
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::{Answered, NoRoom, Service};
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 use crate::worker::stay::Stay;
 
 /// Looks at what a handler finds.
 struct Looks<F>(F);
 
-impl<F: FnMut(&Rc<Core>, &RequestView<'_>, Ticket) -> Result<Answered, NoRoom> + 'static> Service for Looks<F> {
+impl<F: FnMut(&Rc<WorkerState>, &RequestView<'_>, ExchangeHandle) -> Result<Answered, NoRoom> + 'static> Service
+    for Looks<F>
+{
     fn start(
         &mut self,
-        core: &Rc<Core>,
+        worker: &Rc<WorkerState>,
         view: &RequestView<'_>,
         _: &[FieldSlot],
-        ticket: Ticket,
+        handle: ExchangeHandle,
     ) -> Result<Answered, NoRoom> {
-        self.0(core, view, ticket)
+        self.0(worker, view, handle)
     }
 }
 
@@ -48,13 +50,13 @@ fn with_requests(config: Config, frames: &[u8], service: impl Service) {
         let _client = TcpStream::connect(address).await?;
         table.ready().await;
         let Some(TableEvent::Accepted(key)) = table.next() else { panic!("it was accepted") };
-        let core = Core::new(table, config, Counters::new(1), Addresses::default(), None);
-        let mut engine = Engine::new(Rc::clone(&core), service);
+        let worker = WorkerState::new(table, config, Counters::new(1), Addresses::default(), None);
+        let mut engine = Engine::new(Rc::clone(&worker), service);
         let hello = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &frame(SETTINGS, ACK, 0, &[]), frames].concat();
-        let came = Bytes::Owned(core.pool.try_copy(&hello, Kind::Buffers).expect("room"));
-        let mut http2 = Http2::new(core.env(), 0).expect("room");
-        core.counters().active(1);
-        http2.begin(core.env(), key);
+        let came = Bytes::Owned(worker.pool.try_copy(&hello, Kind::Buffers).expect("room"));
+        let mut http2 = Http2::new(worker.env(), 0).expect("room");
+        worker.counters().active(1);
+        http2.begin(worker.env(), key);
         engine.go_on_http2(key, http2, Some(came));
         Ok::<_, plimsoll_runtime::Error>(())
     });
@@ -65,12 +67,12 @@ fn with_requests(config: Config, frames: &[u8], service: impl Service) {
 fn a_handler_finds_its_exchange_in_the_table_when_it_is_begun() {
     let calls = Rc::new(::core::cell::Cell::new(0));
     let seen = Rc::clone(&calls);
-    let service = Looks(move |core: &Rc<Core>, view: &RequestView<'_>, ticket: Ticket| {
+    let service = Looks(move |worker: &Rc<WorkerState>, view: &RequestView<'_>, handle: ExchangeHandle| {
         seen.set(seen.get() + 1);
-        let (key, stream) = (ticket.id.key(), ticket.id.stream().expect("a stream"));
-        assert!(core.with_http2(key, |http2| http2.has_exchanges()).is_some(), "{}", view.path());
-        assert!(matches!(core.table.borrow().get(key), Some(Connection::Http2(_))));
-        assert_eq!(core.with_http2(key, |http2| http2.client_of(stream)), Some(None));
+        let (key, stream) = (handle.id.key(), handle.id.stream().expect("a stream"));
+        assert!(worker.with_http2(key, |http2| http2.has_exchanges()).is_some(), "{}", view.path());
+        assert!(matches!(worker.table.borrow().get(key), Some(Connection::Http2(_))));
+        assert_eq!(worker.with_http2(key, |http2| http2.client_of(stream)), Some(None));
         Err(NoRoom)
     });
     with_requests(Config::default(), &get(1, "/a"), service);
@@ -81,15 +83,15 @@ fn a_handler_finds_its_exchange_in_the_table_when_it_is_begun() {
 fn a_tunnel_counts_for_the_client_of_its_stream() {
     let seen = Rc::new(::core::cell::Cell::new(false));
     let was_seen = Rc::clone(&seen);
-    let service = Looks(move |core: &Rc<Core>, _: &RequestView<'_>, ticket: Ticket| {
-        let key: Key = ticket.id.key();
-        let (client, proxy) = (ticket.host(), core.peer_host(key));
+    let service = Looks(move |worker: &Rc<WorkerState>, _: &RequestView<'_>, handle: ExchangeHandle| {
+        let key: Key = handle.id.key();
+        let (client, proxy) = (handle.host(), worker.peer_host(key));
         assert_ne!(client, proxy);
-        let stay = Stay::of(&ticket, Sort::Tunnel);
-        let bytes = core.lasting.bytes_of(Sort::Tunnel) as u64;
-        assert_eq!((core.crowd.held_bytes(client), core.crowd.held_bytes(proxy)), (bytes, 0));
+        let stay = Stay::of(&handle, Sort::Tunnel);
+        let bytes = worker.lasting.bytes_of(Sort::Tunnel) as u64;
+        assert_eq!((worker.crowd.held_bytes(client), worker.crowd.held_bytes(proxy)), (bytes, 0));
         drop(stay);
-        assert_eq!(core.crowd.held_bytes(client), 0);
+        assert_eq!(worker.crowd.held_bytes(client), 0);
         was_seen.set(true);
         Err(NoRoom)
     });

@@ -20,10 +20,10 @@ use crate::memory::lasting::{Sort, Stage};
 use crate::worker::connection::Connection;
 use crate::worker::engine::Engine;
 use crate::worker::service::Service;
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 
 /// Who was told has so long to end: a handler of a stream of events, before the server ends it.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// At least so many bytes are asked for at a time: what comes free should be whole pages,
 const TOLD_BYTES_MIN: u64 = 16 * 1_024;
 /// of so many at most.
@@ -40,27 +40,27 @@ enum Lasting {
 impl<S: Service> Engine<S> {
     /// Tells some to end; whether any are told now, or were and have not ended yet.
     pub(super) fn tell_the_lasting(&mut self, now: Instant) -> bool {
-        let core = Rc::clone(&self.core);
+        let worker = Rc::clone(&self.worker);
         self.end_unended(now);
-        let held = core.lasting.bytes();
-        if self.relief.told.is_some_and(|(_, then)| held > then) {
+        let held = worker.lasting.bytes();
+        if self.overload.told.is_some_and(|(_, then)| held > then) {
             return true;
         }
-        if held <= core.line_share / LARGE_PART {
+        if held <= worker.line_share / LARGE_PART {
             return false;
         }
         let mut heaviest: Option<(u64, Columns)> = None;
-        core.each_lasting(|_, columns, _| {
-            let bytes = core.crowd.held_in(columns);
+        worker.each_lasting(|_, columns, _| {
+            let bytes = worker.crowd.held_in(columns);
             if heaviest.is_none_or(|(most, _)| bytes > most) {
                 heaviest = Some((bytes, columns));
             }
             true
         });
         let Some((_, heavy)) = heaviest else { return false };
-        let mut wanted = core.first_hungry().map_or(0, |place| u64::from(place.item().bytes)).max(TOLD_BYTES_MIN);
+        let mut wanted = worker.next_in_turn().map_or(0, |place| u64::from(place.item().bytes)).max(TOLD_BYTES_MIN);
         let (mut told, mut then) = (Vec::with_capacity(TOLD_MAX), held);
-        core.each_lasting(|one, columns, bytes| {
+        worker.each_lasting(|one, columns, bytes| {
             if columns == heavy {
                 told.push(one);
                 then = then.saturating_sub(bytes as u64);
@@ -72,12 +72,12 @@ impl<S: Service> Engine<S> {
         for one in told {
             match one {
                 Lasting::Socket(key) => self.shed_websocket(key),
-                Lasting::Member(key) => core.tell_member(key),
-                Lasting::Listed(key) => core.tell_stay(key, now),
+                Lasting::Member(key) => worker.tell_member(key),
+                Lasting::Listed(key) => worker.tell_stay(key, now),
             }
         }
-        core.look_again();
-        (self.relief.let_go_at, self.relief.told) = (Some(now), Some((now, then)));
+        worker.look_again();
+        (self.overload.shed_at, self.overload.told) = (Some(now), Some((now, then)));
         tracing::info!(
             count,
             "others waited for memory: the newest connections that stay, of the address that holds most, were told to end"
@@ -88,23 +88,23 @@ impl<S: Service> Engine<S> {
     /// Ends streams of events whose handlers were told and do not: their clients get whole answers. One whose body has
     /// not left is ended by its peer, or by its time.
     pub(super) fn look_at_told(&mut self, now: Instant) {
-        let Some((at, _)) = self.relief.told else { return };
-        let until = at + LAST_WORDS;
+        let Some((at, _)) = self.overload.told else { return };
+        let until = at + CLOSE_GRACE;
         if now < until {
-            return self.relief.check_at(until);
+            return self.overload.check_at(until);
         }
         self.end_unended(now);
-        // One may have been told later, as the newest of those that were let go of.
-        self.relief.told = self.core.first_told().map(|at| (at, u64::MAX));
-        if let Some((at, _)) = self.relief.told {
-            self.relief.check_at(at + LAST_WORDS);
+        // One may have been told later, as the newest of those that were shed.
+        self.overload.told = self.worker.first_told().map(|at| (at, u64::MAX));
+        if let Some((at, _)) = self.overload.told {
+            self.overload.check_at(at + CLOSE_GRACE);
         }
     }
 
     fn end_unended(&self, now: Instant) {
-        while let Some(exchange) = self.core.next_unended(now, LAST_WORDS) {
-            if self.core.finish(exchange).is_ok()
-                && let Some(handler) = self.core.take_answered_handler(exchange)
+        while let Some(exchange) = self.worker.next_unended(now, CLOSE_GRACE) {
+            if self.worker.finish(exchange).is_ok()
+                && let Some(handler) = self.worker.take_answered_handler(exchange)
             {
                 handler.abort();
             }
@@ -112,7 +112,7 @@ impl<S: Service> Engine<S> {
     }
 }
 
-impl Core {
+impl WorkerState {
     /// All that stay and have not been told to end, the newest first as far as is known: with where each is counted,
     /// and how many bytes.
     fn each_lasting(&self, mut act: impl FnMut(Lasting, Columns, usize) -> bool) {
@@ -139,7 +139,7 @@ impl Core {
             });
         }
         if goes_on {
-            self.untold_stays(|key, columns, sort| act(Lasting::Listed(key), columns, self.lasting.bytes_of(sort)));
+            self.open_stays(|key, columns, sort| act(Lasting::Listed(key), columns, self.lasting.bytes_of(sort)));
         }
     }
 

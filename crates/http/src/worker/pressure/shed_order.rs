@@ -1,4 +1,4 @@
-//! Who is let go of when memory is short, in which order, and how many.
+//! Who is shed when memory is short, in which order, and how many.
 
 use ::core::time::Duration;
 use std::rc::Rc;
@@ -16,11 +16,11 @@ use crate::h1::active::{Deadline, EXCHANGE_BYTES};
 use crate::worker::connection::{Connection, Rest};
 use crate::worker::engine::Engine;
 use crate::worker::service::Service;
-use crate::worker::state::Core;
+use crate::worker::state::WorkerState;
 
 /// Connections looked at in one turn at most.
 pub(super) const LOOKS_MAX: u32 = 512;
-/// Connections let go of in one turn at most.
+/// Connections shed in one turn at most.
 pub(super) const SHED_MAX: u32 = 32;
 /// How often a request that finds no room is tried again after room was made.
 const TRIES_MAX: u32 = 4;
@@ -35,9 +35,9 @@ pub(super) const LARGE_PART: u64 = 16;
 /// The level falls from orange when less than this part of the line is in use.
 const RELIEVED_PERCENT: u64 = 80;
 
-/// Why a connection may be let go of; those of the first sort are before others.
+/// Why a connection may be shed; those of the first sort are before others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Victim {
+pub(super) enum ShedSort {
     /// It has been told all, and its place is needed.
     Lingering,
     /// It had its time to end. [Younger ones](super::heads) go when nothing else is found.
@@ -50,13 +50,13 @@ pub(super) enum Victim {
 }
 
 impl<S: Service> Engine<S> {
-    /// Does what needs room for a connection; when there is none, lets go of others and tries again. The error is that
+    /// Does what needs room for a connection; when there is none, sheds others and tries again. The error is that
     /// of the last try.
     pub(crate) fn retried<T, E>(&mut self, key: Key, act: impl FnMut(&mut Self) -> Result<T, E>) -> Result<T, E> {
         self.retried_if(true, key, act)
     }
 
-    /// The same, if others may be let go of for it.
+    /// The same, if others may be shed for it.
     pub(crate) fn retried_if<T, E>(
         &mut self,
         may_retry: bool,
@@ -72,56 +72,56 @@ impl<S: Service> Engine<S> {
         }
     }
 
-    /// Lets go of some connections, but not of `keep`; whether of any.
+    /// Sheds some connections, but not of `keep`; whether of any.
     pub(super) fn make_room(&mut self, keep: Option<Key>) -> bool {
-        if keep.is_some() && self.core.has_looked.get() {
+        if keep.is_some() && self.worker.has_looked.get() {
             return false;
         }
         // A request that waits for room is worth a look at everybody, once a turn.
-        let places = self.core.table.borrow().places();
+        let places = self.worker.table.borrow().places();
         let looks = if keep.is_some() { places } else { places.min(LOOKS_MAX) };
-        let found = self.first_sort(looks, keep).is_some_and(|sort| self.let_go_of(sort, looks, keep));
-        let is_wanted = keep.is_some() || self.core.is_starving() || self.core.lacks_places();
-        let found = found || is_wanted && self.let_go_of_young_heads(keep);
-        self.core.has_looked.set(keep.is_some() && !found);
+        let found = self.first_sort(looks, keep).is_some_and(|sort| self.shed_sort(sort, looks, keep));
+        let is_wanted = keep.is_some() || self.worker.has_waiting() || self.worker.lacks_places();
+        let found = found || is_wanted && self.shed_young_heads(keep);
+        self.worker.has_looked.set(keep.is_some() && !found);
         found
     }
 
     /// Of the connections at the next so many places, which sort goes first. They are the next ones still.
-    fn first_sort(&self, looks: u32, keep: Option<Key>) -> Option<Victim> {
-        let (core, table) = (&*self.core, self.core.table.borrow());
-        let from = core.looked_at.get();
-        let keys = (0..looks).filter_map(|_| table.key_at(core.next_look(table.places())));
-        let sorts = keys.filter(|key| Some(*key) != keep).filter_map(|key| victim(&table, key, core));
+    fn first_sort(&self, looks: u32, keep: Option<Key>) -> Option<ShedSort> {
+        let (worker, table) = (&*self.worker, self.worker.table.borrow());
+        let from = worker.looked_at.get();
+        let keys = (0..looks).filter_map(|_| table.key_at(worker.next_look(table.places())));
+        let sorts = keys.filter(|key| Some(*key) != keep).filter_map(|key| shed_sort_of(&table, key, worker));
         let first = sorts.min();
-        core.looked_at.set(from);
+        worker.looked_at.set(from);
         first
     }
 
-    /// Looks at so many places for connections of a sort and lets go of them; whether of any.
-    fn let_go_of(&mut self, sort: Victim, looks: u32, keep: Option<Key>) -> bool {
-        let core = Rc::clone(&self.core);
+    /// Looks at so many places for connections of a sort and sheds them; whether of any.
+    fn shed_sort(&mut self, sort: ShedSort, looks: u32, keep: Option<Key>) -> bool {
+        let worker = Rc::clone(&self.worker);
         let mut shed = 0;
         for _ in 0..looks {
             let found = {
-                let table = core.table.borrow();
-                let key = table.key_at(core.next_look(table.places()));
-                key.filter(|key| Some(*key) != keep && victim(&table, *key, &core) == Some(sort))
+                let table = worker.table.borrow();
+                let key = table.key_at(worker.next_look(table.places()));
+                key.filter(|key| Some(*key) != keep && shed_sort_of(&table, *key, &worker) == Some(sort))
             };
             let Some(key) = found else { continue };
             match sort {
-                Victim::IncompleteHead => self.shed(key, Shed::Head),
-                Victim::StalledOutput => {
-                    core.shed_for_room(Shed::Output);
+                ShedSort::IncompleteHead => self.shed(key, Shed::Head),
+                ShedSort::StalledOutput => {
+                    worker.shed_for_room(Shed::Output);
                     self.close_for(key, ExchangeEnd::Timeout);
                 }
-                Victim::Fresh => self.shed(key, Shed::Parked),
-                Victim::Idle => {
-                    core.shed_for_room(Shed::Parked);
-                    core.put(key, Connection::LINGERING);
+                ShedSort::Fresh => self.shed(key, Shed::Parked),
+                ShedSort::Idle => {
+                    worker.shed_for_room(Shed::Parked);
+                    worker.put(key, Connection::LINGERING);
                     self.linger(key);
                 }
-                Victim::Lingering => self.close_unread(key),
+                ShedSort::Lingering => self.close_unread(key),
             }
             shed += 1;
             if shed == SHED_MAX {
@@ -131,38 +131,38 @@ impl<S: Service> Engine<S> {
         shed > 0
     }
 
-    /// Times peers while others wait, and lets go of the slowest that is too slow.
-    pub(super) fn let_go_of_the_slowest(&mut self, now: Instant) {
-        let core = Rc::clone(&self.core);
-        if core.config.slow_bytes_per_second == 0 || self.relief.paced_until.is_some_and(|until| now < until) {
+    /// Times peers while others wait, and sheds the slowest that is too slow.
+    pub(super) fn shed_slowest(&mut self, now: Instant) {
+        let worker = Rc::clone(&self.worker);
+        if worker.config.slow_bytes_per_second == 0 || self.overload.paced_until.is_some_and(|until| now < until) {
             return;
         }
-        let table = core.table.borrow();
-        self.relief.paced_until = Some(now + rest(table.places().min(LOOKS_MAX)));
-        let pace = &mut self.relief.pace;
-        let slowest = pace.slowest(&table, now, &core.config);
+        let table = worker.table.borrow();
+        self.overload.paced_until = Some(now + rest(table.places().min(LOOKS_MAX)));
+        let pace = &mut self.overload.pace;
+        let slowest = pace.slowest(&table, now, &worker.config);
         let places = table.places();
         for _ in 0..places.min(LOOKS_MAX) {
             if pace.is_full() {
                 break;
             }
-            if let Some(key) = table.key_at(core.next_look(places)) {
+            if let Some(key) = table.key_at(worker.next_look(places)) {
                 pace.add(&table, key, now);
             }
         }
         drop(table);
         if let Some(key) = slowest {
-            self.let_go_of_slow(key);
+            self.shed_slow(key);
             // There may be more.
-            self.relief.paced_until = None;
-            core.look_again();
+            self.overload.paced_until = None;
+            worker.look_again();
         }
     }
 
-    fn let_go_of_slow(&mut self, key: Key) {
-        let core = Rc::clone(&self.core);
-        core.shed_for_room(Shed::Slow);
-        let mut table = core.table.borrow_mut();
+    fn shed_slow(&mut self, key: Key) {
+        let worker = Rc::clone(&self.worker);
+        worker.shed_for_room(Shed::Slow);
+        let mut table = worker.table.borrow_mut();
         let is_sending = table.is_sending(key);
         if let Some(Connection::Active(active)) = table.get_mut(key)
             && !is_sending
@@ -179,67 +179,67 @@ impl<S: Service> Engine<S> {
     }
 
     /// Something was done on a connection that may be timed; whether something may have come that no event tells of.
-    pub(crate) fn look_at_pace(&mut self, key: Key, is_untold: bool) {
-        let table = self.core.table.borrow();
+    pub(crate) fn look_at_pace(&mut self, key: Key, is_readable: bool) {
+        let table = self.worker.table.borrow();
         let unread_bytes = match table.get(key) {
-            Some(Connection::Active(active)) if is_untold => active.unread_bytes(),
+            Some(Connection::Active(active)) if is_readable => active.unread_bytes(),
             _ => 0,
         };
-        self.relief.pace.look(&table, key, plimsoll_runtime::now(), unread_bytes);
+        self.overload.pace.look(&table, key, plimsoll_runtime::now(), unread_bytes);
     }
 
-    /// Lets go of the newest of what the address has that holds the most, until the level would fall.
-    pub(super) fn let_go_of_the_largest(&mut self, now: Instant) {
-        let core = Rc::clone(&self.core);
-        let budget = core.pool.budget();
+    /// Sheds the newest of what the address has that holds the most, until the level would fall.
+    pub(super) fn shed_heaviest(&mut self, now: Instant) {
+        let worker = Rc::clone(&self.worker);
+        let budget = worker.pool.budget();
         let relieved = budget.limit().as_bytes() / 100 * RELIEVED_PERCENT;
-        let wanted = core.first_hungry().map_or(0, |place| u64::from(place.item().bytes));
+        let wanted = worker.next_in_turn().map_or(0, |place| u64::from(place.item().bytes));
         let mut excess = budget.in_use().saturating_sub(relieved).max(wanted);
         let Some(heavy) = self.heaviest() else { return };
         // What the peer does not take first, though it cannot be told: an answer has begun.
-        let unread = self.let_go_of_host(heavy, true, &mut excess);
-        let others = self.let_go_of_host(heavy, false, &mut excess);
+        let unread = self.shed_host(heavy, true, &mut excess);
+        let others = self.shed_host(heavy, false, &mut excess);
         if unread + others == 0 {
             return;
         }
-        core.look_again();
-        self.relief.let_go_at = Some(now);
+        worker.look_again();
+        self.overload.shed_at = Some(now);
         // There may be streams of events among them, which end later.
-        self.relief.told.get_or_insert((now, u64::MAX));
+        self.overload.told.get_or_insert((now, u64::MAX));
         tracing::info!(unread, others, "others waited for memory: the address that holds most lost its newest");
     }
 
-    /// Lets go of connections of a host, of those whose output is not taken or of all, until enough bytes are free; how
+    /// Sheds connections of a host, of those whose output is not taken or of all, until enough bytes are free; how
     /// many.
-    fn let_go_of_host(&mut self, host: u64, only_unread: bool, excess: &mut u64) -> u32 {
-        let core = Rc::clone(&self.core);
+    fn shed_host(&mut self, host: u64, only_unread: bool, excess: &mut u64) -> u32 {
+        let worker = Rc::clone(&self.worker);
         // Those who wait do not give way to others of their own address that wait.
-        let spares_hungry = core.hungry.borrow().iter().all(|place| place.name() == host);
-        let mut let_go = 0;
-        let places = core.table.borrow().places();
+        let spares_waiting = worker.waiting.borrow().iter().all(|place| place.name() == host);
+        let mut release = 0;
+        let places = worker.table.borrow().places();
         for place in (0..places).rev() {
             if *excess == 0 {
                 break;
             }
             let found = {
-                let table = core.table.borrow();
+                let table = worker.table.borrow();
                 let key = table.key_at(place);
-                let key = key.filter(|key| !spares_hungry || !core.is_hungry_itself(*key));
-                key.map(|key| (key, held_bytes(&table, key, &core.config), table.is_sending(key)))
+                let key = key.filter(|key| !spares_waiting || !worker.is_queued_itself(*key));
+                key.map(|key| (key, held_bytes(&table, key, &worker.config), table.is_sending(key)))
             };
             let Some((key, bytes @ 1.., is_unread)) = found else { continue };
-            if (only_unread && !is_unread) || core.host_of(key) != host {
+            if (only_unread && !is_unread) || worker.host_of(key) != host {
                 continue;
             }
-            let_go += 1;
-            *excess = excess.saturating_sub(self.let_go_of_one(key, is_unread, bytes, *excess));
+            release += 1;
+            *excess = excess.saturating_sub(self.shed_one(key, is_unread, bytes, *excess));
         }
-        let_go
+        release
     }
 
-    /// Lets go of a connection that holds so many bytes, or of enough of its streams; how many bytes that frees.
-    pub(crate) fn let_go_of_one(&mut self, key: Key, is_unread: bool, bytes: u64, excess: u64) -> u64 {
-        if let Some(http2) = self.core.take_http2(key) {
+    /// Sheds a connection that holds so many bytes, or of enough of its streams; how many bytes that frees.
+    pub(crate) fn shed_one(&mut self, key: Key, is_unread: bool, bytes: u64, excess: u64) -> u64 {
+        if let Some(http2) = self.worker.take_http2(key) {
             let is_stalled = is_unread && http2.is_stalled(plimsoll_runtime::now(), STALLED_AFTER);
             if !is_stalled && http2.has_exchanges() {
                 return self.give_up_streams(key, http2, excess);
@@ -249,12 +249,12 @@ impl<S: Service> Engine<S> {
                 // It ends when its send has left.
                 return 0;
             }
-        } else if self.core.is_websocket(key) {
+        } else if self.worker.is_websocket(key) {
             self.shed_websocket(key);
-        } else if self.core.gives_way(key, None, plimsoll_runtime::now()) {
+        } else if self.worker.gives_way(key, None, plimsoll_runtime::now()) {
             // It ends as it should, and soon.
         } else if is_unread {
-            self.core.shed_for_room(Shed::Overstay);
+            self.worker.shed_for_room(Shed::Overstay);
             self.close_for(key, ExchangeEnd::Overstay);
         } else {
             self.shed(key, Shed::Overstay);
@@ -265,17 +265,17 @@ impl<S: Service> Engine<S> {
     /// The host whose connections hold the most: frequent ones are found in one pass with a few counters (Misra and
     /// Gries 1982), by bytes.
     fn heaviest(&self) -> Option<u64> {
-        let core = &*self.core;
+        let worker = &*self.worker;
         let mut weighed = [(0_u64, 0_u64); WEIGHED_MAX];
-        let places = core.table.borrow().places();
+        let places = worker.table.borrow().places();
         for place in 0..places {
-            let key = core.table.borrow().key_at(place);
+            let key = worker.table.borrow().key_at(place);
             let Some(key) = key else { continue };
-            let mut bytes = held_bytes(&core.table.borrow(), key, &core.config);
+            let mut bytes = held_bytes(&worker.table.borrow(), key, &worker.config);
             if bytes == 0 {
                 continue;
             }
-            let host = core.host_of(key);
+            let host = worker.host_of(key);
             if let Some((_, sum)) = weighed.iter_mut().find(|(known, sum)| *known == host && *sum > 0) {
                 *sum += bytes;
                 continue;
@@ -288,12 +288,12 @@ impl<S: Service> Engine<S> {
             }
         }
         // One that holds little is not why others wait.
-        let share = core.line_share / LARGE_PART;
+        let share = worker.line_share / LARGE_PART;
         weighed.into_iter().filter(|(_, sum)| *sum > share).max_by_key(|(_, sum)| *sum).map(|(host, _)| host)
     }
 }
 
-/// Bytes of the pool that a connection could give back; 0 for one that may not be let go of.
+/// Bytes of the pool that a connection could give back; 0 for one that may not be shed.
 fn held_bytes(table: &Table<Connection>, key: Key, config: &Config) -> u64 {
     let own = match table.get(key) {
         Some(Connection::Active(active)) if active.is_overstay(plimsoll_runtime::now(), config) => {
@@ -306,39 +306,39 @@ fn held_bytes(table: &Table<Connection>, key: Key, config: &Config) -> u64 {
     if own == 0 { 0 } else { (own + table.sending_bytes(key)) as u64 }
 }
 
-/// Why a connection may be let go of, if it may.
-pub(super) fn victim(table: &Table<Connection>, key: Key, core: &Core) -> Option<Victim> {
-    let config = &core.config;
+/// Why a connection may be shed, if it may.
+pub(super) fn shed_sort_of(table: &Table<Connection>, key: Key, worker: &WorkerState) -> Option<ShedSort> {
+    let config = &worker.config;
     let active = match table.get(key)? {
         Connection::Active(active) => active,
         Connection::Lingering { rest: Rest::Nothing, .. } if !table.is_sending(key) => {
-            return core.lacks_places().then_some(Victim::Lingering);
+            return worker.lacks_places().then_some(ShedSort::Lingering);
         }
-        Connection::Parked { requests, born, .. } if !table.is_sending(key) && !core.is_stopping() => {
+        Connection::Parked { requests, born, .. } if !table.is_sending(key) && !worker.is_stopping() => {
             let (left, whole) = (table.scheduled_in(key)?, config.keep_alive_timeout);
             // Where its time is another one, it is not known since when it has it.
-            if core.peers.borrow().awaits_proxy(key) || core.age_left(*born) <= left + IDLE_AFTER {
+            if worker.peers.borrow().awaits_proxy(key) || worker.age_left(*born) <= left + IDLE_AFTER {
                 return None;
             }
             // It was parked for a quarter of the time if memory was short then. Timers are coarse.
             let time = if left > whole / 4 + IDLE_AFTER { whole } else { whole / 4 };
-            let sort = if *requests == 0 { Victim::Fresh } else { Victim::Idle };
+            let sort = if *requests == 0 { ShedSort::Fresh } else { ShedSort::Idle };
             return (time.saturating_sub(left) >= IDLE_AFTER).then_some(sort);
         }
         Connection::Http2(http2) if table.is_sending(key) && http2.held_bytes() > 0 => {
-            return http2.is_stalled(plimsoll_runtime::now(), STALLED_AFTER).then_some(Victim::StalledOutput);
+            return http2.is_stalled(plimsoll_runtime::now(), STALLED_AFTER).then_some(ShedSort::StalledOutput);
         }
         Connection::WebSocket(socket) if table.is_sending(key) => {
             let is_stalled = socket.is_stalled(table.scheduled_in(key)?, STALLED_AFTER);
-            return is_stalled.then_some(Victim::StalledOutput);
+            return is_stalled.then_some(ShedSort::StalledOutput);
         }
         _ => return None,
     };
     match active.deadline {
-        Deadline::Head => (head_age(table, key, config)? >= YOUNG_FOR).then_some(Victim::IncompleteHead),
+        Deadline::Head => (head_age(table, key, config)? >= YOUNG_FOR).then_some(ShedSort::IncompleteHead),
         Deadline::Send if table.is_sending(key) && active.must_finish == 0 => {
             let left = table.scheduled_in(key)?;
-            (config.send_timeout.saturating_sub(left) >= STALLED_AFTER).then_some(Victim::StalledOutput)
+            (config.send_timeout.saturating_sub(left) >= STALLED_AFTER).then_some(ShedSort::StalledOutput)
         }
         _ => None,
     }

@@ -10,7 +10,7 @@ use plimsoll_reactor::sim::{SimConfig, World};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{MemoryLimit, Runtime, Spawner, memory, now, sleep, spawn};
 
-use crate::rig::threads::{PATIENCE, connect, serve_until, under_line};
+use crate::rig::threads::{TEST_TIMEOUT, connect, serve_until, under_line};
 
 /// Together they are more than the line.
 const HALF_HEADS: usize = 3_000;
@@ -62,7 +62,8 @@ fn flood(address: SocketAddr) -> usize {
 fn half_heads_make_room_for_whole_requests() {
     under_line("half heads", LINE, async |_runtime| {
         // How long a whole request waits for room is not what is judged.
-        let server = Server::bind("127.0.0.1:0")?.config(Config { admission_timeout: PATIENCE, ..Config::default() });
+        let server =
+            Server::bind("127.0.0.1:0")?.config(Config { admission_timeout: TEST_TIMEOUT, ..Config::default() });
         let address = server.local_addr();
         let told = serve_until(server.serve(|_| async { Response::text("whole") }), move || flood(address)).await?;
         assert!(told > 0, "the line was not reached: nobody was let go of");
