@@ -89,7 +89,7 @@ pub use spawn::{
     RemoteHandle, Spawner, budget, clock, coarse_now, metrics, now, pool, pool_stats, spawn, spawn_blocking, spawn_on,
     unix_seconds, worker_index, workers, yield_now,
 };
-pub use task::{JoinError, JoinHandle, Spare, Started};
+pub use task::{AbortOnDrop, JoinError, JoinHandle, Spare, Started};
 pub use time::{Sleep, interval, sleep, sleep_until, timeout};
 
 /// The result of the runtime's calls.

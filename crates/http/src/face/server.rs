@@ -1,9 +1,10 @@
 //! The server as its user sees it: bind, configure, serve.
 
 use ::core::fmt;
-use ::core::future::Future;
+use ::core::future::{Future, poll_fn};
 use ::core::net::SocketAddr;
 use ::core::pin::Pin;
+use ::core::task::Poll;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -240,7 +241,8 @@ impl Server {
         self.config.validate()?;
         tell_of_handlers(service().handler_bytes());
         let handle = self.handle;
-        let _asks = self.stops_with.map(|stop| Asks::after(stop, handle.clone())).transpose()?;
+        let asks = self.stops_with.map(|stop| spawn(ask_after(stop, handle.clone()))).transpose()?;
+        let _asks = asks.map(JoinHandle::abort_on_drop);
         let parts = Parts {
             config: self.config,
             counters: self.counters,
@@ -249,18 +251,26 @@ impl Server {
             handle: handle.clone(),
             transport: self.transport,
         };
-        let mut listeners = self.listeners.into_iter();
-        let first = listeners.next().expect("a server is made with a listener");
-        // In tasks of their own: a turn of one listener's connections is none of the others'.
-        let others = listeners.map(|listener| {
+        // Each has tasks of its own on the workers: this one waits until they end.
+        let serving = self.listeners.into_iter().map(|listener| {
             let (serving, handle) = (serve_at(listener, parts.clone(), service.clone()), handle.clone());
-            spawn(async move { serving.await.inspect_err(|_| handle.stop()) })
+            Box::pin(async move { serving.await.inspect_err(|_| handle.stop()) })
         });
-        let others = others.collect::<::core::result::Result<Vec<_>, _>>()?;
-        let mut ended = serve_at(first, parts, service).await.inspect_err(|_| handle.stop());
-        for other in others {
-            ended = ended.and(other.await.unwrap_or(Err(plimsoll_runtime::Error::ShuttingDown)));
-        }
+        let mut serving: Vec<_> = serving.collect();
+        let mut ended = Ok(());
+        poll_fn(|cx| {
+            serving.retain_mut(|serving| match serving.as_mut().poll(cx) {
+                Poll::Ready(done) => {
+                    if ended.is_ok() {
+                        ended = done;
+                    }
+                    false
+                }
+                Poll::Pending => true,
+            });
+            if serving.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
         ended
     }
 }
@@ -272,22 +282,9 @@ impl fmt::Debug for Server {
 }
 
 /// Asks a server to stop when a future of its user is ready.
-struct Asks(JoinHandle<()>);
-
-impl Asks {
-    fn after(stop: Pin<Box<dyn Future<Output = ()>>>, handle: ServerHandle) -> Result<Self> {
-        let asks = async move {
-            stop.await;
-            handle.stop();
-        };
-        Ok(Self(spawn(asks)?))
-    }
-}
-
-impl Drop for Asks {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+async fn ask_after(stop: Pin<Box<dyn Future<Output = ()>>>, handle: ServerHandle) {
+    stop.await;
+    handle.stop();
 }
 
 /// What the workers of a server have of it.
@@ -316,8 +313,7 @@ async fn serve_here<S: Service>(listener: Listener, parts: Parts, service: S) ->
     let turned_away = h1::error_response(&Method::GET, StatusCode::SERVICE_UNAVAILABLE);
     let no_delay = config.tcp.no_delay;
     let table = Table::new(listener, TableConfig { no_delay, turned_away, transport, ..TableConfig::default() })?;
-    engine::run(WorkerState::new(table, config, counters, addresses, log), service, &handle).await;
-    Ok(())
+    engine::run(WorkerState::new(table, config, counters, addresses, log), service, handle).await
 }
 
 /// A handler's future that is larger takes more than all the rest of a request.

@@ -7,12 +7,12 @@
 use ::core::future::{Future, poll_fn};
 use ::core::task::Poll;
 use ::core::time::Duration;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use http::StatusCode;
 use plimsoll_codec::h1::{Next, RequestState};
 use plimsoll_runtime::net::{Bytes, Event, SocketOption, Table};
-use plimsoll_runtime::{Errno, Instant, SendBytes, signal, sleep, sleep_until};
+use plimsoll_runtime::{Errno, Instant, Result, SendBytes, signal, sleep, sleep_until, spawn};
 use plimsoll_slab::Key;
 
 use crate::base::config::{ProxyProtocol, TcpOptions};
@@ -27,24 +27,21 @@ use crate::memory::wait::MemoryWait;
 use crate::websocket::Port;
 use crate::worker::connection::{Connection, Rest};
 use crate::worker::pressure::Overload;
-use crate::worker::recall::Recalling;
+use crate::worker::recall;
 use crate::worker::service::Service;
 use crate::worker::state::WorkerState;
 use crate::worker::stay_bytes::waiting_handler_bytes;
 
 /// Runs the server until the runtime, or this server, is asked to stop and its connections have ended.
-pub(crate) async fn run<S: Service>(worker: Rc<WorkerState>, service: S, handle: &ServerHandle) {
-    let _recalling = Recalling::begin(&worker);
+pub(crate) async fn run<S: Service>(worker: Rc<WorkerState>, service: S, handle: ServerHandle) -> Result<()> {
+    let _recalling = recall::begin(&worker);
+    // In a task of its own: what is asked in each turn is a flag.
+    let _stop_watch = spawn(watch_stop(Rc::downgrade(&worker), handle))?.abort_on_drop();
     let mut engine = Engine::new(worker, service);
     engine.look_for_marked();
-    let mut stopped = ::core::pin::pin!(signal::stopped());
-    let mut asked = ::core::pin::pin!(handle.asked());
-    let mut end = poll_fn(|cx| match stopped.as_mut().poll(cx) {
-        Poll::Ready(()) => Poll::Ready(()),
-        Poll::Pending => asked.as_mut().poll(cx),
-    });
+    let worker = Rc::clone(&engine.worker);
+    let mut end = poll_fn(|_| if worker.is_stopping() { Poll::Ready(()) } else { Poll::Pending });
     while !engine.turn_until(&mut end).await {}
-    engine.worker.stops();
     let deadline = plimsoll_runtime::now() + engine.worker.config.drain_timeout;
     let mut out_of_time = sleep_until(deadline);
     engine.begin_stop();
@@ -59,6 +56,21 @@ pub(crate) async fn run<S: Service>(worker: Rc<WorkerState>, service: S, handle:
         }
     }
     engine.worker.tell_of_the_last_refusals();
+    Ok(())
+}
+
+/// Waits until the runtime or this server is asked to stop, and has the engine look.
+async fn watch_stop(worker: Weak<WorkerState>, handle: ServerHandle) {
+    let (mut stopped, mut asked) = (::core::pin::pin!(signal::stopped()), ::core::pin::pin!(handle.asked()));
+    poll_fn(|cx| match stopped.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => asked.as_mut().poll(cx),
+    })
+    .await;
+    if let Some(worker) = worker.upgrade() {
+        worker.stops();
+        worker.wake_engine();
+    }
 }
 
 /// So long after the stop connections are still taken in whose handshake had begun: their clients may have sent a

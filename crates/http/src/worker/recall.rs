@@ -5,7 +5,7 @@ use std::rc::{Rc, Weak};
 
 use plimsoll_codec::h1::RequestState;
 use plimsoll_runtime::memory::{self, Level};
-use plimsoll_runtime::{JoinHandle, spawn, yield_now};
+use plimsoll_runtime::{AbortOnDrop, JoinHandle, spawn, yield_now};
 
 use crate::worker::connection::Connection;
 use crate::worker::state::WorkerState;
@@ -34,23 +34,11 @@ impl WorkerState {
     }
 }
 
-/// Sees to it that receives are recalled when memory comes to be short, for as long as it lives.
-pub(crate) struct Recalling(Option<JoinHandle<()>>);
-
-impl Recalling {
-    /// For the connections of a worker. Without room for it they end at the line when what comes has no place.
-    pub(crate) fn begin(worker: &Rc<WorkerState>) -> Self {
-        let spawned = spawn(recall(Rc::downgrade(worker)));
-        Self(spawned.inspect_err(|error| tracing::warn!(%error, "receives are not recalled")).ok())
-    }
-}
-
-impl Drop for Recalling {
-    fn drop(&mut self) {
-        if let Some(task) = self.0.take() {
-            task.abort();
-        }
-    }
+/// Recalls receives when memory comes to be short, for as long as what this gives lives. Without room for it they end
+/// at the line when what comes has no place.
+pub(crate) fn begin(worker: &Rc<WorkerState>) -> Option<AbortOnDrop<()>> {
+    let spawned = spawn(recall(Rc::downgrade(worker)));
+    spawned.inspect_err(|error| tracing::warn!(%error, "receives are not recalled")).ok().map(JoinHandle::abort_on_drop)
 }
 
 async fn recall(worker: Weak<WorkerState>) {

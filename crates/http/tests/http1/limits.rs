@@ -345,7 +345,7 @@ fn each_request_that_came_with_others_is_refused_in_its_time() {
         let server = serve(config, async |_req: Request| Response::text("answered"))?;
         let mut client = TcpStream::connect(server.address).await?;
         // Room to receive them, and not for what they are copied to: what refuses them leaves at once.
-        let held = fill_but(&[4_096, 4_096]);
+        let held = fill_but(&[1_024]);
         client.send_static(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET /b HTTP/1.1\r\nHost: h\r\n\r\n").await?;
         sleep(Duration::from_secs(4)).await;
         let totals = server.counters.totals();

@@ -8,6 +8,7 @@ use core::net::SocketAddr;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use core::time::Duration;
+use std::panic::resume_unwind;
 use std::rc::Rc;
 
 use plimsoll_reactor::{Address, Errno, Fd, FdRef, ListenOptions, Op, Payload, SharedListener, UnixAddress};
@@ -17,7 +18,7 @@ use super::address::{ListenAddress, SocketAddress};
 use super::stream::{SocketStream, reserve};
 use crate::task::{Spare, Started};
 use crate::worker::Worker;
-use crate::{Error, RemoteHandle, Result, signal, sleep, spawn, spawn_on, timeout, yield_now};
+use crate::{AbortOnDrop, Error, JoinError, Result, signal, sleep, spawn, spawn_on, timeout, yield_now};
 
 /// How long accepting pauses for want of descriptors or memory, if none becomes free before.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -364,24 +365,15 @@ impl<A: SocketAddress> SocketListener<A> {
         S: Fn(Self) -> F + Clone + Send + 'static,
         F: Future<Output = Result<()>> + 'static,
     {
-        let mut others = Vec::new();
+        let mut serving: Vec<Serving> = Vec::new();
         for worker in (0..crate::workers()).filter(|&worker| worker != crate::worker_index()) {
             let (sibling, serve) = (self.sibling()?, serve.clone());
-            others.push(spawn_on(worker, move || async move { serve(sibling.listen()?).await })?);
+            let there = spawn_on(worker, move || async move { serve(sibling.listen()?).await })?;
+            serving.push(Box::pin(async move { there.await? }));
         }
-        if others.is_empty() {
-            return serve(self).await;
-        }
-        // In a task of their own, the others are asked only when one of them has ended, and not in each turn of this
-        // one.
-        let others = spawn(first_error(others))?;
-        let mut others = pin!(async { others.await.unwrap_or(Err(Error::ShuttingDown)) });
-        let mut here = pin!(serve(self));
-        let is_here_done = poll_fn(|cx| match here.as_mut().poll(cx) {
-            Poll::Ready(ended) => Poll::Ready(ended.map(|()| true)),
-            Poll::Pending => others.as_mut().poll(cx).map_ok(|()| false),
-        });
-        if is_here_done.await? { others.await } else { here.await }
+        // In a task of its own, too: what waits for it here is asked when it has ended, and not in each of its turns.
+        serving.push(Box::pin(in_place(spawn(serve(self))?.abort_on_drop())));
+        first_error(serving).await
     }
 
     /// As [`serve`](Self::serve), on this worker alone; the handler need not be `Send`.
@@ -436,20 +428,32 @@ impl<A: SocketAddress> SocketListener<A> {
     }
 }
 
+/// Waits until a worker serves no more.
+type Serving = Pin<Box<dyn Future<Output = Result<()>>>>;
+
+/// A panic of a task goes on here, as if it had been awaited in place.
+async fn in_place(task: AbortOnDrop<Result<()>>) -> Result<()> {
+    match task.await {
+        Ok(ended) => ended,
+        Err(JoinError::Panicked(payload)) => resume_unwind(payload),
+        Err(JoinError::Cancelled) => Err(Error::ShuttingDown),
+    }
+}
+
 /// Waits for all of them, or for the first that fails.
-async fn first_error(mut handles: Vec<RemoteHandle<Result<()>>>) -> Result<()> {
+async fn first_error(mut serving: Vec<Serving>) -> Result<()> {
     poll_fn(move |cx| {
         let mut failed = None;
-        handles.retain_mut(|handle| match Pin::new(handle).poll(cx) {
+        serving.retain_mut(|here| match here.as_mut().poll(cx) {
             Poll::Ready(ended) => {
-                failed = failed.take().or(ended.and_then(|ended| ended).err());
+                failed = failed.take().or(ended.err());
                 false
             }
             Poll::Pending => true,
         });
         match failed {
             Some(error) => Poll::Ready(Err(error)),
-            None if handles.is_empty() => Poll::Ready(Ok(())),
+            None if serving.is_empty() => Poll::Ready(Ok(())),
             None => Poll::Pending,
         }
     })

@@ -51,6 +51,25 @@ impl<T> JoinHandle<T> {
         self.0.cancel();
     }
 
+    /// Has the task end with its owner: dropped, what this gives [aborts](Self::abort) it.
+    ///
+    /// ```
+    /// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
+    /// let worked = std::rc::Rc::new(());
+    /// let held = std::rc::Rc::clone(&worked);
+    /// let ticks = plimsoll_runtime::spawn(async move {
+    ///     let _held = held;
+    ///     std::future::pending::<()>().await
+    /// })?;
+    /// drop(ticks.abort_on_drop());
+    /// assert_eq!(std::rc::Rc::strong_count(&worked), 1);
+    /// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
+    /// ```
+    #[must_use = "dropped, it aborts the task"]
+    pub fn abort_on_drop(self) -> AbortOnDrop<T> {
+        AbortOnDrop(self)
+    }
+
     /// Whether the task has ended, so that awaiting the handle does not wait.
     pub fn is_finished(&self) -> bool {
         self.0.has_ended()
@@ -62,6 +81,34 @@ impl<T> Future for JoinHandle<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.0.poll(cx.waker())
+    }
+}
+
+/// A task that ends with its owner: see [`JoinHandle::abort_on_drop`]. Awaited, it yields what the handle does.
+///
+/// # Cancel safety
+///
+/// Awaiting it by value and giving up aborts the task; awaiting `&mut` of it and giving up loses nothing.
+#[must_use = "dropped, it aborts the task"]
+pub struct AbortOnDrop<T>(JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl<T> Future for AbortOnDrop<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
+
+impl<T> fmt::Debug for AbortOnDrop<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AbortOnDrop").field("is_finished", &self.0.is_finished()).finish()
     }
 }
 

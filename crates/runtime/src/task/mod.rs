@@ -32,7 +32,7 @@ mod tasks;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use self::join::JoinHandle;
+pub use self::join::{AbortOnDrop, JoinHandle};
 pub use self::join_error::JoinError;
 pub(crate) use self::remote::is_of_task;
 pub use self::spare::{Spare, Started};
