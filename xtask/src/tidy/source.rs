@@ -94,11 +94,11 @@ pub(crate) fn closing(tokens: &[Token], open: usize) -> usize {
     tokens.len() - 1
 }
 
-/// The index of the token that ends the item at `start`: its `;` or the end of its block.
+/// The index of the token that ends the item at `start`: its `;` or the end of its block. A field ends with its struct.
 fn item_end(tokens: &[Token], start: usize) -> usize {
     let mut at = start;
     while at < tokens.len() {
-        if tokens[at].is(";") {
+        if tokens[at].is(";") || tokens[at].is("}") {
             return at;
         }
         if tokens[at].is("{") {

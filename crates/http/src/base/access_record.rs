@@ -27,8 +27,11 @@ pub struct AccessRecord<'a> {
 pub(crate) struct LogHook(pub(crate) Arc<dyn Fn(&AccessRecord<'_>) + Send + Sync>);
 
 impl LogHook {
-    pub(crate) fn write(&self, record: &AccessRecord<'_>) {
-        if catch_panic(|| (self.0)(record)).is_none() {
+    /// Has the line of an answer written that ends now.
+    pub(crate) fn write_line(&self, line: &[u8], status: StatusCode, body_bytes: u64, peer: Option<SocketAddr>) {
+        let unix_seconds = plimsoll_runtime::unix_seconds();
+        let record = AccessRecord { request_line: line, status, body_bytes, unix_seconds, peer };
+        if catch_panic(|| (self.0)(&record)).is_none() {
             tracing::error!("the access log panicked");
         }
     }

@@ -131,6 +131,26 @@ impl Response {
         Self::typed(text.into(), TEXT_FIELD)
     }
 
+    /// 200 with a value as JSON. One that cannot be JSON, such as a map whose keys are no text, is logged and becomes a
+    /// 500. Feature `json`.
+    ///
+    /// ```
+    /// use plimsoll_http::Response;
+    ///
+    /// let answer = Response::json(&["a", "b"]).header("cache-control", "no-store");
+    /// assert_eq!(answer.header_value("content-type"), Some(&b"application/json"[..]));
+    /// ```
+    #[cfg(feature = "json")]
+    pub fn json<T: serde::Serialize + ?Sized>(value: &T) -> Self {
+        match serde_json::to_vec(value) {
+            Ok(text) => Self::json_text(text),
+            Err(error) => {
+                tracing::error!(%error, "a value cannot be JSON");
+                StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            }
+        }
+    }
+
     /// 200 with a text that is JSON already.
     pub fn json_text(text: impl Into<Body>) -> Self {
         Self::typed(text.into(), JSON_FIELD)

@@ -8,7 +8,7 @@ use plimsoll_runtime::Kind;
 
 use crate::exchange::event;
 use crate::exchange::response::Body;
-use crate::hub::{EventTask, Framing, Members};
+use crate::hub::{EventTask, Framing};
 use crate::websocket::{self, Group};
 use crate::worker::state::WorkerState;
 use crate::{Error, Hub, Request, Response, StatusCode};
@@ -86,17 +86,4 @@ fn full() -> Response {
     Response::text("there is no place for another member now; try again in 5 seconds\n")
         .with_status(StatusCode::SERVICE_UNAVAILABLE)
         .header("Retry-After", "5")
-}
-
-impl WorkerState {
-    /// The members of hubs on this worker.
-    fn members(&self) -> Result<Rc<Members>, Error> {
-        let known = self.members.borrow().upgrade();
-        if let Some(members) = known {
-            return Ok(members);
-        }
-        let members = Members::new()?;
-        self.members.replace(Rc::downgrade(&members));
-        Ok(members)
-    }
 }

@@ -160,24 +160,24 @@ pub(crate) fn cap(level: Level, bytes_max: usize) -> Class {
     of_share.unwrap_or(Class::K4).clamp(Class::K4, of_level)
 }
 
-impl Desk {
-    /// Bytes that one connection may receive at a time: what all that are worked on receive together leaves most of the
-    /// line to others.
-    fn body_bytes_max(&self) -> usize {
-        let active = self.counters().active_now().max(1);
-        usize::try_from(self.line_share / BODIES_PART / active).unwrap_or(usize::MAX)
-    }
+/// Bytes that one connection may receive at a time: what all that are worked on receive together leaves most of the
+/// line to others.
+fn body_bytes_max(desk: &Desk) -> usize {
+    let active = desk.counters().active_now().max(1);
+    usize::try_from(desk.line_share / BODIES_PART / active).unwrap_or(usize::MAX)
+}
 
-    /// The largest class that a part of a body may be received into now.
-    pub(crate) fn body_cap(&self) -> Class {
-        cap(self.level(), self.body_bytes_max())
-    }
+/// The largest class that a part of a body may be received into now.
+pub(crate) fn body_cap(desk: &Desk) -> Class {
+    cap(desk.level(), body_bytes_max(desk))
+}
 
+impl Active {
     /// The class and the number of leases that the next receive of a connection is worth and may have, if they are
     /// several.
-    pub(crate) fn several_for(&self, active: &Active) -> Option<(Class, usize)> {
-        let (class, worth) = active.receive.several(active.decoder.contiguous(), self.body_cap())?;
-        let count = worth.min(self.body_bytes_max() / class.bytes());
+    pub(crate) fn several_for(&self, desk: &Desk) -> Option<(Class, usize)> {
+        let (class, worth) = self.receive.several(self.decoder.contiguous(), body_cap(desk))?;
+        let count = worth.min(body_bytes_max(desk) / class.bytes());
         (count > 1).then_some((class, count))
     }
 }

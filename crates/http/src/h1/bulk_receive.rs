@@ -12,6 +12,7 @@ use plimsoll_runtime::net::{Bytes, RECEIVE_LEASES_MAX};
 use crate::exchange::line::Line;
 use crate::h1::active::Active;
 use crate::h1::body_receive::Parts;
+use crate::h1::body_receive::body_cap;
 use crate::memory::desk::Desk;
 
 /// What came of a receive into several leases.
@@ -39,7 +40,7 @@ pub(crate) fn receive(desk: &Desk, line: &mut impl Line, active: &mut Active) ->
         return Came::Nothing;
     }
     let data = active.decoder.contiguous();
-    let Some((class, count)) = desk.several_for(active) else { return Came::Nothing };
+    let Some((class, count)) = active.several_for(desk) else { return Came::Nothing };
     let Some(parts) = places(desk, active) else { return Came::Nothing };
     debug_assert!(parts.iter().all(Option::is_none), "what was received before is used up");
     let mut taken = 0;
@@ -71,7 +72,7 @@ pub(crate) fn receive(desk: &Desk, line: &mut impl Line, active: &mut Active) ->
 /// Receives into one lease, while memory is short: behind what was looked at and is no whole part of the body's
 /// framing.
 fn receive_one(desk: &Desk, line: &mut impl Line, active: &mut Active) -> Came {
-    let class = active.receive.next(active.decoder.remaining(), desk.body_cap()).unwrap_or(Class::K4);
+    let class = active.receive.next(active.decoder.remaining(), body_cap(desk)).unwrap_or(Class::K4);
     let kept = active.input.as_deref().unwrap_or_default();
     let wanted = class.bytes().max(2 * kept.len());
     let Ok(mut lease) = desk.pool.try_acquire(wanted, Kind::Buffers) else { return Came::NoRoom(wanted) };

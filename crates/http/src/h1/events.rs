@@ -29,7 +29,7 @@ impl Active {
         }
         if self.input.is_some() {
             // In its turn among those that have read ahead.
-            desk.list(key, self);
+            self.list(desk, key);
             return Step::Rest;
         }
         Step::GoOn
@@ -67,7 +67,7 @@ impl Active {
 
     /// The peer has ended its half while a handler runs, or has gone away.
     pub(crate) fn peer_closed(&mut self, desk: &Desk, line: &impl Line) -> Step {
-        if desk.outlasts_half_close(self) {
+        if self.outlasts_half_close(desk) {
             self.half_close();
             return Step::GoOn;
         }
@@ -82,7 +82,7 @@ impl Active {
 
     /// The peer has sent all it will send.
     pub(crate) fn ended(&mut self, desk: &Desk) -> Step {
-        if desk.outlasts_half_close(self) {
+        if self.outlasts_half_close(desk) {
             self.half_close();
         }
         self.exchange.peer_closed();
@@ -104,7 +104,7 @@ impl Active {
         if self.is_overdue(plimsoll_runtime::now(), &desk.config) {
             desk.counters().shed(Shed::Timeout);
             self.course.note(ExchangeEnd::Timeout);
-            desk.fail(self, Failure::OVERDUE);
+            self.fail(desk, Failure::OVERDUE);
             (self.deadline, self.begun_at) = (Deadline::None, None);
             self.wait_no_longer(desk, key);
             return self.stop_handler();
@@ -128,7 +128,7 @@ impl Active {
         if !self.is_closing() && self.handler.is_none() {
             // A head that never ends.
             let _failed_before = self.exchange.request_failed();
-            desk.fail(self, StatusCode::REQUEST_TIMEOUT);
+            self.fail(desk, StatusCode::REQUEST_TIMEOUT);
             desk.counters().shed(Shed::Timeout);
             return Step::GoOn;
         }
@@ -157,7 +157,7 @@ impl Active {
             return Step::End(ExchangeEnd::Timeout);
         }
         let _failed_before = self.exchange.request_failed();
-        desk.fail(self, Failure::NO_ROOM);
+        self.fail(desk, Failure::NO_ROOM);
         self.begun_at = None;
         [self.writer.take(), self.reader.take()].into_iter().flatten().for_each(|waker| waker.wake());
         self.stop_handler()

@@ -27,8 +27,8 @@ impl<A: Actives> Http1<'_, A> {
     pub(crate) fn fail(&self, id: ExchangeId) {
         self.with(id, |active| {
             active.handler = None;
-            self.desk().fail(active, StatusCode::INTERNAL_SERVER_ERROR);
-            self.list(id.key(), active);
+            active.fail(self.desk(), StatusCode::INTERNAL_SERVER_ERROR);
+            active.list(self, id.key());
         });
     }
 
@@ -39,7 +39,7 @@ impl<A: Actives> Http1<'_, A> {
             if active.is_closing() {
                 return Err(Error::Gone);
             }
-            match self.decode(active)? {
+            match active.decode(self)? {
                 Decoded::Data(lease) => {
                     active.memory.get_on();
                     return Ok(Some(Some(lease)));
@@ -52,7 +52,7 @@ impl<A: Actives> Http1<'_, A> {
                 active.exchange.continue_sent()?;
             }
             active.reader = Some(UserWaker::of(cx));
-            self.list(id.key(), active);
+            active.list(self, id.key());
             Ok(None)
         });
         match polled {
@@ -79,8 +79,8 @@ impl<A: Actives> Http1<'_, A> {
             if !matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue) {
                 return Err(Error::Misuse("the request was answered already"));
             }
-            self.write(active, response, length)?;
-            self.list(id.key(), active);
+            active.write(self, response, length)?;
+            active.list(self, id.key());
             // Another answer than the one that would have changed the protocol.
             Ok(active.successor.take())
         });
@@ -99,7 +99,7 @@ impl<A: Actives> Http1<'_, A> {
         self.release_kept_for(id.key());
         let polled = self.with_reserve(id, |active| {
             let piece = body.as_ref().expect("not polled after it was ready").as_slice().len();
-            self.may_go_on(id.key(), active)?;
+            active.may_go_on(self, id.key())?;
             let discard = active.body.due() == Some(0) && active.method == Method::HEAD;
             if !discard && active.exchange.response() != ResponseState::Body {
                 return Err(Error::Misuse("more bytes than were announced"));
@@ -107,13 +107,13 @@ impl<A: Actives> Http1<'_, A> {
             let bytes_max = self.config.output_bytes_max;
             if !discard && !active.output.has_room(piece.min(COPY_BYTES_MAX), bytes_max) {
                 active.writer = Some(UserWaker::of(cx));
-                self.list(id.key(), active);
+                active.list(self, id.key());
                 return Ok(false);
             }
             if !discard {
-                self.put_piece(active, body.as_mut().expect("checked above"))?;
+                active.put_piece(self, body.as_mut().expect("checked above"))?;
                 active.memory.get_on();
-                self.list(id.key(), active);
+                active.list(self, id.key());
             }
             user_code::drop_later(body.take().unwrap_or_default());
             Ok(true)
@@ -124,10 +124,10 @@ impl<A: Actives> Http1<'_, A> {
     /// Ends an answer's body.
     pub(crate) fn finish(&self, id: ExchangeId) -> Result<(), Error> {
         let finished = self.with(id, |active| {
-            self.may_go_on(id.key(), active)?;
+            active.may_go_on(self, id.key())?;
             let mut encoder = active.body;
             let Ok(end) = encoder.finish() else {
-                self.abandon(active);
+                active.abandon();
                 return Err(Error::Misuse("fewer bytes than were announced"));
             };
             if !end.is_empty() {
@@ -137,7 +137,7 @@ impl<A: Actives> Http1<'_, A> {
             if active.exchange.response() == ResponseState::Body {
                 active.exchange.body_sent()?;
             }
-            self.list(id.key(), active);
+            active.list(self, id.key());
             Ok(())
         });
         finished.unwrap_or(Err(Error::Gone))
@@ -160,16 +160,16 @@ impl<A: Actives> Http1<'_, A> {
         trailers: Fields<'_>,
     ) -> Poll<Result<(), Error>> {
         let polled = self.with_reserve(id, |active| {
-            self.may_go_on(id.key(), active)?;
+            active.may_go_on(self, id.key())?;
             let bytes = h1::LAST_CHUNK.len() + trailers.as_bytes().len();
             if !active.output.has_room(bytes, self.config.output_bytes_max) {
                 active.writer = Some(UserWaker::of(cx));
-                self.list(id.key(), active);
+                active.list(self, id.key());
                 return Ok(false);
             }
             active.output.reserve(&self.pool, bytes)?;
             if let Err(error) = active.body.finish_with(trailers, &mut active.output) {
-                self.abandon(active);
+                active.abandon();
                 return Err(match error {
                     plimsoll_codec::Error::BodyTooShort => Error::Misuse("fewer bytes than were announced"),
                     other => other.into(),
@@ -178,7 +178,7 @@ impl<A: Actives> Http1<'_, A> {
             if active.exchange.response() == ResponseState::Body {
                 active.exchange.body_sent()?;
             }
-            self.list(id.key(), active);
+            active.list(self, id.key());
             Ok(true)
         });
         self.written(id, cx, polled)
@@ -220,16 +220,16 @@ impl<A: Actives> Http1<'_, A> {
     #[inline(always)]
     fn try_answer(&self, id: ExchangeId, response: &mut Response) -> Option<Result<(), Error>> {
         self.with_reserve(id, |active| {
-            self.desk().answer(active, response)?;
-            self.list(id.key(), active);
+            active.answer(self.desk(), response)?;
+            active.list(self, id.key());
             Ok(())
         })
     }
 
     fn answer_no_room(&self, id: ExchangeId, over: OverBudget) {
         self.with(id, |active| {
-            self.desk().answer_no_room(active, over);
-            self.list(id.key(), active);
+            active.answer_no_room(self.desk(), over);
+            active.list(self, id.key());
         });
     }
 

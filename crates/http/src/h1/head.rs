@@ -283,7 +283,7 @@ impl Active {
         desk.counters().shed(Shed::Misbehaviour);
         self.method = method_of(bytes);
         let _failed_before = self.exchange.request_failed();
-        desk.fail(self, error);
+        self.fail(desk, error);
     }
 
     /// A listener for HTTP/2 alone was sent something else: only who speaks HTTP/1 understands an answer.
@@ -295,7 +295,7 @@ impl Active {
         }
         self.method = method_of(bytes);
         let _failed_before = self.exchange.request_failed();
-        desk.fail(self, Failure::HTTP2_ONLY);
+        self.fail(desk, Failure::HTTP2_ONLY);
         Progress::Done
     }
 
@@ -309,7 +309,7 @@ impl Active {
         if !self.may_wait_to_begin(desk, key, has_body) {
             let _failed_before = self.exchange.request_failed();
             desk.shed_for_room(Shed::Body);
-            desk.fail(self, Failure::NO_ROOM);
+            self.fail(desk, Failure::NO_ROOM);
         }
     }
 
@@ -338,8 +338,8 @@ impl Active {
         (self.method, self.version, self.sent_bytes) = (parsed.method.clone(), parsed.version, 0);
         self.decoder = BodyDecoder::new(parsed.framing, &desk.config.limits);
         self.note_line(desk, key, view.head());
-        if desk.refuse(line, key, self).is_err() {
-            desk.fail(self, Failure::NO_ROOM);
+        if self.answer_refusal(desk, line, key).is_err() {
+            self.fail(desk, Failure::NO_ROOM);
         }
     }
 

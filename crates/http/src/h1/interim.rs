@@ -36,14 +36,14 @@ impl<A: Actives> Http1<'_, A> {
             let bytes = head.encoded_len();
             if !active.output.has_room(bytes, self.config.output_bytes_max) {
                 active.writer = Some(UserWaker::of(cx));
-                self.list(id.key(), active);
+                active.list(self, id.key());
                 return Ok(false);
             }
             active.output.reserve(&self.pool, bytes)?;
             head.encode(&mut active.output)?;
             active.exchange = exchange;
             active.memory.get_on();
-            self.list(id.key(), active);
+            active.list(self, id.key());
             Ok(true)
         });
         self.written(id, cx, polled)

@@ -36,7 +36,7 @@ impl<A: Actives> Http1<'_, A> {
     #[cold]
     fn lend(&self, key: Key) -> bool {
         let Some(mut active) = self.take(key) else { return false };
-        let lent = self.reserve_for(&mut self.line(key), &mut active).map(|lease| active.output.lend(lease));
+        let lent = active.reserve_for(self, &mut self.line(key)).map(|lease| active.output.lend(lease));
         self.put_back(key, active);
         lent.is_some()
     }
@@ -53,17 +53,17 @@ impl<A: Actives> Http1<'_, A> {
     }
 }
 
-impl Desk {
+impl Active {
     /// A lease of the answer reserve for an exchange whose output before that has left.
-    pub(crate) fn reserve_for(&self, line: &mut impl Line, active: &mut Active) -> Option<Lease> {
+    pub(crate) fn reserve_for(&mut self, desk: &Desk, line: &mut impl Line) -> Option<Lease> {
         if line.is_sending() {
             return None;
         }
-        if line.flush_now(&mut active.output) {
-            return self.reserve.take();
+        if line.flush_now(&mut self.output) {
+            return desk.reserve.take();
         }
         // It waits for the socket then; without room for that, as every output.
-        let _no_room = line.flush(&self.pool, &mut active.output);
+        let _no_room = line.flush(&desk.pool, &mut self.output);
         None
     }
 }

@@ -17,29 +17,29 @@ pub(crate) enum Decoded {
     NeedMore,
 }
 
-impl Desk {
+impl Active {
     /// The next part of a body from what was received.
-    pub(crate) fn decode(&self, active: &mut Active) -> Result<Decoded, Error> {
-        if active.exchange.request() == RequestState::Done {
+    pub(crate) fn decode(&mut self, desk: &Desk) -> Result<Decoded, Error> {
+        if self.exchange.request() == RequestState::Done {
             return Ok(Decoded::End);
         }
-        if active.exchange.request() != RequestState::Body {
+        if self.exchange.request() != RequestState::Body {
             // What broke the body is told again; a peer that was too slow broke nothing.
-            return Err(active.decoder.failure().map_or(Error::Gone, Error::Peer));
+            return Err(self.decoder.failure().map_or(Error::Gone, Error::Peer));
         }
-        let Some(mut input) = active.take_input() else { return Ok(Decoded::NeedMore) };
-        active.exchange.body_started();
-        let before = active.decoder.clone();
-        let Gathered { data, used, is_over, is_moved } = match self.gather_data(active, &mut input) {
+        let Some(mut input) = self.take_input() else { return Ok(Decoded::NeedMore) };
+        self.exchange.body_started();
+        let before = self.decoder.clone();
+        let Gathered { data, used, is_over, is_moved } = match self.gather_data(desk, &mut input) {
             Ok(gathered) => gathered,
             Err(error @ Error::OverBudget(_)) => {
                 // As if it had not been looked at: there may be room later.
-                active.decoder = before;
-                active.input = Some(input);
+                self.decoder = before;
+                self.input = Some(input);
                 return Err(error);
             }
             Err(error) => {
-                let _failed_before = active.exchange.request_failed();
+                let _failed_before = self.exchange.request_failed();
                 return Err(error);
             }
         };
@@ -54,7 +54,7 @@ impl Desk {
             // The shorter of the two is copied: the data, or what was received behind it.
             let data_is_shorter = data.len() < input.len() - used;
             let copied = if data_is_shorter { &input[data.clone()] } else { &input[used..] };
-            match self.pool.try_copy(copied, Kind::Buffers) {
+            match desk.pool.try_copy(copied, Kind::Buffers) {
                 Ok(copied) if data_is_shorter => {
                     input.consume(used);
                     (Some(copied), Some(input))
@@ -70,19 +70,19 @@ impl Desk {
                         let bytes = data.len();
                         input.as_mut_slice().copy_within(data, used - bytes);
                         input.consume(used - bytes);
-                        active.decoded_bytes = bytes as u32;
+                        self.decoded_bytes = bytes as u32;
                     } else {
-                        active.decoder = before;
+                        self.decoder = before;
                     }
-                    active.input = Some(input);
+                    self.input = Some(input);
                     return Err(over.into());
                 }
             }
         };
-        active.input = rest.filter(|rest| !rest.is_empty());
-        active.decoded_bytes = 0;
+        self.input = rest.filter(|rest| !rest.is_empty());
+        self.decoded_bytes = 0;
         if is_over {
-            active.exchange.body_received()?;
+            self.exchange.body_received()?;
         }
         Ok(match piece {
             Some(piece) => Decoded::Data(piece),
@@ -97,26 +97,26 @@ impl Desk {
     /// # Errors
     ///
     /// [`Error::Gone`] when the connection is being closed, [`Error::Peer`] with what is wrong with the body.
-    pub(crate) fn may_go_on(&self, key: Key, active: &mut Active) -> Result<(), Error> {
-        if active.is_closing() {
+    pub(crate) fn may_go_on(&mut self, desk: &Desk, key: Key) -> Result<(), Error> {
+        if self.is_closing() {
             return Err(Error::Gone);
         }
-        let Some(error) = active.status.and_then(|status| active.malformed_for(status)) else { return Ok(()) };
-        self.fail(active, error.status());
-        self.list(key, active);
+        let Some(error) = self.status.and_then(|status| self.malformed_for(status)) else { return Ok(()) };
+        self.fail(desk, error.status());
+        self.list(desk, key);
         Err(Error::Peer(error))
     }
 
     /// Whether what nobody has read of a body, as its answer begins, will be read and dropped, so that the connection
     /// goes on behind it. The answer's head says which it is: a client sends its next request only where it finds a
     /// server.
-    pub(crate) fn will_drain(&self, active: &Active, is_whole: bool) -> bool {
+    pub(crate) fn will_drain(&self, desk: &Desk, is_whole: bool) -> bool {
         // A handler that streams its answer most likely goes on to read.
-        let unread = match active.decoder.remaining() {
-            None if is_whole => least_unread(active),
-            left => Ok(left.unwrap_or_else(|| active.decoder.contiguous())),
+        let unread = match self.decoder.remaining() {
+            None if is_whole => least_unread(self),
+            left => Ok(left.unwrap_or_else(|| self.decoder.contiguous())),
         };
-        unread.is_ok_and(|bytes| bytes <= u64::from(self.config.drain_bytes_max))
+        unread.is_ok_and(|bytes| bytes <= u64::from(desk.config.drain_bytes_max))
     }
 
     /// Decodes what was received as far as it goes. The data of all chunks is moved together, unless memory is short:
@@ -125,21 +125,21 @@ impl Desk {
     /// # Errors
     ///
     /// Of what was received, if there is no data before it; [`Error::OverBudget`] for trailers, after nothing was done.
-    fn gather_data(&self, active: &mut Active, input: &mut Lease) -> Result<Gathered, Error> {
-        let decoded_before = active.decoded_bytes as usize;
+    fn gather_data(&mut self, desk: &Desk, input: &mut Lease) -> Result<Gathered, Error> {
+        let decoded_before = self.decoded_bytes as usize;
         let mut found = Gathered { data: 0..decoded_before, used: decoded_before, is_over: false, is_moved: false };
         loop {
-            if !found.data.is_empty() && self.is_filling() {
+            if !found.data.is_empty() && desk.is_filling() {
                 return Ok(found);
             }
-            let before = active.decoder.clone();
+            let before = self.decoder.clone();
             let used = found.used;
-            let decoded = match active.decoder.decode(&input[used..]) {
+            let decoded = match self.decoder.decode(&input[used..]) {
                 Ok(decoded) => decoded,
                 Err(error) if found.data.is_empty() => return Err(error.into()),
                 // What came before it is told first, and this when more is asked for.
                 Err(_) => {
-                    let _failed_before = active.exchange.request_failed();
+                    let _failed_before = self.exchange.request_failed();
                     return Ok(Gathered { used: input.len(), ..found });
                 }
             };
@@ -153,12 +153,12 @@ impl Desk {
                 }
                 BodyEvent::Trailers(range) => {
                     let section = &input[used + range.start..used + range.end];
-                    match self.pool.try_copy(section, Kind::Buffers) {
-                        Ok(section) => active.trailers = Some(section),
+                    match desk.pool.try_copy(section, Kind::Buffers) {
+                        Ok(section) => self.trailers = Some(section),
                         Err(over) if found.data.is_empty() => return Err(over.into()),
                         // The data first, and the trailers when more is asked for.
                         Err(_) => {
-                            active.decoder = before;
+                            self.decoder = before;
                             return Ok(Gathered { used, ..found });
                         }
                     }
@@ -167,7 +167,7 @@ impl Desk {
                 BodyEvent::NeedMore => return Ok(found),
             }
             // After the last data of a body with a length nothing more comes.
-            if active.decoder.is_done() {
+            if self.decoder.is_done() {
                 return Ok(Gathered { is_over: true, ..found });
             }
         }

@@ -24,7 +24,7 @@ impl Active {
     pub(crate) fn awaits_room(&mut self, desk: &Desk, key: Key, want: Priority, over: &OverBudget) -> bool {
         let bytes = usize::try_from(over.wanted_bytes()).unwrap_or(usize::MAX);
         let waits = self.enqueue(desk, key, want, bytes).is_ok();
-        desk.list(key, self);
+        self.list(desk, key);
         waits
     }
 

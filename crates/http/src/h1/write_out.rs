@@ -12,6 +12,7 @@ use crate::exchange::line::Line;
 use crate::exchange::output::COPY_BYTES_MAX;
 use crate::exchange::source::Source;
 use crate::h1::active::{Active, Deadline, Look, Phase};
+use crate::h1::body_receive::body_cap;
 use crate::h1::step::Step;
 use crate::memory::desk::Desk;
 use crate::memory::wait::MemoryWait;
@@ -69,11 +70,11 @@ impl Active {
             flushed = Ok(());
             self.progressed(Deadline::Send);
             self.batch = 0;
-            desk.list(key, self);
+            self.list(desk, key);
         }
         self.count_over(desk.counters());
         if self.uncounted.is_some() && !self.output.may_take_back() {
-            desk.count_begun(self);
+            self.count_begun(desk);
         }
         let sending = line.is_sending();
         let is_empty = self.output.is_empty();
@@ -176,10 +177,10 @@ impl Active {
             // What has no room stays in the socket.
             return line.await_readable();
         }
-        if desk.several_for(self).is_some() {
+        if self.several_for(desk).is_some() {
             return line.await_readable();
         }
-        let class = self.receive.next(self.decoder.remaining(), desk.body_cap());
+        let class = self.receive.next(self.decoder.remaining(), body_cap(desk));
         match class.and_then(|class| desk.pool.try_acquire_class(class, Kind::Buffers).ok()) {
             Some(lease) => line.receive_into(lease),
             None => line.receive(),

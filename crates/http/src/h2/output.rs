@@ -54,8 +54,8 @@ impl Env<'_> {
     }
 
     pub(super) fn log_exchange(self, exchange: &mut Exchange, status: StatusCode) {
-        if let Some(line) = exchange.line.take() {
-            self.log_line(&line, status, exchange.sent_bytes, exchange.peer);
+        if let (Some(log), Some(line)) = (&self.log, exchange.line.take()) {
+            log.write_line(&line, status, exchange.sent_bytes, exchange.peer);
         }
     }
 }

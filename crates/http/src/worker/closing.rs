@@ -161,7 +161,7 @@ impl<S: Service> Engine<S> {
         self.worker.counters().active(-1);
         active.course.end(why, self.worker.counters());
         active.answered.end(why, self.worker.counters());
-        self.worker.log_streamed(&mut active);
+        active.log_streamed(&self.worker);
         let handler = active.take_handler();
         if active.must_finish > 0 {
             // What it waits for on this connection never comes: it is told so.

@@ -367,7 +367,7 @@ impl<S: Service> Engine<S> {
         let wakers = [active.writer.take(), active.reader.take()];
         let waits_in_handler = wakers.iter().any(Option::is_some);
         if waits_in_handler {
-            self.worker.list(key, &mut active);
+            active.list(&self.worker, key);
         }
         worker.put(key, Connection::Active(active));
         if waits_in_handler {

@@ -11,6 +11,7 @@ use plimsoll_slab::Key;
 use crate::base::access_record::LogHook;
 use crate::base::config::Config;
 use crate::base::counters::Counters;
+use crate::base::error::Error;
 use crate::base::peers::Addresses;
 use crate::exchange::head::HeadCallbacks;
 use crate::h1::active::Active;
@@ -87,6 +88,17 @@ impl WorkerState {
         if self.desk.begin_turn() {
             self.weigh_what_runs();
         }
+    }
+
+    /// The members of hubs on this worker.
+    pub(crate) fn members(&self) -> Result<Rc<Members>, Error> {
+        let known = self.members.borrow().upgrade();
+        if let Some(members) = known {
+            return Ok(members);
+        }
+        let members = Members::new()?;
+        self.members.replace(Rc::downgrade(&members));
+        Ok(members)
     }
 
     /// Whether a connection of HTTP/1 is between requests.

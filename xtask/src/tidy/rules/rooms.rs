@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{Finding, Verdict, Workspace};
-use crate::tidy::config::IMPL_ROOMS_LATER;
+use crate::tidy::config::IMPLS_ELSEWHERE;
 use crate::tidy::lexer::{Token, TokenKind};
 use crate::tidy::workspace::File;
 
-/// An inherent `impl` stands in the file of its type, below it, or beside it in a folder that is not the crate's root.
+/// An inherent `impl` stands in the file of its type, below it, or in the same room: a folder of the crate's root.
 pub(super) fn of_impls(workspace: &Workspace) -> Verdict {
     let (mut findings, mut count) = (Vec::new(), 0);
     for package in workspace.published() {
@@ -16,36 +16,31 @@ pub(super) fn of_impls(workspace: &Workspace) -> Verdict {
         for file in &files {
             types(file).for_each(|name| homes.entry(name).or_default().push(file));
         }
-        let mut astray = Vec::new();
         for file in &files {
             for (name, line) in inherent_impls(file) {
                 count += 1;
-                if let Some(homes) = homes.get(name)
-                    && !homes.iter().any(|home| is_room(home, file))
-                {
-                    let of = homes.iter().map(|home| home.path_in_package()).collect::<Vec<_>>().join(", ");
-                    astray.push(Finding::new(&file.path, line, format!("methods of `{name}`, which is in {of}")));
+                let Some(homes) = homes.get(name) else { continue };
+                let is_elsewhere = IMPLS_ELSEWHERE.contains(&(&*file.path, name));
+                if is_elsewhere || homes.iter().any(|home| is_room(home, file)) {
+                    continue;
                 }
+                let of = homes.iter().map(|home| home.path_in_package()).collect::<Vec<_>>().join(", ");
+                findings.push(Finding::new(&file.path, line, format!("methods of `{name}`, which is in {of}")));
             }
-        }
-        match IMPL_ROOMS_LATER.contains(&&*package.dir) {
-            true if astray.is_empty() && !files.is_empty() => {
-                findings.push(Finding::new(&package.dir, 0, "take it out of `IMPL_ROOMS_LATER`".to_owned()));
-            }
-            true => {}
-            false => findings.append(&mut astray),
         }
     }
-    let later = IMPL_ROOMS_LATER.join(", ");
-    Verdict { figure: format!("{count} inherent impls; later: {later}"), findings }
+    Verdict { figure: format!("{count} inherent impls, {} in another room", IMPLS_ELSEWHERE.len()), findings }
 }
 
 /// Whether methods of a type of `home` may be in this file.
 fn is_room(home: &File, file: &File) -> bool {
-    let folder = |file: &File| file.path.rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned());
-    let root = format!("{}/src", home.package);
-    let is_beside = folder(home) == folder(file) && folder(home) != root;
-    home.path == file.path || file.path.starts_with(&home.children()) || is_beside
+    let room = |file: &File| {
+        let (room, _) = file.path_in_package().strip_prefix("src/")?.split_once('/')?;
+        Some(room.to_owned())
+    };
+    home.path == file.path
+        || file.path.starts_with(&home.children())
+        || (room(home).is_some() && room(home) == room(file))
 }
 
 /// The structs, enums and unions of a file.

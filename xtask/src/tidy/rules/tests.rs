@@ -495,7 +495,8 @@ fn methods_far_from_their_type_are_found() {
     let text = "//! Doc.\nimpl<A: Fn() -> u8> super::T<A> where A: Copy { fn f() -> impl Copy {} }\n";
     one(&of("t.rs", "other.rs", text), "crates/slab/src/other.rs:2", "methods of `T`, which is in src/t.rs");
     one(&of("a/t.rs", "b/other.rs", text), "crates/slab/src/b/other.rs:2", "methods of `T`");
-    for (home, place) in [("t.rs", "t/more.rs"), ("a/mod.rs", "a/more.rs"), ("a/t.rs", "a/more.rs"), ("lib.rs", "a.rs")]
+    for (home, place) in
+        [("t.rs", "t/more.rs"), ("a/mod.rs", "a/more.rs"), ("a/t.rs", "a/b/more.rs"), ("lib.rs", "a.rs")]
     {
         silent(&of(home, place, text));
     }
@@ -503,8 +504,11 @@ fn methods_far_from_their_type_are_found() {
         silent(&of("t.rs", "other.rs", text));
     }
     silent(&of("t.rs", "tests.rs", text));
-    let http = |text| findings("impl-rooms", &[("crates/http/Cargo.toml", MANIFEST), ("crates/http/src/a.rs", text)]);
-    one(&http("struct T;\nimpl T {}\n"), "crates/http:0", "`IMPL_ROOMS_LATER`");
+    let (file, name) = config::IMPLS_ELSEWHERE[0];
+    let text = format!("impl {name} {{}}\nimpl Other {{}}\n");
+    let types = format!("struct {name};\nstruct Other;\n");
+    let crates = [("crates/http/Cargo.toml", MANIFEST), ("crates/http/src/a.rs", &*types), (file, &*text)];
+    one(&findings("impl-rooms", &crates), &format!("{file}:2"), "methods of `Other`");
 }
 
 #[test]

@@ -23,6 +23,12 @@ fn a_condition_that_is_more_than_test_is_not_a_test() {
 }
 
 #[test]
+fn a_field_that_only_tests_have_ends_with_its_struct() {
+    let source = Source::parse("struct A {\n    a: u8,\n    #[cfg(test)]\n    looks: Cell<u32>,\n}\n\nstruct B {}\n");
+    assert!(source.is_test_line(4) && !source.is_test_line(2) && !source.is_test_line(7));
+}
+
+#[test]
 fn functions_end_at_their_own_brace() {
     let source = Source::parse(
         "fn a<const N: usize>(x: [u8; { 1 + 1 }]) -> fn(u8) where T: Fn() {\n    if x { '}' } else { \"}\" }\n}\ntrait T { fn declared(&self);\n    fn given(&self) {}\n}\n",

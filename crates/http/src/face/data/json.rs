@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::base::data_error::{DataError, DataPart, Why};
-use crate::{Error, IntoResponse, Request, Response, StatusCode};
+use crate::{Error, IntoResponse, Request, Response};
 
 /// What JSON says that it is.
 const JSON: &str = "application/json";
@@ -30,27 +30,6 @@ pub struct Json<T>(pub T);
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         Response::json(&self.0)
-    }
-}
-
-impl Response {
-    /// 200 with a value as JSON. One that cannot be JSON, such as a map whose keys are no text, is logged and becomes a
-    /// 500. Feature `json`.
-    ///
-    /// ```
-    /// use plimsoll_http::Response;
-    ///
-    /// let answer = Response::json(&["a", "b"]).header("cache-control", "no-store");
-    /// assert_eq!(answer.header_value("content-type"), Some(&b"application/json"[..]));
-    /// ```
-    pub fn json<T: Serialize + ?Sized>(value: &T) -> Self {
-        match serde_json::to_vec(value) {
-            Ok(text) => Self::json_text(text),
-            Err(error) => {
-                tracing::error!(%error, "a value cannot be JSON");
-                StatusCode::INTERNAL_SERVER_ERROR.into_response()
-            }
-        }
     }
 }
 
