@@ -69,7 +69,14 @@ impl fmt::Display for Shed {
     }
 }
 
-impl core::error::Error for Shed {}
+impl core::error::Error for Shed {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Deadline => None,
+            Self::OverBudget(over) => Some(over),
+        }
+    }
+}
 
 impl From<OverBudget> for Shed {
     fn from(over: OverBudget) -> Self {

@@ -14,7 +14,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
-use plimsoll_pool::{Budget, Charge, Kind, catch_panic};
+use plimsoll_pool::{Budget, Charge, Kind, OutOfRange, catch_panic};
 
 use crate::sync::{Condvar, JoinHandle, Mutex, MutexGuard, wait_timeout};
 use crate::{Doorbell, Instant, sys};
@@ -43,12 +43,15 @@ impl BlockingConfig {
     /// # Errors
     ///
     /// Which of them is too small, and what is the least.
-    pub fn check(&self) -> Result<(), &'static str> {
-        if self.threads_max == 0 || self.queue_max == 0 {
-            return Err("a blocking pool has at least one thread and room for one job");
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        if self.threads_max == 0 {
+            return Err(OutOfRange::new("BlockingConfig::threads_max", "at least 1 thread"));
+        }
+        if self.queue_max == 0 {
+            return Err(OutOfRange::new("BlockingConfig::queue_max", "at least 1 job"));
         }
         if self.stack_bytes < STACK_BYTES_MIN {
-            return Err("a thread of the blocking pool has a stack of at least 16 KiB");
+            return Err(OutOfRange::new("BlockingConfig::stack_bytes", "at least 16,384 bytes"));
         }
         Ok(())
     }

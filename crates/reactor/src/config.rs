@@ -3,6 +3,8 @@
 
 use core::time::Duration;
 
+use plimsoll_pool::OutOfRange;
+
 /// Sizes of a driver.
 #[derive(Clone, Debug)]
 pub struct DriverConfig {
@@ -21,12 +23,12 @@ impl DriverConfig {
     /// # Errors
     ///
     /// Which of them is out of range, and what it may be.
-    pub fn check(&self) -> Result<(), &'static str> {
+    pub fn check(&self) -> Result<(), OutOfRange> {
         if !self.entries.is_power_of_two() || self.entries > ENTRIES_MAX {
-            return Err("a submission queue has 1 to 16,384 entries, a power of two");
+            return Err(OutOfRange::new("DriverConfig::entries", "a power of two between 1 and 16,384"));
         }
         if !self.receive_buffers.is_power_of_two() || self.receive_buffers > RECEIVE_BUFFERS_MAX {
-            return Err("a group has 1 to 64 receive buffers, a power of two");
+            return Err(OutOfRange::new("DriverConfig::receive_buffers", "a power of two between 1 and 64"));
         }
         Ok(())
     }

@@ -168,7 +168,14 @@ impl fmt::Display for InheritError {
     }
 }
 
-impl core::error::Error for InheritError {}
+impl core::error::Error for InheritError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Descriptor { errno, .. } => Some(errno),
+            Self::Variable { .. } | Self::Simulated => None,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use plimsoll_pool::{
-    AdmissionConfig, Budget, Charge, DecayConfig, Error as PoolError, Kind, MemoryLimit, OverBudget, Pool, PoolConfig,
+    AdmissionConfig, Budget, Charge, DecayConfig, Error as PoolError, Kind, MemoryLimit, OutOfRange, OverBudget, Pool,
+    PoolConfig,
 };
 use plimsoll_reactor::{
     Blocking, BlockingConfig, Driver, DriverChoice, DriverConfig, DriverKind, Error as ReactorError, Selected, select,
@@ -19,7 +20,7 @@ use crate::runtime::{Runtime, Simulation};
 use crate::shared::Shared;
 use crate::tokio_runtime::TokioRuntime;
 use crate::workers::{WorkerCount, WorkerNeed};
-use crate::{Error, Result, sys};
+use crate::{ConfigError, Error, Result, sys};
 
 /// Workers of a runtime at most.
 pub(crate) const WORKERS_MAX: usize = 1_024;
@@ -258,12 +259,12 @@ impl Builder {
 
     fn check(&self, workers: usize) -> Result<()> {
         if !(1..=WORKERS_MAX).contains(&workers) {
-            return Err(Error::Config("the number of workers must be between 1 and 1024"));
+            return Err(OutOfRange::new("workers", "between 1 and 1,024").into());
         }
         if self.worker_stack_bytes < 128 * 1024 {
-            return Err(Error::Config("a worker's stack must have at least 128 KiB"));
+            return Err(OutOfRange::new("worker_stack_bytes", "at least 131,072 bytes").into());
         }
-        self.driver_config.check().and(self.blocking.check()).and(self.decay.check()).map_err(Error::Config)
+        Ok(self.driver_config.check().and(self.blocking.check()).and(self.decay.check())?)
     }
 
     /// Makes the runtime: chooses the driver, charges the fixed parts, starts the worker threads.
@@ -351,9 +352,7 @@ impl Builder {
         let workers = self.workers.unwrap_or(1);
         self.check(workers)?;
         if self.tokio == Tokio::Beside {
-            return Err(Error::Config(
-                "a simulation has no context of tokio: its time and its sockets are the world's",
-            ));
+            return Err(ConfigError::TokioInSimulation.into());
         }
         let shared = self.shared(workers, true)?;
         Simulation::start(self, world, shared)

@@ -4,9 +4,10 @@
 use core::fmt;
 use std::io;
 
-use plimsoll_pool::{Error as PoolError, OverBudget, Shed};
+use plimsoll_pool::{Error as PoolError, OutOfRange, OverBudget, Shed};
 use plimsoll_reactor::{Errno, Error as ReactorError};
 
+use crate::config_error::{ConfigError, Misuse};
 use crate::inbox::INBOX_JOBS_MAX;
 
 /// An error of the runtime.
@@ -31,8 +32,10 @@ pub enum Error {
         /// How many the line carries; 0 when it is too low to start at all.
         workers_max: usize,
     },
-    /// A value of the builder is out of range.
-    Config(&'static str),
+    /// Nothing can be made of these settings.
+    Config(ConfigError),
+    /// The call makes no sense like this.
+    Misuse(Misuse),
     /// What is to be served cannot be: routes that cannot be there together, for one. The source is the reason.
     Service(Box<dyn core::error::Error + Send + Sync>),
     /// The driver refused.
@@ -59,6 +62,9 @@ pub enum Error {
     Panicked,
 }
 
+// It is in the result of many a future, which would all be larger.
+const _: () = assert!(size_of::<Error>() <= 48);
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -75,7 +81,8 @@ impl fmt::Display for Error {
                     max => write!(f, ", {worker_bytes} for each; it carries {max}: ask for no more, or raise the line"),
                 }
             }
-            Self::Config(what) => f.write_str(what),
+            Self::Config(error) => error.fmt(f),
+            Self::Misuse(misuse) => misuse.fmt(f),
             Self::Service(error) => write!(f, "the service cannot be served: {error}"),
             Self::Driver(error) => error.fmt(f),
             Self::Pool(error) => error.fmt(f),
@@ -108,11 +115,12 @@ impl core::error::Error for Error {
             Self::OverBudget(over) => Some(over),
             Self::Shed(shed) => Some(shed),
             Self::Service(error) => Some(&**error),
+            Self::Config(error) => Some(error),
+            Self::Misuse(misuse) => Some(misuse),
             Self::Driver(error) => Some(error),
             Self::Pool(error) => Some(error),
             Self::System(errno) => Some(errno),
             Self::LineTooLow { .. }
-            | Self::Config(_)
             | Self::ConnectionClosed
             | Self::SendInterrupted
             | Self::TimedOut
@@ -127,6 +135,24 @@ impl core::error::Error for Error {
 impl From<OverBudget> for Error {
     fn from(over: OverBudget) -> Self {
         Self::OverBudget(over)
+    }
+}
+
+impl From<ConfigError> for Error {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl From<OutOfRange> for Error {
+    fn from(wrong: OutOfRange) -> Self {
+        Self::Config(wrong.into())
+    }
+}
+
+impl From<Misuse> for Error {
+    fn from(misuse: Misuse) -> Self {
+        Self::Misuse(misuse)
     }
 }
 
@@ -169,6 +195,7 @@ impl From<Error> for io::Error {
             }
             Error::ConnectionClosed => Self::new(io::ErrorKind::UnexpectedEof, error),
             Error::TimedOut => Self::new(io::ErrorKind::TimedOut, error),
+            Error::Config(_) | Error::Misuse(_) => Self::new(io::ErrorKind::InvalidInput, error),
             other => Self::other(other),
         }
     }

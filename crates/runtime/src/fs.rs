@@ -12,11 +12,11 @@ use std::path::Path;
 use std::rc::Rc;
 
 use plimsoll_pool::{Kind, Lease};
-use plimsoll_reactor::{Completion, Fd, FdRef, Op, Payload};
+use plimsoll_reactor::{Completion, Errno, Fd, FdRef, Op, Payload};
 
 use crate::operation::Operation;
 use crate::worker::Worker;
-use crate::{Error, Result};
+use crate::{Error, Misuse, Result};
 
 /// An open file. Dropping it closes it.
 pub struct File {
@@ -132,14 +132,14 @@ impl OpenOptions {
     ///
     /// # Errors
     ///
-    /// [`Error::System`] as `openat(2)`, [`Error::OverBudget`], [`Error::Config`] when the path holds a NUL or neither
+    /// [`Error::System`] as `openat(2)`, [`Error::OverBudget`], [`Error::Misuse`] when the path holds a NUL or neither
     /// reading nor writing was asked for.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<File> {
         let access = match (self.read, self.write) {
             (true, true) => libc::O_RDWR,
             (true, false) => libc::O_RDONLY,
             (false, true) => libc::O_WRONLY,
-            (false, false) => return Err(Error::Config("open a file for reading, writing or both")),
+            (false, false) => return Err(Misuse::FileAccess.into()),
         };
         open(path.as_ref(), access | self.flags, self.mode).await
     }
@@ -149,7 +149,7 @@ async fn open(path: &Path, flags: i32, mode: u32) -> Result<File> {
     let worker = Worker::current();
     let bytes = path.as_os_str().as_bytes();
     if bytes.contains(&0) {
-        return Err(Error::Config("a path cannot hold a NUL byte"));
+        return Err(Misuse::PathHasNul.into());
     }
     let mut lease = worker.pool.try_acquire(bytes.len() + 1, Kind::Buffers)?;
     let taken = lease.extend(bytes) + lease.extend(&[0]);
@@ -254,12 +254,13 @@ impl File {
     ///
     /// # Errors
     ///
-    /// [`Error::System`] as `statx(2)`, [`Error::OverBudget`].
+    /// [`Error::System`] as `statx(2)`, and with EBADMSG when that gives less than its interface says;
+    /// [`Error::OverBudget`].
     pub async fn metadata(&self) -> Result<Metadata> {
         let lease = self.worker.pool.try_acquire(256, Kind::Buffers)?;
         let completion = run(&self.worker, Op::Stat { fd: self.fd(), lease }).await?;
         let (_, lease) = returned(completion)?;
-        Metadata::from_statx(&lease).ok_or(Error::Config("the system's statx is shorter than its interface says"))
+        Metadata::from_statx(&lease).ok_or(Error::System(Errno(libc::EBADMSG)))
     }
 }
 

@@ -38,6 +38,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod builder;
+mod config_error;
 mod container;
 mod error;
 pub mod fs;
@@ -75,11 +76,12 @@ pub mod worker_tasks;
 mod workers;
 
 pub use builder::Builder;
+pub use config_error::{ConfigError, Misuse};
 pub use container::ContainerLimit;
 pub use error::Error;
 pub use gauges::Metrics;
 pub use on_worker::OnWorker;
-pub use plimsoll_pool::{Budget, DecayConfig, Kind, Lease, MemoryLimit, OverBudget, Pool, PoolBox};
+pub use plimsoll_pool::{Budget, DecayConfig, Kind, Lease, MemoryLimit, OutOfRange, OverBudget, Pool, PoolBox};
 pub use plimsoll_reactor::{
     DriverChoice, DriverKind, Errno, Instant, ReceiveMode, Received, Selected, SendBytes, SharedBytes,
 };

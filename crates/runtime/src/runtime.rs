@@ -24,7 +24,7 @@ use crate::plan::Plan;
 use crate::shared::Shared;
 use crate::sys::Signals;
 use crate::worker::Worker;
-use crate::{Error, Result, sys};
+use crate::{Error, Misuse, Result, sys};
 
 #[cfg(test)]
 mod tests;
@@ -334,8 +334,7 @@ impl fmt::Debug for Runtime {
 /// From now on signals wake the worker, which stops the runtime.
 fn take_signals(worker: &Worker) -> Result<Signals> {
     let taken = Signals::take(worker.driver.borrow().doorbell()).map_err(|error| Error::System(error.into()))?;
-    let signals =
-        taken.ok_or(Error::Config("too many runtimes of this process have the signals: at most 16 at a time"))?;
+    let signals = taken.ok_or(Misuse::TooManySignalTakers)?;
     worker.signal_place.set(Some(signals.place()));
     Ok(signals)
 }
@@ -498,7 +497,7 @@ impl Simulation {
                     return named.expect("the world's other drivers are not stepped while a runtime runs");
                 }
                 Step::Advanced(_) => {}
-                Step::Stuck => self.stuck(&Error::Config("every worker waits without a deadline")),
+                Step::Stuck => self.deadlocked(&"every worker waits without a deadline"),
             }
         }
     }
@@ -512,7 +511,12 @@ impl Simulation {
                 "seed {seed}: after a million turns at one instant some task is still ready: it wakes itself for ever"
             )
         }
-        panic!("seed {seed}: nothing can happen any more, but the future is not done: {error}")
+        self.deadlocked(error)
+    }
+
+    fn deadlocked(&self, why: &dyn fmt::Display) -> ! {
+        let seed = self.world.seed();
+        panic!("seed {seed}: nothing can happen any more, but the future is not done: {why}")
     }
 
     /// Drops every task and operation; what is left.

@@ -14,7 +14,7 @@ use crate::gauges::Metrics;
 use crate::shared::Shared;
 use crate::task::JoinHandle;
 use crate::worker::Worker;
-use crate::{Error, Result, sys};
+use crate::{Error, Misuse, Result, sys};
 
 /// Starts a task on this worker. It runs whether or not the handle is awaited; a panic in it ends it alone.
 ///
@@ -45,7 +45,7 @@ pub fn spawn<F: Future + 'static>(future: F) -> Result<JoinHandle<F::Output>> {
 ///
 /// # Errors
 ///
-/// [`Error::Config`] for a worker that does not exist, [`Error::InboxFull`] when 4,096 closures wait for it,
+/// [`Error::Misuse`] for a worker that does not exist, [`Error::InboxFull`] when 4,096 closures wait for it,
 /// [`Error::ShuttingDown`] at the end. The handle's own: [`Error::OverBudget`] when the worker had no room for the
 /// task, [`Error::Panicked`], [`Error::ShuttingDown`].
 ///
@@ -87,7 +87,7 @@ impl Spawner {
         F: Future + 'static,
         F::Output: Send + 'static,
     {
-        let inbox = self.0.inboxes.get(worker).ok_or(Error::Config("no worker has this number"))?;
+        let inbox = self.0.inboxes.get(worker).ok_or(Misuse::NoSuchWorker)?;
         if self.0.quits_by().is_some() {
             return Err(Error::ShuttingDown);
         }

@@ -29,7 +29,7 @@ use crate::time::Timers;
 use crate::token::{TABLES_MAX, Target};
 use crate::tokio_runtime::{TokioGuard, TokioRuntime};
 use crate::waiters::{Taken, Waiter, Waiters};
-use crate::{Error, sys};
+use crate::{Error, Misuse, sys};
 
 mod release;
 
@@ -437,7 +437,7 @@ impl Worker {
         let mut tables = self.tables.borrow_mut();
         let free = tables.iter().position(Option::is_none).unwrap_or(tables.len());
         if free == TABLES_MAX {
-            return Err(Error::Config("a worker serves at most 16 connection tables"));
+            return Err(Misuse::TooManyTables.into());
         }
         if free == tables.len() {
             tables.push(None);

@@ -27,7 +27,7 @@ const COPIED_BYTES_MAX: usize = 4 * 1_024;
 /// memory line, until it is dropped; smaller ones are copies.
 ///
 /// When the service has answered and the answer has left, or its client goes away, the rest of it is
-/// [`Error::Gone`].
+/// [`Error::Disconnected`].
 pub struct Body {
     /// `None` where nothing is to come.
     slot: Option<Arc<Slot>>,
@@ -74,7 +74,7 @@ impl http_body::Body for Body {
         let Some(slot) = &self.slot else { return Poll::Ready(None) };
         let frame = match core::task::ready!(slot.poll_frame(cx)) {
             // All its bytes were read: the exchange may be over.
-            Some(Err(Error::Gone)) if self.left == Some(0) => None,
+            Some(Err(Error::Disconnected)) if self.left == Some(0) => None,
             frame => frame,
         };
         let data_bytes = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map(|data| data.len() as u64);

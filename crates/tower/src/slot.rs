@@ -74,7 +74,9 @@ impl Slot {
                 shared.reader = Reader::Ended;
                 Poll::Ready(None)
             }
-            Reader::Idle | Reader::Asked(_) if matches!(shared.task, Task::Over) => Poll::Ready(Some(Err(Error::Gone))),
+            Reader::Idle | Reader::Asked(_) if matches!(shared.task, Task::Over) => {
+                Poll::Ready(Some(Err(Error::Disconnected)))
+            }
             before @ (Reader::Idle | Reader::Asked(_)) => {
                 shared.reader = Reader::Asked(cx.waker().clone());
                 let task = shared.take_waker();

@@ -249,7 +249,7 @@ fn a_body_whose_exchange_is_over_says_so() {
         talk(serving.address, &[request], Some(b"200 OK")).await?;
         let mut body: Body = kept.try_recv().expect("it was called");
         match body.frame().await {
-            Some(Err(plimsoll_http::Error::Gone)) => {}
+            Some(Err(plimsoll_http::Error::Disconnected)) => {}
             other => panic!("{other:?}"),
         }
         serving.stop().await

@@ -5,7 +5,7 @@ use ::core::time::Duration;
 use plimsoll_codec::h1::Limits;
 use plimsoll_codec::h2;
 use plimsoll_pool::{AdaptiveSize, Class};
-use plimsoll_runtime::Error;
+use plimsoll_runtime::OutOfRange;
 use plimsoll_runtime::net::{RECEIVE_LEASES_MAX, TIMER_STEP};
 
 use crate::base::forwarded::Network;
@@ -277,73 +277,76 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] says which value is out of its range, and the range.
-    pub fn validate(&self) -> Result<(), Error> {
+    /// Which value is out of its range, and the range.
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         let is_wait = |wait: Duration| !wait.is_zero() && wait <= TIMEOUT_CEILING;
         let is_some_wait = |wait: Option<Duration>| wait.is_none_or(is_wait);
         let is_age = |age: Duration| !age.is_zero() && age <= AGE_CEILING;
         let rules = [
-            (is_wait(self.keep_alive_timeout), "keep_alive_timeout must be more than 0 and at most a day"),
-            (is_wait(self.head_timeout), "head_timeout must be more than 0 and at most a day"),
-            (is_wait(self.body_timeout), "body_timeout must be more than 0 and at most a day"),
-            (is_wait(self.send_timeout), "send_timeout must be more than 0 and at most a day"),
-            (is_wait(self.admission_timeout), "admission_timeout must be more than 0 and at most a day"),
-            (is_wait(self.memory_timeout), "memory_timeout must be more than 0 and at most a day"),
-            (self.begun_protection <= TIMEOUT_CEILING, "begun_protection must be at most a day"),
-            (is_wait(self.slow_span), "slow_span must be more than 0 and at most a day"),
-            (self.progress_reserve_bytes <= 64 * 1_024, "progress_reserve_bytes must be at most 65,536"),
-            (is_wait(self.linger_timeout), "linger_timeout must be more than 0 and at most a day"),
-            (self.drain_timeout <= TIMEOUT_CEILING, "drain_timeout must be at most a day"),
+            (is_wait(self.keep_alive_timeout), "keep_alive_timeout", "more than 0 and at most a day"),
+            (is_wait(self.head_timeout), "head_timeout", "more than 0 and at most a day"),
+            (is_wait(self.body_timeout), "body_timeout", "more than 0 and at most a day"),
+            (is_wait(self.send_timeout), "send_timeout", "more than 0 and at most a day"),
+            (is_wait(self.admission_timeout), "admission_timeout", "more than 0 and at most a day"),
+            (is_wait(self.memory_timeout), "memory_timeout", "more than 0 and at most a day"),
+            (self.begun_protection <= TIMEOUT_CEILING, "begun_protection", "at most a day"),
+            (is_wait(self.slow_span), "slow_span", "more than 0 and at most a day"),
+            (self.progress_reserve_bytes <= 64 * 1_024, "progress_reserve_bytes", "at most 65,536"),
+            (is_wait(self.linger_timeout), "linger_timeout", "more than 0 and at most a day"),
+            (self.drain_timeout <= TIMEOUT_CEILING, "drain_timeout", "at most a day"),
             (
                 Duration::from_millis(u64::from(self.stop_idle_ms)) <= TIMEOUT_CEILING,
-                "stop_idle_ms must be at most 86,400,000, a day",
+                "stop_idle_ms",
+                "at most 86,400,000, a day",
             ),
-            (is_wait(self.proxy_header_timeout), "proxy_header_timeout must be more than 0 and at most a day"),
+            (is_wait(self.proxy_header_timeout), "proxy_header_timeout", "more than 0 and at most a day"),
             (
                 is_some_wait(self.handler_timeout),
-                "handler_timeout must be more than 0 and at most a day; None switches it off",
+                "handler_timeout",
+                "more than 0 and at most a day; None switches it off",
             ),
             (
                 self.connection_age_max.is_none_or(is_age),
-                "connection_age_max must be more than 0 and at most 366 days; None switches it off",
+                "connection_age_max",
+                "more than 0 and at most 366 days; None switches it off",
             ),
             (
                 self.body_bytes_per_second_min != Some(0),
-                "body_bytes_per_second_min must be at least 1; None switches it off",
+                "body_bytes_per_second_min",
+                "at least 1; None switches it off",
             ),
             (
                 (1..=OUTPUT_BYTES_CEILING).contains(&self.output_bytes_max),
-                "output_bytes_max must be between 1 and 65,536 bytes",
+                "output_bytes_max",
+                "between 1 and 65,536 bytes",
             ),
             (
                 (1..=RECEIVE_LEASES_MAX).contains(&usize::from(self.body_receive_leases_max)),
-                "body_receive_leases_max must be between 1 and 8",
+                "body_receive_leases_max",
+                "between 1 and 8",
             ),
-            (self.read_ahead_requests_max > 0, "read_ahead_requests_max must be at least 1"),
-            (self.requests_max != Some(0), "requests_max must be at least 1; None switches it off"),
-            (
-                (1..=CONNECTIONS_CEILING).contains(&self.connections_max),
-                "connections_max must be between 1 and 16,777,215",
-            ),
-            (
-                self.handlers_in_progress_max != Some(0),
-                "handlers_in_progress_max must be at least 1; None switches it off",
-            ),
+            (self.read_ahead_requests_max > 0, "read_ahead_requests_max", "at least 1"),
+            (self.requests_max != Some(0), "requests_max", "at least 1; None switches it off"),
+            ((1..=CONNECTIONS_CEILING).contains(&self.connections_max), "connections_max", "between 1 and 16,777,215"),
+            (self.handlers_in_progress_max != Some(0), "handlers_in_progress_max", "at least 1; None switches it off"),
             (
                 self.connections_per_address_max != Some(0),
-                "connections_per_address_max must be at least 1; None switches it off",
+                "connections_per_address_max",
+                "at least 1; None switches it off",
             ),
             (
                 is_some_wait(self.tcp.keep_alive_idle),
-                "tcp.keep_alive_idle must be more than 0 and at most a day; None switches the probes off",
+                "tcp.keep_alive_idle",
+                "more than 0 and at most a day; None switches the probes off",
             ),
             (
                 is_some_wait(self.tcp.user_timeout),
-                "tcp.user_timeout must be more than 0 and at most a day; None leaves it to the system",
+                "tcp.user_timeout",
+                "more than 0 and at most a day; None leaves it to the system",
             ),
         ];
-        match rules.into_iter().find(|(holds, _)| !holds) {
-            Some((_, what)) => Err(Error::Config(what)),
+        match rules.into_iter().find(|(holds, ..)| !holds) {
+            Some((_, setting, allowed)) => Err(OutOfRange::new(setting, allowed)),
             None => Ok(()),
         }
     }

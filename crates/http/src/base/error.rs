@@ -2,17 +2,29 @@
 
 use ::core::fmt;
 
-use plimsoll_runtime::OverBudget;
+use plimsoll_codec::{Error as CodecError, Fault};
+use plimsoll_runtime::{ConfigError, OutOfRange, OverBudget};
+
+use crate::base::misuse::Misuse;
 
 /// An error of the HTTP server. As a handler's result it becomes a response: see [`IntoResponse`](crate::IntoResponse).
+///
+/// | whose fault | |
+/// |---|---|
+/// | the peer | [`Peer`](Self::Peer), [`BodyTooLarge`](Self::BodyTooLarge), `Data`, [`OriginRefused`](Self::OriginRefused), [`UpgradeRequired`](Self::UpgradeRequired), [`Unsupported`](Self::Unsupported) |
+/// | the network, or a slow peer | [`Disconnected`](Self::Disconnected), [`TimedOut`](Self::TimedOut), [`OutputFull`](Self::OutputFull) |
+/// | the program | [`Misuse`](Self::Misuse), [`Config`](Self::Config), [`TooSlow`](Self::TooSlow) |
+/// | the load | [`OverBudget`](Self::OverBudget), [`HubFull`](Self::HubFull) |
+/// | the system | [`Runtime`](Self::Runtime) |
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// What the codec refuses; its [`fault`](plimsoll_codec::Error::fault) says whether the peer broke the protocol or
-    /// the program did.
-    Peer(plimsoll_codec::Error),
-    /// The peer went away, or took too long.
-    Gone,
+    /// The peer broke the protocol or a limit, or asked for what the protocol has and this server has not.
+    Peer(CodecError),
+    /// The connection or the stream is over: its peer went away, or it was closed here, as at the stop of the server.
+    Disconnected,
+    /// A deadline passed: for a body, for the peer to take an answer, for the handler or for memory.
+    TimedOut,
     /// The body is longer than the handler allowed, in bytes.
     BodyTooLarge {
         /// What was allowed.
@@ -32,18 +44,28 @@ pub enum Error {
     Unsupported(&'static str),
     /// The memory line leaves no room.
     OverBudget(OverBudget),
+    /// The hub has as many members as [`HubConfig::members_max`](crate::HubConfig::members_max) allows.
+    HubFull,
+    /// A [`Subscription`](crate::Subscription) was read too slowly, and its hub closes those.
+    TooSlow,
     /// The handler used the call when it makes no sense: it has answered already, or wrote more or less than it
     /// announced.
-    Misuse(&'static str),
+    Misuse(Misuse),
+    /// Nothing can be made of these settings.
+    Config(ConfigError),
     /// The runtime failed.
     Runtime(plimsoll_runtime::Error),
 }
+
+// It is in the result of each handler, and moves through each layer.
+const _: () = assert!(size_of::<Error>() <= 48);
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Peer(error) => error.fmt(f),
-            Self::Gone => f.write_str("the peer went away, or took too long"),
+            Self::Disconnected => f.write_str("the connection is over: the peer went away, or it was closed here"),
+            Self::TimedOut => f.write_str("timed out: the peer, the handler or memory took too long"),
             Self::BodyTooLarge { bytes_max } => {
                 write!(f, "the body is longer than {bytes_max} bytes: read it by chunks, or allow more")
             }
@@ -56,7 +78,12 @@ impl fmt::Display for Error {
             Self::UpgradeRequired(protocol) => write!(f, "ask with Upgrade: {protocol} and Connection: Upgrade"),
             Self::Unsupported(what) => write!(f, "{what} are not supported"),
             Self::OverBudget(over) => over.fmt(f),
-            Self::Misuse(what) => f.write_str(what),
+            Self::HubFull => f.write_str("the hub has as many members as it may have: allow more, or try later"),
+            Self::TooSlow => {
+                f.write_str("messages came faster than they were read: read faster, or let the hub drop some")
+            }
+            Self::Misuse(misuse) => misuse.fmt(f),
+            Self::Config(error) => error.fmt(f),
             Self::Runtime(error) => error.fmt(f),
         }
     }
@@ -69,14 +96,18 @@ impl ::core::error::Error for Error {
             #[cfg(feature = "serde")]
             Self::Data(error) => Some(&**error),
             Self::OverBudget(over) => Some(over),
+            Self::Misuse(misuse) => Some(misuse),
+            Self::Config(error) => Some(error),
             Self::Runtime(error) => Some(error),
-            Self::Gone
+            Self::Disconnected
+            | Self::TimedOut
+            | Self::HubFull
+            | Self::TooSlow
             | Self::BodyTooLarge { .. }
             | Self::OriginRefused
             | Self::OutputFull
             | Self::UpgradeRequired(_)
-            | Self::Unsupported(_)
-            | Self::Misuse(_) => None,
+            | Self::Unsupported(_) => None,
         }
     }
 }
@@ -88,9 +119,31 @@ impl From<crate::base::data_error::DataError> for Error {
     }
 }
 
-impl From<plimsoll_codec::Error> for Error {
-    fn from(error: plimsoll_codec::Error) -> Self {
-        Self::Peer(error)
+/// What the peer did is [`Error::Peer`], what the program did [`Error::Misuse`].
+impl From<CodecError> for Error {
+    fn from(error: CodecError) -> Self {
+        match error.fault() {
+            Fault::Peer | Fault::PeerUnsupported => Self::Peer(error),
+            Fault::Caller => Self::Misuse(Misuse::Protocol(error)),
+        }
+    }
+}
+
+impl From<Misuse> for Error {
+    fn from(misuse: Misuse) -> Self {
+        Self::Misuse(misuse)
+    }
+}
+
+impl From<ConfigError> for Error {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl From<OutOfRange> for Error {
+    fn from(wrong: OutOfRange) -> Self {
+        Self::Config(wrong.into())
     }
 }
 
@@ -104,7 +157,12 @@ impl From<plimsoll_runtime::Error> for Error {
     fn from(error: plimsoll_runtime::Error) -> Self {
         match error {
             plimsoll_runtime::Error::OverBudget(over) => Self::OverBudget(over),
+            plimsoll_runtime::Error::Config(error) => Self::Config(error),
+            plimsoll_runtime::Error::TimedOut => Self::TimedOut,
             other => Self::Runtime(other),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

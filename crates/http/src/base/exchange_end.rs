@@ -13,7 +13,10 @@
 //! [`Answered`]: of answers to requests that came together nothing is known but how many are on their way. The first
 //! reason that is noted stays: what follows from it is no other.
 
+use plimsoll_runtime::OverBudget;
+
 use crate::base::counters::WorkerCounters;
+use crate::base::error::Error;
 
 /// How an exchange ended that was begun: its handler's future was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +69,17 @@ impl Course {
     pub(crate) fn note(&mut self, why: ExchangeEnd) {
         if *self == Self::Running {
             *self = Self::Cut(why);
+        }
+    }
+
+    /// What its handler is told that asks for more of it, when it is over.
+    pub(crate) fn error(self) -> Error {
+        match self {
+            Self::Cut(ExchangeEnd::Timeout) => Error::TimedOut,
+            Self::Cut(ExchangeEnd::Overstay) => OverBudget::new(0).into(),
+            Self::Cut(ExchangeEnd::Peer | ExchangeEnd::Stop | ExchangeEnd::Finished) | Self::None | Self::Running => {
+                Error::Disconnected
+            }
         }
     }
 

@@ -10,7 +10,6 @@ use ::core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use ::core::str::FromStr;
 
 use plimsoll_codec::h1::RequestView;
-use plimsoll_runtime::Error;
 
 /// The addresses of a network, or one address: see [`Config::forwarded_from`](crate::Config::forwarded_from).
 ///
@@ -22,7 +21,7 @@ use plimsoll_runtime::Error;
 /// assert_eq!("::1".parse::<Network>()?.to_string(), "::1/128");
 /// let error = "10.1.0.0/8".parse::<Network>().unwrap_err();
 /// assert_eq!(error.to_string(), "a network has no bits set behind its prefix: write 10.0.0.0/8, not 10.1.0.0/8");
-/// # Ok::<(), plimsoll_runtime::Error>(())
+/// # Ok::<(), plimsoll_http::ParseNetworkError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
@@ -63,31 +62,56 @@ impl From<IpAddr> for Network {
 }
 
 impl FromStr for Network {
-    type Err = Error;
+    type Err = ParseNetworkError;
 
     /// An address, or one with `/` and the number of bits that are the same in the whole network.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] says what to write.
-    fn from_str(text: &str) -> Result<Self, Error> {
-        const WHAT: Error = Error::Config("write an address or a network, such as 10.0.0.7, 10.0.0.0/8 or fd00::/8");
+    /// What to write.
+    fn from_str(text: &str) -> Result<Self, ParseNetworkError> {
         let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
-        let whole = Self::from(address.parse::<IpAddr>().map_err(|_| WHAT)?);
+        let whole = Self::from(address.parse::<IpAddr>().map_err(|_| ParseNetworkError::Address)?);
         let Some(prefix) = prefix else { return Ok(whole) };
         let is_plain = prefix.len() <= 3 && prefix.bytes().all(|byte| byte.is_ascii_digit());
         let before = if whole.is_v4 { MAPPED_BITS } else { 0 };
         let written = prefix.parse::<u8>().ok().filter(|bits| is_plain && *bits <= 128 - before);
-        let Some(written) = written else {
-            return Err(Error::Config(
-                "the bits of a network are at most 32 for IPv4 and 128 for IPv6, as in 10.0.0.0/8",
-            ));
-        };
+        let Some(written) = written else { return Err(ParseNetworkError::Prefix) };
         let prefix = before + written;
         if whole.bits & !mask(prefix) != 0 {
-            return Err(Error::Config("a network has no bits set behind its prefix: write 10.0.0.0/8, not 10.1.0.0/8"));
+            return Err(ParseNetworkError::Bits);
         }
         Ok(Self { prefix, ..whole })
+    }
+}
+
+/// Why a text is no [`Network`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ParseNetworkError {
+    /// It does not begin with an IP address.
+    Address,
+    /// What follows the slash is no number of bits, or more than the address has.
+    Prefix,
+    /// The address has bits set behind the prefix.
+    Bits,
+}
+
+impl fmt::Display for ParseNetworkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Address => "write an address or a network, such as 10.0.0.7, 10.0.0.0/8 or fd00::/8",
+            Self::Prefix => "the bits of a network are at most 32 for IPv4 and 128 for IPv6, as in 10.0.0.0/8",
+            Self::Bits => "a network has no bits set behind its prefix: write 10.0.0.0/8, not 10.1.0.0/8",
+        })
+    }
+}
+
+impl ::core::error::Error for ParseNetworkError {}
+
+impl From<ParseNetworkError> for plimsoll_runtime::Error {
+    fn from(error: ParseNetworkError) -> Self {
+        Self::Service(Box::new(error))
     }
 }
 

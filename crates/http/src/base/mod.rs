@@ -10,6 +10,7 @@
 //! | [`error`] | what a handler's calls can fail with |
 //! | [`counters`] | what a server has done |
 //! | [`exchange_end`] | what was begun ends once, for one reason, which is counted |
+//! | [`misuse`] | how a handler may use a call when that makes no sense |
 //! | [`peers`] | what is known of a peer beside its socket, and how many connections an address has |
 //! | [`preface`] | whether a connection begins as one of HTTP/2 |
 //! | [`proxy_header`] | the PROXY protocol: bytes in, the client's address out |
@@ -25,6 +26,7 @@ pub(crate) mod data_error;
 pub(crate) mod error;
 pub(crate) mod exchange_end;
 pub(crate) mod forwarded;
+pub(crate) mod misuse;
 pub(crate) mod peers;
 pub(crate) mod preface;
 pub(crate) mod proxy_header;

@@ -95,11 +95,11 @@ impl ExchangeHandle {
 
     fn keep(&self, room: Room, cell: Lease) -> Result<(), Error> {
         if self.with_collected(|_collected| ()).is_none() {
-            return Err(Error::Gone);
+            return Err(Error::Disconnected);
         }
         let share = self.desk().is_weighed().then(|| self.desk().peer_share_of(self.host(), room.bytes()));
         let collected = PoolBox::from_lease(cell, Collected { room, share });
-        self.with_collected(|place| place.replace(collected)).map(drop).ok_or(Error::Gone)
+        self.with_collected(|place| place.replace(collected)).map(drop).ok_or(Error::Disconnected)
     }
 
     /// Keeps room for a whole body; waits for it.
@@ -147,7 +147,7 @@ impl ExchangeHandle {
             }))
         });
         let grown = match grown {
-            None => return Err(Error::Gone),
+            None => return Err(Error::Disconnected),
             Some(Some(grown)) => grown.map_err(Error::from),
             // The first steps have a lease: the next one has both for a moment.
             Some(None) => self.keep_room(self.room_bytes() + more),

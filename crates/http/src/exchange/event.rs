@@ -7,6 +7,7 @@ use http::StatusCode;
 use plimsoll_runtime::Lease;
 
 use crate::base::error::Error;
+use crate::base::misuse::Misuse;
 use crate::exchange::response::Response;
 
 /// One event, or a part of one: what is not given is not written.
@@ -72,10 +73,10 @@ impl<'a> Event<'a> {
     pub fn check(&self) -> Result<(), Error> {
         let breaks = |field: Option<&str>, refused: &[char]| field.is_some_and(|text| text.contains(refused));
         if breaks(self.event, &['\r', '\n']) {
-            return Err(Error::Misuse("the type of an event has a line break"));
+            return Err(Error::Misuse(Misuse::EventType));
         }
         if breaks(self.id, &['\r', '\n', '\0']) {
-            return Err(Error::Misuse("the id of an event has a line break or a NUL"));
+            return Err(Error::Misuse(Misuse::EventId));
         }
         Ok(())
     }

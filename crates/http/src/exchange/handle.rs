@@ -10,6 +10,7 @@ use plimsoll_pool::PoolBox;
 use plimsoll_runtime::{JoinHandle, Lease};
 
 use crate::base::error::Error;
+use crate::base::misuse::Misuse;
 use crate::exchange::collect::Collected;
 use crate::exchange::head::{HeadCallback, HeadCallbacks};
 use crate::exchange::response::{Body, Kind as ResponseKind, Response};
@@ -17,7 +18,7 @@ use crate::memory::desk::Desk;
 use crate::memory::lasting::ExchangeId;
 
 /// The exchanges of a worker, for those who hold one of them: the only way from a handler to whatever carries it. Each
-/// call finds the exchange by its id; one that is over says [`Error::Gone`], or nothing.
+/// call finds the exchange by its id; one that is over says [`Error::Disconnected`], or nothing.
 pub(crate) trait Exchanges: Any {
     /// What is there whatever the exchange is.
     fn desk(&self) -> &Desk;
@@ -115,7 +116,7 @@ impl ExchangeHandle {
     }
 
     pub(crate) fn peer_addr(&self) -> Result<SocketAddr, Error> {
-        self.desk().peer_address(self.id.key()).ok_or(Error::Gone)
+        self.desk().peer_address(self.id.key()).ok_or(Error::Disconnected)
     }
 
     /// Counts a piece of work that must be finished, for this exchange and for the stop of the server.
@@ -169,7 +170,7 @@ impl ExchangeHandle {
     /// Writes the head of an answer that is streamed.
     pub(crate) fn begin(&self, mut response: Response, length: Option<u64>) -> Result<(), Error> {
         if response.kind() == ResponseKind::Streamed || response.length() != BodyLength::Empty {
-            return Err(Error::Misuse("an answer that is streamed has no body of its own"));
+            return Err(Error::Misuse(Misuse::StreamedWithBody));
         }
         self.port.heads().run(self.id, &mut response);
         self.port.begin(self.id, &mut response, length.map_or(BodyLength::Unknown, BodyLength::Known))

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use plimsoll_codec::Fault;
 use plimsoll_runtime::Lease;
 
 use crate::Error;
@@ -187,16 +186,16 @@ impl<B: Into<Body>> IntoResponse for http::Response<B> {
 }
 
 impl IntoResponse for Error {
-    /// 400 and the like for what the peer did, and for its data what `DataError::status` says, 403 for a page of
-    /// another site, 408 for a peer that was too slow, 413 for a body that is too large, 426 where it must offer a
-    /// protocol, 501 for what is not there, 503 at the memory line, else 500: each with a line of text that says so.
+    /// 400 and the like for what the peer did or left unfinished, and for its data what `DataError::status` says, 403
+    /// for a page of another site, 408 for a deadline that passed, 413 for a body that is too large, 426 where it must
+    /// offer a protocol, 501 for what is not there, 503 at the memory line and for a hub that is full, else 500: each
+    /// with a line of text that says so.
     fn into_response(self) -> Response {
         let failure = match self {
             Self::Peer(error) if error.status() == StatusCode::UPGRADE_REQUIRED => {
                 let response = Response::from(Failure::from(error));
                 return response.header("Upgrade", "websocket").header("Sec-WebSocket-Version", "13");
             }
-            Self::Peer(error) if error.fault() == Fault::Caller => error.status().into(),
             Self::Peer(error) => error.into(),
             #[cfg(feature = "serde")]
             Self::Data(error) => return (error.status(), format!("{error}\n")).into_response(),
@@ -205,10 +204,13 @@ impl IntoResponse for Error {
                 return Response::from(Failure::from(StatusCode::UPGRADE_REQUIRED)).header("Upgrade", protocol);
             }
             Self::Unsupported(_) => StatusCode::NOT_IMPLEMENTED.into(),
-            Self::Gone => StatusCode::REQUEST_TIMEOUT.into(),
+            Self::Disconnected => StatusCode::BAD_REQUEST.into(),
+            Self::TimedOut => StatusCode::REQUEST_TIMEOUT.into(),
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE.into(),
-            Self::OverBudget(_) => Failure::NO_ROOM,
-            Self::OutputFull | Self::Misuse(_) | Self::Runtime(_) => StatusCode::INTERNAL_SERVER_ERROR.into(),
+            Self::OverBudget(_) | Self::HubFull => Failure::NO_ROOM,
+            Self::OutputFull | Self::TooSlow | Self::Misuse(_) | Self::Config(_) | Self::Runtime(_) => {
+                StatusCode::INTERNAL_SERVER_ERROR.into()
+            }
         };
         failure.into()
     }

@@ -9,13 +9,14 @@ use plimsoll_pool::{PoolBox, TieredBuf};
 use plimsoll_runtime::{Lease, OverBudget, Pool};
 
 use crate::Error;
+use crate::base::misuse::Misuse;
 pub(crate) use crate::exchange::into_response::IntoResponse;
 
 /// Bytes of fields that a response keeps inside itself; more go to the pool.
 const FIELDS_INLINE: usize = 96;
 
 /// Why a streamed answer takes nothing more.
-const HAS_BEGUN: Error = Error::Misuse("the answer was streamed: its status and fields were sent before its body");
+const HAS_BEGUN: Error = Error::Misuse(Misuse::HeadSent);
 
 /// Fields as [`Response::header`] encodes them.
 const TEXT_FIELD: &[u8] = b"Content-Type: text/plain; charset=utf-8\r\n";
@@ -225,8 +226,8 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// [`Error::Peer`] with the codec's reason for a field that is not allowed, [`Error::OverBudget`];
-    /// [`Error::Misuse`] when the answer was streamed: its fields were sent before its body.
+    /// [`Error::Misuse`] for a field that is not allowed, and when the answer was streamed: its fields were sent before
+    /// its body; [`Error::OverBudget`].
     pub fn try_header(mut self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, Error> {
         self.push_field(name, value.as_ref())?;
         Ok(self)

@@ -45,7 +45,7 @@ impl Tunnel {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] when the connection is no more.
+    /// [`Error::Disconnected`] when the connection is no more.
     pub fn peer_addr(&self) -> Result<SocketAddr, Error> {
         self.handle.peer_addr()
     }
@@ -57,8 +57,9 @@ impl Tunnel {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] after a reset, or when the connection is no more; [`Error::OverBudget`] when there was no room
-    /// for what came for [`memory_timeout`](crate::Config::memory_timeout): it is dropped, and what still comes.
+    /// [`Error::Disconnected`] after a reset, or when the connection is no more; [`Error::OverBudget`] when there was
+    /// no room for what came for [`memory_timeout`](crate::Config::memory_timeout): it is dropped, and what still
+    /// comes.
     pub async fn recv(&mut self) -> Result<Option<Lease>, Error> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
@@ -97,7 +98,7 @@ impl Tunnel {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] as for [`recv`](Self::recv), [`Error::Misuse`] after [`finish`](Self::finish).
+    /// [`Error::Disconnected`] as for [`recv`](Self::recv), [`Error::Misuse`] after [`finish`](Self::finish).
     pub async fn send(&mut self, bytes: Lease) -> Result<(), Error> {
         self.put(Body::Lease(bytes)).await
     }
@@ -134,7 +135,7 @@ impl Tunnel {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`], as for [`recv`](Self::recv).
+    /// [`Error::Disconnected`], as for [`recv`](Self::recv).
     pub async fn flush(&mut self) -> Result<(), Error> {
         poll_fn(|cx| self.handle.port().poll_flush(self.handle.id, cx)).await
     }
@@ -143,7 +144,7 @@ impl Tunnel {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`], as for [`recv`](Self::recv).
+    /// [`Error::Disconnected`], as for [`recv`](Self::recv).
     pub fn finish(&mut self) -> Result<(), Error> {
         self.handle.finish()
     }

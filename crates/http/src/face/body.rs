@@ -32,7 +32,7 @@ impl BodyWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`], [`Error::OverBudget`], [`Error::Misuse`] for more bytes than were announced.
+    /// [`Error::Disconnected`], [`Error::OverBudget`], [`Error::Misuse`] for more bytes than were announced.
     pub async fn write(&mut self, lease: Lease) -> Result<(), Error> {
         self.put(Body::Lease(lease)).await
     }
@@ -71,7 +71,7 @@ impl BodyWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::Misuse`] for fewer bytes than were announced, [`Error::Gone`], [`Error::OverBudget`].
+    /// [`Error::Misuse`] for fewer bytes than were announced, [`Error::Disconnected`], [`Error::OverBudget`].
     pub async fn finish(self) -> Result<Response, Error> {
         self.handle.finish()?;
         Ok(Response::streamed())
@@ -109,9 +109,9 @@ impl BodyWriter {
     ///
     /// # Errors
     ///
-    /// As [`finish`](Self::finish); [`Error::Peer`] with the codec's reason for a field that is not allowed at all (CR,
-    /// LF, NUL, a name that is no token), or not after a body (`Content-Length`, `Set-Cookie`, ...): the answer is cut
-    /// short then. [`Error::Misuse`] on HTTP/2 for more than 15 KiB.
+    /// As [`finish`](Self::finish); [`Error::Misuse`] for a field that is not allowed at all (CR, LF, NUL, a name that
+    /// is no token), or not after a body (`Content-Length`, `Set-Cookie`, ...): the answer is cut short then. The same
+    /// on HTTP/2 for more than 15 KiB.
     pub async fn finish_with_trailers(self, trailers: &[(&str, &[u8])]) -> Result<Response, Error> {
         if trailers.is_empty() {
             return self.finish().await;

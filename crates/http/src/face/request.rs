@@ -21,7 +21,7 @@ use crate::websocket::{self, WebSocket, WebSocketConfig, WebSocketHandler};
 #[cfg(feature = "router")]
 use crate::worker::paths::Paths;
 use crate::worker::state::WorkerState;
-use crate::{Error, Response};
+use crate::{Error, Misuse, Response};
 
 /// A request, borrowed for the length of one call; see [`Server::serve_ready`](crate::Server::serve_ready).
 pub type RequestRef<'a> = RequestView<'a>;
@@ -134,7 +134,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] when the connection is no more.
+    /// [`Error::Disconnected`] when the connection is no more.
     pub fn peer_addr(&self) -> Result<SocketAddr, Error> {
         self.handle.peer_addr()
     }
@@ -168,8 +168,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Peer`] for a body that breaks the protocol or is cut short, [`Error::Gone`] when nothing comes for too
-    /// long, [`Error::OverBudget`] when there is no room for it.
+    /// [`Error::Peer`] for a body that breaks the protocol or is cut short, [`Error::TimedOut`] when nothing comes for
+    /// too long, [`Error::Disconnected`] when the client went away, [`Error::OverBudget`] when there is no room for it.
     pub async fn chunk(&mut self) -> Result<Option<Lease>, Error> {
         poll_fn(|cx| self.poll_chunk(cx)).await
     }
@@ -304,8 +304,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Peer`] for what is not a handshake, [`Error::OriginRefused`], [`Error::Gone`] when the request was
-    /// answered or its peer went away, [`Error::OverBudget`] when there is no room for the WebSocket.
+    /// [`Error::Peer`] for what is not a handshake, [`Error::OriginRefused`], [`Error::Disconnected`] when the request
+    /// was answered or its peer went away, [`Error::OverBudget`] when there is no room for the WebSocket.
     pub fn upgrade_websocket<F>(
         &self,
         config: &WebSocketConfig,
@@ -364,8 +364,8 @@ impl Request {
     /// # Errors
     ///
     /// [`Error::UpgradeRequired`] (426 with `Upgrade`) when it was not offered, which it never is in HTTP/1.0 and
-    /// HTTP/2; [`Error::Misuse`] while the request's body was not read to its end; [`Error::Gone`] when the request was
-    /// answered or its peer went away.
+    /// HTTP/2; [`Error::Misuse`] while the request's body was not read to its end; [`Error::Disconnected`] when the
+    /// request was answered or its peer went away.
     pub fn upgrade<F>(
         &self,
         protocol: &'static str,
@@ -404,7 +404,8 @@ impl Request {
     /// # Errors
     ///
     /// [`Error::Misuse`] for another method, [`Error::Unsupported`] in HTTP/2, where
-    /// [`accept_tunnel`](Self::accept_tunnel) gives the stream; [`Error::Gone`] as with [`upgrade`](Self::upgrade).
+    /// [`accept_tunnel`](Self::accept_tunnel) gives the stream; [`Error::Disconnected`] as with
+    /// [`upgrade`](Self::upgrade).
     pub fn tunnel<F>(&self, run: impl FnOnce(Upgraded) -> F + 'static) -> Result<Response, Error>
     where
         F: Future<Output = ()> + 'static,
@@ -441,11 +442,11 @@ impl Request {
     /// [`Error::Misuse`] for another status, for 101 ([`upgrade`](Self::upgrade) sends that), for a body, for a field
     /// that is not allowed ([`Response::try_header`] says why), for more than 15 KiB of fields, for more responses than
     /// [`Config::interim_responses_max`](crate::Config::interim_responses_max), and when the answer was begun; nothing
-    /// is sent then, and the answer can follow. [`Error::Gone`] when the client went away.
+    /// is sent then, and the answer can follow. [`Error::Disconnected`] when the client went away.
     pub async fn inform(&mut self, response: Response) -> Result<(), Error> {
         interim::check(&response)?;
         if self.rare_mut().interims >= self.handle.desk().config.interim_responses_max {
-            return Err(Error::Misuse("more informational responses than Config::interim_responses_max allows"));
+            return Err(Error::Misuse(Misuse::TooManyInterims));
         }
         poll_fn(|cx| self.handle.poll_inform(cx, &response)).await?;
         self.rare_mut().interims += 1;
@@ -470,7 +471,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Misuse`] when an answer was begun before, or has a body of its own; [`Error::Gone`],
+    /// [`Error::Misuse`] when an answer was begun before, or has a body of its own; [`Error::Disconnected`],
     /// [`Error::OverBudget`].
     pub fn respond(&mut self, response: Response, length: Option<u64>) -> Result<BodyWriter, Error> {
         self.handle.begin(response, length)?;

@@ -80,8 +80,8 @@ impl EventWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::Misuse`] for an event that cannot be written, see [`Event::check`]; [`Error::Gone`] when the client
-    /// went away; [`Error::OverBudget`].
+    /// [`Error::Misuse`] for an event that cannot be written, see [`Event::check`]; [`Error::Disconnected`] when the
+    /// client went away; [`Error::OverBudget`].
     pub async fn send(&mut self, event: &Event<'_>) -> Result<(), Error> {
         event.check()?;
         let bytes = event.encoded_bytes();
@@ -103,7 +103,7 @@ impl EventWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`], [`Error::OverBudget`].
+    /// [`Error::Disconnected`], [`Error::OverBudget`].
     pub async fn comment(&mut self, text: &str) -> Result<(), Error> {
         let mut comment = String::new();
         for line in Lines(Some(text)) {
@@ -123,7 +123,7 @@ impl EventWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] when the client went away, [`Error::OverBudget`].
+    /// [`Error::Disconnected`] when the client went away, [`Error::OverBudget`].
     pub async fn wait<T>(&mut self, what: impl Future<Output = T>) -> Result<Option<T>, Error> {
         let mut what = pin!(what);
         let mut stopped = pin!(signal::stopped());

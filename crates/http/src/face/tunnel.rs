@@ -7,7 +7,7 @@ use plimsoll_codec::h1::BodyLength;
 
 use crate::exchange::tunnel::Tunnel;
 use crate::websocket::{self, Accepted};
-use crate::{Error, Request, Response};
+use crate::{Error, Misuse, Request, Response};
 
 impl Request {
     /// The protocol of an extended CONNECT (RFC 8441), such as `websocket`; `None` for every other request.
@@ -42,7 +42,7 @@ impl Request {
     /// # Errors
     ///
     /// [`Error::Misuse`] for what is no CONNECT of HTTP/2, and for an answer that cannot begin a tunnel;
-    /// [`Error::Gone`] when the request was answered or its peer went away, [`Error::OverBudget`].
+    /// [`Error::Disconnected`] when the request was answered or its peer went away, [`Error::OverBudget`].
     pub fn accept_tunnel<F>(
         &self,
         response: Response,
@@ -66,12 +66,12 @@ impl Request {
     ) -> Result<Response, Error> {
         let is_connect = self.version() == http::Version::HTTP_2 && self.method() == Method::CONNECT;
         if !is_connect {
-            return Err(Error::Misuse("a tunnel begins with CONNECT, in HTTP/2"));
+            return Err(Error::Misuse(Misuse::NotConnectInStream));
         }
         let is_empty = matches!(response.length(), BodyLength::Empty);
         let status = response.status();
         if !status.is_success() || matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT) || !is_empty {
-            return Err(Error::Misuse("a tunnel begins with a 2xx that has no body, and may have one"));
+            return Err(Error::Misuse(Misuse::TunnelAnswer));
         }
         let handle = self.handle();
         start(Tunnel::hold(handle.clone())?)?;

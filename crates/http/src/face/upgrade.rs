@@ -26,7 +26,7 @@ use crate::websocket::Opening;
 use crate::worker::released::{Successor, Upgrade};
 use crate::worker::state::WorkerState;
 use crate::worker::stay::Listing;
-use crate::{Error, Request, Response};
+use crate::{Error, Misuse, Request, Response};
 
 /// A connection that speaks HTTP no more, in a task of its own; see [`Request::upgrade`](crate::Request::upgrade) and
 /// [`Request::tunnel`](crate::Request::tunnel).
@@ -110,7 +110,7 @@ pub(crate) fn to(view: &RequestView<'_>, protocol: &'static str) -> Result<Respo
 /// The answer to a client that asked for a tunnel.
 pub(crate) fn tunnel(view: &RequestView<'_>) -> Result<Response, Error> {
     if view.method() != Method::CONNECT {
-        return Err(Error::Misuse("only a CONNECT becomes a tunnel"));
+        return Err(Error::Misuse(Misuse::NotConnect));
     }
     if view.version() > Version::HTTP_11 {
         return Err(Error::Unsupported(
@@ -168,6 +168,6 @@ impl Request {
         worker
             .with(handle.id, |active| active.successor.replace(Box::new(Successor::Upgrade(upgrade))))
             .map(drop)
-            .ok_or(Error::Gone)
+            .ok_or(Error::Disconnected)
     }
 }

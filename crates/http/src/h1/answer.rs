@@ -11,6 +11,7 @@ use crate::base::config::HalfClose;
 use crate::base::counters::Shed;
 use crate::base::error::Error;
 use crate::base::exchange_end::ExchangeEnd;
+use crate::base::misuse::Misuse;
 use crate::exchange::failure::Failure;
 use crate::exchange::line::Line;
 use crate::exchange::output::COPY_BYTES_MAX;
@@ -247,8 +248,8 @@ impl Active {
         let bytes = body.as_slice().len() as u64;
         let mut encoder = self.body;
         let frame = encoder.piece(bytes).map_err(|error| match error {
-            plimsoll_codec::Error::BodyTooLong => Error::Misuse("more bytes than were announced"),
-            _ => Error::Misuse("this answer has no body"),
+            plimsoll_codec::Error::BodyTooLong => Error::Misuse(Misuse::BodyTooLong),
+            _ => Error::Misuse(Misuse::BodyNotAllowed),
         })?;
         self.output.append_piece(&desk.pool, frame.before(), body, frame.after())?;
         // A piece that found no room was not sent.

@@ -8,6 +8,7 @@ use plimsoll_pool::Priority;
 use plimsoll_runtime::{JoinHandle, Lease, OverBudget};
 
 use crate::base::error::Error;
+use crate::base::misuse::Misuse;
 use crate::exchange::line::Line;
 use crate::exchange::output::COPY_BYTES_MAX;
 use crate::exchange::response::{Body, Response};
@@ -37,15 +38,20 @@ impl<A: Actives> Http1<'_, A> {
         self.release_kept_for(id.key());
         let polled = self.with(id, |active| {
             if active.is_closing() {
-                return Err(Error::Gone);
+                return Ok(Poll::Ready(Err(active.course.error())));
             }
-            match active.decode(self)? {
-                Decoded::Data(lease) => {
+            match active.decode(self) {
+                Ok(Decoded::Data(lease)) => {
                     active.memory.get_on();
-                    return Ok(Some(Some(lease)));
+                    return Ok(Poll::Ready(Ok(Some(lease))));
                 }
-                Decoded::End => return Ok(Some(None)),
-                Decoded::NeedMore => {}
+                Ok(Decoded::End) => return Ok(Poll::Ready(Ok(None))),
+                Ok(Decoded::NeedMore) => {}
+                // A body that was cut for want of memory waits for none.
+                Err(error) if active.exchange.request() == RequestState::Error => {
+                    return Ok(Poll::Ready(Err(error)));
+                }
+                Err(error) => return Err(error),
             }
             if active.exchange.may_continue() {
                 active.output.append(&self.pool, h1::CONTINUE)?;
@@ -53,17 +59,16 @@ impl<A: Actives> Http1<'_, A> {
             }
             active.reader = Some(UserWaker::of(cx));
             active.list(self, id.key());
-            Ok(None)
+            Ok(Poll::Pending)
         });
         match polled {
-            None => Poll::Ready(Err(Error::Gone)),
+            None => Poll::Ready(Err(Error::Disconnected)),
             Some(Err(Error::OverBudget(over))) if self.waits_for_room(id, Priority::Body, &over) => {
                 self.with(id, |active| active.reader = Some(UserWaker::of(cx)));
                 Poll::Pending
             }
             Some(Err(error)) => Poll::Ready(Err(error)),
-            Some(Ok(Some(chunk))) => Poll::Ready(Ok(chunk)),
-            Some(Ok(None)) => Poll::Pending,
+            Some(Ok(polled)) => polled,
         }
     }
 
@@ -71,13 +76,13 @@ impl<A: Actives> Http1<'_, A> {
     pub(crate) fn begin(&self, id: ExchangeId, response: &mut Response, length: BodyLength) -> Result<(), Error> {
         let begun = self.with_reserve(id, |active| {
             if active.is_closing() {
-                return Err(Error::Gone);
+                return Err(active.course.error());
             }
             if let Some(error) = active.malformed_for(response.status()) {
                 return Err(Error::Peer(error));
             }
             if !matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue) {
-                return Err(Error::Misuse("the request was answered already"));
+                return Err(Error::Misuse(Misuse::AnsweredAlready));
             }
             active.write(self, response, length)?;
             active.list(self, id.key());
@@ -85,7 +90,7 @@ impl<A: Actives> Http1<'_, A> {
             Ok(active.successor.take())
         });
         // Dropped while nothing is borrowed: it is the program's.
-        begun.unwrap_or(Err(Error::Gone)).map(drop)
+        begun.unwrap_or(Err(Error::Disconnected)).map(drop)
     }
 
     /// Writes a piece of an answer's body: at once if it is small and there is room, else when the socket has taken
@@ -102,7 +107,7 @@ impl<A: Actives> Http1<'_, A> {
             active.may_go_on(self, id.key())?;
             let discard = active.body.due() == Some(0) && active.method == Method::HEAD;
             if !discard && active.exchange.response() != ResponseState::Body {
-                return Err(Error::Misuse("more bytes than were announced"));
+                return Err(Error::Misuse(Misuse::BodyTooLong));
             }
             let bytes_max = self.config.output_bytes_max;
             if !discard && !active.output.has_room(piece.min(COPY_BYTES_MAX), bytes_max) {
@@ -128,7 +133,7 @@ impl<A: Actives> Http1<'_, A> {
             let mut encoder = active.body;
             let Ok(end) = encoder.finish() else {
                 active.abandon();
-                return Err(Error::Misuse("fewer bytes than were announced"));
+                return Err(Error::Misuse(Misuse::BodyTooShort));
             };
             if !end.is_empty() {
                 active.output.append_last(end);
@@ -140,7 +145,7 @@ impl<A: Actives> Http1<'_, A> {
             active.list(self, id.key());
             Ok(())
         });
-        finished.unwrap_or(Err(Error::Gone))
+        finished.unwrap_or(Err(Error::Disconnected))
     }
 
     /// The handler of an exchange whose answer is whole, so that it can be dropped: it has nothing more to say.
@@ -171,8 +176,8 @@ impl<A: Actives> Http1<'_, A> {
             if let Err(error) = active.body.finish_with(trailers, &mut active.output) {
                 active.abandon();
                 return Err(match error {
-                    plimsoll_codec::Error::BodyTooShort => Error::Misuse("fewer bytes than were announced"),
-                    other => other.into(),
+                    plimsoll_codec::Error::BodyTooShort => Error::Misuse(Misuse::BodyTooShort),
+                    other => Error::Misuse(Misuse::Protocol(other)),
                 });
             }
             if active.exchange.response() == ResponseState::Body {
@@ -242,7 +247,7 @@ impl<A: Actives> Http1<'_, A> {
         written: Option<Result<bool, Error>>,
     ) -> Poll<Result<(), Error>> {
         match written {
-            None => Poll::Ready(Err(Error::Gone)),
+            None => Poll::Ready(Err(Error::Disconnected)),
             Some(Err(Error::OverBudget(over))) if self.waits_for_output(id, cx, &over) => Poll::Pending,
             Some(Err(error)) => Poll::Ready(Err(error)),
             Some(Ok(true)) => Poll::Ready(Ok(())),
@@ -268,13 +273,13 @@ impl<A: Actives> Http1<'_, A> {
         let replaced = self.with(id, |active| {
             let is_due = matches!(active.exchange.response(), ResponseState::Head | ResponseState::SentContinue);
             if active.is_closing() || !is_due {
-                return Err(Error::Gone);
+                return Err(active.course.error());
             }
             if active.exchange.request() == RequestState::Body {
-                return Err(Error::Misuse("the request's body is read before the connection changes its protocol"));
+                return Err(Error::Misuse(Misuse::BodyUnread));
             }
             Ok(set.take().map(|set| set(active)))
         });
-        replaced.unwrap_or(Err(Error::Gone)).map(drop)
+        replaced.unwrap_or(Err(Error::Disconnected)).map(drop)
     }
 }

@@ -7,7 +7,7 @@ use http::Version;
 use plimsoll_codec::h1::ResponseHead;
 
 use crate::Error;
-use crate::exchange::interim::TOO_LATE;
+use crate::base::misuse::Misuse;
 use crate::exchange::response::Response;
 use crate::exchange::user_code::UserWaker;
 use crate::h1::actives::{Actives, Http1};
@@ -25,11 +25,11 @@ impl<A: Actives> Http1<'_, A> {
         self.release_kept_for(id.key());
         let polled = self.with_reserve(id, |active| {
             if active.is_closing() {
-                return Err(Error::Gone);
+                return Err(active.course.error());
             }
             let head = ResponseHead::interim(response.status())?.fields(response.fields());
             let mut exchange = active.exchange;
-            exchange.interim_sent(&head).map_err(|_| Error::Misuse(TOO_LATE))?;
+            exchange.interim_sent(&head).map_err(|_| Error::Misuse(Misuse::InterimTooLate))?;
             if active.version < Version::HTTP_11 {
                 return Ok(true);
             }

@@ -25,7 +25,7 @@ impl Active {
         }
         if self.exchange.request() != RequestState::Body {
             // What broke the body is told again; a peer that was too slow broke nothing.
-            return Err(self.decoder.failure().map_or(Error::Gone, Error::Peer));
+            return Err(self.decoder.failure().map_or_else(|| self.course.error(), Error::Peer));
         }
         let Some(mut input) = self.take_input() else { return Ok(Decoded::NeedMore) };
         self.exchange.body_started();
@@ -96,10 +96,10 @@ impl Active {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] when the connection is being closed, [`Error::Peer`] with what is wrong with the body.
+    /// Why the connection is being closed; [`Error::Peer`] with what is wrong with the body.
     pub(crate) fn may_go_on(&mut self, desk: &Desk, key: Key) -> Result<(), Error> {
         if self.is_closing() {
-            return Err(Error::Gone);
+            return Err(self.course.error());
         }
         let Some(error) = self.status.and_then(|status| self.malformed_for(status)) else { return Ok(()) };
         self.fail(desk, error.status());

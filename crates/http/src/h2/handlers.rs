@@ -18,6 +18,7 @@ use super::streams::{Exchange, Incoming, Outgoing, find};
 use crate::base::counters::Shed;
 use crate::base::error::Error;
 use crate::base::exchange_end::ExchangeEnd;
+use crate::base::misuse::Misuse;
 use crate::exchange::collect::Collected;
 use crate::exchange::failure::Failure;
 use crate::exchange::response::{Body, Response};
@@ -35,19 +36,20 @@ impl<W: Http2s> Calls<'_, W> {
         self.release_kept_for(key);
         let env = self.env();
         let done = self.0.with_http2(key, |http2| {
-            let is_there = http2.slots.exchange(stream).is_some_and(|exchange| {
+            let is_open = http2.phase.is_open();
+            match http2.slots.exchange(stream) {
+                None => return Err(Error::Disconnected),
+                Some(exchange) if !is_open || exchange.response == Outgoing::Reset => {
+                    return Err(exchange.course.error());
+                }
                 // It says again whether it finds room.
-                exchange.needs_room = false;
-                exchange.response != Outgoing::Reset
-            });
-            if !http2.phase.is_open() || !is_there {
-                return Err(Error::Gone);
+                Some(exchange) => exchange.needs_room = false,
             }
             let result = http2.with_parts(env, act);
             http2.list(&env, key);
             result
         });
-        done.unwrap_or(Err(Error::Gone))
+        done.unwrap_or(Err(Error::Disconnected))
     }
 
     /// Counts a piece of work that must be finished. The exchange may have forgotten it: it may be over.
@@ -76,7 +78,7 @@ impl<W: Http2s> Calls<'_, W> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Lease>, Error>> {
         let polled = self.on_stream(key, stream, |parts| {
-            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
+            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Disconnected) };
             if let Some(lease) = exchange.received.take() {
                 exchange.taken_bytes += lease.len() as u64;
                 parts.release(stream, lease.len());
@@ -85,7 +87,7 @@ impl<W: Http2s> Calls<'_, W> {
             }
             match exchange.request {
                 Incoming::Done => return Ok(Some(None)),
-                Incoming::Gone => return Err(Error::Gone),
+                Incoming::Gone => return Err(exchange.course.error()),
                 Incoming::NoRoom => return Err(OverBudget::new(0).into()),
                 Incoming::Body | Incoming::Withheld => {}
             }
@@ -125,7 +127,7 @@ impl<W: Http2s> Calls<'_, W> {
     ) -> Result<(), Error> {
         self.on_stream(key, stream, |parts| {
             if find(parts.exchanges, stream).is_none_or(|exchange| exchange.response != Outgoing::Head) {
-                return Err(Error::Misuse("the request was answered already"));
+                return Err(Error::Misuse(Misuse::AnsweredAlready));
             }
             parts.put_answer(stream, response, length)
         })
@@ -140,14 +142,14 @@ impl<W: Http2s> Calls<'_, W> {
         body: &mut Option<Body>,
     ) -> Poll<Result<(), Error>> {
         let polled = self.on_stream(key, stream, |parts| {
-            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
+            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Disconnected) };
             let bytes = body.as_ref().map_or(0, |body| body.as_slice().len() as u64);
             if exchange.due == Some(0) && exchange.method == http::Method::HEAD {
                 user_code::drop_later(body.take().unwrap_or_default());
                 return Ok(true);
             }
             if exchange.response != Outgoing::Body || exchange.due.is_some_and(|due| due < bytes) {
-                return Err(Error::Misuse("more bytes than were announced"));
+                return Err(Error::Misuse(Misuse::BodyTooLong));
             }
             if !exchange.rest().is_empty() {
                 exchange.writer = Some(UserWaker::of(cx));
@@ -168,9 +170,9 @@ impl<W: Http2s> Calls<'_, W> {
 
     pub(crate) fn finish(&self, key: Key, stream: StreamKey) -> Result<(), Error> {
         self.on_stream(key, stream, |parts| {
-            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
+            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Disconnected) };
             if exchange.due.is_some_and(|due| due > 0) {
-                return Err(Error::Misuse("fewer bytes than were announced"));
+                return Err(Error::Misuse(Misuse::BodyTooShort));
             }
             exchange.finished = true;
             if exchange.response == Outgoing::Body && exchange.rest().is_empty() {
@@ -204,15 +206,15 @@ impl<W: Http2s> Calls<'_, W> {
         trailers: Fields<'_>,
     ) -> Poll<Result<(), Error>> {
         if let Err(error) = check_trailers(trailers) {
-            return Poll::Ready(Err(error.into()));
+            return Poll::Ready(Err(Error::Misuse(Misuse::Protocol(error))));
         }
         let polled = self.on_stream(key, stream, |parts| {
-            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
+            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Disconnected) };
             if exchange.due.is_some_and(|due| due > 0) && exchange.method != http::Method::HEAD {
-                return Err(Error::Misuse("fewer bytes than were announced"));
+                return Err(Error::Misuse(Misuse::BodyTooShort));
             }
             if block_bytes_max(trailers) > ENCODING_BYTES - FRAME_HEADER_BYTES {
-                return Err(Error::Misuse("the trailers are too long: HTTP/2 has room for 15 KiB"));
+                return Err(Error::Misuse(Misuse::TrailersTooLong));
             }
             if exchange.response != Outgoing::Body {
                 exchange.finished = true;

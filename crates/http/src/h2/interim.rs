@@ -15,7 +15,8 @@ use super::output::Growing;
 use super::shared::ENCODING_BYTES;
 use super::streams::{Outgoing, find};
 use crate::Error;
-use crate::exchange::interim::{FIELDS_BYTES_MAX, TOO_LATE};
+use crate::base::misuse::Misuse;
+use crate::exchange::interim::FIELDS_BYTES_MAX;
 use crate::exchange::response::Response;
 use crate::exchange::user_code::UserWaker;
 
@@ -32,9 +33,9 @@ impl<W: Http2s> Calls<'_, W> {
         response: &Response,
     ) -> Poll<Result<(), Error>> {
         let polled = self.on_stream(key, stream, |parts| {
-            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
+            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Disconnected) };
             if exchange.response != Outgoing::Head {
-                return Err(Error::Misuse(TOO_LATE));
+                return Err(Error::Misuse(Misuse::InterimTooLate));
             }
             let head = ResponseHead::interim(response.status())?.fields(response.fields());
             if !parts.env.has_room(parts.output) {
@@ -48,7 +49,7 @@ impl<W: Http2s> Calls<'_, W> {
             let mut out = Growing(parts.output, &parts.env.pool);
             match parts.codec.put_response(stream, &head, false, &mut parts.storage, &mut out) {
                 Ok(()) => {}
-                Err(CodecError::StreamClosed) => return Err(Error::Gone),
+                Err(CodecError::StreamClosed) => return Err(Error::Disconnected),
                 Err(error) => {
                     debug_assert!(false, "room was made: {error}");
                     parts.phase.close();

@@ -12,6 +12,7 @@ use super::shared::{ENCODING_BYTES, Env, Scratch};
 use super::streams::{Exchange, Outgoing, find};
 use super::{Http2, Parts};
 use crate::base::error::Error;
+use crate::base::misuse::Misuse;
 use crate::exchange::failure::Failure;
 use crate::exchange::min_rate::moved_on;
 use crate::exchange::output::Output;
@@ -69,7 +70,7 @@ impl Parts<'_> {
         response: &mut Response,
         length: BodyLength,
     ) -> Result<(), Error> {
-        let Some(exchange) = find(self.exchanges, stream) else { return Err(Error::Gone) };
+        let Some(exchange) = find(self.exchanges, stream) else { return Err(Error::Disconnected) };
         let date = self.env.date();
         let head = ResponseHead::new(&exchange.method, Version::HTTP_2, response.status(), length)?.date(&date);
         let ends = head.body() == BodyOut::None;
@@ -78,7 +79,7 @@ impl Parts<'_> {
         let fits = text_bytes <= WHOLE_BYTES_MAX && gathered + text_bytes <= self.env.config.output_bytes_max;
         let fields = response.fields();
         if block_bytes_max(fields) > ENCODING_BYTES - FRAME_HEADER_BYTES {
-            return Err(Error::Misuse("the fields of an answer are too long: HTTP/2 has room for 15 KiB"));
+            return Err(Error::Misuse(Misuse::FieldsTooLong));
         }
         // Room first: what was encoded cannot be taken back, as the peer's table of HPACK would not be ours any more.
         let with_text = if fits { FRAME_HEADER_BYTES + text_bytes } else { 0 };
@@ -97,7 +98,7 @@ impl Parts<'_> {
         };
         let is_whole = match put {
             Ok(is_whole) => is_whole,
-            Err(CodecError::StreamClosed) => return Err(Error::Gone),
+            Err(CodecError::StreamClosed) => return Err(Error::Disconnected),
             Err(error) => {
                 debug_assert!(false, "room was made: {error}");
                 self.phase.close();
@@ -269,7 +270,7 @@ impl Parts<'_> {
         }
         let length = response.length();
         match self.put_answer(stream, response, length) {
-            Ok(()) | Err(Error::Gone) => {}
+            Ok(()) | Err(Error::Disconnected) => {}
             Err(Error::OverBudget(over)) => return Err(over),
             Err(error) => {
                 tracing::error!(%error, "a response could not be written");

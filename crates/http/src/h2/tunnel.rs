@@ -13,6 +13,7 @@ use super::Http2;
 use super::calls::{Calls, Http2s};
 use super::streams::{Outgoing, find};
 use crate::base::error::Error;
+use crate::base::misuse::Misuse;
 use crate::exchange::response::Response;
 use crate::exchange::user_code::UserWaker;
 
@@ -64,7 +65,7 @@ impl<W: Http2s> Calls<'_, W> {
                 exchange.stage.open_tunnel();
                 Ok(())
             }
-            _ => Err(Error::Misuse("the request was answered already")),
+            _ => Err(Error::Misuse(Misuse::AnsweredAlready)),
         })
     }
 
@@ -72,7 +73,7 @@ impl<W: Http2s> Calls<'_, W> {
     pub(crate) fn begin_tunnel(&self, key: Key, stream: StreamKey, response: &mut Response) -> Result<(), Error> {
         self.on_stream(key, stream, |parts| {
             let Some(exchange) = find(parts.exchanges, stream).filter(|exchange| exchange.stage.is_tunnel()) else {
-                return Err(Error::Gone);
+                return Err(Error::Disconnected);
             };
             // A 2xx to CONNECT says nothing of a length, and is followed by DATA all the same: as an answer to GET
             // whose length is not known.
@@ -84,7 +85,7 @@ impl<W: Http2s> Calls<'_, W> {
 
     pub(crate) fn poll_flush(&self, key: Key, stream: StreamKey, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let polled = self.on_stream(key, stream, |parts| {
-            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Gone) };
+            let Some(exchange) = find(parts.exchanges, stream) else { return Err(Error::Disconnected) };
             if exchange.rest().is_empty() {
                 return Ok(true);
             }

@@ -213,7 +213,7 @@ impl Members {
         let joined = super::lock(&shared.state).join(takes, shared.config.members_max);
         let Some(Joined { id, since }) = joined else {
             self.close_room_if_empty(number);
-            return Err(Error::Misuse("the hub has as many members as it may have"));
+            return Err(Error::HubFull);
         };
         let mut rooms = self.rooms.borrow_mut();
         let room = rooms.get_mut(number).expect("opened above");

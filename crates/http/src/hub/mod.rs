@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_codec::ws::Limits;
 use plimsoll_pool::{Budget, Charge};
-use plimsoll_runtime::Kind;
+use plimsoll_runtime::{Kind, OutOfRange};
 
 use crate::exchange::event::{Event, EventsConfig};
 use crate::{Error, WebSocketConfig};
@@ -103,20 +103,20 @@ impl HubConfig {
     ///
     /// # Errors
     ///
-    /// [`Error::Misuse`] says which is not.
-    pub fn validate(&self) -> Result<(), Error> {
-        let what = if !(1..=65_536).contains(&self.queue_messages_max) {
-            "queue_messages_max of a hub is between 1 and 65,536"
+    /// Which is not.
+    pub fn validate(&self) -> Result<(), OutOfRange> {
+        let wrong = if !(1..=65_536).contains(&self.queue_messages_max) {
+            ("HubConfig::queue_messages_max", "between 1 and 65,536")
         } else if !(1..=MESSAGE_BYTES_CEILING).contains(&self.message_bytes_max) {
-            "message_bytes_max of a hub is between 1 and 131,056"
+            ("HubConfig::message_bytes_max", "between 1 and 131,056 bytes")
         } else if self.queue_bytes_max < self.message_bytes_max as u64 + 16 {
-            "queue_bytes_max of a hub has room for the longest message and 16 bytes"
+            ("HubConfig::queue_bytes_max", "at least `message_bytes_max` and 16 bytes")
         } else if self.members_max == 0 {
-            "members_max of a hub is at least 1"
+            ("HubConfig::members_max", "at least 1")
         } else {
             return Ok(());
         };
-        Err(Error::Misuse(what))
+        Err(OutOfRange::new(wrong.0, wrong.1))
     }
 
     fn bounds(&self) -> Bounds {
@@ -224,7 +224,7 @@ impl Hub {
     ///
     /// # Errors
     ///
-    /// [`Error::Misuse`] as [`HubConfig::validate`], [`Error::OverBudget`].
+    /// [`Error::Config`] as [`HubConfig::validate`], [`Error::OverBudget`].
     ///
     /// # Panics
     ///
@@ -403,11 +403,11 @@ impl Subscription {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] when this task was too slow and the hub's policy is to close; what waited is read before.
+    /// [`Error::TooSlow`] when this task was and the hub's policy is to close; what waited is read before.
     pub async fn recv(&mut self) -> Result<Post, Error> {
         match poll_fn(|cx| self.port.poll(cx)).await {
             Taken::Item(post) => Ok(post),
-            Taken::Overrun | Taken::Closed => Err(Error::Gone),
+            Taken::Overrun | Taken::Closed => Err(Error::TooSlow),
         }
     }
 

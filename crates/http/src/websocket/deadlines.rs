@@ -57,7 +57,7 @@ impl Socket {
                 if is_late {
                     self.count_overrun();
                 }
-                return Step::Lost(WebSocketEnd::Gone);
+                return Step::Lost(WebSocketEnd::TimedOut);
             }
         }
         Step::GoOn
@@ -79,7 +79,7 @@ pub(super) fn overdue(desk: &Desk, wire: &mut Wire) -> bool {
         }
         Deadline::Idle | Deadline::Message => {
             desk.counters().shed(Shed::Timeout);
-            wire.note_end(WebSocketEnd::Gone);
+            wire.note_end(WebSocketEnd::TimedOut);
             wire.close(desk, Some(CloseCode::POLICY), "too slow", Phase::Ending);
             if let Some(work) = &mut wire.work {
                 work.forget();

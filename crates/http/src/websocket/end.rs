@@ -10,8 +10,10 @@ pub enum WebSocketEnd {
     ByPeer(Option<CloseCode>),
     /// We did: the handler or task, or the server when it stops (1001).
     ByUs(CloseCode),
-    /// The peer went away, or is silent, or takes nothing for too long.
-    Gone,
+    /// The peer went away without a word.
+    Disconnected,
+    /// The peer is silent, or takes nothing, for too long.
+    TimedOut,
     /// The peer broke the protocol or a limit; the codec says how.
     Broken(plimsoll_codec::Error),
     /// There was no room under the memory line: closed with 1013.

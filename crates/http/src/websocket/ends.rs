@@ -66,9 +66,9 @@ impl Socket {
     /// The peer has sent all it will send: what is on its way to it still leaves.
     pub(crate) fn ended(&mut self) -> Step {
         if matches!(self.wire.phase, Phase::Lingering(_) | Phase::Over) {
-            return Step::Lost(WebSocketEnd::Gone);
+            return Step::Lost(WebSocketEnd::Disconnected);
         }
-        self.wire.note_end(WebSocketEnd::Gone);
+        self.wire.note_end(WebSocketEnd::Disconnected);
         self.wire.phase = Phase::Ending;
         Step::GoOn
     }
@@ -100,7 +100,7 @@ impl Socket {
             desk.counters().active(-1);
         }
         match consumer {
-            Consumer::Handler(handler) => tell_closed(handler, wire.end.unwrap_or(WebSocketEnd::Gone)),
+            Consumer::Handler(handler) => tell_closed(handler, wire.end.unwrap_or(WebSocketEnd::Disconnected)),
             Consumer::Task(Some(mut mailbox)) => {
                 mailbox.wake_reader();
                 mailbox.wake_writer();

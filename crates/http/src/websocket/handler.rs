@@ -11,6 +11,7 @@ use super::message::Message;
 use super::place::Place;
 use super::wire::{Phase, Wire};
 use crate::Error;
+use crate::base::misuse::Misuse;
 use crate::memory::desk::Desk;
 
 /// What is called with the messages of a WebSocket; see [`Request::serve_websocket`](crate::Request::serve_websocket).
@@ -117,7 +118,7 @@ impl WebSocketRef<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] after [`close`](Self::close), [`Error::OutputFull`] when
+    /// [`Error::Disconnected`] after [`close`](Self::close), [`Error::OutputFull`] when
     /// [`Config::output_bytes_max`](crate::Config::output_bytes_max) bytes or a long message wait for the peer already,
     /// [`Error::OverBudget`]. The message is then dropped, and the connection is as it was. The first answer to a
     /// message always has room.
@@ -142,7 +143,7 @@ impl WebSocketRef<'_> {
     /// [`Error::Misuse`] for a code that may not be sent.
     pub fn close(&mut self, code: CloseCode, reason: &str) -> Result<(), Error> {
         if !code.is_sendable() {
-            return Err(Error::Misuse("this close code is never sent"));
+            return Err(Error::Misuse(Misuse::CloseCode));
         }
         if self.wire.is_open() {
             self.wire.note_end(WebSocketEnd::ByUs(code));
@@ -160,9 +161,9 @@ impl WebSocketRef<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] after a reset.
+    /// [`Error::Disconnected`] after a reset.
     pub fn peer_addr(&self) -> Result<SocketAddr, Error> {
-        self.place.peer_address().ok_or(Error::Gone)
+        self.place.peer_address().ok_or(Error::Disconnected)
     }
 }
 
@@ -189,7 +190,7 @@ impl WebSocketSender {
     ///
     /// # Errors
     ///
-    /// As [`WebSocketRef::send`]; [`Error::Gone`] also after the end of the connection.
+    /// As [`WebSocketRef::send`]; [`Error::Disconnected`] also after the end of the connection.
     pub fn send(&self, message: Message) -> Result<(), Error> {
         let mut message = Some(message);
         self.with(|desk, wire| wire.take_message(desk, &mut message))
@@ -199,7 +200,7 @@ impl WebSocketSender {
     ///
     /// # Errors
     ///
-    /// [`Error::Misuse`] for a code that may not be sent, [`Error::Gone`] after the end of the connection.
+    /// [`Error::Misuse`] for a code that may not be sent, [`Error::Disconnected`] after the end of the connection.
     pub fn close(&self, code: CloseCode, reason: &str) -> Result<(), Error> {
         self.with(|desk, wire| WebSocketRef { place: &self.place, desk, wire }.close(code, reason))
     }
@@ -207,7 +208,7 @@ impl WebSocketSender {
     fn with(&self, mut act: impl FnMut(&Desk, &mut Wire) -> Result<(), Error>) -> Result<(), Error> {
         let desk = self.place.desk();
         let done = self.place.with(desk, |socket| act(desk, &mut socket.wire));
-        done.unwrap_or(Err(Error::Gone))
+        done.unwrap_or(Err(Error::Disconnected))
     }
 }
 

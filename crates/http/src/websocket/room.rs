@@ -67,7 +67,7 @@ impl Socket {
             }
             Ok(0) => self.ended(),
             Err(Errno::AGAIN) => Step::GoOn,
-            Err(_) => Step::Lost(WebSocketEnd::Gone),
+            Err(_) => Step::Lost(WebSocketEnd::Disconnected),
         }
     }
 }

@@ -35,9 +35,9 @@ impl WebSocket {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] after a reset.
+    /// [`Error::Disconnected`] after a reset.
     pub fn peer_addr(&self) -> Result<SocketAddr, Error> {
-        self.place.peer_address().ok_or(Error::Gone)
+        self.place.peer_address().ok_or(Error::Disconnected)
     }
 
     /// The next message; `None` after the peer has closed, or the server stops. Then, and after an error, the
@@ -47,9 +47,9 @@ impl WebSocket {
     ///
     /// # Errors
     ///
-    /// [`Error::Peer`] when the peer broke the protocol or a limit (it is told the code), [`Error::Gone`] when it went
-    /// away or is silent for too long, [`Error::OverBudget`] when there was no room for the message for
-    /// [`memory_timeout`](crate::Config::memory_timeout) (closed with 1013).
+    /// [`Error::Peer`] when the peer broke the protocol or a limit (it is told the code), [`Error::Disconnected`] when
+    /// it went away, [`Error::TimedOut`] when it is silent for too long, [`Error::OverBudget`] when there was no room
+    /// for the message for [`memory_timeout`](crate::Config::memory_timeout) (closed with 1013).
     pub fn recv(&mut self) -> impl Future<Output = Result<Option<Message>, Error>> {
         poll_fn(|cx| self.poll_recv(cx))
     }
@@ -67,7 +67,7 @@ impl WebSocket {
                 place.list(place.desk(), wire);
                 return Poll::Ready(Ok(Some(message)));
             }
-            let Consumer::Task(Some(mailbox)) = consumer else { return Poll::Ready(Err(Error::Gone)) };
+            let Consumer::Task(Some(mailbox)) = consumer else { return Poll::Ready(Err(Error::Disconnected)) };
             let Some(end) = wire.end else {
                 keep(&mut mailbox.reader, cx);
                 return Poll::Pending;
@@ -75,12 +75,13 @@ impl WebSocket {
             Poll::Ready(match end {
                 _ if ::core::mem::replace(&mut mailbox.is_told, true) => Ok(None),
                 WebSocketEnd::ByPeer(_) | WebSocketEnd::ByUs(_) => Ok(None),
-                WebSocketEnd::Gone => Err(Error::Gone),
+                WebSocketEnd::Disconnected => Err(Error::Disconnected),
+                WebSocketEnd::TimedOut => Err(Error::TimedOut),
                 WebSocketEnd::Broken(error) => Err(Error::Peer(error)),
                 WebSocketEnd::NoRoom => Err(Error::OverBudget(OverBudget::new(0))),
             })
         });
-        polled.unwrap_or(Poll::Ready(Err(Error::Gone)))
+        polled.unwrap_or(Poll::Ready(Err(Error::Disconnected)))
     }
 
     /// Sends a message: waits until there is room in the output, which is
@@ -93,7 +94,7 @@ impl WebSocket {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] when the socket is closed.
+    /// [`Error::Disconnected`] when the socket is closed.
     pub fn send(&mut self, message: Message) -> impl Future<Output = Result<(), Error>> {
         let mut message = Some(message);
         poll_fn(move |cx| self.poll_send(cx, &mut message))
@@ -121,20 +122,20 @@ impl WebSocket {
             }
             Poll::Ready(put)
         });
-        polled.unwrap_or(Poll::Ready(Err(Error::Gone)))
+        polled.unwrap_or(Poll::Ready(Err(Error::Disconnected)))
     }
 
     /// Asks the peer whether it is there; the answer is not told. At most 125 bytes of `payload` are sent.
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`], [`Error::OutputFull`] when so much waits to be sent that the peer is not there, or will see it
-    /// late, [`Error::OverBudget`].
+    /// [`Error::Disconnected`], [`Error::OutputFull`] when so much waits to be sent that the peer is not there, or will
+    /// see it late, [`Error::OverBudget`].
     pub fn ping(&mut self, payload: &[u8]) -> Result<(), Error> {
         let payload = &payload[..payload.len().min(CONTROL_BYTES_MAX)];
         let desk = self.place.desk();
         let put = self.place.with(desk, |socket| socket.wire.put_ping(desk, payload));
-        put.unwrap_or(Err(Error::Gone))
+        put.unwrap_or(Err(Error::Disconnected))
     }
 
     /// Closes: says why, waits for the peer to do the same, and drops what it still sends. The reason is cut at 123
@@ -144,14 +145,14 @@ impl WebSocket {
     ///
     /// # Errors
     ///
-    /// [`Error::Misuse`] for a code that may not be sent, [`Error::Gone`] when the socket was closed before.
+    /// [`Error::Misuse`] for a code that may not be sent, [`Error::Disconnected`] when the socket was closed before.
     pub async fn close(self, code: CloseCode, reason: &str) -> Result<(), Error> {
         let (place, desk) = (&self.place, self.place.desk());
         let closed = place.with(desk, |socket| match socket.wire.is_open() {
             true => WebSocketRef { place, desk, wire: &mut socket.wire }.close(code, reason),
-            false => Err(Error::Gone),
+            false => Err(Error::Disconnected),
         });
-        closed.unwrap_or(Err(Error::Gone))?;
+        closed.unwrap_or(Err(Error::Disconnected))?;
         poll_fn(|cx| {
             let waits = place.on(|socket| {
                 let Consumer::Task(Some(mailbox)) = &mut socket.consumer else { return false };

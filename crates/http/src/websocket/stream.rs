@@ -90,7 +90,8 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
                 note_wait(wire, &mut retry_at);
                 stand_in_line(&stream, wire);
             }
-            Err(_) => return finish(&stream, WebSocketEnd::Gone),
+            Err(Error::TimedOut) => return finish(&stream, WebSocketEnd::TimedOut),
+            Err(_) => return finish(&stream, WebSocketEnd::Disconnected),
         }
         let has_left = !stream.socket.borrow().wire.flow.is_send_blocked();
         if is_full && has_left && stream.socket.borrow().wire.is_open() {
@@ -103,7 +104,7 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
                 return finish(&stream, WebSocketEnd::NoRoom);
             }
             if ::core::mem::replace(&mut is_finished, true) || tunnel.finish().is_err() {
-                return finish(&stream, WebSocketEnd::Gone);
+                return finish(&stream, WebSocketEnd::Disconnected);
             }
             stream.socket.borrow_mut().wire.phase = Phase::Lingering(Dropped::default());
             continue;
@@ -116,7 +117,7 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
         }
         match waited {
             Waited::Bytes(lease) => held = take_in(&mut stream.socket.borrow_mut(), worker, Bytes::Owned(lease)),
-            Waited::End => return finish(&stream, WebSocketEnd::Gone),
+            Waited::End => return finish(&stream, WebSocketEnd::Disconnected),
             Waited::NoRoom if stream.socket.borrow().wire.is_listening() => {
                 fail_without_room(worker, &mut stream.socket.borrow_mut().wire);
                 continue;
@@ -129,7 +130,7 @@ async fn drive(stream: Rc<Stream>, mut tunnel: Tunnel) {
                 let mut socket = stream.socket.borrow_mut();
                 if !overdue(worker, &mut socket.wire) {
                     drop(socket);
-                    return finish(&stream, WebSocketEnd::Gone);
+                    return finish(&stream, WebSocketEnd::TimedOut);
                 }
             }
             Waited::Stopping => {
@@ -308,7 +309,7 @@ impl Stream {
     /// Its peer has opened no window for too long.
     fn took_nothing(&self) -> Error {
         self.socket.borrow().count_overrun();
-        Error::Gone
+        Error::TimedOut
     }
 }
 

@@ -261,7 +261,7 @@ impl Wire {
     /// The same; a message for which there is no memory is left where it is.
     pub(super) fn take_message(&mut self, worker: &Desk, message: &mut Option<Message>) -> Result<(), Error> {
         if !self.is_open() {
-            return Err(Error::Gone);
+            return Err(self.closed());
         }
         if !self.has_room(worker) {
             return Err(Error::OutputFull);
@@ -294,10 +294,18 @@ impl Wire {
         Ok(message.is_none())
     }
 
+    /// Why nothing is sent any more.
+    pub(super) fn closed(&self) -> Error {
+        match self.end {
+            Some(WebSocketEnd::TimedOut) => Error::TimedOut,
+            _ => Error::Disconnected,
+        }
+    }
+
     /// Puts a ping into the output.
     pub(super) fn put_ping(&mut self, worker: &Desk, payload: &[u8]) -> Result<(), Error> {
         if !self.is_open() {
-            return Err(Error::Gone);
+            return Err(self.closed());
         }
         if !self.has_room(worker) {
             return Err(Error::OutputFull);

@@ -11,6 +11,7 @@ use plimsoll_runtime::{JoinHandle, Lease, OverBudget};
 use plimsoll_slab::Key;
 
 use crate::base::error::Error;
+use crate::base::misuse::Misuse;
 use crate::exchange::collect::Collected;
 use crate::exchange::handle::{ExchangeHandle, Exchanges};
 use crate::exchange::head::HeadCallbacks;
@@ -51,7 +52,7 @@ impl WorkerState {
 }
 
 /// Why a request of HTTP/1 has no tunnel.
-const NO_STREAM: Error = Error::Misuse("only a request of HTTP/2 has a stream");
+const NO_STREAM: Error = Error::Misuse(Misuse::NotConnectInStream);
 
 impl Exchanges for WorkerState {
     fn desk(&self) -> &Desk {

@@ -139,7 +139,7 @@ impl<S: Service> Engine<S> {
 
     /// The connection broke.
     pub(crate) fn lost_websocket(&mut self, key: Key) {
-        self.step_websocket(key, |_, _| Step::Lost(WebSocketEnd::Gone));
+        self.step_websocket(key, |_, _| Step::Lost(WebSocketEnd::Disconnected));
     }
 
     /// Nothing can go on. A task that has the socket still is told before the connection is closed.

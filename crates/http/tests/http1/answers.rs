@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_http::codec::h1::error_line;
-use plimsoll_http::{Config, Error, EventsConfig, Http2, Request, Response, StatusCode, WebSocketConfig};
+use plimsoll_http::{Config, Error, EventsConfig, Http2, Misuse, Request, Response, StatusCode, WebSocketConfig};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{Result, sleep};
 
@@ -211,7 +211,7 @@ fn a_field_or_status_that_comes_too_late_is_an_error() {
             match req.path() {
                 "/try" => {
                     let late = streamed.try_header("x-late", "1");
-                    assert!(matches!(late, Err(Error::Misuse(_))), "{late:?}");
+                    assert!(matches!(late, Err(Error::Misuse(Misuse::HeadSent))), "{late:?}");
                     MISUSES.fetch_add(1, Ordering::Relaxed);
                     late
                 }

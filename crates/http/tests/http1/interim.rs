@@ -179,7 +179,7 @@ async fn tried(req: &mut Request, responses: Vec<Response>) -> String {
         tried.push(match req.inform(response).await {
             Ok(()) => 's',
             Err(Error::Misuse(_)) => 'r',
-            Err(Error::Gone) => 'g',
+            Err(Error::Disconnected) => 'g',
             Err(error) => panic!("{error}"),
         });
     }
@@ -340,7 +340,7 @@ fn who_must_finish_is_told_that_the_client_is_gone() {
                 loop {
                     match req.inform(hint("still here")).await {
                         Ok(()) => sleep(Duration::from_millis(1)).await,
-                        Err(Error::Gone) => break,
+                        Err(Error::Disconnected) => break,
                         Err(error) => return Err(error),
                     }
                 }

@@ -233,7 +233,7 @@ fn a_handler_that_never_answers_is_told_so_though_its_body_was_late_before() {
     in_simulation("two deadlines", async || {
         let config = Config { handler_timeout: Some(Duration::from_secs(40)), ..Config::default() };
         let server = serve(config, |mut req: Request| async move {
-            assert!(matches!(req.chunk().await, Err(Error::Gone)), "the body is late");
+            assert!(matches!(req.chunk().await, Err(Error::TimedOut)), "the body is late");
             sleep(Duration::from_secs(3_600)).await;
             Response::text("never")
         })?;

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plimsoll_http::{Config, Error, Request, Response, StatusCode};
+use plimsoll_http::{Config, Error, Misuse, Request, Response, StatusCode};
 use plimsoll_runtime::{Result, sleep};
 
 use crate::rig::frames::{
@@ -38,7 +38,7 @@ async fn tunnels(req: Request, seen: Seen) -> core::result::Result<Response, Err
                         break;
                     }
                     Err(error) => {
-                        assert!(matches!(error, Error::Gone), "{error}");
+                        assert!(matches!(error, Error::Disconnected), "{error}");
                         seen.gone.fetch_add(1, Ordering::Relaxed);
                         break;
                     }
@@ -55,7 +55,7 @@ async fn tunnels(req: Request, seen: Seen) -> core::result::Result<Response, Err
         }),
         Some("wrong") => {
             let refused = req.accept_tunnel(Response::text("a body"), |_| async {});
-            assert!(matches!(refused, Err(Error::Misuse(_))));
+            assert!(matches!(refused, Err(Error::Misuse(Misuse::TunnelAnswer))));
             Ok(Response::new(StatusCode::NOT_IMPLEMENTED))
         }
         Some(_) => Ok(Response::new(StatusCode::NOT_IMPLEMENTED)),
@@ -64,7 +64,7 @@ async fn tunnels(req: Request, seen: Seen) -> core::result::Result<Response, Err
         }
         None => {
             let refused = req.accept_tunnel(answer, |_| async {});
-            assert!(matches!(refused, Err(Error::Misuse(_))));
+            assert!(matches!(refused, Err(Error::Misuse(Misuse::NotConnectInStream))));
             Ok(Response::text("no tunnel"))
         }
     }

@@ -54,15 +54,15 @@ async fn answer(mut req: Request, drops: Drops) -> core::result::Result<Response
         "/body" => match req.collect().await {
             Ok(_) => Ok(Response::text("all of it")),
             Err(error) => {
-                assert!(matches!(error, Error::Gone), "{error}");
+                assert!(matches!(error, Error::Disconnected), "{error}");
                 Ok(Response::new(StatusCode::BAD_REQUEST).body("a part of it"))
             }
         },
         "/tunnel" => req.accept_tunnel(Response::new(StatusCode::OK), |mut tunnel| async move {
             let _guard = drops.guard();
             while let Ok(Some(_)) = tunnel.recv().await {}
-            assert!(matches!(tunnel.recv().await, Err(Error::Gone)));
-            assert!(matches!(tunnel.send_static(b"more").await, Err(Error::Gone)));
+            assert!(matches!(tunnel.recv().await, Err(Error::Disconnected)));
+            assert!(matches!(tunnel.send_static(b"more").await, Err(Error::Disconnected)));
         }),
         _ => {
             sleep(Duration::from_secs(3_600)).await;

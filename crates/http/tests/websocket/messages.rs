@@ -8,7 +8,7 @@ use crate::rig::websocket::{Client, Got, HANDSHAKE, close, echo, frame, text};
 use crate::rig::{in_simulation, on_each, serve, talk};
 use plimsoll_http::codec::ws::{CloseCode, Opcode};
 use plimsoll_http::{
-    Config, Error, Message, OriginCheck, Request, Response, WEBSOCKET_PARKED_BYTES, WEBSOCKET_TASK_BYTES,
+    Config, Error, Message, Misuse, OriginCheck, Request, Response, WEBSOCKET_PARKED_BYTES, WEBSOCKET_TASK_BYTES,
     WebSocketConfig, WebSocketEnd, WebSocketHandler, WebSocketRef,
 };
 use plimsoll_runtime::net::TcpStream;
@@ -177,10 +177,10 @@ impl WebSocketHandler for Telling {
         self.0.push(text.clone());
         match text.as_str() {
             "panic" => panic!("as it was asked to"),
-            "error" => Err(Error::Misuse("as it was asked to")),
+            "error" => Err(Misuse::AnsweredAlready.into()),
             "close" => {
                 socket.close(CloseCode(4_001), "enough")?;
-                assert!(matches!(socket.send(Message::text("late")), Err(Error::Gone)));
+                assert!(matches!(socket.send(Message::text("late")), Err(Error::Disconnected)));
                 socket.close(CloseCode(4_002), "again")
             }
             "later" => {
@@ -189,7 +189,7 @@ impl WebSocketHandler for Telling {
                     sleep(Duration::from_millis(5)).await;
                     assert!(sender.send(Message::text("now")).is_ok());
                     sleep(Duration::from_secs(100)).await;
-                    assert!(matches!(sender.send(Message::text("too late")), Err(Error::Gone)));
+                    assert!(matches!(sender.send(Message::text("too late")), Err(Error::Disconnected)));
                 })?;
                 Ok(())
             }
@@ -210,12 +210,12 @@ fn a_handler_is_called_from_the_beginning_to_the_end() {
             request.serve_websocket(&WebSocketConfig::default(), Telling(Vec::new()))
         })?;
         let cases: [(&str, Option<&str>, Option<u16>, &str); 6] = [
-            ("x", Some("x"), None, "opened x Gone"),
+            ("x", Some("x"), None, "opened x Disconnected"),
             ("panic", None, Some(1_011), "opened panic ByUs(CloseCode(1011))"),
             ("error", None, Some(1_011), "opened error ByUs(CloseCode(1011))"),
             ("close", None, Some(4_001), "opened close ByUs(CloseCode(4001))"),
-            ("later", Some("now"), None, "opened later Gone"),
-            ("\u{fffd}", Some("\u{fffd}"), None, "opened \u{fffd} Gone"),
+            ("later", Some("now"), None, "opened later Disconnected"),
+            ("\u{fffd}", Some("\u{fffd}"), None, "opened \u{fffd} Disconnected"),
         ];
         for (said, answer, code, _) in cases {
             let mut client = Client::open_and_say(running.address, "/", &text(said)).await?;

@@ -52,7 +52,7 @@ fn what_came_before_the_peers_end_reaches_a_slow_task() {
                         }
                         Ok(None) => return,
                         Err(error) => {
-                            assert!(matches!(error, Error::Gone), "{error}");
+                            assert!(matches!(error, Error::Disconnected), "{error}");
                             count.fetch_add(1_000, Ordering::Relaxed);
                             return;
                         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::rig::{in_simulation, on_each, read, serve, talk};
-use plimsoll_http::{Config, Error, Event, EventsConfig, Request};
+use plimsoll_http::{Config, Error, Event, EventsConfig, Misuse, Request};
 use plimsoll_runtime::net::TcpStream;
 use plimsoll_runtime::{sleep, spawn};
 
@@ -39,7 +39,7 @@ fn events_arrive_as_they_were_given() {
             for at in seen.map_or(0, |id| id.parse::<u64>().unwrap_or(0) + 1)..4 {
                 events.send(&Event::data("a\nb").event("pair").id(&at.to_string())).await?;
             }
-            assert!(matches!(events.send(&Event::data("x").id("1\n2")).await, Err(Error::Misuse(_))));
+            assert!(matches!(events.send(&Event::data("x").id("1\n2")).await, Err(Error::Misuse(Misuse::EventId))));
             let long = "x".repeat(300_000);
             events.send(&Event::data(&long)).await?;
             events.finish().await

@@ -3,11 +3,11 @@ use plimsoll::http::Error;
 
 fn is_gone(error: &Error) -> bool {
     match error {
-        Error::Gone => true,
+        Error::Disconnected => true,
         Error::Peer(_) | Error::OverBudget(_) => false,
     }
 }
 
 fn main() {
-    is_gone(&Error::Gone);
+    is_gone(&Error::Disconnected);
 }

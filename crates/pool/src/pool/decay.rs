@@ -16,6 +16,7 @@
 use core::time::Duration;
 
 use super::Pool;
+use crate::OutOfRange;
 
 /// How long free memory stays, and how much of it goes at a time. See [`Decay`].
 ///
@@ -44,15 +45,18 @@ impl DecayConfig {
     /// # Errors
     ///
     /// Which of them does not, and what it may be.
-    pub fn check(&self) -> Result<(), &'static str> {
-        if self.fast.is_zero() || self.slow < self.fast {
-            return Err("free memory is kept for some time: `fast` is not zero, and `slow` is not shorter");
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        if self.fast.is_zero() {
+            return Err(OutOfRange::new("DecayConfig::fast", "more than 0: free memory is kept for some time"));
+        }
+        if self.slow < self.fast {
+            return Err(OutOfRange::new("DecayConfig::slow", "at least as long as `fast`"));
         }
         if !(1..=crate::segments::BATCH_SPANS).contains(&self.tick_ranges_max) {
-            return Err("a tick gives 1 to 512 ranges back");
+            return Err(OutOfRange::new("DecayConfig::tick_ranges_max", "between 1 and 512 ranges"));
         }
         if self.tick_bytes_max < 128 << 10 {
-            return Err("a tick can give the largest buffer back: at least 128 KiB");
+            return Err(OutOfRange::new("DecayConfig::tick_bytes_max", "at least 131,072 bytes, the largest buffer"));
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use super::address::{ListenAddress, SocketAddress};
 use super::stream::{SocketStream, reserve};
 use crate::task::{Spare, Started};
 use crate::worker::Worker;
-use crate::{AbortOnDrop, Error, JoinError, Result, signal, sleep, spawn, spawn_on, timeout, yield_now};
+use crate::{AbortOnDrop, ConfigError, Error, JoinError, Result, signal, sleep, spawn, spawn_on, timeout, yield_now};
 
 /// How long accepting pauses for want of descriptors or memory, if none becomes free before.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -121,7 +121,7 @@ impl<A: SocketAddress> SocketListener<A> {
     ///
     /// For a backlog of 0 or more than 65,535, and outside of a runtime.
     pub fn bind_with(address: impl TryInto<ListenAddress<A>>, options: ListenOptions) -> Result<Self> {
-        let ListenAddress(address) = address.try_into().map_err(|_| Error::Config(A::EXPECTED))?;
+        let ListenAddress(address) = address.try_into().map_err(|_| ConfigError::Address { expected: A::EXPECTED })?;
         Self::bind_at(address, options)
     }
 
@@ -189,7 +189,7 @@ impl<A: SocketAddress> SocketListener<A> {
             other => {
                 worker.close(fd);
                 other?;
-                Err(Error::Config(A::EXPECTED))
+                Err(ConfigError::SocketFamily { expected: A::EXPECTED }.into())
             }
         }
     }

@@ -173,7 +173,7 @@ impl<C: Default> Table<C> {
     ///
     /// # Errors
     ///
-    /// [`Error::OverBudget`](crate::Error::OverBudget); [`Error::Config`](crate::Error::Config) for more than 16 tables
+    /// [`Error::OverBudget`](crate::Error::OverBudget); [`Error::Misuse`](crate::Error::Misuse) for more than 16 tables
     /// on a worker.
     pub fn new(listener: impl Into<Listener>, config: TableConfig) -> Result<Self> {
         let listener = listener.into();

@@ -1,6 +1,7 @@
 //! Several workers: on threads, and on one thread in a simulated world.
 #![forbid(unsafe_code)]
 
+use core::error::Error as _;
 use core::task::Poll;
 use core::time::Duration;
 
@@ -11,8 +12,8 @@ use plimsoll_reactor::{BlockingConfig, DriverConfig};
 use crate::inbox::INBOX_JOBS_MAX;
 use crate::net::{ListenOptions, TcpListener, TcpStream};
 use crate::{
-    ContainerLimit, DecayConfig, DriverChoice, Error, MemoryLimit, Result, Runtime, Spawner, sleep, spawn, spawn_on,
-    worker_index, workers,
+    Builder, ConfigError, ContainerLimit, DecayConfig, DriverChoice, Error, MemoryLimit, Result, Runtime, Spawner,
+    sleep, spawn, spawn_on, worker_index, workers,
 };
 
 /// An echo server on every worker, and clients on every worker: how many bytes came back.
@@ -181,9 +182,16 @@ fn a_container_lowers_the_line_and_never_raises_it() {
 
 #[test]
 fn values_out_of_range_are_errors() {
-    assert!(matches!(Runtime::builder().workers(0).build(), Err(Error::Config(_))));
-    assert!(matches!(Runtime::builder().workers(1_025).build(), Err(Error::Config(_))));
-    assert!(matches!(Runtime::builder().workers(1).worker_stack_bytes(1).build(), Err(Error::Config(_))));
+    let refused = |builder: Builder, setting: &str| {
+        let wrong = builder.build().err();
+        let Some(Error::Config(ConfigError::OutOfRange(range))) = wrong else { panic!("{setting}: {wrong:?}") };
+        assert_eq!(range.setting(), setting);
+        let source = wrong.as_ref().and_then(|error| error.source()?.source());
+        assert_eq!(source.map(ToString::to_string), Some(range.to_string()), "the source says so, too");
+    };
+    refused(Runtime::builder().workers(0), "workers");
+    refused(Runtime::builder().workers(1_025), "workers");
+    refused(Runtime::builder().workers(1).worker_stack_bytes(1), "worker_stack_bytes");
     let rings = |entries, receive_buffers| DriverConfig { entries, receive_buffers, ..DriverConfig::default() };
     let threads = |threads_max, queue_max, stack_bytes| BlockingConfig {
         threads_max,
@@ -207,8 +215,8 @@ fn values_out_of_range_are_errors() {
     ];
     for builder in sizes {
         let simulated = builder.clone().simulate(&World::new(SimConfig::new(1)));
-        assert!(matches!(simulated, Err(Error::Config(_))), "{builder:?}");
-        assert!(matches!(builder.build(), Err(Error::Config(_))));
+        assert!(matches!(simulated, Err(Error::Config(ConfigError::OutOfRange(_)))), "{builder:?}");
+        assert!(matches!(builder.build(), Err(Error::Config(ConfigError::OutOfRange(_)))));
     }
 }
 

@@ -123,7 +123,7 @@ fn end_the_task() {
     let (slot, bell) = (Arc::new(Slot::new()), Bell::new());
     let reader = {
         let slot = Arc::clone(&slot);
-        thread::spawn(move || assert!(matches!(next_frame(&slot), Some(Err(Error::Gone)))))
+        thread::spawn(move || assert!(matches!(next_frame(&slot), Some(Err(Error::Disconnected)))))
     };
     let kept = slot.begin_turn();
     slot.end_turn(kept, &Waker::from(bell));

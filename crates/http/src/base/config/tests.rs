@@ -42,7 +42,8 @@ fn each_value_out_of_range_is_named() {
         ("user_timeout", Config { tcp: TcpOptions { user_timeout: Some(zero), ..base().tcp }, ..base() }),
     ];
     for (name, config) in cases {
-        let error = config.validate().expect_err(name).to_string();
-        assert!(error.contains(name), "{name}: {error}");
+        let wrong = config.validate().expect_err(name);
+        assert!(wrong.setting().ends_with(name), "{name}: {wrong}");
+        assert!(wrong.to_string().starts_with(&format!("{} must be ", wrong.setting())), "{wrong}");
     }
 }

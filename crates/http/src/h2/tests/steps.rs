@@ -103,7 +103,7 @@ fn a_body_beyond_its_window_ends_with_the_code_for_that() {
         assert_eq!(bench.go_on(&frame(DATA, 0, 1, &[0])), Step::Rest);
         let frames = bench.frames();
         assert_eq!((frames[0].kind, frames[0].error_code()), (RST_STREAM, FLOW_CONTROL_ERROR));
-        assert!(matches!(bench.chunk(), Poll::Ready(Err(Error::Gone))));
+        assert!(matches!(bench.chunk(), Poll::Ready(Err(Error::Disconnected))));
         bench.end();
     });
 }
@@ -145,7 +145,7 @@ fn who_resets_a_stream_gets_nothing_of_it_and_its_handler_learns_that() {
         bench.go_on(&[hello(&[]), request(1, "POST", "/", &[], 0), get(3, "/b")].concat());
         bench.frames();
         assert_eq!(bench.go_on(&cancel(1)), Step::Rest);
-        assert!(matches!(bench.chunk(), Poll::Ready(Err(Error::Gone))));
+        assert!(matches!(bench.chunk(), Poll::Ready(Err(Error::Disconnected))));
         for stream in bench.begun.clone() {
             bench.answer(stream, text(1));
         }
@@ -173,7 +173,7 @@ fn a_frame_that_is_wrong_ends_the_connection_with_its_code() {
             let frames = bench.frames();
             assert_eq!(kinds(&frames), [(GOAWAY, 0, 0)]);
             assert_eq!((frames[0].error_code(), &frames[0].payload[..4]), (code, &[0, 0, 0, 1][..]));
-            assert!(matches!(bench.chunk(), Poll::Ready(Err(Error::Gone))), "the handler learns that");
+            assert!(matches!(bench.chunk(), Poll::Ready(Err(Error::Disconnected))), "the handler learns that");
             bench.line.takes = Takes::All;
             bench.on(|http2| http2.sent(&bench.alone.desk));
             assert_eq!(bench.go_on(&get(3, "/more")), Step::Linger, "what comes behind it is not looked at");

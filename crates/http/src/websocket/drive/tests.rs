@@ -124,7 +124,7 @@ fn who_is_silent_is_asked_and_then_told_that_it_ends() {
         assert_eq!(bench.go_on(None), Step::Rest);
         assert_eq!(bench.take_sent()[..4], *b"\x88\x0a\x03\xf0", "1008, and why");
         assert!(bench.line.is_shut, "our half ends behind it");
-        assert_eq!(bench.due(), Step::Lost(WebSocketEnd::Gone), "its peer does not end its own");
+        assert_eq!(bench.due(), Step::Lost(WebSocketEnd::TimedOut), "its peer does not end its own");
     });
 }
 
@@ -138,7 +138,7 @@ fn an_end_of_the_peer_ends_ours_behind_what_is_on_its_way() {
         assert_eq!(bench.take_sent(), HI_BACK);
         bench.socket.sent();
         assert_eq!((bench.go_on(None), bench.line.is_shut), (Step::Rest, true));
-        assert_eq!(bench.socket.ended(), Step::Lost(WebSocketEnd::Gone));
+        assert_eq!(bench.socket.ended(), Step::Lost(WebSocketEnd::Disconnected));
         assert_eq!(bench.desk().counters().active_now(), 0, "it holds no work any more");
     });
 }

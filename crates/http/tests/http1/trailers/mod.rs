@@ -3,7 +3,7 @@
 mod http1;
 mod http2;
 
-use plimsoll_http::{Error, Request, Response, StatusCode};
+use plimsoll_http::{Error, Misuse, Request, Response, StatusCode};
 use plimsoll_runtime::{Kind, Result, pool};
 
 /// What a handler sees of its trailers: before the end of the body, after it, and when it asks again.
@@ -36,7 +36,12 @@ async fn summed(mut req: Request) -> Result<Response, Error> {
         out.write(lease).await?;
     }
     if is_forbidden {
-        return out.finish_with_trailers(&[("set-cookie", b"a=b")]).await;
+        let finished = out.finish_with_trailers(&[("set-cookie", b"a=b")]).await;
+        assert!(
+            matches!(finished, Err(Error::Misuse(Misuse::Protocol(_)) | Error::Disconnected)),
+            "the program's fault: {finished:?}"
+        );
+        return finished;
     }
     out.finish_with_trailers(&[("server-timing", b"db;dur=53"), ("sum", bytes.to_string().as_bytes())]).await
 }

@@ -205,12 +205,14 @@ fn times_and_amounts_have_ranges() {
         assert_eq!(good.check(), Ok(()), "{good:?}");
     }
     for (bad, what) in [
-        (DecayConfig { fast: Duration::ZERO, ..usual }, "`fast`"),
-        (DecayConfig { slow: fast - Duration::from_nanos(1), ..usual }, "`slow`"),
-        (DecayConfig { tick_ranges_max: 0, ..usual }, "512 ranges"),
-        (DecayConfig { tick_ranges_max: 513, ..usual }, "512 ranges"),
-        (DecayConfig { tick_bytes_max: (128 << 10) - 1, ..usual }, "128 KiB"),
+        (DecayConfig { fast: Duration::ZERO, ..usual }, "DecayConfig::fast"),
+        (DecayConfig { slow: fast - Duration::from_nanos(1), ..usual }, "DecayConfig::slow"),
+        (DecayConfig { tick_ranges_max: 0, ..usual }, "DecayConfig::tick_ranges_max"),
+        (DecayConfig { tick_ranges_max: 513, ..usual }, "DecayConfig::tick_ranges_max"),
+        (DecayConfig { tick_bytes_max: (128 << 10) - 1, ..usual }, "DecayConfig::tick_bytes_max"),
     ] {
-        assert!(bad.check().is_err_and(|text| text.contains(what)), "{bad:?}");
+        let wrong = bad.check().expect_err(what);
+        assert_eq!(wrong.setting(), what, "{bad:?}");
+        assert!(wrong.to_string().starts_with(&format!("{what} must be ")), "{wrong}");
     }
 }
