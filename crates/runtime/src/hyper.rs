@@ -157,3 +157,43 @@ impl<A: SocketAddress> Write for SocketStream<A> {
         SocketStream::poll_shutdown(&mut self, cx).map_err(Into::into)
     }
 }
+
+/// On the stream's own worker: see [`OnWorker`].
+impl<S: Read + Unpin> Read for OnWorker<S> {
+    #[track_caller]
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<Result<()>> {
+        self.with(|stream| Pin::new(stream).poll_read(cx, buffer))
+    }
+}
+
+/// On the stream's own worker: see [`OnWorker`].
+impl<S: Write + Unpin> Write for OnWorker<S> {
+    #[track_caller]
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        self.with(|stream| Pin::new(stream).poll_write(cx, bytes))
+    }
+
+    #[track_caller]
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        self.with(|stream| Pin::new(stream).poll_write_vectored(cx, slices))
+    }
+
+    /// One that cannot write several at once writes the first.
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    #[track_caller]
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.with(|stream| Pin::new(stream).poll_flush(cx))
+    }
+
+    #[track_caller]
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.with(|stream| Pin::new(stream).poll_shutdown(cx))
+    }
+}

@@ -72,6 +72,43 @@ fn a_stream_is_one_of_futures() {
     });
 }
 
+/// Crates that ask for `Send` get the same traits from the owner that has it.
+#[test]
+fn an_owner_of_a_stream_is_one_of_tokio_futures_and_hyper() {
+    fn only_send<T: Send>(value: T) -> T {
+        value
+    }
+
+    on_each("an owner's traits", async || {
+        let (client, server) = pair().await?;
+        let (mut client, mut server) = (only_send(OnWorker::new(client)?), only_send(OnWorker::new(server)?));
+        let slices = [std::io::IoSlice::new(b"hello"), std::io::IoSlice::new(b" you")];
+        let written =
+            poll_fn(|cx| tokio::io::AsyncWrite::poll_write_vectored(Pin::new(&mut server), cx, &slices)).await;
+        assert_eq!(written.map_err(failed)?, 9);
+        poll_fn(|cx| tokio::io::AsyncWrite::poll_shutdown(Pin::new(&mut server), cx)).await.map_err(failed)?;
+        let mut room = [0; 5];
+        let mut buffer = tokio::io::ReadBuf::new(&mut room);
+        poll_fn(|cx| tokio::io::AsyncRead::poll_read(Pin::new(&mut client), cx, &mut buffer)).await.map_err(failed)?;
+        assert_eq!(buffer.filled(), b"hello");
+        let mut room = [0; 9];
+        let read = poll_fn(|cx| futures_io::AsyncRead::poll_read(Pin::new(&mut client), cx, &mut room)).await;
+        assert_eq!(&room[..read.map_err(failed)?], b" you");
+        let service = service_fn(async |_| Ok::<_, core::convert::Infallible>(Response::new(Full::<Bytes>::default())));
+        let (client, server) = pair().await?;
+        let serving = hyper::server::conn::http1::Builder::new().serve_connection(OnWorker::new(server)?, service);
+        let serving = spawn(serving)?;
+        let asking = hyper::client::conn::http1::handshake(OnWorker::new(client)?).await;
+        let (mut sender, connection) = asking.map_err(failed)?;
+        let connection = spawn(connection)?;
+        let request = Request::get("/").body(Full::<Bytes>::default()).map_err(failed)?;
+        assert_eq!(sender.send_request(request).await.map_err(failed)?.status(), 200);
+        drop(sender);
+        connection.await.expect("no panic").map_err(failed)?;
+        serving.await.expect("no panic").map_err(failed)
+    });
+}
+
 /// Hyper on both sides, with a body of a megabyte each way, on one connection after the other.
 #[test]
 fn hyper_serves_and_asks() {

@@ -9,6 +9,7 @@ use std::io::{IoSlice, Result};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{ReadHalf, SocketStream, WriteHalf};
+use crate::OnWorker;
 use crate::net::address::SocketAddress;
 
 macro_rules! reads {
@@ -58,3 +59,43 @@ reads!(SocketStream<A>, A);
 reads!(ReadHalf);
 writes!(SocketStream<A>, A);
 writes!(WriteHalf);
+
+/// On the stream's own worker: see [`OnWorker`].
+impl<S: AsyncRead + Unpin> AsyncRead for OnWorker<S> {
+    #[track_caller]
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        self.with(|stream| Pin::new(stream).poll_read(cx, buffer))
+    }
+}
+
+/// On the stream's own worker: see [`OnWorker`].
+impl<S: AsyncWrite + Unpin> AsyncWrite for OnWorker<S> {
+    #[track_caller]
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        self.with(|stream| Pin::new(stream).poll_write(cx, bytes))
+    }
+
+    #[track_caller]
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        self.with(|stream| Pin::new(stream).poll_write_vectored(cx, slices))
+    }
+
+    /// One that cannot write several at once writes the first.
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    #[track_caller]
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.with(|stream| Pin::new(stream).poll_flush(cx))
+    }
+
+    #[track_caller]
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.with(|stream| Pin::new(stream).poll_shutdown(cx))
+    }
+}
