@@ -4,6 +4,7 @@
 //! step cannot do is a failure.
 
 mod api;
+mod ecosystem;
 mod packages;
 mod steps;
 
@@ -41,6 +42,8 @@ pub(crate) enum Step {
     Soak,
     /// Clients that others wrote (those that are installed)
     Clients,
+    /// The examples with crates that others wrote, beside the servers that are installed
+    Ecosystem,
     /// What a request costs, and how that has changed: printed, not judged (needs valgrind)
     Instructions,
     /// The crates with unsafe code under the address sanitizer (needs nightly)
@@ -88,6 +91,7 @@ impl Step {
             Step::Fuzz => steps::fuzz(),
             Step::Soak => steps::soak(),
             Step::Clients => steps::clients(),
+            Step::Ecosystem => ecosystem::ecosystem(),
             Step::Instructions => steps::instructions(),
             Step::Asan => steps::asan(),
             Step::Features => steps::features(),

@@ -8,11 +8,15 @@ use crate::tidy::workspace::{Role, Workspace};
 use crate::{fuzz, repo, runner, sim, tidy};
 
 pub(super) fn fmt() -> Outcome {
-    match finish(repo::cargo().args(["fmt", "--all", "--check"])) {
-        // A workspace of its own.
-        Outcome::Passed => finish(repo::cargo().args(["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"])),
-        failed => failed,
+    let mut ended = finish(repo::cargo().args(["fmt", "--all", "--check"]));
+    // Workspaces of their own.
+    for manifest in ["fuzz/Cargo.toml", super::ecosystem::MANIFEST] {
+        if ended == Outcome::Passed {
+            // Not `--all`: that would be the packages by path, too.
+            ended = finish(repo::cargo().args(["fmt", "--check", "--manifest-path", manifest]));
+        }
     }
+    ended
 }
 
 pub(super) fn clippy() -> Outcome {

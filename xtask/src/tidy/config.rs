@@ -9,8 +9,10 @@ pub(super) const FUNCTION_LINES: usize = 60;
 /// A function of more code lines than this breaks the rule.
 pub(super) const FUNCTION_LINES_MAX: usize = 100;
 
-/// The package that is a workspace of its own, and whose programs are made by a macro.
+/// The package whose programs are made by a macro.
 pub(super) const FUZZ_PACKAGE: &str = "fuzz";
+/// Packages that are workspaces of their own: they have nothing to inherit from.
+pub(super) const OWN_WORKSPACES: [&str; 2] = [FUZZ_PACKAGE, "examples/ecosystem"];
 
 /// Where the files with `unsafe` are listed.
 pub(super) const UNSAFE_LIST: &str = "UNSAFE.md";

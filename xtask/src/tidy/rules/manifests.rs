@@ -1,7 +1,7 @@
 //! What the manifests say: who may depend on whom, and what is said once for all.
 
 use super::{Finding, Verdict, Workspace};
-use crate::tidy::config::{FUZZ_PACKAGE, INHERITED, INHERITED_UNPUBLISHED, MAY_DEPEND_ON};
+use crate::tidy::config::{INHERITED, INHERITED_UNPUBLISHED, MAY_DEPEND_ON, OWN_WORKSPACES};
 use crate::tidy::workspace::Package;
 
 /// Dependencies inside the workspace point one way.
@@ -36,7 +36,7 @@ pub(super) fn inherits(workspace: &Workspace) -> Verdict {
     let mut findings = Vec::new();
     let members = workspace.packages.iter().filter(|package| package.manifest.value("workspace", "members").is_none());
     // A workspace of its own has nothing to take from ours.
-    let members: Vec<_> = members.filter(|package| package.dir != FUZZ_PACKAGE).collect();
+    let members: Vec<_> = members.filter(|package| !OWN_WORKSPACES.contains(&package.dir.as_str())).collect();
     for package in &members {
         if package.manifest.value("lints", "workspace") != Some("true") {
             findings.push(Finding::new(manifest_path(package), 0, "`[lints] workspace = true` is missing"));

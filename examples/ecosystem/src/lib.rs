@@ -1,0 +1,37 @@
+//! Services on Plimsoll with crates that others wrote: each program of `src/bin` shows one.
+//!
+//! `cargo run --bin axum -- --help` says what a program takes. What they share is how they are started.
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::net::SocketAddr;
+
+use axum::Router;
+use plimsoll::http::Server;
+use plimsoll::{MemoryLimit, Runtime};
+
+/// Code that was generated from `proto/hello.proto`.
+pub mod hello {
+    #![allow(missing_docs, clippy::pedantic)]
+    tonic::include_proto!("hello");
+}
+
+/// Any error: the program ends with it.
+pub type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
+
+/// Serves the router that `make` gives, until SIGTERM or SIGINT; a line on stdout says where. Crates that ask for a
+/// runtime of tokio find one.
+///
+/// # Errors
+///
+/// What `make` or the server fails with.
+pub fn run(listen: SocketAddr, make: impl AsyncFnOnce() -> Result<Router>) -> Result<()> {
+    let runtime = Runtime::builder().memory(MemoryLimit::mib(64)).signals(true).tokio_context().build()?;
+    runtime.block_on(async {
+        let router = make().await?;
+        let server = Server::bind(listen)?;
+        plimsoll_examples::print(&format!("listening on {}\n", server.local_addr()));
+        plimsoll_examples::log_to_stderr();
+        Ok(plimsoll_tower::serve(server, router).await?)
+    })
+}
