@@ -343,7 +343,8 @@ impl<A: SocketAddress> SocketListener<A> {
     /// Runs `serve` on every worker of the runtime, with this listener here and with one at the same address on each of
     /// the others, until all of them have ended or one has failed.
     ///
-    /// Neither a failure nor dropping the future ends the others: they run on, until the runtime is asked to stop.
+    /// A failure, or dropping the future, ends what runs on this worker, and not the others: they run on, until the
+    /// runtime is asked to stop.
     ///
     /// ```
     /// use plimsoll_runtime::{Error, Spawner, net::TcpListener};
