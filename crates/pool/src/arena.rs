@@ -35,11 +35,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::account::Account;
 use crate::budget::{ArenaEnd, Budget};
-use crate::class::{Class, PAGE_BYTES, RANGE_BYTES};
+use crate::class::{Class, RANGE_BYTES};
 use crate::credit::Credit;
 use crate::error::Error;
 use crate::kind::Kind;
 use crate::local::Local;
+use crate::page::{PAGE_BYTES_MIN, page_bytes};
 use crate::pages::{PageChoice, Pages, Shadow, Span};
 use crate::remote::{Pushed, RemoteList};
 use crate::segments::BATCH_SPANS;
@@ -47,8 +48,6 @@ use crate::{poison, sys, thread};
 
 /// Addresses of one pool.
 pub(crate) const REGION_BYTES: usize = 16 * RANGE_BYTES as usize;
-/// What the header takes: one page.
-pub(crate) const HEADER_BYTES: u64 = PAGE_BYTES as u64;
 
 /// Called when something comes back to an owner that waits for it.
 type Doorbell = Arc<dyn Fn() + Send + Sync>;
@@ -64,7 +63,7 @@ struct Header {
     account: Arc<Account>,
 }
 
-const _: () = assert!(size_of::<Header>() as u64 <= HEADER_BYTES);
+const _: () = assert!(size_of::<Header>() <= PAGE_BYTES_MIN);
 const _: () = assert!((Class::COUNT as u64 + 1) * RANGE_BYTES <= REGION_BYTES as u64);
 
 /// A pool's hold of its addresses. Dropping it ends the arena, or leaves that to the last of its slots.
@@ -81,7 +80,7 @@ impl Arena {
     pub(crate) fn reserve(credit: &Credit, pages: PageChoice) -> Result<Self, Error> {
         let base = sys::reserve(REGION_BYTES).map_err(|errno| Error::Reserve { bytes: REGION_BYTES as u64, errno })?;
         // SAFETY: I-RANGE: the first page of the new reservation.
-        if let Err(errno) = unsafe { sys::open(base, PAGE_BYTES) } {
+        if let Err(errno) = unsafe { sys::open(base, page_bytes()) } {
             // SAFETY: I-RANGE: nobody knows of it yet.
             let _ = unsafe { sys::unmap(base, REGION_BYTES) };
             return Err(Error::System { errno });

@@ -13,7 +13,7 @@ use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-use crate::class::{Class, PAGE_BYTES};
+use crate::class::Class;
 use crate::kind::Kind;
 use crate::lease::Lease;
 
@@ -45,10 +45,13 @@ unsafe impl<T: Send> Send for PoolBox<T> {}
 // SAFETY: I-VALUE: a shared box only lends its value.
 unsafe impl<T: Sync> Sync for PoolBox<T> {}
 
+/// To what slots from 4 KiB up are aligned.
+const ALIGN_MAX: usize = 4096;
+
 impl<T> PoolBox<T> {
     /// The smallest class that holds a `T`.
     pub const CLASS: Class = {
-        assert!(align_of::<T>() <= PAGE_BYTES, "a pooled value's alignment is at most 4,096");
+        assert!(align_of::<T>() <= ALIGN_MAX, "a pooled value's alignment is at most 4,096");
         let bytes = if size_of::<T>() < align_of::<T>() { align_of::<T>() } else { size_of::<T>() };
         match Class::for_len(bytes) {
             Some(class) => class,

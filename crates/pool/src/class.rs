@@ -1,13 +1,18 @@
 //! Size classes, and how each divides its range of addresses.
 //!
 //! A range is cut into *steps* of about 2 MiB, by which it is opened; a step into *units*, the smallest part that is
-//! resident or not; a unit into *slots*, the smallest part that is live or not. Below 4 KiB a unit is a page with many
-//! slots; from 4 KiB up it is one slot of whole pages, so that every free buffer can go back to the system alone.
+//! resident or not; a unit into *slots*, the smallest part that is live or not. A slot that is smaller than a page
+//! shares a unit of one page with others; a slot of whole pages is a unit of its own, so that it can go back to the
+//! system alone. Slots of 20 KiB are whole pages of 4 KiB; with larger ones, a unit is the fewest of them that end with
+//! a page.
+//!
+//! Where a slot is does not depend on the page ([`Shape`]); what is resident together does ([`Division`]).
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
-pub(crate) const PAGE_BYTES: usize = 4096;
+use crate::page::{PAGE_BYTES_MIN, is_page};
+
 /// Addresses of one class in one pool. Under valgrind a program can reserve less than 64 GiB in a row, and a
 /// reservation is made at twice its size to be aligned: `RUSTFLAGS="--cfg plimsoll_small_arena"` makes pools of 8 GiB,
 /// which run there, with the same code.
@@ -148,12 +153,21 @@ impl fmt::Display for Class {
     }
 }
 
-/// The numbers of a class.
+/// Where the slots of a class are.
 #[derive(Debug)]
 pub(crate) struct Shape {
     pub(crate) slot_bytes: u32,
+    /// Free slots kept at hand: at most 16, and at most 64 KiB.
+    pub(crate) magazine_slots_max: u32,
+    reciprocal: u64,
+}
+
+/// How the range of a class is divided, for a size of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Division {
+    /// Whole pages.
     pub(crate) unit_bytes: u32,
-    /// A power of two, at most 64; 1 from 4 KiB up.
+    /// A power of two: 1 for slots of whole pages.
     pub(crate) slots_per_unit: u32,
     /// At most 512.
     pub(crate) units_per_step: u32,
@@ -162,14 +176,31 @@ pub(crate) struct Shape {
     pub(crate) step_bytes: u32,
     /// Steps in the class's range.
     pub(crate) steps_max: u32,
-    /// Free slots kept at hand: at most 16, and at most 64 KiB.
-    pub(crate) magazine_slots_max: u32,
-    reciprocal: u64,
+}
+
+impl Division {
+    /// How a class is divided with pages of so many bytes.
+    pub(crate) const fn of(class: Class, page_bytes: usize) -> Self {
+        debug_assert!(is_page(page_bytes));
+        let slot_bytes = class.bytes();
+        let power = 1 << slot_bytes.trailing_zeros();
+        let unit_bytes = (slot_bytes / power) * if power < page_bytes { page_bytes } else { power };
+        let units_per_step = STEP_BYTES / unit_bytes;
+        let step_bytes = units_per_step * unit_bytes;
+        Self {
+            unit_bytes: unit_bytes as u32,
+            slots_per_unit: (unit_bytes / slot_bytes) as u32,
+            units_per_step: units_per_step as u32,
+            slots_per_step: (step_bytes / slot_bytes) as u32,
+            step_bytes: step_bytes as u32,
+            steps_max: (RANGE_BYTES / step_bytes as u64) as u32,
+        }
+    }
 }
 
 pub(crate) const MAGAZINE_SLOTS_MAX: usize = 16;
 const MAGAZINE_BYTES_MAX: usize = 64 << 10;
-pub(crate) const UNITS_PER_STEP_MAX: usize = STEP_BYTES / PAGE_BYTES;
+pub(crate) const UNITS_PER_STEP_MAX: usize = STEP_BYTES / PAGE_BYTES_MIN;
 
 static SHAPES: [Shape; Class::COUNT] = {
     let mut shapes = [const { Shape::of(Class::B64) }; Class::COUNT];
@@ -184,18 +215,9 @@ static SHAPES: [Shape; Class::COUNT] = {
 impl Shape {
     const fn of(class: Class) -> Shape {
         let slot_bytes = class.bytes();
-        let unit_bytes = if slot_bytes < PAGE_BYTES { PAGE_BYTES } else { slot_bytes };
-        let units_per_step = STEP_BYTES / unit_bytes;
-        let step_bytes = units_per_step * unit_bytes;
         let magazine = MAGAZINE_BYTES_MAX / slot_bytes;
         Shape {
             slot_bytes: slot_bytes as u32,
-            unit_bytes: unit_bytes as u32,
-            slots_per_unit: (unit_bytes / slot_bytes) as u32,
-            units_per_step: units_per_step as u32,
-            slots_per_step: (step_bytes / slot_bytes) as u32,
-            step_bytes: step_bytes as u32,
-            steps_max: (RANGE_BYTES / step_bytes as u64) as u32,
             magazine_slots_max: if magazine < MAGAZINE_SLOTS_MAX { magazine as u32 } else { MAGAZINE_SLOTS_MAX as u32 },
             reciprocal: (1_u64 << RECIPROCAL_SHIFT).div_ceil((slot_bytes >> GRAIN_SHIFT) as u64),
         }

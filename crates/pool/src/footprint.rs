@@ -1,19 +1,20 @@
 //! What an exchange needs at once.
 #![forbid(unsafe_code)]
 
-use crate::class::{Class, PAGE_BYTES};
+use crate::class::{Class, Division};
 use crate::error::OverBudget;
+use crate::page::page_bytes;
 
 /// Up to three buffers that are reserved together, so that nobody holds one while waiting for the next. 12 bytes.
 ///
 /// Each part is a number of bytes up to 131,072, or 0 for none; it becomes a lease of the smallest class.
 ///
 /// ```
-/// use plimsoll_pool::Footprint;
+/// use plimsoll_pool::{Footprint, page_bytes};
 ///
 /// let footprint = Footprint::new().head(1000).out(4096);
 /// assert_eq!(footprint.class_bytes(), 1024 + 4096);
-/// assert_eq!(footprint.page_bytes(), 4096 + 4096, "a small slot may need a page");
+/// assert_eq!(footprint.page_bytes(), 2 * page_bytes() as u64, "a slot may need a page");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
@@ -77,7 +78,7 @@ impl Footprint {
     /// What it charges at most when no free slot is at hand, without metadata.
     #[must_use]
     pub fn page_bytes(self) -> u64 {
-        self.sum(|class| class.bytes().max(PAGE_BYTES))
+        self.sum(|class| Division::of(class, page_bytes()).unit_bytes as usize)
     }
 
     fn sum(self, bytes: impl Fn(Class) -> usize) -> u64 {

@@ -6,18 +6,21 @@ use core::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::arena::{Arena, HEADER_BYTES};
+use crate::arena::Arena;
 use crate::budget::{ArenaEnd, Budget};
 use crate::class::Class;
 use crate::credit::Credit;
 use crate::error::{Error, OverBudget, Shortage};
 use crate::kind::Kind;
+use crate::page::page_bytes;
 use crate::pages::PageChoice;
 use crate::poison;
 use crate::segments::{Goal, Segments};
 
 /// The header page, and the pool's own value.
-pub(crate) const FIXED_BYTES: u64 = HEADER_BYTES + size_of::<Local>() as u64 + 32;
+pub(crate) fn fixed_bytes() -> u64 {
+    (page_bytes() + size_of::<Local>() + 32) as u64
+}
 
 /// What the handles of a pool share. On its owner's thread only.
 #[derive(Debug)]
@@ -32,7 +35,7 @@ impl Local {
     /// Charges the fixed part, reserves addresses, and makes the calling thread the owner.
     pub(crate) fn open(budget: &Arc<Budget>, workers: u32, pages: PageChoice) -> Result<Rc<Self>, Error> {
         let credit = Credit::open(budget, workers);
-        let arena = credit.charge(FIXED_BYTES).map_err(Error::from).and_then(|()| Arena::reserve(&credit, pages));
+        let arena = credit.charge(fixed_bytes()).map_err(Error::from).and_then(|()| Arena::reserve(&credit, pages));
         let arena = match arena {
             Ok(arena) => arena,
             Err(error) => {
@@ -40,8 +43,8 @@ impl Local {
                 return Err(error);
             }
         };
-        credit.begin_use(Kind::Fixed, FIXED_BYTES);
-        let local = Rc::new(Self { segments: RefCell::new(Segments::new()), arena, credit });
+        credit.begin_use(Kind::Fixed, fixed_bytes());
+        let local = Rc::new(Self { segments: RefCell::new(Segments::new(page_bytes())), arena, credit });
         Arena::set_owner(&local);
         Ok(local)
     }
@@ -156,7 +159,7 @@ impl Local {
         if live > 0 {
             segments.release(Goal::AtLeast(u64::MAX), &self.credit, &self.arena);
             let metadata = segments.metadata_bytes();
-            *segments = Segments::new();
+            *segments = Segments::new(page_bytes());
             self.credit.end_use(Kind::Fixed, metadata);
             self.credit.uncharge(metadata);
             self.credit.trim();

@@ -5,7 +5,8 @@ use core::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::class::{Class, PAGE_BYTES};
+use crate::class::Class;
+use crate::page::PAGE_BYTES_MIN;
 
 /// Whole units of one class, in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,7 +179,7 @@ impl Shadow {
 
     #[cfg(test)]
     pub(crate) fn resident_bytes(&self) -> u64 {
-        (self.book.borrow().resident.len() * PAGE_BYTES) as u64
+        (self.book.borrow().resident.len() * PAGE_BYTES_MIN) as u64
     }
 }
 
@@ -220,8 +221,9 @@ impl Pages for Shadow {
     }
 }
 
+/// The span in pages of the smallest size: a larger one is some of them.
 fn pages_of(span: Span) -> impl Iterator<Item = (Class, u32)> {
-    (0..span.bytes).step_by(PAGE_BYTES).map(move |at| (span.class, span.offset + at))
+    (0..span.bytes).step_by(PAGE_BYTES_MIN).map(move |at| (span.class, span.offset + at))
 }
 
 /// The number that Linux gives it.

@@ -11,7 +11,7 @@ use crate::credit::{Credit, Source};
 use crate::error::{Error, OverBudget};
 use crate::kind::Kind;
 use crate::lease::Lease;
-use crate::local::{FIXED_BYTES, Local};
+use crate::local::{Local, fixed_bytes};
 use crate::pages::PageChoice;
 use crate::segments::Goal;
 
@@ -90,8 +90,8 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// [`Error::OverBudget`] when the fixed part, under 8 KiB, crosses the line; [`Error::Reserve`] when the system
-    /// does not give the addresses; [`Error::System`] when it does not give the first page.
+    /// [`Error::OverBudget`] when the fixed part, a page and less than 4 KiB, crosses the line; [`Error::Reserve`] when
+    /// the system does not give the addresses; [`Error::System`] when it does not give the first page.
     pub fn new(budget: &Arc<Budget>, config: PoolConfig) -> Result<Self, Error> {
         let local = Local::open(budget, config.workers, config.pages)?;
         Ok(Self { local })
@@ -247,10 +247,10 @@ impl Pool {
     pub fn stats(&self) -> PoolStats {
         let segments = self.local.segments();
         let classes = Class::ALL.map(|class| {
-            let (count, shape) = (segments.of(class).count(), class.shape());
-            let (slot_bytes, unit_bytes) = (u64::from(shape.slot_bytes), u64::from(shape.unit_bytes));
+            let (count, division) = (segments.of(class).count(), segments.of(class).division());
+            let (slot_bytes, unit_bytes) = (class.bytes() as u64, u64::from(division.unit_bytes));
             let resident_bytes = u64::from(count.resident_units) * unit_bytes;
-            let at_hand = if shape.slots_per_unit == 1 { count.magazine_slots } else { 0 };
+            let at_hand = if division.slots_per_unit == 1 { count.magazine_slots } else { 0 };
             ClassStats {
                 class,
                 live: u64::from(count.live),
@@ -263,7 +263,7 @@ impl Pool {
             classes,
             charged_bytes: self.credit().account().charged(),
             credit_bytes: self.credit().credit(),
-            fixed_bytes: FIXED_BYTES + segments.metadata_bytes(),
+            fixed_bytes: fixed_bytes() + segments.metadata_bytes(),
             released_bytes: segments.released_bytes(),
         }
     }

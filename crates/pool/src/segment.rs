@@ -15,8 +15,10 @@
 //! only in `released`, which wants them empty.
 #![forbid(unsafe_code)]
 
+use core::ops::Range;
+
 use crate::bitmap::{Bitmap, bit, highest_below, low_bits, lowest, word};
-use crate::class::{Class, MAGAZINE_SLOTS_MAX, Shape, UNITS_PER_STEP_MAX};
+use crate::class::{Class, Division, MAGAZINE_SLOTS_MAX, Shape, UNITS_PER_STEP_MAX};
 use crate::pages::{Pages, Span};
 
 type Units = Bitmap<{ UNITS_PER_STEP_MAX / 64 }>;
@@ -26,6 +28,7 @@ type Units = Bitmap<{ UNITS_PER_STEP_MAX / 64 }>;
 pub(crate) struct Segment {
     class: Class,
     shape: &'static Shape,
+    division: Division,
     magazine: Magazine,
     /// Slots handed out.
     live: u32,
@@ -58,7 +61,7 @@ struct Step {
     cold: Units,
     /// Resident, without a live slot. A part of `warm`.
     empty: Units,
-    /// A bit for every free slot; the slots of a unit are neighbours in one word.
+    /// A bit for every free slot; the slots of a unit are neighbours in one word, or fill some.
     free: Box<[u64]>,
 }
 
@@ -90,10 +93,12 @@ pub(crate) struct Count {
 const ALLOCATION_BYTES: u64 = 16;
 
 impl Segment {
-    pub(crate) fn new(class: Class) -> Self {
+    /// A class's slots, with pages of so many bytes.
+    pub(crate) fn new(class: Class, page_bytes: usize) -> Self {
         Self {
             class,
             shape: class.shape(),
+            division: Division::of(class, page_bytes),
             magazine: Magazine { slots: [0; MAGAZINE_SLOTS_MAX], len: 0 },
             live: 0,
             resident_units: 0,
@@ -106,8 +111,8 @@ impl Segment {
     }
 
     #[inline]
-    pub(crate) fn shape(&self) -> &'static Shape {
-        self.shape
+    pub(crate) fn division(&self) -> Division {
+        self.division
     }
 
     pub(crate) fn count(&self) -> Count {
@@ -177,14 +182,14 @@ impl Segment {
 
     /// Takes the lowest free slot of a unit that is in no set but perhaps `warm` and `empty`.
     fn take(&mut self, step: u32, unit: u32) -> u32 {
+        let (words, of_unit) = self.bits(unit);
         let part = &mut self.steps[step as usize];
-        let first = unit * self.shape.slots_per_unit;
-        let free = &mut part.free[word(first)];
-        let of_unit = low_bits(self.shape.slots_per_unit) << (first % 64);
-        let found = (*free & of_unit).trailing_zeros();
-        debug_assert!(found < 64, "a warm or cold unit has a free slot");
-        *free &= !(1 << found);
-        if *free & of_unit == 0 {
+        let first = words.start;
+        let free = &mut part.free[words];
+        let index = free.iter().position(|free| free & of_unit != 0).expect("a warm or cold unit has a free slot");
+        let found = (free[index] & of_unit).trailing_zeros();
+        free[index] &= !(1 << found);
+        if free[index..].iter().all(|free| free & of_unit == 0) {
             part.warm.remove(unit)
         } else {
             part.warm.insert(unit)
@@ -192,20 +197,20 @@ impl Segment {
         part.empty.remove(unit);
         self.update_sets(step);
         self.live += 1;
-        step * self.shape.slots_per_step + (first & !63) + found
+        step * self.division.slots_per_step + (first + index) as u32 * 64 + found
     }
 
     /// Makes a slot that is in use for the bitmaps free.
     #[inline(never)]
     fn put(&mut self, slot: u32, pages: &impl Pages) {
         let Place { step, slot, unit } = self.place(slot);
+        let (words, of_unit) = self.bits(unit);
         let part = &mut self.steps[step as usize];
         let free = &mut part.free[word(slot)];
         assert!(*free & bit(slot) == 0, "a slot is freed once");
         debug_assert!(!part.cold.contains(unit), "I3");
         *free |= bit(slot);
-        let of_unit = low_bits(self.shape.slots_per_unit) << ((unit * self.shape.slots_per_unit) % 64);
-        let is_empty = *free & of_unit == of_unit;
+        let is_empty = part.free[words].iter().all(|free| free & of_unit == of_unit);
         part.warm.insert(unit);
         if is_empty {
             part.empty.insert(unit);
@@ -218,10 +223,10 @@ impl Segment {
     /// The bytes of metadata that the next step needs: those to charge before it is opened, and those of them that are
     /// free after. `None` at the end of the range.
     pub(crate) fn next_step_bytes(&self) -> Option<(u64, u64)> {
-        if self.steps.len() as u32 >= self.shape.steps_max {
+        if self.steps.len() as u32 >= self.division.steps_max {
             return None;
         }
-        let free_slots = u64::from(self.shape.slots_per_step.div_ceil(64)) * 8 + ALLOCATION_BYTES;
+        let free_slots = u64::from(self.division.slots_per_step.div_ceil(64)) * 8 + ALLOCATION_BYTES;
         // The old directory is there until it has been copied.
         Some(match self.next_capacity() {
             None => (free_slots, 0),
@@ -232,13 +237,13 @@ impl Segment {
     /// For how many steps there must be room to add one, if there is not.
     fn next_capacity(&self) -> Option<usize> {
         let len = self.steps.len();
-        (len == self.steps.capacity()).then(|| (len + (len / 2).max(2)).min(self.shape.steps_max as usize))
+        (len == self.steps.capacity()).then(|| (len + (len / 2).max(2)).min(self.division.steps_max as usize))
     }
 
     /// The addresses of the next step.
     pub(crate) fn next_step(&self) -> Span {
-        let offset = self.shape.slot_offset(self.steps.len() as u32 * self.shape.slots_per_step);
-        Span { class: self.class, offset, bytes: self.shape.step_bytes }
+        let offset = self.shape.slot_offset(self.steps.len() as u32 * self.division.slots_per_step);
+        Span { class: self.class, offset, bytes: self.division.step_bytes }
     }
 
     /// Adds a step whose metadata is charged and whose addresses are open.
@@ -252,8 +257,8 @@ impl Segment {
             self.sets.push(StepSets::default());
         }
         // Bits beyond the slots are of no unit, so nobody looks at them.
-        let free = vec![u64::MAX; self.shape.slots_per_step.div_ceil(64) as usize].into_boxed_slice();
-        let cold = Units::first(self.shape.units_per_step);
+        let free = vec![u64::MAX; self.division.slots_per_step.div_ceil(64) as usize].into_boxed_slice();
+        let cold = Units::first(self.division.units_per_step);
         self.steps.push(Step { warm: Units::EMPTY, cold, empty: Units::EMPTY, free });
         self.update_sets(self.steps.len() as u32 - 1);
     }
@@ -262,7 +267,7 @@ impl Segment {
     /// step: the first, and how many.
     pub(crate) fn empty_run_below(&self, bound: u32, units_max: u32) -> Option<(u32, u32)> {
         debug_assert!(units_max > 0);
-        let per_step = self.shape.units_per_step;
+        let per_step = self.division.units_per_step;
         let (mut step_bound, mut unit_bound) = (bound / per_step, bound % per_step);
         if unit_bound > 0
             && let Some(last) =
@@ -279,26 +284,26 @@ impl Segment {
 
     fn run_ending_at(&self, step: u32, last: u32, units_max: u32) -> (u32, u32) {
         let count = self.steps[step as usize].empty.run_ending_at(last, units_max);
-        (step * self.shape.units_per_step + last + 1 - count, count)
+        (step * self.division.units_per_step + last + 1 - count, count)
     }
 
     /// One above the highest unit of the range that is open.
     pub(crate) fn unit_bound(&self) -> u32 {
-        self.steps.len() as u32 * self.shape.units_per_step
+        self.steps.len() as u32 * self.division.units_per_step
     }
 
     /// The addresses of units in a row, all in one step.
     pub(crate) fn span(&self, first_unit: u32, units: u32) -> Span {
-        let slot = first_unit * self.shape.slots_per_unit;
-        Span { class: self.class, offset: self.shape.slot_offset(slot), bytes: units * self.shape.unit_bytes }
+        let slot = first_unit * self.division.slots_per_unit;
+        Span { class: self.class, offset: self.shape.slot_offset(slot), bytes: units * self.division.unit_bytes }
     }
 
     /// The empty units of the span are no longer resident.
     pub(crate) fn released(&mut self, span: Span) {
         debug_assert_eq!(span.class, self.class);
-        let first = span.offset / self.shape.unit_bytes;
-        let (step, first) = (first / self.shape.units_per_step, first % self.shape.units_per_step);
-        let units = span.bytes / self.shape.unit_bytes;
+        let first = span.offset / self.division.unit_bytes;
+        let (step, first) = (first / self.division.units_per_step, first % self.division.units_per_step);
+        let units = span.bytes / self.division.unit_bytes;
         let part = &mut self.steps[step as usize];
         for unit in first..first + units {
             assert!(part.empty.contains(unit), "I3: only empty units are released");
@@ -339,7 +344,7 @@ impl Segment {
 
     #[cfg(test)]
     pub(crate) fn is_cold(&self, unit: u32) -> bool {
-        let per_step = self.shape.units_per_step;
+        let per_step = self.division.units_per_step;
         self.steps[(unit / per_step) as usize].cold.contains(unit % per_step)
     }
 
@@ -353,12 +358,19 @@ impl Segment {
     }
 
     fn unit_span(&self, step: u32, unit: u32) -> Span {
-        self.span(step * self.shape.units_per_step + unit, 1)
+        self.span(step * self.division.units_per_step + unit, 1)
+    }
+
+    /// Where the bits of a unit's slots are in its step: the words, and the bits in each.
+    fn bits(&self, unit: u32) -> (Range<usize>, u64) {
+        let (first, slots) = (unit * self.division.slots_per_unit, self.division.slots_per_unit);
+        let words = word(first)..word(first + slots - 1) + 1;
+        (words, low_bits(slots) << (first % 64))
     }
 
     fn place(&self, slot: u32) -> Place {
-        let (step, slot) = (slot / self.shape.slots_per_step, slot % self.shape.slots_per_step);
-        Place { step, slot, unit: slot / self.shape.slots_per_unit }
+        let (step, slot) = (slot / self.division.slots_per_step, slot % self.division.slots_per_step);
+        Place { step, slot, unit: slot / self.division.slots_per_unit }
     }
 }
 

@@ -1,10 +1,11 @@
 //! All classes of one pool under one credit: how a slot is found, how a class grows, how free memory goes back.
 #![forbid(unsafe_code)]
 
-use crate::class::{Class, PAGE_BYTES};
+use crate::class::Class;
 use crate::credit::Credit;
 use crate::error::{OverBudget, Shortage};
 use crate::kind::Kind;
+use crate::page::PAGE_BYTES_MIN;
 use crate::pages::{Pages, Span};
 use crate::segment::Segment;
 
@@ -31,8 +32,10 @@ pub(crate) enum Goal {
 pub(crate) const BATCH_SPANS: usize = 512;
 
 impl Segments {
-    pub(crate) fn new() -> Self {
-        Self { classes: Class::ALL.map(Segment::new), metadata_bytes: 0, released_bytes: 0 }
+    /// Classes with pages of so many bytes.
+    pub(crate) fn new(page_bytes: usize) -> Self {
+        let classes = Class::ALL.map(|class| Segment::new(class, page_bytes));
+        Self { classes, metadata_bytes: 0, released_bytes: 0 }
     }
 
     pub(crate) fn of(&self, class: Class) -> &Segment {
@@ -56,9 +59,9 @@ impl Segments {
     /// Bytes of units without a live slot, as far as it is known without looking into the slots at hand.
     pub(crate) fn releasable_bytes(&self) -> u64 {
         let of = |segment: &Segment| {
-            let (count, shape) = (segment.count(), segment.shape());
-            let at_hand = if shape.slots_per_unit == 1 { count.magazine_slots } else { 0 };
-            u64::from(count.empty_units + at_hand) * u64::from(shape.unit_bytes)
+            let (count, division) = (segment.count(), segment.division());
+            let at_hand = if division.slots_per_unit == 1 { count.magazine_slots } else { 0 };
+            u64::from(count.empty_units + at_hand) * u64::from(division.unit_bytes)
         };
         self.classes.iter().map(of).sum()
     }
@@ -83,7 +86,7 @@ impl Segments {
     /// A slot of a unit that becomes resident: charged first (I4). Opens the next step if none has such a unit.
     pub(crate) fn take_cold(&mut self, class: Class, credit: &Credit, pages: &impl Pages) -> Result<u32, OverBudget> {
         let segment = &mut self.classes[class.index()];
-        let unit_bytes = u64::from(segment.shape().unit_bytes);
+        let unit_bytes = u64::from(segment.division().unit_bytes);
         if segment.has_cold() {
             credit.charge(unit_bytes)?;
         } else {
@@ -116,7 +119,7 @@ impl Segments {
             let mut bound = self.of(class).unit_bound();
             loop {
                 let segment = self.of(class);
-                let units_max = goal.units_left(released + batch.bytes, segment.shape().unit_bytes);
+                let units_max = goal.units_left(released + batch.bytes, segment.division().unit_bytes);
                 let run = if units_max == 0 { None } else { segment.empty_run_below(bound, units_max) };
                 if let Some((first, units)) = run {
                     batch.push(segment.span(first, units));
@@ -159,7 +162,7 @@ impl Segments {
             let segment = &mut self.classes[class.index()];
             let mut bound = segment.unit_bound();
             while batch.len < spans_max && segment.surplus_units() > 0 {
-                let room = Goal::AtMost(bytes_max).units_left(batch.bytes, segment.shape().unit_bytes);
+                let room = Goal::AtMost(bytes_max).units_left(batch.bytes, segment.division().unit_bytes);
                 let units_max = room.min(segment.surplus_units());
                 let run = if units_max == 0 { None } else { segment.empty_run_below(bound, units_max) };
                 let Some((first, units)) = run else { break };
@@ -231,7 +234,7 @@ impl Batch {
     }
 
     fn push(&mut self, span: Span) {
-        debug_assert!(span.bytes > 0 && (span.bytes as usize).is_multiple_of(PAGE_BYTES));
+        debug_assert!(span.bytes > 0 && (span.bytes as usize).is_multiple_of(PAGE_BYTES_MIN));
         self.spans[self.len] = span;
         self.len += 1;
         self.bytes += u64::from(span.bytes);

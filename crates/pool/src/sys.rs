@@ -77,6 +77,13 @@ unsafe fn advise(base: NonNull<u8>, bytes: usize, advice: i32) -> Result<(), i32
     check(unsafe { libc::madvise(base.as_ptr().cast(), bytes, advice) })
 }
 
+/// Bytes of a page of the system.
+pub(crate) fn page_bytes() -> usize {
+    // SAFETY: I-NEW: asks for a number.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).expect("Linux says how large its pages are")
+}
+
 /// Ranges of pages to give back together.
 pub(crate) struct Ranges<const MAX: usize> {
     vectors: [libc::iovec; MAX],
@@ -164,20 +171,19 @@ impl Batching {
     }
 
     fn works(self) -> bool {
-        const BYTES: usize = 4096;
-        const BOTH: usize = 8192;
-        let Ok(base) = reserve(BOTH) else { return false };
+        let (page, both) = (page_bytes(), 2 * page_bytes());
+        let Ok(base) = reserve(both) else { return false };
         // SAFETY: I-RANGE: a reservation of this function's own, opened before it is touched.
         unsafe {
-            let second = base.add(BYTES);
+            let second = base.add(page);
             let mut works = false;
-            if open(base, BOTH).is_ok() {
+            if open(base, both).is_ok() {
                 base.write(1);
                 second.write(1);
-                let vectors = [base, second].map(|page| libc::iovec { iov_base: page.as_ptr().cast(), iov_len: BYTES });
-                works = self.discard(&vectors) == BOTH && base.read_volatile() == 0 && second.read_volatile() == 0;
+                let vectors = [base, second].map(|base| libc::iovec { iov_base: base.as_ptr().cast(), iov_len: page });
+                works = self.discard(&vectors) == both && base.read_volatile() == 0 && second.read_volatile() == 0;
             }
-            let _ = unmap(base, BOTH);
+            let _ = unmap(base, both);
             works
         }
     }

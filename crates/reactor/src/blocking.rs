@@ -14,7 +14,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
-use plimsoll_pool::{Budget, Charge, Kind, OutOfRange, catch_panic};
+use plimsoll_pool::{Budget, Charge, Kind, OutOfRange, catch_panic, page_bytes};
 
 use crate::sync::{Condvar, JoinHandle, Mutex, MutexGuard, wait_timeout};
 use crate::{Doorbell, Instant, sys};
@@ -290,7 +290,7 @@ impl Shared {
 
     /// Starts a thread, its stack charged before; whether the line and the system allowed it.
     fn start_thread(self: &Arc<Self>, state: &mut State) -> bool {
-        let stack_bytes = self.config.stack_bytes.next_multiple_of(PAGE_BYTES);
+        let stack_bytes = self.config.stack_bytes.next_multiple_of(page_bytes() as u32);
         let Ok(charge) = self.budget.charge(Kind::Stacks, u64::from(stack_bytes)) else { return false };
         let free = state.places.iter().position(|place| matches!(place, Place::Free));
         let place = free.unwrap_or_else(|| {
@@ -385,5 +385,3 @@ fn run_job(job: impl FnOnce()) {
 
 /// What Linux asks of every thread (`PTHREAD_STACK_MIN`).
 const STACK_BYTES_MIN: u32 = 16 * 1024;
-
-const PAGE_BYTES: u32 = 4_096;

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use plimsoll_pool::{Charge, Kind, Lease, OverBudget, Pool};
+use plimsoll_slab::CHUNK_BYTES;
 
 use crate::fd::Number;
 
@@ -29,7 +30,7 @@ struct Page {
 
 impl<const WORDS: usize> Descriptors<WORDS> {
     const RECORD_BYTES: usize = WORDS * size_of::<u32>();
-    const RECORDS_PER_PAGE: usize = PAGE_BYTES / Self::RECORD_BYTES;
+    const RECORDS_PER_PAGE: usize = CHUNK_BYTES / Self::RECORD_BYTES;
     const VACANT: Record<WORDS> = [0; WORDS];
 
     pub(crate) fn new(pool: &Pool) -> Self {
@@ -55,8 +56,8 @@ impl<const WORDS: usize> Descriptors<WORDS> {
             self.grow_directory(page + 1)?;
         }
         if self.pages[page].memory.is_none() {
-            let mut memory = self.pool.try_acquire(PAGE_BYTES, Kind::Slots)?;
-            while memory.len() < PAGE_BYTES {
+            let mut memory = self.pool.try_acquire(CHUNK_BYTES, Kind::Slots)?;
+            while memory.len() < CHUNK_BYTES {
                 let taken = memory.extend(&[0; 512]);
                 assert!(taken > 0, "the page class is a page long");
             }
@@ -122,5 +123,3 @@ fn words<const WORDS: usize>(bytes: &[u8]) -> Record<WORDS> {
     let word = |at: usize| u32::from_ne_bytes(*bytes[4 * at..].first_chunk().expect("a record is so many words"));
     core::array::from_fn(word)
 }
-
-const PAGE_BYTES: usize = 4_096;

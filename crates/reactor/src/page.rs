@@ -1,6 +1,6 @@
 //! A page of the pool as a chunk of a slab.
 //!
-//! **I-PAGE**: a lease of the 4 KiB class is 4,096 bytes of page-aligned memory that belong to the lease alone and do
+//! **I-PAGE**: a lease of the 4 KiB class is 4,096 bytes, aligned to as many, that belong to the lease alone and do
 //! not move while it lives; the wrapper neither reads nor writes them.
 
 use core::ptr::NonNull;

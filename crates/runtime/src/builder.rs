@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use plimsoll_pool::{
     AdmissionConfig, Budget, Charge, DecayConfig, Error as PoolError, Kind, MemoryLimit, OutOfRange, OverBudget, Pool,
-    PoolConfig,
+    PoolConfig, page_bytes,
 };
 use plimsoll_reactor::{
     Blocking, BlockingConfig, Driver, DriverChoice, DriverConfig, DriverKind, Error as ReactorError, Selected, select,
@@ -205,8 +205,8 @@ impl Builder {
         self
     }
 
-    /// Stack of each worker thread, at least 128 KiB; charged in full. Default 1 MiB. The first worker uses its
-    /// caller's stack.
+    /// Stack of each worker thread, at least 128 KiB, rounded up to pages; charged in full. Default 1 MiB. The first
+    /// worker uses its caller's stack.
     pub fn worker_stack_bytes(mut self, bytes: usize) -> Self {
         self.worker_stack_bytes = bytes;
         self
@@ -315,6 +315,8 @@ impl Builder {
     }
 
     fn start(mut self, selected: Selected, processors: usize) -> Result<Runtime> {
+        // As the system does: what is charged is what is mapped.
+        self.worker_stack_bytes = self.worker_stack_bytes.checked_next_multiple_of(page_bytes()).unwrap_or(usize::MAX);
         let beside = match self.tokio {
             Tokio::None => 0,
             Tokio::Beside => TokioRuntime::bytes(self.worker_stack_bytes),
@@ -333,6 +335,9 @@ impl Builder {
                 workers
             }
         };
+        if let Some((step, errno)) = selected.reason {
+            tracing::info!(step, %errno, "epoll instead of io_uring, which does not work here");
+        }
         self.workers = Some(workers);
         let shared = self.shared(workers, false)?;
         if let Some(container) = self.container.limit() {

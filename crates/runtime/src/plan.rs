@@ -5,6 +5,7 @@ use core::fmt;
 
 use plimsoll_pool::{Budget, Kind, MemoryLimit};
 use plimsoll_reactor::{DriverKind, OPERATION_BYTES, READINESS_BYTES, WATCH_BYTES};
+use plimsoll_slab::CHUNK_BYTES;
 
 use crate::container::ContainerLimit;
 
@@ -184,10 +185,12 @@ pub fn kernel_per_connection(kind: DriverKind) -> u64 {
     KERNEL_SOCKET_BYTES + if kind == DriverKind::Uring { KERNEL_RECEIVE_BYTES } else { KERNEL_EPOLL_BYTES }
 }
 
-/// The bytes of a page of the pool that fall to one of its entries.
+/// The bytes of a chunk of a table (4 KiB of the pool, whatever the size of the system's pages) that fall to one of
+/// its entries.
 #[must_use]
 pub const fn page_share(entry_bytes: u64) -> u64 {
-    4_096_u64.div_ceil(4_096 / entry_bytes)
+    let chunk_bytes = CHUNK_BYTES as u64;
+    chunk_bytes.div_ceil(chunk_bytes / entry_bytes)
 }
 
 /// What is charged before the first connection.

@@ -109,7 +109,7 @@ fn a_wait_holds_no_buffer_and_a_dropped_one_leaves_nothing() {
             assert!(once(read(&mut client, &mut buffer)).await.is_none());
             assert!(once(client.recv()).await.is_none());
         }
-        assert_eq!(in_buffers(), held, "a wait costs an operation, no buffer");
+        assert!(in_buffers() <= held, "a wait costs an operation, no buffer");
         drop((client, server));
         let start = now();
         while metrics().ops_in_flight > 0 {

@@ -90,8 +90,8 @@ impl Places {
         if self.slab.len() < self.slab.capacity() {
             return Ok(());
         }
-        let charge = pool.charge(Kind::Slots, PAGE_BYTES as u64)?;
-        self.slab.grow(HeapChunk::new()).map_err(|_full| OverBudget::new(PAGE_BYTES as u64))?;
+        let charge = pool.charge(Kind::Slots, PAGE_CHARGE_BYTES as u64)?;
+        self.slab.grow(HeapChunk::new()).map_err(|_full| OverBudget::new(PAGE_CHARGE_BYTES as u64))?;
         self.charges.push(charge);
         Ok(())
     }
@@ -130,4 +130,4 @@ impl Places {
 /// More than a worker has connections and streams.
 const PAGES_MAX: u32 = 1 << 20;
 /// What a page is charged with.
-const PAGE_BYTES: usize = CHUNK_BYTES + Slab::<Place>::DIRECTORY_BYTES_PER_CHUNK + size_of::<Charge>();
+const PAGE_CHARGE_BYTES: usize = CHUNK_BYTES + Slab::<Place>::DIRECTORY_BYTES_PER_CHUNK + size_of::<Charge>();

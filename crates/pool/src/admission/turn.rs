@@ -4,7 +4,7 @@
 
 use super::{Admission, refill};
 use crate::catch_panic::catch_panic;
-use crate::class::PAGE_BYTES;
+use crate::page::page_bytes;
 use crate::watermarks::{Level, Transition};
 
 /// How often the figures of all workers are summed up while they are not surely calm.
@@ -115,7 +115,7 @@ impl Admission {
         let (need_bytes, since_ns) = match head {
             Some((since_ns, footprint)) => {
                 let need = footprint.page_bytes() + METADATA_BYTES + credit.missing_reserve();
-                (need.saturating_sub(credit.spare()).max(PAGE_BYTES as u64), since_ns)
+                (need.saturating_sub(credit.spare()).max(page_bytes() as u64), since_ns)
             }
             None if !shared.stated.get() => return false,
             None => (0, 0),

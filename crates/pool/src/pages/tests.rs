@@ -24,7 +24,7 @@ fn faults_follow_from_the_seed() {
 }
 
 fn span(page: u32, pages: u32) -> Span {
-    Span { class: Class::K4, offset: page * PAGE_BYTES as u32, bytes: pages * PAGE_BYTES as u32 }
+    Span { class: Class::K4, offset: page * PAGE_BYTES_MIN as u32, bytes: pages * PAGE_BYTES_MIN as u32 }
 }
 
 #[test]
@@ -37,19 +37,19 @@ fn what_is_asked_is_counted() {
     assert_eq!((shadow.commit(span(0, 4)), shadow.commit(span(4, 4))), (Ok(()), Ok(())));
     (0..8).for_each(|page| shadow.occupied(span(page, 1)));
     (0..8).for_each(|page| shadow.vacated(span(page, 1)));
-    assert_eq!(shadow.resident_bytes(), 8 * PAGE_BYTES as u64);
+    assert_eq!(shadow.resident_bytes(), 8 * PAGE_BYTES_MIN as u64);
     source.refuse_releases(1_000);
     shadow.release(&[span(0, 1), span(1, 1), span(2, 1)], &mut |span| panic!("{span:?} was refused"));
     source.refuse_releases(0);
     let mut gone = Vec::new();
     shadow.release(&[span(0, 2), span(4, 3)], &mut |span| gone.push(span));
-    assert_eq!((gone, shadow.resident_bytes()), (vec![span(0, 2), span(4, 3)], 3 * PAGE_BYTES as u64));
+    assert_eq!((gone, shadow.resident_bytes()), (vec![span(0, 2), span(4, 3)], 3 * PAGE_BYTES_MIN as u64));
     let counts = SimCounts {
         commits: 2,
         commits_refused: 2,
         releases: 2,
         releases_refused: 3,
-        released_bytes: 5 * PAGE_BYTES as u64,
+        released_bytes: 5 * PAGE_BYTES_MIN as u64,
     };
     assert_eq!(source.counts(), counts);
 }
@@ -80,5 +80,5 @@ fn mistakes_of_the_bookkeeping_are_found() {
     shadow.occupied(span(3, 1));
     shadow.vacated(span(0, 2));
     shadow.release(&[span(0, 2)], &mut drop);
-    assert_eq!(shadow.resident_bytes(), PAGE_BYTES as u64);
+    assert_eq!(shadow.resident_bytes(), PAGE_BYTES_MIN as u64);
 }

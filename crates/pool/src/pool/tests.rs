@@ -18,7 +18,9 @@ use std::thread;
 use proptest::prelude::*;
 
 use super::*;
+use crate::class::Division;
 use crate::error::Shortage;
+use crate::page::page_bytes;
 use crate::{MemoryLimit, SimPages};
 
 #[derive(Clone, Debug)]
@@ -98,7 +100,7 @@ impl Test {
                 (Shortage::TooLarge, class) => prop_assert_eq!(class, None),
                 (Shortage::System(errno), Some(_)) => prop_assert_eq!(errno, 12),
                 (Shortage::Line, Some(class)) => {
-                    let unit = class.bytes().max(4096) as u64;
+                    let unit = u64::from(Division::of(class, page_bytes()).unit_bytes);
                     let stats = self.pool.stats();
                     prop_assert!(
                         self.refuses_releases || stats.releasable_bytes() == 0,
@@ -279,7 +281,7 @@ fn a_line_below_the_fixed_part_is_an_error() {
     let budget = Budget::new(MemoryLimit::kib(4));
     assert!(matches!(Pool::new(&budget, PoolConfig::default()), Err(Error::OverBudget(_))));
     assert_eq!((budget.charged(), budget.credited()), (0, 0));
-    const { assert!(FIXED_BYTES < 8 << 10) };
+    assert!(fixed_bytes() < page_bytes() as u64 + (4 << 10));
 }
 
 #[test]

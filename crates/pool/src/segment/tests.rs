@@ -4,8 +4,8 @@
 use super::*;
 use crate::pages::{Shadow, SimPages};
 
-fn opened(class: Class) -> (Segment, Shadow) {
-    let (mut segment, pages) = (Segment::new(class), Shadow::new(SimPages::new(1)));
+fn opened(class: Class, page_bytes: usize) -> (Segment, Shadow) {
+    let (mut segment, pages) = (Segment::new(class, page_bytes), Shadow::new(SimPages::new(1)));
     pages.commit(segment.next_step()).unwrap();
     segment.open_step();
     (segment, pages)
@@ -14,7 +14,7 @@ fn opened(class: Class) -> (Segment, Shadow) {
 #[test]
 #[should_panic(expected = "freed once")]
 fn a_slot_is_not_freed_twice() {
-    let (mut segment, pages) = opened(Class::K128);
+    let (mut segment, pages) = opened(Class::K128, 4096);
     let slots = [segment.take_cold(&pages).unwrap(), segment.take_cold(&pages).unwrap()];
     segment.push(slots[0], &pages);
     segment.push(slots[0], &pages);
@@ -22,22 +22,23 @@ fn a_slot_is_not_freed_twice() {
 
 #[test]
 fn a_step_has_as_many_slots_as_it_says() {
-    for class in Class::ALL {
-        let (mut segment, pages) = opened(class);
-        let shape = class.shape();
-        for slot in 0..shape.slots_per_step {
+    let pages = |class| [4_096, 16_384, 65_536].map(|page_bytes| (class, page_bytes));
+    for (class, page_bytes) in Class::ALL.into_iter().flat_map(pages) {
+        let (mut segment, pages) = opened(class, page_bytes);
+        let division = segment.division();
+        for slot in 0..division.slots_per_step {
             assert_eq!(segment.take_warm(&pages).or_else(|| segment.take_cold(&pages)), Some(slot));
         }
         assert_eq!(segment.take_warm(&pages).or_else(|| segment.take_cold(&pages)), None);
-        assert_eq!(segment.count().resident_units, shape.units_per_step);
+        assert_eq!(segment.count().resident_units, division.units_per_step);
     }
 }
 
 /// What is charged for a step before it is opened, less what is free after, is what the directory takes then.
 #[test]
 fn metadata_is_charged_to_the_byte() {
-    let mut segment = Segment::new(Class::K128);
-    let free_slots = u64::from(segment.shape.slots_per_step.div_ceil(64)) * 8 + ALLOCATION_BYTES;
+    let mut segment = Segment::new(Class::K128, 4096);
+    let free_slots = u64::from(segment.division.slots_per_step.div_ceil(64)) * 8 + ALLOCATION_BYTES;
     let mut charged = 0;
     for steps in 1..=200 {
         let (before, free) = segment.next_step_bytes().expect("the range is long");
@@ -51,7 +52,7 @@ fn metadata_is_charged_to_the_byte() {
 /// By half, so that an entry is copied a few times however many there are, and to no more than the range has steps.
 #[test]
 fn a_directory_grows_by_half_up_to_the_range() {
-    let mut segment = Segment::new(Class::K128);
+    let mut segment = Segment::new(Class::K128, 4096);
     let mut capacities = vec![];
     while segment.next_step_bytes().is_some() {
         segment.open_step();
@@ -59,13 +60,13 @@ fn a_directory_grows_by_half_up_to_the_range() {
     }
     capacities.dedup();
     assert_eq!(capacities[..7], [2, 4, 6, 9, 13, 19, 28]);
-    assert_eq!(*capacities.last().unwrap(), segment.shape.steps_max as usize);
+    assert_eq!(*capacities.last().unwrap(), segment.division.steps_max as usize);
 }
 
 /// Surplus and idle units are different ones: who takes an empty unit takes one of those that are idle.
 #[test]
 fn no_unit_is_surplus_twice() {
-    let (mut segment, pages) = opened(Class::K128);
+    let (mut segment, pages) = opened(Class::K128, 4096);
     let slots = [(); 4].map(|()| segment.take_cold(&pages).unwrap());
     slots[..2].iter().for_each(|slot| segment.push(*slot, &pages));
     segment.begin_epoch(&pages);

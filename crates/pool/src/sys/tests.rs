@@ -3,7 +3,7 @@
 
 use super::*;
 
-const PAGE: usize = 4096;
+const PAGE: usize = 64 << 10;
 
 #[test]
 fn reservations_are_aligned_to_their_size() {

@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use io_uring::{cqueue, types};
-use plimsoll_pool::{Kind, Lease, Pool};
+use plimsoll_pool::{Kind, Lease, Pool, page_bytes};
 
 use super::ring::Ring;
 use crate::received::{RECEIVE_BUFFER_BYTES, Shelf};
@@ -129,12 +129,12 @@ impl Group {
     ) -> Result<Self, Error> {
         let shelf = Shelf::new(pool, count)?;
         let pieces = count * sharing.pieces();
-        let mut page = pool.try_acquire((usize::from(pieces) * size_of::<Slot>()).max(PAGE_BYTES), Kind::Rings)?;
+        let mut page = pool.try_acquire((usize::from(pieces) * size_of::<Slot>()).max(page_bytes()), Kind::Rings)?;
         while page.spare_capacity() > 0 {
-            page.extend(&[0; PAGE_BYTES]);
+            page.extend(&[0; 512]);
         }
         let entries = NonNull::from(page.as_mut_slice()).cast::<Slot>();
-        assert_eq!(entries.as_ptr().addr() % PAGE_BYTES, 0, "classes from the page up are page-aligned");
+        assert_eq!(entries.as_ptr().addr() % page_bytes(), 0, "classes from the page up are page-aligned");
         let buffer = Buffer { place: Place::UsedUp, ahead: Ahead::Filled(0) };
         let buffers = vec![buffer; usize::from(pieces)].into_boxed_slice();
         let mut group = Self { shelf, page, entries, id, first, sharing, tail: 0, buffers, used_up: pieces };
@@ -343,8 +343,7 @@ impl Sharing {
     }
 }
 
-/// What one receive of a classic group brings at most: a page, so that a shelf serves many at a time.
+/// What one receive of a classic group brings at most: little, so that a shelf serves many at a time.
 const CLASSIC_BYTES: usize = 4_096;
-const PAGE_BYTES: usize = 4_096;
 
 const _: () = assert!(CLASSIC_BYTES <= RECEIVE_BYTES_MAX && RECEIVE_BUFFER_BYTES.is_multiple_of(CLASSIC_BYTES));

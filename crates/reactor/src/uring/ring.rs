@@ -20,7 +20,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use io_uring::{Builder, EnterFlags, IoUring, cqueue, squeue, types};
-use plimsoll_pool::{Budget, Charge, Kind};
+use plimsoll_pool::{Budget, Charge, Kind, page_bytes};
 
 use super::entry::Entry;
 use crate::config::ENTRIES_MAX;
@@ -375,9 +375,10 @@ fn set_up(ladder: &[Setup], entries: u32) -> Result<(IoUring, Setup), Errno> {
 /// piece.
 fn ring_bytes(entries: u32) -> u64 {
     let entries = u64::from(entries);
-    let submissions = (entries * 64).next_multiple_of(PAGE_BYTES);
+    let page = page_bytes() as u64;
+    let submissions = (entries * 64).next_multiple_of(page);
     let completions = HEADS_BYTES + entries * u64::from(COMPLETIONS_PER_ENTRY) * 16 + entries * 4;
-    submissions + completions.next_multiple_of(PAGE_BYTES)
+    submissions + completions.next_multiple_of(page)
 }
 
 /// The index under which the ring can be entered; `None` where the kernel offers none.
@@ -403,7 +404,6 @@ const RETURN_TRIES: u32 = 5;
 const RETURN_DELAY: Duration = Duration::from_millis(10);
 /// How long to wait when the kernel takes no more entries.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(5);
-const PAGE_BYTES: u64 = 4_096;
 /// Heads, tails and counters of both queues, rounded up.
 const HEADS_BYTES: u64 = 512;
 const REGISTER_RING_FDS: u32 = 20;

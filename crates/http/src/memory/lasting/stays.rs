@@ -29,7 +29,7 @@ const PAGES_MAX: u32 = 1 << 20;
 const NONE: u32 = u32::MAX;
 /// What a page is charged with: itself, its entry in the directory, and two buckets for each of its entries, as the
 /// number of buckets is a power of two.
-const PAGE_BYTES: usize = CHUNK_BYTES
+const PAGE_CHARGE_BYTES: usize = CHUNK_BYTES
     + Slab::<Entry>::DIRECTORY_BYTES_PER_CHUNK
     + size_of::<Charge>()
     + Slab::<Entry>::ENTRIES_PER_CHUNK as usize * 2 * size_of::<u32>();
@@ -284,7 +284,7 @@ impl Stays {
 
     /// A page more, and buckets for its entries.
     fn grow(&mut self, pool: &Pool) -> Option<()> {
-        self.charges.push(pool.charge(Kind::Slots, PAGE_BYTES as u64).ok()?);
+        self.charges.push(pool.charge(Kind::Slots, PAGE_CHARGE_BYTES as u64).ok()?);
         self.entries.grow(HeapChunk::new()).ok()?;
         let wanted = self.entries.capacity().next_power_of_two();
         if wanted > self.buckets.len() {
