@@ -22,7 +22,7 @@ use crate::service::body;
 
 const FIRST_WINDOW: i64 = 65_535;
 /// Statuses with which the server may answer for reasons of its own.
-const REFUSALS: [u16; 3] = [408, 500, 503];
+const REFUSALS: [u16; 4] = [400, 408, 500, 503];
 
 /// One request, and what is due for it.
 struct Ask {
