@@ -5,6 +5,7 @@
 mod browser;
 mod chat;
 mod client;
+mod deploy;
 mod ends;
 mod flags;
 mod h2_attacks;

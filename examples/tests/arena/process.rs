@@ -74,7 +74,11 @@ pub(crate) struct Running {
 
 impl Running {
     fn spawn(name: &str, flags: &[&str]) -> Self {
-        let mut command = Command::new(program(name));
+        Self::spawn_program(&program(name), flags)
+    }
+
+    fn spawn_program(program: &Path, flags: &[&str]) -> Self {
+        let mut command = Command::new(program);
         command
             .args(flags)
             .stdin(Stdio::null())
@@ -94,7 +98,16 @@ impl Running {
 
     /// Starts a server and waits for its ready line.
     pub(crate) fn start(name: &str, flags: &[&str]) -> (Self, String) {
-        let mut running = Self::spawn(name, flags);
+        Self::spawn(name, flags).ready()
+    }
+
+    /// The same of a server whose calls strace writes down; `flags` are strace's, the server's program, and its flags.
+    pub(crate) fn start_traced(flags: &[&str]) -> (Self, String) {
+        Self::spawn_program(Path::new("strace"), flags).ready()
+    }
+
+    fn ready(self) -> (Self, String) {
+        let mut running = self;
         let mut line = String::new();
         let read = running.stdout.read_line(&mut line);
         assert!(read.is_ok() && line.ends_with('\n'), "no ready line, but {:?}", running.wait());
@@ -110,6 +123,12 @@ impl Running {
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("sh").args(["-c", &format!("kill -{name} {}", self.child.id())]).status();
         assert!(sent.is_ok_and(|status| status.success()), "the program runs");
+    }
+
+    /// Sends a signal to those that the program has started.
+    pub(crate) fn signal_children(&self, name: &str) {
+        let sent = Command::new("pkill").args([&format!("-{name}"), "-P", &self.child.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "the program runs others");
     }
 
     /// Waits for the end.
