@@ -7,6 +7,7 @@ mod api;
 mod ecosystem;
 mod packages;
 mod steps;
+mod targets;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -54,6 +55,10 @@ pub(crate) enum Step {
     Msrv,
     /// What is published builds with the lowest versions of its dependencies (needs nightly)
     MinimalVersions,
+    /// It compiles for other processors and C libraries (those targets that are installed)
+    Targets,
+    /// The tests that rest on pages, with pages of 16 and 64 KiB
+    Pages,
     /// What is published builds from its packages alone
     Packages,
     /// The documentation builds as docs.rs builds it (needs nightly)
@@ -97,6 +102,8 @@ impl Step {
             Step::Features => steps::features(),
             Step::Msrv => steps::msrv(),
             Step::MinimalVersions => steps::minimal_versions(),
+            Step::Targets => targets::targets(),
+            Step::Pages => targets::pages(),
             Step::Packages => packages::packages(),
             Step::DocsRs => steps::docs_rs(),
             Step::Api => api::api(),

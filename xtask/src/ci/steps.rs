@@ -8,15 +8,13 @@ use crate::tidy::workspace::{Role, Workspace};
 use crate::{fuzz, repo, runner, sim, tidy};
 
 pub(super) fn fmt() -> Outcome {
-    let mut ended = finish(repo::cargo().args(["fmt", "--all", "--check"]));
-    // Workspaces of their own.
-    for manifest in ["fuzz/Cargo.toml", super::ecosystem::MANIFEST] {
-        if ended == Outcome::Passed {
-            // Not `--all`: that would be the packages by path, too.
-            ended = finish(repo::cargo().args(["fmt", "--check", "--manifest-path", manifest]));
-        }
-    }
-    ended
+    let all = finish(repo::cargo().args(["fmt", "--all", "--check"]));
+    // Workspaces of their own. Not `--all`: that would be the packages by path, too.
+    let own = ["fuzz/Cargo.toml", "conformance/grpc/Cargo.toml", super::ecosystem::MANIFEST];
+    own.iter().fold(all, |before, manifest| match before {
+        Outcome::Passed => finish(repo::cargo().args(["fmt", "--check", "--manifest-path", manifest])),
+        failed => failed,
+    })
 }
 
 pub(super) fn clippy() -> Outcome {
@@ -241,13 +239,21 @@ pub(super) fn minimal_versions() -> Outcome {
 
 /// `check` of the crates that are published, with all features, into a directory of its own.
 fn check_published(cargo: &mut Command, dir: &str) -> Outcome {
-    let workspace = match Workspace::load(&repo::root()) {
-        Ok(workspace) => workspace,
-        Err(error) => return Outcome::Failed(format!("cannot read the manifests: {error}")),
+    let packages = match published() {
+        Ok(packages) => packages,
+        Err(failed) => return failed,
     };
     cargo.args(["check", "--locked", "--all-features"]).env("CARGO_TARGET_DIR", repo::target_dir().join(dir));
-    workspace.published().for_each(|package| _ = cargo.args(["-p", &package.name]));
+    packages.iter().for_each(|package| _ = cargo.args(["-p", package]));
     finish(cargo)
+}
+
+/// The names of the packages that are published.
+pub(super) fn published() -> Result<Vec<String>, Outcome> {
+    match Workspace::load(&repo::root()) {
+        Ok(workspace) => Ok(workspace.published().map(|package| package.name.clone()).collect()),
+        Err(error) => Err(Outcome::Failed(format!("cannot read the manifests: {error}"))),
+    }
 }
 
 /// Runs a command whose output the reader sees as it comes.

@@ -1,10 +1,11 @@
-//! h2spec, the public suite of HTTP/2, against `arena` on each driver.
+//! h2spec, the public suite of HTTP/2, against `arena` and against a router of axum, on each driver.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::arena::Arena;
+use super::grpc::{self, Served};
 use crate::cli::{EXIT_FAILED, EXIT_MISSING, EXIT_OK};
 use crate::repo;
 
@@ -35,6 +36,23 @@ pub(crate) fn run() -> u8 {
             }
         }
     }
+    match grpc::server() {
+        Ok(server) => {
+            for flags in grpc::OURS {
+                match on_router(&suite, &server, flags) {
+                    Ok(summary) => println!("h2spec through axum on {}: {summary}", flags[3]),
+                    Err(error) => {
+                        eprintln!("h2spec through axum on {}: {error}", flags[3]);
+                        exit = EXIT_FAILED;
+                    }
+                }
+            }
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            exit = EXIT_FAILED;
+        }
+    }
     exit
 }
 
@@ -61,13 +79,28 @@ fn on_driver(suite: &Path, driver: &str) -> Result<String, String> {
     let mut arena = Arena::start(driver, &["--h2c", "127.0.0.1:0"])?;
     let port =
         arena.h2c.as_deref().and_then(|address| address.rsplit(':').next()).ok_or("arena has no port for HTTP/2")?;
+    let judged = cases(suite, port)?;
+    arena.stop()?;
+    judged
+}
+
+/// The same through a router of axum.
+fn on_router(suite: &Path, server: &Path, flags: &[&str]) -> Result<String, String> {
+    let mut served = Served::start(server, &[&["--service", "axum"], flags].concat())?;
+    let judged = cases(suite, &served.port)?;
+    served.stop()?;
+    judged
+}
+
+/// The suite's last line, if every case passed; the outer error is that it did not run.
+fn cases(suite: &Path, port: &str) -> Result<Result<String, String>, String> {
     let output = Command::new(suite).args(["--strict", "-h", "127.0.0.1", "-p", port]).output();
     let output = output.map_err(|error| format!("did not start: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let summary = text.lines().rev().find(|line| line.contains(" passed")).unwrap_or("no summary").to_owned();
-    arena.stop()?;
-    if output.status.success() && summary.ends_with(" 0 skipped, 0 failed") {
-        return Ok(summary);
-    }
-    Err(format!("{text}\n{summary}"))
+    Ok(if output.status.success() && summary.ends_with(" 0 skipped, 0 failed") {
+        Ok(summary)
+    } else {
+        Err(format!("{text}\n{summary}"))
+    })
 }

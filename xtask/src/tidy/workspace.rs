@@ -181,5 +181,5 @@ fn read_into(root: &Path, dir: &Path, texts: &mut BTreeMap<String, String>) -> i
     Ok(())
 }
 
-/// Programs of others, and inputs.
-const SKIPPED: [&str; 3] = ["benches/peers", "fuzz/corpus", "fuzz/artifacts"];
+/// Workspaces of their own, of programs to compare with, and inputs.
+const SKIPPED: [&str; 4] = ["benches/peers", "conformance/grpc", "fuzz/corpus", "fuzz/artifacts"];
