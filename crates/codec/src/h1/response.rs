@@ -93,7 +93,7 @@ impl<'a> ResponseHead<'a> {
     /// | 1xx, 204, 2xx to CONNECT | neither Content-Length nor Transfer-Encoding | none |
     /// | 205 | `Content-Length: 0` | none |
     /// | 304 | Content-Length if it is known | none |
-    /// | to HEAD | as for GET | none |
+    /// | to HEAD | as for GET, but no Transfer-Encoding | none |
     /// | length known | Content-Length | so many bytes |
     /// | length unknown, HTTP/1.1 | `Transfer-Encoding: chunked` | chunks |
     /// | length unknown, HTTP/1.0 | `Connection: close` | until close |
@@ -114,7 +114,7 @@ impl<'a> ResponseHead<'a> {
         let length_field = match length {
             _ if bodiless => LengthField::Nothing,
             BodyLength::Empty if status == StatusCode::NOT_MODIFIED => LengthField::Nothing,
-            BodyLength::Unknown if status == StatusCode::NOT_MODIFIED || is_10 => LengthField::Nothing,
+            BodyLength::Unknown if no_content || is_10 => LengthField::Nothing,
             BodyLength::Empty => LengthField::ContentLength(0),
             BodyLength::Known(bytes) => LengthField::ContentLength(bytes),
             BodyLength::Unknown => LengthField::Chunked,
