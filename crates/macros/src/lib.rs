@@ -1,5 +1,5 @@
 //! The attributes of the `plimsoll` crate: [`main`] starts a runtime and runs an `async fn` on it, [`test`] does so
-//! once for every driver.
+//! once for every driver, [`macro@send`] makes a future one that can be sent.
 //!
 //! The attributes check their arguments when the program is compiled: a key that does not exist, a driver that does not
 //! exist or a memory line that is no size is an error at that argument.
@@ -9,11 +9,13 @@
 //! | `arguments.rs` | `key = value` pairs to validated types |
 //! | `size.rs` | memory sizes as `plimsoll::MemoryLimit` reads them |
 //! | `expand.rs` | the function that takes the place of the `async fn` |
+//! | `send.rs` | the one whose future can be sent |
 
 #![forbid(unsafe_code)]
 
 mod arguments;
 mod expand;
+mod send;
 mod size;
 
 use proc_macro::TokenStream;
@@ -49,6 +51,35 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand::main(arguments.into(), item.into()).into()
+}
+
+/// Makes the future of an `async fn` one that can be sent, whatever it awaits: for axum, tonic and others that ask
+/// their handlers for it.
+///
+/// ```text
+/// #[plimsoll::send]
+/// async fn slow(Path(name): Path<String>) -> String {
+///     plimsoll::sleep(Duration::from_millis(10)).await;
+///     format!("hello {name}")
+/// }
+///
+/// let router = Router::new().route("/slow/{name}", get(slow));
+/// ```
+///
+/// The future is a [value of its worker](../plimsoll/struct.OnWorker.html): that on which it is polled first, as
+/// `plimsoll_tower::serve` does with handlers. Polled on another thread it panics, with a text that says so; it is
+/// dropped on its worker wherever it is dropped. It costs a box on the heap, and an entry under the memory line: where
+/// that has no room, it is asked for again in each turn, and the body does not begin before.
+///
+/// What the function takes must be [`Send`], as axum asks, too; what it has inside of it need not be.
+///
+/// # Errors
+///
+/// It does not compile when the function is not `async`, takes `self` or references, or is generic, and with arguments
+/// for the attribute.
+#[proc_macro_attribute]
+pub fn send(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    send::expand(arguments.into(), item.into()).into()
 }
 
 /// Runs an `async fn` as a test, once for each driver and once in the simulation.

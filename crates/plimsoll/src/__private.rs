@@ -1,10 +1,12 @@
 //! What the attributes expand to. Not part of the public interface.
 
-use core::future::Future;
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::Poll;
 use std::process::{ExitCode, Termination};
 
 use plimsoll_reactor::sim::{Faults, SimConfig, World};
-use plimsoll_runtime::{Builder, DriverChoice, Error, MemoryLimit, Report, Runtime};
+use plimsoll_runtime::{Builder, DriverChoice, Error, MemoryLimit, OnWorker, Report, Runtime};
 
 /// Exit code for a start that failed.
 const EXIT_USAGE: i32 = 2;
@@ -133,4 +135,25 @@ fn succeeded(name: &str, driver: &dyn core::fmt::Display, output: impl Terminati
 
 fn clean(name: &str, driver: &dyn core::fmt::Display, report: &Report) {
     assert!(report.is_clean(), "{name} left something behind on {driver}: {report}");
+}
+
+/// Runs a future on the worker that polls this one first. What makes it waits for a place.
+pub async fn on_worker<M, F>(make: M) -> F::Output
+where
+    M: FnOnce() -> F + Send,
+    F: Future + 'static,
+{
+    let place = poll_fn(|cx| match OnWorker::<Option<Pin<Box<F>>>>::new(None) {
+        Ok(place) => Poll::Ready(place),
+        Err(_) => {
+            // At the line it asks again in the next turn, as timers do.
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    });
+    let mut place = place.await;
+    place.with(|future| *future = Some(Box::pin(make())));
+    let polled =
+        poll_fn(|cx| place.with(|future| future.as_mut().map_or(Poll::Pending, |future| future.as_mut().poll(cx))));
+    polled.await
 }

@@ -61,7 +61,7 @@
 pub mod __private;
 pub mod testing;
 
-pub use plimsoll_macros::{main, test};
+pub use plimsoll_macros::{main, send, test};
 pub use plimsoll_pool::{ClassStats, PoolStats, alloc};
 pub use plimsoll_reactor::sim;
 #[cfg(feature = "hyper")]
