@@ -25,7 +25,7 @@ use plimsoll_slab::Key;
 
 use super::event_streams::{EventStream, Runner};
 use super::places::{Carrier, Place, Places, Sending};
-use super::port::{Port, Taken};
+use super::port::{Port, Taken, Wants};
 use super::post::{Content, Draft, Formats};
 use super::queue::{Pushed, Queue, SlowConsumer};
 use super::roster::{Joined, Takes};
@@ -239,7 +239,7 @@ impl Members {
         }
         let free = self.rooms.borrow().list.iter().position(Option::is_none);
         let number = free.unwrap_or(self.rooms.borrow().list.len()) as u32;
-        let (at, port) = super::lock(&hub.0.state).open(None);
+        let (at, port) = super::lock(&hub.0.state).open(None, Wants::All);
         let (members, arrivals) = (Rc::clone(self), Arc::clone(&port));
         if let Err(error) = spawn(async move { members.pump(number, arrivals).await }) {
             hub.close_port(at, None);
@@ -306,7 +306,7 @@ impl Members {
     fn renew_port(&self, number: u32) -> Arc<Port<Post>> {
         let mut rooms = self.rooms.borrow_mut();
         let room = rooms.get_mut(number).expect("the room of a running pump");
-        let (at, port) = super::lock(&room.hub.0.state).open(None);
+        let (at, port) = super::lock(&room.hub.0.state).open(None, Wants::All);
         let before = ::core::mem::replace(&mut room.at, at);
         room.port = Arc::clone(&port);
         room.hub.close_port(before, None);

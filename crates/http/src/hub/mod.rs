@@ -51,10 +51,10 @@ pub(crate) use places::PLACE_BYTES;
 pub use post::Post;
 pub use queue::SlowConsumer;
 
-use port::{Port, Taken};
+use port::{Port, Taken, Wants};
 use post::{Content, Draft, Gauge, MESSAGE_BYTES_CEILING};
 use queue::{Bounds, Pushed};
-use roster::{Roster, Takes};
+use roster::{Origin, Roster, Takes};
 use sync::{Mutex, lock};
 
 /// How a hub behaves.
@@ -273,7 +273,7 @@ impl Hub {
     /// Outside of a runtime.
     pub fn publish(&self, event: &Event<'_>) -> Result<u64, Error> {
         event.check()?;
-        self.post(Content::Event(event))
+        self.post(Content::Event(event), Origin::Here)
     }
 
     /// Publishes bytes, to WebSockets and subscriptions alone.
@@ -282,10 +282,34 @@ impl Hub {
     ///
     /// As [`publish`](Self::publish).
     pub fn publish_binary(&self, bytes: &[u8]) -> Result<u64, Error> {
-        self.post(Content::Binary(bytes))
+        self.post(Content::Binary(bytes), Origin::Here)
     }
 
-    fn post(&self, content: Content<'_>) -> Result<u64, Error> {
+    /// As [`publish`](Self::publish), for what was published in another process: all consumers here get it but
+    /// [taps](Self::tap), which would carry it back.
+    ///
+    /// # Errors
+    ///
+    /// As [`publish`](Self::publish).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    pub fn post_from_elsewhere(&self, event: &Event<'_>) -> Result<u64, Error> {
+        event.check()?;
+        self.post(Content::Event(event), Origin::Elsewhere)
+    }
+
+    /// As [`post_from_elsewhere`](Self::post_from_elsewhere), for bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`publish`](Self::publish).
+    pub fn post_binary_from_elsewhere(&self, bytes: &[u8]) -> Result<u64, Error> {
+        self.post(Content::Binary(bytes), Origin::Elsewhere)
+    }
+
+    fn post(&self, content: Content<'_>, origin: Origin) -> Result<u64, Error> {
         let shared = &*self.0;
         post::check_size(content, shared.config.message_bytes_max)?;
         let pool = plimsoll_runtime::pool();
@@ -300,6 +324,7 @@ impl Hub {
             }
             // All under one lock: every consumer sees the same order.
             let number = state.post(
+                origin,
                 |number| draft.finish(number, &shared.gauge),
                 |port, post| shared.count(port.push(post, &shared.config.bounds(), &shared.budget)),
             );
@@ -320,8 +345,40 @@ impl Hub {
     ///
     /// [`Error::OverBudget`].
     pub fn subscribe(&self) -> Result<Subscription, Error> {
+        self.open_port(Wants::All)
+    }
+
+    /// Has what is published here from now on come to a task, to be carried to hubs of other processes: all that
+    /// [`publish`](Self::publish) brings, and nothing of what [`post_from_elsewhere`](Self::post_from_elsewhere) does.
+    ///
+    /// What is carried is a message's payload; the name and the id of an event are not part of it. One whose carrier is
+    /// slow has the bounded queue of every consumer: [`take_missed`](Subscription::take_missed) says how many messages
+    /// were not carried.
+    ///
+    /// ```
+    /// use plimsoll_http::{Event, Hub, HubConfig};
+    ///
+    /// # plimsoll_runtime::Runtime::builder().workers(1).build()?.block_on(async {
+    /// let (one, other) = (Hub::new(HubConfig::default())?, Hub::new(HubConfig::default())?);
+    /// let mut tap = one.tap()?;
+    /// let mut there = other.subscribe()?;
+    /// one.publish(&Event::data("to all of you"))?;
+    /// let post = tap.recv().await?;
+    /// other.post_from_elsewhere(&Event::data(post.as_text().unwrap_or_default()))?;
+    /// assert_eq!(there.recv().await?.as_text(), Some("to all of you"));
+    /// # Ok::<(), plimsoll_http::Error>(()) }).expect("there is room"); Ok::<(), plimsoll_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`subscribe`](Self::subscribe).
+    pub fn tap(&self) -> Result<Subscription, Error> {
+        self.open_port(Wants::Local)
+    }
+
+    fn open_port(&self, wants: Wants) -> Result<Subscription, Error> {
         let charge = self.0.budget.charge(Kind::Tasks, PORT_BYTES)?;
-        let (at, port) = lock(&self.0.state).open(Some(Takes::Frames));
+        let (at, port) = lock(&self.0.state).open(Some(Takes::Frames), wants);
         Ok(Subscription { hub: self.clone(), port, at, _charge: charge })
     }
 
@@ -388,7 +445,7 @@ impl fmt::Debug for Hub {
     }
 }
 
-/// A task's part of a hub; see [`Hub::subscribe`]. Dropping it ends it.
+/// A task's part of a hub; see [`Hub::subscribe`] and [`Hub::tap`]. Dropping it ends it.
 pub struct Subscription {
     hub: Hub,
     port: Arc<Port<Post>>,

@@ -16,7 +16,18 @@ use super::queue::{Bounds, Pushed, Queue, Weigh};
 use super::sync::{Mutex, lock};
 
 /// The shared part. Locks are held for a push or a pop, never while a waker is woken.
-pub(super) struct Port<T>(Mutex<State<T>>);
+pub(super) struct Port<T> {
+    wants: Wants,
+    state: Mutex<State<T>>,
+}
+
+/// Which messages arrive at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wants {
+    All,
+    /// Those that were published here.
+    Local,
+}
 
 struct State<T> {
     queue: Queue<T>,
@@ -44,13 +55,19 @@ pub(super) enum Taken<T> {
 }
 
 impl<T: Weigh> Port<T> {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(State { queue: Queue::default(), waker: None, missed: 0, end: End::Open }))
+    pub(super) fn new(wants: Wants) -> Self {
+        let state = State { queue: Queue::default(), waker: None, missed: 0, end: End::Open };
+        Self { wants, state: Mutex::new(state) }
+    }
+
+    /// Which messages are to be pushed.
+    pub(super) fn wants(&self) -> Wants {
+        self.wants
     }
 
     /// Puts a message in; [`wake`](Self::wake) when no lock is held.
     pub(super) fn push(&self, item: T, bounds: &Bounds, budget: &Arc<Budget>) -> Pushed {
-        let mut state = lock(&self.0);
+        let mut state = lock(&self.state);
         if state.end != End::Open {
             return Pushed::Refused;
         }
@@ -69,7 +86,7 @@ impl<T: Weigh> Port<T> {
 
     /// Wakes the reader if it waits.
     pub(super) fn wake(&self) {
-        let waker = lock(&self.0).waker.take();
+        let waker = lock(&self.state).waker.take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -80,7 +97,7 @@ impl<T: Weigh> Port<T> {
         // Wakers are made and dropped by their owners' code: not under the lock.
         let mut mine = None;
         loop {
-            let mut state = lock(&self.0);
+            let mut state = lock(&self.state);
             if let Some(item) = state.queue.pop() {
                 return Poll::Ready(Taken::Item(item));
             }
@@ -105,12 +122,12 @@ impl<T: Weigh> Port<T> {
 
     /// Messages that the reader did not get since it was last asked.
     pub(super) fn take_missed(&self) -> u64 {
-        ::core::mem::take(&mut lock(&self.0).missed)
+        ::core::mem::take(&mut lock(&self.state).missed)
     }
 
     /// Nothing comes any more.
     pub(super) fn close(&self) {
-        let mut state = lock(&self.0);
+        let mut state = lock(&self.state);
         if state.end == End::Open {
             state.end = End::Closed;
         }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::port::Port;
+use super::port::{Port, Wants};
 use super::post::Formats;
 use super::queue::Weigh;
 
@@ -13,6 +13,14 @@ use super::queue::Weigh;
 pub(super) enum Takes {
     Frames,
     Events,
+}
+
+/// Where a message was published first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    Here,
+    /// In another process, which has it from its own hub.
+    Elsewhere,
 }
 
 /// A member, as it was taken in.
@@ -55,11 +63,18 @@ impl<T: Weigh + Clone> Roster<T> {
         self.members
     }
 
-    /// Numbers a message, which covers all [`formats`](Self::formats), and pushes it to every port; its number.
-    pub(super) fn post(&mut self, finish: impl FnOnce(u64) -> T, mut push: impl FnMut(&Port<T>, T)) -> u64 {
+    /// Numbers a message, which covers all [`formats`](Self::formats), and pushes it to every port that wants it; its
+    /// number.
+    pub(super) fn post(
+        &mut self,
+        origin: Origin,
+        finish: impl FnOnce(u64) -> T,
+        mut push: impl FnMut(&Port<T>, T),
+    ) -> u64 {
         self.number += 1;
         let item = finish(self.number);
-        for port in self.ports.iter().flatten() {
+        let is_wanted = |port: &&Arc<Port<T>>| origin == Origin::Here || port.wants() == Wants::All;
+        for port in self.ports.iter().flatten().filter(is_wanted) {
             push(port, item.clone());
         }
         self.number
@@ -75,8 +90,8 @@ impl<T: Weigh + Clone> Roster<T> {
     }
 
     /// A place for messages to arrive; with the encoding that its reader takes, unless that has members who do.
-    pub(super) fn open(&mut self, takes: Option<Takes>) -> (usize, Arc<Port<T>>) {
-        let port = Arc::new(Port::new());
+    pub(super) fn open(&mut self, takes: Option<Takes>, wants: Wants) -> (usize, Arc<Port<T>>) {
+        let port = Arc::new(Port::new(wants));
         let at = self.ports.iter().position(Option::is_none).unwrap_or(self.ports.len());
         if at == self.ports.len() {
             self.ports.push(None);

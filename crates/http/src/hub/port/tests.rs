@@ -20,7 +20,7 @@ mod plain {
 
     use plimsoll_pool::{Budget, MemoryLimit};
 
-    use super::super::{Port, Taken};
+    use super::super::{Port, Taken, Wants};
     use super::{BOUNDS, Bounds, SlowConsumer};
 
     #[test]
@@ -28,7 +28,7 @@ mod plain {
         let budget = Budget::new(MemoryLimit::mib(1));
         let cx = &mut Context::from_waker(Waker::noop());
         for (policy, expected) in [(SlowConsumer::DropOldest, [3, 4, 5, 6]), (SlowConsumer::DropNewest, [1, 2, 3, 4])] {
-            let port = Port::new();
+            let port = Port::new(Wants::All);
             let bounds = Bounds { policy, ..BOUNDS };
             for item in 1..=6_u32 {
                 port.push(item, &bounds, &budget);
@@ -37,7 +37,7 @@ mod plain {
             assert_eq!(port.poll(cx), Poll::Pending);
             assert_eq!((port.take_missed(), port.take_missed()), (2, 0));
         }
-        let port = Port::new();
+        let port = Port::new(Wants::All);
         let bounds = Bounds { policy: SlowConsumer::Close, ..BOUNDS };
         for item in 1..=6_u32 {
             port.push(item, &bounds, &budget);
@@ -61,7 +61,7 @@ mod loom_models {
     use loom::thread;
     use plimsoll_pool::{Budget, MemoryLimit};
 
-    use super::super::{Port, Taken};
+    use super::super::{Port, Taken, Wants};
     use super::BOUNDS;
 
     struct Bell(Notify);
@@ -94,7 +94,7 @@ mod loom_models {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
         model.check(|| {
-            let port = Arc::new(Port::new());
+            let port = Arc::new(Port::new(Wants::All));
             let budget = Budget::new(MemoryLimit::mib(1));
             let publish = |items: &'static [u32]| {
                 let (port, budget) = (Arc::clone(&port), StdArc::clone(&budget));
@@ -118,7 +118,7 @@ mod loom_models {
     #[test]
     fn loom_a_close_is_seen() {
         loom::model(|| {
-            let port = Arc::new(Port::new());
+            let port = Arc::new(Port::new(Wants::All));
             let closing = Arc::clone(&port);
             let closer = thread::spawn(move || closing.close());
             assert_eq!(read(&port, 1), []);

@@ -9,11 +9,11 @@ use std::sync::Arc as StdArc;
 
 use plimsoll_pool::{Budget, MemoryLimit};
 
-use super::super::port::{Port, Taken};
+use super::super::port::{Port, Taken, Wants};
 use super::super::post::Formats;
 use super::super::queue::{Bounds, SlowConsumer, Weigh};
 use super::super::sync::{Mutex, lock};
-use super::{Roster, Takes};
+use super::{Origin, Roster, Takes};
 
 #[cfg(loom)]
 use loom::{sync::Arc, thread};
@@ -47,6 +47,7 @@ fn publish(roster: &Mutex<Roster<Item>>, count: u64, budget: &StdArc<Budget>) {
                 continue;
             }
             state.post(
+                Origin::Here,
                 |number| Item { number, formats },
                 |port, item| {
                     port.push(item, &BOUNDS, budget);
@@ -75,9 +76,9 @@ fn race(count: u64) {
         let (roster, budget) = (Arc::clone(&roster), StdArc::clone(&budget));
         thread::spawn(move || publish(&roster, count, &budget))
     };
-    let (_, port) = lock(&roster).open(None);
+    let (_, port) = lock(&roster).open(None, Wants::All);
     let joined = lock(&roster).join(Takes::Frames, 1).expect("the first");
-    let (_, own) = lock(&roster).open(Some(Takes::Events));
+    let (_, own) = lock(&roster).open(Some(Takes::Events), Wants::All);
     publisher.join().expect("no panic");
     assert_eq!(lock(&roster).join(Takes::Frames, 1), None, "one too many");
     let for_member: Vec<Item> = read(&port).into_iter().filter(|item| item.number >= joined.since).collect();

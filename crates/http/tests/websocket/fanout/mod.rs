@@ -86,6 +86,49 @@ fn all_get_the_same_in_order() {
     });
 }
 
+/// Two hubs that carry each other's messages: each member gets each message once, and none comes back.
+#[test]
+fn taps_carry_what_was_published_here_and_nothing_else() {
+    on_each("taps", async || {
+        let hubs =
+            [(); 2].map(|()| Hub::new(HubConfig { queue_messages_max: 8, ..HubConfig::default() }).expect("room"));
+        let mut taps = [hubs[0].tap().expect("room"), hubs[1].tap().expect("room")];
+        let mut here = [hubs[0].subscribe().expect("room"), hubs[1].subscribe().expect("room")];
+        for at in 0..4 {
+            hubs[at % 2].publish(&Event::data(&format!("message {at}"))).expect("room");
+        }
+        hubs[0].publish_binary(&[0xFF]).expect("room");
+        for at in 0..4 {
+            let post = taps[at % 2].recv().await.expect("not slow");
+            let text = post.as_text().expect("a text");
+            assert_eq!(text, format!("message {at}"));
+            hubs[1 - at % 2].post_from_elsewhere(&Event::data(text)).expect("room");
+        }
+        let bytes = taps[0].recv().await.expect("not slow");
+        hubs[1].post_binary_from_elsewhere(bytes.as_bytes()).expect("room");
+        for (hub, (here, order)) in hubs.iter().zip(here.iter_mut().zip([[0, 2, 1, 3], [1, 3, 0, 2]])) {
+            let mut texts = Vec::new();
+            for _ in 0..5 {
+                let post = here.recv().await.expect("not slow");
+                texts.extend(post.as_text().map(str::to_owned));
+                assert!(post.as_text().is_some() || post.as_bytes() == [0xFF]);
+            }
+            assert_eq!(texts, order.map(|at| format!("message {at}")));
+            assert_eq!(hub.stats().published_total, 5);
+        }
+        // What comes from elsewhere takes no place of a tap, and what it has no place for is counted.
+        for at in 0..20 {
+            hubs[0].post_from_elsewhere(&Event::data("far")).expect("room");
+            if at % 2 == 0 {
+                hubs[0].publish(&Event::data(&format!("near {at}"))).expect("room");
+            }
+        }
+        let first = taps[0].recv().await.expect("not slow");
+        assert_eq!((first.as_text(), taps[0].take_missed()), (Some("near 4"), 2));
+        Ok(())
+    });
+}
+
 /// Echoes to the member alone, and notes what happens.
 #[derive(Clone, Default)]
 struct Notes(Arc<Mutex<Vec<String>>>);
