@@ -19,19 +19,32 @@ pub mod hello {
 /// Any error: the program ends with it.
 pub type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
-/// Serves the router that `make` gives, until SIGTERM or SIGINT; a line on stdout says where. Crates that ask for a
-/// runtime of tokio find one.
+/// Runs a program until its end, or until SIGTERM or SIGINT. Crates that ask for a runtime of tokio find one.
+///
+/// # Errors
+///
+/// What the program or the runtime fails with.
+pub fn block_on(program: impl Future<Output = Result<()>>) -> Result<()> {
+    let runtime = Runtime::builder().memory(MemoryLimit::mib(64)).signals(true).tokio_context().build()?;
+    runtime.block_on(program)
+}
+
+/// A line on stdout says where a server listens. From then on errors are lines on stderr.
+pub fn print_ready(server: &Server) {
+    plimsoll_examples::print(&format!("listening on {}\n", server.local_addr()));
+    plimsoll_examples::log_to_stderr();
+}
+
+/// Serves the router that `make` gives.
 ///
 /// # Errors
 ///
 /// What `make` or the server fails with.
 pub fn run(listen: SocketAddr, make: impl AsyncFnOnce() -> Result<Router>) -> Result<()> {
-    let runtime = Runtime::builder().memory(MemoryLimit::mib(64)).signals(true).tokio_context().build()?;
-    runtime.block_on(async {
+    block_on(async {
         let router = make().await?;
         let server = Server::bind(listen)?;
-        plimsoll_examples::print(&format!("listening on {}\n", server.local_addr()));
-        plimsoll_examples::log_to_stderr();
+        print_ready(&server);
         Ok(plimsoll_tower::serve(server, router).await?)
     })
 }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod axum;
+mod chat_nats;
 mod databases;
 mod grpc;
 mod nats;
