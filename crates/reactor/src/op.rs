@@ -387,6 +387,8 @@ impl Errno {
     pub const OPNOTSUPP: Self = Self(libc::EOPNOTSUPP);
     /// The peer broke the rules of a transport.
     pub const PROTO: Self = Self(libc::EPROTO);
+    /// The peer has reset the connection.
+    pub const CONNRESET: Self = Self(libc::ECONNRESET);
 
     /// From the last failed call of this thread.
     pub fn last() -> Self {

@@ -2,7 +2,8 @@
 //!
 //! **I-LENT**: the bytes of a [`Received`] were written before it was made and are not written again while it lives: a
 //! buffer is handed to its writer anew (the kernel, or the driver's own receive call) only when its count of lent
-//! ranges is zero, and a writer that still has the buffer writes only behind every range lent from it.
+//! ranges is zero, and a writer that still has the buffer writes only behind every range lent from it. A byte is lent
+//! once, so who has the [`Received`] may change what is in it.
 //!
 //! **I-SHELF**: a shelf owns its buffers' leases, every [`Received`] keeps the shelf alive, and nothing uses the
 //! leases' own views while ranges are lent or the kernel has a buffer.
@@ -127,6 +128,26 @@ pub struct Received {
     start: NonNull<u8>,
     len: u32,
     buffer: u16,
+}
+
+impl Received {
+    /// The bytes, to be changed in place: decrypted, for instance.
+    #[doc(hidden)]
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: I-LENT and I-SHELF: initialised, kept alive by `shelf`, and lent to this one alone.
+        unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.len as usize) }
+    }
+
+    /// Forgets the bytes from `len` on, of which one is left at least.
+    ///
+    /// # Panics
+    ///
+    /// For 0, and for more than there are.
+    #[doc(hidden)]
+    pub fn truncate(&mut self, len: usize) {
+        assert!(len > 0 && len <= self.len as usize, "a part of what was received");
+        self.len = len as u32;
+    }
 }
 
 impl Deref for Received {

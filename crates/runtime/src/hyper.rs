@@ -148,9 +148,8 @@ impl<A: SocketAddress> Write for SocketStream<A> {
         true
     }
 
-    /// Nothing is kept back.
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        SocketStream::poll_flush(&mut self, cx).map_err(Into::into)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {

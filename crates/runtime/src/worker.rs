@@ -18,7 +18,7 @@ use plimsoll_slab::{Key, Slab};
 
 use crate::gauges::Gauges;
 use crate::inbox::{Inbox, JobEntry};
-use crate::net::socket::Socket;
+use crate::net::socket::Entry;
 use crate::net::table::Events;
 use crate::shared::Shared;
 use crate::soon::Soon;
@@ -68,7 +68,7 @@ pub(crate) struct Worker {
     pub(crate) waiters: RefCell<Waiters>,
     /// Waiters whose answers came with bytes in the driver's buffers.
     borrowing: RefCell<Vec<u32>>,
-    pub(crate) sockets: RefCell<Slab<Socket, PoolPage>>,
+    pub(crate) sockets: RefCell<Slab<Entry, PoolPage>>,
     /// Whether completions for tables came since the last turn that left none.
     has_events: Cell<bool>,
     /// Up to the highest one in use: a turn asks all of them several times.

@@ -337,7 +337,7 @@ fn a_table_takes_a_stream_that_was_polled() {
             client.quiesce().await?;
             let mut table = Table::detached(TableConfig::default())?;
             table.reserve_entries(1)?;
-            let adopted = table.adopt(client, ());
+            let adopted = table.adopt(client, ())?;
             let mut got = adopted.unread.map(|lease| lease.to_vec()).unwrap_or_default();
             assert_eq!(got.is_empty(), !is_there);
             if !is_there {

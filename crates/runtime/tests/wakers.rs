@@ -64,7 +64,7 @@ fn a_table_is_asked_for_its_pages_though_its_owner_panics() {
         let (client, server) = pair().await?;
         let mut table = Table::<u64>::detached(TableConfig::default())?;
         table.reserve_entries(1)?;
-        let adopted = table.adopt(server, 0);
+        let adopted = table.adopt(server, 0)?;
         table.close(adopted.key);
         drop(client);
         assert!(poll_with_a_bomb(pin!(table.ready())).is_pending());

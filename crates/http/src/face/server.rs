@@ -167,8 +167,8 @@ impl Server {
         self
     }
 
-    /// Has the bytes of every connection carried by a transport of its own, beneath HTTP/1.1, HTTP/2 and WebSockets.
-    /// What leaves HTTP cannot be carried: its requests fail with [`Error::Unsupported`](crate::Error::Unsupported).
+    /// Has the bytes of every connection carried by a transport of its own, beneath HTTP/1.1, HTTP/2 and WebSockets,
+    /// and what leaves HTTP.
     #[doc(hidden)]
     pub fn transport(mut self, make: MakeTransport) -> Self {
         self.transport = Some(make);
@@ -312,7 +312,8 @@ async fn serve_here<S: Service>(listener: Listener, parts: Parts, service: S) ->
     // What is beyond the configured number is accepted, to be told so.
     let turned_away = h1::error_response(&Method::GET, StatusCode::SERVICE_UNAVAILABLE);
     let no_delay = config.tcp.no_delay;
-    let table = Table::new(listener, TableConfig { no_delay, turned_away, transport, ..TableConfig::default() })?;
+    let table = Table::new(listener, TableConfig { no_delay, turned_away, ..TableConfig::default() })?;
+    let table = table.carried_by(transport);
     engine::run(WorkerState::new(table, config, counters, addresses, log), service, handle).await
 }
 

@@ -136,11 +136,7 @@ where
 impl Request {
     /// Whether the connection may leave HTTP now.
     fn may_leave(&self) -> Result<(), Error> {
-        let worker = WorkerState::of(self.handle());
-        if worker.table.borrow().carries() {
-            return Err(Error::Unsupported("connections that leave HTTP while a transport carries their bytes"));
-        }
-        Ok(worker.may_stay()?)
+        Ok(WorkerState::of(self.handle()).may_stay()?)
     }
 
     /// Says who gets the connection if the answer is a 101.

@@ -158,7 +158,7 @@ impl Members {
         self.start_runner()?;
         let mut table = self.streams.borrow_mut();
         table.reserve_entries(1)?;
-        let adopted = table.adopt(stream, EventStream { guard: Some(guard), framing, ..EventStream::default() });
+        let adopted = table.adopt(stream, EventStream { guard: Some(guard), framing, ..EventStream::default() })?;
         drop(table);
         let key = adopted.key;
         let member = match self.join(hub, Joining::Events(key)) {

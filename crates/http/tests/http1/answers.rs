@@ -138,9 +138,6 @@ fn without_memory_the_line_is_there_all_the_same() {
 
 #[test]
 fn names_of_fields_have_one_spelling() {
-    if crate::rig::is_skipped(crate::rig::LEAVES_HTTP) {
-        return;
-    }
     on_each("names", async || {
         let server = serve(Config::default(), answer)?;
         let websocket = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\

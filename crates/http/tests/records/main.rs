@@ -26,6 +26,8 @@ mod http1_malformed;
 mod http1_server;
 #[path = "../http1/unread.rs"]
 mod http1_unread;
+#[path = "../http1/upgrade.rs"]
+mod http1_upgrade;
 #[path = "../websocket/http2.rs"]
 mod http2;
 #[path = "../http2/deadlines.rs"]
@@ -38,9 +40,12 @@ mod http2_requests;
 mod http2_tunnel;
 #[path = "../http2/waiting.rs"]
 mod http2_waiting;
+mod members;
 #[path = "../rig/mod.rs"]
 mod rig;
 #[path = "../websocket/codes.rs"]
 mod websocket_codes;
 #[path = "../websocket/messages.rs"]
 mod websocket_messages;
+#[path = "../websocket/sse.rs"]
+mod websocket_sse;

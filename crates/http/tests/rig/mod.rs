@@ -33,7 +33,6 @@ fn over_records() -> bool {
 }
 
 /// Why a test says nothing over records.
-pub(crate) const LEAVES_HTTP: &str = "a connection that a transport carries does not leave HTTP, to a task or a hub";
 pub(crate) const AT_THE_LINE: &str = "sealing takes memory, and the bridge is under the same line";
 pub(crate) const BRIDGE_TAKES: &str = "the bridge takes what its client does not, and tells no reset from an end";
 
@@ -74,7 +73,7 @@ where
     let server = Server::bind("127.0.0.1:0")?.config(config);
     let address = server.local_addr();
     if over_records() {
-        return serve_on(server.transport(records::Records::boxed), records::bridge(address)?, handler);
+        return serve_on(server.transport(records::Records::make()), records::bridge(address)?, handler);
     }
     serve_on(server, address, handler)
 }

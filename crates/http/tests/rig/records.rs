@@ -5,9 +5,10 @@ use core::future::{Future, poll_fn};
 use core::net::SocketAddr;
 use core::pin::pin;
 use core::task::Poll;
+use std::sync::Arc;
 
 use plimsoll_pool::{Kind, Lease, OverBudget, Pool};
-use plimsoll_runtime::net::transport::{OpenError, Transport};
+use plimsoll_runtime::net::transport::{END_BYTES_MAX, MakeTransport, OpenError, Plaintext, Stage, Transport};
 use plimsoll_runtime::net::{TcpListener, TcpStream};
 use plimsoll_runtime::{Error, Result, spawn};
 
@@ -23,6 +24,8 @@ pub(crate) struct Records {
     opened: usize,
     /// Of a record that is not whole.
     partial: Vec<u8>,
+    /// A record of nothing has come: the end.
+    has_ended: bool,
 }
 
 fn masked(number: usize, bytes: &[u8]) -> impl Iterator<Item = u8> {
@@ -30,8 +33,14 @@ fn masked(number: usize, bytes: &[u8]) -> impl Iterator<Item = u8> {
 }
 
 impl Records {
-    pub(crate) fn boxed() -> Box<dyn Transport> {
-        Box::new(Self::default())
+    pub(crate) fn make() -> MakeTransport {
+        Arc::new(|_pool| Ok(Box::new(Self::default())))
+    }
+
+    /// What says that no more is sent.
+    fn write_end(&mut self) -> [u8; HEAD_BYTES] {
+        self.sealed += 1;
+        [0, 0, (self.sealed - 1) as u8]
     }
 
     fn write(&mut self, mut plaintext: &[u8]) -> Vec<u8> {
@@ -52,10 +61,11 @@ impl Records {
         let (mut plaintext, mut used) = (Vec::new(), 0);
         while let Some(&[high, low, number]) = self.partial[used..].first_chunk::<HEAD_BYTES>() {
             let len = usize::from(u16::from_be_bytes([high, low]));
-            if number != self.opened as u8 || !(1..=SIZES[self.opened % SIZES.len()]).contains(&len) {
+            if number != self.opened as u8 || self.has_ended || !(0..=SIZES[self.opened % SIZES.len()]).contains(&len) {
                 return None;
             }
             let Some(record) = self.partial[used + HEAD_BYTES..].get(..len) else { break };
+            self.has_ended = len == 0;
             plaintext.extend(masked(self.opened, record));
             (self.opened, used) = (self.opened + 1, used + HEAD_BYTES + len);
         }
@@ -65,12 +75,13 @@ impl Records {
 }
 
 impl Transport for Records {
-    fn open(&mut self, pool: &Pool, received: &[u8]) -> core::result::Result<Option<Lease>, OpenError> {
+    fn open(&mut self, pool: &Pool, received: &mut [u8]) -> core::result::Result<Plaintext, OpenError> {
         let plaintext = self.read(received).ok_or(OpenError::Malformed)?;
-        if plaintext.is_empty() {
-            return Ok(None);
+        if let Some(place) = received.get_mut(..plaintext.len()) {
+            place.copy_from_slice(&plaintext);
+            return Ok(Plaintext::InPlace(plaintext.len()));
         }
-        Ok(Some(pool.try_copy(&plaintext, Kind::Buffers)?))
+        Ok(Plaintext::Lease(pool.try_copy(&plaintext, Kind::Buffers)?))
     }
 
     fn seal(&mut self, pool: &Pool, plaintext: &[u8]) -> core::result::Result<Lease, OverBudget> {
@@ -78,6 +89,19 @@ impl Transport for Records {
         let records = pool.try_copy(&after.write(plaintext), Kind::Buffers)?;
         *self = after;
         Ok(records)
+    }
+
+    fn stage(&self) -> Stage {
+        if self.has_ended { Stage::Ended } else { Stage::Open }
+    }
+
+    fn has_partial(&self) -> bool {
+        !self.partial.is_empty()
+    }
+
+    fn end(&mut self, room: &mut [u8; END_BYTES_MAX]) -> usize {
+        room[..HEAD_BYTES].copy_from_slice(&self.write_end());
+        HEAD_BYTES
     }
 }
 
@@ -104,6 +128,7 @@ async fn carry(client: TcpStream, server: SocketAddr) -> Result<()> {
         while let Some(plaintext) = from_client.recv().await? {
             to_server.send_bytes(&sealing.write(&plaintext)).await?;
         }
+        to_server.send_bytes(&sealing.write_end()).await?;
         to_server.shutdown_write().await?;
         // Closed when the other way has ended, too.
         Ok((from_client, to_server))

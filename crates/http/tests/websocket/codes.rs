@@ -150,9 +150,6 @@ fn cases() -> Vec<(&'static str, Vec<u8>, CloseCode)> {
 
 #[test]
 fn what_a_peer_does_is_answered_with_its_code() {
-    if crate::rig::is_skipped(crate::rig::LEAVES_HTTP) {
-        return;
-    }
     on_each("codes", async || {
         let running = start(&Ends::default())?;
         for place in PLACES {
@@ -183,9 +180,6 @@ fn what_a_peer_does_is_answered_with_its_code() {
 /// handlers learn of it.
 #[test]
 fn who_is_silent_or_never_ends_is_asked_and_then_told() {
-    if crate::rig::is_skipped(crate::rig::LEAVES_HTTP) {
-        return;
-    }
     in_simulation("keep-alive", async || {
         let ends = Ends::default();
         let running = start(&ends)?;
@@ -222,9 +216,6 @@ fn who_is_silent_or_never_ends_is_asked_and_then_told() {
 
 #[test]
 fn at_the_stop_all_hear_that_the_server_goes_away() {
-    if crate::rig::is_skipped(crate::rig::LEAVES_HTTP) {
-        return;
-    }
     on_each("stop", async || {
         let running = start(&Ends::default())?;
         let mut peers = Vec::new();

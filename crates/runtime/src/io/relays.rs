@@ -178,8 +178,14 @@ impl Relays {
         let mut table = self.table.borrow_mut();
         table.reserve_entries(2)?;
         let side = |is_first| Side { is_first, idle_ms, moved_ms: self.now_ms(), ..Side::default() };
-        let a = table.adopt(first, Side { outcome, ..side(true) });
-        let b = table.adopt(second, side(false));
+        let a = table.adopt(first, Side { outcome, ..side(true) })?;
+        let b = match table.adopt(second, side(false)) {
+            Ok(b) => b,
+            Err(over) => {
+                table.close(a.key);
+                return Err(over);
+            }
+        };
         table.get_mut(a.key).expect("just put in").partner = Some(b.key);
         table.get_mut(b.key).expect("just put in").partner = Some(a.key);
         let key = a.key;

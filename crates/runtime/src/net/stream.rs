@@ -1,6 +1,7 @@
 //! A connection of a task.
 #![forbid(unsafe_code)]
 
+mod carried;
 #[cfg(feature = "futures-io")]
 mod futures_io;
 mod poll;
@@ -14,7 +15,7 @@ use core::net::SocketAddr;
 use core::task::{Context, Poll};
 use std::rc::Rc;
 
-use plimsoll_pool::{Kind, Lease, OverBudget};
+use plimsoll_pool::{Kind, Lease, OverBudget, PoolBox};
 use plimsoll_reactor::op::Shutdown;
 use plimsoll_reactor::{
     Address, Completion, DriverKind, Errno, Fd, Op, Payload, PoolPage, Received, SendBytes, SocketKind, SocketOption,
@@ -24,7 +25,8 @@ use plimsoll_slab::{CHUNK_BYTES, Key};
 
 use super::address::SocketAddress;
 use super::kernel;
-use super::socket::{Receiving, Sending, Socket};
+use super::socket::{Carried, Entry, Receiving, Sending, Socket};
+use super::transport::{Carrier, END_BYTES_MAX};
 use crate::operation::Operation;
 use crate::worker::Worker;
 use crate::{Error, Result};
@@ -43,6 +45,7 @@ pub(super) struct Parts {
     pub(super) unread: Option<Lease>,
     /// The peer has sent all it will send.
     pub(super) ended: bool,
+    pub(super) carrier: Option<Carrier>,
 }
 
 /// One reference to a socket of the worker.
@@ -105,8 +108,13 @@ impl Drop for Handle {
         if socket.halves > 0 {
             return;
         }
-        let socket = sockets.remove(self.key).expect("found above");
+        let (socket, carrier) = sockets.remove(self.key).expect("found above").into_parts();
         drop(sockets);
+        if carrier.is_some() && socket.receiving.waiter().is_none() {
+            // The end of what the peer sends, that nobody has read, would make a reset of the close.
+            let _nothing_there = self.worker.driver.borrow_mut().discard_now(socket.fd.at(), END_BYTES_MAX);
+        }
+        drop(carrier);
         if let Receiving::Armed { waiter, op } | Receiving::Awaited { waiter, op } = socket.receiving {
             self.worker.give_up(waiter, op);
         }
@@ -116,6 +124,13 @@ impl Drop for Handle {
         self.worker.close(socket.fd);
         kernel::uncharge(&self.worker);
     }
+}
+
+/// Room for a socket whose bytes a transport carries.
+pub(super) type CarriedRoom = PoolBox<Option<Carried>>;
+
+pub(super) fn carried_room(worker: &Worker) -> Result<CarriedRoom, OverBudget> {
+    worker.pool.try_boxed(None, Kind::Slots).map_err(|(over, _none)| over)
 }
 
 /// Makes sure that the next socket has an entry.
@@ -158,7 +173,7 @@ impl<A: SocketAddress> SocketStream<A> {
             halves: 1,
             calls: 0,
         };
-        let key = worker.sockets.borrow_mut().insert(socket).map_err(|socket| socket.fd)?;
+        let key = worker.sockets.borrow_mut().insert(Entry::Plain(socket)).map_err(|entry| entry.into_parts().0.fd)?;
         Ok(Self::over(Handle { worker: Rc::clone(worker), key }))
     }
 
@@ -167,10 +182,18 @@ impl<A: SocketAddress> SocketStream<A> {
     }
 
     /// A stream over a connection that was a table's, with what that has received, in an entry that was reserved.
-    pub(super) fn with_unread(worker: &Rc<Worker>, fd: Fd, unread: Option<Lease>) -> Self {
+    pub(super) fn with_unread(
+        worker: &Rc<Worker>,
+        fd: Fd,
+        unread: Option<Lease>,
+        carried: Option<(CarriedRoom, Carrier)>,
+    ) -> Self {
         let stream = Self::from_charged(worker, fd).unwrap_or_else(|_| unreachable!("an entry was reserved"));
         stream.handle.with(|socket| socket.rest = unread.filter(|lease| !lease.is_empty()));
-        stream
+        match carried {
+            Some((room, carrier)) => Self::over(stream.handle.carry(room, carrier)),
+            None => stream,
+        }
     }
 
     /// Waits until no operation is in flight on it, so that a table can [adopt](super::Table::adopt) it. What a receive
@@ -183,9 +206,12 @@ impl<A: SocketAddress> SocketStream<A> {
     /// [`Error::SendInterrupted`] when a send was dropped midway, [`Error::OverBudget`] when bytes of the stream were
     /// lost, or what `recv` fails with.
     pub async fn quiesce(&mut self) -> Result<()> {
+        if self.handle.is_carried() {
+            poll_fn(|cx| carried::poll_flush(&self.handle, cx)).await?;
+        }
         self.handle.end_read_wait();
         self.handle.end_write_wait();
-        if self.handle.with(|socket| socket.sending) == Sending::Interrupted {
+        if self.handle.with(|socket| socket.sending) == Sending::Interrupted || self.handle.is_midway() {
             return Err(Error::SendInterrupted);
         }
         if self.handle.with(|socket| matches!(socket.receiving, Receiving::Lost)) {
@@ -202,7 +228,7 @@ impl<A: SocketAddress> SocketStream<A> {
         }
         let rest = self.handle.with(|socket| socket.rest.take());
         debug_assert!(rest.is_none(), "nothing is armed while bytes are left over");
-        match self.recv().await {
+        match poll_fn(|cx| carried::poll_recv_once(&self.handle, cx)).await {
             Ok(lease) => self.handle.with(|socket| socket.rest = lease),
             Err(Error::System(Errno::CANCELED)) => {}
             Err(error) => return Err(error),
@@ -213,11 +239,13 @@ impl<A: SocketAddress> SocketStream<A> {
     /// Hands the connection on, after [`quiesce`](Self::quiesce), and the charge for the kernel's part with it.
     pub(super) fn into_parts(self) -> Parts {
         let socket = self.handle.worker.sockets.borrow_mut().remove(self.handle.key);
-        let socket = socket.expect("a socket lives as long as its handles");
+        let (socket, mut carrier) = socket.expect("a socket lives as long as its handles").into_parts();
         let is_quiet = matches!(socket.receiving, Receiving::Idle | Receiving::Ended);
         let is_busy = !is_quiet || socket.sending != Sending::Ready;
         assert!(!is_busy, "a stream is quiet when it goes into a table");
-        Parts { fd: socket.fd, unread: socket.rest, ended: matches!(socket.receiving, Receiving::Ended) }
+        let opened = carrier.as_mut().filter(|_| socket.rest.is_none()).and_then(|carrier| carrier.opened.take());
+        let ended = matches!(socket.receiving, Receiving::Ended);
+        Parts { fd: socket.fd, unread: socket.rest.or(opened), ended, carrier }
     }
 
     /// Connects to an address.
@@ -364,10 +392,11 @@ impl SocketStream<SocketAddr> {
 }
 
 impl SocketStream<Address> {
-    /// The same stream as one of TCP, if it is that.
+    /// The same stream as one of TCP, if it is that and nothing else: not one whose bytes are
+    /// [carried](Self::is_carried) in records, as TLS does.
     pub fn into_tcp(self) -> Result<SocketStream<SocketAddr>, Self> {
         match self.local_addr() {
-            Ok(Address::Ip(_)) => Ok(SocketStream::over(self.handle)),
+            Ok(Address::Ip(_)) if !self.is_carried() => Ok(SocketStream::over(self.handle)),
             _ => Err(self),
         }
     }
@@ -466,6 +495,11 @@ fn poll_recv(handle: &Handle, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>
     if let Some(rest) = handle.with(|socket| socket.rest.take()) {
         return Poll::Ready(Ok(Some(rest)));
     }
+    if handle.is_carried() { carried::poll_recv(handle, cx) } else { poll_recv_raw(handle, cx) }
+}
+
+/// What comes from the socket.
+fn poll_recv_raw(handle: &Handle, cx: &mut Context<'_>) -> Poll<Result<Option<Lease>>> {
     handle.end_read_wait();
     loop {
         if let Some(waiter) = handle.with(|socket| socket.receiving.waiter()) {
@@ -577,6 +611,9 @@ async fn read(handle: &Handle, buffer: &mut [u8]) -> Result<usize> {
 }
 
 async fn send(handle: &Handle, mut bytes: SendBytes) -> Result<()> {
+    if handle.is_carried() {
+        return carried::send(handle, bytes).await;
+    }
     handle.end_write_wait();
     if handle.with(|socket| socket.sending) == Sending::Interrupted {
         return Err(Error::SendInterrupted);
@@ -622,6 +659,9 @@ async fn send_copy(handle: &Handle, bytes: &[u8]) -> Result<()> {
 }
 
 async fn shutdown_write(handle: &Handle) -> Result<()> {
+    if handle.is_carried() {
+        poll_fn(|cx| carried::poll_end(handle, cx)).await?;
+    }
     let operation = handle.with(|socket| {
         let op = Op::Shutdown { fd: socket.fd.at(), how: Shutdown::Write };
         Operation::start(&handle.worker, op).map_err(|(over, _op)| over)

@@ -108,6 +108,22 @@ pub enum Bytes {
     Owned(Lease),
 }
 
+impl Bytes {
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        match self {
+            Self::Borrowed(received) => received.as_mut_slice(),
+            Self::Owned(lease) => lease.as_mut_slice(),
+        }
+    }
+
+    fn truncate(&mut self, len: usize) {
+        match self {
+            Self::Borrowed(received) => received.truncate(len),
+            Self::Owned(lease) => lease.truncate(len),
+        }
+    }
+}
+
 impl core::ops::Deref for Bytes {
     type Target = [u8];
 
@@ -129,16 +145,12 @@ pub struct TableConfig {
     /// Said to a connection that is accepted and closed for want of room, as far as its socket takes it at once; for
     /// instance the 503 of HTTP/1.1.
     pub turned_away: &'static [u8],
-    /// What carries the bytes of each connection that is accepted, if they are not carried as they are. One that is
-    /// turned away is closed without a word then.
-    #[doc(hidden)]
-    pub transport: Option<MakeTransport>,
 }
 
 impl Default for TableConfig {
     /// As many as fit under the line, without Nagle's delay.
     fn default() -> Self {
-        Self { connections_max: INDEX_MAX, no_delay: true, turned_away: &[], transport: None }
+        Self { connections_max: INDEX_MAX, no_delay: true, turned_away: &[] }
     }
 }
 
@@ -156,6 +168,10 @@ pub struct Table<C: Default> {
     accepted_total: u64,
     /// The kernel's part of the next connection is charged.
     is_next_charged: bool,
+    /// What carries the bytes of connections that are accepted, if they are not carried as they are.
+    make_transport: Option<MakeTransport>,
+    /// Whether there may be connections that a transport carries.
+    carries: bool,
     /// Connections that wait for what is opened already.
     opened: VecDeque<Key>,
     /// The queue of events.
@@ -197,6 +213,8 @@ impl<C: Default> Table<C> {
             config,
             accepted_total: 0,
             is_next_charged: false,
+            make_transport: None,
+            carries: false,
             opened: VecDeque::new(),
             worker,
             _charge: charge,
@@ -279,7 +297,7 @@ impl<C: Default> Table<C> {
         reason = "a table is not an iterator: what is next depends on what was done with the last"
     )]
     pub fn next(&mut self) -> Option<Event> {
-        if self.carries() {
+        if self.carries {
             return self.next_carried();
         }
         loop {
@@ -350,6 +368,9 @@ impl<C: Default> Table<C> {
 
     /// Whether a send is in flight.
     pub fn is_sending(&self, key: Key) -> bool {
+        if self.is_carried(key) {
+            return self.is_sending_sealed(key);
+        }
         self.entries.get(key).expect(OPEN).send.is_some()
     }
 
@@ -364,7 +385,7 @@ impl<C: Default> Table<C> {
     pub fn unsent_bytes(&self, key: Key) -> usize {
         let send = self.entries.get(key).expect(OPEN).send;
         send.map_or(0, |op| {
-            self.worker.driver.borrow().unsent_bytes(op) + if self.carries() { self.unsealed_bytes(key) } else { 0 }
+            self.worker.driver.borrow().unsent_bytes(op) + if self.carries { self.unsealed_bytes(key) } else { 0 }
         })
     }
 
@@ -377,7 +398,7 @@ impl<C: Default> Table<C> {
         if self.is_receiving(key) {
             return Ok(());
         }
-        if self.carries() && self.arm_opened(key, Inbound::ReceiveOpened) {
+        if self.carries && self.arm_opened(key, Inbound::ReceiveOpened) {
             return Ok(());
         }
         self.arm(key, Purpose::Receive, |fd| Op::Receive { fd })
@@ -394,7 +415,7 @@ impl<C: Default> Table<C> {
     /// When a receive is armed, or the lease is full.
     pub fn receive_into(&mut self, key: Key, lease: Lease) -> Result<(), OverBudget> {
         assert!(!self.is_receiving(key), "one receive at a time");
-        if self.carries() && self.arm_opened(key, Inbound::ReceiveOpened) {
+        if self.carries && self.arm_opened(key, Inbound::ReceiveOpened) {
             return Ok(());
         }
         self.arm(key, Purpose::Receive, |fd| Op::ReceiveInto { fd, lease })
@@ -456,7 +477,7 @@ impl<C: Default> Table<C> {
     /// When a send is in flight, or there is nothing to send.
     pub fn send(&mut self, key: Key, bytes: SendBytes) -> Result<(), (OverBudget, SendBytes)> {
         assert!(!self.is_sending(key), "one send at a time");
-        if self.carries() {
+        if self.is_carried(key) {
             return self.send_sealed(key, bytes);
         }
         self.submit_send(key, bytes)
@@ -508,7 +529,7 @@ impl<C: Default> Table<C> {
     /// When a send is in flight: its bytes come first.
     pub fn send_now(&mut self, key: Key, bytes: &[u8]) -> Result<usize, Errno> {
         assert!(!self.is_sending(key), "one send at a time");
-        if self.carries() {
+        if self.is_carried(key) {
             return Err(Errno::AGAIN);
         }
         let fd = self.fd(key);
@@ -519,7 +540,7 @@ impl<C: Default> Table<C> {
     /// not become a reset which overtakes what was sent. Does nothing while a receive is armed, which takes them.
     pub fn discard_now(&mut self, key: Key, bytes_max: usize) {
         if !self.is_receiving(key) {
-            if self.carries() {
+            if self.is_carried(key) {
                 self.drop_opened(key);
             }
             let fd = self.fd(key);
@@ -530,6 +551,9 @@ impl<C: Default> Table<C> {
     /// Ends our half of the connection, after what was sent: at once when there is no room for the operation, which no
     /// send may be in flight for.
     pub fn shutdown_write(&mut self, key: Key) {
+        if self.is_carried(key) {
+            self.send_end(key);
+        }
         let fd = self.fd(key);
         let mut driver = self.worker.driver.borrow_mut();
         match driver.submit(Op::Shutdown { fd, how: Shutdown::Write }, Target::Unknown.token()) {
@@ -542,6 +566,9 @@ impl<C: Default> Table<C> {
     /// Closes a connection and gives its state back. Operations in flight on it are cancelled, and what they hold is
     /// released when the kernel is done with it.
     pub fn close(&mut self, key: Key) -> C {
+        if self.is_carried(key) {
+            self.discard_end(key);
+        }
         self.timers.cancel(&mut self.entries, key.index());
         let Entry { fd, inbound, send, state, .. } = self.entries.remove(key).expect(OPEN);
         let inbound = match inbound {
@@ -554,7 +581,7 @@ impl<C: Default> Table<C> {
         self.worker.close(fd);
         kernel::uncharge(&self.worker);
         self.note_spare_pages();
-        state.into_state()
+        state.into_parts().0
     }
 }
 

@@ -1,29 +1,38 @@
 //! How the bytes of a connection are carried, beneath its protocol: as they are, or in records of a [`Transport`].
 //!
 //! ```text
-//!   owner of the table    plaintext   Transport::seal     records    socket
-//!                       -----------> at most 16 KiB each ---------->
-//!                       <----------- Transport::open     <----------
+//!   owner of the connection    plaintext   Transport::seal     records    socket
+//!                             -----------> at most 16 KiB each ---------->
+//!                                          Transport::output   ---------->
+//!                             <----------- Transport::open     <----------
 //! ```
 //!
-//! A [`Table`](super::Table) opens and seals below its verbs and events: who steps a connection sees plaintext alone.
-//! What was opened and has not been taken yet is told as bytes in the socket are.
+//! A [`Table`](super::Table) and a [`Stream`](super::Stream) open and seal below their verbs and events: their owner
+//! sees plaintext alone. What was opened and has not been taken yet is told as bytes in the socket are.
 #![forbid(unsafe_code)]
 
-use plimsoll_pool::{Lease, OverBudget, Pool};
+use core::any::Any;
+use std::sync::Arc;
+
+use plimsoll_pool::{Charge, Kind, Lease, OverBudget, Pool};
+use plimsoll_reactor::Errno;
 
 /// Plaintext that is sealed at a time, in bytes, at most.
 pub const SEALED_BYTES_MAX: usize = 16 * 1024;
 
+/// Bytes that the end of what we send takes at most.
+pub const END_BYTES_MAX: usize = 128;
+
 /// Carries the bytes of one connection: what TLS does.
-pub trait Transport {
-    /// Takes in what the peer has sent, in whatever pieces it comes, and gives the plaintext of it. `None` while a
-    /// record is not whole: what came of it is kept.
+pub trait Transport: Any {
+    /// Takes in what the peer has sent, in whatever pieces it comes, and gives the plaintext of it. Of a record that is
+    /// not whole nothing is given yet: it is kept.
     ///
     /// # Errors
     ///
-    /// [`OpenError`]; the connection is good for nothing then but to be closed.
-    fn open(&mut self, pool: &Pool, received: &[u8]) -> Result<Option<Lease>, OpenError>;
+    /// [`OpenError`]; the connection is good for nothing then but to send what [`output`](Self::output) still gives,
+    /// and to be closed.
+    fn open(&mut self, pool: &Pool, received: &mut [u8]) -> Result<Plaintext, OpenError>;
 
     /// What is to be sent for so much plaintext, at most [`SEALED_BYTES_MAX`]. It is sent, and once: what found no room
     /// was not sealed.
@@ -32,13 +41,47 @@ pub trait Transport {
     ///
     /// [`OverBudget`] without room for it. Nothing has been done then.
     fn seal(&mut self, pool: &Pool, plaintext: &[u8]) -> Result<Lease, OverBudget>;
+
+    /// Records of its own, which are sent before all that is sealed later: of a handshake, or an alert.
+    fn output(&mut self) -> Option<Lease> {
+        None
+    }
+
+    /// How far it is.
+    fn stage(&self) -> Stage;
+
+    /// Whether a record has begun to come, and is not whole.
+    fn has_partial(&self) -> bool;
+
+    /// Writes the end of what we send, once: how many bytes it is, at most [`END_BYTES_MAX`].
+    fn end(&mut self, room: &mut [u8; END_BYTES_MAX]) -> usize;
 }
 
-/// Makes what carries the bytes of one connection.
-pub type MakeTransport = fn() -> Box<dyn Transport>;
+/// How far a transport is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// No plaintext can come or be sent yet.
+    Handshake,
+    /// Both may send.
+    Open,
+    /// The peer has said that it sends no more. We may.
+    Ended,
+}
+
+/// What was opened.
+#[derive(Debug)]
+pub enum Plaintext {
+    /// So many bytes, at the front of what was received; 0 for none.
+    InPlace(usize),
+    /// In a lease, together with what was kept before.
+    Lease(Lease),
+}
+
+/// Makes what carries the bytes of one connection, on its worker.
+pub type MakeTransport = Arc<dyn Fn(&Pool) -> Result<Box<dyn Transport>, OverBudget> + Send + Sync>;
 
 /// Why what a peer sent is no plaintext.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum OpenError {
     /// There is no room for it.
     OverBudget(OverBudget),
@@ -49,5 +92,57 @@ pub enum OpenError {
 impl From<OverBudget> for OpenError {
     fn from(over: OverBudget) -> Self {
         Self::OverBudget(over)
+    }
+}
+
+impl OpenError {
+    pub(super) fn errno(self) -> Errno {
+        match self {
+            Self::OverBudget(_) => Errno::NOBUFS,
+            Self::Malformed => Errno::PROTO,
+        }
+    }
+}
+
+/// What carries a connection's bytes, and what waits there: it goes with the connection from a table to a stream and
+/// back.
+pub(super) struct Carrier {
+    pub(super) transport: Box<dyn Transport>,
+    /// Plaintext that nobody has taken yet.
+    pub(super) opened: Option<Lease>,
+    /// The transport's box.
+    _charge: Charge,
+}
+
+impl Carrier {
+    /// # Errors
+    ///
+    /// [`OverBudget`] without room for the transport.
+    pub(super) fn new(pool: &Pool, transport: Box<dyn Transport>) -> Result<Self, OverBudget> {
+        let _charge = pool.charge(Kind::Slots, size_of_val(&*transport) as u64)?;
+        Ok(Self { transport, opened: None, _charge })
+    }
+
+    /// Opens what has come in a lease, and keeps the plaintext.
+    pub(super) fn open(&mut self, pool: &Pool, mut records: Lease) -> Result<(), OpenError> {
+        debug_assert!(!self.has_opened(), "taken before more is received");
+        self.opened = match self.transport.open(pool, records.as_mut_slice())? {
+            Plaintext::InPlace(0) => None,
+            Plaintext::InPlace(len) => {
+                records.truncate(len);
+                Some(records)
+            }
+            Plaintext::Lease(lease) => Some(lease),
+        };
+        Ok(())
+    }
+
+    pub(super) fn has_opened(&self) -> bool {
+        self.opened.as_ref().is_some_and(|opened| !opened.is_empty())
+    }
+
+    /// Whether there is something to be told without a look at the socket: plaintext, or its end.
+    pub(super) fn is_readable(&self) -> bool {
+        self.has_opened() || self.transport.stage() == Stage::Ended
     }
 }

@@ -190,7 +190,7 @@ impl Shortage {
         table.reserve_entries(count)?;
         let mut keys = Vec::new();
         for _ in 0..count {
-            keys.push(table.adopt(TcpStream::connect(silent.local_addr()).await?, ()).key);
+            keys.push(table.adopt(TcpStream::connect(silent.local_addr()).await?, ())?.key);
         }
         while keys.iter().any(|key| table.send_now(*key, STAYS).is_ok()) {
             sleep(Duration::from_millis(1)).await;

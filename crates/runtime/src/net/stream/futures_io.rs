@@ -36,9 +36,8 @@ macro_rules! writes {
                 <$stream>::poll_write_vectored(&mut self, cx, slices).map_err(Into::into)
             }
 
-            /// Nothing is kept back.
-            fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Result<()>> {
-                Poll::Ready(Ok(()))
+            fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+                <$stream>::poll_flush(&mut self, cx).map_err(Into::into)
             }
 
             fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {

@@ -17,7 +17,7 @@ use plimsoll_pool::Lease;
 use plimsoll_reactor::op::Shutdown;
 use plimsoll_reactor::{Errno, Interest, Op, Payload};
 
-use super::{Handle, ReadHalf, SocketStream, WriteHalf, brought, copy_out, lost};
+use super::{Handle, ReadHalf, SocketStream, WriteHalf, brought, carried, copy_out, lost};
 use crate::net::address::SocketAddress;
 use crate::net::socket::{Receiving, Sending, Socket};
 use crate::{Error, Result};
@@ -79,13 +79,24 @@ impl<A: SocketAddress> SocketStream<A> {
         poll_write(&self.handle, cx, slices)
     }
 
-    /// Ends our half: the peer sees the end of the stream behind what was sent. It never waits.
+    /// Sends what [`poll_write`](Self::poll_write) has taken and the socket has not: records that
+    /// [carry](Self::is_carried) the bytes. Of a stream without them nothing is kept back, and it is ready at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`poll_write`](Self::poll_write).
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        poll_flush(&self.handle, cx)
+    }
+
+    /// Ends our half: the peer sees the end of the stream behind what was sent. It never waits, but for what
+    /// [`poll_flush`](Self::poll_flush) waits for.
     ///
     /// # Errors
     ///
     /// [`Error::System`] as `shutdown(2)`, [`Error::SendInterrupted`] as [`poll_write`](Self::poll_write).
-    pub fn poll_shutdown(&mut self, _cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Poll::Ready(shutdown(&self.handle))
+    pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        poll_shutdown(&self.handle, cx)
     }
 }
 
@@ -119,13 +130,22 @@ impl WriteHalf {
         poll_write(&self.handle, cx, slices)
     }
 
+    /// As [`SocketStream::poll_flush`].
+    ///
+    /// # Errors
+    ///
+    /// As [`SocketStream::poll_write`].
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        poll_flush(&self.handle, cx)
+    }
+
     /// As [`SocketStream::poll_shutdown`].
     ///
     /// # Errors
     ///
     /// As [`SocketStream::poll_shutdown`].
-    pub fn poll_shutdown(&mut self, _cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Poll::Ready(shutdown(&self.handle))
+    pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        poll_shutdown(&self.handle, cx)
     }
 }
 
@@ -136,6 +156,9 @@ fn poll_read(handle: &Handle, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<R
     loop {
         if let Some(count) = handle.with(|socket| take_rest(&mut socket.rest, buffer)) {
             return Poll::Ready(Ok(count));
+        }
+        if handle.is_carried() {
+            return carried::poll_read(handle, cx, buffer);
         }
         if let Some(waiter) = handle.with(|socket| socket.receiving.waiter()) {
             // As with `recv`, its state changes when the wakers' own code is over.
@@ -201,7 +224,7 @@ fn poll_read(handle: &Handle, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<R
 }
 
 /// The front of bytes that are left over; `None` when there are none.
-fn take_rest(rest: &mut Option<Lease>, buffer: &mut [u8]) -> Option<usize> {
+pub(super) fn take_rest(rest: &mut Option<Lease>, buffer: &mut [u8]) -> Option<usize> {
     let lease = rest.as_mut()?;
     let count = lease.len().min(buffer.len());
     buffer[..count].copy_from_slice(&lease[..count]);
@@ -231,6 +254,11 @@ fn wait_for(handle: &Handle, interest: Interest) -> Result<(plimsoll_slab::Key, 
 }
 
 fn poll_write(handle: &Handle, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<Result<usize>> {
+    if handle.is_carried() { carried::poll_write(handle, cx, slices) } else { poll_write_raw(handle, cx, slices) }
+}
+
+/// What goes to the socket.
+pub(super) fn poll_write_raw(handle: &Handle, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<Result<usize>> {
     loop {
         match handle.with(|socket| socket.sending) {
             Sending::Ready => {}
@@ -263,6 +291,17 @@ fn poll_write(handle: &Handle, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> 
             Err(errno) => return Poll::Ready(Err(errno.into())),
         }
     }
+}
+
+fn poll_flush(handle: &Handle, cx: &mut Context<'_>) -> Poll<Result<()>> {
+    if handle.is_carried() { carried::poll_flush(handle, cx) } else { Poll::Ready(Ok(())) }
+}
+
+fn poll_shutdown(handle: &Handle, cx: &mut Context<'_>) -> Poll<Result<()>> {
+    if handle.is_carried() && carried::poll_end(handle, cx)?.is_pending() {
+        return Poll::Pending;
+    }
+    Poll::Ready(shutdown(handle))
 }
 
 fn shutdown(handle: &Handle) -> Result<()> {

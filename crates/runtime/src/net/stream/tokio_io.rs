@@ -43,9 +43,8 @@ macro_rules! writes {
                 true
             }
 
-            /// Nothing is kept back.
-            fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Result<()>> {
-                Poll::Ready(Ok(()))
+            fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+                <$stream>::poll_flush(&mut self, cx).map_err(Into::into)
             }
 
             fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {

@@ -10,6 +10,7 @@ use plimsoll_slab::Key;
 use super::slot::Slot;
 use super::{Entry, Event, Inbound, Table};
 use crate::net::listener::needs_pause;
+use crate::net::transport::Carrier;
 use crate::net::{Listener, kernel};
 use crate::time::Link;
 use crate::token::{Purpose, Target};
@@ -188,7 +189,7 @@ impl<C: Default> Table<C> {
     /// Says why, as far as that goes without memory, and closes. What has come already is dropped before, so that the
     /// close is no reset.
     fn turn_away(&self, fd: Fd) {
-        if !self.config.turned_away.is_empty() && self.config.transport.is_none() {
+        if !self.config.turned_away.is_empty() && self.make_transport.is_none() {
             let mut driver = self.worker.driver.borrow_mut();
             let _peer_is_gone = driver.send_now(fd.at(), self.config.turned_away);
             let _nothing_there = driver.discard_now(fd.at(), UNREAD_BYTES_MAX);
@@ -211,8 +212,10 @@ impl<C: Default> Table<C> {
                 return Event::TurnedAway;
             }
         };
-        if let Some(make) = self.config.transport
-            && self.carry(key, make()).is_err()
+        if let Some(make) = self.make_transport.clone()
+            && let Err(_over) = make(&self.worker.pool)
+                .and_then(|transport| Carrier::new(&self.worker.pool, transport))
+                .and_then(|carrier| self.carry(key, carrier))
         {
             self.is_next_charged = false;
             self.close(key);

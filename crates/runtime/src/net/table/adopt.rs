@@ -69,7 +69,7 @@ impl<C: Default> Table<C> {
     /// let mut table = Table::detached(TableConfig::default())?;
     /// table.reserve_entries(1)?;
     /// stream.quiesce().await?;
-    /// let adopted = table.adopt(stream, "waits for a word");
+    /// let adopted = table.adopt(stream, "waits for a word")?;
     /// table.receive(adopted.key)?;
     /// client.send_static(b"word").await?;
     /// table.ready().await;
@@ -77,10 +77,15 @@ impl<C: Default> Table<C> {
     /// # Ok::<(), plimsoll_runtime::Error>(()) })?; Ok::<(), plimsoll_runtime::Error>(())
     /// ```
     ///
+    /// # Errors
+    ///
+    /// [`OverBudget`] without room for what keeps a stream that is [carried](Self::is_carried) in records; the
+    /// connection is closed then. One that is not needs nothing.
+    ///
     /// # Panics
     ///
     /// When no room was made, or an operation is in flight on the stream.
-    pub fn adopt(&mut self, stream: impl Into<Stream>, state: C) -> Adopted {
+    pub fn adopt(&mut self, stream: impl Into<Stream>, state: C) -> Result<Adopted, OverBudget> {
         let parts = stream.into().into_parts();
         let entry = Entry {
             link: Link::default(),
@@ -90,6 +95,13 @@ impl<C: Default> Table<C> {
             state: Slot::Plain(state),
         };
         let key = self.entries.insert(entry).unwrap_or_else(|_| panic!("room is made before"));
-        Adopted { key, unread: parts.unread, ended: parts.ended }
+        if let Some(carrier) = parts.carrier {
+            self.carries = true;
+            if let Err(over) = self.carry(key, carrier) {
+                drop(self.close(key));
+                return Err(over);
+            }
+        }
+        Ok(Adopted { key, unread: parts.unread, ended: parts.ended })
     }
 }

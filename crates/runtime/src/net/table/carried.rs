@@ -8,7 +8,16 @@
 //!                                    | yes
 //!                                    v
 //!                               Inbound::ReceiveOpened or ReadableOpened, and a place in
-//!                               `opened` --next--> Received, Readable
+//!                               `opened` --next--> Received, Ended, Readable
+//! ```
+//!
+//! What a transport sends by itself goes when no send is in flight, before what the owner gives later:
+//!
+//! ```text
+//!   Sends::Nothing --send--> Owners --sent--> the transport's own --> Event::Sent
+//!      | output                                                          ^
+//!      v                                                                 |
+//!   in flight ------send--> OwnersNext --sent--> sealed: Owners ---------+
 //! ```
 #![forbid(unsafe_code)]
 
@@ -16,29 +25,50 @@ use plimsoll_pool::{Kind, Lease, OverBudget};
 use plimsoll_reactor::{Errno, SendBytes};
 use plimsoll_slab::Key;
 
-use super::slot::{Carried, Slot};
+use super::slot::{Carried, Sends, Slot};
 use super::{Bytes, Event, Inbound, OPEN, Table};
-use crate::net::transport::{OpenError, SEALED_BYTES_MAX, Transport};
+use crate::net::transport::{Carrier, END_BYTES_MAX, MakeTransport, Plaintext, SEALED_BYTES_MAX, Stage, Transport};
 
 /// Into this is received what is opened at once.
 const RECORDS_BYTES: usize = 16 * 1024;
 
+/// Why a connection's state is there.
+const CARRIED: &str = "it is carried";
+
 impl<C: Default> Table<C> {
-    /// Whether a transport carries the bytes of the connections here. They take nothing [at once](Self::send_now) then,
-    /// as sealing takes memory, and do not [leave](Self::release) the table.
+    /// Has the bytes of each connection that is accepted carried by what `make` makes. One that is turned away is
+    /// closed without a word then.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn carried_by(mut self, make: Option<MakeTransport>) -> Self {
+        self.carries |= make.is_some();
+        self.make_transport = make;
+        self
+    }
+
+    /// Whether a transport carries the bytes of a connection. It takes nothing [at once](Self::send_now) then, as
+    /// sealing takes memory.
     #[inline(always)]
-    pub fn carries(&self) -> bool {
-        self.config.transport.is_some()
+    pub fn is_carried(&self, key: Key) -> bool {
+        self.carries && matches!(self.entries.get(key).expect(OPEN).state, Slot::Carried(_))
+    }
+
+    /// What carries the bytes of a connection.
+    #[doc(hidden)]
+    pub fn transport(&self, key: Key) -> Option<&dyn Transport> {
+        match &self.entries.get(key)?.state {
+            Slot::Plain(_) => None,
+            Slot::Carried(carried) => Some(&*carried.carrier.transport),
+        }
     }
 
     /// Has a transport carry the bytes of a connection that has come just now. Without room for its state it cannot.
-    pub(super) fn carry(&mut self, key: Key, transport: Box<dyn Transport>) -> Result<(), OverBudget> {
+    pub(super) fn carry(&mut self, key: Key, carrier: Carrier) -> Result<(), OverBudget> {
         let pool = self.worker.pool.clone();
         let entry = self.entry(key);
         debug_assert!(entry.inbound == Inbound::None && entry.send.is_none(), "nothing has come or left yet");
         let state = core::mem::take(entry.state.get_mut());
-        let carried = Carried { state, transport, opened: None, sealed: None, rest: None };
-        match pool.try_boxed(carried, Kind::Slots) {
+        match pool.try_boxed(Carried::new(state, carrier), Kind::Slots) {
             Ok(carried) => {
                 entry.state = Slot::Carried(carried);
                 Ok(())
@@ -48,6 +78,10 @@ impl<C: Default> Table<C> {
                 Err(over)
             }
         }
+    }
+
+    pub(super) fn carried(&mut self, key: Key) -> &mut Carried<C> {
+        self.entry(key).state.carried().expect(CARRIED)
     }
 
     /// As [`next`](Table::next).
@@ -68,43 +102,122 @@ impl<C: Default> Table<C> {
     /// What an event of the socket is to the owner.
     fn opened_event(&mut self, event: Event) -> Option<Event> {
         match event {
-            Event::Received(key, bytes) => self.open(key, &bytes),
-            Event::Sent(key, unsent) => self.sealed_sent(key, unsent),
+            Event::Received(key, bytes) if self.is_carried(key) => self.open(key, bytes),
+            Event::Sent(key, unsent) if self.is_carried(key) => self.sealed_sent(key, unsent),
+            // What was sent may have been cut short.
+            Event::Ended(key)
+                if self.is_carried(key) && self.carried(key).carrier.transport.stage() != Stage::Ended =>
+            {
+                Some(Event::Failed(key, Errno::CONNRESET))
+            }
             event => Some(event),
         }
     }
 
     /// Bytes have come.
-    fn open(&mut self, key: Key, bytes: &Bytes) -> Option<Event> {
+    fn open(&mut self, key: Key, mut bytes: Bytes) -> Option<Event> {
         let pool = self.worker.pool.clone();
-        let carried = self.entry(key).state.carried().expect("it is carried");
-        match carried.transport.open(&pool, bytes) {
-            Ok(Some(plaintext)) if !plaintext.is_empty() => Some(Event::Received(key, Bytes::Owned(plaintext))),
+        let transport = &mut self.carried(key).carrier.transport;
+        let opened = match transport.open(&pool, bytes.as_mut_slice()) {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.send_last_words(key);
+                return Some(Event::Failed(key, error.errno()));
+            }
+        };
+        if let Err(_over) = self.send_output(key) {
+            return Some(Event::Failed(key, Errno::NOBUFS));
+        }
+        match opened {
+            Plaintext::InPlace(0) if self.carried(key).carrier.is_readable() => Some(Event::Ended(key)),
             // A record is not whole: it is waited for as before.
-            Ok(_) => self.receive(key).err().map(|_over| Event::Failed(key, Errno::NOBUFS)),
-            Err(error) => Some(Event::Failed(key, errno(&error))),
+            Plaintext::InPlace(0) => self.receive(key).err().map(|_over| Event::Failed(key, Errno::NOBUFS)),
+            Plaintext::InPlace(len) => {
+                bytes.truncate(len);
+                Some(Event::Received(key, bytes))
+            }
+            Plaintext::Lease(plaintext) => Some(Event::Received(key, Bytes::Owned(plaintext))),
+        }
+    }
+
+    /// Sends what the transport has to say by itself, unless a send is in flight, which is followed by it.
+    fn send_output(&mut self, key: Key) -> Result<(), OverBudget> {
+        if self.entry(key).send.is_some() {
+            return Ok(());
+        }
+        let Some(records) = self.carried(key).carrier.transport.output() else { return Ok(()) };
+        self.submit_send(key, SendBytes::Lease(records)).map_err(|(over, _records)| over)
+    }
+
+    /// Sends what a transport says of its failure, as far as the socket takes it at once.
+    fn send_last_words(&mut self, key: Key) {
+        if self.entry(key).send.is_none()
+            && let Some(records) = self.carried(key).carrier.transport.output()
+        {
+            let _told_as_far_as_it_goes = self.worker.driver.borrow_mut().send_now(self.fd(key), &records);
+        }
+    }
+
+    /// Sends the end of what we send, as far as the socket takes it at once.
+    #[cold]
+    pub(super) fn send_end(&mut self, key: Key) {
+        if self.entry(key).send.is_some() {
+            return;
+        }
+        let mut room = [0; END_BYTES_MAX];
+        let len = self.carried(key).carrier.transport.end(&mut room);
+        if len > 0 {
+            let _told_as_far_as_it_goes = self.worker.driver.borrow_mut().send_now(self.fd(key), &room[..len]);
+        }
+    }
+
+    /// Drops the end of what the peer sends, if nobody has read it: a close before it is a reset, which overtakes what
+    /// was sent.
+    #[cold]
+    pub(super) fn discard_end(&mut self, key: Key) {
+        if !self.is_receiving(key) {
+            let _nothing_there = self.worker.driver.borrow_mut().discard_now(self.fd(key), END_BYTES_MAX);
         }
     }
 
     /// The socket has taken records, but for `unsent`.
     fn sealed_sent(&mut self, key: Key, unsent: SendBytes) -> Option<Event> {
-        if unsent.is_empty() {
-            let carried = self.entry(key).state.carried().expect("it is carried");
-            return Some(Event::Sent(key, carried.rest.take().unwrap_or(SendBytes::Static(&[]))));
-        }
+        let unsent = match self.carried(key).carrier.transport.output() {
+            _ if !unsent.is_empty() => unsent,
+            Some(records) => SendBytes::Lease(records),
+            None => return self.all_sent(key),
+        };
         self.submit_send(key, unsent).err().map(|_over| Event::Failed(key, Errno::NOBUFS))
+    }
+
+    fn all_sent(&mut self, key: Key) -> Option<Event> {
+        let carried = self.carried(key);
+        let rest = carried.rest.take().unwrap_or(SendBytes::Static(&[]));
+        match core::mem::replace(&mut carried.sends, Sends::Nothing) {
+            Sends::Nothing => None,
+            Sends::Owners => Some(Event::Sent(key, rest)),
+            Sends::OwnersNext => self.send_sealed(key, rest).err().map(|_over| Event::Failed(key, Errno::NOBUFS)),
+        }
     }
 
     /// Sends the next of some bytes; the rest comes back with [`Event::Sent`].
     #[cold]
     pub(super) fn send_sealed(&mut self, key: Key, mut bytes: SendBytes) -> Result<(), (OverBudget, SendBytes)> {
         let pool = self.worker.pool.clone();
-        let carried = self.entry(key).state.carried().expect("it is carried");
+        let is_sending = self.entry(key).send.is_some();
+        let carried = self.carried(key);
+        if is_sending {
+            carried.rest = Some(bytes);
+            carried.sends = Sends::OwnersNext;
+            return Ok(());
+        }
         let (records, used) = match carried.sealed.take() {
             Some(sealed) => sealed,
+            // Nothing can be said before there are keys.
+            None if carried.carrier.transport.stage() == Stage::Handshake => return Err((OverBudget::new(0), bytes)),
             None => {
                 let used = bytes.as_slice().len().min(SEALED_BYTES_MAX);
-                match carried.transport.seal(&pool, &bytes.as_slice()[..used]) {
+                match carried.carrier.transport.seal(&pool, &bytes.as_slice()[..used]) {
                     Ok(records) => (records, used),
                     Err(over) => return Err((over, bytes)),
                 }
@@ -113,16 +226,26 @@ impl<C: Default> Table<C> {
         match self.submit_send(key, SendBytes::Lease(records)) {
             Ok(()) => {
                 bytes.consume(used);
-                let carried = self.entry(key).state.carried().expect("it is carried");
+                let carried = self.carried(key);
                 carried.rest = Some(bytes).filter(|bytes| !bytes.is_empty());
+                carried.sends = Sends::Owners;
                 Ok(())
             }
             Err((over, records)) => {
-                if let (SendBytes::Lease(records), Some(carried)) = (records, self.entry(key).state.carried()) {
-                    carried.sealed = Some((records, used));
+                if let SendBytes::Lease(records) = records {
+                    self.carried(key).sealed = Some((records, used));
                 }
                 Err((over, bytes))
             }
+        }
+    }
+
+    /// As [`is_sending`](Table::is_sending): of the owner's bytes.
+    #[cold]
+    pub(super) fn is_sending_sealed(&self, key: Key) -> bool {
+        match &self.entries.get(key).expect(OPEN).state {
+            Slot::Plain(_) => false,
+            Slot::Carried(carried) => carried.sends != Sends::Nothing,
         }
     }
 
@@ -134,11 +257,11 @@ impl<C: Default> Table<C> {
         }
     }
 
-    /// Whether plaintext is there that nobody has taken.
+    /// Whether plaintext is there that nobody has taken, or its end.
     pub(super) fn has_opened(&self, key: Key) -> bool {
         match &self.entries.get(key).expect(OPEN).state {
             Slot::Plain(_) => false,
-            Slot::Carried(carried) => carried.has_opened(),
+            Slot::Carried(carried) => carried.carrier.is_readable(),
         }
     }
 
@@ -162,34 +285,42 @@ impl<C: Default> Table<C> {
         while let Some(key) = self.opened.pop_front() {
             // It may have been closed, or waits for something else by now.
             let Some(entry) = self.entries.get_mut(key) else { continue };
-            let opened = match (entry.inbound, entry.state.carried()) {
-                (Inbound::ReceiveOpened, Some(carried)) => carried.opened.take(),
-                (Inbound::ReadableOpened, _) => None,
+            let event = match (entry.inbound, entry.state.carried()) {
+                (Inbound::ReceiveOpened, Some(carried)) => match carried.carrier.opened.take() {
+                    Some(opened) if !opened.is_empty() => Event::Received(key, Bytes::Owned(opened)),
+                    _ => Event::Ended(key),
+                },
+                (Inbound::ReadableOpened, _) => Event::Readable(key),
                 _ => continue,
             };
             entry.inbound = Inbound::None;
-            return Some(opened.map_or(Event::Readable(key), |opened| Event::Received(key, Bytes::Owned(opened))));
+            return Some(event);
         }
         None
     }
 
     /// Receives records and opens them, unless plaintext is there. `false` at the end of what the peer sends.
     fn fill_opened(&mut self, key: Key) -> Result<bool, Errno> {
-        if self.has_opened(key) {
-            return Ok(true);
+        let carrier = &self.carried(key).carrier;
+        if carrier.is_readable() {
+            return Ok(carrier.has_opened());
         }
         let pool = self.worker.pool.clone();
         let place = pool.try_acquire(RECORDS_BYTES, Kind::Buffers).map_err(|_over| Errno::NOBUFS)?;
         let (bytes_max, mut place) = (place.spare_capacity(), [Some(place)]);
         let received = self.worker.driver.borrow_mut().receive_now(self.fd(key), &mut place, bytes_max)?;
-        let [Some(records)] = place else { return Ok(false) };
+        let [Some(records)] = place else { return Err(Errno::CONNRESET) };
         if received == 0 {
-            return Ok(false);
+            return Err(Errno::CONNRESET);
         }
-        let carried = self.entry(key).state.carried().expect("it is carried");
-        carried.opened = carried.transport.open(&pool, &records).map_err(|error| errno(&error))?;
+        if let Err(error) = self.carried(key).carrier.open(&pool, records) {
+            self.send_last_words(key);
+            return Err(error.errno());
+        }
+        self.send_output(key).map_err(|_over| Errno::NOBUFS)?;
+        let carrier = &self.carried(key).carrier;
         // A record that is not whole is no plaintext.
-        if carried.has_opened() { Ok(true) } else { Err(Errno::AGAIN) }
+        if carrier.is_readable() { Ok(carrier.has_opened()) } else { Err(Errno::AGAIN) }
     }
 
     /// As [`receive_now`](Table::receive_now).
@@ -203,14 +334,16 @@ impl<C: Default> Table<C> {
         if !self.fill_opened(key)? {
             return Ok(0);
         }
-        let carried = self.entry(key).state.carried().expect("it is carried");
-        let opened = carried.opened.as_mut().expect("filled above");
+        let opened = self.carried(key).carrier.opened.as_mut().expect("filled above");
         let mut taken = 0;
         for lease in leases.iter_mut().flatten() {
             let part = opened.len().min(bytes_max - taken);
             let part = lease.extend(&opened[..part]);
             opened.consume(part);
             taken += part;
+        }
+        if opened.is_empty() {
+            self.drop_opened(key);
         }
         Ok(taken)
     }
@@ -221,23 +354,13 @@ impl<C: Default> Table<C> {
         if !self.fill_opened(key)? {
             return Ok(0);
         }
-        let carried = self.entry(key).state.carried().expect("it is carried");
-        let opened = carried.opened.as_ref().expect("filled above");
+        let opened = self.carried(key).carrier.opened.as_ref().expect("filled above");
         let seen = opened.len().min(room.len());
         room[..seen].copy_from_slice(&opened[..seen]);
         Ok(seen)
     }
 
     pub(super) fn drop_opened(&mut self, key: Key) {
-        if let Some(carried) = self.entry(key).state.carried() {
-            carried.opened = None;
-        }
-    }
-}
-
-fn errno(error: &OpenError) -> Errno {
-    match error {
-        OpenError::OverBudget(_) => Errno::NOBUFS,
-        OpenError::Malformed => Errno::PROTO,
+        self.carried(key).carrier.opened = None;
     }
 }

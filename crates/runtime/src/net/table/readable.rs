@@ -25,7 +25,7 @@ impl<C: Default> Table<C> {
         if matches!(self.entry(key).inbound, Inbound::Readable(_) | Inbound::ReadableOpened) {
             return Ok(());
         }
-        if self.carries() && self.arm_opened(key, Inbound::ReadableOpened) {
+        if self.carries && self.arm_opened(key, Inbound::ReadableOpened) {
             return Ok(());
         }
         self.unwatch(key);
@@ -50,7 +50,7 @@ impl<C: Default> Table<C> {
     /// When a receive is armed or the connection was closed, and when there is no room to fill.
     pub fn receive_now(&mut self, key: Key, leases: &mut [Option<Lease>], bytes_max: usize) -> Result<usize, Errno> {
         assert!(!self.is_receiving(key), "one receive at a time");
-        if self.carries() {
+        if self.is_carried(key) {
             return self.receive_opened(key, leases, bytes_max);
         }
         let fd = self.fd(key);
@@ -69,7 +69,7 @@ impl<C: Default> Table<C> {
     /// When a receive is armed or the connection was closed, and when there is no room to fill.
     pub fn peek_now(&mut self, key: Key, room: &mut [u8]) -> Result<usize, Errno> {
         assert!(!self.is_receiving(key), "one receive at a time");
-        if self.carries() {
+        if self.is_carried(key) {
             return self.peek_opened(key, room);
         }
         let fd = self.fd(key);
@@ -82,7 +82,7 @@ impl<C: Default> Table<C> {
     ///
     /// When the connection was closed.
     pub fn is_readable_now(&mut self, key: Key) -> bool {
-        (self.carries() && self.has_opened(key)) || self.worker.driver.borrow_mut().is_readable_now(self.fd(key))
+        (self.carries && self.has_opened(key)) || self.worker.driver.borrow_mut().is_readable_now(self.fd(key))
     }
 
     /// Asks for the armed receive to end. It is still armed until it does: as [`Event::Failed`](super::Event::Failed)

@@ -4,7 +4,7 @@
 use plimsoll_pool::{Lease, PoolBox};
 use plimsoll_reactor::SendBytes;
 
-use crate::net::transport::Transport;
+use crate::net::transport::Carrier;
 
 /// A connection's state, and how its bytes are carried.
 pub(super) enum Slot<C> {
@@ -16,13 +16,23 @@ pub(super) enum Slot<C> {
 /// One that a transport carries.
 pub(super) struct Carried<C> {
     pub(super) state: C,
-    pub(super) transport: Box<dyn Transport>,
-    /// Plaintext that nobody has taken yet.
-    pub(super) opened: Option<Lease>,
+    pub(super) carrier: Carrier,
     /// What was sealed and found no room to be sent, and of how much plaintext: what is sent next begins with that.
     pub(super) sealed: Option<(Lease, usize)>,
     /// What follows the records that are being sent.
     pub(super) rest: Option<SendBytes>,
+    pub(super) sends: Sends,
+}
+
+/// What the owner is told of when the records in flight are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sends {
+    /// Nothing: they are the transport's own, or there are none.
+    Nothing,
+    /// That bytes of the owner's were sent.
+    Owners,
+    /// Nothing, as they are the transport's own; the owner's are sealed then.
+    OwnersNext,
 }
 
 impl<C> Slot<C> {
@@ -42,10 +52,13 @@ impl<C> Slot<C> {
         }
     }
 
-    pub(super) fn into_state(self) -> C {
+    pub(super) fn into_parts(self) -> (C, Option<Carrier>) {
         match self {
-            Self::Plain(state) => state,
-            Self::Carried(carried) => carried.into_inner().state,
+            Self::Plain(state) => (state, None),
+            Self::Carried(carried) => {
+                let Carried { state, carrier, .. } = carried.into_inner();
+                (state, Some(carrier))
+            }
         }
     }
 
@@ -58,7 +71,7 @@ impl<C> Slot<C> {
 }
 
 impl<C> Carried<C> {
-    pub(super) fn has_opened(&self) -> bool {
-        self.opened.as_ref().is_some_and(|opened| !opened.is_empty())
+    pub(super) fn new(state: C, carrier: Carrier) -> Self {
+        Self { state, carrier, sealed: None, rest: None, sends: Sends::Nothing }
     }
 }
