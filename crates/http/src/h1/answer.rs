@@ -114,6 +114,7 @@ impl Active {
         Ok(())
     }
 
+    #[inline]
     fn log(&mut self, desk: &Desk, status: StatusCode, body_bytes: u64) {
         if let (Some(log), Some(line)) = (&desk.log, self.line.take()) {
             log.write_line(&line, status, body_bytes, self.peer);

@@ -367,6 +367,7 @@ impl<C: Default> Table<C> {
     }
 
     /// Whether a send is in flight.
+    #[inline]
     pub fn is_sending(&self, key: Key) -> bool {
         if self.is_carried(key) {
             return self.is_sending_sealed(key);
