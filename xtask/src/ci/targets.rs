@@ -14,7 +14,8 @@ const STATIC: &str = "x86_64-unknown-linux-musl";
 /// Sizes of pages, in bytes, that the tests run with beside the system's own.
 const PAGES: [&str; 2] = ["16384", "65536"];
 /// Tests of the pool that are about pages. Its others state figures of pages of 4 KiB.
-const PAGE_TESTS: [&str; 6] = ["segment", "class", "page", "bitmap", "footprint", "remote"];
+const PAGE_TESTS: [&str; 6] =
+    ["segment::tests", "segments::tests", "class::tests", "page::tests", "footprint::tests", "remote::tests"];
 
 /// A target that is not installed is said and left out.
 pub(super) fn targets() -> Outcome {
