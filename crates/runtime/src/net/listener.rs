@@ -161,7 +161,8 @@ impl<A: SocketAddress> SocketListener<A> {
 
     /// Has listeners of other workers accept from this one's queue, as they do at a Unix socket. No connection is lost
     /// when a worker's listener is closed before the others: such as when this process hands its socket to the
-    /// [next](crate::net::pass_on). One queue costs each accept a little more than one for each worker.
+    /// [next](crate::net::pass_on). From one queue, connections that come together mostly go to one worker, so each
+    /// worker has a queue of its own unless this is asked for.
     #[must_use]
     pub fn share_queue(mut self) -> Self {
         self.siblings = Siblings::Shared;
