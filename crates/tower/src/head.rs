@@ -11,7 +11,7 @@ pub(crate) fn response(head: &http::response::Parts) -> Result<(Response, Option
         if *name == header::CONTENT_LENGTH {
             length = value.to_str().ok().and_then(|text| text.parse().ok());
         } else if !is_servers(name) {
-            response = response.try_header(name.as_str(), value.as_bytes())?;
+            response.push_header(name.as_str(), value.as_bytes())?;
         }
     }
     Ok((response, length))
@@ -19,9 +19,5 @@ pub(crate) fn response(head: &http::response::Parts) -> Result<(Response, Option
 
 /// Fields that are the server's own: how a body is framed, what becomes of the connection, and the date.
 pub(crate) fn is_servers(name: &HeaderName) -> bool {
-    *name == header::TRANSFER_ENCODING
-        || *name == header::CONNECTION
-        || *name == header::DATE
-        || name.as_str() == "keep-alive"
-        || name.as_str() == "proxy-connection"
+    matches!(name.as_str(), "transfer-encoding" | "connection" | "date" | "keep-alive" | "proxy-connection")
 }

@@ -233,7 +233,28 @@ impl Response {
         Ok(self)
     }
 
-    /// The same in place.
+    /// The same in place, for many fields. After an error the response is as it was.
+    ///
+    /// ```
+    /// use plimsoll_http::{Response, StatusCode};
+    ///
+    /// let mut response = Response::new(StatusCode::OK);
+    /// for (name, value) in [("x-one", "1"), ("x-two", "2")] {
+    ///     response.push_header(name, value)?;
+    /// }
+    /// assert!(response.push_header("x\r\n", "").is_err());
+    /// assert_eq!(response.headers().count(), 2);
+    /// # Ok::<(), plimsoll_http::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`try_header`](Self::try_header).
+    pub fn push_header(&mut self, name: &str, value: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.push_field(name, value.as_ref())
+    }
+
+    /// The same, for who has the bytes.
     pub(crate) fn push_field(&mut self, name: &str, value: &[u8]) -> Result<(), Error> {
         if self.kind == Kind::Streamed {
             return Err(HAS_BEGUN);

@@ -29,7 +29,7 @@ impl Request {
     pub fn to_http<B>(&self, body: B) -> Result<http::Request<B>, http::Error> {
         let view = self.view();
         let head = view.head();
-        let copy = Bytes::copy_from_slice(head);
+        let copy = copied(head);
         let slice_of = |part: &[u8]| {
             let at = (part.as_ptr() as usize).wrapping_sub(head.as_ptr() as usize);
             // What is not a part of the head, as an empty value may be, is copied.
@@ -55,6 +55,37 @@ impl Request {
         *request.headers_mut() = headers;
         *request.extensions_mut() = self.extensions().clone();
         Ok(request)
+    }
+}
+
+/// The bytes of a head, beside the count of who has a part of them: one allocation. What is copied into a buffer of
+/// its own length has its count in a second one.
+fn copied(head: &[u8]) -> Bytes {
+    match head.len() {
+        0..=128 => Counted::<128>::copied(head),
+        129..=256 => Counted::<256>::copied(head),
+        257..=512 => Counted::<512>::copied(head),
+        _ => Bytes::copy_from_slice(head),
+    }
+}
+
+/// Up to so many bytes. No part that is kept keeps twice as many as the head has, but for the smallest heads.
+struct Counted<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+impl<const N: usize> Counted<N> {
+    fn copied(from: &[u8]) -> Bytes {
+        let mut owner = Self { bytes: [0; N], len: from.len() };
+        owner.bytes[..from.len()].copy_from_slice(from);
+        Bytes::from_owner(owner)
+    }
+}
+
+impl<const N: usize> AsRef<[u8]> for Counted<N> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.len]
     }
 }
 
