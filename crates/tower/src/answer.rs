@@ -36,7 +36,10 @@ where
             return Response::new(StatusCode::BAD_REQUEST);
         }
     };
-    let mut deadline = pin!(grpc::timeout(asked.headers()).map(sleep));
+    if let Some(refusal) = grpc::refusal(&asked) {
+        return refusal;
+    }
+    let mut deadline = pin!(grpc::timeout(&asked).map(sleep));
     let mut called = pin!(async {
         poll_fn(|cx| service.poll_ready(cx)).await?;
         service.call(asked).await

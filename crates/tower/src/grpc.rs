@@ -1,21 +1,32 @@
-//! What of gRPC is the transport's: the deadline that a client asks for.
+//! What of gRPC is the transport's: the deadline that a client asks for, and a version that has room for its status.
 //!
 //! Source: gRPC's `PROTOCOL-HTTP2.md`, "Requests".
 
 use core::time::Duration;
 
-use http::{HeaderMap, header};
+use http::{HeaderValue, Method, Version, header};
 use plimsoll_http::{Response, StatusCode};
 
-/// How long a call may take, where it is one of gRPC and its client says so.
-pub(crate) fn timeout(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get("grpc-timeout")?;
-    let kind = headers.get(header::CONTENT_TYPE)?.as_bytes();
-    // gRPC-Web has its trailers in the body, which is the service's: a deadline cannot be told there.
-    match kind.strip_prefix(b"application/grpc")? {
-        [] | [b'+' | b';', ..] => parse(text.as_bytes()),
-        _ => None,
+/// Whether a request is a call. gRPC-Web has its trailers in the body, which is the service's.
+fn is_call<B>(request: &http::Request<B>) -> bool {
+    // Nearly all requests end here.
+    if *request.method() != Method::POST {
+        return false;
     }
+    let kind = request.headers().get(header::CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
+    matches!(kind.strip_prefix(b"application/grpc"), Some([] | [b'+' | b';', ..]))
+}
+
+/// How long a call may take, where a request is one and its client says so.
+pub(crate) fn timeout<B>(request: &http::Request<B>) -> Option<Duration> {
+    if is_call(request) { parse(request.headers().get("grpc-timeout")?.as_bytes()) } else { None }
+}
+
+/// What a call hears that came by HTTP/1.0: it would never see the status of a stream.
+pub(crate) fn refusal<B>(request: &http::Request<B>) -> Option<Response> {
+    let is_refused = request.version() < Version::HTTP_11 && is_call(request);
+    let text = "gRPC has its status behind the body, where HTTP/1.0 has no place for it: use HTTP/2\n";
+    is_refused.then(|| Response::text(text).with_status(StatusCode::HTTP_VERSION_NOT_SUPPORTED))
 }
 
 /// One to eight digits and a unit. What is something else is passed over: the client has a clock of its own.
@@ -68,12 +79,15 @@ mod tests {
 
     #[test]
     fn only_calls_of_grpc_have_them() {
-        let mut headers = HeaderMap::new();
-        headers.insert("grpc-timeout", "1S".parse().expect("a value"));
-        assert_eq!(timeout(&headers), None);
-        headers.insert("content-type", "application/grpc+proto".parse().expect("a value"));
-        assert_eq!(timeout(&headers), Some(Duration::from_secs(1)));
-        headers.insert("content-type", "application/grpc-web+proto".parse().expect("a value"));
-        assert_eq!(timeout(&headers), None);
+        let call = |method: Method, kind: &str| {
+            let call =
+                http::Request::builder().method(method).header("grpc-timeout", "1S").header("content-type", kind);
+            timeout(&call.body(()).expect("a request"))
+        };
+        assert_eq!(call(Method::POST, "application/grpc+proto"), Some(Duration::from_secs(1)));
+        assert_eq!(call(Method::POST, "application/grpc"), Some(Duration::from_secs(1)));
+        assert_eq!(call(Method::POST, "application/grpc-web+proto"), None);
+        assert_eq!(call(Method::POST, "application/json"), None);
+        assert_eq!(call(Method::GET, "application/grpc"), None);
     }
 }

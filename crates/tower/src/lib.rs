@@ -53,6 +53,7 @@
 //! | is not ready | waits, as long as [`Config::handler_timeout`](plimsoll_http::Config::handler_timeout) allows |
 //! | has a body that fails | 500 if nothing was sent, else the answer is cut short: HTTP/1.1 closes, HTTP/2 resets |
 //! | takes longer than a call's `grpc-timeout` | `grpc-status: 4` |
+//! | is called by gRPC over HTTP/1.0 | 505, before the service sees it: a status behind the body has no place there |
 //!
 //! A client that goes away ends the service's future at its next await. When an answer has begun, one of HTTP/1.1 that
 //! closes its connection looks as one that has only sent its last request, until more of the answer is sent: see

@@ -284,6 +284,70 @@ fn a_call_may_have_a_very_long_time() {
     });
 }
 
+/// A stream's status is behind its body: who could not see it there hears so at once.
+#[test]
+fn a_call_by_http_1_0_is_refused_in_one_line() {
+    on_each("HTTP/1.0", async || {
+        let serving = Serving::of(async |_request: http::Request<Body>| http::Response::new(Frames::of(["some"])))?;
+        let call = |version: &str, kind: &str| {
+            format!(
+                "POST / {version}\r\nHost: a\r\nConnection: close\r\nContent-Type: {kind}\r\nContent-Length: 0\r\n\r\n"
+            )
+        };
+        let refused = serving.ask(&call("HTTP/1.0", "application/grpc+proto")).await?;
+        assert!(status(&refused) == "505" && refused.ends_with("use HTTP/2\n"), "{refused}");
+        for other in [call("HTTP/1.0", "application/grpc-web"), call("HTTP/1.1", "application/grpc")] {
+            assert_eq!(status(&serving.ask(&other).await?), "200");
+        }
+        serving.stop().await
+    });
+}
+
+/// Without tokio's context a timer of tokio panics, with its own text: its request hears 500, others go on.
+#[test]
+fn what_needs_tokio_and_has_none_is_a_500() {
+    on_each("no context", async || {
+        let serving = Serving::of(async |request: http::Request<Body>| {
+            if request.uri().path() == "/tokio" {
+                let made = std::panic::catch_unwind(|| drop(tokio::time::sleep(core::time::Duration::ZERO)));
+                let panic = made.expect_err("there is no context");
+                let text = panic.downcast_ref::<String>().map_or("", String::as_str);
+                assert!(text.contains("there is no reactor running"), "{text}");
+                std::panic::resume_unwind(panic);
+            }
+            http::Response::new(Full::<Bytes>::default())
+        })?;
+        assert_eq!(status(&serving.get("GET", "/tokio").await?), "500");
+        assert_eq!(status(&serving.get("GET", "/").await?), "200");
+        serving.stop().await
+    });
+}
+
+/// A body over a limit of axum's is a 413 of axum's, whether its length is known or not.
+#[test]
+fn a_body_over_the_limit_of_its_route_is_a_413() {
+    use axum::{Router, extract::DefaultBodyLimit, routing::post};
+
+    on_each("limits", async || {
+        let server = Server::bind("127.0.0.1:0")?;
+        let address = server.local_addr();
+        let router = Router::new().route("/", post(async |body: String| body)).layer(DefaultBodyLimit::max(8));
+        let task = spawn(plimsoll_tower::serve(server, router))?;
+        let head = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
+        for (body, wanted) in [
+            ("Content-Length: 8\r\n\r\n01234567", "200"),
+            ("Content-Length: 9\r\n\r\n012345678", "413"),
+            ("Transfer-Encoding: chunked\r\n\r\n9\r\n012345678\r\n0\r\n\r\n", "413"),
+        ] {
+            let answer = talk(address, &[head.as_bytes(), body.as_bytes()], None).await?;
+            assert_eq!(status(&answer), wanted, "{answer}");
+            assert!(wanted == "200" || answer.contains("length limit exceeded"), "{answer}");
+        }
+        Spawner::current().stop();
+        task.await.expect("the server does not panic")
+    });
+}
+
 /// Trailers that HTTP does not allow behind a body are left out; the others and the end of the body arrive.
 #[test]
 fn trailers_that_are_not_allowed_do_not_cut_the_answer_short() {
