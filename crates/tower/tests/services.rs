@@ -496,6 +496,64 @@ fn a_handler_of_axum_answers_with_a_websocket() {
     });
 }
 
+/// The methods of axum's own extractor, under the same names.
+#[cfg(feature = "axum")]
+#[test]
+fn a_websocket_for_axum_is_set_up_as_one_of_axum() {
+    use axum::http::HeaderValue;
+    use axum::routing::any;
+    use plimsoll_tower::ws::WebSocketUpgrade;
+
+    async fn open(State(failed): State<Arc<AtomicUsize>>, upgrade: WebSocketUpgrade) -> axum::response::Response {
+        let requested: Vec<HeaderValue> = upgrade.requested_protocols().cloned().collect();
+        let upgrade = upgrade.protocols(["v2", "v1"]).max_message_size(1 << 10).max_frame_size(3).read_buffer_size(1);
+        let mut upgrade = upgrade.write_buffer_size(1).max_write_buffer_size(1).on_failed_upgrade(move |error| {
+            assert!(matches!(error, plimsoll_http::Error::Peer(_)), "{error}");
+            failed.fetch_add(1, Ordering::Relaxed);
+        });
+        if requested.is_empty() {
+            assert_eq!(upgrade.selected_protocol(), None);
+            upgrade.set_selected_protocol(HeaderValue::from_static("own"));
+        }
+        upgrade.on_upgrade(|mut socket| async move { while let Ok(Some(_)) = socket.recv().await {} })
+    }
+
+    on_each("methods of axum", async || {
+        let failed = Arc::<AtomicUsize>::default();
+        let serving = Serving::of(Router::new().route("/ws", any(open)).with_state(Arc::clone(&failed)))?;
+        let open = async |version: &str, fields: &str| {
+            let mut client = TcpStream::connect(serving.address).await?;
+            let head = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
+            let key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+            client
+                .send_bytes(format!("{head}{key}{fields}Sec-WebSocket-Version: {version}\r\n\r\n").as_bytes())
+                .await?;
+            let answer = rig::read(&mut client, Some(b"\r\n\r\n")).await?;
+            Ok::<_, plimsoll_runtime::Error>((client, answer.to_ascii_lowercase()))
+        };
+        let (mut client, answer) =
+            open("13", "Sec-WebSocket-Protocol: v0, v1\r\nSec-WebSocket-Protocol: v2\r\n").await?;
+        assert!(
+            answer.starts_with("http/1.1 101 ") && answer.contains("\r\nsec-websocket-protocol: v2\r\n"),
+            "{answer}"
+        );
+        // Four bytes are too long: 1009.
+        client.send_bytes(&[0x81, 0x84, 0, 0, 0, 0, b'l', b'o', b'n', b'g']).await?;
+        let mut got = Vec::new();
+        while let Some(bytes) = client.recv().await? {
+            got.extend_from_slice(&bytes);
+        }
+        assert!(got.starts_with(&[0x88]) && got[2..].starts_with(&1_009_u16.to_be_bytes()), "{got:?}");
+        let (_client, answer) = open("13", "").await?;
+        assert!(answer.contains("\r\nsec-websocket-protocol: own\r\n"), "{answer}");
+        assert_eq!(failed.load(Ordering::Relaxed), 0);
+        let (_client, answer) = open("12", "").await?;
+        assert!(answer.starts_with("http/1.1 426 "), "{answer}");
+        assert_eq!(failed.load(Ordering::Relaxed), 1);
+        serving.stop().await
+    });
+}
+
 /// A server that tonic generates, asked in frames: unary and streaming calls, and errors.
 #[test]
 fn a_server_of_tonic_is_served() {
